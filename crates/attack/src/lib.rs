@@ -1,0 +1,1 @@
+//! Closed-form attacks on what a client sent.

@@ -1,0 +1,1 @@
+//! Images: reading, cropping, resizing, labels and similarity.

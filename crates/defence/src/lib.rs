@@ -1,0 +1,1 @@
+//! What a client does to its update before it leaves the device.

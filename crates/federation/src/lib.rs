@@ -1,0 +1,1 @@
+//! The round as a pure state machine, and aggregation.

@@ -1,0 +1,1 @@
+//! Vision Transformers on Burn: loss, gradient as one flat vector, weights in and out.

@@ -1,0 +1,202 @@
+//! Where each parameter lies in the flat vector.
+
+use std::{fmt, ops::Range};
+
+use serde::{Deserialize, Serialize};
+
+use crate::VitConfig;
+
+/// The groups for which the papers choose rates and report update counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ParamGroup {
+    /// Patch embedding and class token.
+    Patch,
+    /// Position embedding.
+    Position,
+    /// q, k, v and output projection.
+    Attention,
+    /// Both layers of the MLP.
+    Mlp,
+    /// LayerNorm.
+    Norm,
+    /// Classification head.
+    Head,
+}
+
+impl ParamGroup {
+    /// All groups, in the order they are shown.
+    pub const ALL: [Self; 6] = [Self::Patch, Self::Position, Self::Attention, Self::Mlp, Self::Norm, Self::Head];
+
+    /// The name a person reads.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Patch => "patch embedding",
+            Self::Position => "position embedding",
+            Self::Attention => "attention",
+            Self::Mlp => "MLP",
+            Self::Norm => "norm",
+            Self::Head => "head",
+        }
+    }
+
+    fn of(name: &str) -> Self {
+        if name == "pos_embed" {
+            Self::Position
+        } else if name == "cls_token" || name.starts_with("patch_embed.") {
+            Self::Patch
+        } else if name.contains(".attn.") {
+            Self::Attention
+        } else if name.contains(".mlp.") {
+            Self::Mlp
+        } else if name.starts_with("head.") {
+            Self::Head
+        } else {
+            Self::Norm
+        }
+    }
+}
+
+impl fmt::Display for ParamGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.title())
+    }
+}
+
+/// One named tensor inside the flat vector.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Param {
+    /// timm's name.
+    pub name: String,
+    /// Row-major shape.
+    pub shape: Vec<usize>,
+    /// Its place in the flat vector.
+    pub range: Range<usize>,
+    /// The group it belongs to.
+    pub group: ParamGroup,
+}
+
+/// The order, names and shapes of all parameters of a model in one flat vector (timm's state-dict order).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParamLayout {
+    params: Vec<Param>,
+}
+
+impl ParamLayout {
+    /// The layout of a ViT.
+    pub fn vit(config: &VitConfig) -> Self {
+        let VitConfig { patch, dim, classes, .. } = *config;
+        let mut layout = Self { params: Vec::new() };
+        layout.push("cls_token".into(), &[1, 1, dim]);
+        layout.push("pos_embed".into(), &[1, config.tokens(), dim]);
+        layout.push("patch_embed.proj.weight".into(), &[dim, VitConfig::CHANNELS, patch, patch]);
+        layout.push("patch_embed.proj.bias".into(), &[dim]);
+        for block in 0..config.depth {
+            let mut push = |suffix: &str, shape: &[usize]| layout.push(format!("blocks.{block}.{suffix}"), shape);
+            if config.has_norm1(block) {
+                push("norm1.weight", &[dim]);
+                push("norm1.bias", &[dim]);
+            }
+            push("attn.qkv.weight", &[3 * dim, dim]);
+            push("attn.qkv.bias", &[3 * dim]);
+            push("attn.proj.weight", &[dim, dim]);
+            push("attn.proj.bias", &[dim]);
+            push("norm2.weight", &[dim]);
+            push("norm2.bias", &[dim]);
+            push("mlp.fc1.weight", &[config.mlp_dim(), dim]);
+            push("mlp.fc1.bias", &[config.mlp_dim()]);
+            push("mlp.fc2.weight", &[dim, config.mlp_dim()]);
+            push("mlp.fc2.bias", &[dim]);
+        }
+        layout.push("norm.weight".into(), &[dim]);
+        layout.push("norm.bias".into(), &[dim]);
+        layout.push("head.weight".into(), &[classes, dim]);
+        layout.push("head.bias".into(), &[classes]);
+        layout
+    }
+
+    fn push(&mut self, name: String, shape: &[usize]) {
+        let start = self.len();
+        let group = ParamGroup::of(&name);
+        self.params.push(Param {
+            name,
+            shape: shape.to_vec(),
+            range: start..start + shape.iter().product::<usize>(),
+            group,
+        });
+    }
+
+    /// Number of values P of the flat vector.
+    pub fn len(&self) -> usize {
+        self.params.last().map_or(0, |param| param.range.end)
+    }
+
+    /// Whether there are no parameters at all.
+    pub fn is_empty(&self) -> bool {
+        self.params.is_empty()
+    }
+
+    /// All parameters in order.
+    pub fn iter(&self) -> std::slice::Iter<'_, Param> {
+        self.params.iter()
+    }
+
+    /// The parameter with timm's name `name`.
+    pub fn get(&self, name: &str) -> Option<&Param> {
+        self.params.iter().find(|param| param.name == name)
+    }
+
+    /// The values of parameter `name` in a flat vector of this layout, or `None` if there is no such parameter or the
+    /// vector is too short.
+    pub fn slice<'a, T>(&self, flat: &'a [T], name: &str) -> Option<&'a [T]> {
+        flat.get(self.get(name)?.range.clone())
+    }
+
+    /// The ranges of one group, in order.
+    pub fn group_ranges(&self, group: ParamGroup) -> impl Iterator<Item = Range<usize>> + '_ {
+        self.params.iter().filter(move |param| param.group == group).map(|param| param.range.clone())
+    }
+}
+
+impl<'a> IntoIterator for &'a ParamLayout {
+    type Item = &'a Param;
+    type IntoIter = std::slice::Iter<'a, Param>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ModelSpec, Preset};
+
+    /// Parameter counts of the timm models of the same names with ten classes.
+    #[test]
+    fn counts_agree_with_timm() {
+        let count = |preset| ParamLayout::vit(&ModelSpec::new(preset).config()).len();
+        assert_eq!(count(Preset::VitTinyPatch16_224), 5_526_346);
+        assert_eq!(count(Preset::VitSmallPatch16_224), 21_669_514);
+    }
+
+    #[test]
+    fn ranges_tile_the_vector() {
+        for preset in Preset::ALL {
+            for april_block in [false, true] {
+                let layout = ParamLayout::vit(&ModelSpec::new(preset).with_april_block(april_block).config());
+                let mut end = 0;
+                for param in &layout {
+                    assert_eq!(param.range.start, end);
+                    assert_eq!(param.range.len(), param.shape.iter().product::<usize>());
+                    end = param.range.end;
+                }
+                assert_eq!(end, layout.len());
+                let grouped: usize =
+                    ParamGroup::ALL.iter().flat_map(|&group| layout.group_ranges(group)).map(|range| range.len()).sum();
+                assert_eq!(grouped, layout.len());
+                assert_eq!(layout.get("blocks.0.norm1.weight").is_none(), april_block);
+            }
+        }
+    }
+}

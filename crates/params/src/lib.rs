@@ -1,0 +1,13 @@
+//! Presets, the layout of the flat parameter vector, and seeded initial weights.
+//!
+//! Every crate that handles an update agrees on this one description of it. It is free of tensors, files and network,
+//! so that the relay, the defences, the attacks and the browser page can read a flat `f32` vector without a deep
+//! learning framework.
+
+mod init;
+mod layout;
+mod preset;
+
+pub use init::{InitOptions, initial_weights};
+pub use layout::{Param, ParamGroup, ParamLayout};
+pub use preset::{ModelSpec, Preset, UnknownPreset, VitConfig};

@@ -1,0 +1,1 @@
+//! The relay: rooms over HTTP(S) and WebSocket, rounds, storage and live attacks.

@@ -1,0 +1,1 @@
+//! Every byte on the socket, and the JSON a projector reads.
