@@ -1,1 +1,12 @@
 //! Every byte on the socket, and the JSON a projector reads.
+//!
+//! A message is a small header ([`ClientMessage`] or [`RelayMessage`]) and, behind it, a run of `f32` values. It travels
+//! as one or more [frames](Assembler) of at most [`MAX_FRAME`] bytes, each with magic, version and length, so that a
+//! receiver can refuse what is malformed, unknown or too long before it allocates for it. No other crate knows the format.
+
+mod frame;
+mod message;
+pub mod view;
+
+pub use frame::{Assembler, MAX_FRAME, VERSION, WireError, frames};
+pub use message::{ClientMessage, RelayMessage, UpdateKind};
