@@ -1,1 +1,6 @@
-//! The web app: pages, and the worker that trains.
+//! The web app: the student's and the teacher's pages, and the worker that trains.
+//!
+//! Two bundles come from this crate: `page`, small, so that it appears at once, and `worker`, heavy, which holds Burn,
+//! the socket and the private picture. Neither aggregates nor attacks.
+
+pub mod protocol;

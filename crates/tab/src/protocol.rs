@@ -1,0 +1,140 @@
+//! What page and worker say to each other. Both come from one build, so the format needs no version.
+
+use serde::{Deserialize, Serialize};
+
+/// Side of the square picture that the page hands to the worker; the worker resizes it to the model's input.
+pub const PICTURE_SIDE: u32 = 256;
+
+/// From the page to the worker.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum ToWorker {
+    /// Join the room and train until told otherwise.
+    Join {
+        /// WebSocket address of the room.
+        socket: String,
+        /// Name to ask for.
+        nickname: String,
+        /// The private picture, RGB, [`PICTURE_SIDE`] squared, row by row. It never leaves this device.
+        picture: Vec<u8>,
+        /// Its class.
+        label: u8,
+    },
+    /// Close the socket and stop.
+    Leave,
+}
+
+/// State of the socket.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Connection {
+    /// The worker is being set up, or the socket opened.
+    Connecting,
+    /// In the room under this nickname.
+    Online {
+        /// The nickname as the room shows it.
+        nickname: String,
+    },
+    /// The socket dropped; the worker tries again by itself.
+    Retrying {
+        /// Seconds until then.
+        seconds: u32,
+    },
+    /// Closed for good.
+    Closed {
+        /// Why, in words for people.
+        reason: String,
+    },
+}
+
+/// What one parameter group's update looks like before and after the defence.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct GroupView {
+    /// Name for people, such as `patch embedding`.
+    pub title: String,
+    /// Values in the group.
+    pub values: usize,
+    /// Share of zeros in what leaves, 0 to 1.
+    pub zeros: f32,
+    /// L2 norm before the defence.
+    pub norm_before: f32,
+    /// L2 norm of what leaves.
+    pub norm_after: f32,
+    /// Width of both pictures in pixels.
+    pub width: u32,
+    /// Height of both pictures in pixels.
+    pub height: u32,
+    /// A piece of the plain update, RGBA, row by row: blue below zero, red above, white at zero.
+    pub before: Vec<u8>,
+    /// The same piece of what leaves; what is masked is drawn in grey.
+    pub after: Vec<u8>,
+}
+
+/// From the worker to the page.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum FromWorker {
+    /// The worker has loaded.
+    Ready,
+    /// The device it trains on, and why that one.
+    Device {
+        /// `WebGPU` or `CPU`.
+        name: String,
+        /// One sentence.
+        reason: String,
+    },
+    /// The socket's state changed.
+    Connection(Connection),
+    /// A round's plan came and training has begun.
+    Training {
+        /// The round.
+        round: u32,
+        /// The model preset.
+        model: String,
+        /// The defence in its string form.
+        defence: String,
+    },
+    /// The update was sent.
+    Sent {
+        /// The round.
+        round: u32,
+        /// Loss on the private picture before this round's step.
+        loss: f32,
+        /// Time the step took.
+        milliseconds: f64,
+        /// Bytes sent.
+        bytes: u64,
+        /// Bytes an unprotected update would have weighed.
+        plain_bytes: u64,
+        /// One view for each parameter group.
+        groups: Vec<GroupView>,
+    },
+    /// A round closed.
+    Closed {
+        /// The round.
+        round: u32,
+        /// Mean loss of the cohort.
+        loss: Option<f32>,
+        /// Number of updates averaged.
+        updates: u32,
+    },
+    /// The relay attacked this client and sent back what it saw.
+    Attacked {
+        /// The round attacked.
+        round: u32,
+        /// The attack's name.
+        attack: String,
+        /// Side of the picture in pixels.
+        side: u32,
+        /// The reconstruction, RGBA, row by row.
+        reconstruction: Vec<u8>,
+        /// The private picture as the model saw it, RGBA, row by row.
+        own: Vec<u8>,
+        /// PSNR in dB, computed here.
+        psnr: f32,
+        /// SSIM, computed here.
+        ssim: f32,
+    },
+    /// Something to tell the student.
+    Notice {
+        /// In words.
+        text: String,
+    },
+}
