@@ -1,1 +1,12 @@
 //! The round as a pure state machine, and aggregation.
+//!
+//! [`Room::handle`] takes an [`Event`] and returns [`Effect`]s. It opens no socket, reads no clock and draws no random
+//! number: deadlines and fresh weights come in as events. It cannot fail on bad input: it refuses and says why.
+
+mod aggregate;
+mod optimiser;
+mod room;
+
+pub use aggregate::Aggregate;
+pub use optimiser::{Optimiser, OptimiserKind, ParseOptimiserError};
+pub use room::{ClientId, Effect, Event, GlobalModel, MemberState, Phase, Refusal, Room, RoundSummary};

@@ -145,8 +145,10 @@ impl Assembler {
             return Err(WireError::Version { theirs: version });
         }
         let announced = u32::from_le_bytes(*length) as usize;
-        if announced > self.limit || frame.len() > MAX_FRAME {
-            return Err(WireError::TooLong { bytes: announced.max(frame.len()), limit: self.limit.min(MAX_FRAME) });
+        for (bytes, limit) in [(announced, self.limit), (frame.len(), MAX_FRAME)] {
+            if bytes > limit {
+                return Err(WireError::TooLong { bytes, limit });
+            }
         }
         if self.message.is_empty() {
             self.announced = announced;
@@ -210,13 +212,13 @@ mod tests {
     fn refusals_name_the_reason() {
         let frames = frames(&update(0), &[1.0; 100]).unwrap();
         let refuse = |frame: &[u8]| Assembler::new(1000).push::<ClientMessage>(frame).unwrap_err();
-        assert_eq!(assemble::<ClientMessage>(&frames, 100).unwrap_err(), WireError::TooLong { bytes: 454, limit: 100 });
+        assert_eq!(assemble::<ClientMessage>(&frames, 100).unwrap_err(), WireError::TooLong { bytes: 446, limit: 100 });
         assert_eq!(refuse(b"GET / HTTP/1.1"), WireError::Foreign { bytes: 14 });
         let mut other = frames[0].clone();
         other[2] = 9;
         assert_eq!(refuse(&other), WireError::Version { theirs: 9 });
         let cut = &frames[0][..frames[0].len() - 1];
-        assert_eq!(refuse(cut), WireError::Length { announced: 454, received: 453 });
+        assert_eq!(refuse(cut), WireError::Length { announced: 446, received: 445 });
         let mut unknown = frames[0].clone();
         unknown[FRAME_HEADER + 4] = 99;
         assert!(matches!(refuse(&unknown), WireError::Header(_)));

@@ -1,0 +1,205 @@
+//! Random binary masks, drawn 64 entries at a time.
+
+use std::{fmt, str::FromStr};
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// Seed of one mask. Fresh from the operating system for each round and client, and no secret: aggregation needs the
+/// sum of all masks, so the papers' attacker knows it as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct MaskSeed(pub [u8; 32]);
+
+/// Share of zeros R in a mask, in 65536ths, at least 0 and below 1.
+///
+/// FLRSP's Algorithm 1 prints B ~ Bernoulli(R), but R is the probability of a **zero**: B ~ Bernoulli(1 - R).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ZeroRate(u16);
+
+/// A rate that is not in `[0, 1)`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{given} is no share of zeros; give a number of at least 0 and below 1, such as 0.5")]
+pub struct RateError {
+    given: String,
+}
+
+impl ZeroRate {
+    /// The nearest representable rate.
+    ///
+    /// # Errors
+    /// If `rate` is not in `[0, 1)`.
+    pub fn new(rate: f64) -> Result<Self, RateError> {
+        if (0.0..1.0).contains(&rate) {
+            Ok(Self((rate * 65536.0).round().min(65535.0) as u16))
+        } else {
+            Err(RateError { given: rate.to_string() })
+        }
+    }
+
+    /// From 65536ths, as on the wire.
+    ///
+    /// # Errors
+    /// If `bits` is 65536 or more.
+    pub fn from_bits(bits: u32) -> Result<Self, RateError> {
+        u16::try_from(bits).map(Self).map_err(|_| RateError { given: format!("{bits}/65536") })
+    }
+
+    /// In 65536ths.
+    pub fn bits(self) -> u32 {
+        self.0.into()
+    }
+
+    /// As a number in `[0, 1)`.
+    pub fn get(self) -> f64 {
+        f64::from(self.0) / 65536.0
+    }
+}
+
+impl fmt::Display for ZeroRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Five decimals tell all 65536 rates apart.
+        let text = format!("{:.5}", self.get());
+        f.write_str(text.trim_end_matches('0').trim_end_matches('.'))
+    }
+}
+
+impl FromStr for ZeroRate {
+    type Err = RateError;
+
+    fn from_str(text: &str) -> Result<Self, RateError> {
+        text.trim().parse().map_err(|_| RateError { given: format!("\"{text}\"") }).and_then(Self::new)
+    }
+}
+
+/// The mask B of one update as a stream of 64-entry words; bit `i` of a word is entry `i`, 1 = kept.
+///
+/// Each word holds 64 independent Bernoulli(1 - R) draws. They are made bit-sliced: with the keep probability as a binary
+/// fraction, its bits from the least significant one up choose `or` (1) or `and` (0) with a fresh random word. That
+/// takes at most 16 random words for 64 entries, and a single one at R = 0.5.
+#[derive(Debug, Clone)]
+pub struct Mask {
+    rng: ChaCha8Rng,
+    /// Keep probability in 65536ths, 1 to 65536.
+    keep: u32,
+    remaining: usize,
+}
+
+impl Mask {
+    /// The mask of `len` entries that belongs to `seed` and `rate`.
+    pub fn new(seed: MaskSeed, rate: ZeroRate, len: usize) -> Self {
+        Self { rng: ChaCha8Rng::from_seed(seed.0), keep: 65536 - rate.bits(), remaining: len }
+    }
+
+    /// Entry by entry, `true` = kept.
+    pub fn entries(self) -> impl Iterator<Item = bool> {
+        self.flat_map(|(word, len)| (0..len).map(move |lane| word >> lane & 1 == 1))
+    }
+
+    fn draw(&mut self) -> u64 {
+        if self.keep == 65536 {
+            return u64::MAX;
+        }
+        let first = self.keep.trailing_zeros();
+        let mut word = self.rng.next_u64();
+        for bit in first + 1..16 {
+            let random = self.rng.next_u64();
+            word = if self.keep >> bit & 1 == 1 { word | random } else { word & random };
+        }
+        word
+    }
+}
+
+/// Yields `(word, number of valid entries in it)`; entries beyond the length are zero.
+impl Iterator for Mask {
+    type Item = (u64, usize);
+
+    fn next(&mut self) -> Option<(u64, usize)> {
+        if self.remaining == 0 {
+            return None;
+        }
+        let len = self.remaining.min(64);
+        self.remaining -= len;
+        Some((self.draw() & (u64::MAX >> (64 - len)), len))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn kept(seed: u8, rate: f64, len: usize) -> Vec<bool> {
+        Mask::new(MaskSeed([seed; 32]), ZeroRate::new(rate).unwrap(), len).entries().collect()
+    }
+
+    /// Natively and in the browser the same seed must give these words.
+    #[test]
+    fn words_are_fixed_by_the_seed() {
+        let words: String = Mask::new(MaskSeed([7; 32]), ZeroRate::new(0.3).unwrap(), 1000)
+            .map(|(word, _)| format!("{word:016x}\n"))
+            .collect();
+        assert_eq!(words, include_str!("../testdata/mask_words.txt"));
+    }
+
+    proptest! {
+        #[test]
+        fn share_of_zeros_is_the_rate(seed in any::<[u8; 32]>(), rate in 0.0f64..1.0) {
+            let rate = ZeroRate::new(rate).unwrap();
+            let n = 100_000;
+            let zeros = Mask::new(MaskSeed(seed), rate, n).entries().filter(|kept| !kept).count();
+            let sd = (n as f64 * rate.get() * (1.0 - rate.get())).sqrt();
+            prop_assert!((zeros as f64 - n as f64 * rate.get()).abs() <= 6.0 * sd, "{zeros} zeros at {rate}");
+        }
+
+        #[test]
+        fn lengths_are_prefixes(seed in any::<u8>(), len in 0usize..300) {
+            prop_assert_eq!(&kept(seed, 0.5, 300)[..len], &kept(seed, 0.5, len)[..]);
+        }
+
+        #[test]
+        fn rates_round_trip_as_text(bits in 0u32..65536) {
+            let rate = ZeroRate::from_bits(bits).unwrap();
+            prop_assert_eq!(rate.to_string().parse::<ZeroRate>().unwrap(), rate);
+        }
+    }
+
+    /// Two masks of different seeds agree where independent draws would: in a share R^2 + (1-R)^2 of the entries.
+    #[test]
+    fn seeds_are_independent() {
+        let n = 200_000;
+        for rate in [0.2, 0.5, 0.8] {
+            let agree = kept(1, rate, n).iter().zip(kept(2, rate, n)).filter(|(a, b)| **a == *b).count() as f64;
+            let expected: f64 = rate * rate + (1.0 - rate) * (1.0 - rate);
+            let sd = (n as f64 * expected * (1.0 - expected)).sqrt();
+            assert!((agree - n as f64 * expected).abs() < 6.0 * sd);
+        }
+    }
+
+    /// Neighbouring entries of one mask are independent as well, across word borders too.
+    #[test]
+    fn entries_are_independent() {
+        let n = 200_000;
+        for lag in [1, 63, 64] {
+            let mask = kept(3, 0.5, n + lag);
+            let agree = (0..n).filter(|&i| mask[i] == mask[i + lag]).count() as f64;
+            assert!((agree - n as f64 / 2.0).abs() < 6.0 * (n as f64 / 4.0).sqrt(), "lag {lag}: {agree}");
+        }
+    }
+
+    #[test]
+    fn zero_rate_keeps_everything() {
+        assert!(kept(1, 0.0, 1000).into_iter().all(|kept| kept));
+    }
+
+    #[test]
+    fn bad_rates_are_named() {
+        assert_eq!(
+            "1".parse::<ZeroRate>().unwrap_err().to_string(),
+            "1 is no share of zeros; give a number of at least 0 and below 1, such as 0.5"
+        );
+        assert!("half".parse::<ZeroRate>().unwrap_err().to_string().starts_with("\"half\""));
+        assert!(ZeroRate::new(f64::NAN).is_err());
+        assert!(ZeroRate::from_bits(65536).is_err());
+    }
+}
