@@ -1,2 +1,27 @@
-//! Set-up, build, test and demo.
-fn main() {}
+//! Set-up, build, test and demo: `cargo demo`, `cargo check-all`, `cargo xtask setup`.
+//!
+//! Everything here calls other programs. It stays small on purpose, since it is
+//! the first thing a fresh machine compiles.
+
+mod apt;
+mod browser;
+mod cli;
+mod demo;
+mod env;
+mod page;
+mod runner;
+mod steps;
+mod tidy;
+mod tools;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match cli::run() {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

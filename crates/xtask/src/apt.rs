@@ -1,0 +1,183 @@
+//! What only the system's package manager can install: compiler, browser, Vulkan.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::browser;
+use crate::env::{self, Env};
+
+/// Something of the system that a build or a check uses.
+pub struct Need {
+    what: &'static str,
+    why: &'static str,
+    debian: &'static [&'static str],
+    ubuntu: &'static [&'static str],
+    /// Without it the checks go on and test less.
+    is_optional: bool,
+    is_there: fn(&Env) -> bool,
+}
+
+impl Need {
+    /// A C compiler and linker.
+    pub fn c_compiler() -> Self {
+        Self {
+            what: "a C compiler",
+            why: "some dependencies are written in C",
+            debian: &["build-essential", "pkg-config"],
+            ubuntu: &["build-essential", "pkg-config"],
+            is_optional: false,
+            is_there: |env| ["cc", "gcc", "clang", "cl"].iter().any(|name| env.find(name).is_some()),
+        }
+    }
+
+    /// Chromium or Chrome.
+    pub fn browser() -> Self {
+        Self {
+            what: "Chromium or Chrome",
+            why: "the page is tested in a real browser",
+            debian: &["chromium"],
+            ubuntu: &["chromium-browser"],
+            is_optional: false,
+            is_there: |env| browser::browser(env).is_some(),
+        }
+    }
+
+    /// The browser's WebDriver server.
+    pub fn driver() -> Self {
+        Self {
+            what: "chromedriver",
+            why: "the tests drive the browser through it",
+            debian: &["chromium-driver"],
+            ubuntu: &["chromium-chromedriver"],
+            is_optional: false,
+            is_there: |env| browser::driver(env).is_some(),
+        }
+    }
+
+    /// A Vulkan driver, Mesa's software one where there is no GPU.
+    pub fn vulkan() -> Self {
+        Self {
+            what: "a Vulkan driver",
+            why: "the native GPU code is tested on it, without a GPU too",
+            debian: &["mesa-vulkan-drivers"],
+            ubuntu: &["mesa-vulkan-drivers"],
+            is_optional: true,
+            is_there: |_| !cfg!(target_os = "linux") || has_vulkan_driver(),
+        }
+    }
+}
+
+/// Makes sure that all of `needs` are met, installing what is missing where that is allowed.
+///
+/// # Errors
+/// Where something that is not optional stays missing; the message has the line to run.
+pub fn ensure(env: &Env, needs: &[Need]) -> Result<()> {
+    let missing: Vec<&Need> = needs.iter().filter(|need| !(need.is_there)(env)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    for need in &missing {
+        println!("Missing: {} ({}).", need.what, need.why);
+    }
+    if env.find("apt-get").is_none() {
+        return stop_unless_optional(&missing, "install it with your system's package manager");
+    }
+    let packages = packages(&missing, is_ubuntu(&std::fs::read_to_string("/etc/os-release").unwrap_or_default()));
+    let by_hand = format!("sudo apt-get update && sudo apt-get install -y {}", packages.join(" "));
+    let Some(privilege) = privilege(env) else {
+        return stop_unless_optional(&missing, &format!("run this, then start again:\n  {by_hand}"));
+    };
+    println!("Installing {} with apt (once) ...", packages.join(", "));
+    let installed = env::run(&mut apt(env, privilege, &["update"]))
+        .and_then(|()| env::run(apt(env, privilege, &["install", "-y"]).args(&packages)));
+    if let Err(error) = installed {
+        println!("{error:#}");
+    }
+    let missing: Vec<&Need> = missing.into_iter().filter(|need| !(need.is_there)(env)).collect();
+    stop_unless_optional(&missing, &format!("run this, then start again:\n  {by_hand}"))
+}
+
+fn stop_unless_optional(missing: &[&Need], remedy: &str) -> Result<()> {
+    let names = |is_optional: bool| -> Vec<&str> {
+        missing.iter().filter(|need| need.is_optional == is_optional).map(|need| need.what).collect()
+    };
+    let (required, optional) = (names(false), names(true));
+    if !required.is_empty() {
+        bail!("{} is missing and cannot be installed from here; {remedy}", required.join(" and "));
+    }
+    if !optional.is_empty() {
+        println!("Going on without {}; to have it, {remedy}", optional.join(" and "));
+    }
+    Ok(())
+}
+
+fn packages(missing: &[&Need], is_ubuntu: bool) -> Vec<&'static str> {
+    missing.iter().flat_map(|need| if is_ubuntu { need.ubuntu } else { need.debian }).copied().collect()
+}
+
+/// Ubuntu and what derives from it have Chromium as a snap, behind packages of other names.
+fn is_ubuntu(os_release: &str) -> bool {
+    os_release
+        .lines()
+        .filter_map(|line| line.strip_prefix("ID=").or_else(|| line.strip_prefix("ID_LIKE=")))
+        .any(|ids| ids.trim_matches('"').split_whitespace().any(|id| id == "ubuntu"))
+}
+
+/// What to put before apt-get: nothing for root, sudo where it asks for no password.
+fn privilege(env: &Env) -> Option<&'static [&'static str]> {
+    if env::read(env.command("id").arg("-u")).as_deref() == Some("0") {
+        return Some(&[]);
+    }
+    env.find("sudo")?;
+    env::read(env.command("sudo").args(["-n", "true"])).map(|_| ["sudo", "-n"].as_slice())
+}
+
+fn apt(env: &Env, privilege: &[&str], arguments: &[&str]) -> Command {
+    // Through `env`, since sudo drops the variables of its caller.
+    let words: Vec<&str> =
+        privilege.iter().copied().chain(["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]).collect();
+    let mut command = env.command(words[0]);
+    command.args(&words[1..]).args(arguments);
+    command
+}
+
+fn has_vulkan_driver() -> bool {
+    ["/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d"]
+        .iter()
+        .any(|dir| Path::new(dir).read_dir().is_ok_and(|mut entries| entries.next().is_some()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn absent(is_optional: bool) -> Need {
+        Need { is_optional, is_there: |_| false, ..Need::browser() }
+    }
+
+    #[test]
+    fn ubuntu_and_its_children_are_told_from_debian() {
+        assert!(is_ubuntu("NAME=\"Ubuntu\"\nID=ubuntu\nID_LIKE=debian\n"));
+        assert!(is_ubuntu("ID=linuxmint\nID_LIKE=\"ubuntu debian\"\n"));
+        assert!(!is_ubuntu("PRETTY_NAME=\"not ubuntu\"\nID=debian\n"));
+        assert!(!is_ubuntu(""));
+    }
+
+    #[test]
+    fn packages_are_named_as_the_distribution_names_them() {
+        let needs = [Need::browser(), Need::driver()];
+        let missing: Vec<&Need> = needs.iter().collect();
+        assert_eq!(packages(&missing, false), ["chromium", "chromium-driver"]);
+        assert_eq!(packages(&missing, true), ["chromium-browser", "chromium-chromedriver"]);
+    }
+
+    #[test]
+    fn what_is_optional_only_warns() {
+        let (required, optional) = (absent(false), absent(true));
+        assert!(stop_unless_optional(&[&optional], "do this").is_ok());
+        let error = stop_unless_optional(&[&optional, &required], "do this").expect_err("required").to_string();
+        assert!(error.ends_with("do this"), "{error}");
+    }
+}

@@ -1,0 +1,43 @@
+//! The browser and its driver that the tests of the page use.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::env::{self, Env};
+use crate::tools::version_word;
+
+/// A Chromium or Chrome on PATH.
+pub fn browser(env: &Env) -> Option<PathBuf> {
+    ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"].iter().find_map(|name| env.find(name))
+}
+
+/// Its WebDriver server; the last two are where Ubuntu's snap and its wrapper package put it.
+pub fn driver(env: &Env) -> Option<PathBuf> {
+    let hidden = Path::new("/usr/lib/chromium-browser/chromedriver");
+    ["chromedriver", "chromium.chromedriver"]
+        .iter()
+        .find_map(|name| env.find(name))
+        .or_else(|| hidden.is_file().then(|| hidden.to_path_buf()))
+}
+
+/// The driver, or an error that says how to get one.
+pub fn required_driver(env: &Env) -> Result<PathBuf> {
+    driver(env).context("no chromedriver on PATH: run `cargo xtask setup`")
+}
+
+/// A warning where browser and driver are of different major versions, which Chrome refuses.
+pub fn mismatch(env: &Env) -> Option<String> {
+    let version = |path: PathBuf| {
+        let text = env::read(env.command(path.to_str()?).arg("--version"))?;
+        version_word(&text).map(str::to_owned)
+    };
+    let (browser, driver) = (version(browser(env)?)?, version(driver(env)?)?);
+    (major(&browser) != major(&driver)).then(|| {
+        format!("the browser is {browser}, its chromedriver {driver}: install the two in the same major version")
+    })
+}
+
+fn major(version: &str) -> &str {
+    version.split('.').next().unwrap_or(version)
+}

@@ -1,0 +1,108 @@
+//! Arguments in, one of the jobs called.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Args, Parser, Subcommand};
+
+use crate::env::Env;
+use crate::tools::Purpose;
+use crate::{demo, runner, steps, tools};
+
+#[derive(Parser)]
+#[command(name = "xtask", about = "Set-up, build, test and demo", disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    job: Job,
+}
+
+#[derive(Subcommand)]
+enum Job {
+    /// Build the page and the relay, and start a classroom
+    Demo {
+        /// Passed on to `unmask relay`, for example `--headless 4`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        relay: Vec<String>,
+    },
+    /// Run every check, with a timed summary at the end
+    CheckAll(CheckAll),
+    /// Install the tools that the demo and the checks need, and nothing else
+    Setup {
+        /// Only what the demo needs: no browser, no driver, no wasm-pack
+        #[arg(long)]
+        demo: bool,
+    },
+}
+
+/// Which of the steps to run, and when to stop.
+#[derive(Args, Default)]
+pub struct CheckAll {
+    /// Run this step alone (may be given more than once)
+    #[arg(long, value_name = "STEP")]
+    pub only: Vec<String>,
+    /// Leave this step out (may be given more than once)
+    #[arg(long, value_name = "STEP")]
+    pub skip: Vec<String>,
+    /// Print the steps in their order, and stop
+    #[arg(long)]
+    pub list: bool,
+    /// Stop at the first step that fails
+    #[arg(long)]
+    pub fail_fast: bool,
+}
+
+/// Parses the process's arguments and runs the job they name.
+pub fn run() -> Result<ExitCode> {
+    match Cli::parse().job {
+        Job::Demo { relay } => demo::run(&Env::detect()?, &relay),
+        Job::CheckAll(options) => {
+            let selected = runner::select(steps::ALL, &options.only, &options.skip)?;
+            if options.list {
+                for step in selected {
+                    println!("{:<14} {}", step.name, step.about);
+                }
+                return Ok(ExitCode::SUCCESS);
+            }
+            let report = runner::run(&Env::detect()?, &selected, options.fail_fast);
+            print!("{report}");
+            Ok(if report.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        Job::Setup { demo } => {
+            tools::ensure(&Env::detect()?, if demo { Purpose::Demo } else { Purpose::Checks })?;
+            println!("Everything needed is there.");
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn relay_arguments(line: &[&str]) -> Vec<String> {
+        match Cli::try_parse_from(line).expect("a valid command line").job {
+            Job::Demo { relay } => relay,
+            _ => panic!("{line:?} is not a demo"),
+        }
+    }
+
+    #[test]
+    fn relay_flags_are_passed_on_with_and_without_the_double_dash() {
+        let expected = ["--headless", "4", "--open"];
+        assert_eq!(relay_arguments(&["xtask", "demo", "--", "--headless", "4", "--open"]), expected);
+        assert_eq!(relay_arguments(&["xtask", "demo", "--headless", "4", "--open"]), expected);
+        assert!(relay_arguments(&["xtask", "demo"]).is_empty());
+    }
+
+    #[test]
+    fn steps_are_selected_by_name() {
+        let cli = Cli::try_parse_from(["xtask", "check-all", "--only", "tidy", "--only", "fmt", "--skip", "fmt"]);
+        let Job::CheckAll(options) = cli.expect("a valid command line").job else { panic!("not check-all") };
+        let names: Vec<_> = runner::select(steps::ALL, &options.only, &options.skip)
+            .expect("known names")
+            .iter()
+            .map(|step| step.name)
+            .collect();
+        assert_eq!(names, ["tidy"]);
+    }
+}

@@ -1,0 +1,57 @@
+//! From a fresh checkout to a running classroom.
+
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result};
+
+use crate::env::{self, Env};
+use crate::page;
+use crate::tools::{self, Purpose};
+
+/// Builds what is not built yet, then becomes `unmask relay` with `arguments`.
+pub fn run(env: &Env, arguments: &[String]) -> Result<ExitCode> {
+    tools::ensure(env, Purpose::Demo)?;
+    println!("Building the page (the first time takes about 10 minutes on 2 cores) ...");
+    page::build(env)?;
+    println!("Building the relay (the first time takes about 8 minutes on 2 cores) ...");
+    env::run(env.command("cargo").args(["build", "--release", "--package", "unmask"]))?;
+    // Where the user stands, not at the top folder: paths among the arguments are theirs.
+    let mut relay = Command::new(env.release_binary("unmask"));
+    relay.args(relay_arguments(arguments));
+    become_process(relay)
+}
+
+fn relay_arguments(arguments: &[String]) -> Vec<&str> {
+    let mut all = vec!["relay"];
+    if !arguments.iter().any(|argument| argument == "--open") {
+        all.push("--open");
+    }
+    all.extend(arguments.iter().map(String::as_str));
+    all
+}
+
+/// Replaces this process, so that Ctrl-C and the exit code are the relay's own.
+#[cfg(unix)]
+fn become_process(mut command: Command) -> Result<ExitCode> {
+    use std::os::unix::process::CommandExt;
+    let error = command.exec();
+    Err(error).with_context(|| format!("cannot start {}", command.get_program().display()))
+}
+
+#[cfg(not(unix))]
+fn become_process(mut command: Command) -> Result<ExitCode> {
+    let status = command.status().with_context(|| format!("cannot start {}", command.get_program().display()))?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_projector_page_is_opened_once() {
+        let arguments = ["--headless", "4"].map(str::to_owned);
+        assert_eq!(relay_arguments(&arguments), ["relay", "--open", "--headless", "4"]);
+        assert_eq!(relay_arguments(&["--open".to_owned()]), ["relay", "--open"]);
+    }
+}

@@ -1,0 +1,185 @@
+//! Where things live, and how other programs are called.
+
+use std::ffi::{OsStr, OsString};
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// Folders, search path and terminal of this run.
+pub struct Env {
+    /// The repository's top folder.
+    pub root: PathBuf,
+    /// The one target folder of every child build, so that the page, the tests and
+    /// the demo compile a dependency once.
+    pub target_dir: PathBuf,
+    /// Tools installed by us, apart from what the user has (`bin` below it).
+    pub tools_dir: PathBuf,
+    /// No colours, no progress bars: a log file or a CI machine reads along.
+    pub plain: bool,
+    path: OsString,
+}
+
+impl Env {
+    /// Reads the process's environment. Fails where no cache folder can be named.
+    pub fn detect() -> Result<Self> {
+        let manifest = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+        let root = Path::new(&manifest)
+            .ancestors()
+            .nth(2)
+            .with_context(|| format!("{} is no crate of a workspace", Path::new(&manifest).display()))?
+            .to_path_buf();
+        let home = std::env::home_dir();
+        let cache = cache_dir(std::env::var_os("XDG_CACHE_HOME").as_deref(), home.as_deref())?;
+        let target_dir = match std::env::var_os("UNMASK_TARGET_DIR").filter(|dir| !dir.is_empty()) {
+            Some(dir) => std::path::absolute(&dir)
+                .with_context(|| format!("UNMASK_TARGET_DIR={} is no path", Path::new(&dir).display()))?,
+            None => cache.join("target"),
+        };
+        let tools_dir = cache.join("tools");
+        let cargo_home = std::env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| home.map(|h| h.join(".cargo")));
+        let path = search_path(
+            &tools_dir.join("bin"),
+            &std::env::var_os("PATH").unwrap_or_default(),
+            cargo_home.map(|home| home.join("bin")),
+        )?;
+        let wants_plain = |name: &str| std::env::var_os(name).is_some_and(|v| !v.is_empty() && v != "false");
+        let plain = wants_plain("CI") || wants_plain("NO_COLOR") || !std::io::stderr().is_terminal();
+        Ok(Self { root, target_dir, tools_dir, plain, path })
+    }
+
+    /// A call of `program`, found on the children's search path, in the top folder.
+    ///
+    /// Without the variables that `cargo run` leaves behind: build scripts that
+    /// watch them would otherwise run again whenever plain cargo and this take turns.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(self.find(program).unwrap_or_else(|| program.into()));
+        for (name, _) in std::env::vars_os() {
+            if name.to_str().is_some_and(is_left_by_cargo_run) {
+                command.env_remove(name);
+            }
+        }
+        command.current_dir(&self.root).env("PATH", &self.path).env("CARGO_TARGET_DIR", &self.target_dir);
+        // trunk takes NO_COLOR for a boolean and refuses the usual NO_COLOR=1.
+        command.env_remove("NO_COLOR");
+        if self.plain {
+            command
+                .env("CARGO_TERM_COLOR", "never")
+                .env("CARGO_TERM_PROGRESS_WHEN", "never")
+                .env("TRUNK_COLOR", "never")
+                .env("CLICOLOR", "0");
+        }
+        command
+    }
+
+    /// The first executable of that name on the children's search path.
+    pub fn find(&self, program: &str) -> Option<PathBuf> {
+        let file = format!("{program}{}", std::env::consts::EXE_SUFFIX);
+        std::env::split_paths(&self.path).map(|dir| dir.join(&file)).find(|path| is_executable(path))
+    }
+
+    /// The executable `name` as cargo leaves it in the shared target folder.
+    pub fn release_binary(&self, name: &str) -> PathBuf {
+        self.target_dir.join("release").join(format!("{name}{}", std::env::consts::EXE_SUFFIX))
+    }
+}
+
+/// Prints the call, runs it to its end, and fails with the call where it failed.
+pub fn run(command: &mut Command) -> Result<()> {
+    let line = describe(command);
+    eprintln!("$ {line}");
+    let status = command.status().with_context(|| format!("cannot start `{line}`"))?;
+    if !status.success() {
+        bail!("`{line}` failed ({status})");
+    }
+    Ok(())
+}
+
+/// What the call printed on stdout, trimmed, or `None` where it cannot be started or fails.
+pub fn read(command: &mut Command) -> Option<String> {
+    let output = command.output().ok().filter(|output| output.status.success())?;
+    String::from_utf8(output.stdout).ok().map(|text| text.trim().to_owned())
+}
+
+fn describe(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_stem().unwrap_or(command.get_program());
+    let mut line = program.to_string_lossy().into_owned();
+    for argument in command.get_args() {
+        line.push(' ');
+        line.push_str(&argument.to_string_lossy());
+    }
+    line
+}
+
+fn cache_dir(xdg: Option<&OsStr>, home: Option<&Path>) -> Result<PathBuf> {
+    // The XDG rule: a relative XDG_CACHE_HOME counts as unset.
+    if let Some(dir) = xdg.map(Path::new).filter(|dir| dir.is_absolute()) {
+        return Ok(dir.join("unmask"));
+    }
+    match home.filter(|dir| dir.is_absolute()) {
+        Some(home) => Ok(home.join(".cache").join("unmask")),
+        None => bail!("no folder for tools and build results: set HOME or XDG_CACHE_HOME to an absolute path"),
+    }
+}
+
+fn search_path(ours: &Path, inherited: &OsStr, cargo_bin: Option<PathBuf>) -> Result<OsString> {
+    let folders = std::iter::once(ours.to_path_buf()).chain(std::env::split_paths(inherited)).chain(cargo_bin);
+    std::env::join_paths(folders)
+        .with_context(|| format!("{} cannot stand in PATH: set XDG_CACHE_HOME to another folder", ours.display()))
+}
+
+fn is_left_by_cargo_run(name: &str) -> bool {
+    name == "CARGO"
+        || ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"].iter().any(|p| name.starts_with(p))
+}
+
+#[cfg(unix)]
+fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_executable(path: &Path) -> bool {
+    path.is_file()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cache_follows_the_xdg_rule() {
+        let home = Path::new("/h");
+        assert_eq!(cache_dir(Some(OsStr::new("/x")), Some(home)).expect("absolute"), Path::new("/x/unmask"));
+        assert_eq!(cache_dir(Some(OsStr::new("x")), Some(home)).expect("home"), Path::new("/h/.cache/unmask"));
+        assert_eq!(cache_dir(None, Some(home)).expect("home"), Path::new("/h/.cache/unmask"));
+        let error = cache_dir(Some(OsStr::new("")), None).expect_err("nowhere to go").to_string();
+        assert!(error.contains("XDG_CACHE_HOME"), "{error}");
+    }
+
+    #[test]
+    fn our_tools_come_first_on_the_search_path() {
+        let inherited = std::env::join_paths(["/a", "/b"]).expect("plain folders");
+        let path = search_path(Path::new("/t/bin"), &inherited, Some("/c/bin".into())).expect("plain folders");
+        let folders: Vec<_> = std::env::split_paths(&path).collect();
+        assert_eq!(folders, ["/t/bin", "/a", "/b", "/c/bin"].map(PathBuf::from));
+    }
+
+    #[test]
+    fn only_what_cargo_run_sets_is_removed() {
+        for name in ["CARGO", "CARGO_MANIFEST_DIR", "CARGO_PKG_VERSION_MAJOR", "CARGO_BIN_NAME"] {
+            assert!(is_left_by_cargo_run(name), "{name}");
+        }
+        for name in ["CARGO_HOME", "CARGO_NET_OFFLINE", "CARGO_TARGET_DIR", "CARGO_REGISTRIES_X_INDEX", "PATH"] {
+            assert!(!is_left_by_cargo_run(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_failing_call_is_named() {
+        let error = run(Command::new("false").arg("--flag")).expect_err("false fails").to_string();
+        assert!(error.starts_with("`false --flag` failed"), "{error}");
+    }
+}

@@ -1,0 +1,102 @@
+//! The checks, in the order they run: what is quick and what others need comes first.
+
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::env::{self, Env};
+use crate::runner::Step;
+use crate::tools::{self, Purpose};
+use crate::{browser, page, tidy};
+
+/// Every step of `cargo check-all`.
+pub const ALL: &[Step] = &[
+    Step { name: "tools", about: "tools are there, or are installed", needs: &[], run: tools_step },
+    Step { name: "tidy", about: "rules of the repository that no compiler knows", needs: &[], run: tidy::run },
+    Step { name: "fmt", about: "cargo fmt --check", needs: &["tools"], run: fmt },
+    Step { name: "page", about: "trunk builds the page into dist", needs: &["tools"], run: page::build },
+    Step { name: "clippy", about: "clippy on the native crates and their tests", needs: &["page"], run: clippy },
+    Step { name: "clippy-wasm", about: "clippy on the page and its tests", needs: &["tools"], run: clippy_wasm },
+    Step { name: "unit", about: "unit tests of the native crates", needs: &["page"], run: unit },
+    Step { name: "integration", about: "tests/ of the native crates, end to end", needs: &["page"], run: integration },
+    Step { name: "doctest", about: "examples in the documentation", needs: &["page"], run: doctest },
+    Step { name: "browser", about: "tests of the page in headless Chromium", needs: &["tools"], run: browser_tests },
+    Step { name: "doc", about: "documentation without a warning", needs: &["page"], run: doc },
+];
+
+/// All native crates. Every native step names the same packages, and targets that pull in
+/// the dev-dependencies: cargo then sees one feature set, and compiles Burn once.
+const NATIVE: [&str; 4] = ["--release", "--workspace", "--exclude", "unmask-tab"];
+
+fn cargo(env: &Env, arguments: &[&str]) -> Command {
+    let mut command = env.command("cargo");
+    command.args(arguments);
+    if let Some(driver) = browser::driver(env) {
+        command.env("CHROMEDRIVER", driver);
+    }
+    command
+}
+
+fn native(env: &Env, subcommand: &str, arguments: &[&str]) -> Command {
+    let mut command = cargo(env, &[subcommand]);
+    command.args(NATIVE).args(arguments);
+    command
+}
+
+fn tools_step(env: &Env) -> Result<()> {
+    tools::ensure(env, Purpose::Checks)?;
+    if let Some(warning) = browser::mismatch(env) {
+        println!("Warning: {warning}");
+    }
+    Ok(())
+}
+
+fn fmt(env: &Env) -> Result<()> {
+    let mut command = cargo(env, &["fmt", "--all", "--check"]);
+    if env.plain {
+        // rustfmt does not listen to CARGO_TERM_COLOR.
+        command.args(["--", "--color", "never"]);
+    }
+    env::run(&mut command).context("run `cargo fmt --all`")
+}
+
+fn clippy(env: &Env) -> Result<()> {
+    env::run(&mut native(env, "clippy", &["--all-targets", "--", "-D", "warnings"]))
+}
+
+fn clippy_wasm(env: &Env) -> Result<()> {
+    let target = ["--target", "wasm32-unknown-unknown", "--all-targets", "--", "-D", "warnings"];
+    env::run(cargo(env, &["clippy", "--release", "--package", "unmask-tab"]).args(target))
+}
+
+fn unit(env: &Env) -> Result<()> {
+    env::run(&mut native(env, "test", &["--no-fail-fast", "--lib", "--bins"]))
+}
+
+fn integration(env: &Env) -> Result<()> {
+    env::run(&mut native(env, "test", &["--no-fail-fast", "--test", "*"]))
+}
+
+fn doctest(env: &Env) -> Result<()> {
+    env::run(&mut native(env, "test", &["--doc"]))
+}
+
+fn browser_tests(env: &Env) -> Result<()> {
+    env.find("wasm-pack").context("no wasm-pack on PATH: run `cargo xtask setup`")?;
+    let driver = browser::required_driver(env)?;
+    let mut command = env.command("wasm-pack");
+    command
+        .args(["test", "--headless", "--chrome", "--release", "--mode", "no-install", "--chromedriver"])
+        .arg(driver)
+        .arg("crates/tab")
+        // WebGPU on an emulated GPU takes seconds a training step; the defaults are 20 s and 5 s.
+        .env("WASM_BINDGEN_TEST_TIMEOUT", "900")
+        .env("WASM_BINDGEN_TEST_DRIVER_TIMEOUT", "60");
+    env::run(&mut command)
+}
+
+fn doc(env: &Env) -> Result<()> {
+    // `--examples` is what makes cargo take the dev-dependencies' features here as well.
+    let mut command = native(env, "doc", &["--no-deps", "--lib", "--bins", "--examples"]);
+    env::run(command.env("RUSTDOCFLAGS", "-D warnings"))
+}

@@ -1,0 +1,87 @@
+//! Rules of the repository that no compiler knows.
+
+mod panics;
+mod rules;
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use crate::env::{self, Env};
+
+/// One file of the repository.
+struct File {
+    /// From the top folder, with `/`.
+    path: String,
+    bytes: u64,
+    /// What it says, where it is text of a sensible length.
+    text: Option<String>,
+}
+
+/// Beyond this no file is committed, and none is searched for words.
+const MAX_FILE_BYTES: u64 = 2_000_000;
+
+/// Applies every rule to the files that git knows or would add, and lists what breaks one.
+pub fn run(env: &Env) -> Result<()> {
+    let files = read_files(env)?;
+    let violations: Vec<String> = [
+        rules::large_files,
+        rules::test_data,
+        rules::forbidden_words,
+        rules::photographs,
+        rules::readme_subcommands,
+        rules::architecture,
+        panics::unwraps,
+    ]
+    .iter()
+    .flat_map(|rule| rule(&files))
+    .collect();
+    for violation in &violations {
+        println!("{violation}");
+    }
+    match violations.len() {
+        0 => Ok(()),
+        count => bail!("{count} of the repository's rules broken, the first: {}", violations[0]),
+    }
+}
+
+fn read_files(env: &Env) -> Result<Vec<File>> {
+    let list = env::read(env.command("git").args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]))
+        .with_context(|| format!("`git ls-files` failed in {}: tidy needs git and a clone", env.root.display()))?;
+    let mut paths: Vec<&str> = list.split('\0').filter(|path| !path.is_empty()).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    // A file that was deleted and is still in the index breaks no rule.
+    paths.into_iter().filter(|path| env.root.join(path).is_file()).map(|path| File::read(&env.root, path)).collect()
+}
+
+impl File {
+    fn read(root: &Path, path: &str) -> Result<Self> {
+        let full = root.join(path);
+        let bytes = full.metadata().with_context(|| format!("cannot look at {}", full.display()))?.len();
+        let text = if bytes <= MAX_FILE_BYTES {
+            let content = std::fs::read(&full).with_context(|| format!("cannot read {}", full.display()))?;
+            String::from_utf8(content).ok().filter(|text| !text.contains('\0'))
+        } else {
+            None
+        };
+        Ok(Self { path: path.to_owned(), bytes, text })
+    }
+
+    fn folder(&self) -> &str {
+        self.path.rsplit_once('/').map_or("", |(folder, _)| folder)
+    }
+
+    fn name(&self) -> &str {
+        self.path.rsplit_once('/').map_or(self.path.as_str(), |(_, name)| name)
+    }
+
+    fn extension(&self) -> &str {
+        self.name().rsplit_once('.').map_or("", |(_, extension)| extension)
+    }
+}
+
+#[cfg(test)]
+fn text_file(path: &str, text: &str) -> File {
+    File { path: path.to_owned(), bytes: text.len() as u64, text: Some(text.to_owned()) }
+}
