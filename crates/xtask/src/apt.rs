@@ -84,8 +84,12 @@ pub fn ensure(env: &Env, needs: &[Need]) -> Result<()> {
     if env.find("apt-get").is_none() {
         return stop_unless_optional(&missing, "install it with your system's package manager");
     }
-    let packages = packages(&missing, is_ubuntu(&std::fs::read_to_string("/etc/os-release").unwrap_or_default()));
-    let by_hand = format!("sudo apt-get update && sudo apt-get install -y {}", packages.join(" "));
+    let is_ubuntu = is_ubuntu(&std::fs::read_to_string("/etc/os-release").unwrap_or_default());
+    let packages = packages(&missing, is_ubuntu);
+    let mut by_hand = format!("sudo apt-get update && sudo apt-get install -y {}", packages.join(" "));
+    if is_ubuntu && missing.iter().any(|need| need.ubuntu.iter().any(|name| name.starts_with("chromium"))) {
+        by_hand += "\n(Ubuntu's Chromium is a snap; Google Chrome with its chromedriver on PATH does as well)";
+    }
     let Some(privilege) = privilege(env) else {
         return stop_unless_optional(&missing, &format!("run this, then start again:\n  {by_hand}"));
     };
@@ -105,7 +109,7 @@ fn stop_unless_optional(missing: &[&Need], remedy: &str) -> Result<()> {
     };
     let (required, optional) = (names(false), names(true));
     if !required.is_empty() {
-        bail!("{} is missing and cannot be installed from here; {remedy}", required.join(" and "));
+        bail!("missing, and not to be installed from here: {}; {remedy}", required.join(", "));
     }
     if !optional.is_empty() {
         println!("Going on without {}; to have it, {remedy}", optional.join(" and "));

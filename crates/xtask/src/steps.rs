@@ -97,6 +97,8 @@ fn browser_tests(env: &Env) -> Result<()> {
 
 fn doc(env: &Env) -> Result<()> {
     // `--examples` is what makes cargo take the dev-dependencies' features here as well.
-    let mut command = native(env, "doc", &["--no-deps", "--lib", "--bins", "--examples"]);
-    env::run(command.env("RUSTDOCFLAGS", "-D warnings"))
+    let options = ["--no-deps", "--lib", "--bins", "--examples"];
+    env::run(native(env, "doc", &options).env("RUSTDOCFLAGS", "-D warnings"))?;
+    let page = ["doc", "--release", "--package", "unmask-tab", "--target", "wasm32-unknown-unknown"];
+    env::run(cargo(env, &page).args(options).env("RUSTDOCFLAGS", "-D warnings"))
 }
