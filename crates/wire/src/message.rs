@@ -52,6 +52,8 @@ pub enum ClientMessage {
     Unable {
         /// The round.
         round: u32,
+        /// The policy number of that round's plan.
+        policy: u32,
         /// Why, in words for people.
         reason: String,
     },
