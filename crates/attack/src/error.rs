@@ -1,0 +1,99 @@
+//! Why an attack cannot work.
+
+use crate::{AttackKind, Source};
+
+/// Why an attack cannot work, in words for the projector and the command line.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum CannotAttack {
+    /// The defence that hides the arrangement of the patches is on.
+    #[error(
+        "the gradient of the position embedding (pos_embed) is all zero, as the fixed-position defence leaves it: there \
+         is nothing to solve"
+    )]
+    FixedPosition,
+    /// More unknowns than equations.
+    #[error(
+        "the model has D = {dim} embedding dimensions for {unknowns} tokens: {kind} needs at least as many dimensions as \
+         tokens"
+    )]
+    TooFewDimensions {
+        /// The attack.
+        kind: AttackKind,
+        /// Embedding dimension D.
+        dim: usize,
+        /// S patches, or S + 1 tokens where the attack solves for the class token too.
+        unknowns: usize,
+    },
+    /// A tensor the attack needs is not there.
+    #[error("the {source_name} lack \"{name}\"", source_name = .from.plural())]
+    Missing {
+        /// Weights or gradients.
+        from: Source,
+        /// timm's name.
+        name: String,
+    },
+    /// A name that the model does not have.
+    #[error("the model has no parameter \"{name}\"")]
+    NoSuchParameter {
+        /// What was given.
+        name: String,
+    },
+    /// A tensor that is not of the model.
+    #[error("{} \"{name}\" has shape {found:?}, the model needs {expected:?}", .from.singular())]
+    WrongShape {
+        /// Weights or gradients.
+        from: Source,
+        /// timm's name.
+        name: String,
+        /// The shape given.
+        found: Vec<usize>,
+        /// The shape of the model's parameter.
+        expected: Vec<usize>,
+    },
+    /// Values that do not fill their shape.
+    #[error("{} \"{name}\" has {found} values, its shape needs {expected}", .from.singular())]
+    WrongCount {
+        /// Weights or gradients.
+        from: Source,
+        /// timm's name.
+        name: String,
+        /// Number of values given.
+        found: usize,
+        /// Number of values of the shape.
+        expected: usize,
+    },
+    /// A flat vector that is not of the model.
+    #[error("the {source_name} have {found} values, the model has {expected}", source_name = .from.plural())]
+    WrongLength {
+        /// Weights or gradients.
+        from: Source,
+        /// Number of values given.
+        found: usize,
+        /// Number of parameters of the model.
+        expected: usize,
+    },
+    /// NaN or infinity.
+    #[error("{} \"{name}\" holds {value} at index {index}: only finite values can be solved for", .from.singular())]
+    NonFinite {
+        /// Weights or gradients.
+        from: Source,
+        /// timm's name.
+        name: String,
+        /// Where in the row-major tensor.
+        index: usize,
+        /// The value.
+        value: f64,
+    },
+    /// A gradient that carries nothing.
+    #[error("the gradient \"{name}\" is all zero: nothing of the picture is in it")]
+    ZeroGradient {
+        /// timm's name.
+        name: &'static str,
+    },
+    /// Values so large or so small that the solution is not a number.
+    #[error("{kind}: the equations could not be solved in f64 (their values may be too large or too small)")]
+    Unsolvable {
+        /// The attack.
+        kind: AttackKind,
+    },
+}

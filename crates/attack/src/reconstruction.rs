@@ -1,0 +1,53 @@
+//! What an attack recovers.
+
+use faer::MatRef;
+use unmask_params::VitConfig;
+
+use crate::{Precision, least_squares::Spectrum};
+
+/// A recovered picture and how well-determined it was.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reconstruction {
+    /// Pixels `[side, side, 3]`, row-major, in [0, 1].
+    pub image: Vec<f32>,
+    /// Height and width in pixels.
+    pub side: usize,
+    /// Smallest over largest singular value of the solved system: the share of the signal that rounding or noise may
+    /// reach before detail drowns.
+    pub singular_ratio: f64,
+    /// What limits the result, in plain sentences; empty where nothing does.
+    pub notes: Vec<String>,
+}
+
+impl Reconstruction {
+    /// From patches `[S, L]` in the model's input space [-1, 1], each a row of `[channel, y, x]`.
+    pub(crate) fn from_patches(patches: MatRef<'_, f64>, config: &VitConfig, spectrum: Spectrum) -> Self {
+        let (side, size, channels) = (config.image, config.patch, VitConfig::CHANNELS);
+        let mut image = vec![0.0; side * side * channels];
+        for s in 0..patches.nrows() {
+            let (top, left) = (s / config.grid() * size, s % config.grid() * size);
+            for l in 0..patches.ncols() {
+                let (channel, y, x) = (l / (size * size), l / size % size, l % size);
+                let value = patches[(s, l)].mul_add(0.5, 0.5).clamp(0.0, 1.0);
+                image[((top + y) * side + left + x) * channels + channel] = value as f32;
+            }
+        }
+        Self { image, side, singular_ratio: spectrum.ratio, notes: Vec::new() }
+    }
+
+    pub(crate) fn note(&mut self, note: String) {
+        self.notes.push(note);
+    }
+
+    /// Says so where singular values were left out.
+    pub(crate) fn note_cutoff(&mut self, spectrum: Spectrum, precision: Precision) {
+        if spectrum.kept < spectrum.total {
+            self.note(format!(
+                "{} of {} singular values lie within the rounding of {} and were left out: fine detail is lost.",
+                spectrum.total - spectrum.kept,
+                spectrum.total,
+                precision.name(),
+            ));
+        }
+    }
+}
