@@ -3,4 +3,7 @@
 //! Two bundles come from this crate: `page`, small, so that it appears at once, and `worker`, heavy, which holds Burn,
 //! the socket and the private picture. Neither aggregates nor attacks.
 
+pub mod page;
+#[cfg(target_family = "wasm")]
+pub mod post;
 pub mod protocol;

@@ -1,0 +1,70 @@
+//! Addresses, taken apart and put together as text, so that they can be tested without a browser.
+
+/// Where the same page is under HTTPS: the host it was opened with, the port of the room's HTTPS address.
+///
+/// The room's own host name is not used, since a device may know the relay under another one. `None` when
+/// `room_https` is no HTTPS address.
+pub fn secure_twin(hostname: &str, room_https: &str, path_and_query: &str) -> Option<String> {
+    let rest = room_https.strip_prefix("https://")?;
+    let authority = rest.split(['/', '?', '#']).next().filter(|authority| !authority.is_empty())?;
+    // The last colon may belong to a bracketed IPv6 address.
+    let port = match authority.rsplit_once(':') {
+        Some((_, port)) if !port.contains(']') => port.parse::<u16>().ok()?,
+        _ => 443,
+    };
+    let port = if port == 443 { String::new() } else { format!(":{port}") };
+    Some(format!("https://{hostname}{port}{path_and_query}"))
+}
+
+/// The room's socket for a page with this protocol (`http:` or `https:`) and host (with port).
+pub fn socket(protocol: &str, host: &str) -> String {
+    let scheme = if protocol == "https:" { "wss" } else { "ws" };
+    format!("{scheme}://{host}/ws")
+}
+
+/// The teacher's token in a fragment such as `#token=XYZ`.
+pub fn token(fragment: &str) -> Option<&str> {
+    fragment
+        .trim_start_matches('#')
+        .split('&')
+        .find_map(|pair| pair.strip_prefix("token="))
+        .filter(|token| !token.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secure_twin_keeps_the_host_and_takes_the_port() {
+        let twin = |hostname, https| secure_twin(hostname, https, "/?image=cat");
+        assert_eq!(
+            twin("classroom.test", "https://192.168.1.5:8443/").as_deref(),
+            Some("https://classroom.test:8443/?image=cat")
+        );
+        assert_eq!(twin("[fe80::1]", "https://[fe80::2]:9000").as_deref(), Some("https://[fe80::1]:9000/?image=cat"));
+        assert_eq!(twin("a.test", "https://[fe80::2]/").as_deref(), Some("https://a.test/?image=cat"));
+        assert_eq!(twin("a.test", "https://b.test").as_deref(), Some("https://a.test/?image=cat"));
+    }
+
+    #[test]
+    fn secure_twin_refuses_what_is_no_https_address() {
+        for bad in ["", "http://a.test:80/", "https://", "https://a.test:99999/", "https://a.test:/"] {
+            assert_eq!(secure_twin("a.test", bad, "/"), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn socket_follows_the_page() {
+        assert_eq!(socket("https:", "a.test:8443"), "wss://a.test:8443/ws");
+        assert_eq!(socket("http:", "localhost:8080"), "ws://localhost:8080/ws");
+    }
+
+    #[test]
+    fn token_is_found_beside_other_pairs() {
+        assert_eq!(token("#token=XYZ"), Some("XYZ"));
+        assert_eq!(token("#view=big&token=a-b_c"), Some("a-b_c"));
+        assert_eq!(token("#token="), None);
+        assert_eq!(token(""), None);
+    }
+}

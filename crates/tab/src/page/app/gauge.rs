@@ -1,0 +1,47 @@
+//! How close a reconstruction came, with the line at which people recognise the picture.
+
+use leptos::prelude::*;
+
+use crate::page::words::{RECOGNISABLE, verdict};
+
+/// A bar from 0 to 1 with a line at [`RECOGNISABLE`], the two numbers, and the verdict in a word.
+#[component]
+pub fn Gauge(
+    /// SSIM, if it is known.
+    #[prop(into)]
+    ssim: Signal<Option<f32>>,
+    /// PSNR in dB, if it is known.
+    #[prop(into)]
+    psnr: Signal<Option<f32>>,
+    /// What to say as long as neither is.
+    #[prop(into)]
+    waiting: String,
+) -> impl IntoView {
+    let verdict_now = move || ssim.get().map(verdict);
+    let width = move || format!("width:{:.1}%", ssim.get().unwrap_or(0.0).clamp(0.0, 1.0) * 100.0);
+    let line = format!("left:{}%", RECOGNISABLE * 100.0);
+    view! {
+        <div class="gauge" data-verdict=verdict_now>
+            <p class="gauge-verdict" data-testid="verdict">
+                {move || match verdict_now() {
+                    Some("recognisable") => "✕ leaks: the picture is recognisable".to_owned(),
+                    Some(_) => "✓ protected: the picture is not recognisable".to_owned(),
+                    None => waiting.clone(),
+                }}
+            </p>
+            <div class="gauge-bar" aria-hidden="true">
+                <span class="gauge-fill" style=width></span>
+                <span class="gauge-line" style=line></span>
+            </div>
+            <p class="gauge-scale" aria-hidden="true">
+                <span>"0"</span>
+                <span>"0.5"</span>
+                <span>"1"</span>
+            </p>
+            <p class="gauge-numbers">
+                <span>"SSIM " <b>{move || ssim.get().map_or("–".to_owned(), |ssim| format!("{ssim:.2}"))}</b></span>
+                <span>"PSNR " <b>{move || psnr.get().map_or("–".to_owned(), |psnr| format!("{psnr:.1} dB"))}</b></span>
+            </p>
+        </div>
+    }
+}

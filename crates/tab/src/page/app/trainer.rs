@@ -1,0 +1,257 @@
+//! The page's end of the worker: what it said last, as signals.
+
+use std::collections::VecDeque;
+
+use leptos::prelude::*;
+use wasm_bindgen::{JsCast, closure::Closure};
+use web_sys::{ErrorEvent, MessageEvent, Worker};
+
+use super::pixels::Rgba;
+use crate::{
+    post,
+    protocol::{Connection, FromWorker, GroupView, ToWorker},
+};
+
+/// The loader that the build puts beside the page, at a fixed name.
+const LOADER: &str = "/worker_loader.js";
+
+/// Losses kept for the small curve.
+const LOSSES_KEPT: usize = 200;
+
+/// Notices kept.
+const NOTICES_KEPT: usize = 8;
+
+/// The round that trains now, or trained last.
+#[derive(Clone, PartialEq)]
+pub struct Plan {
+    /// Its number.
+    pub round: u32,
+    /// The model preset.
+    pub model: String,
+    /// The defence in its string form.
+    pub defence: String,
+}
+
+/// The last update that left.
+#[derive(Clone)]
+pub struct Sent {
+    /// Its round.
+    pub round: u32,
+    /// Time the step took.
+    pub milliseconds: f64,
+    /// Bytes sent.
+    pub bytes: u64,
+    /// Bytes it would have weighed unprotected.
+    pub plain_bytes: u64,
+    /// One view for each parameter group.
+    pub groups: Vec<GroupView>,
+}
+
+/// The last round that the relay closed.
+#[derive(Clone)]
+pub struct Closed {
+    /// Its number.
+    pub round: u32,
+    /// Mean loss of the cohort.
+    pub loss: Option<f32>,
+    /// Number of updates averaged.
+    pub updates: u32,
+}
+
+/// What the relay saw of this client.
+#[derive(Clone)]
+pub struct Attacked {
+    /// The round attacked.
+    pub round: u32,
+    /// The attack's name.
+    pub attack: String,
+    /// What the relay saw.
+    pub reconstruction: Option<Rgba>,
+    /// The private picture as the model saw it.
+    pub own: Option<Rgba>,
+    /// PSNR in dB.
+    pub psnr: f32,
+    /// SSIM.
+    pub ssim: f32,
+}
+
+/// The worker, and what is known from it.
+#[derive(Clone, Copy)]
+pub struct Trainer {
+    worker: StoredValue<Option<Worker>, LocalStorage>,
+    /// A message for a worker that is still loading; it would be lost, since nobody listens yet.
+    waiting: StoredValue<Option<ToWorker>>,
+    /// Whether it has loaded.
+    pub is_ready: RwSignal<bool>,
+    /// Why it cannot be used, if so.
+    pub failure: RwSignal<Option<String>>,
+    /// State of the socket, from the moment of joining.
+    pub connection: RwSignal<Option<Connection>>,
+    /// The device it trains on, and why.
+    pub device: RwSignal<Option<(String, String)>>,
+    /// The round.
+    pub plan: RwSignal<Option<Plan>>,
+    /// Whether a step is being computed.
+    pub is_busy: RwSignal<bool>,
+    /// The losses of this client, oldest first.
+    pub losses: RwSignal<Vec<f32>>,
+    /// The last update that left.
+    pub sent: RwSignal<Option<Sent>>,
+    /// Bytes sent since joining, and what they would have been unprotected.
+    pub bytes: RwSignal<(u64, u64)>,
+    /// The last round that the relay closed.
+    pub closed: RwSignal<Option<Closed>>,
+    /// The last result of each attack, in the order in which they first came.
+    pub attacks: RwSignal<Vec<Attacked>>,
+    /// What the worker wanted to be said, newest first, numbered.
+    pub notices: RwSignal<VecDeque<(u64, String)>>,
+}
+
+impl Trainer {
+    /// Loads the worker.
+    pub fn start() -> Self {
+        let trainer = Self {
+            worker: StoredValue::new_local(None),
+            waiting: StoredValue::new(None),
+            is_ready: RwSignal::new(false),
+            failure: RwSignal::new(None),
+            connection: RwSignal::new(None),
+            device: RwSignal::new(None),
+            plan: RwSignal::new(None),
+            is_busy: RwSignal::new(false),
+            losses: RwSignal::new(Vec::new()),
+            sent: RwSignal::new(None),
+            bytes: RwSignal::new((0, 0)),
+            closed: RwSignal::new(None),
+            attacks: RwSignal::new(Vec::new()),
+            notices: RwSignal::new(VecDeque::new()),
+        };
+        match Worker::new(LOADER) {
+            Ok(worker) => trainer.listen(worker),
+            Err(_) => trainer.failure.set(Some(
+                "This browser cannot start the worker that trains. Use a current Chrome, Edge, Firefox or Safari."
+                    .to_owned(),
+            )),
+        }
+        trainer
+    }
+
+    fn listen(self, worker: Worker) {
+        let on_message =
+            Closure::<dyn FnMut(MessageEvent)>::new(move |event: MessageEvent| match post::decode(&event.data()) {
+                Ok(message) => self.take(message),
+                Err(error) => self.failure.set(Some(error.to_string())),
+            });
+        worker.set_onmessage(Some(on_message.as_ref().unchecked_ref()));
+        let on_error = Closure::<dyn FnMut(ErrorEvent)>::new(move |event: ErrorEvent| {
+            let reason = event.message();
+            let reason = if reason.is_empty() || reason == "undefined" {
+                format!("{LOADER} could not be loaded")
+            } else {
+                reason
+            };
+            self.is_busy.set(false);
+            self.failure.set(Some(format!("The trainer stopped: {reason}. Reload the page to start it again.")));
+        });
+        worker.set_onerror(Some(on_error.as_ref().unchecked_ref()));
+        // Both live as long as the page, as the worker does.
+        on_message.forget();
+        on_error.forget();
+        self.worker.set_value(Some(worker));
+    }
+
+    /// Joins the room; waits for the worker if it is still loading.
+    pub fn join(self, message: ToWorker) {
+        self.connection.set(Some(Connection::Connecting));
+        self.plan.set(None);
+        self.is_busy.set(false);
+        self.losses.set(Vec::new());
+        self.sent.set(None);
+        self.bytes.set((0, 0));
+        self.closed.set(None);
+        self.attacks.set(Vec::new());
+        self.notices.set(VecDeque::new());
+        self.send(message);
+    }
+
+    /// Leaves the room.
+    pub fn leave(self) {
+        self.connection.set(None);
+        self.send(ToWorker::Leave);
+    }
+
+    fn send(self, message: ToWorker) {
+        if !self.is_ready.get_untracked() {
+            self.waiting.set_value(Some(message));
+            return;
+        }
+        let sent = post::encode(&message).map_err(|error| error.to_string()).and_then(|bytes| {
+            self.worker.with_value(|worker| {
+                let worker = worker.as_ref().ok_or("The trainer is not running; reload the page.")?;
+                worker.post_message(&bytes).map_err(|_| "The trainer takes no message; reload the page.")
+            })?;
+            Ok(())
+        });
+        if let Err(problem) = sent {
+            self.failure.set(Some(problem));
+        }
+    }
+
+    fn take(self, message: FromWorker) {
+        match message {
+            FromWorker::Ready => {
+                self.is_ready.set(true);
+                if let Some(message) = self.waiting.try_update_value(Option::take).flatten() {
+                    self.send(message);
+                }
+            }
+            FromWorker::Device { name, reason } => self.device.set(Some((name, reason))),
+            FromWorker::Connection(connection) => {
+                // What a worker says after the student left belongs to the session before.
+                if self.connection.with_untracked(Option::is_some) {
+                    if !matches!(connection, Connection::Online { .. }) {
+                        self.is_busy.set(false);
+                    }
+                    self.connection.set(Some(connection));
+                }
+            }
+            FromWorker::Training { round, model, defence } => {
+                self.is_busy.set(true);
+                self.plan.set(Some(Plan { round, model, defence }));
+            }
+            FromWorker::Sent { round, loss, milliseconds, bytes, plain_bytes, groups } => {
+                self.is_busy.set(false);
+                self.losses.update(|losses| {
+                    losses.push(loss);
+                    let surplus = losses.len().saturating_sub(LOSSES_KEPT);
+                    losses.drain(..surplus);
+                });
+                self.bytes.update(|(sent, plain)| {
+                    *sent += bytes;
+                    *plain += plain_bytes;
+                });
+                self.sent.set(Some(Sent { round, milliseconds, bytes, plain_bytes, groups }));
+            }
+            FromWorker::Closed { round, loss, updates } => self.closed.set(Some(Closed { round, loss, updates })),
+            FromWorker::Attacked { round, attack, side, reconstruction, own, psnr, ssim } => {
+                let result = Attacked {
+                    round,
+                    attack,
+                    reconstruction: Rgba::new(side, side, &reconstruction),
+                    own: Rgba::new(side, side, &own),
+                    psnr,
+                    ssim,
+                };
+                self.attacks.update(|attacks| match attacks.iter_mut().find(|known| known.attack == result.attack) {
+                    Some(known) => *known = result,
+                    None => attacks.push(result),
+                });
+            }
+            FromWorker::Notice { text } => self.notices.update(|notices| {
+                let number = notices.front().map_or(0, |(number, _)| number + 1);
+                notices.push_front((number, text));
+                notices.truncate(NOTICES_KEPT);
+            }),
+        }
+    }
+}

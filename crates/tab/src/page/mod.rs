@@ -1,0 +1,18 @@
+//! The two pages: `/`, where a student joins, and `/projector`, which the room watches.
+//!
+//! What can be computed without a browser (texts, addresses, curves, the check of a picture's header) are pure modules
+//! and tested natively; the rest exists for wasm only.
+
+pub mod address;
+pub mod chart;
+pub mod classes;
+pub mod header;
+pub mod names;
+pub mod policy;
+pub mod words;
+
+#[cfg(target_family = "wasm")]
+mod app;
+
+#[cfg(target_family = "wasm")]
+pub use app::mount;
