@@ -27,8 +27,8 @@ pub fn Cards(
     view! {
         <section class="attacks" aria-label="Attacks">
             <h2 class="attacks-title">
-                "What the relay sees of "
-                <b data-testid="target">{move || target.get().unwrap_or_else(|| "nobody yet".to_owned())}</b>
+                "What the relay sees"
+                <span hidden=move || target.with(Option::is_none)>" of " <b data-testid="target">{move || target.get()}</b></span>
             </h2>
             <div class="cards">
                 <For each=move || names.get() key=Clone::clone let:name>
@@ -75,21 +75,23 @@ fn Card(feed: Feed, name: String) -> impl IntoView {
             <div class="attack-text">
                 <h3>{text(|result| result.title.clone())}</h3>
                 <p class="sentence">{text(|result| result.sentence.clone())}</p>
-                <p class="remark" data-testid="remark" hidden=move || remark.with(Option::is_none)>{move || remark.get()}</p>
-                <div class="attack-end">
-                    <Gauge ssim psnr waiting="waiting for the attacked tab to compare"/>
-                    <p class="sub">
-                        {text(|result| {
-                            format!(
-                                "{} · round {} · {} · {}",
-                                result.nickname,
-                                result.round,
-                                words::defence(&result.defence),
-                                words::duration(result.seconds * 1000.0),
-                            )
-                        })}
-                    </p>
-                </div>
+            </div>
+            <div class="attack-end">
+                <p class="remark" data-testid="remark" hidden=move || remark.with(Option::is_none)>
+                    {move || remark.get()}
+                </p>
+                <Gauge ssim psnr waiting="waiting for the attacked tab to compare"/>
+                <p class="sub">
+                    {text(|result| {
+                        format!(
+                            "{} · round {} · {} · {}",
+                            result.nickname,
+                            result.round,
+                            words::defence(&result.defence),
+                            words::duration(result.seconds * 1000.0),
+                        )
+                    })}
+                </p>
             </div>
         </article>
     }

@@ -29,8 +29,6 @@ pub fn Controls(
                     }
                 >
                     <Run feed teacher/>
-                    <Defence feed teacher/>
-                    <AprilBlock feed teacher/>
                 </Show>
                 <p class="in-force">
                     "Defence in force: "
@@ -41,6 +39,10 @@ pub fn Controls(
                         {move || next.get().flatten().map(|next| format!("from the next round: {}", words::defence(&next)))}
                     </span>
                 </p>
+                <Show when=move || teacher.may_drive()>
+                    <Defence feed teacher/>
+                    <AprilBlock feed teacher/>
+                </Show>
             </div>
             <p class="problem" role="alert" data-testid="control-error">{move || teacher.problem.get()}</p>
         </section>

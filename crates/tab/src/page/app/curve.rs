@@ -9,8 +9,8 @@ use crate::page::{
 };
 
 const WIDTH: f32 = 900.0;
-const HEIGHT: f32 = 240.0;
-const FRAME: Frame = Frame { left: 44.0, top: 26.0, width: 836.0, height: 180.0 };
+const HEIGHT: f32 = 210.0;
+const FRAME: Frame = Frame { left: 44.0, top: 26.0, width: 836.0, height: 150.0 };
 
 /// Mean loss of the cohort by round; a dashed line where the defence changed.
 #[component]

@@ -22,13 +22,19 @@ pub fn Gauge(
     let line = format!("left:{}%", RECOGNISABLE * 100.0);
     view! {
         <div class="gauge" data-verdict=verdict_now>
+            <div class="gauge-head">
             <p class="gauge-verdict" data-testid="verdict">
                 {move || match verdict_now() {
-                    Some("recognisable") => "✕ leaks: the picture is recognisable".to_owned(),
-                    Some(_) => "✓ protected: the picture is not recognisable".to_owned(),
+                    Some("recognisable") => "✕ leaks: recognisable".to_owned(),
+                    Some(_) => "✓ protected: not recognisable".to_owned(),
                     None => waiting.clone(),
                 }}
             </p>
+                <p class="gauge-numbers">
+                    <span>"SSIM " <b>{move || ssim.get().map_or("–".to_owned(), |ssim| format!("{ssim:.2}"))}</b></span>
+                    <span>"PSNR " <b>{move || psnr.get().map_or("–".to_owned(), |psnr| format!("{psnr:.1} dB"))}</b></span>
+                </p>
+            </div>
             <div class="gauge-bar" aria-hidden="true">
                 <span class="gauge-fill" style=width></span>
                 <span class="gauge-line" style=line></span>
@@ -37,10 +43,6 @@ pub fn Gauge(
                 <span>"0"</span>
                 <span>"0.5"</span>
                 <span>"1"</span>
-            </p>
-            <p class="gauge-numbers">
-                <span>"SSIM " <b>{move || ssim.get().map_or("–".to_owned(), |ssim| format!("{ssim:.2}"))}</b></span>
-                <span>"PSNR " <b>{move || psnr.get().map_or("–".to_owned(), |psnr| format!("{psnr:.1} dB"))}</b></span>
             </p>
         </div>
     }

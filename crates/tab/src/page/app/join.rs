@@ -21,7 +21,7 @@ use crate::{
         classes::{CLASSES, SAMPLES, Sample, label, sample},
         names,
     },
-    protocol::ToWorker,
+    protocol::{DeviceChoice, ToWorker},
 };
 
 const NICKNAME_KEY: &str = "unmask-nickname";
@@ -152,7 +152,11 @@ impl Draft {
         self.problem.set(None);
         let location = window().location();
         let socket = address::socket(&location.protocol().unwrap_or_default(), &location.host().unwrap_or_default());
-        trainer.join(ToWorker::Join { socket, nickname, picture: picture.rgb(), label: self.label.get_untracked() });
+        let search = location.search().unwrap_or_default();
+        let query = UrlSearchParams::new_with_str(&search).ok();
+        let device = DeviceChoice::from_query(query.and_then(|query| query.get("device")).as_deref());
+        let label = self.label.get_untracked();
+        trainer.join(ToWorker::Join { socket, nickname, picture: picture.rgb(), label, device });
     }
 }
 

@@ -6,6 +6,9 @@ use unmask_wire::view::{ClientState, ClientView, Control};
 use super::{feed::Feed, projector::Teacher};
 use crate::page::words;
 
+/// Clients up to which each has a row of its own; more stand two abreast, without details.
+const COMPACT_FROM: usize = 10;
+
 /// One row for each client; with the teacher's token a click puts a client under attack.
 #[component]
 pub fn Roster(
@@ -32,7 +35,7 @@ pub fn Roster(
             <h2>"In the room " <span class="count" data-testid="clients-here">{move || here.get()}</span></h2>
             <p class="hint" hidden=move || !ids.with(Vec::is_empty)>"Nobody yet. Scan the code above."</p>
             <p class="hint" hidden=move || ids.with(Vec::is_empty) || !teacher.may_drive()>"Click a name to attack it."</p>
-            <ul>
+            <ul class:compact=move || ids.with(|ids| ids.len() > COMPACT_FROM)>
                 <For each=move || ids.get() key=|id| *id let:id>
                     <Client feed teacher id/>
                 </For>

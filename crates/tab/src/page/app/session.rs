@@ -128,7 +128,7 @@ fn Status(draft: Draft, trainer: Trainer) -> impl IntoView {
                 </p>
                 <p class="sub">{move || format!("{} if nothing were protected", words::bytes(trainer.bytes.get().1))}</p>
             </div>
-            <div class="tile">
+            <div class="tile wide">
                 <h3>"Model and defence"</h3>
                 <p class="figure small" data-testid="model">
                     {move || trainer.plan.get().map_or("–".to_owned(), |plan| plan.model)}
@@ -175,10 +175,10 @@ fn Leaving(trainer: Trainer) -> impl IntoView {
             <h2>"What leaves this device"</h2>
             <p class="panel-summary">{summary}</p>
             <p class="legend">
-                <span class="swatch minus"></span>"below zero"
-                <span class="swatch zero"></span>"zero"
-                <span class="swatch plus"></span>"above zero"
-                <span class="swatch masked"></span>"masked: not sent"
+                <span><i class="swatch minus"></i>"below zero"</span>
+                <span><i class="swatch zero"></i>"zero"</span>
+                <span><i class="swatch plus"></i>"above zero"</span>
+                <span><i class="swatch masked"></i>"masked: not sent"</span>
             </p>
             <div class="groups">
                 <For each=move || titles.get() key=Clone::clone let:title>
@@ -227,7 +227,7 @@ fn Group(trainer: Trainer, title: String) -> impl IntoView {
                 </figure>
             </div>
             <dl>
-                <div><dt>"zeros sent as nothing"</dt><dd>{move || words::percent(number(|group| group.zeros))}</dd></div>
+                <div><dt>"zeros"</dt><dd>{move || words::percent(number(|group| group.zeros))}</dd></div>
                 <div><dt>"values"</dt><dd>{move || group.with(|group| words::count(group.as_ref().map_or(0, |group| group.values)))}</dd></div>
                 <div>
                     <dt>"norm"</dt>
