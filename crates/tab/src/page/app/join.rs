@@ -1,8 +1,8 @@
 //! The form in which a student chooses a nickname, a private picture and its label.
 //!
 //! A lesson or a test can fill it in by the address: `/?nickname=lucky+otter&image=astronaut&label=cat&join=1` proposes
-//! that nickname, fetches that sample, chooses that class (a name or its number) and joins at once. Each part may be left
-//! out; `join=1` needs an image.
+//! that nickname, fetches that sample, chooses that class (a name or its number) and joins at once. `device=cpu` or
+//! `device=webgpu` overrules the measurement of which is faster. Each part may be left out; `join=1` needs an image.
 
 use leptos::prelude::*;
 use wasm_bindgen_futures::spawn_local;
@@ -37,6 +37,8 @@ pub struct Draft {
     sample: RwSignal<Option<&'static str>>,
     /// Its class, a place in [`CLASSES`].
     pub label: RwSignal<u8>,
+    /// The device to train on.
+    device: RwSignal<DeviceChoice>,
     /// Why the last choice did not work.
     problem: RwSignal<Option<String>>,
     /// Number of the last choice; one that was overtaken by another is dropped.
@@ -54,6 +56,7 @@ impl Draft {
             picture: RwSignal::new(None),
             sample: RwSignal::new(None),
             label: RwSignal::new(0),
+            device: RwSignal::new(DeviceChoice::Auto),
             problem: RwSignal::new(None),
             choice: StoredValue::new(0),
         }
@@ -66,6 +69,7 @@ impl Draft {
         if let Some(nickname) = query.get("nickname").filter(|nickname| !nickname.trim().is_empty()) {
             self.nickname.set(shortened(&nickname));
         }
+        self.device.set(DeviceChoice::from_query(query.get("device").as_deref()));
         let asked_label = query.get("label");
         let known_label = asked_label.as_deref().and_then(label);
         if let Some(known) = known_label {

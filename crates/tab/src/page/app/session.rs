@@ -178,7 +178,7 @@ fn Leaving(trainer: Trainer) -> impl IntoView {
                 <span><i class="swatch minus"></i>"below zero"</span>
                 <span><i class="swatch zero"></i>"zero"</span>
                 <span><i class="swatch plus"></i>"above zero"</span>
-                <span><i class="swatch masked"></i>"masked: not sent"</span>
+                <span><i class="swatch masked"></i>"removed by the defence"</span>
             </p>
             <div class="groups">
                 <For each=move || titles.get() key=Clone::clone let:title>
