@@ -16,11 +16,13 @@ pub struct Sample {
 }
 
 /// The gallery, in the order shown.
-pub const SAMPLES: [Sample; 4] = [
+pub const SAMPLES: [Sample; 6] = [
     Sample { name: "astronaut", file: "astronaut.png", label: 0 },
     Sample { name: "cat", file: "cat.png", label: 3 },
     Sample { name: "coffee", file: "coffee.png", label: 8 },
     Sample { name: "rocket", file: "rocket.png", label: 0 },
+    Sample { name: "cameraman", file: "cameraman.jpg", label: 9 },
+    Sample { name: "hubble", file: "hubble.jpg", label: 2 },
 ];
 
 /// The sample of this name.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use leptos::prelude::*;
 use wasm_bindgen::{JsCast, closure::Closure};
-use web_sys::{ErrorEvent, MessageEvent, Worker};
+use web_sys::{Event, MessageEvent, Worker};
 
 use super::pixels::Rgba;
 use crate::{
@@ -143,13 +143,10 @@ impl Trainer {
                 Err(error) => self.failure.set(Some(error.to_string())),
             });
         worker.set_onmessage(Some(on_message.as_ref().unchecked_ref()));
-        let on_error = Closure::<dyn FnMut(ErrorEvent)>::new(move |event: ErrorEvent| {
-            let reason = event.message();
-            let reason = if reason.is_empty() || reason == "undefined" {
-                format!("{LOADER} could not be loaded")
-            } else {
-                reason
-            };
+        let on_error = Closure::<dyn FnMut(Event)>::new(move |event: Event| {
+            // A script that cannot be fetched gives a bare event, without the message that an `ErrorEvent` carries.
+            let reason = js_sys::Reflect::get(&event, &"message".into()).ok().and_then(|message| message.as_string());
+            let reason = reason.unwrap_or_else(|| format!("{LOADER} could not be loaded"));
             self.is_busy.set(false);
             self.failure.set(Some(format!("The trainer stopped: {reason}. Reload the page to start it again.")));
         });
