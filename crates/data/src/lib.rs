@@ -1,1 +1,36 @@
 //! Images: reading, cropping, resizing, labels and similarity.
+//!
+//! A photograph of any size and kind becomes the square a model sees:
+//!
+//! ```
+//! use unmask_data::Picture;
+//!
+//! let picture = Picture::new(6, 4, [200, 100, 50].repeat(24))?;
+//! let chw = picture.for_model(2);
+//! assert_eq!(chw.len(), 3 * 2 * 2);
+//! assert!((chw[0] - 200.0 / 255.0).abs() < 1e-6);
+//! # Ok::<(), unmask_data::PictureError>(())
+//! ```
+//!
+//! Without the feature `codecs` nothing here reads or writes image files, which keeps the browser's bundle small.
+
+#[cfg(feature = "codecs")]
+mod codecs;
+#[cfg(feature = "codecs")]
+mod folder;
+pub mod metrics;
+mod picture;
+mod resize;
+
+#[cfg(feature = "codecs")]
+pub use codecs::{MAX_PIXELS, NotAPicture, decode, encode_png};
+#[cfg(feature = "codecs")]
+pub use folder::{FileFailure, Folder, FolderError, load_folder};
+pub use picture::{Picture, PictureError, chw_to_hwc, hwc_to_chw};
+
+/// The ten classes of CIFAR-10, in the order of their labels.
+pub const CLASSES: [&str; 10] =
+    ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"];
+
+#[cfg(test)]
+mod test_pattern;

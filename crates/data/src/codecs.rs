@@ -1,0 +1,176 @@
+//! Image files in memory: PNG, JPEG and WebP in, PNG out.
+
+use std::io::Cursor;
+
+use image::{DynamicImage, ImageDecoder, ImageEncoder, ImageFormat, ImageReader, Limits, metadata::Orientation};
+
+use crate::Picture;
+
+/// The largest picture that is decoded, in pixels.
+pub const MAX_PIXELS: u64 = 64_000_000;
+
+/// Bytes a decoder may allocate: enough for [`MAX_PIXELS`] at 16 bits and four channels.
+const MAX_BYTES: u64 = MAX_PIXELS * 8 + (64 << 20);
+
+/// Bytes that are no picture we take.
+#[derive(Debug, thiserror::Error)]
+pub enum NotAPicture {
+    /// Neither PNG nor JPEG nor WebP.
+    #[error("this is not a PNG, JPEG or WebP picture")]
+    UnknownFormat,
+    /// Refused from its header, before decoding.
+    #[error("the picture has {width} x {height} pixels, more than {limit} million: make it smaller first", limit = MAX_PIXELS / 1_000_000)]
+    TooLarge {
+        /// Width in the header.
+        width: u32,
+        /// Height in the header.
+        height: u32,
+    },
+    /// Broken or truncated.
+    #[error("the picture cannot be read: {0}")]
+    Broken(#[from] image::ImageError),
+    /// No pixels.
+    #[error(transparent)]
+    Empty(#[from] crate::PictureError),
+}
+
+/// Decodes a PNG, JPEG or WebP file. The orientation in its EXIF data is applied, transparency shows white, grey and
+/// 16-bit pictures become 8-bit RGB; of an animation the first frame is taken.
+///
+/// # Errors
+/// [`NotAPicture`]: another format, more than [`MAX_PIXELS`] pixels (known from the header alone), or broken data.
+pub fn decode(bytes: &[u8]) -> Result<Picture, NotAPicture> {
+    let mut reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format().map_err(image::ImageError::IoError)?;
+    match reader.format() {
+        Some(ImageFormat::Png | ImageFormat::Jpeg | ImageFormat::WebP) => {}
+        _ => return Err(NotAPicture::UnknownFormat),
+    }
+    let mut limits = Limits::default();
+    limits.max_alloc = Some(MAX_BYTES);
+    reader.limits(limits);
+    let mut decoder = reader.into_decoder()?;
+    let (width, height) = decoder.dimensions();
+    if u64::from(width) * u64::from(height) > MAX_PIXELS {
+        return Err(NotAPicture::TooLarge { width, height });
+    }
+    // A picture whose EXIF data is broken is shown as it is stored.
+    let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
+    let mut image = DynamicImage::from_decoder(decoder)?;
+    image.apply_orientation(orientation);
+    let (width, height) = (image.width() as usize, image.height() as usize);
+    let picture = if image.color().has_alpha() {
+        Picture::from_rgba(width, height, image.to_rgba8().as_raw())
+    } else {
+        Picture::new(width, height, image.into_rgb8().into_raw())
+    };
+    Ok(picture?)
+}
+
+/// Encodes a picture as PNG.
+///
+/// # Errors
+/// The encoder refused, which a picture within [`MAX_PIXELS`] gives no reason for.
+pub fn encode_png(picture: &Picture) -> Result<Vec<u8>, image::ImageError> {
+    let mut bytes = Vec::new();
+    image::codecs::png::PngEncoder::new(&mut bytes).write_image(
+        picture.rgb(),
+        picture.width() as u32,
+        picture.height() as u32,
+        image::ExtendedColorType::Rgb8,
+    )?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_pattern::pattern;
+
+    fn encode(image: &DynamicImage, format: ImageFormat) -> Vec<u8> {
+        let mut bytes = Cursor::new(Vec::new());
+        image.write_to(&mut bytes, format).unwrap();
+        bytes.into_inner()
+    }
+
+    fn picture() -> Picture {
+        Picture::from_hwc(24, 16, &pattern(24, 16)).unwrap()
+    }
+
+    fn dynamic(picture: &Picture) -> DynamicImage {
+        let (width, height) = (picture.width() as u32, picture.height() as u32);
+        DynamicImage::ImageRgb8(image::RgbImage::from_raw(width, height, picture.rgb().to_vec()).unwrap())
+    }
+
+    #[test]
+    fn lossless_formats_round_trip() {
+        let picture = picture();
+        assert_eq!(decode(&encode_png(&picture).unwrap()).unwrap(), picture);
+        assert_eq!(decode(&encode(&dynamic(&picture), ImageFormat::WebP)).unwrap(), picture);
+    }
+
+    #[test]
+    fn jpeg_is_close() {
+        let picture = picture();
+        let read = decode(&encode(&dynamic(&picture), ImageFormat::Jpeg)).unwrap();
+        let psnr = crate::metrics::psnr(&picture.to_hwc(), &read.to_hwc(), 24, 16).unwrap();
+        assert!(psnr > 25.0, "{psnr}");
+    }
+
+    #[test]
+    fn every_kind_of_pixel_becomes_rgb() {
+        let grey = DynamicImage::ImageLuma8(image::GrayImage::from_raw(1, 1, vec![77]).unwrap());
+        assert_eq!(decode(&encode(&grey, ImageFormat::Png)).unwrap().rgb(), [77, 77, 77]);
+        let deep = DynamicImage::ImageRgb16(image::ImageBuffer::from_raw(1, 1, vec![0, 0x8080, 0xffff]).unwrap());
+        assert_eq!(decode(&encode(&deep, ImageFormat::Png)).unwrap().rgb(), [0, 0x80, 255]);
+        let clear = DynamicImage::ImageRgba8(image::RgbaImage::from_raw(1, 1, vec![9, 9, 9, 0]).unwrap());
+        assert_eq!(decode(&encode(&clear, ImageFormat::Png)).unwrap().rgb(), [255, 255, 255]);
+        let clear = DynamicImage::ImageLumaA8(image::GrayAlphaImage::from_raw(1, 1, vec![9, 0]).unwrap());
+        assert_eq!(decode(&encode(&clear, ImageFormat::Png)).unwrap().rgb(), [255, 255, 255]);
+    }
+
+    /// A JPEG taken with the camera on its side: an APP1 segment with orientation 6 (turn right) after the first marker.
+    #[test]
+    fn orientation_is_applied() {
+        let upright = picture();
+        let mut bytes = encode(&dynamic(&upright), ImageFormat::Jpeg);
+        let tiff = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0";
+        let length = (tiff.len() as u16 + 2).to_be_bytes();
+        let segment = [&[0xff, 0xe1], &length[..], &tiff[..]].concat();
+        bytes.splice(2..2, segment);
+        let turned = decode(&bytes).unwrap();
+        assert_eq!((turned.width(), turned.height()), (16, 24));
+        let plain = decode(&encode(&dynamic(&upright), ImageFormat::Jpeg)).unwrap();
+        assert_eq!(turned.rgb()[15 * 3..16 * 3], plain.rgb()[..3], "top left becomes top right");
+    }
+
+    #[test]
+    fn refuses_what_is_no_picture() {
+        assert!(matches!(decode(b""), Err(NotAPicture::UnknownFormat)));
+        assert!(matches!(decode(b"<html>"), Err(NotAPicture::UnknownFormat)));
+        assert!(matches!(decode(b"GIF89a\x01\x00\x01\x00"), Err(NotAPicture::UnknownFormat)));
+        let whole = encode_png(&picture()).unwrap();
+        for length in [8, 20, 40, whole.len() / 2] {
+            assert!(matches!(decode(&whole[..length]), Err(NotAPicture::Broken(_))), "{length} bytes");
+        }
+    }
+
+    /// 10000 x 10000 in the header and no data: were it decoded first, it would be broken instead of too large.
+    #[test]
+    fn refuses_size_from_the_header() {
+        let mut bytes = encode_png(&picture()).unwrap();
+        bytes[16..24].copy_from_slice(&[0, 0, 0x27, 0x10, 0, 0, 0x27, 0x10]);
+        let crc = crc32(&bytes[12..29]);
+        bytes[29..33].copy_from_slice(&crc.to_be_bytes());
+        let error = decode(&bytes).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the picture has 10000 x 10000 pixels, more than 64 million: make it smaller first"
+        );
+    }
+
+    fn crc32(bytes: &[u8]) -> u32 {
+        !bytes.iter().fold(u32::MAX, |crc, &byte| {
+            (0..8).fold(crc ^ u32::from(byte), |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 })
+        })
+    }
+}

@@ -1,0 +1,122 @@
+//! A folder of pictures.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use crate::{NotAPicture, Picture, decode};
+
+/// What a folder holds.
+#[derive(Debug)]
+pub struct Folder {
+    /// File name without extension, and picture; sorted by file name.
+    pub pictures: Vec<(String, Picture)>,
+    /// Files that look like pictures by their extension and could not be read, each with the reason.
+    pub failures: Vec<(PathBuf, FileFailure)>,
+}
+
+/// Why one file was left out.
+#[derive(Debug, thiserror::Error)]
+pub enum FileFailure {
+    /// The file system refused.
+    #[error("cannot be opened: {0}")]
+    Io(#[from] io::Error),
+    /// It is no picture.
+    #[error(transparent)]
+    NotAPicture(#[from] NotAPicture),
+}
+
+/// A folder without pictures.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    /// It cannot be listed.
+    #[error("the folder {} cannot be read: {source}", .path.display())]
+    Unreadable {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Nothing in it is a picture.
+    #[error("no pictures in {}{}: put PNG, JPEG or WebP files there", .path.display(), unreadable(.failures))]
+    Empty {
+        /// The folder.
+        path: PathBuf,
+        /// Files that look like pictures and are none.
+        failures: Vec<(PathBuf, FileFailure)>,
+    },
+}
+
+fn unreadable(failures: &[(PathBuf, FileFailure)]) -> String {
+    match failures {
+        [] => String::new(),
+        [(path, failure), rest @ ..] => {
+            format!(" ({} {failure}, {} more unreadable)", path.display(), rest.len())
+        }
+    }
+}
+
+/// Reads all PNG, JPEG and WebP files in `path`, known by their extension; does not descend.
+///
+/// # Errors
+/// [`FolderError`]: the folder cannot be listed, or no file in it is a picture.
+pub fn load_folder(path: &Path) -> Result<Folder, FolderError> {
+    let unreadable = |source| FolderError::Unreadable { path: path.to_owned(), source };
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(unreadable)? {
+        let file = entry.map_err(unreadable)?.path();
+        let extension = file.extension().map(|extension| extension.to_string_lossy().to_lowercase());
+        if matches!(extension.as_deref(), Some("png" | "jpg" | "jpeg" | "webp")) && !file.is_dir() {
+            files.push(file);
+        }
+    }
+    files.sort();
+    let mut folder = Folder { pictures: Vec::new(), failures: Vec::new() };
+    for file in files {
+        match read(&file) {
+            Ok(picture) => {
+                let name = file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+                folder.pictures.push((name.unwrap_or_default(), picture));
+            }
+            Err(failure) => folder.failures.push((file, failure)),
+        }
+    }
+    if folder.pictures.is_empty() {
+        return Err(FolderError::Empty { path: path.to_owned(), failures: folder.failures });
+    }
+    Ok(folder)
+}
+
+fn read(file: &Path) -> Result<Picture, FileFailure> {
+    Ok(decode(&std::fs::read(file)?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encode_png;
+
+    #[test]
+    fn broken_files_do_not_spoil_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, bytes: &[u8]| std::fs::write(folder.path().join(name), bytes).unwrap();
+        let picture = Picture::new(1, 1, vec![1, 2, 3]).unwrap();
+        write("notes.txt", b"hello");
+        write("a.png", b"no picture");
+        let error = load_folder(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("no pictures in") && error.contains("a.png"), "{error}");
+        write("c.JPG", &encode_png(&picture).unwrap());
+        write("b.png", &encode_png(&picture).unwrap());
+        let read = load_folder(folder.path()).unwrap();
+        let names: Vec<_> = read.pictures.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["b", "c"]);
+        assert_eq!(read.failures.len(), 1);
+    }
+
+    #[test]
+    fn missing_folder_is_named() {
+        let error = load_folder(Path::new("/nowhere/at/all")).unwrap_err();
+        assert!(error.to_string().starts_with("the folder /nowhere/at/all cannot be read"), "{error}");
+    }
+}

@@ -1,0 +1,159 @@
+//! How much of a picture came back.
+//!
+//! Both agree with scikit-image (`scripts/metrics_reference.py` prints the numbers of the tests).
+
+/// PSNR of identical pictures, in dB, and the most that is ever reported.
+pub const PSNR_CAP: f64 = 99.0;
+
+/// SSIM below this counts as protected in the papers.
+pub const PROTECTED_BELOW: f64 = 0.5;
+
+/// Side of SSIM's window in pixels.
+const WINDOW: usize = 7;
+
+/// Pictures that cannot be compared.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum CannotCompare {
+    /// Another number of values than the picture's size.
+    #[error("a {width} x {height} RGB picture has {expected} values, the two given have {first} and {second}")]
+    WrongLength {
+        /// Width given.
+        width: usize,
+        /// Height given.
+        height: usize,
+        /// Values needed.
+        expected: usize,
+        /// Values of the first picture.
+        first: usize,
+        /// Values of the second picture.
+        second: usize,
+    },
+    /// Smaller than SSIM's window.
+    #[error("SSIM needs pictures of at least 7 x 7 pixels, these are {width} x {height}")]
+    TooSmall {
+        /// Width given.
+        width: usize,
+        /// Height given.
+        height: usize,
+    },
+    /// NaN or infinity.
+    #[error("value {index} of a picture is {value}: only finite values can be compared")]
+    NonFinite {
+        /// Where in the row-major picture.
+        index: usize,
+        /// The value.
+        value: f32,
+    },
+}
+
+fn check(a: &[f32], b: &[f32], width: usize, height: usize) -> Result<(), CannotCompare> {
+    let expected = width.saturating_mul(height).saturating_mul(3);
+    if a.len() != expected || b.len() != expected || expected == 0 {
+        return Err(CannotCompare::WrongLength { width, height, expected, first: a.len(), second: b.len() });
+    }
+    for picture in [a, b] {
+        if let Some(index) = picture.iter().position(|value| !value.is_finite()) {
+            return Err(CannotCompare::NonFinite { index, value: picture[index] });
+        }
+    }
+    Ok(())
+}
+
+/// Peak signal-to-noise ratio in dB of two pictures `[height, width, 3]` in [0, 1]; at most [`PSNR_CAP`].
+///
+/// # Errors
+/// [`CannotCompare`]: wrong lengths, or values that are not finite.
+pub fn psnr(a: &[f32], b: &[f32], width: usize, height: usize) -> Result<f64, CannotCompare> {
+    check(a, b, width, height)?;
+    let sum: f64 = a.iter().zip(b).map(|(&a, &b)| (f64::from(a) - f64::from(b)).powi(2)).sum();
+    let mean_square = sum / a.len() as f64;
+    Ok((-10.0 * mean_square.log10()).min(PSNR_CAP))
+}
+
+/// Structural similarity of two pictures `[height, width, 3]` in [0, 1]; 1 for identical ones.
+///
+/// scikit-image's `structural_similarity(data_range=1, channel_axis=2)`: uniform window of 7 x 7, sample covariance, mean
+/// over all windows that lie within the picture and over the channels.
+///
+/// # Errors
+/// [`CannotCompare`]: smaller than 7 x 7, wrong lengths, or values that are not finite.
+pub fn ssim(a: &[f32], b: &[f32], width: usize, height: usize) -> Result<f64, CannotCompare> {
+    check(a, b, width, height)?;
+    if width < WINDOW || height < WINDOW {
+        return Err(CannotCompare::TooSmall { width, height });
+    }
+    Ok((0..3).map(|channel| channel_ssim(a, b, width, height, channel)).sum::<f64>() / 3.0)
+}
+
+fn channel_ssim(a: &[f32], b: &[f32], width: usize, height: usize, channel: usize) -> f64 {
+    const C1: f64 = 0.01 * 0.01;
+    const C2: f64 = 0.03 * 0.03;
+    let n = (WINDOW * WINDOW) as f64;
+    let sample = n / (n - 1.0);
+    // Sums over columns of seven pixels first, so that a window costs seven of them instead of forty-nine pixels.
+    let products = |index: usize| {
+        let (a, b) = (f64::from(a[index]), f64::from(b[index]));
+        [a, b, a * a, b * b, a * b]
+    };
+    let mut total = 0.0;
+    for top in 0..=height - WINDOW {
+        let columns: Vec<[f64; 5]> =
+            (0..width).map(|x| add((top..top + WINDOW).map(|y| products((y * width + x) * 3 + channel)))).collect();
+        for window in columns.windows(WINDOW) {
+            let [mean_a, mean_b, aa, bb, ab] = add(window.iter().copied()).map(|sum| sum / n);
+            let variance_a = sample * (aa - mean_a * mean_a);
+            let variance_b = sample * (bb - mean_b * mean_b);
+            let covariance = sample * (ab - mean_a * mean_b);
+            total += (2.0 * mean_a * mean_b + C1) * (2.0 * covariance + C2)
+                / ((mean_a * mean_a + mean_b * mean_b + C1) * (variance_a + variance_b + C2));
+        }
+    }
+    total / ((width - WINDOW + 1) * (height - WINDOW + 1)) as f64
+}
+
+fn add(terms: impl Iterator<Item = [f64; 5]>) -> [f64; 5] {
+    terms.fold([0.0; 5], |mut sums, term| {
+        for (sum, value) in sums.iter_mut().zip(term) {
+            *sum += value;
+        }
+        sums
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_pattern::{pattern, rippled};
+
+    /// scikit-image's numbers: width, height, ripple, PSNR, SSIM.
+    const REFERENCE: [(usize, usize, f64, f64, f64); 6] = include!("metrics_reference.in");
+
+    #[test]
+    fn agree_with_scikit_image() {
+        for (width, height, amount, want_psnr, want_ssim) in REFERENCE {
+            let (a, b) = (pattern(width, height), rippled(width, height, amount));
+            let case = format!("{width} x {height}, ripple {amount}");
+            let got = psnr(&a, &b, width, height).unwrap();
+            assert!((got - want_psnr).abs() < 1e-4, "{case}: PSNR {got}, want {want_psnr}");
+            let got = ssim(&a, &b, width, height).unwrap();
+            assert!((got - want_ssim).abs() < 1e-5, "{case}: SSIM {got}, want {want_ssim}");
+        }
+    }
+
+    #[test]
+    fn identical_pictures() {
+        let a = pattern(16, 16);
+        assert_eq!(psnr(&a, &a, 16, 16), Ok(PSNR_CAP));
+        assert!((ssim(&a, &a, 16, 16).unwrap() - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn refuses_what_cannot_be_compared() {
+        let a = pattern(6, 16);
+        assert_eq!(ssim(&a, &a, 6, 16), Err(CannotCompare::TooSmall { width: 6, height: 16 }));
+        assert!(matches!(psnr(&a, &a[1..], 6, 16), Err(CannotCompare::WrongLength { .. })));
+        let mut b = a.clone();
+        b[5] = f32::NAN;
+        assert!(matches!(psnr(&a, &b, 6, 16), Err(CannotCompare::NonFinite { index: 5, .. })));
+    }
+}
