@@ -7,3 +7,5 @@ pub mod page;
 #[cfg(target_family = "wasm")]
 pub mod post;
 pub mod protocol;
+#[cfg(target_family = "wasm")]
+pub mod worker;

@@ -5,6 +5,29 @@ use serde::{Deserialize, Serialize};
 /// Side of the square picture that the page hands to the worker; the worker resizes it to the model's input.
 pub const PICTURE_SIDE: u32 = 256;
 
+/// The device a page's address asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum DeviceChoice {
+    /// The faster one.
+    #[default]
+    Auto,
+    /// The processor.
+    Cpu,
+    /// WebGPU, even if it is slower.
+    WebGpu,
+}
+
+impl DeviceChoice {
+    /// From the query's `device=cpu` or `device=webgpu`; anything else is [`Self::Auto`].
+    pub fn from_query(value: Option<&str>) -> Self {
+        match value {
+            Some("cpu") => Self::Cpu,
+            Some("webgpu") => Self::WebGpu,
+            _ => Self::Auto,
+        }
+    }
+}
+
 /// From the page to the worker.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum ToWorker {
@@ -18,6 +41,8 @@ pub enum ToWorker {
         picture: Vec<u8>,
         /// Its class.
         label: u8,
+        /// The device to train on.
+        device: DeviceChoice,
     },
     /// Close the socket and stop.
     Leave,

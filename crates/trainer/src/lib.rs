@@ -1,1 +1,10 @@
-//! The native headless client.
+//! The native headless client: the tab's protocol and defences, with pictures from a folder.
+
+mod address;
+mod join;
+mod samples;
+mod session;
+
+pub use address::{AddressError, socket_address};
+pub use join::{JoinOptions, join};
+pub use samples::{Sample, load_samples, sample_photographs};

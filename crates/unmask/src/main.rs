@@ -1,2 +1,57 @@
 //! The command line: arguments in, one of the crates called, exit code out.
-fn main() {}
+
+mod invert;
+mod join;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+
+/// A classroom in which federated learning leaks, and then stops leaking.
+#[derive(Debug, Parser)]
+#[command(name = "unmask", version, propagate_version = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Join a room as a headless client, with pictures from a folder.
+    Join(join::Join),
+    /// Recover the private picture from a gradient dumped by any framework.
+    Invert(invert::Invert),
+}
+
+/// Why a command did not do its work.
+#[derive(Debug)]
+enum Failure {
+    /// What the user gave cannot work: exit code 2, like a wrong argument.
+    Input(anyhow::Error),
+    /// Something else went wrong: exit code 1.
+    Other(anyhow::Error),
+}
+
+/// Runs a command that waits for the network, with its log on standard error.
+fn run_async(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,wgpu_core=warn,wgpu_hal=warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_writer(std::io::stderr).init();
+    let runtime = tokio::runtime::Runtime::new().map_err(|error| Failure::Other(error.into()))?;
+    runtime.block_on(command)
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Join(join) => run_async(join.run()),
+        Command::Invert(invert) => invert.run(),
+    };
+    let (error, code) = match result {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Failure::Input(error)) => (error, 2),
+        Err(Failure::Other(error)) => (error, 1),
+    };
+    // One line, whatever the causes' messages contain.
+    eprintln!("unmask: {}", format!("{error:#}").split_whitespace().collect::<Vec<_>>().join(" "));
+    ExitCode::from(code)
+}

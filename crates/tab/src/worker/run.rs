@@ -1,0 +1,352 @@
+//! The worker's loop: events in from page and socket, one training step at a time.
+
+use std::time::Duration;
+
+use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
+use futures_util::{FutureExt, StreamExt};
+use gloo_timers::future::sleep;
+use js_sys::global;
+use unmask_client::{Action, Client, ClientError, GroupLeaving, News, Plan, Step};
+use unmask_defence::MaskSeed;
+use unmask_model::{
+    Vit,
+    device::{Compute, OpenDevice},
+};
+use unmask_params::Preset;
+use unmask_wire::WireError;
+use wasm_bindgen::{JsCast, closure::Closure};
+use wasm_bindgen_futures::spawn_local;
+use web_sys::{DedicatedWorkerGlobalScope, MessageEvent};
+use web_time::Instant;
+
+use super::{
+    device,
+    own_picture::{OwnPicture, rgba},
+    socket::{Socket, SocketEvent},
+};
+use crate::{
+    post,
+    protocol::{Connection, DeviceChoice, FromWorker, GroupView, ToWorker},
+};
+
+const LONGEST_WAIT: u32 = 15;
+/// Shown until the first plan says what there is to compute.
+const UNKNOWN_DEVICE: &str = "choosing a device";
+
+enum Event {
+    Page(ToWorker),
+    Socket(u32, SocketEvent),
+    Retry(u32),
+}
+
+/// Starts the worker; returns at once.
+pub fn start() {
+    let Ok(scope) = global().dyn_into::<DedicatedWorkerGlobalScope>() else {
+        web_sys::console::error_1(&"the trainer must run in a dedicated worker".into());
+        return;
+    };
+    let (sender, receiver) = unbounded();
+    let from_page = sender.clone();
+    let on_message =
+        Closure::<dyn FnMut(MessageEvent)>::new(move |event: MessageEvent| match post::decode(&event.data()) {
+            Ok(message) => drop(from_page.unbounded_send(Event::Page(message))),
+            Err(error) => web_sys::console::error_1(&error.to_string().into()),
+        });
+    scope.set_onmessage(Some(on_message.as_ref().unchecked_ref()));
+    // The page's messages are wanted for as long as the worker lives.
+    on_message.forget();
+    let page = Page { scope };
+    page.tell(FromWorker::Ready);
+    spawn_local(Worker::new(page, sender).run(receiver));
+}
+
+/// The way to the page.
+struct Page {
+    scope: DedicatedWorkerGlobalScope,
+}
+
+impl Page {
+    fn tell(&self, message: FromWorker) {
+        let posted = post::encode(&message)
+            .map_err(|error| error.to_string())
+            .and_then(|message| self.scope.post_message(&message).map_err(|error| format!("{error:?}")));
+        if let Err(error) = posted {
+            web_sys::console::error_1(&error.into());
+        }
+    }
+}
+
+/// In a room, or on the way there.
+struct Session {
+    address: String,
+    client: Client,
+    own: OwnPicture,
+    wanted: DeviceChoice,
+    /// The newest plan not yet begun.
+    plan: Option<Box<Plan>>,
+    socket: Option<Socket>,
+    is_open: bool,
+    /// Seconds to wait before the next try.
+    wait: u32,
+}
+
+struct Worker {
+    page: Page,
+    events: UnboundedSender<Event>,
+    serial: u32,
+    session: Option<Session>,
+    device: Option<(Preset, OpenDevice)>,
+}
+
+impl Worker {
+    fn new(page: Page, events: UnboundedSender<Event>) -> Self {
+        Self { page, events, serial: 0, session: None, device: None }
+    }
+
+    async fn run(mut self, mut events: UnboundedReceiver<Event>) {
+        loop {
+            // Everything that has arrived comes before the next step, so that only the newest plan is trained.
+            while let Some(event) = events.next().now_or_never() {
+                let Some(event) = event else { return };
+                self.handle(event);
+            }
+            match self.session.as_mut().and_then(|session| session.plan.take()) {
+                Some(plan) => self.train(*plan).await,
+                None => {
+                    let Some(event) = events.next().await else { return };
+                    self.handle(event);
+                }
+            }
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Page(ToWorker::Join { socket, nickname, picture, label, device }) => {
+                self.join(socket, &nickname, picture, label, device);
+            }
+            Event::Page(ToWorker::Leave) => self.leave("you left the room"),
+            Event::Retry(serial) if serial == self.serial && self.session.is_some() => self.connect(),
+            Event::Socket(serial, event) if serial == self.serial => self.socket_event(event),
+            Event::Retry(_) | Event::Socket(..) => {}
+        }
+    }
+
+    fn join(&mut self, address: String, nickname: &str, picture: Vec<u8>, label: u8, wanted: DeviceChoice) {
+        match OwnPicture::new(picture, label) {
+            Ok(own) => {
+                let device = self.device.as_ref().map(|(_, device)| device.description());
+                let client = Client::new(nickname, device.as_deref().unwrap_or(UNKNOWN_DEVICE));
+                let (plan, socket, is_open, wait) = (None, None, false, 1);
+                self.session = Some(Session { address, client, own, wanted, plan, socket, is_open, wait });
+                self.connect();
+            }
+            Err(reason) => self.leave(&format!("this picture cannot be used: {reason}")),
+        }
+    }
+
+    fn leave(&mut self, reason: &str) {
+        self.serial += 1;
+        self.session = None;
+        self.page.tell(FromWorker::Connection(Connection::Closed { reason: reason.to_owned() }));
+    }
+
+    fn connect(&mut self) {
+        let Some(session) = &mut self.session else { return };
+        self.serial += 1;
+        self.page.tell(FromWorker::Connection(Connection::Connecting));
+        let (sender, mut receiver) = unbounded();
+        match Socket::open(&session.address, self.serial, sender) {
+            Ok(socket) => {
+                session.socket = Some(socket);
+                let events = self.events.clone();
+                spawn_local(async move {
+                    while let Some((serial, event)) = receiver.next().await {
+                        if events.unbounded_send(Event::Socket(serial, event)).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+            Err(error) => {
+                self.leave(&format!("the browser refuses the address {}: {error:?}", session.address.clone()))
+            }
+        }
+    }
+
+    fn retry(&mut self) {
+        let Some(session) = &mut self.session else { return };
+        session.socket = None;
+        session.is_open = false;
+        session.plan = None;
+        let seconds = session.wait;
+        session.wait = (2 * seconds).min(LONGEST_WAIT);
+        self.page.tell(FromWorker::Connection(Connection::Retrying { seconds }));
+        let (events, serial) = (self.events.clone(), self.serial);
+        spawn_local(async move {
+            sleep(Duration::from_secs(seconds.into())).await;
+            // A closed channel means that the worker is stopping.
+            drop(events.unbounded_send(Event::Retry(serial)));
+        });
+    }
+
+    fn socket_event(&mut self, event: SocketEvent) {
+        match event {
+            SocketEvent::Open => {
+                let Some(session) = &mut self.session else { return };
+                session.is_open = true;
+                let hello = session.client.hello();
+                self.send(hello);
+            }
+            SocketEvent::Frame(frame) => {
+                let Some(session) = &mut self.session else { return };
+                match session.client.receive(&frame) {
+                    Ok(Some(action)) => self.act(action),
+                    Ok(None) => {}
+                    Err(error) => self.give_up(&error),
+                }
+            }
+            SocketEvent::Closed => self.retry(),
+        }
+    }
+
+    /// A relay that does not speak this protocol will not learn it by trying again.
+    fn give_up(&mut self, error: &ClientError) {
+        self.leave(&format!("the relay sent something this page cannot read: {error}"));
+    }
+
+    fn act(&mut self, action: Action) {
+        let Some(session) = &mut self.session else { return };
+        match action {
+            Action::Send(frames) => self.send(Ok(frames)),
+            Action::Train(plan) => session.plan = Some(plan),
+            Action::Tell(News::Welcome { nickname, .. }) => {
+                session.wait = 1;
+                self.page.tell(FromWorker::Connection(Connection::Online { nickname }));
+            }
+            Action::Tell(News::Accepted { .. }) => {}
+            Action::Tell(News::Closed { round, loss, updates }) => {
+                self.page.tell(FromWorker::Closed { round, loss, updates });
+            }
+            Action::Tell(News::Reconstruction { round, attack, side, picture }) => {
+                self.attacked(round, attack, side, &picture);
+            }
+            Action::Tell(News::Refused { reason }) => self.page.tell(FromWorker::Notice { text: reason }),
+            Action::Tell(News::Goodbye { reason }) => self.leave(&reason),
+        }
+    }
+
+    fn attacked(&mut self, round: u32, attack: String, side: usize, picture: &[f32]) {
+        let Some(session) = &self.session else { return };
+        match session.own.score(side, picture) {
+            Ok((psnr, ssim)) => {
+                let score = session.client.score(round, &attack, psnr, ssim);
+                let (own, reconstruction) = (rgba(&session.own.hwc(side)), rgba(picture));
+                self.send(score);
+                let side = side as u32;
+                self.page.tell(FromWorker::Attacked { round, attack, side, reconstruction, own, psnr, ssim });
+            }
+            Err(reason) => {
+                let text = format!("the reconstruction of round {round} cannot be compared: {reason}");
+                self.page.tell(FromWorker::Notice { text });
+            }
+        }
+    }
+
+    fn send(&mut self, frames: Result<Vec<Vec<u8>>, WireError>) {
+        match (frames, self.session.as_ref().filter(|session| session.is_open).and_then(|s| s.socket.as_ref())) {
+            (Ok(frames), Some(socket)) => socket.send(&frames),
+            // The socket dropped while training; the update is of a round that goes on without it.
+            (Ok(_), None) => {}
+            (Err(error), _) => self.page.tell(FromWorker::Notice { text: error.to_string() }),
+        }
+    }
+
+    async fn train(&mut self, plan: Plan) {
+        let device = self.device_for(&plan).await;
+        let Some(session) = &self.session else { return };
+        self.page.tell(FromWorker::Training {
+            round: plan.round,
+            model: plan.spec.preset.to_string(),
+            defence: plan.defence.to_string(),
+        });
+        let begun = Instant::now();
+        let image = session.own.chw(plan.spec.config().image);
+        // One private picture is all there is, so a larger batch holds it several times: the same gradient.
+        let step = match Vit::new(plan.spec, device.device()) {
+            Ok(vit) => vit.loss_and_gradient(&plan.weights, &image, &[session.own.label]).await,
+            Err(error) => Err(error),
+        };
+        let milliseconds = begun.elapsed().as_secs_f64() * 1e3;
+        let outgoing = step.map_err(|error| error.to_string()).and_then(|step| {
+            let step = Step { loss: step.loss, gradient: step.gradient, samples: 1 };
+            let loss = step.loss;
+            let outgoing = session.client.update(&plan, step, fresh_seed()?).map_err(|error| error.to_string())?;
+            Ok((loss, outgoing))
+        });
+        match outgoing {
+            Ok((loss, outgoing)) => {
+                self.send(Ok(outgoing.frames));
+                self.page.tell(FromWorker::Sent {
+                    round: plan.round,
+                    loss,
+                    milliseconds,
+                    bytes: outgoing.bytes as u64,
+                    plain_bytes: outgoing.plain_bytes as u64,
+                    groups: outgoing.groups.into_iter().map(group_view).collect(),
+                });
+            }
+            Err(reason) => {
+                let unable = session.client.unable(plan.round, plan.policy, &reason);
+                self.send(unable);
+                self.page.tell(FromWorker::Notice { text: format!("no update in round {}: {reason}", plan.round) });
+            }
+        }
+    }
+
+    /// The device chosen for this model; chosen anew when the size changes, since the faster one may be another then.
+    async fn device_for(&mut self, plan: &Plan) -> OpenDevice {
+        if let Some((preset, device)) = &self.device
+            && *preset == plan.spec.preset
+        {
+            return device.clone();
+        }
+        let wanted = self.session.as_ref().map_or(DeviceChoice::Auto, |session| session.wanted);
+        let (device, reason) = device::choose(plan.spec, 1, compute(wanted)).await;
+        self.device = Some((plan.spec.preset, device.clone()));
+        self.page.tell(FromWorker::Device { name: device.compute().to_string(), reason });
+        if let Some(session) = &mut self.session {
+            let message = session.client.device(&device.description());
+            self.send(message);
+        }
+        device
+    }
+}
+
+fn compute(wanted: DeviceChoice) -> Option<Compute> {
+    match wanted {
+        DeviceChoice::Auto => None,
+        DeviceChoice::Cpu => Some(Compute::Cpu),
+        DeviceChoice::WebGpu => Some(Compute::Gpu),
+    }
+}
+
+fn fresh_seed() -> Result<MaskSeed, String> {
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).map_err(|error| format!("the browser gives no random numbers: {error}"))?;
+    Ok(MaskSeed(seed))
+}
+
+fn group_view(group: GroupLeaving) -> GroupView {
+    GroupView {
+        title: group.group.title().to_owned(),
+        values: group.values,
+        zeros: group.zeros,
+        norm_before: group.norm_before,
+        norm_after: group.norm_after,
+        width: group.width as u32,
+        height: group.height as u32,
+        before: group.before,
+        after: group.after,
+    }
+}

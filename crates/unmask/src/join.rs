@@ -1,0 +1,90 @@
+//! `unmask join`: a headless client.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use unmask_model::device::{Compute, OpenDevice, open_blocking, probe_blocking};
+use unmask_params::{ModelSpec, Preset};
+use unmask_trainer::{JoinOptions, join, load_samples, sample_photographs, socket_address};
+
+use crate::Failure;
+
+const EXAMPLE: &str = "\
+Example: train in the room at the teacher's laptop on the pictures of a folder
+
+    unmask join http://192.168.1.5:8080 --images photos --name robot
+
+The pictures stay here; the room sees the updates, protected by the defence that the teacher chose. A picture's class is
+the one of airplane, automobile, bird, cat, deer, dog, frog, horse, ship, truck that its file name contains, or else
+follows from its place. RUST_LOG=warn says less, RUST_LOG=debug more.";
+
+/// Arguments of `unmask join`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub struct Join {
+    /// The room's address, as the relay prints it.
+    #[arg(value_name = "URL")]
+    address: String,
+    /// A folder of PNG, JPEG or WebP pictures; the built-in sample photographs if absent.
+    #[arg(long, value_name = "DIR")]
+    images: Option<PathBuf>,
+    /// The nickname to ask for.
+    #[arg(long, value_name = "NAME", default_value = "robot")]
+    name: String,
+    /// What to train on; auto times one step on each and takes the faster.
+    #[arg(long, value_enum, default_value_t = DeviceChoice::Auto)]
+    device: DeviceChoice,
+    /// Accept the relay's own certificate over HTTPS, as one does in a browser.
+    #[arg(long)]
+    insecure: bool,
+}
+
+/// What to train on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum DeviceChoice {
+    /// The faster one.
+    Auto,
+    /// The processor.
+    Cpu,
+    /// The graphics adapter.
+    Gpu,
+}
+
+impl Join {
+    /// Joins and trains until the relay says goodbye or the process is stopped.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] for a bad address, folder or device; [`Failure::Other`] if the room does not answer or
+    /// dismisses this client.
+    pub async fn run(self) -> Result<(), Failure> {
+        socket_address(&self.address).map_err(|error| Failure::Input(error.into()))?;
+        let samples = match &self.images {
+            Some(folder) => load_samples(folder),
+            None => sample_photographs(),
+        };
+        let options = JoinOptions {
+            address: self.address,
+            name: self.name,
+            samples: samples.map_err(Failure::Input)?,
+            device: device(self.device).map_err(Failure::Input)?,
+            accept_any_certificate: self.insecure,
+        };
+        tokio::select! {
+            ended = join(options) => ended.map_err(Failure::Other),
+            _ = tokio::signal::ctrl_c() => Ok(()),
+        }
+    }
+}
+
+fn device(choice: DeviceChoice) -> anyhow::Result<OpenDevice> {
+    Ok(match choice {
+        DeviceChoice::Cpu => OpenDevice::cpu(),
+        DeviceChoice::Gpu => open_blocking(Compute::Gpu)?,
+        // The room's model is not known yet; the classroom's default stands for it.
+        DeviceChoice::Auto => {
+            let probe = probe_blocking(ModelSpec::new(Preset::VitNanoPatch4_32), 1)?;
+            tracing::info!("{}", probe.reason);
+            probe.device
+        }
+    })
+}

@@ -1,0 +1,361 @@
+//! `unmask invert` as a user runs it.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use unmask_data::{Picture, encode_png, metrics};
+
+const NANO: &str = "vit_nano_patch4_32";
+
+/// Value types of a tensor on disk.
+#[derive(Clone, Copy)]
+enum Type {
+    F16,
+    Bf16,
+    F32,
+    F64,
+    U8,
+}
+
+impl Type {
+    fn name(self) -> &'static str {
+        match self {
+            Self::F16 => "F16",
+            Self::Bf16 => "BF16",
+            Self::F32 => "F32",
+            Self::F64 => "F64",
+            Self::U8 => "U8",
+        }
+    }
+
+    fn bytes(self, value: f64) -> Vec<u8> {
+        match self {
+            Self::F16 => half::f16::from_f64(value).to_le_bytes().to_vec(),
+            Self::Bf16 => half::bf16::from_f64(value).to_le_bytes().to_vec(),
+            Self::F32 => (value as f32).to_le_bytes().to_vec(),
+            Self::F64 => value.to_le_bytes().to_vec(),
+            Self::U8 => vec![value as u8],
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Tensor {
+    name: &'static str,
+    shape: Vec<usize>,
+    values: Vec<f64>,
+}
+
+/// The bytes of a safetensors file, written from the format's description.
+fn safetensors(tensors: &[Tensor], dtype: Type) -> Vec<u8> {
+    let (mut header, mut data) = (serde_json::Map::new(), Vec::new());
+    for tensor in tensors {
+        let start = data.len();
+        data.extend(tensor.values.iter().flat_map(|&value| dtype.bytes(value)));
+        let entry = serde_json::json!({
+            "dtype": dtype.name(), "shape": tensor.shape, "data_offsets": [start, data.len()],
+        });
+        header.insert(tensor.name.to_owned(), entry);
+    }
+    let header = Value::Object(header).to_string();
+    [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &data].concat()
+}
+
+/// A folder in which the command runs.
+struct Case {
+    folder: TempDir,
+}
+
+impl Case {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn file(&self, name: &str, bytes: &[u8]) -> String {
+        fs::write(self.path(name), bytes).unwrap();
+        self.path(name).display().to_string()
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_unmask"))
+            .arg("invert")
+            .args(arguments)
+            .args(["--out".as_ref(), self.path("out").as_os_str()])
+            .output()
+            .unwrap()
+    }
+
+    /// Runs, expects success, and returns the report and the picture.
+    fn success(&self, arguments: &[&str]) -> (Value, Vec<f32>) {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let out = self.path("out");
+        let report: Value = serde_json::from_slice(&fs::read(out.join("report.json")).unwrap()).unwrap();
+        let bytes = fs::read(out.join("reconstruction.safetensors")).unwrap();
+        let header_len = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+        let header: Value = serde_json::from_slice(&bytes[8..8 + header_len]).unwrap();
+        assert_eq!(header["reconstruction"]["dtype"], "F32");
+        let (chunks, rest) = bytes[8 + header_len..].as_chunks();
+        assert!(rest.is_empty());
+        let image: Vec<f32> = chunks.iter().map(|&chunk| f32::from_le_bytes(chunk)).collect();
+        let side = (image.len() / 3).isqrt();
+        assert_eq!(header["reconstruction"]["shape"], serde_json::json!([side, side, 3]));
+        assert!(image.iter().all(|value| (0.0..=1.0).contains(value)));
+        let png = unmask_data::decode(&fs::read(out.join("reconstruction.png")).unwrap()).unwrap();
+        assert_eq!(png, Picture::from_hwc(side, side, &image).unwrap());
+        (report, image)
+    }
+
+    /// Runs, expects exit code 2, and returns the one line on stderr.
+    fn refusal(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert_eq!(message.lines().count(), 1, "{message}");
+        assert!(!self.path("out").exists(), "a refused run leaves nothing behind");
+        message
+    }
+}
+
+/// Uniform values in [-1, 1] from a seed (splitmix64).
+fn noise(mut state: u64, count: usize) -> Vec<f64> {
+    let mut next = || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    };
+    (0..count).map(|_| (next() >> 11) as f64 / (1_u64 << 52) as f64 - 1.0).collect()
+}
+
+/// A picture of 8-bit colours, 32 x 32.
+fn photograph() -> Picture {
+    let hwc: Vec<f32> = (0..32 * 32 * 3)
+        .map(|i| {
+            let (x, y, c) = ((i / 3 % 32) as f32, (i / 96) as f32, (i % 3) as f32);
+            0.5 + 0.25 * (0.4 * x + c).sin() * (0.3 * y).cos() + if x > y { 0.2 } else { 0.0 }
+        })
+        .collect();
+    Picture::from_hwc(32, 32, &hwc).unwrap()
+}
+
+/// Gradients of the nano model's embeddings for one picture: any G_pos, and G_E = G_pos^T X.
+fn gradients(picture: &Picture) -> Vec<Tensor> {
+    let (dim, grid, patch) = (96, 8, 4);
+    let (patches, patch_len) = (grid * grid, 3 * patch * patch);
+    let position = noise(1, (patches + 1) * dim);
+    let hwc = picture.to_hwc();
+    let mut embedding = vec![0.0; dim * patch_len];
+    for s in 0..patches {
+        for l in 0..patch_len {
+            let (c, y, x) = (l / (patch * patch), l / patch % patch, l % patch);
+            let (row, column) = (s / grid * patch + y, s % grid * patch + x);
+            let pixel = f64::from(hwc[(row * 32 + column) * 3 + c]) * 2.0 - 1.0;
+            for d in 0..dim {
+                embedding[d * patch_len + l] += position[(s + 1) * dim + d] * pixel;
+            }
+        }
+    }
+    vec![
+        Tensor { name: "pos_embed", shape: vec![1, patches + 1, dim], values: position },
+        Tensor { name: "patch_embed.proj.weight", shape: vec![dim, 3, patch, patch], values: embedding },
+    ]
+}
+
+fn number(report: &Value, key: &str) -> f64 {
+    report[key].as_f64().unwrap_or_else(|| panic!("{key} in {report}"))
+}
+
+#[test]
+fn recovers_the_picture_from_every_type() {
+    let case = Case::new();
+    let picture = photograph();
+    let truth = case.file("truth.png", &encode_png(&picture).unwrap());
+    for (dtype, least) in [(Type::F64, 99.0), (Type::F32, 89.0), (Type::F16, 40.0), (Type::Bf16, 25.0)] {
+        let file = case.file("g.safetensors", &safetensors(&gradients(&picture), dtype));
+        let (report, image) =
+            case.success(&["--model", NANO, "--gradients", &file, "--attack", "embedding", "--truth", &truth]);
+        let psnr = number(&report, "psnr");
+        assert!(psnr >= least, "{}: {psnr} dB", dtype.name());
+        assert_eq!(psnr, metrics::psnr(&image, &picture.to_hwc(), 32, 32).unwrap());
+        assert!(number(&report, "ssim") > 0.9);
+        assert!(number(&report, "seconds") > 0.0);
+        assert!((1e-3..1.0).contains(&number(&report, "singular_values_ratio")));
+        assert_eq!((&report["attack"], &report["model"]), (&"embedding".into(), &NANO.into()));
+    }
+}
+
+#[test]
+fn truth_is_optional_and_label_is_reported() {
+    let case = Case::new();
+    let file = case.file("g.safetensors", &safetensors(&gradients(&photograph()), Type::F32));
+    let (report, _) = case.success(&["--model", NANO, "--gradients", &file, "--attack", "embedding", "--label", "3"]);
+    assert_eq!(report["label"], 3);
+    assert!(report.get("psnr").is_none() && report.get("ssim").is_none(), "{report}");
+}
+
+#[test]
+fn mask_hides_what_it_zeroes() {
+    let case = Case::new();
+    let picture = photograph();
+    let truth = case.file("truth.png", &encode_png(&picture).unwrap());
+    let gradients = gradients(&picture);
+    let file = case.file("g.safetensors", &safetensors(&gradients, Type::F32));
+    let masked = |keep: &dyn Fn(f64) -> bool| {
+        let mut mask = gradients.clone();
+        for (seed, tensor) in (5..).zip(&mut mask) {
+            tensor.values = noise(seed, tensor.values.len()).iter().map(|&v| f64::from(u8::from(keep(v)))).collect();
+        }
+        let mask = case.file("m.safetensors", &safetensors(&mask, Type::U8));
+        let arguments = ["--model", NANO, "--gradients", &file, "--attack", "embedding", "--truth", &truth];
+        case.success(&[&arguments[..], &["--mask", &mask]].concat()).0
+    };
+    let half = masked(&|value| value < 0.0);
+    assert!(number(&half, "ssim") < 0.3, "{half}");
+    assert!((number(&half, "hidden_share") - 0.5).abs() < 0.02, "{half}");
+    let none = masked(&|_| true);
+    assert!(number(&none, "psnr") > 89.0, "{none}");
+    assert_eq!(number(&none, "hidden_share"), 0.0);
+}
+
+#[test]
+fn bad_input_is_refused_in_one_line() {
+    let case = Case::new();
+    let good = gradients(&photograph());
+    let refused = |tensors: &[Tensor], model: &str| {
+        let file = case.file("g.safetensors", &safetensors(tensors, Type::F32));
+        case.refusal(&["--model", model, "--gradients", &file, "--attack", "embedding"])
+    };
+
+    let message = refused(&good[..1], NANO);
+    assert!(message.contains("patch_embed.proj.weight") && message.contains("missing"), "{message}");
+
+    let mut wrong = good.clone();
+    wrong[0].shape = vec![65, 96];
+    let message = refused(&wrong, NANO);
+    assert!(
+        message.contains("pos_embed") && message.contains("[65, 96]") && message.contains("[1, 65, 96]"),
+        "{message}"
+    );
+
+    let mut broken = good.clone();
+    broken[1].values[10] = f64::NAN;
+    let message = refused(&broken, NANO);
+    assert!(message.contains("NaN") && message.contains("patch_embed.proj.weight"), "{message}");
+
+    let mut fixed = good.clone();
+    fixed[0].values.fill(0.0);
+    let message = refused(&fixed, NANO);
+    assert!(message.contains("Embedding inversion cannot work") && message.contains("position embedding"), "{message}");
+
+    let tiny = [
+        Tensor { name: "pos_embed", shape: vec![1, 197, 192], values: vec![0.5; 197 * 192] },
+        Tensor { name: "patch_embed.proj.weight", shape: vec![192, 3, 16, 16], values: vec![0.5; 192 * 768] },
+    ];
+    let message = refused(&tiny, "vit_tiny_patch16_224");
+    assert!(message.contains("D = 192") && message.contains("196"), "{message}");
+
+    let file = case.file("g.safetensors", b"not at all");
+    let message = case.refusal(&["--model", NANO, "--gradients", &file, "--attack", "embedding"]);
+    assert!(message.contains("safetensors"), "{message}");
+
+    let nowhere = case.path("nowhere.safetensors").display().to_string();
+    let message = case.refusal(&["--model", NANO, "--gradients", &nowhere, "--attack", "embedding"]);
+    assert!(message.contains("nowhere.safetensors"), "{message}");
+}
+
+#[test]
+fn bad_masks_and_truths_are_refused() {
+    let case = Case::new();
+    let good = gradients(&photograph());
+    let file = case.file("g.safetensors", &safetensors(&good, Type::F32));
+    let arguments = ["--model", NANO, "--gradients", &file, "--attack", "embedding"];
+
+    let mut mask = good.clone();
+    mask.iter_mut().for_each(|tensor| tensor.values.fill(2.0));
+    let mask_file = case.file("m.safetensors", &safetensors(&mask, Type::U8));
+    let message = case.refusal(&[&arguments[..], &["--mask", &mask_file]].concat());
+    assert!(message.contains("m.safetensors") && message.contains("holds 2"), "{message}");
+
+    let mask_file = case.file("m.safetensors", &safetensors(&mask[..1], Type::U8));
+    let message = case.refusal(&[&arguments[..], &["--mask", &mask_file]].concat());
+    assert!(message.contains("patch_embed.proj.weight"), "{message}");
+
+    let truth = case.file("truth.png", b"GIF89a");
+    let message = case.refusal(&[&arguments[..], &["--truth", &truth]].concat());
+    assert!(message.contains("truth.png") && message.contains("not a PNG"), "{message}");
+}
+
+#[test]
+fn wrong_arguments_exit_with_2() {
+    let case = Case::new();
+    let file = case.file("g.safetensors", &safetensors(&gradients(&photograph()), Type::F32));
+    for (arguments, says) in [
+        (["--model", "vit_huge", "--attack", "embedding"], "the models are vit_pico_patch4_16"),
+        (["--model", NANO, "--attack", "magic"], "the attacks are embedding, april"),
+        (["--model", NANO, "--attack", "april"], "--weights"),
+    ] {
+        let output = case.run(&[&arguments[..], &["--gradients", &file]].concat());
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert!(message.contains(says), "{message}");
+    }
+}
+
+/// Where results cannot be written the input is not to blame.
+#[test]
+fn unwritable_output_exits_with_1() {
+    let case = Case::new();
+    let file = case.file("g.safetensors", &safetensors(&gradients(&photograph()), Type::F32));
+    fs::write(case.path("out"), b"a file where a folder should be").unwrap();
+    let output = case.run(&["--model", NANO, "--gradients", &file, "--attack", "embedding"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot be made"));
+}
+
+/// PyTorch's gradients of a photograph, committed beside the attacks.
+#[test]
+fn pytorch_gradients_give_the_photograph() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../attack/tests/data");
+    let case = Case::new();
+    let path = |name: &str| data.join(name).display().to_string();
+    let arguments = ["--model", "vit_lab_patch4_32", "--attack", "embedding", "--gradients"];
+    let (report, image) = case.success(&[&arguments[..], &[&path("gradients.safetensors")]].concat());
+    assert!((number(&report, "singular_values_ratio") / 1.4e-4 - 1.0).abs() < 0.1, "{report}");
+    let truth = case.file("truth.png", &encode_png(&Picture::from_hwc(32, 32, &image).unwrap()).unwrap());
+    let masked = ["--mask", &path("mask_r0.5.safetensors"), "--truth", &truth];
+    let arguments = [&arguments[..], &[&path("gradients_f64.safetensors")], &masked].concat();
+    let (report, _) = case.success(&arguments);
+    assert!((number(&report, "ssim") - 0.065).abs() < 0.005, "{report}");
+}
+
+/// The full vectors are too large to commit.
+#[test]
+fn april_inverts_pytorch_gradients() {
+    let folder =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/vectors/vit_lab_patch4_32_april_astronaut");
+    if !folder.is_dir() {
+        eprintln!("skipped: no reference vectors in {}", folder.display());
+        return;
+    }
+    let case = Case::new();
+    let path = |name: &str| folder.join(name).display().to_string();
+    let (weights, gradients) = (path("weights.safetensors"), path("gradients_f64.safetensors"));
+    let arguments =
+        ["--model", "vit_lab_patch4_32", "--april-block", "--weights", &weights, "--gradients", &gradients, "--attack"];
+    let (_, by_embedding) = case.success(&[&arguments[..], &["embedding"]].concat());
+    let (report, by_april) = case.success(&[&arguments[..], &["april"]].concat());
+    let psnr = metrics::psnr(&by_april, &by_embedding, 32, 32).unwrap();
+    assert!(psnr > 89.0, "two independent attacks see the same picture: {psnr} dB, {report}");
+    assert_eq!(report["notes"], serde_json::json!([]));
+}

@@ -1,0 +1,156 @@
+//! A lesson, end to end: a real relay, real tabs and a headless client.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{Browser, Relay, robot, wait_for};
+use tokio::sync::Mutex;
+
+/// Several Chromiums at a time on two cores would only make each other late.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+
+const DESKTOP: (u32, u32) = (1440, 1000);
+const PHONE: (u32, u32) = (390, 844);
+
+fn ssim(attack: &Value) -> f64 {
+    attack["ssim"].as_f64().unwrap_or_else(|| panic!("no SSIM in {attack}"))
+}
+
+/// Three tabs, one of them on WebGPU, and a headless client train together; what the attacks see follows the defence.
+#[tokio::test]
+async fn a_lesson() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&["--deadline", "120", "--seed", "7"]).await;
+    let browser = Browser::start().await;
+    let join = |query: &str| relay.student_link("localhost", &format!("{query}&join=1"));
+    let ada = browser.open(&join("nickname=Ada&image=astronaut&device=cpu"), DESKTOP).await;
+    let bob = browser.open(&join("nickname=Bob&image=cat&device=cpu"), PHONE).await;
+    let gpu = browser.open(&join("nickname=Gpu&image=coffee&device=webgpu"), DESKTOP).await;
+    let _robot = robot(&relay, "Robot");
+    for nickname in ["Ada", "Bob", "Gpu", "Robot"] {
+        relay.client(nickname).await;
+    }
+    let target = relay.client("Ada").await["id"].clone();
+    relay.control(json!({ "do": "target", "client": target })).await;
+
+    relay.control(json!({ "do": "start" })).await;
+    let points = relay.rounds(5).await;
+    assert!(points.iter().all(|point| point["updates"] == 4), "{points:?}");
+    assert!(ada.attribute("device", "data-device").await.contains("CPU"));
+    assert!(gpu.attribute("device", "data-device").await.contains("WebGPU"));
+    assert!(ada.attribute("bytes", "data-bytes").await.parse::<u64>().expect("a number") > 0);
+
+    // Without a defence the picture is there for anybody to see.
+    let plain = relay.attack("embedding", "none").await;
+    assert!(ssim(&plain) >= 0.95, "{plain}");
+    let own_view: f64 = ada.attribute("attacked", "data-ssim").await.parse().expect("a number");
+    assert!(own_view >= 0.95);
+    ada.screenshot("student-plain").await;
+    bob.screenshot("student-phone").await;
+
+    relay.control(json!({ "do": "defence", "defence": "random-binary:0.5" })).await;
+    let masked = relay.attack("embedding", "random-binary:0.5").await;
+    assert!(ssim(&masked) <= 0.3, "{masked}");
+    let zeros: f64 = ada
+        .wait_for(
+            "[...document.querySelectorAll('[data-testid=\"group\"]')].map(g => g.dataset.zeros).find(z => z > 0)",
+        )
+        .await
+        .as_str()
+        .and_then(|zeros| zeros.parse().ok())
+        .expect("a share of zeros");
+    assert!((zeros - 0.5).abs() < 0.1, "{zeros}");
+    ada.screenshot("student-masked").await;
+
+    relay.control(json!({ "do": "defence", "defence": "fixed-position" })).await;
+    let fixed = relay.attack("embedding", "fixed-position").await;
+    assert!(
+        fixed["picture"].is_null() && fixed["remark"].as_str().is_some_and(|why| why.contains("position")),
+        "{fixed}"
+    );
+
+    // A tab closed in the middle of a round does not stall the room.
+    gpu.close().await;
+    let points = relay.rounds(2).await;
+    assert_eq!(points[1]["updates"], 3, "{points:?}");
+
+    relay.control(json!({ "do": "defence", "defence": "none" })).await;
+    relay.control(json!({ "do": "april_block", "on": true })).await;
+    wait_for("the April block", || async { relay.room().await["april_block"].as_bool().filter(|on| *on) }).await;
+    let april = relay.attack("april", "none").await;
+    let april = if ssim(&april) >= 0.9 {
+        april
+    } else {
+        // The result may still be the last one of the standard block.
+        wait_for("APRIL on the new block", || async {
+            Some(relay.attack("april", "none").await).filter(|result| ssim(result) >= 0.9)
+        })
+        .await
+    };
+    assert!(ssim(&april) >= 0.9, "{april}");
+    relay.control(json!({ "do": "defence", "defence": "random-binary:0.5" })).await;
+    let masked = relay.attack("april", "random-binary:0.5").await;
+    assert!(ssim(&masked) <= 0.3, "{masked}");
+}
+
+/// The teacher's page drives the room; the same page without the token, and a request without it, do not.
+#[tokio::test]
+async fn only_the_teacher_controls() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&[]).await;
+    for (token, status) in [(None, 401), (Some("guess"), 401)] {
+        assert_eq!(relay.control_with(token, json!({ "do": "start" })).await, status);
+    }
+    assert_eq!(relay.control_with(Some(&relay.token), json!({ "do": "dance" })).await, 400);
+    assert_eq!(relay.room().await["phase"], "paused");
+
+    let browser = Browser::start().await;
+    let student = browser.open(&relay.student_link("localhost", "").replace("/?", "/projector"), DESKTOP).await;
+    student.wait_for("document.querySelector('[data-testid=\"view-only\"]')?.innerText").await;
+    assert!(!student.shows("start").await);
+
+    let _robot = robot(&relay, "Robot");
+    relay.client("Robot").await;
+    let teacher = browser.open(&relay.teacher_link(), DESKTOP).await;
+    teacher.click("start").await;
+    relay.rounds(2).await;
+    teacher.attribute("card", "data-ssim").await;
+    teacher.screenshot("projector-plain").await;
+    teacher.click("defence-random-binary").await;
+    teacher.attribute_is("defence", "data-defence", "random-binary:0.5").await;
+    relay.attack("embedding", "random-binary:0.5").await;
+    teacher.attribute_is("card", "data-defence", "random-binary:0.5").await;
+    teacher.screenshot("projector-masked").await;
+    teacher.click("pause").await;
+    wait_for("the pause", || async { (relay.room().await["phase"] == "paused").then_some(()) }).await;
+}
+
+/// Over plain HTTP from another device the browser hides WebGPU: the page says so, points to HTTPS and trains meanwhile.
+#[tokio::test]
+async fn an_insecure_page_trains_on_the_cpu_and_points_to_https() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&["--start"]).await;
+    let browser = Browser::start().await;
+    let tab = browser.open(&relay.student_link("classroom.test", "nickname=Ada&image=cat&join=1"), PHONE).await;
+    assert!(tab.attribute("secure-link", "href").await.starts_with("https://classroom.test:"));
+    assert!(tab.attribute("device", "data-device").await.contains("CPU"));
+    assert!(tab.text("device-reason").await.contains("secure context"));
+    tab.attribute("loss", "data-loss").await;
+    assert_eq!(relay.rounds(1).await[0]["updates"], 1);
+    tab.screenshot("student-insecure").await;
+}
+
+/// A tab whose socket dropped comes back by itself, with its nickname and its picture.
+#[tokio::test]
+async fn a_tab_comes_back() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&["--start"]).await;
+    let browser = Browser::start().await;
+    let tab = browser.open(&relay.student_link("localhost", "nickname=Ada&image=cat&device=cpu&join=1"), DESKTOP).await;
+    relay.rounds(1).await;
+    let relay = relay.restart().await;
+    relay.client("Ada").await;
+    relay.control(json!({ "do": "start" })).await;
+    assert_eq!(relay.rounds(1).await[0]["updates"], 1);
+    tab.attribute_is("connection", "data-state", "online").await;
+}

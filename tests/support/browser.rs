@@ -1,0 +1,135 @@
+//! Chromium under WebDriver.
+
+use std::{
+    net::TcpListener,
+    process::{Child, Command, Stdio},
+};
+
+use fantoccini::{Client, ClientBuilder, Locator};
+use hyper_util::client::legacy::connect::HttpConnector;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::wait_for;
+
+/// A chromedriver; stopped when dropped.
+pub struct Browser {
+    child: Child,
+    address: String,
+}
+
+/// One tab in a Chromium of its own, as on a device of its own.
+pub struct Tab {
+    client: Client,
+    _profile: TempDir,
+}
+
+impl Browser {
+    /// Starts the driver that `CHROMEDRIVER` names, or the one on PATH.
+    pub async fn start() -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port();
+        let driver = std::env::var("CHROMEDRIVER").unwrap_or_else(|_| "chromedriver".to_owned());
+        let child = Command::new(&driver)
+            .arg(format!("--port={port}"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{driver} does not start ({error}); `cargo xtask setup` installs it"));
+        wait_for("chromedriver", || async { tokio::net::TcpStream::connect(("127.0.0.1", port)).await.ok() }).await;
+        Self { child, address: format!("http://127.0.0.1:{port}") }
+    }
+
+    /// Opens `address` in a fresh Chromium of `width` x `height` pixels.
+    pub async fn open(&self, address: &str, (width, height): (u32, u32)) -> Tab {
+        let profile = tempfile::tempdir().expect("a temporary folder");
+        let arguments = [
+            "--headless".to_owned(),
+            "--no-sandbox".to_owned(),
+            "--disable-quic".to_owned(),
+            "--no-first-run".to_owned(),
+            "--disable-background-networking".to_owned(),
+            "--disable-component-update".to_owned(),
+            "--disable-sync".to_owned(),
+            "--disable-dev-shm-usage".to_owned(),
+            "--enable-unsafe-webgpu".to_owned(),
+            // A name that is neither localhost nor HTTPS, so that the page is no secure context.
+            "--host-resolver-rules=MAP classroom.test 127.0.0.1".to_owned(),
+            format!("--window-size={width},{height}"),
+            format!("--user-data-dir={}", profile.path().display()),
+        ];
+        let Value::Object(capabilities) = json!({ "goog:chromeOptions": { "args": arguments } }) else {
+            unreachable!("an object was written above")
+        };
+        let client = ClientBuilder::new(HttpConnector::new())
+            .capabilities(capabilities)
+            .connect(&self.address)
+            .await
+            .expect("Chromium starts");
+        client.goto(address).await.expect("the page opens");
+        Tab { client, _profile: profile }
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Tab {
+    /// What `look`, a JavaScript expression, says once it is neither null, undefined nor empty.
+    pub async fn wait_for(&self, look: &str) -> Value {
+        let script = format!("return {look}");
+        wait_for(look, || async {
+            let value = self.client.execute(&script, Vec::new()).await.unwrap_or_default();
+            (!value.is_null() && value != "").then_some(value)
+        })
+        .await
+    }
+
+    /// Attribute `attribute` of the element with this test id, once it has one.
+    pub async fn attribute(&self, id: &str, attribute: &str) -> String {
+        let look = format!("document.querySelector('[data-testid=\"{id}\"]')?.getAttribute('{attribute}')");
+        self.wait_for(&look).await.as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Waits for that attribute to become `value`.
+    pub async fn attribute_is(&self, id: &str, attribute: &str, value: &str) {
+        let element = format!("document.querySelector('[data-testid=\"{id}\"]')");
+        self.wait_for(&format!("{element}?.getAttribute('{attribute}') === '{value}' || null")).await;
+    }
+
+    /// Text of the element with this test id, once it has one.
+    pub async fn text(&self, id: &str) -> String {
+        let look = format!("document.querySelector('[data-testid=\"{id}\"]')?.innerText");
+        self.wait_for(&look).await.as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Whether an element with this test id is shown.
+    pub async fn shows(&self, id: &str) -> bool {
+        let look = format!("return !!document.querySelector('[data-testid=\"{id}\"]')?.offsetParent");
+        self.client.execute(&look, Vec::new()).await.expect("the page answers") == true
+    }
+
+    /// Clicks the element with this test id, once it is there.
+    pub async fn click(&self, id: &str) {
+        let css = format!("[data-testid=\"{id}\"]");
+        let element = self.client.wait().for_element(Locator::Css(&css)).await;
+        element.unwrap_or_else(|error| panic!("no {id}: {error}")).click().await.expect("it can be clicked");
+    }
+
+    /// Saves a picture of the page where `UNMASK_SCREENSHOTS` names a folder.
+    pub async fn screenshot(&self, name: &str) {
+        if let Some(folder) = std::env::var_os("UNMASK_SCREENSHOTS") {
+            let picture = self.client.screenshot().await.expect("a screenshot");
+            let path = std::path::Path::new(&folder).join(format!("{name}.png"));
+            std::fs::write(path, picture).expect("the screenshot is saved");
+        }
+    }
+
+    /// Closes the tab, as a student would.
+    pub async fn close(self) {
+        self.client.close().await.expect("the tab closes");
+    }
+}

@@ -1,0 +1,27 @@
+//! A real relay and real browsers, for the end-to-end tests.
+
+mod browser;
+mod relay;
+
+pub use browser::{Browser, Tab};
+pub use relay::{Relay, robot};
+
+use std::{
+    future::Future,
+    time::{Duration, Instant},
+};
+
+/// Software WebGPU on two shared cores is slow; what takes longer than this will not come.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+/// Asks again and again until `look` has an answer.
+pub async fn wait_for<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(answer) = look().await {
+            return answer;
+        }
+        assert!(begun.elapsed() < PATIENCE, "waited {PATIENCE:?} in vain for {what}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}

@@ -1,0 +1,177 @@
+//! The `unmask` binary as relay and as headless client.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::wait_for;
+
+/// A running relay; stopped when dropped.
+pub struct Relay {
+    child: Child,
+    folder: TempDir,
+    /// `http://127.0.0.1:PORT`
+    pub http: String,
+    /// The teacher's token.
+    pub token: String,
+    http_port: u16,
+    https_port: u16,
+}
+
+impl Relay {
+    /// Starts a relay of the smallest model on free ports.
+    pub async fn start(arguments: &[&str]) -> Self {
+        Self::start_on(0, 0, arguments).await
+    }
+
+    async fn start_on(http_port: u16, https_port: u16, arguments: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let ready = folder.path().join("ready.json");
+        let child = Command::new(env!("CARGO_BIN_EXE_unmask"))
+            .args(["relay", "--model", "vit_pico_patch4_16", "--pace", "0.3"])
+            .args(["--http-port", &http_port.to_string(), "--https-port", &https_port.to_string()])
+            .arg("--data-dir")
+            .arg(folder.path())
+            .arg("--ready-file")
+            .arg(&ready)
+            .args(arguments)
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("the relay starts");
+        let ready: Value = wait_for("the relay", || async { read_json(&ready) }).await;
+        let port = |scheme: &str| {
+            let address = ready[scheme].as_str().expect("an address");
+            address.trim_end_matches('/').rsplit(':').next().and_then(|port| port.parse::<u16>().ok()).expect("a port")
+        };
+        let (http_port, https_port) = (port("http"), port("https"));
+        let token = ready["token"].as_str().expect("a token").to_owned();
+        Self { child, folder, http: format!("http://127.0.0.1:{http_port}"), token, http_port, https_port }
+    }
+
+    /// Kills the relay and starts another one on the same ports.
+    pub async fn restart(mut self) -> Self {
+        self.stop();
+        Self::start_on(self.http_port, self.https_port, &[]).await
+    }
+
+    fn stop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// `GET /api/room`
+    pub async fn room(&self) -> Value {
+        let address = format!("{}/api/room", self.http);
+        tokio::task::spawn_blocking(move || {
+            let body = ureq::get(&address).call().expect("the room answers").body_mut().read_to_string();
+            serde_json::from_str(&body.expect("a body")).expect("JSON")
+        })
+        .await
+        .expect("the request ends")
+    }
+
+    /// `POST /api/control` with `token`; the status.
+    pub async fn control_with(&self, token: Option<&str>, control: Value) -> u16 {
+        let address = format!("{}/api/control", self.http);
+        let token = token.map(|token| format!("Bearer {token}"));
+        tokio::task::spawn_blocking(move || {
+            let config = ureq::Agent::config_builder().http_status_as_error(false).build();
+            let mut request = ureq::Agent::new_with_config(config).post(&address).content_type("application/json");
+            if let Some(token) = token {
+                request = request.header("Authorization", token);
+            }
+            request.send(control.to_string()).expect("the relay answers").status().as_u16()
+        })
+        .await
+        .expect("the request ends")
+    }
+
+    /// `POST /api/control` as the teacher.
+    pub async fn control(&self, control: Value) {
+        let status = self.control_with(Some(&self.token), control.clone()).await;
+        assert_eq!(status, 204, "{control}");
+    }
+
+    /// The address of the teacher's page.
+    pub fn teacher_link(&self) -> String {
+        format!("http://localhost:{}/projector#token={}", self.http_port, self.token)
+    }
+
+    /// The address of the student's page on a host of this name.
+    pub fn student_link(&self, host: &str, query: &str) -> String {
+        format!("http://{host}:{}/?{query}", self.http_port)
+    }
+
+    /// The client with this nickname, once it is in the room.
+    pub async fn client(&self, nickname: &str) -> Value {
+        wait_for(&format!("{nickname} in the room"), || async {
+            let room = self.room().await;
+            let clients = room["clients"].as_array()?;
+            clients.iter().find(|client| client["nickname"] == nickname && client["state"] != "gone").cloned()
+        })
+        .await
+    }
+
+    /// The last result of `attack` made under `defence`, once it has a score or a remark instead of a picture.
+    pub async fn attack(&self, attack: &str, defence: &str) -> Value {
+        wait_for(&format!("{attack} under {defence}"), || async {
+            let room = self.room().await;
+            let attacks = room["attacks"].as_array()?;
+            let result = attacks.iter().find(|result| result["attack"] == attack && result["defence"] == defence)?;
+            (result["ssim"].is_number() || result["picture"].is_null()).then(|| result.clone())
+        })
+        .await
+    }
+
+    /// Waits for `count` more rounds, and returns their loss points.
+    pub async fn rounds(&self, count: usize) -> Vec<Value> {
+        let points = |room: &Value| room["losses"].as_array().cloned().unwrap_or_default();
+        let before = points(&self.room().await).len();
+        wait_for(&format!("{count} rounds"), || async {
+            let points = points(&self.room().await);
+            (points.len() >= before + count).then(|| points[before..].to_vec())
+        })
+        .await
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.stop();
+        assert!(self.folder.path().exists());
+    }
+}
+
+fn read_json(path: &Path) -> Option<Value> {
+    serde_json::from_str(&std::fs::read_to_string(path).ok()?).ok()
+}
+
+/// The sample photographs of this repository.
+fn samples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../www/samples")
+}
+
+/// A headless native client; stopped when dropped.
+pub struct Robot(Child);
+
+/// Starts a headless native client that trains on the sample photographs.
+pub fn robot(relay: &Relay, name: &str) -> Robot {
+    let child = Command::new(env!("CARGO_BIN_EXE_unmask"))
+        .args(["join", &relay.http, "--name", name, "--device", "cpu", "--images"])
+        .arg(samples())
+        .stdout(Stdio::null())
+        .spawn();
+
+    Robot(child.expect("the client starts"))
+}
+
+impl Drop for Robot {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
