@@ -47,6 +47,20 @@ pub enum Precision {
 }
 
 impl Precision {
+    /// The coarsest type that holds all of `values` exactly: gradients rounded to f16 stay recognisable in an f32 file.
+    pub fn of(values: &[f64]) -> Self {
+        let all = |holds: fn(f64) -> bool| values.iter().all(|&value| value == 0.0 || holds(value));
+        if values.iter().all(|&value| value == 0.0) || !all(|value| f64::from(value as f32) == value) {
+            Self::F64
+        } else if all(fits_f16) {
+            Self::F16
+        } else if all(|value| (value as f32).to_bits() & 0xffff == 0) {
+            Self::Bf16
+        } else {
+            Self::F32
+        }
+    }
+
     /// Singular values below this share of the largest are taken for rounding noise and left out.
     ///
     /// Half the unit roundoff: on `vit_lab_patch4_32` gradients with condition number 1e9 it lifts APRIL's result from
@@ -69,6 +83,13 @@ impl Precision {
             Self::Bf16 => "bf16",
         }
     }
+}
+
+/// Whether an f32 value has at most 11 significant bits, and none below 2^-24, where f16 ends.
+fn fits_f16(value: f64) -> bool {
+    const MAX: f64 = 65504.0;
+    let steps = value * 2f64.powi(24);
+    value.abs() <= MAX && steps.trunc() == steps && (value as f32).to_bits() & 0x1fff == 0
 }
 
 /// Tensors by timm name. All have the shapes of the model's parameters and hold finite values only.
@@ -201,5 +222,22 @@ impl Evidence {
             weights: Tensors::from_flat(Source::Weights, config, weights, kind.weights())?,
             gradients: Tensors::from_flat(Source::Gradients, config, gradient, kind.gradients())?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn precision_is_read_off_the_values() {
+        assert_eq!(Precision::of(&[0.1, 0.0]), Precision::F64);
+        assert_eq!(Precision::of(&[f64::from(0.1f32), 1.0]), Precision::F32);
+        // 0x3dcd is 0.1 in bf16, 0x2e66 in f16.
+        assert_eq!(Precision::of(&[f64::from(f32::from_bits(0x3dcd_0000)), 1e30f32.trunc().into()]), Precision::F32);
+        assert_eq!(Precision::of(&[f64::from(f32::from_bits(0x3dcd_0000)), 2f64.powi(100)]), Precision::Bf16);
+        assert_eq!(Precision::of(&[0.099_975_585_937_5, 65504.0, -(2f64.powi(-24))]), Precision::F16);
+        assert_eq!(Precision::of(&[2f64.powi(-25)]), Precision::Bf16);
+        assert_eq!(Precision::of(&[0.0]), Precision::F64, "zeros say nothing, and the finest is assumed");
     }
 }

@@ -1,0 +1,204 @@
+//! APRIL against a hand-derived attention block, and against PyTorch's numbers where they are at hand.
+
+mod common;
+
+use common::{File, full_vectors, largest_difference, patches, product, rng, shape, similarity, transpose, uniform};
+use unmask_attack::{AttackKind, CannotAttack, Precision, Reconstruction, Source, Tensors, april};
+use unmask_params::{ModelSpec, Preset, VitConfig};
+
+const KIND: AttackKind = AttackKind::April;
+
+/// Weights and true gradients of a model whose only block is multi-head attention, with the loss <R, attention(z)>.
+struct Block {
+    weights: Tensors,
+    gradients: Tensors,
+}
+
+/// Forward and backward in f64, as PyTorch's autograd would, with z = E x + b_E + p.
+///
+/// With P = softmax(Q K^T / sqrt(h)) and O = P V per head: dV = P^T dO, dS = P * (dO V^T - rowsum(dO V^T * P)),
+/// dQ = dS K / sqrt(h), dK = dS^T Q / sqrt(h); then dW = d[q|k|v]^T z and dl/dz = d[q|k|v] W.
+fn block(config: &VitConfig, image: &[f32], seed: u64) -> Block {
+    let mut rng = rng(seed);
+    let (t, d, l, heads) = (config.tokens(), config.dim, config.patch_len(), config.heads);
+    let embedding = uniform(&mut rng, d * l, 0.3);
+    let embedding_bias = uniform(&mut rng, d, 0.1);
+    let position = uniform(&mut rng, t * d, 0.1);
+    let class = uniform(&mut rng, d, 0.1);
+    let qkv = uniform(&mut rng, 3 * d * d, 0.5);
+    let qkv_bias = uniform(&mut rng, 3 * d, 0.2);
+    let readout = uniform(&mut rng, t * d, 1.0);
+
+    let embedded = product(&patches(image, config), &transpose(&embedding, d, l), t - 1, l, d);
+    let z: Vec<f64> = (0..t * d)
+        .map(|i| position[i] + if i < d { class[i] } else { embedded[i - d] + embedding_bias[i % d] })
+        .collect();
+    let mut projected = product(&z, &transpose(&qkv, 3 * d, d), t, d, 3 * d);
+    projected.iter_mut().enumerate().for_each(|(i, value)| *value += qkv_bias[i % (3 * d)]);
+
+    let h = d / heads;
+    let scale = 1.0 / (h as f64).sqrt();
+    let mut gradient = vec![0.0; t * 3 * d];
+    for head in 0..heads {
+        let part = |from: &[f64], stride: usize, start: usize| -> Vec<f64> {
+            (0..t).flat_map(|row| from[row * stride + start..][..h].to_vec()).collect()
+        };
+        let [q, k, v] = [0, 1, 2].map(|which| part(&projected, 3 * d, which * d + head * h));
+        let d_out = part(&readout, d, head * h);
+        let mut p = product(&q, &transpose(&k, t, h), t, h, t);
+        for row in p.chunks_exact_mut(t) {
+            row.iter_mut().for_each(|value| *value = (*value * scale).exp());
+            let sum: f64 = row.iter().sum();
+            row.iter_mut().for_each(|value| *value /= sum);
+        }
+        let mut d_scores = product(&d_out, &transpose(&v, t, h), t, h, t);
+        for (row, p) in d_scores.chunks_exact_mut(t).zip(p.chunks_exact(t)) {
+            let mean: f64 = row.iter().zip(p).map(|(value, p)| value * p).sum();
+            row.iter_mut().zip(p).for_each(|(value, p)| *value = p * (*value - mean) * scale);
+        }
+        let d_q = product(&d_scores, &k, t, t, h);
+        let d_k = product(&transpose(&d_scores, t, t), &q, t, t, h);
+        let d_v = product(&transpose(&p, t, t), &d_out, t, t, h);
+        for (which, part) in [d_q, d_k, d_v].iter().enumerate() {
+            for row in 0..t {
+                gradient[row * 3 * d + which * d + head * h..][..h].copy_from_slice(&part[row * h..][..h]);
+            }
+        }
+    }
+    let d_qkv = product(&transpose(&gradient, t, 3 * d), &z, 3 * d, t, d);
+    let d_position = product(&gradient, &qkv, t, 3 * d, d);
+
+    let mut weights = Tensors::new(Source::Weights, config, Precision::F64);
+    let mut gradients = Tensors::new(Source::Gradients, config, Precision::F64);
+    let mut add =
+        |to: &mut Tensors, name: &str, values: Vec<f64>| to.insert(name, &shape(config, name), values).unwrap();
+    add(&mut weights, "pos_embed", position);
+    add(&mut weights, "patch_embed.proj.weight", embedding);
+    add(&mut weights, "patch_embed.proj.bias", embedding_bias);
+    add(&mut weights, "blocks.0.attn.qkv.weight", qkv);
+    add(&mut gradients, "pos_embed", d_position);
+    add(&mut gradients, "blocks.0.attn.qkv.weight", d_qkv);
+    Block { weights, gradients }
+}
+
+fn noise(config: &VitConfig, seed: u64) -> Vec<f32> {
+    let values = uniform(&mut rng(seed), config.image * config.image * 3, 0.5);
+    values.iter().map(|value| (value + 0.5) as f32).collect()
+}
+
+#[test]
+fn inverts_an_attention_block_exactly() {
+    for (seed, dim, heads) in [(1, 30, 3), (2, 64, 1), (3, 48, 6)] {
+        let config = VitConfig { image: 12, patch: 3, dim, depth: 1, heads, classes: 2, april_block: true };
+        let image = noise(&config, seed);
+        let block = block(&config, &image, seed);
+        let result = april(&block.weights, &block.gradients).unwrap();
+        let difference = largest_difference(&result.image, &image);
+        assert!(difference < 1e-5, "D {dim}, {heads} heads: {difference}, ratio {}", result.singular_ratio);
+        assert!(result.notes.is_empty(), "{:?}", result.notes);
+    }
+}
+
+/// D < L: tokens are exact and patches are not, but a photograph's are smooth.
+#[test]
+fn prior_fills_what_the_embedding_drops() {
+    let config = VitConfig { image: 32, patch: 8, dim: 96, depth: 1, heads: 3, classes: 2, april_block: true };
+    let smooth: Vec<f32> = (0..32 * 32 * 3)
+        .map(|i| {
+            let (x, y, c) = ((i / 3 % 32) as f32, (i / 96) as f32, (i % 3) as f32);
+            0.5 + 0.2 * (0.15 * x + 0.02 * c).sin() + 0.2 * (0.11 * y).cos()
+        })
+        .collect();
+    let block = block(&config, &smooth, 4);
+    let result = april(&block.weights, &block.gradients).unwrap();
+    let (psnr, ssim) = similarity(&result.image, &smooth, 32);
+    assert!(psnr > 30.0 && ssim > 0.95, "{psnr} dB, {ssim}");
+    assert!(result.notes.iter().any(|note| note.contains("D = 96")), "{:?}", result.notes);
+}
+
+#[test]
+fn refuses_what_it_cannot_solve() {
+    let config = VitConfig { image: 12, patch: 3, dim: 16, depth: 1, heads: 1, classes: 2, april_block: true };
+    let few = block(&config, &noise(&config, 5), 5);
+    assert_eq!(
+        april(&few.weights, &few.gradients),
+        Err(CannotAttack::TooFewDimensions { kind: KIND, dim: 16, unknowns: 17 })
+    );
+
+    let config = VitConfig { dim: 30, heads: 3, ..config };
+    let good = block(&config, &noise(&config, 6), 6);
+    let zeroed = |name: &str| {
+        let mut gradients = good.gradients.clone();
+        let shape = shape(&config, name);
+        let len = shape.iter().product();
+        gradients.insert(name, &shape, vec![0.0; len]).unwrap();
+        april(&good.weights, &gradients)
+    };
+    assert_eq!(zeroed("pos_embed"), Err(CannotAttack::FixedPosition));
+    assert_eq!(
+        zeroed("blocks.0.attn.qkv.weight"),
+        Err(CannotAttack::ZeroGradient { name: "blocks.0.attn.qkv.weight" })
+    );
+    let without = Tensors::new(Source::Weights, &config, Precision::F64);
+    let message = april(&without, &good.gradients).unwrap_err().to_string();
+    assert_eq!(message, "the weights lack \"blocks.0.attn.qkv.weight\"");
+}
+
+fn lab(april_block: bool) -> VitConfig {
+    ModelSpec::new(Preset::VitLabPatch4_32).with_april_block(april_block).config()
+}
+
+/// One case of the full reference vectors: APRIL's result, the truth and what PyTorch recovers.
+fn reference(
+    april_block: bool,
+    file: &str,
+    precision: Precision,
+    mask: Option<&str>,
+) -> Option<(Reconstruction, File)> {
+    let case = if april_block { "april" } else { "standard" };
+    let folder = full_vectors(&format!("vit_lab_patch4_32_{case}_astronaut"))?;
+    let config = lab(april_block);
+    let mask = mask.map(|mask| File::read(&folder.join(format!("mask_{mask}.safetensors"))));
+    let weights = File::read(&folder.join("weights.safetensors"));
+    let weights = weights.tensors(Source::Weights, &config, Precision::F32, KIND.weights(), None);
+    let gradients = File::read(&folder.join(file));
+    let gradients = gradients.tensors(Source::Gradients, &config, precision, KIND.gradients(), mask.as_ref());
+    Some((april(&weights, &gradients).unwrap(), File::read(&folder.join("expected.safetensors"))))
+}
+
+#[test]
+fn reference_is_exact_in_f64() {
+    let Some((result, expected)) = reference(true, "gradients_f64.safetensors", Precision::F64, None) else { return };
+    let (psnr, _) = similarity(&result.image, &expected.image("image"), 32);
+    assert!(psnr >= 99.0, "{psnr} dB");
+    assert!(largest_difference(&result.image, &expected.image("april")) < 1e-4);
+}
+
+/// Condition number 1e9: f32 gradients lose what the cutoff does not save.
+#[test]
+fn reference_from_f32_is_blurred() {
+    let Some((result, expected)) = reference(true, "gradients.safetensors", Precision::F32, None) else { return };
+    let (psnr, ssim) = similarity(&result.image, &expected.image("image"), 32);
+    assert!((30.0..60.0).contains(&psnr) && ssim > 0.95, "{psnr} dB, {ssim}");
+    assert!(result.notes.iter().any(|note| note.contains("f32")), "{:?}", result.notes);
+}
+
+#[test]
+fn reference_under_masks_is_protected() {
+    for (rate, want_psnr, want_ssim) in [("r0.2", 7.0, -0.0171), ("r0.5", 7.08, -0.0029), ("r0.8", 7.25, -0.003)] {
+        let Some((result, expected)) = reference(true, "gradients_f64.safetensors", Precision::F64, Some(rate)) else {
+            return;
+        };
+        let (psnr, ssim) = similarity(&result.image, &expected.image("image"), 32);
+        assert!((psnr - want_psnr).abs() < 0.01 && (ssim - want_ssim).abs() < 1e-3, "{rate}: {psnr} dB, {ssim}");
+        assert!(largest_difference(&result.image, &expected.image(&format!("naive_april_{rate}"))) < 1e-4);
+    }
+}
+
+#[test]
+fn reference_on_a_standard_block_recovers_nothing() {
+    let Some((result, expected)) = reference(false, "gradients_f64.safetensors", Precision::F64, None) else { return };
+    let (psnr, ssim) = similarity(&result.image, &expected.image("image"), 32);
+    assert!((psnr - 5.03).abs() < 0.01 && (ssim + 0.0018).abs() < 1e-3, "{psnr} dB, {ssim}");
+    assert!(result.notes[0].contains("residual"), "{:?}", result.notes);
+}

@@ -1,0 +1,131 @@
+//! Reference vectors, and cases made by formula.
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+use std::path::{Path, PathBuf};
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use safetensors::{Dtype, SafeTensors};
+use unmask_attack::{Precision, Source, Tensors};
+use unmask_data::metrics;
+use unmask_params::{ParamLayout, VitConfig};
+
+/// A safetensors file as (name, shape, values).
+pub struct File(Vec<(String, Vec<usize>, Vec<f64>)>);
+
+impl File {
+    pub fn read(path: &Path) -> Self {
+        let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let tensors = SafeTensors::deserialize(&bytes).unwrap();
+        let read = |(name, view): (String, safetensors::tensor::TensorView<'_>)| {
+            let data = view.data();
+            let values = match view.dtype() {
+                Dtype::F32 => data.as_chunks().0.iter().map(|&chunk| f64::from(f32::from_le_bytes(chunk))).collect(),
+                Dtype::F64 => data.as_chunks().0.iter().map(|&chunk| f64::from_le_bytes(chunk)).collect(),
+                Dtype::U8 => data.iter().map(|&byte| f64::from(byte)).collect(),
+                other => panic!("{name} is {other:?}"),
+            };
+            (name, view.shape().to_vec(), values)
+        };
+        Self(tensors.tensors().into_iter().map(read).collect())
+    }
+
+    pub fn get(&self, name: &str) -> (&[usize], &[f64]) {
+        let (_, shape, values) = self.0.iter().find(|(found, ..)| found == name).unwrap();
+        (shape, values)
+    }
+
+    pub fn image(&self, name: &str) -> Vec<f32> {
+        self.get(name).1.iter().map(|&value| value as f32).collect()
+    }
+
+    /// The tensors `names` as an attack takes them, hidden where the mask is 0.
+    pub fn tensors(
+        &self,
+        source: Source,
+        config: &VitConfig,
+        precision: Precision,
+        names: &[&str],
+        mask: Option<&Self>,
+    ) -> Tensors {
+        let mut tensors = Tensors::new(source, config, precision);
+        for name in names {
+            let (shape, values) = self.get(name);
+            let mut values = values.to_vec();
+            if let Some(mask) = mask {
+                values.iter_mut().zip(mask.get(name).1).for_each(|(value, keep)| *value *= keep);
+            }
+            tensors.insert(name, shape, values).unwrap();
+        }
+        tensors
+    }
+}
+
+/// A folder of the full reference vectors, which lie beside the checkout where there are any.
+pub fn full_vectors(case: &str) -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/vectors").join(case);
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    eprintln!("skipped: no reference vectors in {}", folder.display());
+    None
+}
+
+pub fn committed(file: &str) -> File {
+    File::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(file))
+}
+
+/// PSNR and SSIM of two square pictures.
+pub fn similarity(a: &[f32], b: &[f32], side: usize) -> (f64, f64) {
+    (metrics::psnr(a, b, side, side).unwrap(), metrics::ssim(a, b, side, side).unwrap())
+}
+
+pub fn largest_difference(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}
+
+pub fn rng(seed: u64) -> ChaCha8Rng {
+    ChaCha8Rng::seed_from_u64(seed)
+}
+
+/// `count` values uniform in [-scale, scale].
+pub fn uniform(rng: &mut ChaCha8Rng, count: usize, scale: f64) -> Vec<f64> {
+    (0..count).map(|_| rng.random_range(-scale..scale)).collect()
+}
+
+/// `[rows, inner] x [inner, columns]`, row-major.
+pub fn product(a: &[f64], b: &[f64], rows: usize, inner: usize, columns: usize) -> Vec<f64> {
+    let mut out = vec![0.0; rows * columns];
+    for row in 0..rows {
+        for k in 0..inner {
+            for column in 0..columns {
+                out[row * columns + column] += a[row * inner + k] * b[k * columns + column];
+            }
+        }
+    }
+    out
+}
+
+/// The transpose of `[rows, columns]`.
+pub fn transpose(a: &[f64], rows: usize, columns: usize) -> Vec<f64> {
+    (0..rows * columns).map(|i| a[i % rows * columns + i / rows]).collect()
+}
+
+/// Cuts a picture `[side, side, 3]` in [0, 1] into patches `[S, 3 P P]` in [-1, 1].
+pub fn patches(image: &[f32], config: &VitConfig) -> Vec<f64> {
+    let size = config.patch;
+    let mut patches = Vec::with_capacity(image.len());
+    for s in 0..config.patches() {
+        for l in 0..config.patch_len() {
+            let (c, y, x) = (l / (size * size), l / size % size, l % size);
+            let (row, column) = (s / config.grid() * size + y, s % config.grid() * size + x);
+            patches.push(f64::from(image[(row * config.image + column) * 3 + c]) * 2.0 - 1.0);
+        }
+    }
+    patches
+}
+
+pub fn shape(config: &VitConfig, name: &str) -> Vec<usize> {
+    ParamLayout::vit(config).get(name).unwrap().shape.clone()
+}

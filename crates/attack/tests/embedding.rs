@@ -1,0 +1,124 @@
+//! Embedding inversion against PyTorch's numbers and against cases made by formula.
+
+mod common;
+
+use common::{committed, largest_difference, patches, product, rng, shape, similarity, transpose, uniform};
+use proptest::prelude::*;
+use unmask_attack::{AttackKind, CannotAttack, Evidence, Precision, Source, Tensors, embedding_inversion, run};
+use unmask_params::{ModelSpec, ParamLayout, Preset, VitConfig};
+
+const KIND: AttackKind = AttackKind::Embedding;
+
+fn lab() -> VitConfig {
+    ModelSpec::new(Preset::VitLabPatch4_32).config()
+}
+
+#[test]
+fn exact_without_defence() {
+    let expected = committed("expected.safetensors");
+    let truth = expected.image("image");
+    for (file, precision, least) in
+        [("gradients_f64.safetensors", Precision::F64, 99.0), ("gradients.safetensors", Precision::F32, 89.0)]
+    {
+        let gradients = committed(file).tensors(Source::Gradients, &lab(), precision, KIND.gradients(), None);
+        let result = embedding_inversion(&gradients).unwrap();
+        let (psnr, ssim) = similarity(&result.image, &truth, 32);
+        assert!(psnr >= least && ssim > 0.9999, "{file}: {psnr} dB, {ssim}");
+        assert!(largest_difference(&result.image, &expected.image("embedding")) < 1e-4);
+        assert!((1e-4..2e-4).contains(&result.singular_ratio), "{}", result.singular_ratio);
+        assert!(result.notes.is_empty(), "{:?}", result.notes);
+    }
+}
+
+/// Zeros taken for values: the papers' claim holds for this attacker.
+#[test]
+fn masks_defeat_the_naive_attacker() {
+    let expected = committed("expected.safetensors");
+    let truth = expected.image("image");
+    for (rate, want_psnr, want_ssim) in [("r0.2", 8.01, 0.165), ("r0.5", 7.42, 0.065), ("r0.8", 7.19, 0.0387)] {
+        let mask = committed(&format!("mask_{rate}.safetensors"));
+        for (file, precision) in
+            [("gradients_f64.safetensors", Precision::F64), ("gradients.safetensors", Precision::F32)]
+        {
+            let file = committed(file);
+            let gradients = file.tensors(Source::Gradients, &lab(), precision, KIND.gradients(), Some(&mask));
+            let result = embedding_inversion(&gradients).unwrap();
+            let (psnr, ssim) = similarity(&result.image, &truth, 32);
+            assert!((psnr - want_psnr).abs() < 0.01, "{rate}: {psnr} dB");
+            assert!((ssim - want_ssim).abs() < 1e-3, "{rate}: {ssim}");
+            let theirs = expected.image(&format!("naive_embedding_{rate}"));
+            assert!(largest_difference(&result.image, &theirs) < 1e-4);
+        }
+    }
+}
+
+/// Gradients of one picture, made backwards: any G_pos, and G_E = G_pos^T X.
+fn made_up(config: &VitConfig, image: &[f32], seed: u64) -> Tensors {
+    let (s, d, l) = (config.patches(), config.dim, config.patch_len());
+    let position = uniform(&mut rng(seed), (s + 1) * d, 1.0);
+    let patch = product(&transpose(&position[d..], s, d), &patches(image, config), d, s, l);
+    let mut tensors = Tensors::new(Source::Gradients, config, Precision::F64);
+    tensors.insert("pos_embed", &shape(config, "pos_embed"), position).unwrap();
+    tensors.insert("patch_embed.proj.weight", &shape(config, "patch_embed.proj.weight"), patch).unwrap();
+    tensors
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    #[test]
+    fn any_size_is_inverted_exactly(grid in 1usize..6, patch in 1usize..6, spare in 4usize..30, seed: u64) {
+        let config = VitConfig {
+            image: grid * patch, patch, dim: grid * grid + spare, depth: 1, heads: 1, classes: 2, april_block: false,
+        };
+        let side = config.image;
+        let image: Vec<f32> = uniform(&mut rng(seed ^ 1), side * side * 3, 0.5).iter().map(|v| (v + 0.5) as f32).collect();
+        let result = embedding_inversion(&made_up(&config, &image, seed)).unwrap();
+        prop_assert_eq!(result.side, side);
+        prop_assert!(largest_difference(&result.image, &image) < 1e-6);
+    }
+}
+
+#[test]
+fn too_few_dimensions_are_refused() {
+    let config = ModelSpec::new(Preset::VitTinyPatch16_224).config();
+    let flat = vec![0.5; ParamLayout::vit(&config).len()];
+    let error = run(KIND, &Evidence::from_flat(KIND, &config, &flat, &flat).unwrap()).unwrap_err();
+    assert_eq!(error, CannotAttack::TooFewDimensions { kind: KIND, dim: 192, unknowns: 196 });
+}
+
+#[test]
+fn what_cannot_be_solved_says_why() {
+    let config = ModelSpec::new(Preset::VitPicoPatch4_16).config();
+    let layout = ParamLayout::vit(&config);
+    let range = |name: &str| layout.get(name).unwrap().range.clone();
+    let weights = vec![0.1; layout.len()];
+    let attack = |gradient: &[f32]| run(KIND, &Evidence::from_flat(KIND, &config, &weights, gradient)?);
+
+    let mut fixed = vec![0.5; layout.len()];
+    fixed[range("pos_embed")].fill(0.0);
+    // The class token alone moving does not help.
+    fixed[range("pos_embed").start] = 1.0;
+    assert_eq!(attack(&fixed), Err(CannotAttack::FixedPosition));
+
+    let mut empty = vec![0.5; layout.len()];
+    empty[range("patch_embed.proj.weight")].fill(0.0);
+    assert_eq!(attack(&empty), Err(CannotAttack::ZeroGradient { name: "patch_embed.proj.weight" }));
+
+    let mut broken = vec![0.5; layout.len()];
+    broken[range("pos_embed").start + 7] = f32::INFINITY;
+    let message = attack(&broken).unwrap_err().to_string();
+    assert_eq!(message, "gradient \"pos_embed\" holds inf at index 7: only finite values can be solved for");
+
+    let message = attack(&weights[1..]).unwrap_err().to_string();
+    assert!(message.starts_with("the gradients have "), "{message}");
+
+    let nothing = Tensors::new(Source::Gradients, &config, Precision::F32);
+    let message = embedding_inversion(&nothing).unwrap_err().to_string();
+    assert_eq!(message, "the gradients lack \"pos_embed\"");
+
+    let mut tensors = nothing;
+    let error = tensors.insert("pos_embed", &[17, 48], vec![0.0; 17 * 48]).unwrap_err().to_string();
+    assert_eq!(error, "gradient \"pos_embed\" has shape [17, 48], the model needs [1, 17, 48]");
+    assert!(matches!(tensors.insert("nose", &[1], vec![0.0]), Err(CannotAttack::NoSuchParameter { .. })));
+    assert!(matches!(tensors.insert("pos_embed", &[1, 17, 48], vec![0.0]), Err(CannotAttack::WrongCount { .. })));
+}
