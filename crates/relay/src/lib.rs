@@ -1,1 +1,25 @@
 //! The relay: rooms over HTTP(S) and WebSocket, rounds, storage and live attacks.
+//!
+//! [`serve`] binds two ports and runs one room until the [`Running`] it returns is dropped. One task, the room's actor,
+//! owns the federation's state machine and the roster; sockets and HTTP handlers talk to it by messages and read
+//! snapshots. Attacks run on a thread of their own, so that rounds never wait for them.
+
+mod addresses;
+mod attacks;
+mod config;
+mod control;
+mod events;
+mod outbox;
+mod page;
+mod pictures;
+mod qr;
+mod random;
+mod room;
+mod roster;
+mod serve;
+mod snapshot;
+mod socket;
+mod tls;
+
+pub use config::{Limits, RelayConfig};
+pub use serve::{Running, serve};

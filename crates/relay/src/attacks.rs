@@ -1,0 +1,168 @@
+//! The attacks on a thread of their own.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::Instant,
+};
+
+use anyhow::Context;
+use tokio::sync::mpsc;
+use tracing::error;
+use unmask_attack::{AttackKind, Evidence, run};
+use unmask_data::{Picture, encode_png};
+use unmask_defence::{Defence, ProtectedUpdate};
+use unmask_federation::{ClientId, GlobalModel};
+
+use crate::room::Input;
+
+/// An update to attack.
+#[derive(Debug)]
+pub(crate) struct Job {
+    /// Tells the models of one room apart; results for an earlier one are not shown.
+    pub(crate) epoch: u64,
+    /// Who sent it.
+    pub(crate) client: ClientId,
+    /// The round.
+    pub(crate) round: u32,
+    /// The defence it was made under.
+    pub(crate) defence: Defence,
+    /// The model it was made with.
+    pub(crate) model: Arc<GlobalModel>,
+    /// What was sent.
+    pub(crate) update: ProtectedUpdate,
+}
+
+/// What one attack made of an update.
+#[derive(Debug)]
+pub(crate) struct Finding {
+    /// As in the job.
+    pub(crate) epoch: u64,
+    /// As in the job.
+    pub(crate) client: ClientId,
+    /// As in the job.
+    pub(crate) round: u32,
+    /// As in the job.
+    pub(crate) defence: Defence,
+    /// Index into [`AttackKind::ALL`].
+    pub(crate) kind: usize,
+    /// Time the attack took.
+    pub(crate) seconds: f64,
+    /// The picture, or why there is none.
+    pub(crate) outcome: Result<Seen, String>,
+}
+
+/// A reconstruction.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    /// Side in pixels.
+    pub(crate) side: u16,
+    /// `[side, side, 3]` in `[0, 1]`.
+    pub(crate) values: Vec<f32>,
+    /// The same as PNG.
+    pub(crate) png: Vec<u8>,
+    /// What to know about it.
+    pub(crate) remark: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct Desk {
+    job: Option<Job>,
+    is_closed: bool,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    desk: Mutex<Desk>,
+    changed: Condvar,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The attacking thread; it ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Attacker(Arc<Shared>);
+
+impl Attacker {
+    /// Starts the thread; it reports as [`Input::Attacked`].
+    ///
+    /// # Errors
+    /// If the operating system gives no thread.
+    pub(crate) fn start(room: mpsc::WeakSender<Input>) -> anyhow::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let desk = Arc::clone(&shared);
+        thread::Builder::new()
+            .name("attacks".into())
+            .spawn(move || work(&desk, &room))
+            .context("no thread for the attacks")?;
+        Ok(Self(shared))
+    }
+
+    /// Hands in an update. Of those waiting only the newest is attacked.
+    pub(crate) fn attack(&self, job: Job) {
+        self.0.lock().job = Some(job);
+        self.0.changed.notify_one();
+    }
+}
+
+impl Drop for Attacker {
+    fn drop(&mut self) {
+        self.0.lock().is_closed = true;
+        self.0.changed.notify_one();
+    }
+}
+
+fn work(shared: &Shared, room: &mpsc::WeakSender<Input>) {
+    loop {
+        let job = {
+            let mut desk = shared.lock();
+            loop {
+                if desk.is_closed {
+                    return;
+                }
+                match desk.job.take() {
+                    Some(job) => break job,
+                    None => desk = shared.changed.wait(desk).unwrap_or_else(PoisonError::into_inner),
+                }
+            }
+        };
+        for kind in 0..AttackKind::ALL.len() {
+            let finding = finding(&job, kind);
+            let Some(room) = room.upgrade() else { return };
+            if room.blocking_send(Input::Attacked(Box::new(finding))).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn finding(job: &Job, kind: usize) -> Finding {
+    let started = Instant::now();
+    // What is attacked comes from outside: whatever it makes the linear algebra do, the thread lives on.
+    let outcome = catch_unwind(AssertUnwindSafe(|| attack(job, AttackKind::ALL[kind]))).unwrap_or_else(|_| {
+        error!(round = job.round, "{} broke down on an update", AttackKind::ALL[kind]);
+        Err("The attack broke down on this update.".to_owned())
+    });
+    let seconds = started.elapsed().as_secs_f64();
+    Finding { epoch: job.epoch, client: job.client, round: job.round, defence: job.defence, kind, seconds, outcome }
+}
+
+fn attack(job: &Job, kind: AttackKind) -> Result<Seen, String> {
+    let GlobalModel { spec, weights } = job.model.as_ref();
+    // Dropped values count as zeros: the papers' attacker.
+    let gradient = job.update.expand(weights.len()).map_err(|error| error.to_string())?;
+    let reconstruction = Evidence::from_flat(kind, &spec.config(), weights, &gradient)
+        .and_then(|evidence| run(kind, &evidence))
+        .map_err(|error| error.to_string())?;
+    let side = reconstruction.side;
+    let picture = Picture::from_hwc(side, side, &reconstruction.image).map_err(|error| error.to_string())?;
+    let png = encode_png(&picture).map_err(|error| error.to_string())?;
+    let remark = (!reconstruction.notes.is_empty()).then(|| reconstruction.notes.join(" "));
+    let side = u16::try_from(side).map_err(|_| format!("a picture of side {side} is too large to send"))?;
+    Ok(Seen { side, values: reconstruction.image, png, remark })
+}

@@ -1,0 +1,112 @@
+//! What a relay is started with.
+
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    path::PathBuf,
+    time::Duration,
+};
+
+use anyhow::Context;
+use unmask_defence::Defence;
+use unmask_federation::OptimiserKind;
+use unmask_params::{ModelSpec, Preset};
+
+/// What a relay is started with.
+#[derive(Debug, Clone)]
+pub struct RelayConfig {
+    /// Address to listen on; the default is every IPv4 address of this machine.
+    pub bind: IpAddr,
+    /// Port for plain HTTP; 0 takes a free one.
+    pub http_port: u16,
+    /// Port for HTTPS; 0 takes a free one.
+    pub https_port: u16,
+    /// Name or address that students shall open, if it is not to be found out from this machine's network.
+    pub host: Option<String>,
+    /// Folder that keeps the certificate.
+    pub data_dir: PathBuf,
+    /// The model to train.
+    pub spec: ModelSpec,
+    /// The defence of the first round.
+    pub defence: Defence,
+    /// The server's step.
+    pub optimiser: OptimiserKind,
+    /// Samples per update.
+    pub batch: u16,
+    /// Longest time for a round.
+    pub deadline: Duration,
+    /// Pause between rounds.
+    pub pace: Duration,
+    /// Seed of the initial weights; drawn by the operating system if absent.
+    pub seed: Option<u64>,
+    /// Run rounds from the start, without waiting for the teacher.
+    pub start: bool,
+    /// How much the relay bears.
+    pub limits: Limits,
+}
+
+impl RelayConfig {
+    /// The classroom's defaults: ports 8080 and 8443, the nano model, no defence, Adam at 0.001.
+    ///
+    /// # Errors
+    /// If this machine's user has no home folder, so that there is no place for the certificate.
+    pub fn classroom() -> anyhow::Result<Self> {
+        Ok(Self::new(default_data_dir()?))
+    }
+
+    /// The same with the certificate kept in `data_dir`.
+    pub fn new(data_dir: PathBuf) -> Self {
+        Self {
+            bind: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            http_port: 8080,
+            https_port: 8443,
+            host: None,
+            data_dir,
+            spec: ModelSpec::new(Preset::VitNanoPatch4_32),
+            defence: Defence::None,
+            optimiser: OptimiserKind::Adam { rate: 0.001 },
+            batch: 1,
+            deadline: Duration::from_secs(60),
+            pace: Duration::from_secs(1),
+            seed: None,
+            start: false,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// How much a relay bears before it refuses, and how long before it gives up on somebody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Most clients in the room at one time.
+    pub clients: usize,
+    /// Time for the first message on a socket.
+    pub hello: Duration,
+    /// Time between pings.
+    pub ping: Duration,
+    /// A socket without any sign of life for this long is closed.
+    pub silence: Duration,
+    /// A client that left without ever sending an update stays in the view for this long.
+    pub gone: Duration,
+    /// A client that left and had sent updates stays, and can come back with its ticket, for this long.
+    pub remembered: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            clients: 200,
+            hello: Duration::from_secs(10),
+            ping: Duration::from_secs(5),
+            silence: Duration::from_secs(30),
+            gone: Duration::from_secs(30),
+            remembered: Duration::from_secs(15 * 60),
+        }
+    }
+}
+
+/// `~/.local/share/unmask` on Linux, and its like elsewhere.
+fn default_data_dir() -> anyhow::Result<PathBuf> {
+    directories::ProjectDirs::from("", "", "unmask")
+        .map(|dirs| dirs.data_dir().to_path_buf())
+        .context("this user has no home folder to keep the certificate in; name a folder with --data-dir")
+}

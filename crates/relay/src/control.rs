@@ -1,0 +1,53 @@
+//! `POST /api/control`: the teacher's controls.
+
+use axum::{
+    body::Bytes,
+    extract::State,
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use subtle::ConstantTimeEq;
+use tokio::sync::oneshot;
+use unmask_wire::view::Control;
+
+use crate::{room::Input, serve::App};
+
+/// Longest body taken, in bytes.
+pub(crate) const MAX_BODY: usize = 16 * 1024;
+
+/// 204 when done; 401 without the teacher's token; 400 with a sentence when it cannot be done.
+pub(crate) async fn control(State(app): State<App>, headers: HeaderMap, body: Bytes) -> Response {
+    if !is_teacher(&headers, &app.token) {
+        let sentence = "This needs the teacher's token; open the teacher link that the relay printed.";
+        return (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], sentence).into_response();
+    }
+    let control: Control = match serde_json::from_slice(&body) {
+        Ok(control) => control,
+        Err(error) => return bad_request(format!("The control cannot be read: {error}.")),
+    };
+    let (reply, answer) = oneshot::channel();
+    if app.room.send(Input::Control { control, reply }).await.is_err() {
+        return stopping();
+    }
+    match answer.await {
+        Ok(Ok(())) => StatusCode::NO_CONTENT.into_response(),
+        Ok(Err(reason)) => bad_request(reason),
+        Err(_) => stopping(),
+    }
+}
+
+fn bad_request(sentence: String) -> Response {
+    (StatusCode::BAD_REQUEST, sentence).into_response()
+}
+
+fn stopping() -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, "The relay is stopping.").into_response()
+}
+
+/// Compares in constant time, so that the answer's delay tells nothing about the token.
+fn is_teacher(headers: &HeaderMap, token: &str) -> bool {
+    headers
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.as_bytes().strip_prefix(b"Bearer "))
+        .is_some_and(|given| given.ct_eq(token.as_bytes()).into())
+}

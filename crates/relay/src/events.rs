@@ -1,0 +1,58 @@
+//! The room as a stream of events.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use axum::response::{
+    IntoResponse, Response,
+    sse::{Event, KeepAlive, Sse},
+};
+use futures_util::stream;
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, sleep_until},
+};
+use tracing::error;
+
+use crate::snapshot::Snapshot;
+
+/// Shortest time between two events: what happens meanwhile goes into one.
+const COALESCE: Duration = Duration::from_millis(200);
+/// Longest time between two events while a round runs.
+const BEAT: Duration = Duration::from_secs(1);
+
+/// Renders the room for all listeners at once, until the room is gone.
+pub(crate) async fn publish(mut snapshots: watch::Receiver<Snapshot>, events: watch::Sender<Arc<str>>) {
+    loop {
+        let snapshot = snapshots.borrow_and_update().clone();
+        if events.receiver_count() > 0 {
+            match snapshot.json() {
+                Ok(json) => {
+                    events.send_replace(json.into());
+                }
+                Err(error) => error!("the room cannot be written as JSON: {error}"),
+            }
+        }
+        let beat = Instant::now() + BEAT;
+        sleep(COALESCE).await;
+        tokio::select! {
+            changed = snapshots.changed() => if changed.is_err() { break },
+            () = sleep_until(beat), if snapshot.deadline.is_some() => {}
+        }
+    }
+}
+
+/// `GET /api/events`: the room now, and whenever it changes.
+pub(crate) fn stream(snapshot: &Snapshot, events: watch::Receiver<Arc<str>>) -> Response {
+    let first = snapshot.json().ok();
+    let stream = stream::unfold((first, events), |(first, mut events)| async move {
+        let json = match first {
+            Some(json) => json,
+            None => {
+                events.changed().await.ok()?;
+                events.borrow_and_update().to_string()
+            }
+        };
+        Some((Ok::<_, Infallible>(Event::default().data(json)), (None, events)))
+    });
+    Sse::new(stream).keep_alive(KeepAlive::default()).into_response()
+}

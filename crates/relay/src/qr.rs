@@ -1,0 +1,47 @@
+//! QR codes of an address.
+
+use qrcode::{
+    QrCode,
+    render::{svg, unicode},
+};
+use tracing::warn;
+
+/// As an SVG document.
+pub(crate) fn svg(address: &str) -> String {
+    code(address).map_or_else(String::new, |code| {
+        code.render::<svg::Color<'_>>()
+            .min_dimensions(240, 240)
+            .dark_color(svg::Color("#000000"))
+            .light_color(svg::Color("#ffffff"))
+            .build()
+    })
+}
+
+/// As text for a terminal, two modules to a character; dark on light whatever the terminal's colours.
+pub(crate) fn text(address: &str) -> String {
+    code(address).map_or_else(String::new, |code| {
+        code.render::<unicode::Dense1x2>()
+            .dark_color(unicode::Dense1x2::Light)
+            .light_color(unicode::Dense1x2::Dark)
+            .build()
+    })
+}
+
+/// Addresses fit by far; should one not, the room works without its code.
+fn code(address: &str) -> Option<QrCode> {
+    QrCode::new(address).inspect_err(|error| warn!("no QR code of {address}: {error}")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_hold_the_code() {
+        let address = "https://192.168.178.23:8443/";
+        assert!(svg(address).contains("<svg"));
+        // Version 3 has 29 modules, and a quiet zone of 4 on each side.
+        let lines: Vec<usize> = text(address).lines().map(|line| line.chars().count()).collect();
+        assert_eq!(lines, vec![37; 19]);
+    }
+}

@@ -1,0 +1,266 @@
+//! Who is, and who was, in the room.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use unmask_federation::ClientId;
+
+use crate::{config::Limits, outbox::Outbox};
+
+const MAX_NICKNAME: usize = 24;
+const MAX_DEVICE: usize = 100;
+
+/// Lets a client come back after its socket dropped.
+pub(crate) type Ticket = [u8; 16];
+
+/// A client's place on one of its sockets; messages of an older socket of the same client do not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seat {
+    /// The client.
+    pub(crate) client: ClientId,
+    /// Counts the sockets of the room.
+    pub(crate) connection: u64,
+}
+
+/// The room's side of a socket.
+#[derive(Debug)]
+pub(crate) struct Link {
+    /// Number of the socket.
+    pub(crate) connection: u64,
+    /// What is to be sent.
+    pub(crate) outbox: Outbox,
+}
+
+/// One client.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) id: ClientId,
+    pub(crate) nickname: String,
+    pub(crate) device: String,
+    pub(crate) ticket: Ticket,
+    pub(crate) loss: Option<f32>,
+    pub(crate) bytes_sent: u64,
+    pub(crate) updates: u32,
+    /// Its socket, while it is there.
+    pub(crate) link: Option<Link>,
+    /// When its socket closed, while it is away.
+    gone_since: Option<Instant>,
+}
+
+/// Everybody the room knows, in the order of joining.
+#[derive(Debug, Default)]
+pub(crate) struct Roster {
+    entries: Vec<Entry>,
+    next: u32,
+}
+
+impl Roster {
+    /// Adds somebody new; the nickname is made clean and unique among those present.
+    pub(crate) fn add(&mut self, nickname: &str, device: &str, ticket: Ticket) -> &mut Entry {
+        self.next += 1;
+        let entry = Entry {
+            id: ClientId(self.next),
+            nickname: self.free_name(nickname, None),
+            device: clean(device, MAX_DEVICE),
+            ticket,
+            loss: None,
+            bytes_sent: 0,
+            updates: 0,
+            link: None,
+            gone_since: None,
+        };
+        let index = self.entries.len();
+        self.entries.push(entry);
+        &mut self.entries[index]
+    }
+
+    /// The client that holds a ticket, with its nickname made unique again: somebody may have taken it meanwhile.
+    pub(crate) fn resume(&mut self, ticket: Ticket, device: &str) -> Option<&mut Entry> {
+        let index = self.entries.iter().position(|entry| entry.ticket == ticket)?;
+        let nickname = self.free_name(&self.entries[index].nickname, Some(self.entries[index].id));
+        let entry = &mut self.entries[index];
+        entry.nickname = nickname;
+        entry.set_device(device);
+        entry.gone_since = None;
+        Some(entry)
+    }
+
+    /// A client by number.
+    pub(crate) fn get(&self, client: ClientId) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.id == client)
+    }
+
+    /// A client by number.
+    pub(crate) fn get_mut(&mut self, client: ClientId) -> Option<&mut Entry> {
+        self.entries.iter_mut().find(|entry| entry.id == client)
+    }
+
+    /// A client by number, unless this is not its present socket.
+    pub(crate) fn seated(&mut self, seat: Seat) -> Option<&mut Entry> {
+        let connection = Some(seat.connection);
+        self.get_mut(seat.client).filter(|entry| entry.link.as_ref().map(|link| link.connection) == connection)
+    }
+
+    /// Its name, for the log.
+    pub(crate) fn name(&self, client: ClientId) -> &str {
+        self.get(client).map_or("a client that is gone", |entry| &entry.nickname)
+    }
+
+    /// Everybody, in the order of joining.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter()
+    }
+
+    /// Everybody who has a socket.
+    pub(crate) fn present(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| entry.link.is_some())
+    }
+
+    /// Forgets those who have been away for too long, and the longest away if there are more of them than clients may be
+    /// present. Returns whether anybody was forgotten.
+    pub(crate) fn sweep(&mut self, now: Instant, limits: &Limits) -> bool {
+        let before = self.entries.len();
+        self.entries.retain(|entry| entry.expires(limits).is_none_or(|expires| expires > now));
+        while self.entries.iter().filter(|entry| entry.gone_since.is_some()).count() > limits.clients {
+            let longest = self.entries.iter().filter_map(|entry| Some((entry.gone_since?, entry.id))).min();
+            self.entries.retain(|entry| Some(entry.id) != longest.map(|(_, id)| id));
+        }
+        self.entries.len() < before
+    }
+
+    /// When [`sweep`](Self::sweep) next has something to do.
+    pub(crate) fn next_sweep(&self, limits: &Limits) -> Option<Instant> {
+        self.entries.iter().filter_map(|entry| entry.expires(limits)).min()
+    }
+
+    /// `wanted`, or with the smallest number behind it that nobody else present has.
+    fn free_name(&self, wanted: &str, own: Option<ClientId>) -> String {
+        let wanted = match clean(wanted, MAX_NICKNAME) {
+            empty if empty.is_empty() => "guest".to_owned(),
+            name => name,
+        };
+        let is_taken = |name: &str| self.present().any(|entry| entry.nickname == name && Some(entry.id) != own);
+        if !is_taken(&wanted) {
+            return wanted;
+        }
+        let numbered = |number: usize| {
+            let suffix = format!(" {number}");
+            let stem: String = wanted.chars().take(MAX_NICKNAME - suffix.len()).collect();
+            stem + &suffix
+        };
+        // Of one more number than there are names one must be free.
+        (2..self.entries.len() + 3).map(numbered).find(|name| !is_taken(name)).unwrap_or(wanted)
+    }
+}
+
+impl Entry {
+    /// Notes the device in use.
+    pub(crate) fn set_device(&mut self, device: &str) {
+        self.device = clean(device, MAX_DEVICE);
+    }
+
+    /// Takes its socket away.
+    pub(crate) fn unlink(&mut self, now: Instant) -> Option<Link> {
+        self.gone_since = Some(now);
+        self.link.take()
+    }
+
+    fn expires(&self, limits: &Limits) -> Option<Instant> {
+        let kept: Duration = if self.updates == 0 { limits.gone } else { limits.remembered };
+        self.gone_since.map(|since| since + kept)
+    }
+}
+
+/// Text from outside: without control characters, trimmed, at most `max` characters.
+pub(crate) fn clean(text: &str, max: usize) -> String {
+    let printable: String = text.chars().filter(|c| !c.is_control()).collect();
+    printable.trim().chars().take(max).collect::<String>().trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::outbox::outbox;
+
+    fn join(roster: &mut Roster, nickname: &str) -> (ClientId, String) {
+        let entry = roster.add(nickname, "CPU", [0; 16]);
+        entry.link = Some(Link { connection: 0, outbox: outbox().0 });
+        (entry.id, entry.nickname.clone())
+    }
+
+    #[test]
+    fn nicknames_are_clean_and_unique() {
+        let mut roster = Roster::default();
+        for (asked, shown) in [
+            ("Ada", "Ada"),
+            (" Ada\u{7}\n", "Ada 2"),
+            ("Ada", "Ada 3"),
+            ("", "guest"),
+            ("\u{0}  ", "guest 2"),
+            ("abcdefghijklmnopqrstuvwxyz", "abcdefghijklmnopqrstuvwx"),
+            ("abcdefghijklmnopqrstuvwxyz", "abcdefghijklmnopqrstuv 2"),
+        ] {
+            assert_eq!(join(&mut roster, asked).1, shown);
+        }
+    }
+
+    #[test]
+    fn name_of_somebody_gone_is_free_until_they_come_back() {
+        let mut roster = Roster::default();
+        let entry = roster.add("Ada", "CPU", [1; 16]);
+        entry.unlink(Instant::now());
+        assert_eq!(join(&mut roster, "Ada").1, "Ada");
+        assert_eq!(roster.resume([1; 16], "CPU").unwrap().nickname, "Ada 2");
+        assert!(roster.resume([2; 16], "CPU").is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_gone_are_forgotten_in_time() {
+        let limits = Limits { clients: 2, ..Limits::default() };
+        let mut roster = Roster::default();
+        let now = Instant::now();
+        let (visitor, _) = join(&mut roster, "visitor");
+        let (worker, _) = join(&mut roster, "worker");
+        join(&mut roster, "present");
+        roster.get_mut(worker).unwrap().updates = 1;
+        for client in [visitor, worker] {
+            roster.get_mut(client).unwrap().unlink(now);
+        }
+        assert_eq!(roster.next_sweep(&limits), Some(now + limits.gone));
+        assert!(!roster.sweep(now + limits.gone / 2, &limits));
+        assert!(roster.sweep(now + limits.gone, &limits));
+        assert!(roster.get(visitor).is_none() && roster.get(worker).is_some());
+        assert!(roster.sweep(now + limits.remembered, &limits));
+        assert_eq!(roster.iter().count(), 1);
+    }
+
+    #[tokio::test]
+    async fn crowd_that_comes_and_goes_does_not_pile_up() {
+        let limits = Limits { clients: 2, ..Limits::default() };
+        let mut roster = Roster::default();
+        let now = Instant::now();
+        for _ in 0..10 {
+            let (client, _) = join(&mut roster, "passer-by");
+            roster.get_mut(client).unwrap().unlink(now);
+            roster.sweep(now, &limits);
+        }
+        assert_eq!(roster.iter().count(), 2);
+    }
+
+    proptest! {
+        #[test]
+        fn names_stay_within_bounds(names in proptest::collection::vec(any::<String>(), 1..30)) {
+            let mut roster = Roster::default();
+            for name in &names {
+                join(&mut roster, name);
+            }
+            for entry in roster.iter() {
+                prop_assert!((1..=MAX_NICKNAME).contains(&entry.nickname.chars().count()));
+                prop_assert!(!entry.nickname.chars().any(char::is_control));
+                prop_assert_eq!(roster.iter().filter(|other| other.nickname == entry.nickname).count(), 1);
+            }
+        }
+    }
+}

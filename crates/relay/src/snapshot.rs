@@ -1,0 +1,26 @@
+//! What the room published last.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+use unmask_wire::view::RoomView;
+
+/// The room at one moment.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Snapshot {
+    /// Everything but the time left.
+    pub(crate) view: Arc<RoomView>,
+    /// When the running round ends at the latest.
+    pub(crate) deadline: Option<Instant>,
+}
+
+impl Snapshot {
+    /// The view as JSON, with the time left as of now.
+    ///
+    /// # Errors
+    /// Never in practice: a view holds nothing that JSON cannot.
+    pub(crate) fn json(&self) -> serde_json::Result<String> {
+        let left = self.deadline.map(|at| at.saturating_duration_since(Instant::now()).as_secs_f32());
+        serde_json::to_string(&RoomView { deadline_seconds: left, ..RoomView::clone(&self.view) })
+    }
+}

@@ -1,0 +1,233 @@
+//! One connection: frames in, frames out, signs of life.
+
+use std::{sync::Mutex, time::Duration};
+
+use axum::extract::ws::{Message, WebSocket};
+use futures_util::{
+    SinkExt, StreamExt,
+    stream::{SplitSink, SplitStream},
+};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::{Instant, MissedTickBehavior, interval, sleep_until, timeout},
+};
+use tracing::debug;
+use unmask_wire::{Assembler, ClientMessage, MAX_FRAME, RelayMessage, frames};
+
+use crate::{
+    config::Limits,
+    outbox::Waiting,
+    room::{Hello, Input},
+};
+
+/// Longest first message in bytes.
+const HELLO_LIMIT: usize = 8 * 1024;
+/// Time to get rid of a goodbye.
+const LINGER: Duration = Duration::from_secs(2);
+/// A written frame of this length is a sign of life: shorter ones the operating system takes for a dead peer too.
+const TELLING: usize = MAX_FRAME / 4;
+
+/// What a read gave.
+enum Read {
+    Message {
+        message: ClientMessage,
+        values: Vec<f32>,
+        bytes: u64,
+    },
+    /// Something this connection must be closed for.
+    Bad(String),
+    /// The other side closed it.
+    Closed,
+}
+
+/// When the other side last showed that it is there.
+struct Life(Mutex<Instant>);
+
+impl Life {
+    fn new() -> Self {
+        Self(Mutex::new(Instant::now()))
+    }
+
+    fn sign(&self) {
+        *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Instant::now();
+    }
+
+    /// Returns when there was none for so long.
+    async fn silence(&self, limit: Duration) {
+        loop {
+            let until = *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) + limit;
+            if until <= Instant::now() {
+                return;
+            }
+            sleep_until(until).await;
+        }
+    }
+}
+
+/// Serves one client on one socket until either side closes it. `limit` is the longest message in bytes.
+pub(crate) async fn run(socket: WebSocket, room: mpsc::Sender<Input>, limits: Limits, limit: usize) {
+    let (mut sink, stream) = socket.split();
+    let mut reader = Reader { stream, assembler: Assembler::new(HELLO_LIMIT), bytes: 0 };
+    let life = Life::new();
+    let hello = match timeout(limits.hello, reader.hello(&life)).await {
+        Ok(Ok(Some(hello))) => hello,
+        Ok(Ok(None)) => return,
+        Ok(Err(reason)) => return turn_away(sink, reader, &room, reason).await,
+        Err(_) => {
+            let reason = format!("no hello came within {} s", limits.hello.as_secs_f32());
+            return turn_away(sink, reader, &room, reason).await;
+        }
+    };
+    reader.assembler.set_limit(limit);
+    let (reply, answer) = oneshot::channel();
+    if room.send(Input::Hello { hello, reply }).await.is_err() {
+        return;
+    }
+    let (seat, waiting) = match answer.await {
+        Ok(Ok(admission)) => admission,
+        Ok(Err(reason)) => {
+            say_goodbye(&mut sink, reason).await;
+            return reader.drain().await;
+        }
+        Err(_) => return,
+    };
+
+    let mut writing = Box::pin(write(&mut sink, &waiting, &life, limits.ping));
+    let (last, is_written) = loop {
+        tokio::select! {
+            read = reader.next(&life) => match read {
+                Read::Message { message, values, bytes } => {
+                    if room.send(Input::Message { seat, message, values, bytes }).await.is_err() {
+                        return;
+                    }
+                }
+                Read::Bad(reason) => break (Some(Input::Misbehaved { seat, reason }), false),
+                Read::Closed => break (Some(Input::Left { seat, reason: None }), true),
+            },
+            () = life.silence(limits.silence) => {
+                let reason = format!("no sign of life for {} s", limits.silence.as_secs_f32());
+                break (Some(Input::Left { seat, reason: Some(reason) }), true);
+            }
+            // The room is done with this socket, or it cannot be written to any more.
+            () = &mut writing => break (Some(Input::Left { seat, reason: None }), true),
+        }
+    };
+    if let Some(last) = last
+        && room.send(last).await.is_err()
+    {
+        return;
+    }
+    if !is_written {
+        // The room's goodbye is on its way.
+        let _ = timeout(LINGER, writing).await;
+    }
+    reader.drain().await;
+}
+
+/// Sends what waits, and pings, until the room is done or the socket breaks.
+async fn write(sink: &mut SplitSink<WebSocket, Message>, waiting: &Waiting, life: &Life, ping: Duration) {
+    let mut pings = interval(ping);
+    pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            message = waiting.next() => {
+                let Some(message) = message else { break };
+                for frame in message.iter() {
+                    if sink.send(Message::Binary(frame.clone())).await.is_err() {
+                        return;
+                    }
+                    if frame.len() >= TELLING {
+                        life.sign();
+                    }
+                }
+            }
+            _ = pings.tick() => {
+                if sink.send(Message::Ping(Default::default())).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+    // The other side may be gone already.
+    let _ = sink.close().await;
+}
+
+async fn turn_away(
+    mut sink: SplitSink<WebSocket, Message>,
+    reader: Reader,
+    room: &mpsc::Sender<Input>,
+    reason: String,
+) {
+    if room.send(Input::Stranger { reason: reason.clone() }).await.is_ok() {
+        say_goodbye(&mut sink, reason).await;
+        reader.drain().await;
+    }
+}
+
+async fn say_goodbye(sink: &mut SplitSink<WebSocket, Message>, reason: String) {
+    let goodbye = frames(&RelayMessage::Goodbye { reason }, &[]).unwrap_or_default();
+    let farewell = async {
+        for frame in goodbye {
+            sink.send(Message::Binary(frame.into())).await?;
+        }
+        sink.close().await
+    };
+    match timeout(LINGER, farewell).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => debug!("no goodbye: {error}"),
+        Err(_) => debug!("no goodbye: the client reads nothing"),
+    }
+}
+
+struct Reader {
+    stream: SplitStream<WebSocket>,
+    assembler: Assembler,
+    /// Bytes of the message in progress.
+    bytes: u64,
+}
+
+impl Reader {
+    /// The first message; `None` if the other side closed without one.
+    async fn hello(&mut self, life: &Life) -> Result<Option<Hello>, String> {
+        match self.next(life).await {
+            Read::Message { message: ClientMessage::Hello { nickname, resume, device }, .. } => {
+                Ok(Some(Hello { nickname, resume, device }))
+            }
+            Read::Message { .. } => Err("the first message was no hello".to_owned()),
+            Read::Bad(reason) => Err(reason),
+            Read::Closed => Ok(None),
+        }
+    }
+
+    /// The next message. Nothing is lost when this is dropped before it is done.
+    async fn next(&mut self, life: &Life) -> Read {
+        loop {
+            let frame = match self.stream.next().await {
+                None | Some(Ok(Message::Close(_))) => return Read::Closed,
+                Some(Ok(Message::Binary(frame))) => frame,
+                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {
+                    life.sign();
+                    continue;
+                }
+                Some(Ok(Message::Text(_))) => {
+                    return Read::Bad("text messages are not understood; is this an unmask client?".to_owned());
+                }
+                Some(Err(error)) => return Read::Bad(error.to_string()),
+            };
+            life.sign();
+            self.bytes += frame.len() as u64;
+            match self.assembler.push(&frame) {
+                Ok(None) => {}
+                Ok(Some((message, values))) => {
+                    return Read::Message { message, values, bytes: std::mem::take(&mut self.bytes) };
+                }
+                Err(error) => return Read::Bad(error.to_string()),
+            }
+        }
+    }
+
+    /// Reads on for a moment: a socket closed with unread bytes resets, and the goodbye would be lost.
+    async fn drain(mut self) {
+        let _ = timeout(LINGER, async { while let Some(Ok(_)) = self.stream.next().await {} }).await;
+    }
+}

@@ -1,0 +1,209 @@
+//! The relay's own certificate, kept so that its fingerprint stays the same.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Write},
+    path::Path,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::Context;
+use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair};
+use ring::digest::{SHA256, digest};
+use rustls::{
+    ServerConfig,
+    crypto::ring::default_provider,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+};
+use serde::{Deserialize, Serialize};
+
+const CERTIFICATE: &str = "certificate.pem";
+const KEY: &str = "key.pem";
+const FACTS: &str = "certificate.json";
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// The longest that Apple's devices accept.
+const VALID: Duration = Duration::from_secs(397 * 24 * 60 * 60);
+/// A certificate that expires within this time is made anew.
+const RENEW: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// A laptop that visits many networks keeps the addresses of the last ones.
+const MAX_NAMES: usize = 60;
+
+/// What the relay shows to browsers.
+pub(crate) struct Identity {
+    /// For the HTTPS port.
+    pub(crate) config: Arc<ServerConfig>,
+    /// SHA-256 of the certificate, as browsers write it.
+    pub(crate) fingerprint: String,
+    /// Why it was made now, if it was.
+    pub(crate) made_because: Option<String>,
+}
+
+/// What the kept certificate holds.
+#[derive(Debug, Serialize, Deserialize)]
+struct Facts {
+    names: Vec<String>,
+    /// Seconds since 1970.
+    expires: u64,
+}
+
+impl Identity {
+    /// Takes the certificate kept in `folder`, or makes one for `names` if there is none, it lacks a name, or it is about
+    /// to expire.
+    ///
+    /// # Errors
+    /// If the folder cannot be written, or the operating system has no random numbers.
+    pub(crate) fn keep(folder: &Path, names: &[String]) -> anyhow::Result<Self> {
+        fs::create_dir_all(folder).with_context(|| {
+            format!("cannot create the data folder {}; choose another with --data-dir", folder.display())
+        })?;
+        let facts = read_facts(folder);
+        let reason = match &facts {
+            None => Some("there was none".to_owned()),
+            Some(facts) => facts.flaw(names, unix_now()),
+        };
+        let reason = match reason {
+            Some(reason) => reason,
+            None => match Self::load(folder, None) {
+                Ok(identity) => return Ok(identity),
+                Err(error) => format!("the kept one cannot be used ({error:#})"),
+            },
+        };
+        let mut all = names.to_vec();
+        let earlier = facts.map(|facts| facts.names).unwrap_or_default();
+        all.extend(earlier.into_iter().filter(|name| !names.contains(name)));
+        all.truncate(MAX_NAMES.max(names.len()));
+        make(folder, all).with_context(|| {
+            format!("cannot keep a certificate in {}; choose another folder with --data-dir", folder.display())
+        })?;
+        Self::load(folder, Some(reason))
+    }
+
+    fn load(folder: &Path, made_because: Option<String>) -> anyhow::Result<Self> {
+        let certificate = CertificateDer::from_pem_file(folder.join(CERTIFICATE)).context(CERTIFICATE)?;
+        let key = PrivateKeyDer::from_pem_file(folder.join(KEY)).context(KEY)?;
+        let fingerprint = fingerprint(&certificate);
+        let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], key)
+            .context("certificate and key do not fit together")?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Self { config: Arc::new(config), fingerprint, made_because })
+    }
+}
+
+impl Facts {
+    /// Why the certificate must be made anew, if it must.
+    fn flaw(&self, names: &[String], now: u64) -> Option<String> {
+        if let Some(missing) = names.iter().find(|name| !self.names.contains(name)) {
+            return Some(format!("this machine is now reached as {missing} too"));
+        }
+        (self.expires < now + RENEW.as_secs()).then(|| "the kept one is about to expire".to_owned())
+    }
+}
+
+/// Anything unreadable counts as nothing: the certificate is made anew then.
+fn read_facts(folder: &Path) -> Option<Facts> {
+    serde_json::from_slice(&fs::read(folder.join(FACTS)).ok()?).ok()
+}
+
+fn make(folder: &Path, names: Vec<String>) -> anyhow::Result<()> {
+    let now = SystemTime::now();
+    let key = KeyPair::generate()?;
+    let mut params = CertificateParams::new(names.clone())?;
+    params.distinguished_name.push(DnType::CommonName, "unmask relay");
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    // Phones' clocks may be behind.
+    params.not_before = (now - DAY).into();
+    params.not_after = (now + VALID).into();
+    let certificate = params.self_signed(&key)?;
+    let facts = Facts { names, expires: unix_now() + VALID.as_secs() };
+    // The facts go last: without them the other two do not count.
+    write(folder, KEY, key.serialize_pem().as_bytes())?;
+    write(folder, CERTIFICATE, certificate.pem().as_bytes())?;
+    write(folder, FACTS, &serde_json::to_vec_pretty(&facts)?)?;
+    Ok(())
+}
+
+/// Writes a file that nobody else may read, all of it or nothing.
+fn write(folder: &Path, name: &str, content: &[u8]) -> io::Result<()> {
+    let unfinished = folder.join(format!("{name}.{}", std::process::id()));
+    let _ = fs::remove_file(&unfinished);
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(&unfinished)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    fs::rename(unfinished, folder.join(name))
+}
+
+fn unix_now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+/// SHA-256 of the whole certificate: `AB:CD:...`.
+fn fingerprint(certificate: &CertificateDer<'_>) -> String {
+    let bytes = digest(&SHA256, certificate);
+    bytes.as_ref().iter().map(|byte| format!("{byte:02X}")).collect::<Vec<_>>().join(":")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn keep(folder: &Path, wanted: &[&str]) -> Identity {
+        Identity::keep(folder, &names(wanted)).unwrap()
+    }
+
+    #[test]
+    fn fingerprint_stays_until_a_name_is_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("new");
+        let first = keep(&folder, &["localhost", "127.0.0.1", "::1"]);
+        assert!(first.made_because.is_some());
+        let again = keep(&folder, &["localhost"]);
+        assert!(again.made_because.is_none());
+        assert_eq!(again.fingerprint, first.fingerprint);
+        let moved = keep(&folder, &["localhost", "10.0.0.2"]);
+        assert!(moved.made_because.unwrap().contains("10.0.0.2"));
+        assert_ne!(moved.fingerprint, first.fingerprint);
+        // Back on the first network the certificate still fits.
+        assert_eq!(keep(&folder, &["localhost", "127.0.0.1"]).fingerprint, moved.fingerprint);
+    }
+
+    #[test]
+    fn certificate_about_to_expire_is_flawed() {
+        let facts = Facts { names: names(&["localhost"]), expires: 1_000 + RENEW.as_secs() };
+        assert_eq!(facts.flaw(&names(&["localhost"]), 1_000), None);
+        assert!(facts.flaw(&names(&["localhost"]), 1_001).unwrap().contains("expire"));
+    }
+
+    #[test]
+    fn damaged_files_are_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = keep(folder.path(), &["localhost"]);
+        for file in [CERTIFICATE, KEY, FACTS] {
+            fs::write(folder.path().join(file), "rubbish").unwrap();
+            let next = keep(folder.path(), &["localhost"]);
+            assert!(next.made_because.is_some(), "{file}");
+            assert_ne!(next.fingerprint, first.fingerprint);
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn key_is_private() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        keep(folder.path(), &["localhost"]);
+        assert_eq!(fs::metadata(folder.path().join(KEY)).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}
