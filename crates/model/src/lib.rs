@@ -1,1 +1,22 @@
 //! Vision Transformers on Burn: loss, gradient as one flat vector, weights in and out.
+//!
+//! Everything goes in and comes out as flat `f32` slices in the order of [`unmask_params::ParamLayout`], so that callers
+//! need no tensor library. [`Vit`] computes on a device opened by [`device`]; [`weights`] reads and writes timm-named
+//! safetensors. The crate knows neither network, defences nor attacks.
+
+#[cfg(not(target_family = "wasm"))]
+mod blocking;
+pub mod device;
+mod error;
+mod forward;
+#[cfg(feature = "parity")]
+pub mod parity;
+mod patches;
+mod vit;
+pub mod weights;
+
+#[cfg(not(target_family = "wasm"))]
+pub use blocking::block_on;
+pub use burn::tensor::Device;
+pub use error::ModelError;
+pub use vit::{Evaluation, Step, Vit};

@@ -1,0 +1,169 @@
+//! Opening a device, and choosing the faster one.
+
+#[cfg(target_family = "wasm")]
+mod browser;
+#[cfg(not(target_family = "wasm"))]
+mod native;
+mod probe;
+
+use std::fmt;
+
+use burn::tensor::Device;
+
+#[cfg(target_family = "wasm")]
+use browser as platform;
+#[cfg(not(target_family = "wasm"))]
+use native as platform;
+
+pub use probe::{Probe, probe};
+
+/// What computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Compute {
+    /// The processor, through Burn's flex.
+    Cpu,
+    /// A graphics adapter through wgpu: WebGPU in a browser, Vulkan, Metal or DirectX natively.
+    Gpu,
+}
+
+impl Compute {
+    /// The word that messages use: `CPU`, and `WebGPU` in a browser or `GPU` natively.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Cpu => "CPU",
+            Self::Gpu => platform::GPU_TITLE,
+        }
+    }
+}
+
+impl fmt::Display for Compute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.title())
+    }
+}
+
+/// The graphics adapter behind a GPU device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Adapter {
+    /// What driver or browser calls it; browsers say little.
+    pub name: String,
+    /// Whether it is known to be a software emulation on the CPU, such as SwiftShader or llvmpipe.
+    pub emulated: bool,
+}
+
+impl Adapter {
+    /// `fallback` is what the driver says; the names of well-known emulations decide where it says nothing.
+    fn new(name: String, fallback: bool) -> Self {
+        const EMULATIONS: [&str; 5] = ["swiftshader", "llvmpipe", "lavapipe", "softpipe", "basic render"];
+        let lower = name.to_lowercase();
+        let emulated = fallback || EMULATIONS.iter().any(|emulation| lower.contains(emulation));
+        Self { name, emulated }
+    }
+}
+
+/// A device that is ready for [`crate::Vit`].
+#[derive(Debug, Clone)]
+pub struct OpenDevice {
+    compute: Compute,
+    adapter: Option<Adapter>,
+    device: Device,
+}
+
+impl OpenDevice {
+    /// The CPU, which is always there.
+    pub fn cpu() -> Self {
+        Self { compute: Compute::Cpu, adapter: None, device: Device::flex() }
+    }
+
+    /// CPU or GPU.
+    pub fn compute(&self) -> Compute {
+        self.compute
+    }
+
+    /// The graphics adapter; `None` on the CPU.
+    pub fn adapter(&self) -> Option<&Adapter> {
+        self.adapter.as_ref()
+    }
+
+    /// The device for [`crate::Vit::new`].
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// What a person reads: `CPU`, or `WebGPU (Apple M2)`, or `GPU (llvmpipe, a software emulation)`.
+    pub fn description(&self) -> String {
+        match &self.adapter {
+            None => self.compute.to_string(),
+            Some(Adapter { name, emulated: true }) => format!("{} ({name}, a software emulation)", self.compute),
+            Some(Adapter { name, emulated: false }) => format!("{} ({name})", self.compute),
+        }
+    }
+}
+
+/// Why a GPU cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DeviceError {
+    /// The browser hides WebGPU from pages that came over plain HTTP from another machine.
+    #[error("this page is not a secure context, so the browser hides WebGPU; open its https:// address")]
+    InsecureContext,
+    /// The browser knows no WebGPU.
+    #[error("this browser has no WebGPU")]
+    NoWebGpu,
+    /// There is no graphics adapter.
+    #[error("there is no graphics adapter ({reason})")]
+    NoAdapter {
+        /// What was reported.
+        reason: String,
+    },
+    /// There is an adapter, but it cannot be used.
+    #[error("the graphics adapter cannot be opened ({reason})")]
+    Unusable {
+        /// What was reported.
+        reason: String,
+    },
+}
+
+/// Opens `compute`. Opening the GPU again returns the device that is already open.
+///
+/// # Errors
+/// If there is no usable graphics adapter, and why.
+pub async fn open(compute: Compute) -> Result<OpenDevice, DeviceError> {
+    match compute {
+        Compute::Cpu => Ok(OpenDevice::cpu()),
+        Compute::Gpu => {
+            let (device, adapter) = platform::open_gpu().await?;
+            Ok(OpenDevice { compute, adapter: Some(adapter), device })
+        }
+    }
+}
+
+/// [`open`], waiting on the current thread.
+#[cfg(not(target_family = "wasm"))]
+pub fn open_blocking(compute: Compute) -> Result<OpenDevice, DeviceError> {
+    crate::blocking::block_on(open(compute))
+}
+
+/// [`probe`], waiting on the current thread.
+#[cfg(not(target_family = "wasm"))]
+pub fn probe_blocking(spec: unmask_params::ModelSpec, batch: usize) -> Result<Probe, crate::ModelError> {
+    crate::blocking::block_on(probe(spec, batch))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn emulations_are_known_by_flag_and_by_name() {
+        for (name, fallback, emulated) in [
+            ("Apple M2", false, false),
+            ("NVIDIA GeForce RTX 4060", false, false),
+            ("an adapter", true, true),
+            ("google swiftshader", false, true),
+            ("llvmpipe (LLVM 19.1.7, 256 bits)", false, true),
+            ("Microsoft Basic Render Driver", false, true),
+        ] {
+            assert_eq!(Adapter::new(name.into(), fallback).emulated, emulated, "{name}");
+        }
+    }
+}

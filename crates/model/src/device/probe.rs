@@ -1,0 +1,118 @@
+//! Which device trains faster here.
+
+use unmask_params::{InitOptions, ModelSpec, initial_weights};
+use web_time::Instant;
+
+use super::{Compute, DeviceError, OpenDevice, open};
+use crate::{ModelError, Vit};
+
+/// The faster device, and why it was chosen.
+#[derive(Debug, Clone)]
+pub struct Probe {
+    /// The chosen device, open.
+    pub device: OpenDevice,
+    /// Milliseconds a training step takes on the CPU.
+    pub cpu_ms: f64,
+    /// Milliseconds a training step takes on the GPU; `None` if it was not timed.
+    pub gpu_ms: Option<f64>,
+    /// One sentence in plain words.
+    pub reason: String,
+}
+
+/// Times one training step of `spec` with `batch` images, after one to warm up, on each device and takes the faster.
+///
+/// Give the model and the batch that will be trained: launching work on a GPU costs the same for a small step as for a
+/// large one, so that a smaller probe would favour the CPU. An adapter known to be a software emulation loses without
+/// being timed, since one step on it may take many seconds; one that fails loses as well.
+///
+/// # Errors
+/// If the spec is no model, `batch` is 0, or the CPU cannot compute the step.
+pub async fn probe(spec: ModelSpec, batch: usize) -> Result<Probe, ModelError> {
+    let cpu = OpenDevice::cpu();
+    let cpu_ms = step_ms(&cpu, spec, batch).await?;
+    let (gpu, gpu_ms) = match open(Compute::Gpu).await {
+        Ok(gpu) if gpu.adapter().is_some_and(|adapter| adapter.emulated) => (Ok(gpu), None),
+        Ok(gpu) => match step_ms(&gpu, spec, batch).await {
+            Ok(ms) => (Ok(gpu), Some(ms)),
+            Err(error) => (Err(DeviceError::Unusable { reason: error.to_string() }), None),
+        },
+        Err(error) => (Err(error), None),
+    };
+    Ok(choose(cpu, cpu_ms, gpu, gpu_ms))
+}
+
+fn choose(cpu: OpenDevice, cpu_ms: f64, gpu: Result<OpenDevice, DeviceError>, gpu_ms: Option<f64>) -> Probe {
+    let gpu_title = Compute::Gpu.title();
+    let (device, reason) = match (gpu, gpu_ms) {
+        (Ok(gpu), Some(gpu_ms)) if gpu_ms < cpu_ms => {
+            let reason = format!("{gpu_title}: {} a step against {} on the CPU", Ms(gpu_ms), Ms(cpu_ms));
+            (gpu, reason)
+        }
+        (Ok(_), Some(gpu_ms)) => {
+            let reason = format!("CPU: {} a step against {} on {gpu_title}", Ms(cpu_ms), Ms(gpu_ms));
+            (cpu, reason)
+        }
+        (Ok(gpu), None) => {
+            let name = gpu.adapter().map_or("", |adapter| adapter.name.as_str());
+            let reason = format!("CPU: the {gpu_title} adapter is a software emulation ({name})");
+            (cpu, reason)
+        }
+        (Err(error), _) => (cpu, format!("CPU: {error}")),
+    };
+    Probe { device, cpu_ms, gpu_ms, reason }
+}
+
+async fn step_ms(device: &OpenDevice, spec: ModelSpec, batch: usize) -> Result<f64, ModelError> {
+    let vit = Vit::new(spec, device.device())?;
+    let config = vit.config();
+    let weights = initial_weights(config, 0, InitOptions::default());
+    let image_len = unmask_params::VitConfig::CHANNELS * config.image * config.image;
+    let images: Vec<f32> = (0..batch * image_len).map(|i| (i % 251) as f32 / 250.0).collect();
+    let labels: Vec<usize> = (0..batch).map(|i| i % config.classes).collect();
+    vit.loss_and_gradient(&weights, &images, &labels).await?;
+    let start = Instant::now();
+    vit.loss_and_gradient(&weights, &images, &labels).await?;
+    Ok(start.elapsed().as_secs_f64() * 1e3)
+}
+
+/// Milliseconds with as many digits as a person wants.
+struct Ms(f64);
+
+impl std::fmt::Display for Ms {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.0 < 10.0 { write!(f, "{:.1} ms", self.0) } else { write!(f, "{:.0} ms", self.0) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::Device;
+
+    use super::*;
+    use crate::device::Adapter;
+
+    fn gpu(name: &str) -> OpenDevice {
+        // The choice does not compute, so that any device can stand behind the adapter.
+        OpenDevice { compute: Compute::Gpu, adapter: Some(Adapter::new(name.into(), false)), device: Device::flex() }
+    }
+
+    #[test]
+    fn the_faster_device_wins_and_the_reason_says_by_how_much() {
+        let faster = choose(OpenDevice::cpu(), 40.2, Ok(gpu("Apple M2")), Some(11.7));
+        assert_eq!(faster.device.compute(), Compute::Gpu);
+        assert_eq!(faster.reason, "GPU: 12 ms a step against 40 ms on the CPU");
+        let slower = choose(OpenDevice::cpu(), 3.26, Ok(gpu("Apple M2")), Some(11.7));
+        assert_eq!(slower.device.compute(), Compute::Cpu);
+        assert_eq!(slower.reason, "CPU: 3.3 ms a step against 12 ms on GPU");
+    }
+
+    #[test]
+    fn emulated_and_missing_adapters_lose() {
+        let emulated = choose(OpenDevice::cpu(), 40.0, Ok(gpu("SwiftShader")), None);
+        assert_eq!(emulated.device.compute(), Compute::Cpu);
+        assert_eq!(emulated.reason, "CPU: the GPU adapter is a software emulation (SwiftShader)");
+        let hidden = choose(OpenDevice::cpu(), 40.0, Err(DeviceError::InsecureContext), None);
+        assert_eq!(hidden.device.compute(), Compute::Cpu);
+        assert!(hidden.reason.contains("not a secure context"), "{}", hidden.reason);
+    }
+}

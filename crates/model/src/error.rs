@@ -1,0 +1,65 @@
+//! What can be wrong with a step.
+
+use unmask_params::ModelSpec;
+
+/// Why a model could not be built or a step not be computed.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ModelError {
+    /// The spec describes no model.
+    #[error("{} with {} classes is no model; choose at least one class", spec.preset, spec.classes)]
+    NoClasses {
+        /// What was asked for.
+        spec: ModelSpec,
+    },
+    /// The flat weight vector is of another model.
+    #[error("weights have {given} values, the layout of the model has {expected}; use weights of the same model")]
+    WeightCount {
+        /// Values given.
+        given: usize,
+        /// Values of the model's layout.
+        expected: usize,
+    },
+    /// The images do not fill the batch.
+    #[error(
+        "images have {given} values, {batch} of 3 x {side} x {side} have {expected}; resize them to the model's side"
+    )]
+    ImageCount {
+        /// Values given.
+        given: usize,
+        /// Values that the batch needs.
+        expected: usize,
+        /// Images in the batch, one for each label.
+        batch: usize,
+        /// Image side of the model in pixels.
+        side: usize,
+    },
+    /// There is nothing to train on.
+    #[error("the batch is empty; give at least one image")]
+    EmptyBatch,
+    /// A label is no class of the model.
+    #[error("label {label} of image {image} is out of range; the model has classes 0 to {}", classes - 1)]
+    Label {
+        /// Position of the image in the batch.
+        image: usize,
+        /// The label given.
+        label: usize,
+        /// Number of classes of the model.
+        classes: usize,
+    },
+    /// A result is NaN or infinite.
+    #[error("{what} holds {value}; lower the learning rate, or check weights and images for NaN and infinity")]
+    NonFinite {
+        /// `loss`, `logits`, or the gradient of a parameter by timm's name.
+        what: String,
+        /// The first such value.
+        value: f32,
+    },
+    /// The device failed.
+    #[error("the device {device} failed: {reason}; choose another device")]
+    Device {
+        /// The device.
+        device: String,
+        /// What it reported.
+        reason: String,
+    },
+}

@@ -1,0 +1,189 @@
+//! The check against PyTorch and timm, on any device.
+//!
+//! The references are `vit_pico_patch4_16` with and without the April block, batch 2, computed in float64 by
+//! `scripts/make_reference.py`. Every parameter is random there, so that no zero bias or unit norm hides a mistake.
+
+use burn::tensor::Device;
+use unmask_params::{ModelSpec, ParamLayout, Preset};
+
+use crate::{
+    ModelError, Vit,
+    weights::{TensorReader, WeightsError},
+};
+
+/// Largest absolute error of a logit.
+pub const LOGIT_TOLERANCE: f64 = 1e-5;
+/// Largest absolute error of the loss.
+pub const LOSS_TOLERANCE: f64 = 1e-6;
+/// Largest norm-wise relative error of a parameter's gradient.
+pub const GRADIENT_TOLERANCE: f64 = 1e-4;
+/// Part of the whole gradient's norm below which a parameter's own norm says nothing: its error is judged against this
+/// floor. Softmax ignores what is added to all its inputs, so that the key third of `attn.qkv.bias` has gradient zero
+/// in exact arithmetic and rounding noise in any other; other tensors of vanishing gradient are alike.
+const NEGLIGIBLE: f64 = 1e-5;
+
+/// A model with weights, a batch, and what PyTorch computes for it.
+#[derive(Debug, Clone)]
+pub struct Reference {
+    /// The model.
+    pub spec: ModelSpec,
+    /// Flat weights.
+    pub weights: Vec<f32>,
+    /// `[batch, 3, side, side]` in [0, 1].
+    pub images: Vec<f32>,
+    /// `[batch]`
+    pub labels: Vec<usize>,
+    /// `[batch, classes]`
+    pub logits: Vec<f64>,
+    /// Mean cross-entropy.
+    pub loss: f64,
+    /// Flat gradient of the loss.
+    pub gradient: Vec<f64>,
+}
+
+/// How far a device is from a reference.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Deviation {
+    /// Largest absolute error of a logit.
+    pub logits: f64,
+    /// Absolute error of the loss.
+    pub loss: f64,
+    /// Largest norm-wise relative error of a parameter's gradient.
+    pub gradient: f64,
+    /// The parameter that has it.
+    pub worst_param: String,
+}
+
+impl Deviation {
+    /// Whether all three stay within the tolerances of this module.
+    pub fn is_within_tolerance(&self) -> bool {
+        self.logits <= LOGIT_TOLERANCE && self.loss <= LOSS_TOLERANCE && self.gradient <= GRADIENT_TOLERANCE
+    }
+}
+
+/// Deviations of one device from the committed references.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ParityReport {
+    /// The standard ViT.
+    pub standard: Deviation,
+    /// The ViT with the April block.
+    pub april: Deviation,
+}
+
+/// Why parity is not shown.
+#[derive(Debug, thiserror::Error)]
+pub enum ParityError {
+    /// The step failed.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The reference cannot be read.
+    #[error(transparent)]
+    Reference(#[from] WeightsError),
+    /// The device computes something else.
+    #[error(
+        "{} (April block: {}) deviates from PyTorch: logits by {:e}, loss by {:e}, gradient of {} by {:e}",
+        spec.preset, spec.april_block, deviation.logits, deviation.loss, deviation.worst_param, deviation.gradient
+    )]
+    Deviates {
+        /// The model.
+        spec: ModelSpec,
+        /// How far it is off.
+        deviation: Deviation,
+    },
+}
+
+impl Reference {
+    /// The committed reference of `vit_pico_patch4_16`.
+    ///
+    /// # Errors
+    /// If the file does not hold what its script writes.
+    pub fn pico(april_block: bool) -> Result<Self, WeightsError> {
+        let bytes: &[u8] = if april_block {
+            include_bytes!("../testdata/pico_april.safetensors")
+        } else {
+            include_bytes!("../testdata/pico_standard.safetensors")
+        };
+        let spec = ModelSpec::new(Preset::VitPicoPatch4_16).with_april_block(april_block);
+        let mut reader = TensorReader::from_bytes("the pico reference", bytes)?;
+        let layout = ParamLayout::vit(&spec.config());
+        let mut weights = Vec::with_capacity(layout.len());
+        let mut gradient = Vec::with_capacity(layout.len());
+        for param in &layout {
+            weights.extend(reader.read::<f32>(&format!("weights.{}", param.name))?.values);
+            gradient.extend(reader.read::<f64>(&format!("gradients.{}", param.name))?.values);
+        }
+        Ok(Self {
+            spec,
+            weights,
+            images: reader.read("input")?.values,
+            labels: reader.read::<f32>("labels")?.values.iter().map(|&label| label as usize).collect(),
+            logits: reader.read("logits")?.values,
+            loss: reader.read::<f64>("loss")?.values.iter().sum(),
+            gradient,
+        })
+    }
+
+    /// Computes logits, loss and gradient on `device` and compares.
+    ///
+    /// # Errors
+    /// If the step fails.
+    pub async fn deviation(&self, device: &Device) -> Result<Deviation, ModelError> {
+        let vit = Vit::new(self.spec, device)?;
+        let evaluation = vit.evaluate(&self.weights, &self.images, &self.labels).await?;
+        let step = vit.loss_and_gradient(&self.weights, &self.images, &self.labels).await?;
+        let logits = max_error(&evaluation.logits, &self.logits);
+        let loss = [evaluation.loss, step.loss].map(|loss| (f64::from(loss) - self.loss).abs());
+        let (worst_param, gradient) = worst_gradient(vit.layout(), &step.gradient, &self.gradient);
+        Ok(Deviation { logits, loss: loss[0].max(loss[1]), gradient, worst_param })
+    }
+}
+
+/// Compares `device` with PyTorch on both committed references.
+///
+/// # Errors
+/// If a step fails or a deviation exceeds its tolerance.
+pub async fn check(device: &Device) -> Result<ParityReport, ParityError> {
+    let mut deviations = Vec::new();
+    for april_block in [false, true] {
+        let reference = Reference::pico(april_block)?;
+        let deviation = reference.deviation(device).await?;
+        if !deviation.is_within_tolerance() {
+            return Err(ParityError::Deviates { spec: reference.spec, deviation });
+        }
+        deviations.push(deviation);
+    }
+    let april = deviations.remove(1);
+    let standard = deviations.remove(0);
+    Ok(ParityReport { standard, april })
+}
+
+/// Infinite where the lengths differ.
+fn max_error(given: &[f32], expected: &[f64]) -> f64 {
+    if given.len() != expected.len() {
+        return f64::INFINITY;
+    }
+    given.iter().zip(expected).map(|(&g, &e)| (f64::from(g) - e).abs()).fold(0.0, f64::max)
+}
+
+/// The parameter whose gradient has the largest relative error in norm. The thirds of `attn.qkv` count apart: the
+/// noise of the key bias must not hide in the norm of the query bias.
+fn worst_gradient(layout: &ParamLayout, given: &[f32], expected: &[f64]) -> (String, f64) {
+    let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>().sqrt();
+    let floor = NEGLIGIBLE * norm(&mut expected.iter().copied());
+    let mut worst = (String::new(), 0.0);
+    for param in layout {
+        let parts = if param.name.contains("attn.qkv") { 3 } else { 1 };
+        let part_len = param.range.len() / parts;
+        for part in 0..parts {
+            let range = param.range.start + part * part_len..param.range.start + (part + 1) * part_len;
+            let pairs = given[range.clone()].iter().zip(&expected[range.clone()]);
+            let error = norm(&mut pairs.map(|(&g, &e)| f64::from(g) - e));
+            let relative = error / norm(&mut expected[range].iter().copied()).max(floor);
+            if relative.is_nan() || relative > worst.1 {
+                let third = if parts == 3 { ["(q)", "(k)", "(v)"][part] } else { "" };
+                worst = (format!("{}{third}", param.name), relative);
+            }
+        }
+    }
+    worst
+}

@@ -1,0 +1,30 @@
+//! Opening and choosing devices on the machine at hand.
+
+use unmask_model::device::{self, Compute, DeviceError};
+use unmask_params::{ModelSpec, Preset};
+
+#[test]
+fn probe_gives_times_and_a_reason() {
+    let probe = device::probe_blocking(ModelSpec::new(Preset::VitPicoPatch4_16), 1).unwrap();
+    eprintln!("{probe:?}");
+    assert!(probe.cpu_ms > 0.0);
+    match device::open_blocking(Compute::Gpu) {
+        Ok(gpu) => {
+            let adapter = gpu.adapter().expect("a GPU has an adapter");
+            assert!(gpu.description().contains(&adapter.name));
+            assert_eq!(probe.gpu_ms.is_none(), adapter.emulated);
+            if adapter.emulated {
+                assert_eq!(probe.device.compute(), Compute::Cpu);
+                assert!(probe.reason.contains(&adapter.name), "{}", probe.reason);
+            }
+            let again = device::open_blocking(Compute::Gpu).unwrap();
+            assert_eq!(again.device(), gpu.device());
+        }
+        Err(error) => {
+            eprintln!("skipped the adapter: {error}");
+            assert!(matches!(error, DeviceError::NoAdapter { .. } | DeviceError::Unusable { .. }));
+            assert_eq!(probe.device.compute(), Compute::Cpu);
+            assert_eq!(probe.reason, format!("CPU: {error}"));
+        }
+    }
+}

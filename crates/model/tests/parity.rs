@@ -1,0 +1,90 @@
+//! The same numbers as PyTorch and timm, on every device.
+
+use std::path::{Path, PathBuf};
+
+use unmask_model::{
+    Device, block_on,
+    device::{self, Compute},
+    parity::{self, Reference},
+    weights::TensorReader,
+};
+use unmask_params::{ModelSpec, ParamLayout, Preset};
+
+/// Runs `test` on flex, ndarray and wgpu as one test each; without a graphics adapter the last says that it skips.
+macro_rules! test_device {
+    ($test:ident) => {
+        mod $test {
+            #[test]
+            fn flex() {
+                super::$test(&super::Device::flex());
+            }
+
+            // Deprecated in favour of flex, and for that reason a second opinion on it.
+            #[allow(deprecated)]
+            #[test]
+            fn ndarray() {
+                super::$test(&super::Device::ndarray());
+            }
+
+            #[test]
+            fn wgpu() {
+                match super::device::open_blocking(super::Compute::Gpu) {
+                    Ok(gpu) => {
+                        eprintln!("on {}", gpu.description());
+                        super::$test(gpu.device());
+                    }
+                    Err(error) => eprintln!("skipped: {error}"),
+                }
+            }
+        }
+    };
+}
+
+test_device!(pico_agrees_with_pytorch);
+test_device!(lab_agrees_with_pytorch);
+
+fn pico_agrees_with_pytorch(device: &Device) {
+    let report = block_on(parity::check(device)).unwrap();
+    eprintln!("{report:#?}");
+}
+
+fn lab_agrees_with_pytorch(device: &Device) {
+    let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/vectors");
+    for april_block in [false, true] {
+        let case = format!("vit_lab_patch4_32_{}_astronaut", if april_block { "april" } else { "standard" });
+        let folder = vectors.join(&case);
+        if !folder.exists() {
+            eprintln!("skipped: there is no {}", folder.display());
+            return;
+        }
+        let deviation = block_on(lab(&folder, april_block).deviation(device)).unwrap();
+        eprintln!("{case}: {deviation:?}");
+        assert!(deviation.is_within_tolerance(), "{case}: {deviation:?}");
+    }
+}
+
+/// Reference vectors that are too large for the repository.
+fn lab(folder: &Path, april_block: bool) -> Reference {
+    let open = |name: &str| TensorReader::open(&PathBuf::from(folder).join(name)).unwrap();
+    let spec = ModelSpec::new(Preset::VitLabPatch4_32).with_april_block(april_block);
+    let layout = ParamLayout::vit(&spec.config());
+    let mut expected = open("expected.safetensors");
+    // `input` is normalised already; `image` is the picture, channels last.
+    let image = expected.read::<f32>("image").unwrap();
+    let [height, width, channels] = image.shape[..] else { panic!("image has shape {:?}", image.shape) };
+    let images = (0..channels)
+        .flat_map(|c| (0..height * width).map(move |pixel| (pixel, c)))
+        .map(|(pixel, c)| image.values[pixel * channels + c])
+        .collect();
+    let info = std::fs::read_to_string(folder.join("info.json")).unwrap();
+    let info: serde_json::Value = serde_json::from_str(&info).unwrap();
+    Reference {
+        spec,
+        weights: open("weights.safetensors").read_flat(&layout).unwrap(),
+        images,
+        labels: vec![info["label"].as_u64().unwrap() as usize],
+        logits: expected.read("logits").unwrap().values,
+        loss: info["loss"].as_f64().unwrap(),
+        gradient: open("gradients.safetensors").read_flat(&layout).unwrap(),
+    }
+}
