@@ -65,6 +65,20 @@ pub fn rate(twentieths: u8) -> String {
     }
 }
 
+/// The defence in what the room says of its next round, such as `April block, new weights; random-binary:0.5`.
+pub fn next_defence(next: &str) -> Option<&str> {
+    next.split("; ").find(|part| Choice::read(part).is_some())
+}
+
+/// Whether the next round's model has the April block, where the room says that the model will change.
+pub fn next_block(next: &str) -> Option<bool> {
+    next.split("; ").find_map(|part| match part.split_once(',')?.0 {
+        "April block" => Some(true),
+        "standard block" => Some(false),
+        _ => None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,6 +90,16 @@ mod tests {
         assert_eq!(Choice::RandomBinary.form(10), "random-binary:0.5");
         assert_eq!(Choice::RandomBinary.form(1), "random-binary:0.05");
         assert_eq!(Choice::RandomBinary.form(19), "random-binary:0.95");
+    }
+
+    #[test]
+    fn what_comes_next_is_taken_apart() {
+        assert_eq!(next_defence("random-binary:0.5"), Some("random-binary:0.5"));
+        assert_eq!(next_defence("April block, new weights; none"), Some("none"));
+        assert_eq!(next_defence("April block, new weights"), None);
+        assert_eq!(next_block("April block, new weights; none"), Some(true));
+        assert_eq!(next_block("standard block, new weights"), Some(false));
+        assert_eq!(next_block("none"), None);
     }
 
     #[test]

@@ -71,6 +71,11 @@ pub fn defence(form: &str) -> String {
     }
 }
 
+/// What the room says of its next round, with the defence in words.
+pub fn next(parts: &str) -> String {
+    parts.split("; ").map(defence).collect::<Vec<_>>().join("; ")
+}
+
 /// A defence in as few characters as the loss curve has room for.
 pub fn defence_short(form: &str) -> String {
     match form.split_once(':') {
@@ -153,6 +158,7 @@ mod tests {
         assert_eq!(defence("random-binary:0.5"), "random binary weights, R = 0.5");
         assert_eq!(defence_short("random-binary:0.5"), "R 0.5");
         assert_eq!(defence("none"), "no defence");
+        assert_eq!(next("April block, new weights; none"), "April block, new weights; no defence");
         assert_eq!(defence("noise:1:2"), "noise:1:2");
     }
 

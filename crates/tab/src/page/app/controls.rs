@@ -5,7 +5,7 @@ use unmask_wire::view::{Control, Phase};
 
 use super::{feed::Feed, projector::Teacher};
 use crate::page::{
-    policy::{Choice, rate, read_rate},
+    policy::{self, Choice, rate, read_rate},
     words,
 };
 
@@ -36,7 +36,7 @@ pub fn Controls(
                         {move || defence.get().map(|defence| words::defence(&defence))}
                     </b>
                     <span class="next" data-testid="next">
-                        {move || next.get().flatten().map(|next| format!("from the next round: {}", words::defence(&next)))}
+                        {move || next.get().flatten().map(|next| format!("from the next round: {}", words::next(&next)))}
                     </span>
                 </p>
                 <Show when=move || teacher.may_drive()>
@@ -87,17 +87,21 @@ fn Run(feed: Feed, teacher: Teacher) -> impl IntoView {
 fn Defence(feed: Feed, teacher: Teacher) -> impl IntoView {
     let chosen = RwSignal::new(Choice::None);
     let twentieths = RwSignal::new(10_u8);
-    // Follows the room: another teacher's page, or the relay's own start options, may have chosen.
-    let wanted =
-        feed.part(|room| room.next.clone().filter(|next| Choice::read(next).is_some()).unwrap_or(room.defence.clone()));
-    Effect::new(move |_| {
-        if let Some((choice, rate)) = wanted.get().as_deref().and_then(Choice::read) {
+    let wanted = feed.part(|room| {
+        let next = room.next.as_deref().and_then(policy::next_defence);
+        next.unwrap_or(&room.defence).to_owned()
+    });
+    let follow = move |form: Option<String>| {
+        if let Some((choice, rate)) = form.as_deref().and_then(Choice::read) {
             chosen.set(choice);
             if let Some(rate) = rate {
                 twentieths.set(rate);
             }
         }
-    });
+    };
+    // Another teacher's page, or the relay's own start options, may have chosen.
+    Effect::new(move |_| follow(wanted.get()));
+    teacher.on_failure(move || follow(wanted.get_untracked()));
     let send = move || {
         teacher.send(Control::Defence { defence: chosen.get_untracked().form(twentieths.get_untracked()) });
     };
@@ -153,15 +157,22 @@ fn Defence(feed: Feed, teacher: Teacher) -> impl IntoView {
 
 #[component]
 fn AprilBlock(feed: Feed, teacher: Teacher) -> impl IntoView {
-    let is_on = feed.part(|room| room.april_block);
+    let wanted = feed.part(|room| room.next.as_deref().and_then(policy::next_block).unwrap_or(room.april_block));
+    let is_on = RwSignal::new(false);
+    let follow = move |wanted: Option<bool>| is_on.set(wanted.unwrap_or(false));
+    Effect::new(move |_| follow(wanted.get()));
+    teacher.on_failure(move || follow(wanted.get_untracked()));
     view! {
         <label class="switch" title="A first block without norm and residual, as the APRIL attack needs it. Resets the model.">
             <input
                 type="checkbox"
                 role="switch"
                 data-testid="april-block"
-                prop:checked=move || is_on.get().unwrap_or(false)
-                on:change=move |event| teacher.send(Control::AprilBlock { on: event_target_checked(&event) })
+                prop:checked=move || is_on.get()
+                on:change=move |event| {
+                    is_on.set(event_target_checked(&event));
+                    teacher.send(Control::AprilBlock { on: is_on.get_untracked() });
+                }
             />
             <span>"April block"<small>" resets the model"</small></span>
         </label>

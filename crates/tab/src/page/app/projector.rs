@@ -41,6 +41,15 @@ impl Teacher {
         self.token.with(Option::is_some)
     }
 
+    /// Calls `undo` whenever a control has failed: what the page shows then must be the room's state again.
+    pub fn on_failure(self, undo: impl Fn() + 'static) {
+        Effect::new(move |_| {
+            if self.problem.with(Option::is_some) {
+                undo();
+            }
+        });
+    }
+
     /// Sends a control; what goes wrong is shown above the controls.
     pub fn send(self, control: Control) {
         let Some(token) = self.token.get_untracked() else { return };
