@@ -90,7 +90,7 @@ impl Cutter<'_> {
 
     fn vector_at(&mut self, range: Range<usize>) -> Tensor<1> {
         let shape = [range.len()];
-        let leaf = Tensor::from_data(TensorData::new(self.weights[range].to_vec(), shape), self.device).require_grad();
+        let leaf = self.leaf(range, shape);
         self.leaves.push(Leaf::Vector(leaf.clone()));
         leaf
     }
@@ -98,9 +98,14 @@ impl Cutter<'_> {
     /// `rows` times as many columns as fill `range`.
     fn matrix_at(&mut self, range: Range<usize>, rows: usize) -> Tensor<2> {
         let shape = [rows, range.len() / rows];
-        let leaf = Tensor::from_data(TensorData::new(self.weights[range].to_vec(), shape), self.device).require_grad();
+        let leaf = self.leaf(range, shape);
         self.leaves.push(Leaf::Matrix(leaf.clone()));
         leaf
+    }
+
+    fn leaf<const D: usize>(&self, range: Range<usize>, shape: [usize; D]) -> Tensor<D> {
+        let leaf = Tensor::from_data(TensorData::new(self.weights[range].to_vec(), shape), self.device);
+        if self.device.is_autodiff() { leaf.require_grad() } else { leaf }
     }
 
     fn matrix(&mut self, rows: usize) -> Tensor<2> {
