@@ -27,7 +27,7 @@ struct Norm {
 }
 
 struct Block {
-    /// Absent in the April block, together with the residual around attention.
+    /// Absent in the April block, together with both residuals.
     norm1: Option<Norm>,
     query: Linear,
     key: Linear,
@@ -204,15 +204,21 @@ impl Block {
     /// `[batch, T, D]` to the same, or to `[batch, 1, D]` of the class token alone.
     fn apply(&self, heads: usize, gelu: Gelu, class_only: bool, x: Tensor<3>) -> Tensor<3> {
         let queried = |x: Tensor<3>| if class_only { x.narrow(1, 0, 1) } else { x };
-        let x = match &self.norm1 {
+        match &self.norm1 {
             Some(norm1) => {
                 let normed = norm1.apply(x.clone());
-                queried(x) + self.attention(heads, queried(normed.clone()), normed)
+                let x = queried(x) + self.attention(heads, queried(normed.clone()), normed);
+                x.clone() + self.mlp(gelu, x)
             }
-            None => self.attention(heads, queried(x.clone()), x),
-        };
-        let hidden = gelu.apply(self.fc1.apply(self.norm2.apply(x.clone())));
-        x + self.fc2.apply(hidden)
+            None => {
+                let x = self.attention(heads, queried(x.clone()), x);
+                self.mlp(gelu, x)
+            }
+        }
+    }
+
+    fn mlp(&self, gelu: Gelu, x: Tensor<3>) -> Tensor<3> {
+        self.fc2.apply(gelu.apply(self.fc1.apply(self.norm2.apply(x))))
     }
 
     /// Multi-head attention of the tokens `queried` `[batch, Q, D]` to all tokens `x` `[batch, T, D]`.

@@ -56,7 +56,7 @@ fn gradient_is_that_of_the_loss() {
         let step = vit.loss_and_gradient_blocking(&weights, &images, &labels).unwrap();
         let norm = step.gradient.iter().map(|&g| f64::from(g).powi(2)).sum::<f64>().sqrt();
         // Along d, (l(w + e d) - l(w - e d)) / 2e = <g, d> + O(e^2). With d = g / |g| that is |g|.
-        let epsilon = 1e-2;
+        let epsilon = 1e-3;
         let shifted = |sign: f64| {
             let moved: Vec<f32> = weights
                 .iter()
