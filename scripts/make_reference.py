@@ -44,9 +44,9 @@ def randomise(model, generator):
             if "norm" in name and name.endswith("weight"):
                 value = 1 + 0.2 * noise
             elif name.endswith("attn.qkv.weight"):
-                value = 0.25 * noise
+                value = 0.2 * noise
             elif parameter.dim() > 1:
-                value = 0.12 * noise
+                value = 0.08 * noise
             else:
                 value = 0.1 * noise
             parameter.copy_(value.float().double())
