@@ -23,3 +23,5 @@ mod tls;
 
 pub use config::{Limits, RelayConfig};
 pub use serve::{Running, serve};
+pub use unmask_defence::Defence;
+pub use unmask_federation::OptimiserKind;

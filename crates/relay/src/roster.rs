@@ -216,8 +216,8 @@ mod tests {
         assert!(roster.resume([2; 16], "CPU").is_none());
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn those_gone_are_forgotten_in_time() {
+    #[test]
+    fn those_gone_are_forgotten_in_time() {
         let limits = Limits { clients: 2, ..Limits::default() };
         let mut roster = Roster::default();
         let now = Instant::now();
@@ -236,8 +236,8 @@ mod tests {
         assert_eq!(roster.iter().count(), 1);
     }
 
-    #[tokio::test]
-    async fn crowd_that_comes_and_goes_does_not_pile_up() {
+    #[test]
+    fn crowd_that_comes_and_goes_does_not_pile_up() {
         let limits = Limits { clients: 2, ..Limits::default() };
         let mut roster = Roster::default();
         let now = Instant::now();

@@ -99,6 +99,12 @@ impl Running {
             .collect()
     }
 
+    /// The address for programs on this machine, over plain HTTP.
+    pub fn own_address(&self) -> String {
+        let host = if self.http.ip().is_unspecified() { "127.0.0.1".to_owned() } else { self.http.ip().to_string() };
+        url("http", &host, self.http.port())
+    }
+
     /// The token that the teacher's controls need.
     pub fn token(&self) -> &str {
         &self.token

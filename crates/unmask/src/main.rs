@@ -2,6 +2,7 @@
 
 mod invert;
 mod join;
+mod relay;
 
 use std::process::ExitCode;
 
@@ -18,6 +19,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Open a room: serve the page, run rounds, attack what comes in.
+    Relay(relay::Relay),
     /// Join a room as a headless client, with pictures from a folder.
     Join(join::Join),
     /// Recover the private picture from a gradient dumped by any framework.
@@ -35,7 +38,8 @@ enum Failure {
 
 /// Runs a command that waits for the network, with its log on standard error.
 fn run_async(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,wgpu_core=warn,wgpu_hal=warn"));
+    let filter =
+        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,wgpu_core=warn,wgpu_hal=warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_writer(std::io::stderr).init();
     let runtime = tokio::runtime::Runtime::new().map_err(|error| Failure::Other(error.into()))?;
     runtime.block_on(command)
@@ -43,6 +47,7 @@ fn run_async(command: impl Future<Output = Result<(), Failure>>) -> Result<(), F
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
+        Command::Relay(relay) => run_async(relay.run()),
         Command::Join(join) => run_async(join.run()),
         Command::Invert(invert) => invert.run(),
     };

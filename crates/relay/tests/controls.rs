@@ -1,0 +1,71 @@
+//! The teacher's controls.
+
+mod support;
+
+use support::{Relay, http, state};
+use unmask_wire::view::{ClientState, Control, Phase};
+
+#[tokio::test]
+async fn only_the_token_drives_the_room() {
+    let relay = Relay::start().await;
+    let start = r#"{"do":"start"}"#;
+    let wrong = "0".repeat(relay.running.token().len());
+    let headers = [format!("Bearer {wrong}"), "Bearer ".into(), relay.running.token().into(), "Basic x".into()];
+    for header in headers.iter().map(|header| vec![("authorization", header.as_str())]).chain([Vec::new()]) {
+        let (status, _, sentence) = http(&relay.running, "POST", "/api/control", &header, start).await;
+        assert_eq!(status, 401, "{header:?}");
+        assert!(sentence.contains("teacher link"));
+    }
+    assert_eq!(relay.room().await.phase, Phase::Paused);
+    relay.control(Control::Start).await;
+    assert_eq!(relay.room().await.phase, Phase::Waiting);
+    relay.control(Control::Pause).await;
+    assert_eq!(relay.room().await.phase, Phase::Paused);
+}
+
+#[tokio::test]
+async fn bad_controls_name_what_is_wrong() {
+    let relay = Relay::start().await;
+    let token = format!("Bearer {}", relay.running.token());
+    let headers = [("authorization", token.as_str())];
+    for (body, part) in [
+        ("", "cannot be read"),
+        (r#"{"do":"dance"}"#, "dance"),
+        (r#"{"do":"defence"}"#, "defence"),
+        (r#"{"do":"defence","defence":"prayer"}"#, "unknown defence \"prayer\""),
+        (r#"{"do":"defence","defence":"random-binary:1.5"}"#, "1.5 is no share of zeros"),
+        (r#"{"do":"defence","defence":"random-binary:nan"}"#, "NaN"),
+        (r#"{"do":"target","client":77}"#, "no client 77"),
+        (r#"{"do":"april_block","on":"yes"}"#, "yes"),
+    ] {
+        let (status, _, sentence) = http(&relay.running, "POST", "/api/control", &headers, body).await;
+        assert_eq!(status, 400, "{body}");
+        assert!(sentence.contains(part), "{body}: {sentence}");
+    }
+    let (status, ..) = http(&relay.running, "POST", "/api/control", &headers, &" ".repeat(20_000)).await;
+    assert_eq!(status, 413);
+    let (status, ..) = http(&relay.running, "GET", "/api/control", &headers, "").await;
+    assert_eq!(status, 405);
+}
+
+/// The first to come is attacked; if it goes, somebody else who is there.
+#[tokio::test]
+async fn target_is_always_somebody_present() {
+    let relay = Relay::start().await;
+    assert_eq!(relay.room().await.target, None);
+    let (ada, bob, eve) = (relay.client("Ada").await, relay.client("Bob").await, relay.client("Eve").await);
+    assert_eq!(relay.room().await.target, Some(ada.id));
+    relay.control(Control::Target { client: eve.id }).await;
+    assert_eq!(relay.room().await.target, Some(eve.id));
+    let gone = eve.id;
+    drop(eve);
+    relay.room_when("another target", |room| room.target == Some(ada.id)).await;
+    let (status, sentence) = relay.try_control(&Control::Target { client: gone }).await;
+    assert_eq!(status, 400);
+    assert!(sentence.contains("Eve"), "{sentence}");
+    drop((ada, bob));
+    let room = relay.room_when("no target", |room| room.target.is_none()).await;
+    assert_eq!(state(&room, "Ada"), Some(ClientState::Gone));
+    let zoe = relay.client("Zoe").await;
+    assert_eq!(relay.room().await.target, Some(zoe.id));
+}

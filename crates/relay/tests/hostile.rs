@@ -1,0 +1,180 @@
+//! What must not hurt: each is refused with a message to the one who caused it, while the round goes on for the others.
+
+mod support;
+
+use std::time::Duration;
+
+use support::{Client, Plan, Relay, Socket, gradient, layout, state};
+use tokio_tungstenite::tungstenite::Message;
+use unmask_defence::ProtectedUpdate;
+use unmask_wire::{ClientMessage, MAX_FRAME, RelayMessage, UpdateKind, frames, view::ClientState, view::Control};
+
+fn update_message(plan: &Plan, kind: UpdateKind) -> ClientMessage {
+    ClientMessage::Update { round: plan.round, policy: plan.policy, loss: 1.0, samples: 1, kind }
+}
+
+/// Bytes after the hello that close the connection, each with a part of the reason.
+#[tokio::test]
+async fn bytes_that_are_no_message_close_the_connection() {
+    let relay = Relay::with(|config| config.start = true).await;
+    let mut honest = relay.client("Honest").await;
+    let plan = honest.plan().await;
+    let whole = frames(&ClientMessage::Device { device: "GPU".into() }, &[]).unwrap().swap_remove(0);
+    let change = |position: usize, byte: u8| {
+        let mut frame = whole.clone();
+        frame[position] = byte;
+        frame
+    };
+    let mut announces_too_much = whole.clone();
+    announces_too_much[4..8].copy_from_slice(&u32::MAX.to_le_bytes());
+    let cases: [(&str, Message, &str); 8] = [
+        ("Foreign", Message::Binary(b"GET / HTTP/1.1".to_vec().into()), "unmask frame"),
+        ("Empty", Message::Binary(Vec::new().into()), "unmask frame"),
+        ("Version", Message::Binary(change(2, 9).into()), "version 9"),
+        ("Truncated", Message::Binary(whole[..whole.len() - 1].to_vec().into()), "announced as"),
+        ("Oversized", Message::Binary(announces_too_much.into()), "over the limit"),
+        ("Unknown", Message::Binary(change(12, 99).into()), "unknown or malformed"),
+        ("Text", Message::text("{\"hello\":1}"), "text messages"),
+        ("Huge", Message::Binary(vec![0; MAX_FRAME + 1].into()), "too long"),
+    ];
+    for (nickname, bytes, reason) in cases {
+        let mut eve = relay.client(nickname).await;
+        eve.socket.raw(bytes).await;
+        let said = eve.socket.goodbye().await;
+        assert!(said.contains(reason), "{nickname}: {said}");
+        relay.log_line(&format!("{nickname} was disconnected")).await;
+        assert_eq!(state(&relay.room().await, nickname), Some(ClientState::Gone));
+    }
+    honest.update(&plan, gradient(1), [0; 32]).await;
+    assert_eq!(honest.answer().await, RelayMessage::Accepted { round: 1 });
+}
+
+/// Before the hello.
+#[tokio::test]
+async fn strangers_are_turned_away() {
+    let relay = Relay::with(|config| config.limits.hello = Duration::from_millis(200)).await;
+    let mut early = Socket::open(&relay.running).await;
+    early.send(&ClientMessage::Device { device: "GPU".into() }, &[]).await;
+    assert!(early.goodbye().await.contains("no hello"));
+    let mut long = Socket::open(&relay.running).await;
+    let hello = ClientMessage::Hello { nickname: "Long".into(), resume: None, device: "CPU".into() };
+    long.send(&hello, &vec![0.0; 10_000]).await;
+    assert!(long.goodbye().await.contains("over the limit of 8192"));
+    let mut mute = Socket::open(&relay.running).await;
+    assert!(mute.goodbye().await.contains("no hello came within 0.2 s"));
+    let room = relay.room_when("three lines", |room| room.log.len() == 3).await;
+    assert!(room.clients.is_empty());
+}
+
+/// Updates that are messages, but no good. The client stays and is in the next round.
+#[tokio::test]
+async fn bad_updates_are_refused_and_the_round_goes_on() {
+    let relay = Relay::with(|config| config.defence = "random-binary:0.5".parse().unwrap()).await;
+    let (mut honest, mut eve) = (relay.client("Honest").await, relay.client("Eve").await);
+    relay.control(Control::Start).await;
+    let masked = |zero_rate| UpdateKind::Masked { seed: [200; 32], zero_rate };
+    let cases: [(UpdateKind, Vec<f32>, &str); 6] = [
+        (masked(32768), vec![0.0; 5], "has 5 values, its mask keeps"),
+        (masked(32768), Vec::new(), "has 0 values, its mask keeps"),
+        (masked(65536), Vec::new(), "65536/65536 is no share of zeros"),
+        (masked(u32::MAX), Vec::new(), "is no share of zeros"),
+        (masked(16384), Vec::new(), "masked at rate 0.25, the round's defence is random-binary:0.5"),
+        (UpdateKind::Dense, gradient(2), "not masked, the round's defence is random-binary:0.5"),
+    ];
+    for (number, (kind, values, reason)) in cases.into_iter().enumerate() {
+        let (plan, target) = (honest.plan().await, eve.plan().await);
+        eve.socket.send(&update_message(&target, kind), &values).await;
+        let said = eve.refusal().await;
+        assert!(said.contains(reason), "{said}");
+        honest.update(&plan, gradient(1), [number as u8; 32]).await;
+    }
+    let (plan, target) = (honest.plan().await, eve.plan().await);
+    for value in [f32::NAN, f32::INFINITY] {
+        let mut poisoned = gradient(2);
+        poisoned.fill(value);
+        let update = target.defence.protect(&layout(), poisoned, unmask_defence::MaskSeed([77; 32]));
+        if value.is_nan() {
+            eve.send_update(&target, 1.0, update).await;
+            assert!(eve.refusal().await.contains("NaN at position 0"));
+        } else {
+            eve.send_update(&target, value, update).await;
+            let said = eve.refusal().await;
+            assert!(said.contains("began without this client"), "{said}");
+        }
+    }
+    honest.update(&plan, gradient(1), [50; 32]).await;
+    let room = relay.room_when("seven rounds", |room| room.losses.len() == 7).await;
+    assert!(room.losses.iter().all(|point| point.updates == 1), "{:?}", room.losses);
+    assert!(room.log.iter().any(|line| line.text.contains("Eve: refused, update has 5 values")));
+}
+
+#[tokio::test]
+async fn seed_counts_once_and_so_does_an_update() {
+    let relay = Relay::with(|config| config.defence = "random-binary:0.5".parse().unwrap()).await;
+    let (mut ada, mut eve) = (relay.client("Ada").await, relay.client("Eve").await);
+    relay.control(Control::Start).await;
+    let (plan, copy) = (ada.plan().await, eve.plan().await);
+    ada.update(&plan, gradient(1), [3; 32]).await;
+    assert_eq!(ada.answer().await, RelayMessage::Accepted { round: 1 });
+    ada.update(&plan, gradient(1), [4; 32]).await;
+    assert!(ada.refusal().await.contains("already taken"));
+    eve.update(&copy, gradient(2), [3; 32]).await;
+    assert!(eve.refusal().await.contains("seed was used before"));
+    assert_eq!(eve.plan().await.round, 2);
+}
+
+#[tokio::test]
+async fn wrong_length_without_a_mask() {
+    let relay = Relay::with(|config| config.start = true).await;
+    let mut eve = relay.client("Eve").await;
+    let plan = eve.plan().await;
+    eve.send_update(&plan, 1.0, ProtectedUpdate::Dense(vec![0.0; 3])).await;
+    assert!(eve.refusal().await.contains(&format!("3 values, its layout has {}", layout().len())));
+    let plan = eve.plan().await;
+    eve.send_update(&plan, f32::NAN, ProtectedUpdate::Dense(gradient(1))).await;
+    assert!(eve.refusal().await.contains("loss is NaN"));
+    let plan = eve.plan().await;
+    eve.socket
+        .send(&ClientMessage::Unable { round: plan.round, policy: plan.policy, reason: "tired\n".into() }, &[])
+        .await;
+    relay.log_line("Eve cannot take part in round 3: tired").await;
+    let plan = eve.plan().await;
+    // Longer than any update of this room.
+    for frame in frames(&update_message(&plan, UpdateKind::Dense), &vec![0.0; 2 * layout().len()]).unwrap() {
+        eve.socket.frame(frame).await;
+        break;
+    }
+    assert!(eve.socket.goodbye().await.contains("over the limit"));
+}
+
+#[tokio::test]
+async fn second_hello_is_refused() {
+    let relay = Relay::start().await;
+    let mut eve = relay.client("Eve").await;
+    eve.socket.hello("Ada", None).await;
+    assert!(eve.refusal().await.contains("second hello"));
+    assert_eq!(relay.room().await.clients.len(), 1);
+}
+
+/// A client that never reads: the relay neither waits for it nor piles up what it does not take.
+#[tokio::test]
+async fn client_that_reads_nothing_holds_nobody_up() {
+    let relay =
+        Relay::with(|config| (config.deadline, config.pace) = (Duration::from_millis(100), Duration::ZERO)).await;
+    let mut ada = relay.client("Ada").await;
+    let mut wall = Client::join(&relay.running, "Wall", None).await;
+    // Each of these is answered by a refusal that is never read.
+    let flood = tokio::spawn(async move {
+        for _ in 0..1_000_000 {
+            wall.socket.hello("again", None).await;
+        }
+    });
+    relay.control(Control::Start).await;
+    for round in 1..=20u32 {
+        let plan = ada.plan().await;
+        assert_eq!(plan.round, round);
+        ada.update(&plan, gradient(1), [0; 32]).await;
+    }
+    flood.abort();
+    assert!(relay.room().await.log.len() <= 100);
+}

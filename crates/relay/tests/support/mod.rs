@@ -1,0 +1,297 @@
+//! A relay on free ports, and a client that speaks the protocol by hand, so that it can break its rules.
+#![allow(dead_code, reason = "each test binary uses its own part of this")]
+
+use std::time::Duration;
+
+use futures_util::{SinkExt, StreamExt};
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async, tungstenite::Message};
+use unmask_defence::{Defence, MaskSeed, ProtectedUpdate};
+use unmask_params::{ModelSpec, ParamLayout, Preset};
+use unmask_relay::{OptimiserKind, RelayConfig, Running, serve};
+use unmask_wire::{
+    Assembler, ClientMessage, RelayMessage, UpdateKind, frames,
+    view::{ClientState, ClientView, Control, RoomView},
+};
+
+/// Longest wait for anything that must happen.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The rate of the tests' SGD.
+pub const RATE: f32 = 0.5;
+
+pub fn layout() -> ParamLayout {
+    ParamLayout::vit(&ModelSpec::new(Preset::VitPicoPatch4_16).config())
+}
+
+/// Some gradient of the right length, another one for each number.
+pub fn gradient(number: usize) -> Vec<f32> {
+    (0..layout().len()).map(|i| ((number * 131 + i * 17) % 101) as f32 / 500.0 - 0.1).collect()
+}
+
+/// A relay with its data folder; both go away when it is dropped.
+pub struct Relay {
+    pub running: Running,
+    _folder: TempDir,
+}
+
+impl Relay {
+    /// The smallest model, SGD, short pauses, paused, on this machine alone.
+    pub async fn start() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    pub async fn with(change: impl FnOnce(&mut RelayConfig)) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = config(folder.path().to_path_buf());
+        change(&mut config);
+        Self { running: serve(config).await.unwrap(), _folder: folder }
+    }
+
+    pub async fn room(&self) -> RoomView {
+        let (status, _, body) = http(&self.running, "GET", "/api/room", &[], "").await;
+        assert_eq!(status, 200);
+        serde_json::from_str(&body).unwrap()
+    }
+
+    /// The room, once it is as wanted.
+    pub async fn room_when(&self, what: &str, is_wanted: impl Fn(&RoomView) -> bool) -> RoomView {
+        let mut room = RoomView::default();
+        for _ in 0..PATIENCE.as_millis() / 10 {
+            room = self.room().await;
+            if is_wanted(&room) {
+                return room;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{what} did not come about: {room:#?}");
+    }
+
+    pub async fn log_line(&self, part: &str) {
+        self.room_when(part, |room| room.log.iter().any(|line| line.text.contains(part))).await;
+    }
+
+    /// A control with the teacher's token; the status and the sentence.
+    pub async fn try_control(&self, control: &Control) -> (u16, String) {
+        let token = format!("Bearer {}", self.running.token());
+        let body = serde_json::to_string(control).unwrap();
+        let (status, _, answer) =
+            http(&self.running, "POST", "/api/control", &[("authorization", &token)], &body).await;
+        (status, answer)
+    }
+
+    pub async fn control(&self, control: Control) {
+        assert_eq!(self.try_control(&control).await, (204, String::new()), "{control:?}");
+    }
+
+    pub async fn client(&self, nickname: &str) -> Client {
+        Client::join(&self.running, nickname, None).await
+    }
+}
+
+pub fn config(folder: std::path::PathBuf) -> RelayConfig {
+    let base = RelayConfig::new(folder);
+    RelayConfig {
+        bind: [127, 0, 0, 1].into(),
+        http_port: 0,
+        https_port: 0,
+        spec: ModelSpec::new(Preset::VitPicoPatch4_16),
+        optimiser: OptimiserKind::Sgd { rate: RATE },
+        pace: Duration::from_millis(10),
+        ..base
+    }
+}
+
+pub fn view<'a>(room: &'a RoomView, nickname: &str) -> &'a ClientView {
+    room.clients.iter().find(|client| client.nickname == nickname).unwrap_or_else(|| panic!("no {nickname}: {room:?}"))
+}
+
+pub fn state(room: &RoomView, nickname: &str) -> Option<ClientState> {
+    room.clients.iter().find(|client| client.nickname == nickname).map(|client| client.state)
+}
+
+/// One HTTP/1.1 request; status, headers in lower case, body.
+pub async fn http(
+    running: &Running,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> (u16, String, String) {
+    let (status, head, body) = http_bytes(running, method, path, headers, body).await;
+    (status, head, String::from_utf8(body).unwrap())
+}
+
+pub async fn http_bytes(
+    running: &Running,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> (u16, String, Vec<u8>) {
+    let mut stream = TcpStream::connect(running.http()).await.unwrap();
+    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let length = body.len();
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("an answer").unwrap();
+    let end = answer.windows(4).position(|window| window == b"\r\n\r\n").expect("a header");
+    let head = String::from_utf8(answer[..end].to_vec()).unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, head.to_lowercase(), answer[end + 4..].to_vec())
+}
+
+/// A round's plan as the client got it.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub round: u32,
+    pub policy: u32,
+    pub defence: Defence,
+    pub april_block: bool,
+    pub weights: Vec<f32>,
+}
+
+/// One client on one socket.
+pub struct Client {
+    pub id: u32,
+    pub nickname: String,
+    pub ticket: [u8; 16],
+    pub socket: Socket,
+}
+
+impl Client {
+    pub async fn join(running: &Running, nickname: &str, resume: Option<[u8; 16]>) -> Self {
+        let mut socket = Socket::open(running).await;
+        socket.hello(nickname, resume).await;
+        match socket.message().await {
+            Some((RelayMessage::Welcome { client, resume, nickname }, _)) => {
+                Self { id: client, nickname, ticket: resume, socket }
+            }
+            other => panic!("no welcome but {other:?}"),
+        }
+    }
+
+    /// The next plan; what comes before it is passed over.
+    pub async fn plan(&mut self) -> Plan {
+        loop {
+            match self.socket.message().await {
+                Some((RelayMessage::Plan { round, policy, defence, april_block, .. }, weights)) => {
+                    return Plan { round, policy, defence: defence.parse().unwrap(), april_block, weights };
+                }
+                Some((RelayMessage::Goodbye { reason }, _)) => panic!("dismissed: {reason}"),
+                Some(_) => {}
+                None => panic!("closed"),
+            }
+        }
+    }
+
+    /// Sends the update the plan asks for, made from this gradient.
+    pub async fn update(&mut self, plan: &Plan, gradient: Vec<f32>, seed: [u8; 32]) {
+        let update = plan.defence.protect(&layout(), gradient, MaskSeed(seed));
+        self.send_update(plan, 1.0, update).await;
+    }
+
+    pub async fn send_update(&mut self, plan: &Plan, loss: f32, update: ProtectedUpdate) {
+        let kind = match &update {
+            ProtectedUpdate::Dense(_) => UpdateKind::Dense,
+            ProtectedUpdate::Masked { seed, rate, .. } => UpdateKind::Masked { seed: seed.0, zero_rate: rate.bits() },
+        };
+        let message = ClientMessage::Update { round: plan.round, policy: plan.policy, loss, samples: 1, kind };
+        self.socket.send(&message, update.values()).await;
+    }
+
+    /// The next message that is neither a plan nor the end of a round.
+    pub async fn answer(&mut self) -> RelayMessage {
+        loop {
+            match self.socket.message().await {
+                Some((RelayMessage::Plan { .. } | RelayMessage::Closed { .. }, _)) => {}
+                Some((message, _)) => return message,
+                None => panic!("closed"),
+            }
+        }
+    }
+
+    /// The reason of the next refusal; what was taken before is passed over.
+    pub async fn refusal(&mut self) -> String {
+        loop {
+            match self.answer().await {
+                RelayMessage::Refused { reason } => return reason,
+                RelayMessage::Accepted { .. } | RelayMessage::Reconstruction { .. } => {}
+                other => panic!("no refusal but {other:?}"),
+            }
+        }
+    }
+}
+
+/// A socket to the room.
+pub struct Socket {
+    stream: WebSocketStream<MaybeTlsStream<TcpStream>>,
+    assembler: Assembler,
+}
+
+impl Socket {
+    pub async fn open(running: &Running) -> Self {
+        let (stream, _) = connect_async(format!("ws://{}/ws", running.http())).await.unwrap();
+        Self::on(stream)
+    }
+
+    pub fn on(stream: WebSocketStream<MaybeTlsStream<TcpStream>>) -> Self {
+        Self { stream, assembler: Assembler::new(1 << 24) }
+    }
+
+    pub async fn hello(&mut self, nickname: &str, resume: Option<[u8; 16]>) {
+        let hello = ClientMessage::Hello { nickname: nickname.to_owned(), resume, device: "test".to_owned() };
+        self.send(&hello, &[]).await;
+    }
+
+    pub async fn send(&mut self, message: &ClientMessage, values: &[f32]) {
+        for frame in frames(message, values).unwrap() {
+            self.frame(frame).await;
+        }
+    }
+
+    pub async fn frame(&mut self, frame: Vec<u8>) {
+        self.stream.send(Message::Binary(frame.into())).await.unwrap();
+    }
+
+    pub async fn raw(&mut self, message: Message) {
+        self.stream.send(message).await.unwrap();
+    }
+
+    /// The next message, or `None` when the relay has closed the connection.
+    pub async fn message(&mut self) -> Option<(RelayMessage, Vec<f32>)> {
+        loop {
+            match timeout(PATIENCE, self.stream.next()).await.expect("a message in time") {
+                Some(Ok(Message::Binary(frame))) => {
+                    if let Some(message) = self.assembler.push(&frame).unwrap() {
+                        return Some(message);
+                    }
+                }
+                Some(Ok(Message::Close(_)) | Err(_)) | None => return None,
+                Some(Ok(_)) => {}
+            }
+        }
+    }
+
+    /// The reason with which the relay dismisses this socket; it must close it as well.
+    pub async fn goodbye(&mut self) -> String {
+        loop {
+            match self.message().await {
+                Some((RelayMessage::Goodbye { reason }, _)) => {
+                    assert!(self.message().await.is_none(), "still open");
+                    return reason;
+                }
+                Some(_) => {}
+                None => panic!("closed without a goodbye"),
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! HTTP and HTTPS.
+
+mod support;
+
+use std::{io::Read, sync::Arc, time::Duration};
+
+use flate2::read::GzDecoder;
+use rustls::{
+    ClientConfig, RootCertStore,
+    crypto::ring::default_provider,
+    pki_types::{CertificateDer, pem::PemObject},
+};
+use support::{Relay, Socket, config, http, http_bytes};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
+use tokio_tungstenite::{Connector, connect_async_tls_with_config};
+use unmask_relay::serve;
+use unmask_wire::{RelayMessage, view::RoomView};
+
+#[tokio::test]
+async fn room_describes_itself() {
+    let relay = Relay::start().await;
+    let (status, _, body) = http(&relay.running, "GET", "/healthz", &[], "").await;
+    assert_eq!((status, body.as_str()), (200, "ok"));
+    let room = relay.room().await;
+    assert_eq!(room.http_address, format!("http://localhost:{}/", relay.running.http().port()));
+    assert_eq!(room.https_address, format!("https://localhost:{}/", relay.running.https().port()));
+    assert!(room.qr_svg.contains("<svg"));
+    assert_eq!((room.rule.as_str(), room.optimiser.as_str()), ("FedSGD", "SGD, 0.5"));
+    assert_eq!(room.parameters, support::layout().len());
+    assert!(relay.running.teacher_link().ends_with(&format!("/projector#token={}", relay.running.token())));
+    let ready: std::collections::BTreeMap<String, String> =
+        serde_json::from_str(&relay.running.ready_json().unwrap()).unwrap();
+    assert_eq!(ready["http"], room.http_address);
+    assert_eq!(ready["token"], relay.running.token());
+}
+
+/// HTTPS works with the kept certificate as the only one trusted, and the next relay shows the same one.
+#[tokio::test]
+async fn certificate_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = serve(config(folder.path().into())).await.unwrap();
+    let kept = CertificateDer::from_pem_file(folder.path().join("certificate.pem")).unwrap();
+    let fingerprint = first.fingerprint().to_owned();
+    assert!(first.certificate_made_because().is_some());
+    first.shutdown().await;
+    let second = serve(config(folder.path().into())).await.unwrap();
+    assert_eq!((second.fingerprint(), second.certificate_made_because()), (fingerprint.as_str(), None));
+
+    let mut roots = RootCertStore::empty();
+    roots.add(kept).unwrap();
+    let tls = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let connector = Connector::Rustls(Arc::new(tls));
+    for host in ["localhost", "127.0.0.1"] {
+        let address = format!("wss://{host}:{}/ws", second.https().port());
+        let (stream, _) = connect_async_tls_with_config(address, None, true, Some(connector.clone())).await.unwrap();
+        let mut socket = Socket::on(stream);
+        socket.hello("Ada", None).await;
+        assert!(matches!(socket.message().await, Some((RelayMessage::Welcome { .. }, _))), "{host}");
+    }
+}
+
+#[tokio::test]
+async fn port_in_use_is_named() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let folder = tempfile::tempdir().unwrap();
+    for flag in ["--http-port", "--https-port"] {
+        let mut config = config(folder.path().into());
+        if flag == "--http-port" {
+            config.http_port = port;
+        } else {
+            config.https_port = port;
+        }
+        let error = serve(config).await.unwrap_err().to_string();
+        assert!(error.contains(&port.to_string()) && error.contains(flag), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn page_is_served_or_said_to_be_missing() {
+    let relay = Relay::start().await;
+    let get = |path: &'static str, headers: Vec<(&'static str, String)>| {
+        let running = &relay.running;
+        async move {
+            let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            http_bytes(running, "GET", path, &headers, "").await
+        }
+    };
+    for path in ["/", "/projector", "/index.html"] {
+        let (status, head, body) = get(path, Vec::new()).await;
+        assert!(head.contains("content-type: text/html"), "{head}");
+        for part in ["'wasm-unsafe-eval'", "worker-src 'self' blob:", "x-content-type-options: nosniff"] {
+            assert!(head.contains(part), "{part} is not in {head}");
+        }
+        let page = String::from_utf8(body).unwrap();
+        if !relay.running.has_page() {
+            assert_eq!(status, 503);
+            assert!(page.contains("cargo demo"), "{page}");
+            continue;
+        }
+        assert_eq!(status, 200);
+        assert!(head.contains("cache-control: no-cache"), "{head}");
+        let etag = head.lines().find_map(|line| line.strip_prefix("etag: ")).unwrap().to_owned();
+        let (status, _, body) = get(path, vec![("if-none-match", etag)]).await;
+        assert_eq!((status, body.len()), (304, 0));
+        let (_, head, gzipped) = get(path, vec![("accept-encoding", "gzip".into())]).await;
+        assert!(head.contains("content-encoding: gzip"), "{head}");
+        let mut unpacked = String::new();
+        GzDecoder::new(&gzipped[..]).read_to_string(&mut unpacked).unwrap();
+        assert_eq!(unpacked, page);
+    }
+    let (status, ..) = get("/no/such/file.js", Vec::new()).await;
+    assert_eq!(status, 404);
+    let (status, ..) = http(&relay.running, "POST", "/", &[], "").await;
+    assert_eq!(status, 405);
+}
+
+/// The stream says what the room is at once, and again when it changes.
+#[tokio::test]
+async fn events_follow_the_room() {
+    let relay = Relay::start().await;
+    let mut stream = TcpStream::connect(relay.running.http()).await.unwrap();
+    stream.write_all(b"GET /api/events HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    let mut received = String::new();
+    let mut next = async |wanted: usize| {
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            // Each event is one line; chunk sizes of the transfer stand on lines of their own.
+            let rooms: Vec<RoomView> = received
+                .lines()
+                .filter_map(|line| line.strip_prefix("data: "))
+                .filter_map(|json| serde_json::from_str(json).ok())
+                .collect();
+            if let Some(room) = rooms.into_iter().find(|room| room.clients.len() == wanted) {
+                assert!(received.to_lowercase().contains("content-type: text/event-stream"));
+                return room;
+            }
+            let read = timeout(Duration::from_secs(10), stream.read(&mut buffer)).await.expect("an event").unwrap();
+            assert!(read > 0, "the stream ended: {received}");
+            received.push_str(std::str::from_utf8(&buffer[..read]).unwrap());
+        }
+    };
+    assert!(next(0).await.clients.is_empty());
+    let _ada = relay.client("Ada").await;
+    assert_eq!(next(1).await.clients[0].nickname, "Ada");
+}
