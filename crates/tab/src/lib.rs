@@ -1,11 +1,11 @@
 //! The web app: the student's and the teacher's pages, and the worker that trains.
 //!
 //! Two bundles come from this crate: `page`, small, so that it appears at once, and `worker`, heavy, which holds Burn,
-//! the socket and the private picture. Neither aggregates nor attacks.
+//! the socket and the private picture; the feature `train` is what makes it heavy. Neither aggregates nor attacks.
 
 pub mod page;
 #[cfg(target_family = "wasm")]
 pub mod post;
 pub mod protocol;
-#[cfg(target_family = "wasm")]
+#[cfg(all(target_family = "wasm", feature = "train"))]
 pub mod worker;

@@ -1,6 +1,6 @@
 //! In a real browser's dedicated worker: the model computes what PyTorch computes, on the CPU and on WebGPU, and a seed
 //! gives the mask that it gives natively.
-#![cfg(target_family = "wasm")]
+#![cfg(all(target_family = "wasm", feature = "train"))]
 
 use unmask_defence::{Defence, Mask, MaskSeed, ProtectedUpdate, ZeroRate};
 use unmask_model::{

@@ -24,9 +24,13 @@ pub const ALL: &[Step] = &[
     Step { name: "doc", about: "documentation without a warning", needs: &["page"], run: doc },
 ];
 
-/// All native crates. Every native step names the same packages, and targets that pull in
+/// All crates, as far as they can be built natively. Every native step names the same packages, and targets that pull in
 /// the dev-dependencies: cargo then sees one feature set, and compiles Burn once.
-const NATIVE: [&str; 4] = ["--release", "--workspace", "--exclude", "unmask-tab"];
+const NATIVE: [&str; 2] = ["--release", "--workspace"];
+
+/// The page's crate with all that only a browser can run.
+const BROWSER: [&str; 6] =
+    ["--release", "--package", "unmask-tab", "--all-features", "--target", "wasm32-unknown-unknown"];
 
 fn cargo(env: &Env, arguments: &[&str]) -> Command {
     let mut command = env.command("cargo");
@@ -65,8 +69,7 @@ fn clippy(env: &Env) -> Result<()> {
 }
 
 fn clippy_wasm(env: &Env) -> Result<()> {
-    let target = ["--target", "wasm32-unknown-unknown", "--all-targets", "--", "-D", "warnings"];
-    env::run(cargo(env, &["clippy", "--release", "--package", "unmask-tab"]).args(target))
+    env::run(cargo(env, &["clippy"]).args(BROWSER).args(["--all-targets", "--", "-D", "warnings"]))
 }
 
 fn unit(env: &Env) -> Result<()> {
@@ -88,7 +91,7 @@ fn browser_tests(env: &Env) -> Result<()> {
     command
         .args(["test", "--headless", "--chrome", "--release", "--mode", "no-install", "--chromedriver"])
         .arg(driver)
-        .arg("crates/tab")
+        .args(["crates/tab", "--all-features"])
         // WebGPU on an emulated GPU takes seconds a training step; the defaults are 20 s and 5 s.
         .env("WASM_BINDGEN_TEST_TIMEOUT", "900")
         .env("WASM_BINDGEN_TEST_DRIVER_TIMEOUT", "60");
@@ -99,6 +102,5 @@ fn doc(env: &Env) -> Result<()> {
     // `--examples` is what makes cargo take the dev-dependencies' features here as well.
     let options = ["--no-deps", "--lib", "--bins", "--examples"];
     env::run(native(env, "doc", &options).env("RUSTDOCFLAGS", "-D warnings"))?;
-    let page = ["doc", "--release", "--package", "unmask-tab", "--target", "wasm32-unknown-unknown"];
-    env::run(cargo(env, &page).args(options).env("RUSTDOCFLAGS", "-D warnings"))
+    env::run(cargo(env, &["doc"]).args(BROWSER).args(options).env("RUSTDOCFLAGS", "-D warnings"))
 }

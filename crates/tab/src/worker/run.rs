@@ -169,7 +169,8 @@ impl Worker {
                 });
             }
             Err(error) => {
-                self.leave(&format!("the browser refuses the address {}: {error:?}", session.address.clone()))
+                let reason = format!("the browser refuses the address {}: {error:?}", session.address);
+                self.leave(&reason);
             }
         }
     }
