@@ -70,8 +70,7 @@ fn block(config: &VitConfig, image: &[f32], seed: u64) -> Block {
 
     let mut weights = Tensors::new(Source::Weights, config, Precision::F64);
     let mut gradients = Tensors::new(Source::Gradients, config, Precision::F64);
-    let mut add =
-        |to: &mut Tensors, name: &str, values: Vec<f64>| to.insert(name, &shape(config, name), values).unwrap();
+    let add = |to: &mut Tensors, name: &str, values: Vec<f64>| to.insert(name, &shape(config, name), values).unwrap();
     add(&mut weights, "pos_embed", position);
     add(&mut weights, "patch_embed.proj.weight", embedding);
     add(&mut weights, "patch_embed.proj.bias", embedding_bias);
