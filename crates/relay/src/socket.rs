@@ -1,6 +1,9 @@
 //! One connection: frames in, frames out, signs of life.
 
-use std::{sync::Mutex, time::Duration};
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use axum::extract::ws::{Message, WebSocket};
 use futures_util::{
@@ -9,7 +12,7 @@ use futures_util::{
 };
 use tokio::{
     sync::{mpsc, oneshot},
-    time::{Instant, MissedTickBehavior, interval, sleep_until, timeout},
+    time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout},
 };
 use tracing::debug;
 use unmask_wire::{Assembler, ClientMessage, MAX_FRAME, RelayMessage, frames};
@@ -24,6 +27,8 @@ use crate::{
 const HELLO_LIMIT: usize = 8 * 1024;
 /// Time to get rid of a goodbye.
 const LINGER: Duration = Duration::from_secs(2);
+/// Time for the other side to read it where it is not seen to close.
+const GRACE: Duration = Duration::from_millis(500);
 /// A written frame of this length is a sign of life: shorter ones the operating system takes for a dead peer too.
 const TELLING: usize = MAX_FRAME / 4;
 
@@ -40,6 +45,18 @@ enum Read {
     Closed,
 }
 
+/// How a connection came to its end.
+enum End {
+    /// The other side closed it, or is silent for the reason given.
+    Left(Option<String>),
+    /// The room is done with it and all is sent, or it cannot be written to any more.
+    Written,
+    /// It must be closed for what the other side sent; the room says goodbye.
+    Bad(String),
+    /// The room is gone.
+    Dismissed,
+}
+
 /// When the other side last showed that it is there.
 struct Life(Mutex<Instant>);
 
@@ -49,13 +66,13 @@ impl Life {
     }
 
     fn sign(&self) {
-        *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Instant::now();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
     /// Returns when there was none for so long.
     async fn silence(&self, limit: Duration) {
         loop {
-            let until = *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) + limit;
+            let until = *self.0.lock().unwrap_or_else(PoisonError::into_inner) + limit;
             if until <= Instant::now() {
                 return;
             }
@@ -93,35 +110,40 @@ pub(crate) async fn run(socket: WebSocket, room: mpsc::Sender<Input>, limits: Li
     };
 
     let mut writing = Box::pin(write(&mut sink, &waiting, &life, limits.ping));
-    let (last, is_written) = loop {
+    let end = loop {
         tokio::select! {
             read = reader.next(&life) => match read {
                 Read::Message { message, values, bytes } => {
                     if room.send(Input::Message { seat, message, values, bytes }).await.is_err() {
-                        return;
+                        // The room is gone; its end of the outbox with it.
+                        break End::Dismissed;
                     }
                 }
-                Read::Bad(reason) => break (Some(Input::Misbehaved { seat, reason }), false),
-                Read::Closed => break (Some(Input::Left { seat, reason: None }), true),
+                Read::Bad(reason) => break End::Bad(reason),
+                Read::Closed => break End::Left(None),
             },
             () = life.silence(limits.silence) => {
-                let reason = format!("no sign of life for {} s", limits.silence.as_secs_f32());
-                break (Some(Input::Left { seat, reason: Some(reason) }), true);
+                break End::Left(Some(format!("no sign of life for {} s", limits.silence.as_secs_f32())));
             }
-            // The room is done with this socket, or it cannot be written to any more.
-            () = &mut writing => break (Some(Input::Left { seat, reason: None }), true),
+            () = &mut writing => break End::Written,
         }
     };
-    if let Some(last) = last
-        && room.send(last).await.is_err()
-    {
-        return;
+    // Where the room is gone there is nobody to tell.
+    match end {
+        End::Left(reason) => drop(room.send(Input::Left { seat, reason }).await),
+        End::Written => {
+            drop(room.send(Input::Left { seat, reason: None }).await);
+            reader.drain().await;
+        }
+        End::Bad(reason) => {
+            drop(room.send(Input::Misbehaved { seat, reason }).await);
+            let _ = timeout(LINGER, writing).await;
+            reader.drain().await;
+        }
+        End::Dismissed => {
+            let _ = timeout(LINGER, writing).await;
+        }
     }
-    if !is_written {
-        // The room's goodbye is on its way.
-        let _ = timeout(LINGER, writing).await;
-    }
-    reader.drain().await;
 }
 
 /// Sends what waits, and pings, until the room is done or the socket breaks.
@@ -226,8 +248,20 @@ impl Reader {
         }
     }
 
-    /// Reads on for a moment: a socket closed with unread bytes resets, and the goodbye would be lost.
+    /// Reads on until the other side has closed too: a socket closed with unread bytes resets, and the goodbye would be
+    /// lost. Where nothing can be read any more, waits a moment instead.
     async fn drain(mut self) {
-        let _ = timeout(LINGER, async { while let Some(Ok(_)) = self.stream.next().await {} }).await;
+        let is_closed = timeout(LINGER, async {
+            loop {
+                match self.stream.next().await {
+                    Some(Ok(Message::Close(_))) => return true,
+                    Some(Ok(_)) => {}
+                    Some(Err(_)) | None => return false,
+                }
+            }
+        });
+        if let Ok(false) = is_closed.await {
+            sleep(GRACE).await;
+        }
     }
 }
