@@ -122,7 +122,7 @@ pub struct VitConfig {
     pub heads: usize,
     /// Classes of the head.
     pub classes: usize,
-    /// Whether block 0 has neither the LayerNorm before attention nor the residual around it.
+    /// Whether block 0 has neither the LayerNorm before attention nor a residual: it is `mlp(norm2(attn(x)))`.
     pub april_block: bool,
 }
 

@@ -41,10 +41,17 @@ enum Event {
 
 /// Starts the worker; returns at once.
 pub fn start() {
-    let Ok(scope) = global().dyn_into::<DedicatedWorkerGlobalScope>() else {
+    let Some(page) = Page::find() else {
         web_sys::console::error_1(&"the trainer must run in a dedicated worker".into());
         return;
     };
+    // A panic ends in a promise that nobody awaits; without this the page would wait for ever.
+    std::panic::set_hook(Box::new(|panic| {
+        if let Some(page) = Page::find() {
+            let reason = format!("the trainer broke down, reload the page to come back ({panic})");
+            page.tell(FromWorker::Connection(Connection::Closed { reason }));
+        }
+    }));
     let (sender, receiver) = unbounded();
     let from_page = sender.clone();
     let on_message =
@@ -52,10 +59,9 @@ pub fn start() {
             Ok(message) => drop(from_page.unbounded_send(Event::Page(message))),
             Err(error) => web_sys::console::error_1(&error.to_string().into()),
         });
-    scope.set_onmessage(Some(on_message.as_ref().unchecked_ref()));
+    page.scope.set_onmessage(Some(on_message.as_ref().unchecked_ref()));
     // The page's messages are wanted for as long as the worker lives.
     on_message.forget();
-    let page = Page { scope };
     page.tell(FromWorker::Ready);
     spawn_local(Worker::new(page, sender).run(receiver));
 }
@@ -66,6 +72,11 @@ struct Page {
 }
 
 impl Page {
+    /// `None` outside a dedicated worker.
+    fn find() -> Option<Self> {
+        global().dyn_into().ok().map(|scope| Self { scope })
+    }
+
     fn tell(&self, message: FromWorker) {
         let posted = post::encode(&message)
             .map_err(|error| error.to_string())
