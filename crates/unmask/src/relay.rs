@@ -1,7 +1,6 @@
 //! `unmask relay`: the room.
 
 use std::{
-    fmt::Write as _,
     fs,
     io::Write as _,
     net::IpAddr,
@@ -150,8 +149,10 @@ fn seconds(text: &str) -> Result<Duration, String> {
 fn greeting(running: &Running) -> String {
     let mut text = String::new();
     let addresses = running.student_addresses();
-    // Writing to a string cannot fail.
-    let mut line = |line: &str| drop(writeln!(text, "{line}"));
+    let mut line = |line: &str| {
+        text.push_str(line);
+        text.push('\n');
+    };
     if let Some((https, http)) = addresses.first() {
         line(&format!("\n{}\n", running.qr_text()));
         line(&format!("Students   {https}   (the browser warns once: Advanced, Continue)"));
