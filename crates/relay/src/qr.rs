@@ -17,7 +17,7 @@ pub(crate) fn svg(address: &str) -> String {
     })
 }
 
-/// As text for a terminal, two modules to a character; dark on light whatever the terminal's colours.
+/// As text for a terminal with light letters on dark, two modules to a character; most scanners read the inverse as well.
 pub(crate) fn text(address: &str) -> String {
     code(address).map_or_else(String::new, |code| {
         code.render::<unicode::Dense1x2>()
