@@ -333,8 +333,9 @@ fn pytorch_gradients_give_the_photograph() {
     let (report, image) = case.success(&[&arguments[..], &[&path("gradients.safetensors")]].concat());
     assert!((number(&report, "singular_values_ratio") / 1.4e-4 - 1.0).abs() < 0.1, "{report}");
     let truth = case.file("truth.png", &encode_png(&Picture::from_hwc(32, 32, &image).unwrap()).unwrap());
-    let masked = ["--mask", &path("mask_r0.5.safetensors"), "--truth", &truth];
-    let arguments = [&arguments[..], &[&path("gradients_f64.safetensors")], &masked].concat();
+    let (gradients, mask) = (path("gradients_f64.safetensors"), path("mask_r0.5.safetensors"));
+    let masked = [gradients.as_str(), "--mask", &mask, "--truth", &truth];
+    let arguments = [&arguments[..], &masked].concat();
     let (report, _) = case.success(&arguments);
     assert!((number(&report, "ssim") - 0.065).abs() < 0.005, "{report}");
 }
