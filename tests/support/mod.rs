@@ -3,7 +3,7 @@
 mod browser;
 mod relay;
 
-pub use browser::{Browser, Tab};
+pub use browser::Browser;
 pub use relay::{Relay, robot};
 
 use std::{

@@ -1,8 +1,9 @@
 //! `unmask join`: a headless client.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
+use indicatif::ProgressBar;
 use unmask_model::device::{Compute, OpenDevice, open_blocking, probe_blocking};
 use unmask_params::{ModelSpec, Preset};
 use unmask_trainer::{JoinOptions, join, load_samples, sample_photographs, socket_address};
@@ -82,7 +83,11 @@ fn device(choice: DeviceChoice) -> anyhow::Result<OpenDevice> {
         DeviceChoice::Gpu => open_blocking(Compute::Gpu)?,
         // The room's model is not known yet; the classroom's default stands for it.
         DeviceChoice::Auto => {
+            // A first step on a GPU compiles its kernels, which can take a while.
+            let spinner = ProgressBar::new_spinner().with_message("timing a training step on each device");
+            spinner.enable_steady_tick(Duration::from_millis(100));
             let probe = probe_blocking(ModelSpec::new(Preset::VitNanoPatch4_32), 1)?;
+            spinner.finish_and_clear();
             tracing::info!("{}", probe.reason);
             probe.device
         }
