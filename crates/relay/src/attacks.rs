@@ -17,6 +17,10 @@ use unmask_federation::{ClientId, GlobalModel};
 
 use crate::room::Input;
 
+/// What a room must know before it trusts a mask for what these attacks cannot do.
+const NAIVE: &str = "This attacker takes dropped values for zeros, as in the papers. One who also uses the mask, which is no \
+                     secret, may see more.";
+
 /// An update to attack.
 #[derive(Debug)]
 pub(crate) struct Job {
@@ -162,7 +166,11 @@ fn attack(job: &Job, kind: AttackKind) -> Result<Seen, String> {
     let side = reconstruction.side;
     let picture = Picture::from_hwc(side, side, &reconstruction.image).map_err(|error| error.to_string())?;
     let png = encode_png(&picture).map_err(|error| error.to_string())?;
-    let remark = (!reconstruction.notes.is_empty()).then(|| reconstruction.notes.join(" "));
+    let mut notes = reconstruction.notes;
+    if matches!(job.update, ProtectedUpdate::Masked { .. }) {
+        notes.push(NAIVE.to_owned());
+    }
+    let remark = (!notes.is_empty()).then(|| notes.join(" "));
     let side = u16::try_from(side).map_err(|_| format!("a picture of side {side} is too large to send"))?;
     Ok(Seen { side, values: reconstruction.image, png, remark })
 }

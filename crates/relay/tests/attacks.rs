@@ -104,4 +104,7 @@ async fn picture_is_recovered_scored_and_then_hidden() {
         difference.sum::<f64>() / values.len() as f64
     };
     assert!(error(&values) < 1e-3 && error(&masked) > 0.1, "{} {}", error(&values), error(&masked));
+    let room = relay.room_when("round 3", |room| room.attacks.iter().all(|attack| attack.round == 3)).await;
+    let naive = |remark: &str| remark.contains("takes dropped values for zeros");
+    assert!(room.attacks.iter().all(|attack| attack.remark.as_deref().is_some_and(naive)), "{:?}", room.attacks);
 }

@@ -10,6 +10,15 @@ pub fn verdict(ssim: f32) -> &'static str {
     if ssim >= RECOGNISABLE { "recognisable" } else { "protected" }
 }
 
+/// The name of an attack for people; one that this page does not know keeps its own.
+pub fn attack(name: &str) -> &str {
+    match name {
+        "embedding" => "Embedding inversion",
+        "april" => "APRIL",
+        other => other,
+    }
+}
+
 /// Bytes with a decimal unit: `812 B`, `1.8 kB`, `22.1 MB`.
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];

@@ -279,7 +279,7 @@ fn Seen(trainer: Trainer, name: String) -> impl IntoView {
             data-psnr=move || psnr.get().map(|psnr| psnr.to_string())
         >
             <h3>
-                {name.clone()}
+                {words::attack(&name).to_owned()}
                 <span class="sub">
                     {move || result.with(|result| result.as_ref().map(|result| format!(" round {}", result.round)))}
                 </span>
