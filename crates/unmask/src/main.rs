@@ -61,7 +61,30 @@ fn main() -> ExitCode {
         Err(Failure::Input(error)) => (error, 2),
         Err(Failure::Other(error)) => (error, 1),
     };
-    // One line, whatever the causes' messages contain.
-    eprintln!("unmask: {}", format!("{error:#}").split_whitespace().collect::<Vec<_>>().join(" "));
+    eprintln!("unmask: {}", one_line(&error));
     ExitCode::from(code)
+}
+
+/// An error and its causes on one line. Many libraries repeat a cause in the message of its effect; once is enough.
+fn one_line(error: &anyhow::Error) -> String {
+    let mut line = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !line.contains(&cause) {
+            line += if line.is_empty() { "" } else { ": " };
+            line += &cause;
+        }
+    }
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_told_once_and_on_one_line() {
+        let error =
+            anyhow::anyhow!("no such file").context("weights.safetensors: no such file").context("cannot\nread");
+        assert_eq!(one_line(&error), "cannot read: weights.safetensors: no such file");
+    }
 }

@@ -48,7 +48,7 @@ async fn describe_adapter() -> Result<Adapter, DeviceError> {
         .and_then(JsCast::dyn_into)
         .map_err(|error| no_adapter(&format!("requestAdapter failed: {error:?}")))?;
     let adapter: JsValue =
-        JsFuture::from(promise).await.map_err(|error| no_adapter(&format!("requestAdapter failed: {error:?}")))?.into();
+        JsFuture::from(promise).await.map_err(|error| no_adapter(&format!("requestAdapter failed: {error:?}")))?;
     if adapter.is_null() || adapter.is_undefined() {
         return Err(no_adapter("the browser offers none"));
     }
