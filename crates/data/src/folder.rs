@@ -51,9 +51,8 @@ pub enum FolderError {
 fn unreadable(failures: &[(PathBuf, FileFailure)]) -> String {
     match failures {
         [] => String::new(),
-        [(path, failure), rest @ ..] => {
-            format!(" ({} {failure}, {} more unreadable)", path.display(), rest.len())
-        }
+        [(path, failure)] => format!(" ({}: {failure})", path.display()),
+        [(path, failure), rest @ ..] => format!(" ({}: {failure}; {} more like it)", path.display(), rest.len()),
     }
 }
 

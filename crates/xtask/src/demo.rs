@@ -15,6 +15,7 @@ pub fn run(env: &Env, arguments: &[String]) -> Result<ExitCode> {
     page::build(env)?;
     println!("Building the relay (the first time takes about 8 minutes on 2 cores) ...");
     env::run(env.command("cargo").args(["build", "--release", "--package", "unmask"]))?;
+    println!("The program: {}", env.release_binary("unmask").display());
     // Where the user stands, not at the top folder: paths among the arguments are theirs.
     let mut relay = Command::new(env.release_binary("unmask"));
     relay.args(relay_arguments(arguments));

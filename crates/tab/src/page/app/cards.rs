@@ -53,6 +53,12 @@ fn Card(feed: Feed, name: String) -> impl IntoView {
     let psnr = Signal::derive(move || result.with(|result| result.as_ref().and_then(|result| result.psnr)));
     let picture = Memo::new(move |_| result.with(|result| result.as_ref().and_then(|result| result.picture.clone())));
     let remark = Memo::new(move |_| result.with(|result| result.as_ref().and_then(|result| result.remark.clone())));
+    let is_defended =
+        Signal::derive(move || result.with(|result| result.as_ref().is_some_and(|result| result.defence != "none")));
+    let waiting = Signal::derive(move || match picture.get() {
+        Some(_) => "waiting for the attacked tab to compare".to_owned(),
+        None => "✓ nothing recovered".to_owned(),
+    });
     view! {
         <article
             class="card attack"
@@ -80,7 +86,7 @@ fn Card(feed: Feed, name: String) -> impl IntoView {
                 <p class="remark" data-testid="remark" hidden=move || remark.with(Option::is_none)>
                     {move || remark.get()}
                 </p>
-                <Gauge ssim psnr waiting="waiting for the attacked tab to compare"/>
+                <Gauge ssim psnr is_defended waiting/>
                 <p class="sub">
                     {text(|result| {
                         format!(

@@ -13,9 +13,12 @@ pub fn Gauge(
     /// PSNR in dB, if it is known.
     #[prop(into)]
     psnr: Signal<Option<f32>>,
-    /// What to say as long as neither is.
+    /// Whether a defence was in force: only then is what cannot be recognised protected, and not just missed.
     #[prop(into)]
-    waiting: String,
+    is_defended: Signal<bool>,
+    /// What to say as long as neither number is there.
+    #[prop(into)]
+    waiting: Signal<String>,
 ) -> impl IntoView {
     let verdict_now = move || ssim.get().map(verdict);
     let width = move || format!("width:{:.1}%", ssim.get().unwrap_or(0.0).clamp(0.0, 1.0) * 100.0);
@@ -26,8 +29,9 @@ pub fn Gauge(
             <p class="gauge-verdict" data-testid="verdict">
                 {move || match verdict_now() {
                     Some("recognisable") => "✕ leaks: recognisable".to_owned(),
-                    Some(_) => "✓ protected: not recognisable".to_owned(),
-                    None => waiting.clone(),
+                    Some(_) if is_defended.get() => "✓ protected: not recognisable".to_owned(),
+                    Some(_) => "✓ not recognisable, though nothing protects it".to_owned(),
+                    None => waiting.get(),
                 }}
             </p>
                 <p class="gauge-numbers">

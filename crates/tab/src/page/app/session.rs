@@ -266,6 +266,9 @@ fn Seen(trainer: Trainer, name: String) -> impl IntoView {
     );
     let ssim = Signal::derive(move || result.with(|result| result.as_ref().map(|result| result.ssim)));
     let psnr = Signal::derive(move || result.with(|result| result.as_ref().map(|result| result.psnr)));
+    let is_defended =
+        Signal::derive(move || trainer.plan.with(|plan| plan.as_ref().is_some_and(|plan| plan.defence != "none")));
+    let waiting = Signal::derive(|| "not compared yet".to_owned());
     let picture = move |side: fn(&Attacked) -> &Option<Rgba>| {
         Signal::derive(move || result.with(|result| result.as_ref().and_then(|result| side(result).clone())))
     };
@@ -294,7 +297,7 @@ fn Seen(trainer: Trainer, name: String) -> impl IntoView {
                     <figcaption>"what the relay saw"</figcaption>
                 </figure>
             </div>
-            <Gauge ssim psnr waiting="not compared yet"/>
+            <Gauge ssim psnr is_defended waiting/>
         </article>
     }
 }

@@ -214,6 +214,10 @@ impl Trainer {
             }
             FromWorker::Training { round, model, defence } => {
                 self.is_busy.set(true);
+                // What was seen through another defence says nothing about this one.
+                if self.plan.with_untracked(|plan| plan.as_ref().is_some_and(|plan| plan.defence != defence)) {
+                    self.attacks.set(Vec::new());
+                }
                 self.plan.set(Some(Plan { round, model, defence }));
             }
             FromWorker::Sent { round, loss, milliseconds, bytes, plain_bytes, groups } => {
