@@ -20,9 +20,9 @@ fn main() -> Result<()> {
     let page = match env::var_os("UNMASK_PAGE_DIR").filter(|dir| !dir.is_empty()) {
         Some(dir) => PathBuf::from(dir),
         None => {
-            let manifest = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").context("cargo sets CARGO_MANIFEST_DIR")?);
-            let workspace = manifest.ancestors().nth(2).context("this crate lies in crates/ of a workspace")?;
-            let dist = workspace.join("dist");
+            // Relative to this crate, where cargo runs the script: an absolute path would bind the shared target folder
+            // to the checkout that was built first.
+            let dist = PathBuf::from("../../dist");
             // Cargo would run this script again at every build for a watched folder that does not exist.
             fs::create_dir_all(&dist).with_context(|| format!("cannot create {}", dist.display()))?;
             dist

@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::env::Env;
 use crate::tools::Purpose;
-use crate::{demo, runner, steps, tools};
+use crate::{checkout, demo, runner, steps, tools};
 
 #[derive(Parser)]
 #[command(name = "xtask", about = "Set-up, build, test and demo", disable_help_subcommand = true)]
@@ -54,7 +54,7 @@ pub struct CheckAll {
 /// Parses the process's arguments and runs the job they name.
 pub fn run() -> Result<ExitCode> {
     match Cli::parse().job {
-        Job::Demo { relay } => demo::run(&Env::detect()?, &relay),
+        Job::Demo { relay } => demo::run(&building_env()?, &relay),
         Job::CheckAll(options) => {
             let selected = runner::select(steps::ALL, &options.only, &options.skip)?;
             if options.list {
@@ -63,7 +63,7 @@ pub fn run() -> Result<ExitCode> {
                 }
                 return Ok(ExitCode::SUCCESS);
             }
-            let report = runner::run(&Env::detect()?, &selected, options.fail_fast);
+            let report = runner::run(&building_env()?, &selected, options.fail_fast);
             print!("{report}");
             Ok(if report.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
@@ -73,6 +73,13 @@ pub fn run() -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// The environment of a job that builds in the shared target folder.
+fn building_env() -> Result<Env> {
+    let env = Env::detect()?;
+    checkout::take_over(&env.target_dir, &env.root)?;
+    Ok(env)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 mod apt;
 mod browser;
+mod checkout;
 mod cli;
 mod demo;
 mod env;
