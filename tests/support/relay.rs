@@ -13,7 +13,8 @@ use super::wait_for;
 /// A running relay; stopped when dropped.
 pub struct Relay {
     child: Child,
-    folder: TempDir,
+    // Holds the certificate for as long as the relay runs.
+    _folder: TempDir,
     /// `http://127.0.0.1:PORT`
     pub http: String,
     /// The teacher's token.
@@ -49,7 +50,7 @@ impl Relay {
         };
         let (http_port, https_port) = (port("http"), port("https"));
         let token = ready["token"].as_str().expect("a token").to_owned();
-        Self { child, folder, http: format!("http://127.0.0.1:{http_port}"), token, http_port, https_port }
+        Self { child, _folder: folder, http: format!("http://127.0.0.1:{http_port}"), token, http_port, https_port }
     }
 
     /// Kills the relay and starts another one on the same ports.
@@ -142,7 +143,6 @@ impl Relay {
 impl Drop for Relay {
     fn drop(&mut self) {
         self.stop();
-        assert!(self.folder.path().exists());
     }
 }
 
