@@ -1,6 +1,6 @@
 //! Where each parameter lies in the flat vector.
 
-use std::{fmt, ops::Range};
+use std::{fmt, ops::Range, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +40,18 @@ impl ParamGroup {
         }
     }
 
+    /// Its short name in the string forms of rates, such as `pos` in `pos=0.95`.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Patch => "patch",
+            Self::Position => "pos",
+            Self::Attention => "attn",
+            Self::Mlp => "mlp",
+            Self::Norm => "norm",
+            Self::Head => "head",
+        }
+    }
+
     fn of(name: &str) -> Self {
         if name == "pos_embed" {
             Self::Position
@@ -60,6 +72,19 @@ impl ParamGroup {
 impl fmt::Display for ParamGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.title())
+    }
+}
+
+/// A name that no parameter group has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no parameter group \"{0}\"; the groups are patch, pos, attn, mlp, norm and head")]
+pub struct UnknownGroup(String);
+
+impl FromStr for ParamGroup {
+    type Err = UnknownGroup;
+
+    fn from_str(text: &str) -> Result<Self, UnknownGroup> {
+        Self::ALL.into_iter().find(|group| group.key() == text).ok_or_else(|| UnknownGroup(text.to_owned()))
     }
 }
 

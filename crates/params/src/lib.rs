@@ -1,4 +1,4 @@
-//! Presets, the layout of the flat parameter vector, and seeded initial weights.
+//! Presets, the layout of the flat parameter vector, seeded initial weights, and the rule by which they are trained.
 //!
 //! Every crate that handles an update agrees on this one description of it. It is free of tensors, files and network,
 //! so that the relay, the defences, the attacks and the browser page can read a flat `f32` vector without a deep
@@ -7,7 +7,9 @@
 mod init;
 mod layout;
 mod preset;
+mod rule;
 
 pub use init::{InitOptions, initial_weights};
-pub use layout::{Param, ParamGroup, ParamLayout};
+pub use layout::{Param, ParamGroup, ParamLayout, UnknownGroup};
 pub use preset::{ModelSpec, Preset, UnknownPreset, VitConfig};
+pub use rule::{ParseRuleError, Rule};
