@@ -43,6 +43,13 @@ pub enum ToWorker {
         label: u8,
         /// The device to train on.
         device: DeviceChoice,
+        /// The room's passphrase, where the student has typed one. It never leaves this device.
+        passphrase: Option<String>,
+    },
+    /// The passphrase the worker asked for. It never leaves this device.
+    Passphrase {
+        /// As typed.
+        passphrase: String,
     },
     /// Close the socket and stop.
     Leave,
@@ -83,6 +90,10 @@ pub struct GroupView {
     pub norm_before: f32,
     /// L2 norm of what leaves.
     pub norm_after: f32,
+    /// Norm of what the defence added, divided by the norm before it; none where it adds nothing.
+    pub noise: Option<f32>,
+    /// Whether what leaves is encrypted.
+    pub ciphertext: bool,
     /// Width of both pictures in pixels.
     pub width: u32,
     /// Height of both pictures in pixels.
@@ -115,7 +126,18 @@ pub enum FromWorker {
         model: String,
         /// The defence in its string form.
         defence: String,
+        /// The update rule in its string form.
+        rule: String,
     },
+    /// The room's model is encrypted, and this tab cannot read it. A later [`Self::Training`] withdraws the question.
+    AskPassphrase {
+        /// What the passphrase is needed for, or what is wrong with the one given, in words.
+        reason: String,
+        /// Whether one was given that does not open this room's model.
+        wrong: bool,
+    },
+    /// This tab has encrypted the room's model and sent it back.
+    Sealed {},
     /// The update was sent.
     Sent {
         /// The round.
@@ -128,6 +150,10 @@ pub enum FromWorker {
         bytes: u64,
         /// Bytes an unprotected update would have weighed.
         plain_bytes: u64,
+        /// Number of private pictures it was made from.
+        samples: u32,
+        /// The update rule it was made by, in its string form.
+        rule: String,
         /// One view for each parameter group.
         groups: Vec<GroupView>,
     },
