@@ -46,10 +46,22 @@ pub enum ModelError {
         /// Number of classes of the model.
         classes: usize,
     },
+    /// Local training in batches of nothing.
+    #[error("local training in batches of 0 images takes no step; choose a batch of at least 1")]
+    NoLocalBatch,
+    /// Local training that trains nothing.
+    #[error("local training over 0 epochs trains nothing; choose at least 1")]
+    NoLocalEpochs,
+    /// A learning rate that no step can use.
+    #[error("{rate} is no local learning rate; choose a finite number above 0, such as 0.1")]
+    LocalRate {
+        /// The rate given.
+        rate: f32,
+    },
     /// A result is NaN or infinite.
     #[error("{what} holds {value}; lower the learning rate, or check weights and images for NaN and infinity")]
     NonFinite {
-        /// `loss`, `logits`, or the gradient of a parameter by timm's name.
+        /// `loss`, `logits`, the gradient of a parameter by timm's name, or the weights after local training.
         what: String,
         /// The first such value.
         value: f32,

@@ -9,6 +9,7 @@ mod blocking;
 pub mod device;
 mod error;
 mod forward;
+mod local;
 #[cfg(feature = "parity")]
 pub mod parity;
 mod patches;
@@ -19,4 +20,5 @@ pub mod weights;
 pub use blocking::block_on;
 pub use burn::tensor::Device;
 pub use error::ModelError;
+pub use local::LocalTraining;
 pub use vit::{Evaluation, Step, Vit};

@@ -145,7 +145,7 @@ impl Vit {
         self.finite_logits(Some(read))
     }
 
-    fn check(&self, weights: &[f32], images: &[f32], batch: usize) -> Result<(), ModelError> {
+    pub(crate) fn check(&self, weights: &[f32], images: &[f32], batch: usize) -> Result<(), ModelError> {
         if weights.len() != self.layout.len() {
             return Err(ModelError::WeightCount { given: weights.len(), expected: self.layout.len() });
         }

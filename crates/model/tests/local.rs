@@ -1,0 +1,111 @@
+//! Local training is SGD step by step, lowers the loss, and refuses settings that are none.
+
+use unmask_model::{LocalTraining, ModelError, Vit, device::OpenDevice};
+use unmask_params::{InitOptions, ModelSpec, Preset, VitConfig, initial_weights};
+
+/// Samples of [`samples`].
+const SAMPLES: usize = 5;
+const RATE: f32 = 0.05;
+
+fn vit() -> Vit {
+    Vit::new(ModelSpec::new(Preset::VitPicoPatch4_16), OpenDevice::cpu().device()).unwrap()
+}
+
+fn initial(vit: &Vit) -> Vec<f32> {
+    initial_weights(vit.config(), 11, InitOptions::default())
+}
+
+/// `[5, 3, side, side]` in `[0, 1]`, each image a wave of its own, and their labels.
+fn samples(config: &VitConfig) -> (Vec<f32>, Vec<usize>) {
+    let len = image_len(config);
+    let wave = |image: usize, i: usize| 0.5 + 0.5 * ((i * (image + 2)) as f32 * 0.05).sin();
+    let images = (0..SAMPLES).flat_map(|image| (0..len).map(move |i| wave(image, i))).collect();
+    (images, (0..SAMPLES).map(|image| 3 * image % config.classes).collect())
+}
+
+fn image_len(config: &VitConfig) -> usize {
+    VitConfig::CHANNELS * config.image * config.image
+}
+
+fn descend(weights: &mut [f32], gradient: &[f32]) {
+    for (weight, gradient) in weights.iter_mut().zip(gradient) {
+        *weight -= RATE * gradient;
+    }
+}
+
+#[test]
+fn one_batch_of_everything_is_one_step_of_sgd() {
+    let vit = vit();
+    let (images, labels) = samples(vit.config());
+    let mut expected = initial(&vit);
+    let step = vit.loss_and_gradient_blocking(&expected, &images, &labels).unwrap();
+    descend(&mut expected, &step.gradient);
+    for batch in [SAMPLES, usize::MAX] {
+        let trained = vit.train_locally_blocking(&initial(&vit), &images, &labels, batch, 1, RATE).unwrap();
+        assert_eq!(trained.loss, step.loss);
+        assert_eq!(bits(&trained.weights), bits(&expected), "batch {batch}");
+    }
+}
+
+#[test]
+fn batches_and_epochs_are_a_loop_over_steps() {
+    let vit = vit();
+    let (images, labels) = samples(vit.config());
+    let len = image_len(vit.config());
+    let mut expected = initial(&vit);
+    let mut losses = Vec::new();
+    for _ in 0..3 {
+        for range in [0..2, 2..4, 4..5] {
+            let images = &images[range.start * len..range.end * len];
+            let step = vit.loss_and_gradient_blocking(&expected, images, &labels[range.clone()]).unwrap();
+            descend(&mut expected, &step.gradient);
+            losses.push(step.loss);
+        }
+    }
+    let LocalTraining { loss, weights } =
+        vit.train_locally_blocking(&initial(&vit), &images, &labels, 2, 3, RATE).unwrap();
+    assert_eq!(bits(&weights), bits(&expected));
+    let first_pass = (2.0 * losses[0] + 2.0 * losses[1] + losses[2]) / 5.0;
+    assert!((loss - first_pass).abs() < 1e-6, "{loss}, by hand {first_pass}");
+}
+
+#[test]
+fn loss_falls() {
+    let vit = vit();
+    let (images, labels) = samples(vit.config());
+    let before = vit.evaluate_blocking(&initial(&vit), &images, &labels).unwrap().loss;
+    let trained = vit.train_locally_blocking(&initial(&vit), &images, &labels, 2, 40, RATE).unwrap();
+    let after = vit.evaluate_blocking(&trained.weights, &images, &labels).unwrap().loss;
+    assert!(after < 0.5 * before, "{before} to {after}");
+}
+
+#[test]
+fn settings_that_are_none_are_refused() {
+    let vit = vit();
+    let (weights, (images, labels)) = (initial(&vit), samples(vit.config()));
+    let error = |images: &[f32], labels: &[usize], batch, epochs, rate| {
+        vit.train_locally_blocking(&weights, images, labels, batch, epochs, rate).unwrap_err()
+    };
+    assert_eq!(error(&images, &labels, 0, 1, RATE), ModelError::NoLocalBatch);
+    assert_eq!(error(&images, &labels, 1, 0, RATE), ModelError::NoLocalEpochs);
+    for rate in [f32::INFINITY, 0.0, -0.1] {
+        assert_eq!(error(&images, &labels, 1, 1, rate), ModelError::LocalRate { rate });
+    }
+    assert!(matches!(error(&images, &labels, 1, 1, f32::NAN), ModelError::LocalRate { rate } if rate.is_nan()));
+    assert_eq!(error(&[], &[], 1, 1, RATE), ModelError::EmptyBatch);
+    assert!(matches!(error(&images[1..], &labels, 2, 1, RATE), ModelError::ImageCount { batch: SAMPLES, .. }));
+    // The same huge bias for every class leaves the loss alone, and one step of this rate takes the label's out of range.
+    let mut huge = weights.clone();
+    huge[vit.layout().get("head.bias").unwrap().range.clone()].fill(3e38);
+    let (image, label) = (&images[..image_len(vit.config())], &labels[..1]);
+    let ModelError::NonFinite { what, .. } =
+        vit.train_locally_blocking(&huge, image, label, 1, 1, f32::MAX).map(|_| "finite weights").unwrap_err()
+    else {
+        panic!("no other error is true");
+    };
+    assert_eq!(what, "weights after local training");
+}
+
+fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|value| value.to_bits()).collect()
+}
