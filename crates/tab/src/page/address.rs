@@ -24,11 +24,21 @@ pub fn socket(protocol: &str, host: &str) -> String {
 
 /// The teacher's token in a fragment such as `#token=XYZ`.
 pub fn token(fragment: &str) -> Option<&str> {
+    part(fragment, "token")
+}
+
+/// The passphrase in a fragment such as `#passphrase=blue%20whale`, still percent-encoded. A browser sends the fragment to
+/// nobody; a query would reach the relay and its logs.
+pub fn passphrase(fragment: &str) -> Option<&str> {
+    part(fragment, "passphrase")
+}
+
+fn part<'a>(fragment: &'a str, name: &str) -> Option<&'a str> {
     fragment
         .trim_start_matches('#')
         .split('&')
-        .find_map(|pair| pair.strip_prefix("token="))
-        .filter(|token| !token.is_empty())
+        .find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
+        .filter(|value| !value.is_empty())
 }
 
 #[cfg(test)]
@@ -66,5 +76,13 @@ mod tests {
         assert_eq!(token("#view=big&token=a-b_c"), Some("a-b_c"));
         assert_eq!(token("#token="), None);
         assert_eq!(token(""), None);
+    }
+
+    #[test]
+    fn passphrase_is_taken_from_its_own_pair() {
+        assert_eq!(passphrase("#passphrase=blue%20whale"), Some("blue%20whale"));
+        assert_eq!(passphrase("#token=XYZ&passphrase=a=b"), Some("a=b"));
+        assert_eq!(passphrase("#passphrases=no"), None);
+        assert_eq!(passphrase("#passphrase="), None);
     }
 }

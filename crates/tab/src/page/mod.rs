@@ -7,6 +7,7 @@ pub mod address;
 pub mod chart;
 pub mod classes;
 pub mod header;
+pub mod histogram;
 pub mod names;
 pub mod policy;
 pub mod words;

@@ -1,19 +1,38 @@
-//! The defences that the teacher can choose, and their string forms.
+//! What the teacher's controls hold: the choices, and the parameters of those not chosen, so that coming back to one loses
+//! nothing. The strings are read and written by the types of the crates that own them.
 
-/// One of the three segments of the defence control.
+use std::{fmt, str::FromStr};
+
+use unmask_defence::{Defence, GaussianNoise, GroupRates, ParseNoiseError, Start, ZeroRate};
+use unmask_params::{ParamGroup, ParseRuleError, Rule};
+
+/// One segment of the defence control.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
     /// The update leaves as it is.
     None,
-    /// The position embedding's update is zeroed.
+    /// The position embedding's update is withheld.
     FixedPosition,
-    /// Each value is zeroed with probability R, anew for each client and round.
+    /// Each value is dropped with its group's probability R, anew for each client and round.
     RandomBinary,
+    /// The same under one mask for all clients and rounds.
+    FrozenBinary,
+    /// Clipping and noise.
+    Gaussian,
+    /// Embeddings under a key that the relay does not have.
+    Encrypted,
 }
 
 impl Choice {
     /// All of them, in the order shown.
-    pub const ALL: [Self; 3] = [Self::None, Self::FixedPosition, Self::RandomBinary];
+    pub const ALL: [Self; 6] = [
+        Self::None,
+        Self::FixedPosition,
+        Self::RandomBinary,
+        Self::FrozenBinary,
+        Self::Gaussian,
+        Self::Encrypted,
+    ];
 
     /// Its name in attributes.
     pub fn key(self) -> &'static str {
@@ -21,6 +40,9 @@ impl Choice {
             Self::None => "none",
             Self::FixedPosition => "fixed-position",
             Self::RandomBinary => "random-binary",
+            Self::FrozenBinary => "frozen-binary",
+            Self::Gaussian => "gaussian",
+            Self::Encrypted => "encrypted",
         }
     }
 
@@ -30,87 +52,299 @@ impl Choice {
             Self::None => "None",
             Self::FixedPosition => "Fixed position",
             Self::RandomBinary => "Random binary weights",
+            Self::FrozenBinary => "Frozen binary weights",
+            Self::Gaussian => "Gaussian noise",
+            Self::Encrypted => "Encrypted",
         }
     }
 
-    /// The string form that the relay takes; `twentieths` of values zeroed count only for random binary weights.
-    pub fn form(self, twentieths: u8) -> String {
+    /// What it does, in a sentence.
+    pub fn sentence(self) -> &'static str {
         match self {
-            Self::RandomBinary => format!("random-binary:{}", rate(twentieths)),
-            other => other.key().to_owned(),
+            Self::None => "Every value leaves the tab as it was computed.",
+            Self::FixedPosition => "The position embedding is not trained: what it would send is withheld.",
+            Self::RandomBinary => "Each tab drops each value with probability R, under a fresh mask in every round.",
+            Self::FrozenBinary => {
+                "One mask for all tabs and all rounds: what it drops is never trained. The papers’ counter-example."
+            }
+            Self::Gaussian => "Each tab shortens its update to length S_f and adds noise to every value.",
+            Self::Encrypted => {
+                "The embeddings are multiplied by keys made from a passphrase that stays in the tabs; the relay averages what it cannot read."
+            }
         }
     }
 
-    /// The choice that a string form belongs to, and its R in twentieths where it has one.
-    pub fn read(form: &str) -> Option<(Self, Option<u8>)> {
-        let (key, rest) = form.split_once(':').unwrap_or((form, ""));
-        let choice = Self::ALL.into_iter().find(|choice| choice.key() == key)?;
-        Some((choice, read_rate(rest)))
+    /// Whether it has rates to choose.
+    pub fn has_rates(self) -> bool {
+        matches!(self, Self::RandomBinary | Self::FrozenBinary)
     }
 }
 
-/// R written in decimal, in twentieths between 0.05 and 0.95.
-pub fn read_rate(text: &str) -> Option<u8> {
-    let rate = text.parse::<f64>().ok().filter(|rate| rate.is_finite())?;
-    Some((rate * 20.0).round().clamp(1.0, 19.0) as u8)
-}
-
-/// R in decimal; the slider counts in twentieths so that no rounding error is ever shown.
-pub fn rate(twentieths: u8) -> String {
-    let hundredths = u32::from(twentieths) * 5;
-    if hundredths.is_multiple_of(10) {
-        format!("{}.{}", hundredths / 100, hundredths % 100 / 10)
-    } else {
-        format!("{}.{:02}", hundredths / 100, hundredths % 100)
+impl From<&Defence> for Choice {
+    fn from(defence: &Defence) -> Self {
+        match defence {
+            Defence::None => Self::None,
+            Defence::FixedPosition => Self::FixedPosition,
+            Defence::RandomBinary { .. } => Self::RandomBinary,
+            Defence::FrozenBinary { .. } => Self::FrozenBinary,
+            Defence::Gaussian(_) => Self::Gaussian,
+            Defence::Encrypted { .. } => Self::Encrypted,
+        }
     }
 }
 
-/// The defence in what the room says of its next round, such as `April block, new weights; random-binary:0.5`.
-pub fn next_defence(next: &str) -> Option<&str> {
-    next.split("; ").find(|part| Choice::read(part).is_some())
+/// What the defence control shows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DefenceDraft {
+    /// The segment chosen.
+    pub choice: Choice,
+    /// R of each group, for either kind of mask.
+    pub rates: GroupRates,
+    /// The noise.
+    pub noise: GaussianNoise,
+    /// How an encrypted model begins.
+    pub start: Start,
 }
 
-/// Whether the next round's model has the April block, where the room says that the model will change.
-pub fn next_block(next: &str) -> Option<bool> {
-    next.split("; ").find_map(|part| match part.split_once(',')?.0 {
-        "April block" => Some(true),
-        "standard block" => Some(false),
-        _ => None,
-    })
+impl DefenceDraft {
+    /// The defence chosen.
+    pub fn defence(&self) -> Defence {
+        let Self { rates, noise, start, .. } = *self;
+        match self.choice {
+            Choice::None => Defence::None,
+            Choice::FixedPosition => Defence::FixedPosition,
+            Choice::RandomBinary => Defence::RandomBinary { rates },
+            Choice::FrozenBinary => Defence::FrozenBinary { rates },
+            Choice::Gaussian => Defence::Gaussian(noise),
+            Choice::Encrypted => Defence::Encrypted { start },
+        }
+    }
+
+    /// Takes over what the room has; a form that cannot be read changes nothing.
+    pub fn follow(&mut self, form: &str) {
+        let Ok(defence) = form.parse::<Defence>() else { return };
+        self.choice = Choice::from(&defence);
+        match defence {
+            Defence::RandomBinary { rates } | Defence::FrozenBinary { rates } => self.rates = rates,
+            Defence::Gaussian(noise) => self.noise = noise,
+            Defence::Encrypted { start } => self.start = start,
+            Defence::None | Defence::FixedPosition => {}
+        }
+    }
+}
+
+impl Default for DefenceDraft {
+    fn default() -> Self {
+        Self {
+            choice: Choice::None,
+            rates: GroupRates::uniform(ZeroRate::nearest(0.5)),
+            noise: GaussianNoise::default(),
+            start: Start::Plain,
+        }
+    }
+}
+
+/// R as a slider or a button gives it.
+pub fn read_rate(text: &str) -> Option<ZeroRate> {
+    text.parse().ok()
+}
+
+/// Where a slider stands that has to show several rates: in the middle of them.
+pub fn middle(rates: &GroupRates) -> f64 {
+    let (low, high) = ParamGroup::ALL.iter().fold((1.0_f64, 0.0_f64), |(low, high), group| {
+        let rate = rates.get(*group).get();
+        (low.min(rate), high.max(rate))
+    });
+    (low + high) / 2.0
+}
+
+/// The noise of three numbers as typed.
+///
+/// # Errors
+/// [`ParseNoiseError`], which names the number that will not do.
+pub fn read_noise(epsilon: &str, delta: &str, clip: &str) -> Result<GaussianNoise, ParseNoiseError> {
+    format!("eps={epsilon},delta={delta},clip={clip}").parse()
+}
+
+/// FedAvg of two numbers as typed.
+///
+/// # Errors
+/// [`ParseRuleError`], which names the number that will not do.
+pub fn read_fedavg(epochs: &str, rate: &str) -> Result<Rule, ParseRuleError> {
+    format!("fedavg:epochs={epochs},rate={rate}").parse()
+}
+
+/// A number that will not do as a batch size.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("“{0}” is no batch size; give a whole number from 1 to 65535")]
+pub struct BatchError(String);
+
+/// The batch size as typed.
+///
+/// # Errors
+/// [`BatchError`], which names what was typed.
+pub fn read_batch(text: &str) -> Result<u16, BatchError> {
+    text.trim().parse().ok().filter(|batch| *batch > 0).ok_or_else(|| BatchError(text.to_owned()))
+}
+
+/// The server's step, as the room's view writes it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Step {
+    /// Plain SGD at this rate.
+    Sgd(f32),
+    /// Adam at this rate.
+    Adam(f32),
+}
+
+impl Step {
+    /// SGD at the rate that is proposed in Adam's place.
+    pub const PROPOSED_SGD: Self = Self::Sgd(0.1);
+
+    /// Adam at the rate that is proposed in SGD's place.
+    pub const PROPOSED_ADAM: Self = Self::Adam(0.001);
+
+    /// Its learning rate per round.
+    pub fn rate(self) -> f32 {
+        match self {
+            Self::Sgd(rate) | Self::Adam(rate) => rate,
+        }
+    }
+
+    /// Whether it is Adam.
+    pub fn is_adam(self) -> bool {
+        matches!(self, Self::Adam(_))
+    }
+
+    /// The same kind of step at a rate as typed.
+    ///
+    /// # Errors
+    /// [`StepError`], which names what was typed.
+    pub fn with_rate(self, rate: &str) -> Result<Self, StepError> {
+        let name = if self.is_adam() { "adam" } else { "sgd" };
+        format!("{name}:{rate}").parse()
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sgd(rate) => write!(f, "sgd:{rate}"),
+            Self::Adam(rate) => write!(f, "adam:{rate}"),
+        }
+    }
+}
+
+/// A string that names no step of the server.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("“{0}” is no server step; give SGD or Adam a rate above 0, such as 0.001")]
+pub struct StepError(String);
+
+impl FromStr for Step {
+    type Err = StepError;
+
+    fn from_str(text: &str) -> Result<Self, StepError> {
+        let error = || StepError(text.to_owned());
+        let (name, rate) = text.split_once(':').ok_or_else(error)?;
+        let rate = rate.trim().parse().ok().filter(|rate: &f32| rate.is_finite() && *rate > 0.0).ok_or_else(error)?;
+        match name {
+            "sgd" => Ok(Self::Sgd(rate)),
+            "adam" => Ok(Self::Adam(rate)),
+            _ => Err(error()),
+        }
+    }
+}
+
+/// Whether plain SGD on the server would remove what the relay refused: Adam's step on encrypted gradients is not the
+/// encryption of its step. `refused` is the defence or the rule that was asked for; the others are what the room has.
+pub fn sgd_would_help(refused_defence: Option<&str>, refused_rule: Option<&str>, rule: &str, optimiser: &str) -> bool {
+    let is_fedavg = |rule: &str| rule.parse::<Rule>().is_ok_and(Rule::is_fedavg);
+    let is_adam = optimiser.parse::<Step>().is_ok_and(Step::is_adam);
+    let encrypts = |form: &str| form.parse::<Defence>().is_ok_and(|defence| defence.is_encrypted());
+    let asked =
+        refused_defence.is_some_and(|form| encrypts(form) && !is_fedavg(rule)) || refused_rule.is_some_and(|rule| !is_fedavg(rule));
+    asked && is_adam
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn forms_are_those_of_the_relay() {
-        assert_eq!(Choice::None.form(10), "none");
-        assert_eq!(Choice::FixedPosition.form(10), "fixed-position");
-        assert_eq!(Choice::RandomBinary.form(10), "random-binary:0.5");
-        assert_eq!(Choice::RandomBinary.form(1), "random-binary:0.05");
-        assert_eq!(Choice::RandomBinary.form(19), "random-binary:0.95");
-    }
+    const FORMS: [&str; 8] = [
+        "none",
+        "fixed-position",
+        "random-binary:0.5",
+        "random-binary:patch=0.95,pos=0.95,0.2",
+        "frozen-binary:0.2",
+        "gaussian:eps=4,delta=1e-5,clip=0.5",
+        "encrypted",
+        "encrypted:keyed",
+    ];
 
     #[test]
-    fn what_comes_next_is_taken_apart() {
-        assert_eq!(next_defence("random-binary:0.5"), Some("random-binary:0.5"));
-        assert_eq!(next_defence("April block, new weights; none"), Some("none"));
-        assert_eq!(next_defence("April block, new weights"), None);
-        assert_eq!(next_block("April block, new weights; none"), Some(true));
-        assert_eq!(next_block("standard block, new weights"), Some(false));
-        assert_eq!(next_block("none"), None);
-    }
-
-    #[test]
-    fn forms_come_back() {
-        for choice in Choice::ALL {
-            for twentieths in 1..=19 {
-                let (read, read_rate) = Choice::read(&choice.form(twentieths)).expect("its own form");
-                assert_eq!(read, choice);
-                assert_eq!(read_rate, (choice == Choice::RandomBinary).then_some(twentieths));
-            }
+    fn what_the_room_has_is_taken_over_and_given_back() {
+        let mut draft = DefenceDraft::default();
+        for form in FORMS {
+            draft.follow(form);
+            assert_eq!(draft.defence().to_string(), form);
+            let key = form.split(':').next().unwrap_or_default();
+            assert_eq!(draft.choice.key(), key);
         }
-        assert_eq!(Choice::read("gaussian:1"), None);
+        let before = draft;
+        draft.follow("homomorphic:3");
+        assert_eq!(draft, before);
+    }
+
+    #[test]
+    fn parameters_outlive_a_visit_to_another_choice() {
+        let mut draft = DefenceDraft::default();
+        for form in FORMS {
+            draft.follow(form);
+        }
+        draft.choice = Choice::RandomBinary;
+        assert_eq!(draft.defence().to_string(), "random-binary:0.2");
+        draft.choice = Choice::Gaussian;
+        assert_eq!(draft.defence().to_string(), "gaussian:eps=4,delta=1e-5,clip=0.5");
+    }
+
+    #[test]
+    fn a_slider_stands_between_the_rates_it_shows() {
+        assert!((middle(&GroupRates::uniform(ZeroRate::nearest(0.3))) - 0.3).abs() < 1e-4);
+        assert!((middle(&GroupRates::papers_hint()) - 0.575).abs() < 1e-4);
+    }
+
+    #[test]
+    fn what_is_typed_is_read_or_named() {
+        assert_eq!(read_noise("2", "1e-5", ".5"), Ok(GaussianNoise::new(2.0, 1e-5, 0.5).expect("good")));
+        assert!(read_noise("2", "7", "0.5").expect_err("bad").to_string().contains("\"7\""));
+        assert_eq!(read_fedavg("3", "0.05"), Ok(Rule::FedAvg { epochs: 3, rate: 0.05 }));
+        assert!(read_fedavg("0", "0.05").expect_err("bad").to_string().contains("\"0\""));
+        assert_eq!(read_batch(" 16 "), Ok(16));
+        for bad in ["0", "-3", "1.5", "70000", "many", ""] {
+            assert!(read_batch(bad).expect_err("bad").to_string().contains(bad));
+        }
+        assert_eq!(Step::PROPOSED_ADAM.with_rate("0.01"), Ok(Step::Adam(0.01)));
+        assert!(Step::PROPOSED_SGD.with_rate("fast").expect_err("bad").to_string().contains("fast"));
+    }
+
+    #[test]
+    fn steps_come_back() {
+        for step in [Step::PROPOSED_SGD, Step::PROPOSED_ADAM, Step::Sgd(1e-6)] {
+            assert_eq!(step.to_string().parse(), Ok(step));
+        }
+        for bad in ["sgd", "adam:0", "adam:nan", "rmsprop:0.1", "Adam, 0.001"] {
+            assert!(bad.parse::<Step>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn sgd_is_proposed_where_adam_is_what_stands_in_the_way() {
+        let (adam, sgd) = ("adam:0.001", "sgd:0.1");
+        assert!(sgd_would_help(Some("encrypted"), None, "fedsgd", adam));
+        assert!(sgd_would_help(Some("encrypted:keyed"), None, "fedsgd", adam));
+        assert!(sgd_would_help(None, Some("fedsgd"), "fedavg:epochs=1,rate=0.1", adam));
+        assert!(!sgd_would_help(Some("encrypted"), None, "fedsgd", sgd));
+        assert!(!sgd_would_help(Some("encrypted"), None, "fedavg:epochs=1,rate=0.1", adam));
+        assert!(!sgd_would_help(Some("none"), None, "fedsgd", adam));
+        assert!(!sgd_would_help(None, None, "fedsgd", adam));
     }
 }

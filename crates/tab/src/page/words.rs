@@ -1,6 +1,10 @@
 //! Numbers and states in words for people.
 
-use unmask_wire::view::{ClientState, Phase};
+use unmask_defence::{Defence, GaussianNoise, GroupRates, Start};
+use unmask_params::{ParamGroup, Rule};
+use unmask_wire::view::{ClientState, EncryptionView, NextView, Phase};
+
+use super::policy::Step;
 
 /// SSIM from which people recognise the picture; the line drawn on every gauge.
 pub const RECOGNISABLE: f32 = 0.5;
@@ -69,29 +73,162 @@ pub fn duration(milliseconds: f64) -> String {
     }
 }
 
-/// A defence's string form in words; a form this page does not know is shown as it is.
-pub fn defence(form: &str) -> String {
-    match form.split_once(':') {
-        None if form == "none" => "no defence".to_owned(),
-        None if form == "fixed-position" => "fixed position".to_owned(),
-        Some(("random-binary", rate)) => format!("random binary weights, R = {rate}"),
-        Some(("frozen-binary", rate)) => format!("frozen binary weights, R = {rate}"),
-        _ => form.to_owned(),
+/// A positive number in few digits: `0.1`, `0.169`, `1e-5`, `12.5`.
+pub fn number(value: f64) -> String {
+    if value == 0.0 || (1e-3..1e6).contains(&value.abs()) {
+        let digits = 2 - value.abs().max(1e-3).log10().floor() as i32;
+        let text = format!("{value:.places$}", places = digits.max(0) as usize);
+        let is_decimal = text.contains('.');
+        if is_decimal { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    } else {
+        let text = format!("{value:.2e}");
+        let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        format!("{}e{exponent}", mantissa.trim_end_matches('0').trim_end_matches('.'))
     }
 }
 
-/// What the room says of its next round, with the defence in words.
-pub fn next(parts: &str) -> String {
-    parts.split("; ").map(defence).collect::<Vec<_>>().join("; ")
+/// A defence's string form in words; a form this page does not know is shown as it is.
+pub fn defence(form: &str) -> String {
+    let Ok(defence) = form.parse::<Defence>() else { return form.to_owned() };
+    match defence {
+        Defence::None => "no defence".to_owned(),
+        Defence::FixedPosition => "fixed position".to_owned(),
+        Defence::RandomBinary { rates } => format!("random binary weights, {}", self::rates(&rates)),
+        Defence::FrozenBinary { rates } => format!("frozen binary weights, {}", self::rates(&rates)),
+        Defence::Gaussian(noise) => format!(
+            "Gaussian noise, ε = {}, δ = {}, clipped to {}",
+            number(noise.epsilon()),
+            number(noise.delta()),
+            number(noise.clip())
+        ),
+        Defence::Encrypted { start: Start::Plain } => "encrypted, plain start".to_owned(),
+        Defence::Encrypted { start: Start::Keyed } => "encrypted, keyed start".to_owned(),
+    }
 }
 
 /// A defence in as few characters as the loss curve has room for.
 pub fn defence_short(form: &str) -> String {
-    match form.split_once(':') {
-        Some(("random-binary", rate)) => format!("R {rate}"),
-        Some(("frozen-binary", rate)) => format!("frozen R {rate}"),
-        _ => form.replace('-', " "),
+    let Ok(defence) = form.parse::<Defence>() else { return form.to_owned() };
+    let rates = |rates: &GroupRates| rates.single().map_or("by group".to_owned(), |rate| rate.to_string());
+    match defence {
+        Defence::None => "none".to_owned(),
+        Defence::FixedPosition => "fixed position".to_owned(),
+        Defence::RandomBinary { rates: drawn } => format!("R {}", rates(&drawn)),
+        Defence::FrozenBinary { rates: drawn } => format!("frozen R {}", rates(&drawn)),
+        Defence::Gaussian(noise) => format!("noise ε {}", number(noise.epsilon())),
+        Defence::Encrypted { start: Start::Plain } => "encrypted".to_owned(),
+        Defence::Encrypted { start: Start::Keyed } => "encrypted, keyed".to_owned(),
     }
+}
+
+/// Rates in words: `R = 0.5`, or `R = 0.2 but 0.95 for patch embedding and position embedding`.
+pub fn rates(rates: &GroupRates) -> String {
+    if let Some(rate) = rates.single() {
+        return format!("R = {rate}");
+    }
+    // The string form names the groups that differ from the most frequent rate, which stands last.
+    let form = rates.to_string();
+    let default = form.rsplit(',').next().unwrap_or_default().to_owned();
+    let mut others: Vec<(String, Vec<&str>)> = Vec::new();
+    for group in ParamGroup::ALL {
+        let rate = rates.get(group).to_string();
+        if rate == default {
+            continue;
+        }
+        match others.iter_mut().find(|(known, _)| *known == rate) {
+            Some((_, titles)) => titles.push(group.title()),
+            None => others.push((rate, vec![group.title()])),
+        }
+    }
+    let others: Vec<String> =
+        others.into_iter().map(|(rate, titles)| format!("{rate} for {}", titles.join(" and "))).collect();
+    format!("R = {default} but {}", others.join(", "))
+}
+
+/// A rule's string form in words; a form this page does not know is shown as it is.
+pub fn rule(form: &str) -> String {
+    match form.parse::<Rule>() {
+        Ok(Rule::FedSgd) => "FedSGD".to_owned(),
+        Ok(Rule::FedAvg { epochs, rate }) => {
+            format!("FedAvg, {} at rate {}", counted(epochs.into(), "local epoch"), number(rate.into()))
+        }
+        Err(_) => form.to_owned(),
+    }
+}
+
+/// A server optimiser's string form in words; a form this page does not know is shown as it is.
+pub fn optimiser(form: &str) -> String {
+    match form.parse::<Step>() {
+        Ok(step) => format!("{}, rate {}", if step.is_adam() { "Adam" } else { "SGD" }, number(step.rate().into())),
+        Err(_) => form.to_owned(),
+    }
+}
+
+/// How the room trains, in one line. FedAvg has no step of the server.
+pub fn training(rule: &str, optimiser: &str, batch: u16) -> String {
+    let is_fedavg = rule.parse::<Rule>().is_ok_and(Rule::is_fedavg);
+    let step = if is_fedavg { String::new() } else { format!(" · {}", self::optimiser(optimiser)) };
+    format!("{}{step} · batch {batch}", self::rule(rule))
+}
+
+/// What changes with the next round, in words. `model` and `april_block` are those in force.
+pub fn next(next: &NextView, model: &str, april_block: bool) -> String {
+    let preset = next.model.as_deref().filter(|preset| *preset != model);
+    let block = next.april_block.filter(|on| *on != april_block);
+    let is_new = next.model.is_some() || next.april_block.is_some();
+    let parts = [
+        preset.map(str::to_owned),
+        block.map(|on| if on { "April block" } else { "standard block" }.to_owned()),
+        is_new.then(|| "new weights".to_owned()),
+        next.defence.as_deref().map(defence),
+        next.rule.as_deref().map(rule),
+        next.optimiser.as_deref().map(optimiser),
+        next.batch.map(|batch| format!("batch {batch}")),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+/// What the update is, by the rule it was made by; `samples` is the number of private pictures it was made from.
+pub fn made(rule: &str, samples: u32) -> String {
+    let pictures = counted(samples, "picture");
+    match rule.parse::<Rule>() {
+        Ok(Rule::FedAvg { epochs, .. }) => {
+            format!("the weights after {} over {pictures}", counted(epochs.into(), "local epoch"))
+        }
+        Ok(Rule::FedSgd) | Err(_) => format!("the gradient of {pictures}"),
+    }
+}
+
+/// The standard deviation that follows from the noise's parameters.
+pub fn deviation(noise: &GaussianNoise) -> String {
+    format!(
+        "σ = √(2 ln(1.25/δ)) / ε = {}: noise of standard deviation S_f σ = {} on every value of an update of length at most {}.",
+        number(noise.sigma()),
+        number(noise.deviation()),
+        number(noise.clip())
+    )
+}
+
+/// What an encrypted room's relay knows, and who encrypted its model.
+pub fn encryption(encryption: &EncryptionView) -> String {
+    let is_keyed = encryption.start == "keyed";
+    let knows = if is_keyed {
+        "the relay has never seen this model in the plain. A weak passphrase can still be guessed offline from the key check."
+    } else {
+        "the relay knows the model it sent out, and whoever knows it plain and encrypted can compute the key from the two. \
+         A keyed start avoids that."
+    };
+    let start = if is_keyed { "Keyed start" } else { "Plain start" };
+    match &encryption.sealed_by {
+        Some(nickname) if is_keyed => format!("{start}: {nickname} made and encrypted the weights; {knows}"),
+        Some(nickname) => format!("{start}: {nickname} encrypted the weights; {knows}"),
+        None => format!("{start}: not encrypted yet. The first tab with the passphrase does it when the next round begins."),
+    }
+}
+
+/// `1 picture`, `2 pictures`.
+fn counted(number: u32, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
 /// The phase as a headline.
@@ -163,12 +300,82 @@ mod tests {
     }
 
     #[test]
+    fn numbers_are_short() {
+        let cases = [(0.1, "0.1"), (0.169_38, "0.169"), (1e-5, "1e-5"), (1.5e-9, "1.5e-9"), (12.5, "12.5"), (4.0, "4")];
+        for (value, text) in cases {
+            assert_eq!(number(value), text);
+        }
+        assert_eq!(number(0.001_f32.into()), "0.001");
+        assert_eq!(number(100.0), "100");
+        assert_eq!(number(0.0), "0");
+        assert_eq!(number(2e7), "2e7");
+    }
+
+    #[test]
     fn defences_are_put_in_words_and_unknown_ones_kept() {
-        assert_eq!(defence("random-binary:0.5"), "random binary weights, R = 0.5");
-        assert_eq!(defence_short("random-binary:0.5"), "R 0.5");
-        assert_eq!(defence("none"), "no defence");
-        assert_eq!(next("April block, new weights; none"), "April block, new weights; no defence");
-        assert_eq!(defence("noise:1:2"), "noise:1:2");
+        for (form, long, short) in [
+            ("none", "no defence", "none"),
+            ("fixed-position", "fixed position", "fixed position"),
+            ("random-binary:0.5", "random binary weights, R = 0.5", "R 0.5"),
+            (
+                "random-binary:patch=0.95,pos=0.95,head=0.5,0.2",
+                "random binary weights, R = 0.2 but 0.95 for patch embedding and position embedding, 0.5 for head",
+                "R by group",
+            ),
+            ("frozen-binary:0.8", "frozen binary weights, R = 0.8", "frozen R 0.8"),
+            (
+                "gaussian:eps=4,delta=1e-5,clip=0.5",
+                "Gaussian noise, ε = 4, δ = 1e-5, clipped to 0.5",
+                "noise ε 4",
+            ),
+            ("encrypted", "encrypted, plain start", "encrypted"),
+            ("encrypted:keyed", "encrypted, keyed start", "encrypted, keyed"),
+            ("noise:1:2", "noise:1:2", "noise:1:2"),
+        ] {
+            assert_eq!(defence(form), long);
+            assert_eq!(defence_short(form), short);
+        }
+    }
+
+    #[test]
+    fn training_is_put_in_words() {
+        assert_eq!(training("fedsgd", "adam:0.001", 1), "FedSGD · Adam, rate 0.001 · batch 1");
+        assert_eq!(
+            training("fedavg:epochs=2,rate=0.05", "adam:0.001", 16),
+            "FedAvg, 2 local epochs at rate 0.05 · batch 16"
+        );
+        assert_eq!(rule("fedavg:epochs=1,rate=0.1"), "FedAvg, 1 local epoch at rate 0.1");
+        assert_eq!(rule("gossip"), "gossip");
+        assert_eq!(optimiser("lion:1"), "lion:1");
+        assert_eq!(made("fedsgd", 1), "the gradient of 1 picture");
+        assert_eq!(made("fedavg:epochs=3,rate=0.1", 6), "the weights after 3 local epochs over 6 pictures");
+    }
+
+    #[test]
+    fn only_what_changes_is_announced() {
+        let pico = "vit_pico_patch4_16";
+        assert_eq!(next(&NextView::default(), pico, false), "");
+        let one = NextView { defence: Some("random-binary:0.5".to_owned()), ..NextView::default() };
+        assert_eq!(next(&one, pico, false), "random binary weights, R = 0.5");
+        let both = NextView { april_block: Some(true), batch: Some(4), ..one };
+        assert_eq!(next(&both, pico, false), "April block; new weights; random binary weights, R = 0.5; batch 4");
+        let fresh = NextView { model: Some(pico.to_owned()), april_block: Some(false), ..NextView::default() };
+        assert_eq!(next(&fresh, pico, false), "new weights");
+        assert_eq!(next(&fresh, "vit_nano_patch4_32", true), "vit_pico_patch4_16; standard block; new weights");
+    }
+
+    #[test]
+    fn deviation_is_that_of_the_papers_table() {
+        let noise = GaussianNoise::new(4.0, 0.5, 0.5).expect("good");
+        assert!(deviation(&noise).contains("S_f σ = 0.169 "), "{}", deviation(&noise));
+    }
+
+    #[test]
+    fn either_start_says_what_the_relay_can_do() {
+        let sealed = |start: &str| EncryptionView { start: start.to_owned(), sealed_by: Some("Ada".to_owned()) };
+        assert!(encryption(&sealed("plain")).contains("Ada encrypted the weights; the relay knows the model"));
+        assert!(encryption(&sealed("keyed")).contains("never seen"));
+        assert!(encryption(&EncryptionView { sealed_by: None, ..sealed("keyed") }).contains("not encrypted yet"));
     }
 
     #[test]
