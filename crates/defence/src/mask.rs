@@ -4,6 +4,9 @@ use std::{fmt, str::FromStr};
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use unmask_params::ParamLayout;
+
+use crate::{GroupRates, rates::Run};
 
 /// Seed of one mask. Fresh from the operating system for each round and client, and no secret: aggregation needs the
 /// sum of all masks, so the papers' attacker knows it as well.
@@ -13,7 +16,7 @@ pub struct MaskSeed(pub [u8; 32]);
 /// Share of zeros R in a mask, in 65536ths, at least 0 and below 1.
 ///
 /// FLRSP's Algorithm 1 prints B ~ Bernoulli(R), but R is the probability of a **zero**: B ~ Bernoulli(1 - R).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct ZeroRate(u16);
 
 /// A rate that is not in `[0, 1)`.
@@ -29,24 +32,22 @@ impl ZeroRate {
     /// # Errors
     /// If `rate` is not in `[0, 1)`.
     pub fn new(rate: f64) -> Result<Self, RateError> {
-        if (0.0..1.0).contains(&rate) {
-            Ok(Self((rate * 65536.0).round().min(65535.0) as u16))
-        } else {
-            Err(RateError { given: rate.to_string() })
-        }
+        if (0.0..1.0).contains(&rate) { Ok(Self::nearest(rate)) } else { Err(RateError { given: rate.to_string() }) }
+    }
+
+    /// The representable rate nearest to any number; NaN gives 0.
+    pub fn nearest(rate: f64) -> Self {
+        Self((rate * 65536.0).round().clamp(0.0, 65535.0) as u16)
     }
 
     /// From 65536ths, as on the wire.
-    ///
-    /// # Errors
-    /// If `bits` is 65536 or more.
-    pub fn from_bits(bits: u32) -> Result<Self, RateError> {
-        u16::try_from(bits).map(Self).map_err(|_| RateError { given: format!("{bits}/65536") })
+    pub fn from_bits(bits: u16) -> Self {
+        Self(bits)
     }
 
     /// In 65536ths.
-    pub fn bits(self) -> u32 {
-        self.0.into()
+    pub fn bits(self) -> u16 {
+        self.0
     }
 
     /// As a number in `[0, 1)`.
@@ -57,9 +58,10 @@ impl ZeroRate {
 
 impl fmt::Display for ZeroRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Five decimals tell all 65536 rates apart.
-        let text = format!("{:.5}", self.get());
-        f.write_str(text.trim_end_matches('0').trim_end_matches('.'))
+        // The shortest decimal that means this rate: five places tell all 65536 apart.
+        let shortest = (0..5).map(|places| format!("{:.places$}", self.get()));
+        let is_this = |text: &String| text.parse().is_ok_and(|rate: f64| rate < 1.0 && Self::nearest(rate) == *self);
+        f.write_str(&shortest.into_iter().find(is_this).unwrap_or_else(|| format!("{:.5}", self.get())))
     }
 }
 
@@ -71,23 +73,34 @@ impl FromStr for ZeroRate {
     }
 }
 
-/// The mask B of one update as a stream of 64-entry words; bit `i` of a word is entry `i`, 1 = kept.
+/// The mask B of one update as a stream of words of up to 64 entries; bit `i` of a word is its entry `i`, 1 = kept.
 ///
-/// Each word holds 64 independent Bernoulli(1 - R) draws. They are made bit-sliced: with the keep probability as a binary
-/// fraction, its bits from the least significant one up choose `or` (1) or `and` (0) with a fresh random word. That
-/// takes at most 16 random words for 64 entries, and a single one at R = 0.5.
+/// Each word holds independent Bernoulli(1 - R) draws. They are made bit-sliced, 64 at a time: with the keep probability
+/// as a binary fraction, its bits from the least significant one up choose `or` (1) or `and` (0) with a fresh random
+/// word. That takes at most 16 random words for 64 entries, and a single one at R = 0.5. A run of parameters of one rate
+/// ends with a short word.
 #[derive(Debug, Clone)]
 pub struct Mask {
     rng: ChaCha8Rng,
-    /// Keep probability in 65536ths, 1 to 65536.
+    runs: std::vec::IntoIter<Run>,
+    /// Keep probability of the run in hand in 65536ths, 1 to 65536.
     keep: u32,
     remaining: usize,
 }
 
 impl Mask {
-    /// The mask of `len` entries that belongs to `seed` and `rate`.
-    pub fn new(seed: MaskSeed, rate: ZeroRate, len: usize) -> Self {
-        Self { rng: ChaCha8Rng::from_seed(seed.0), keep: 65536 - rate.bits(), remaining: len }
+    /// The mask over `layout` that belongs to `seed` and `rates`.
+    pub fn new(seed: MaskSeed, rates: &GroupRates, layout: &ParamLayout) -> Self {
+        Self::of_runs(seed, rates.runs(layout))
+    }
+
+    /// The mask of `len` entries of one rate.
+    pub fn uniform(seed: MaskSeed, rate: ZeroRate, len: usize) -> Self {
+        Self::of_runs(seed, vec![Run { rate, len }])
+    }
+
+    fn of_runs(seed: MaskSeed, runs: Vec<Run>) -> Self {
+        Self { rng: ChaCha8Rng::from_seed(seed.0), runs: runs.into_iter(), keep: 65536, remaining: 0 }
     }
 
     /// Entry by entry, `true` = kept.
@@ -109,13 +122,15 @@ impl Mask {
     }
 }
 
-/// Yields `(word, number of valid entries in it)`; entries beyond the length are zero.
+/// Yields `(word, number of valid entries in it)`; entries beyond that number are zero.
 impl Iterator for Mask {
     type Item = (u64, usize);
 
     fn next(&mut self) -> Option<(u64, usize)> {
-        if self.remaining == 0 {
-            return None;
+        while self.remaining == 0 {
+            let run = self.runs.next()?;
+            self.keep = 65536 - u32::from(run.rate.bits());
+            self.remaining = run.len;
         }
         let len = self.remaining.min(64);
         self.remaining -= len;
@@ -126,17 +141,18 @@ impl Iterator for Mask {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use unmask_params::{ModelSpec, ParamGroup, Preset};
 
     use super::*;
 
     fn kept(seed: u8, rate: f64, len: usize) -> Vec<bool> {
-        Mask::new(MaskSeed([seed; 32]), ZeroRate::new(rate).unwrap(), len).entries().collect()
+        Mask::uniform(MaskSeed([seed; 32]), ZeroRate::new(rate).unwrap(), len).entries().collect()
     }
 
     /// Natively and in the browser the same seed must give these words.
     #[test]
     fn words_are_fixed_by_the_seed() {
-        let words: String = Mask::new(MaskSeed([7; 32]), ZeroRate::new(0.3).unwrap(), 1000)
+        let words: String = Mask::uniform(MaskSeed([7; 32]), ZeroRate::new(0.3).unwrap(), 1000)
             .map(|(word, _)| format!("{word:016x}\n"))
             .collect();
         assert_eq!(words, include_str!("../testdata/mask_words.txt"));
@@ -147,7 +163,7 @@ mod tests {
         fn share_of_zeros_is_the_rate(seed in any::<[u8; 32]>(), rate in 0.0f64..1.0) {
             let rate = ZeroRate::new(rate).unwrap();
             let n = 100_000;
-            let zeros = Mask::new(MaskSeed(seed), rate, n).entries().filter(|kept| !kept).count();
+            let zeros = Mask::uniform(MaskSeed(seed), rate, n).entries().filter(|kept| !kept).count();
             let sd = (n as f64 * rate.get() * (1.0 - rate.get())).sqrt();
             prop_assert!((zeros as f64 - n as f64 * rate.get()).abs() <= 6.0 * sd, "{zeros} zeros at {rate}");
         }
@@ -158,9 +174,27 @@ mod tests {
         }
 
         #[test]
-        fn rates_round_trip_as_text(bits in 0u32..65536) {
-            let rate = ZeroRate::from_bits(bits).unwrap();
+        fn rates_round_trip_as_text(bits in any::<u16>()) {
+            let rate = ZeroRate::from_bits(bits);
             prop_assert_eq!(rate.to_string().parse::<ZeroRate>().unwrap(), rate);
+        }
+    }
+
+    /// Every group's share of zeros is its own rate, and no group's mask depends on where another one ends.
+    #[test]
+    fn each_group_has_its_own_rate() {
+        let layout = ParamLayout::vit(&ModelSpec::new(Preset::VitNanoPatch4_32).config());
+        let rates: GroupRates = "patch=0.95,pos=0.9,attn=0.1,mlp=0.5,norm=0.7,0.3".parse().unwrap();
+        let mask: Vec<bool> = Mask::new(MaskSeed([5; 32]), &rates, &layout).entries().collect();
+        assert_eq!(mask.len(), layout.len());
+        for group in ParamGroup::ALL {
+            let (mut zeros, mut n) = (0.0, 0.0);
+            for range in layout.group_ranges(group) {
+                n += range.len() as f64;
+                zeros += mask[range].iter().filter(|kept| !**kept).count() as f64;
+            }
+            let rate = rates.get(group).get();
+            assert!((zeros - n * rate).abs() < 6.0 * (n * rate * (1.0 - rate)).sqrt(), "{group}: {zeros} of {n}");
         }
     }
 
@@ -200,6 +234,12 @@ mod tests {
         );
         assert!("half".parse::<ZeroRate>().unwrap_err().to_string().starts_with("\"half\""));
         assert!(ZeroRate::new(f64::NAN).is_err());
-        assert!(ZeroRate::from_bits(65536).is_err());
+    }
+
+    #[test]
+    fn rates_are_written_as_people_gave_them() {
+        for text in ["0", "0.01", "0.05", "0.2", "0.5", "0.95", "0.125", "0.99998"] {
+            assert_eq!(text.parse::<ZeroRate>().unwrap().to_string(), text);
+        }
     }
 }

@@ -3,55 +3,60 @@
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use unmask_params::{ParamGroup, ParamLayout};
 
-use crate::{Mask, MaskSeed, ProtectedUpdate, RateError, ZeroRate};
+use crate::{GaussianNoise, GroupRates, ParseNoiseError, ParseRatesError};
 
 /// A defence, as the teacher chooses it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Defence {
     /// The plain update leaves the device.
     #[default]
     None,
     /// The update of the position embedding is zeroed (APRIL, section 6).
     FixedPosition,
-    /// Each value is dropped with probability R, under a mask of its own for each round and client (RBW; FLRSP under
-    /// FedSGD).
+    /// Each value is dropped with its group's probability R, under a mask of its own for each round and client (RBW under
+    /// FedSGD, FLRSP under both rules).
     RandomBinary {
-        /// Share of zeros R.
-        rate: ZeroRate,
+        /// Shares of zeros R.
+        rates: GroupRates,
+    },
+    /// The same under one common mask for all clients and rounds: the papers' counter-example, since what it drops is
+    /// never trained.
+    FrozenBinary {
+        /// Shares of zeros R.
+        rates: GroupRates,
+    },
+    /// Clipping and Gaussian noise.
+    Gaussian(GaussianNoise),
+    /// Embeddings multiplied by key matrices; the relay averages what it cannot read.
+    Encrypted {
+        /// What the relay knows of the model at the start.
+        start: Start,
     },
 }
 
+/// How a room's encrypted model begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Start {
+    /// A client encrypts the model that the relay made, which so knows plain text and cipher text of it.
+    #[default]
+    Plain,
+    /// A client makes and encrypts a model that the relay never sees in the plain.
+    Keyed,
+}
+
 impl Defence {
-    /// Protects a plain update, `[P]` values in `layout` order.
-    ///
-    /// `seed` is used by [`Defence::RandomBinary`] alone; it must be fresh for each call.
-    pub fn protect(self, layout: &ParamLayout, mut plain_update: Vec<f32>, seed: MaskSeed) -> ProtectedUpdate {
+    /// The masks' rates, where there are masks.
+    pub fn rates(&self) -> Option<&GroupRates> {
         match self {
-            Self::None => ProtectedUpdate::Dense(plain_update),
-            Self::FixedPosition => {
-                for range in layout.group_ranges(ParamGroup::Position) {
-                    if let Some(values) = plain_update.get_mut(range) {
-                        values.fill(0.0);
-                    }
-                }
-                ProtectedUpdate::Dense(plain_update)
-            }
-            Self::RandomBinary { rate } => {
-                let mut kept =
-                    Vec::with_capacity((plain_update.len() as f64 * (1.0 - rate.get()) * 1.02) as usize + 64);
-                let mask = Mask::new(seed, rate, plain_update.len());
-                for (values, (word, _)) in plain_update.chunks(64).zip(mask) {
-                    let mut word = word;
-                    while word != 0 {
-                        kept.push(values[word.trailing_zeros() as usize]);
-                        word &= word - 1;
-                    }
-                }
-                ProtectedUpdate::Masked { seed, rate, kept }
-            }
+            Self::RandomBinary { rates } | Self::FrozenBinary { rates } => Some(rates),
+            _ => None,
         }
+    }
+
+    /// Whether the relay's weights are cipher text.
+    pub fn is_encrypted(&self) -> bool {
+        matches!(self, Self::Encrypted { .. })
     }
 }
 
@@ -60,7 +65,11 @@ impl fmt::Display for Defence {
         match self {
             Self::None => f.write_str("none"),
             Self::FixedPosition => f.write_str("fixed-position"),
-            Self::RandomBinary { rate } => write!(f, "random-binary:{rate}"),
+            Self::RandomBinary { rates } => write!(f, "random-binary:{rates}"),
+            Self::FrozenBinary { rates } => write!(f, "frozen-binary:{rates}"),
+            Self::Gaussian(noise) => write!(f, "gaussian:{noise}"),
+            Self::Encrypted { start: Start::Plain } => f.write_str("encrypted"),
+            Self::Encrypted { start: Start::Keyed } => f.write_str("encrypted:keyed"),
         }
     }
 }
@@ -69,16 +78,30 @@ impl fmt::Display for Defence {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseDefenceError {
     /// The part before the colon is unknown.
-    #[error("unknown defence \"{0}\"; the defences are none, fixed-position and random-binary:R")]
+    #[error(
+        "unknown defence \"{0}\"; the defences are none, fixed-position, random-binary:R, frozen-binary:R, \
+         gaussian:eps=E,delta=D,clip=S and encrypted"
+    )]
     Name(String),
-    /// The rate is missing or bad.
-    #[error("random-binary: {0}")]
-    Rate(#[from] RateError),
+    /// A rate is missing or bad.
+    #[error("{defence}: {problem}")]
+    Rates {
+        /// The defence.
+        defence: &'static str,
+        /// What is wrong with its rates.
+        problem: ParseRatesError,
+    },
+    /// A parameter of the noise is bad.
+    #[error("gaussian: {0}")]
+    Noise(#[from] ParseNoiseError),
+    /// Not a way to begin.
+    #[error("encrypted: there is no start \"{0}\"; write encrypted for the plain start, or encrypted:keyed")]
+    Start(String),
     /// Something follows a defence that takes nothing.
-    #[error("{name} takes no parameter, but \"{surplus}\" follows it")]
+    #[error("{defence} takes no parameter, but \"{surplus}\" follows it")]
     Surplus {
         /// The defence.
-        name: &'static str,
+        defence: &'static str,
         /// What follows.
         surplus: String,
     },
@@ -88,15 +111,26 @@ impl FromStr for Defence {
     type Err = ParseDefenceError;
 
     fn from_str(text: &str) -> Result<Self, ParseDefenceError> {
-        let (name, parameter) = text.trim().split_once(':').map_or((text.trim(), None), |(n, p)| (n, Some(p)));
-        let bare = |defence: Self, name| match parameter {
-            None => Ok(defence),
-            Some(surplus) => Err(ParseDefenceError::Surplus { name, surplus: surplus.to_owned() }),
+        let (name, parameters) = text.trim().split_once(':').map_or((text.trim(), None), |(n, p)| (n, Some(p)));
+        let bare = |result: Self, defence| match parameters {
+            None => Ok(result),
+            Some(surplus) => Err(ParseDefenceError::Surplus { defence, surplus: surplus.to_owned() }),
+        };
+        let rates = |defence| {
+            let rates = parameters.unwrap_or_default().parse::<GroupRates>();
+            rates.map_err(|problem| ParseDefenceError::Rates { defence, problem })
         };
         match name {
             "none" => bare(Self::None, "none"),
             "fixed-position" => bare(Self::FixedPosition, "fixed-position"),
-            "random-binary" => Ok(Self::RandomBinary { rate: parameter.unwrap_or_default().parse()? }),
+            "random-binary" => Ok(Self::RandomBinary { rates: rates("random-binary")? }),
+            "frozen-binary" => Ok(Self::FrozenBinary { rates: rates("frozen-binary")? }),
+            "gaussian" => Ok(Self::Gaussian(parameters.unwrap_or_default().parse()?)),
+            "encrypted" => match parameters.map(str::trim) {
+                None | Some("plain") => Ok(Self::Encrypted { start: Start::Plain }),
+                Some("keyed") => Ok(Self::Encrypted { start: Start::Keyed }),
+                Some(other) => Err(ParseDefenceError::Start(other.to_owned())),
+            },
             _ => Err(ParseDefenceError::Name(name.to_owned())),
         }
     }
@@ -117,57 +151,49 @@ impl<'de> Deserialize<'de> for Defence {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use unmask_params::{ModelSpec, Preset};
 
     use super::*;
 
-    fn layout() -> ParamLayout {
-        ParamLayout::vit(&ModelSpec::new(Preset::VitPicoPatch4_16).config())
-    }
-
-    fn plain(len: usize) -> Vec<f32> {
-        (0..len).map(|i| i as f32 + 1.0).collect()
-    }
-
     #[test]
-    fn fixed_position_zeroes_that_and_nothing_else() {
-        let layout = layout();
-        let update =
-            Defence::FixedPosition.protect(&layout, plain(layout.len()), MaskSeed([0; 32])).expand(layout.len());
-        for param in &layout {
-            let zeros = update.as_ref().unwrap()[param.range.clone()].iter().filter(|&&v| v == 0.0).count();
-            assert_eq!(zeros, if param.name == "pos_embed" { param.range.len() } else { 0 }, "{}", param.name);
+    fn bad_strings_name_the_part_that_is_wrong() {
+        for (text, part) in [
+            ("masks", "unknown defence \"masks\""),
+            ("random-binary", "random-binary: \"\" is no share of zeros"),
+            ("random-binary:1.5", "random-binary: 1.5 is no share of zeros"),
+            ("frozen-binary:pos=0.5,bias=1,0.2", "frozen-binary: there is no parameter group \"bias\""),
+            ("gaussian:eps=x", "gaussian: eps: \"x\""),
+            ("encrypted:secret", "encrypted: there is no start \"secret\""),
+            ("none:3", "\"3\" follows"),
+        ] {
+            let error = text.parse::<Defence>().unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
         }
     }
 
     #[test]
-    fn bad_strings_name_the_part_that_is_wrong() {
-        let error = |text: &str| text.parse::<Defence>().unwrap_err().to_string();
-        assert!(error("masks").contains("unknown defence \"masks\""));
-        assert!(error("random-binary").contains("\"\" is no share of zeros"));
-        assert!(error("random-binary:1.5").contains("1.5 is no share of zeros"));
-        assert!(error("none:3").contains("\"3\" follows"));
+    fn written_forms_are_read() {
+        for text in [
+            "none",
+            "fixed-position",
+            "random-binary:0.5",
+            "random-binary:patch=0.95,pos=0.95,0.2",
+            "frozen-binary:0.5",
+            "gaussian:eps=4,delta=1e-5,clip=0.5",
+            "encrypted",
+            "encrypted:keyed",
+        ] {
+            assert_eq!(text.parse::<Defence>().unwrap().to_string(), text);
+        }
+        assert_eq!("encrypted:plain".parse::<Defence>().unwrap().to_string(), "encrypted");
+        assert_eq!("gaussian".parse::<Defence>().unwrap(), Defence::Gaussian(GaussianNoise::default()));
     }
 
     proptest! {
         #[test]
-        fn string_form_round_trips(bits in 0u32..65536) {
-            for defence in [Defence::None, Defence::FixedPosition, Defence::RandomBinary { rate: ZeroRate::from_bits(bits).unwrap() }] {
+        fn string_form_round_trips(bits in any::<[u16; 6]>()) {
+            let rates = GroupRates::from_bits(bits);
+            for defence in [Defence::RandomBinary { rates }, Defence::FrozenBinary { rates }] {
                 prop_assert_eq!(defence.to_string().parse::<Defence>().unwrap(), defence);
-            }
-        }
-
-        #[test]
-        fn masked_update_is_the_plain_one_with_holes(seed in any::<[u8; 32]>(), bits in 0u32..65536, len in 0usize..500) {
-            let rate = ZeroRate::from_bits(bits).unwrap();
-            let plain = plain(len);
-            let protect = || Defence::RandomBinary { rate }.protect(&layout(), plain.clone(), MaskSeed(seed));
-            let update = protect();
-            prop_assert_eq!(&update, &protect());
-            let expanded = update.expand(len).unwrap();
-            let mask: Vec<bool> = Mask::new(MaskSeed(seed), rate, len).entries().collect();
-            for i in 0..len {
-                prop_assert_eq!(expanded[i], if mask[i] { plain[i] } else { 0.0 });
             }
         }
     }

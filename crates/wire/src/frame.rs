@@ -2,16 +2,18 @@
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::message::{decode, encode};
-
 /// Version of the format; both sides must speak the same.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// Longest frame in bytes, header included: small enough to interleave with pings on a slow phone.
 pub const MAX_FRAME: usize = 256 * 1024;
 
 const MAGIC: [u8; 2] = *b"um";
 /// `[magic: 2][version: 1][last: 1][message length: u32 LE]`
 const FRAME_HEADER: usize = 8;
+/// Longest piece of a message in one frame.
+const MAX_CHUNK: usize = MAX_FRAME - FRAME_HEADER;
+/// Longest header of a message in bytes; strings are cut to fit by their senders.
+const MAX_HEADER: usize = 4096;
 
 /// Why bytes were refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -71,42 +73,103 @@ pub enum WireError {
     },
 }
 
-/// Encodes a message and cuts it into frames, to be sent in order as binary WebSocket messages.
+/// A message as frames, to be sent in order as binary WebSocket messages.
 ///
-/// # Errors
-/// If the header is longer than 4096 bytes (an overlong string in it).
-pub fn frames(header: &impl Serialize, values: &[f32]) -> Result<Vec<Vec<u8>>, WireError> {
-    let message = encode(header, values)?;
-    let total = u32::try_from(message.len())
-        .map_err(|_| WireError::TooLong { bytes: message.len(), limit: u32::MAX as usize })?;
-    let mut chunks = message.chunks(MAX_FRAME - FRAME_HEADER).peekable();
-    let mut frames = Vec::with_capacity(chunks.len());
-    while let Some(chunk) = chunks.next() {
-        let mut frame = Vec::with_capacity(FRAME_HEADER + chunk.len());
+/// Frames are made when they are asked for, so that a long message is held once, however many sockets it goes to.
+/// The message is `[header length: u32 LE][header: postcard, zeros up to a multiple of 4][values: f32 LE ...]`.
+#[derive(Debug)]
+pub struct Framer<V> {
+    /// Header length and header.
+    head: Vec<u8>,
+    values: V,
+    total: u32,
+    /// Bytes of the message that are in frames already.
+    done: usize,
+}
+
+impl<V: AsRef<[f32]>> Framer<V> {
+    /// The frames of `header` with `values` behind it.
+    ///
+    /// # Errors
+    /// If the header is longer than 4096 bytes (an overlong string in it), or the message than 4 GiB.
+    pub fn new(header: &impl Serialize, values: V) -> Result<Self, WireError> {
+        let header = postcard::to_stdvec(header).map_err(|error| WireError::Header(error.to_string()))?;
+        if header.len() > MAX_HEADER {
+            return Err(WireError::LongHeader { bytes: header.len(), limit: MAX_HEADER });
+        }
+        let mut head = Vec::with_capacity(8 + header.len());
+        head.extend_from_slice(&(header.len() as u32).to_le_bytes());
+        head.extend_from_slice(&header);
+        head.resize(head.len().next_multiple_of(4), 0);
+        let bytes = head.len() + 4 * values.as_ref().len();
+        let total = u32::try_from(bytes).map_err(|_| WireError::TooLong { bytes, limit: u32::MAX as usize })?;
+        Ok(Self { head, values, total, done: 0 })
+    }
+
+    /// Length of all frames together in bytes.
+    pub fn bytes(&self) -> usize {
+        let total = self.total as usize;
+        total + FRAME_HEADER * total.div_ceil(MAX_CHUNK)
+    }
+}
+
+impl<V: AsRef<[f32]>> Iterator for Framer<V> {
+    type Item = Vec<u8>;
+
+    fn next(&mut self) -> Option<Vec<u8>> {
+        let total = self.total as usize;
+        let len = (total - self.done).min(MAX_CHUNK);
+        if len == 0 {
+            return None;
+        }
+        let mut frame = Vec::with_capacity(FRAME_HEADER + len);
         frame.extend_from_slice(&MAGIC);
         frame.push(VERSION);
-        frame.push(u8::from(chunks.peek().is_none()));
-        frame.extend_from_slice(&total.to_le_bytes());
-        frame.extend_from_slice(chunk);
-        frames.push(frame);
+        frame.push(u8::from(self.done + len == total));
+        frame.extend_from_slice(&self.total.to_le_bytes());
+        // Head and chunks are multiples of 4 bytes long, so no value is cut in two.
+        let head = self.head.get(self.done..).unwrap_or_default();
+        let head = &head[..head.len().min(len)];
+        frame.extend_from_slice(head);
+        let first = (self.done + head.len() - self.head.len()) / 4;
+        let start = frame.len();
+        frame.resize(FRAME_HEADER + len, 0);
+        let (places, _) = frame[start..].as_chunks_mut::<4>();
+        for (place, value) in places.iter_mut().zip(&self.values.as_ref()[first..]) {
+            *place = value.to_le_bytes();
+        }
+        self.done += len;
+        Some(frame)
     }
-    Ok(frames)
+}
+
+/// All frames of a message at once.
+///
+/// # Errors
+/// As [`Framer::new`].
+pub fn frames(header: &impl Serialize, values: &[f32]) -> Result<Vec<Vec<u8>>, WireError> {
+    Framer::new(header, values).map(Iterator::collect)
 }
 
 /// Puts the frames of one socket together again.
 ///
-/// Memory never exceeds the limit, and grows only with bytes that really came.
+/// Values are decoded as they come, so that a message is held once. Memory never exceeds the limit, and grows only with
+/// bytes that really came.
 #[derive(Debug)]
 pub struct Assembler {
     limit: usize,
     announced: usize,
-    message: Vec<u8>,
+    /// Bytes of the message in progress that came.
+    received: usize,
+    /// Header length and header, as far as they came.
+    head: Vec<u8>,
+    values: Vec<f32>,
 }
 
 impl Assembler {
     /// An assembler that refuses messages of more than `limit` bytes.
     pub fn new(limit: usize) -> Self {
-        Self { limit, announced: 0, message: Vec::new() }
+        Self { limit, announced: 0, received: 0, head: Vec::new(), values: Vec::new() }
     }
 
     /// Changes the limit for messages to come.
@@ -126,11 +189,19 @@ impl Assembler {
     /// be refused too, so a receiver does best to close the socket.
     pub fn push<M: DeserializeOwned>(&mut self, frame: &[u8]) -> Result<Option<(M, Vec<f32>)>, WireError> {
         let outcome = self.assemble(frame);
-        if !matches!(outcome, Ok(false)) {
-            let message = std::mem::take(&mut self.message);
-            return outcome.and_then(|_| decode(&message).map(Some));
+        if matches!(outcome, Ok(false)) {
+            return Ok(None);
         }
-        Ok(None)
+        let (head, values) = (std::mem::take(&mut self.head), std::mem::take(&mut self.values));
+        let bytes = std::mem::take(&mut self.received);
+        outcome?;
+        let header = head.get(4..).filter(|_| head.len() == head_len(&head)).ok_or(WireError::Truncated { bytes })?;
+        let (header, padding) =
+            postcard::take_from_bytes(header).map_err(|error| WireError::Header(error.to_string()))?;
+        if padding.len() >= 4 || padding.iter().any(|byte| *byte != 0) {
+            return Err(WireError::Surplus { bytes: padding.len() });
+        }
+        Ok(Some((header, values)))
     }
 
     /// Whether the message is complete.
@@ -150,10 +221,10 @@ impl Assembler {
                 return Err(WireError::TooLong { bytes, limit });
             }
         }
-        if self.message.is_empty() {
+        if self.received == 0 {
             self.announced = announced;
         }
-        let received = self.message.len() + chunk.len();
+        let received = self.received + chunk.len();
         let complete = last != 0;
         if announced != self.announced
             || received > announced
@@ -162,9 +233,39 @@ impl Assembler {
         {
             return Err(WireError::Length { announced: self.announced, received });
         }
-        self.message.extend_from_slice(chunk);
+        if !chunk.len().is_multiple_of(4) {
+            return Err(WireError::Surplus { bytes: chunk.len() % 4 });
+        }
+        self.received = received;
+        self.take(chunk)?;
         Ok(complete)
     }
+
+    fn take(&mut self, chunk: &[u8]) -> Result<(), WireError> {
+        let mut rest = chunk;
+        while !rest.is_empty() && self.head.len() < head_len(&self.head) {
+            let wanted = (head_len(&self.head) - self.head.len()).min(rest.len());
+            let (part, behind) = rest.split_at(wanted);
+            self.head.extend_from_slice(part);
+            rest = behind;
+            let header = head_len(&self.head) - 4;
+            if header > MAX_HEADER {
+                return Err(WireError::LongHeader { bytes: header, limit: MAX_HEADER });
+            }
+        }
+        let (values, _) = rest.as_chunks::<4>();
+        if self.values.capacity() - self.values.len() < values.len() {
+            let coming = (self.announced - self.received) / 4 + values.len();
+            self.values.reserve_exact(coming.min(values.len().max(self.values.len())));
+        }
+        self.values.extend(values.iter().map(|bytes| f32::from_le_bytes(*bytes)));
+        Ok(())
+    }
+}
+
+/// Length of header length and header with its padding; 4 until the header length is there.
+fn head_len(head: &[u8]) -> usize {
+    head.first_chunk().map_or(4, |length| 4 + (u32::from_le_bytes(*length) as usize).next_multiple_of(4))
 }
 
 #[cfg(test)]
@@ -172,15 +273,15 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{ClientMessage, RelayMessage, UpdateKind};
+    use crate::{ClientMessage, EncryptionPlan, RelayMessage, UpdateKind};
 
-    fn update(zero_rate: u32) -> ClientMessage {
+    fn update(zero_rate: u16) -> ClientMessage {
         ClientMessage::Update {
             round: 3,
             policy: 1,
             loss: 2.5,
             samples: 1,
-            kind: UpdateKind::Masked { seed: [9; 32], zero_rate },
+            kind: UpdateKind::Masked { seed: [9; 32], zero_rates: [zero_rate; 6] },
         }
     }
 
@@ -209,16 +310,45 @@ mod tests {
     }
 
     #[test]
+    fn length_is_known_before_a_frame_is_made() {
+        for values in [0, 1, 65_000, 65_534, 200_000] {
+            let framer = Framer::new(&update(7), vec![0.5; values]).unwrap();
+            let bytes = framer.bytes();
+            assert_eq!(bytes, framer.map(|frame| frame.len()).sum::<usize>(), "{values} values");
+        }
+    }
+
+    /// A header may come in pieces, and what is held never exceeds what was announced.
+    #[test]
+    fn message_in_small_pieces_is_put_together() {
+        let values: Vec<f32> = (0..5000).map(|i| i as f32).collect();
+        let whole = frames(&update(3), &values).unwrap().remove(0);
+        let (start, message) = whole.split_at(FRAME_HEADER);
+        let mut assembler = Assembler::new(100_000);
+        let pieces: Vec<&[u8]> = message.chunks(12).collect();
+        for (i, piece) in pieces.iter().enumerate() {
+            let mut frame = start.to_vec();
+            frame[3] = u8::from(i + 1 == pieces.len());
+            frame.extend_from_slice(piece);
+            let came: Option<(ClientMessage, _)> = assembler.push(&frame).unwrap();
+            assert!(4 * assembler.values.capacity() <= 2 * assembler.received.max(12).min(message.len()));
+            if let Some(came) = came {
+                assert_eq!((i + 1, came), (pieces.len(), (update(3), values.clone())));
+            }
+        }
+    }
+
+    #[test]
     fn refusals_name_the_reason() {
         let frames = frames(&update(0), &[1.0; 100]).unwrap();
         let refuse = |frame: &[u8]| Assembler::new(1000).push::<ClientMessage>(frame).unwrap_err();
-        assert_eq!(assemble::<ClientMessage>(&frames, 100).unwrap_err(), WireError::TooLong { bytes: 446, limit: 100 });
+        assert_eq!(assemble::<ClientMessage>(&frames, 100).unwrap_err(), WireError::TooLong { bytes: 452, limit: 100 });
         assert_eq!(refuse(b"GET / HTTP/1.1"), WireError::Foreign { bytes: 14 });
         let mut other = frames[0].clone();
         other[2] = 9;
         assert_eq!(refuse(&other), WireError::Version { theirs: 9 });
         let cut = &frames[0][..frames[0].len() - 1];
-        assert_eq!(refuse(cut), WireError::Length { announced: 446, received: 445 });
+        assert_eq!(refuse(cut), WireError::Length { announced: 452, received: 451 });
         let mut unknown = frames[0].clone();
         unknown[FRAME_HEADER + 4] = 99;
         assert!(matches!(refuse(&unknown), WireError::Header(_)));
@@ -233,7 +363,9 @@ mod tests {
             april_block: true,
             classes: 10,
             defence: "random-binary:0.5".into(),
+            rule: "fedavg:epochs=2,rate=0.1".into(),
             batch: 1,
+            encryption: Some(EncryptionPlan { salt: [1; 16], check: [2; 16] }),
         };
         let frames = frames(&header, &[f32::MIN, -0.0, 1e-40]).unwrap();
         assert_eq!(assemble(&frames, 1000).unwrap().unwrap(), (header, vec![f32::MIN, -0.0, 1e-40]));

@@ -8,5 +8,5 @@ mod frame;
 mod message;
 pub mod view;
 
-pub use frame::{Assembler, MAX_FRAME, VERSION, WireError, frames};
-pub use message::{ClientMessage, RelayMessage, UpdateKind};
+pub use frame::{Assembler, Framer, MAX_FRAME, VERSION, WireError, frames};
+pub use message::{ClientMessage, EncryptionPlan, RelayMessage, UpdateKind};

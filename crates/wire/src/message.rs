@@ -1,8 +1,6 @@
 //! What relay and clients say to each other.
 
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
-
-use crate::WireError;
+use serde::{Deserialize, Serialize};
 
 /// How an update's values are laid out in the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,9 +11,23 @@ pub enum UpdateKind {
     Masked {
         /// Seed of the ChaCha stream; fresh for each round and client, and no secret.
         seed: [u8; 32],
-        /// Share of zeros R in 65536ths.
-        zero_rate: u32,
+        /// Shares of zeros R in 65536ths: patch embedding, position embedding, attention, MLP, norm, head.
+        zero_rates: [u16; 6],
     },
+    /// All P values in layout order, the embeddings as cipher text.
+    Encrypted {
+        /// Key check: whether two clients use the same key, and not which.
+        check: [u8; 16],
+    },
+}
+
+/// What a client must know to read encrypted weights, besides the passphrase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EncryptionPlan {
+    /// Salt of the key derivation; public.
+    pub salt: [u8; 16],
+    /// Check of the key that the weights are encrypted with.
+    pub check: [u8; 16],
 }
 
 /// From a client to the relay.
@@ -35,17 +47,25 @@ pub enum ClientMessage {
         /// The device in use, in words.
         device: String,
     },
+    /// The model, encrypted for the room: answer to [`RelayMessage::Seal`]; the weights travel behind the header.
+    Sealed {
+        /// The policy number of the request.
+        policy: u32,
+        /// Check of the key it was encrypted with.
+        check: [u8; 16],
+    },
     /// The protected update of one round; its values travel behind the header.
     Update {
         /// The round whose plan it answers.
         round: u32,
         /// The policy number of that plan.
         policy: u32,
-        /// Mean loss over the client's samples at the plan's weights.
+        /// Mean loss over the client's samples: at the plan's weights under FedSGD, over the first local epoch under
+        /// FedAvg.
         loss: f32,
         /// Number of samples used.
         samples: u32,
-        /// Dense or masked.
+        /// How the values are laid out.
         kind: UpdateKind,
     },
     /// The client cannot take part in this round.
@@ -82,7 +102,22 @@ pub enum RelayMessage {
         /// The nickname as the room shows it; differs from the one asked for if that was taken.
         nickname: String,
     },
-    /// What to do this round; the global weights travel behind the header.
+    /// Asks one client to encrypt the model for the room. The plain weights travel behind the header (plain start), or
+    /// nothing does (keyed start: the client makes fresh weights itself). It answers [`ClientMessage::Sealed`], or
+    /// [`ClientMessage::Unable`] with round 0.
+    Seal {
+        /// Number of the policy.
+        policy: u32,
+        /// Model preset by name.
+        model: String,
+        /// Whether block 0 is the norm-free, residual-free one.
+        april_block: bool,
+        /// Classes of the head.
+        classes: u16,
+        /// Salt of the key derivation; public.
+        salt: [u8; 16],
+    },
+    /// What to do this round; the global weights travel behind the header, encrypted where `encryption` is there.
     Plan {
         /// The round.
         round: u32,
@@ -96,8 +131,12 @@ pub enum RelayMessage {
         classes: u16,
         /// The defence in its string form.
         defence: String,
-        /// Samples per update.
+        /// The update rule in its string form.
+        rule: String,
+        /// Samples per step.
         batch: u16,
+        /// How to read encrypted weights.
+        encryption: Option<EncryptionPlan>,
     },
     /// The update of this round was taken.
     Accepted {
@@ -133,36 +172,4 @@ pub enum RelayMessage {
         /// Why, in words for people.
         reason: String,
     },
-}
-
-/// Longest header of a message in bytes; strings are cut to fit by their senders.
-const MAX_HEADER: usize = 4096;
-
-/// `[header length: u32 LE][header: postcard][values: f32 LE ...]`
-pub(crate) fn encode(header: &impl Serialize, values: &[f32]) -> Result<Vec<u8>, WireError> {
-    let header = postcard::to_stdvec(header).map_err(|error| WireError::Header(error.to_string()))?;
-    if header.len() > MAX_HEADER {
-        return Err(WireError::LongHeader { bytes: header.len(), limit: MAX_HEADER });
-    }
-    let mut message = Vec::with_capacity(4 + header.len() + 4 * values.len());
-    message.extend_from_slice(&(header.len() as u32).to_le_bytes());
-    message.extend_from_slice(&header);
-    message.extend(values.iter().flat_map(|value| value.to_le_bytes()));
-    Ok(message)
-}
-
-pub(crate) fn decode<M: DeserializeOwned>(message: &[u8]) -> Result<(M, Vec<f32>), WireError> {
-    let truncated = || WireError::Truncated { bytes: message.len() };
-    let (length, rest) = message.split_first_chunk::<4>().ok_or_else(truncated)?;
-    let length = u32::from_le_bytes(*length) as usize;
-    if length > MAX_HEADER {
-        return Err(WireError::LongHeader { bytes: length, limit: MAX_HEADER });
-    }
-    let (header, values) = rest.split_at_checked(length).ok_or_else(truncated)?;
-    let (header, surplus) = postcard::take_from_bytes(header).map_err(|error| WireError::Header(error.to_string()))?;
-    let (values, odd) = values.as_chunks::<4>();
-    if !surplus.is_empty() || !odd.is_empty() {
-        return Err(WireError::Surplus { bytes: surplus.len() + odd.len() });
-    }
-    Ok((header, values.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()))
 }

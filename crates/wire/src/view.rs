@@ -105,6 +105,90 @@ pub struct LogLine {
     pub text: String,
 }
 
+/// What was chosen for the next round; absent fields stay as they are.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct NextView {
+    /// A defence, in its string form.
+    pub defence: Option<String>,
+    /// An update rule, in its string form.
+    pub rule: Option<String>,
+    /// A server's optimiser, in its string form.
+    pub optimiser: Option<String>,
+    /// Samples per step.
+    pub batch: Option<u16>,
+    /// A model preset; whatever it is, the model begins with new weights.
+    pub model: Option<String>,
+    /// Whether that model has the April block.
+    pub april_block: Option<bool>,
+}
+
+/// How a room's model is encrypted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EncryptionView {
+    /// `plain` or `keyed`: whether the relay made the model, and so knows it in the plain.
+    pub start: String,
+    /// Nickname of the client that encrypted it; absent until one has.
+    pub sealed_by: Option<String>,
+}
+
+/// What Gaussian noise really guarantees after the rounds that ran under it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GuaranteeView {
+    /// Rounds run.
+    pub rounds: u32,
+    /// Epsilon, if there is a finite one.
+    pub epsilon: Option<f64>,
+    /// The delta it is for.
+    pub delta: f64,
+    /// The same in words, and whether it means anything.
+    pub sentence: String,
+}
+
+/// How often each parameter was updated, over all rounds of the policy in force.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UpdateCountsView {
+    /// Number of rounds M.
+    pub rounds: u32,
+    /// Mean number of updates N in a round.
+    pub updates: f64,
+    /// Number of parameters counted, where it is not all of them.
+    pub sampled: Option<usize>,
+    /// By parameter group.
+    pub groups: Vec<GroupCountsView>,
+}
+
+/// One parameter group's update counts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GroupCountsView {
+    /// Short name, such as `pos`.
+    pub key: String,
+    /// Name for people.
+    pub group: String,
+    /// Parameters counted.
+    pub parameters: usize,
+    /// Share of zeros R in its masks, where there are masks.
+    pub rate: Option<f64>,
+    /// Share of its parameters that no round updated.
+    pub never: f64,
+    /// Mean number of rounds that updated a parameter.
+    pub mean: f64,
+    /// The distribution; shares add up to 1.
+    pub bins: Vec<CountBin>,
+}
+
+/// Parameters that were updated in `from` to `to` rounds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct CountBin {
+    /// Fewest rounds.
+    pub from: u32,
+    /// Most rounds.
+    pub to: u32,
+    /// Their share of the group.
+    pub share: f64,
+    /// The share that G(f) expects: the number of rounds out of M in which at least one of N masks keeps a parameter.
+    pub expected: f64,
+}
+
 /// The whole room.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RoomView {
@@ -120,14 +204,22 @@ pub struct RoomView {
     pub april_block: bool,
     /// Number of parameters P.
     pub parameters: usize,
-    /// `FedSGD`.
+    /// The update rule in force, in its string form, such as `fedsgd` or `fedavg:epochs=2,rate=0.1`.
     pub rule: String,
-    /// The server's optimiser and rate in words, such as `Adam, 0.001`.
+    /// The server's optimiser under FedSGD, in its string form, such as `adam:0.001`.
     pub optimiser: String,
+    /// Samples per step.
+    pub batch: u16,
     /// The defence in force, in its string form.
     pub defence: String,
-    /// A defence or model chosen but not in force until the next round.
-    pub next: Option<String>,
+    /// What was chosen and is not in force until the next round.
+    pub next: Option<NextView>,
+    /// How the model in force is encrypted, if it is.
+    pub encryption: Option<EncryptionView>,
+    /// What the noise in force guarantees, if there is noise.
+    pub guarantee: Option<GuaranteeView>,
+    /// How often each parameter was updated under the policy in force, once a round has closed.
+    pub update_counts: Option<UpdateCountsView>,
     /// Address students open, over plain HTTP.
     pub http_address: String,
     /// Address students open for WebGPU, over HTTPS.
@@ -162,6 +254,21 @@ pub enum Control {
     Defence {
         /// Its string form, such as `random-binary:0.5`.
         defence: String,
+    },
+    /// Choose the update rule, from the next round on.
+    Rule {
+        /// Its string form, such as `fedavg:epochs=2,rate=0.1`.
+        rule: String,
+    },
+    /// Choose the server's optimiser, from the next round on.
+    Optimiser {
+        /// Its string form, such as `sgd:0.1`.
+        optimiser: String,
+    },
+    /// Choose the batch size, from the next round on.
+    Batch {
+        /// Samples per step.
+        samples: u16,
     },
     /// Swap block 0, from the next round on; resets the model.
     AprilBlock {

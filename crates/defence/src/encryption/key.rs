@@ -1,0 +1,163 @@
+//! From the passphrase to the keys.
+
+use std::fmt;
+
+use argon2::{Algorithm, Argon2, Block, Params, Version};
+use hkdf::Hkdf;
+use sha2::Sha256;
+use unicode_normalization::UnicodeNormalization;
+use zeroize::Zeroizing;
+
+/// Tells whether two passphrases are the same without telling them: 16 bytes derived beside the keys, of which it
+/// reveals nothing. It travels in the clear, with the salt.
+///
+/// Whoever sees check and salt, so the relay, can try passphrases against them offline, at the price of one Argon2id
+/// for each. A weak passphrase falls to that; only a long one does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct KeyCheck(pub [u8; 16]);
+
+/// A passphrase or a model with which nothing can be encrypted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// Nothing but white space was typed.
+    #[error("the passphrase is empty; type the one that everybody in the room has agreed on")]
+    Empty,
+    /// The password hash could not run.
+    #[error("the passphrase cannot be turned into a key: {0}")]
+    Derivation(String),
+    /// The model has nothing that a key could be applied to.
+    #[error("the model has no {missing} of the expected shape, so it cannot be encrypted; choose a Vision Transformer")]
+    NoEmbedding {
+        /// timm's name of the parameter.
+        missing: &'static str,
+    },
+    /// A vector of another model.
+    #[error("{values} values cannot be encrypted or decrypted for a model of {expected} parameters")]
+    Length {
+        /// Values given.
+        values: usize,
+        /// Values of the cipher's layout.
+        expected: usize,
+    },
+}
+
+/// What a room's passphrase becomes: the seeds of E_a and E_b and the key check.
+///
+/// The passphrase goes through Argon2id (19 MiB, 2 passes, 1 lane), which is memory-hard on purpose: an attacker who
+/// tries passphrases against the [`KeyCheck`] pays 19 MiB and tens of milliseconds for each, and special hardware gains
+/// little. HKDF-SHA256 then expands the hash into seeds, each under a label of its own, so that none tells another.
+/// Seeds are wiped from memory when the key is dropped and never printed.
+pub struct RoomKey {
+    pub(super) patch_seed: Zeroizing<[u8; 32]>,
+    pub(super) position_seed: Zeroizing<[u8; 32]>,
+    check: KeyCheck,
+}
+
+impl RoomKey {
+    const MEMORY_KIB: u32 = 19 * 1024;
+    const PASSES: u32 = 2;
+    const LANES: u32 = 1;
+
+    /// The key of a passphrase under the room's salt. White space around the passphrase does not count, and letters
+    /// are composed (Unicode NFC), since keyboards differ in how they write an accent.
+    ///
+    /// # Errors
+    /// If the passphrase is empty or there is no memory for the password hash.
+    pub fn derive(passphrase: &str, salt: &[u8; 16]) -> Result<Self, KeyError> {
+        let passphrase: Zeroizing<String> = Zeroizing::new(passphrase.trim().nfc().collect());
+        if passphrase.is_empty() {
+            return Err(KeyError::Empty);
+        }
+        let failed = |error: &dyn fmt::Display| KeyError::Derivation(error.to_string());
+        let params =
+            Params::new(Self::MEMORY_KIB, Self::PASSES, Self::LANES, Some(32)).map_err(|error| failed(&error))?;
+        let mut blocks = Zeroizing::new(Vec::new());
+        blocks.try_reserve_exact(params.block_count()).map_err(|error| failed(&error))?;
+        blocks.resize(params.block_count(), Block::new());
+        let mut hash = Zeroizing::new([0; 32]);
+        Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
+            .hash_password_into_with_memory(passphrase.as_bytes(), salt, hash.as_mut(), blocks.as_mut_slice())
+            .map_err(|error| failed(&error))?;
+        Self::expand(&hash)
+    }
+
+    /// The keys of a passphrase's hash.
+    pub(super) fn expand(hash: &[u8; 32]) -> Result<Self, KeyError> {
+        let expander = Hkdf::<Sha256>::new(None, hash);
+        let fill = |label: &str, out: &mut [u8]| {
+            expander.expand(label.as_bytes(), out).map_err(|error| KeyError::Derivation(error.to_string()))
+        };
+        let mut key =
+            Self { patch_seed: Zeroizing::default(), position_seed: Zeroizing::default(), check: KeyCheck([0; 16]) };
+        fill("unmask E_a", key.patch_seed.as_mut())?;
+        fill("unmask E_b", key.position_seed.as_mut())?;
+        fill("unmask key check", &mut key.check.0)?;
+        Ok(key)
+    }
+
+    /// The value by which clients notice that they typed different passphrases.
+    pub fn check(&self) -> KeyCheck {
+        self.check
+    }
+}
+
+/// Shows the check alone.
+impl fmt::Debug for RoomKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RoomKey").field("check", &self.check).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SALT: [u8; 16] = [7; 16];
+
+    fn check(passphrase: &str) -> KeyCheck {
+        RoomKey::derive(passphrase, &SALT).unwrap().check()
+    }
+
+    #[test]
+    fn equal_passphrases_give_equal_keys_however_they_are_typed() {
+        let key = RoomKey::derive("Gr\u{fc}\u{df}e", &SALT).unwrap();
+        let same = RoomKey::derive(" \tGru\u{308}\u{df}e\n", &SALT).unwrap();
+        assert_eq!(key.check(), same.check());
+        assert_eq!(*key.patch_seed, *same.patch_seed);
+        assert_eq!(*key.position_seed, *same.position_seed);
+    }
+
+    #[test]
+    fn passphrase_and_salt_decide_the_check() {
+        let checks = [check("swordfish"), check("Swordfish"), check("sword fish")];
+        let other_salt = RoomKey::derive("swordfish", &[8; 16]).unwrap().check();
+        assert!(checks[0] != checks[1] && checks[0] != checks[2] && checks[0] != other_salt);
+    }
+
+    #[test]
+    fn keys_are_independent_of_the_check() {
+        let key = RoomKey::derive("swordfish", &SALT).unwrap();
+        assert_ne!(*key.patch_seed, *key.position_seed);
+        assert!(!key.patch_seed.starts_with(&key.check().0) && !key.position_seed.starts_with(&key.check().0));
+    }
+
+    #[test]
+    fn empty_passphrase_is_refused_in_words() {
+        for blank in ["", "  \t\u{a0}"] {
+            assert_eq!(
+                RoomKey::derive(blank, &SALT).unwrap_err().to_string(),
+                "the passphrase is empty; type the one that everybody in the room has agreed on"
+            );
+        }
+        assert!(RoomKey::derive("x", &SALT).is_ok());
+    }
+
+    #[test]
+    fn debug_form_tells_no_secret() {
+        let key = RoomKey::derive("swordfish", &SALT).unwrap();
+        let text = format!("{key:?}");
+        assert_eq!(text, format!("RoomKey {{ check: {:?}, .. }}", key.check()));
+        let bytes = |seed: &[u8]| format!("{seed:?}").trim_matches(['[', ']']).to_owned();
+        assert!(!text.contains(&bytes(&key.patch_seed[..4])) && !text.contains("swordfish"));
+    }
+}

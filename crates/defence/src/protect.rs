@@ -1,0 +1,199 @@
+//! From the plain update to the one that leaves.
+
+use unmask_params::{ParamGroup, ParamLayout};
+
+use crate::{Cipher, Defence, GroupRates, KeyError, Mask, MaskSeed, ProtectedUpdate};
+
+/// Seed of the one mask that frozen binary weights use for all clients and rounds.
+pub const FROZEN_SEED: MaskSeed = MaskSeed([0x46; 32]);
+
+/// What training gave. It must not leave the device as it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlainUpdate<'a> {
+    /// `[P]` in layout order: the gradient theta_n under FedSGD, the client's weights W_n under FedAvg.
+    pub values: Vec<f32>,
+    /// Under FedAvg the global weights w, `[P]`, from which the client began.
+    pub reference: Option<&'a [f32]>,
+}
+
+/// What a defence needs besides the update.
+#[derive(Debug, Clone, Copy)]
+pub struct Means<'a> {
+    /// Fresh from the operating system for each call. Masks publish it, noise keeps it.
+    pub seed: MaskSeed,
+    /// The room's cipher, for [`Defence::Encrypted`].
+    pub cipher: Option<&'a Cipher>,
+}
+
+/// Why an update could not be protected, and so must not leave.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProtectError {
+    /// Wrong number of values.
+    #[error("{what} has {values} values, its layout has {expected}")]
+    Length {
+        /// The update or the global weights.
+        what: &'static str,
+        /// Its values.
+        values: usize,
+        /// What the layout has.
+        expected: usize,
+    },
+    /// No key.
+    #[error("the update cannot be encrypted without the room's passphrase")]
+    NoKey,
+    /// The key is of another model.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+}
+
+impl Defence {
+    /// Protects a plain update of `layout`.
+    ///
+    /// Under FedAvg, fixed position sends the position embedding as it came, so that its change is zero; Gaussian noise clips
+    /// and blurs the change W_n - w, since weights themselves have no bound (McMahan et al. 2018); masks drop weights.
+    ///
+    /// # Errors
+    /// If lengths do not fit, or the key is missing where one is needed.
+    pub fn protect(
+        self,
+        layout: &ParamLayout,
+        plain_update: PlainUpdate<'_>,
+        means: Means<'_>,
+    ) -> Result<ProtectedUpdate, ProtectError> {
+        let PlainUpdate { mut values, reference } = plain_update;
+        let expected = layout.len();
+        for (what, len) in
+            [("the update", values.len()), ("the global model", reference.map_or(expected, <[f32]>::len))]
+        {
+            if len != expected {
+                return Err(ProtectError::Length { what, values: len, expected });
+            }
+        }
+        Ok(match self {
+            Self::None => ProtectedUpdate::Dense(values),
+            Self::FixedPosition => {
+                for range in layout.group_ranges(ParamGroup::Position) {
+                    match reference {
+                        Some(reference) => values[range.clone()].copy_from_slice(&reference[range]),
+                        None => values[range].fill(0.0),
+                    }
+                }
+                ProtectedUpdate::Dense(values)
+            }
+            Self::RandomBinary { rates } => masked(layout, &values, means.seed, rates),
+            Self::FrozenBinary { rates } => masked(layout, &values, FROZEN_SEED, rates),
+            Self::Gaussian(noise) => {
+                match reference {
+                    Some(reference) => {
+                        values.iter_mut().zip(reference).for_each(|(weight, global)| *weight -= global);
+                        noise.apply(&mut values, means.seed);
+                        values.iter_mut().zip(reference).for_each(|(change, global)| *change += global);
+                    }
+                    None => noise.apply(&mut values, means.seed),
+                }
+                ProtectedUpdate::Dense(values)
+            }
+            Self::Encrypted { .. } => {
+                let cipher = means.cipher.ok_or(ProtectError::NoKey)?;
+                cipher.encrypt(&mut values)?;
+                ProtectedUpdate::Encrypted { check: cipher.check(), values }
+            }
+        })
+    }
+}
+
+fn masked(layout: &ParamLayout, values: &[f32], seed: MaskSeed, rates: GroupRates) -> ProtectedUpdate {
+    let expected: f64 = rates.runs(layout).iter().map(|run| run.len as f64 * (1.0 - run.rate.get())).sum();
+    let mut kept = Vec::with_capacity((expected * 1.02) as usize + 64);
+    let mut rest = values;
+    for (mut word, len) in Mask::new(seed, &rates, layout) {
+        let (chunk, behind) = rest.split_at(len);
+        while word != 0 {
+            kept.push(chunk[word.trailing_zeros() as usize]);
+            word &= word - 1;
+        }
+        rest = behind;
+    }
+    ProtectedUpdate::Masked { seed, rates, kept }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use unmask_params::{ModelSpec, Preset};
+
+    use super::*;
+
+    fn layout() -> ParamLayout {
+        ParamLayout::vit(&ModelSpec::new(Preset::VitPicoPatch4_16).config())
+    }
+
+    fn values(from: f32) -> Vec<f32> {
+        (0..layout().len()).map(|i| (i % 997) as f32 / 500.0 + from).collect()
+    }
+
+    fn protect(defence: &str, seed: u8, reference: Option<&[f32]>) -> ProtectedUpdate {
+        let defence: Defence = defence.parse().unwrap();
+        let means = Means { seed: MaskSeed([seed; 32]), cipher: None };
+        defence.protect(&layout(), PlainUpdate { values: values(1.0), reference }, means).unwrap()
+    }
+
+    #[test]
+    fn fixed_position_changes_that_and_nothing_else() {
+        let (layout, plain, global) = (layout(), values(1.0), values(0.5));
+        for reference in [None, Some(global.as_slice())] {
+            let sent = protect("fixed-position", 0, reference).expand(&layout).unwrap();
+            for param in &layout {
+                for i in param.range.clone() {
+                    let position = param.name == "pos_embed";
+                    let expected = if position { reference.map_or(0.0, |r| r[i]) } else { plain[i] };
+                    assert_eq!(sent[i], expected, "{} {i}", param.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn frozen_mask_is_one_for_all() {
+        assert_eq!(protect("frozen-binary:0.5", 1, None), protect("frozen-binary:0.5", 2, None));
+        assert_ne!(protect("random-binary:0.5", 1, None), protect("random-binary:0.5", 2, None));
+    }
+
+    /// Under FedAvg the noise is on the change, which is clipped, and not on the weights.
+    #[test]
+    fn noise_under_fedavg_is_on_the_change() {
+        let (layout, global) = (layout(), values(0.5));
+        let sent = protect("gaussian:eps=1e9,delta=0.5,clip=0.25", 1, Some(&global)).expand(&layout).unwrap();
+        let change: f64 = sent.iter().zip(&global).map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>().sqrt();
+        assert!((change - 0.25).abs() < 0.01, "{change}");
+    }
+
+    #[test]
+    fn nothing_leaves_that_does_not_fit_or_has_no_key() {
+        let means = Means { seed: MaskSeed([0; 32]), cipher: None };
+        let plain = |len, reference| PlainUpdate { values: vec![0.0; len], reference };
+        let error = Defence::None.protect(&layout(), plain(3, None), means).unwrap_err();
+        assert_eq!(error.to_string(), format!("the update has 3 values, its layout has {}", layout().len()));
+        let error = Defence::None.protect(&layout(), plain(layout().len(), Some(&[1.0])), means).unwrap_err();
+        assert!(error.to_string().starts_with("the global model has 1 values"));
+        let encrypted: Defence = "encrypted".parse().unwrap();
+        let error = encrypted.protect(&layout(), plain(layout().len(), None), means).unwrap_err();
+        assert_eq!(error, ProtectError::NoKey);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn masked_update_is_the_plain_one_with_holes(seed in any::<[u8; 32]>(), bits in any::<[u16; 6]>(), same in any::<bool>()) {
+            let rates = GroupRates::from_bits(if same { [bits[0]; 6] } else { bits });
+            let (layout, plain) = (layout(), values(1.0));
+            let means = Means { seed: MaskSeed(seed), cipher: None };
+            let update = PlainUpdate { values: plain.clone(), reference: None };
+            let sent = Defence::RandomBinary { rates }.protect(&layout, update, means).unwrap().expand(&layout).unwrap();
+            for (i, kept) in Mask::new(MaskSeed(seed), &rates, &layout).entries().enumerate() {
+                prop_assert_eq!(sent[i], if kept { plain[i] } else { 0.0 });
+            }
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Shares of zeros, one for each parameter group.
+
+use std::{fmt, str::FromStr};
+
+use unmask_params::{ParamGroup, ParamLayout, UnknownGroup};
+
+use crate::{RateError, ZeroRate};
+
+/// Share of zeros R of each parameter group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct GroupRates([ZeroRate; ParamGroup::ALL.len()]);
+
+/// Values in a row that share one rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// Their share of zeros.
+    pub rate: ZeroRate,
+    /// How many they are.
+    pub len: usize,
+}
+
+impl GroupRates {
+    /// The same rate everywhere, as in the papers' main experiments.
+    pub fn uniform(rate: ZeroRate) -> Self {
+        Self([rate; ParamGroup::ALL.len()])
+    }
+
+    /// The papers' hint: high for the embeddings, from which pictures are read, low elsewhere.
+    pub fn papers_hint() -> Self {
+        let (high, low) = (ZeroRate::nearest(0.95), ZeroRate::nearest(0.2));
+        Self::uniform(low).with(ParamGroup::Patch, high).with(ParamGroup::Position, high)
+    }
+
+    /// The same but for one group.
+    #[must_use]
+    pub fn with(mut self, group: ParamGroup, rate: ZeroRate) -> Self {
+        self.0[group as usize] = rate;
+        self
+    }
+
+    /// The rate of one group.
+    pub fn get(&self, group: ParamGroup) -> ZeroRate {
+        self.0[group as usize]
+    }
+
+    /// The rate, if all groups have the same.
+    pub fn single(&self) -> Option<ZeroRate> {
+        self.0.iter().all(|rate| *rate == self.0[0]).then_some(self.0[0])
+    }
+
+    /// In 65536ths, in the order of [`ParamGroup::ALL`].
+    pub fn bits(&self) -> [u16; ParamGroup::ALL.len()] {
+        self.0.map(ZeroRate::bits)
+    }
+
+    /// From 65536ths, as on the wire.
+    pub fn from_bits(bits: [u16; ParamGroup::ALL.len()]) -> Self {
+        Self(bits.map(ZeroRate::from_bits))
+    }
+
+    /// The layout's values as runs of one rate each, in order.
+    pub fn runs(&self, layout: &ParamLayout) -> Vec<Run> {
+        let mut runs: Vec<Run> = Vec::new();
+        for param in layout {
+            let (rate, len) = (self.get(param.group), param.range.len());
+            match runs.last_mut() {
+                Some(run) if run.rate == rate => run.len += len,
+                _ => runs.push(Run { rate, len }),
+            }
+        }
+        runs
+    }
+}
+
+/// The most frequent rate stands alone and last, as the default; the others name their group.
+impl fmt::Display for GroupRates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let frequency = |rate: &ZeroRate| self.0.iter().filter(|other| *other == rate).count();
+        let default = self.0.into_iter().max_by_key(frequency).unwrap_or(self.0[0]);
+        for group in ParamGroup::ALL {
+            if self.get(group) != default {
+                write!(f, "{}={},", group.key(), self.get(group))?;
+            }
+        }
+        write!(f, "{default}")
+    }
+}
+
+/// A string that gives no rates.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ParseRatesError {
+    /// Not a rate.
+    #[error(transparent)]
+    Rate(#[from] RateError),
+    /// Not a group.
+    #[error(transparent)]
+    Group(#[from] UnknownGroup),
+    /// The rate of something is given a second time.
+    #[error("\"{0}\" gives a rate that was given before")]
+    Twice(String),
+    /// Some groups have no rate.
+    #[error("no rate is given for {0}; add one for all others at the end, such as 0.2")]
+    Missing(&'static str),
+}
+
+impl FromStr for GroupRates {
+    type Err = ParseRatesError;
+
+    fn from_str(text: &str) -> Result<Self, ParseRatesError> {
+        let mut named = [None; ParamGroup::ALL.len()];
+        let mut default = None;
+        for part in text.split(',') {
+            let (place, rate) = match part.split_once('=') {
+                Some((group, rate)) => (&mut named[group.trim().parse::<ParamGroup>()? as usize], rate),
+                None => (&mut default, part),
+            };
+            if place.replace(rate.parse()?).is_some() {
+                return Err(ParseRatesError::Twice(part.trim().to_owned()));
+            }
+        }
+        let mut rates = [ZeroRate::default(); ParamGroup::ALL.len()];
+        for ((rate, named), group) in rates.iter_mut().zip(named).zip(ParamGroup::ALL) {
+            *rate = named.or(default).ok_or(ParseRatesError::Missing(group.title()))?;
+        }
+        Ok(Self(rates))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use unmask_params::{ModelSpec, Preset};
+
+    use super::*;
+
+    #[test]
+    fn default_stands_for_the_groups_not_named() {
+        let rates: GroupRates = "pos=0.95, patch=0.9, 0.2".parse().unwrap();
+        assert_eq!(rates.get(ParamGroup::Position), ZeroRate::new(0.95).unwrap());
+        assert_eq!(rates.get(ParamGroup::Patch), ZeroRate::new(0.9).unwrap());
+        assert_eq!(rates.get(ParamGroup::Head), ZeroRate::new(0.2).unwrap());
+        assert_eq!(rates.to_string(), "patch=0.9,pos=0.95,0.2");
+        assert_eq!(GroupRates::papers_hint().to_string(), "patch=0.95,pos=0.95,0.2");
+        assert_eq!("0.5".parse::<GroupRates>().unwrap().single(), Some(ZeroRate::new(0.5).unwrap()));
+        assert_eq!(rates.single(), None);
+    }
+
+    #[test]
+    fn bad_strings_name_the_part_that_is_wrong() {
+        for (text, part) in [
+            ("", "\"\" is no share of zeros"),
+            ("pos=2,0.2", "2 is no share of zeros"),
+            ("bias=0.1,0.2", "no parameter group \"bias\""),
+            ("0.1,0.2", "\"0.2\" gives a rate that was given before"),
+            ("pos=0.1,pos=0.2,0.3", "\"pos=0.2\""),
+            ("pos=0.1,patch=0.2", "no rate is given for attention"),
+        ] {
+            let error = text.parse::<GroupRates>().unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn runs_tile_the_layout() {
+        let layout = ParamLayout::vit(&ModelSpec::new(Preset::VitPicoPatch4_16).config());
+        assert_eq!(GroupRates::uniform(ZeroRate::nearest(0.5)).runs(&layout).len(), 1);
+        let runs = "pos=0.95,0.2".parse::<GroupRates>().unwrap().runs(&layout);
+        assert_eq!(runs.len(), 3);
+        assert_eq!(runs[1].len, layout.get("pos_embed").unwrap().range.len());
+        assert_eq!(runs.iter().map(|run| run.len).sum::<usize>(), layout.len());
+    }
+
+    proptest! {
+        #[test]
+        fn string_form_and_bits_round_trip(bits in any::<[u16; 6]>(), few in any::<[bool; 6]>()) {
+            for bits in [bits, few.map(|b| if b { 13107 } else { 62259 })] {
+                let rates = GroupRates::from_bits(bits);
+                prop_assert_eq!(rates.to_string().parse::<GroupRates>().unwrap(), rates);
+                prop_assert_eq!(GroupRates::from_bits(rates.bits()), rates);
+            }
+        }
+    }
+}

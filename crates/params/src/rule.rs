@@ -1,0 +1,143 @@
+//! What a round asks of its clients.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// The update rule of a round.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Rule {
+    /// One gradient of one batch goes up; the server steps (FLRSP Eqs. 1 and 2).
+    #[default]
+    FedSgd,
+    /// Local SGD over the client's samples; the weights go up and are averaged by number of samples (Eqs. 3 and 4).
+    FedAvg {
+        /// Passes over the client's samples, at least 1.
+        epochs: u16,
+        /// Learning rate of the local steps, above 0.
+        rate: f32,
+    },
+}
+
+impl Rule {
+    /// FedAvg where nothing else is said: one pass at a rate of 0.1.
+    pub const FED_AVG: Self = Self::FedAvg { epochs: 1, rate: 0.1 };
+
+    /// Whether weights go up, not gradients.
+    pub fn is_fedavg(self) -> bool {
+        matches!(self, Self::FedAvg { .. })
+    }
+
+    /// The name in the papers.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::FedSgd => "FedSGD",
+            Self::FedAvg { .. } => "FedAvg",
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FedSgd => f.write_str("fedsgd"),
+            Self::FedAvg { epochs, rate } => write!(f, "fedavg:epochs={epochs},rate={rate}"),
+        }
+    }
+}
+
+/// A string that names no rule.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ParseRuleError {
+    /// The part before the colon is unknown.
+    #[error("unknown rule \"{0}\"; the rules are fedsgd and fedavg:epochs=1,rate=0.1")]
+    Name(String),
+    /// Something follows a rule that takes nothing.
+    #[error("fedsgd takes no parameter, but \"{0}\" follows it")]
+    Surplus(String),
+    /// A parameter that FedAvg does not have.
+    #[error("fedavg has no parameter \"{0}\"; it takes epochs=NUMBER and rate=NUMBER")]
+    Parameter(String),
+    /// A bad number of local epochs.
+    #[error("fedavg: \"{0}\" is no number of local epochs; give a whole number from 1 to 65535")]
+    Epochs(String),
+    /// A bad learning rate.
+    #[error("fedavg: \"{0}\" is no local learning rate; give a number above 0, such as 0.1")]
+    Rate(String),
+}
+
+impl FromStr for Rule {
+    type Err = ParseRuleError;
+
+    fn from_str(text: &str) -> Result<Self, ParseRuleError> {
+        let (name, parameters) = text.trim().split_once(':').unwrap_or((text.trim(), ""));
+        match name {
+            "fedsgd" if parameters.is_empty() => Ok(Self::FedSgd),
+            "fedsgd" => Err(ParseRuleError::Surplus(parameters.to_owned())),
+            "fedavg" => fedavg(parameters),
+            _ => Err(ParseRuleError::Name(name.to_owned())),
+        }
+    }
+}
+
+fn fedavg(parameters: &str) -> Result<Rule, ParseRuleError> {
+    let Rule::FedAvg { mut epochs, mut rate } = Rule::FED_AVG else { return Ok(Rule::FED_AVG) };
+    for part in parameters.split(',').filter(|part| !part.trim().is_empty()) {
+        let (key, value) = part.split_once('=').ok_or_else(|| ParseRuleError::Parameter(part.to_owned()))?;
+        let value = value.trim();
+        match key.trim() {
+            "epochs" => {
+                let number = value.parse().ok().filter(|epochs| *epochs > 0);
+                epochs = number.ok_or_else(|| ParseRuleError::Epochs(value.to_owned()))?;
+            }
+            "rate" => {
+                let number = value.parse().ok().filter(|rate: &f32| rate.is_finite() && *rate > 0.0);
+                rate = number.ok_or_else(|| ParseRuleError::Rate(value.to_owned()))?;
+            }
+            key => return Err(ParseRuleError::Parameter(key.to_owned())),
+        }
+    }
+    Ok(Rule::FedAvg { epochs, rate })
+}
+
+impl Serialize for Rule {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Rule {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn string_form_round_trips() {
+        for rule in [Rule::FedSgd, Rule::FED_AVG, Rule::FedAvg { epochs: 7, rate: 1e-5 }] {
+            assert_eq!(rule.to_string().parse::<Rule>().unwrap(), rule);
+        }
+        assert_eq!("fedavg".parse::<Rule>().unwrap(), Rule::FED_AVG);
+        assert_eq!("fedavg: rate = 0.01".parse::<Rule>().unwrap(), Rule::FedAvg { epochs: 1, rate: 0.01 });
+    }
+
+    #[test]
+    fn bad_strings_name_the_part_that_is_wrong() {
+        for (text, part) in [
+            ("fedprox", "unknown rule \"fedprox\""),
+            ("fedsgd:1", "\"1\" follows"),
+            ("fedavg:steps=3", "\"steps\""),
+            ("fedavg:epochs=0", "\"0\" is no number of local epochs"),
+            ("fedavg:rate=-1", "\"-1\" is no local learning rate"),
+            ("fedavg:rate=nan", "\"nan\""),
+            ("fedavg:3", "\"3\""),
+        ] {
+            let error = text.parse::<Rule>().unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}
