@@ -43,7 +43,8 @@ impl Histogram {
             return Self::default();
         }
         let highest = bins.iter().fold(0.0_f64, |high, bin| high.max(bin.share).max(bin.expected));
-        let top = [0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8].into_iter().find(|top| highest <= *top).unwrap_or(1.0);
+        let top =
+            [0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8].into_iter().find(|top| highest <= *top).unwrap_or(1.0);
         let bottom = frame.top + frame.height;
         let height = |share: f64| (share / top).clamp(0.0, 1.0) as f32 * frame.height;
         let width = frame.width / bins.len() as f32;

@@ -25,14 +25,8 @@ pub enum Choice {
 
 impl Choice {
     /// All of them, in the order shown.
-    pub const ALL: [Self; 6] = [
-        Self::None,
-        Self::FixedPosition,
-        Self::RandomBinary,
-        Self::FrozenBinary,
-        Self::Gaussian,
-        Self::Encrypted,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::None, Self::FixedPosition, Self::RandomBinary, Self::FrozenBinary, Self::Gaussian, Self::Encrypted];
 
     /// Its name in attributes.
     pub fn key(self) -> &'static str {
@@ -260,8 +254,8 @@ pub fn sgd_would_help(refused_defence: Option<&str>, refused_rule: Option<&str>,
     let is_fedavg = |rule: &str| rule.parse::<Rule>().is_ok_and(Rule::is_fedavg);
     let is_adam = optimiser.parse::<Step>().is_ok_and(Step::is_adam);
     let encrypts = |form: &str| form.parse::<Defence>().is_ok_and(|defence| defence.is_encrypted());
-    let asked =
-        refused_defence.is_some_and(|form| encrypts(form) && !is_fedavg(rule)) || refused_rule.is_some_and(|rule| !is_fedavg(rule));
+    let asked = refused_defence.is_some_and(|form| encrypts(form) && !is_fedavg(rule))
+        || refused_rule.is_some_and(|rule| !is_fedavg(rule));
     asked && is_adam
 }
 

@@ -199,6 +199,24 @@ pub fn made(rule: &str, samples: u32) -> String {
     }
 }
 
+/// What the pictures of an update show, where that needs saying.
+pub fn pictured(rule: &str) -> &'static str {
+    if rule.parse::<Rule>().is_ok_and(Rule::is_fedavg) {
+        " The pictures show how far the weights moved from those that came in."
+    } else {
+        ""
+    }
+}
+
+/// A noise-to-signal ratio: `3.4 : 1`, or `none` without noise.
+pub fn ratio(noise: f32) -> String {
+    match noise {
+        noise if noise <= 0.0 => "none".to_owned(),
+        noise if noise.is_finite() => format!("{} : 1", number(noise.into())),
+        _ => "nothing but noise".to_owned(),
+    }
+}
+
 /// The standard deviation that follows from the noise's parameters.
 pub fn deviation(noise: &GaussianNoise) -> String {
     format!(
@@ -222,7 +240,9 @@ pub fn encryption(encryption: &EncryptionView) -> String {
     match &encryption.sealed_by {
         Some(nickname) if is_keyed => format!("{start}: {nickname} made and encrypted the weights; {knows}"),
         Some(nickname) => format!("{start}: {nickname} encrypted the weights; {knows}"),
-        None => format!("{start}: not encrypted yet. The first tab with the passphrase does it when the next round begins."),
+        None => {
+            format!("{start}: not encrypted yet. The first tab with the passphrase does it when the next round begins.")
+        }
     }
 }
 
@@ -323,11 +343,7 @@ mod tests {
                 "R by group",
             ),
             ("frozen-binary:0.8", "frozen binary weights, R = 0.8", "frozen R 0.8"),
-            (
-                "gaussian:eps=4,delta=1e-5,clip=0.5",
-                "Gaussian noise, ε = 4, δ = 1e-5, clipped to 0.5",
-                "noise ε 4",
-            ),
+            ("gaussian:eps=4,delta=1e-5,clip=0.5", "Gaussian noise, ε = 4, δ = 1e-5, clipped to 0.5", "noise ε 4"),
             ("encrypted", "encrypted, plain start", "encrypted"),
             ("encrypted:keyed", "encrypted, keyed start", "encrypted, keyed"),
             ("noise:1:2", "noise:1:2", "noise:1:2"),
@@ -349,6 +365,14 @@ mod tests {
         assert_eq!(optimiser("lion:1"), "lion:1");
         assert_eq!(made("fedsgd", 1), "the gradient of 1 picture");
         assert_eq!(made("fedavg:epochs=3,rate=0.1", 6), "the weights after 3 local epochs over 6 pictures");
+    }
+
+    #[test]
+    fn noise_is_set_against_the_signal() {
+        assert_eq!(ratio(0.0), "none");
+        assert_eq!(ratio(340.2), "340 : 1");
+        assert_eq!(ratio(0.25), "0.25 : 1");
+        assert_eq!(ratio(f32::INFINITY), "nothing but noise");
     }
 
     #[test]

@@ -81,14 +81,30 @@ pub fn take_token() -> Option<String> {
             // Without storage the token lives as long as this page does.
             let _ = storage.set_item(TOKEN_KEY, token);
         }
-        let path = window().location().pathname().unwrap_or_default();
-        if let Ok(history) = window().history() {
-            // Hiding the token is a courtesy: the page works as well if the browser refuses.
-            let _ = history.replace_state_with_url(&wasm_bindgen::JsValue::NULL, "", Some(&path));
-        }
+        hide_fragment();
         return Some(token.to_owned());
     }
     storage?.get_item(TOKEN_KEY).ok().flatten()
+}
+
+/// The room's passphrase, from the fragment of the address, which is then taken out of it. It is stored nowhere.
+pub fn take_passphrase() -> Option<String> {
+    let fragment = window().location().hash().unwrap_or_default();
+    let encoded = address::passphrase(&fragment)?;
+    hide_fragment();
+    // A text that is no percent-encoding is what was meant.
+    let decoded = js_sys::decode_uri_component(encoded).ok().and_then(|decoded| decoded.as_string());
+    Some(decoded.unwrap_or_else(|| encoded.to_owned()))
+}
+
+/// Takes the fragment out of the address and out of the history's present entry.
+fn hide_fragment() {
+    let location = window().location();
+    let rest = format!("{}{}", location.pathname().unwrap_or_default(), location.search().unwrap_or_default());
+    if let Ok(history) = window().history() {
+        // A courtesy to those who look over a shoulder: the page works as well if the browser refuses.
+        let _ = history.replace_state_with_url(&wasm_bindgen::JsValue::NULL, "", Some(&rest));
+    }
 }
 
 fn unreachable_relay(error: &gloo_net::Error) -> String {

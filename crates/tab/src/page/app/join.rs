@@ -3,6 +3,8 @@
 //! A lesson or a test can fill it in by the address: `/?nickname=lucky+otter&image=astronaut&label=cat&join=1` proposes
 //! that nickname, fetches that sample, chooses that class (a name or its number) and joins at once. `device=cpu` or
 //! `device=webgpu` overrules the measurement of which is faster. Each part may be left out; `join=1` needs an image.
+//! A passphrase is taken from the fragment alone, as in `#passphrase=blue%20whale`, which no browser sends to a server, and
+//! is taken out of the address at once.
 
 use leptos::prelude::*;
 use wasm_bindgen_futures::spawn_local;
@@ -13,6 +15,7 @@ use super::{
     camera::Camera,
     picture::{self, Picture},
     pixels::Pixels,
+    secret::SecretInput,
     trainer::Trainer,
 };
 use crate::{
@@ -37,6 +40,8 @@ pub struct Draft {
     sample: RwSignal<Option<&'static str>>,
     /// Its class, a place in [`CLASSES`].
     pub label: RwSignal<u8>,
+    /// The room's passphrase as typed; it is kept in this tab's memory alone.
+    pub passphrase: RwSignal<String>,
     /// The device to train on.
     device: RwSignal<DeviceChoice>,
     /// Why the last choice did not work.
@@ -56,6 +61,7 @@ impl Draft {
             picture: RwSignal::new(None),
             sample: RwSignal::new(None),
             label: RwSignal::new(0),
+            passphrase: RwSignal::new(String::new()),
             device: RwSignal::new(DeviceChoice::Auto),
             problem: RwSignal::new(None),
             choice: StoredValue::new(0),
@@ -64,6 +70,9 @@ impl Draft {
 
     /// Fills in what the address asks for, and joins if it says so.
     pub fn read_address(self, trainer: Trainer) {
+        if let Some(passphrase) = api::take_passphrase() {
+            self.passphrase.set(passphrase);
+        }
         let search = window().location().search().unwrap_or_default();
         let Ok(query) = UrlSearchParams::new_with_str(&search) else { return };
         if let Some(nickname) = query.get("nickname").filter(|nickname| !nickname.trim().is_empty()) {
@@ -160,7 +169,8 @@ impl Draft {
         let query = UrlSearchParams::new_with_str(&search).ok();
         let device = DeviceChoice::from_query(query.and_then(|query| query.get("device")).as_deref());
         let label = self.label.get_untracked();
-        trainer.join(ToWorker::Join { socket, nickname, picture: picture.rgb(), label, device });
+        let passphrase = Some(self.passphrase.get_untracked()).filter(|passphrase| !passphrase.trim().is_empty());
+        trainer.join(ToWorker::Join { socket, nickname, picture: picture.rgb(), label, device, passphrase });
     }
 }
 
@@ -311,6 +321,11 @@ pub fn JoinForm(
                         .collect_view()}
                 </select>
                 <p class="hint">"The class that the model is to learn for it. If none fits, take the nearest: what leaks does not depend on it."</p>
+            </div>
+            <div class="card field">
+                <label for="passphrase"><span class="step">"4"</span>"Passphrase"<span class="optional">" optional"</span></label>
+                <SecretInput id="passphrase" testid="passphrase" value=draft.passphrase/>
+                <p class="hint">"Only needed if the teacher announces an encrypted round. It never leaves this tab."</p>
             </div>
             <div class="join-end">
                 <p class="problem" role="alert" data-testid="problem">{move || draft.problem.get()}</p>

@@ -8,6 +8,7 @@ use super::{
     api,
     cards::Cards,
     controls::Controls,
+    counts::UpdateCounts,
     curve::LossCurve,
     feed::{Feed, Link},
     roster::Roster,
@@ -20,11 +21,17 @@ pub struct Teacher {
     token: RwSignal<Option<String>>,
     /// Why the last control failed.
     pub problem: RwSignal<Option<String>>,
+    /// The control that the relay refused last, until one succeeds.
+    pub refused: RwSignal<Option<Control>>,
 }
 
 impl Teacher {
     fn new() -> Self {
-        let teacher = Self { token: RwSignal::new(api::take_token()), problem: RwSignal::new(None) };
+        let teacher = Self {
+            token: RwSignal::new(api::take_token()),
+            problem: RwSignal::new(None),
+            refused: RwSignal::new(None),
+        };
         // The teacher link pasted into this very tab changes the fragment only and loads nothing.
         let handle = window_event_listener(leptos::ev::hashchange, move |_| {
             if let Some(token) = api::take_token() {
@@ -52,8 +59,23 @@ impl Teacher {
 
     /// Sends a control; what goes wrong is shown above the controls.
     pub fn send(self, control: Control) {
+        self.send_all(vec![control]);
+    }
+
+    /// Sends controls one after the other, up to the first that fails.
+    pub fn send_all(self, controls: Vec<Control>) {
         let Some(token) = self.token.get_untracked() else { return };
-        spawn_local(async move { self.problem.set(api::control(&token, &control).await.err()) });
+        spawn_local(async move {
+            for control in controls {
+                if let Err(problem) = api::control(&token, &control).await {
+                    self.refused.set(Some(control));
+                    self.problem.set(Some(problem));
+                    return;
+                }
+            }
+            self.refused.set(None);
+            self.problem.set(None);
+        });
     }
 }
 
@@ -74,6 +96,7 @@ pub fn Projector() -> impl IntoView {
                     <Controls feed teacher/>
                     <Cards feed/>
                     <LossCurve feed/>
+                    <UpdateCounts feed/>
                 </main>
             </div>
             <Log feed/>
@@ -89,7 +112,8 @@ fn Headline(feed: Feed) -> impl IntoView {
         let block = if room.april_block { ", April block" } else { "" };
         format!("{}{block} · {} parameters", room.model, words::count(room.parameters))
     });
-    let rule = feed.part(|room| format!("{} · {}", room.rule, room.optimiser));
+    let rule = feed.part(|room| words::training(&room.rule, &room.optimiser, room.batch));
+    let rule_form = feed.part(|room| room.rule.clone());
     let phase_text = move || match (phase.get(), feed.countdown()) {
         (Some(Phase::Training), Some(seconds)) => format!("Training, {seconds} s left"),
         (Some(phase), _) => words::phase(phase).to_owned(),
@@ -120,7 +144,7 @@ fn Headline(feed: Feed) -> impl IntoView {
             </p>
             <p class="facts">
                 <span data-testid="model">{move || model.get()}</span>
-                <span data-testid="rule">{move || rule.get()}</span>
+                <span data-testid="rule" data-rule=move || rule_form.get()>{move || rule.get()}</span>
             </p>
             <p class="pill" data-testid="link" data-state=move || link().0>{move || link().1}</p>
         </header>

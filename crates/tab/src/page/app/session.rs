@@ -6,6 +6,7 @@ use super::{
     gauge::Gauge,
     join::Draft,
     pixels::{Pixels, Rgba},
+    question::PassphrasePrompt,
     trainer::{Attacked, Trainer},
 };
 use crate::{
@@ -26,6 +27,7 @@ pub fn Session(
 ) -> impl IntoView {
     view! {
         <Closed trainer/>
+        <PassphrasePrompt draft trainer/>
         <Status draft trainer/>
         <Notices trainer/>
         <Attacks trainer/>
@@ -61,6 +63,7 @@ fn Status(draft: Draft, trainer: Trainer) -> impl IntoView {
     };
     let round = move || trainer.plan.get().map(|plan| plan.round);
     let doing = move || match (trainer.is_busy.get(), trainer.sent.get()) {
+        _ if trainer.question.with(Option::is_some) => "waiting for the passphrase".to_owned(),
         (true, _) => "training…".to_owned(),
         (false, Some(sent)) => format!("update sent after {}", words::duration(sent.milliseconds)),
         (false, None) => "waiting for the teacher to start".to_owned(),
@@ -129,9 +132,12 @@ fn Status(draft: Draft, trainer: Trainer) -> impl IntoView {
                 <p class="sub">{move || format!("{} if nothing were protected", words::bytes(trainer.bytes.get().1))}</p>
             </div>
             <div class="tile wide">
-                <h3>"Model and defence"</h3>
+                <h3>"Model, rule and defence"</h3>
                 <p class="figure small" data-testid="model">
                     {move || trainer.plan.get().map_or("–".to_owned(), |plan| plan.model)}
+                </p>
+                <p class="sub" data-testid="rule" data-rule=move || trainer.plan.get().map(|plan| plan.rule)>
+                    {move || trainer.plan.get().map(|plan| words::rule(&plan.rule))}
                 </p>
                 <p class="sub" data-testid="defence" data-defence=move || trainer.plan.get().map(|plan| plan.defence)>
                     {move || trainer.plan.get().map(|plan| words::defence(&plan.defence))}
@@ -163,12 +169,17 @@ fn Leaving(trainer: Trainer) -> impl IntoView {
     });
     let summary = move || match trainer.sent.get() {
         Some(sent) => format!(
-            "Round {}: {} sent; unprotected it would have been {}.",
+            "Round {}: {}, {} sent; unprotected it would have been {}.{}",
             sent.round,
+            words::made(&sent.rule, sent.samples),
             words::bytes(sent.bytes),
-            words::bytes(sent.plain_bytes)
+            words::bytes(sent.plain_bytes),
+            words::pictured(&sent.rule)
         ),
         None => "Nothing has left yet. After the first round you see here what did.".to_owned(),
+    };
+    let has_ciphertext = move || {
+        trainer.sent.with(|sent| sent.as_ref().is_some_and(|sent| sent.groups.iter().any(|group| group.ciphertext)))
     };
     view! {
         <section class="panel" data-testid="leaving">
@@ -179,6 +190,7 @@ fn Leaving(trainer: Trainer) -> impl IntoView {
                 <span><i class="swatch zero"></i>"zero"</span>
                 <span><i class="swatch plus"></i>"above zero"</span>
                 <span><i class="swatch masked"></i>"removed by the defence"</span>
+                <span hidden=move || !has_ciphertext()><b class="tag">"ciphertext"</b>" unreadable without the passphrase"</span>
             </p>
             <div class="groups">
                 <For each=move || titles.get() key=Clone::clone let:title>
@@ -208,14 +220,18 @@ fn Group(trainer: Trainer, title: String) -> impl IntoView {
         })
     };
     let number = move |of: fn(&GroupView) -> f32| group.with(|group| group.as_ref().map_or(0.0, of));
+    let noise = move || group.with(|group| group.as_ref().and_then(|group| group.noise));
+    let is_ciphertext = move || group.with(|group| group.as_ref().is_some_and(|group| group.ciphertext));
     view! {
         <article
             class="group"
             data-testid="group"
             data-group=title.clone()
             data-zeros=move || number(|group| group.zeros)
+            data-noise=move || noise().map(|noise| noise.to_string())
+            data-ciphertext=move || is_ciphertext().to_string()
         >
-            <h3>{title.clone()}</h3>
+            <h3>{title.clone()} <b class="tag" hidden=move || !is_ciphertext()>"ciphertext"</b></h3>
             <div class="pair">
                 <figure>
                     <Pixels picture=picture(|group| &group.before) label=format!("{title}: the update as computed") class="update"/>
@@ -232,6 +248,10 @@ fn Group(trainer: Trainer, title: String) -> impl IntoView {
                 <div>
                     <dt>"norm"</dt>
                     <dd>{move || format!("{:.3} → {:.3}", number(|group| group.norm_before), number(|group| group.norm_after))}</dd>
+                </div>
+                <div hidden=move || noise().is_none()>
+                    <dt>"noise to signal"</dt>
+                    <dd>{move || noise().map(words::ratio)}</dd>
                 </div>
             </dl>
         </article>

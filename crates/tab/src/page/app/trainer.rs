@@ -30,6 +30,17 @@ pub struct Plan {
     pub model: String,
     /// The defence in its string form.
     pub defence: String,
+    /// The update rule in its string form.
+    pub rule: String,
+}
+
+/// What the worker asks the student for.
+#[derive(Clone, PartialEq)]
+pub struct Question {
+    /// In words.
+    pub reason: String,
+    /// Whether a passphrase was given that does not open this room's model.
+    pub wrong: bool,
 }
 
 /// The last update that left.
@@ -43,6 +54,10 @@ pub struct Sent {
     pub bytes: u64,
     /// Bytes it would have weighed unprotected.
     pub plain_bytes: u64,
+    /// Number of private pictures it was made from.
+    pub samples: u32,
+    /// The update rule it was made by, in its string form.
+    pub rule: String,
     /// One view for each parameter group.
     pub groups: Vec<GroupView>,
 }
@@ -91,6 +106,8 @@ pub struct Trainer {
     pub device: RwSignal<Option<(String, String)>>,
     /// The round.
     pub plan: RwSignal<Option<Plan>>,
+    /// The passphrase it asks for, if it does.
+    pub question: RwSignal<Option<Question>>,
     /// Whether a step is being computed.
     pub is_busy: RwSignal<bool>,
     /// The losses of this client, oldest first.
@@ -118,6 +135,7 @@ impl Trainer {
             connection: RwSignal::new(None),
             device: RwSignal::new(None),
             plan: RwSignal::new(None),
+            question: RwSignal::new(None),
             is_busy: RwSignal::new(false),
             losses: RwSignal::new(Vec::new()),
             sent: RwSignal::new(None),
@@ -161,6 +179,7 @@ impl Trainer {
     pub fn join(self, message: ToWorker) {
         self.connection.set(Some(Connection::Connecting));
         self.plan.set(None);
+        self.question.set(None);
         self.is_busy.set(false);
         self.losses.set(Vec::new());
         self.sent.set(None);
@@ -175,6 +194,12 @@ impl Trainer {
     pub fn leave(self) {
         self.connection.set(None);
         self.send(ToWorker::Leave);
+    }
+
+    /// Answers the worker's question.
+    pub fn answer(self, passphrase: String) {
+        self.question.set(None);
+        self.send(ToWorker::Passphrase { passphrase });
     }
 
     fn send(self, message: ToWorker) {
@@ -212,15 +237,24 @@ impl Trainer {
                     self.connection.set(Some(connection));
                 }
             }
-            FromWorker::Training { round, model, defence } => {
+            FromWorker::Training { round, model, defence, rule } => {
                 self.is_busy.set(true);
+                self.question.set(None);
                 // What was seen through another defence says nothing about this one.
                 if self.plan.with_untracked(|plan| plan.as_ref().is_some_and(|plan| plan.defence != defence)) {
                     self.attacks.set(Vec::new());
                 }
-                self.plan.set(Some(Plan { round, model, defence }));
+                self.plan.set(Some(Plan { round, model, defence, rule }));
             }
-            FromWorker::Sent { round, loss, milliseconds, bytes, plain_bytes, groups } => {
+            FromWorker::AskPassphrase { reason, wrong } => {
+                self.is_busy.set(false);
+                self.question.set(Some(Question { reason, wrong }));
+            }
+            FromWorker::Sealed {} => {
+                self.question.set(None);
+                self.notice("This tab encrypted the room’s model with your passphrase and sent it back.".to_owned());
+            }
+            FromWorker::Sent { round, loss, milliseconds, bytes, plain_bytes, samples, rule, groups } => {
                 self.is_busy.set(false);
                 self.losses.update(|losses| {
                     losses.push(loss);
@@ -231,7 +265,7 @@ impl Trainer {
                     *sent += bytes;
                     *plain += plain_bytes;
                 });
-                self.sent.set(Some(Sent { round, milliseconds, bytes, plain_bytes, groups }));
+                self.sent.set(Some(Sent { round, milliseconds, bytes, plain_bytes, samples, rule, groups }));
             }
             FromWorker::Closed { round, loss, updates } => self.closed.set(Some(Closed { round, loss, updates })),
             FromWorker::Attacked { round, attack, side, reconstruction, own, psnr, ssim } => {
@@ -248,11 +282,15 @@ impl Trainer {
                     None => attacks.push(result),
                 });
             }
-            FromWorker::Notice { text } => self.notices.update(|notices| {
-                let number = notices.front().map_or(0, |(number, _)| number + 1);
-                notices.push_front((number, text));
-                notices.truncate(NOTICES_KEPT);
-            }),
+            FromWorker::Notice { text } => self.notice(text),
         }
+    }
+
+    fn notice(self, text: String) {
+        self.notices.update(|notices| {
+            let number = notices.front().map_or(0, |(number, _)| number + 1);
+            notices.push_front((number, text));
+            notices.truncate(NOTICES_KEPT);
+        });
     }
 }

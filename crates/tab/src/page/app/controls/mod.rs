@@ -1,0 +1,205 @@
+//! The teacher's controls: a bar with what is in force, and the editors of what shall be.
+
+mod defence;
+mod number;
+mod rates;
+mod training;
+
+use leptos::prelude::*;
+use unmask_wire::view::{Control, Phase};
+
+use self::{defence::DefenceEditor, training::TrainingEditor};
+use super::{feed::Feed, projector::Teacher};
+use crate::page::{
+    policy::{Step, sgd_would_help},
+    words,
+};
+
+/// Run controls, what is in force, and the editors; without the token a note on where to get it.
+#[component]
+pub fn Controls(
+    /// The room.
+    feed: Feed,
+    /// Who may use them.
+    teacher: Teacher,
+) -> impl IntoView {
+    let is_defence_open = RwSignal::new(true);
+    let is_training_open = RwSignal::new(false);
+    view! {
+        <section class="card controls" aria-label="Controls" data-testid="controls">
+            <div class="controls-row">
+                <Show
+                    when=move || teacher.may_drive()
+                    fallback=|| {
+                        view! { <p class="hint" data-testid="view-only">"View only: open the teacher link printed in the terminal."</p> }
+                    }
+                >
+                    <Run feed teacher/>
+                    <AprilBlock feed teacher/>
+                    <div class="row folds">
+                        <Fold is_open=is_defence_open title="Defence" testid="fold-defence"/>
+                        <Fold is_open=is_training_open title="Training" testid="fold-training"/>
+                    </div>
+                </Show>
+            </div>
+            <InForce feed/>
+            <Show when=move || teacher.may_drive()>
+                <Refusal feed teacher/>
+                <div class="editor" hidden=move || !is_defence_open.get()><DefenceEditor feed teacher/></div>
+                <div class="editor" hidden=move || !is_training_open.get()><TrainingEditor feed teacher/></div>
+            </Show>
+        </section>
+    }
+}
+
+/// A button that opens and closes an editor.
+#[component]
+fn Fold(is_open: RwSignal<bool>, title: &'static str, testid: &'static str) -> impl IntoView {
+    view! {
+        <button
+            type="button"
+            class="button"
+            data-testid=testid
+            aria-expanded=move || is_open.get().to_string()
+            on:click=move |_| is_open.update(|open| *open = !*open)
+        >
+            {title} {move || if is_open.get() { " ▾" } else { " ▸" }}
+        </button>
+    }
+}
+
+/// The defence in force, what it promises, and what is to change.
+#[component]
+fn InForce(feed: Feed) -> impl IntoView {
+    let defence = feed.part(|room| room.defence.clone());
+    let next = feed.part(|room| {
+        let next = room.next.as_ref().map(|next| words::next(next, &room.model, room.april_block));
+        next.filter(|next| !next.is_empty())
+    });
+    let guarantee = feed.part(|room| room.guarantee.as_ref().map(|guarantee| guarantee.sentence.clone()));
+    let encryption = feed.part(|room| room.encryption.as_ref().map(words::encryption));
+    let encryption_part = |part: fn(&unmask_wire::view::EncryptionView) -> Option<String>| {
+        move || feed.room.with(|room| room.as_ref()?.encryption.as_ref().and_then(part))
+    };
+    view! {
+        <div class="in-force">
+            <p>
+                "In force: "
+                <b data-testid="defence" data-defence=move || defence.get()>
+                    {move || defence.get().map(|defence| words::defence(&defence))}
+                </b>
+                <span class="next" data-testid="next">
+                    {move || next.get().flatten().map(|next| format!("from the next round: {next}"))}
+                </span>
+            </p>
+            <p class="promise" data-testid="guarantee" hidden=move || guarantee.get().flatten().is_none()>
+                {move || guarantee.get().flatten()}
+            </p>
+            <p
+                class="promise"
+                data-testid="encryption"
+                data-start=encryption_part(|encryption| Some(encryption.start.clone()))
+                data-sealed-by=encryption_part(|encryption| encryption.sealed_by.clone())
+                hidden=move || encryption.get().flatten().is_none()
+            >
+                {move || encryption.get().flatten()}
+            </p>
+        </div>
+    }
+}
+
+/// Why the relay refused the last control, and the way out where there is one.
+#[component]
+fn Refusal(feed: Feed, teacher: Teacher) -> impl IntoView {
+    let wanted = feed.part(|room| {
+        let next = room.next.clone().unwrap_or_default();
+        (next.rule.unwrap_or_else(|| room.rule.clone()), next.optimiser.unwrap_or_else(|| room.optimiser.clone()))
+    });
+    let remedy = move || {
+        let refused = teacher.refused.get()?;
+        let (rule, optimiser) = wanted.get()?;
+        let (refused_defence, refused_rule) = match &refused {
+            Control::Defence { defence } => (Some(defence.as_str()), None),
+            Control::Rule { rule } => (None, Some(rule.as_str())),
+            _ => (None, None),
+        };
+        sgd_would_help(refused_defence, refused_rule, &rule, &optimiser).then_some(refused)
+    };
+    view! {
+        <div class="refusal row">
+            <p class="problem" role="alert" data-testid="control-error">{move || teacher.problem.get()}</p>
+            <button
+                type="button"
+                class="button accent"
+                data-testid="use-sgd"
+                hidden=move || remedy().is_none()
+                on:click=move |_| {
+                    if let Some(refused) = remedy() {
+                        let optimiser = Step::PROPOSED_SGD.to_string();
+                        teacher.send_all(vec![Control::Optimiser { optimiser }, refused]);
+                    }
+                }
+            >
+                "Use SGD"
+            </button>
+        </div>
+    }
+}
+
+#[component]
+fn Run(feed: Feed, teacher: Teacher) -> impl IntoView {
+    let is_paused = feed.part(|room| room.phase == Phase::Paused);
+    let is_running = move || is_paused.get() == Some(false);
+    view! {
+        <div class="run row" role="group" aria-label="Rounds">
+            <button
+                type="button"
+                class="button"
+                class:accent=move || !is_running()
+                data-testid="start"
+                on:click=move |_| teacher.send(Control::Start)
+            >
+                "▶ Start"
+            </button>
+            <button
+                type="button"
+                class="button"
+                class:accent=is_running
+                data-testid="pause"
+                on:click=move |_| teacher.send(Control::Pause)
+            >
+                "❚❚ Pause"
+            </button>
+            <button type="button" class="button" data-testid="one-round" on:click=move |_| teacher.send(Control::OneRound)>
+                "One round"
+            </button>
+            <button type="button" class="button" data-testid="reset" on:click=move |_| teacher.send(Control::Reset)>
+                "Reset"
+            </button>
+        </div>
+    }
+}
+
+#[component]
+fn AprilBlock(feed: Feed, teacher: Teacher) -> impl IntoView {
+    let wanted = feed.part(|room| room.next.as_ref().and_then(|next| next.april_block).unwrap_or(room.april_block));
+    let is_on = RwSignal::new(false);
+    let follow = move |wanted: Option<bool>| is_on.set(wanted.unwrap_or(false));
+    Effect::new(move |_| follow(wanted.get()));
+    teacher.on_failure(move || follow(wanted.get_untracked()));
+    view! {
+        <label class="switch" title="A first block without norm and residual, as the APRIL attack needs it. Resets the model.">
+            <input
+                type="checkbox"
+                role="switch"
+                data-testid="april-block"
+                prop:checked=move || is_on.get()
+                on:change=move |event| {
+                    is_on.set(event_target_checked(&event));
+                    teacher.send(Control::AprilBlock { on: is_on.get_untracked() });
+                }
+            />
+            <span>"April block"<small>" resets the model"</small></span>
+        </label>
+    }
+}

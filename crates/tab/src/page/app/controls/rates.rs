@@ -1,0 +1,143 @@
+//! R: one for all parameter groups, or one for each.
+
+use leptos::prelude::*;
+use unmask_defence::{GroupRates, ZeroRate};
+use unmask_params::ParamGroup;
+
+use crate::page::policy::{middle, read_rate};
+
+/// Rates of the papers' main experiments.
+const PRESETS: [&str; 3] = ["0.2", "0.5", "0.8"];
+
+/// A slider for all groups, presets, and a panel with a slider for each group.
+#[component]
+pub fn RatesEditor(
+    /// The rates shown.
+    #[prop(into)]
+    rates: Signal<GroupRates>,
+    /// Gets the rates while a slider moves.
+    #[prop(into)]
+    on_move: Callback<GroupRates>,
+    /// Called when they are final.
+    #[prop(into)]
+    on_settled: Callback<()>,
+) -> impl IntoView {
+    let is_open = RwSignal::new(false);
+    let settle = move |rates: GroupRates| {
+        on_move.run(rates);
+        on_settled.run(());
+    };
+    let shown = move || rates.get().single().map_or("by group".to_owned(), |rate| rate.to_string());
+    view! {
+        <div class="row rates">
+            <label class="slider">
+                <span class="slider-value">"R = " {shown}</span>
+                <input
+                    type="range"
+                    min="0.05"
+                    max="0.95"
+                    step="0.05"
+                    data-testid="rate"
+                    aria-label="R, the share of values dropped, for all parameter groups"
+                    aria-valuetext=shown
+                    prop:value=move || format!("{:.2}", middle(&rates.get()))
+                    on:input=move |event| {
+                        if let Some(rate) = read_rate(&event_target_value(&event)) {
+                            on_move.run(GroupRates::uniform(rate));
+                        }
+                    }
+                    on:change=move |_| on_settled.run(())
+                />
+            </label>
+            <div class="row presets" role="group" aria-label="Presets of R">
+                {PRESETS
+                    .into_iter()
+                    .map(|preset| {
+                        view! {
+                            <button
+                                type="button"
+                                class="button small"
+                                data-testid=format!("preset-{preset}")
+                                on:click=move |_| {
+                                    if let Some(rate) = read_rate(preset) {
+                                        settle(GroupRates::uniform(rate));
+                                    }
+                                }
+                            >
+                                {preset}
+                            </button>
+                        }
+                    })
+                    .collect_view()}
+                <button
+                    type="button"
+                    class="button small"
+                    data-testid="preset-hint"
+                    title="The papers’ hint: high for the embeddings, from which pictures are read, low elsewhere"
+                    on:click=move |_| settle(GroupRates::papers_hint())
+                >
+                    "papers’ hint: embeddings high"
+                </button>
+            </div>
+            <button
+                type="button"
+                class="button small"
+                data-testid="group-rates"
+                aria-expanded=move || is_open.get().to_string()
+                on:click=move |_| is_open.update(|open| *open = !*open)
+            >
+                "per parameter group" {move || if is_open.get() { " ▾" } else { " ▸" }}
+            </button>
+        </div>
+        <div class="group-rates" hidden=move || !is_open.get()>
+            {ParamGroup::ALL
+                .into_iter()
+                .map(|group| {
+                    let rate = move || rates.get().get(group);
+                    view! {
+                        <label class="slider">
+                            <span>{group.title()}</span>
+                            <input
+                                type="range"
+                                min="0"
+                                max="0.95"
+                                step="0.05"
+                                data-testid=format!("group-rate-{}", group.key())
+                                aria-label=format!("R of the group {}", group.title())
+                                prop:value=move || format!("{:.2}", rate().get())
+                                on:input=move |event| {
+                                    if let Some(rate) = read_rate(&event_target_value(&event)) {
+                                        on_move.run(rates.get_untracked().with(group, rate));
+                                    }
+                                }
+                                on:change=move |_| on_settled.run(())
+                            />
+                            <output>{move || rate().to_string()}</output>
+                        </label>
+                    }
+                })
+                .collect_view()}
+            <label class="switch">
+                <input
+                    type="checkbox"
+                    data-testid="same-for-all"
+                    prop:checked=move || rates.get().single().is_some()
+                    on:change=move |event| {
+                        if event_target_checked(&event) {
+                            settle(GroupRates::uniform(ZeroRate::nearest(twentieths(middle(&rates.get_untracked())))));
+                        } else {
+                            // The sliders are there to make the groups differ; with equal rates the box is ticked.
+                            on_move.run(rates.get_untracked());
+                        }
+                    }
+                />
+                <span>"same for all"</span>
+            </label>
+        </div>
+    }
+}
+
+/// The slider's nearest stop, so that two unlike rates give one that is easily said.
+fn twentieths(rate: f64) -> f64 {
+    (rate * 20.0).round().clamp(1.0, 19.0) / 20.0
+}
