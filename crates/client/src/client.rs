@@ -1,42 +1,29 @@
 //! The client's side of the protocol.
 
-use unmask_defence::{Defence, MaskSeed, ProtectedUpdate};
-use unmask_params::{ModelSpec, ParamLayout};
-use unmask_wire::{Assembler, ClientMessage, RelayMessage, UpdateKind, WireError, frames};
+use unmask_defence::{KeyCheck, KeyError, MaskSeed, Means, PlainUpdate, ProtectError, ProtectedUpdate};
+use unmask_params::{InitOptions, ModelSpec, ParamLayout, initial_weights};
+use unmask_wire::{Assembler, ClientMessage, EncryptionPlan, RelayMessage, UpdateKind, WireError, frames};
 
-use crate::{GroupLeaving, leaving};
+use crate::{
+    GroupLeaving, Plan, SealTask,
+    keys::{Keys, Locked},
+    leaving,
+    plan::{check_len, model, settings},
+};
 
 /// Largest plan a client takes, in parameters: more than any preset has, and within a phone's memory.
 const MAX_PARAMETERS: usize = 32_000_000;
 /// Longest nickname, device or reason sent, in characters.
 const MAX_TEXT: usize = 200;
 
-/// A round's task.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
-    /// The round.
-    pub round: u32,
-    /// Number of the policy the update must be made under.
-    pub policy: u32,
-    /// The model.
-    pub spec: ModelSpec,
-    /// The layout of its parameters.
-    pub layout: ParamLayout,
-    /// The defence to use.
-    pub defence: Defence,
-    /// Samples per update.
-    pub batch: usize,
-    /// Global weights, `[P]`.
-    pub weights: Vec<f32>,
-}
-
 /// What training gave.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    /// Mean loss over the samples at the plan's weights.
+    /// Mean loss over the samples: at the plan's weights under FedSGD, over the first local epoch under FedAvg.
     pub loss: f32,
-    /// Gradient of that loss, `[P]`: the plain update of FedSGD. It must not leave the device.
-    pub gradient: Vec<f32>,
+    /// `[P]`: theta_n, the gradient of that loss, under FedSGD; W_n, the weights after the local epochs, under FedAvg.
+    /// They must not leave the device as they are.
+    pub values: Vec<f32>,
     /// Number of samples.
     pub samples: u32,
 }
@@ -89,12 +76,23 @@ pub enum News {
 }
 
 /// What to do after a frame.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub enum Action {
     /// Send these frames in order.
     Send(Vec<Vec<u8>>),
     /// Train. Of several plans waiting only the newest counts.
     Train(Box<Plan>),
+    /// Encrypt the room's model with [`Client::seal`], and send it back.
+    Seal(Box<SealTask>),
+    /// Ask for the room's passphrase and hand it to [`Client::set_passphrase`]. It counts from the next round on.
+    Ask {
+        /// To be sent at once: the relay must not wait for an answer that a person has yet to type.
+        frames: Vec<Vec<u8>>,
+        /// What it is needed for, or what is wrong with the one at hand, in words for people.
+        reason: String,
+        /// Whether there is one at hand that is not the room's.
+        wrong: bool,
+    },
     /// Show.
     Tell(News),
 }
@@ -128,19 +126,67 @@ pub enum ClientError {
     },
 }
 
+/// Why what training gave could not be made ready to leave. Nothing leaves then.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UpdateFailure {
+    /// The defence cannot be applied.
+    #[error(transparent)]
+    Protect(#[from] ProtectError),
+    /// The weights cannot be encrypted.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The message cannot be written.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+}
+
+/// Why a plan or a seal is not carried out.
+enum Hindrance {
+    /// In words for the relay.
+    Unable(String),
+    /// Without the room's passphrase nothing can be done.
+    Ask { reason: &'static str, wrong: bool },
+}
+
+impl Hindrance {
+    fn locked(locked: Locked, missing: &'static str) -> Self {
+        match locked {
+            Locked::Missing => Self::Ask { reason: missing, wrong: false },
+            Locked::Wrong => Self::Ask {
+                reason: "this room's model is encrypted with another passphrase; ask for the right one and type it in",
+                wrong: true,
+            },
+            Locked::Broken(error) => Self::Unable(error.to_string()),
+        }
+    }
+}
+
 /// One client of one room.
 #[derive(Debug)]
 pub struct Client {
     nickname: String,
     device: String,
     ticket: Option<[u8; 16]>,
+    keys: Keys,
     assembler: Assembler,
 }
 
 impl Client {
     /// A client that asks for `nickname` and trains on `device` (in words).
     pub fn new(nickname: &str, device: &str) -> Self {
-        Self { nickname: cut(nickname), device: cut(device), ticket: None, assembler: assembler() }
+        Self {
+            nickname: cut(nickname),
+            device: cut(device),
+            ticket: None,
+            keys: Keys::default(),
+            assembler: assembler(),
+        }
+    }
+
+    /// Keeps the room's passphrase in memory, in place of an earlier one, or forgets it. It is never sent, and neither
+    /// is anything from which it could be computed but by trying.
+    pub fn set_passphrase(&mut self, passphrase: Option<String>) {
+        self.keys.set(passphrase);
     }
 
     /// To be sent first on every new socket; after a dropped one it asks to come back as the same client.
@@ -173,10 +219,29 @@ impl Client {
                 self.ticket = Some(resume);
                 Action::Tell(News::Welcome { client, nickname })
             }
-            RelayMessage::Plan { round, policy, model, april_block, classes, defence, batch } => {
-                match plan(round, policy, &model, april_block, classes, &defence, batch, values) {
+            RelayMessage::Plan {
+                round,
+                policy,
+                model: name,
+                april_block,
+                classes,
+                defence,
+                rule,
+                batch,
+                encryption,
+            } => {
+                let plan = model(&name, april_block, classes)
+                    .and_then(|spec| Plan::new([round, policy], spec, settings(&defence, &rule, batch)?, values));
+                match plan.map_err(Hindrance::Unable).and_then(|plan| self.decrypted(plan, encryption)) {
                     Ok(plan) => Action::Train(Box::new(plan)),
-                    Err(reason) => Action::Send(self.unable(round, policy, &reason)?),
+                    Err(hindrance) => self.hindered(round, policy, hindrance)?,
+                }
+            }
+            RelayMessage::Seal { policy, model: name, april_block, classes, salt } => {
+                let spec = model(&name, april_block, classes).map_err(Hindrance::Unable);
+                match spec.and_then(|spec| self.seal_task(policy, spec, salt, values)) {
+                    Ok(task) => Action::Seal(Box::new(task)),
+                    Err(hindrance) => self.hindered(0, policy, hindrance)?,
                 }
             }
             RelayMessage::Accepted { round } => Action::Tell(News::Accepted { round }),
@@ -196,19 +261,36 @@ impl Client {
     /// Protects what training gave and makes it ready to leave. `seed` must be fresh from the operating system.
     ///
     /// # Errors
-    /// Never in practice: the header has no strings.
-    pub fn update(&self, plan: &Plan, step: Step, seed: MaskSeed) -> Result<Outgoing, WireError> {
-        let Step { loss, gradient, samples } = step;
-        let plain_bytes = 4 * gradient.len();
-        let update = plan.defence.protect(&plan.layout, gradient.clone(), seed);
+    /// If what training gave is not of the plan's model; nothing leaves then.
+    pub fn update(&self, plan: &Plan, step: Step, seed: MaskSeed) -> Result<Outgoing, UpdateFailure> {
+        let Step { loss, values, samples } = step;
+        let plain_bytes = 4 * values.len();
+        let reference = plan.rule.is_fedavg().then_some(plan.weights.as_slice());
+        let plain = PlainUpdate { values: values.clone(), reference };
+        let update = plan.defence.protect(&plan.layout, plain, Means { seed, cipher: plan.cipher.as_deref() })?;
         let kind = match &update {
             ProtectedUpdate::Dense(_) => UpdateKind::Dense,
-            ProtectedUpdate::Masked { seed, rate, .. } => UpdateKind::Masked { seed: seed.0, zero_rate: rate.bits() },
+            ProtectedUpdate::Masked { seed, rates, .. } => {
+                UpdateKind::Masked { seed: seed.0, zero_rates: rates.bits() }
+            }
+            ProtectedUpdate::Encrypted { check, .. } => UpdateKind::Encrypted { check: check.0 },
         };
         let (round, policy) = (plan.round, plan.policy);
         let frames = frames(&ClientMessage::Update { round, policy, loss, samples, kind }, update.values())?;
         let bytes = frames.iter().map(Vec::len).sum();
-        Ok(Outgoing { frames, bytes, plain_bytes, groups: leaving(&plan.layout, &gradient, &update) })
+        Ok(Outgoing { frames, bytes, plain_bytes, groups: leaving(plan, values, &update) })
+    }
+
+    /// Encrypts the room's model and makes it ready to leave. Under a keyed start it is drawn from `fresh`, which must
+    /// come from the operating system: who knows it knows the plain model.
+    ///
+    /// # Errors
+    /// If the task's cipher is of another model; nothing leaves then.
+    pub fn seal(&self, task: SealTask, fresh: u64) -> Result<Vec<Vec<u8>>, UpdateFailure> {
+        let SealTask { policy, spec, weights, cipher, .. } = task;
+        let mut weights = weights.unwrap_or_else(|| initial_weights(&spec.config(), fresh, InitOptions::default()));
+        cipher.encrypt(&mut weights)?;
+        Ok(frames(&ClientMessage::Sealed { policy, check: cipher.check().0 }, &weights)?)
     }
 
     /// Says that this client cannot take part in a round.
@@ -226,6 +308,63 @@ impl Client {
     pub fn score(&self, round: u32, attack: &str, psnr: f32, ssim: f32) -> Result<Vec<Vec<u8>>, WireError> {
         frames(&ClientMessage::Score { round, attack: cut(attack), psnr, ssim }, &[])
     }
+
+    fn hindered(&self, round: u32, policy: u32, hindrance: Hindrance) -> Result<Action, WireError> {
+        Ok(match hindrance {
+            Hindrance::Unable(reason) => Action::Send(self.unable(round, policy, &reason)?),
+            Hindrance::Ask { reason, wrong } => {
+                let told =
+                    if wrong { "this client has another passphrase" } else { "this client has no passphrase yet" };
+                Action::Ask { frames: self.unable(round, policy, told)?, reason: reason.to_owned(), wrong }
+            }
+        })
+    }
+
+    /// The plan with its weights in the plain and the cipher under which the update must leave.
+    fn decrypted(&mut self, mut plan: Plan, encryption: Option<EncryptionPlan>) -> Result<Plan, Hindrance> {
+        let Some(EncryptionPlan { salt, check }) = encryption else {
+            // Training on cipher text, or sending a plain update of a room that says it encrypts, helps nobody.
+            return if plan.defence.is_encrypted() {
+                Err(Hindrance::Unable("the plan's defence is encrypted, but its weights are not".to_owned()))
+            } else {
+                Ok(plan)
+            };
+        };
+        if !plan.defence.is_encrypted() {
+            return Err(Hindrance::Unable(format!(
+                "the plan's weights are encrypted, but its defence is {}",
+                plan.defence
+            )));
+        }
+        let missing = "this room's model is encrypted; type the room's passphrase to take part";
+        let cipher = self
+            .keys
+            .cipher(salt, Some(KeyCheck(check)), plan.spec, &plan.layout)
+            .map_err(|locked| Hindrance::locked(locked, missing))?;
+        cipher.decrypt(&mut plan.weights).map_err(|error| Hindrance::Unable(error.to_string()))?;
+        plan.cipher = Some(cipher);
+        Ok(plan)
+    }
+
+    fn seal_task(
+        &mut self,
+        policy: u32,
+        spec: ModelSpec,
+        salt: [u8; 16],
+        weights: Vec<f32>,
+    ) -> Result<SealTask, Hindrance> {
+        let layout = ParamLayout::vit(&spec.config());
+        let weights = if weights.is_empty() {
+            None
+        } else {
+            check_len(spec, &layout, &weights).map_err(Hindrance::Unable)?;
+            Some(weights)
+        };
+        let missing = "this room's model is about to be encrypted; type the room's passphrase to take part";
+        let cipher =
+            self.keys.cipher(salt, None, spec, &layout).map_err(|locked| Hindrance::locked(locked, missing))?;
+        Ok(SealTask { policy, spec, layout, weights, cipher })
+    }
 }
 
 fn assembler() -> Assembler {
@@ -236,131 +375,5 @@ fn cut(text: &str) -> String {
     text.chars().take(MAX_TEXT).collect()
 }
 
-#[expect(clippy::too_many_arguments, reason = "the fields of one message")]
-fn plan(
-    round: u32,
-    policy: u32,
-    model: &str,
-    april_block: bool,
-    classes: u16,
-    defence: &str,
-    batch: u16,
-    weights: Vec<f32>,
-) -> Result<Plan, String> {
-    let preset = model.parse().map_err(|error| format!("{error}; reload the page or update this client"))?;
-    let defence = defence.parse().map_err(|error| format!("{error}; reload the page or update this client"))?;
-    let spec = ModelSpec { preset, april_block, classes: classes.into() };
-    let layout = ParamLayout::vit(&spec.config());
-    if weights.len() != layout.len() {
-        return Err(format!("the plan has {} weights, {model} has {}", weights.len(), layout.len()));
-    }
-    if batch == 0 || classes == 0 {
-        return Err(format!("the plan asks for a batch of {batch} with {classes} classes"));
-    }
-    Ok(Plan { round, policy, spec, layout, defence, batch: batch.into(), weights })
-}
-
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-    use unmask_params::Preset;
-
-    use super::*;
-
-    fn layout() -> ParamLayout {
-        ParamLayout::vit(&ModelSpec::new(Preset::VitPicoPatch4_16).config())
-    }
-
-    fn plan_frames(model: &str, defence: &str, weights: usize) -> Vec<Vec<u8>> {
-        let header = RelayMessage::Plan {
-            round: 4,
-            policy: 2,
-            model: model.into(),
-            april_block: false,
-            classes: 10,
-            defence: defence.into(),
-            batch: 1,
-        };
-        frames(&header, &vec![0.1; weights]).unwrap()
-    }
-
-    fn receive(client: &mut Client, frames: &[Vec<u8>]) -> Option<Action> {
-        frames.iter().map(|frame| client.receive(frame).unwrap()).last().unwrap()
-    }
-
-    fn decode(frames: &[Vec<u8>]) -> (ClientMessage, Vec<f32>) {
-        let mut assembler = Assembler::new(1 << 20);
-        frames.iter().map(|frame| assembler.push(frame).unwrap()).last().unwrap().unwrap()
-    }
-
-    fn planned(client: &mut Client, defence: &str) -> Box<Plan> {
-        match receive(client, &plan_frames("vit_pico_patch4_16", defence, layout().len())) {
-            Some(Action::Train(plan)) => plan,
-            other => panic!("no plan but {other:?}"),
-        }
-    }
-
-    #[test]
-    fn comes_back_with_its_ticket() {
-        let mut client = Client::new("Ada", "CPU");
-        let resume = |frames: Vec<Vec<u8>>| match decode(&frames).0 {
-            ClientMessage::Hello { resume, .. } => resume,
-            other => panic!("no hello but {other:?}"),
-        };
-        assert_eq!(resume(client.hello().unwrap()), None);
-        let welcome = RelayMessage::Welcome { client: 1, resume: [5; 16], nickname: "Ada".into() };
-        receive(&mut client, &frames(&welcome, &[]).unwrap());
-        assert_eq!(resume(client.hello().unwrap()), Some([5; 16]));
-    }
-
-    #[test]
-    fn socket_dropped_in_mid_message_leaves_no_trace() {
-        let mut client = Client::new("Ada", "CPU");
-        let long = plan_frames("vit_nano_patch4_32", "none", 459_562);
-        assert!(client.receive(&long[0]).unwrap().is_none());
-        client.hello().unwrap();
-        assert_eq!(planned(&mut client, "none").round, 4);
-    }
-
-    #[test]
-    fn plan_it_cannot_follow_is_answered() {
-        let mut client = Client::new("Ada", "CPU");
-        for (model, defence, weights, reason) in [
-            ("vit_giant", "none", 3, "unknown model"),
-            ("vit_pico_patch4_16", "prayer", layout().len(), "unknown defence"),
-            ("vit_pico_patch4_16", "none", 3, "the plan has 3 weights"),
-        ] {
-            let Some(Action::Send(frames)) = receive(&mut client, &plan_frames(model, defence, weights)) else {
-                panic!("no answer to {model} {defence}");
-            };
-            assert!(
-                matches!(decode(&frames).0, ClientMessage::Unable { round: 4, reason: text, .. } if text.contains(reason))
-            );
-        }
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(32))]
-
-        /// Upload of a masked update: at most (1 - R) 4 P 1.01 + 4096 bytes, and never a dropped value in it.
-        #[test]
-        fn masked_update_is_small_and_holds_no_dropped_value(seed in any::<[u8; 32]>(), percent in 0u32..100) {
-            let mut client = Client::new("Ada", "CPU");
-            let plan = planned(&mut client, &format!("random-binary:{}", f64::from(percent) / 100.0));
-            let p = plan.layout.len();
-            let gradient: Vec<f32> = (0..p).map(|i| i as f32 + 1.0).collect();
-            let outgoing = client.update(&plan, Step { loss: 1.0, gradient, samples: 1 }, MaskSeed(seed)).unwrap();
-            let limit = (1.0 - f64::from(percent) / 100.0) * 4.0 * p as f64 * 1.01 + 4096.0;
-            prop_assert!(outgoing.bytes as f64 <= limit, "{} bytes, limit {limit}", outgoing.bytes);
-            let (_, sent) = decode(&outgoing.frames);
-            let Defence::RandomBinary { rate } = plan.defence else { panic!() };
-            let kept: Vec<f32> = unmask_defence::Mask::new(MaskSeed(seed), rate, p)
-                .entries()
-                .enumerate()
-                .filter(|(_, kept)| *kept)
-                .map(|(i, _)| i as f32 + 1.0)
-                .collect();
-            prop_assert_eq!(sent, kept);
-        }
-    }
-}
+mod tests;

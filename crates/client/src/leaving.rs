@@ -1,7 +1,9 @@
 //! What leaves the device, as a picture.
 
-use unmask_defence::ProtectedUpdate;
+use unmask_defence::{Defence, ProtectedUpdate};
 use unmask_params::{Param, ParamGroup, ParamLayout};
+
+use crate::Plan;
 
 /// Largest piece shown of a group, in values.
 const MAX_WIDTH: usize = 96;
@@ -11,18 +13,26 @@ const SATURATION: f32 = 2.5;
 const DROPPED: [u8; 4] = [0x8a, 0x8f, 0x98, 0xff];
 
 /// One parameter group of an update before and after its defence.
+///
+/// What is shown is what the relay learns from it: under FedSGD the gradient, under FedAvg the change W_n - w, for the
+/// relay knows the w that it sent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupLeaving {
     /// The group.
     pub group: ParamGroup,
     /// Values in the group.
     pub values: usize,
-    /// Share of zeros in what leaves.
+    /// Share of zeros in what leaves: values dropped, or under FedAvg sent back unchanged.
     pub zeros: f32,
     /// L2 norm before.
     pub norm_before: f32,
     /// L2 norm of what leaves.
     pub norm_after: f32,
+    /// Noise-to-signal ratio, ||after - before|| / ||before||: what clipping and noise did. None where a defence adds
+    /// none.
+    pub noise: Option<f32>,
+    /// Whether what leaves is cipher text. Only the embeddings are ever encrypted.
+    pub ciphertext: bool,
     /// Width of the pictures in pixels.
     pub width: usize,
     /// Height of the pictures in pixels.
@@ -33,44 +43,76 @@ pub struct GroupLeaving {
     pub after: Vec<u8>,
 }
 
-/// Draws each group of `plain_update` (`[P]`) beside what is left of it in `update`. A group whose update does not fit the
-/// layout is left out.
-pub fn leaving(layout: &ParamLayout, plain_update: &[f32], update: &ProtectedUpdate) -> Vec<GroupLeaving> {
-    let Ok(sent) = update.expand(layout.len()) else { return Vec::new() };
-    if plain_update.len() != layout.len() {
+/// Draws each group of what training gave under `plan`, `plain` `[P]`, beside what is left of it in `update`. There is
+/// nothing to draw if one of them does not fit the plan's layout.
+pub fn leaving(plan: &Plan, plain: Vec<f32>, update: &ProtectedUpdate) -> Vec<GroupLeaving> {
+    let Plan { layout, weights, .. } = plan;
+    let (mut before, after) = (plain, seen(plan, update));
+    if before.len() != layout.len() || weights.len() != layout.len() {
         return Vec::new();
     }
-    ParamGroup::ALL.into_iter().filter_map(|group| draw(layout, group, plain_update, &sent)).collect()
+    if plan.rule.is_fedavg() {
+        before.iter_mut().zip(weights).for_each(|(weight, global)| *weight -= global);
+    }
+    let Some(after) = after else { return Vec::new() };
+    let drawing = Drawing { plan, before: &before, after: &after };
+    ParamGroup::ALL.into_iter().filter_map(|group| drawing.group(group)).collect()
 }
 
-fn draw(layout: &ParamLayout, group: ParamGroup, plain: &[f32], sent: &[f32]) -> Option<GroupLeaving> {
-    let values = |flat: &[f32]| -> Vec<f32> {
-        layout.group_ranges(group).flat_map(|range| flat[range].iter().copied()).collect()
-    };
-    let (all_before, all_after) = (values(plain), values(sent));
-    let zeros = all_after.iter().filter(|value| **value == 0.0).count() as f32 / all_after.len().max(1) as f32;
-    let params: Vec<&Param> = layout.iter().filter(|param| param.group == group).collect();
-    let (positions, width) = piece(&params)?;
-    let before: Vec<f32> = positions.iter().map(|&i| plain[i]).collect();
-    let after: Vec<f32> = positions.iter().map(|&i| sent[i]).collect();
-    let scale = SATURATION * norm(&before) / (before.len() as f32).sqrt();
-    let rgba_before = before.iter().flat_map(|&value| colour(value, scale)).collect();
-    let rgba_after = before
-        .iter()
-        .zip(&after)
-        .flat_map(|(&was, &is)| if is == 0.0 && was != 0.0 { DROPPED } else { colour(is, scale) })
-        .collect();
-    Some(GroupLeaving {
-        group,
-        values: all_after.len(),
-        zeros,
-        norm_before: norm(&all_before),
-        norm_after: norm(&all_after),
-        width,
-        height: positions.len() / width,
-        before: rgba_before,
-        after: rgba_after,
-    })
+/// What the relay sees of the update, `[P]`: its values under FedSGD, its change under FedAvg, and zero for what it did
+/// not get.
+fn seen(plan: &Plan, update: &ProtectedUpdate) -> Option<Vec<f32>> {
+    if !plan.rule.is_fedavg() {
+        return update.expand(&plan.layout).ok();
+    }
+    // The relay holds w encrypted where the update is, and subtracts that.
+    let mut global = plan.weights.clone();
+    if let (ProtectedUpdate::Encrypted { .. }, Some(cipher)) = (update, &plan.cipher) {
+        cipher.encrypt(&mut global).ok()?;
+    }
+    let mut change = update.expand_over(&plan.layout, global.clone()).ok()?;
+    change.iter_mut().zip(&global).for_each(|(weight, global)| *weight -= global);
+    Some(change)
+}
+
+struct Drawing<'a> {
+    plan: &'a Plan,
+    before: &'a [f32],
+    after: &'a [f32],
+}
+
+impl Drawing<'_> {
+    fn group(&self, group: ParamGroup) -> Option<GroupLeaving> {
+        let Self { plan: Plan { layout, defence, .. }, before, after } = *self;
+        let len: usize = layout.group_ranges(group).map(|range| range.len()).sum();
+        let zeros = values(layout, group, after).filter(|value| *value == 0.0).count() as f32 / len.max(1) as f32;
+        let norm_before = norm(values(layout, group, before));
+        let added = values(layout, group, after).zip(values(layout, group, before)).map(|(is, was)| is - was);
+        let noise = matches!(defence, Defence::Gaussian(_)).then(|| norm(added) / norm_before);
+        let params: Vec<&Param> = layout.iter().filter(|param| param.group == group).collect();
+        let (positions, width) = piece(&params)?;
+        let (was, is): (Vec<f32>, Vec<f32>) = positions.iter().map(|&i| (before[i], after[i])).unzip();
+        let scale = SATURATION * norm(was.iter().copied()) / (was.len() as f32).sqrt();
+        let dropped_or = |(&was, &is): (&f32, &f32)| if is == 0.0 && was != 0.0 { DROPPED } else { colour(is, scale) };
+        Some(GroupLeaving {
+            group,
+            values: len,
+            zeros,
+            norm_before,
+            norm_after: norm(values(layout, group, after)),
+            noise,
+            ciphertext: defence.is_encrypted() && matches!(group, ParamGroup::Patch | ParamGroup::Position),
+            width,
+            height: positions.len() / width,
+            before: was.iter().flat_map(|&value| colour(value, scale)).collect(),
+            after: was.iter().zip(&is).flat_map(dropped_or).collect(),
+        })
+    }
+}
+
+/// The values of one group in a flat vector.
+fn values<'a>(layout: &'a ParamLayout, group: ParamGroup, flat: &'a [f32]) -> impl Iterator<Item = f32> + 'a {
+    layout.group_ranges(group).flat_map(|range| flat[range].iter().copied())
 }
 
 /// Flat positions of the piece to show, row by row, and its width. Tensors of one axis (norms) are stacked as rows.
@@ -91,8 +133,8 @@ fn piece(params: &[&Param]) -> Option<(Vec<usize>, usize)> {
     Some((positions, width))
 }
 
-fn norm(values: &[f32]) -> f32 {
-    values.iter().map(|&value| f64::from(value) * f64::from(value)).sum::<f64>().sqrt() as f32
+fn norm(values: impl Iterator<Item = f32>) -> f32 {
+    values.map(|value| f64::from(value) * f64::from(value)).sum::<f64>().sqrt() as f32
 }
 
 /// Red and blue of equal lightness, so that a colour-blind eye reads the sign as well.
@@ -104,50 +146,4 @@ fn colour(value: f32, scale: f32) -> [u8; 4] {
 }
 
 #[cfg(test)]
-mod tests {
-    use unmask_defence::{Defence, MaskSeed};
-    use unmask_params::{ModelSpec, Preset};
-
-    use super::*;
-
-    fn groups(defence: &str, preset: Preset) -> Vec<GroupLeaving> {
-        let layout = ParamLayout::vit(&ModelSpec::new(preset).config());
-        let plain: Vec<f32> = (0..layout.len()).map(|i| (i as f32).sin() + 2.0).collect();
-        let defence: Defence = defence.parse().unwrap();
-        leaving(&layout, &plain, &defence.protect(&layout, plain.clone(), MaskSeed([1; 32])))
-    }
-
-    #[test]
-    fn every_group_has_its_pictures() {
-        for preset in Preset::ALL {
-            let groups = groups("none", preset);
-            assert_eq!(groups.len(), ParamGroup::ALL.len());
-            for group in groups {
-                assert_eq!(group.before.len(), 4 * group.width * group.height);
-                assert!(group.width > 0 && group.height > 0);
-                assert_eq!(group.before, group.after);
-                assert_eq!(group.zeros, 0.0);
-                assert_eq!(group.norm_before, group.norm_after);
-            }
-        }
-    }
-
-    #[test]
-    fn masked_share_shows_in_numbers_and_in_the_picture() {
-        for group in groups("random-binary:0.5", Preset::VitNanoPatch4_32) {
-            let sd = (0.25 / group.values as f32).sqrt();
-            assert!((group.zeros - 0.5).abs() < 6.0 * sd, "{}: {}", group.group, group.zeros);
-            let grey = group.after.as_chunks::<4>().0.iter().filter(|pixel| **pixel == DROPPED).count() as f32;
-            let pixels = (group.width * group.height) as f32;
-            assert!((grey / pixels - 0.5).abs() < 6.0 * (0.25 / pixels).sqrt());
-            assert!(group.norm_after < group.norm_before);
-        }
-    }
-
-    #[test]
-    fn fixed_position_drops_that_group_alone() {
-        for group in groups("fixed-position", Preset::VitPicoPatch4_16) {
-            assert_eq!(group.zeros, if group.group == ParamGroup::Position { 1.0 } else { 0.0 });
-        }
-    }
-}
+mod tests;

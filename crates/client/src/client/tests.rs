@@ -1,0 +1,368 @@
+use std::sync::LazyLock;
+
+use proptest::prelude::*;
+use unmask_defence::{Cipher, Defence, FROZEN_SEED, GroupRates, Mask, RoomKey};
+use unmask_params::{ParamGroup, Preset};
+
+use super::*;
+
+const PASSPHRASE: &str = "violet otter 1867";
+const SALT: [u8; 16] = [7; 16];
+const MODEL: &str = "vit_pico_patch4_16";
+
+fn spec() -> ModelSpec {
+    ModelSpec::new(Preset::VitPicoPatch4_16)
+}
+
+fn layout() -> ParamLayout {
+    ParamLayout::vit(&spec().config())
+}
+
+/// The cipher that somebody else in the room made of the same passphrase.
+static CIPHER: LazyLock<Cipher> =
+    LazyLock::new(|| Cipher::new(&RoomKey::derive(PASSPHRASE, &SALT).unwrap(), &layout()).unwrap());
+
+fn global() -> Vec<f32> {
+    (0..layout().len()).map(|i| (i as f32 * 0.61).sin()).collect()
+}
+
+/// No value of it is one of [`global`].
+fn trained() -> Vec<f32> {
+    (0..layout().len()).map(|i| i as f32 + 2.0).collect()
+}
+
+fn step() -> Step {
+    Step { loss: 1.0, values: trained(), samples: 3 }
+}
+
+/// A plan as the relay sends it: with encrypted weights where the defence is.
+fn plan_frames(defence: &str, rule: &str) -> Vec<Vec<u8>> {
+    let mut weights = global();
+    let encryption = defence.starts_with("encrypted").then(|| {
+        CIPHER.encrypt(&mut weights).unwrap();
+        EncryptionPlan { salt: SALT, check: CIPHER.check().0 }
+    });
+    frames(&plan_header(MODEL, defence, rule, encryption), &weights).unwrap()
+}
+
+fn plan_header(model: &str, defence: &str, rule: &str, encryption: Option<EncryptionPlan>) -> RelayMessage {
+    RelayMessage::Plan {
+        round: 4,
+        policy: 2,
+        model: model.into(),
+        april_block: false,
+        classes: 10,
+        defence: defence.into(),
+        rule: rule.into(),
+        batch: 1,
+        encryption,
+    }
+}
+
+fn seal_frames(weights: &[f32]) -> Vec<Vec<u8>> {
+    let header = RelayMessage::Seal { policy: 9, model: MODEL.into(), april_block: false, classes: 10, salt: SALT };
+    frames(&header, weights).unwrap()
+}
+
+fn receive(client: &mut Client, frames: &[Vec<u8>]) -> Option<Action> {
+    frames.iter().map(|frame| client.receive(frame).unwrap()).last().unwrap()
+}
+
+fn decode(frames: &[Vec<u8>]) -> (ClientMessage, Vec<f32>) {
+    let mut assembler = Assembler::new(1 << 20);
+    frames.iter().map(|frame| assembler.push(frame).unwrap()).last().unwrap().unwrap()
+}
+
+fn client(passphrase: Option<&str>) -> Client {
+    let mut client = Client::new("Ada", "CPU");
+    client.set_passphrase(passphrase.map(str::to_owned));
+    client
+}
+
+fn planned(client: &mut Client, defence: &str, rule: &str) -> Box<Plan> {
+    match receive(client, &plan_frames(defence, rule)) {
+        Some(Action::Train(plan)) => plan,
+        other => panic!("no plan but {other:?}"),
+    }
+}
+
+#[test]
+fn comes_back_with_its_ticket() {
+    let mut client = client(None);
+    let resume = |frames: Vec<Vec<u8>>| match decode(&frames).0 {
+        ClientMessage::Hello { resume, .. } => resume,
+        other => panic!("no hello but {other:?}"),
+    };
+    assert_eq!(resume(client.hello().unwrap()), None);
+    let welcome = RelayMessage::Welcome { client: 1, resume: [5; 16], nickname: "Ada".into() };
+    receive(&mut client, &frames(&welcome, &[]).unwrap());
+    assert_eq!(resume(client.hello().unwrap()), Some([5; 16]));
+}
+
+#[test]
+fn socket_dropped_in_mid_message_leaves_no_trace() {
+    let mut client = client(None);
+    let header = plan_header("vit_nano_patch4_32", "none", "fedsgd", None);
+    let long = frames(&header, &vec![0.1; 459_562]).unwrap();
+    assert!(client.receive(&long[0]).unwrap().is_none());
+    client.hello().unwrap();
+    assert_eq!(planned(&mut client, "none", "fedsgd").round, 4);
+}
+
+#[test]
+fn plan_says_what_to_compute() {
+    let plan = planned(&mut client(None), "frozen-binary:0.5", "fedavg:epochs=3,rate=0.02");
+    assert_eq!(plan.rule, unmask_params::Rule::FedAvg { epochs: 3, rate: 0.02 });
+    assert_eq!(plan.defence.to_string(), "frozen-binary:0.5");
+    assert_eq!(plan.weights, global());
+}
+
+#[test]
+fn plan_it_cannot_follow_is_answered() {
+    let p = layout().len();
+    let key = Some(EncryptionPlan { salt: SALT, check: [0; 16] });
+    for (header, weights, reason) in [
+        (plan_header("vit_giant", "none", "fedsgd", None), 3, "unknown model"),
+        (plan_header(MODEL, "prayer", "fedsgd", None), p, "unknown defence"),
+        (plan_header(MODEL, "none", "fedprox", None), p, "unknown rule"),
+        (plan_header(MODEL, "none", "fedsgd", None), 3, "the relay sent 3 weights"),
+        (plan_header(MODEL, "encrypted", "fedsgd", None), p, "its weights are not"),
+        (plan_header(MODEL, "none", "fedsgd", key), p, "its defence is none"),
+    ] {
+        // A passphrase must make no difference to any of them.
+        for passphrase in [None, Some(PASSPHRASE)] {
+            let frames = frames(&header, &vec![0.1; weights]).unwrap();
+            let Some(Action::Send(frames)) = receive(&mut client(passphrase), &frames) else {
+                panic!("no answer to {header:?}");
+            };
+            let (ClientMessage::Unable { round: 4, policy: 2, reason: text }, values) = decode(&frames) else {
+                panic!("another answer to {header:?}");
+            };
+            assert!(text.contains(reason) && values.is_empty(), "{text}");
+        }
+    }
+}
+
+#[test]
+fn encrypted_plan_is_trained_on_in_the_plain() {
+    let plan = planned(&mut client(Some(PASSPHRASE)), "encrypted", "fedsgd");
+    assert_eq!(plan.cipher.as_ref().unwrap().check(), CIPHER.check());
+    close(&plan.weights, &global());
+}
+
+#[test]
+fn encrypted_update_decrypts_to_the_plain_one() {
+    for rule in ["fedsgd", "fedavg:epochs=1,rate=0.1"] {
+        let mut client = client(Some(PASSPHRASE));
+        let plan = planned(&mut client, "encrypted:keyed", rule);
+        let outgoing = client.update(&plan, step(), MaskSeed([1; 32])).unwrap();
+        let (ClientMessage::Update { kind, samples, .. }, mut sent) = decode(&outgoing.frames) else {
+            panic!("no update");
+        };
+        assert_eq!((kind, samples), (UpdateKind::Encrypted { check: CIPHER.check().0 }, 3));
+        let patch = layout().get("patch_embed.proj.weight").unwrap().range.clone();
+        let plain = trained();
+        assert!(sent[patch.clone()].iter().zip(&plain[patch]).all(|(sent, plain)| sent != plain));
+        CIPHER.decrypt(&mut sent).unwrap();
+        close(&sent, &trained());
+    }
+}
+
+/// Relative to the largest value of each parameter, as matrix products go.
+fn close(found: &[f32], expected: &[f32]) {
+    for param in &layout() {
+        let (found, expected) = (&found[param.range.clone()], &expected[param.range.clone()]);
+        let scale = expected.iter().fold(0.0f32, |scale, value| scale.max(value.abs()));
+        let worst = found.iter().zip(expected).fold(0.0f32, |worst, (a, b)| worst.max((a - b).abs()));
+        assert!(worst <= 1e-5 * scale, "{}: off by {worst} of {scale}", param.name);
+    }
+}
+
+#[test]
+fn without_a_passphrase_it_asks() {
+    for (frames, round, policy) in [(plan_frames("encrypted", "fedsgd"), 4, 2), (seal_frames(&global()), 0, 9)] {
+        let mut client = client(None);
+        let Some(Action::Ask { frames: answer, reason, wrong: false }) = receive(&mut client, &frames) else {
+            panic!("it does not ask");
+        };
+        assert!(reason.contains("type the room's passphrase"), "{reason}");
+        let (ClientMessage::Unable { round: r, policy: p, .. }, values) = decode(&answer) else { panic!("no answer") };
+        assert_eq!((r, p, values.len()), (round, policy, 0));
+        client.set_passphrase(Some(PASSPHRASE.into()));
+        assert!(!matches!(receive(&mut client, &frames), Some(Action::Ask { .. })));
+    }
+}
+
+#[test]
+fn plain_start_seals_the_relays_model() {
+    let mut client = client(Some(PASSPHRASE));
+    let Some(Action::Seal(task)) = receive(&mut client, &seal_frames(&global())) else { panic!("no task") };
+    let (ClientMessage::Sealed { policy: 9, check }, mut sealed) = decode(&client.seal(*task, 1).unwrap()) else {
+        panic!("not sealed");
+    };
+    assert_eq!(check, CIPHER.check().0);
+    CIPHER.decrypt(&mut sealed).unwrap();
+    close(&sealed, &global());
+}
+
+/// What the relay gets under a keyed start differs from what was drawn in every weight that the scheme encrypts.
+#[test]
+fn keyed_start_shows_no_plain_embedding() {
+    let mut client = client(Some(PASSPHRASE));
+    let Some(Action::Seal(task)) = receive(&mut client, &seal_frames(&[])) else { panic!("no task") };
+    assert_eq!(task.weights, None);
+    let frames = client.seal((*task).clone(), 5).unwrap();
+    let (ClientMessage::Sealed { .. }, mut sealed) = decode(&frames) else { panic!("not sealed") };
+    let plain = initial_weights(&spec().config(), 5, InitOptions::default());
+    let patch = layout().get("patch_embed.proj.weight").unwrap().range.clone();
+    let drawn: std::collections::HashSet<u32> = plain[patch.clone()].iter().map(|value| value.to_bits()).collect();
+    assert!(sealed[patch].iter().all(|value| !drawn.contains(&value.to_bits())));
+    // Rows of the position embedding change places; a random order of S rows keeps one of them on average.
+    let position = layout().get("pos_embed").unwrap().clone();
+    let dim = spec().config().dim;
+    let rows = |flat: &[f32]| -> Vec<Vec<f32>> {
+        flat[position.range.clone()].chunks(dim).skip(1).map(<[f32]>::to_vec).collect()
+    };
+    let moved = rows(&plain).iter().zip(rows(&sealed)).filter(|(plain, sealed)| *plain != sealed).count();
+    assert!(moved + 5 >= spec().config().patches(), "{moved} rows moved");
+    CIPHER.decrypt(&mut sealed).unwrap();
+    close(&sealed, &plain);
+    // Another draw is another model.
+    assert_ne!(client.seal(*task, 6).unwrap(), frames);
+}
+
+#[test]
+fn seal_of_another_model_is_answered() {
+    let mut client = client(Some(PASSPHRASE));
+    let Some(Action::Send(frames)) = receive(&mut client, &seal_frames(&[0.0; 3])) else { panic!("no answer") };
+    let (ClientMessage::Unable { round: 0, policy: 9, reason }, _) = decode(&frames) else { panic!("other answer") };
+    assert!(reason.contains("the relay sent 3 weights"), "{reason}");
+}
+
+/// Every byte that leaves in the life of a client of an encrypted room.
+#[test]
+fn no_piece_of_the_passphrase_leaves() {
+    let mut out = Vec::new();
+    for passphrase in [PASSPHRASE, "violet otter 1868"] {
+        let mut client = client(Some(passphrase));
+        out.extend(client.hello().unwrap());
+        out.extend(client.device("WebGPU").unwrap());
+        out.extend(client.score(4, "april", 20.0, 0.5).unwrap());
+        for rule in ["fedsgd", "fedavg:epochs=1,rate=0.1"] {
+            match receive(&mut client, &plan_frames("encrypted", rule)).unwrap() {
+                Action::Train(plan) => out.extend(client.update(&plan, step(), MaskSeed([1; 32])).unwrap().frames),
+                Action::Ask { frames, reason, wrong } => {
+                    assert!(wrong && passphrase != PASSPHRASE);
+                    assert!(!reason.contains(passphrase));
+                    out.extend(frames);
+                }
+                other => panic!("neither trains nor asks but {other:?}"),
+            }
+        }
+        for weights in [Vec::new(), global()] {
+            let Some(Action::Seal(task)) = receive(&mut client, &seal_frames(&weights)) else { panic!("no task") };
+            out.extend(client.seal(*task, 1).unwrap());
+        }
+        for window in passphrase.as_bytes().windows(8) {
+            assert!(out.iter().all(|frame| frame.windows(8).all(|bytes| bytes != window)));
+        }
+        assert!(!format!("{client:?}").contains("otter"));
+    }
+    assert!(out.len() > 10);
+}
+
+/// The noise can be taken off again by whoever knows its seed.
+#[test]
+fn seed_of_the_noise_stays() {
+    let mut client = client(None);
+    let seed: [u8; 32] = std::array::from_fn(|i| 100 + i as u8);
+    let plan = planned(&mut client, "gaussian:eps=4,delta=1e-5,clip=0.5", "fedsgd");
+    let outgoing = client.update(&plan, step(), MaskSeed(seed)).unwrap();
+    assert!(matches!(decode(&outgoing.frames).0, ClientMessage::Update { kind: UpdateKind::Dense, .. }));
+    for window in seed.windows(4) {
+        assert!(outgoing.frames.iter().all(|frame| frame.windows(4).all(|bytes| bytes != window)));
+    }
+    assert!(outgoing.groups.iter().all(|group| group.noise.is_some()));
+}
+
+#[test]
+fn what_does_not_fit_stays() {
+    let mut client = client(Some(PASSPHRASE));
+    for defence in ["none", "random-binary:0.5", "encrypted"] {
+        let plan = planned(&mut client, defence, "fedsgd");
+        let short = Step { loss: 1.0, values: vec![1.0; 3], samples: 1 };
+        let error = client.update(&plan, short, MaskSeed([1; 32])).unwrap_err().to_string();
+        assert!(error.contains("has 3 values"), "{error}");
+    }
+    let mut plan = planned(&mut client, "encrypted", "fedsgd");
+    plan.cipher = None;
+    let error = client.update(&plan, step(), MaskSeed([1; 32])).unwrap_err();
+    assert_eq!(error, UpdateFailure::Protect(ProtectError::NoKey));
+}
+
+#[test]
+fn frozen_mask_is_the_rooms() {
+    let mut client = client(None);
+    let plan = planned(&mut client, "frozen-binary:0.5", "fedsgd");
+    let sent = |seed| decode(&client.update(&plan, step(), MaskSeed([seed; 32])).unwrap().frames);
+    assert_eq!(sent(1), sent(2));
+    let ClientMessage::Update { kind: UpdateKind::Masked { seed, .. }, .. } = sent(1).0 else { panic!("no mask") };
+    assert_eq!(seed, FROZEN_SEED.0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// Upload of a masked update: at most 1.01 times the 4 (1 - R_g) bytes of each value and 4096 bytes, and never a
+    /// dropped value in it, be it a gradient or a weight.
+    #[test]
+    fn masked_update_is_small_and_holds_no_dropped_value(
+        seed in any::<[u8; 32]>(),
+        percents in any::<[u8; 6]>(),
+        averaged in any::<bool>(),
+    ) {
+        let percents = percents.map(|percent| f64::from(percent % 100) / 100.0);
+        let named: Vec<String> =
+            ParamGroup::ALL.iter().zip(percents).map(|(group, rate)| format!("{}={rate}", group.key())).collect();
+        let defence = format!("random-binary:{}", named.join(","));
+        let mut client = client(None);
+        let plan = planned(&mut client, &defence, if averaged { "fedavg" } else { "fedsgd" });
+        let outgoing = client.update(&plan, step(), MaskSeed(seed)).unwrap();
+        let kept = |param: &unmask_params::Param| (1.0 - percents[param.group as usize]) * param.range.len() as f64;
+        let limit = 1.01 * 4.0 * plan.layout.iter().map(kept).sum::<f64>() + 4096.0;
+        prop_assert!(outgoing.bytes as f64 <= limit, "{} bytes, limit {limit}", outgoing.bytes);
+        prop_assert_eq!(outgoing.bytes, outgoing.frames.iter().map(Vec::len).sum::<usize>());
+        prop_assert_eq!(outgoing.plain_bytes, 4 * plan.layout.len());
+        let (ClientMessage::Update { kind, .. }, sent) = decode(&outgoing.frames) else { panic!("no update") };
+        let UpdateKind::Masked { seed: told, zero_rates } = kind else { panic!("no mask but {kind:?}") };
+        prop_assert_eq!(told, seed);
+        let rates = GroupRates::from_bits(zero_rates);
+        prop_assert_eq!(Defence::RandomBinary { rates }, plan.defence);
+        let mask = Mask::new(MaskSeed(seed), &rates, &plan.layout).entries();
+        let kept = trained().into_iter().zip(mask).filter_map(|(value, kept)| kept.then_some(value));
+        prop_assert_eq!(sent, kept.collect::<Vec<f32>>());
+    }
+}
+
+proptest! {
+    // Each case hashes a passphrase.
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn wrong_passphrase_sends_nothing_but_a_refusal(passphrase in "[a-z0-9 é]{1,24}", averaged in any::<bool>()) {
+        prop_assume!(passphrase.trim() != PASSPHRASE && !passphrase.trim().is_empty());
+        let mut client = client(Some(&passphrase));
+        let frames = plan_frames("encrypted", if averaged { "fedavg" } else { "fedsgd" });
+        // The key is at hand the second time, and no righter.
+        for _ in 0..2 {
+            match receive(&mut client, &frames) {
+                Some(Action::Ask { frames, wrong: true, .. }) => {
+                    let (message, values) = decode(&frames);
+                    let refuses = matches!(message, ClientMessage::Unable { round: 4, policy: 2, .. });
+                    prop_assert!(refuses && values.is_empty());
+                }
+                other => prop_assert!(false, "no question but {:?}", other),
+            }
+        }
+    }
+}

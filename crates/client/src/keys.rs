@@ -1,0 +1,124 @@
+//! The room's passphrase, and what is made of it.
+
+use std::{fmt, sync::Arc};
+
+use unmask_defence::{Cipher, KeyCheck, KeyError, RoomKey};
+use unmask_params::{ModelSpec, ParamLayout};
+use zeroize::Zeroizing;
+
+/// Why a room's cipher is not at hand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Locked {
+    /// No passphrase was given.
+    Missing,
+    /// The one given is not the room's.
+    Wrong,
+    /// It may be right, but cannot be used.
+    Broken(KeyError),
+}
+
+/// A passphrase with the key and the cipher last made of it: a key is slow to derive, on purpose, and is needed again
+/// every round. All of it stays in memory alone and is wiped when it goes.
+#[derive(Default)]
+pub(crate) struct Keys {
+    passphrase: Option<Zeroizing<String>>,
+    key: Option<([u8; 16], RoomKey)>,
+    cipher: Option<([u8; 16], ModelSpec, Arc<Cipher>)>,
+}
+
+impl Keys {
+    /// Forgets what was made of another passphrase. White space alone is none.
+    pub(crate) fn set(&mut self, passphrase: Option<String>) {
+        let passphrase = passphrase.map(Zeroizing::new).filter(|passphrase| !passphrase.trim().is_empty());
+        if self.passphrase != passphrase {
+            *self = Self { passphrase, ..Self::default() };
+        }
+    }
+
+    /// The cipher of the room with `salt` for a model of `spec`. Where the room has a key check already, it must be
+    /// this passphrase's.
+    pub(crate) fn cipher(
+        &mut self,
+        salt: [u8; 16],
+        check: Option<KeyCheck>,
+        spec: ModelSpec,
+        layout: &ParamLayout,
+    ) -> Result<Arc<Cipher>, Locked> {
+        let passphrase = self.passphrase.as_ref().ok_or(Locked::Missing)?;
+        if self.key.as_ref().is_none_or(|(salted, _)| *salted != salt) {
+            self.key = None;
+            self.key = Some((salt, RoomKey::derive(passphrase, &salt).map_err(Locked::Broken)?));
+        }
+        let Some((_, key)) = &self.key else { return Err(Locked::Missing) };
+        if check.is_some_and(|check| check != key.check()) {
+            return Err(Locked::Wrong);
+        }
+        match &self.cipher {
+            Some((salted, made_for, cipher)) if (*salted, *made_for) == (salt, spec) => Ok(Arc::clone(cipher)),
+            _ => {
+                let cipher = Arc::new(Cipher::new(key, layout).map_err(Locked::Broken)?);
+                self.cipher = Some((salt, spec, Arc::clone(&cipher)));
+                Ok(cipher)
+            }
+        }
+    }
+}
+
+/// Shows whether there is a passphrase, and nothing of it.
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keys").field("has_passphrase", &self.passphrase.is_some()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unmask_params::Preset;
+
+    use super::*;
+
+    const SALT: [u8; 16] = [3; 16];
+
+    fn open(keys: &mut Keys, salt: [u8; 16], check: Option<KeyCheck>, preset: Preset) -> Result<Arc<Cipher>, Locked> {
+        let spec = ModelSpec::new(preset);
+        keys.cipher(salt, check, spec, &ParamLayout::vit(&spec.config()))
+    }
+
+    #[test]
+    fn a_cipher_is_made_once_for_each_room_and_model() {
+        let mut keys = Keys::default();
+        keys.set(Some("violet otter".into()));
+        let pico = open(&mut keys, SALT, None, Preset::VitPicoPatch4_16).unwrap();
+        let again = open(&mut keys, SALT, Some(pico.check()), Preset::VitPicoPatch4_16).unwrap();
+        assert!(Arc::ptr_eq(&pico, &again));
+        // The same words typed again are no other passphrase.
+        keys.set(Some("violet otter".into()));
+        assert!(Arc::ptr_eq(&pico, &open(&mut keys, SALT, None, Preset::VitPicoPatch4_16).unwrap()));
+        let nano = open(&mut keys, SALT, None, Preset::VitNanoPatch4_32).unwrap();
+        assert_eq!(nano.check(), pico.check());
+        assert!(nano.decrypt(&mut [0.0; 5]).is_err());
+        assert_ne!(open(&mut keys, [4; 16], None, Preset::VitNanoPatch4_32).unwrap().check(), nano.check());
+    }
+
+    #[test]
+    fn missing_and_wrong_are_told_apart() {
+        let mut keys = Keys::default();
+        let preset = Preset::VitPicoPatch4_16;
+        assert_eq!(open(&mut keys, SALT, None, preset).unwrap_err(), Locked::Missing);
+        keys.set(Some("violet otter".into()));
+        let right = open(&mut keys, SALT, None, preset).unwrap().check();
+        keys.set(Some("violent otter".into()));
+        assert_eq!(open(&mut keys, SALT, Some(right), preset).unwrap_err(), Locked::Wrong);
+        for blank in [None, Some(" \n".to_owned())] {
+            keys.set(blank);
+            assert_eq!(open(&mut keys, SALT, Some(right), preset).unwrap_err(), Locked::Missing);
+        }
+    }
+
+    #[test]
+    fn nothing_of_it_is_printed() {
+        let mut keys = Keys::default();
+        keys.set(Some("violet otter".into()));
+        assert_eq!(format!("{keys:?}"), "Keys { has_passphrase: true, .. }");
+    }
+}

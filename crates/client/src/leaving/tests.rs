@@ -1,0 +1,131 @@
+use std::sync::Arc;
+
+use unmask_defence::{Cipher, MaskSeed, Means, PlainUpdate, RoomKey};
+use unmask_params::{ModelSpec, Preset, Rule};
+
+use super::*;
+
+/// A plan whose weights are far from both zero and what training gives.
+fn plan(preset: Preset, defence: &str, rule: Rule) -> Plan {
+    let spec = ModelSpec::new(preset);
+    let layout = ParamLayout::vit(&spec.config());
+    let defence: Defence = defence.parse().unwrap();
+    let cipher = defence.is_encrypted().then(|| {
+        let key = RoomKey::derive("violet otter", &[1; 16]).unwrap();
+        Arc::new(Cipher::new(&key, &layout).unwrap())
+    });
+    let weights = (0..layout.len()).map(|i| (i as f32 * 0.37).cos()).collect();
+    Plan { round: 1, policy: 1, spec, layout, defence, rule, batch: 1, weights, cipher }
+}
+
+/// The change that training made: W_n - w under FedAvg, the gradient under FedSGD.
+fn change(plan: &Plan) -> Vec<f32> {
+    (0..plan.layout.len()).map(|i| (i as f32).sin() + 2.0).collect()
+}
+
+fn groups(preset: Preset, defence: &str, rule: Rule) -> Vec<GroupLeaving> {
+    let plan = plan(preset, defence, rule);
+    let mut plain = change(&plan);
+    if rule.is_fedavg() {
+        plain.iter_mut().zip(&plan.weights).for_each(|(change, global)| *change += global);
+    }
+    let reference = rule.is_fedavg().then_some(plan.weights.as_slice());
+    let means = Means { seed: MaskSeed([1; 32]), cipher: plan.cipher.as_deref() };
+    let update = PlainUpdate { values: plain.clone(), reference };
+    let update = plan.defence.protect(&plan.layout, update, means).unwrap();
+    leaving(&plan, plain, &update)
+}
+
+const RULES: [Rule; 2] = [Rule::FedSgd, Rule::FED_AVG];
+
+#[test]
+fn every_group_has_its_pictures() {
+    for preset in Preset::ALL {
+        for rule in RULES {
+            let groups = groups(preset, "none", rule);
+            assert_eq!(groups.len(), ParamGroup::ALL.len());
+            for group in groups {
+                assert_eq!(group.before.len(), 4 * group.width * group.height);
+                assert!(group.width > 0 && group.height > 0);
+                assert_eq!(group.before, group.after);
+                assert_eq!(group.zeros, 0.0);
+                assert_eq!(group.norm_before, group.norm_after);
+                assert_eq!((group.noise, group.ciphertext), (None, false));
+            }
+        }
+    }
+}
+
+#[test]
+fn fedavg_shows_the_change_and_not_the_weights() {
+    let plan = plan(Preset::VitPicoPatch4_16, "none", Rule::FED_AVG);
+    let expected = norm(values(&plan.layout, ParamGroup::Mlp, &change(&plan)));
+    let groups = groups(Preset::VitPicoPatch4_16, "none", Rule::FED_AVG);
+    let mlp = groups.iter().find(|group| group.group == ParamGroup::Mlp).unwrap();
+    assert!((mlp.norm_before / expected - 1.0).abs() < 1e-5, "{} not {expected}", mlp.norm_before);
+}
+
+#[test]
+fn masked_share_shows_in_numbers_and_in_the_picture() {
+    for rule in RULES {
+        for group in groups(Preset::VitNanoPatch4_32, "random-binary:patch=0.9,pos=0.9,0.5", rule) {
+            let rate: f32 = if matches!(group.group, ParamGroup::Patch | ParamGroup::Position) { 0.9 } else { 0.5 };
+            let sd = |n: f32| (rate * (1.0 - rate) / n).sqrt();
+            assert!((group.zeros - rate).abs() < 6.0 * sd(group.values as f32), "{}: {}", group.group, group.zeros);
+            let grey = group.after.as_chunks::<4>().0.iter().filter(|pixel| **pixel == DROPPED).count() as f32;
+            let pixels = (group.width * group.height) as f32;
+            assert!((grey / pixels - rate).abs() < 6.0 * sd(pixels));
+            assert!(group.norm_after < group.norm_before);
+            assert_eq!(group.noise, None);
+        }
+    }
+}
+
+#[test]
+fn fixed_position_drops_that_group_alone() {
+    for rule in RULES {
+        for group in groups(Preset::VitPicoPatch4_16, "fixed-position", rule) {
+            assert_eq!(group.zeros, if group.group == ParamGroup::Position { 1.0 } else { 0.0 });
+        }
+    }
+}
+
+/// The deviation is that of the noise on every value; a clip beyond every norm leaves the rest alone.
+#[test]
+fn noise_shows_as_a_ratio() {
+    let noise = "gaussian:eps=1e4,delta=0.5,clip=1e4";
+    let Ok(Defence::Gaussian(mechanism)) = noise.parse() else { panic!("no noise") };
+    for rule in RULES {
+        for group in groups(Preset::VitPicoPatch4_16, noise, rule) {
+            let expected = mechanism.deviation() * (group.values as f64).sqrt() / f64::from(group.norm_before);
+            let ratio = f64::from(group.noise.unwrap()) / expected;
+            assert!((ratio - 1.0).abs() < 6.0 / (2.0 * group.values as f64).sqrt(), "{}: {ratio}", group.group);
+            assert!(!group.ciphertext);
+        }
+    }
+}
+
+#[test]
+fn embeddings_alone_are_cipher_text() {
+    for rule in RULES {
+        for group in groups(Preset::VitPicoPatch4_16, "encrypted", rule) {
+            let embeds = matches!(group.group, ParamGroup::Patch | ParamGroup::Position);
+            assert_eq!(group.ciphertext, embeds, "{}", group.group);
+            assert_eq!(group.before != group.after, embeds, "{}", group.group);
+            // E_b only reorders; E_a's singular values lie in [0.5, 2].
+            let growth = group.norm_after / group.norm_before;
+            assert!((0.49..2.01).contains(&growth), "{}: {growth}", group.group);
+            if group.group == ParamGroup::Position {
+                assert!((growth - 1.0).abs() < 1e-5, "{growth}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_draws_nothing() {
+    let plan = plan(Preset::VitPicoPatch4_16, "none", Rule::FedSgd);
+    let p = plan.layout.len();
+    assert_eq!(leaving(&plan, vec![0.0; 3], &ProtectedUpdate::Dense(vec![0.0; p])), []);
+    assert_eq!(leaving(&plan, vec![0.0; p], &ProtectedUpdate::Dense(vec![0.0; 3])), []);
+}
