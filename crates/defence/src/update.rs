@@ -58,6 +58,13 @@ impl ProtectedUpdate {
         }
     }
 
+    /// The values that travel, for their memory to be used again.
+    pub fn into_values(self) -> Vec<f32> {
+        match self {
+            Self::Dense(values) | Self::Masked { kept: values, .. } | Self::Encrypted { values, .. } => values,
+        }
+    }
+
     /// Its mask, if it has one.
     pub fn mask(&self, layout: &ParamLayout) -> Option<Mask> {
         match self {

@@ -1,19 +1,61 @@
 //! Running sums of a round's updates.
 
-use unmask_defence::{ProtectedUpdate, UpdateError};
+use std::sync::Arc;
 
-/// Sums and counts of the updates of one round, added as they arrive, so that memory does not grow with the cohort.
+use unmask_defence::{Defence, Mask, MaskSeed, ProtectedUpdate};
+use unmask_params::{ParamGroup, ParamLayout};
+
+use crate::{
+    Refusal,
+    counts::{LANES, Tally},
+};
+
+/// Sums of the updates of one round, added as they arrive, so that memory does not grow with the cohort.
+///
+/// Of the masks only the seeds are kept: how many updates stand behind each parameter is drawn again from them when the
+/// round closes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Aggregate {
+    layout: Arc<ParamLayout>,
+    defence: Defence,
+    /// `[P]`: sum_n k_n theta_n over the updates that have the value, k_n being the weight of update n.
     sums: Vec<f32>,
-    counts: Vec<u32>,
+    masks: Vec<(MaskSeed, u32)>,
     updates: u32,
+    weight: u32,
+}
+
+/// Up to 64 parameters in a row, as they stand when the round closes.
+#[derive(Debug)]
+pub(crate) struct Block<'a> {
+    /// Index of the first one.
+    pub(crate) start: usize,
+    /// Weighted sums.
+    pub(crate) sums: &'a [f32],
+    /// Sums of the weights of the updates that have the value: sum_n k_n B_n.
+    pub(crate) weights: &'a [f32],
+    /// Bit `i` says whether any update has the value of parameter `i`.
+    pub(crate) sent: u64,
 }
 
 impl Aggregate {
-    /// Nothing received yet, for a model of `len` parameters.
-    pub fn new(len: usize) -> Self {
-        Self { sums: vec![0.0; len], counts: vec![0; len], updates: 0 }
+    /// Nothing received yet, for a model of this `layout` whose updates come under `defence`.
+    pub fn new(layout: Arc<ParamLayout>, defence: Defence) -> Self {
+        let sums = vec![0.0; layout.len()];
+        Self { layout, defence, sums, masks: Vec::new(), updates: 0, weight: 0 }
+    }
+
+    /// Forgets what was added and begins again, in the same memory.
+    pub fn restart(&mut self, defence: Defence) {
+        self.defence = defence;
+        self.sums.fill(0.0);
+        self.masks.clear();
+        (self.updates, self.weight) = (0, 0);
+    }
+
+    /// The layout of the values.
+    pub fn layout(&self) -> &Arc<ParamLayout> {
+        &self.layout
     }
 
     /// Number of updates added.
@@ -21,102 +63,91 @@ impl Aggregate {
         self.updates
     }
 
-    /// Adds an update; one that does not fit leaves the sums as they were.
+    /// Sum of the weights of the updates added.
+    pub fn weight(&self) -> u32 {
+        self.weight
+    }
+
+    /// Adds an update with an integer weight: 1 under FedSGD (Eqs. 1 and 2), its number of samples under FedAvg (Eqs. 3
+    /// and 4). One that does not fit leaves the sums as they were.
     ///
     /// # Errors
-    /// If it does not fit the model or has a value that is not finite.
-    pub fn add(&mut self, update: &ProtectedUpdate) -> Result<(), UpdateError> {
-        update.check(self.sums.len())?;
-        update.accumulate(&mut self.sums, &mut self.counts);
+    /// If it was made under another defence, does not fit the model, has a value that is not finite, or weighs nothing or
+    /// more than can be counted.
+    pub fn add(&mut self, update: &ProtectedUpdate, weight: u32) -> Result<(), Refusal> {
+        self.check_kind(update)?;
+        let total = self.weight.checked_add(weight).filter(|_| weight > 0).ok_or(Refusal::Samples(weight))?;
+        update.check(&self.layout)?;
+        update.accumulate(&self.layout, weight as f32, &mut self.sums);
+        if let ProtectedUpdate::Masked { seed, .. } = update {
+            match self.masks.iter_mut().find(|(known, _)| known == seed) {
+                Some((_, shared)) => *shared += weight,
+                None => self.masks.push((*seed, weight)),
+            }
+        }
         self.updates += 1;
+        self.weight = total;
         Ok(())
     }
 
-    /// Eqs. 1 and 2, the part before the step: `[P]` values `sum_n B_n theta_n / sum_n B_n`, `None` where no client sent
-    /// the value.
-    pub fn mean(&self) -> impl Iterator<Item = Option<f32>> + '_ {
-        self.sums.iter().zip(&self.counts).map(|(sum, &count)| (count > 0).then(|| sum / count as f32))
+    /// Whether the update looks as the defence makes them.
+    pub(crate) fn check_kind(&self, update: &ProtectedUpdate) -> Result<(), Refusal> {
+        let sent = match (update, self.defence) {
+            (ProtectedUpdate::Dense(_), Defence::None | Defence::FixedPosition | Defence::Gaussian(_)) => return Ok(()),
+            (ProtectedUpdate::Encrypted { .. }, Defence::Encrypted { .. }) => return Ok(()),
+            (
+                ProtectedUpdate::Masked { rates, .. },
+                Defence::RandomBinary { rates: wanted } | Defence::FrozenBinary { rates: wanted },
+            ) if *rates == wanted => return Ok(()),
+            (ProtectedUpdate::Masked { rates, .. }, _) => format!("masked at rate {rates}"),
+            (ProtectedUpdate::Encrypted { .. }, _) => "encrypted".to_owned(),
+            (ProtectedUpdate::Dense(_), Defence::Encrypted { .. }) => "not encrypted".to_owned(),
+            (ProtectedUpdate::Dense(_), _) => "not masked".to_owned(),
+        };
+        Err(Refusal::OtherDefence { sent, defence: self.defence })
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-    use unmask_defence::{Defence, MaskSeed, ZeroRate};
-    use unmask_params::{ModelSpec, ParamLayout, Preset};
+    /// `[P]` weighted means `sum_n k_n B_n theta_n / sum_n k_n B_n`, `None` where no update has the value. Masks are drawn
+    /// again for it.
+    pub fn mean(&self) -> Vec<Option<f32>> {
+        let mut means = Vec::with_capacity(self.sums.len());
+        self.for_each_block(|block| {
+            let means_of = block.sums.iter().zip(block.weights);
+            means.extend(means_of.map(|(sum, &weight)| (weight > 0.0).then(|| sum / weight)));
+        });
+        means
+    }
 
-    use super::*;
-    use crate::Optimiser;
-
-    proptest! {
-        /// Eq. 1 (R = 0) and Eq. 2 against a naive mean in f64 over explicit masks.
-        #[test]
-        fn agrees_with_a_naive_f64_mean(
-            seeds in proptest::collection::vec(any::<[u8; 32]>(), 1..6),
-            bits in 0u32..65536,
-            len in 1usize..300,
-            rate in 0.001f32..1.0,
-        ) {
-            let layout = ParamLayout::vit(&ModelSpec::new(Preset::VitPicoPatch4_16).config());
-            let defence = Defence::RandomBinary { rate: ZeroRate::from_bits(bits).unwrap() };
-            let value = |client: usize, i: usize| ((client * 31 + i * 17) % 101) as f32 / 50.0 - 1.0;
-            let mut aggregate = Aggregate::new(len);
-            let (mut sums, mut counts) = (vec![0f64; len], vec![0u32; len]);
-            for (client, seed) in seeds.iter().enumerate() {
-                let plain: Vec<f32> = (0..len).map(|i| value(client, i)).collect();
-                let update = defence.protect(&layout, plain.clone(), MaskSeed(*seed));
-                aggregate.add(&update).unwrap();
-                let mask = unmask_defence::Mask::new(MaskSeed(*seed), ZeroRate::from_bits(bits).unwrap(), len);
-                for (i, kept) in mask.entries().enumerate() {
-                    sums[i] += f64::from(u8::from(kept)) * f64::from(plain[i]);
-                    counts[i] += u32::from(kept);
+    /// All parameters in order, at most 64 at a time.
+    pub(crate) fn for_each_block(&self, mut f: impl FnMut(Block<'_>)) {
+        match self.defence.rates() {
+            Some(rates) if self.updates > 0 => {
+                let mask = |&(seed, weight): &(MaskSeed, u32)| (Mask::new(seed, rates, &self.layout), weight);
+                let mut tally = Tally::new(self.masks.iter().map(mask).collect());
+                let mut weights = [0.0; LANES];
+                let mut start = 0;
+                while let Some((planes, len)) = tally.next() {
+                    planes.write(&mut weights);
+                    let sums = &self.sums[start..start + len];
+                    f(Block { start, sums, weights: &weights[..len], sent: planes.any() });
+                    start += len;
                 }
             }
-            let before: Vec<f32> = (0..len).map(|i| i as f32 / 100.0).collect();
-            let mut after = before.clone();
-            Optimiser::sgd(rate).step(&mut after, &aggregate);
-            for i in 0..len {
-                let expected = if counts[i] == 0 {
-                    f64::from(before[i])
-                } else {
-                    f64::from(before[i]) - f64::from(rate) * sums[i] / f64::from(counts[i])
-                };
-                prop_assert!((f64::from(after[i]) - expected).abs() < 1e-5, "{} is not {expected}", after[i]);
-                prop_assert!(counts[i] > 0 || after[i].to_bits() == before[i].to_bits());
-            }
+            _ => self.for_each_unmasked_block(f),
         }
     }
 
-    /// Eq. 2 is unbiased: over many masks its mean is the mean of the plain updates.
-    #[test]
-    fn masked_mean_is_unbiased() {
-        let layout = ParamLayout::vit(&ModelSpec::new(Preset::VitPicoPatch4_16).config());
-        let defence: Defence = "random-binary:0.5".parse().unwrap();
-        let plain = [[1.0f32; 64], [3.0; 64]];
-        let (mut total, mut count) = (0f64, 0f64);
-        for trial in 0..2000u32 {
-            let mut aggregate = Aggregate::new(64);
-            for (client, values) in plain.iter().enumerate() {
-                let mut seed = [client as u8; 32];
-                seed[..4].copy_from_slice(&trial.to_le_bytes());
-                aggregate.add(&defence.protect(&layout, values.to_vec(), MaskSeed(seed))).unwrap();
-            }
-            for mean in aggregate.mean().flatten() {
-                total += f64::from(mean);
-                count += 1.0;
+    /// Without masks every update has every value. Values that the defence fixes count as not sent, so that neither a
+    /// rounded mean nor an optimiser's momentum moves them.
+    fn for_each_unmasked_block(&self, mut f: impl FnMut(Block<'_>)) {
+        for param in self.layout.iter() {
+            let is_fixed = self.defence == Defence::FixedPosition && param.group == ParamGroup::Position;
+            let weights = [if is_fixed { 0.0 } else { self.weight as f32 }; LANES];
+            for start in param.range.clone().step_by(LANES) {
+                let len = LANES.min(param.range.end - start);
+                let sent = if weights[0] > 0.0 { u64::MAX >> (LANES - len) } else { 0 };
+                f(Block { start, sums: &self.sums[start..start + len], weights: &weights[..len], sent });
             }
         }
-        // Of values present 2/3 come from one client alone, so one entry's variance is 2/3.
-        assert!((total / count - 2.0).abs() < 6.0 * (2.0 / 3.0 / count).sqrt(), "{}", total / count);
-    }
-
-    #[test]
-    fn refused_update_changes_nothing() {
-        let mut aggregate = Aggregate::new(3);
-        aggregate.add(&ProtectedUpdate::Dense(vec![1.0, 2.0, 3.0])).unwrap();
-        let before = aggregate.clone();
-        assert!(aggregate.add(&ProtectedUpdate::Dense(vec![1.0, f32::INFINITY, 3.0])).is_err());
-        assert!(aggregate.add(&ProtectedUpdate::Dense(vec![1.0])).is_err());
-        assert_eq!(aggregate, before);
     }
 }

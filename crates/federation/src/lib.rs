@@ -1,12 +1,18 @@
 //! The round as a pure state machine, and aggregation.
 //!
 //! [`Room::handle`] takes an [`Event`] and returns [`Effect`]s. It opens no socket, reads no clock and draws no random
-//! number: deadlines and fresh weights come in as events. It cannot fail on bad input: it refuses and says why.
+//! number: deadlines, fresh weights and salts come in as events. It cannot fail on bad input: it refuses and says why.
 
 mod aggregate;
+mod counts;
 mod optimiser;
 mod room;
+mod rules;
+mod settings;
+mod update_counts;
 
 pub use aggregate::Aggregate;
 pub use optimiser::{Optimiser, OptimiserKind, ParseOptimiserError};
-pub use room::{ClientId, Effect, Event, GlobalModel, MemberState, Phase, Refusal, Room, RoundSummary};
+pub use room::{ClientId, Effect, Event, GlobalModel, MemberState, Phase, Refusal, Room, RoundSummary, Seal};
+pub use settings::{Settings, SettingsError};
+pub use update_counts::{CountBin, GroupCounts, UpdateCounts};

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::Aggregate;
+use crate::aggregate::Block;
 
 /// Which step, and its learning rate eta per round.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -62,6 +62,20 @@ pub struct Optimiser {
     moments: Vec<(f32, f32)>,
 }
 
+/// One step, to be taken block by block.
+#[derive(Debug)]
+pub(crate) enum Step<'a> {
+    /// SGD with this rate.
+    Sgd(f32),
+    /// Adam.
+    Adam {
+        rate: f32,
+        /// What the first and the second moment must be divided by, since they begin at zero.
+        corrections: (f32, f32),
+        moments: &'a mut [(f32, f32)],
+    },
+}
+
 impl Optimiser {
     /// A fresh one.
     pub fn new(kind: OptimiserKind) -> Self {
@@ -78,29 +92,41 @@ impl Optimiser {
         self.kind
     }
 
-    /// Eqs. 1 and 2: moves `weights` (`[P]`) against the mean gradient. A parameter nobody sent stays as it is, and so do
-    /// its moments.
-    pub fn step(&mut self, weights: &mut [f32], aggregate: &Aggregate) {
-        self.steps += 1;
-        let parameters = weights.len();
-        let gradients = weights.iter_mut().zip(aggregate.mean());
+    /// Begins the next step on `parameters` parameters.
+    pub(crate) fn step(&mut self, parameters: usize) -> Step<'_> {
         match self.kind {
-            OptimiserKind::Sgd { rate } => {
-                for (weight, gradient) in gradients {
-                    if let Some(gradient) = gradient {
-                        *weight -= rate * gradient;
-                    }
+            OptimiserKind::Sgd { rate } => Step::Sgd(rate),
+            OptimiserKind::Adam { rate } => {
+                self.steps = self.steps.saturating_add(1);
+                self.moments.resize(parameters, (0.0, 0.0));
+                let corrections = (1.0 - BETA1.powi(self.steps), 1.0 - BETA2.powi(self.steps));
+                Step::Adam { rate, corrections, moments: &mut self.moments }
+            }
+        }
+    }
+}
+
+impl Step<'_> {
+    /// Eqs. 1 and 2 on the parameters of one block: moves `weights` against the mean gradient. A parameter nobody sent
+    /// stays as it is, bit for bit, and so do its moments.
+    pub(crate) fn apply(&mut self, weights: &mut [f32], block: &Block<'_>) {
+        let gradients = block.sums.iter().zip(block.weights);
+        match self {
+            Self::Sgd(rate) => {
+                for (weight, (sum, &divisor)) in weights.iter_mut().zip(gradients) {
+                    let moved = *weight - *rate * (sum / divisor);
+                    *weight = if divisor > 0.0 { moved } else { *weight };
                 }
             }
-            OptimiserKind::Adam { rate } => {
-                let correction1 = 1.0 - BETA1.powi(self.steps);
-                let correction2 = 1.0 - BETA2.powi(self.steps);
-                self.moments.resize(parameters, (0.0, 0.0));
-                for ((weight, gradient), (m, v)) in gradients.zip(&mut self.moments) {
-                    if let Some(g) = gradient {
-                        *m = BETA1 * *m + (1.0 - BETA1) * g;
-                        *v = BETA2 * *v + (1.0 - BETA2) * g * g;
-                        *weight -= rate * (*m / correction1) / ((*v / correction2).sqrt() + EPSILON);
+            Self::Adam { rate, corrections, moments } => {
+                let moments = moments[block.start..].iter_mut();
+                for ((weight, (sum, &divisor)), (m, v)) in weights.iter_mut().zip(gradients).zip(moments) {
+                    let gradient = sum / divisor;
+                    let first = BETA1 * *m + (1.0 - BETA1) * gradient;
+                    let second = BETA2 * *v + (1.0 - BETA2) * gradient * gradient;
+                    let moved = *weight - *rate * (first / corrections.0) / ((second / corrections.1).sqrt() + EPSILON);
+                    if divisor > 0.0 {
+                        (*weight, *m, *v) = (moved, first, second);
                     }
                 }
             }
@@ -110,14 +136,14 @@ impl Optimiser {
 
 #[cfg(test)]
 mod tests {
-    use unmask_defence::ProtectedUpdate;
-
     use super::*;
 
-    fn aggregate(values: &[f32]) -> Aggregate {
-        let mut aggregate = Aggregate::new(values.len());
-        aggregate.add(&ProtectedUpdate::Dense(values.to_vec())).unwrap();
-        aggregate
+    /// One step of each parameter whose gradient is given.
+    fn step(optimiser: &mut Optimiser, weights: &mut [f32], gradients: &[Option<f32>]) {
+        let sums: Vec<f32> = gradients.iter().map(|gradient| 2.0 * gradient.unwrap_or(0.0)).collect();
+        let divisors: Vec<f32> = gradients.iter().map(|gradient| if gradient.is_some() { 2.0 } else { 0.0 }).collect();
+        let block = Block { start: 0, sums: &sums, weights: &divisors, sent: 0 };
+        optimiser.step(weights.len()).apply(weights, &block);
     }
 
     /// By hand: step 1 moves by eta g/|g|; step 2, g = 0.5 then -1: m = .9*.05 - .1 = -.055, /.19; v = .999*.00025 + .001
@@ -126,21 +152,29 @@ mod tests {
     fn adam_by_hand() {
         let mut adam = Optimiser::new(OptimiserKind::Adam { rate: 0.1 });
         let mut weights = [1.0];
-        adam.step(&mut weights, &aggregate(&[0.5]));
+        step(&mut adam, &mut weights, &[Some(0.5)]);
         assert!((weights[0] - 0.9).abs() < 1e-6, "{weights:?}");
-        adam.step(&mut weights, &aggregate(&[-1.0]));
+        step(&mut adam, &mut weights, &[Some(-1.0)]);
         assert!((weights[0] - (0.9 + 0.036_610_3)).abs() < 1e-6, "{weights:?}");
     }
 
     #[test]
+    fn sgd_moves_against_the_gradient() {
+        let mut weights = [1.0, 2.0, 3.0];
+        step(&mut Optimiser::sgd(0.5), &mut weights, &[Some(1.0), None, Some(-2.0)]);
+        assert_eq!(weights, [0.5, 2.0, 4.0]);
+    }
+
+    /// Neither the parameter nor its momentum: after a round without it, its next step is the second of its own.
+    #[test]
     fn adam_leaves_what_nobody_sends() {
         let mut adam = Optimiser::new(OptimiserKind::Adam { rate: 0.1 });
         let mut weights = [1.0, 2.0];
-        adam.step(&mut weights, &aggregate(&[1.0, 0.0]));
+        step(&mut adam, &mut weights, &[Some(1.0), Some(0.0)]);
         assert_eq!(weights[1], 2.0);
-        let before = weights;
-        adam.step(&mut weights, &Aggregate::new(2));
-        assert_eq!(weights, before);
+        let before = (weights, adam.moments.clone());
+        step(&mut adam, &mut weights, &[None, None]);
+        assert_eq!((weights, adam.moments), before);
     }
 
     #[test]

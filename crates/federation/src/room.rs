@@ -1,14 +1,27 @@
 //! Who is in the room, and what happens when.
 
+mod message;
+mod refusal;
+mod sealing;
+
 use std::{
     collections::{BTreeMap, HashSet},
     sync::Arc,
 };
 
-use unmask_defence::{Defence, MaskSeed, ProtectedUpdate, UpdateError};
-use unmask_params::{ModelSpec, ParamLayout};
+use unmask_defence::{Defence, FROZEN_SEED, MaskSeed, ProtectedUpdate, Start};
+use unmask_params::{ModelSpec, ParamGroup, ParamLayout};
 
-use crate::{Aggregate, Optimiser, OptimiserKind};
+use self::sealing::Sealing;
+pub use self::{
+    message::{Effect, Event, RoundSummary},
+    refusal::Refusal,
+    sealing::Seal,
+};
+use crate::{Aggregate, Optimiser, Settings, UpdateCounts};
+
+/// Most samples an update may stand for under FedAvg.
+const MAX_SAMPLES: u32 = 1_000_000;
 
 /// Number of a client in its room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,6 +43,8 @@ pub enum Phase {
     Paused,
     /// Rounds are to run, but nobody is there to train.
     Waiting,
+    /// A client is encrypting the model, before the first encrypted round.
+    Sealing,
     /// A cohort is training.
     Training,
     /// A round has closed; the next one begins with [`Event::Begin`].
@@ -41,184 +56,12 @@ pub enum Phase {
 pub enum MemberState {
     /// Free, not in a running round.
     Joined,
-    /// In the cohort, update awaited.
+    /// In the cohort, update awaited; or encrypting the model.
     Training,
     /// Its update of this round was taken.
     Sent,
     /// Still busy with a round that has closed; in again as soon as it answers.
     Late,
-}
-
-/// What happened.
-#[derive(Debug, Clone)]
-pub enum Event {
-    /// A client is there, new or again.
-    Joined(ClientId),
-    /// Its socket closed.
-    Left(ClientId),
-    /// It sent an update.
-    Update {
-        /// Who.
-        client: ClientId,
-        /// The round it answers.
-        round: u32,
-        /// The policy it was made under.
-        policy: u32,
-        /// Loss on the client's samples.
-        loss: f32,
-        /// The protected update.
-        update: ProtectedUpdate,
-    },
-    /// It cannot take part in the round.
-    Unable {
-        /// Who.
-        client: ClientId,
-        /// The round.
-        round: u32,
-        /// The policy of that round.
-        policy: u32,
-    },
-    /// The time for this round, armed by [`Effect::Deadline`], is over.
-    Deadline {
-        /// The round.
-        round: u32,
-        /// Its policy.
-        policy: u32,
-    },
-    /// The pause asked for by [`Effect::Rest`] is over.
-    Begin,
-    /// Run round after round.
-    Start,
-    /// Run one round, then stop.
-    OneRound,
-    /// Let the running round end, then stop.
-    Pause,
-    /// From the next round on, this defence.
-    SetDefence(Defence),
-    /// From the next round on, this model, from round 1 again.
-    SetModel(GlobalModel),
-    /// Drop the running round and begin again with this model, paused.
-    Reset(GlobalModel),
-    /// Attack the updates of this client, or of nobody.
-    SetTarget(Option<ClientId>),
-}
-
-/// What the caller has to do.
-#[derive(Debug, Clone)]
-pub enum Effect {
-    /// Send the plan of the round to its cohort.
-    Plan {
-        /// The cohort.
-        cohort: Vec<ClientId>,
-        /// The round.
-        round: u32,
-        /// Its policy.
-        policy: u32,
-        /// The defence to use.
-        defence: Defence,
-        /// Model and weights.
-        model: Arc<GlobalModel>,
-    },
-    /// Send [`Event::Deadline`] back when the time for a round is over.
-    Deadline {
-        /// The round.
-        round: u32,
-        /// Its policy.
-        policy: u32,
-    },
-    /// Send [`Event::Begin`] back after the pause between rounds.
-    Rest,
-    /// Tell the client that its update was taken.
-    Accepted {
-        /// Who.
-        client: ClientId,
-        /// The round.
-        round: u32,
-    },
-    /// Tell the client what was refused and why.
-    Refused {
-        /// Who.
-        client: ClientId,
-        /// Why.
-        refusal: Refusal,
-    },
-    /// The update of the client under attack, for the attacks.
-    Attack {
-        /// Who.
-        client: ClientId,
-        /// The round.
-        round: u32,
-        /// The defence it was made under.
-        defence: Defence,
-        /// The model it was made with.
-        model: Arc<GlobalModel>,
-        /// What was sent.
-        update: ProtectedUpdate,
-    },
-    /// A round is over, and the weights are the new ones.
-    Closed(RoundSummary),
-}
-
-/// Why something was refused.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// The round is over, or not yet begun.
-    #[error("the update is for round {update}, but {}", match current { Some(round) => format!("round {round} is running"), None => "no round is running".to_owned() })]
-    Stale {
-        /// The update's round.
-        update: u32,
-        /// The running round.
-        current: Option<u32>,
-    },
-    /// Made under another policy than its round's.
-    #[error("the update was made under policy {update}, the round runs under policy {current}; it is not mixed in")]
-    Policy {
-        /// The update's policy.
-        update: u32,
-        /// The round's policy.
-        current: u32,
-    },
-    /// Not in the cohort, which is frozen when a round begins.
-    #[error("this round began without this client; it is in from the next round on")]
-    NotInCohort,
-    /// A second update in one round.
-    #[error("an update for round {round} was already taken")]
-    Twice {
-        /// The round.
-        round: u32,
-    },
-    /// Dense where masked was asked for, or the other way round, or another rate.
-    #[error("the update is {sent}, the round's defence is {defence}")]
-    OtherDefence {
-        /// What the update looks like.
-        sent: String,
-        /// What was asked for.
-        defence: Defence,
-    },
-    /// A mask seed that was used before in this room.
-    #[error("its mask seed was used before; a seed must be fresh for each round and client")]
-    SeedReused,
-    /// It does not fit the model.
-    #[error(transparent)]
-    Update(#[from] UpdateError),
-    /// The loss is not a number.
-    #[error("the loss is {0}; the client's training has diverged")]
-    Loss(String),
-}
-
-/// How a round went.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RoundSummary {
-    /// The round.
-    pub round: u32,
-    /// The defence it ran under.
-    pub defence: Defence,
-    /// Number of updates averaged.
-    pub updates: u32,
-    /// Mean of the losses reported, if any were.
-    pub loss: Option<f32>,
-    /// Who was in the cohort and did not answer in time.
-    pub late: Vec<ClientId>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -228,11 +71,32 @@ enum Run {
     On,
 }
 
+/// What the room waits for.
+#[derive(Debug)]
+enum Work {
+    /// No client.
+    Idle,
+    /// One client that encrypts the model.
+    Seal(Sealing),
+    /// The cohort.
+    Round(Round),
+}
+
 #[derive(Debug)]
 struct Round {
     model: Arc<GlobalModel>,
-    aggregate: Aggregate,
     losses: f64,
+    samples: u64,
+}
+
+/// An update as it came in.
+struct Answer {
+    client: ClientId,
+    round: u32,
+    policy: u32,
+    loss: f32,
+    samples: u32,
+    update: ProtectedUpdate,
 }
 
 /// The state of one room.
@@ -242,44 +106,61 @@ pub struct Room {
     resting: bool,
     number: u32,
     policy: u32,
-    defence: Defence,
-    next_defence: Option<Defence>,
+    settings: Settings,
+    next_settings: Option<Settings>,
     model: Arc<GlobalModel>,
     next_model: Option<GlobalModel>,
+    layout: Arc<ParamLayout>,
     optimiser: Optimiser,
+    aggregate: Aggregate,
+    counts: UpdateCounts,
+    /// The encryption of `model`, if its weights are encrypted.
+    seal: Option<Seal>,
+    salt: Option<[u8; 16]>,
+    /// Who was asked last to encrypt a model.
+    asked: Option<ClientId>,
     members: BTreeMap<ClientId, MemberState>,
     target: Option<ClientId>,
     seeds: HashSet<MaskSeed>,
-    current: Option<Round>,
+    work: Work,
 }
 
 impl Room {
     /// An empty, paused room.
-    pub fn new(model: GlobalModel, defence: Defence, optimiser: OptimiserKind) -> Self {
+    pub fn new(model: GlobalModel, settings: Settings) -> Self {
+        let layout = Arc::new(ParamLayout::vit(&model.spec.config()));
         Self {
             run: Run::Paused,
             resting: false,
             number: 0,
             policy: 1,
-            defence,
-            next_defence: None,
+            settings,
+            next_settings: None,
             model: Arc::new(model),
             next_model: None,
-            optimiser: Optimiser::new(optimiser),
+            optimiser: Optimiser::new(settings.optimiser()),
+            aggregate: Aggregate::new(Arc::clone(&layout), settings.defence()),
+            counts: UpdateCounts::new(Arc::clone(&layout), settings.defence()),
+            layout,
+            seal: None,
+            salt: None,
+            asked: None,
             members: BTreeMap::new(),
             target: None,
-            seeds: HashSet::new(),
-            current: None,
+            // Whoever draws a mask of its own must not take the one everybody knows.
+            seeds: HashSet::from([FROZEN_SEED]),
+            work: Work::Idle,
         }
     }
 
     /// Where the room is in its round.
     pub fn phase(&self) -> Phase {
-        match (&self.current, self.run) {
-            (Some(_), _) => Phase::Training,
-            (None, Run::Paused) => Phase::Paused,
-            (None, _) if self.resting => Phase::Between,
-            (None, _) => Phase::Waiting,
+        match (&self.work, self.run) {
+            (Work::Round(_), _) => Phase::Training,
+            (Work::Seal(_), _) => Phase::Sealing,
+            (Work::Idle, Run::Paused) => Phase::Paused,
+            (Work::Idle, _) if self.resting => Phase::Between,
+            (Work::Idle, _) => Phase::Waiting,
         }
     }
 
@@ -288,14 +169,19 @@ impl Room {
         self.number
     }
 
-    /// The defence in force.
-    pub fn defence(&self) -> Defence {
-        self.defence
+    /// The number of the policy in force; another one whenever settings or model change.
+    pub fn policy(&self) -> u32 {
+        self.policy
     }
 
-    /// The defence from the next round on, if it is another one.
-    pub fn next_defence(&self) -> Option<Defence> {
-        self.next_defence.filter(|defence| *defence != self.defence)
+    /// The settings in force.
+    pub fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    /// The settings from the next round on.
+    pub fn coming(&self) -> Settings {
+        self.next_settings.unwrap_or(self.settings)
     }
 
     /// The model with the current weights.
@@ -308,9 +194,27 @@ impl Room {
         self.next_model.as_ref().map(|model| model.spec)
     }
 
-    /// The server's optimiser.
-    pub fn optimiser(&self) -> OptimiserKind {
-        self.optimiser.kind()
+    /// The encryption of the weights, once a client has encrypted them.
+    pub fn seal(&self) -> Option<&Seal> {
+        self.seal.as_ref()
+    }
+
+    /// Whether `settings` can take effect only together with fresh weights ([`Event::SetModel`]): nobody here can decrypt
+    /// encrypted ones, and a keyed start makes its own.
+    pub fn needs_new_model(&self, settings: &Settings) -> bool {
+        if self.next_model.is_some() {
+            return false;
+        }
+        match (self.seal.map(|seal| seal.start), settings.encryption()) {
+            (Some(start), coming) => coming != Some(start),
+            (None, Some(Start::Keyed)) => self.settings.encryption() != settings.encryption(),
+            (None, _) => false,
+        }
+    }
+
+    /// How often each parameter was updated under the policy in force.
+    pub fn update_counts(&self) -> &UpdateCounts {
+        &self.counts
     }
 
     /// The client under attack.
@@ -332,26 +236,17 @@ impl Room {
             }
             Event::Left(client) => {
                 self.members.remove(&client);
-                self.close_if_complete()
+                if self.is_sealing(client) { self.give_up_sealing() } else { self.close_if_complete() }
             }
-            Event::Update { client, round, policy, loss, update } => self.update(client, round, policy, loss, update),
-            Event::Unable { client, round, policy } => {
-                if let Some(state) = self.members.get_mut(&client) {
-                    let current = self.current.is_some() && (round, policy) == (self.number, self.policy);
-                    *state = match *state {
-                        MemberState::Training if current => MemberState::Joined,
-                        MemberState::Late => MemberState::Joined,
-                        state => state,
-                    };
-                }
-                self.after_answer()
+            Event::Update { client, round, policy, loss, samples, update } => {
+                self.update(Answer { client, round, policy, loss, samples, update })
             }
-            Event::Deadline { round, policy } => {
-                if self.current.is_some() && (round, policy) == (self.number, self.policy) {
-                    self.close()
-                } else {
-                    Vec::new()
-                }
+            Event::Unable { client, round, policy } => self.unable(client, round, policy),
+            Event::Sealed { client, policy, check, weights } => self.sealed(client, policy, check, weights),
+            Event::Deadline { round, policy } => self.deadline(round, policy),
+            Event::Salt(salt) => {
+                self.salt = Some(salt);
+                self.begin()
             }
             Event::Begin => {
                 self.resting = false;
@@ -363,16 +258,17 @@ impl Room {
                 self.run = Run::Paused;
                 Vec::new()
             }
-            Event::SetDefence(defence) => {
-                self.next_defence = Some(defence);
-                Vec::new()
+            Event::SetSettings(settings) => {
+                self.next_settings = Some(settings);
+                self.drop_seal()
             }
             Event::SetModel(model) => {
                 self.next_model = Some(model);
-                Vec::new()
+                self.drop_seal()
             }
             Event::Reset(model) => {
-                if self.current.take().is_some() {
+                if !matches!(self.work, Work::Idle) {
+                    self.work = Work::Idle;
                     self.leave_behind();
                 }
                 self.run = Run::Paused;
@@ -389,151 +285,227 @@ impl Room {
 
     fn run(&mut self, run: Run) -> Vec<Effect> {
         self.run = run;
-        if self.current.is_none() && !self.resting { self.begin() } else { Vec::new() }
+        if self.resting { Vec::new() } else { self.begin() }
+    }
+
+    fn is_sealing(&self, client: ClientId) -> bool {
+        matches!(&self.work, Work::Seal(sealing) if sealing.client == client)
+    }
+
+    /// A seal under way was asked for under other settings or for another model. No round runs yet, so the choice takes
+    /// effect at once.
+    fn drop_seal(&mut self) -> Vec<Effect> {
+        if !matches!(self.work, Work::Seal(_)) {
+            return Vec::new();
+        }
+        self.work = Work::Idle;
+        self.leave_behind();
+        self.apply_choices();
+        self.begin()
     }
 
     /// Applies what was chosen since the last round. Called between rounds alone, so that no average mixes two policies.
     fn apply_choices(&mut self) {
-        let defence = self.next_defence.take().unwrap_or(self.defence);
+        // Encrypted weights are never trained on as plain ones: without fresh weights the old settings stay in force.
+        let settings = match self.next_settings {
+            Some(settings) if !self.needs_new_model(&settings) => {
+                self.next_settings = None;
+                settings
+            }
+            _ => self.settings,
+        };
         let model = self.next_model.take();
-        if defence != self.defence || model.is_some() {
-            self.policy += 1;
-            self.defence = defence;
+        if settings == self.settings && model.is_none() {
+            return;
         }
+        self.policy += 1;
+        if model.is_some() || settings.optimiser() != self.settings.optimiser() {
+            self.optimiser = Optimiser::new(settings.optimiser());
+        }
+        self.settings = settings;
         if let Some(model) = model {
             self.number = 0;
-            self.optimiser = Optimiser::new(self.optimiser.kind());
+            self.seal = None;
+            if model.spec != self.model.spec {
+                self.layout = Arc::new(ParamLayout::vit(&model.spec.config()));
+                self.aggregate = Aggregate::new(Arc::clone(&self.layout), settings.defence());
+            }
             self.model = Arc::new(model);
         }
+        self.counts = UpdateCounts::new(Arc::clone(&self.layout), settings.defence());
     }
 
-    /// Freezes the cohort and begins a round, if one is wanted and somebody is free.
+    /// Begins a round, if one is wanted and somebody is free; before the first encrypted one, gets the model encrypted.
     fn begin(&mut self) -> Vec<Effect> {
-        if self.run == Run::Paused || self.current.is_some() || self.resting {
+        if self.run == Run::Paused || !matches!(self.work, Work::Idle) || self.resting {
             return Vec::new();
         }
-        let free = |state: &MemberState| *state != MemberState::Late;
-        if !self.members.values().any(free) {
+        if self.members.values().all(|state| *state == MemberState::Late) {
             return Vec::new();
         }
         self.apply_choices();
+        match self.seal_to_make() {
+            Some(start) => self.begin_sealing(start),
+            None => self.begin_round(),
+        }
+    }
+
+    /// Freezes the cohort.
+    fn begin_round(&mut self) -> Vec<Effect> {
         self.number += 1;
         if self.run == Run::Once {
             self.run = Run::Paused;
         }
         let mut cohort = Vec::new();
         for (client, state) in &mut self.members {
-            if free(state) {
+            if *state != MemberState::Late {
                 *state = MemberState::Training;
                 cohort.push(*client);
             }
         }
         let model = Arc::clone(&self.model);
-        let aggregate = Aggregate::new(model.weights.len());
-        self.current = Some(Round { model: Arc::clone(&model), aggregate, losses: 0.0 });
-        let (round, policy) = (self.number, self.policy);
-        vec![Effect::Plan { cohort, round, policy, defence: self.defence, model }, Effect::Deadline { round, policy }]
+        self.aggregate.restart(self.settings.defence());
+        self.work = Work::Round(Round { model: Arc::clone(&model), losses: 0.0, samples: 0 });
+        let (round, policy, settings) = (self.number, self.policy, self.settings);
+        let encryption = self.seal.map(|seal| (seal.salt, seal.check));
+        vec![Effect::Plan { cohort, round, policy, settings, encryption, model }, Effect::Deadline { round, policy }]
     }
 
-    fn update(&mut self, client: ClientId, round: u32, policy: u32, loss: f32, update: ProtectedUpdate) -> Vec<Effect> {
+    fn unable(&mut self, client: ClientId, round: u32, policy: u32) -> Vec<Effect> {
+        if self.is_sealing(client) {
+            if (round, policy) != (0, self.policy) {
+                return Vec::new();
+            }
+            self.members.insert(client, MemberState::Joined);
+            return self.give_up_sealing();
+        }
+        if let Some(state) = self.members.get_mut(&client) {
+            let is_current = (round, policy) == (self.number, self.policy);
+            *state = match *state {
+                MemberState::Training if is_current => MemberState::Joined,
+                MemberState::Late => MemberState::Joined,
+                state => state,
+            };
+        }
+        self.after_answer()
+    }
+
+    fn deadline(&mut self, round: u32, policy: u32) -> Vec<Effect> {
+        match self.work {
+            Work::Round(_) if (round, policy) == (self.number, self.policy) => self.close(),
+            Work::Seal(_) if (round, policy) == (0, self.policy) => {
+                self.leave_behind();
+                self.give_up_sealing()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn update(&mut self, answer: Answer) -> Vec<Effect> {
+        let Answer { client, round, policy, .. } = answer;
         let was = self.member(client);
-        let outcome = self.accept(client, round, policy, loss, &update);
-        let answered_this_round = round == self.number && policy == self.policy;
-        let mut effects = match (outcome, &self.current) {
-            (Ok(()), Some(current)) => {
+        let mut effects = match (self.accept(&answer), &self.work) {
+            (Ok(()), Work::Round(current)) => {
                 let mut effects = vec![Effect::Accepted { client, round }];
-                if self.target == Some(client) {
+                effects.push(if self.target == Some(client) {
+                    let (defence, rule) = (self.settings.defence(), self.settings.rule());
                     let model = Arc::clone(&current.model);
-                    effects.push(Effect::Attack { client, round, defence: self.defence, model, update });
-                }
+                    Effect::Attack { client, round, defence, rule, model, update: answer.update }
+                } else {
+                    Effect::Spent(answer.update.into_values())
+                });
                 effects
             }
-            (Err(refusal), _) => {
+            (Ok(()), _) => Vec::new(),
+            (Err(refusal), work) => {
                 // A client whose answer was refused is done with its round: nobody waits for it any longer.
-                let free = match was {
+                let is_done = match was {
                     Some(MemberState::Late) => true,
-                    Some(MemberState::Training) => answered_this_round,
+                    Some(MemberState::Training) => {
+                        matches!(work, Work::Round(_)) && (round, policy) == (self.number, self.policy)
+                    }
                     _ => false,
                 };
-                if free {
+                if is_done {
                     self.members.insert(client, MemberState::Joined);
                 }
-                vec![Effect::Refused { client, refusal }]
+                vec![Effect::Refused { client, refusal }, Effect::Spent(answer.update.into_values())]
             }
-            (Ok(()), None) => Vec::new(),
         };
         effects.extend(self.after_answer());
         effects
     }
 
-    fn accept(
-        &mut self,
-        client: ClientId,
-        round: u32,
-        policy: u32,
-        loss: f32,
-        update: &ProtectedUpdate,
-    ) -> Result<(), Refusal> {
-        let Some(current) = &mut self.current else {
-            return Err(Refusal::Stale { update: round, current: None });
+    /// Adds an update to the running sums, or says why not.
+    fn accept(&mut self, answer: &Answer) -> Result<(), Refusal> {
+        let Answer { client, round, policy, loss, samples, update } = answer;
+        let Work::Round(current) = &mut self.work else {
+            return Err(Refusal::Stale { update: *round, current: None });
         };
-        if policy != self.policy {
-            return Err(Refusal::Policy { update: policy, current: self.policy });
+        if *policy != self.policy {
+            return Err(Refusal::Policy { update: *policy, current: self.policy });
         }
-        if round != self.number {
-            return Err(Refusal::Stale { update: round, current: Some(self.number) });
+        if *round != self.number {
+            return Err(Refusal::Stale { update: *round, current: Some(self.number) });
         }
-        match self.members.get(&client) {
+        match self.members.get(client) {
             Some(MemberState::Training) => {}
-            Some(MemberState::Sent) => return Err(Refusal::Twice { round }),
+            Some(MemberState::Sent) => return Err(Refusal::Twice { round: *round }),
             _ => return Err(Refusal::NotInCohort),
-        }
-        match (update, self.defence) {
-            (ProtectedUpdate::Dense(_), Defence::None) => {}
-            (ProtectedUpdate::Dense(values), Defence::FixedPosition) => {
-                let layout = ParamLayout::vit(&current.model.spec.config());
-                let position = layout.slice(values, "pos_embed").unwrap_or_default();
-                if position.iter().any(|&value| value != 0.0) {
-                    let sent = "one with a position embedding".to_owned();
-                    return Err(Refusal::OtherDefence { sent, defence: self.defence });
-                }
-            }
-            (ProtectedUpdate::Masked { rate, .. }, Defence::RandomBinary { rate: wanted }) if *rate == wanted => {}
-            (ProtectedUpdate::Masked { rate, .. }, defence) => {
-                return Err(Refusal::OtherDefence { sent: format!("masked at rate {rate}"), defence });
-            }
-            (ProtectedUpdate::Dense(_), defence) => {
-                return Err(Refusal::OtherDefence { sent: "not masked".to_owned(), defence });
-            }
         }
         if !loss.is_finite() {
             return Err(Refusal::Loss(loss.to_string()));
         }
-        if let ProtectedUpdate::Masked { seed, .. } = update
-            && self.seeds.contains(seed)
-        {
-            return Err(Refusal::SeedReused);
+        if !(1..=MAX_SAMPLES).contains(samples) {
+            return Err(Refusal::Samples(*samples));
         }
-        current.aggregate.add(update)?;
-        current.losses += f64::from(loss);
+        self.aggregate.check_kind(update)?;
+        let defence = self.settings.defence();
+        match (update, defence) {
+            (ProtectedUpdate::Masked { seed, .. }, Defence::FrozenBinary { .. }) if *seed != FROZEN_SEED => {
+                return Err(Refusal::SeedNotCommon(defence));
+            }
+            (ProtectedUpdate::Masked { seed, .. }, Defence::RandomBinary { .. }) if self.seeds.contains(seed) => {
+                return Err(Refusal::SeedReused);
+            }
+            (ProtectedUpdate::Encrypted { check, .. }, _) if self.seal.is_none_or(|seal| seal.check != *check) => {
+                return Err(Refusal::OtherKey);
+            }
+            (ProtectedUpdate::Dense(values), Defence::FixedPosition) => {
+                let reference = self.settings.rule().is_fedavg().then_some(current.model.weights.as_slice());
+                if !keeps_position(&self.layout, values, reference) {
+                    let sent = "one with a position embedding of its own".to_owned();
+                    return Err(Refusal::OtherDefence { sent, defence });
+                }
+            }
+            _ => {}
+        }
+        let weight = if self.settings.rule().is_fedavg() { *samples } else { 1 };
+        self.aggregate.add(update, weight)?;
+        current.losses += f64::from(*loss);
+        current.samples += u64::from(*samples);
         if let ProtectedUpdate::Masked { seed, .. } = update {
             self.seeds.insert(*seed);
         }
-        self.members.insert(client, MemberState::Sent);
+        self.members.insert(*client, MemberState::Sent);
         Ok(())
     }
 
     /// Somebody answered: the round may be complete, or, with nobody free before, a new one may begin.
     fn after_answer(&mut self) -> Vec<Effect> {
-        if self.current.is_some() { self.close_if_complete() } else { self.begin() }
+        match self.work {
+            Work::Round(_) => self.close_if_complete(),
+            Work::Idle => self.begin(),
+            Work::Seal(_) => Vec::new(),
+        }
     }
 
     fn close_if_complete(&mut self) -> Vec<Effect> {
-        let complete = self.current.is_some() && !self.members.values().any(|state| *state == MemberState::Training);
-        if complete { self.close() } else { Vec::new() }
+        let is_awaited = self.members.values().any(|state| *state == MemberState::Training);
+        if matches!(self.work, Work::Round(_)) && !is_awaited { self.close() } else { Vec::new() }
     }
 
-    /// Those still training are late, the others free again.
+    /// Those still at work are late, the others free again.
     fn leave_behind(&mut self) -> Vec<ClientId> {
         let mut late = Vec::new();
         for (client, state) in &mut self.members {
@@ -551,19 +523,34 @@ impl Room {
     }
 
     fn close(&mut self) -> Vec<Effect> {
-        let Some(Round { model, aggregate, losses }) = self.current.take() else { return Vec::new() };
+        let Work::Round(round) = std::mem::replace(&mut self.work, Work::Idle) else { return Vec::new() };
+        let Round { model, losses, samples } = round;
         let late = self.leave_behind();
-        let updates = aggregate.updates();
+        let updates = self.aggregate.updates();
         if updates > 0 {
             // Attacks may still hold the old weights, so the new ones are a copy where they do.
             drop(model);
-            self.optimiser.step(&mut Arc::make_mut(&mut self.model).weights, &aggregate);
+            let weights = &mut Arc::make_mut(&mut self.model).weights;
+            self.aggregate.close(self.settings.rule(), &mut self.optimiser, weights, &mut self.counts);
         }
         let loss = (updates > 0).then(|| (losses / f64::from(updates)) as f32);
-        let summary = RoundSummary { round: self.number, defence: self.defence, updates, loss, late };
+        let summary = RoundSummary { round: self.number, settings: self.settings, updates, samples, loss, late };
         self.resting = true;
         vec![Effect::Closed(summary), Effect::Rest]
     }
+}
+
+/// Whether the position embedding is that of `reference`, bit for bit, or zero where there is no reference.
+fn keeps_position(layout: &ParamLayout, values: &[f32], reference: Option<&[f32]>) -> bool {
+    layout.group_ranges(ParamGroup::Position).all(|range| {
+        let position = values.get(range.clone()).unwrap_or_default();
+        match reference.and_then(|reference| reference.get(range)) {
+            Some(reference) => {
+                position.iter().zip(reference).all(|(value, wanted)| value.to_bits() == wanted.to_bits())
+            }
+            None => position.iter().all(|value| *value == 0.0),
+        }
+    })
 }
 
 #[cfg(test)]

@@ -1,0 +1,176 @@
+//! What a room is told, and what it asks for.
+
+use std::sync::Arc;
+
+use unmask_defence::{Defence, KeyCheck, ProtectedUpdate};
+use unmask_params::{ModelSpec, Rule};
+
+use super::{ClientId, GlobalModel, Refusal};
+use crate::Settings;
+
+/// What happened.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// A client is there, new or again.
+    Joined(ClientId),
+    /// Its socket closed.
+    Left(ClientId),
+    /// It sent an update.
+    Update {
+        /// Who.
+        client: ClientId,
+        /// The round it answers.
+        round: u32,
+        /// The policy it was made under.
+        policy: u32,
+        /// Loss on the client's samples.
+        loss: f32,
+        /// Number of samples it was made from.
+        samples: u32,
+        /// The protected update.
+        update: ProtectedUpdate,
+    },
+    /// It cannot take part in the round, or cannot seal the model.
+    Unable {
+        /// Who.
+        client: ClientId,
+        /// The round; 0 for a seal.
+        round: u32,
+        /// The policy of that round or seal.
+        policy: u32,
+    },
+    /// It encrypted the model, as asked for by [`Effect::Seal`].
+    Sealed {
+        /// Who.
+        client: ClientId,
+        /// The policy of the seal.
+        policy: u32,
+        /// Tells clients with the same key from others.
+        check: KeyCheck,
+        /// Encrypted weights, `[P]` in layout order.
+        weights: Vec<f32>,
+    },
+    /// The time armed by [`Effect::Deadline`] is over.
+    Deadline {
+        /// The round; 0 for a seal.
+        round: u32,
+        /// Its policy.
+        policy: u32,
+    },
+    /// Fresh random bytes for the next seal, as asked for by [`Effect::NeedSalt`]; may also come before.
+    Salt([u8; 16]),
+    /// The pause asked for by [`Effect::Rest`] is over.
+    Begin,
+    /// Run round after round.
+    Start,
+    /// Run one round, then stop.
+    OneRound,
+    /// Let the running round end, then stop.
+    Pause,
+    /// From the next round on, these settings. Where [`Room::needs_new_model`](super::Room::needs_new_model) says so, they
+    /// wait for an [`Event::SetModel`].
+    SetSettings(Settings),
+    /// From the next round on, this model, from round 1 again.
+    SetModel(GlobalModel),
+    /// Drop the running round and begin again with this model, paused.
+    Reset(GlobalModel),
+    /// Attack the updates of this client, or of nobody.
+    SetTarget(Option<ClientId>),
+}
+
+/// What the caller has to do.
+#[derive(Debug, Clone)]
+pub enum Effect {
+    /// Send the plan of the round to its cohort.
+    Plan {
+        /// The cohort.
+        cohort: Vec<ClientId>,
+        /// The round.
+        round: u32,
+        /// Its policy.
+        policy: u32,
+        /// What it runs under.
+        settings: Settings,
+        /// Salt and check of the key, if the weights are encrypted.
+        encryption: Option<([u8; 16], KeyCheck)>,
+        /// Model and weights.
+        model: Arc<GlobalModel>,
+    },
+    /// Send [`Event::Salt`] back with 16 fresh random bytes.
+    NeedSalt,
+    /// Ask this client to encrypt the model.
+    Seal {
+        /// Who.
+        client: ClientId,
+        /// The policy of the seal.
+        policy: u32,
+        /// What the key is derived with, besides the passphrase.
+        salt: [u8; 16],
+        /// Shape of the model.
+        spec: ModelSpec,
+        /// The model to encrypt; `None` where the client is to make its own, which nobody else ever sees in the plain.
+        model: Option<Arc<GlobalModel>>,
+    },
+    /// Send [`Event::Deadline`] back when the time for a round or a seal is over.
+    Deadline {
+        /// The round; 0 for a seal.
+        round: u32,
+        /// Its policy.
+        policy: u32,
+    },
+    /// Send [`Event::Begin`] back after the pause between rounds.
+    Rest,
+    /// Tell the client that its update was taken.
+    Accepted {
+        /// Who.
+        client: ClientId,
+        /// The round.
+        round: u32,
+    },
+    /// Tell the client what was refused and why.
+    Refused {
+        /// Who.
+        client: ClientId,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// The update of the client under attack, for the attacks.
+    Attack {
+        /// Who.
+        client: ClientId,
+        /// The round.
+        round: u32,
+        /// The defence it was made under.
+        defence: Defence,
+        /// The rule it was made under: gradients or weights.
+        rule: Rule,
+        /// The model it was made with.
+        model: Arc<GlobalModel>,
+        /// What was sent.
+        update: ProtectedUpdate,
+    },
+    /// The values of an update that was averaged or refused. Their memory is worth keeping for an update to come: fresh
+    /// memory for a large model costs the operating system more time than the update's sums.
+    Spent(Vec<f32>),
+    /// The model was encrypted by this client; rounds can begin.
+    Sealed(ClientId),
+    /// A round is over, and the weights are the new ones.
+    Closed(RoundSummary),
+}
+
+/// How a round went.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RoundSummary {
+    /// The round.
+    pub round: u32,
+    /// What it ran under.
+    pub settings: Settings,
+    /// Number of updates averaged.
+    pub updates: u32,
+    /// Number of samples behind them.
+    pub samples: u64,
+    /// Mean of the losses reported, if any were.
+    pub loss: Option<f32>,
+    /// Who was in the cohort and did not answer in time.
+    pub late: Vec<ClientId>,
+}

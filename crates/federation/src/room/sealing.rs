@@ -1,0 +1,120 @@
+//! Getting the model encrypted by a client before the first encrypted round.
+
+use std::sync::Arc;
+
+use unmask_defence::{KeyCheck, ProtectedUpdate, Start};
+use unmask_params::ParamLayout;
+
+use super::{ClientId, Effect, GlobalModel, MemberState, Refusal, Room, Work};
+
+/// The encryption of a room's weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seal {
+    /// How it began.
+    pub start: Start,
+    /// Who encrypted the model.
+    pub by: ClientId,
+    /// What the key is derived with, besides the passphrase.
+    pub salt: [u8; 16],
+    /// Tells clients with the same key from others.
+    pub check: KeyCheck,
+}
+
+/// One client is encrypting the model.
+#[derive(Debug)]
+pub(super) struct Sealing {
+    pub(super) client: ClientId,
+    start: Start,
+    salt: [u8; 16],
+}
+
+impl Room {
+    /// How the model is to be encrypted before the next round, if it is.
+    pub(super) fn seal_to_make(&self) -> Option<Start> {
+        self.settings.encryption().filter(|_| self.seal.is_none())
+    }
+
+    /// Asks the next free client: in turn, so that one that cannot do it does not stand in the way of the others.
+    pub(super) fn begin_sealing(&mut self, start: Start) -> Vec<Effect> {
+        let Some(salt) = self.salt else { return vec![Effect::NeedSalt] };
+        let mut free = self.members.iter().filter(|(_, state)| **state != MemberState::Late).map(|(client, _)| *client);
+        let first = free.clone().next();
+        let Some(client) = free.find(|client| Some(*client) > self.asked).or(first) else { return Vec::new() };
+        self.asked = Some(client);
+        self.members.insert(client, MemberState::Training);
+        self.work = Work::Seal(Sealing { client, start, salt });
+        let model = (start == Start::Plain).then(|| Arc::clone(&self.model));
+        let (policy, spec) = (self.policy, self.model.spec);
+        vec![Effect::Seal { client, policy, salt, spec, model }, Effect::Deadline { round: 0, policy }]
+    }
+
+    /// Takes the encrypted model, or refuses it.
+    pub(super) fn sealed(&mut self, client: ClientId, policy: u32, check: KeyCheck, weights: Vec<f32>) -> Vec<Effect> {
+        let asked = match &self.work {
+            Work::Seal(sealing) if sealing.client == client => Some((sealing.start, sealing.salt)),
+            _ => None,
+        };
+        let Some((start, salt)) = asked else {
+            // An answer to a seal that was given up; the client is free again.
+            if self.member(client) == Some(MemberState::Late) {
+                self.members.insert(client, MemberState::Joined);
+            }
+            let mut effects = vec![Effect::Refused { client, refusal: Refusal::SealNotAsked }];
+            effects.extend(self.after_answer());
+            return effects;
+        };
+        self.members.insert(client, MemberState::Joined);
+        let weights = match self.check_sealed(policy, start, check, weights) {
+            Ok(weights) => weights,
+            Err(refusal) => {
+                let mut effects = vec![Effect::Refused { client, refusal }];
+                effects.extend(self.give_up_sealing());
+                return effects;
+            }
+        };
+        self.work = Work::Idle;
+        self.salt = None;
+        self.seal = Some(Seal { start, by: client, salt, check });
+        self.model = Arc::new(GlobalModel { spec: self.model.spec, weights });
+        let mut effects = vec![Effect::Sealed(client)];
+        effects.extend(self.begin());
+        effects
+    }
+
+    fn check_sealed(&self, policy: u32, start: Start, check: KeyCheck, values: Vec<f32>) -> Result<Vec<f32>, Refusal> {
+        if policy != self.policy {
+            return Err(Refusal::Policy { update: policy, current: self.policy });
+        }
+        let sealed = ProtectedUpdate::Encrypted { check, values };
+        sealed.check(&self.layout)?;
+        if start == Start::Plain {
+            compare(&self.layout, &self.model.weights, sealed.values())?;
+        }
+        Ok(sealed.into_values())
+    }
+
+    /// The client asked has failed; another one is asked after a pause.
+    pub(super) fn give_up_sealing(&mut self) -> Vec<Effect> {
+        self.work = Work::Idle;
+        self.resting = true;
+        vec![Effect::Rest]
+    }
+}
+
+/// Encryption alters the patch embedding's weight and the rows of the position embedding, and nothing else. A relay that
+/// has the plain model can see that much, though not whether the key was right.
+fn compare(layout: &ParamLayout, plain: &[f32], encrypted: &[f32]) -> Result<(), Refusal> {
+    for param in layout.iter() {
+        let is_same = plain[param.range.clone()]
+            .iter()
+            .zip(&encrypted[param.range.clone()])
+            .all(|(plain, encrypted)| plain.to_bits() == encrypted.to_bits());
+        match param.name.as_str() {
+            "patch_embed.proj.weight" if is_same => return Err(Refusal::SealPlain),
+            "patch_embed.proj.weight" | "pos_embed" => {}
+            _ if is_same => {}
+            name => return Err(Refusal::SealAltered(name.to_owned())),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! What an update must look like under each defence.
+
+use unmask_defence::GroupRates;
+
+use super::*;
+
+/// What every defence makes of the same values.
+fn update_of(defence: &str, rule: &str) -> ProtectedUpdate {
+    let room = Room::new(model(1), settings(defence, rule));
+    protect(&room, vec![0.5; room.layout.len()], [9; 32], None)
+}
+
+#[test]
+fn each_defence_takes_its_own_updates_and_no_others() {
+    let defences = ["none", "fixed-position", "random-binary:0.5", "random-binary:pos=0.9,0.5", "frozen-binary:0.5"];
+    for rule in ["fedsgd", "fedavg"] {
+        for asked in defences {
+            for sent in defences {
+                let mut room = Room::new(model(1), settings(asked, rule));
+                room.handle(Event::Joined(A));
+                room.handle(Event::Start);
+                let effects = send(&mut room, A, update_of(sent, rule));
+                let is_taken = matches!(effects[0], Effect::Accepted { .. });
+                // Under no defence nobody can tell whether the position embedding stood still by itself.
+                let is_right = asked == sent || (asked, sent) == ("none", "fixed-position");
+                assert_eq!(is_taken, is_right, "{sent} under {asked}, {rule}");
+                if !is_right {
+                    assert!(refusal(&effects).to_string().contains("mask") || sent == "none", "{effects:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn refusals_name_what_was_sent_and_what_was_asked_for() {
+    let mut room = started("random-binary:0.5", &[A]);
+    let update = dense(&room, 1.0);
+    let text = refusal(&send(&mut room, A, update)).to_string();
+    assert_eq!(text, "the update is not masked, the round's defence is random-binary:0.5");
+    let mut room = started("random-binary:0.5", &[A]);
+    let text = refusal(&send(&mut room, A, update_of("random-binary:pos=0.9,0.5", "fedsgd"))).to_string();
+    assert!(text.contains("masked at rate pos=0.9,0.5"), "{text}");
+    let mut room = started("fixed-position", &[A]);
+    let update = dense(&room, 1.0);
+    assert!(refusal(&send(&mut room, A, update)).to_string().contains("position embedding"));
+}
+
+/// Under FedAvg the position embedding goes back as it came: one that is only nearly so, or zero, is a change.
+#[test]
+fn fixed_position_is_bit_for_bit() {
+    let fixed = |alter: fn(&mut f32)| {
+        let mut room = Room::new(model(1), settings("fixed-position", "fedavg"));
+        room.handle(Event::Joined(A));
+        room.handle(Event::Start);
+        let mut weights = room.model().weights.clone();
+        weights.iter_mut().for_each(|weight| *weight *= 1.5);
+        let position = room.layout.get("pos_embed").unwrap().range.clone();
+        weights[position.clone()].copy_from_slice(&room.model().weights[position.clone()]);
+        alter(&mut weights[position.start + 7]);
+        send(&mut room, A, ProtectedUpdate::Dense(weights))
+    };
+    assert!(matches!(fixed(|_| {})[0], Effect::Accepted { .. }));
+    assert!(matches!(refusal(&fixed(|weight| *weight = weight.next_up())), Refusal::OtherDefence { .. }));
+    assert!(matches!(refusal(&fixed(|weight| *weight = 0.0)), Refusal::OtherDefence { .. }));
+}
+
+#[test]
+fn seed_must_be_fresh() {
+    let mut room = started("random-binary:0.5", &[A, B]);
+    let masked = protect(&room, vec![1.0; room.layout.len()], [4; 32], None);
+    assert!(matches!(send(&mut room, A, masked.clone())[0], Effect::Accepted { .. }));
+    assert_eq!(refusal(&send(&mut room, B, masked)), Refusal::SeedReused);
+    room.handle(Event::Begin);
+    let common = protect(&room, vec![1.0; room.layout.len()], FROZEN_SEED.0, None);
+    assert_eq!(refusal(&send(&mut room, A, common)), Refusal::SeedReused);
+}
+
+#[test]
+fn frozen_seed_must_be_the_common_one_and_may_come_again() {
+    let mut room = started("frozen-binary:0.5", &[A, B]);
+    for _ in 0..2 {
+        for client in [A, B] {
+            let frozen = protect(&room, vec![1.0; room.layout.len()], [0; 32], None);
+            assert!(matches!(send(&mut room, client, frozen)[0], Effect::Accepted { .. }));
+        }
+        room.handle(Event::Begin);
+    }
+    let rates: GroupRates = "0.5".parse().unwrap();
+    let own = Defence::RandomBinary { rates };
+    let plain = PlainUpdate { values: vec![1.0; room.layout.len()], reference: None };
+    let own = own.protect(&room.layout, plain, Means { seed: MaskSeed([3; 32]), cipher: None }).unwrap();
+    let refusal = refusal(&send(&mut room, A, own));
+    assert!(refusal.to_string().contains("not the common frozen one"), "{refusal}");
+}
+
+#[test]
+fn samples_out_of_range_are_refused() {
+    for samples in [0, 1_000_001, u32::MAX] {
+        let mut room = started("none", &[A]);
+        let update = dense(&room, 1.0);
+        let refusal = refusal(&send_samples(&mut room, A, update, samples));
+        assert_eq!(refusal, Refusal::Samples(samples));
+        assert!(refusal.to_string().starts_with(&samples.to_string()));
+    }
+}
+
+/// Eq. 3: five samples weigh five times as much as one; under FedSGD (Eq. 1) they do not.
+#[test]
+fn samples_weigh_under_fedavg_alone() {
+    for (rule, expected) in [("fedavg", 3.5), ("fedsgd", 0.0)] {
+        let mut room = Room::new(model(1), settings("none", rule));
+        room.handle(Event::Joined(A));
+        room.handle(Event::Joined(B));
+        room.handle(Event::Start);
+        let before = room.model().weights.clone();
+        let (one, other) = (dense(&room, 1.0), dense(&room, if rule == "fedavg" { 4.0 } else { -1.0 }));
+        send_samples(&mut room, A, one, 1);
+        let summary = closed(&send_samples(&mut room, B, other, 5)).unwrap();
+        assert_eq!((summary.updates, summary.samples), (2, 6));
+        let expected = if rule == "fedavg" { vec![expected; before.len()] } else { before };
+        assert_eq!(room.model().weights, expected);
+    }
+}

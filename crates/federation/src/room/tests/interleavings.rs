@@ -1,0 +1,258 @@
+//! Any events in any order.
+
+use proptest::prelude::*;
+use unmask_defence::KeyCheck;
+
+use super::*;
+
+#[derive(Debug, Clone)]
+enum Action {
+    Join(u32),
+    Leave(u32),
+    /// Answer the last plan but so many that the client got, perhaps with values that are not finite.
+    Send(u32, usize, bool),
+    /// Encrypt the model, or send back something that is not it.
+    Seal(u32, bool),
+    Unable(u32),
+    Deadline,
+    Begin,
+    Start,
+    Once,
+    Pause,
+    Set(usize),
+    NewModel,
+    Reset,
+}
+
+const SETTINGS: [(&str, &str); 8] = [
+    ("none", "fedsgd"),
+    ("none", "fedavg:epochs=2,rate=0.1"),
+    ("fixed-position", "fedavg"),
+    ("random-binary:0.5", "fedsgd"),
+    ("random-binary:pos=0.9,0.2", "fedavg"),
+    ("frozen-binary:0.5", "fedsgd"),
+    ("encrypted", "fedsgd"),
+    ("encrypted:keyed", "fedavg"),
+];
+
+fn action() -> impl Strategy<Value = Action> {
+    let client = 0u32..4;
+    prop_oneof![
+        2 => client.clone().prop_map(Action::Join),
+        1 => client.clone().prop_map(Action::Leave),
+        4 => (client.clone(), 0usize..3, any::<bool>()).prop_map(|(c, back, bad)| Action::Send(c, back, bad)),
+        8 => client.clone().prop_map(|c| Action::Send(c, 0, false)),
+        6 => (client.clone(), prop::bool::weighted(0.8)).prop_map(|(c, good)| Action::Seal(c, good)),
+        1 => client.prop_map(Action::Unable),
+        1 => Just(Action::Deadline),
+        6 => Just(Action::Begin),
+        3 => Just(Action::Start),
+        1 => Just(Action::Once),
+        1 => Just(Action::Pause),
+        3 => (0..SETTINGS.len()).prop_map(Action::Set),
+        1 => Just(Action::NewModel),
+        1 => Just(Action::Reset),
+    ]
+}
+
+/// A plan as its client got it.
+#[derive(Debug, Clone)]
+struct Plan {
+    round: u32,
+    policy: u32,
+    settings: Settings,
+    encryption: Option<([u8; 16], KeyCheck)>,
+    model: Arc<GlobalModel>,
+}
+
+/// A first patch weight that no plain model has marks an encrypted one.
+const MARK: f32 = 1000.0;
+
+fn is_marked(room: &Room, weights: &[f32]) -> bool {
+    room.layout.slice(weights, "patch_embed.proj.weight").unwrap()[0] > MARK / 2.0
+}
+
+struct World {
+    room: Room,
+    /// All plans each client got.
+    plans: BTreeMap<u32, Vec<Plan>>,
+    running: Option<Plan>,
+    accepted: u32,
+    /// Whom the model was asked to be encrypted by, and under which policy.
+    seal: Option<(ClientId, u32)>,
+    seeds: u64,
+}
+
+impl World {
+    fn new() -> Self {
+        Self { room: room("none"), plans: BTreeMap::new(), running: None, accepted: 0, seal: None, seeds: 0 }
+    }
+
+    /// The events an action makes.
+    fn events(&mut self, action: Action) -> Vec<Event> {
+        let policy = self.room.policy;
+        vec![match action {
+            Action::Join(c) => Event::Joined(ClientId(c)),
+            Action::Leave(c) => Event::Left(ClientId(c)),
+            Action::Send(c, back, bad) => {
+                let Some(plan) = self.plans.get(&c).and_then(|plans| plans.iter().rev().nth(back)) else {
+                    return Vec::new();
+                };
+                self.seeds += 1;
+                let mut seed = [0; 32];
+                seed[..8].copy_from_slice(&self.seeds.to_le_bytes());
+                let values: Vec<f32> = match plan.settings.rule() {
+                    Rule::FedSgd => vec![0.01; plan.model.weights.len()],
+                    Rule::FedAvg { .. } => plan.model.weights.iter().map(|weight| weight + 0.01).collect(),
+                };
+                let values = if bad { vec![f32::NAN; values.len()] } else { values };
+                let update = match plan.encryption {
+                    Some((_, check)) => ProtectedUpdate::Encrypted { check, values },
+                    None => {
+                        let layout = ParamLayout::vit(&plan.model.spec.config());
+                        let reference = plan.settings.rule().is_fedavg().then_some(plan.model.weights.as_slice());
+                        let means = Means { seed: MaskSeed(seed), cipher: None };
+                        let plain = PlainUpdate { values, reference };
+                        plan.settings.defence().protect(&layout, plain, means).unwrap()
+                    }
+                };
+                let samples = 1 + (self.seeds % 7) as u32;
+                Event::Update {
+                    client: ClientId(c),
+                    round: plan.round,
+                    policy: plan.policy,
+                    loss: 1.0,
+                    samples,
+                    update,
+                }
+            }
+            Action::Seal(c, good) => {
+                let mut weights = self.room.model().weights.clone();
+                // Nobody has anything to compare a keyed model with.
+                if good || self.room.settings().encryption() == Some(Start::Keyed) {
+                    let patch = self.room.layout.get("patch_embed.proj.weight").unwrap().range.start;
+                    weights[patch] = MARK;
+                }
+                // Whoever is asked answers as asked; others answer out of turn.
+                let (client, policy) = match self.seal {
+                    Some((client, policy)) if c > 0 => (client, policy),
+                    _ => (ClientId(c), policy),
+                };
+                Event::Sealed { client, policy, check: KeyCheck([7; 16]), weights }
+            }
+            Action::Unable(c) => {
+                let round = if self.room.phase() == Phase::Sealing { 0 } else { self.room.number };
+                Event::Unable { client: ClientId(c), round, policy }
+            }
+            Action::Deadline => {
+                let round = if self.room.phase() == Phase::Sealing { 0 } else { self.room.number };
+                Event::Deadline { round, policy }
+            }
+            Action::Begin => Event::Begin,
+            Action::Start => Event::Start,
+            Action::Once => Event::OneRound,
+            Action::Pause => Event::Pause,
+            Action::Set(index) => {
+                let (defence, rule) = SETTINGS[index];
+                let settings = settings(defence, rule);
+                let set = Event::SetSettings(settings);
+                // Half of the time the fresh weights that may be needed come late or never.
+                if self.room.needs_new_model(&settings) && self.seeds.is_multiple_of(2) {
+                    return vec![set, Event::SetModel(model(4))];
+                }
+                set
+            }
+            Action::NewModel => Event::SetModel(model(2)),
+            Action::Reset => Event::Reset(model(3)),
+        }]
+    }
+
+    fn take(&mut self, event: Event) -> Result<(), TestCaseError> {
+        let answered = match &event {
+            Event::Update { round, policy, .. } => Some((*round, *policy)),
+            _ => None,
+        };
+        let was_running = self.running.clone();
+        let is_reset = matches!(event, Event::Reset(_));
+        if is_reset {
+            self.running = None;
+        }
+        let mut more = Vec::new();
+        for effect in self.room.handle(event) {
+            match effect {
+                Effect::Plan { cohort, round, policy, settings, encryption, model } => {
+                    prop_assert!(!cohort.is_empty());
+                    prop_assert!(self.running.is_none(), "two rounds at once");
+                    prop_assert_eq!(encryption.is_some(), settings.encryption().is_some());
+                    prop_assert_eq!(encryption.is_some(), is_marked(&self.room, &model.weights));
+                    let plan = Plan { round, policy, settings, encryption, model };
+                    for client in cohort {
+                        self.plans.entry(client.0).or_default().push(plan.clone());
+                    }
+                    if let Some(old) = was_running.as_ref().filter(|old| old.policy == policy) {
+                        prop_assert_eq!(old.settings, settings, "one policy number for two policies");
+                    }
+                    self.running = Some(plan);
+                    self.accepted = 0;
+                }
+                Effect::NeedSalt => more.push(Event::Salt([5; 16])),
+                Effect::Seal { client, policy, salt, model, .. } => {
+                    prop_assert_eq!(salt, [5; 16]);
+                    let start = self.room.settings().encryption().unwrap();
+                    prop_assert_eq!(model.is_some(), start == Start::Plain);
+                    self.seal = Some((client, policy));
+                }
+                Effect::Accepted { round, .. } => {
+                    let running = self.running.as_ref().unwrap();
+                    prop_assert_eq!(Some((running.round, running.policy)), answered, "two policies in one average");
+                    prop_assert_eq!(round, running.round);
+                    prop_assert_eq!(running.settings, self.room.settings());
+                    self.accepted += 1;
+                }
+                Effect::Closed(summary) => {
+                    let running = self.running.take().unwrap();
+                    prop_assert_eq!(summary.settings, running.settings);
+                    prop_assert_eq!(summary.round, running.round);
+                    prop_assert_eq!(summary.updates, self.accepted);
+                }
+                _ => {}
+            }
+        }
+        for event in more {
+            self.take(event)?;
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), TestCaseError> {
+        let room = &self.room;
+        prop_assert!(room.model().weights.iter().all(|weight| weight.is_finite()));
+        prop_assert_eq!(room.seal().is_some(), is_marked(room, &room.model().weights));
+        prop_assert_eq!(room.layout.len(), room.model().weights.len());
+        let at_work = room.members.values().filter(|state| **state == MemberState::Training).count();
+        match room.phase() {
+            Phase::Training => prop_assert!(at_work > 0, "nobody to wait for"),
+            Phase::Sealing => prop_assert_eq!(at_work, 1),
+            _ => prop_assert_eq!(at_work, 0),
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// Whatever happens in whatever order: an update is averaged in its own round under its own policy or not at all,
+    /// encrypted weights are never trained on as plain ones nor plain ones as encrypted, weights stay finite, a refused
+    /// update never counts, and whoever waits has somebody to wait for.
+    #[test]
+    fn no_average_mixes_two_policies(actions in proptest::collection::vec(action(), 0..80)) {
+        let mut world = World::new();
+        for action in actions {
+            for event in world.events(action) {
+                world.take(event)?;
+                world.check()?;
+            }
+        }
+    }
+}

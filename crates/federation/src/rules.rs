@@ -1,0 +1,37 @@
+//! What becomes of the weights when a round closes.
+
+use unmask_params::Rule;
+
+use crate::{Aggregate, Optimiser, UpdateCounts, aggregate::Block};
+
+impl Aggregate {
+    /// Closes the round: the new weights (`[P]`) and what was updated, in one pass over the parameters.
+    ///
+    /// Under FedSGD the optimiser steps on the mean gradient (Eqs. 1 and 2); under FedAvg the mean of the clients' weights
+    /// takes the place of the old ones (Eqs. 3 and 4). A parameter that nobody sent stays as it is, bit for bit.
+    pub fn close(&self, rule: Rule, optimiser: &mut Optimiser, weights: &mut [f32], counts: &mut UpdateCounts) {
+        if self.updates() == 0 {
+            return;
+        }
+        let mut step = match rule {
+            Rule::FedSgd => Some(optimiser.step(weights.len())),
+            Rule::FedAvg { .. } => None,
+        };
+        self.for_each_block(|block| {
+            let weights = &mut weights[block.start..block.start + block.sums.len()];
+            match &mut step {
+                Some(step) => step.apply(weights, &block),
+                None => average(weights, &block),
+            }
+            counts.record(block.start, block.sums.len(), block.sent);
+        });
+        counts.end_round(self.updates());
+    }
+}
+
+fn average(weights: &mut [f32], block: &Block<'_>) {
+    for (weight, (sum, &total)) in weights.iter_mut().zip(block.sums.iter().zip(block.weights)) {
+        let mean = sum / total;
+        *weight = if total > 0.0 { mean } else { *weight };
+    }
+}

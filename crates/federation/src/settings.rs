@@ -1,0 +1,156 @@
+//! What the teacher sets for the rounds to come.
+
+use unmask_defence::{Defence, Start};
+use unmask_params::Rule;
+
+use crate::OptimiserKind;
+
+/// What a round runs under: checked, so that no room ever holds settings that contradict each other.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Settings {
+    defence: Defence,
+    rule: Rule,
+    batch: u16,
+    optimiser: OptimiserKind,
+}
+
+/// Settings that cannot work.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum SettingsError {
+    /// No samples per batch.
+    #[error("a batch of 0 samples trains nothing; give at least 1")]
+    Batch,
+    /// FedAvg without local steps.
+    #[error("{0} takes no local step; give at least 1 epoch and a rate above 0, such as fedavg:epochs=1,rate=0.1")]
+    Rule(Rule),
+    /// An optimiser that does not step.
+    #[error("{0} is no step; give a rate above 0, such as sgd:0.1")]
+    Rate(OptimiserKind),
+    /// Adam in the encrypted domain.
+    #[error(
+        "{0} cannot run on encrypted updates: it is not linear, so its step on encrypted gradients is not the encryption of its step; choose sgd:RATE"
+    )]
+    AdamOnEncrypted(OptimiserKind),
+}
+
+impl Settings {
+    /// `batch` is the number of samples of one local gradient.
+    ///
+    /// # Errors
+    /// If a number is out of range, or Adam is to step on encrypted gradients. Under FedAvg the server takes no step, so
+    /// that any optimiser may stand by.
+    pub fn new(defence: Defence, rule: Rule, batch: u16, optimiser: OptimiserKind) -> Result<Self, SettingsError> {
+        if batch == 0 {
+            return Err(SettingsError::Batch);
+        }
+        if let Rule::FedAvg { epochs, rate } = rule
+            && !(epochs > 0 && rate > 0.0 && rate.is_finite())
+        {
+            return Err(SettingsError::Rule(rule));
+        }
+        let (OptimiserKind::Sgd { rate } | OptimiserKind::Adam { rate }) = optimiser;
+        if !(rate > 0.0 && rate.is_finite()) {
+            return Err(SettingsError::Rate(optimiser));
+        }
+        match (defence, rule, optimiser) {
+            (Defence::Encrypted { .. }, Rule::FedSgd, OptimiserKind::Adam { .. }) => {
+                Err(SettingsError::AdamOnEncrypted(optimiser))
+            }
+            _ => Ok(Self { defence, rule, batch, optimiser }),
+        }
+    }
+
+    /// The same with another defence.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_defence(self, defence: Defence) -> Result<Self, SettingsError> {
+        Self::new(defence, self.rule, self.batch, self.optimiser)
+    }
+
+    /// The same with another rule.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_rule(self, rule: Rule) -> Result<Self, SettingsError> {
+        Self::new(self.defence, rule, self.batch, self.optimiser)
+    }
+
+    /// The same with another batch size.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_batch(self, batch: u16) -> Result<Self, SettingsError> {
+        Self::new(self.defence, self.rule, batch, self.optimiser)
+    }
+
+    /// The same with another optimiser.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_optimiser(self, optimiser: OptimiserKind) -> Result<Self, SettingsError> {
+        Self::new(self.defence, self.rule, self.batch, optimiser)
+    }
+
+    /// What a client does to its update.
+    pub fn defence(&self) -> Defence {
+        self.defence
+    }
+
+    /// What a client computes, and what the server makes of it.
+    pub fn rule(&self) -> Rule {
+        self.rule
+    }
+
+    /// Samples of one local gradient.
+    pub fn batch(&self) -> u16 {
+        self.batch
+    }
+
+    /// The server's step under FedSGD.
+    pub fn optimiser(&self) -> OptimiserKind {
+        self.optimiser
+    }
+
+    /// How the encrypted model begins, if updates are to be encrypted.
+    pub fn encryption(&self) -> Option<Start> {
+        match self.defence {
+            Defence::Encrypted { start } => Some(start),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(defence: &str, rule: &str, batch: u16, optimiser: &str) -> Result<Settings, SettingsError> {
+        Settings::new(defence.parse().unwrap(), rule.parse().unwrap(), batch, optimiser.parse().unwrap())
+    }
+
+    #[test]
+    fn adam_on_encrypted_gradients_is_refused_from_every_side() {
+        let refused = |outcome: Result<Settings, SettingsError>| {
+            assert!(outcome.unwrap_err().to_string().contains("adam:0.001 cannot run on encrypted updates"));
+        };
+        refused(settings("encrypted", "fedsgd", 1, "adam:0.001"));
+        let adam = settings("none", "fedsgd", 1, "adam:0.001").unwrap();
+        refused(adam.with_defence("encrypted:keyed".parse().unwrap()));
+        let sgd = settings("encrypted", "fedsgd", 1, "sgd:0.1").unwrap();
+        refused(sgd.with_optimiser("adam:0.001".parse().unwrap()));
+        let averaged = settings("encrypted", "fedavg", 1, "adam:0.001").unwrap();
+        refused(averaged.with_rule(Rule::FedSgd));
+    }
+
+    #[test]
+    fn bad_numbers_are_named() {
+        assert_eq!(settings("none", "fedsgd", 0, "sgd:1").unwrap_err(), SettingsError::Batch);
+        let settings = settings("none", "fedsgd", 1, "sgd:1").unwrap();
+        let rule = Rule::FedAvg { epochs: 0, rate: 0.1 };
+        assert!(settings.with_rule(rule).unwrap_err().to_string().contains("fedavg:epochs=0,rate=0.1"));
+        assert!(settings.with_rule(Rule::FedAvg { epochs: 1, rate: f32::NAN }).is_err());
+        assert!(settings.with_optimiser(OptimiserKind::Sgd { rate: -1.0 }).is_err());
+        assert_eq!(settings.with_batch(7).unwrap().batch(), 7);
+    }
+}
