@@ -8,7 +8,7 @@ use crate::page::{chart::Frame, histogram::Histogram, words};
 
 const WIDTH: f32 = 280.0;
 const HEIGHT: f32 = 118.0;
-const FRAME: Frame = Frame { left: 36.0, top: 8.0, width: 238.0, height: 84.0 };
+const FRAME: Frame = Frame { left: 44.0, top: 8.0, width: 230.0, height: 84.0 };
 
 /// One small chart for each parameter group; nothing before the first round under the defence in force has closed.
 #[component]
@@ -18,7 +18,7 @@ pub fn UpdateCounts(
 ) -> impl IntoView {
     let counts = feed.part(|room| room.update_counts.clone());
     let of = move |part: fn(&UpdateCountsView) -> String| {
-        move || counts.with(|counts| counts.as_ref().and_then(|counts| counts.as_ref().map(part)))
+        Signal::derive(move || counts.with(|counts| counts.iter().flatten().map(part).next()))
     };
     let keys = Memo::new(move |_| {
         counts.with(|counts| {
@@ -77,7 +77,9 @@ fn Group(counts: Memo<Option<Option<UpdateCountsView>>>, key: String) -> impl In
             groups.find(|group| group.key == name).cloned()
         })
     });
-    let of = move |part: fn(&GroupCountsView) -> String| move || group.with(|group| group.as_ref().map(part));
+    let of = move |part: fn(&GroupCountsView) -> String| {
+        Signal::derive(move || group.with(|group| group.as_ref().map(part)))
+    };
     let bottom = FRAME.top + FRAME.height;
     let right = FRAME.left + FRAME.width;
     view! {

@@ -4,7 +4,7 @@ use leptos::prelude::*;
 use unmask_defence::{Defence, GaussianNoise, Start};
 use unmask_wire::view::Control;
 
-use super::{number::NumberField, rates::RatesEditor};
+use super::{number::NumberField, rates::RatesEditor, segment::Segment};
 use crate::page::{
     app::{feed::Feed, projector::Teacher},
     policy::{Choice, DefenceDraft, read_noise},
@@ -40,21 +40,19 @@ pub fn DefenceEditor(feed: Feed, teacher: Teacher) -> impl IntoView {
                 {Choice::ALL
                     .into_iter()
                     .map(|segment| {
+                        let choose = move |()| {
+                            draft.update(|draft| draft.choice = segment);
+                            send();
+                        };
                         view! {
-                            <label class="segment" title=segment.sentence()>
-                                <input
-                                    type="radio"
-                                    name="defence"
-                                    value=segment.key()
-                                    data-testid=format!("defence-{}", segment.key())
-                                    prop:checked=move || choice.get() == segment
-                                    on:change=move |_| {
-                                        draft.update(|draft| draft.choice = segment);
-                                        send();
-                                    }
-                                />
-                                <span>{segment.title()}</span>
-                            </label>
+                            <Segment
+                                row="defence"
+                                testid=format!("defence-{}", segment.key())
+                                title=segment.title()
+                                tip=segment.sentence()
+                                is_chosen=Signal::derive(move || choice.get() == segment)
+                                on_choose=choose
+                            />
                         }
                     })
                     .collect_view()}

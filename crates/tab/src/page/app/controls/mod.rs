@@ -3,6 +3,7 @@
 mod defence;
 mod number;
 mod rates;
+mod segment;
 mod training;
 
 use leptos::prelude::*;

@@ -123,11 +123,9 @@ pub fn RatesEditor(
                     data-testid="same-for-all"
                     prop:checked=move || rates.get().single().is_some()
                     on:change=move |event| {
+                        // Unticked it changes nothing: the sliders are there to make the groups differ.
                         if event_target_checked(&event) {
                             settle(GroupRates::uniform(ZeroRate::nearest(twentieths(middle(&rates.get_untracked())))));
-                        } else {
-                            // The sliders are there to make the groups differ; with equal rates the box is ticked.
-                            on_move.run(rates.get_untracked());
                         }
                     }
                 />

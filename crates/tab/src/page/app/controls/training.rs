@@ -4,7 +4,7 @@ use leptos::prelude::*;
 use unmask_params::Rule;
 use unmask_wire::view::Control;
 
-use super::number::NumberField;
+use super::{number::NumberField, segment::Segment};
 use crate::page::{
     app::{feed::Feed, projector::Teacher},
     policy::{Step, read_batch, read_fedavg},
@@ -18,7 +18,6 @@ struct Draft {
     /// FedAvg's parameters, also while FedSGD is chosen.
     fedavg: (u16, f32),
     step: Step,
-    /// Rates of SGD and Adam, also of the one not chosen.
     batch: u16,
 }
 
@@ -93,26 +92,22 @@ pub fn TrainingEditor(feed: Feed, teacher: Teacher) -> impl IntoView {
             <fieldset class="row">
                 <legend class="hidden">"Update rule"</legend>
                 <div class="segments">
-                    <label class="segment" title="Each tab sends the gradient of one batch; the server takes the step.">
-                        <input
-                            type="radio"
-                            name="rule"
-                            data-testid="rule-fedsgd"
-                            prop:checked=move || !is_fedavg.get()
-                            on:change=move |_| choose_rule(Rule::FedSgd)
-                        />
-                        <span>"FedSGD"</span>
-                    </label>
-                    <label class="segment" title="Each tab takes its own steps and sends weights; they are averaged by number of pictures.">
-                        <input
-                            type="radio"
-                            name="rule"
-                            data-testid="rule-fedavg"
-                            prop:checked=move || is_fedavg.get()
-                            on:change=move |_| choose_rule(draft.get_untracked().fedavg())
-                        />
-                        <span>"FedAvg"</span>
-                    </label>
+                    <Segment
+                        row="rule"
+                        testid="rule-fedsgd".to_owned()
+                        title="FedSGD"
+                        tip="Each tab sends the gradient of one batch; the server takes the step."
+                        is_chosen=Signal::derive(move || !is_fedavg.get())
+                        on_choose=move |()| choose_rule(Rule::FedSgd)
+                    />
+                    <Segment
+                        row="rule"
+                        testid="rule-fedavg".to_owned()
+                        title="FedAvg"
+                        tip="Each tab takes its own steps and sends weights; they are averaged by number of pictures."
+                        is_chosen=Signal::derive(move || is_fedavg.get())
+                        on_choose=move |()| choose_rule(draft.get_untracked().fedavg())
+                    />
                 </div>
                 <NumberField
                     label="batch"
@@ -148,26 +143,20 @@ pub fn TrainingEditor(feed: Feed, teacher: Teacher) -> impl IntoView {
             <fieldset class="row" disabled=move || is_fedavg.get()>
                 <legend class="hidden">"Step of the server"</legend>
                 <div class="segments">
-                    <label class="segment">
-                        <input
-                            type="radio"
-                            name="optimiser"
-                            data-testid="optimiser-sgd"
-                            prop:checked=move || !is_adam.get()
-                            on:change=move |_| choose_step(Step::PROPOSED_SGD)
-                        />
-                        <span>"SGD"</span>
-                    </label>
-                    <label class="segment">
-                        <input
-                            type="radio"
-                            name="optimiser"
-                            data-testid="optimiser-adam"
-                            prop:checked=move || is_adam.get()
-                            on:change=move |_| choose_step(Step::PROPOSED_ADAM)
-                        />
-                        <span>"Adam"</span>
-                    </label>
+                    <Segment
+                        row="optimiser"
+                        testid="optimiser-sgd".to_owned()
+                        title="SGD"
+                        is_chosen=Signal::derive(move || !is_adam.get())
+                        on_choose=move |()| choose_step(Step::PROPOSED_SGD)
+                    />
+                    <Segment
+                        row="optimiser"
+                        testid="optimiser-adam".to_owned()
+                        title="Adam"
+                        is_chosen=Signal::derive(move || is_adam.get())
+                        on_choose=move |()| choose_step(Step::PROPOSED_ADAM)
+                    />
                 </div>
                 <NumberField
                     label="server rate"
