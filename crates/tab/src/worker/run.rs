@@ -6,13 +6,13 @@ use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures_util::{FutureExt, StreamExt};
 use gloo_timers::future::sleep;
 use js_sys::global;
-use unmask_client::{Action, Client, ClientError, GroupLeaving, News, Plan, Step};
+use unmask_client::{Action, Client, ClientError, GroupLeaving, News, Plan, SealTask, Step};
 use unmask_defence::MaskSeed;
 use unmask_model::{
-    Vit,
+    Device, ModelError, Vit,
     device::{Compute, OpenDevice},
 };
-use unmask_params::Preset;
+use unmask_params::{Preset, Rule};
 use unmask_wire::WireError;
 use wasm_bindgen::{JsCast, closure::Closure};
 use wasm_bindgen_futures::spawn_local;
@@ -133,9 +133,11 @@ impl Worker {
 
     fn handle(&mut self, event: Event) {
         match event {
-            Event::Page(ToWorker::Join { socket, nickname, picture, label, device }) => {
+            Event::Page(ToWorker::Join { socket, nickname, picture, label, device, passphrase }) => {
                 self.join(socket, &nickname, picture, label, device);
+                self.set_passphrase(passphrase);
             }
+            Event::Page(ToWorker::Passphrase { passphrase }) => self.set_passphrase(Some(passphrase)),
             Event::Page(ToWorker::Leave) => self.leave("you left the room"),
             Event::Retry(serial) if serial == self.serial && self.session.is_some() => self.connect(),
             Event::Socket(serial, event) if serial == self.serial => self.socket_event(event),
@@ -153,6 +155,13 @@ impl Worker {
                 self.connect();
             }
             Err(reason) => self.leave(&format!("this picture cannot be used: {reason}")),
+        }
+    }
+
+    /// The relay was told that this tab cannot take part, so a passphrase counts from the next round on.
+    fn set_passphrase(&mut self, passphrase: Option<String>) {
+        if let Some(session) = &mut self.session {
+            session.client.set_passphrase(passphrase);
         }
     }
 
@@ -232,6 +241,11 @@ impl Worker {
         match action {
             Action::Send(frames) => self.send(Ok(frames)),
             Action::Train(plan) => session.plan = Some(plan),
+            Action::Seal(task) => self.seal(*task),
+            Action::Ask { frames, reason, wrong } => {
+                self.send(Ok(frames));
+                self.page.tell(FromWorker::AskPassphrase { reason, wrong });
+            }
             Action::Tell(News::Welcome { nickname, .. }) => {
                 session.wait = 1;
                 self.page.tell(FromWorker::Connection(Connection::Online { nickname }));
@@ -245,6 +259,25 @@ impl Worker {
             }
             Action::Tell(News::Refused { reason }) => self.page.tell(FromWorker::Notice { text: reason }),
             Action::Tell(News::Goodbye { reason }) => self.leave(&reason),
+        }
+    }
+
+    fn seal(&mut self, task: SealTask) {
+        let Some(session) = &self.session else { return };
+        let policy = task.policy;
+        let sealed = fresh_bytes()
+            .map(u64::from_le_bytes)
+            .and_then(|fresh| session.client.seal(task, fresh).map_err(|error| error.to_string()));
+        match sealed {
+            Ok(frames) => {
+                self.send(Ok(frames));
+                self.page.tell(FromWorker::Sealed {});
+            }
+            Err(reason) => {
+                let unable = session.client.unable(0, policy, &reason);
+                self.send(unable);
+                self.page.tell(FromWorker::Notice { text: format!("the model could not be encrypted: {reason}") });
+            }
         }
     }
 
@@ -281,23 +314,19 @@ impl Worker {
             round: plan.round,
             model: plan.spec.preset.to_string(),
             defence: plan.defence.to_string(),
+            rule: plan.rule.to_string(),
         });
         let begun = Instant::now();
         let image = session.own.chw(plan.spec.config().image);
-        // One private picture is all there is, so a larger batch holds it several times: the same gradient.
-        let step = match Vit::new(plan.spec, device.device()) {
-            Ok(vit) => vit.loss_and_gradient(&plan.weights, &image, &[session.own.label]).await,
-            Err(error) => Err(error),
-        };
+        let step = step(&plan, &image, session.own.label, device.device()).await;
         let milliseconds = begun.elapsed().as_secs_f64() * 1e3;
         let outgoing = step.map_err(|error| error.to_string()).and_then(|step| {
-            let step = Step { loss: step.loss, gradient: step.gradient, samples: 1 };
-            let loss = step.loss;
+            let (loss, samples) = (step.loss, step.samples);
             let outgoing = session.client.update(&plan, step, fresh_seed()?).map_err(|error| error.to_string())?;
-            Ok((loss, outgoing))
+            Ok((loss, samples, outgoing))
         });
         match outgoing {
-            Ok((loss, outgoing)) => {
+            Ok((loss, samples, outgoing)) => {
                 self.send(Ok(outgoing.frames));
                 self.page.tell(FromWorker::Sent {
                     round: plan.round,
@@ -305,6 +334,8 @@ impl Worker {
                     milliseconds,
                     bytes: outgoing.bytes as u64,
                     plain_bytes: outgoing.plain_bytes as u64,
+                    samples,
+                    rule: plan.rule.to_string(),
                     groups: outgoing.groups.into_iter().map(group_view).collect(),
                 });
             }
@@ -343,10 +374,31 @@ fn compute(wanted: DeviceChoice) -> Option<Compute> {
     }
 }
 
+/// One gradient, or the local epochs, as the plan's rule says, on `image` `[3, side, side]`.
+async fn step(plan: &Plan, image: &[f32], label: usize, device: &Device) -> Result<Step, ModelError> {
+    let vit = Vit::new(plan.spec, device)?;
+    // One private picture is all there is. A larger batch would hold it several times: the same gradient.
+    let (labels, samples) = ([label], 1);
+    Ok(match plan.rule {
+        Rule::FedSgd => {
+            let step = vit.loss_and_gradient(&plan.weights, image, &labels).await?;
+            Step { loss: step.loss, values: step.gradient, samples }
+        }
+        Rule::FedAvg { epochs, rate } => {
+            let trained = vit.train_locally(&plan.weights, image, &labels, plan.batch, epochs, rate).await?;
+            Step { loss: trained.loss, values: trained.weights, samples }
+        }
+    })
+}
+
 fn fresh_seed() -> Result<MaskSeed, String> {
-    let mut seed = [0; 32];
-    getrandom::fill(&mut seed).map_err(|error| format!("the browser gives no random numbers: {error}"))?;
-    Ok(MaskSeed(seed))
+    fresh_bytes().map(MaskSeed)
+}
+
+fn fresh_bytes<const N: usize>() -> Result<[u8; N], String> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| format!("the browser gives no random numbers: {error}"))?;
+    Ok(bytes)
 }
 
 fn group_view(group: GroupLeaving) -> GroupView {
@@ -356,6 +408,8 @@ fn group_view(group: GroupLeaving) -> GroupView {
         zeros: group.zeros,
         norm_before: group.norm_before,
         norm_after: group.norm_after,
+        noise: group.noise,
+        ciphertext: group.ciphertext,
         width: group.width as u32,
         height: group.height as u32,
         before: group.before,
