@@ -15,7 +15,7 @@ use unmask_client::Client;
 use unmask_model::device::OpenDevice;
 
 use crate::{
-    Sample,
+    Passphrase, Sample,
     address::socket_address,
     samples::Batches,
     session::{Ended, Session},
@@ -30,8 +30,10 @@ pub struct JoinOptions {
     pub address: String,
     /// Nickname to ask for.
     pub name: String,
-    /// Pictures to train on, one after the other; never sent.
+    /// Pictures to train on: a batch of them each round under FedSGD, all of them under FedAvg; never sent.
     pub samples: Vec<Sample>,
+    /// Passphrase of an encrypted room; never sent.
+    pub passphrase: Option<Passphrase>,
     /// What to train on.
     pub device: OpenDevice,
     /// Accept any certificate over HTTPS, as a browser does after its warning.
@@ -45,11 +47,9 @@ pub struct JoinOptions {
 pub async fn join(options: JoinOptions) -> anyhow::Result<()> {
     let socket = socket_address(&options.address)?;
     let connector = options.accept_any_certificate.then(any_certificate).transpose()?;
-    let mut session = Session {
-        client: Client::new(&options.name, &options.device.description()),
-        device: options.device.device().clone(),
-        batches: Batches::new(options.samples)?,
-    };
+    let mut client = Client::new(&options.name, &options.device.description());
+    client.set_passphrase(options.passphrase.map(Passphrase::into_inner));
+    let mut session = Session::new(client, options.device.device().clone(), Batches::new(options.samples)?);
     let mut first = true;
     let mut wait = Duration::from_secs(1);
     loop {

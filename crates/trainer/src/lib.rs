@@ -2,9 +2,11 @@
 
 mod address;
 mod join;
+mod passphrase;
 mod samples;
 mod session;
 
 pub use address::{AddressError, socket_address};
 pub use join::{JoinOptions, join};
+pub use passphrase::Passphrase;
 pub use samples::{Sample, load_samples, sample_photographs};

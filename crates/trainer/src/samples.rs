@@ -1,6 +1,6 @@
 //! The pictures a native client trains on.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use anyhow::{Context, bail};
 use rust_embed::RustEmbed;
@@ -76,11 +76,26 @@ pub(crate) struct Inputs {
     pub(crate) labels: Vec<usize>,
 }
 
-/// Deals the samples out, one batch after the other, round and round.
+impl Inputs {
+    fn new<'a>(samples: impl Iterator<Item = &'a Sample>, side: usize) -> Self {
+        let mut inputs = Self { chw: Vec::new(), hwc: Vec::new(), labels: Vec::new() };
+        for sample in samples {
+            let chw = sample.picture.for_model(side);
+            inputs.hwc.push(chw_to_hwc(&chw, side, side));
+            inputs.chw.extend(chw);
+            inputs.labels.push(sample.label);
+        }
+        inputs
+    }
+}
+
+/// Deals the samples out.
 #[derive(Debug)]
 pub(crate) struct Batches {
     samples: Vec<Sample>,
     next: usize,
+    /// All samples at the side last asked for, since resizing a folder takes longer than a step.
+    all: Option<(usize, Arc<Inputs>)>,
 }
 
 impl Batches {
@@ -88,20 +103,26 @@ impl Batches {
         if samples.is_empty() {
             bail!("a client needs at least one picture to train on");
         }
-        Ok(Self { samples, next: 0 })
+        Ok(Self { samples, next: 0, all: None })
     }
 
+    /// The next batch, round and round.
     pub(crate) fn next(&mut self, side: usize, batch: usize) -> Inputs {
-        let mut inputs = Inputs { chw: Vec::new(), hwc: Vec::new(), labels: Vec::new() };
-        for _ in 0..batch {
-            let sample = &self.samples[self.next % self.samples.len()];
-            self.next = (self.next + 1) % self.samples.len();
-            let chw = sample.picture.for_model(side);
-            inputs.hwc.push(chw_to_hwc(&chw, side, side));
-            inputs.chw.extend(chw);
-            inputs.labels.push(sample.label);
-        }
+        let inputs = Inputs::new(self.samples.iter().cycle().skip(self.next).take(batch), side);
+        self.next = (self.next + batch) % self.samples.len();
         inputs
+    }
+
+    /// Every sample once, in order.
+    pub(crate) fn all(&mut self, side: usize) -> Arc<Inputs> {
+        match &self.all {
+            Some((at, inputs)) if *at == side => Arc::clone(inputs),
+            _ => {
+                let inputs = Arc::new(Inputs::new(self.samples.iter(), side));
+                self.all = Some((side, Arc::clone(&inputs)));
+                inputs
+            }
+        }
     }
 }
 
@@ -133,6 +154,17 @@ mod tests {
         let second = batches.next(2, 2);
         assert_eq!(second.labels, [2, 0]);
         assert_eq!((second.chw.len(), second.hwc.len(), second.hwc[0].len()), (24, 2, 12));
+        assert_eq!(batches.next(2, 7).labels, [1, 2, 0, 1, 2, 0, 1]);
         assert!(Batches::new(Vec::new()).is_err());
+    }
+
+    #[test]
+    fn all_of_them_come_once_and_in_order() {
+        let mut batches = Batches::new(vec![sample("a", 0), sample("b", 1), sample("c", 2)]).unwrap();
+        batches.next(2, 2);
+        let (small, large) = (batches.all(2), batches.all(4));
+        assert_eq!(small.labels, [0, 1, 2]);
+        assert_eq!((small.chw.len(), large.chw.len()), (36, 144));
+        assert!(Arc::ptr_eq(&large, &batches.all(4)));
     }
 }

@@ -1,6 +1,6 @@
 //! One socket's life: frames in and out, one training step at a time.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
 
 use anyhow::{Context, anyhow};
 use futures_util::{SinkExt, Stream, StreamExt};
@@ -10,7 +10,8 @@ use tracing::{info, warn};
 use unmask_client::{Action, Client, News, Plan, Step};
 use unmask_data::metrics;
 use unmask_defence::MaskSeed;
-use unmask_model::{Device, Vit};
+use unmask_model::{Device, ModelError, Vit};
+use unmask_params::Rule;
 
 use crate::samples::{Batches, Inputs};
 
@@ -26,16 +27,22 @@ pub(crate) enum Ended {
 }
 
 /// A finished or failed step, with the plan it answers and the pictures it used.
-type Trained = (Box<Plan>, Inputs, Result<Step, String>);
+type Trained = (Box<Plan>, Arc<Inputs>, Result<Step, String>);
 
 /// The part of a client that outlives its socket.
 pub(crate) struct Session {
-    pub(crate) client: Client,
-    pub(crate) device: Device,
-    pub(crate) batches: Batches,
+    client: Client,
+    device: Device,
+    batches: Batches,
+    /// The question for a passphrase last shown, so that a room that asks every round is heard once.
+    question: Option<String>,
 }
 
 impl Session {
+    pub(crate) fn new(client: Client, device: Device, batches: Batches) -> Self {
+        Self { client, device, batches, question: None }
+    }
+
     /// Trains until the socket closes.
     pub(crate) async fn run<S>(&mut self, socket: S) -> anyhow::Result<Ended>
     where
@@ -44,7 +51,7 @@ impl Session {
         let (mut sender, mut receiver) = socket.split();
         let mut running: Option<JoinHandle<Trained>> = None;
         let mut waiting: Option<Box<Plan>> = None;
-        let mut used: VecDeque<(u32, Inputs)> = VecDeque::new();
+        let mut used: VecDeque<(u32, Arc<Inputs>)> = VecDeque::new();
         let mut outbox = self.client.hello()?;
         loop {
             for frame in outbox.drain(..) {
@@ -69,9 +76,9 @@ impl Session {
                     let (plan, inputs, step) = trained.context("the training thread stopped")?;
                     outbox = match step {
                         Ok(step) => {
-                            let loss = step.loss;
+                            let (loss, samples) = (step.loss, step.samples);
                             let outgoing = self.client.update(&plan, step, fresh_seed()?)?;
-                            info!(round = plan.round, loss, bytes = outgoing.bytes, "sending the update");
+                            info!(round = plan.round, loss, samples, bytes = outgoing.bytes, "sending the update");
                             used.push_back((plan.round, inputs));
                             if used.len() > REMEMBERED_ROUNDS {
                                 used.pop_front();
@@ -88,6 +95,14 @@ impl Session {
                     Some(Ok(Message::Binary(frame))) => match self.client.receive(&frame)? {
                         Some(Action::Send(frames)) => outbox = frames,
                         Some(Action::Train(plan)) => waiting = Some(plan),
+                        Some(Action::Seal(task)) => {
+                            outbox = self.client.seal(*task, fresh_number()?)?;
+                            info!("encrypted the room's model");
+                        }
+                        Some(Action::Ask { frames, reason, .. }) => {
+                            self.ask(reason);
+                            outbox = frames;
+                        }
                         Some(Action::Tell(News::Goodbye { reason })) => return Ok(Ended::Dismissed(reason)),
                         Some(Action::Tell(News::Reconstruction { round, attack, side, picture })) => {
                             let own = used.iter().find(|(used, _)| *used == round);
@@ -108,16 +123,43 @@ impl Session {
 
     /// Trains beside the socket, so that pings are answered meanwhile.
     fn train(&mut self, plan: Box<Plan>) -> JoinHandle<Trained> {
-        let inputs = self.batches.next(plan.spec.config().image, plan.batch);
+        self.question = None;
+        let side = plan.spec.config().image;
+        let inputs = match plan.rule {
+            Rule::FedSgd => Arc::new(self.batches.next(side, plan.batch)),
+            Rule::FedAvg { .. } => self.batches.all(side),
+        };
         let device = self.device.clone();
         tokio::task::spawn_blocking(move || {
-            let step = Vit::new(plan.spec, &device)
-                .and_then(|vit| vit.loss_and_gradient_blocking(&plan.weights, &inputs.chw, &inputs.labels))
-                .map(|step| Step { loss: step.loss, gradient: step.gradient, samples: inputs.labels.len() as u32 })
-                .map_err(|error| error.to_string());
+            let step = step(&plan, &inputs, &device).map_err(|error| error.to_string());
             (plan, inputs, step)
         })
     }
+
+    /// Nobody sits at a headless client, so the question can only say what to do next time.
+    fn ask(&mut self, reason: String) {
+        if self.question.as_ref() != Some(&reason) {
+            warn!("{reason}: start again with --passphrase-file FILE, or with the passphrase in UNMASK_PASSPHRASE");
+            self.question = Some(reason);
+        }
+    }
+}
+
+/// One gradient, or the local epochs, as the plan's rule says.
+fn step(plan: &Plan, inputs: &Inputs, device: &Device) -> Result<Step, ModelError> {
+    let vit = Vit::new(plan.spec, device)?;
+    let Inputs { chw, labels, .. } = inputs;
+    let samples = labels.len() as u32;
+    Ok(match plan.rule {
+        Rule::FedSgd => {
+            let step = vit.loss_and_gradient_blocking(&plan.weights, chw, labels)?;
+            Step { loss: step.loss, values: step.gradient, samples }
+        }
+        Rule::FedAvg { epochs, rate } => {
+            let trained = vit.train_locally_blocking(&plan.weights, chw, labels, plan.batch, epochs, rate)?;
+            Step { loss: trained.loss, values: trained.weights, samples }
+        }
+    })
 }
 
 /// PSNR and SSIM of a reconstruction against the picture it was made from; of a batch, the nearest one counts.
@@ -134,9 +176,17 @@ fn score(inputs: &Inputs, side: usize, picture: &[f32]) -> Option<(f32, f32)> {
 }
 
 fn fresh_seed() -> anyhow::Result<MaskSeed> {
-    let mut seed = [0; 32];
-    getrandom::fill(&mut seed).map_err(|error| anyhow!("the operating system gives no random numbers: {error}"))?;
-    Ok(MaskSeed(seed))
+    fresh_bytes().map(MaskSeed)
+}
+
+fn fresh_number() -> anyhow::Result<u64> {
+    fresh_bytes().map(u64::from_le_bytes)
+}
+
+fn fresh_bytes<const N: usize>() -> anyhow::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| anyhow!("the operating system gives no random numbers: {error}"))?;
+    Ok(bytes)
 }
 
 fn tell(news: &News) {

@@ -1,12 +1,17 @@
 //! `unmask join`: a headless client.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    env,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
+use anyhow::Context;
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use unmask_model::device::{Compute, OpenDevice, open_blocking, probe_blocking};
 use unmask_params::{ModelSpec, Preset};
-use unmask_trainer::{JoinOptions, join, load_samples, sample_photographs, socket_address};
+use unmask_trainer::{JoinOptions, Passphrase, join, load_samples, sample_photographs, socket_address};
 
 use crate::Failure;
 
@@ -15,9 +20,21 @@ Example: train in the room at the teacher's laptop on the pictures of a folder
 
     unmask join http://192.168.1.5:8080 --images photos --name robot
 
-The pictures stay here; the room sees the updates, protected by the defence that the teacher chose. A picture's class is
-the one of airplane, automobile, bird, cat, deer, dog, frog, horse, ship, truck that its file name contains, or else
-follows from its place. RUST_LOG=warn says less, RUST_LOG=debug more.";
+The pictures stay here; the room sees the updates, protected by the defence that the teacher chose. Under FedSGD an
+update is the gradient of one batch, and the pictures take turns; under FedAvg it is the weights after local epochs over
+all of the pictures, and it counts by their number. A picture's class is the one of airplane, automobile, bird, cat,
+deer, dog, frog, horse, ship, truck that its file name contains, or else follows from its place.
+
+If the teacher announces an encrypted round, everybody in the room needs the same passphrase:
+
+    unmask join http://192.168.1.5:8080 --passphrase-file passphrase.txt
+    UNMASK_PASSPHRASE='violet otter 1867' unmask join http://192.168.1.5:8080
+
+It stays here, and there is no argument for the passphrase itself: the system's list of processes would show it to
+everybody on this machine. RUST_LOG=warn says less, RUST_LOG=debug more.";
+
+/// Environment variable that holds the passphrase.
+const PASSPHRASE: &str = "UNMASK_PASSPHRASE";
 
 /// Arguments of `unmask join`.
 #[derive(Debug, Args)]
@@ -35,6 +52,9 @@ pub struct Join {
     /// What to train on; auto times one step on each and takes the faster.
     #[arg(long, value_enum, default_value_t = DeviceChoice::Auto)]
     device: DeviceChoice,
+    /// A file with the passphrase of an encrypted room on its one line; the variable UNMASK_PASSPHRASE if absent.
+    #[arg(long, value_name = "FILE")]
+    passphrase_file: Option<PathBuf>,
     /// Accept the relay's own certificate over HTTPS, as one does in a browser.
     #[arg(long)]
     insecure: bool,
@@ -55,8 +75,8 @@ impl Join {
     /// Joins and trains until the relay says goodbye or the process is stopped.
     ///
     /// # Errors
-    /// [`Failure::Input`] for a bad address, folder or device; [`Failure::Other`] if the room does not answer or
-    /// dismisses this client.
+    /// [`Failure::Input`] for a bad address, folder, passphrase file or device; [`Failure::Other`] if the room does not
+    /// answer or dismisses this client.
     pub async fn run(self) -> Result<(), Failure> {
         socket_address(&self.address).map_err(|error| Failure::Input(error.into()))?;
         let samples = match &self.images {
@@ -67,6 +87,7 @@ impl Join {
             address: self.address,
             name: self.name,
             samples: samples.map_err(Failure::Input)?,
+            passphrase: passphrase(self.passphrase_file.as_deref()).map_err(Failure::Input)?,
             device: device(self.device).map_err(Failure::Input)?,
             accept_any_certificate: self.insecure,
         };
@@ -74,6 +95,19 @@ impl Join {
             ended = join(options) => ended.map_err(Failure::Other),
             _ = tokio::signal::ctrl_c() => Ok(()),
         }
+    }
+}
+
+/// From the file, or else from the environment.
+fn passphrase(file: Option<&Path>) -> anyhow::Result<Option<Passphrase>> {
+    match (file, env::var_os(PASSPHRASE)) {
+        (Some(file), _) => Passphrase::from_file(file).map(Some),
+        (None, Some(text)) => {
+            let text =
+                text.to_str().with_context(|| format!("{PASSPHRASE} is no Unicode text; use a passphrase that is"))?;
+            Ok(Passphrase::new(text))
+        }
+        (None, None) => Ok(None),
     }
 }
 
