@@ -93,7 +93,7 @@ fn Group(counts: Memo<Option<Option<UpdateCountsView>>>, key: String) -> impl In
                 <b>{of(|group| group.group.clone())}</b>
                 {of(|group| group.rate.map_or(String::new(), |rate| format!(" R = {}", words::number(rate))))}
             </figcaption>
-            <svg viewBox=format!("0 0 {WIDTH} {HEIGHT}") role="img" aria-label=of(|group| summary(group))>
+            <svg viewBox=format!("0 0 {WIDTH} {HEIGHT}") role="img" aria-label=of(summary)>
                 {move || {
                     let drawn = group.with(|group| {
                         group.as_ref().map_or_else(Histogram::default, |group| Histogram::new(&group.bins, FRAME))
@@ -117,7 +117,7 @@ fn Group(counts: Memo<Option<Option<UpdateCountsView>>>, key: String) -> impl In
                     }
                 }}
             </svg>
-            <p class="sub">{of(|group| summary(group))}</p>
+            <p class="sub">{of(summary)}</p>
         </figure>
     }
 }
