@@ -3,7 +3,9 @@
 //! Pure transformations of a flat `f32` vector and its [`ParamLayout`](unmask_params::ParamLayout). Randomness is passed
 //! in as a [`MaskSeed`]; the same seed gives the same mask, bit for bit, natively and in the browser.
 
+mod drawn;
 mod encryption;
+mod finite;
 mod mask;
 mod noise;
 mod policy;
@@ -17,4 +19,4 @@ pub use noise::{GaussianNoise, ParseNoiseError};
 pub use policy::{Defence, ParseDefenceError, Start};
 pub use protect::{FROZEN_SEED, Means, PlainUpdate, ProtectError};
 pub use rates::{GroupRates, ParseRatesError, Run};
-pub use update::{ProtectedUpdate, UpdateError};
+pub use update::{CheckedUpdate, ProtectedUpdate, UpdateError};

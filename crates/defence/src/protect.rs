@@ -2,7 +2,7 @@
 
 use unmask_params::{ParamGroup, ParamLayout};
 
-use crate::{Cipher, Defence, GroupRates, KeyError, Mask, MaskSeed, ProtectedUpdate};
+use crate::{Cipher, Defence, GroupRates, KeyError, Mask, MaskSeed, ProtectedUpdate, drawn::DrawnMask};
 
 /// Seed of the one mask that frozen binary weights use for all clients and rounds.
 pub const FROZEN_SEED: MaskSeed = MaskSeed([0x46; 32]);
@@ -80,8 +80,8 @@ impl Defence {
                 }
                 ProtectedUpdate::Dense(values)
             }
-            Self::RandomBinary { rates } => masked(layout, &values, means.seed, rates),
-            Self::FrozenBinary { rates } => masked(layout, &values, FROZEN_SEED, rates),
+            Self::RandomBinary { rates } => masked(layout, values, means.seed, rates),
+            Self::FrozenBinary { rates } => masked(layout, values, FROZEN_SEED, rates),
             Self::Gaussian(noise) => {
                 match reference {
                     Some(reference) => {
@@ -102,19 +102,10 @@ impl Defence {
     }
 }
 
-fn masked(layout: &ParamLayout, values: &[f32], seed: MaskSeed, rates: GroupRates) -> ProtectedUpdate {
-    let expected: f64 = rates.runs(layout).iter().map(|run| run.len as f64 * (1.0 - run.rate.get())).sum();
-    let mut kept = Vec::with_capacity((expected * 1.02) as usize + 64);
-    let mut rest = values;
-    for (mut word, len) in Mask::new(seed, &rates, layout) {
-        let (chunk, behind) = rest.split_at(len);
-        while word != 0 {
-            kept.push(chunk[word.trailing_zeros() as usize]);
-            word &= word - 1;
-        }
-        rest = behind;
-    }
-    ProtectedUpdate::Masked { seed, rates, kept }
+/// The kept values stay in the memory of all of them: fresh memory costs more time than the mask.
+fn masked(layout: &ParamLayout, mut values: Vec<f32>, seed: MaskSeed, rates: GroupRates) -> ProtectedUpdate {
+    DrawnMask::new(Mask::new(seed, &rates, layout), rates.runs(layout)).keep(&mut values);
+    ProtectedUpdate::Masked { seed, rates, kept: values }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use unmask_params::ParamLayout;
 
-use crate::{GroupRates, KeyCheck, Mask, MaskSeed};
+use crate::{GroupRates, KeyCheck, Mask, MaskSeed, drawn::DrawnMask, finite::all_finite};
 
 /// An update after its defence.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,17 +78,31 @@ impl ProtectedUpdate {
     /// # Errors
     /// If the number of values is wrong or one of them is not finite.
     pub fn check(&self, layout: &ParamLayout) -> Result<(), UpdateError> {
+        self.checked(layout).map(drop)
+    }
+
+    /// The same, ready to be added: the mask is drawn once for both.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub fn checked(&self, layout: &ParamLayout) -> Result<CheckedUpdate<'_>, UpdateError> {
         let values = self.values();
-        let mask = self.mask(layout);
-        let masked = mask.is_some();
-        let expected = mask.map_or(layout.len(), |mask| mask.map(|(word, _)| word.count_ones() as usize).sum());
+        let mask = match self {
+            Self::Masked { seed, rates, .. } => {
+                Some(DrawnMask::new(Mask::new(*seed, rates, layout), rates.runs(layout)))
+            }
+            Self::Dense(_) | Self::Encrypted { .. } => None,
+        };
+        let expected = mask.as_ref().map_or(layout.len(), DrawnMask::kept);
         if values.len() != expected {
-            return Err(UpdateError::Length { values: values.len(), expected, masked });
+            return Err(UpdateError::Length { values: values.len(), expected, masked: mask.is_some() });
         }
-        match values.iter().position(|value| !value.is_finite()) {
-            Some(position) => Err(UpdateError::NotFinite { position, value: values[position].to_string() }),
-            None => Ok(()),
+        if !all_finite(values)
+            && let Some(position) = values.iter().position(|value| !value.is_finite())
+        {
+            return Err(UpdateError::NotFinite { position, value: values[position].to_string() });
         }
+        Ok(CheckedUpdate { values, mask })
     }
 
     /// All P values in layout order, with zeros where the mask dropped one: B theta, which is what a naive attacker
@@ -105,34 +119,29 @@ impl ProtectedUpdate {
     /// # Errors
     /// As [`check`](Self::check).
     pub fn expand_over(&self, layout: &ParamLayout, mut background: Vec<f32>) -> Result<Vec<f32>, UpdateError> {
-        self.check(layout)?;
-        let Some(mask) = self.mask(layout) else { return Ok(self.values().to_vec()) };
-        for_each_kept(mask, self.values(), &mut background, |place, value| *place = value);
-        Ok(background)
-    }
-
-    /// Adds `weight` times each value present to its place in `sums`, `[P]`. `self` must have passed
-    /// [`check`](Self::check) for that layout; surplus values on either side are left alone.
-    pub fn accumulate(&self, layout: &ParamLayout, weight: f32, sums: &mut [f32]) {
-        match self.mask(layout) {
-            None => sums.iter_mut().zip(self.values()).for_each(|(sum, value)| *sum += weight * value),
-            Some(mask) => for_each_kept(mask, self.values(), sums, |sum, value| *sum += weight * value),
+        let CheckedUpdate { values, mask } = self.checked(layout)?;
+        match mask {
+            None => background.copy_from_slice(values),
+            Some(mask) => mask.place(values, &mut background),
         }
+        Ok(background)
     }
 }
 
-/// Visits the kept values in order, each with its place in the full vector.
-fn for_each_kept(mask: Mask, kept: &[f32], places: &mut [f32], mut visit: impl FnMut(&mut f32, f32)) {
-    let mut kept = kept.iter();
-    let mut rest = places;
-    for (mut word, len) in mask {
-        let Some((chunk, behind)) = rest.split_at_mut_checked(len) else { return };
-        while word != 0 {
-            let Some(&value) = kept.next() else { return };
-            visit(&mut chunk[word.trailing_zeros() as usize], value);
-            word &= word - 1;
+/// An update that fits its model: the right number of values, all of them finite.
+#[derive(Debug, Clone)]
+pub struct CheckedUpdate<'a> {
+    values: &'a [f32],
+    mask: Option<DrawnMask>,
+}
+
+impl CheckedUpdate<'_> {
+    /// Adds `weight` times each value present to its place in `sums`, `[P]`; places without a value are left alone.
+    pub fn accumulate(&self, weight: f32, sums: &mut [f32]) {
+        match &self.mask {
+            None => sums.iter_mut().zip(self.values).for_each(|(sum, value)| *sum += weight * value),
+            Some(mask) => mask.add(self.values, weight, sums),
         }
-        rest = behind;
     }
 }
 

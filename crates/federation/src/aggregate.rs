@@ -77,8 +77,7 @@ impl Aggregate {
     pub fn add(&mut self, update: &ProtectedUpdate, weight: u32) -> Result<(), Refusal> {
         self.check_kind(update)?;
         let total = self.weight.checked_add(weight).filter(|_| weight > 0).ok_or(Refusal::Samples(weight))?;
-        update.check(&self.layout)?;
-        update.accumulate(&self.layout, weight as f32, &mut self.sums);
+        update.checked(&self.layout)?.accumulate(weight as f32, &mut self.sums);
         if let ProtectedUpdate::Masked { seed, .. } = update {
             match self.masks.iter_mut().find(|(known, _)| known == seed) {
                 Some((_, shared)) => *shared += weight,

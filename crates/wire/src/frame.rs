@@ -177,6 +177,15 @@ impl Assembler {
         self.limit = limit;
     }
 
+    /// Memory for the values of a message to come, such as those of an earlier message that are done with: fresh memory
+    /// for a long message costs the operating system more time than decoding it. Dropped if a message is in progress.
+    pub fn reuse(&mut self, spare: Vec<f32>) {
+        if self.received == 0 && spare.capacity() > self.values.capacity() {
+            self.values = spare;
+            self.values.clear();
+        }
+    }
+
     /// The limit that fits a message with at most `values` `f32` values.
     pub fn limit_for(values: usize) -> usize {
         8 * 1024 + 4 * values
@@ -307,6 +316,18 @@ mod tests {
     fn frame_overhead_is_small() {
         let bytes: usize = frames(&update(7), &vec![0.5; 230_000]).unwrap().iter().map(Vec::len).sum();
         assert!(bytes < 4 * 230_000 + 256, "{bytes}");
+    }
+
+    #[test]
+    fn memory_of_an_earlier_message_is_used_again() {
+        let values = vec![1.5; 1000];
+        let frames = frames(&update(7), &values).unwrap();
+        let mut assembler = Assembler::new(10_000);
+        let (_, first): (ClientMessage, Vec<f32>) = assembler.push(&frames[0]).unwrap().unwrap();
+        let place = first.as_ptr();
+        assembler.reuse(first);
+        let (_, second): (ClientMessage, Vec<f32>) = assembler.push(&frames[0]).unwrap().unwrap();
+        assert_eq!((second.as_ptr(), second), (place, values));
     }
 
     #[test]

@@ -1,0 +1,43 @@
+//! Looking for NaN and infinity.
+
+/// Values looked at side by side, so that the additions need not wait for each other.
+const LANES: usize = 16;
+
+/// Whether all values are finite. Reads at the speed of memory, which a test of one value after the other does not.
+pub(crate) fn all_finite(values: &[f32]) -> bool {
+    // Several places at once keep more of the memory busy than one.
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    let quarter = chunks.len() / 4;
+    let (a, b) = chunks.split_at(quarter);
+    let (b, c) = b.split_at(quarter);
+    let (c, d) = c.split_at(quarter);
+    let (d, behind) = d.split_at(quarter);
+    // 0 x is 0 for every finite x, and NaN otherwise; NaN stays in a sum.
+    let mut sums = [0f32; LANES];
+    for (((a, b), c), d) in a.iter().zip(b).zip(c).zip(d) {
+        for lane in 0..LANES {
+            sums[lane] += (0.0 * a[lane] + 0.0 * b[lane]) + (0.0 * c[lane] + 0.0 * d[lane]);
+        }
+    }
+    sums.iter().chain(behind.as_flattened()).chain(rest).all(|value| value.is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_place_is_looked_at() {
+        for len in [0, 1, 15, 16, 17, 63, 64, 65, 200] {
+            let mut values: Vec<f32> = (0..len).map(|i| i as f32 * if i % 2 == 0 { -1e36 } else { 1e36 }).collect();
+            assert!(all_finite(&values));
+            for i in 0..len {
+                for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+                    let good = std::mem::replace(&mut values[i], bad);
+                    assert!(!all_finite(&values), "{bad} at {i} of {len}");
+                    values[i] = good;
+                }
+            }
+        }
+    }
+}
