@@ -1,20 +1,11 @@
-//! A lesson, end to end: a real relay, real tabs and a headless client.
+//! The lesson itself: join, train, attack, defend.
 
-mod support;
+use serde_json::json;
 
-use serde_json::{Value, json};
-use support::{Browser, Relay, robot, wait_for};
-use tokio::sync::Mutex;
-
-/// Several Chromiums at a time on two cores would only make each other late.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
-
-const DESKTOP: (u32, u32) = (1440, 1000);
-const PHONE: (u32, u32) = (390, 844);
-
-fn ssim(attack: &Value) -> f64 {
-    attack["ssim"].as_f64().unwrap_or_else(|| panic!("no SSIM in {attack}"))
-}
+use crate::{
+    DESKTOP, ONE_AT_A_TIME, PHONE, ssim,
+    support::{Browser, Relay, robot, wait_for},
+};
 
 /// Three tabs, one of them on WebGPU, and a headless client train together; what the attacks see follows the defence.
 #[tokio::test]

@@ -119,6 +119,15 @@ impl Tab {
         element.unwrap_or_else(|error| panic!("no {id}: {error}")).click().await.expect("it can be clicked");
     }
 
+    /// Types `text` into the field with this test id, once it is there, in place of what it holds.
+    pub async fn fill(&self, id: &str, text: &str) {
+        let css = format!("[data-testid=\"{id}\"]");
+        let element = self.client.wait().for_element(Locator::Css(&css)).await;
+        let element = element.unwrap_or_else(|error| panic!("no {id}: {error}"));
+        element.clear().await.expect("it can be emptied");
+        element.send_keys(text).await.expect("it can be typed into");
+    }
+
     /// Saves a picture of the page where `UNMASK_SCREENSHOTS` names a folder.
     pub async fn screenshot(&self, name: &str) {
         if let Some(folder) = std::env::var_os("UNMASK_SCREENSHOTS") {

@@ -4,7 +4,7 @@ mod browser;
 mod relay;
 
 pub use browser::Browser;
-pub use relay::{Relay, robot};
+pub use relay::{Relay, robot, robot_with_passphrase};
 
 use std::{
     future::Future,

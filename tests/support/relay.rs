@@ -77,6 +77,10 @@ impl Relay {
 
     /// `POST /api/control` with `token`; the status.
     pub async fn control_with(&self, token: Option<&str>, control: Value) -> u16 {
+        self.ask(token, control).await.0
+    }
+
+    async fn ask(&self, token: Option<&str>, control: Value) -> (u16, String) {
         let address = format!("{}/api/control", self.http);
         let token = token.map(|token| format!("Bearer {token}"));
         tokio::task::spawn_blocking(move || {
@@ -85,10 +89,18 @@ impl Relay {
             if let Some(token) = token {
                 request = request.header("Authorization", token);
             }
-            request.send(control.to_string()).expect("the relay answers").status().as_u16()
+            let mut answer = request.send(control.to_string()).expect("the relay answers");
+            (answer.status().as_u16(), answer.body_mut().read_to_string().expect("a body"))
         })
         .await
         .expect("the request ends")
+    }
+
+    /// `POST /api/control` as the teacher, refused with this reason.
+    pub async fn control_refused(&self, control: Value) -> String {
+        let (status, reason) = self.ask(Some(&self.token), control.clone()).await;
+        assert_eq!(status, 400, "{control}: {reason}");
+        reason
     }
 
     /// `POST /api/control` as the teacher.
@@ -140,6 +152,20 @@ impl Relay {
     }
 }
 
+impl Relay {
+    /// Waits for a round that averaged this many updates, and returns the loss points until then.
+    pub async fn rounds_with(&self, updates: u32) -> Vec<Value> {
+        let mut points = Vec::new();
+        loop {
+            points.extend(self.rounds(1).await);
+            if points.last().is_some_and(|point| point["updates"] == updates) {
+                return points;
+            }
+            assert!(points.len() < 100, "{} rounds, and never {updates} updates: {points:?}", points.len());
+        }
+    }
+}
+
 impl Drop for Relay {
     fn drop(&mut self) {
         self.stop();
@@ -160,7 +186,16 @@ pub struct Robot(Child);
 
 /// Starts a headless native client that trains on the sample photographs.
 pub fn robot(relay: &Relay, name: &str) -> Robot {
-    let child = Command::new(env!("CARGO_BIN_EXE_unmask"))
+    start_robot(relay, name, &mut Command::new(env!("CARGO_BIN_EXE_unmask")))
+}
+
+/// The same with the room's passphrase.
+pub fn robot_with_passphrase(relay: &Relay, name: &str, passphrase: &str) -> Robot {
+    start_robot(relay, name, Command::new(env!("CARGO_BIN_EXE_unmask")).env("UNMASK_PASSPHRASE", passphrase))
+}
+
+fn start_robot(relay: &Relay, name: &str, command: &mut Command) -> Robot {
+    let child = command
         .args(["join", &relay.http, "--name", name, "--device", "cpu", "--images"])
         .arg(samples())
         .stdout(Stdio::null())

@@ -1,0 +1,18 @@
+//! Lessons, end to end: a real relay, real tabs and a headless client.
+
+mod classroom;
+mod defences;
+mod support;
+
+use serde_json::Value;
+use tokio::sync::Mutex;
+
+/// Several Chromiums at a time on two cores would only make each other late.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+
+const DESKTOP: (u32, u32) = (1440, 1000);
+const PHONE: (u32, u32) = (390, 844);
+
+fn ssim(attack: &Value) -> f64 {
+    attack["ssim"].as_f64().unwrap_or_else(|| panic!("no SSIM in {attack}"))
+}
