@@ -1,5 +1,8 @@
 //! Local training is SGD step by step, lowers the loss, and refuses settings that are none.
 
+mod local_golden;
+
+use local_golden::Task;
 use unmask_model::{LocalTraining, ModelError, Vit, device::OpenDevice};
 use unmask_params::{InitOptions, ModelSpec, Preset, VitConfig, initial_weights};
 
@@ -67,6 +70,21 @@ fn batches_and_epochs_are_a_loop_over_steps() {
     assert_eq!(bits(&weights), bits(&expected));
     let first_pass = (2.0 * losses[0] + 2.0 * losses[1] + losses[2]) / 5.0;
     assert!((loss - first_pass).abs() < 1e-6, "{loss}, by hand {first_pass}");
+}
+
+/// The tab's tests check the same in a browser. With `UNMASK_BLESS` in the environment the numbers found are written down
+/// as the ones to expect from now on.
+#[test]
+fn numbers_are_those_written_down() {
+    let task = Task::new(OpenDevice::cpu().device());
+    let Task { vit, weights, images, labels, batch, epochs, rate } = &task;
+    let trained = vit.train_locally_blocking(weights, images, labels, *batch, *epochs, *rate).unwrap();
+    if std::env::var_os("UNMASK_BLESS").is_some() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/local_training.txt");
+        std::fs::write(path, task.lines(&trained)).unwrap();
+        return;
+    }
+    task.check(&trained).unwrap();
 }
 
 #[test]

@@ -1,8 +1,14 @@
-//! In a real browser's dedicated worker: the model computes what PyTorch computes, on the CPU and on WebGPU, and a seed
-//! gives the mask that it gives natively.
+//! In a real browser's dedicated worker: the model computes what PyTorch computes, on the CPU and on WebGPU; local epochs
+//! end where they end natively; and masks and cipher are those of the native client, bit for bit.
 #![cfg(all(target_family = "wasm", feature = "train"))]
 
-use unmask_defence::{Defence, Mask, MaskSeed, ProtectedUpdate, ZeroRate};
+#[path = "../../client/tests/golden/mod.rs"]
+mod golden;
+#[path = "../../model/tests/local_golden/mod.rs"]
+mod local_golden;
+
+use local_golden::Task;
+use unmask_defence::{Cipher, Defence, MaskSeed, Means, PlainUpdate, ProtectedUpdate, RoomKey};
 use unmask_model::{
     device::{Compute, open, probe},
     parity,
@@ -38,23 +44,61 @@ async fn an_emulated_adapter_loses_against_the_cpu() {
 }
 
 #[wasm_bindgen_test]
+async fn local_epochs_end_where_they_end_natively() {
+    let device = open(Compute::Cpu).await.unwrap();
+    let task = Task::new(device.device());
+    let Task { vit, weights, images, labels, batch, epochs, rate } = &task;
+    let trained = vit.train_locally(weights, images, labels, *batch, *epochs, *rate).await.unwrap();
+    task.check(&trained).unwrap();
+}
+
+#[wasm_bindgen_test]
 fn masks_are_those_of_the_native_client() {
-    let words: String = Mask::new(MaskSeed([7; 32]), ZeroRate::new(0.3).unwrap(), 1000)
-        .map(|(word, _)| format!("{word:016x}\n"))
-        .collect();
-    assert_eq!(words, include_str!("../../defence/testdata/mask_words.txt"));
+    assert_eq!(golden::mask_words(), golden::MASK_WORDS);
+}
+
+#[wasm_bindgen_test]
+fn cipher_is_that_of_the_native_client() {
+    assert_eq!(golden::encryption_words(), golden::ENCRYPTION_WORDS);
+}
+
+fn layout() -> ParamLayout {
+    ParamLayout::vit(&ModelSpec::new(Preset::VitPicoPatch4_16).config())
+}
+
+fn plain(layout: &ParamLayout) -> Vec<f32> {
+    (0..layout.len()).map(|i| i as f32 + 1.0).collect()
+}
+
+fn protect(defence: &str, cipher: Option<&Cipher>) -> ProtectedUpdate {
+    let (layout, defence) = (layout(), defence.parse::<Defence>().unwrap());
+    let update = PlainUpdate { values: plain(&layout), reference: None };
+    defence.protect(&layout, update, Means { seed: MaskSeed([7; 32]), cipher }).unwrap()
 }
 
 #[wasm_bindgen_test]
 fn masked_update_keeps_what_its_mask_keeps() {
-    let layout = ParamLayout::vit(&ModelSpec::new(Preset::VitPicoPatch4_16).config());
-    let plain: Vec<f32> = (0..layout.len()).map(|i| i as f32 + 1.0).collect();
-    let defence: Defence = "random-binary:0.5".parse().unwrap();
-    let update = defence.protect(&layout, plain.clone(), MaskSeed([7; 32]));
+    let layout = layout();
+    let update = protect("random-binary:0.5", None);
     assert!(matches!(update, ProtectedUpdate::Masked { .. }));
-    let sent = update.expand(layout.len()).unwrap();
+    let sent = update.expand(&layout).unwrap();
     let kept = sent.iter().filter(|value| **value != 0.0).count() as f64;
-    assert!(sent.iter().zip(&plain).all(|(sent, plain)| *sent == 0.0 || sent == plain));
+    assert!(sent.iter().zip(&plain(&layout)).all(|(sent, plain)| *sent == 0.0 || sent == plain));
     let half = layout.len() as f64 / 2.0;
     assert!((kept - half).abs() < 6.0 * (half / 2.0).sqrt(), "{kept} of {}", layout.len());
+}
+
+#[wasm_bindgen_test]
+fn encrypted_update_decrypts_to_the_plain_one() {
+    let layout = layout();
+    let key = RoomKey::derive("violet otter 1867", &[3; 16]).unwrap();
+    let cipher = Cipher::new(&key, &layout).unwrap();
+    let ProtectedUpdate::Encrypted { check, mut values } = protect("encrypted", Some(&cipher)) else {
+        panic!("not encrypted");
+    };
+    assert_eq!(check, key.check());
+    assert_ne!(values, plain(&layout));
+    cipher.decrypt(&mut values).unwrap();
+    let close = |(found, plain): (&f32, &f32)| (found - plain).abs() <= 1e-5 * plain.max(1e4);
+    assert!(values.iter().zip(&plain(&layout)).all(close));
 }
