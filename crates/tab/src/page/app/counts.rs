@@ -85,6 +85,7 @@ fn Group(counts: Memo<Option<Option<UpdateCountsView>>>, key: String) -> impl In
     view! {
         <figure
             class="histogram"
+            data-testid="update-counts-group"
             data-group=key
             data-never=of(|group| group.never.to_string())
             data-mean=of(|group| group.mean.to_string())
