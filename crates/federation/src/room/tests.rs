@@ -1,4 +1,6 @@
 mod checks;
+mod encryption;
+mod masks;
 
 mod interleavings;
 

@@ -1,0 +1,82 @@
+//! Rounds under masks.
+
+use unmask_defence::Mask;
+
+use super::*;
+
+/// Runs rounds in which every client sends weights or gradients that change everything, and returns the weights after each.
+fn rounds(defence: &str, rule: &str, optimiser: &str, rounds: u8) -> (Vec<f32>, Vec<Vec<f32>>, Arc<ParamLayout>) {
+    let settings =
+        Settings::new(defence.parse().unwrap(), rule.parse().unwrap(), 1, optimiser.parse().unwrap()).unwrap();
+    let mut room = Room::new(model(1), settings);
+    room.handle(Event::Joined(A));
+    room.handle(Event::Joined(B));
+    room.handle(Event::Start);
+    let before = room.model().weights.clone();
+    let mut after = Vec::new();
+    for round in 0..rounds {
+        for client in [A, B] {
+            let values = room.model().weights.iter().map(|weight| weight + 0.25 * f32::from(round + 1)).collect();
+            let update = protect(&room, values, [2 * round + client.0 as u8; 32], None);
+            assert!(matches!(send_samples(&mut room, client, update, 1 + client.0)[0], Effect::Accepted { .. }));
+        }
+        after.push(room.model().weights.clone());
+        room.handle(Event::Begin);
+    }
+    (before, after, Arc::clone(&room.layout))
+}
+
+/// Frozen: the same entries for all clients and rounds, so the others keep their first value for ever, whatever the rule.
+#[test]
+fn what_the_frozen_mask_drops_stays_for_ever() {
+    for (rule, optimiser) in [("fedsgd", "sgd:0.1"), ("fedsgd", "adam:0.01"), ("fedavg", "sgd:0.1")] {
+        let (before, after, layout) = rounds("frozen-binary:pos=0.9,0.5", rule, optimiser, 4);
+        let rates = "pos=0.9,0.5".parse().unwrap();
+        let mask: Vec<bool> = Mask::new(FROZEN_SEED, &rates, &layout).entries().collect();
+        for weights in after {
+            for i in 0..layout.len() {
+                assert_eq!(weights[i].to_bits() != before[i].to_bits(), mask[i], "{rule}, {optimiser}: parameter {i}");
+            }
+        }
+    }
+}
+
+/// Random: what nobody sent in a round stays in that round, bit for bit, and what somebody sent moves.
+#[test]
+fn what_nobody_sends_stays_for_this_round() {
+    for (rule, optimiser) in [("fedsgd", "sgd:0.1"), ("fedsgd", "adam:0.01"), ("fedavg", "sgd:0.1")] {
+        let (mut before, after, layout) = rounds("random-binary:0.8", rule, optimiser, 3);
+        let rates = "0.8".parse().unwrap();
+        let mask = |seed| Mask::new(MaskSeed([seed; 32]), &rates, &layout).entries().collect::<Vec<_>>();
+        for (round, weights) in after.into_iter().enumerate() {
+            let seeds = [2 * round as u8 + A.0 as u8, 2 * round as u8 + B.0 as u8];
+            let (a, b) = (mask(seeds[0]), mask(seeds[1]));
+            for i in 0..layout.len() {
+                let has_moved = weights[i].to_bits() != before[i].to_bits();
+                assert_eq!(has_moved, a[i] || b[i], "{rule}, {optimiser}: parameter {i}");
+            }
+            before = weights;
+        }
+    }
+}
+
+/// Momentum from an earlier policy must not move a position embedding that is fixed now.
+#[test]
+fn fixed_position_stands_still_under_adam_with_momentum() {
+    let adam =
+        |defence: &str| Settings::new(defence.parse().unwrap(), Rule::FedSgd, 1, "adam:0.01".parse().unwrap()).unwrap();
+    let mut room = Room::new(model(1), adam("none"));
+    room.handle(Event::Joined(A));
+    room.handle(Event::Start);
+    let update = dense(&room, 1.0);
+    send(&mut room, A, update);
+    room.handle(Event::SetSettings(adam("fixed-position")));
+    room.handle(Event::Begin);
+    let before = room.model().weights.clone();
+    let update = protect(&room, vec![1.0; before.len()], [0; 32], None);
+    assert_eq!(closed(&send(&mut room, A, update)).unwrap().updates, 1);
+    for param in room.layout.iter() {
+        let is_same = room.model().weights[param.range.clone()] == before[param.range.clone()];
+        assert_eq!(is_same, param.name == "pos_embed", "{}", param.name);
+    }
+}
