@@ -1,5 +1,7 @@
 //! The attacks on a thread of their own.
 
+mod reading;
+
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
@@ -14,12 +16,17 @@ use unmask_attack::{AttackKind, Evidence, run};
 use unmask_data::{Picture, encode_png};
 use unmask_defence::{Defence, ProtectedUpdate};
 use unmask_federation::{ClientId, GlobalModel};
+use unmask_params::Rule;
 
 use crate::room::Input;
 
 /// What a room must know before it trusts a mask for what these attacks cannot do.
 const NAIVE: &str = "This attacker takes dropped values for zeros, as in the papers. One who also uses the mask, which is no \
                      secret, may see more.";
+
+/// What stands beside a picture made of ciphertext.
+const KEYLESS: &str = "The embeddings are encrypted, in the update and in the weights that the relay holds: this attacker has \
+                       no key and takes ciphertext for values.";
 
 /// An update to attack.
 #[derive(Debug)]
@@ -32,10 +39,52 @@ pub(crate) struct Job {
     pub(crate) round: u32,
     /// The defence it was made under.
     pub(crate) defence: Defence,
+    /// What the attacks read, or why they cannot.
+    pub(crate) evidence: Result<Evidence, String>,
+    /// What to know about whatever they make of it.
+    pub(crate) remarks: Vec<String>,
+}
+
+impl Job {
+    /// Reads off an update what the attacks need; the update itself is not kept.
+    pub(crate) fn new(sent: &Sent<'_>) -> Self {
+        let Sent { epoch, client, round, defence, rule, model, update } = *sent;
+        let evidence = reading::evidence(model, rule, update);
+        Self { epoch, client, round, defence, evidence, remarks: remarks(rule, update) }
+    }
+}
+
+/// An update that was taken.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sent<'a> {
+    /// Tells the models of one room apart.
+    pub(crate) epoch: u64,
+    /// Who sent it.
+    pub(crate) client: ClientId,
+    /// The round.
+    pub(crate) round: u32,
+    /// The defence it was made under.
+    pub(crate) defence: Defence,
+    /// The rule it was made under.
+    pub(crate) rule: Rule,
     /// The model it was made with.
-    pub(crate) model: Arc<GlobalModel>,
+    pub(crate) model: &'a GlobalModel,
     /// What was sent.
-    pub(crate) update: ProtectedUpdate,
+    pub(crate) update: &'a ProtectedUpdate,
+}
+
+fn remarks(rule: Rule, update: &ProtectedUpdate) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if let Rule::FedAvg { epochs, .. } = rule {
+        let epochs = if epochs == 1 { "1 local epoch".to_owned() } else { format!("{epochs} local epochs") };
+        remarks.push(format!("From weight differences after {epochs}, which stand for a gradient here."));
+    }
+    match update {
+        ProtectedUpdate::Dense(_) => {}
+        ProtectedUpdate::Masked { .. } => remarks.push(NAIVE.to_owned()),
+        ProtectedUpdate::Encrypted { .. } => remarks.push(KEYLESS.to_owned()),
+    }
+    remarks
 }
 
 /// What one attack made of an update.
@@ -157,19 +206,13 @@ fn finding(job: &Job, kind: usize) -> Finding {
 }
 
 fn attack(job: &Job, kind: AttackKind) -> Result<Seen, String> {
-    let GlobalModel { spec, weights } = job.model.as_ref();
-    // Dropped values count as zeros: the papers' attacker.
-    let gradient = job.update.expand(weights.len()).map_err(|error| error.to_string())?;
-    let reconstruction = Evidence::from_flat(kind, &spec.config(), weights, &gradient)
-        .and_then(|evidence| run(kind, &evidence))
-        .map_err(|error| error.to_string())?;
+    let evidence = job.evidence.as_ref().map_err(Clone::clone)?;
+    let reconstruction = run(kind, evidence).map_err(|error| error.to_string())?;
     let side = reconstruction.side;
     let picture = Picture::from_hwc(side, side, &reconstruction.image).map_err(|error| error.to_string())?;
     let png = encode_png(&picture).map_err(|error| error.to_string())?;
     let mut notes = reconstruction.notes;
-    if matches!(job.update, ProtectedUpdate::Masked { .. }) {
-        notes.push(NAIVE.to_owned());
-    }
+    notes.extend(job.remarks.iter().cloned());
     let remark = (!notes.is_empty()).then(|| notes.join(" "));
     let side = u16::try_from(side).map_err(|_| format!("a picture of side {side} is too large to send"))?;
     Ok(Seen { side, values: reconstruction.image, png, remark })

@@ -9,7 +9,7 @@ use std::{
 use anyhow::Context;
 use unmask_defence::Defence;
 use unmask_federation::OptimiserKind;
-use unmask_params::{ModelSpec, Preset};
+use unmask_params::{ModelSpec, Preset, Rule};
 
 /// What a relay is started with.
 #[derive(Debug, Clone)]
@@ -28,9 +28,11 @@ pub struct RelayConfig {
     pub spec: ModelSpec,
     /// The defence of the first round.
     pub defence: Defence,
-    /// The server's step.
+    /// The update rule of the first round.
+    pub rule: Rule,
+    /// The server's step under FedSGD.
     pub optimiser: OptimiserKind,
-    /// Samples per update.
+    /// Samples per local step.
     pub batch: u16,
     /// Longest time for a round.
     pub deadline: Duration,
@@ -63,6 +65,7 @@ impl RelayConfig {
             data_dir,
             spec: ModelSpec::new(Preset::VitNanoPatch4_32),
             defence: Defence::None,
+            rule: Rule::FedSgd,
             optimiser: OptimiserKind::Adam { rate: 0.001 },
             batch: 1,
             deadline: Duration::from_secs(60),

@@ -25,3 +25,4 @@ pub use config::{Limits, RelayConfig};
 pub use serve::{Running, serve};
 pub use unmask_defence::Defence;
 pub use unmask_federation::OptimiserKind;
+pub use unmask_params::Rule;

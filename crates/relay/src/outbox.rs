@@ -7,27 +7,52 @@ use std::{
 
 use axum::body::Bytes;
 use tokio::sync::Notify;
+use unmask_federation::GlobalModel;
+use unmask_wire::RelayMessage;
 
-/// Most messages that may wait besides the plan and the reconstructions.
+/// Most messages that may wait besides the task and the reconstructions.
 const MAX_WAITING: usize = 64;
 
-/// The frames of one message, shared by all clients that get it.
-pub(crate) type Frames = Arc<[Bytes]>;
+/// One message, shared by all clients that get it.
+#[derive(Debug, Clone)]
+pub(crate) enum Parcel {
+    /// A short one, encoded once for all.
+    Frames(Arc<[Bytes]>),
+    /// A header with the model's weights behind it. Each socket makes its frames one at a time as it sends them, so that
+    /// no encoded copy of a model lies about. A client that still receives it when its round closes keeps the old
+    /// weights alive; it sends nothing meanwhile.
+    Weights {
+        /// The header.
+        header: Arc<RelayMessage>,
+        /// The model.
+        model: Arc<GlobalModel>,
+    },
+}
+
+/// The weights of a model that is kept alive while they are sent.
+#[derive(Debug)]
+pub(crate) struct Weights(pub(crate) Arc<GlobalModel>);
+
+impl AsRef<[f32]> for Weights {
+    fn as_ref(&self) -> &[f32] {
+        &self.0.weights
+    }
+}
 
 /// Of the messages in one slot only the newest is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Slot {
     /// Every message counts.
     All,
-    /// The round's plan.
-    Plan,
+    /// What to work on: the round's plan, or the model to encrypt.
+    Task,
     /// The reconstruction by the attack of this number.
     Reconstruction(usize),
 }
 
 #[derive(Debug, Default)]
 struct Queue {
-    waiting: VecDeque<(Slot, Frames)>,
+    waiting: VecDeque<(Slot, Parcel)>,
     ending: bool,
 }
 
@@ -61,7 +86,7 @@ impl Outbox {
     /// Puts a message in. Never waits: returns `false` if the client has left so many unread that it is of no use to
     /// send more.
     #[must_use]
-    pub(crate) fn put(&self, slot: Slot, frames: Frames) -> bool {
+    pub(crate) fn put(&self, slot: Slot, parcel: Parcel) -> bool {
         let mut queue = self.0.lock();
         if slot == Slot::All {
             if queue.waiting.iter().filter(|(slot, _)| *slot == Slot::All).count() >= MAX_WAITING {
@@ -70,7 +95,7 @@ impl Outbox {
         } else {
             queue.waiting.retain(|(waiting, _)| *waiting != slot);
         }
-        queue.waiting.push_back((slot, frames));
+        queue.waiting.push_back((slot, parcel));
         drop(queue);
         self.0.changed.notify_one();
         true
@@ -91,12 +116,12 @@ impl Drop for Outbox {
 
 impl Waiting {
     /// The next message; `None` once the room is done with this client and all has been taken.
-    pub(crate) async fn next(&self) -> Option<Frames> {
+    pub(crate) async fn next(&self) -> Option<Parcel> {
         loop {
             {
                 let mut queue = self.0.lock();
-                if let Some((_, frames)) = queue.waiting.pop_front() {
-                    return Some(frames);
+                if let Some((_, parcel)) = queue.waiting.pop_front() {
+                    return Some(parcel);
                 }
                 if queue.ending {
                     return None;
@@ -111,8 +136,8 @@ impl Waiting {
 mod tests {
     use super::*;
 
-    fn message(byte: u8) -> Frames {
-        Arc::from([Bytes::from(vec![byte])])
+    fn message(byte: u8) -> Parcel {
+        Parcel::Frames(Arc::from([Bytes::from(vec![byte])]))
     }
 
     fn put(outbox: &Outbox, slot: Slot, byte: u8) {
@@ -121,20 +146,20 @@ mod tests {
 
     async fn drain(waiting: &Waiting) -> Vec<u8> {
         let mut bytes = Vec::new();
-        while let Some(frames) = waiting.next().await {
+        while let Some(Parcel::Frames(frames)) = waiting.next().await {
             bytes.push(frames[0][0]);
         }
         bytes
     }
 
     #[tokio::test]
-    async fn only_the_newest_plan_waits() {
+    async fn only_the_newest_task_waits() {
         let (outbox, waiting) = outbox();
-        put(&outbox, Slot::Plan, 1);
+        put(&outbox, Slot::Task, 1);
         put(&outbox, Slot::All, 2);
         put(&outbox, Slot::Reconstruction(0), 3);
         put(&outbox, Slot::Reconstruction(1), 4);
-        put(&outbox, Slot::Plan, 5);
+        put(&outbox, Slot::Task, 5);
         put(&outbox, Slot::Reconstruction(0), 6);
         drop(outbox);
         assert_eq!(drain(&waiting).await, [2, 4, 5, 6]);
@@ -147,7 +172,7 @@ mod tests {
             put(&outbox, Slot::All, 0);
         }
         assert!(!outbox.put(Slot::All, message(1)));
-        put(&outbox, Slot::Plan, 2);
+        put(&outbox, Slot::Task, 2);
     }
 
     #[tokio::test]

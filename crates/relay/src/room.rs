@@ -2,9 +2,14 @@
 
 mod attacked;
 mod controls;
+mod history;
+mod tasks;
 mod view;
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::Arc,
+};
 
 use axum::body::Bytes;
 use tokio::{
@@ -12,20 +17,20 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use tracing::{error, info, warn};
-use unmask_defence::{MaskSeed, ProtectedUpdate, ZeroRate};
-use unmask_federation::{ClientId, Effect, Event, GlobalModel, MemberState, Room, RoundSummary};
-use unmask_params::{InitOptions, initial_weights};
+use unmask_defence::{GroupRates, KeyCheck, MaskSeed, ProtectedUpdate};
+use unmask_federation::{ClientId, Effect, Event, GlobalModel, MemberState, Room, RoundSummary, Settings};
+use unmask_params::{InitOptions, ModelSpec, initial_weights};
 use unmask_wire::{
-    ClientMessage, RelayMessage, UpdateKind, frames,
+    ClientMessage, EncryptionPlan, RelayMessage, UpdateKind, frames,
     view::{Control, LogLine, LossPoint},
 };
 
-use self::attacked::Attacked;
 pub(crate) use self::view::Standing;
+use self::{attacked::Attacked, history::History, tasks::Task};
 use crate::{
-    attacks::{Attacker, Finding, Job},
+    attacks::{Attacker, Finding, Job, Sent},
     config::RelayConfig,
-    outbox::{Frames, Slot, Waiting, outbox},
+    outbox::{Parcel, Slot, Waiting, outbox},
     pictures::Pictures,
     random,
     roster::{Link, Roster, Seat, Ticket, clean},
@@ -52,8 +57,8 @@ pub(crate) type Admission = Result<(Seat, Waiting), String>;
 pub(crate) enum Input {
     /// A socket has said hello.
     Hello { hello: Hello, reply: oneshot::Sender<Admission> },
-    /// A message came; `bytes` is its length on the socket.
-    Message { seat: Seat, message: ClientMessage, values: Vec<f32>, bytes: u64 },
+    /// A message came; `bytes` is its length on the socket. `done` is dropped once it is dealt with.
+    Message { seat: Seat, message: ClientMessage, values: Vec<f32>, bytes: u64, done: oneshot::Sender<()> },
     /// A socket said something that it must be closed for.
     Misbehaved { seat: Seat, reason: String },
     /// A socket was closed for what it said before any hello.
@@ -72,8 +77,16 @@ pub(crate) struct Actor {
     room: Room,
     roster: Roster,
     connections: u64,
-    /// The running round's plan, for those who come back in its midst.
-    plan: Option<Frames>,
+    /// What clients were last asked to do, for those who come back in the midst of it.
+    task: Option<Task>,
+    /// The model chosen for the next round.
+    chosen_model: Option<ModelSpec>,
+    history: History,
+    /// The client under attack.
+    target: Option<ClientId>,
+    /// What the attacks read of the update that is being taken.
+    job: Option<Job>,
+    said_of_seal: HashSet<String>,
     deadline: Option<(Instant, Event)>,
     rest: Option<Instant>,
     losses: VecDeque<LossPoint>,
@@ -103,11 +116,17 @@ impl Actor {
         let seed = config.seed.map_or_else(random::seed, Ok)?;
         let weights = initial_weights(&config.spec.config(), seed, InitOptions::default());
         let model = GlobalModel { spec: config.spec, weights };
+        let settings = Settings::new(config.defence, config.rule, config.batch, config.optimiser)?;
         let mut actor = Self {
-            room: Room::new(model, config.defence, config.optimiser),
+            room: Room::new(model, settings),
             roster: Roster::default(),
             connections: 0,
-            plan: None,
+            task: None,
+            chosen_model: None,
+            history: History::default(),
+            target: None,
+            job: None,
+            said_of_seal: HashSet::new(),
             deadline: None,
             rest: None,
             losses: VecDeque::new(),
@@ -167,10 +186,11 @@ impl Actor {
                     self.leave(seat, None);
                 }
             }
-            Input::Message { seat, message, values, bytes } => {
+            Input::Message { seat, message, values, bytes, done } => {
                 if self.roster.seated(seat).is_some() {
                     self.message(seat, message, values, bytes);
                 }
+                drop(done);
             }
             Input::Misbehaved { seat, reason } => {
                 if self.roster.seated(seat).is_some() {
@@ -236,14 +256,15 @@ impl Actor {
         let came = if known.is_some() { "is back" } else { "joined" };
         self.say(format!("{nickname} {came}."));
         self.send(client, Slot::All, &RelayMessage::Welcome { client: client.0, resume, nickname }, &[]);
-        if self.room.target().is_none() {
-            self.feed(Event::SetTarget(Some(client)));
-        }
-        // Still in the cohort, since its old socket had not been missed yet: the plan may have been lost with it.
+        self.target = self.target.or(Some(client));
+        // Still asked to do something, since its old socket had not been missed yet: the task may have been lost with it.
         if self.room.member(client) == Some(MemberState::Training)
-            && let Some(plan) = self.plan.clone()
+            && let Some(task) = &self.task
         {
-            self.put(client, Slot::Plan, plan);
+            let parcel = task.parcel(self.room.model());
+            if let Some(parcel) = parcel {
+                self.put(client, Slot::Task, parcel);
+            }
         }
         self.feed(Event::Joined(client));
         Ok((Seat { client, connection }, waiting))
@@ -290,9 +311,8 @@ impl Actor {
         if let Some(entry) = self.roster.get_mut(client) {
             entry.unlink(Instant::now());
         }
-        if self.room.target() == Some(client) {
-            let next = self.roster.present().next().map(|entry| entry.id);
-            self.feed(Event::SetTarget(next));
+        if self.target == Some(client) {
+            self.target = self.roster.present().next().map(|entry| entry.id);
         }
         self.feed(Event::Left(client));
     }
@@ -306,29 +326,31 @@ impl Actor {
                     entry.set_device(&device);
                 }
             }
-            ClientMessage::Update { round, policy, loss, samples: _, kind } => {
+            ClientMessage::Update { round, policy, loss, samples, kind } => {
+                if let Some(entry) = self.roster.get_mut(client) {
+                    entry.bytes_sent += bytes;
+                    if loss.is_finite() {
+                        entry.loss = Some(loss);
+                    }
+                }
+                let update = protected(kind, values);
+                self.job = (self.target == Some(client)).then(|| self.job(client, round, &update));
+                self.feed(Event::Update { client, round, policy, loss, samples, update });
+                self.job = None;
+            }
+            ClientMessage::Sealed { policy, check } => {
                 if let Some(entry) = self.roster.get_mut(client) {
                     entry.bytes_sent += bytes;
                 }
-                match protected(kind, values) {
-                    Ok(update) => {
-                        if loss.is_finite()
-                            && let Some(entry) = self.roster.get_mut(client)
-                        {
-                            entry.loss = Some(loss);
-                        }
-                        self.feed(Event::Update { client, round, policy, loss, update });
-                    }
-                    Err(reason) => {
-                        self.refuse(client, &reason);
-                        // Nobody waits for it any longer.
-                        self.feed(Event::Unable { client, round, policy });
-                    }
-                }
+                self.feed(Event::Sealed { client, policy, check: KeyCheck(check), weights: values });
             }
             ClientMessage::Unable { round, policy, reason } => {
                 let reason = clean(&reason, MAX_REASON);
-                self.say(format!("{} cannot take part in round {round}: {reason}", self.roster.name(client)));
+                let name = self.roster.name(client);
+                match round {
+                    0 => self.say_once(format!("{name} cannot encrypt the model: {reason}")),
+                    _ => self.say(format!("{name} cannot take part in round {round}: {reason}")),
+                }
                 self.feed(Event::Unable { client, round, policy });
             }
             ClientMessage::Score { round, attack, psnr, ssim } => {
@@ -341,6 +363,14 @@ impl Actor {
 
     /// Feeds the state machine and does what it asks for.
     fn feed(&mut self, event: Event) {
+        if self.may_begin(&event) {
+            self.make_weights();
+        }
+        self.handle(event);
+        self.settle();
+    }
+
+    fn handle(&mut self, event: Event) {
         for effect in self.room.handle(event) {
             self.perform(effect);
         }
@@ -348,25 +378,45 @@ impl Actor {
 
     fn perform(&mut self, effect: Effect) {
         match effect {
-            Effect::Plan { cohort, round, policy, defence, model } => {
+            Effect::Plan { cohort, round, policy, settings, encryption, model } => {
+                self.said_of_seal.clear();
                 if round == 1 {
                     self.forget_earlier_model();
                 }
-                let plan = RelayMessage::Plan {
-                    round,
-                    policy,
-                    model: model.spec.preset.name().to_owned(),
-                    april_block: model.spec.april_block,
-                    classes: u16::try_from(model.spec.classes).unwrap_or(u16::MAX),
-                    defence: defence.to_string(),
-                    batch: self.config.batch,
-                };
-                self.plan = encode(&plan, &model.weights);
-                if let Some(plan) = self.plan.clone() {
-                    for client in cohort {
-                        self.put(client, Slot::Plan, Arc::clone(&plan));
-                    }
+                if self.room.update_counts().rounds() == 0 {
+                    self.history.begun_anew();
                 }
+                let encryption = encryption.map(|(salt, KeyCheck(check))| EncryptionPlan { salt, check });
+                let task = Task::train((round, policy), settings, encryption, model.spec);
+                self.ask(&cohort, task, &model);
+            }
+            Effect::NeedSalt => match random::bytes() {
+                Ok(salt) => self.handle(Event::Salt(salt)),
+                Err(error) => {
+                    error!("{error}");
+                    self.say(format!("The model cannot be encrypted: {error}."));
+                }
+            },
+            Effect::Seal { client, policy, salt, spec, model } => {
+                let name = self.roster.name(client);
+                let line = match model {
+                    Some(_) => format!("{name} is asked to encrypt the model."),
+                    None => format!("{name} is asked to make a model and encrypt it."),
+                };
+                self.say_once(line);
+                let task = Task::seal(policy, salt, spec, model.is_some());
+                let model = model.unwrap_or_else(|| Arc::clone(self.room.model()));
+                self.ask(&[client], task, &model);
+            }
+            Effect::Sealed(client) => {
+                self.deadline = None;
+                self.task = None;
+                self.said_of_seal.clear();
+                let name = self.roster.name(client).to_owned();
+                self.say(format!(
+                    "{name} has encrypted the model; from here on the relay averages what it cannot read."
+                ));
+                self.history.sealed(name);
             }
             Effect::Deadline { round, policy } => {
                 self.deadline = Some((Instant::now() + self.config.deadline, Event::Deadline { round, policy }));
@@ -376,23 +426,49 @@ impl Actor {
                 if let Some(entry) = self.roster.get_mut(client) {
                     entry.updates += 1;
                 }
+                if let Some(job) = self.job.take() {
+                    self.attacker.attack(job);
+                }
                 self.send(client, Slot::All, &RelayMessage::Accepted { round }, &[]);
             }
             Effect::Refused { client, refusal } => self.refuse(client, &refusal.to_string()),
-            Effect::Attack { client, round, defence, model, update } => {
-                self.attacker.attack(Job { epoch: self.epoch, client, round, defence, model, update });
-            }
+            // What the attacks need was read before, so the room was given no target; and an update's memory goes back to
+            // the operating system, for a room full of clients would keep one each.
+            Effect::Attack { .. } | Effect::Spent(_) => {}
             Effect::Closed(summary) => self.closed(summary),
         }
     }
 
+    /// Reads off an update what the attacks need, before the round that it completes alters the weights it was made with.
+    /// Were the model kept for them, the step would have to copy it.
+    fn job(&self, client: ClientId, round: u32, update: &ProtectedUpdate) -> Job {
+        let settings = self.room.settings();
+        let (defence, rule) = (settings.defence(), settings.rule());
+        Job::new(&Sent { epoch: self.epoch, client, round, defence, rule, model: self.room.model(), update })
+    }
+
+    /// Sends a task to those who are to do it.
+    fn ask(&mut self, clients: &[ClientId], task: Task, model: &Arc<GlobalModel>) {
+        if let Some(parcel) = task.parcel(model) {
+            for &client in clients {
+                self.put(client, Slot::Task, parcel.clone());
+            }
+        }
+        self.task = Some(task);
+    }
+
     fn closed(&mut self, summary: RoundSummary) {
-        let RoundSummary { round, defence, updates, loss, late } = summary;
+        self.history.closed(&summary, self.room.update_counts());
+        let RoundSummary { round, settings, updates, loss, late, .. } = summary;
         self.deadline = None;
-        self.plan = None;
+        self.task = None;
         info!(round, updates, loss, "round closed");
         if let Some(loss) = loss {
-            keep(&mut self.losses, MAX_LOSSES, LossPoint { round, loss, updates, defence: defence.to_string() });
+            keep(
+                &mut self.losses,
+                MAX_LOSSES,
+                LossPoint { round, loss, updates, defence: settings.defence().to_string() },
+            );
         }
         if !late.is_empty() {
             let names: Vec<&str> = late.iter().map(|client| self.roster.name(*client)).collect();
@@ -401,7 +477,7 @@ impl Actor {
         let Some(frames) = encode(&RelayMessage::Closed { round, loss, updates }, &[]) else { return };
         let present: Vec<ClientId> = self.roster.present().map(|entry| entry.id).collect();
         for client in present {
-            self.put(client, Slot::All, Arc::clone(&frames));
+            self.put(client, Slot::All, frames.clone());
         }
     }
 
@@ -410,6 +486,7 @@ impl Actor {
         self.epoch += 1;
         self.losses.clear();
         self.attacked = Attacked::default();
+        self.history.begun_anew();
     }
 
     fn found(&mut self, finding: Finding) {
@@ -436,11 +513,18 @@ impl Actor {
         }
     }
 
-    fn put(&mut self, client: ClientId, slot: Slot, frames: Frames) {
+    fn put(&mut self, client: ClientId, slot: Slot, parcel: Parcel) {
         let Some(link) = self.roster.get(client).and_then(|entry| entry.link.as_ref()) else { return };
-        if !link.outbox.put(slot, frames) {
+        if !link.outbox.put(slot, parcel) {
             let seat = Seat { client, connection: link.connection };
             self.leave(seat, Some("it reads nothing any more".to_owned()));
+        }
+    }
+
+    /// Says something of an encryption to come that may happen again and again: clients are asked in turn until one can.
+    fn say_once(&mut self, text: String) {
+        if self.said_of_seal.insert(text.clone()) {
+            self.say(text);
         }
     }
 
@@ -459,19 +543,19 @@ fn keep<T>(queue: &mut VecDeque<T>, max: usize, item: T) {
 }
 
 /// A message ready to be shared; its strings are short enough, so this does not fail in practice.
-fn encode(message: &RelayMessage, values: &[f32]) -> Option<Frames> {
+fn encode(message: &RelayMessage, values: &[f32]) -> Option<Parcel> {
     frames(message, values)
         .inspect_err(|error| error!("a message of the relay's own cannot be encoded: {error}"))
         .ok()
-        .map(|frames| frames.into_iter().map(Bytes::from).collect())
+        .map(|frames| Parcel::Frames(frames.into_iter().map(Bytes::from).collect()))
 }
 
-fn protected(kind: UpdateKind, values: Vec<f32>) -> Result<ProtectedUpdate, String> {
-    Ok(match kind {
+fn protected(kind: UpdateKind, values: Vec<f32>) -> ProtectedUpdate {
+    match kind {
         UpdateKind::Dense => ProtectedUpdate::Dense(values),
-        UpdateKind::Masked { seed, zero_rate } => {
-            let rate = ZeroRate::from_bits(zero_rate).map_err(|error| error.to_string())?;
-            ProtectedUpdate::Masked { seed: MaskSeed(seed), rate, kept: values }
+        UpdateKind::Masked { seed, zero_rates } => {
+            ProtectedUpdate::Masked { seed: MaskSeed(seed), rates: GroupRates::from_bits(zero_rates), kept: values }
         }
-    })
+        UpdateKind::Encrypted { check } => ProtectedUpdate::Encrypted { check: KeyCheck(check), values },
+    }
 }

@@ -5,7 +5,10 @@ use std::{
     time::Duration,
 };
 
-use axum::extract::ws::{Message, WebSocket};
+use axum::{
+    body::Bytes,
+    extract::ws::{Message, WebSocket},
+};
 use futures_util::{
     SinkExt, StreamExt,
     stream::{SplitSink, SplitStream},
@@ -14,12 +17,12 @@ use tokio::{
     sync::{mpsc, oneshot},
     time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout},
 };
-use tracing::debug;
-use unmask_wire::{Assembler, ClientMessage, MAX_FRAME, RelayMessage, frames};
+use tracing::{debug, error};
+use unmask_wire::{Assembler, ClientMessage, Framer, MAX_FRAME, RelayMessage, frames};
 
 use crate::{
     config::Limits,
-    outbox::Waiting,
+    outbox::{Parcel, Waiting, Weights},
     room::{Hello, Input},
 };
 
@@ -114,10 +117,13 @@ pub(crate) async fn run(socket: WebSocket, room: mpsc::Sender<Input>, limits: Li
         tokio::select! {
             read = reader.next(&life) => match read {
                 Read::Message { message, values, bytes } => {
-                    if room.send(Input::Message { seat, message, values, bytes }).await.is_err() {
+                    let (done, answer) = oneshot::channel();
+                    if room.send(Input::Message { seat, message, values, bytes, done }).await.is_err() {
                         // The room is gone; its end of the outbox with it.
                         break End::Dismissed;
                     }
+                    // A client has one update in flight: nothing more is read before the room is done with this one.
+                    let _ = answer.await;
                 }
                 Read::Bad(reason) => break End::Bad(reason),
                 Read::Closed => break End::Left(None),
@@ -153,14 +159,16 @@ async fn write(sink: &mut SplitSink<WebSocket, Message>, waiting: &Waiting, life
     loop {
         tokio::select! {
             message = waiting.next() => {
-                let Some(message) = message else { break };
-                for frame in message.iter() {
-                    if sink.send(Message::Binary(frame.clone())).await.is_err() {
-                        return;
-                    }
-                    if frame.len() >= TELLING {
-                        life.sign();
-                    }
+                let sent = match message {
+                    None => break,
+                    Some(Parcel::Frames(frames)) => send(sink, frames.iter().cloned(), life).await,
+                    Some(Parcel::Weights { header, model }) => match Framer::new(header.as_ref(), Weights(model)) {
+                        Ok(frames) => send(sink, frames.map(Bytes::from), life).await,
+                        Err(error) => return error!("a message of the relay's own cannot be encoded: {error}"),
+                    },
+                };
+                if sent.is_err() {
+                    return;
                 }
             }
             _ = pings.tick() => {
@@ -172,6 +180,22 @@ async fn write(sink: &mut SplitSink<WebSocket, Message>, waiting: &Waiting, life
     }
     // The other side may be gone already.
     let _ = sink.close().await;
+}
+
+/// Sends the frames of one message.
+async fn send(
+    sink: &mut SplitSink<WebSocket, Message>,
+    frames: impl Iterator<Item = Bytes>,
+    life: &Life,
+) -> Result<(), axum::Error> {
+    for frame in frames {
+        let is_telling = frame.len() >= TELLING;
+        sink.send(Message::Binary(frame)).await?;
+        if is_telling {
+            life.sign();
+        }
+    }
+    Ok(())
 }
 
 async fn turn_away(

@@ -5,10 +5,10 @@ mod support;
 use std::time::Duration;
 
 use support::{RATE, Relay, gradient, layout, state, view};
-use unmask_defence::{Mask, MaskSeed, ZeroRate};
+use unmask_defence::{GroupRates, Mask, MaskSeed, ZeroRate};
 use unmask_wire::{
     RelayMessage,
-    view::{ClientState, Control, Phase},
+    view::{ClientState, Control, NextView, Phase},
 };
 
 /// Two rounds of two masked clients: the second plan holds what Eq. 2 gives, by a sum over explicit masks in f64.
@@ -18,7 +18,7 @@ async fn two_masked_rounds_agree_with_equation_2() {
     let (mut ada, mut bob) = (relay.client("Ada").await, relay.client("Bob").await);
     assert_eq!(relay.room().await.phase, Phase::Paused);
     relay.control(Control::Start).await;
-    let rate = ZeroRate::new(0.5).unwrap();
+    let (layout, rates) = (layout(), GroupRates::uniform(ZeroRate::new(0.5).unwrap()));
     let mut earlier: Option<(Vec<f32>, Vec<[u8; 32]>)> = None;
     for round in 1..=3u8 {
         let plans = [ada.plan().await, bob.plan().await];
@@ -26,7 +26,7 @@ async fn two_masked_rounds_agree_with_equation_2() {
         assert_eq!((plans[0].round, plans[1].round), (round.into(), round.into()));
         if let Some((before, seeds)) = earlier {
             let masks: Vec<Vec<bool>> =
-                seeds.iter().map(|seed| Mask::new(MaskSeed(*seed), rate, before.len()).entries().collect()).collect();
+                seeds.iter().map(|seed| Mask::new(MaskSeed(*seed), &rates, &layout).entries().collect()).collect();
             let gradients = [gradient(1), gradient(2)];
             for i in 0..before.len() {
                 let present = masks.iter().zip(&gradients).filter(|(mask, _)| mask[i]).map(|(_, g)| f64::from(g[i]));
@@ -46,7 +46,7 @@ async fn two_masked_rounds_agree_with_equation_2() {
     assert_eq!(room.losses[2].updates, 2);
     assert_eq!(room.losses[2].defence, "random-binary:0.5");
     let ada = view(&room, "Ada");
-    let dense = 3 * 4 * layout().len() as u64;
+    let dense = 3 * 4 * layout.len() as u64;
     assert_eq!(ada.updates, 3);
     assert!(ada.bytes_sent > dense * 2 / 5 && ada.bytes_sent < dense * 3 / 5, "{} of {dense}", ada.bytes_sent);
 }
@@ -121,12 +121,18 @@ async fn controls_take_effect_from_the_next_round_on() {
     let plan = ada.plan().await;
     relay.control(Control::Defence { defence: "random-binary:0.25".into() }).await;
     let room = relay.room().await;
-    assert_eq!((room.defence.as_str(), room.next.as_deref()), ("none", Some("random-binary:0.25")));
+    let next = NextView { defence: Some("random-binary:0.25".into()), ..NextView::default() };
+    assert_eq!((room.defence.as_str(), room.next), ("none", Some(next)));
     ada.update(&plan, gradient(1), [0; 32]).await;
     let plan = ada.plan().await;
     assert_eq!((plan.round, plan.defence.to_string().as_str()), (2, "random-binary:0.25"));
     relay.control(Control::AprilBlock { on: true }).await;
-    assert!(relay.room().await.next.unwrap().contains("April block"));
+    let next = NextView { model: Some("vit_pico_patch4_16".into()), april_block: Some(true), ..NextView::default() };
+    assert_eq!(relay.room().await.next, Some(next));
+    // Taken back, nothing changes; chosen again, it does.
+    relay.control(Control::AprilBlock { on: false }).await;
+    assert_eq!(relay.room().await.next, None);
+    relay.control(Control::AprilBlock { on: true }).await;
     ada.update(&plan, gradient(1), [1; 32]).await;
     let plan = ada.plan().await;
     assert_eq!((plan.round, plan.april_block), (1, true));

@@ -16,18 +16,46 @@ use tracing::warn;
 use unmask_model::device::OpenDevice;
 use unmask_params::{ModelSpec, Preset};
 use unmask_relay::{RelayConfig, Running, serve};
-use unmask_trainer::{JoinOptions, join, sample_photographs};
+use unmask_trainer::{JoinOptions, Passphrase, join, sample_photographs};
 
 use crate::Failure;
 
 const EXAMPLE: &str = "\
+Defences (--defence), what each client does to its update before it leaves the device
+
+    none                                   the plain update: the attacks show what it gives away
+    fixed-position                         the position embedding is not updated
+    random-binary:0.5                      each value is dropped with probability R = 0.5, under a mask of its own for
+                                           each client and round
+    random-binary:patch=0.95,pos=0.95,0.2  R per parameter group: patch, pos, attn, mlp, norm, head; the last number is
+                                           for all the others
+    frozen-binary:0.5                      one mask for all clients and rounds: what it drops is never trained
+    gaussian:eps=4,delta=1e-5,clip=0.5     clipped to an L2 norm, then Gaussian noise; the projector says what that
+                                           really guarantees
+    encrypted                              embeddings under a key that the students make from a passphrase; a client
+                                           encrypts the relay's model first
+    encrypted:keyed                        the same, but a client also makes the model, so that the relay never sees it
+
+Rules (--rule), what a client computes and what the relay makes of it
+
+    fedsgd                                 one gradient of one batch goes up; the relay takes the step (--optimiser)
+    fedavg:epochs=2,rate=0.05              clients train so many passes over their pictures at that rate; their weights
+                                           are averaged by number of pictures
+
+The steps of fedsgd (--optimiser) are sgd:0.1, which the papers use, and adam:0.001, which learns faster. Adam is not
+linear: it cannot step on encrypted gradients.
+
 Examples
 
     unmask relay --open                                a lesson, with the projector's page opened here
     unmask relay --headless 4 --start                  a room that trains at once, with four clients of its own
     unmask relay --defence random-binary:0.5           masks from the first round on
+    unmask relay --rule fedavg:epochs=2,rate=0.05      weights go up, not gradients
+    unmask relay --defence encrypted --optimiser sgd:0.1
+                                                       students agree on a passphrase and type it into their tabs
     unmask relay --model vit_lab_patch4_32 --optimiser sgd:0.1
 
+The teacher can change defence, rule, optimiser and batch size at any time; the change holds from the next round on.
 Students open the address printed; the controls need the teacher link. RUST_LOG=debug says more.";
 
 /// Arguments of `unmask relay`.
@@ -41,13 +69,17 @@ pub struct Relay {
     /// Begin with the April block, which APRIL needs.
     #[arg(long)]
     april_block: bool,
-    /// The defence of the first round: none, fixed-position or random-binary:R.
+    /// The defence of the first round; all forms are listed below.
     #[arg(long, value_name = "DEFENCE", default_value = "none")]
     defence: unmask_relay::Defence,
-    /// The server's step: sgd:RATE or adam:RATE.
+    /// The update rule of the first round: fedsgd or fedavg:epochs=E,rate=RATE.
+    #[arg(long, value_name = "RULE", default_value = "fedsgd")]
+    rule: unmask_relay::Rule,
+    /// The relay's step under fedsgd: sgd:RATE or adam:RATE.
     #[arg(long, value_name = "STEP", default_value = "adam:0.001")]
     optimiser: unmask_relay::OptimiserKind,
-    /// Samples per update; the attacks are exact for 1 alone.
+    /// Samples per local step: of the one gradient under fedsgd, of each step under fedavg. The attacks are exact for 1
+    /// alone.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     batch: u16,
     /// Longest time for a round, in seconds.
@@ -65,6 +97,10 @@ pub struct Relay {
     /// Start so many clients of this machine's own, which train on the sample photographs.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=32))]
     headless: u16,
+    /// A file with the passphrase of an encrypted room, for the --headless clients; to try things out, since a relay
+    /// whose machine knows the passphrase could read along.
+    #[arg(long, value_name = "FILE", requires = "headless")]
+    passphrase_file: Option<PathBuf>,
     /// Open the projector's page here, if there is a desktop.
     #[arg(long)]
     open: bool,
@@ -95,6 +131,8 @@ impl Relay {
     /// [`Failure::Input`] for ports, folders or addresses that cannot be used; [`Failure::Other`] if the room breaks down.
     pub async fn run(self) -> Result<(), Failure> {
         let config = self.config().map_err(Failure::Input)?;
+        let passphrase =
+            self.passphrase_file.as_deref().map(Passphrase::from_file).transpose().map_err(Failure::Input)?;
         let mut running = serve(config).await.map_err(Failure::Input)?;
         // With nobody at the other end of the pipe there is nobody to tell.
         let _ = std::io::stdout().write_all(greeting(&running).as_bytes());
@@ -104,7 +142,7 @@ impl Relay {
         if self.open {
             open_page(&running.local_teacher_link());
         }
-        let mut clients = headless(&running, self.headless).map_err(Failure::Other)?;
+        let mut clients = headless(&running, self.headless, passphrase.as_ref()).map_err(Failure::Other)?;
         tokio::select! {
             () = stopped() => {}
             () = running.broken() => return Err(Failure::Other(anyhow::anyhow!("the room broke down; its log says why"))),
@@ -126,6 +164,7 @@ impl Relay {
             host: self.host.clone(),
             spec: ModelSpec::new(self.model).with_april_block(self.april_block),
             defence: self.defence,
+            rule: self.rule,
             optimiser: self.optimiser,
             batch: self.batch,
             deadline: self.deadline,
@@ -199,7 +238,7 @@ fn open_page(link: &str) {
 }
 
 /// Clients of this machine's own, each beginning with another photograph.
-fn headless(running: &Running, count: u16) -> anyhow::Result<JoinSet<()>> {
+fn headless(running: &Running, count: u16, passphrase: Option<&Passphrase>) -> anyhow::Result<JoinSet<()>> {
     let mut clients = JoinSet::new();
     if count == 0 {
         return Ok(clients);
@@ -212,6 +251,7 @@ fn headless(running: &Running, count: u16) -> anyhow::Result<JoinSet<()>> {
             address: running.own_address(),
             name: format!("robot {}", number + 1),
             samples,
+            passphrase: passphrase.cloned(),
             device: OpenDevice::cpu(),
             accept_any_certificate: false,
         };

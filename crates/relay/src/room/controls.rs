@@ -1,8 +1,11 @@
 //! What the teacher can do.
 
-use unmask_defence::Defence;
-use unmask_federation::{ClientId, Event, GlobalModel};
-use unmask_params::{InitOptions, ModelSpec, initial_weights};
+use std::fmt::Display;
+
+use tracing::error;
+use unmask_defence::{Defence, Start};
+use unmask_federation::{ClientId, Event, GlobalModel, OptimiserKind, Phase, Settings, SettingsError};
+use unmask_params::{InitOptions, ModelSpec, Rule, initial_weights};
 use unmask_wire::view::Control;
 
 use super::Actor;
@@ -18,36 +21,32 @@ impl Actor {
             Control::Start => self.teacher("started the rounds", Event::Start),
             Control::Pause => self.teacher("paused; the running round still ends", Event::Pause),
             Control::OneRound => self.teacher("asked for one round", Event::OneRound),
-            Control::Reset => {
-                let model = fresh_model(self.coming_spec())?;
-                self.deadline = None;
-                self.plan = None;
-                self.teacher("reset the model", Event::Reset(model));
-                self.forget_earlier_model();
-            }
+            Control::Reset => self.reset()?,
             Control::Defence { defence } => {
-                let defence: Defence = defence.parse().map_err(|error| format!("{error}."))?;
-                self.teacher(
-                    &format!("chose the defence {defence} from the next round on"),
-                    Event::SetDefence(defence),
-                );
+                let defence: Defence = defence.parse().map_err(sentence)?;
+                self.choose(&format!("the defence {defence}"), |settings| settings.with_defence(defence))?;
             }
-            Control::AprilBlock { on } => {
-                let spec = self.coming_spec();
-                if spec.april_block != on {
-                    let model = fresh_model(spec.with_april_block(on))?;
-                    let what = if on { "the April block" } else { "the standard block" };
-                    self.teacher(&format!("chose {what} from the next round on"), Event::SetModel(model));
-                }
+            Control::Rule { rule } => {
+                let rule: Rule = rule.parse().map_err(sentence)?;
+                self.choose(&format!("the rule {rule}"), |settings| settings.with_rule(rule))?;
             }
+            Control::Optimiser { optimiser } => {
+                let optimiser: OptimiserKind = optimiser.parse().map_err(sentence)?;
+                self.choose(&format!("the optimiser {optimiser}"), |settings| settings.with_optimiser(optimiser))?;
+            }
+            Control::Batch { samples } => {
+                self.choose(&format!("a batch size of {samples}"), |settings| settings.with_batch(samples))?;
+            }
+            Control::AprilBlock { on } => self.choose_block(on),
             Control::Target { client } => {
                 let id = ClientId(client);
                 let entry = self.roster.get(id).ok_or_else(|| format!("There is no client {client} in the room."))?;
                 if entry.link.is_none() {
                     return Err(format!("{} (client {client}) is gone; choose somebody who is there.", entry.nickname));
                 }
-                let what = format!("has the relay attack {}", entry.nickname);
-                self.teacher(&what, Event::SetTarget(Some(id)));
+                let line = format!("The teacher has the relay attack {}.", entry.nickname);
+                self.target = Some(id);
+                self.say(line);
             }
         }
         Ok(())
@@ -58,10 +57,113 @@ impl Actor {
         self.feed(event);
     }
 
-    /// The model from the next round on.
-    fn coming_spec(&self) -> ModelSpec {
-        self.room.next_model().unwrap_or(self.room.model().spec)
+    fn reset(&mut self) -> Result<(), String> {
+        let model = fresh_model(self.coming_spec())?;
+        self.chosen_model = None;
+        self.deadline = None;
+        self.task = None;
+        self.teacher("reset the model", Event::Reset(model));
+        self.forget_earlier_model();
+        Ok(())
     }
+
+    /// Changes the settings from the next round on, and says what follows.
+    fn choose(
+        &mut self,
+        what: &str,
+        change: impl FnOnce(Settings) -> Result<Settings, SettingsError>,
+    ) -> Result<(), String> {
+        let before = self.room.coming();
+        let settings = change(before).map_err(sentence)?;
+        let follows = (settings != before).then(|| self.what_follows(&settings)).flatten().unwrap_or_default();
+        self.teacher(&format!("chose {what} from the next round on{follows}"), Event::SetSettings(settings));
+        Ok(())
+    }
+
+    /// What settings bring with them besides themselves.
+    fn what_follows(&self, settings: &Settings) -> Option<&'static str> {
+        let begins_anew = self.room.needs_new_model(settings);
+        let comes_from_encryption = self.room.settings().encryption().is_some();
+        match settings.encryption() {
+            None if begins_anew => {
+                Some("; the model begins with new weights, since the relay cannot decrypt the old ones")
+            }
+            None => None,
+            Some(Start::Plain) if begins_anew && comes_from_encryption => Some(
+                "; the model begins with new weights, since the relay does not know the old ones, and a client encrypts \
+                 them first",
+            ),
+            Some(Start::Plain) => Some("; a client encrypts the model first"),
+            Some(Start::Keyed) => Some(
+                "; the model begins with new weights, which a client makes and encrypts, so that the relay never sees them",
+            ),
+        }
+    }
+
+    fn choose_block(&mut self, on: bool) {
+        let spec = self.coming_spec();
+        if spec.april_block == on {
+            return;
+        }
+        let spec = spec.with_april_block(on);
+        // Nothing was made for the choice that is taken back.
+        let is_back = self.room.next_model().is_none() && spec == self.room.model().spec;
+        self.chosen_model = (!is_back).then_some(spec);
+        let what = if on { "the April block" } else { "the standard block" };
+        let follows = if is_back { "" } else { ", with new weights" };
+        self.say(format!("The teacher chose {what} from the next round on{follows}."));
+        self.settle();
+    }
+
+    /// The model from the next round on.
+    pub(super) fn coming_spec(&self) -> ModelSpec {
+        self.chosen_model.or_else(|| self.room.next_model()).unwrap_or(self.room.model().spec)
+    }
+
+    /// Whether the next round begins with new weights.
+    pub(super) fn begins_anew(&self) -> bool {
+        self.chosen_model.is_some()
+            || self.room.next_model().is_some()
+            || self.room.needs_new_model(&self.room.coming())
+    }
+
+    /// Whether a round may begin with this event.
+    pub(super) fn may_begin(&self, event: &Event) -> bool {
+        match self.room.phase() {
+            Phase::Training | Phase::Sealing => false,
+            Phase::Waiting => true,
+            Phase::Paused | Phase::Between => matches!(event, Event::Start | Event::OneRound | Event::Begin),
+        }
+    }
+
+    /// Makes the weights that were chosen for the next round, or that its settings call for. Not sooner: while a round
+    /// runs there are all the models in memory that there shall be.
+    pub(super) fn make_weights(&mut self) {
+        if self.chosen_model.is_none() && !self.room.needs_new_model(&self.room.coming()) {
+            return;
+        }
+        match fresh_model(self.coming_spec()) {
+            Ok(model) => {
+                self.chosen_model = None;
+                self.handle(Event::SetModel(model));
+            }
+            Err(reason) => {
+                error!("{reason}");
+                self.say(reason);
+            }
+        }
+    }
+
+    /// While a client encrypts the model no round runs, and what was chosen takes effect at once.
+    pub(super) fn settle(&mut self) {
+        if self.room.phase() == Phase::Sealing {
+            self.make_weights();
+        }
+    }
+}
+
+fn sentence(error: impl Display) -> String {
+    format!("{error}.")
 }
 
 fn fresh_model(spec: ModelSpec) -> Result<GlobalModel, String> {

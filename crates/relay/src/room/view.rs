@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use unmask_federation::{MemberState, OptimiserKind, Phase as RoomPhase};
-use unmask_wire::view::{ClientState, ClientView, Phase, RoomView};
+use unmask_defence::Start;
+use unmask_federation::{MemberState, Phase as RoomPhase};
+use unmask_wire::view::{ClientState, ClientView, EncryptionView, NextView, Phase, RoomView};
 
 use super::Actor;
 use crate::{roster::Entry, snapshot::Snapshot};
@@ -28,11 +29,12 @@ impl Actor {
 
     fn view(&self) -> RoomView {
         let model = self.room.model();
+        let settings = self.room.settings();
         RoomView {
             phase: match self.room.phase() {
                 RoomPhase::Paused => Phase::Paused,
                 RoomPhase::Waiting => Phase::Waiting,
-                RoomPhase::Training => Phase::Training,
+                RoomPhase::Training | RoomPhase::Sealing => Phase::Training,
                 RoomPhase::Between => Phase::Between,
             },
             round: self.room.round(),
@@ -40,35 +42,46 @@ impl Actor {
             model: model.spec.preset.name().to_owned(),
             april_block: model.spec.april_block,
             parameters: model.weights.len(),
-            rule: "FedSGD".to_owned(),
-            optimiser: match self.room.optimiser() {
-                OptimiserKind::Sgd { rate } => format!("SGD, {rate}"),
-                OptimiserKind::Adam { rate } => format!("Adam, {rate}"),
-            },
-            defence: self.room.defence().to_string(),
+            rule: settings.rule().to_string(),
+            optimiser: settings.optimiser().to_string(),
+            batch: settings.batch(),
+            defence: settings.defence().to_string(),
             next: self.next(),
+            encryption: settings.encryption().map(|start| self.encryption(start)),
+            guarantee: self.history.guarantee(settings.defence()),
+            update_counts: self.history.update_counts(),
             http_address: self.standing.http_address.clone(),
             https_address: self.standing.https_address.clone(),
             qr_svg: self.standing.qr_svg.clone(),
             clients: self.roster.iter().map(|entry| self.client(entry)).collect(),
             losses: self.losses.iter().cloned().collect(),
-            target: self.room.target().map(|client| client.0),
+            target: self.target.map(|client| client.0),
             attacks: self.attacked.views().cloned().collect(),
             log: self.log.iter().cloned().collect(),
         }
     }
 
-    /// What was chosen for the next round; a defence alone in its string form.
-    fn next(&self) -> Option<String> {
-        let block = self.room.next_model().map(|spec| {
-            let block = if spec.april_block { "April block" } else { "standard block" };
-            format!("{block}, new weights")
-        });
-        let defence = self.room.next_defence().map(|defence| defence.to_string());
-        match (block, defence) {
-            (Some(block), Some(defence)) => Some(format!("{block}; {defence}")),
-            (block, defence) => block.or(defence),
-        }
+    /// What was chosen for the next round and is not in force yet.
+    fn next(&self) -> Option<NextView> {
+        let (now, coming) = (self.room.settings(), self.room.coming());
+        let spec = self.coming_spec();
+        let next = NextView {
+            defence: (coming.defence() != now.defence()).then(|| coming.defence().to_string()),
+            rule: (coming.rule() != now.rule()).then(|| coming.rule().to_string()),
+            optimiser: (coming.optimiser() != now.optimiser()).then(|| coming.optimiser().to_string()),
+            batch: (coming.batch() != now.batch()).then(|| coming.batch()),
+            model: self.begins_anew().then(|| spec.preset.name().to_owned()),
+            april_block: (spec.april_block != self.room.model().spec.april_block).then_some(spec.april_block),
+        };
+        (next != NextView::default()).then_some(next)
+    }
+
+    fn encryption(&self, start: Start) -> EncryptionView {
+        let start = match start {
+            Start::Plain => "plain",
+            Start::Keyed => "keyed",
+        };
+        EncryptionView { start: start.to_owned(), sealed_by: self.room.seal().and_then(|_| self.history.sealed_by()) }
     }
 
     fn client(&self, entry: &Entry) -> ClientView {

@@ -11,11 +11,11 @@ use tokio::{
     time::timeout,
 };
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async, tungstenite::Message};
-use unmask_defence::{Defence, MaskSeed, ProtectedUpdate};
-use unmask_params::{ModelSpec, ParamLayout, Preset};
+use unmask_defence::{Cipher, Defence, MaskSeed, Means, PlainUpdate, ProtectedUpdate, RoomKey};
+use unmask_params::{ModelSpec, ParamLayout, Preset, Rule};
 use unmask_relay::{OptimiserKind, RelayConfig, Running, serve};
 use unmask_wire::{
-    Assembler, ClientMessage, RelayMessage, UpdateKind, frames,
+    Assembler, ClientMessage, EncryptionPlan, RelayMessage, UpdateKind, frames,
     view::{ClientState, ClientView, Control, RoomView},
 };
 
@@ -155,8 +155,26 @@ pub struct Plan {
     pub round: u32,
     pub policy: u32,
     pub defence: Defence,
+    pub rule: Rule,
+    pub batch: u16,
     pub april_block: bool,
+    pub encryption: Option<EncryptionPlan>,
+    /// As they came: cipher text where `encryption` is there.
     pub weights: Vec<f32>,
+}
+
+/// What one client was asked to encrypt.
+#[derive(Debug, Clone)]
+pub struct Seal {
+    pub policy: u32,
+    pub salt: [u8; 16],
+    /// Plain, and empty under the keyed start.
+    pub weights: Vec<f32>,
+}
+
+/// The cipher of a passphrase for the tests' model.
+pub fn cipher(passphrase: &str, salt: &[u8; 16]) -> Cipher {
+    Cipher::new(&RoomKey::derive(passphrase, salt).unwrap(), &layout()).unwrap()
 }
 
 /// One client on one socket.
@@ -183,9 +201,7 @@ impl Client {
     pub async fn plan(&mut self) -> Plan {
         loop {
             match self.socket.message().await {
-                Some((RelayMessage::Plan { round, policy, defence, april_block, .. }, weights)) => {
-                    return Plan { round, policy, defence: defence.parse().unwrap(), april_block, weights };
-                }
+                Some((message @ RelayMessage::Plan { .. }, weights)) => return plan(message, weights),
                 Some((RelayMessage::Goodbye { reason }, _)) => panic!("dismissed: {reason}"),
                 Some(_) => {}
                 None => panic!("closed"),
@@ -193,18 +209,50 @@ impl Client {
         }
     }
 
-    /// Sends the update the plan asks for, made from this gradient.
-    pub async fn update(&mut self, plan: &Plan, gradient: Vec<f32>, seed: [u8; 32]) {
-        let update = plan.defence.protect(&layout(), gradient, MaskSeed(seed));
+    /// What this client is asked to encrypt; what comes before it is passed over.
+    pub async fn seal(&mut self) -> Seal {
+        loop {
+            match self.socket.message().await {
+                Some((RelayMessage::Seal { policy, salt, .. }, weights)) => return Seal { policy, salt, weights },
+                Some((RelayMessage::Goodbye { reason }, _)) => panic!("dismissed: {reason}"),
+                Some(_) => {}
+                None => panic!("closed"),
+            }
+        }
+    }
+
+    /// Encrypts what it was asked to; `weights` are those of the request or, under the keyed start, its own.
+    pub async fn send_sealed(&mut self, seal: &Seal, cipher: &Cipher, mut weights: Vec<f32>) {
+        cipher.encrypt(&mut weights).unwrap();
+        let message = ClientMessage::Sealed { policy: seal.policy, check: cipher.check().0 };
+        self.socket.send(&message, &weights).await;
+    }
+
+    /// Sends the update the plan asks for, made from this gradient, or, under FedAvg, these weights.
+    pub async fn update(&mut self, plan: &Plan, values: Vec<f32>, seed: [u8; 32]) {
+        let update = protect(plan, values, Means { seed: MaskSeed(seed), cipher: None });
+        self.send_update(plan, 1.0, update).await;
+    }
+
+    /// The same under a cipher.
+    pub async fn encrypted_update(&mut self, plan: &Plan, values: Vec<f32>, cipher: &Cipher) {
+        let update = protect(plan, values, Means { seed: MaskSeed([0; 32]), cipher: Some(cipher) });
         self.send_update(plan, 1.0, update).await;
     }
 
     pub async fn send_update(&mut self, plan: &Plan, loss: f32, update: ProtectedUpdate) {
+        self.send_samples(plan, loss, 1, update).await;
+    }
+
+    pub async fn send_samples(&mut self, plan: &Plan, loss: f32, samples: u32, update: ProtectedUpdate) {
         let kind = match &update {
             ProtectedUpdate::Dense(_) => UpdateKind::Dense,
-            ProtectedUpdate::Masked { seed, rate, .. } => UpdateKind::Masked { seed: seed.0, zero_rate: rate.bits() },
+            ProtectedUpdate::Masked { seed, rates, .. } => {
+                UpdateKind::Masked { seed: seed.0, zero_rates: rates.bits() }
+            }
+            ProtectedUpdate::Encrypted { check, .. } => UpdateKind::Encrypted { check: check.0 },
         };
-        let message = ClientMessage::Update { round: plan.round, policy: plan.policy, loss, samples: 1, kind };
+        let message = ClientMessage::Update { round: plan.round, policy: plan.policy, loss, samples, kind };
         self.socket.send(&message, update.values()).await;
     }
 
@@ -229,6 +277,20 @@ impl Client {
             }
         }
     }
+}
+
+fn plan(message: RelayMessage, weights: Vec<f32>) -> Plan {
+    let RelayMessage::Plan { round, policy, april_block, defence, rule, batch, encryption, .. } = message else {
+        panic!("no plan but {message:?}");
+    };
+    let (defence, rule) = (defence.parse().unwrap(), rule.parse().unwrap());
+    Plan { round, policy, defence, rule, batch, april_block, encryption, weights }
+}
+
+/// What leaves under the plan's defence.
+pub fn protect(plan: &Plan, values: Vec<f32>, means: Means<'_>) -> ProtectedUpdate {
+    let reference = plan.rule.is_fedavg().then_some(plan.weights.as_slice());
+    plan.defence.protect(&layout(), PlainUpdate { values, reference }, means).unwrap()
 }
 
 /// A socket to the room.

@@ -1,0 +1,110 @@
+//! What the room has seen under the settings in force: who encrypted the model, how much noise the rounds had, how often
+//! each parameter was updated.
+
+use unmask_defence::{Defence, GaussianNoise};
+use unmask_federation::{GroupCounts, RoundSummary, UpdateCounts};
+use unmask_privacy::{Guarantee, Mechanism, guarantee};
+use unmask_wire::view::{CountBin, GroupCountsView, GuaranteeView, UpdateCountsView};
+
+/// Most bars in a chart of update counts.
+const MAX_BINS: usize = 24;
+
+/// What is known of the rounds so far, worked out once a round.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    sealed_by: Option<String>,
+    noisy: Option<Noisy>,
+    counted: Option<UpdateCountsView>,
+    /// Updates in the rounds of `counted`.
+    updates: u64,
+}
+
+/// Rounds that ran one after the other under one and the same noise. What a client's updates tell adds up over them,
+/// whatever else was changed meanwhile, and a new model does not take it back.
+#[derive(Debug)]
+struct Noisy {
+    noise: GaussianNoise,
+    rounds: u32,
+    guarantee: GuaranteeView,
+}
+
+impl History {
+    /// A round is over.
+    pub(super) fn closed(&mut self, summary: &RoundSummary, counts: &UpdateCounts) {
+        self.noisy = match summary.settings.defence() {
+            Defence::Gaussian(noise) => {
+                let before = self.noisy.take().filter(|noisy| noisy.noise == noise).map_or(0, |noisy| noisy.rounds);
+                // A round without an update has told nothing.
+                let rounds = before.saturating_add(u32::from(summary.updates > 0));
+                (rounds > 0).then(|| Noisy { noise, rounds, guarantee: holds(noise, rounds) })
+            }
+            _ => None,
+        };
+        // A round without an update is not counted.
+        if counts.rounds() == self.counted.as_ref().map_or(0, |counted| counted.rounds) {
+            return;
+        }
+        self.updates += u64::from(summary.updates);
+        self.counted = Some(UpdateCountsView {
+            rounds: counts.rounds(),
+            updates: short(self.updates as f64 / f64::from(counts.rounds())),
+            sampled: counts.sampled(),
+            groups: counts.groups().iter().map(group).collect(),
+        });
+    }
+
+    /// A new model or new settings: nothing was counted under them yet.
+    pub(super) fn begun_anew(&mut self) {
+        (self.counted, self.updates) = (None, 0);
+    }
+
+    /// Somebody encrypted the model.
+    pub(super) fn sealed(&mut self, nickname: String) {
+        self.sealed_by = Some(nickname);
+    }
+
+    /// Who encrypted a model last.
+    pub(super) fn sealed_by(&self) -> Option<String> {
+        self.sealed_by.clone()
+    }
+
+    /// What the noise in force guarantees after the rounds that ran under it, once there was one.
+    pub(super) fn guarantee(&self, defence: Defence) -> Option<GuaranteeView> {
+        let noisy = self.noisy.as_ref()?;
+        (defence == Defence::Gaussian(noisy.noise)).then(|| noisy.guarantee.clone())
+    }
+
+    /// How often each parameter was updated, once there was a round.
+    pub(super) fn update_counts(&self) -> Option<UpdateCountsView> {
+        self.counted.clone()
+    }
+}
+
+fn holds(noise: GaussianNoise, rounds: u32) -> GuaranteeView {
+    let mechanism = Mechanism { clip: noise.clip(), deviation: noise.deviation() };
+    let Guarantee { rounds, epsilon, delta, sentence } = guarantee(mechanism, rounds, noise.delta());
+    GuaranteeView { rounds, epsilon, delta, sentence }
+}
+
+fn group(counts: &GroupCounts) -> GroupCountsView {
+    let bin = |bin: unmask_federation::CountBin| CountBin {
+        from: bin.from,
+        to: bin.to,
+        share: short(bin.share),
+        expected: short(bin.expected),
+    };
+    GroupCountsView {
+        key: counts.group.key().to_owned(),
+        group: counts.group.title().to_owned(),
+        parameters: counts.parameters,
+        rate: counts.rate.map(|rate| rate.get()),
+        never: short(counts.never()),
+        mean: short(counts.mean()),
+        bins: counts.bins(MAX_BINS).into_iter().map(bin).collect(),
+    }
+}
+
+/// Six digits behind the point: more than a chart can show, and a third of the JSON.
+fn short(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
+}

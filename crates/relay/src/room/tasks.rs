@@ -1,0 +1,66 @@
+//! What clients are asked to do: train for a round, or encrypt the model for the room.
+
+use std::sync::Arc;
+
+use unmask_federation::{GlobalModel, Settings};
+use unmask_params::ModelSpec;
+use unmask_wire::{EncryptionPlan, RelayMessage};
+
+use super::encode;
+use crate::outbox::Parcel;
+
+/// A task without the weights that go with it: whoever it is sent to again gets those of the room's model, and between
+/// rounds nothing but the room holds a model.
+#[derive(Debug)]
+pub(super) struct Task {
+    header: Arc<RelayMessage>,
+    has_weights: bool,
+}
+
+impl Task {
+    /// Train on the model and send an update.
+    pub(super) fn train(
+        (round, policy): (u32, u32),
+        settings: Settings,
+        encryption: Option<EncryptionPlan>,
+        spec: ModelSpec,
+    ) -> Self {
+        let header = RelayMessage::Plan {
+            round,
+            policy,
+            model: spec.preset.name().to_owned(),
+            april_block: spec.april_block,
+            classes: classes(spec),
+            defence: settings.defence().to_string(),
+            rule: settings.rule().to_string(),
+            batch: settings.batch(),
+            encryption,
+        };
+        Self { header: Arc::new(header), has_weights: true }
+    }
+
+    /// Encrypt the model, or, without its weights, make one and encrypt that.
+    pub(super) fn seal(policy: u32, salt: [u8; 16], spec: ModelSpec, has_weights: bool) -> Self {
+        let header = RelayMessage::Seal {
+            policy,
+            model: spec.preset.name().to_owned(),
+            april_block: spec.april_block,
+            classes: classes(spec),
+            salt,
+        };
+        Self { header: Arc::new(header), has_weights }
+    }
+
+    /// The message, with the weights of `model` where there are any to send.
+    pub(super) fn parcel(&self, model: &Arc<GlobalModel>) -> Option<Parcel> {
+        if self.has_weights {
+            Some(Parcel::Weights { header: Arc::clone(&self.header), model: Arc::clone(model) })
+        } else {
+            encode(&self.header, &[])
+        }
+    }
+}
+
+fn classes(spec: ModelSpec) -> u16 {
+    u16::try_from(spec.classes).unwrap_or(u16::MAX)
+}

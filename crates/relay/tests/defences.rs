@@ -1,0 +1,205 @@
+//! Every defence over real sockets: what a round takes, what it refuses, and what the projector says of it.
+
+mod support;
+
+use std::collections::HashMap;
+
+use support::{Client, Plan, RATE, Relay, gradient, http, layout, protect};
+use unmask_defence::{Defence, MaskSeed, Means, PlainUpdate, ProtectedUpdate};
+use unmask_params::Rule;
+use unmask_privacy::Mechanism;
+use unmask_wire::{
+    RelayMessage,
+    view::{Control, NextView, RoomView, UpdateCountsView},
+};
+
+fn under(defence: &str, seed: u8) -> ProtectedUpdate {
+    let defence: Defence = defence.parse().unwrap();
+    let plain = PlainUpdate { values: gradient(2), reference: None };
+    defence.protect(&layout(), plain, Means { seed: MaskSeed([seed; 32]), cipher: None }).unwrap()
+}
+
+async fn choose(relay: &Relay, defence: &str) {
+    relay.control(Control::Defence { defence: defence.into() }).await;
+}
+
+async fn one_round(relay: &Relay, client: &mut Client) -> Plan {
+    relay.control(Control::OneRound).await;
+    client.plan().await
+}
+
+/// One room goes through all of them; in each an update made under another one is refused with the reason, and one made
+/// under its own is averaged.
+#[tokio::test]
+async fn each_defence_takes_updates_of_its_own_alone() {
+    let relay = Relay::start().await;
+    let mut ada = relay.client("Ada").await;
+    let hint = "random-binary:patch=0.95,pos=0.95,0.2";
+    let noise = "gaussian:eps=4,delta=0.00001,clip=0.5";
+    let cases = [
+        ("none", "random-binary:0.5", "the round's defence is none"),
+        ("fixed-position", "none", "position embedding"),
+        (hint, "random-binary:0.5", "the round's defence is random-binary:"),
+        ("frozen-binary:0.5", "random-binary:0.5", "not the common frozen one"),
+        ("frozen-binary:0.5", "frozen-binary:0.25", "the round's defence is frozen-binary:0.5"),
+        (noise, "random-binary:0.5", "the round's defence is gaussian:"),
+        ("random-binary:0.5", "none", "the round's defence is random-binary:0.5"),
+    ];
+    for (number, (defence, other, reason)) in (1u8..).zip(cases) {
+        choose(&relay, defence).await;
+        let plan = one_round(&relay, &mut ada).await;
+        assert_eq!(plan.defence, defence.parse().unwrap());
+        ada.send_update(&plan, 1.0, under(other, number)).await;
+        let said = ada.refusal().await;
+        assert!(said.contains(reason), "{other} under {defence}: {said}");
+        let before = plan.weights;
+        let plan = one_round(&relay, &mut ada).await;
+        assert_eq!(plan.weights, before, "what was refused under {defence} moved the model");
+        let sent = protect(&plan, gradient(1), Means { seed: MaskSeed([100 + number; 32]), cipher: None });
+        ada.send_update(&plan, 1.0, sent.clone()).await;
+        assert_eq!(ada.answer().await, RelayMessage::Accepted { round: plan.round }, "{defence}");
+        // One client's mean is what it sent.
+        let stepped = one_round(&relay, &mut ada).await;
+        for ((after, before), sent) in stepped.weights.iter().zip(&before).zip(sent.expand(&layout()).unwrap()) {
+            assert!((after - (before - RATE * sent)).abs() < 1e-5, "{defence}: {before} became {after}, not by {sent}");
+        }
+        ada.send_update(&stepped, 1.0, under(other, 200 + number)).await;
+        ada.refusal().await;
+    }
+}
+
+fn groups(counts: &UpdateCountsView) -> HashMap<&str, (f64, f64)> {
+    counts.groups.iter().map(|group| (group.key.as_str(), (group.never, group.mean))).collect()
+}
+
+async fn rounds(relay: &Relay, clients: &mut [Client], number: u8) -> RoomView {
+    let before = relay.room().await.losses.len();
+    for round in 0..number {
+        relay.control(Control::OneRound).await;
+        for (client, who) in clients.iter_mut().zip(1u8..) {
+            let plan = client.plan().await;
+            // Seeds of one room must differ, whatever was chosen in between.
+            let seed = [plan.policy as u8, plan.round as u8, round, who].repeat(8);
+            client.update(&plan, gradient(who.into()), seed.try_into().unwrap()).await;
+        }
+        let closed = before + usize::from(round) + 1;
+        relay.room_when("the round's end", |room| room.losses.len() == closed).await;
+    }
+    relay.room().await
+}
+
+/// The projector's chart: what two clients' masks did over three rounds against G(f), and afresh under each policy.
+#[tokio::test]
+async fn update_counts_are_shown_for_the_policy_in_force() {
+    let relay = Relay::with(|config| config.defence = "random-binary:pos=0.9,0.5".parse().unwrap()).await;
+    let mut clients = [relay.client("Ada").await, relay.client("Bob").await];
+    assert_eq!(relay.room().await.update_counts, None);
+    let counts = rounds(&relay, &mut clients, 3).await.update_counts.unwrap();
+    assert_eq!((counts.rounds, counts.updates, counts.sampled), (3, 2.0, None));
+    assert_eq!(counts.groups.iter().map(|group| group.parameters).sum::<usize>(), layout().len());
+    for group in &counts.groups {
+        let rate: f64 = group.rate.unwrap();
+        assert!((rate - if group.key == "pos" { 0.9 } else { 0.5 }).abs() < 1e-4, "{group:?}");
+        let (share, expected) = group.bins.iter().fold((0.0, 0.0), |(s, e), bin| (s + bin.share, e + bin.expected));
+        assert!((share - 1.0).abs() < 1e-5 && (expected - 1.0).abs() < 1e-5, "{group:?}");
+        // G(f) = C(3, f) (1 - R^2)^f (R^2)^(3 - f), and six standard deviations for what came of it.
+        let missed = rate * rate;
+        let binomial = [1.0, 3.0, 3.0, 1.0];
+        assert_eq!(group.bins.len(), binomial.len());
+        for (f, (bin, ways)) in group.bins.iter().zip(binomial).enumerate() {
+            let wanted = ways * (1.0 - missed).powi(f as i32) * missed.powi(3 - f as i32);
+            assert!((bin.expected - wanted).abs() < 1e-5, "{group:?}");
+            let deviation = (wanted * (1.0 - wanted) / group.parameters as f64).sqrt();
+            assert!((bin.share - wanted).abs() < 6.0 * deviation + 1e-6, "{group:?}");
+        }
+    }
+    let (_, _, json) = http(&relay.running, "GET", "/api/room", &[], "").await;
+    assert!(json.len() < 32 * 1024, "{} bytes", json.len());
+
+    choose(&relay, "fixed-position").await;
+    let counts = rounds(&relay, &mut clients, 2).await.update_counts.unwrap();
+    assert_eq!((counts.rounds, groups(&counts)["pos"], groups(&counts)["attn"]), (2, (1.0, 0.0), (0.0, 2.0)));
+
+    choose(&relay, "frozen-binary:0.5").await;
+    let counts = rounds(&relay, &mut clients, 2).await.update_counts.unwrap();
+    for group in &counts.groups {
+        assert!((group.never + group.mean / 2.0 - 1.0).abs() < 1e-5, "neither never nor always: {group:?}");
+    }
+    assert!((groups(&counts)["mlp"].0 - 0.5).abs() < 0.02, "{counts:?}");
+
+    relay.control(Control::Reset).await;
+    assert_eq!(relay.room().await.update_counts, None);
+}
+
+/// The guarantee is that of all rounds in a row under one noise, whatever else is changed meanwhile.
+#[tokio::test]
+async fn guarantee_covers_the_rounds_under_this_noise() {
+    let relay = Relay::with(|config| config.defence = "gaussian:eps=4,delta=0.00001,clip=0.5".parse().unwrap()).await;
+    let mut clients = [relay.client("Ada").await];
+    assert_eq!(relay.room().await.guarantee, None);
+    let holds = |rounds| {
+        let Ok(Defence::Gaussian(noise)) = "gaussian:eps=4,delta=0.00001,clip=0.5".parse() else { panic!() };
+        let mechanism = Mechanism { clip: noise.clip(), deviation: noise.deviation() };
+        let guarantee = unmask_privacy::guarantee(mechanism, rounds, 1e-5);
+        (rounds, guarantee.delta, guarantee.sentence)
+    };
+    let shown = |room: RoomView| {
+        let guarantee = room.guarantee.unwrap();
+        assert!(guarantee.epsilon.is_some_and(|epsilon| epsilon > 4.0), "{guarantee:?}");
+        (guarantee.rounds, guarantee.delta, guarantee.sentence)
+    };
+    assert_eq!(shown(rounds(&relay, &mut clients, 2).await), holds(2));
+    relay.control(Control::Batch { samples: 4 }).await;
+    assert_eq!(shown(rounds(&relay, &mut clients, 1).await), holds(3));
+    // Nothing was sent in this one.
+    let plan = one_round(&relay, &mut clients[0]).await;
+    clients[0].send_update(&plan, 1.0, under("random-binary:0.5", 1)).await;
+    clients[0].refusal().await;
+    assert_eq!(shown(relay.room().await), holds(3));
+    // The pictures are the same, so a new model takes nothing back.
+    relay.control(Control::Reset).await;
+    assert_eq!(shown(rounds(&relay, &mut clients, 1).await), holds(4));
+    choose(&relay, "gaussian:eps=1,delta=0.5,clip=0.5").await;
+    let guarantee = rounds(&relay, &mut clients, 1).await.guarantee.unwrap();
+    assert_eq!(guarantee.rounds, 1);
+    assert!(guarantee.delta <= 1e-5 && guarantee.sentence.contains("would promise nothing"), "{guarantee:?}");
+    choose(&relay, "none").await;
+    assert_eq!(rounds(&relay, &mut clients, 1).await.guarantee, None);
+}
+
+/// Rule, optimiser and batch size as well: chosen in the midst of a round, in force from the next one on.
+#[tokio::test]
+async fn settings_take_effect_between_rounds() {
+    let relay = Relay::start().await;
+    let mut ada = relay.client("Ada").await;
+    let plan = one_round(&relay, &mut ada).await;
+    assert_eq!((plan.rule, plan.batch), (Rule::FedSgd, 1));
+    relay.control(Control::Rule { rule: "fedavg:epochs=2,rate=0.05".into() }).await;
+    relay.control(Control::Optimiser { optimiser: "adam:0.01".into() }).await;
+    relay.control(Control::Batch { samples: 4 }).await;
+    choose(&relay, "fixed-position").await;
+    let room = relay.room().await;
+    let now = [room.rule.as_str(), room.optimiser.as_str(), room.defence.as_str()];
+    assert_eq!((now, room.batch), (["fedsgd", "sgd:0.5", "none"], 1));
+    let next = NextView {
+        defence: Some("fixed-position".into()),
+        rule: Some("fedavg:epochs=2,rate=0.05".into()),
+        optimiser: Some("adam:0.01".into()),
+        batch: Some(4),
+        ..NextView::default()
+    };
+    assert_eq!(room.next, Some(next));
+    ada.update(&plan, gradient(1), [0; 32]).await;
+    let plan = one_round(&relay, &mut ada).await;
+    assert_eq!((plan.round, plan.batch, plan.defence), (2, 4, Defence::FixedPosition));
+    assert_eq!(plan.rule, Rule::FedAvg { epochs: 2, rate: 0.05 });
+    let room = relay.room().await;
+    let now = [room.rule.as_str(), room.optimiser.as_str(), room.defence.as_str()];
+    assert_eq!((now, room.batch), (["fedavg:epochs=2,rate=0.05", "adam:0.01", "fixed-position"], 4));
+    assert_eq!(room.next, None);
+    // Chosen and taken back is nothing chosen.
+    choose(&relay, "none").await;
+    choose(&relay, "fixed-position").await;
+    assert_eq!(relay.room().await.next, None);
+    relay.log_line("The teacher chose a batch size of 4 from the next round on.").await;
+}

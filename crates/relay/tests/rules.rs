@@ -1,0 +1,111 @@
+//! FedAvg over real sockets, and updates that come under another policy than their round's.
+
+mod support;
+
+use std::time::Duration;
+
+use support::{Plan, Relay, gradient, layout, protect};
+use unmask_defence::{GroupRates, Mask, MaskSeed, Means, ProtectedUpdate, ZeroRate};
+use unmask_params::Rule;
+use unmask_wire::{RelayMessage, view::Control};
+
+/// Weights with few digits, so that their weighted mean is exact.
+fn weights(number: usize) -> Vec<f32> {
+    (0..layout().len()).map(|i| ((number * 131 + i * 17) % 101) as f32 / 64.0 - 0.75).collect()
+}
+
+async fn fedavg(defence: &str) -> Relay {
+    let defence = defence.parse().unwrap();
+    Relay::with(|config| (config.rule, config.defence) = (Rule::FED_AVG, defence)).await
+}
+
+fn sent(plan: &Plan, values: Vec<f32>, seed: [u8; 32]) -> ProtectedUpdate {
+    protect(plan, values, Means { seed: MaskSeed(seed), cipher: None })
+}
+
+/// Eq. 3, weighted by samples: the next plan holds the mean itself, to the bit.
+#[tokio::test]
+async fn weights_are_averaged_by_samples() {
+    let relay = fedavg("none").await;
+    let (mut ada, mut bob) = (relay.client("Ada").await, relay.client("Bob").await);
+    relay.control(Control::Start).await;
+    let (plan, other) = (ada.plan().await, bob.plan().await);
+    assert_eq!(plan.rule, Rule::FED_AVG);
+    ada.send_samples(&plan, 1.0, 1, sent(&plan, weights(1), [1; 32])).await;
+    bob.send_samples(&other, 3.0, 3, sent(&other, weights(2), [2; 32])).await;
+    assert_eq!(ada.answer().await, RelayMessage::Accepted { round: 1 });
+    let plan = ada.plan().await;
+    let mean: Vec<f32> = weights(1).iter().zip(weights(2)).map(|(one, three)| (one + 3.0 * three) / 4.0).collect();
+    assert_eq!((plan.round, plan.weights), (2, mean));
+}
+
+/// Eq. 4: dropped weights do not count, and what nobody sent stays as it was, to the bit.
+#[tokio::test]
+async fn masked_weights_are_averaged_where_they_were_sent() {
+    let relay = fedavg("random-binary:0.75").await;
+    let (mut ada, mut bob) = (relay.client("Ada").await, relay.client("Bob").await);
+    relay.control(Control::Start).await;
+    let (before, other) = (ada.plan().await, bob.plan().await);
+    ada.send_samples(&before, 1.0, 1, sent(&before, weights(1), [1; 32])).await;
+    bob.send_samples(&other, 1.0, 2, sent(&other, weights(2), [2; 32])).await;
+    let after = ada.plan().await;
+    let rates = GroupRates::uniform(ZeroRate::new(0.75).unwrap());
+    let mask = |seed| Mask::new(MaskSeed([seed; 32]), &rates, &layout()).entries().collect::<Vec<bool>>();
+    let (mine, others) = (mask(1), mask(2));
+    let (one, two) = (weights(1), weights(2));
+    let mut untouched = 0;
+    for i in 0..before.weights.len() {
+        let wanted = match (mine[i], others[i]) {
+            (true, true) => (f64::from(one[i]) + 2.0 * f64::from(two[i])) / 3.0,
+            (true, false) => one[i].into(),
+            (false, true) => two[i].into(),
+            (false, false) => {
+                untouched += 1;
+                assert_eq!(after.weights[i].to_bits(), before.weights[i].to_bits(), "weight {i}");
+                continue;
+            }
+        };
+        assert!(
+            (f64::from(after.weights[i]) - wanted).abs() < 1e-6,
+            "weight {i}: {} is not {wanted}",
+            after.weights[i]
+        );
+    }
+    assert!(untouched > before.weights.len() / 2, "{untouched}");
+}
+
+#[tokio::test]
+async fn numbers_of_samples_that_cannot_be_are_refused() {
+    let relay = fedavg("none").await;
+    let mut eve = relay.client("Eve").await;
+    relay.control(Control::Start).await;
+    for samples in [0, 1_000_001, u32::MAX] {
+        let plan = eve.plan().await;
+        eve.send_samples(&plan, 1.0, samples, sent(&plan, weights(1), [0; 32])).await;
+        let said = eve.refusal().await;
+        assert!(said.contains(&format!("{samples} samples")), "{said}");
+    }
+    let room = relay.room().await;
+    assert!(room.losses.is_empty(), "{:?}", room.losses);
+}
+
+/// A client that answers a round of the old rule while one of the new rule runs is told so, and nothing of it is averaged.
+#[tokio::test]
+async fn update_of_an_old_policy_is_refused_and_told() {
+    let relay = Relay::with(|config| config.deadline = Duration::from_millis(400)).await;
+    let (mut ada, mut bob) = (relay.client("Ada").await, relay.client("Bob").await);
+    relay.control(Control::Start).await;
+    let (missed, plan) = (ada.plan().await, bob.plan().await);
+    relay.control(Control::Rule { rule: "fedavg".into() }).await;
+    bob.update(&plan, gradient(1), [1; 32]).await;
+    let plan = bob.plan().await;
+    assert_eq!((plan.round, plan.rule), (2, Rule::FED_AVG));
+    ada.update(&missed, gradient(2), [2; 32]).await;
+    let said = ada.refusal().await;
+    assert!(said.contains("under policy 1, the round runs under policy 2"), "{said}");
+    bob.update(&plan, weights(1), [3; 32]).await;
+    let plan = bob.plan().await;
+    assert_eq!((plan.round, plan.weights), (3, weights(1)));
+    // Ada is in again.
+    assert_eq!(ada.plan().await.round, 3);
+}
