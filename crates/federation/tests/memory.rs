@@ -1,0 +1,76 @@
+//! What a room takes of memory: at most four models (weights, sums and Adam's two moments) and the update in hand.
+
+use peak_alloc::PeakAlloc;
+use unmask_defence::{MaskSeed, Means, PlainUpdate, ProtectedUpdate};
+use unmask_federation::{ClientId, Effect, Event, GlobalModel, Room, Settings};
+use unmask_params::{InitOptions, ModelSpec, ParamLayout, Preset, Rule, initial_weights};
+
+#[global_allocator]
+static MEMORY: PeakAlloc = PeakAlloc;
+
+const CLIENTS: u32 = 8;
+
+#[test]
+fn adam_rounds_stay_within_four_models_and_one_update() {
+    let spec = ModelSpec::new(Preset::VitTinyPatch16_224);
+    let layout = ParamLayout::vit(&spec.config());
+    let model_bytes = 4 * layout.len();
+    // The counts of updates (a sample of at most 2^21 of them in 2 bytes), one mask in bits, and small things.
+    let slack = 2 * (1 << 21) + layout.len() / 8 + 256 * 1024;
+    let settings =
+        Settings::new("random-binary:patch=0.9,0.5".parse().unwrap(), Rule::FedSgd, 1, "adam:0.001".parse().unwrap());
+
+    let before = MEMORY.current_usage();
+    let weights = initial_weights(&spec.config(), 1, InitOptions::default());
+    let mut room = Room::new(GlobalModel { spec, weights }, settings.unwrap());
+    for client in 0..CLIENTS {
+        room.handle(Event::Joined(ClientId(client)));
+    }
+    let mut effects = room.handle(Event::Start);
+    let (mut most, mut updates) = (0, 0);
+    for round in 1..=4 {
+        // A plan on its way would keep the old weights alive beside the new ones.
+        drop(effects);
+        for client in 0..CLIENTS {
+            let update = update(&layout, &room, [100 + 16 * round as u8 + client as u8; 32]);
+            let update_bytes = 4 * update.values().len();
+            // The update exists before the room sees it, and is the one that may be in hand.
+            MEMORY.reset_peak_usage();
+            let effects = room.handle(Event::Update {
+                client: ClientId(client),
+                round,
+                policy: room.policy(),
+                loss: 1.0,
+                samples: 1,
+                update,
+            });
+            assert!(matches!(effects[0], Effect::Accepted { .. }));
+            let peak = MEMORY.peak_usage() - before;
+            let allowed = 4 * model_bytes + update_bytes + slack;
+            assert!(peak <= allowed, "round {round}, client {client}: {peak} bytes, {allowed} allowed");
+            most = most.max(peak);
+            updates += 1;
+        }
+        effects = room.handle(Event::Begin);
+    }
+    assert_eq!((updates, room.round()), (4 * CLIENTS, 5));
+    println!(
+        "peak {:.1} MB: {:.2} models of {:.1} MB",
+        most as f64 / 1e6,
+        most as f64 / model_bytes as f64,
+        model_bytes as f64 / 1e6
+    );
+}
+
+/// A masked update in memory of its own size.
+fn update(layout: &ParamLayout, room: &Room, seed: [u8; 32]) -> ProtectedUpdate {
+    let plain = PlainUpdate { values: vec![0.01; layout.len()], reference: None };
+    let means = Means { seed: MaskSeed(seed), cipher: None };
+    match room.settings().defence().protect(layout, plain, means).unwrap() {
+        ProtectedUpdate::Masked { seed, rates, mut kept } => {
+            kept.shrink_to_fit();
+            ProtectedUpdate::Masked { seed, rates, kept }
+        }
+        other => other,
+    }
+}
