@@ -4,6 +4,8 @@
 const LARGEST_EPSILON: f64 = 10.0;
 /// Beyond it the number itself says nothing any more.
 const LARGEST_TOLD: f64 = 1000.0;
+/// What is smaller is rounded up to it.
+const LEAST_TOLD: f64 = 1e-6;
 /// From here on "publish every picture with probability delta" is visibly no protection.
 const VAIN_DELTA: f64 = 0.01;
 
@@ -21,7 +23,7 @@ pub fn sentence(rounds: u32, epsilon: Option<f64>, delta: f64, asked: f64) -> St
         format!("This gives no meaningful guarantee: {}.", reasons.join(", and "))
     };
     match epsilon {
-        None => meaningless(format!("{after} no epsilon holds at delta = {delta:e}, as if there were no noise")),
+        None => meaningless(format!("{after} OpenDP finds no epsilon at delta = {delta:e}, as if there were no noise")),
         Some(epsilon) if epsilon > LARGEST_TOLD => meaningless(format!(
             "{after} epsilon is beyond {LARGEST_TOLD} at delta = {delta:e}, next to no noise at all"
         )),
@@ -55,6 +57,7 @@ fn short(number: f64) -> String {
     if number <= 0.0 {
         return "0".to_owned();
     }
+    let number = number.max(LEAST_TOLD);
     let digits = (2.0 - number.log10().floor()).max(0.0);
     let scale = 10f64.powf(digits);
     let text = format!("{:.*}", digits as usize, (number * scale).ceil() / scale);
@@ -92,12 +95,14 @@ mod tests {
         let of_noise = |deviation| guarantee(Mechanism { clip: 1.0, deviation }, 3, 1e-5);
         let none = of_noise(0.0);
         assert_eq!(none.epsilon, None);
+        assert_eq!(of_noise(1e-6), none);
         assert_eq!(
             none.sentence,
-            "This gives no meaningful guarantee: after 3 rounds no epsilon holds at delta = 1e-5, as if there were no noise."
+            "This gives no meaningful guarantee: after 3 rounds OpenDP finds no epsilon at delta = 1e-5, as if there were no \
+             noise."
         );
-        let tiny = of_noise(1e-6);
-        assert!(tiny.epsilon.unwrap() > 1e12);
+        let tiny = of_noise(0.02);
+        assert!(tiny.epsilon.unwrap() > 10_000.0);
         assert_eq!(
             tiny.sentence,
             "This gives no meaningful guarantee: after 3 rounds epsilon is beyond 1000 at delta = 1e-5, next to no noise at \
@@ -105,15 +110,15 @@ mod tests {
         );
     }
 
-    /// mu = 4, where delta(24.3816) = 1e-5 by the formula and Python's `math.erfc`.
+    /// rho = 8, where the least delta(25.9194) over the Renyi order is 1e-5 by the formula and Python's `math`.
     #[test]
     fn little_noise_is_no_guarantee() {
         let small = guarantee(Mechanism { clip: 1.0, deviation: 0.5 }, 1, 1e-5);
-        assert!((small.epsilon.unwrap() - 24.381_610_883_113).abs() < 1e-9, "{:?}", small.epsilon);
+        assert!((small.epsilon.unwrap() - 25.919_351_682_466).abs() < 1e-9, "{:?}", small.epsilon);
         assert_eq!(
             small.sentence,
-            "This gives no meaningful guarantee: after 1 round epsilon = 24.4 at delta = 1e-5 lets the odds between two \
-             pictures shift by a factor of e^24.4, more than 10^10."
+            "This gives no meaningful guarantee: after 1 round epsilon = 26 at delta = 1e-5 lets the odds between two \
+             pictures shift by a factor of e^26, more than 10^11."
         );
     }
 
@@ -130,8 +135,8 @@ mod tests {
         assert_eq!((ample.rounds, ample.delta), (4, 1e-6));
         assert_eq!(
             ample.sentence,
-            "After 4 rounds epsilon = 0.835 at delta = 1e-6 holds: whatever the relay received from a student shifts the odds \
-             between two pictures by a factor of at most 2.31, except with probability 1e-6."
+            "After 4 rounds epsilon = 0.9 at delta = 1e-6 holds: whatever the relay received from a student shifts the odds \
+             between two pictures by a factor of at most 2.46, except with probability 1e-6."
         );
         let asked_in_vain = guarantee(Mechanism { clip: 0.5, deviation: 10.0 }, 4, 0.5);
         assert!(asked_in_vain.sentence.starts_with("After 4 rounds epsilon = "));
@@ -149,9 +154,15 @@ mod tests {
 
     #[test]
     fn numbers_are_rounded_up() {
-        for (number, text) in
-            [(0.1234, "0.124"), (0.88, "0.88"), (3.0, "3"), (31.41, "31.5"), (5475.8, "5476"), (0.0, "0")]
-        {
+        for (number, text) in [
+            (0.1234, "0.124"),
+            (0.88, "0.88"),
+            (3.0, "3"),
+            (31.41, "31.5"),
+            (5475.8, "5476"),
+            (1e-300, "0.000001"),
+            (0.0, "0"),
+        ] {
             assert_eq!(short(number), text);
         }
     }
