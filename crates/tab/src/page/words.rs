@@ -241,7 +241,7 @@ pub fn encryption(encryption: &EncryptionView) -> String {
         Some(nickname) if is_keyed => format!("{start}: {nickname} made and encrypted the weights; {knows}"),
         Some(nickname) => format!("{start}: {nickname} encrypted the weights; {knows}"),
         None => {
-            format!("{start}: not encrypted yet. The first tab with the passphrase does it when the next round begins.")
+            format!("{start}: not encrypted yet. The first tab with the passphrase does it before the next round.")
         }
     }
 }

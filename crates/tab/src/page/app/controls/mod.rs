@@ -7,7 +7,7 @@ mod segment;
 mod training;
 
 use leptos::prelude::*;
-use unmask_wire::view::{Control, Phase};
+use unmask_wire::view::{Control, EncryptionView, Phase};
 
 use self::{defence::DefenceEditor, training::TrainingEditor};
 use super::{feed::Feed, projector::Teacher};
@@ -79,7 +79,7 @@ fn InForce(feed: Feed) -> impl IntoView {
     });
     let guarantee = feed.part(|room| room.guarantee.as_ref().map(|guarantee| guarantee.sentence.clone()));
     let encryption = feed.part(|room| room.encryption.as_ref().map(words::encryption));
-    let encryption_part = |part: fn(&unmask_wire::view::EncryptionView) -> Option<String>| {
+    let encryption_part = |part: fn(&EncryptionView) -> Option<String>| {
         move || feed.room.with(|room| room.as_ref()?.encryption.as_ref().and_then(part))
     };
     view! {
