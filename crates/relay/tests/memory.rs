@@ -1,0 +1,124 @@
+//! What a relay takes of memory while all of its clients send at once: four models (weights, sums and Adam's two
+//! moments) and one update in flight per client.
+
+mod support;
+
+use std::sync::Arc;
+
+use futures_util::{SinkExt, StreamExt};
+use peak_alloc::PeakAlloc;
+use support::Relay;
+use tokio::{net::TcpStream, sync::Barrier};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async, tungstenite::Message};
+use unmask_defence::{Defence, GroupRates, Mask, MaskSeed, ZeroRate};
+use unmask_params::{ModelSpec, ParamLayout, Preset};
+use unmask_wire::{ClientMessage, Framer, UpdateKind, view::Control};
+
+#[global_allocator]
+static MEMORY: PeakAlloc = PeakAlloc;
+
+const CLIENTS: usize = 4;
+const ROUNDS: u32 = 3;
+/// Besides models and updates: frames on their way, 1 MB for each end of a socket, which are all in this process; update
+/// counts (4 MB); what attacks read, and their linear algebra in f64.
+const SLACK: usize = 40_000_000;
+
+/// The front of the one buffer that all clients send from.
+struct Front(Arc<[f32]>, usize);
+
+impl AsRef<[f32]> for Front {
+    fn as_ref(&self) -> &[f32] {
+        &self.0[..self.1]
+    }
+}
+
+type Stream = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
+/// Trains nothing and keeps nothing: reads plans frame by frame, and sends one value over and over, framed as it is sent.
+/// Returns the socket, since one that is dropped with something unread takes back what it sent.
+async fn client(
+    address: String,
+    number: u8,
+    layout: Arc<ParamLayout>,
+    values: Arc<[f32]>,
+    all: Arc<Barrier>,
+) -> Stream {
+    let (mut stream, _) = connect_async(address).await.unwrap();
+    let hello = ClientMessage::Hello { nickname: format!("client {number}"), resume: None, device: "test".into() };
+    for frame in unmask_wire::frames(&hello, &[]).unwrap() {
+        stream.send(Message::Binary(frame.into())).await.unwrap();
+    }
+    let rates = GroupRates::uniform(ZeroRate::new(0.5).unwrap());
+    for round in 1..=ROUNDS {
+        // Other messages are short, so that this many bytes are a plan.
+        let mut received = 0;
+        while received < 4 * layout.len() {
+            if let Message::Binary(frame) = stream.next().await.unwrap().unwrap() {
+                received += frame.len();
+            }
+        }
+        let mut seed = [number; 32];
+        seed[0] = round as u8;
+        let kept = Mask::new(MaskSeed(seed), &rates, &layout).map(|(word, _)| word.count_ones() as usize).sum();
+        let kind = UpdateKind::Masked { seed, zero_rates: rates.bits() };
+        let message = ClientMessage::Update { round, policy: 1, loss: 1.0, samples: 1, kind };
+        let mut frames = Framer::new(&message, Front(Arc::clone(&values), kept)).unwrap().peekable();
+        while let Some(frame) = frames.next() {
+            // Nobody's last frame comes before everybody's others: all updates are in flight together.
+            if frames.peek().is_none() {
+                all.wait().await;
+            }
+            stream.send(Message::Binary(frame.into())).await.unwrap();
+        }
+    }
+    stream
+}
+
+#[tokio::test]
+async fn four_models_and_one_update_in_flight_per_client() {
+    let spec = ModelSpec::new(Preset::VitSmallPatch16_224);
+    let layout = Arc::new(ParamLayout::vit(&spec.config()));
+    let (model, update) = (4 * layout.len(), 2 * layout.len());
+    let values: Arc<[f32]> = vec![1e-3; layout.len() * 51 / 100].into();
+    let before = MEMORY.current_usage();
+
+    let relay = Relay::with(|config| {
+        config.spec = spec;
+        config.defence = Defence::RandomBinary { rates: GroupRates::uniform(ZeroRate::new(0.5).unwrap()) };
+        config.optimiser = "adam:0.001".parse().unwrap();
+    })
+    .await;
+    let all = Arc::new(Barrier::new(CLIENTS));
+    let clients: Vec<_> = (0..CLIENTS as u8)
+        .map(|number| {
+            let address = format!("ws://{}/ws", relay.running.http());
+            tokio::spawn(client(address, number, Arc::clone(&layout), Arc::clone(&values), Arc::clone(&all)))
+        })
+        .collect();
+    relay.room_when("all clients", |room| room.clients.len() == CLIENTS).await;
+    MEMORY.reset_peak_usage();
+    relay.control(Control::Start).await;
+    let mut sockets = Vec::new();
+    for client in clients {
+        sockets.push(client.await.unwrap());
+    }
+    let room = relay.room_when("the last round", |room| room.losses.len() >= ROUNDS as usize).await;
+    assert!(room.losses.iter().all(|point| point.updates as usize == CLIENTS), "{:?}", room.losses);
+
+    let peak = MEMORY.peak_usage() - before;
+    // This allocator counts the old and the new place of a buffer that grows, where the system moves its pages.
+    let growth = update;
+    let allowed = 4 * model + CLIENTS * update + growth + SLACK;
+    let megabytes = |bytes: usize| bytes as f64 / 1e6;
+    println!(
+        "peak {:.1} MB with {CLIENTS} clients; 4 models of {:.1} MB and {CLIENTS} updates of {:.1} MB are {:.1} MB",
+        megabytes(peak),
+        megabytes(model),
+        megabytes(update),
+        megabytes(4 * model + CLIENTS * update),
+    );
+    assert!(peak <= allowed, "{:.1} MB, {:.1} MB allowed", megabytes(peak), megabytes(allowed));
+    drop(sockets);
+    // Four models are there whenever a round has closed, so that less would mean that nothing was measured.
+    assert!(peak > 4 * model, "{:.1} MB", megabytes(peak));
+}
