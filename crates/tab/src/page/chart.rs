@@ -78,6 +78,38 @@ impl Curve {
     }
 }
 
+/// A text beside a line, on the side where there is room.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Label {
+    /// The line's place, in SVG units.
+    pub at: f32,
+    /// What it says.
+    pub text: String,
+    /// Whether the text ends at the line instead of beginning there.
+    pub ends_there: bool,
+}
+
+/// Width of a character of a label, in SVG units, rather too much than too little.
+const CHARACTER: f32 = 7.5;
+
+/// The labels of `marks`, left to right, that fit beside each other up to `right`. Of two that would overlap the later one
+/// stays: what is in force matters more than what was for a moment.
+pub fn labels(marks: Vec<Mark>, right: f32) -> Vec<Label> {
+    let mut free = right;
+    let mut kept = Vec::new();
+    for mark in marks.into_iter().rev() {
+        let width = (mark.text.chars().count() + 1) as f32 * CHARACTER;
+        let ends_there = mark.at + width > right;
+        let (start, end) = if ends_there { (mark.at - width, mark.at) } else { (mark.at, mark.at + width) };
+        if end <= free {
+            free = start;
+            kept.push(Label { at: mark.at, text: mark.text, ends_there });
+        }
+    }
+    kept.reverse();
+    kept
+}
+
 /// A small curve without axes, scaled to its own range: its `d` attribute and its last point.
 pub fn sparkline(values: &[f32], width: f32, height: f32) -> (String, Option<(f32, f32)>) {
     let values: Vec<f32> = values.iter().copied().filter(|value| value.is_finite()).collect();
@@ -171,6 +203,19 @@ mod tests {
         assert!((2..=7).contains(&curve.losses.len()), "{:?}", curve.losses);
         let last = curve.losses.last().map(|mark| mark.at);
         assert_eq!(last, Some(FRAME.top));
+    }
+
+    #[test]
+    fn labels_that_would_overlap_give_way_to_the_later_one() {
+        let mark = |at, text: &str| Mark { at, text: text.to_owned() };
+        let kept = labels(
+            vec![mark(0.0, "none"), mark(100.0, "R 0.5"), mark(110.0, "R by group"), mark(395.0, "none")],
+            400.0,
+        );
+        let texts: Vec<&str> = kept.iter().map(|label| label.text.as_str()).collect();
+        assert_eq!(texts, ["none", "R by group", "none"]);
+        assert_eq!(kept.iter().map(|label| label.ends_there).collect::<Vec<_>>(), [false, false, true]);
+        assert!(labels(Vec::new(), 400.0).is_empty());
     }
 
     #[test]

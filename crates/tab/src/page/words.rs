@@ -246,6 +246,17 @@ pub fn encryption(encryption: &EncryptionView) -> String {
     }
 }
 
+/// A reason as a sentence: with a capital, and a full stop if it ends in none.
+pub fn sentence(reason: &str) -> String {
+    let mut characters = reason.trim().chars();
+    let first = characters.next().map(char::to_uppercase).into_iter().flatten();
+    let mut text: String = first.chain(characters).collect();
+    if !text.ends_with(['.', '!', '?']) {
+        text.push('.');
+    }
+    text
+}
+
 /// `1 picture`, `2 pictures`.
 fn counted(number: u32, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
@@ -365,6 +376,12 @@ mod tests {
         assert_eq!(optimiser("lion:1"), "lion:1");
         assert_eq!(made("fedsgd", 1), "the gradient of 1 picture");
         assert_eq!(made("fedavg:epochs=3,rate=0.1", 6), "the weights after 3 local epochs over 6 pictures");
+    }
+
+    #[test]
+    fn reasons_become_sentences() {
+        assert_eq!(sentence("this room's model is encrypted; type it"), "This room's model is encrypted; type it.");
+        assert_eq!(sentence("Done."), "Done.");
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub fn UpdateCounts(
                     "How often each parameter was updated"
                     <span class="sub">
                         " in "
-                        {of(|counts| format!("M = {} rounds with N = {} updates", counts.rounds, words::number(counts.updates)))}
+                        {of(|counts| format!("M = {} rounds with N = {} updates each", counts.rounds, words::number(counts.updates)))}
                     </span>
                 </h2>
             </summary>

@@ -4,7 +4,7 @@ use leptos::prelude::*;
 
 use super::feed::Feed;
 use crate::page::{
-    chart::{Curve, Frame},
+    chart::{Curve, Frame, Mark, labels},
     words,
 };
 
@@ -45,15 +45,22 @@ pub fn LossCurve(
                     let rounds = curve.rounds.into_iter().map(|tick| {
                         view! { <text class="tick" x=tick.at y=bottom + 20.0 text-anchor="middle">{tick.text}</text> }
                     });
-                    let defences = curve.defences.into_iter().map(|mark| {
+                    let changes: Vec<f32> = curve.defences.iter().map(|mark| mark.at).collect();
+                    let changes = changes.into_iter().map(|at| {
+                        view! { <line class="change" x1=at x2=at y1=FRAME.top - 4.0 y2=bottom></line> }
+                    });
+                    let short = |mark: Mark| Mark { text: words::defence_short(&mark.text), ..mark };
+                    let marks = curve.defences.into_iter().map(short).collect();
+                    let defences = labels(marks, WIDTH).into_iter().map(|label| {
+                        let (shift, anchor) = if label.ends_there { (-4.0, "end") } else { (4.0, "start") };
                         view! {
-                            <line class="change" x1=mark.at x2=mark.at y1=FRAME.top - 4.0 y2=bottom></line>
-                            <text class="change-text" x=mark.at + 4.0 y=FRAME.top - 10.0>{words::defence_short(&mark.text)}</text>
+                            <text class="change-text" x=label.at + shift y=FRAME.top - 10.0 text-anchor=anchor>{label.text}</text>
                         }
                     });
                     view! {
                         {losses.collect_view()}
                         {rounds.collect_view()}
+                        {changes.collect_view()}
                         {defences.collect_view()}
                         <path class="line" d=curve.path></path>
                         {curve.end.map(|(x, y)| view! { <circle class="end" cx=x cy=y r="5"></circle> })}

@@ -3,6 +3,7 @@
 use leptos::prelude::*;
 
 use super::{join::Draft, secret::SecretInput, trainer::Trainer};
+use crate::page::words;
 
 /// A card that is there for as long as the worker waits for a passphrase.
 #[component]
@@ -38,7 +39,7 @@ pub fn PassphrasePrompt(
                 <h2 role="alert">
                     {move || if is_wrong() { "✕ This passphrase does not open the room’s model" } else { "The room’s model is encrypted" }}
                 </h2>
-                <p data-testid="passphrase-reason">{move || trainer.question.get().map(|question| question.reason)}</p>
+                <p data-testid="passphrase-reason">{move || trainer.question.get().map(|question| words::sentence(&question.reason))}</p>
                 <label for="passphrase-answer">"Passphrase"</label>
                 <SecretInput id="passphrase-answer" testid="passphrase-answer" value=answer/>
                 <p class="hint">"The teacher tells it to the room. It never leaves this tab; no update is sent until the right one is there."</p>

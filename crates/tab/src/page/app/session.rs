@@ -190,7 +190,7 @@ fn Leaving(trainer: Trainer) -> impl IntoView {
                 <span><i class="swatch zero"></i>"zero"</span>
                 <span><i class="swatch plus"></i>"above zero"</span>
                 <span><i class="swatch masked"></i>"removed by the defence"</span>
-                <span hidden=move || !has_ciphertext()><b class="tag">"ciphertext"</b>" encrypted; the other groups leave as computed"</span>
+                <span class="long" hidden=move || !has_ciphertext()><b class="tag">"ciphertext"</b>" encrypted; the other groups leave as computed"</span>
             </p>
             <div class="groups">
                 <For each=move || titles.get() key=Clone::clone let:title>
