@@ -15,10 +15,7 @@ const DENSE: u32 = 24;
 impl DrawnMask {
     /// `runs` must be those that the mask is made of.
     pub(crate) fn new(mask: Mask, runs: Vec<Run>) -> Self {
-        let count = runs.iter().map(|run| run.len.div_ceil(64)).sum();
-        let mut words = Vec::with_capacity(count);
-        words.extend(mask.map(|(word, _)| word));
-        Self { words, runs }
+        Self { words: mask.into_words(), runs }
     }
 
     /// Number of values that it keeps.
@@ -115,15 +112,17 @@ fn for_each_bit<'a>(word: u64, kept: &mut impl Iterator<Item = &'a f32>, mut f: 
 }
 
 /// Adds eight entries at a time: a table says which of the next eight kept values belongs to each of them.
+#[inline]
 fn add_word(word: u64, kept: &[f32; 64], weight: f32, sums: &mut [f32; 64]) {
     let mut next = 0;
-    for (sums, bits) in sums.as_chunks_mut::<8>().0.iter_mut().zip(word.to_le_bytes()) {
-        let Some(window) = kept[next.min(56)..].first_chunk::<8>() else { return };
-        let (order, mask) = (&ORDER[usize::from(bits)], &MASK[usize::from(bits)]);
-        // Loops over lanes, since `array::map` is not inlined here, which halves the speed.
+    for (byte, sums) in sums.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+        let bits = (word >> (8 * byte)) as usize & 0xff;
+        let Some(window) = kept[next..].first_chunk::<8>() else { return };
+        let (order, mask) = (&ORDER[bits], &MASK[bits]);
+        // Plain loops over lanes: `array::map` is not inlined here, which halves the speed.
         let mut values = [0; 8];
-        for (value, place) in values.iter_mut().zip(order) {
-            *value = window[usize::from(place & 7)].to_bits();
+        for lane in 0..8 {
+            values[lane] = window[usize::from(order[lane] & 7)].to_bits();
         }
         for lane in 0..8 {
             sums[lane] += weight * f32::from_bits(values[lane] & mask[lane]);
