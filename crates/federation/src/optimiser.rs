@@ -59,7 +59,7 @@ pub struct Optimiser {
     kind: OptimiserKind,
     steps: i32,
     /// Adam's first and second moment of each parameter; empty for SGD.
-    moments: Vec<(f32, f32)>,
+    moments: (Vec<f32>, Vec<f32>),
 }
 
 /// One step, to be taken block by block.
@@ -70,16 +70,16 @@ pub(crate) enum Step<'a> {
     /// Adam.
     Adam {
         rate: f32,
-        /// What the first and the second moment must be divided by, since they begin at zero.
+        /// What the first and the second moment must be multiplied by, since they begin at zero.
         corrections: (f32, f32),
-        moments: &'a mut [(f32, f32)],
+        moments: (&'a mut [f32], &'a mut [f32]),
     },
 }
 
 impl Optimiser {
     /// A fresh one.
     pub fn new(kind: OptimiserKind) -> Self {
-        Self { kind, steps: 0, moments: Vec::new() }
+        Self { kind, steps: 0, moments: (Vec::new(), Vec::new()) }
     }
 
     /// Plain SGD.
@@ -98,9 +98,11 @@ impl Optimiser {
             OptimiserKind::Sgd { rate } => Step::Sgd(rate),
             OptimiserKind::Adam { rate } => {
                 self.steps = self.steps.saturating_add(1);
-                self.moments.resize(parameters, (0.0, 0.0));
-                let corrections = (1.0 - BETA1.powi(self.steps), 1.0 - BETA2.powi(self.steps));
-                Step::Adam { rate, corrections, moments: &mut self.moments }
+                let (first, second) = &mut self.moments;
+                first.resize(parameters, 0.0);
+                second.resize(parameters, 0.0);
+                let corrections = (1.0 / (1.0 - BETA1.powi(self.steps)), 1.0 / (1.0 - BETA2.powi(self.steps)));
+                Step::Adam { rate, corrections, moments: (first, second) }
             }
         }
     }
@@ -119,18 +121,36 @@ impl Step<'_> {
                 }
             }
             Self::Adam { rate, corrections, moments } => {
-                let moments = moments[block.start..].iter_mut();
-                for ((weight, (sum, &divisor)), (m, v)) in weights.iter_mut().zip(gradients).zip(moments) {
-                    let gradient = sum / divisor;
-                    let first = BETA1 * *m + (1.0 - BETA1) * gradient;
-                    let second = BETA2 * *v + (1.0 - BETA2) * gradient * gradient;
-                    let moved = *weight - *rate * (first / corrections.0) / ((second / corrections.1).sqrt() + EPSILON);
-                    if divisor > 0.0 {
-                        (*weight, *m, *v) = (moved, first, second);
-                    }
-                }
+                let place = block.start..block.start + weights.len();
+                let moments = (&mut moments.0[place.clone()], &mut moments.1[place]);
+                adam(*rate, *corrections, weights, moments.0, moments.1, block.sums, block.weights);
             }
         }
+    }
+}
+
+/// Each list on its own and choices in place of branches, so that the compiler can take several parameters at once.
+fn adam(
+    rate: f32,
+    corrections: (f32, f32),
+    weights: &mut [f32],
+    first: &mut [f32],
+    second: &mut [f32],
+    sums: &[f32],
+    divisors: &[f32],
+) {
+    let len = weights.len();
+    let (first, second) = (&mut first[..len], &mut second[..len]);
+    let (sums, divisors) = (&sums[..len], &divisors[..len]);
+    for i in 0..len {
+        let is_sent = divisors[i] > 0.0;
+        let gradient = sums[i] / divisors[i];
+        let m = BETA1 * first[i] + (1.0 - BETA1) * gradient;
+        let v = BETA2 * second[i] + (1.0 - BETA2) * gradient * gradient;
+        let moved = weights[i] - rate * (m * corrections.0) / ((v * corrections.1).sqrt() + EPSILON);
+        weights[i] = if is_sent { moved } else { weights[i] };
+        first[i] = if is_sent { m } else { first[i] };
+        second[i] = if is_sent { v } else { second[i] };
     }
 }
 
