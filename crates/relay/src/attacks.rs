@@ -77,7 +77,12 @@ fn remarks(rule: Rule, update: &ProtectedUpdate) -> Vec<String> {
     let mut remarks = Vec::new();
     if let Rule::FedAvg { epochs, .. } = rule {
         let epochs = if epochs == 1 { "1 local epoch".to_owned() } else { format!("{epochs} local epochs") };
-        remarks.push(format!("From weight differences after {epochs}, which stand for a gradient here."));
+        // Measured on one step at rate 0.1 of vit_lab_patch4_32: 80 dB where a gradient gives 99 dB, and, where the
+        // equations are nearly singular (April block), 15 dB for 35 dB.
+        remarks.push(format!(
+            "From weight differences after {epochs}, which stand for a gradient; as differences of rounded weights they \
+             show less detail than a gradient would."
+        ));
     }
     match update {
         ProtectedUpdate::Dense(_) => {}

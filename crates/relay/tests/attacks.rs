@@ -107,4 +107,19 @@ async fn picture_is_recovered_scored_and_then_hidden() {
     let room = relay.room_when("round 3", |room| room.attacks.iter().all(|attack| attack.round == 3)).await;
     let naive = |remark: &str| remark.contains("takes dropped values for zeros");
     assert!(room.attacks.iter().all(|attack| attack.remark.as_deref().is_some_and(naive)), "{:?}", room.attacks);
+
+    // Under FedAvg weights go up, and what they moved by gives the picture away as well.
+    relay.control(Control::Defence { defence: "none".into() }).await;
+    relay.control(Control::Rule { rule: "fedavg:epochs=1,rate=0.1".into() }).await;
+    relay.control(Control::OneRound).await;
+    let (plan, other) = (ada.plan().await, bob.plan().await);
+    let step = |weights: &[f32]| weights.iter().zip(revealing_gradient()).map(|(w, g)| w - 0.1 * g).collect();
+    ada.update(&plan, step(&plan.weights), [0; 32]).await;
+    bob.update(&other, other.weights.clone(), [0; 32]).await;
+    let (of_round, .., averaged) = reconstruction(&mut ada).await;
+    assert_eq!(of_round, 4);
+    assert!(error(&averaged) < 1e-2, "{}", error(&averaged));
+    let room = relay.room_when("round 4", |room| room.attacks.iter().all(|attack| attack.round == 4)).await;
+    let differences = |remark: &str| remark.contains("weight differences after 1 local epoch");
+    assert!(room.attacks[0].remark.as_deref().is_some_and(differences), "{:?}", room.attacks);
 }

@@ -136,8 +136,8 @@ impl Actor {
         }
     }
 
-    /// Makes the weights that were chosen for the next round, or that its settings call for. Not sooner: while a round
-    /// runs there are all the models in memory that there shall be.
+    /// Makes the weights that were chosen for the next round, or that its settings call for. Not sooner: a choice that is
+    /// taken back before the round ends has cost nothing, and a running round has models enough in memory.
     pub(super) fn make_weights(&mut self) {
         if self.chosen_model.is_none() && !self.room.needs_new_model(&self.room.coming()) {
             return;
