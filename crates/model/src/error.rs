@@ -58,6 +58,22 @@ pub enum ModelError {
         /// The rate given.
         rate: f32,
     },
+    /// f64 on a device that has none.
+    #[error("the device {device} computes in f32 only; choose f32, or the CPU")]
+    NoF64 {
+        /// The device.
+        device: String,
+    },
+    /// A shift of the weights that has another length than they.
+    #[error(
+        "the shift has {given} values, the weights it goes to have {expected}; shift by a vector of the same layout"
+    )]
+    ShiftCount {
+        /// Values given.
+        given: usize,
+        /// Values of the weights in reach.
+        expected: usize,
+    },
     /// A result is NaN or infinite.
     #[error("{what} holds {value}; lower the learning rate, or check weights and images for NaN and infinity")]
     NonFinite {

@@ -2,16 +2,17 @@
 
 use std::{f64::consts::SQRT_2, ops::Range};
 
-use burn::tensor::{Device, Tensor, TensorData, activation, module};
+use burn::tensor::{DType, Device, Element, Tensor, TensorData, activation, module};
 use unmask_params::{ParamLayout, VitConfig};
 
 const LAYER_NORM_EPSILON: f64 = 1e-6;
 
-/// One piece of the flat vector on the device. `attn.qkv.*` is three pieces, since slicing its output for q, k and v
+/// Something on the device whose gradient is asked for: the images' patches, or one piece of the flat vector. `attn.qkv.*` is three pieces, since slicing its output for q, k and v
 /// would make the backward pass fill three tensors of the whole output's size with zeros.
 pub(crate) enum Leaf {
     Vector(Tensor<1>),
     Matrix(Tensor<2>),
+    Patches(Tensor<3>),
 }
 
 struct Linear {
@@ -60,13 +61,20 @@ impl Gelu {
     }
 }
 
-/// The parameters on the device.
-pub(crate) struct Parameters {
+/// Everything up to the output of block 0: the embeddings and that block. In the flat vector these come first.
+pub(crate) struct Early {
     /// `[1, D]`
     class_token: Tensor<2>,
     /// `[T, D]`
     position: Tensor<2>,
     patch: Linear,
+    block: Block,
+    /// All of them in the order of the flat vector.
+    pub(crate) leaves: Vec<Leaf>,
+}
+
+/// The blocks behind block 0, and the head.
+pub(crate) struct Late {
     blocks: Vec<Block>,
     norm: Norm,
     head: Linear,
@@ -74,18 +82,29 @@ pub(crate) struct Parameters {
     pub(crate) leaves: Vec<Leaf>,
 }
 
+/// Where leaves are made, of what type, and whether they gather a gradient.
+#[derive(Clone, Copy)]
+pub(crate) struct Placement<'a> {
+    pub(crate) device: &'a Device,
+    pub(crate) dtype: DType,
+    /// Only on an autodiff device.
+    pub(crate) tracked: bool,
+}
+
 /// Cuts leaves from the flat vector, one parameter of the layout after the other.
-struct Cutter<'a> {
+struct Cutter<'a, W> {
     params: std::slice::Iter<'a, unmask_params::Param>,
-    weights: &'a [f32],
-    device: &'a Device,
+    /// Those from `offset` on.
+    weights: &'a [W],
+    offset: usize,
+    placement: Placement<'a>,
     leaves: Vec<Leaf>,
 }
 
-impl Cutter<'_> {
+impl<W: Element> Cutter<'_, W> {
     fn next_range(&mut self) -> Range<usize> {
         // The layout and this reader are both driven by the same config.
-        self.params.next().map_or(0..0, |param| param.range.clone())
+        self.params.next().map_or(0..0, |param| param.range.start - self.offset..param.range.end - self.offset)
     }
 
     fn vector_at(&mut self, range: Range<usize>) -> Tensor<1> {
@@ -104,8 +123,9 @@ impl Cutter<'_> {
     }
 
     fn leaf<const D: usize>(&self, range: Range<usize>, shape: [usize; D]) -> Tensor<D> {
-        let leaf = Tensor::from_data(TensorData::new(self.weights[range].to_vec(), shape), self.device);
-        if self.device.is_autodiff() { leaf.require_grad() } else { leaf }
+        let Placement { device, dtype, tracked } = self.placement;
+        let leaf = Tensor::from_data(TensorData::new(self.weights[range].to_vec(), shape), (device, dtype));
+        if tracked { leaf.require_grad() } else { leaf }
     }
 
     fn matrix(&mut self, rows: usize) -> Tensor<2> {
@@ -137,6 +157,21 @@ impl Cutter<'_> {
         let bias = self.next_range();
         Norm { weight: self.vector_at(weight), bias: self.vector_at(bias) }
     }
+
+    fn block(&mut self, config: &VitConfig, index: usize) -> Block {
+        let norm1 = config.has_norm1(index).then(|| self.norm());
+        let [query, key, value] = self.qkv(config.dim);
+        Block {
+            norm1,
+            query,
+            key,
+            value,
+            proj: self.linear(config.dim),
+            norm2: self.norm(),
+            fc1: self.linear(config.mlp_dim()),
+            fc2: self.linear(config.dim),
+        }
+    }
 }
 
 fn thirds(range: Range<usize>) -> [Range<usize>; 3] {
@@ -144,40 +179,60 @@ fn thirds(range: Range<usize>) -> [Range<usize>; 3] {
     [0, 1, 2].map(|i| range.start + i * third..range.start + (i + 1) * third)
 }
 
-impl Parameters {
-    /// Moves `weights`, a vector of `layout`, to `device`. On an autodiff device every leaf gathers its gradient.
-    pub(crate) fn new(config: &VitConfig, layout: &ParamLayout, weights: &[f32], device: &Device) -> Self {
-        let mut cutter = Cutter { params: layout.iter(), weights, device, leaves: Vec::new() };
+impl Early {
+    /// Number of values of the flat vector that belong here.
+    pub(crate) fn len(layout: &ParamLayout) -> usize {
+        let last =
+            layout.iter().take_while(|param| !param.name.starts_with("blocks.1.") && param.name != "norm.weight");
+        last.last().map_or(0, |param| param.range.end)
+    }
+
+    /// From the first values of a flat vector of `layout`, at least [`Early::len`] of them.
+    pub(crate) fn new<W: Element>(
+        config: &VitConfig,
+        layout: &ParamLayout,
+        weights: &[W],
+        placement: Placement<'_>,
+    ) -> Self {
+        let mut cutter = Cutter { params: layout.iter(), weights, offset: 0, placement, leaves: Vec::new() };
         let class_token = cutter.matrix(1);
         let position = cutter.matrix(config.tokens());
         let patch = cutter.linear(config.dim);
-        let blocks = (0..config.depth)
-            .map(|index| {
-                let norm1 = config.has_norm1(index).then(|| cutter.norm());
-                let [query, key, value] = cutter.qkv(config.dim);
-                Block {
-                    norm1,
-                    query,
-                    key,
-                    value,
-                    proj: cutter.linear(config.dim),
-                    norm2: cutter.norm(),
-                    fc1: cutter.linear(config.mlp_dim()),
-                    fc2: cutter.linear(config.dim),
-                }
-            })
-            .collect();
-        let norm = cutter.norm();
-        let head = cutter.linear(config.classes);
-        Self { class_token, position, patch, blocks, norm, head, leaves: cutter.leaves }
+        let block = cutter.block(config, 0);
+        Self { class_token, position, patch, block, leaves: cutter.leaves }
     }
 
-    /// Logits `[batch, classes]` of normalised `patches` `[batch, S, L]`.
-    pub(crate) fn logits(&self, config: &VitConfig, gelu: Gelu, patches: Tensor<3>) -> Tensor<2> {
+    /// Tokens `[batch, T, D]` behind block 0 of normalised `patches` `[batch, S, L]`; of a model with one block those
+    /// of the class token alone, `[batch, 1, D]`.
+    pub(crate) fn apply(&self, config: &VitConfig, gelu: Gelu, patches: Tensor<3>) -> Tensor<3> {
         let [batch, _, _] = patches.dims();
         let class_token = self.class_token.clone().unsqueeze::<3>().expand([batch, 1, config.dim]);
         let tokens = Tensor::cat(vec![class_token, self.patch.apply(patches)], 1);
-        let mut x = tokens + self.position.clone().unsqueeze::<3>();
+        let x = tokens + self.position.clone().unsqueeze::<3>();
+        self.block.apply(config.heads, gelu, config.depth == 1, x)
+    }
+}
+
+impl Late {
+    /// From `weights`, the values of a flat vector of `layout` behind those of [`Early`].
+    pub(crate) fn new<W: Element>(
+        config: &VitConfig,
+        layout: &ParamLayout,
+        weights: &[W],
+        placement: Placement<'_>,
+    ) -> Self {
+        let offset = Early::len(layout);
+        let early = layout.iter().take_while(|param| param.range.end <= offset).count();
+        let params = layout.iter().as_slice()[early..].iter();
+        let mut cutter = Cutter { params, weights, offset, placement, leaves: Vec::new() };
+        let blocks = (1..config.depth).map(|index| cutter.block(config, index)).collect();
+        let norm = cutter.norm();
+        let head = cutter.linear(config.classes);
+        Self { blocks, norm, head, leaves: cutter.leaves }
+    }
+
+    /// Logits `[batch, classes]` of what [`Early::apply`] gives.
+    pub(crate) fn apply(&self, config: &VitConfig, gelu: Gelu, mut x: Tensor<3>) -> Tensor<2> {
         for (index, block) in self.blocks.iter().enumerate() {
             // The head reads the class token only, so the last block needs no other query.
             let class_only = index + 1 == self.blocks.len();
@@ -185,6 +240,35 @@ impl Parameters {
         }
         let x = self.head.apply(self.norm.apply(x));
         x.squeeze_dim(1)
+    }
+}
+
+/// All parameters on the device.
+pub(crate) struct Parameters {
+    early: Early,
+    late: Late,
+}
+
+impl Parameters {
+    /// Moves `weights`, a vector of `layout`, to where `placement` says.
+    pub(crate) fn new<W: Element>(
+        config: &VitConfig,
+        layout: &ParamLayout,
+        weights: &[W],
+        placement: Placement<'_>,
+    ) -> Self {
+        let (early, late) = weights.split_at(Early::len(layout));
+        Self { early: Early::new(config, layout, early, placement), late: Late::new(config, layout, late, placement) }
+    }
+
+    /// In the order of the flat vector.
+    pub(crate) fn leaves(&self) -> impl Iterator<Item = &Leaf> {
+        self.early.leaves.iter().chain(&self.late.leaves)
+    }
+
+    /// Logits `[batch, classes]` of normalised `patches` `[batch, S, L]`.
+    pub(crate) fn logits(&self, config: &VitConfig, gelu: Gelu, patches: Tensor<3>) -> Tensor<2> {
+        self.late.apply(config, gelu, self.early.apply(config, gelu, patches))
     }
 }
 

@@ -13,6 +13,7 @@ mod local;
 #[cfg(feature = "parity")]
 pub mod parity;
 mod patches;
+mod resident;
 mod vit;
 pub mod weights;
 
@@ -21,4 +22,5 @@ pub use blocking::block_on;
 pub use burn::tensor::Device;
 pub use error::ModelError;
 pub use local::LocalTraining;
-pub use vit::{Evaluation, Step, Vit};
+pub use resident::{Precision, Reach, Resident};
+pub use vit::{Evaluation, InputGradient, Step, Vit};

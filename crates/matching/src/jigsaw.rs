@@ -1,0 +1,99 @@
+//! Pictures whose arrangement is hidden.
+//!
+//! When the position embedding is held fixed, matching recovers patches but not where each belongs: the picture is a
+//! jigsaw. How much of the content came out is measured by giving every patch its best place, which takes the truth, so
+//! that no attacker can do it.
+
+use pathfinding::{kuhn_munkres::kuhn_munkres_min, matrix::Matrix};
+
+/// Why a jigsaw cannot be laid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum CannotArrange {
+    /// Sizes that do not belong together.
+    #[error(
+        "pictures of {found} and {truth} values do not both consist of {patch} x {patch} patches in a square of side {side}"
+    )]
+    Sizes {
+        /// Values of the picture that was found.
+        found: usize,
+        /// Values of the truth.
+        truth: usize,
+        /// Side of the pictures in pixels.
+        side: usize,
+        /// Side of a patch in pixels.
+        patch: usize,
+    },
+}
+
+/// `found` with its patches where they fit `truth` best: the assignment of patches to places with the least sum of
+/// squared differences. Pictures are `[side, side, 3]` in [0, 1], patches `patch` pixels wide.
+///
+/// # Errors
+/// The sizes do not belong together.
+pub fn best_arrangement(found: &[f32], truth: &[f32], side: usize, patch: usize) -> Result<Vec<f32>, CannotArrange> {
+    /// Costs are compared as integers; this is far finer than a pixel's 256 steps.
+    const STEPS: f64 = (1u64 << 32) as f64;
+    let sizes = CannotArrange::Sizes { found: found.len(), truth: truth.len(), side, patch };
+    let expected = side.saturating_mul(side).saturating_mul(3);
+    if patch == 0 || side == 0 || side % patch != 0 || found.len() != expected || truth.len() != expected {
+        return Err(sizes);
+    }
+    let places = rows_of_patches(side, patch);
+    let cost = |place: &[usize], piece: &[usize]| -> i64 {
+        let rows = place.iter().zip(piece);
+        let squares = rows
+            .flat_map(|(&place, &piece)| truth[place..place + 3 * patch].iter().zip(&found[piece..piece + 3 * patch]));
+        let sum: f64 = squares.map(|(&truth, &found)| (f64::from(truth) - f64::from(found)).powi(2)).sum();
+        // Saturates for NaN and infinity.
+        (sum / (3 * patch * patch) as f64 * STEPS).clamp(0.0, STEPS) as i64
+    };
+    let rows = places.iter().map(|place| places.iter().map(|piece| cost(place, piece)).collect::<Vec<_>>());
+    let Ok(costs) = Matrix::from_rows(rows) else { return Err(sizes) };
+    let (_, pieces) = kuhn_munkres_min(&costs);
+    let mut arranged = vec![0.0; expected];
+    for (place, piece) in places.iter().zip(pieces) {
+        for (&to, &from) in place.iter().zip(&places[piece]) {
+            arranged[to..to + 3 * patch].copy_from_slice(&found[from..from + 3 * patch]);
+        }
+    }
+    Ok(arranged)
+}
+
+/// For every patch where each of its rows begins in `[side, side, 3]`.
+fn rows_of_patches(side: usize, patch: usize) -> Vec<Vec<usize>> {
+    let corners = (0..side).step_by(patch).flat_map(|top| (0..side).step_by(patch).map(move |left| (top, left)));
+    corners.map(|(top, left)| (top..top + patch).map(|y| (y * side + left) * 3).collect()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Any order of the patches is undone, and what is no order of them is not made worse.
+    #[test]
+    fn patches_find_their_places() {
+        let (side, patch) = (12, 4);
+        let truth: Vec<f32> = (0..side * side * 3).map(|i| ((i * i) as f32 * 0.013).sin() * 0.5 + 0.5).collect();
+        let places = rows_of_patches(side, patch);
+        let mut found = vec![0.0; truth.len()];
+        for (index, place) in places.iter().enumerate() {
+            for (&to, &from) in place.iter().zip(&places[(index * 4 + 3) % 9]) {
+                found[to..to + 3 * patch].copy_from_slice(&truth[from..from + 3 * patch]);
+            }
+        }
+        assert_ne!(found, truth);
+        assert_eq!(best_arrangement(&found, &truth, side, patch), Ok(truth.clone()));
+        let distance = |a: &[f32]| a.iter().zip(&truth).map(|(a, b)| (a - b).powi(2)).sum::<f32>();
+        let other: Vec<f32> = (0..truth.len()).map(|i| (i as f32 * 0.7).cos() * 0.5 + 0.5).collect();
+        assert!(distance(&best_arrangement(&other, &truth, side, patch).unwrap()) <= distance(&other));
+    }
+
+    #[test]
+    fn sizes_must_fit() {
+        let picture = vec![0.0; 12 * 12 * 3];
+        for (side, patch, len) in [(12, 5, 432), (12, 0, 432), (0, 4, 432), (12, 4, 431)] {
+            let error = best_arrangement(&picture, &picture[..len], side, patch).unwrap_err();
+            assert_eq!(error, CannotArrange::Sizes { found: 432, truth: len, side, patch });
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Gradient matching: pictures whose gradient is the one a client sent.
+//!
+//! An honest-but-curious relay knows the weights w it sent and, of the client's gradient, the entries that a mask kept.
+//! It searches for pictures x whose own gradient at w agrees with those entries, by descending along
+//! d(objective)/dx. That is a second derivative of the loss, and first-order autodiff is enough for it: with
+//! v = d(objective)/d(gradient),
+//!
+//! > d(objective)/dx = [d l(w + e v)/dx - d l(w - e v)/dx] / 2e,  e ||v|| = 1e-3 ||w||.
+//!
+//! - [`Objective::tokens`]: token matching, for Vision Transformers. It starts from what a closed form found.
+//! - [`Objective::Cosine`]: Inverting Gradients (Geiping et al., NeurIPS 2020), one cosine over all parameters. It works
+//!   on convolutional networks; on a Vision Transformer it fails even with nothing masked.
+//!
+//! Each runs naively ([`Evidence::naive`]: masked zeros taken for values, as the papers' attacker does) or aware of the
+//! mask ([`Evidence::aware`]). A [`Matching`] is driven one [step](Matching::step) at a time, so that whoever schedules
+//! it can show the picture as it sharpens, stop, and go on with a newer update.
+
+mod cannot;
+mod evidence;
+pub mod jigsaw;
+mod matching;
+mod network;
+mod objective;
+mod picture;
+mod sign_adam;
+mod total_variation;
+mod vit;
+
+pub use cannot::CannotMatch;
+pub use evidence::Evidence;
+pub use matching::{Matching, Problem, Progress, Settings, Verdict};
+pub use network::{Inputs, Network};
+pub use objective::{Objective, Terms};
+pub use vit::VitNetwork;

@@ -1,0 +1,224 @@
+//! On `vit_pico_patch4_16`, so that a test takes seconds.
+
+use unmask_data::{chw_to_hwc, decode, metrics::ssim};
+use unmask_model::{Precision, Reach, Vit, block_on, device::OpenDevice};
+use unmask_params::{InitOptions, ModelSpec, Preset, initial_weights};
+
+use super::*;
+use crate::VitNetwork;
+
+const SIDE: usize = 16;
+
+fn vit() -> Vit {
+    Vit::new(ModelSpec::new(Preset::VitPicoPatch4_16), OpenDevice::cpu().device()).unwrap()
+}
+
+fn weights(vit: &Vit) -> Vec<f32> {
+    initial_weights(vit.config(), 1, InitOptions::default())
+}
+
+/// `[3, side, side]` in [0, 1].
+fn photograph(name: &str) -> Vec<f32> {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../www/samples").join(name);
+    decode(&std::fs::read(path).unwrap()).unwrap().for_model(SIDE)
+}
+
+fn gradient(vit: &Vit, images: &[f32], labels: &[usize]) -> Vec<f32> {
+    vit.loss_and_gradient_blocking(&weights(vit), images, labels).unwrap().gradient
+}
+
+/// Keeps about half of the entries, those of a fixed hash.
+fn half(len: usize) -> Vec<bool> {
+    (0..len).map(|i| (i as u32).wrapping_mul(2_654_435_761) >> 15 & 1 == 1).collect()
+}
+
+fn masked(update: &[f32], kept: &[bool]) -> Vec<f32> {
+    update.iter().zip(kept).map(|(&value, &kept)| if kept { value } else { 0.0 }).collect()
+}
+
+fn problem(vit: &Vit, labels: &[usize], objective: Objective, evidence: Evidence) -> Problem<VitNetwork> {
+    let network = VitNetwork::new(vit, &weights(vit), labels, Reach::FirstBlock, Precision::F32).unwrap();
+    Problem::new(network, objective, evidence).unwrap()
+}
+
+/// The truth out of focus: what a closed form might give.
+fn blurred(truth: &[f32]) -> Vec<f32> {
+    let mut blurred = Vec::with_capacity(truth.len());
+    for (i, plane) in (0..truth.len()).map(|i| (i, i / (SIDE * SIDE) * SIDE * SIDE)) {
+        let (y, x) = (i % (SIDE * SIDE) / SIDE, i % SIDE);
+        let near = |at: usize| at.saturating_sub(2)..(at + 3).min(SIDE);
+        let values: Vec<f32> = near(y).flat_map(|y| near(x).map(move |x| truth[plane + y * SIDE + x])).collect();
+        blurred.push(values.iter().sum::<f32>() / values.len() as f32);
+    }
+    blurred
+}
+
+struct Run {
+    first: f64,
+    last: f64,
+    start: f64,
+    found: f64,
+    verdict: Verdict,
+}
+
+fn run(problem: Problem<VitNetwork>, start: &[f32], truth: &[f32], settings: Settings) -> Run {
+    let side = |picture: &[f32]| ssim(picture, &chw_to_hwc(truth, SIDE, SIDE), SIDE, SIDE).unwrap();
+    let start = chw_to_hwc(start, SIDE, SIDE);
+    let mut matching = Matching::new(problem, &start, settings).unwrap();
+    let mut first = None;
+    loop {
+        let progress = matching.step_blocking().unwrap();
+        let first = *first.get_or_insert(progress.objective);
+        if progress.verdict != Verdict::Running {
+            let (last, found) = (progress.objective, side(&progress.image));
+            return Run { first, last, start: side(&start), found, verdict: progress.verdict };
+        }
+    }
+}
+
+#[test]
+fn slope_is_that_of_the_objective() {
+    let vit = vit();
+    let truth = photograph("astronaut.png");
+    let update = gradient(&vit, &truth, &[3]);
+    let kept = half(update.len());
+    for (objective, reach, tolerance) in [
+        (Objective::tokens(vit.config()), Reach::FirstBlock, 1e-3),
+        (Objective::tokens_without_position(vit.config()), Reach::FirstBlock, 1e-3),
+        // A shift of the same length along this v meets more curvature.
+        (Objective::Cosine, Reach::Everything, 1e-2),
+    ] {
+        let network = VitNetwork::new(&vit, &weights(&vit), &[3], reach, Precision::F64).unwrap();
+        let evidence = Evidence::aware(&masked(&update, &kept), &kept).unwrap();
+        let problem = Problem::new(network, objective, evidence).unwrap();
+        let x: Vec<f64> = blurred(&truth).iter().map(|&v| f64::from(v) * 2.0 - 1.0).collect();
+        let (_, slope) = block_on(problem.evaluate(&x)).unwrap();
+        // Along d = slope / |slope| the objective rises by |slope|.
+        let length = norm(&slope);
+        let along = |step: f64| {
+            let moved: Vec<f64> = x.iter().zip(&slope).map(|(x, s)| x + step * s / length).collect();
+            block_on(problem.evaluate(&moved)).unwrap().0.sum()
+        };
+        let step = 1e-3;
+        let rise = (along(step) - along(-step)) / (2.0 * step);
+        assert!((rise / length - 1.0).abs() < tolerance, "{:?}: rises by {rise}, slope {length}", problem.objective);
+    }
+}
+
+#[test]
+fn the_aware_attacker_sharpens_what_the_naive_one_spoils() {
+    let vit = vit();
+    let truth = photograph("astronaut.png");
+    let update = gradient(&vit, &truth, &[3]);
+    let kept = half(update.len());
+    let sent = masked(&update, &kept);
+    let settings = Settings { iterations: 200, ..Settings::default() };
+    let run = |evidence: Evidence| {
+        run(problem(&vit, &[3], Objective::tokens(vit.config()), evidence), &blurred(&truth), &truth, settings)
+    };
+    let aware = run(Evidence::aware(&sent, &kept).unwrap());
+    let naive = run(Evidence::naive(&sent).unwrap());
+    assert_eq!(aware.verdict, Verdict::Finished);
+    assert!(aware.last < 0.1 * aware.first, "objective {} to {}", aware.first, aware.last);
+    assert!(aware.found > aware.start + 0.04, "SSIM {} to {}", aware.start, aware.found);
+    assert!(naive.found < 0.3, "naive SSIM {}", naive.found);
+}
+
+#[test]
+fn two_pictures_are_searched_for_together() {
+    let vit = vit();
+    let truth = [photograph("astronaut.png"), photograph("rocket.png")];
+    let update = gradient(&vit, &truth.concat(), &[3, 5]);
+    let kept = half(update.len());
+    let evidence = Evidence::aware(&masked(&update, &kept), &kept).unwrap();
+    let start: Vec<f32> = truth.iter().flat_map(|truth| chw_to_hwc(&blurred(truth), SIDE, SIDE)).collect();
+    let problem = problem(&vit, &[3, 5], Objective::tokens(vit.config()), evidence);
+    let mut matching = Matching::new(problem, &start, Settings { iterations: 60, ..Settings::default() }).unwrap();
+    let first = matching.step_blocking().unwrap();
+    assert_eq!(first.image.len(), start.len());
+    let mut last = first.clone();
+    while last.verdict == Verdict::Running {
+        last = matching.step_blocking().unwrap();
+    }
+    assert!(last.objective < 0.2 * first.objective, "objective {} to {}", first.objective, last.objective);
+}
+
+#[test]
+fn a_fixed_position_is_named_and_matched_without_its_term() {
+    let vit = vit();
+    let truth = photograph("astronaut.png");
+    let mut update = gradient(&vit, &truth, &[3]);
+    update[vit.layout().get("pos_embed").unwrap().range.clone()].fill(0.0);
+    let evidence = || Evidence::naive(&update).unwrap();
+    let network = VitNetwork::new(&vit, &weights(&vit), &[3], Reach::FirstBlock, Precision::F32).unwrap();
+    let refusal = Problem::new(network, Objective::tokens(vit.config()), evidence()).unwrap_err();
+    assert!(matches!(refusal, CannotMatch::FixedPosition), "{refusal}");
+    let problem = problem(&vit, &[3], Objective::tokens_without_position(vit.config()), evidence());
+    let settings = Settings { iterations: 60, ..Settings::default() };
+    let without = run(problem, &blurred(&truth), &truth, settings);
+    assert!(without.last < 0.5 * without.first, "objective {} to {}", without.first, without.last);
+}
+
+#[test]
+fn a_newer_update_goes_on_from_the_picture() {
+    let vit = vit();
+    let truth = photograph("astronaut.png");
+    let update = gradient(&vit, &truth, &[3]);
+    let tokens = || problem(&vit, &[3], Objective::tokens(vit.config()), Evidence::naive(&update).unwrap());
+    let start = chw_to_hwc(&blurred(&truth), SIDE, SIDE);
+    let mut matching = Matching::new(tokens(), &start, Settings { iterations: 40, ..Settings::default() }).unwrap();
+    let mut last = matching.step_blocking().unwrap();
+    while last.verdict == Verdict::Running {
+        last = matching.step_blocking().unwrap();
+    }
+    matching.retarget(tokens()).unwrap();
+    assert_eq!(matching.image(), last.image);
+    let next = matching.step_blocking().unwrap();
+    assert_eq!((next.verdict, next.iteration), (Verdict::Running, 16));
+    assert!(next.objective <= 1.05 * last.objective, "{} after {}", next.objective, last.objective);
+    let two = VitNetwork::new(&vit, &weights(&vit), &[3, 4], Reach::FirstBlock, Precision::F32).unwrap();
+    let two = Problem::new(two, Objective::tokens(vit.config()), Evidence::naive(&update).unwrap()).unwrap();
+    assert!(matches!(matching.retarget(two), Err(CannotMatch::StartLength { batch: 2, .. })));
+}
+
+/// From the very picture no step leads down.
+#[test]
+fn a_start_that_cannot_be_bettered_is_kept() {
+    let vit = vit();
+    let truth = photograph("astronaut.png");
+    let evidence = Evidence::naive(&gradient(&vit, &truth, &[3])).unwrap();
+    let problem = problem(&vit, &[3], Objective::tokens(vit.config()), evidence);
+    let settings = Settings { iterations: 64, variation: 0.0, ..Settings::default() };
+    let kept = run(problem, &truth, &truth, settings);
+    assert_eq!(kept.verdict, Verdict::KeptStart);
+    assert!(kept.found > 0.9999, "SSIM {}", kept.found);
+}
+
+#[test]
+fn nonsense_is_refused_with_its_numbers() {
+    let vit = vit();
+    let len = vit.layout().len();
+    let update = gradient(&vit, &photograph("astronaut.png"), &[3]);
+    let network =
+        |labels: &[usize]| VitNetwork::new(&vit, &weights(&vit), labels, Reach::FirstBlock, Precision::F32).unwrap();
+    let tokens = || Objective::tokens(vit.config());
+    let refusal = |labels: &[usize], update: &[f32]| {
+        Problem::new(network(labels), tokens(), Evidence::naive(update).unwrap()).unwrap_err().to_string()
+    };
+    assert!(refusal(&[3], &update[..100]).starts_with("the update has 100 values"));
+    assert!(refusal(&[1, 2, 3, 4], &update).contains("mean gradient of 4 pictures"));
+    assert!(refusal(&[3], &vec![0.0; len]).contains("all zero"));
+    let mut poisoned = update.clone();
+    poisoned[7] = f32::NAN;
+    assert!(matches!(Evidence::naive(&poisoned), Err(CannotMatch::NonFinite { index: 7, .. })));
+    assert!(matches!(
+        Evidence::aware(&update, &[true]),
+        Err(CannotMatch::MaskLength { found: 1, expected }) if expected == len
+    ));
+    let start = |start: &[f32]| {
+        let problem = Problem::new(network(&[3]), tokens(), Evidence::naive(&update).unwrap()).unwrap();
+        Matching::new(problem, start, Settings::default()).unwrap_err()
+    };
+    assert!(matches!(start(&[0.5; 12]), CannotMatch::StartLength { found: 12, expected: 768, batch: 1, side: 16 }));
+    assert!(matches!(start(&[f32::INFINITY; 768]), CannotMatch::StartNonFinite { index: 0, .. }));
+}

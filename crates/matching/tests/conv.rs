@@ -1,0 +1,141 @@
+//! Inverting Gradients on a small convolutional network, which knows nothing of this crate but one trait.
+
+mod common;
+
+use burn::tensor::{
+    DType, Device, Tensor, TensorData,
+    activation::{log_softmax, sigmoid},
+    module::conv2d,
+    ops::ConvOptions,
+};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use unmask_matching::{Evidence, Inputs, Matching, Network, Objective, Problem, Settings, Verdict};
+
+const SIDE: usize = 16;
+const WIDTH: usize = 12;
+const CLASSES: usize = 10;
+const FEATURES: usize = WIDTH * (SIDE / 4) * (SIDE / 4);
+const SHAPES: [[usize; 4]; 3] = [[WIDTH, 3, 5, 5], [WIDTH, WIDTH, 5, 5], [WIDTH, WIDTH, 5, 5]];
+const STRIDES: [usize; 3] = [2, 2, 1];
+
+/// Three convolutions with sigmoids and a linear head, after Deep Leakage from Gradients.
+struct Conv {
+    weights: Vec<f64>,
+    label: usize,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct ConvError(String);
+
+impl Conv {
+    fn new(seed: u64, label: usize) -> Self {
+        let convolutions: usize = SHAPES.iter().map(|shape| shape.iter().product::<usize>() + WIDTH).sum();
+        let len = convolutions + FEATURES * CLASSES + CLASSES;
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        Self { weights: (0..len).map(|_| rng.random_range(-0.5..0.5)).collect(), label }
+    }
+
+    /// The loss, the leaves of the weights in order, and the leaf of x.
+    fn loss(&self, weights: &[f64], x: &[f64]) -> (Tensor<1>, Vec<Tensor<1>>, Tensor<4>) {
+        let device = Device::flex().autodiff();
+        let leaf = |values: &[f64]| {
+            Tensor::<1>::from_data(TensorData::new(values.to_vec(), [values.len()]), (&device, DType::F32))
+                .require_grad()
+        };
+        let input = TensorData::new(x.to_vec(), [1, 3, SIDE, SIDE]);
+        let input = Tensor::<4>::from_data(input, (&device, DType::F32)).require_grad();
+        let mut leaves = Vec::new();
+        let mut rest = weights;
+        let mut take = |len: usize| {
+            let (values, tail) = rest.split_at(len);
+            rest = tail;
+            leaves.push(leaf(values));
+            leaves[leaves.len() - 1].clone()
+        };
+        let mut y = input.clone();
+        for (shape, stride) in SHAPES.into_iter().zip(STRIDES) {
+            let weight = take(shape.iter().product()).reshape(shape);
+            let bias = take(WIDTH);
+            y = sigmoid(conv2d(y, weight, Some(bias), ConvOptions::new([stride; 2], [2; 2], [1; 2], 1)));
+        }
+        let weight = take(FEATURES * CLASSES).reshape([FEATURES, CLASSES]);
+        let logits = y.reshape([1, FEATURES]).matmul(weight) + take(CLASSES).unsqueeze::<2>();
+        let loss = log_softmax(logits, 1).narrow(1, self.label, 1).sum().neg();
+        (loss, leaves, input)
+    }
+
+    fn input_gradient(&self, weights: &[f64], x: &[f64]) -> Result<Vec<f64>, ConvError> {
+        let (loss, _, input) = self.loss(weights, x);
+        let gradients = loss.backward();
+        read(input.grad(&gradients))
+    }
+}
+
+fn read<const D: usize>(gradient: Option<Tensor<D>>) -> Result<Vec<f64>, ConvError> {
+    let gradient = gradient.ok_or_else(|| ConvError("a leaf has no gradient".into()))?;
+    Ok(gradient.into_data().iter::<f64>().collect())
+}
+
+impl Network for Conv {
+    type Error = ConvError;
+
+    fn inputs(&self) -> Inputs {
+        Inputs { batch: 1, side: SIDE }
+    }
+
+    fn weights(&self) -> &[f64] {
+        &self.weights
+    }
+
+    async fn gradient(&self, x: &[f64]) -> Result<Vec<f64>, ConvError> {
+        let (loss, leaves, _) = self.loss(&self.weights, x);
+        let gradients = loss.backward();
+        let mut flat = Vec::with_capacity(self.weights.len());
+        for leaf in leaves {
+            flat.extend(read(leaf.grad(&gradients))?);
+        }
+        Ok(flat)
+    }
+
+    async fn input_gradient_along(&self, x: &[f64], shift: &[f64]) -> Result<Vec<f64>, ConvError> {
+        let at = |sign: f64| {
+            let shifted: Vec<f64> = self.weights.iter().zip(shift).map(|(w, s)| w + sign * s).collect();
+            self.input_gradient(&shifted, x)
+        };
+        let (forwards, backwards) = (at(1.0)?, at(-1.0)?);
+        Ok(forwards.iter().zip(&backwards).map(|(f, b)| (f - b) / 2.0).collect())
+    }
+}
+
+/// SSIM against the truth after 300 iterations from a grey start.
+fn invert(truth: &[f32], kept: impl Fn(usize) -> bool, aware: bool) -> f64 {
+    let conv = Conv::new(1, 3);
+    let x: Vec<f64> = truth.iter().map(|&v| f64::from(v) * 2.0 - 1.0).collect();
+    let gradient = unmask_model::block_on(conv.gradient(&x)).unwrap();
+    let kept: Vec<bool> = (0..gradient.len()).map(kept).collect();
+    let sent: Vec<f32> = gradient.iter().zip(&kept).map(|(&g, &kept)| if kept { g as f32 } else { 0.0 }).collect();
+    let evidence = if aware { Evidence::aware(&sent, &kept) } else { Evidence::naive(&sent) }.unwrap();
+    let problem = Problem::new(conv, Objective::Cosine, evidence).unwrap();
+    let settings = Settings { iterations: 300, ..Settings::default() };
+    let mut matching = Matching::new(problem, &vec![0.5; 3 * SIDE * SIDE], settings).unwrap();
+    loop {
+        let progress = matching.step_blocking().unwrap();
+        if progress.verdict != Verdict::Running {
+            let truth = unmask_data::chw_to_hwc(truth, SIDE, SIDE);
+            return common::ssim(&progress.image, &truth, SIDE);
+        }
+    }
+}
+
+#[test]
+fn cosine_over_all_parameters_gives_the_picture_back() {
+    let truth = common::photograph("astronaut.png", SIDE);
+    let whole = invert(&truth, |_| true, true);
+    let half = |index: usize| (index.wrapping_mul(2_654_435_761) >> 7) & 1 == 1;
+    let (naive, aware) = (invert(&truth, half, false), invert(&truth, half, true));
+    assert!(whole > 0.9, "SSIM {whole} with nothing masked");
+    assert!(aware > 0.9, "SSIM {aware} aware of half of the entries");
+    assert!(naive < 0.75, "SSIM {naive} with zeros taken for values");
+}

@@ -1,0 +1,113 @@
+//! Gradients with respect to images, and those of resident weights, against the training step's.
+
+use unmask_model::{ModelError, Precision, Reach, Vit, block_on, device::OpenDevice};
+use unmask_params::{InitOptions, ModelSpec, Preset, VitConfig, initial_weights};
+
+fn case(april_block: bool) -> (Vit, Vec<f32>, Vec<f32>, Vec<usize>) {
+    let spec = ModelSpec::new(Preset::VitPicoPatch4_16).with_april_block(april_block);
+    let vit = Vit::new(spec, OpenDevice::cpu().device()).unwrap();
+    let weights = initial_weights(vit.config(), 5, InitOptions::default());
+    let len = 2 * VitConfig::CHANNELS * vit.config().image * vit.config().image;
+    let images = (0..len).map(|i| 0.5 + 0.4 * (i as f32 * 0.37).sin()).collect();
+    (vit, weights, images, vec![3, 7])
+}
+
+fn norm(values: impl IntoIterator<Item = f64>) -> f64 {
+    values.into_iter().map(|value| value * value).sum::<f64>().sqrt()
+}
+
+fn wide(values: &[f32]) -> Vec<f64> {
+    values.iter().map(|&value| f64::from(value)).collect()
+}
+
+#[test]
+fn input_gradient_is_that_of_the_loss() {
+    for april_block in [false, true] {
+        let (vit, weights, images, labels) = case(april_block);
+        let step = vit.loss_and_gradient_blocking(&weights, &images, &labels).unwrap();
+        let input = vit.input_gradient_blocking(&weights, &images, &labels).unwrap();
+        assert_eq!(input.images.len(), images.len());
+        assert!((input.loss - step.loss).abs() < 1e-6);
+        // Along d = g / |g| the loss rises by |g|.
+        let length = norm(wide(&input.images));
+        let loss = |step: f64| {
+            let moved: Vec<f32> = images
+                .iter()
+                .zip(&input.images)
+                .map(|(&x, &g)| (f64::from(x) + step * f64::from(g) / length) as f32)
+                .collect();
+            f64::from(vit.evaluate_blocking(&weights, &moved, &labels).unwrap().loss)
+        };
+        let slope = (loss(0.05) - loss(-0.05)) / 0.1;
+        assert!((slope / length - 1.0).abs() < 1e-2, "slope {slope}, gradient norm {length}");
+    }
+}
+
+#[test]
+fn resident_gradient_is_the_steps() {
+    for april_block in [false, true] {
+        let (vit, weights, images, labels) = case(april_block);
+        let step = wide(&vit.loss_and_gradient_blocking(&weights, &images, &labels).unwrap().gradient);
+        for (reach, precision) in [
+            (Reach::FirstBlock, Precision::F32),
+            (Reach::FirstBlock, Precision::F64),
+            (Reach::Everything, Precision::F32),
+            (Reach::Everything, Precision::F64),
+        ] {
+            let resident = vit.resident(&weights, reach, precision).unwrap();
+            let gradient = block_on(resident.gradient(&wide(&images), &labels)).unwrap();
+            let expected = match reach {
+                Reach::FirstBlock => vit.layout().get("blocks.0.mlp.fc2.bias").unwrap().range.end,
+                Reach::Everything => vit.layout().len(),
+            };
+            assert_eq!((gradient.len(), resident.weights().len()), (expected, expected));
+            let error = norm(gradient.iter().zip(&step).map(|(g, s)| g - s)) / norm(step[..expected].iter().copied());
+            assert!(error < 1e-5, "{reach:?}, {precision:?}: {error:e}");
+        }
+    }
+}
+
+/// With both ways of computing it: the two sides as one batch, and one after the other.
+#[test]
+fn change_of_the_input_gradient_is_the_difference_of_two() {
+    let (vit, weights, images, labels) = case(false);
+    let step = vit.loss_and_gradient_blocking(&weights, &images, &labels).unwrap().gradient;
+    let early = vit.layout().get("blocks.0.mlp.fc2.bias").unwrap().range.end;
+    for (reach, len) in [(Reach::FirstBlock, early), (Reach::Everything, weights.len())] {
+        let shift: Vec<f64> = (0..len).map(|i| 0.05 * (f64::from(step[i])).signum()).collect();
+        let at = |sign: f64| {
+            let mut moved = wide(&weights);
+            moved.iter_mut().zip(&shift).for_each(|(w, s)| *w += sign * s);
+            let moved: Vec<f32> = moved.iter().map(|&w| w as f32).collect();
+            wide(&vit.input_gradient_blocking(&moved, &images, &labels).unwrap().images)
+        };
+        let expected: Vec<f64> = at(1.0).iter().zip(&at(-1.0)).map(|(f, b)| (f - b) / 2.0).collect();
+        for precision in [Precision::F32, Precision::F64] {
+            let resident = vit.resident(&weights, reach, precision).unwrap();
+            let found = block_on(resident.input_gradient_along(&wide(&images), &labels, &shift)).unwrap();
+            let error = norm(found.iter().zip(&expected).map(|(f, e)| f - e)) / norm(expected.iter().copied());
+            assert!(error < 1e-4, "{reach:?}, {precision:?}: {error:e}");
+        }
+    }
+}
+
+#[test]
+fn nonsense_is_refused_with_its_numbers() {
+    let (vit, weights, images, labels) = case(false);
+    let expected = weights.len();
+    assert!(matches!(
+        vit.resident(&weights[1..], Reach::Everything, Precision::F32),
+        Err(ModelError::WeightCount { given, .. }) if given == expected - 1
+    ));
+    let resident = vit.resident(&weights, Reach::Everything, Precision::F32).unwrap();
+    let images = wide(&images);
+    assert_eq!(
+        block_on(resident.input_gradient_along(&images, &labels, &[0.0; 9])),
+        Err(ModelError::ShiftCount { given: 9, expected })
+    );
+    assert!(matches!(
+        block_on(resident.gradient(&images[1..], &labels)),
+        Err(ModelError::ImageCount { batch: 2, side: 16, .. })
+    ));
+    assert_eq!(block_on(resident.gradient(&[], &[])), Err(ModelError::EmptyBatch));
+}
