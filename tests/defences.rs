@@ -55,7 +55,7 @@ async fn an_encrypted_room() {
     // Adam's step on encrypted gradients would not be the encryption of its step.
     let adam = json!({ "do": "optimiser", "optimiser": "adam:0.001" });
     let refusal = relay.control_refused(adam).await;
-    assert!(refusal.contains("Adam") && refusal.contains("sgd"), "{refusal}");
+    assert!(refusal.contains("not linear") && refusal.contains("sgd:RATE"), "{refusal}");
 
     // A keyed start begins with a model that the relay has never seen.
     relay.control(json!({ "do": "defence", "defence": "encrypted:keyed" })).await;

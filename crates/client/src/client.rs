@@ -1,6 +1,6 @@
 //! The client's side of the protocol.
 
-use unmask_defence::{KeyCheck, KeyError, MaskSeed, Means, PlainUpdate, ProtectError, ProtectedUpdate};
+use unmask_defence::{Defence, KeyCheck, KeyError, MaskSeed, Means, PlainUpdate, ProtectError, ProtectedUpdate, Start};
 use unmask_params::{InitOptions, ModelSpec, ParamLayout, initial_weights};
 use unmask_wire::{Assembler, ClientMessage, EncryptionPlan, RelayMessage, UpdateKind, WireError, frames};
 
@@ -330,16 +330,16 @@ impl Client {
                 Ok(plan)
             };
         };
-        if !plan.defence.is_encrypted() {
+        let Defence::Encrypted { start } = plan.defence else {
             return Err(Hindrance::Unable(format!(
                 "the plan's weights are encrypted, but its defence is {}",
                 plan.defence
             )));
-        }
+        };
         let missing = "this room's model is encrypted; type the room's passphrase to take part";
         let cipher = self
             .keys
-            .cipher(salt, Some(KeyCheck(check)), plan.spec, &plan.layout)
+            .cipher((salt, start), Some(KeyCheck(check)), plan.spec, &plan.layout)
             .map_err(|locked| Hindrance::locked(locked, missing))?;
         cipher.decrypt(&mut plan.weights).map_err(|error| Hindrance::Unable(error.to_string()))?;
         plan.cipher = Some(cipher);
@@ -354,15 +354,15 @@ impl Client {
         weights: Vec<f32>,
     ) -> Result<SealTask, Hindrance> {
         let layout = ParamLayout::vit(&spec.config());
-        let weights = if weights.is_empty() {
-            None
+        let (start, weights) = if weights.is_empty() {
+            (Start::Keyed, None)
         } else {
             check_len(spec, &layout, &weights).map_err(Hindrance::Unable)?;
-            Some(weights)
+            (Start::Plain, Some(weights))
         };
         let missing = "this room's model is about to be encrypted; type the room's passphrase to take part";
-        let cipher =
-            self.keys.cipher(salt, None, spec, &layout).map_err(|locked| Hindrance::locked(locked, missing))?;
+        let cipher = self.keys.cipher((salt, start), None, spec, &layout);
+        let cipher = cipher.map_err(|locked| Hindrance::locked(locked, missing))?;
         Ok(SealTask { policy, spec, layout, weights, cipher })
     }
 }

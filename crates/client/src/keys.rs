@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use unmask_defence::{Cipher, KeyCheck, KeyError, RoomKey};
+use unmask_defence::{Cipher, KeyCheck, KeyError, RoomKey, Start};
 use unmask_params::{ModelSpec, ParamLayout};
 use zeroize::Zeroizing;
 
@@ -22,8 +22,8 @@ pub(crate) enum Locked {
 #[derive(Default)]
 pub(crate) struct Keys {
     passphrase: Option<Zeroizing<String>>,
-    key: Option<([u8; 16], RoomKey)>,
-    cipher: Option<([u8; 16], ModelSpec, Arc<Cipher>)>,
+    key: Option<([u8; 16], Start, RoomKey)>,
+    cipher: Option<([u8; 16], Start, ModelSpec, Arc<Cipher>)>,
 }
 
 impl Keys {
@@ -39,25 +39,27 @@ impl Keys {
     /// this passphrase's.
     pub(crate) fn cipher(
         &mut self,
-        salt: [u8; 16],
+        (salt, start): ([u8; 16], Start),
         check: Option<KeyCheck>,
         spec: ModelSpec,
         layout: &ParamLayout,
     ) -> Result<Arc<Cipher>, Locked> {
         let passphrase = self.passphrase.as_ref().ok_or(Locked::Missing)?;
-        if self.key.as_ref().is_none_or(|(salted, _)| *salted != salt) {
+        if self.key.as_ref().is_none_or(|(salted, begun, _)| (*salted, *begun) != (salt, start)) {
             self.key = None;
-            self.key = Some((salt, RoomKey::derive(passphrase, &salt).map_err(Locked::Broken)?));
+            self.key = Some((salt, start, RoomKey::derive(passphrase, &salt, start).map_err(Locked::Broken)?));
         }
-        let Some((_, key)) = &self.key else { return Err(Locked::Missing) };
+        let Some((_, _, key)) = &self.key else { return Err(Locked::Missing) };
         if check.is_some_and(|check| check != key.check()) {
             return Err(Locked::Wrong);
         }
         match &self.cipher {
-            Some((salted, made_for, cipher)) if (*salted, *made_for) == (salt, spec) => Ok(Arc::clone(cipher)),
+            Some((salted, begun, made_for, cipher)) if (*salted, *begun, *made_for) == (salt, start, spec) => {
+                Ok(Arc::clone(cipher))
+            }
             _ => {
                 let cipher = Arc::new(Cipher::new(key, layout).map_err(Locked::Broken)?);
-                self.cipher = Some((salt, spec, Arc::clone(&cipher)));
+                self.cipher = Some((salt, start, spec, Arc::clone(&cipher)));
                 Ok(cipher)
             }
         }
@@ -81,7 +83,7 @@ mod tests {
 
     fn open(keys: &mut Keys, salt: [u8; 16], check: Option<KeyCheck>, preset: Preset) -> Result<Arc<Cipher>, Locked> {
         let spec = ModelSpec::new(preset);
-        keys.cipher(salt, check, spec, &ParamLayout::vit(&spec.config()))
+        keys.cipher((salt, Start::Plain), check, spec, &ParamLayout::vit(&spec.config()))
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod sealing;
 
 use std::{
     collections::{BTreeMap, HashSet},
+    fmt,
     sync::Arc,
 };
 
@@ -28,12 +29,19 @@ const MAX_SAMPLES: u32 = 1_000_000;
 pub struct ClientId(pub u32);
 
 /// The model all clients train.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct GlobalModel {
     /// Its shape.
     pub spec: ModelSpec,
     /// Global weights w, `[P]` in layout order.
     pub weights: Vec<f32>,
+}
+
+/// Shows the number of weights, and not all of them.
+impl fmt::Debug for GlobalModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GlobalModel").field("spec", &self.spec).field("weights", &self.weights.len()).finish()
+    }
 }
 
 /// Where the room is in its round.
@@ -120,7 +128,6 @@ pub struct Room {
     /// Who was asked last to encrypt a model.
     asked: Option<ClientId>,
     members: BTreeMap<ClientId, MemberState>,
-    target: Option<ClientId>,
     seeds: HashSet<MaskSeed>,
     work: Work,
 }
@@ -146,7 +153,6 @@ impl Room {
             salt: None,
             asked: None,
             members: BTreeMap::new(),
-            target: None,
             // Whoever draws a mask of its own must not take the one everybody knows.
             seeds: HashSet::from([FROZEN_SEED]),
             work: Work::Idle,
@@ -217,11 +223,6 @@ impl Room {
         &self.counts
     }
 
-    /// The client under attack.
-    pub fn target(&self) -> Option<ClientId> {
-        self.target
-    }
-
     /// What a client is doing, if it is in the room.
     pub fn member(&self, client: ClientId) -> Option<MemberState> {
         self.members.get(&client).copied()
@@ -274,10 +275,6 @@ impl Room {
                 self.run = Run::Paused;
                 self.next_model = Some(model);
                 self.apply_choices();
-                Vec::new()
-            }
-            Event::SetTarget(client) => {
-                self.target = client;
                 Vec::new()
             }
         }
@@ -405,18 +402,7 @@ impl Room {
         let Answer { client, round, policy, .. } = answer;
         let was = self.member(client);
         let mut effects = match (self.accept(&answer), &self.work) {
-            (Ok(()), Work::Round(current)) => {
-                let mut effects = vec![Effect::Accepted { client, round }];
-                effects.push(if self.target == Some(client) {
-                    let (defence, rule) = (self.settings.defence(), self.settings.rule());
-                    let model = Arc::clone(&current.model);
-                    Effect::Attack { client, round, defence, rule, model, update: answer.update }
-                } else {
-                    Effect::Spent(answer.update.into_values())
-                });
-                effects
-            }
-            (Ok(()), _) => Vec::new(),
+            (Ok(()), _) => vec![Effect::Accepted { client, round }, Effect::Spent(answer.update.into_values())],
             (Err(refusal), work) => {
                 // A client whose answer was refused is done with its round: nobody waits for it any longer.
                 let is_done = match was {

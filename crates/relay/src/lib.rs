@@ -19,6 +19,7 @@ mod roster;
 mod serve;
 mod snapshot;
 mod socket;
+mod spare;
 mod tls;
 
 pub use config::{Limits, RelayConfig};

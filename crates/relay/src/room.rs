@@ -35,6 +35,7 @@ use crate::{
     random,
     roster::{Link, Roster, Seat, Ticket, clean},
     snapshot::Snapshot,
+    spare::Spare,
 };
 
 const MAX_LOSSES: usize = 1000;
@@ -97,6 +98,7 @@ pub(crate) struct Actor {
     attacker: Attacker,
     attacked: Attacked,
     pictures: Arc<Pictures>,
+    spare: Spare,
     standing: Standing,
     snapshots: watch::Sender<Snapshot>,
 }
@@ -110,6 +112,7 @@ impl Actor {
         config: RelayConfig,
         standing: Standing,
         pictures: Arc<Pictures>,
+        spare: Spare,
         snapshots: watch::Sender<Snapshot>,
         inputs: mpsc::WeakSender<Input>,
     ) -> anyhow::Result<Self> {
@@ -136,6 +139,7 @@ impl Actor {
             attacker: Attacker::start(inputs)?,
             attacked: Attacked::default(),
             pictures,
+            spare,
             standing,
             snapshots,
             config,
@@ -432,9 +436,7 @@ impl Actor {
                 self.send(client, Slot::All, &RelayMessage::Accepted { round }, &[]);
             }
             Effect::Refused { client, refusal } => self.refuse(client, &refusal.to_string()),
-            // What the attacks need was read before, so the room was given no target; and an update's memory goes back to
-            // the operating system, for a room full of clients would keep one each.
-            Effect::Attack { .. } | Effect::Spent(_) => {}
+            Effect::Spent(buffer) => self.spare.put(buffer),
             Effect::Closed(summary) => self.closed(summary),
         }
     }

@@ -35,6 +35,7 @@ use crate::{
     room::{Actor, Input, Standing},
     snapshot::Snapshot,
     socket,
+    spare::Spare,
     tls::Identity,
 };
 
@@ -52,6 +53,7 @@ pub(crate) struct App {
     limits: Limits,
     /// Longest message of a client in bytes.
     longest: usize,
+    spare: Spare,
 }
 
 /// A relay that runs; dropping it closes both ports and every connection.
@@ -220,10 +222,12 @@ pub async fn serve(config: RelayConfig) -> anyhow::Result<Running> {
         .into_iter()
         .max()
         .map_or(0, Assembler::limit_for);
-    let actor = Actor::new(config, standing, Arc::clone(&pictures), snapshot_sender, inputs.downgrade())?;
+    let spare = Spare::default();
+    let actor =
+        Actor::new(config, standing, Arc::clone(&pictures), spare.clone(), snapshot_sender, inputs.downgrade())?;
     let room = tokio::spawn(actor.run(inbox));
     let publisher = tokio::spawn(events::publish(snapshots.clone(), events.clone()));
-    let app = App { room: inputs, token: Arc::clone(&token), snapshots, events, pictures, limits, longest };
+    let app = App { room: inputs, token: Arc::clone(&token), snapshots, events, pictures, limits, longest, spare };
 
     let service = router(app).into_make_service();
     let handles = [Handle::new(), Handle::new()];
@@ -280,7 +284,7 @@ async fn connect(State(app): State<App>, upgrade: WebSocketUpgrade) -> Response 
     upgrade
         .max_message_size(MAX_FRAME)
         .max_frame_size(MAX_FRAME)
-        .on_upgrade(move |socket| socket::run(socket, app.room, app.limits, app.longest))
+        .on_upgrade(move |socket| socket::run(socket, app.room, app.limits, app.longest, app.spare))
 }
 
 async fn room(State(app): State<App>) -> Response {

@@ -24,6 +24,7 @@ use crate::{
     config::Limits,
     outbox::{Parcel, Waiting, Weights},
     room::{Hello, Input},
+    spare::Spare,
 };
 
 /// Longest first message in bytes.
@@ -85,9 +86,9 @@ impl Life {
 }
 
 /// Serves one client on one socket until either side closes it. `limit` is the longest message in bytes.
-pub(crate) async fn run(socket: WebSocket, room: mpsc::Sender<Input>, limits: Limits, limit: usize) {
+pub(crate) async fn run(socket: WebSocket, room: mpsc::Sender<Input>, limits: Limits, limit: usize, spare: Spare) {
     let (mut sink, stream) = socket.split();
-    let mut reader = Reader { stream, assembler: Assembler::new(HELLO_LIMIT), bytes: 0 };
+    let mut reader = Reader { stream, assembler: Assembler::new(HELLO_LIMIT), bytes: 0, spare };
     let life = Life::new();
     let hello = match timeout(limits.hello, reader.hello(&life)).await {
         Ok(Ok(Some(hello))) => hello,
@@ -230,6 +231,7 @@ struct Reader {
     assembler: Assembler,
     /// Bytes of the message in progress.
     bytes: u64,
+    spare: Spare,
 }
 
 impl Reader {
@@ -261,6 +263,10 @@ impl Reader {
                 Some(Err(error)) => return Read::Bad(error.to_string()),
             };
             life.sign();
+            // A first frame that is full begins a long message, which is an update.
+            if self.bytes == 0 && frame.len() == MAX_FRAME {
+                self.assembler.reuse(self.spare.take());
+            }
             self.bytes += frame.len() as u64;
             match self.assembler.push(&frame) {
                 Ok(None) => {}

@@ -71,7 +71,7 @@ async fn plain_start_runs_as_a_plain_room_would() {
     let seal = clients[0].seal().await;
     assert_eq!(seal.weights, fresh(5));
     let room = relay.room().await;
-    assert_eq!((room.phase, room.round), (Phase::Training, 0));
+    assert_eq!((room.phase, room.round), (Phase::Sealing, 0));
     assert_eq!(room.clients.iter().map(|c| c.state).collect::<Vec<_>>(), [ClientState::Training, ClientState::Joined]);
     let cipher = cipher(PASSPHRASE, &seal.salt);
     clients[0].send_sealed(&seal, &cipher, seal.weights.clone()).await;

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use unmask_defence::{Cipher, Defence, MaskSeed, Means, PlainUpdate, ProtectedUpdate, RoomKey};
+use unmask_defence::{Cipher, Defence, MaskSeed, Means, PlainUpdate, ProtectedUpdate, RoomKey, Start};
 use unmask_federation::{ClientId, Effect, Event, GlobalModel, Room, Settings};
 use unmask_model::{Device, Vit};
 use unmask_params::{InitOptions, ModelSpec, ParamLayout, Preset, Rule, initial_weights};
@@ -122,7 +122,7 @@ fn encrypted_training_equals_plain_training() {
     let spec = ModelSpec::new(Preset::VitPicoPatch4_16);
     let config = spec.config();
     let (layout, side) = (ParamLayout::vit(&config), config.image);
-    let key = RoomKey::derive("correct horse battery staple", &SALT).unwrap();
+    let key = RoomKey::derive("correct horse battery staple", &SALT, Start::Plain).unwrap();
     let cipher = Arc::new(Cipher::new(&key, &layout).unwrap());
     let shares = || (0..CLIENTS as usize).map(|client| pictures(side, 2 * client..2 * client + 2)).collect();
     let vit = Vit::new(spec, &Device::flex()).unwrap();

@@ -6,7 +6,7 @@ use futures_util::{SinkExt, StreamExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::{WebSocketStream, accept_async, tungstenite::Message};
 use unmask_data::Picture;
-use unmask_defence::{Cipher, RoomKey};
+use unmask_defence::{Cipher, RoomKey, Start};
 use unmask_model::{Vit, device::OpenDevice};
 use unmask_params::{InitOptions, ModelSpec, ParamLayout, Preset, initial_weights};
 use unmask_trainer::{JoinOptions, Passphrase, Sample, join};
@@ -146,7 +146,7 @@ async fn fedavg_sends_the_weights_of_local_epochs_over_all_pictures() {
 async fn encrypted_room_gets_cipher_text_alone() {
     let passphrase = "violet otter 1867";
     let layout = ParamLayout::vit(&spec().config());
-    let cipher = Cipher::new(&RoomKey::derive(passphrase, &SALT).unwrap(), &layout).unwrap();
+    let cipher = Cipher::new(&RoomKey::derive(passphrase, &SALT, Start::Keyed).unwrap(), &layout).unwrap();
     with_client(Some(passphrase), async |relay| {
         let model = spec().preset.to_string();
         relay.send(RelayMessage::Seal { policy: 1, model, april_block: false, classes: 10, salt: SALT }, &[]).await;

@@ -11,6 +11,8 @@ pub enum Phase {
     Paused,
     /// Rounds are to run, but nobody is there to train.
     Waiting,
+    /// A client is encrypting the model.
+    Sealing,
     /// A cohort is training.
     Training,
     /// A round has closed; the next one follows shortly.

@@ -1,7 +1,7 @@
 use std::sync::LazyLock;
 
 use proptest::prelude::*;
-use unmask_defence::{Cipher, Defence, FROZEN_SEED, GroupRates, Mask, RoomKey};
+use unmask_defence::{Cipher, Defence, FROZEN_SEED, GroupRates, Mask, RoomKey, Start};
 use unmask_params::{ParamGroup, Preset};
 
 use super::*;
@@ -20,7 +20,7 @@ fn layout() -> ParamLayout {
 
 /// The cipher that somebody else in the room made of the same passphrase.
 static CIPHER: LazyLock<Cipher> =
-    LazyLock::new(|| Cipher::new(&RoomKey::derive(PASSPHRASE, &SALT).unwrap(), &layout()).unwrap());
+    LazyLock::new(|| Cipher::new(&RoomKey::derive(PASSPHRASE, &SALT, Start::Plain).unwrap(), &layout()).unwrap());
 
 fn global() -> Vec<f32> {
     (0..layout().len()).map(|i| (i as f32 * 0.61).sin()).collect()
@@ -154,7 +154,7 @@ fn encrypted_plan_is_trained_on_in_the_plain() {
 fn encrypted_update_decrypts_to_the_plain_one() {
     for rule in ["fedsgd", "fedavg:epochs=1,rate=0.1"] {
         let mut client = client(Some(PASSPHRASE));
-        let plan = planned(&mut client, "encrypted:keyed", rule);
+        let plan = planned(&mut client, "encrypted", rule);
         let outgoing = client.update(&plan, step(), MaskSeed([1; 32])).unwrap();
         let (ClientMessage::Update { kind, samples, .. }, mut sent) = decode(&outgoing.frames) else {
             panic!("no update");
@@ -216,7 +216,9 @@ fn keyed_start_shows_no_plain_embedding() {
     let plain = initial_weights(&spec().config(), 5, InitOptions::default());
     let patch = layout().get("patch_embed.proj.weight").unwrap().range.clone();
     let drawn: std::collections::HashSet<u32> = plain[patch.clone()].iter().map(|value| value.to_bits()).collect();
-    assert!(sealed[patch].iter().all(|value| !drawn.contains(&value.to_bits())));
+    // Two numbers of the same size may agree by chance.
+    let same = sealed[patch.clone()].iter().filter(|value| drawn.contains(&value.to_bits())).count();
+    assert!(100 * same < patch.len(), "{same} of {} values are in the plain", patch.len());
     // Rows of the position embedding change places; a random order of S rows keeps one of them on average.
     let position = layout().get("pos_embed").unwrap().clone();
     let dim = spec().config().dim;
@@ -225,7 +227,8 @@ fn keyed_start_shows_no_plain_embedding() {
     };
     let moved = rows(&plain).iter().zip(rows(&sealed)).filter(|(plain, sealed)| *plain != sealed).count();
     assert!(moved + 5 >= spec().config().patches(), "{moved} rows moved");
-    CIPHER.decrypt(&mut sealed).unwrap();
+    let key = RoomKey::derive(PASSPHRASE, &SALT, Start::Keyed).unwrap();
+    Cipher::new(&key, &layout()).unwrap().decrypt(&mut sealed).unwrap();
     close(&sealed, &plain);
     // Another draw is another model.
     assert_ne!(client.seal(*task, 6).unwrap(), frames);

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use unmask_defence::{Cipher, MaskSeed, Means, PlainUpdate, RoomKey};
+use unmask_defence::{Cipher, MaskSeed, Means, PlainUpdate, RoomKey, Start};
 use unmask_params::{ModelSpec, Preset, Rule};
 
 use super::*;
@@ -11,7 +11,7 @@ fn plan(preset: Preset, defence: &str, rule: Rule) -> Plan {
     let layout = ParamLayout::vit(&spec.config());
     let defence: Defence = defence.parse().unwrap();
     let cipher = defence.is_encrypted().then(|| {
-        let key = RoomKey::derive("violet otter", &[1; 16]).unwrap();
+        let key = RoomKey::derive("violet otter", &[1; 16], Start::Plain).unwrap();
         Arc::new(Cipher::new(&key, &layout).unwrap())
     });
     let weights = (0..layout.len()).map(|i| (i as f32 * 0.37).cos()).collect();

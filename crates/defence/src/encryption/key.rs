@@ -8,6 +8,8 @@ use sha2::Sha256;
 use unicode_normalization::UnicodeNormalization;
 use zeroize::Zeroizing;
 
+use crate::Start;
+
 /// Tells whether two passphrases are the same without telling them: 16 bytes derived beside the keys, of which it
 /// reveals nothing. It travels in the clear, with the salt.
 ///
@@ -61,9 +63,12 @@ impl RoomKey {
     /// The key of a passphrase under the room's salt. White space around the passphrase does not count, and letters
     /// are composed (Unicode NFC), since keyboards differ in how they write an accent.
     ///
+    /// A keyed start has keys of its own, so that a relay that has its plain model encrypted under a keyed room's salt
+    /// learns nothing about that room's key.
+    ///
     /// # Errors
     /// If the passphrase is empty or there is no memory for the password hash.
-    pub fn derive(passphrase: &str, salt: &[u8; 16]) -> Result<Self, KeyError> {
+    pub fn derive(passphrase: &str, salt: &[u8; 16], start: Start) -> Result<Self, KeyError> {
         // Composing makes a text three times as long at most (UAX 15), so that no copy is left behind by growing.
         let mut composed = Zeroizing::new(String::with_capacity(3 * passphrase.len()));
         composed.extend(passphrase.trim().nfc());
@@ -80,20 +85,26 @@ impl RoomKey {
         Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
             .hash_password_into_with_memory(composed.as_bytes(), salt, hash.as_mut(), blocks.as_mut_slice())
             .map_err(|error| failed(&error))?;
-        Self::expand(&hash)
+        Self::expand(&hash, start)
     }
 
     /// The keys of a passphrase's hash.
-    pub(super) fn expand(hash: &[u8; 32]) -> Result<Self, KeyError> {
+    pub(super) fn expand(hash: &[u8; 32], start: Start) -> Result<Self, KeyError> {
         let expander = Hkdf::<Sha256>::new(None, hash);
+        let start = match start {
+            Start::Plain => "",
+            Start::Keyed => "keyed ",
+        };
         let fill = |label: &str, out: &mut [u8]| {
-            expander.expand(label.as_bytes(), out).map_err(|error| KeyError::Derivation(error.to_string()))
+            expander
+                .expand_multi_info(&[b"unmask ", start.as_bytes(), label.as_bytes()], out)
+                .map_err(|error| KeyError::Derivation(error.to_string()))
         };
         let mut key =
             Self { patch_seed: Zeroizing::default(), position_seed: Zeroizing::default(), check: KeyCheck([0; 16]) };
-        fill("unmask E_a", key.patch_seed.as_mut())?;
-        fill("unmask E_b", key.position_seed.as_mut())?;
-        fill("unmask key check", &mut key.check.0)?;
+        fill("E_a", key.patch_seed.as_mut())?;
+        fill("E_b", key.position_seed.as_mut())?;
+        fill("key check", &mut key.check.0)?;
         Ok(key)
     }
 
@@ -117,13 +128,13 @@ mod tests {
     const SALT: [u8; 16] = [7; 16];
 
     fn check(passphrase: &str) -> KeyCheck {
-        RoomKey::derive(passphrase, &SALT).unwrap().check()
+        RoomKey::derive(passphrase, &SALT, Start::Plain).unwrap().check()
     }
 
     #[test]
     fn equal_passphrases_give_equal_keys_however_they_are_typed() {
-        let key = RoomKey::derive("Gr\u{fc}\u{df}e", &SALT).unwrap();
-        let same = RoomKey::derive(" \tGru\u{308}\u{df}e\n", &SALT).unwrap();
+        let key = RoomKey::derive("Gr\u{fc}\u{df}e", &SALT, Start::Plain).unwrap();
+        let same = RoomKey::derive(" \tGru\u{308}\u{df}e\n", &SALT, Start::Plain).unwrap();
         assert_eq!(key.check(), same.check());
         assert_eq!(*key.patch_seed, *same.patch_seed);
         assert_eq!(*key.position_seed, *same.position_seed);
@@ -132,13 +143,22 @@ mod tests {
     #[test]
     fn passphrase_and_salt_decide_the_check() {
         let checks = [check("swordfish"), check("Swordfish"), check("sword fish")];
-        let other_salt = RoomKey::derive("swordfish", &[8; 16]).unwrap().check();
+        let other_salt = RoomKey::derive("swordfish", &[8; 16], Start::Plain).unwrap().check();
         assert!(checks[0] != checks[1] && checks[0] != checks[2] && checks[0] != other_salt);
     }
 
     #[test]
+    fn a_keyed_start_has_keys_of_its_own() {
+        let plain = RoomKey::derive("swordfish", &SALT, Start::Plain).unwrap();
+        let keyed = RoomKey::derive("swordfish", &SALT, Start::Keyed).unwrap();
+        assert_ne!(plain.check(), keyed.check());
+        assert_ne!(*plain.patch_seed, *keyed.patch_seed);
+        assert_ne!(*plain.position_seed, *keyed.position_seed);
+    }
+
+    #[test]
     fn keys_are_independent_of_the_check() {
-        let key = RoomKey::derive("swordfish", &SALT).unwrap();
+        let key = RoomKey::derive("swordfish", &SALT, Start::Plain).unwrap();
         assert_ne!(*key.patch_seed, *key.position_seed);
         assert!(!key.patch_seed.starts_with(&key.check().0) && !key.position_seed.starts_with(&key.check().0));
     }
@@ -147,16 +167,16 @@ mod tests {
     fn empty_passphrase_is_refused_in_words() {
         for blank in ["", "  \t\u{a0}"] {
             assert_eq!(
-                RoomKey::derive(blank, &SALT).unwrap_err().to_string(),
+                RoomKey::derive(blank, &SALT, Start::Plain).unwrap_err().to_string(),
                 "the passphrase is empty; type the one that everybody in the room has agreed on"
             );
         }
-        assert!(RoomKey::derive("x", &SALT).is_ok());
+        assert!(RoomKey::derive("x", &SALT, Start::Plain).is_ok());
     }
 
     #[test]
     fn debug_form_tells_no_secret() {
-        let key = RoomKey::derive("swordfish", &SALT).unwrap();
+        let key = RoomKey::derive("swordfish", &SALT, Start::Plain).unwrap();
         let text = format!("{key:?}");
         assert_eq!(text, format!("RoomKey {{ check: {:?}, .. }}", key.check()));
         let bytes = |seed: &[u8]| format!("{seed:?}").trim_matches(['[', ']']).to_owned();

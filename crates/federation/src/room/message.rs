@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use unmask_defence::{Defence, KeyCheck, ProtectedUpdate};
-use unmask_params::{ModelSpec, Rule};
+use unmask_defence::{KeyCheck, ProtectedUpdate};
+use unmask_params::ModelSpec;
 
 use super::{ClientId, GlobalModel, Refusal};
 use crate::Settings;
@@ -74,8 +74,6 @@ pub enum Event {
     SetModel(GlobalModel),
     /// Drop the running round and begin again with this model, paused.
     Reset(GlobalModel),
-    /// Attack the updates of this client, or of nobody.
-    SetTarget(Option<ClientId>),
 }
 
 /// What the caller has to do.
@@ -133,21 +131,6 @@ pub enum Effect {
         client: ClientId,
         /// Why.
         refusal: Refusal,
-    },
-    /// The update of the client under attack, for the attacks.
-    Attack {
-        /// Who.
-        client: ClientId,
-        /// The round.
-        round: u32,
-        /// The defence it was made under.
-        defence: Defence,
-        /// The rule it was made under: gradients or weights.
-        rule: Rule,
-        /// The model it was made with.
-        model: Arc<GlobalModel>,
-        /// What was sent.
-        update: ProtectedUpdate,
     },
     /// The values of an update that was averaged or refused. Their memory is worth keeping for an update to come: fresh
     /// memory for a large model costs the operating system more time than the update's sums.

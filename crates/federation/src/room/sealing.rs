@@ -36,7 +36,9 @@ impl Room {
 
     /// Asks the next free client: in turn, so that one that cannot do it does not stand in the way of the others.
     pub(super) fn begin_sealing(&mut self, start: Start) -> Vec<Effect> {
-        let Some(salt) = self.salt else { return vec![Effect::NeedSalt] };
+        // A salt serves one request. Under one that a plain start had used, a keyed start's weights would be encrypted
+        // with a key that the relay may know.
+        let Some(salt) = self.salt.take() else { return vec![Effect::NeedSalt] };
         let mut free = self.members.iter().filter(|(_, state)| **state != MemberState::Late).map(|(client, _)| *client);
         let first = free.clone().next();
         let Some(client) = free.find(|client| Some(*client) > self.asked).or(first) else { return Vec::new() };
@@ -73,7 +75,6 @@ impl Room {
             }
         };
         self.work = Work::Idle;
-        self.salt = None;
         self.seal = Some(Seal { start, by: client, salt, check });
         self.model = Arc::new(GlobalModel { spec: self.model.spec, weights });
         let mut effects = vec![Effect::Sealed(client)];

@@ -203,16 +203,6 @@ fn second_update_is_refused() {
 }
 
 #[test]
-fn only_the_target_is_attacked() {
-    let mut room = started("none", &[A, B]);
-    room.handle(Event::SetTarget(Some(B)));
-    let attacked = |effects: &[Effect]| effects.iter().any(|effect| matches!(effect, Effect::Attack { .. }));
-    let update = dense(&room, 1.0);
-    assert!(!attacked(&send(&mut room, A, update.clone())));
-    assert!(attacked(&send(&mut room, B, update)));
-}
-
-#[test]
 fn reset_drops_the_running_round() {
     let mut room = started("none", &[A]);
     room.handle(Event::Reset(model(2)));

@@ -34,7 +34,8 @@ impl Actor {
             phase: match self.room.phase() {
                 RoomPhase::Paused => Phase::Paused,
                 RoomPhase::Waiting => Phase::Waiting,
-                RoomPhase::Training | RoomPhase::Sealing => Phase::Training,
+                RoomPhase::Sealing => Phase::Sealing,
+                RoomPhase::Training => Phase::Training,
                 RoomPhase::Between => Phase::Between,
             },
             round: self.room.round(),

@@ -11,7 +11,7 @@ use tokio::{
     time::timeout,
 };
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async, tungstenite::Message};
-use unmask_defence::{Cipher, Defence, MaskSeed, Means, PlainUpdate, ProtectedUpdate, RoomKey};
+use unmask_defence::{Cipher, Defence, MaskSeed, Means, PlainUpdate, ProtectedUpdate, RoomKey, Start};
 use unmask_params::{ModelSpec, ParamLayout, Preset, Rule};
 use unmask_relay::{OptimiserKind, RelayConfig, Running, serve};
 use unmask_wire::{
@@ -174,7 +174,7 @@ pub struct Seal {
 
 /// The cipher of a passphrase for the tests' model.
 pub fn cipher(passphrase: &str, salt: &[u8; 16]) -> Cipher {
-    Cipher::new(&RoomKey::derive(passphrase, salt).unwrap(), &layout()).unwrap()
+    Cipher::new(&RoomKey::derive(passphrase, salt, Start::Plain).unwrap(), &layout()).unwrap()
 }
 
 /// One client on one socket.

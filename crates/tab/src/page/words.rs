@@ -267,6 +267,7 @@ pub fn phase(phase: Phase) -> &'static str {
     match phase {
         Phase::Paused => "Paused",
         Phase::Waiting => "Waiting for somebody to join",
+        Phase::Sealing => "Encrypting the model",
         Phase::Training => "Training",
         Phase::Between => "Between rounds",
     }
@@ -277,6 +278,7 @@ pub fn phase_key(phase: Phase) -> &'static str {
     match phase {
         Phase::Paused => "paused",
         Phase::Waiting => "waiting",
+        Phase::Sealing => "sealing",
         Phase::Training => "training",
         Phase::Between => "between",
     }

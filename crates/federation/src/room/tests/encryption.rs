@@ -1,6 +1,6 @@
 //! Getting the model encrypted, and rounds in the encrypted domain.
 
-use unmask_defence::{KeyCheck, RoomKey};
+use unmask_defence::{KeyCheck, RoomKey, Start};
 
 use super::*;
 
@@ -9,7 +9,7 @@ const SALT: [u8; 16] = [9; 16];
 
 fn cipher(passphrase: &str) -> Cipher {
     let layout = ParamLayout::vit(&model(1).spec.config());
-    Cipher::new(&RoomKey::derive(passphrase, &SALT).unwrap(), &layout).unwrap()
+    Cipher::new(&RoomKey::derive(passphrase, &SALT, Start::Plain).unwrap(), &layout).unwrap()
 }
 
 fn encrypted(weights: &[f32], cipher: &Cipher) -> Vec<f32> {
@@ -44,6 +44,13 @@ fn asking(defence: &str, rule: &str, clients: &[ClientId]) -> Room {
     assert_eq!(asked(&room.handle(Event::Salt(SALT))).unwrap().0, clients[0]);
     assert_eq!((room.phase(), room.member(clients[0])), (Phase::Sealing, Some(MemberState::Training)));
     room
+}
+
+/// A salt serves one request alone.
+fn ask_again(room: &mut Room) -> Vec<Effect> {
+    let effects = room.handle(Event::Begin);
+    assert!(matches!(effects[..], [Effect::NeedSalt]), "{effects:?}");
+    room.handle(Event::Salt(SALT))
 }
 
 fn seal(room: &mut Room, client: ClientId, check: KeyCheck, weights: Vec<f32>) -> Vec<Effect> {
@@ -99,7 +106,7 @@ fn sealed_model_is_checked() {
         let effects = seal(&mut room, A, cipher.check(), weights);
         assert!(refusal(&effects).to_string().contains(part), "{}", refusal(&effects));
         assert_eq!(**room.model(), model(1));
-        assert_eq!(asked(&room.handle(Event::Begin)).unwrap().0, B);
+        assert_eq!(asked(&ask_again(&mut room)).unwrap().0, B);
     }
 }
 
@@ -110,14 +117,14 @@ fn another_client_is_asked_where_one_fails() {
     let mut room = asking("encrypted", "fedsgd", &[A, B, C]);
     let effects = room.handle(Event::Unable { client: A, round: 0, policy });
     assert!(matches!(effects[..], [Effect::Rest]), "{effects:?}");
-    assert_eq!(asked(&room.handle(Event::Begin)).unwrap().0, B);
+    assert_eq!(asked(&ask_again(&mut room)).unwrap().0, B);
     assert!(matches!(room.handle(Event::Left(B))[..], [Effect::Rest]));
-    assert_eq!(asked(&room.handle(Event::Begin)).unwrap().0, C);
+    assert_eq!(asked(&ask_again(&mut room)).unwrap().0, C);
     assert!(matches!(room.handle(Event::Deadline { round: 0, policy })[..], [Effect::Rest]));
     assert_eq!(room.member(C), Some(MemberState::Late));
-    assert_eq!(asked(&room.handle(Event::Begin)).unwrap().0, A);
+    assert_eq!(asked(&ask_again(&mut room)).unwrap().0, A);
     room.handle(Event::Unable { client: A, round: 0, policy });
-    assert_eq!(asked(&room.handle(Event::Begin)).unwrap().0, A, "nobody else is free");
+    assert_eq!(asked(&ask_again(&mut room)).unwrap().0, A, "nobody else is free");
     // The silent one answers after all: too late, but it is in again.
     let cipher = cipher("swan");
     let late = seal(&mut room, C, cipher.check(), encrypted(&model(1).weights, &cipher));
