@@ -1,13 +1,14 @@
 //! Time of the closed forms on the two sizes the papers use: `cargo bench -p unmask-attack`.
 //!
-//! Targets on two cores: embedding inversion below 5 ms (lab) and 40 ms (ViT-S), APRIL on ViT-S below 250 ms.
+//! Targets on two cores: embedding inversion below 5 ms (lab) and 40 ms (ViT-S), APRIL on ViT-S below 250 ms, five
+//! iterations of alternating least squares below 3 s (lab).
 
-use std::hint::black_box;
+use std::{hint::black_box, ops::ControlFlow};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use unmask_attack::{AttackKind, Evidence, run};
+use unmask_attack::{Accumulated, AlsOptions, Attack, AttackKind, Evidence, als, run};
 use unmask_params::{InitOptions, ModelSpec, ParamLayout, Preset, initial_weights};
 
 fn closed_forms(criterion: &mut Criterion) {
@@ -26,9 +27,22 @@ fn closed_forms(criterion: &mut Criterion) {
     }
 }
 
+fn alternating_least_squares(criterion: &mut Criterion) {
+    let config = ModelSpec::new(Preset::VitLabPatch4_32).config();
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    let gradient: Vec<f32> = (0..ParamLayout::vit(&config).len()).map(|_| rng.random_range(-1.0..1.0)).collect();
+    let kept: Vec<bool> = gradient.iter().map(|_| rng.random()).collect();
+    let attack = Attack::aware(AttackKind::Embedding);
+    let evidence = Evidence::from_flat_kept(attack, &config, &gradient, &gradient, &kept).expect("made for this model");
+    let round = Accumulated::of(&evidence).expect("half of it is there");
+    criterion.bench_function("als/vit_lab_patch4_32/5", |bencher| {
+        bencher.iter(|| als(black_box(&round), AlsOptions { iterations: 5 }, |_| ControlFlow::Continue(())));
+    });
+}
+
 criterion_group! {
     name = benches;
     config = Criterion::default().sample_size(10);
-    targets = closed_forms
+    targets = closed_forms, alternating_least_squares
 }
 criterion_main!(benches);

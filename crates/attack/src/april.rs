@@ -1,13 +1,17 @@
-//! APRIL (Lu et al., CVPR 2022).
+//! APRIL (Lu et al., CVPR 2022), and what is left of it where entries were dropped.
 
-use faer::Mat;
+use faer::{Mat, MatRef};
 
 use crate::{
-    AttackKind, CannotAttack, Precision, Reconstruction, Tensors,
+    Attack, AttackKind, CannotAttack, Evidence, Precision, Reconstruction, Tensors,
     kind::{PATCH_BIAS, PATCH_WEIGHT, POSITION, QKV},
-    least_squares::least_squares,
+    least_squares::{Spectrum, least_squares},
+    observed::Observed,
     patch_prior::likeliest_patches,
 };
+
+const KIND: AttackKind = AttackKind::April;
+const UNSOLVABLE: CannotAttack = CannotAttack::Unsolvable { kind: KIND };
 
 /// Solves A^T z = b for the tokens z that entered the first attention block, then inverts the patch embedding.
 ///
@@ -23,20 +27,140 @@ use crate::{
 /// # Errors
 /// [`CannotAttack`]: D < S + 1, a tensor is missing, or a gradient is all zero.
 pub fn april(weights: &Tensors, gradients: &Tensors) -> Result<Reconstruction, CannotAttack> {
-    let kind = AttackKind::April;
-    let unsolvable = CannotAttack::Unsolvable { kind };
-    let config = gradients.config();
-    let dim = config.dim;
-    let a = gradients.position_gradient(kind, config.tokens())?;
+    let dim = gradients.config().dim;
+    let a = gradients.position_gradient(KIND, gradients.config().tokens())?;
     let qkv_gradient = gradients.matrix(QKV, 3 * dim)?;
     if gradients.get(QKV)?.iter().all(|&value| value == 0.0) {
         return Err(CannotAttack::ZeroGradient { name: QKV });
     }
     // W and dW stack q, k and v by rows, so that one product is the sum of the three.
     let b = weights.matrix(QKV, 3 * dim)?.transpose() * qkv_gradient;
-    let (tokens, spectrum) =
-        least_squares(a.transpose(), b.as_ref(), gradients.precision().cutoff()).ok_or(unsolvable.clone())?;
+    let cutoff = gradients.precision().cutoff();
+    let (tokens, spectrum) = least_squares(a.transpose(), b.as_ref(), cutoff).ok_or(UNSOLVABLE)?;
+    picture(weights, gradients, tokens.as_ref(), spectrum)
+}
 
+/// APRIL with the dropped entries as unknowns.
+///
+/// - dW whole: all rows of A = [dQ | dK | dV] W lie in the span of the S + 1 rows of U^T W, where the columns of U span
+///   those of dW = [dQ | dK | dV]^T z. The kept entries of a row of A, if there are at least S + 1, determine its place in
+///   that span, and so its missing entries.
+/// - A whole: for each column j of dW its m_j missing entries join the unknowns of A^T z_j = W^T dW_j, which has D
+///   equations: S + 1 + m_j must not exceed D.
+/// - Both masked: neither step can begin.
+///
+/// # Errors
+/// As [`april`]; [`CannotAttack::TooMuchHidden`] says which count fails.
+pub fn april_aware(evidence: &Evidence) -> Result<Reconstruction, CannotAttack> {
+    let Evidence { weights, gradients } = evidence;
+    let config = gradients.config();
+    let (tokens, dim) = (config.tokens(), config.dim);
+    // The checks of the naive attack come first: without them the counts below mean nothing.
+    gradients.position_gradient(KIND, tokens)?;
+    let a = gradients.observed(POSITION, tokens)?;
+    let dw = gradients.observed(QKV, 3 * dim)?;
+    let too_much = |reason: String| CannotAttack::TooMuchHidden { attack: Attack::aware(KIND), reason };
+    let cutoff = gradients.precision().cutoff();
+    let w = weights.matrix(QKV, 3 * dim)?;
+    if a.is_whole() && dw.is_whole() {
+        return april(weights, gradients);
+    }
+    if dw.is_zero() {
+        return Err(CannotAttack::ZeroGradient { name: QKV });
+    }
+    if !a.is_whole() && !dw.is_whole() {
+        return Err(too_much(format!(
+            "both its matrices have gaps, {} of {} entries of the position embedding's gradient and {} of {} of the \
+             attention weights', and filling in either needs the other whole",
+            a.len() - a.known(),
+            a.len(),
+            dw.len() - dw.known(),
+            dw.len(),
+        )));
+    }
+    let (solved, spectrum) = if dw.is_whole() {
+        let fewest = (0..tokens).map(|row| known_in_row(&a, row)).min().unwrap_or(0);
+        if fewest < tokens {
+            return Err(too_much(format!(
+                "a row of the position embedding's gradient was left {fewest} of its {dim} entries, and filling in the \
+                 others takes {tokens}"
+            )));
+        }
+        let filled = fill_rows(&a, dw.values.as_ref(), w, gradients.precision()).ok_or(UNSOLVABLE)?;
+        let b = w.transpose() * &dw.values;
+        least_squares(filled.transpose(), b.as_ref(), cutoff).ok_or(UNSOLVABLE)?
+    } else {
+        let most = (0..dim).map(|column| 3 * dim - dw.known_in_column(column)).max().unwrap_or(0);
+        if tokens + most > dim {
+            return Err(too_much(format!(
+                "a column of the attention weights' gradient lacks {most} entries, which with the {tokens} tokens are \
+                 {} unknowns for {dim} equations",
+                tokens + most,
+            )));
+        }
+        solve_columns(&a, &dw, w, cutoff).ok_or(UNSOLVABLE)?
+    };
+    let mut reconstruction = picture(weights, gradients, solved.as_ref(), spectrum)?;
+    reconstruction.note("Dropped entries were solved for as unknowns.".to_owned());
+    Ok(reconstruction)
+}
+
+fn known_in_row(observed: &Observed, row: usize) -> usize {
+    observed.weights.row(row).iter().filter(|&&weight| weight > 0.0).count()
+}
+
+/// A with its missing entries, from the row space of U^T W.
+fn fill_rows(a: &Observed, dw: MatRef<'_, f64>, w: MatRef<'_, f64>, precision: Precision) -> Option<Mat<f64>> {
+    let svd = dw.thin_svd().ok()?;
+    let rank = a.nrows().min(svd.U().ncols());
+    let span = svd.U().subcols(0, rank).transpose() * w;
+    let mut filled = a.values.clone();
+    for row in 0..a.nrows() {
+        let known: Vec<usize> = (0..a.ncols()).filter(|&column| a.is_known(row, column)).collect();
+        let basis = Mat::from_fn(known.len(), rank, |i, j| span[(j, known[i])]);
+        let values = Mat::from_fn(known.len(), 1, |i, _| a.values[(row, known[i])]);
+        let (place, _) = least_squares(basis.as_ref(), values.as_ref(), precision.cutoff())?;
+        for column in (0..a.ncols()).filter(|&column| !a.is_known(row, column)) {
+            filled[(row, column)] = (0..rank).map(|j| place[(j, 0)] * span[(j, column)]).sum();
+        }
+    }
+    Some(filled)
+}
+
+/// Tokens `[S + 1, D]` column by column, each with the missing entries of its column of dW; the worst of all spectra.
+fn solve_columns(a: &Observed, dw: &Observed, w: MatRef<'_, f64>, cutoff: f64) -> Option<(Mat<f64>, Spectrum)> {
+    let (tokens, dim) = (a.nrows(), a.ncols());
+    let mut z = Mat::zeros(tokens, dim);
+    let mut worst: Option<Spectrum> = None;
+    // Unknowns of one scale keep the cutoff meaningful.
+    let scale = (a.mean_square() / (w.squared_norm_l2() / (w.nrows() * w.ncols()) as f64)).sqrt();
+    for column in 0..dim {
+        let missing: Vec<usize> = (0..dw.nrows()).filter(|&row| !dw.is_known(row, column)).collect();
+        let system = Mat::from_fn(dim, tokens + missing.len(), |equation, unknown| match unknown.checked_sub(tokens) {
+            None => a.values[(unknown, equation)],
+            Some(i) => -scale * w[(missing[i], equation)],
+        });
+        let b = w.transpose() * dw.values.col(column).as_mat();
+        let (solution, spectrum) = least_squares(system.as_ref(), b.as_ref(), cutoff)?;
+        for token in 0..tokens {
+            z[(token, column)] = solution[(token, 0)];
+        }
+        if worst.is_none_or(|worst| spectrum.ratio < worst.ratio) {
+            worst = Some(spectrum);
+        }
+    }
+    Some((z, worst?))
+}
+
+/// From tokens `[S + 1, D]` to the picture.
+fn picture(
+    weights: &Tensors,
+    gradients: &Tensors,
+    tokens: MatRef<'_, f64>,
+    spectrum: Spectrum,
+) -> Result<Reconstruction, CannotAttack> {
+    let config = gradients.config();
+    let dim = config.dim;
     let position = weights.matrix(POSITION, config.tokens())?;
     let bias = weights.get(PATCH_BIAS)?;
     let embedding = weights.matrix(PATCH_WEIGHT, dim)?;
@@ -48,7 +172,7 @@ pub fn april(weights: &Tensors, gradients: &Tensors) -> Result<Reconstruction, C
     } else {
         likeliest_patches(embedding, embedded.as_ref(), config.patch, weight_cutoff)
     }
-    .ok_or(unsolvable)?;
+    .ok_or(UNSOLVABLE)?;
 
     let mut reconstruction = Reconstruction::from_patches(patches.transpose(), config, spectrum);
     if !config.april_block {

@@ -1,6 +1,6 @@
 //! Why an attack cannot work.
 
-use crate::{AttackKind, Source};
+use crate::{Attack, AttackKind, Source};
 
 /// Why an attack cannot work, in words for the projector and the command line.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -71,6 +71,71 @@ pub enum CannotAttack {
         found: usize,
         /// Number of parameters of the model.
         expected: usize,
+    },
+    /// A mask that is not of the values.
+    #[error("the mask has {found} entries for {expected} values")]
+    WrongMask {
+        /// Number of entries of the mask.
+        found: usize,
+        /// Number of values it should tell of.
+        expected: usize,
+    },
+    /// A tensor of which the mask left nothing.
+    #[error("the mask kept no entry of \"{name}\": there is nothing to solve")]
+    NothingKept {
+        /// timm's name.
+        name: &'static str,
+    },
+    /// More entries hidden than the equations can make up for.
+    #[error("{attack} cannot work: {reason}")]
+    TooMuchHidden {
+        /// The attack.
+        attack: Attack,
+        /// What is missing, with numbers.
+        reason: String,
+    },
+    /// Predictions that are not of the model's classes.
+    #[error("{found} predicted shares were given for {expected} classes")]
+    WrongPrediction {
+        /// Number of shares given.
+        found: usize,
+        /// Number of classes.
+        expected: usize,
+    },
+    /// A candidate picture that is not of the model.
+    #[error("the candidate picture has {found} values, the model's pictures have {expected}")]
+    WrongPicture {
+        /// Number of values given.
+        found: usize,
+        /// 3 side^2.
+        expected: usize,
+    },
+    /// A candidate picture with NaN or infinity.
+    #[error("the candidate picture holds {value} at index {index}: pixels are numbers from 0 to 1")]
+    NonFinitePicture {
+        /// Where in `[side, side, 3]`.
+        index: usize,
+        /// The value.
+        value: f32,
+    },
+    /// Too few kept entries a row to tell a member from a stranger.
+    #[error(
+        "membership cannot be told: rows of \"{name}\" were left {kept} entries and {coefficients} free coefficients fit \
+         nearly that many of any picture"
+    )]
+    TooFewToJudge {
+        /// timm's name.
+        name: &'static str,
+        /// Entries kept, in the median row.
+        kept: usize,
+        /// Free coefficients of the fit.
+        coefficients: usize,
+    },
+    /// Updates of two different models.
+    #[error("the update is of another model than the {rounds} accumulated before it")]
+    OtherModel {
+        /// Rounds accumulated so far.
+        rounds: usize,
     },
     /// NaN or infinity.
     #[error("{} \"{name}\" holds {value} at index {index}: only finite values can be solved for", .from.singular())]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use faer::{Mat, MatRef};
 use unmask_params::{ParamLayout, VitConfig};
 
-use crate::{AttackKind, CannotAttack};
+use crate::{Attack, AttackKind, CannotAttack, observed::Observed};
 
 /// Whose tensors they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +93,9 @@ fn fits_f16(value: f64) -> bool {
 }
 
 /// Tensors by timm name. All have the shapes of the model's parameters and hold finite values only.
+///
+/// A tensor may know which of its entries arrived. The others hold 0: an attack that does not ask takes that for their
+/// value.
 #[derive(Debug, Clone)]
 pub struct Tensors {
     source: Source,
@@ -100,12 +103,21 @@ pub struct Tensors {
     layout: ParamLayout,
     precision: Precision,
     values: BTreeMap<String, Vec<f64>>,
+    /// Which entries arrived, for the tensors of which some did not.
+    kept: BTreeMap<String, Vec<bool>>,
 }
 
 impl Tensors {
     /// No tensors yet, of a model of shape `config`, rounded to `precision` by whoever made them.
     pub fn new(source: Source, config: &VitConfig, precision: Precision) -> Self {
-        Self { source, config: *config, layout: ParamLayout::vit(config), precision, values: BTreeMap::new() }
+        Self {
+            source,
+            config: *config,
+            layout: ParamLayout::vit(config),
+            precision,
+            values: BTreeMap::new(),
+            kept: BTreeMap::new(),
+        }
     }
 
     /// The tensors `names` out of a flat f32 vector in the order of [`ParamLayout::vit`].
@@ -122,6 +134,35 @@ impl Tensors {
             let param = tensors.param(name)?;
             let (shape, range) = (param.shape.clone(), param.range.clone());
             tensors.insert(name, &shape, flat[range].iter().map(|&value| f64::from(value)).collect())?;
+        }
+        Ok(tensors)
+    }
+
+    /// The same where only the entries with `kept` arrived; `kept` has the order and length of `flat`, whose other
+    /// entries are not looked at.
+    ///
+    /// # Errors
+    /// Vector or mask is not of this model, or an entry that was kept is NaN or infinite.
+    pub fn from_flat_kept(
+        source: Source,
+        config: &VitConfig,
+        flat: &[f32],
+        kept: &[bool],
+        names: &[&str],
+    ) -> Result<Self, CannotAttack> {
+        let mut tensors = Self::new(source, config, Precision::F32);
+        let expected = tensors.layout.len();
+        if flat.len() != expected {
+            return Err(CannotAttack::WrongLength { from: source, found: flat.len(), expected });
+        }
+        if kept.len() != expected {
+            return Err(CannotAttack::WrongMask { found: kept.len(), expected });
+        }
+        for &name in names {
+            let param = tensors.param(name)?;
+            let (shape, range) = (param.shape.clone(), param.range.clone());
+            let values = flat[range.clone()].iter().map(|&value| f64::from(value)).collect();
+            tensors.insert_kept(name, &shape, values, kept[range].to_vec())?;
         }
         Ok(tensors)
     }
@@ -153,7 +194,49 @@ impl Tensors {
             return Err(CannotAttack::NonFinite { from, name: name.to_owned(), index, value: values[index] });
         }
         self.values.insert(name.to_owned(), values);
+        self.kept.remove(name);
         Ok(())
+    }
+
+    /// Adds one tensor, row-major, of which only the entries with `kept` arrived; the others are not looked at.
+    ///
+    /// # Errors
+    /// As [`Tensors::insert`], and if `kept` has not as many entries as `values`.
+    pub fn insert_kept(
+        &mut self,
+        name: &str,
+        shape: &[usize],
+        mut values: Vec<f64>,
+        kept: Vec<bool>,
+    ) -> Result<(), CannotAttack> {
+        if kept.len() != values.len() {
+            return Err(CannotAttack::WrongMask { found: kept.len(), expected: values.len() });
+        }
+        for (value, &kept) in values.iter_mut().zip(&kept) {
+            if !kept {
+                *value = 0.0;
+            }
+        }
+        self.insert(name, shape, values)?;
+        if kept.contains(&false) {
+            self.kept.insert(name.to_owned(), kept);
+        }
+        Ok(())
+    }
+
+    /// The values of a tensor, row-major, 0 where an entry did not arrive.
+    pub fn values(&self, name: &str) -> Option<&[f64]> {
+        self.values.get(name).map(Vec::as_slice)
+    }
+
+    /// Which entries of a tensor arrived; `None` where all did, as far as is known.
+    pub fn kept(&self, name: &str) -> Option<&[bool]> {
+        self.kept.get(name).map(Vec::as_slice)
+    }
+
+    /// A tensor as `[rows, everything else]` with what is known of it.
+    pub(crate) fn observed(&self, name: &str, rows: usize) -> Result<Observed, CannotAttack> {
+        Ok(Observed::new(rows, self.get(name)?, self.kept(name)))
     }
 
     /// The model's shape.
@@ -221,6 +304,24 @@ impl Evidence {
         Ok(Self {
             weights: Tensors::from_flat(Source::Weights, config, weights, kind.weights())?,
             gradients: Tensors::from_flat(Source::Gradients, config, gradient, kind.gradients())?,
+        })
+    }
+
+    /// Takes what `attack` needs out of flat f32 vectors in the order of [`ParamLayout::vit`], where only the entries of
+    /// the gradient with `kept` arrived.
+    ///
+    /// # Errors
+    /// A vector or the mask is not of this model, or a tensor the attack needs holds NaN or infinity.
+    pub fn from_flat_kept(
+        attack: Attack,
+        config: &VitConfig,
+        weights: &[f32],
+        gradient: &[f32],
+        kept: &[bool],
+    ) -> Result<Self, CannotAttack> {
+        Ok(Self {
+            weights: Tensors::from_flat(Source::Weights, config, weights, attack.weights())?,
+            gradients: Tensors::from_flat_kept(Source::Gradients, config, gradient, kept, attack.gradients())?,
         })
     }
 }

@@ -3,7 +3,7 @@
 use faer::MatRef;
 use unmask_params::VitConfig;
 
-use crate::{Precision, least_squares::Spectrum};
+use crate::{Accumulated, Precision, least_squares::Spectrum};
 
 /// A recovered picture and how well-determined it was.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,6 +37,21 @@ impl Reconstruction {
 
     pub(crate) fn note(&mut self, note: String) {
         self.notes.push(note);
+    }
+
+    /// Says how much was hidden, and over how many rounds.
+    pub(crate) fn note_hidden(&mut self, rounds: &Accumulated) {
+        let hidden = 100.0 * rounds.hidden_share();
+        if hidden > 0.0 {
+            let seen =
+                if rounds.rounds() == 1 { "This update".to_owned() } else { format!("{} updates", rounds.rounds()) };
+            self.note(format!(
+                "{seen} left {hidden:.1} % of the entries hidden; they were guessed together with the picture."
+            ));
+        }
+        if rounds.has_drifted() {
+            self.note("The model has moved too far since: later updates are not added.".to_owned());
+        }
     }
 
     /// Says so where singular values were left out.

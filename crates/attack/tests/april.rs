@@ -2,8 +2,12 @@
 
 mod common;
 
-use common::{File, full_vectors, largest_difference, patches, product, rng, shape, similarity, transpose, uniform};
-use unmask_attack::{AttackKind, CannotAttack, Precision, Reconstruction, Source, Tensors, april};
+use common::{
+    File, full_vectors, largest_difference, masked, patches, product, rng, shape, similarity, transpose, uniform,
+};
+use unmask_attack::{
+    AttackKind, CannotAttack, Evidence, Precision, Reconstruction, Source, Tensors, april, april_aware,
+};
 use unmask_params::{ModelSpec, Preset, VitConfig};
 
 const KIND: AttackKind = AttackKind::April;
@@ -200,4 +204,55 @@ fn reference_on_a_standard_block_recovers_nothing() {
     let (psnr, ssim) = similarity(&result.image, &expected.image("image"), 32);
     assert!((psnr - 5.03).abs() < 0.01 && (ssim + 0.0018).abs() < 1e-3, "{psnr} dB, {ssim}");
     assert!(result.notes[0].contains("residual"), "{:?}", result.notes);
+}
+
+/// The block's gradients behind masks of their own for the two matrices that APRIL reads.
+fn hidden(block: &Block, seed: u64, position: f64, attention: f64) -> Evidence {
+    let gradients = masked(&block.gradients, &mut rng(seed), position, attention);
+    Evidence { weights: block.weights.clone(), gradients }
+}
+
+/// T 17 tokens, D 96: rows of A are filled in from the row space that the whole attention gradient gives away.
+#[test]
+fn aware_fills_the_position_gradient() {
+    let config = VitConfig { image: 12, patch: 3, dim: 96, depth: 1, heads: 3, classes: 2, april_block: true };
+    let image = noise(&config, 7);
+    let block = block(&config, &image, 7);
+    for rate in [0.2, 0.5] {
+        let evidence = hidden(&block, 8, rate, 0.0);
+        let result = april_aware(&evidence).unwrap();
+        let difference = largest_difference(&result.image, &image);
+        assert!(difference < 1e-3, "R {rate}: {difference}, ratio {}", result.singular_ratio);
+        let naive = april(&evidence.weights, &evidence.gradients).unwrap();
+        assert!(largest_difference(&naive.image, &image) > 0.1);
+    }
+}
+
+/// 3 D R missing entries of a column of dW join T unknowns of D equations.
+#[test]
+fn aware_solves_for_the_attention_gradient_too() {
+    let config = VitConfig { image: 12, patch: 3, dim: 96, depth: 1, heads: 3, classes: 2, april_block: true };
+    let image = noise(&config, 9);
+    let block = block(&config, &image, 9);
+    let result = april_aware(&hidden(&block, 10, 0.0, 0.1)).unwrap();
+    let difference = largest_difference(&result.image, &image);
+    assert!(difference < 1e-3, "{difference}, ratio {}", result.singular_ratio);
+}
+
+#[test]
+fn aware_says_what_it_cannot_fill() {
+    let config = VitConfig { image: 12, patch: 3, dim: 96, depth: 1, heads: 3, classes: 2, april_block: true };
+    let block = block(&config, &noise(&config, 11), 11);
+    for (position, attention, part) in [
+        (0.5, 0.5, "both its matrices have gaps"),
+        (0.95, 0.0, "filling in the others takes 17"),
+        (0.0, 0.5, "96 equations"),
+    ] {
+        let error = april_aware(&hidden(&block, 12, position, attention)).unwrap_err();
+        assert!(matches!(error, CannotAttack::TooMuchHidden { .. }), "{error}");
+        let message = error.to_string();
+        assert!(message.starts_with("april-aware cannot work: ") && message.contains(part), "{message}");
+    }
+    let open = Evidence { weights: block.weights.clone(), gradients: block.gradients.clone() };
+    assert_eq!(april_aware(&open), april(&block.weights, &block.gradients));
 }

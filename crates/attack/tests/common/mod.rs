@@ -129,3 +129,50 @@ pub fn patches(image: &[f32], config: &VitConfig) -> Vec<f64> {
 pub fn shape(config: &VitConfig, name: &str) -> Vec<usize> {
     ParamLayout::vit(config).get(name).unwrap().shape.clone()
 }
+
+/// The reference photograph and three of the pictures that come with the page.
+pub const SAMPLES: [&str; 4] = ["reference", "cat", "coffee", "rocket"];
+
+/// One of [`SAMPLES`], or another of the pictures that come with the page, at the model's size, `[side, side, 3]` in [0, 1].
+pub fn sample(name: &str, config: &VitConfig) -> Vec<f32> {
+    if name == "reference" {
+        return committed("expected.safetensors").image("image");
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../www/samples").join(name).with_extension("png");
+    unmask_data::decode(&std::fs::read(path).unwrap()).unwrap().for_model(config.image)
+}
+
+/// Gradients of another picture than the reference's: its own position gradient `G_pos` of the lab preset, and
+/// G_E = G_pos^T X, b_E = G_pos^T 1.
+pub fn own_gradients(config: &VitConfig, image: &[f32]) -> Tensors {
+    moved_gradients(config, image, 0.0)
+}
+
+/// The same once the model has moved: the position gradient has turned towards another by `distance` times its own size.
+pub fn moved_gradients(config: &VitConfig, image: &[f32], distance: f64) -> Tensors {
+    let (s, d, l) = (config.patches(), config.dim, config.patch_len());
+    let mut position = committed("gradients.safetensors").get("pos_embed").1.to_vec();
+    let size = (position[d..].iter().map(|value| value * value).sum::<f64>() / (s * d) as f64).sqrt();
+    let other = uniform(&mut rng(77), position.len(), 3f64.sqrt() * size);
+    position.iter_mut().zip(other).for_each(|(value, other)| *value += distance * other);
+    let transposed = transpose(&position[d..], s, d);
+    let patch = product(&transposed, &patches(image, config), d, s, l);
+    let bias = transposed.chunks_exact(s).map(|row| row.iter().sum()).collect();
+    let mut gradients = Tensors::new(Source::Gradients, config, Precision::F64);
+    gradients.insert("pos_embed", &shape(config, "pos_embed"), position).unwrap();
+    gradients.insert("patch_embed.proj.weight", &shape(config, "patch_embed.proj.weight"), patch).unwrap();
+    gradients.insert("patch_embed.proj.bias", &shape(config, "patch_embed.proj.bias"), bias).unwrap();
+    gradients
+}
+
+/// Hides a share `position_rate` of pos_embed and `rate` of all else.
+pub fn masked(gradients: &Tensors, rng: &mut ChaCha8Rng, position_rate: f64, rate: f64) -> Tensors {
+    let mut hidden = gradients.clone();
+    for param in &ParamLayout::vit(gradients.config()) {
+        let Some(values) = gradients.values(&param.name) else { continue };
+        let rate = if param.name == "pos_embed" { position_rate } else { rate };
+        let kept = values.iter().map(|_| rng.random_range(0.0..1.0) >= rate).collect();
+        hidden.insert_kept(&param.name, &param.shape, values.to_vec(), kept).unwrap();
+    }
+    hidden
+}

@@ -1,0 +1,240 @@
+//! What several rounds of one client give away together.
+
+use faer::Mat;
+use unmask_params::VitConfig;
+
+use crate::{
+    CannotAttack, Evidence, Tensors,
+    kind::{PATCH_BIAS, PATCH_WEIGHT, POSITION},
+    observed::Observed,
+};
+
+/// Whether a round was added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Added {
+    /// It was.
+    Taken,
+    /// It was not, nor will any later one be: the model has moved so far that one more round spoils the mean entries by
+    /// more than the newly seen ones are worth.
+    Drifted,
+}
+
+/// The gradients of patch and position embedding of one client over K rounds, each entry averaged over those rounds
+/// that kept it.
+///
+/// A fresh mask each round hides an entry for K rounds with probability R^K only. The model moves meanwhile, so that the
+/// rounds' gradients differ: see [`Accumulated::error`] for when adding stops.
+#[derive(Debug, Clone)]
+pub struct Accumulated {
+    config: VitConfig,
+    rounds: usize,
+    /// Product of the shares that each round hid.
+    expected_hidden: f64,
+    has_drifted: bool,
+    position: Pooled,
+    patch: Pooled,
+    bias: Pooled,
+}
+
+/// Means over rounds, and the sum of squared deviations from them.
+#[derive(Debug, Clone)]
+struct Pooled {
+    mean: Observed,
+    deviation: Mat<f64>,
+}
+
+impl Pooled {
+    fn new(rows: usize, columns: usize) -> Self {
+        let none = || Mat::zeros(rows, columns);
+        Self { mean: Observed { values: none(), weights: none() }, deviation: none() }
+    }
+
+    fn add(&mut self, round: &Observed) {
+        for column in 0..round.ncols() {
+            for row in (0..round.nrows()).filter(|&row| round.is_known(row, column)) {
+                let at = (row, column);
+                let difference = round.values[at] - self.mean.values[at];
+                self.mean.weights[at] += 1.0;
+                self.mean.values[at] += difference / self.mean.weights[at];
+                self.deviation[at] += difference * (round.values[at] - self.mean.values[at]);
+            }
+        }
+    }
+
+    /// Sum of squared deviations over degrees of freedom, relative to the mean square; 0 where no entry was seen twice.
+    fn drift(&self) -> f64 {
+        let seen_again = |weight: &f64| (weight - 1.0).max(0.0);
+        let freedom: f64 = self.mean.weights.col_iter().map(|column| column.iter().map(seen_again).sum::<f64>()).sum();
+        let power = self.mean.mean_square();
+        if freedom == 0.0 || power == 0.0 { 0.0 } else { self.deviation.sum() / freedom / power }
+    }
+}
+
+impl Accumulated {
+    /// No rounds yet of a model of shape `config`.
+    pub fn new(config: &VitConfig) -> Self {
+        let (s, d, l) = (config.patches(), config.dim, config.patch_len());
+        Self {
+            config: *config,
+            rounds: 0,
+            expected_hidden: 1.0,
+            has_drifted: false,
+            position: Pooled::new(s, d),
+            patch: Pooled::new(d, l),
+            bias: Pooled::new(d, 1),
+        }
+    }
+
+    /// One round alone.
+    ///
+    /// # Errors
+    /// As [`Accumulated::add`].
+    pub fn of(evidence: &Evidence) -> Result<Self, CannotAttack> {
+        let mut alone = Self::new(evidence.gradients.config());
+        alone.add(evidence)?;
+        Ok(alone)
+    }
+
+    /// Adds a round of the same pictures, unless the model has drifted too far; which entries it kept is read off the
+    /// evidence. The gradient of the patch embedding's bias is used where it is there.
+    ///
+    /// # Errors
+    /// The evidence is of another model, or lacks the gradient of the patch or of the position embedding, or that is all
+    /// zero where it was kept.
+    pub fn add(&mut self, evidence: &Evidence) -> Result<Added, CannotAttack> {
+        let gradients = &evidence.gradients;
+        if *gradients.config() != self.config {
+            return Err(CannotAttack::OtherModel { rounds: self.rounds });
+        }
+        let (position, patch, bias) = self.read(gradients)?;
+        if self.has_drifted {
+            return Ok(Added::Drifted);
+        }
+        let mut with = self.clone();
+        let seen = position.known() + patch.known() + bias.known();
+        with.rounds += 1;
+        with.expected_hidden *= 1.0 - seen as f64 / self.len() as f64;
+        with.position.add(&position);
+        with.patch.add(&patch);
+        with.bias.add(&bias);
+        if self.rounds > 0 && with.error() > self.error() {
+            self.has_drifted = true;
+            return Ok(Added::Drifted);
+        }
+        *self = with;
+        Ok(Added::Taken)
+    }
+
+    fn read(&self, gradients: &Tensors) -> Result<(Observed, Observed, Observed), CannotAttack> {
+        let (s, d) = (self.config.patches(), self.config.dim);
+        let values = gradients.get(POSITION)?;
+        let position = Observed::new(s, &values[d..], gradients.kept(POSITION).map(|kept| &kept[d..]));
+        let patch = gradients.observed(PATCH_WEIGHT, d)?;
+        for (name, observed, refusal) in [
+            (POSITION, &position, CannotAttack::FixedPosition),
+            (PATCH_WEIGHT, &patch, CannotAttack::ZeroGradient { name: PATCH_WEIGHT }),
+        ] {
+            if observed.known() == 0 {
+                return Err(CannotAttack::NothingKept { name });
+            }
+            if observed.is_zero() {
+                return Err(refusal);
+            }
+        }
+        let bias = match gradients.get(PATCH_BIAS) {
+            Ok(values) => Observed::new(d, values, gradients.kept(PATCH_BIAS)),
+            Err(_) => Pooled::new(d, 1).mean,
+        };
+        Ok((position, patch, bias))
+    }
+
+    fn len(&self) -> usize {
+        self.position.mean.len() + self.patch.mean.len() + self.bias.mean.len()
+    }
+
+    /// Number of rounds added, K.
+    pub fn rounds(&self) -> usize {
+        self.rounds
+    }
+
+    /// Share of entries that no round kept.
+    pub fn hidden_share(&self) -> f64 {
+        let known: usize = [&self.position, &self.patch, &self.bias].iter().map(|pooled| pooled.mean.known()).sum();
+        1.0 - known as f64 / self.len() as f64
+    }
+
+    /// The share that independent masks leave hidden: the product of what each round hid, R^K at one rate.
+    pub fn expected_hidden_share(&self) -> f64 {
+        self.expected_hidden
+    }
+
+    /// How many of the D equations G_E[d] = sum_s G_pos[s, d] x_s have all their S coefficients known.
+    pub fn whole_equations(&self) -> usize {
+        let s = self.config.patches();
+        (0..self.config.dim).filter(|&column| self.position.mean.known_in_column(column) == s).count()
+    }
+
+    /// Whether there are as many equations with all coefficients as patches: what remains is least squares.
+    pub fn is_solvable(&self) -> bool {
+        self.whole_equations() >= self.config.patches()
+    }
+
+    /// After how many rounds least squares is expected to become possible, D (1 - R^K)^S >= S with R the mean share
+    /// hidden so far; `None` before the first round, and where it never does.
+    pub fn rounds_until_solvable(&self) -> Option<usize> {
+        const LONGEST: usize = 10_000;
+        let (s, d) = (self.config.patches() as f64, self.config.dim as f64);
+        let rate = self.expected_hidden.powf(1.0 / self.rounds.max(1) as f64);
+        if self.rounds == 0 || d < s || rate >= 1.0 {
+            return None;
+        }
+        (1..=LONGEST).find(|&k| d * (1.0 - rate.powi(k as i32)).powf(s) >= s)
+    }
+
+    /// Variance of an entry over the rounds that kept it, relative to the mean square of the position gradient.
+    pub fn drift(&self) -> f64 {
+        self.position.drift()
+    }
+
+    /// Whether adding has stopped because the model had drifted.
+    pub fn has_drifted(&self) -> bool {
+        self.has_drifted
+    }
+
+    /// Expected squared error of an entry of the position gradient, relative to its mean square: 1 for each entry still
+    /// hidden, drift / n for each mean over n rounds.
+    ///
+    /// The first part falls as R^K; the second grows once the model moves, because the variance over K rounds of a
+    /// steady movement grows as K^2 and the mean takes only one K from it. Adding stops where the sum stops falling.
+    pub fn error(&self) -> f64 {
+        self.equation_errors().iter().sum::<f64>() / self.config.dim as f64
+    }
+
+    /// The same for each of the D equations, the mean over its S coefficients.
+    pub(crate) fn equation_errors(&self) -> Vec<f64> {
+        let drift = self.drift();
+        let s = self.config.patches() as f64;
+        let error = |&weight: &f64| if weight > 0.0 { drift / weight } else { 1.0 };
+        self.position.mean.weights.col_iter().map(|column| column.iter().map(error).sum::<f64>() / s).collect()
+    }
+
+    /// The model's shape.
+    pub fn config(&self) -> &VitConfig {
+        &self.config
+    }
+
+    /// G_pos without the class row `[S, D]`.
+    pub(crate) fn position(&self) -> &Observed {
+        &self.position.mean
+    }
+
+    /// G_E `[D, L]`.
+    pub(crate) fn patch(&self) -> &Observed {
+        &self.patch.mean
+    }
+
+    /// b_E `[D, 1]`.
+    pub(crate) fn bias(&self) -> &Observed {
+        &self.bias.mean
+    }
+}

@@ -1,0 +1,162 @@
+//! Labels, read off the gradients of the classification head.
+
+use crate::{
+    CannotAttack, Tensors,
+    kind::{HEAD_BIAS, HEAD_WEIGHT},
+    observed::Observed,
+};
+
+/// timm names of the gradients that [`label`] and [`label_counts`] read.
+pub const LABEL_GRADIENTS: &[&str] = &[HEAD_WEIGHT, HEAD_BIAS];
+
+/// Energies this close, as a ratio, leave the choice to the sign of the bias.
+const TIE: f64 = 2.0;
+
+/// The label of a batch of one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LabelGuess {
+    /// Its index.
+    pub label: usize,
+    /// Mean square of the kept entries of each class's row of dl/d(head.weight); 0 where none was kept.
+    pub energies: Vec<f64>,
+    /// Largest over second largest energy: how clear the choice is. Infinite where all others are 0.
+    pub margin: f64,
+    /// The class that the kept entries of dl/d(head.bias) name by their sign, if they name exactly one.
+    pub by_bias: Option<usize>,
+}
+
+/// How many samples of each class a batch held.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LabelCounts {
+    /// Whole numbers that sum to the batch size.
+    pub counts: Vec<usize>,
+    /// The estimates before rounding; how far they lie from whole numbers tells how sure the counts are.
+    pub estimates: Vec<f64>,
+}
+
+/// The label of a batch of one.
+///
+/// dl/d(head.weight) = (p - y) h^T: of the rows, that of the label has the factor p - 1 and all others p, and
+/// 1 - p_label = sum of the others, so its energy is never the smaller. The mean over kept entries needs no more than a few
+/// of each row, whatever mask dropped the rest. dl/d(head.bias) = p - y is negative for the label alone and decides
+/// between rows of like energy, as in a model of two classes.
+///
+/// # Errors
+/// [`CannotAttack`]: the gradient of head.weight is missing, all hidden or all zero.
+pub fn label(gradients: &Tensors) -> Result<LabelGuess, CannotAttack> {
+    let (rows, bias) = read(gradients)?;
+    let energies: Vec<f64> = (0..rows.nrows())
+        .map(|row| {
+            let known: Vec<f64> = known(&rows, row).map(|(_, value)| value * value).collect();
+            if known.is_empty() { 0.0 } else { known.iter().sum::<f64>() / known.len() as f64 }
+        })
+        .collect();
+    let mut order: Vec<usize> = (0..energies.len()).collect();
+    order.sort_by(|&a, &b| energies[b].total_cmp(&energies[a]));
+    let second = order.get(1).map_or(0.0, |&class| energies[class]);
+    let margin = energies[order[0]] / second;
+    let mut negative = (0..bias.nrows()).filter(|&class| bias.values[(class, 0)] < 0.0);
+    let by_bias = negative.next().filter(|_| negative.next().is_none());
+    let label = match by_bias {
+        Some(class) if margin < TIE => class,
+        _ => order[0],
+    };
+    Ok(LabelGuess { label, energies, margin, by_bias })
+}
+
+/// How many of a batch of `batch` belong to each class.
+///
+/// dl/d(head.bias)_c is the mean of p_c - y_c over the batch, so that n_c = B (mean p_c - dl/d(head.bias)_c). The mean
+/// predictions are not known to the relay; `predicted` takes what it expects (uniform if `None`, as right after
+/// initialisation). Where an entry of the bias was dropped, its class's row of dl/d(head.weight) stands in: as far as the
+/// samples' features are alike, the rows are multiples of one vector, with those entries as factors.
+///
+/// # Errors
+/// [`CannotAttack`]: a gradient is missing or all zero, no entry of the bias was kept, or `predicted` has not one entry
+/// for each class.
+pub fn label_counts(gradients: &Tensors, batch: usize, predicted: Option<&[f64]>) -> Result<LabelCounts, CannotAttack> {
+    let (rows, bias) = read(gradients)?;
+    let classes = rows.nrows();
+    if let Some(predicted) = predicted
+        && predicted.len() != classes
+    {
+        return Err(CannotAttack::WrongPrediction { found: predicted.len(), expected: classes });
+    }
+    gradients.get(HEAD_BIAS)?;
+    if bias.known() == 0 {
+        return Err(CannotAttack::NothingKept { name: HEAD_BIAS });
+    }
+    let factors = factors(&rows, &bias);
+    let size = batch as f64;
+    let share = |class: usize| predicted.map_or(1.0 / classes as f64, |predicted| predicted[class]);
+    let estimates: Vec<f64> = (0..classes).map(|class| size * (share(class) - factors[class])).collect();
+    Ok(LabelCounts { counts: round(&estimates, batch), estimates })
+}
+
+fn read(gradients: &Tensors) -> Result<(Observed, Observed), CannotAttack> {
+    let classes = gradients.config().classes;
+    let rows = gradients.observed(HEAD_WEIGHT, classes)?;
+    if rows.known() == 0 {
+        return Err(CannotAttack::NothingKept { name: HEAD_WEIGHT });
+    }
+    if rows.is_zero() {
+        return Err(CannotAttack::ZeroGradient { name: HEAD_WEIGHT });
+    }
+    let bias = match gradients.get(HEAD_BIAS) {
+        Ok(values) => Observed::new(classes, values, gradients.kept(HEAD_BIAS)),
+        Err(_) => Observed::new(classes, &vec![0.0; classes], Some(&vec![false; classes])),
+    };
+    Ok((rows, bias))
+}
+
+fn known(rows: &Observed, row: usize) -> impl Iterator<Item = (usize, f64)> {
+    (0..rows.ncols())
+        .filter(move |&column| rows.is_known(row, column))
+        .map(move |column| (column, rows.values[(row, column)]))
+}
+
+/// The mean of p - y for each class: what the bias says, and for classes whose entry is hidden what the rows say.
+fn factors(rows: &Observed, bias: &Observed) -> Vec<f64> {
+    let classes = rows.nrows();
+    let is_known = |class: usize| bias.is_known(class, 0);
+    let mut factors: Vec<f64> = (0..classes).map(|class| bias.values[(class, 0)]).collect();
+    // h by least squares over the classes whose factor is known.
+    let (mut sums, mut squares) = (vec![0.0; rows.ncols()], vec![0.0; rows.ncols()]);
+    for class in (0..classes).filter(|&class| is_known(class)) {
+        for (column, value) in known(rows, class) {
+            sums[column] += factors[class] * value;
+            squares[column] += factors[class] * factors[class];
+        }
+    }
+    let mut silent = Vec::new();
+    for class in (0..classes).filter(|&class| !is_known(class)) {
+        let (mut product, mut square) = (0.0, 0.0);
+        for (column, value) in known(rows, class).filter(|&(column, _)| squares[column] > 0.0) {
+            let h = sums[column] / squares[column];
+            product += h * value;
+            square += h * h;
+        }
+        if square > 0.0 {
+            factors[class] = product / square;
+        } else {
+            silent.push(class);
+        }
+    }
+    // All factors sum to zero.
+    let rest = -factors.iter().sum::<f64>() / silent.len().max(1) as f64;
+    silent.into_iter().for_each(|class| factors[class] = rest);
+    factors
+}
+
+/// Whole numbers near `estimates` that sum to `total`: floors, and one more for the largest remainders.
+fn round(estimates: &[f64], total: usize) -> Vec<usize> {
+    let sum: f64 = estimates.iter().map(|estimate| estimate.max(0.0)).sum();
+    let scale = if sum > 0.0 { total as f64 / sum } else { 0.0 };
+    let shares: Vec<f64> = estimates.iter().map(|estimate| estimate.max(0.0) * scale).collect();
+    let mut counts: Vec<usize> = shares.iter().map(|share| share.floor() as usize).collect();
+    let mut order: Vec<usize> = (0..shares.len()).collect();
+    order.sort_by(|&a, &b| shares[b].fract().total_cmp(&shares[a].fract()));
+    let missing = total.saturating_sub(counts.iter().sum());
+    order.into_iter().cycle().take(missing).for_each(|class| counts[class] += 1);
+    counts
+}

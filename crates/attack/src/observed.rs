@@ -1,0 +1,65 @@
+//! A matrix of which only some entries are known.
+
+use faer::Mat;
+
+/// Values with a weight for each entry: 0 where nothing is known of it (its value is 0 too), otherwise the number of
+/// rounds whose mean the value is.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Observed {
+    pub(crate) values: Mat<f64>,
+    pub(crate) weights: Mat<f64>,
+}
+
+impl Observed {
+    /// From row-major values and what was kept of them; without a mask all is known.
+    pub(crate) fn new(rows: usize, values: &[f64], kept: Option<&[bool]>) -> Self {
+        let columns = values.len() / rows;
+        let is_kept = |i: usize| kept.is_none_or(|kept| kept[i]);
+        let entry = |row: usize, column: usize| row * columns + column;
+        Self {
+            values: Mat::from_fn(rows, columns, |r, c| if is_kept(entry(r, c)) { values[entry(r, c)] } else { 0.0 }),
+            weights: Mat::from_fn(rows, columns, |r, c| f64::from(u8::from(is_kept(entry(r, c))))),
+        }
+    }
+
+    pub(crate) fn nrows(&self) -> usize {
+        self.values.nrows()
+    }
+
+    pub(crate) fn ncols(&self) -> usize {
+        self.values.ncols()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.nrows() * self.ncols()
+    }
+
+    pub(crate) fn is_known(&self, row: usize, column: usize) -> bool {
+        self.weights[(row, column)] > 0.0
+    }
+
+    /// How many entries are known.
+    pub(crate) fn known(&self) -> usize {
+        self.weights.col_iter().map(|column| column.iter().filter(|&&weight| weight > 0.0).count()).sum()
+    }
+
+    pub(crate) fn is_whole(&self) -> bool {
+        self.known() == self.len()
+    }
+
+    /// Whether no known entry differs from zero.
+    pub(crate) fn is_zero(&self) -> bool {
+        self.values.col_iter().all(|column| column.iter().all(|&value| value == 0.0))
+    }
+
+    /// Known entries of a column.
+    pub(crate) fn known_in_column(&self, column: usize) -> usize {
+        self.weights.col(column).iter().filter(|&&weight| weight > 0.0).count()
+    }
+
+    /// Mean square of the known entries; 0 if there are none.
+    pub(crate) fn mean_square(&self) -> f64 {
+        let known = self.known();
+        if known == 0 { 0.0 } else { self.values.squared_norm_l2() / known as f64 }
+    }
+}

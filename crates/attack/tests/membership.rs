@@ -1,0 +1,88 @@
+//! Whether a picture was there: rows of G_E against the span of its patches, rows of qkv's gradient against its tokens.
+
+mod common;
+
+use common::{File, SAMPLES, full_vectors, masked, patches, product, rng, sample, shape, transpose, uniform};
+use unmask_attack::{
+    CannotAttack, Evidence, MEMBERSHIP_GRADIENTS, MEMBERSHIP_WEIGHTS, Precision, Source, Tensors, Verdict, membership,
+};
+use unmask_params::{ModelSpec, Preset, VitConfig};
+
+/// S 16 < L 48.
+fn pico() -> VitConfig {
+    ModelSpec::new(Preset::VitPicoPatch4_16).config()
+}
+
+/// Any coefficients on the patches of `image`, rounded as a client sends them.
+fn evidence(config: &VitConfig, image: &[f32]) -> Evidence {
+    let (s, d, l) = (config.patches(), config.dim, config.patch_len());
+    let coefficients = uniform(&mut rng(1), s * d, 1.0);
+    let patch = product(&transpose(&coefficients, s, d), &patches(image, config), d, s, l);
+    let patch = patch.iter().map(|&value| f64::from(value as f32)).collect();
+    let mut gradients = Tensors::new(Source::Gradients, config, Precision::F32);
+    gradients.insert("patch_embed.proj.weight", &shape(config, "patch_embed.proj.weight"), patch).unwrap();
+    Evidence { weights: Tensors::new(Source::Weights, config, Precision::F32), gradients }
+}
+
+#[test]
+fn patches_tell_a_member_from_strangers() {
+    let config = pico();
+    let truth = sample("cat", &config);
+    for rate in [0.0, 0.3, 0.45] {
+        let mut evidence = evidence(&config, &truth);
+        evidence.gradients = masked(&evidence.gradients, &mut rng(2), 0.0, rate);
+        let found = membership(&evidence, &truth).unwrap();
+        assert!(found.residual < 1e-5, "R {rate}: {}", found.residual);
+        assert_eq!((found.verdict, found.gradient), (Verdict::Member, "patch_embed.proj.weight"));
+        assert!(found.distractors.len() == 11 && found.interval.0 <= found.interval.1);
+        for name in ["coffee", "rocket", "astronaut"] {
+            let found = membership(&evidence, &sample(name, &config)).unwrap();
+            assert_ne!(found.verdict, Verdict::Member, "R {rate}, {name}: {found:?}");
+            assert!(found.residual > 1e-3, "R {rate}, {name}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_judged_says_why() {
+    let config = pico();
+    let truth = sample("cat", &config);
+    let mut hidden = evidence(&config, &truth);
+    hidden.gradients = masked(&hidden.gradients, &mut rng(2), 0.0, 0.8);
+    let error = membership(&hidden, &truth).unwrap_err();
+    assert!(
+        matches!(error, CannotAttack::TooFewToJudge { name: "patch_embed.proj.weight", coefficients: 17, .. }),
+        "{error}"
+    );
+    let open = evidence(&config, &truth);
+    assert_eq!(membership(&open, &truth[1..]), Err(CannotAttack::WrongPicture { found: 767, expected: 768 }));
+    let mut broken = truth.clone();
+    broken[5] = f32::NAN;
+    assert!(matches!(membership(&open, &broken), Err(CannotAttack::NonFinitePicture { index: 5, .. })));
+    let mut zero = open;
+    let shape = shape(&config, "patch_embed.proj.weight");
+    zero.gradients.insert("patch_embed.proj.weight", &shape, vec![0.0; 48 * 48]).unwrap();
+    let error = membership(&zero, &truth).unwrap_err();
+    assert_eq!(error, CannotAttack::ZeroGradient { name: "patch_embed.proj.weight" });
+}
+
+/// On lab L < S, so the attention weights decide; the position embedding's gradient is not even read.
+#[test]
+fn tokens_tell_a_member_where_patches_cannot() {
+    let Some(folder) = full_vectors("vit_lab_patch4_32_standard_astronaut") else { return };
+    let config = ModelSpec::new(Preset::VitLabPatch4_32).config();
+    let weights = File::read(&folder.join("weights.safetensors"));
+    let weights = weights.tensors(Source::Weights, &config, Precision::F32, MEMBERSHIP_WEIGHTS, None);
+    let gradients = File::read(&folder.join("gradients.safetensors"));
+    let gradients = gradients.tensors(Source::Gradients, &config, Precision::F32, MEMBERSHIP_GRADIENTS, None);
+    for rate in [0.0, 0.5] {
+        let gradients = masked(&gradients, &mut rng(3), 0.0, rate);
+        let evidence = Evidence { weights: weights.clone(), gradients };
+        for name in SAMPLES {
+            let found = membership(&evidence, &sample(name, &config)).unwrap();
+            println!("R {rate}, {name}: {found:?}");
+            let expected = if name == "reference" { Verdict::Member } else { Verdict::Stranger };
+            assert_eq!((found.verdict, found.gradient), (expected, "blocks.0.attn.qkv.weight"), "{name}");
+        }
+    }
+}
