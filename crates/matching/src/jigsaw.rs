@@ -35,7 +35,7 @@ pub fn best_arrangement(found: &[f32], truth: &[f32], side: usize, patch: usize)
     const STEPS: f64 = (1u64 << 32) as f64;
     let sizes = CannotArrange::Sizes { found: found.len(), truth: truth.len(), side, patch };
     let expected = side.saturating_mul(side).saturating_mul(3);
-    if patch == 0 || side == 0 || side % patch != 0 || found.len() != expected || truth.len() != expected {
+    if patch == 0 || side == 0 || !side.is_multiple_of(patch) || found.len() != expected || truth.len() != expected {
         return Err(sizes);
     }
     let places = rows_of_patches(side, patch);

@@ -256,9 +256,10 @@ impl<N: Network> Matching<N> {
         // With the first step size the picture may be shaken without coming closer; with the second it settles.
         let is_settled = self.iteration > self.settings.first_drop();
         if is_over || (is_settled && has_stalled) {
-            let has_fallen = has_fallen(fall.start, fall.before);
-            self.verdict = if has_fallen { Verdict::Finished } else { Verdict::KeptStart };
-            if !has_fallen {
+            if has_fallen(fall.start, fall.before) {
+                self.verdict = Verdict::Finished;
+            } else {
+                self.verdict = Verdict::KeptStart;
                 self.x.clone_from(&self.start);
             }
         }

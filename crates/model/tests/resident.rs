@@ -1,6 +1,9 @@
 //! Gradients with respect to images, and those of resident weights, against the training step's.
 
-use unmask_model::{ModelError, Precision, Reach, Vit, block_on, device::OpenDevice};
+use unmask_model::{
+    ModelError, Precision, Reach, Vit, block_on,
+    device::{self, Compute, OpenDevice},
+};
 use unmask_params::{InitOptions, ModelSpec, Preset, VitConfig, initial_weights};
 
 fn case(april_block: bool) -> (Vit, Vec<f32>, Vec<f32>, Vec<usize>) {
@@ -89,6 +92,34 @@ fn change_of_the_input_gradient_is_the_difference_of_two() {
             assert!(error < 1e-4, "{reach:?}, {precision:?}: {error:e}");
         }
     }
+}
+
+/// Without a graphics adapter it says that it skips.
+#[test]
+fn the_graphics_adapter_agrees_with_the_cpu() {
+    let gpu = match device::open_blocking(Compute::Gpu) {
+        Ok(gpu) => gpu,
+        Err(error) => return eprintln!("skipped: {error}"),
+    };
+    let (cpu, weights, images, labels) = case(false);
+    let gpu = Vit::new(cpu.spec(), gpu.device()).unwrap();
+    let on_gpu = gpu.input_gradient_blocking(&weights, &images, &labels).unwrap();
+    let on_cpu = cpu.input_gradient_blocking(&weights, &images, &labels).unwrap();
+    let agree = |given: &[f64], expected: &[f64]| {
+        let error = norm(given.iter().zip(expected).map(|(g, e)| g - e)) / norm(expected.iter().copied());
+        assert!(error < 1e-4, "off by {error:e}");
+    };
+    agree(&wide(&on_gpu.images), &wide(&on_cpu.images));
+    let images = wide(&images);
+    let [on_gpu, on_cpu] = [&gpu, &cpu].map(|vit| {
+        let resident = vit.resident(&weights, Reach::FirstBlock, Precision::F32).unwrap();
+        let gradient = block_on(resident.gradient(&images, &labels)).unwrap();
+        let shift: Vec<f64> = gradient.iter().map(|g| 0.05 * g.signum()).collect();
+        (gradient, block_on(resident.input_gradient_along(&images, &labels, &shift)).unwrap())
+    });
+    agree(&on_gpu.0, &on_cpu.0);
+    assert_eq!(on_gpu.1.len(), on_cpu.1.len());
+    assert!(matches!(gpu.resident(&weights, Reach::FirstBlock, Precision::F64), Err(ModelError::NoF64 { .. })));
 }
 
 #[test]
