@@ -63,7 +63,7 @@ pub enum CannotMatch {
     },
     /// More pictures mixed into one gradient than can be told apart.
     #[error(
-        "the update is the mean gradient of {batch} pictures: matching cannot tell them apart. {}",
+        "the update is the mean gradient of {batch} pictures, which matching does not tell apart. {}",
         crate::matching::BATCH_CEILING
     )]
     Batch {

@@ -14,9 +14,10 @@ mod vectors;
 
 /// Batches of this size and above are refused.
 const TOO_MANY: usize = 4;
-/// What was measured beyond that size, in the words of the refusal.
-pub(crate) const BATCH_CEILING: &str =
-    "Closed forms reach SSIM 0.15 at most there; search for the pictures of smaller batches.";
+/// What was measured at that size, in the words of the refusal.
+pub(crate) const BATCH_CEILING: &str = "Four photographs, unmasked and with known labels, came back from \
+    vit_nano_patch4_32 with a mean SSIM of 0.35 (0.12 to 0.54) after 800 iterations, below the 0.5 that counts as seen; \
+    attack smaller batches";
 /// e ||v|| in units of ||w||.
 const SHIFT: f64 = 1e-3;
 
