@@ -168,7 +168,7 @@ impl Accumulated {
         self.expected_hidden
     }
 
-    /// How many of the D equations G_E[d] = sum_s G_pos[s, d] x_s have all their S coefficients known.
+    /// How many of the D equations `G_E[d] = sum_s G_pos[s, d] x_s` have all their S coefficients known.
     pub fn whole_equations(&self) -> usize {
         let s = self.config.patches();
         (0..self.config.dim).filter(|&column| self.position.mean.known_in_column(column) == s).count()

@@ -38,7 +38,8 @@ mod tests {
         let place = large.as_ptr();
         spare.clone().put(large);
         spare.put(vec![0.0; 20]);
-        assert_eq!(spare.take().as_ptr(), place);
+        let kept = spare.take();
+        assert_eq!(kept.as_ptr(), place);
         assert_eq!(spare.take().capacity(), 0);
     }
 }
