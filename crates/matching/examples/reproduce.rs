@@ -1,5 +1,5 @@
 //! What token matching makes of one update of `vit_lab_patch4_32` at its initialisation, in SSIM:
-//! `cargo run --release --workspace --example reproduce -- astronaut.png,rocket.png 0.5 2000 aware`.
+//! `cargo run --release --example reproduce -- astronaut.png,rocket.png 0.5 2000 aware`.
 //!
 //! - photographs from `www/samples`, comma-separated: the pictures of one batch;
 //! - share of zeros in the mask;
