@@ -126,7 +126,8 @@ impl FromStr for GaussianNoise {
                 key => return Err(ParseNoiseError::Key(key.to_owned())),
             };
             let given = value.trim();
-            let bad = |_| ParseNoiseError::Value { key, given: given.to_owned(), range: "such as 0.5" };
+            let bad =
+                |_| ParseNoiseError::Value { key, given: given.to_owned(), range: "such as 0.5, or 1e-5 for delta" };
             *place = given.parse().map_err(bad)?;
         }
         Self::new(noise.epsilon, noise.delta, noise.clip)

@@ -162,9 +162,13 @@ async fn guarantee_covers_the_rounds_under_this_noise() {
     choose(&relay, "gaussian:eps=1,delta=0.5,clip=0.5").await;
     let guarantee = rounds(&relay, &mut clients, 1).await.guarantee.unwrap();
     assert_eq!(guarantee.rounds, 1);
+    assert!(guarantee.sentence.starts_with("Not covered: what the relay received earlier"), "{guarantee:?}");
     assert!(guarantee.delta <= 1e-5 && guarantee.sentence.contains("would promise nothing"), "{guarantee:?}");
     choose(&relay, "none").await;
     assert_eq!(rounds(&relay, &mut clients, 1).await.guarantee, None);
+    choose(&relay, "gaussian:eps=0.01,delta=1e-5,clip=0.5").await;
+    let guarantee = rounds(&relay, &mut clients, 1).await.guarantee.unwrap();
+    assert!(guarantee.sentence.starts_with("Not covered"), "a plain update was sent before: {guarantee:?}");
 }
 
 /// Rule, optimiser and batch size as well: chosen in the midst of a round, in force from the next one on.

@@ -14,6 +14,8 @@ const MAX_BINS: usize = 24;
 pub(super) struct History {
     sealed_by: Option<String>,
     noisy: Option<Noisy>,
+    /// Whether updates came under anything but the noise of `noisy`.
+    has_told_otherwise: bool,
     counted: Option<UpdateCountsView>,
     /// Updates in the rounds of `counted`.
     updates: u64,
@@ -31,14 +33,20 @@ struct Noisy {
 impl History {
     /// A round is over.
     pub(super) fn closed(&mut self, summary: &RoundSummary, counts: &UpdateCounts) {
+        // A round without an update has told nothing.
+        let told = u32::from(summary.updates > 0);
+        let before = self.noisy.take();
         self.noisy = match summary.settings.defence() {
             Defence::Gaussian(noise) => {
-                let before = self.noisy.take().filter(|noisy| noisy.noise == noise).map_or(0, |noisy| noisy.rounds);
-                // A round without an update has told nothing.
-                let rounds = before.saturating_add(u32::from(summary.updates > 0));
-                (rounds > 0).then(|| Noisy { noise, rounds, guarantee: holds(noise, rounds) })
+                let is_other = before.as_ref().is_some_and(|before| before.noise != noise);
+                self.has_told_otherwise |= is_other;
+                let rounds = before.filter(|_| !is_other).map_or(0, |before| before.rounds).saturating_add(told);
+                (rounds > 0).then(|| Noisy { noise, rounds, guarantee: holds(noise, rounds, self.has_told_otherwise) })
             }
-            _ => None,
+            _ => {
+                self.has_told_otherwise |= told > 0 || before.is_some();
+                None
+            }
         };
         // A round without an update is not counted.
         if counts.rounds() == self.counted.as_ref().map_or(0, |counted| counted.rounds) {
@@ -80,9 +88,16 @@ impl History {
     }
 }
 
-fn holds(noise: GaussianNoise, rounds: u32) -> GuaranteeView {
+fn holds(noise: GaussianNoise, rounds: u32, has_told_otherwise: bool) -> GuaranteeView {
     let mechanism = Mechanism { clip: noise.clip(), deviation: noise.deviation() };
-    let Guarantee { rounds, epsilon, delta, sentence } = guarantee(mechanism, rounds, noise.delta());
+    let Guarantee { rounds, epsilon, delta, mut sentence } = guarantee(mechanism, rounds, noise.delta());
+    if has_told_otherwise {
+        // Noise takes nothing back of what left without it.
+        sentence = format!(
+            "Not covered: what the relay received earlier in this room, under another defence or other noise. The rounds \
+             under this noise alone: {sentence}"
+        );
+    }
     GuaranteeView { rounds, epsilon, delta, sentence }
 }
 
