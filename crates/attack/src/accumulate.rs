@@ -68,6 +68,19 @@ impl Pooled {
         let power = self.mean.mean_square();
         if freedom == 0.0 || power == 0.0 { 0.0 } else { self.deviation.sum() / freedom / power }
     }
+
+    /// Expected squared error of the entries of each column, relative to the mean square of all.
+    fn column_errors(&self) -> Vec<f64> {
+        let drift = self.drift();
+        let rows = self.mean.nrows() as f64;
+        let error = |&weight: &f64| if weight > 0.0 { drift / weight } else { 1.0 };
+        self.mean.weights.col_iter().map(|column| column.iter().map(error).sum::<f64>() / rows).collect()
+    }
+
+    /// The mean over all columns.
+    fn error(&self) -> f64 {
+        self.column_errors().iter().sum::<f64>() / self.mean.ncols() as f64
+    }
 }
 
 impl Accumulated {
@@ -110,18 +123,18 @@ impl Accumulated {
         if self.has_drifted {
             return Ok(Added::Drifted);
         }
-        let mut with = self.clone();
-        let seen = position.known() + patch.known() + bias.known();
-        with.rounds += 1;
-        with.expected_hidden *= 1.0 - seen as f64 / self.len() as f64;
-        with.position.add(&position);
-        with.patch.add(&patch);
-        with.bias.add(&bias);
+        let mut with = self.position.clone();
+        with.add(&position);
         if self.rounds > 0 && with.error() > self.error() {
             self.has_drifted = true;
             return Ok(Added::Drifted);
         }
-        *self = with;
+        let seen = position.known() + patch.known() + bias.known();
+        self.rounds += 1;
+        self.expected_hidden *= 1.0 - seen as f64 / self.len() as f64;
+        self.position = with;
+        self.patch.add(&patch);
+        self.bias.add(&bias);
         Ok(Added::Taken)
     }
 
@@ -207,15 +220,12 @@ impl Accumulated {
     /// The first part falls as R^K; the second grows once the model moves, because the variance over K rounds of a
     /// steady movement grows as K^2 and the mean takes only one K from it. Adding stops where the sum stops falling.
     pub fn error(&self) -> f64 {
-        self.equation_errors().iter().sum::<f64>() / self.config.dim as f64
+        self.position.error()
     }
 
     /// The same for each of the D equations, the mean over its S coefficients.
     pub(crate) fn equation_errors(&self) -> Vec<f64> {
-        let drift = self.drift();
-        let s = self.config.patches() as f64;
-        let error = |&weight: &f64| if weight > 0.0 { drift / weight } else { 1.0 };
-        self.position.mean.weights.col_iter().map(|column| column.iter().map(error).sum::<f64>() / s).collect()
+        self.position.column_errors()
     }
 
     /// The model's shape.

@@ -131,6 +131,60 @@ pub enum CannotAttack {
         /// Free coefficients of the fit.
         coefficients: usize,
     },
+    /// A key that has more entries than the known weights give equations.
+    #[error(
+        "the patch embedding has D = {dim} rows of L = {len} pixels: knowing it plain and encrypted gives the key away \
+         only where D >= L"
+    )]
+    TooFewRows {
+        /// Embedding dimension D.
+        dim: usize,
+        /// Values of a patch L.
+        len: usize,
+    },
+    /// Plain weights that do not determine the key.
+    #[error(
+        "the plain patch embedding shows only {rank} of the key's {len} directions: give weights as the relay sent them \
+         out, not weights that were set to zero"
+    )]
+    KeyUndetermined {
+        /// Directions shown.
+        rank: usize,
+        /// Values of a patch L.
+        len: usize,
+    },
+    /// Plain and encrypted weights that do not belong together.
+    #[error(
+        "the plain and the encrypted weights are not two forms of one model: {reason}; give the plain weights that were \
+         encrypted"
+    )]
+    NotTwoForms {
+        /// What does not fit, with numbers.
+        reason: String,
+    },
+    /// An update of another model than the key's.
+    #[error(
+        "the update has {patches} patches of {len} values, the key is for {key_patches} patches of {key_len}; recover the \
+         key from weights of the update's model"
+    )]
+    OtherKey {
+        /// Patches of the update's model.
+        patches: usize,
+        /// Values of a patch of the update's model.
+        len: usize,
+        /// Patches that the key reorders.
+        key_patches: usize,
+        /// Values of a patch that the key mixes.
+        key_len: usize,
+    },
+    /// Masked and encrypted at once.
+    #[error(
+        "a mask hides entries of \"{name}\", and the key mixes them with the others: give the update as it was encrypted"
+    )]
+    MaskedUnderKey {
+        /// timm's name.
+        name: &'static str,
+    },
     /// Updates of two different models.
     #[error("the update is of another model than the {rounds} accumulated before it")]
     OtherModel {

@@ -15,6 +15,8 @@
 //! chooses them. Where one update leaves too much unknown, [`als`] looks for a smooth picture that fits, and
 //! [`Accumulated`] gathers several rounds of one client first.
 //!
+//! Keys of encrypted models do not stay secret from somebody who saw the model before: see [`RecoveredKey`].
+//!
 //! [`label`] and [`label_counts`] read labels off the head, and [`membership`] tells whether a given picture was there.
 //!
 //! ```
@@ -37,12 +39,15 @@ mod embedding_aware;
 mod error;
 mod evidence;
 mod kind;
+mod known_start;
 mod labels;
 mod least_squares;
 mod membership;
+mod method;
 mod observed;
 mod patch_prior;
 mod reconstruction;
+mod search;
 mod total_variation;
 
 pub use accumulate::{Accumulated, Added};
@@ -52,10 +57,13 @@ pub use embedding::embedding_inversion;
 pub use embedding_aware::embedding_inversion_aware;
 pub use error::CannotAttack;
 pub use evidence::{Evidence, Precision, Source, Tensors};
-pub use kind::{Attack, AttackKind, Knowledge, UnknownAttack, UnknownAttackName};
+pub use kind::{Attack, AttackKind, Knowledge};
+pub use known_start::RecoveredKey;
 pub use labels::{LABEL_GRADIENTS, LabelCounts, LabelGuess, label, label_counts};
 pub use membership::{MEMBERSHIP_GRADIENTS, MEMBERSHIP_WEIGHTS, Membership, Verdict, membership};
+pub use method::{Family, How, Method, Symbol, UnknownMethod};
 pub use reconstruction::Reconstruction;
+pub use search::{Search, SearchOptions, SearchProgress, Searches, Subject};
 
 /// Runs the attack `kind` on `evidence`, dropped entries taken for zeros.
 ///

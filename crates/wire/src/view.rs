@@ -68,14 +68,20 @@ pub struct LossPoint {
 }
 
 /// The last result of one attack on the client under attack.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct AttackView {
-    /// Name as on the command line, such as `april`.
+    /// Name as on the command line, such as `embedding-aware`.
     pub attack: String,
+    /// Attacks of one family solve the same problem and are shown side by side.
+    pub family: String,
+    /// The family's name for people.
+    pub family_title: String,
     /// Name for people.
     pub title: String,
-    /// One plain sentence on how it works.
-    pub sentence: String,
+    /// Which attacker it is, such as "What a better attacker sees".
+    pub attacker: String,
+    /// How it works.
+    pub how: HowView,
     /// The round whose update was attacked.
     pub round: u32,
     /// Number of the client attacked.
@@ -84,16 +90,139 @@ pub struct AttackView {
     pub nickname: String,
     /// The defence that update was made under, in its string form.
     pub defence: String,
-    /// Time the attack took.
+    /// Time the attack took; of a search, so far.
     pub seconds: f64,
     /// Address of the reconstruction as PNG, if there is one.
     pub picture: Option<String>,
+    /// Pictures side by side in it: 1, or those of a batch.
+    pub pictures: u16,
     /// Why there is no reconstruction, or what to know about it.
     pub remark: Option<String>,
     /// PSNR in dB that the attacked client computed against its own image.
     pub psnr: Option<f32>,
     /// SSIM that the attacked client computed against its own image.
     pub ssim: Option<f32>,
+    /// Where it stands, if it is a search.
+    pub search: Option<SearchView>,
+    /// What several rounds gave away together, if it gathers them.
+    pub gathered: Option<GatheredView>,
+}
+
+/// How an attack works.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct HowView {
+    /// One plain sentence.
+    pub sentence: String,
+    /// What is solved.
+    pub equation: String,
+    /// What it needs, and where it ends.
+    pub limits: String,
+    /// What stands in the equation: symbol, meaning, shape in the model at hand.
+    pub symbols: Vec<[String; 3]>,
+}
+
+/// A search through the model.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct SearchView {
+    /// Steps done.
+    pub iteration: usize,
+    /// Steps to do in all.
+    pub iterations: usize,
+    /// What is being made small.
+    pub objective: f64,
+    /// Whether it still runs: it may be stopped, done, or out of its budget until the next round.
+    pub state: SearchState,
+}
+
+/// Whether a search runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SearchState {
+    /// It takes steps.
+    #[default]
+    Running,
+    /// This round's budget is spent; it goes on with the next round, or while the room is paused.
+    Waiting,
+    /// The teacher stopped it.
+    Stopped,
+    /// It is over.
+    Done,
+}
+
+/// What several rounds of one client gave away together.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct GatheredView {
+    /// Rounds gathered, K.
+    pub rounds: u32,
+    /// Share of entries that no round has shown.
+    pub hidden: f64,
+    /// The share expected to be hidden, R^K.
+    pub expected_hidden: f64,
+    /// Equations that have all their coefficients.
+    pub whole_equations: usize,
+    /// As many are needed for least squares, S.
+    pub needed_equations: usize,
+    /// After how many rounds that many are expected, if ever.
+    pub rounds_needed: Option<u32>,
+    /// Whether gathering has stopped since the model has moved too far.
+    pub has_drifted: bool,
+}
+
+/// What the head's gradients tell about labels.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct LabelView {
+    /// The round whose update was read.
+    pub round: u32,
+    /// Number of the client.
+    pub client: u32,
+    /// Its nickname.
+    pub nickname: String,
+    /// The defence that update was made under, in its string form.
+    pub defence: String,
+    /// Pictures in the update.
+    pub samples: u32,
+    /// How many pictures of each class, by the attack; empty where it cannot tell.
+    pub counts: Vec<u32>,
+    /// What each class has of the evidence, adding up to 1; empty where it cannot tell.
+    pub shares: Vec<f64>,
+    /// Why it cannot tell, or what to know about it.
+    pub remark: Option<String>,
+}
+
+/// Whether a picture that the teacher dropped was the client's.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct MembershipView {
+    /// Address of the candidate as PNG, as the model sees it.
+    pub picture: String,
+    /// The round whose update was asked; 0 before any.
+    pub round: u32,
+    /// Number of the client.
+    pub client: u32,
+    /// Its nickname.
+    pub nickname: String,
+    /// The defence that update was made under, in its string form.
+    pub defence: String,
+    /// `member`, `stranger`, `undecided`; absent as long as there is none.
+    pub verdict: Option<String>,
+    /// What the candidate leaves unexplained: 0 all explained, 1 nothing.
+    pub residual: Option<f64>,
+    /// Central 95 % of the residual under resampling.
+    pub interval: Option<[f64; 2]>,
+    /// Residuals of pictures like it that were not in the update, ascending.
+    pub distractors: Vec<f64>,
+    /// The verdict in words, or why there is none.
+    pub remark: Option<String>,
+}
+
+/// How much time the attacks may take.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct BudgetView {
+    /// Seconds a round, over all attacks; while the room is paused a search is not limited.
+    pub seconds: f64,
+    /// Spent on the newest update so far.
+    pub spent: f64,
+    /// Attacks that were left out of the newest update for want of time, by name.
+    pub skipped: Vec<String>,
 }
 
 /// Something that happened, newest last.
@@ -236,6 +365,16 @@ pub struct RoomView {
     pub target: Option<u32>,
     /// The last result of each attack.
     pub attacks: Vec<AttackView>,
+    /// What the head's gradients told about the labels, once they did.
+    pub label: Option<LabelView>,
+    /// The picture that the teacher dropped, and whether it was the client's.
+    pub membership: Option<MembershipView>,
+    /// How much time the attacks may take.
+    pub budget: BudgetView,
+    /// Whether this relay can search through the model, and whether it is asked to.
+    pub search: Option<bool>,
+    /// Whether a client has given the relay the key of the encryption in force.
+    pub has_key: bool,
     /// The last things that happened.
     pub log: Vec<LogLine>,
 }
@@ -282,4 +421,23 @@ pub enum Control {
         /// Its number.
         client: u32,
     },
+    /// Time for the attacks.
+    AttackBudget {
+        /// Seconds a round; 0 stops them.
+        seconds: f64,
+    },
+    /// Search through the model for the picture behind the newest update, or stop.
+    Search {
+        /// Whether to.
+        on: bool,
+    },
+    /// Forget the rounds gathered from the client under attack, and begin with its next update.
+    GatherAnew,
+    /// Play the client that gives the relay the key of an encrypted room.
+    Collude {
+        /// The room's passphrase; absent to forget the key.
+        passphrase: Option<String>,
+    },
+    /// Forget the picture that was dropped (`POST /api/candidate` takes one).
+    ForgetCandidate,
 }

@@ -1,0 +1,78 @@
+//! Attacks that search step by step, as whoever schedules them sees them.
+//!
+//! Closed forms are one function call. Gradient matching takes thousands of passes through a model, and is implemented where
+//! models are; a relay or a command line only needs to begin it, take a step, look at the picture and stop.
+
+use std::fmt;
+
+use unmask_params::ModelSpec;
+
+use crate::Method;
+
+/// What a search is given of one update.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Subject {
+    /// The model.
+    pub spec: ModelSpec,
+    /// Its weights at which the gradient was taken, all of them.
+    pub weights: Vec<f32>,
+    /// The gradient, in the layout's order, zero where hidden. At least all parameters up to the first block.
+    pub gradient: Vec<f32>,
+    /// Which of its entries arrived; `None` where all did.
+    pub kept: Option<Vec<bool>>,
+    /// Labels of the pictures in the update, one for each.
+    pub labels: Vec<usize>,
+    /// Where to start, `[batch, side, side, 3]` in [0, 1]; noise where there is nothing better.
+    pub start: Vec<f32>,
+}
+
+/// How long and how fast to search; `None` takes what suits the method.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct SearchOptions {
+    /// Steps in all.
+    pub iterations: Option<usize>,
+    /// The first step size, in units of pixels in [-1, 1]. Trained models want 0.05 or less.
+    pub step: Option<f64>,
+}
+
+/// Where a search is after a step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SearchProgress {
+    /// Steps done.
+    pub iteration: usize,
+    /// Steps to do in all.
+    pub iterations: usize,
+    /// What is being made small.
+    pub objective: f64,
+    /// `[batch, side, side, 3]` in [0, 1].
+    pub image: Vec<f32>,
+    /// Whether it is over.
+    pub is_over: bool,
+    /// What to know about the result, once it is over.
+    pub note: Option<String>,
+}
+
+/// A search under way.
+pub trait Search: Send {
+    /// One step.
+    ///
+    /// # Errors
+    /// A sentence on why it cannot go on.
+    fn step(&mut self) -> Result<SearchProgress, String>;
+
+    /// Goes on with another update of the same client from the picture found so far; the subject's own start is not used.
+    ///
+    /// # Errors
+    /// A sentence on why it cannot; the search goes on as it was.
+    fn retarget(&mut self, subject: &Subject) -> Result<(), String>;
+}
+
+/// Where searches come from.
+pub trait Searches: fmt::Debug + Send + Sync {
+    /// Begins a search by `method`, one with [`Method::is_search`].
+    ///
+    /// # Errors
+    /// A sentence on why it cannot: the method is no search, the update does not fit the model or says nothing, or holds
+    /// too many pictures.
+    fn begin(&self, method: Method, subject: &Subject, options: SearchOptions) -> Result<Box<dyn Search>, String>;
+}
