@@ -4,7 +4,9 @@
 //! jigsaw. How much of the content came out is measured by giving every patch its best place, which takes the truth, so
 //! that no attacker can do it.
 
-use pathfinding::{kuhn_munkres::kuhn_munkres_min, matrix::Matrix};
+mod assignment;
+
+use self::assignment::cheapest;
 
 /// Why a jigsaw cannot be laid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -31,25 +33,22 @@ pub enum CannotArrange {
 /// # Errors
 /// The sizes do not belong together.
 pub fn best_arrangement(found: &[f32], truth: &[f32], side: usize, patch: usize) -> Result<Vec<f32>, CannotArrange> {
-    /// Costs are compared as integers; this is far finer than a pixel's 256 steps.
-    const STEPS: f64 = (1u64 << 32) as f64;
-    let sizes = CannotArrange::Sizes { found: found.len(), truth: truth.len(), side, patch };
     let expected = side.saturating_mul(side).saturating_mul(3);
     if patch == 0 || side == 0 || !side.is_multiple_of(patch) || found.len() != expected || truth.len() != expected {
-        return Err(sizes);
+        return Err(CannotArrange::Sizes { found: found.len(), truth: truth.len(), side, patch });
     }
     let places = rows_of_patches(side, patch);
-    let cost = |place: &[usize], piece: &[usize]| -> i64 {
+    let cost = |place: &[usize], piece: &[usize]| -> f64 {
         let rows = place.iter().zip(piece);
         let squares = rows
             .flat_map(|(&place, &piece)| truth[place..place + 3 * patch].iter().zip(&found[piece..piece + 3 * patch]));
         let sum: f64 = squares.map(|(&truth, &found)| (f64::from(truth) - f64::from(found)).powi(2)).sum();
-        // Saturates for NaN and infinity.
-        (sum / (3 * patch * patch) as f64 * STEPS).clamp(0.0, STEPS) as i64
+        // A piece with NaN or infinity fits nowhere.
+        if sum.is_finite() { sum } else { f64::from(f32::MAX) }
     };
-    let rows = places.iter().map(|place| places.iter().map(|piece| cost(place, piece)).collect::<Vec<_>>());
-    let Ok(costs) = Matrix::from_rows(rows) else { return Err(sizes) };
-    let (_, pieces) = kuhn_munkres_min(&costs);
+    let costs: Vec<Vec<f64>> =
+        places.iter().map(|place| places.iter().map(|piece| cost(place, piece)).collect()).collect();
+    let pieces = cheapest(&costs);
     let mut arranged = vec![0.0; expected];
     for (place, piece) in places.iter().zip(pieces) {
         for (&to, &from) in place.iter().zip(&places[piece]) {

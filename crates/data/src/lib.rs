@@ -18,6 +18,7 @@
 mod codecs;
 #[cfg(feature = "codecs")]
 mod folder;
+pub mod jigsaw;
 pub mod metrics;
 mod picture;
 mod resize;
@@ -31,6 +32,12 @@ pub use picture::{Picture, PictureError, chw_to_hwc, hwc_to_chw};
 /// The ten classes of CIFAR-10, in the order of their labels.
 pub const CLASSES: [&str; 10] =
     ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"];
+
+/// The label of the class that a picture's name contains, such as `cat` in `my-Cat-3`.
+pub fn class_in_name(name: &str) -> Option<usize> {
+    let lower = name.to_lowercase();
+    CLASSES.iter().position(|class| lower.contains(class))
+}
 
 #[cfg(test)]
 mod test_pattern;

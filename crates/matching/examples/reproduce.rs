@@ -1,4 +1,4 @@
-//! What token matching makes of one update of `vit_lab_patch4_32` at its initialisation, in SSIM:
+//! What token matching makes of one update of a model at its initialisation, in SSIM:
 //! `cargo run --release --example reproduce -- astronaut.png,rocket.png 0.5 2000 aware`.
 //!
 //! - photographs from `www/samples`, comma-separated: the pictures of one batch;
@@ -6,18 +6,16 @@
 //! - iterations;
 //! - `aware` or `naive` of the mask, both from the mask-aware closed form's picture, or `fixed`: aware, without the position
 //!   embedding's gradient, from noise; its pictures are also measured in their best arrangement;
-//! - the first step size, 0.1 unless given; and SGD steps (rate 0.1) that the model was trained on the batch, 0 unless
-//!   given.
+//! - the first step size, 0.1 unless given; SGD steps (rate 0.1) that the model was trained on the batch, 0 unless given;
+//!   and the model, `vit_lab_patch4_32` unless given.
 
 use std::{env::args, error::Error, ops::ControlFlow, path::Path, time::Instant};
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use unmask_attack::{Accumulated, AlsOptions, Attack, AttackKind, Knowledge, als};
-use unmask_data::{chw_to_hwc, decode, metrics::ssim};
-use unmask_matching::{
-    Evidence, Matching, Objective, Problem, Settings, Verdict, VitNetwork, jigsaw::best_arrangement,
-};
+use unmask_data::{chw_to_hwc, decode, jigsaw::best_arrangement, metrics::ssim};
+use unmask_matching::{Evidence, Matching, Objective, Problem, Settings, Verdict, VitNetwork};
 use unmask_model::{Precision, Reach, Vit, device::OpenDevice};
 use unmask_params::{InitOptions, ModelSpec, Preset, initial_weights};
 
@@ -31,8 +29,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (rate, iterations): (f64, usize) = (rate.parse()?, iterations.parse()?);
     let step: f64 = optional.first().map_or(Ok(Settings::default().step), |step| step.parse())?;
     let trained: usize = optional.get(1).map_or(Ok(0), |steps| steps.parse())?;
+    let model = optional.get(2).map_or(Ok(Preset::VitLabPatch4_32), |model| model.parse())?;
 
-    let vit = Vit::new(ModelSpec::new(Preset::VitLabPatch4_32), OpenDevice::cpu().device())?;
+    let vit = Vit::new(ModelSpec::new(model), OpenDevice::cpu().device())?;
     let config = *vit.config();
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../www/samples");
     let mut images = Vec::new();

@@ -13,15 +13,17 @@
 //!
 //! Each runs naively ([`Evidence::naive`]: masked zeros taken for values, as the papers' attacker does) or aware of the
 //! mask ([`Evidence::aware`]). A [`Matching`] is driven one [step](Matching::step) at a time, so that whoever schedules
-//! it can show the picture as it sharpens, stop, and go on with a newer update.
+//! it can show the picture as it sharpens, stop, and go on with a newer update. [`GradientMatching`] begins each of these
+//! searches by its attack's name, for schedulers that know nothing of models.
 
 mod cannot;
 mod evidence;
-pub mod jigsaw;
 mod matching;
 mod network;
 mod objective;
 mod picture;
+#[cfg(not(target_family = "wasm"))]
+mod searches;
 mod sign_adam;
 mod total_variation;
 mod vit;
@@ -31,4 +33,6 @@ pub use evidence::Evidence;
 pub use matching::{Matching, Problem, Progress, Settings, Verdict};
 pub use network::{Inputs, Network};
 pub use objective::{Objective, Terms};
+#[cfg(not(target_family = "wasm"))]
+pub use searches::GradientMatching;
 pub use vit::VitNetwork;

@@ -54,7 +54,7 @@ impl Objective {
     }
 
     /// The same without its first term, for updates whose position embedding was held fixed. The arrangement of the
-    /// patches is hidden then, and comes out by chance: see [`jigsaw`](crate::jigsaw).
+    /// patches is hidden then, and comes out by chance: a jigsaw.
     pub fn tokens_without_position(config: &VitConfig) -> Self {
         Self::of_tokens(config, false)
     }

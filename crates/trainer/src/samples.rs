@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use anyhow::{Context, bail};
 use rust_embed::RustEmbed;
 use tracing::{info, warn};
-use unmask_data::{CLASSES, Picture, chw_to_hwc, decode, load_folder};
+use unmask_data::{CLASSES, Picture, chw_to_hwc, class_in_name, decode, load_folder};
 
 /// A picture with its class. It never leaves this machine.
 #[derive(Debug, Clone)]
@@ -22,8 +22,7 @@ impl Sample {
     /// A sample whose label is the class that its name contains, such as `cat` in `my-cat-3`; without one, `position`
     /// decides. A wrong label is no obstacle to a lesson: the attacks do not need it.
     pub fn named(name: String, picture: Picture, position: usize) -> Self {
-        let lower = name.to_lowercase();
-        let known = CLASSES.iter().position(|class| lower.contains(class));
+        let known = class_in_name(&name);
         let label = known.unwrap_or(position % CLASSES.len());
         info!("{name}: class {}{}", CLASSES[label], if known.is_some() { "" } else { " (by its place)" });
         Self { name, picture, label }

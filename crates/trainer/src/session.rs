@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use tokio_tungstenite::tungstenite::{self, Message};
 use tracing::{info, warn};
 use unmask_client::{Action, Client, News, Plan, Step};
-use unmask_data::metrics;
+use unmask_data::{jigsaw::best_arrangement, metrics};
 use unmask_defence::MaskSeed;
 use unmask_model::{Device, ModelError, Vit};
 use unmask_params::Rule;
@@ -17,6 +17,9 @@ use crate::samples::{Batches, Inputs};
 
 /// Attacks answer within a few rounds; older pictures are not asked for again.
 const REMEMBERED_ROUNDS: usize = 8;
+
+/// The attack that recovers patches without their places, by the name the relay calls it.
+const JIGSAW: &str = "jigsaw";
 
 /// How a session ended.
 pub(crate) enum Ended {
@@ -28,6 +31,14 @@ pub(crate) enum Ended {
 
 /// A finished or failed step, with the plan it answers and the pictures it used.
 type Trained = (Box<Plan>, Arc<Inputs>, Result<Step, String>);
+
+/// What a round's update was made from.
+struct Used {
+    round: u32,
+    /// Side of the model's patches in pixels.
+    patch: usize,
+    inputs: Arc<Inputs>,
+}
 
 /// The part of a client that outlives its socket.
 pub(crate) struct Session {
@@ -51,7 +62,7 @@ impl Session {
         let (mut sender, mut receiver) = socket.split();
         let mut running: Option<JoinHandle<Trained>> = None;
         let mut waiting: Option<Box<Plan>> = None;
-        let mut used: VecDeque<(u32, Arc<Inputs>)> = VecDeque::new();
+        let mut used: VecDeque<Used> = VecDeque::new();
         let mut outbox = self.client.hello()?;
         loop {
             for frame in outbox.drain(..) {
@@ -79,7 +90,7 @@ impl Session {
                             let (loss, samples) = (step.loss, step.samples);
                             let outgoing = self.client.update(&plan, step, fresh_seed()?)?;
                             info!(round = plan.round, loss, samples, bytes = outgoing.bytes, "sending the update");
-                            used.push_back((plan.round, inputs));
+                            used.push_back(Used { round: plan.round, patch: plan.spec.config().patch, inputs });
                             if used.len() > REMEMBERED_ROUNDS {
                                 used.pop_front();
                             }
@@ -105,8 +116,8 @@ impl Session {
                         }
                         Some(Action::Tell(News::Goodbye { reason })) => return Ok(Ended::Dismissed(reason)),
                         Some(Action::Tell(News::Reconstruction { round, attack, side, picture })) => {
-                            let own = used.iter().find(|(used, _)| *used == round);
-                            if let Some(score) = own.and_then(|(_, inputs)| score(inputs, side, &picture)) {
+                            let own = used.iter().find(|used| used.round == round);
+                            if let Some(score) = own.and_then(|used| score(used, &attack, side, &picture)) {
                                 info!(round, %attack, psnr = score.0, ssim = score.1, "the relay attacked this client");
                                 outbox = self.client.score(round, &attack, score.0, score.1)?;
                             }
@@ -162,14 +173,18 @@ fn step(plan: &Plan, inputs: &Inputs, device: &Device) -> Result<Step, ModelErro
     })
 }
 
-/// PSNR and SSIM of a reconstruction against the picture it was made from; of a batch, the nearest one counts.
-fn score(inputs: &Inputs, side: usize, picture: &[f32]) -> Option<(f32, f32)> {
-    inputs
+/// PSNR and SSIM of a reconstruction against the picture it was made from; of a batch, the nearest one counts. A jigsaw is
+/// laid first, in the order of its patches that only somebody with the picture can find.
+fn score(used: &Used, attack: &str, side: usize, picture: &[f32]) -> Option<(f32, f32)> {
+    used.inputs
         .hwc
         .iter()
         .filter_map(|own| {
-            let psnr = metrics::psnr(own, picture, side, side).ok()?;
-            let ssim = metrics::ssim(own, picture, side, side).ok()?;
+            let laid = (attack == JIGSAW).then(|| best_arrangement(picture, own, side, used.patch));
+            let laid = laid.transpose().ok()?;
+            let found = laid.as_deref().unwrap_or(picture);
+            let psnr = metrics::psnr(own, found, side, side).ok()?;
+            let ssim = metrics::ssim(own, found, side, side).ok()?;
             Some((psnr as f32, ssim as f32))
         })
         .max_by(|a, b| a.1.total_cmp(&b.1))

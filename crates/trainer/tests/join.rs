@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::{SinkExt, StreamExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::{WebSocketStream, accept_async, tungstenite::Message};
-use unmask_data::Picture;
+use unmask_data::{Picture, chw_to_hwc};
 use unmask_defence::{Cipher, RoomKey, Start};
 use unmask_model::{Vit, device::OpenDevice};
 use unmask_params::{InitOptions, ModelSpec, ParamLayout, Preset, initial_weights};
@@ -66,10 +66,10 @@ fn weights() -> Vec<f32> {
     initial_weights(&spec().config(), 3, InitOptions::default())
 }
 
-/// Three pictures of one colour each.
+/// Three pictures, no two patches of which are alike.
 fn samples() -> Vec<Sample> {
     let sample = |label: usize| {
-        let pixels = [40, 110, 220].map(|value: usize| (value + 17 * label) as u8).repeat(16 * 16);
+        let pixels = (0..16 * 16 * 3).map(|i: usize| (i * i / 90 + 17 * label) as u8).collect();
         Sample { name: format!("{label}"), picture: Picture::new(16, 16, pixels).unwrap(), label }
     };
     (0..3).map(sample).collect()
@@ -138,6 +138,38 @@ async fn fedavg_sends_the_weights_of_local_epochs_over_all_pictures() {
             assert_eq!(loss, trained.loss);
             assert_eq!(values, trained.weights);
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_jigsaw_is_scored_in_the_best_order_of_its_patches() {
+    let (side, patch) = (16, 4);
+    let picture = chw_to_hwc(&inputs(&[0]).0, side, side);
+    let mut shuffled = vec![0.0; picture.len()];
+    for place in 0..16 {
+        let corner = |place: usize| place / 4 * patch * side + place % 4 * patch;
+        for row in 0..patch {
+            let [from, to] = [place, (5 * place + 3) % 16].map(|place| 3 * (corner(place) + row * side));
+            shuffled[to..to + 3 * patch].copy_from_slice(&picture[from..from + 3 * patch]);
+        }
+    }
+    with_client(None, async |relay| {
+        relay.plan(1, ["fixed-position", "fedsgd"], None, &weights()).await;
+        assert!(matches!(relay.receive().await.0, ClientMessage::Update { .. }));
+        let mut score = async |attack: &str| {
+            let header = RelayMessage::Reconstruction { round: 1, attack: attack.to_owned(), side: side as u16 };
+            relay.send(header, &shuffled).await;
+            let (ClientMessage::Score { attack: scored, psnr, ssim, .. }, _) = relay.receive().await else {
+                panic!("no score");
+            };
+            assert_eq!(scored, attack);
+            (psnr, ssim)
+        };
+        let (psnr, ssim) = score("matching-aware").await;
+        assert!(psnr < 20.0 && ssim < 0.5, "as it came: {psnr} dB, {ssim}");
+        let (psnr, ssim) = score("jigsaw").await;
+        assert!(psnr > 90.0 && ssim > 0.999, "in the best order: {psnr} dB, {ssim}");
     })
     .await;
 }

@@ -1,0 +1,155 @@
+//! Searches as a relay or the command line begins them, on `vit_pico_patch4_16`.
+
+mod common;
+
+use common::{photograph, ssim};
+use unmask_attack::{Method, Search, SearchOptions, SearchProgress, Searches, Subject};
+use unmask_data::chw_to_hwc;
+use unmask_matching::GradientMatching;
+use unmask_model::{Vit, device::OpenDevice};
+use unmask_params::{InitOptions, ModelSpec, Preset, initial_weights};
+
+const SIDE: usize = 16;
+const LABELS: [usize; 4] = [3, 5, 7, 9];
+const SEARCHES: [Method; 5] =
+    [Method::Matching, Method::MatchingAware, Method::Gradients, Method::GradientsAware, Method::Jigsaw];
+
+fn searches() -> GradientMatching {
+    GradientMatching::new(OpenDevice::cpu())
+}
+
+fn spec() -> ModelSpec {
+    ModelSpec::new(Preset::VitPicoPatch4_16)
+}
+
+/// The update of these photographs at the initialisation, of which a fixed hash keeps about half, and a grey start.
+fn subject(names: &[&str]) -> Subject {
+    let vit = Vit::new(spec(), OpenDevice::cpu().device()).unwrap();
+    let images: Vec<f32> = names.iter().flat_map(|name| photograph(name, SIDE)).collect();
+    let labels = LABELS[..names.len()].to_vec();
+    let weights = initial_weights(vit.config(), 1, InitOptions::default());
+    let mut gradient = vit.loss_and_gradient_blocking(&weights, &images, &labels).unwrap().gradient;
+    let kept: Vec<bool> = (0..gradient.len()).map(|i| (i as u32).wrapping_mul(2_654_435_761) >> 15 & 1 == 1).collect();
+    gradient.iter_mut().zip(&kept).filter(|(_, kept)| !**kept).for_each(|(value, _)| *value = 0.0);
+    Subject { spec: spec(), weights, gradient, kept: Some(kept), labels, start: vec![0.5; images.len()] }
+}
+
+fn begin(method: Method, subject: &Subject, iterations: usize) -> Box<dyn Search> {
+    let options = SearchOptions { iterations: Some(iterations), ..SearchOptions::default() };
+    searches().begin(method, subject, options).unwrap_or_else(|error| panic!("{method}: {error}"))
+}
+
+fn finish(search: &mut dyn Search) -> (SearchProgress, SearchProgress) {
+    let first = search.step().unwrap();
+    let mut last = first.clone();
+    while !last.is_over {
+        last = search.step().unwrap();
+    }
+    (first, last)
+}
+
+#[test]
+fn every_search_begins_and_ends() {
+    let subject = subject(&["rocket.png"]);
+    for method in SEARCHES {
+        let mut search = begin(method, &subject, 16);
+        let (first, last) = finish(search.as_mut());
+        assert_eq!((first.iteration, first.iterations, first.is_over), (1, 16, false), "{method}");
+        assert!(last.iteration <= 16 && last.objective < first.objective, "{method}: {last:?}");
+        assert_eq!(last.image.len(), SIDE * SIDE * 3, "{method}");
+        assert!(last.image.iter().all(|value| (0.0..=1.0).contains(value)), "{method}");
+        assert_eq!(search.step().unwrap(), last, "{method} is over");
+    }
+}
+
+#[test]
+fn one_masked_update_is_enough_for_the_aware_attacker() {
+    let subject = subject(&["rocket.png"]);
+    let truth = chw_to_hwc(&photograph("rocket.png", SIDE), SIDE, SIDE);
+    let score = |method| ssim(&finish(begin(method, &subject, 300).as_mut()).1.image, &truth, SIDE);
+    let (aware, naive) = (score(Method::MatchingAware), score(Method::Matching));
+    assert!(aware >= 0.5 && naive < 0.3, "SSIM {aware} with the mask, {naive} without");
+}
+
+/// Two pictures that start alike come apart.
+#[test]
+fn pictures_of_a_batch_do_not_stay_alike() {
+    let subject = subject(&["astronaut.png", "rocket.png"]);
+    let (first, last) = finish(begin(Method::MatchingAware, &subject, 200).as_mut());
+    assert!(last.objective < 0.5 * first.objective, "{} to {}", first.objective, last.objective);
+    let (one, other) = last.image.split_at(SIDE * SIDE * 3);
+    let alike = ssim(one, other, SIDE);
+    assert!(alike < 0.5, "SSIM {alike} of one to the other");
+}
+
+#[test]
+fn a_newer_update_goes_on_from_the_picture() {
+    let subject = subject(&["rocket.png"]);
+    let mut search = begin(Method::MatchingAware, &subject, 40);
+    let (first, last) = finish(search.as_mut());
+    let unlike = self::subject(&["rocket.png", "cat.png"]);
+    assert!(search.retarget(&unlike).is_err());
+    assert_eq!(search.step().unwrap(), last, "a refused update changes nothing");
+    search.retarget(&subject).unwrap();
+    let next = search.step().unwrap();
+    assert!(!next.is_over && next.iteration < last.iteration, "{next:?}");
+    assert!(next.objective < 0.5 * (first.objective + last.objective), "{} after {}", next.objective, last.objective);
+}
+
+/// From the very picture no step leads down far enough.
+#[test]
+fn a_start_that_cannot_be_bettered_is_kept_and_said_so() {
+    let mut subject = subject(&["rocket.png"]);
+    let found = finish(begin(Method::MatchingAware, &subject, 400).as_mut()).1;
+    assert_eq!(found.note, None);
+    subject.start.clone_from(&found.image);
+    let options = SearchOptions { iterations: Some(32), step: Some(0.5) };
+    let mut search = searches().begin(Method::MatchingAware, &subject, options).unwrap();
+    let last = finish(search.as_mut()).1;
+    assert!(last.note.as_deref().is_some_and(|note| note.contains("did not fall")), "{last:?}");
+    assert!(last.image.iter().zip(&subject.start).all(|(a, b)| (a - b).abs() < 1e-6));
+}
+
+#[test]
+fn what_cannot_be_searched_is_refused_in_words() {
+    let good = subject(&["rocket.png"]);
+    let refused =
+        |method: Method, subject: &Subject, options: SearchOptions| match searches().begin(method, subject, options) {
+            Ok(_) => panic!("{method} began"),
+            Err(reason) => reason,
+        };
+    let says = |method: Method, change: &dyn Fn(&mut Subject), words: &str| {
+        let mut subject = good.clone();
+        change(&mut subject);
+        let reason = refused(method, &subject, SearchOptions::default());
+        assert!(reason.contains(words), "{method}: {reason}");
+    };
+    for method in Method::ALL.into_iter().filter(|method| !method.is_search()) {
+        says(method, &|_| {}, "the searches are matching, matching-aware");
+    }
+    for method in SEARCHES {
+        says(method, &|subject| subject.gradient.fill(0.0), "all zero");
+        says(method, &|subject| subject.gradient[7] = f32::NAN, "NaN");
+        says(method, &|subject| subject.weights.truncate(9), "weights have 9 values");
+        says(method, &|subject| subject.labels = vec![10], "10");
+        says(method, &|subject| subject.labels.clear(), "the batch is empty");
+        says(method, &|subject| subject.start.truncate(767), "the start has 767 values");
+        says(method, &|subject| subject.start[0] = f32::INFINITY, "the start holds inf");
+        says(method, &|subject| subject.gradient.truncate(100), "100");
+    }
+    says(Method::MatchingAware, &|subject| subject.kept = Some(vec![true]), "the mask has 1 entries");
+    says(Method::Jigsaw, &|subject| subject.spec = ModelSpec::new(Preset::VitNanoPatch4_32), "weights");
+    let position = Vit::new(spec(), OpenDevice::cpu().device()).unwrap();
+    let position = position.layout().get("pos_embed").unwrap().range.clone();
+    says(Method::MatchingAware, &|subject| subject.gradient[position.clone()].fill(0.0), "fixed-position");
+
+    let four = subject(&["rocket.png", "cat.png", "coffee.png", "astronaut.png"]);
+    let reason = refused(Method::MatchingAware, &four, SearchOptions::default());
+    assert!(reason.contains("mean gradient of 4 pictures"), "{reason}");
+    for step in [0.0, -0.1, f64::NAN, 3.0] {
+        let options = SearchOptions { step: Some(step), ..SearchOptions::default() };
+        assert!(refused(Method::Matching, &good, options).contains("first step size"));
+    }
+    let options = SearchOptions { iterations: Some(0), ..SearchOptions::default() };
+    assert!(refused(Method::Matching, &good, options).contains("0 iterations"));
+}
