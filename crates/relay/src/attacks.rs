@@ -1,224 +1,192 @@
-//! The attacks on a thread of their own.
+//! The attacks, on threads of their own: rounds never wait for them.
+//!
+//! The room's actor reads off an update of the client under attack what they need ([`Job`]) and goes on. A small pool of
+//! threads runs closed forms, labels and membership on the newest update, one thread gathers rounds, and one searches through
+//! the model where this relay can. What they find comes back as [`Report`]s.
 
+mod budget;
+mod candidate;
+mod desk;
+mod gathering;
+mod job;
+mod keys;
+mod labels;
+mod pool;
+mod queue;
 mod reading;
+mod remarks;
+mod report;
+mod search;
 
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    thread,
-    time::Instant,
-};
+use std::{num::NonZeroUsize, sync::Arc, thread, time::Duration};
 
 use anyhow::Context;
 use tokio::sync::mpsc;
-use tracing::error;
-use unmask_attack::{AttackKind, Evidence, run};
-use unmask_data::{Picture, encode_png};
-use unmask_defence::{Defence, ProtectedUpdate};
-use unmask_federation::{ClientId, GlobalModel};
-use unmask_params::Rule;
+use unmask_attack::Searches;
+use unmask_defence::KeyCheck;
+use unmask_wire::view::BudgetView;
 
+pub(crate) use self::{
+    candidate::{Candidate, Told},
+    job::{About, Cover, Job, Material, Sent},
+    keys::{GivenKey, KnownStart, embeddings},
+    labels::Labels,
+    report::{Finding, Report, Seen},
+};
+use self::{
+    desk::{Desk, Shared},
+    queue::{Errand, Task},
+};
 use crate::room::Input;
 
-/// What a room must know before it trusts a mask for what these attacks cannot do.
-const NAIVE: &str = "This attacker takes dropped values for zeros, as in the papers. One who also uses the mask, which is no \
-                     secret, may see more.";
+/// Most threads for closed forms.
+const MOST_THREADS: usize = 4;
+/// Updates that may wait to be gathered; adding one takes less time than any round.
+const MOST_TO_GATHER: usize = 16;
 
-/// What stands beside a picture made of ciphertext.
-const KEYLESS: &str = "The embeddings are encrypted, in the update and in the weights that the relay holds: this attacker has \
-                       no key and takes ciphertext for values.";
-
-/// An update to attack.
+/// The attacking threads; they end when this is dropped, after what they are at.
 #[derive(Debug)]
-pub(crate) struct Job {
-    /// Tells the models of one room apart; results for an earlier one are not shown.
-    pub(crate) epoch: u64,
-    /// Who sent it.
-    pub(crate) client: ClientId,
-    /// The round.
-    pub(crate) round: u32,
-    /// The defence it was made under.
-    pub(crate) defence: Defence,
-    /// What the attacks read, or why they cannot.
-    pub(crate) evidence: Result<Evidence, String>,
-    /// What to know about whatever they make of it.
-    pub(crate) remarks: Vec<String>,
+pub(crate) struct Attacker {
+    shared: Arc<Shared>,
+    can_search: bool,
 }
-
-impl Job {
-    /// Reads off an update what the attacks need; the update itself is not kept.
-    pub(crate) fn new(sent: &Sent<'_>) -> Self {
-        let Sent { epoch, client, round, defence, rule, model, update } = *sent;
-        let evidence = reading::evidence(model, rule, update);
-        Self { epoch, client, round, defence, evidence, remarks: remarks(rule, update) }
-    }
-}
-
-/// An update that was taken.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Sent<'a> {
-    /// Tells the models of one room apart.
-    pub(crate) epoch: u64,
-    /// Who sent it.
-    pub(crate) client: ClientId,
-    /// The round.
-    pub(crate) round: u32,
-    /// The defence it was made under.
-    pub(crate) defence: Defence,
-    /// The rule it was made under.
-    pub(crate) rule: Rule,
-    /// The model it was made with.
-    pub(crate) model: &'a GlobalModel,
-    /// What was sent.
-    pub(crate) update: &'a ProtectedUpdate,
-}
-
-fn remarks(rule: Rule, update: &ProtectedUpdate) -> Vec<String> {
-    let mut remarks = Vec::new();
-    if let Rule::FedAvg { epochs, .. } = rule {
-        let epochs = if epochs == 1 { "1 local epoch".to_owned() } else { format!("{epochs} local epochs") };
-        // Measured on one step at rate 0.1 of vit_lab_patch4_32: 80 dB where a gradient gives 99 dB, and, where the
-        // equations are nearly singular (April block), 15 dB for 35 dB.
-        remarks.push(format!(
-            "From weight differences after {epochs}, which stand for a gradient; as differences of rounded weights they \
-             show less detail than a gradient would."
-        ));
-    }
-    match update {
-        ProtectedUpdate::Dense(_) => {}
-        ProtectedUpdate::Masked { .. } => remarks.push(NAIVE.to_owned()),
-        ProtectedUpdate::Encrypted { .. } => remarks.push(KEYLESS.to_owned()),
-    }
-    remarks
-}
-
-/// What one attack made of an update.
-#[derive(Debug)]
-pub(crate) struct Finding {
-    /// As in the job.
-    pub(crate) epoch: u64,
-    /// As in the job.
-    pub(crate) client: ClientId,
-    /// As in the job.
-    pub(crate) round: u32,
-    /// As in the job.
-    pub(crate) defence: Defence,
-    /// Index into [`AttackKind::ALL`].
-    pub(crate) kind: usize,
-    /// Time the attack took.
-    pub(crate) seconds: f64,
-    /// The picture, or why there is none.
-    pub(crate) outcome: Result<Seen, String>,
-}
-
-/// A reconstruction.
-#[derive(Debug)]
-pub(crate) struct Seen {
-    /// Side in pixels.
-    pub(crate) side: u16,
-    /// `[side, side, 3]` in `[0, 1]`.
-    pub(crate) values: Vec<f32>,
-    /// The same as PNG.
-    pub(crate) png: Vec<u8>,
-    /// What to know about it.
-    pub(crate) remark: Option<String>,
-}
-
-#[derive(Debug, Default)]
-struct Desk {
-    job: Option<Job>,
-    is_closed: bool,
-}
-
-#[derive(Debug, Default)]
-struct Shared {
-    desk: Mutex<Desk>,
-    changed: Condvar,
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The attacking thread; it ends when this is dropped.
-#[derive(Debug)]
-pub(crate) struct Attacker(Arc<Shared>);
 
 impl Attacker {
-    /// Starts the thread; it reports as [`Input::Attacked`].
+    /// Starts the threads; they report as [`Input::Attacked`].
     ///
     /// # Errors
     /// If the operating system gives no thread.
-    pub(crate) fn start(room: mpsc::WeakSender<Input>) -> anyhow::Result<Self> {
-        let shared = Arc::new(Shared::default());
-        let desk = Arc::clone(&shared);
-        thread::Builder::new()
-            .name("attacks".into())
-            .spawn(move || work(&desk, &room))
-            .context("no thread for the attacks")?;
-        Ok(Self(shared))
+    pub(crate) fn start(
+        room: mpsc::WeakSender<Input>,
+        budget: Duration,
+        searches: Option<Arc<dyn Searches>>,
+    ) -> anyhow::Result<Self> {
+        let shared = Arc::new(Shared::new(budget, room));
+        let attacker = Self { shared: Arc::clone(&shared), can_search: searches.is_some() };
+        // The other half of the machine is the tabs', and the relay's own.
+        let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get) / 2;
+        for number in 0..threads.clamp(1, MOST_THREADS) {
+            let shared = Arc::clone(&shared);
+            spawn(format!("attacks {number}"), move || pool::work(&shared))?;
+        }
+        if let Some(searches) = searches {
+            let shared = Arc::clone(&shared);
+            spawn("search".to_owned(), move || search::work(&shared, searches.as_ref()))?;
+        }
+        spawn("gathering".to_owned(), move || gathering::work(&shared))?;
+        Ok(attacker)
     }
 
-    /// Hands in an update. Of those waiting only the newest is attacked.
-    pub(crate) fn attack(&self, job: Job) {
-        self.0.lock().job = Some(job);
-        self.0.changed.notify_one();
+    /// Hands in an update. Of those waiting only the newest is attacked, and all masked ones are gathered.
+    pub(crate) fn attack(&self, job: Job, material: Option<Material>) {
+        let job = Arc::new(job);
+        self.change(|desk| {
+            desk.budget.begin(job.about.serial);
+            desk.queue.renew(pool::tasks(&job, desk.candidate.is_some()), &job);
+            if gathering::is_wanted(&job) {
+                if desk.to_gather.len() == MOST_TO_GATHER {
+                    desk.to_gather.pop_front();
+                }
+                desk.to_gather.push_back(Arc::clone(&job));
+            }
+            (desk.search.came(&job, material), desk.newest.replace(job))
+        });
     }
+
+    /// The model is gone, and with it whatever was to be made of its updates.
+    pub(crate) fn forget_model(&self) {
+        self.change(|desk| {
+            desk.queue.clear();
+            desk.to_gather.clear();
+            desk.search.forget();
+            (desk.newest.take(), desk.gathered.take())
+        });
+    }
+
+    /// Time for the attacks on one round.
+    pub(crate) fn set_budget(&self, time: Duration) {
+        self.change(|desk| desk.budget.set(time));
+    }
+
+    /// How much of it is spent.
+    pub(crate) fn budget(&self) -> BudgetView {
+        self.shared.lock().budget.view()
+    }
+
+    /// Whether no round runs and none is to come.
+    pub(crate) fn room_is_paused(&self, is_paused: bool) {
+        if self.shared.lock().is_paused != is_paused {
+            self.change(|desk| desk.is_paused = is_paused);
+        }
+    }
+
+    /// Searches from the next update on, or goes on with the last; or stops.
+    pub(crate) fn search(&self, on: bool) {
+        self.change(|desk| desk.search.turn(on));
+    }
+
+    /// Whether it is to search; `None` where this relay cannot.
+    pub(crate) fn is_searching(&self) -> Option<bool> {
+        self.can_search.then(|| self.shared.lock().search.is_on())
+    }
+
+    /// The picture to ask each update for, and the newest one at once.
+    pub(crate) fn ask(&self, candidate: Option<Candidate>) {
+        self.change(|desk| {
+            let asks = candidate.is_some();
+            desk.candidate = candidate.map(Arc::new);
+            if asks {
+                at_once(desk, Task::Membership);
+            }
+        });
+    }
+
+    /// The model in force was just encrypted, and is known in both forms.
+    pub(crate) fn knows_start(&self, known: KnownStart) {
+        self.change(|desk| desk.keys.known = Some(Arc::new(known)));
+    }
+
+    /// A client gives the key away: the newest update is read with it at once.
+    pub(crate) fn is_given(&self, key: Option<GivenKey>) {
+        self.change(|desk| {
+            desk.keys.given = key.map(Arc::new);
+            if desk.newest.as_ref().is_some_and(|job| matches!(job.cover, Cover::Encrypted { .. })) {
+                at_once(desk, Task::Method(unmask_attack::Method::Colluder));
+            }
+        });
+    }
+
+    /// Whether a client gave the key away.
+    pub(crate) fn has_key(&self) -> bool {
+        self.shared.lock().keys.given.is_some()
+    }
+
+    /// Forgets all keys but those of the encryption of this check.
+    pub(crate) fn keep_keys(&self, check: Option<KeyCheck>) {
+        self.shared.lock().keys.keep(check);
+    }
+
+    /// Changes the desk and wakes the threads; what falls out of it is dropped after it is free again.
+    fn change<T>(&self, change: impl FnOnce(&mut Desk) -> T) {
+        let rest = change(&mut self.shared.lock());
+        self.shared.changed();
+        drop(rest);
+    }
+}
+
+fn at_once(desk: &mut Desk, task: Task) {
+    if let Some(job) = desk.newest.clone() {
+        desk.queue.add(Errand { task, job, is_asked: true });
+    }
+}
+
+fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> anyhow::Result<()> {
+    thread::Builder::new().name(name).spawn(work).context("no thread for the attacks")?;
+    Ok(())
 }
 
 impl Drop for Attacker {
     fn drop(&mut self) {
-        self.0.lock().is_closed = true;
-        self.0.changed.notify_one();
+        self.change(|desk| desk.is_closed = true);
     }
-}
-
-fn work(shared: &Shared, room: &mpsc::WeakSender<Input>) {
-    loop {
-        let job = {
-            let mut desk = shared.lock();
-            loop {
-                if desk.is_closed {
-                    return;
-                }
-                match desk.job.take() {
-                    Some(job) => break job,
-                    None => desk = shared.changed.wait(desk).unwrap_or_else(PoisonError::into_inner),
-                }
-            }
-        };
-        for kind in 0..AttackKind::ALL.len() {
-            let finding = finding(&job, kind);
-            let Some(room) = room.upgrade() else { return };
-            if room.blocking_send(Input::Attacked(Box::new(finding))).is_err() {
-                return;
-            }
-        }
-    }
-}
-
-fn finding(job: &Job, kind: usize) -> Finding {
-    let started = Instant::now();
-    // What is attacked comes from outside: whatever it makes the linear algebra do, the thread lives on.
-    let outcome = catch_unwind(AssertUnwindSafe(|| attack(job, AttackKind::ALL[kind]))).unwrap_or_else(|_| {
-        error!(round = job.round, "{} broke down on an update", AttackKind::ALL[kind]);
-        Err("The attack broke down on this update.".to_owned())
-    });
-    let seconds = started.elapsed().as_secs_f64();
-    Finding { epoch: job.epoch, client: job.client, round: job.round, defence: job.defence, kind, seconds, outcome }
-}
-
-fn attack(job: &Job, kind: AttackKind) -> Result<Seen, String> {
-    let evidence = job.evidence.as_ref().map_err(Clone::clone)?;
-    let reconstruction = run(kind, evidence).map_err(|error| error.to_string())?;
-    let side = reconstruction.side;
-    let picture = Picture::from_hwc(side, side, &reconstruction.image).map_err(|error| error.to_string())?;
-    let png = encode_png(&picture).map_err(|error| error.to_string())?;
-    let mut notes = reconstruction.notes;
-    notes.extend(job.remarks.iter().cloned());
-    let remark = (!notes.is_empty()).then(|| notes.join(" "));
-    let side = u16::try_from(side).map_err(|_| format!("a picture of side {side} is too large to send"))?;
-    Ok(Seen { side, values: reconstruction.image, png, remark })
 }

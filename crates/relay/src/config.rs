@@ -3,10 +3,12 @@
 use std::{
     net::{IpAddr, Ipv4Addr},
     path::PathBuf,
+    sync::Arc,
     time::Duration,
 };
 
 use anyhow::Context;
+use unmask_attack::Searches;
 use unmask_defence::Defence;
 use unmask_federation::OptimiserKind;
 use unmask_params::{ModelSpec, Preset, Rule};
@@ -42,12 +44,17 @@ pub struct RelayConfig {
     pub seed: Option<u64>,
     /// Run rounds from the start, without waiting for the teacher.
     pub start: bool,
+    /// Time for the attacks on one round; 0 runs none.
+    pub attack_budget: Duration,
+    /// Where searches through the model come from; without it the relay has closed forms alone.
+    pub searches: Option<Arc<dyn Searches>>,
     /// How much the relay bears.
     pub limits: Limits,
 }
 
 impl RelayConfig {
-    /// The classroom's defaults: ports 8080 and 8443, the nano model, no defence, Adam at 0.001.
+    /// The classroom's defaults: ports 8080 and 8443, the nano model, no defence, Adam at 0.001, 5 s a round for the
+    /// attacks.
     ///
     /// # Errors
     /// If this machine's user has no home folder, so that there is no place for the certificate.
@@ -72,6 +79,8 @@ impl RelayConfig {
             pace: Duration::from_secs(1),
             seed: None,
             start: false,
+            attack_budget: Duration::from_secs(5),
+            searches: None,
             limits: Limits::default(),
         }
     }

@@ -17,30 +17,41 @@ pub(crate) const MAX_BODY: usize = 16 * 1024;
 
 /// 204 when done; 401 without the teacher's token; 400 with a sentence when it cannot be done.
 pub(crate) async fn control(State(app): State<App>, headers: HeaderMap, body: Bytes) -> Response {
-    if !is_teacher(&headers, &app.token) {
-        let sentence = "This needs the teacher's token; open the teacher link that the relay printed.";
-        return (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], sentence).into_response();
+    if let Some(refusal) = refuse_strangers(&headers, &app.token) {
+        return refusal;
     }
     let control: Control = match serde_json::from_slice(&body) {
         Ok(control) => control,
         Err(error) => return bad_request(format!("The control cannot be read: {error}.")),
     };
-    let (reply, answer) = oneshot::channel();
+    let (reply, receiver) = oneshot::channel();
     if app.room.send(Input::Control { control, reply }).await.is_err() {
         return stopping();
     }
-    match answer.await {
+    answer(receiver).await
+}
+
+/// What the room says to it.
+pub(crate) async fn answer(receiver: oneshot::Receiver<Result<(), String>>) -> Response {
+    match receiver.await {
         Ok(Ok(())) => StatusCode::NO_CONTENT.into_response(),
         Ok(Err(reason)) => bad_request(reason),
         Err(_) => stopping(),
     }
 }
 
-fn bad_request(sentence: String) -> Response {
+/// The refusal of whoever has not the teacher's token.
+pub(crate) fn refuse_strangers(headers: &HeaderMap, token: &str) -> Option<Response> {
+    let sentence = "This needs the teacher's token; open the teacher link that the relay printed.";
+    let refusal = || (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], sentence).into_response();
+    (!is_teacher(headers, token)).then(refusal)
+}
+
+pub(crate) fn bad_request(sentence: String) -> Response {
     (StatusCode::BAD_REQUEST, sentence).into_response()
 }
 
-fn stopping() -> Response {
+pub(crate) fn stopping() -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, "The relay is stopping.").into_response()
 }
 

@@ -2,10 +2,11 @@
 //!
 //! [`serve`] binds two ports and runs one room until the [`Running`] it returns is dropped. One task, the room's actor,
 //! owns the federation's state machine and the roster; sockets and HTTP handlers talk to it by messages and read
-//! snapshots. Attacks run on a thread of their own, so that rounds never wait for them.
+//! snapshots. Attacks run on threads of their own, so that rounds never wait for them.
 
 mod addresses;
 mod attacks;
+mod candidate;
 mod config;
 mod control;
 mod events;

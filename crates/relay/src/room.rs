@@ -1,6 +1,8 @@
 //! The room's actor: the one task that owns the federation's state machine and the roster.
 
 mod attacked;
+mod attacking;
+mod candidate;
 mod controls;
 mod history;
 mod tasks;
@@ -25,10 +27,11 @@ use unmask_wire::{
     view::{Control, LogLine, LossPoint},
 };
 
+pub(crate) use self::candidate::Dropped;
 pub(crate) use self::view::Standing;
-use self::{attacked::Attacked, history::History, tasks::Task};
+use self::{attacking::Attacking, history::History, tasks::Task};
 use crate::{
-    attacks::{Attacker, Finding, Job, Sent},
+    attacks::{GivenKey, Report},
     config::RelayConfig,
     outbox::{Parcel, Slot, Waiting, outbox},
     pictures::Pictures,
@@ -53,8 +56,7 @@ pub(crate) struct Hello {
 /// A client's seat and what it shall be sent, or why it cannot come in.
 pub(crate) type Admission = Result<(Seat, Waiting), String>;
 
-/// What the actor is told.
-#[derive(Debug)]
+/// What the actor is told. It has no debug form: a control may carry a passphrase.
 pub(crate) enum Input {
     /// A socket has said hello.
     Hello { hello: Hello, reply: oneshot::Sender<Admission> },
@@ -67,10 +69,17 @@ pub(crate) enum Input {
     /// A socket closed.
     Left { seat: Seat, reason: Option<String> },
     /// The teacher wants something.
-    Control { control: Control, reply: oneshot::Sender<Result<(), String>> },
-    /// An attack is done.
-    Attacked(Box<Finding>),
+    Control { control: Control, reply: Reply },
+    /// The teacher dropped a picture.
+    Dropped { picture: Dropped, reply: Reply },
+    /// A passphrase that the teacher gave away has become a key, or is the wrong one.
+    Given { key: Result<GivenKey, String>, reply: Reply },
+    /// News of an attack.
+    Attacked(Report),
 }
+
+/// Tells the teacher that it is done, or why it cannot be.
+pub(crate) type Reply = oneshot::Sender<Result<(), String>>;
 
 /// The actor's state.
 pub(crate) struct Actor {
@@ -85,8 +94,7 @@ pub(crate) struct Actor {
     history: History,
     /// The client under attack.
     target: Option<ClientId>,
-    /// What the attacks read of the update that is being taken.
-    job: Option<Job>,
+    attacking: Attacking,
     said_of_seal: HashSet<String>,
     deadline: Option<(Instant, Event)>,
     rest: Option<Instant>,
@@ -95,9 +103,6 @@ pub(crate) struct Actor {
     lines: u64,
     /// Counts the models: what is known about an earlier one is not mixed in.
     epoch: u64,
-    attacker: Attacker,
-    attacked: Attacked,
-    pictures: Arc<Pictures>,
     spare: Spare,
     standing: Standing,
     snapshots: watch::Sender<Snapshot>,
@@ -128,7 +133,7 @@ impl Actor {
             chosen_model: None,
             history: History::default(),
             target: None,
-            job: None,
+            attacking: Attacking::start(inputs, pictures, config.attack_budget, config.searches.clone())?,
             said_of_seal: HashSet::new(),
             deadline: None,
             rest: None,
@@ -136,9 +141,6 @@ impl Actor {
             log: VecDeque::new(),
             lines: 0,
             epoch: 0,
-            attacker: Attacker::start(inputs)?,
-            attacked: Attacked::default(),
-            pictures,
             spare,
             standing,
             snapshots,
@@ -175,6 +177,7 @@ impl Actor {
                 () = timer => {}
             }
             self.tick(Instant::now());
+            self.tell_attacker();
             self.publish();
         }
     }
@@ -204,8 +207,13 @@ impl Actor {
             Input::Stranger { reason } => self.say(format!("A connection was refused: {reason}.")),
             Input::Left { seat, reason } => self.leave(seat, reason),
             // Whoever asked may have gone; the control is carried out all the same.
+            Input::Control { control: Control::Collude { passphrase: Some(passphrase) }, reply } => {
+                self.derive_key(passphrase, reply);
+            }
             Input::Control { control, reply } => drop(reply.send(self.control(control))),
-            Input::Attacked(finding) => self.found(*finding),
+            Input::Dropped { picture, reply } => drop(reply.send(self.take_candidate(picture))),
+            Input::Given { key, reply } => drop(reply.send(self.take_key(key))),
+            Input::Attacked(report) => self.heard(report),
         }
     }
 
@@ -338,9 +346,11 @@ impl Actor {
                     }
                 }
                 let update = protected(kind, values);
-                self.job = (self.target == Some(client)).then(|| self.job(client, round, &update));
+                if self.target == Some(client) {
+                    self.read(client, round, samples, &update);
+                }
                 self.feed(Event::Update { client, round, policy, loss, samples, update });
-                self.job = None;
+                self.attacking.job = None;
             }
             ClientMessage::Sealed { policy, check } => {
                 if let Some(entry) = self.roster.get_mut(client) {
@@ -358,7 +368,7 @@ impl Actor {
                 self.feed(Event::Unable { client, round, policy });
             }
             ClientMessage::Score { round, attack, psnr, ssim } => {
-                if let Err(reason) = self.attacked.score(client, round, &attack, psnr, ssim) {
+                if let Err(reason) = self.attacking.cards.score(client, round, &attack, psnr, ssim) {
                     self.refuse(client, &reason);
                 }
             }
@@ -390,6 +400,7 @@ impl Actor {
                 if self.room.update_counts().rounds() == 0 {
                     self.history.begun_anew();
                 }
+                self.attacking.attacker.keep_keys(encryption.map(|(_, check)| check));
                 let encryption = encryption.map(|(salt, KeyCheck(check))| EncryptionPlan { salt, check });
                 let task = Task::train((round, policy), settings, encryption, model.spec);
                 self.ask(&cohort, task, &model);
@@ -408,6 +419,7 @@ impl Actor {
                     None => format!("{name} is asked to make a model and encrypt it."),
                 };
                 self.say_once(line);
+                self.attacking.sent_plain(model.as_deref());
                 let task = Task::seal(policy, salt, spec, model.is_some());
                 let model = model.unwrap_or_else(|| Arc::clone(self.room.model()));
                 self.ask(&[client], task, &model);
@@ -416,6 +428,7 @@ impl Actor {
                 self.deadline = None;
                 self.task = None;
                 self.said_of_seal.clear();
+                self.compare_forms();
                 let name = self.roster.name(client).to_owned();
                 self.say(format!(
                     "{name} has encrypted the model; from here on the relay averages what it cannot read."
@@ -430,23 +443,13 @@ impl Actor {
                 if let Some(entry) = self.roster.get_mut(client) {
                     entry.updates += 1;
                 }
-                if let Some(job) = self.job.take() {
-                    self.attacker.attack(job);
-                }
+                self.attacking.begin();
                 self.send(client, Slot::All, &RelayMessage::Accepted { round }, &[]);
             }
             Effect::Refused { client, refusal } => self.refuse(client, &refusal.to_string()),
             Effect::Spent(buffer) => self.spare.put(buffer),
             Effect::Closed(summary) => self.closed(summary),
         }
-    }
-
-    /// Reads off an update what the attacks need, before the round that it completes alters the weights it was made with.
-    /// Were the model kept for them, the step would have to copy it.
-    fn job(&self, client: ClientId, round: u32, update: &ProtectedUpdate) -> Job {
-        let settings = self.room.settings();
-        let (defence, rule) = (settings.defence(), settings.rule());
-        Job::new(&Sent { epoch: self.epoch, client, round, defence, rule, model: self.room.model(), update })
     }
 
     /// Sends a task to those who are to do it.
@@ -487,19 +490,8 @@ impl Actor {
     fn forget_earlier_model(&mut self) {
         self.epoch += 1;
         self.losses.clear();
-        self.attacked = Attacked::default();
+        self.attacking.forget_model();
         self.history.begun_anew();
-    }
-
-    fn found(&mut self, finding: Finding) {
-        if finding.epoch != self.epoch {
-            return;
-        }
-        let (client, kind) = (finding.client, finding.kind);
-        let nickname = self.roster.name(client).to_owned();
-        if let Some((message, values)) = self.attacked.found(finding, nickname, &self.pictures) {
-            self.send(client, Slot::Reconstruction(kind), &message, &values);
-        }
     }
 
     /// Tells a client and the room what was refused.

@@ -28,6 +28,7 @@ use unmask_wire::{Assembler, MAX_FRAME};
 
 use crate::{
     addresses::{Addresses, url},
+    candidate,
     config::{Limits, RelayConfig},
     control, events, page,
     pictures::Pictures,
@@ -53,6 +54,8 @@ pub(crate) struct App {
     limits: Limits,
     /// Longest message of a client in bytes.
     longest: usize,
+    /// Image side of the room's model.
+    pub(crate) side: usize,
     spare: Spare,
 }
 
@@ -222,12 +225,14 @@ pub async fn serve(config: RelayConfig) -> anyhow::Result<Running> {
         .into_iter()
         .max()
         .map_or(0, Assembler::limit_for);
+    let side = config.spec.config().image;
     let spare = Spare::default();
     let actor =
         Actor::new(config, standing, Arc::clone(&pictures), spare.clone(), snapshot_sender, inputs.downgrade())?;
     let room = tokio::spawn(actor.run(inbox));
     let publisher = tokio::spawn(events::publish(snapshots.clone(), events.clone()));
-    let app = App { room: inputs, token: Arc::clone(&token), snapshots, events, pictures, limits, longest, spare };
+    let app =
+        App { room: inputs, token: Arc::clone(&token), snapshots, events, pictures, limits, longest, side, spare };
 
     let service = router(app).into_make_service();
     let handles = [Handle::new(), Handle::new()];
@@ -274,6 +279,8 @@ fn router(app: App) -> Router {
         .route("/api/room", get(room))
         .route("/api/events", get(stream))
         .route("/api/control", post(control::control).layer(DefaultBodyLimit::max(control::MAX_BODY)))
+        .route("/api/candidate", post(candidate::candidate).layer(DefaultBodyLimit::max(candidate::MAX_FILE)))
+        .route("/api/candidate/{picture}", get(picture))
         .route("/api/reconstruction/{attack}/{picture}", get(picture))
         .fallback(page::serve)
         .layer(map_response(secured))
@@ -310,7 +317,7 @@ async fn picture(State(app): State<App>, uri: Uri) -> Response {
     match app.pictures.get(uri.path()) {
         // A relay started anew counts rounds from 1 again.
         Some(png) => ([(header::CONTENT_TYPE, "image/png"), (header::CACHE_CONTROL, "no-store")], png).into_response(),
-        None => (StatusCode::NOT_FOUND, "This reconstruction is no longer kept.").into_response(),
+        None => (StatusCode::NOT_FOUND, "This picture is no longer kept.").into_response(),
     }
 }
 

@@ -2,75 +2,61 @@
 
 mod support;
 
-use support::{Client, Plan, Relay, gradient, http_bytes, layout};
-use unmask_params::{ModelSpec, Preset, VitConfig};
-use unmask_wire::{ClientMessage, RelayMessage, view::Control};
+use support::{
+    Client, Plan, Relay, card, gradient, http_bytes,
+    private::{distance, picture, revealing_gradient},
+    protect, remark,
+};
+use unmask_defence::{MaskSeed, Means};
+use unmask_wire::{ClientMessage, view::Control};
 
-fn pixel(x: usize, y: usize, channel: usize) -> f32 {
-    ((x * 5 + y * 11 + channel * 29) % 64) as f32 / 63.0
-}
+const LABEL: usize = 3;
 
-/// A gradient whose patch embedding part is G_pos^T X for the picture of [`pixel`], as backpropagation would give it.
-fn revealing_gradient() -> Vec<f32> {
-    let config = ModelSpec::new(Preset::VitPicoPatch4_16).config();
-    let (layout, mut flat) = (layout(), gradient(3));
-    let (dim, size) = (config.dim, config.patch);
-    let range = |name: &str| layout.get(name).unwrap().range.clone();
-    // Nearly orthogonal rows, so that f32 is enough.
-    let position = range("pos_embed");
-    for (i, value) in flat[position.clone()].iter_mut().enumerate() {
-        let (token, d) = (i / dim, i % dim);
-        *value = if token > 0 && d == token { 1.0 } else { 0.01 * ((i * 37 % 19) as f32 / 19.0) };
-    }
-    let weight = range("patch_embed.proj.weight").start;
-    for d in 0..dim {
-        for l in 0..config.patch_len() {
-            let (channel, y, x) = (l / (size * size), l / size % size, l % size);
-            flat[weight + d * config.patch_len() + l] = (0..config.patches())
-                .map(|s| {
-                    let (top, left) = (s / config.grid() * size, s % config.grid() * size);
-                    flat[position.start + (s + 1) * dim + d] * (2.0 * pixel(left + x, top + y, channel) - 1.0)
-                })
-                .sum();
-        }
-    }
-    flat
-}
-
-async fn reconstruction(client: &mut Client) -> (u32, String, usize, Vec<f32>) {
-    loop {
-        if let Some((RelayMessage::Reconstruction { round, attack, side }, values)) = client.socket.message().await {
-            return (round, attack, side.into(), values);
-        }
-    }
+fn revealing() -> Vec<f32> {
+    revealing_gradient(&picture(1), LABEL)
 }
 
 async fn round(relay: &Relay, ada: &mut Client, bob: &mut Client, number: u8) -> Plan {
     relay.control(Control::OneRound).await;
     let (plan, other) = (ada.plan().await, bob.plan().await);
-    ada.update(&plan, revealing_gradient(), [number; 32]).await;
+    ada.update(&plan, revealing(), [number; 32]).await;
     bob.update(&other, gradient(4), [100 + number; 32]).await;
     plan
 }
 
+/// Ada alone, and one round under a defence.
+async fn attacked(defence: &str, values: Vec<f32>) -> (Relay, Client) {
+    let relay = Relay::with(|config| config.defence = defence.parse().unwrap()).await;
+    let mut ada = relay.client("Ada").await;
+    relay.control(Control::OneRound).await;
+    let plan = ada.plan().await;
+    ada.update(&plan, values, [1; 32]).await;
+    (relay, ada)
+}
+
 #[tokio::test]
-async fn picture_is_recovered_scored_and_then_hidden() {
+async fn picture_is_recovered_and_scored() {
     let relay = Relay::start().await;
     let (mut ada, mut bob) = (relay.client("Ada").await, relay.client("Bob").await);
     round(&relay, &mut ada, &mut bob, 1).await;
-    let (of_round, attack, side, values) = reconstruction(&mut ada).await;
-    assert_eq!((of_round, attack.as_str(), side), (1, "embedding", 16));
-    for (i, value) in values.iter().enumerate() {
-        let (x, y, channel) = (i / VitConfig::CHANNELS % 16, i / VitConfig::CHANNELS / 16, i % VitConfig::CHANNELS);
-        assert!((value - pixel(x, y, channel)).abs() < 1e-3, "pixel {x} {y} {channel}: {value}");
-    }
-    let room = relay.room_when("both results", |room| room.attacks.len() == 2).await;
-    let [embedding, april] = &room.attacks[..] else { panic!("{:?}", room.attacks) };
-    assert_eq!((embedding.attack.as_str(), embedding.nickname.as_str(), embedding.round), ("embedding", "Ada", 1));
-    assert!(embedding.seconds > 0.0 && !embedding.sentence.is_empty());
-    assert!(april.remark.as_deref().is_some_and(|remark| remark.contains("normalises")), "{april:?}");
-    let picture = embedding.picture.clone().unwrap();
-    let (status, head, png) = http_bytes(&relay.running, "GET", &picture, &[], "").await;
+    let (of_round, values) = ada.reconstruction("embedding").await;
+    assert_eq!(of_round, 1);
+    assert!(distance(&values, &picture(1)) < 1e-4, "{}", distance(&values, &picture(1)));
+    let room = relay.room_when("all results", |room| room.attacks.len() == 4 && room.label.is_some()).await;
+    let names: Vec<&str> = room.attacks.iter().map(|card| card.attack.as_str()).collect();
+    assert_eq!(names, ["embedding", "embedding-aware", "april", "april-aware"]);
+    let embedding = card(&room, "embedding");
+    assert_eq!((embedding.nickname.as_str(), embedding.round, embedding.pictures), ("Ada", 1, 1));
+    assert!(embedding.seconds > 0.0 && embedding.how.equation.contains("G_pos"));
+    assert_eq!((embedding.family.as_str(), embedding.attacker.as_str()), ("embedding", "What the papers tested"));
+    assert!(remark(&room, "embedding-aware").contains("knowing masks adds nothing"));
+    assert!(remark(&room, "april").contains("normalises"), "{}", remark(&room, "april"));
+    let label = room.label.clone().unwrap();
+    assert_eq!((label.counts[LABEL], label.counts.iter().sum::<u32>(), label.samples), (1, 1, 1));
+    assert!((label.shares.iter().sum::<f64>() - 1.0).abs() < 1e-9 && label.shares[LABEL] > 0.8, "{label:?}");
+
+    let path = embedding.picture.clone().unwrap();
+    let (status, head, png) = http_bytes(&relay.running, "GET", &path, &[], "").await;
     assert_eq!((status, &png[1..4]), (200, &b"PNG"[..]));
     assert!(head.contains("content-type: image/png"));
     let (status, ..) = http_bytes(&relay.running, "GET", "/api/reconstruction/embedding/99-1.png", &[], "").await;
@@ -82,44 +68,109 @@ async fn picture_is_recovered_scored_and_then_hidden() {
     ada.socket.send(&score(1, 1.5), &[]).await;
     assert!(ada.refusal().await.contains("1.5"));
     ada.socket.send(&score(1, 0.99), &[]).await;
-    let room = relay.room_when("the score", |room| room.attacks[0].ssim.is_some()).await;
-    assert_eq!((room.attacks[0].psnr, room.attacks[0].ssim), (Some(60.0), Some(0.99)));
+    let room = relay.room_when("the score", |room| card(room, "embedding").ssim.is_some()).await;
+    assert_eq!((card(&room, "embedding").psnr, card(&room, "embedding").ssim), (Some(60.0), Some(0.99)));
+}
 
-    relay.control(Control::Defence { defence: "fixed-position".into() }).await;
-    round(&relay, &mut ada, &mut bob, 2).await;
-    let room = relay.room_when("round 2", |room| room.attacks.iter().all(|attack| attack.round == 2)).await;
-    for attack in &room.attacks {
-        assert_eq!((attack.defence.as_str(), &attack.picture, attack.ssim), ("fixed-position", &None, None));
-        assert!(attack.remark.as_deref().is_some_and(|remark| remark.contains("position embedding")), "{attack:?}");
+/// With G_pos whole, masks on all the rest stop the attacker whom the papers tested, and not one who knows them.
+#[tokio::test]
+async fn naive_and_aware_stand_side_by_side_on_one_update() {
+    let (relay, mut ada) = attacked("random-binary:pos=0,0.3", revealing()).await;
+    let (_, naive) = ada.reconstruction("embedding").await;
+    let (_, aware) = ada.reconstruction("embedding-aware").await;
+    let (naive, aware) = (distance(&naive, &picture(1)), distance(&aware, &picture(1)));
+    assert!(naive > 0.05 && aware < 1e-4, "{naive} {aware}");
+    let room = relay.room_when("all results", |room| room.attacks.len() == 5).await;
+    assert!(room.attacks.iter().all(|card| card.round == 1 && card.defence == "random-binary:pos=0,0.3"));
+    assert!(remark(&room, "embedding-aware").contains("arrived whole"), "{}", remark(&room, "embedding-aware"));
+    assert!(!remark(&room, "embedding").contains("may see more"));
+}
+
+#[tokio::test]
+async fn cards_follow_the_defence() {
+    let (relay, mut ada) = attacked("fixed-position", revealing_with_zero_position()).await;
+    let room = relay.room_when("all results", |room| room.attacks.len() == 4 && room.label.is_some()).await;
+    for card in &room.attacks {
+        assert_eq!((card.picture.as_deref(), card.ssim), (None, None));
+        let remark = card.remark.as_deref().unwrap_or_default();
+        assert!(remark.starts_with("Cannot, because") && remark.contains("position embedding"), "{remark}");
     }
+    assert_eq!(room.label.unwrap().counts[LABEL], 1);
 
     relay.control(Control::Defence { defence: "random-binary:0.5".into() }).await;
-    round(&relay, &mut ada, &mut bob, 3).await;
-    let (.., masked) = reconstruction(&mut ada).await;
-    let error = |values: &[f32]| {
-        let difference = values.iter().enumerate().map(|(i, value)| {
-            let (x, y, channel) = (i / 3 % 16, i / 3 / 16, i % 3);
-            f64::from((value - pixel(x, y, channel)).abs())
-        });
-        difference.sum::<f64>() / values.len() as f64
-    };
-    assert!(error(&values) < 1e-3 && error(&masked) > 0.1, "{} {}", error(&values), error(&masked));
-    let room = relay.room_when("round 3", |room| room.attacks.iter().all(|attack| attack.round == 3)).await;
-    let naive = |remark: &str| remark.contains("takes dropped values for zeros");
-    assert!(room.attacks.iter().all(|attack| attack.remark.as_deref().is_some_and(naive)), "{:?}", room.attacks);
-
-    // Under FedAvg weights go up, and what they moved by gives the picture away as well.
-    relay.control(Control::Defence { defence: "none".into() }).await;
-    relay.control(Control::Rule { rule: "fedavg:epochs=1,rate=0.1".into() }).await;
     relay.control(Control::OneRound).await;
-    let (plan, other) = (ada.plan().await, bob.plan().await);
-    let step = |weights: &[f32]| weights.iter().zip(revealing_gradient()).map(|(w, g)| w - 0.1 * g).collect();
-    ada.update(&plan, step(&plan.weights), [0; 32]).await;
-    bob.update(&other, other.weights.clone(), [0; 32]).await;
-    let (of_round, .., averaged) = reconstruction(&mut ada).await;
-    assert_eq!(of_round, 4);
-    assert!(error(&averaged) < 1e-2, "{}", error(&averaged));
-    let room = relay.room_when("round 4", |room| room.attacks.iter().all(|attack| attack.round == 4)).await;
-    let differences = |remark: &str| remark.contains("weight differences after 1 local epoch");
-    assert!(room.attacks[0].remark.as_deref().is_some_and(differences), "{:?}", room.attacks);
+    let plan = ada.plan().await;
+    ada.update(&plan, revealing(), [2; 32]).await;
+    let room = relay.room_when("the rounds", |room| room.attacks.len() == 5).await;
+    assert_eq!(room.attacks.iter().map(|card| card.attack.as_str()).nth(4), Some("rounds"));
+    let room = relay.room_when("round 2", |room| room.attacks.iter().all(|card| card.round == 2)).await;
+    assert_eq!(room.label.as_ref().map(|label| label.round), Some(2));
+
+    relay.control(Control::Defence { defence: "none".into() }).await;
+    relay.control(Control::OneRound).await;
+    let plan = ada.plan().await;
+    ada.update(&plan, revealing(), [0; 32]).await;
+    let room = relay.room_when("round 3", |room| room.attacks.iter().all(|card| card.round == 3)).await;
+    assert!(room.attacks.iter().all(|card| card.attack != "rounds"));
+}
+
+fn revealing_with_zero_position() -> Vec<f32> {
+    let mut values = revealing();
+    values[support::layout().get("pos_embed").unwrap().range.clone()].fill(0.0);
+    values
+}
+
+/// Under FedAvg weights go up, and what they moved by gives the picture and the label away as well.
+#[tokio::test]
+async fn weights_that_moved_give_the_picture_away() {
+    let relay = Relay::with(|config| config.rule = "fedavg:epochs=1,rate=0.1".parse().unwrap()).await;
+    let mut ada = relay.client("Ada").await;
+    relay.control(Control::OneRound).await;
+    let plan = ada.plan().await;
+    let local = plan.weights.iter().zip(revealing()).map(|(w, g)| w - 0.1 * g).collect();
+    ada.update(&plan, local, [0; 32]).await;
+    let (_, values) = ada.reconstruction("embedding").await;
+    assert!(distance(&values, &picture(1)) < 1e-2, "{}", distance(&values, &picture(1)));
+    let room = relay.room_when("label", |room| room.label.is_some() && !room.attacks.is_empty()).await;
+    assert!(remark(&room, "embedding").contains("weight differences after 1 local epoch"));
+    assert_eq!(room.label.unwrap().counts[LABEL], 1);
+}
+
+/// Zeros, and values that overflow, are told in words, and the next update is attacked as ever.
+#[tokio::test]
+async fn worthless_updates_are_told_in_words() {
+    let (relay, mut ada) = attacked("none", vec![0.0; support::layout().len()]).await;
+    let room = relay.room_when("all results", |room| room.attacks.len() == 4 && room.label.is_some()).await;
+    assert!(room.attacks.iter().all(|card| card.remark.is_some() && card.picture.is_none()), "{:#?}", room.attacks);
+    let label = room.label.unwrap();
+    assert!(label.counts.is_empty() && label.remark.as_deref().is_some_and(|remark| remark.contains("all zero")));
+    for (round, defence) in [(2, "random-binary:0.5"), (3, "none")] {
+        relay.control(Control::Defence { defence: defence.into() }).await;
+        relay.control(Control::OneRound).await;
+        let plan = ada.plan().await;
+        ada.update(&plan, vec![f32::MAX; support::layout().len()], [9; 32]).await;
+        relay.room_when(defence, |room| room.attacks.iter().all(|card| card.round == round)).await;
+    }
+    relay.control(Control::OneRound).await;
+    let plan = ada.plan().await;
+    ada.update(&plan, revealing(), [0; 32]).await;
+    let (round, values) = ada.reconstruction("embedding").await;
+    let (round, values) = if round == 4 { (round, values) } else { ada.reconstruction("embedding").await };
+    assert_eq!(round, 4);
+    assert!(distance(&values, &picture(1)) < 1e-4);
+}
+
+#[tokio::test]
+async fn mixtures_are_called_mixtures() {
+    let relay = Relay::with(|config| config.batch = 4).await;
+    let mut ada = relay.client("Ada").await;
+    relay.control(Control::OneRound).await;
+    let plan = ada.plan().await;
+    let update = protect(&plan, revealing(), Means { seed: MaskSeed([0; 32]), cipher: None });
+    ada.send_samples(&plan, 1.0, 4, update).await;
+    let room = relay.room_when("all results", |room| room.attacks.len() == 4 && room.label.is_some()).await;
+    let remark = remark(&room, "embedding");
+    assert!(remark.contains("4 pictures are mixed") && remark.contains("at most 0.15"), "{remark}");
+    let label = room.label.unwrap();
+    assert_eq!((label.samples, label.counts.iter().sum::<u32>()), (4, 4));
 }

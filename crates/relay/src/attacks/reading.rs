@@ -2,92 +2,161 @@
 
 use std::ops::Range;
 
-use unmask_attack::{AttackKind, Evidence, Precision, Source, Tensors};
+use unmask_attack::{
+    Attack, Evidence, LABEL_GRADIENTS, MEMBERSHIP_GRADIENTS, MEMBERSHIP_WEIGHTS, Precision, Source, Tensors,
+};
 use unmask_defence::{Mask, ProtectedUpdate};
 use unmask_federation::GlobalModel;
 use unmask_params::{ParamLayout, Rule};
 
-/// Takes the tensors that the attacks need out of model and update, so that a waiting job keeps neither alive.
-///
-/// Masked entries are zeros. Under FedAvg a client sends weights W_n, and w - W_n stands for the gradient: one local step
-/// makes it that up to the local rate, and the equations do not care for scale. An entry that was not sent has no
-/// difference.
-///
-/// # Errors
-/// A sentence, if the update does not fit the model.
-pub(super) fn evidence(model: &GlobalModel, rule: Rule, update: &ProtectedUpdate) -> Result<Evidence, String> {
-    let layout = ParamLayout::vit(&model.spec.config());
-    let tensors = |source, names: &[&str], values: &dyn Fn(&Range<usize>) -> Vec<f64>| {
-        let mut tensors = Tensors::new(source, &model.spec.config(), Precision::F32);
-        for param in names.iter().filter_map(|name| layout.get(name)) {
-            tensors.insert(&param.name, &param.shape, values(&param.range)).map_err(|error| error.to_string())?;
+/// How an update becomes what stands for a gradient.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Scale {
+    /// It is one.
+    Gradient,
+    /// It holds weights W_n after so many local steps of one rate, and (w - W_n) / (rate steps) is about their mean
+    /// gradient. The closed forms do not care for the factor; label counts and searches do.
+    Weights {
+        /// rate * steps.
+        moved: f64,
+    },
+}
+
+impl Scale {
+    /// For an update made from `samples`, at most `batch` a step.
+    pub(super) fn of(rule: Rule, samples: u32, batch: u16) -> Self {
+        match rule {
+            Rule::FedSgd => Self::Gradient,
+            Rule::FedAvg { epochs, rate } => {
+                let steps = u64::from(epochs) * u64::from(samples.div_ceil(u32::from(batch.max(1))).max(1));
+                Self::Weights { moved: f64::from(rate) * steps as f64 }
+            }
         }
-        Ok::<_, String>(tensors)
-    };
-    let weights = |range: &Range<usize>| weights(model, range).collect();
-    let gradients = |range: &Range<usize>| gradients(model, rule, update, &layout, range);
-    Ok(Evidence {
-        weights: tensors(Source::Weights, &names(AttackKind::weights), &weights)?,
-        gradients: tensors(Source::Gradients, &names(AttackKind::gradients), &gradients)?,
-    })
-}
+    }
 
-fn weights(model: &GlobalModel, range: &Range<usize>) -> impl Iterator<Item = f64> {
-    model.weights.get(range.clone()).unwrap_or_default().iter().map(|&weight| f64::from(weight))
-}
-
-fn gradients(
-    model: &GlobalModel,
-    rule: Rule,
-    update: &ProtectedUpdate,
-    layout: &ParamLayout,
-    range: &Range<usize>,
-) -> Vec<f64> {
-    let sent = sent(update, layout, range).into_iter();
-    match rule {
-        Rule::FedSgd => sent.map(|value| value.unwrap_or(0.0)).collect(),
-        Rule::FedAvg { .. } => {
-            let differences = weights(model, range).zip(sent);
-            differences.map(|(weight, value)| value.map_or(0.0, |value| weight - value)).collect()
+    fn apply(self, sent: f32, weight: f32) -> f64 {
+        match self {
+            Self::Gradient => f64::from(sent),
+            Self::Weights { moved } => (f64::from(weight) - f64::from(sent)) / moved,
         }
     }
 }
 
-/// What all attacks together need, each name once.
-fn names(of: fn(AttackKind) -> &'static [&'static str]) -> Vec<&'static str> {
-    let mut names: Vec<_> = AttackKind::ALL.into_iter().flat_map(of).copied().collect();
+/// Part of an update.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Part {
+    /// As sent; 0 where dropped.
+    pub(super) values: Vec<f32>,
+    /// Which entries arrived; `None` where no mask dropped any.
+    pub(super) kept: Option<Vec<bool>>,
+}
+
+/// Takes the tensors that the closed forms, the labels and membership need out of model and update, so that a waiting job
+/// keeps neither alive. Entries that a mask dropped are marked as not kept, whatever the rule.
+///
+/// # Errors
+/// A sentence, if the update does not fit the model.
+pub(super) fn evidence(model: &GlobalModel, scale: Scale, update: &ProtectedUpdate) -> Result<Evidence, String> {
+    let config = model.spec.config();
+    let layout = ParamLayout::vit(&config);
+    let mut weights = Tensors::new(Source::Weights, &config, Precision::F32);
+    for param in params(&layout, &weight_names()) {
+        let values = slice(&model.weights, &param.range).iter().map(|&value| f64::from(value)).collect();
+        weights.insert(&param.name, &param.shape, values).map_err(|error| error.to_string())?;
+    }
+    let mut gradients = Tensors::new(Source::Gradients, &config, Precision::F32);
+    let params = params(&layout, &gradient_names());
+    let ranges: Vec<Range<usize>> = params.iter().map(|param| param.range.clone()).collect();
+    for (param, Part { values, kept }) in params.into_iter().zip(parts(update, &layout, &ranges)) {
+        let weights = slice(&model.weights, &param.range);
+        let values = values.iter().zip(weights).map(|(&sent, &weight)| scale.apply(sent, weight)).collect();
+        match kept {
+            None => gradients.insert(&param.name, &param.shape, values),
+            Some(kept) => gradients.insert_kept(&param.name, &param.shape, values, kept),
+        }
+        .map_err(|error| error.to_string())?;
+    }
+    Ok(Evidence { weights, gradients })
+}
+
+/// The front of what stands for the gradient, in f32 and up to the end of the first block, for a search through the model.
+pub(super) fn front(model: &GlobalModel, scale: Scale, update: &ProtectedUpdate) -> Part {
+    let layout = ParamLayout::vit(&model.spec.config());
+    let in_first = |name: &str| !name.starts_with("blocks.") || name.starts_with("blocks.0.");
+    let end = layout.iter().take_while(|param| in_first(&param.name)).last().map_or(0, |param| param.range.end);
+    let mut parts = parts(update, &layout, std::slice::from_ref(&(0..end)));
+    let Part { mut values, kept } = parts.pop().unwrap_or(Part { values: Vec::new(), kept: None });
+    for (i, (value, &weight)) in values.iter_mut().zip(&model.weights).enumerate() {
+        let is_kept = kept.as_ref().is_none_or(|kept| kept[i]);
+        *value = if is_kept { scale.apply(*value, weight) as f32 } else { 0.0 };
+    }
+    Part { values, kept }
+}
+
+/// timm names of all weights that some attack reads, each once.
+fn weight_names() -> Vec<&'static str> {
+    let closed_forms = Attack::ALL.into_iter().flat_map(Attack::weights);
+    once(closed_forms.chain(MEMBERSHIP_WEIGHTS))
+}
+
+/// The same of gradients.
+fn gradient_names() -> Vec<&'static str> {
+    let closed_forms = Attack::ALL.into_iter().flat_map(Attack::gradients);
+    once(closed_forms.chain(LABEL_GRADIENTS).chain(MEMBERSHIP_GRADIENTS))
+}
+
+fn once<'a>(names: impl Iterator<Item = &'a &'static str>) -> Vec<&'static str> {
+    let mut names: Vec<_> = names.copied().collect();
     names.sort_unstable();
     names.dedup();
     names
 }
 
-/// The values sent of one range, `None` where the mask dropped one. The tensors wanted stand at the front of a layout, so
-/// little of a mask is drawn again.
-fn sent(update: &ProtectedUpdate, layout: &ParamLayout, range: &Range<usize>) -> Vec<Option<f64>> {
-    let (seed, rates, kept) = match update {
+/// Those of the model's parameters that are named, in its order.
+fn params<'a>(layout: &'a ParamLayout, names: &[&str]) -> Vec<&'a unmask_params::Param> {
+    layout.iter().filter(|param| names.contains(&param.name.as_str())).collect()
+}
+
+fn slice<'a>(values: &'a [f32], range: &Range<usize>) -> &'a [f32] {
+    values.get(range.clone()).unwrap_or_default()
+}
+
+/// What was sent of `ranges`, which ascend and do not overlap. A mask is drawn again once, up to the end of the last.
+fn parts(update: &ProtectedUpdate, layout: &ParamLayout, ranges: &[Range<usize>]) -> Vec<Part> {
+    let (seed, rates, sent) = match update {
         ProtectedUpdate::Dense(values) | ProtectedUpdate::Encrypted { values, .. } => {
-            let values = values.get(range.clone()).unwrap_or_default();
-            return values.iter().map(|&value| Some(f64::from(value))).collect();
+            return ranges.iter().map(|range| Part { values: slice(values, range).to_vec(), kept: None }).collect();
         }
         ProtectedUpdate::Masked { seed, rates, kept } => (*seed, rates, kept),
     };
-    let mut found = vec![None; range.len()];
-    let (mut start, mut rest) = (0, kept.as_slice());
+    let nothing = |range: &Range<usize>| (vec![0.0; range.len()], vec![false; range.len()]);
+    let mut parts: Vec<_> = ranges.iter().map(nothing).collect();
+    let (mut start, mut rest, mut first) = (0, sent.as_slice(), 0);
     for (mut word, len) in Mask::new(seed, rates, layout) {
-        if start >= range.end {
-            break;
+        while ranges.get(first).is_some_and(|range| range.end <= start) {
+            first += 1;
         }
+        let Some(next) = ranges.get(first) else { break };
         let (values, others) = rest.split_at(rest.len().min(word.count_ones() as usize));
-        for &value in values {
-            let position = start + word.trailing_zeros() as usize;
-            word &= word.wrapping_sub(1);
-            if range.contains(&position) {
-                found[position - range.start] = Some(f64::from(value));
+        if next.start < start + len {
+            let mut at = first;
+            for &value in values {
+                let position = start + word.trailing_zeros() as usize;
+                word &= word.wrapping_sub(1);
+                while ranges.get(at).is_some_and(|range| range.end <= position) {
+                    at += 1;
+                }
+                if let (Some(range), Some((values, kept))) = (ranges.get(at), parts.get_mut(at))
+                    && range.contains(&position)
+                {
+                    values[position - range.start] = value;
+                    kept[position - range.start] = true;
+                }
             }
         }
         (start, rest) = (start + len, others);
     }
-    found
+    parts.into_iter().map(|(values, kept)| Part { values, kept: Some(kept) }).collect()
 }
 
 #[cfg(test)]
@@ -97,6 +166,8 @@ mod tests {
 
     use super::*;
 
+    const SEED: MaskSeed = MaskSeed([7; 32]);
+
     fn model() -> (GlobalModel, ParamLayout) {
         let spec = ModelSpec::new(Preset::VitPicoPatch4_16);
         let weights = initial_weights(&spec.config(), 3, InitOptions::default());
@@ -105,42 +176,73 @@ mod tests {
 
     fn protect(defence: &str, layout: &ParamLayout, plain: PlainUpdate<'_>) -> ProtectedUpdate {
         let defence: Defence = defence.parse().unwrap();
-        defence.protect(layout, plain, Means { seed: MaskSeed([7; 32]), cipher: None }).unwrap()
+        defence.protect(layout, plain, Means { seed: SEED, cipher: None }).unwrap()
     }
 
-    /// The tensors read one by one are those of the whole update expanded.
+    /// The tensors read are those of the whole update expanded, and what is kept is what the mask kept.
     #[test]
     fn masked_tensors_are_those_of_the_expanded_update() {
-        let (_, layout) = model();
+        let (model, layout) = model();
         let values: Vec<f32> = (0..layout.len()).map(|i| i as f32 + 1.0).collect();
         for defence in ["none", "random-binary:0.5", "random-binary:patch=0.9,pos=0.1,0.3", "frozen-binary:0.2"] {
             let update = protect(defence, &layout, PlainUpdate { values: values.clone(), reference: None });
             let expanded = update.expand(&layout).unwrap();
-            for name in names(AttackKind::gradients) {
+            let evidence = evidence(&model, Scale::Gradient, &update).unwrap();
+            let names = gradient_names();
+            assert!(names.contains(&"head.bias") && names.contains(&"patch_embed.proj.bias"), "{names:?}");
+            for name in names {
                 let range = layout.get(name).unwrap().range.clone();
-                let read: Vec<f64> =
-                    sent(&update, &layout, &range).into_iter().map(|value| value.unwrap_or(0.0)).collect();
                 let wanted: Vec<f64> = expanded[range].iter().map(|&value| f64::from(value)).collect();
-                assert_eq!(read, wanted, "{name} under {defence}");
+                assert_eq!(evidence.gradients.values(name).unwrap(), wanted, "{name} under {defence}");
+                let kept: Vec<bool> = wanted.iter().map(|&value| value != 0.0).collect();
+                let known = evidence.gradients.kept(name).map_or_else(|| vec![true; kept.len()], <[bool]>::to_vec);
+                assert_eq!(known, kept, "{name} under {defence}");
             }
+            let front = front(&model, Scale::Gradient, &update);
+            assert_eq!(front.values, expanded[..front.values.len()], "{defence}");
+            assert_eq!(front.kept.is_some(), defence != "none");
+            let end = layout.get("blocks.0.mlp.fc2.bias").unwrap().range.end;
+            assert_eq!(front.values.len(), end);
         }
     }
 
-    /// Under FedAvg an entry that was dropped has a difference of zero, not of the whole weight.
+    /// Under FedAvg an entry that arrived stands for a mean gradient, and one that was dropped for nothing.
     #[test]
-    fn weights_become_differences() {
+    fn weights_become_gradients() {
         let (model, layout) = model();
-        let local: Vec<f32> = model.weights.iter().enumerate().map(|(i, w)| w - (i % 7) as f32 / 1024.0).collect();
-        let plain = PlainUpdate { values: local.clone(), reference: Some(&model.weights) };
+        let gradient = |i: usize| (i % 7) as f32 / 64.0;
+        let local: Vec<f32> = model.weights.iter().enumerate().map(|(i, w)| w - 0.5 * gradient(i)).collect();
+        let plain = PlainUpdate { values: local, reference: Some(&model.weights) };
         let update = protect("random-binary:0.5", &layout, plain);
+        let rule = Rule::FedAvg { epochs: 2, rate: 0.05 };
+        let scale = Scale::of(rule, 9, 2);
+        assert_eq!(scale, Scale::Weights { moved: f64::from(0.05f32) * 10.0 });
+        let evidence = evidence(&model, scale, &update).unwrap();
         let range = layout.get("pos_embed").unwrap().range.clone();
-        let sent = update.expand(&layout).unwrap();
-        let difference = |i: usize| match sent[i] {
-            0.0 => 0.0,
-            value => f64::from(model.weights[i]) - f64::from(value),
-        };
-        let differences: Vec<f64> = range.clone().map(difference).collect();
-        assert!(differences.contains(&0.0) && differences.iter().any(|value| *value != 0.0));
-        assert_eq!(gradients(&model, Rule::FED_AVG, &update, &layout, &range), differences);
+        let (values, kept) =
+            (evidence.gradients.values("pos_embed").unwrap(), evidence.gradients.kept("pos_embed").unwrap());
+        let front = front(&model, scale, &update);
+        assert!(kept.contains(&true) && kept.contains(&false));
+        for (i, at) in range.enumerate() {
+            let wanted = if kept[i] { gradient(at) } else { 0.0 };
+            assert!((values[i] - f64::from(wanted)).abs() < 1e-6, "{at}: {} for {wanted}", values[i]);
+            assert!((front.values[at] - wanted).abs() < 1e-6, "{at}");
+        }
+    }
+
+    /// An update that does not fit is refused by the room; reading it before must not end the actor.
+    #[test]
+    fn updates_of_another_length_are_read_without_harm() {
+        let (model, _) = model();
+        let rates = "0.5".parse().unwrap();
+        for update in [
+            ProtectedUpdate::Dense(vec![1.0; 10]),
+            ProtectedUpdate::Masked { seed: SEED, rates, kept: vec![1.0; 10] },
+            ProtectedUpdate::Dense(Vec::new()),
+        ] {
+            let _ = evidence(&model, Scale::Gradient, &update);
+            let _ = front(&model, Scale::Gradient, &update);
+        }
+        assert!(evidence(&model, Scale::Gradient, &ProtectedUpdate::Dense(vec![1.0; 10])).is_err());
     }
 }

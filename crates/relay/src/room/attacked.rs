@@ -1,19 +1,27 @@
 //! The last result of each attack, and the scores that the attacked client gives it.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
-use unmask_attack::AttackKind;
+use unmask_attack::Method;
 use unmask_federation::ClientId;
-use unmask_wire::{RelayMessage, view::AttackView};
+use unmask_params::VitConfig;
+use unmask_wire::{
+    RelayMessage,
+    view::{AttackView, GatheredView, HowView},
+};
 
 use crate::{
-    attacks::{Finding, Seen},
+    attacks::{About, Cover, Finding, Seen},
     pictures::Pictures,
 };
 
-#[derive(Debug)]
-struct Shown {
-    view: AttackView,
+/// What is shown of one attack.
+#[derive(Debug, Default)]
+struct Card {
+    /// `None` while the attack says nothing about updates like the newest.
+    view: Option<AttackView>,
+    /// The number of the update it is of.
+    serial: u64,
     /// Client and round of the result shown before: a score for it may still be on its way.
     before: Option<(u32, u32)>,
 }
@@ -21,51 +29,115 @@ struct Shown {
 /// What the projector shows of each attack.
 #[derive(Debug, Default)]
 pub(super) struct Attacked {
-    shown: [Option<Shown>; AttackKind::ALL.len()],
+    cards: BTreeMap<Method, Card>,
+    /// The attacks that say something about updates like the newest.
+    applicable: Vec<Method>,
 }
 
 impl Attacked {
-    /// The results there are, in the attacks' order.
+    /// The results there are, in the order of [`Method::ALL`].
     pub(super) fn views(&self) -> impl Iterator<Item = &AttackView> {
-        self.shown.iter().flatten().map(|shown| &shown.view)
+        self.cards.values().filter_map(|card| card.view.as_ref())
     }
 
-    /// Takes a result; returns the message that shows the attacked client its reconstruction, if there is one.
+    /// A newer update is attacked: what says nothing about its kind is not shown beside it.
+    pub(super) fn came(&mut self, cover: Cover) {
+        self.applicable = cover.methods();
+        let gone: Vec<Method> = self.cards.keys().copied().filter(|method| !self.applicable.contains(method)).collect();
+        gone.into_iter().for_each(|method| self.remove(method));
+    }
+
+    /// Takes a result away.
+    pub(super) fn remove(&mut self, method: Method) {
+        if let Some(card) = self.cards.get_mut(&method)
+            && let Some(view) = card.view.take()
+        {
+            card.before = Some((view.client, view.round));
+        }
+    }
+
+    /// Takes a result; returns the message that shows the attacked client its reconstruction, if there is one picture.
     pub(super) fn found(
         &mut self,
         finding: Finding,
-        nickname: String,
-        pictures: &Arc<Pictures>,
+        nickname: &str,
+        config: &VitConfig,
+        pictures: &Pictures,
     ) -> Option<(RelayMessage, Vec<f32>)> {
-        let Finding { epoch, client, round, defence, kind, seconds, outcome } = finding;
-        let attack = AttackKind::ALL.get(kind)?;
-        let (name, slot) = (attack.name().to_owned(), self.shown.get_mut(kind)?);
-        let (picture, remark, message) = match outcome {
-            Ok(Seen { side, values, png, remark }) => {
-                let path = format!("/api/reconstruction/{name}/{round}-{epoch}.png");
-                pictures.keep(path.clone(), png);
-                let message = RelayMessage::Reconstruction { round, attack: name.clone(), side };
-                (Some(path), remark, Some((message, values)))
+        let Finding { about, method, seconds, outcome, search } = finding;
+        let is_search = search.is_some();
+        let (card, earlier) = self.turn(method, &about)?;
+        let mut view = AttackView { seconds, search, ..blank(method, &about, nickname, config) };
+        let mut message = None;
+        match outcome {
+            Ok(Seen { side, pictures: count, values, png, remark }) => {
+                view.picture = Some(pictures.keep(method.name(), &format!("{}-", about.round), png));
+                (view.pictures, view.remark) = (count, remark);
+                if count == 1 {
+                    let (round, attack) = (about.round, method.name().to_owned());
+                    message = Some((RelayMessage::Reconstruction { round, attack, side }, values));
+                }
             }
-            Err(reason) => (None, Some(reason), None),
-        };
-        let before = slot.take().map(|shown| (shown.view.client, shown.view.round));
-        let view = AttackView {
-            attack: name,
-            title: attack.title().to_owned(),
-            sentence: attack.explanation().to_owned(),
-            round,
-            client: client.0,
-            nickname,
-            defence: defence.to_string(),
-            seconds,
-            picture,
-            remark,
-            psnr: None,
-            ssim: None,
-        };
-        *slot = Some(Shown { view, before });
+            Err(reason) => view.remark = Some(reason),
+        }
+        if let Some(earlier) = earlier.filter(|earlier| earlier.client == view.client) {
+            view.gathered = earlier.gathered;
+            // The pictures of a search follow so fast on each other that the last score stands until the next one comes.
+            if is_search && earlier.round == view.round && view.picture.is_some() {
+                (view.psnr, view.ssim) = (earlier.psnr, earlier.ssim);
+            }
+        }
+        card.view = Some(view);
         message
+    }
+
+    /// Takes where the gathering of rounds stands; the picture comes by [`Attacked::found`].
+    pub(super) fn gathered(
+        &mut self,
+        about: &About,
+        outcome: Result<GatheredView, String>,
+        nickname: &str,
+        config: &VitConfig,
+    ) {
+        let Some((card, earlier)) = self.turn_in_place(Method::Rounds, about) else { return };
+        let mut view = earlier
+            .filter(|earlier| earlier.client == about.client.0)
+            .unwrap_or_else(|| blank(Method::Rounds, about, nickname, config));
+        match outcome {
+            Ok(gathered) => {
+                view.gathered = Some(gathered);
+                // Until there is a picture, a remark can only be on an update that was not added.
+                view.remark = view.remark.filter(|_| view.picture.is_some());
+            }
+            Err(reason) => {
+                view.remark = Some(format!("Round {} is not among those gathered, because {reason}.", about.round));
+            }
+        }
+        card.view = Some(view);
+    }
+
+    /// The card of a method to be replaced by a result of this update, and what it showed; `None` where it shall not be.
+    fn turn(&mut self, method: Method, about: &About) -> Option<(&mut Card, Option<AttackView>)> {
+        let (card, earlier) = self.turn_in_place(method, about)?;
+        card.serial = about.serial;
+        if let Some(earlier) = &earlier
+            && (earlier.client, earlier.round) != (about.client.0, about.round)
+        {
+            card.before = Some((earlier.client, earlier.round));
+        }
+        Some((card, earlier))
+    }
+
+    fn turn_in_place(&mut self, method: Method, about: &About) -> Option<(&mut Card, Option<AttackView>)> {
+        if !self.applicable.contains(&method) {
+            return None;
+        }
+        let card = self.cards.entry(method).or_default();
+        if card.view.is_some() && card.serial > about.serial {
+            return None;
+        }
+        let earlier = card.view.take();
+        Some((card, earlier))
     }
 
     /// Takes the score that a client gives the reconstruction of its picture.
@@ -80,15 +152,15 @@ impl Attacked {
         psnr: f32,
         ssim: f32,
     ) -> Result<(), String> {
-        let shown =
-            self.shown.iter_mut().flatten().find(|shown| shown.view.attack == attack).ok_or_else(|| {
-                format!("a score for the attack {:?}, which has shown nothing", attack.escape_debug())
-            })?;
-        let view = &mut shown.view;
-        if shown.before == Some((client.0, round)) && (view.client, view.round) != (client.0, round) {
+        let nothing = || format!("a score for the attack {:?}, which has shown nothing", attack.escape_debug());
+        let method: Method = attack.parse().map_err(|_| nothing())?;
+        let card = self.cards.get_mut(&method).ok_or_else(nothing)?;
+        let shown = card.view.as_ref().map(|view| (view.client, view.round));
+        if card.before == Some((client.0, round)) && shown != Some((client.0, round)) {
             // Overtaken by the next result on its way here: no offence, but nothing to show either.
             return Ok(());
         }
+        let view = card.view.as_mut().ok_or_else(nothing)?;
         if view.client != client.0 {
             return Err("a score from a client that is not under attack".to_owned());
         }
@@ -109,68 +181,181 @@ impl Attacked {
     }
 }
 
+/// A card with nothing found yet.
+fn blank(method: Method, about: &About, nickname: &str, config: &VitConfig) -> AttackView {
+    let (how, family) = (method.how(config), method.family());
+    AttackView {
+        attack: method.name().to_owned(),
+        family: family.name().to_owned(),
+        family_title: family.title().to_owned(),
+        title: method.title().to_owned(),
+        attacker: method.attacker().to_owned(),
+        how: HowView {
+            sentence: how.sentence.to_owned(),
+            equation: how.equation.to_owned(),
+            limits: how.limits.to_owned(),
+            symbols: how
+                .symbols
+                .into_iter()
+                .map(|symbol| [symbol.name.to_owned(), symbol.meaning.to_owned(), symbol.size])
+                .collect(),
+        },
+        round: about.round,
+        client: about.client.0,
+        nickname: nickname.to_owned(),
+        defence: about.defence.to_string(),
+        ..AttackView::default()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use unmask_defence::Defence;
+    use unmask_params::{ModelSpec, Preset, Rule};
+    use unmask_wire::view::{SearchState, SearchView};
 
     use super::*;
 
-    fn finding(round: u32, outcome: Result<Seen, String>) -> Finding {
-        Finding { epoch: 1, client: ClientId(4), round, defence: Defence::None, kind: 0, seconds: 0.1, outcome }
+    const TARGET: ClientId = ClientId(4);
+
+    fn about(round: u32) -> About {
+        About {
+            epoch: 1,
+            serial: round.into(),
+            gathering: 0,
+            client: TARGET,
+            round,
+            defence: Defence::None,
+            rule: Rule::FedSgd,
+            samples: 1,
+        }
     }
 
     fn seen() -> Result<Seen, String> {
-        Ok(Seen { side: 1, values: vec![0.5; 3], png: vec![1, 2, 3], remark: None })
+        Ok(Seen { side: 1, pictures: 1, values: vec![0.5; 3], png: vec![1, 2, 3], remark: None })
     }
 
-    fn shown(attacked: &Attacked) -> (u32, Option<f32>) {
-        attacked.views().map(|view| (view.round, view.ssim)).next().unwrap()
+    struct Shown {
+        attacked: Attacked,
+        pictures: Pictures,
+    }
+
+    impl Shown {
+        fn new(cover: Cover) -> Self {
+            let mut attacked = Attacked::default();
+            attacked.came(cover);
+            Self { attacked, pictures: Pictures::default() }
+        }
+
+        fn found(
+            &mut self,
+            method: Method,
+            round: u32,
+            outcome: Result<Seen, String>,
+            search: Option<SearchView>,
+        ) -> Option<(RelayMessage, Vec<f32>)> {
+            let finding = Finding { about: about(round), method, seconds: 0.1, outcome, search };
+            let config = ModelSpec::new(Preset::VitPicoPatch4_16).config();
+            self.attacked.found(finding, "Ada", &config, &self.pictures)
+        }
+
+        fn embedding(&mut self, round: u32, outcome: Result<Seen, String>) -> Option<(RelayMessage, Vec<f32>)> {
+            self.found(Method::Embedding, round, outcome, None)
+        }
+
+        fn shown(&self) -> (u32, Option<f32>) {
+            self.attacked.views().map(|view| (view.round, view.ssim)).next().unwrap()
+        }
     }
 
     #[test]
     fn scores_count_for_the_picture_shown_alone() {
-        let pictures = Arc::new(Pictures::default());
-        let mut attacked = Attacked::default();
-        let target = ClientId(4);
-        assert!(attacked.score(target, 3, "embedding", 20.0, 0.5).unwrap_err().contains("shown nothing"));
-        let (message, values) = attacked.found(finding(3, seen()), "Ada".into(), &pictures).unwrap();
+        let mut room = Shown::new(Cover::Open);
+        let error = room.attacked.score(TARGET, 3, "embedding", 20.0, 0.5).unwrap_err();
+        assert!(error.contains("shown nothing"), "{error}");
+        let (message, values) = room.embedding(3, seen()).unwrap();
         assert_eq!(message, RelayMessage::Reconstruction { round: 3, attack: "embedding".into(), side: 1 });
         assert_eq!(values, [0.5; 3]);
         for (client, round, attack, psnr, ssim, reason) in [
             (ClientId(5), 3, "embedding", 20.0, 0.5, "not under attack"),
-            (target, 2, "embedding", 20.0, 0.5, "is of round 3"),
-            (target, 3, "april", 20.0, 0.5, "shown nothing"),
-            (target, 3, "embedding", 20.0, 1.1, "1.1"),
-            (target, 3, "embedding", 20.0, f32::NAN, "NaN"),
-            (target, 3, "embedding", f32::INFINITY, 0.5, "inf"),
+            (TARGET, 2, "embedding", 20.0, 0.5, "is of round 3"),
+            (TARGET, 3, "april", 20.0, 0.5, "shown nothing"),
+            (TARGET, 3, "magic", 20.0, 0.5, "shown nothing"),
+            (TARGET, 3, "embedding", 20.0, 1.1, "1.1"),
+            (TARGET, 3, "embedding", 20.0, f32::NAN, "NaN"),
+            (TARGET, 3, "embedding", f32::INFINITY, 0.5, "inf"),
         ] {
-            let error = attacked.score(client, round, attack, psnr, ssim).unwrap_err();
+            let error = room.attacked.score(client, round, attack, psnr, ssim).unwrap_err();
             assert!(error.contains(reason), "{error}");
-            assert_eq!(shown(&attacked), (3, None));
+            assert_eq!(room.shown(), (3, None));
         }
-        attacked.score(target, 3, "embedding", 20.0, -0.25).unwrap();
-        assert_eq!(shown(&attacked), (3, Some(-0.25)));
-        assert_eq!(pictures.get("/api/reconstruction/embedding/3-1.png").unwrap().as_ref(), [1, 2, 3]);
+        room.attacked.score(TARGET, 3, "embedding", 20.0, -0.25).unwrap();
+        assert_eq!(room.shown(), (3, Some(-0.25)));
+        let path = room.attacked.views().next().unwrap().picture.clone().unwrap();
+        assert!(path.starts_with("/api/reconstruction/embedding/3-"), "{path}");
+        assert_eq!(room.pictures.get(&path).unwrap().as_ref(), [1, 2, 3]);
     }
 
     #[test]
     fn late_score_for_the_picture_before_is_let_pass() {
-        let pictures = Arc::new(Pictures::default());
-        let mut attacked = Attacked::default();
+        let mut room = Shown::new(Cover::Open);
         for round in [3, 4] {
-            attacked.found(finding(round, seen()), "Ada".into(), &pictures).unwrap();
+            room.embedding(round, seen()).unwrap();
         }
-        attacked.score(ClientId(4), 3, "embedding", 20.0, 0.5).unwrap();
-        assert_eq!(shown(&attacked), (4, None));
-        attacked.score(ClientId(4), 2, "embedding", 20.0, 0.5).unwrap_err();
+        room.attacked.score(TARGET, 3, "embedding", 20.0, 0.5).unwrap();
+        assert_eq!(room.shown(), (4, None));
+        room.attacked.score(TARGET, 2, "embedding", 20.0, 0.5).unwrap_err();
     }
 
     #[test]
     fn no_picture_no_score() {
-        let mut attacked = Attacked::default();
-        let message = attacked.found(finding(1, Err("cannot".into())), "Ada".into(), &Arc::default());
-        assert!(message.is_none());
-        assert_eq!(attacked.views().next().unwrap().remark.as_deref(), Some("cannot"));
-        assert!(attacked.score(ClientId(4), 1, "embedding", 20.0, 0.5).unwrap_err().contains("no picture"));
+        let mut room = Shown::new(Cover::Open);
+        assert!(room.embedding(1, Err("cannot".into())).is_none());
+        assert_eq!(room.attacked.views().next().unwrap().remark.as_deref(), Some("cannot"));
+        assert!(room.attacked.score(TARGET, 1, "embedding", 20.0, 0.5).unwrap_err().contains("no picture"));
+    }
+
+    #[test]
+    fn older_results_never_replace_newer_ones() {
+        let mut room = Shown::new(Cover::Open);
+        room.embedding(4, seen()).unwrap();
+        assert!(room.embedding(3, seen()).is_none());
+        assert_eq!(room.shown(), (4, None));
+    }
+
+    /// A score for a card that went with its defence is no offence.
+    #[test]
+    fn cards_that_do_not_apply_disappear() {
+        let mut room = Shown::new(Cover::Masked);
+        for method in [Method::Rounds, Method::Embedding] {
+            room.found(method, 3, seen(), None).unwrap();
+        }
+        room.attacked.came(Cover::Open);
+        let names: Vec<&str> = room.attacked.views().map(|view| view.attack.as_str()).collect();
+        assert_eq!(names, ["embedding"]);
+        room.attacked.score(TARGET, 3, "rounds", 20.0, 0.5).unwrap();
+        assert!(room.found(Method::Rounds, 3, seen(), None).is_none());
+        assert_eq!(room.attacked.views().count(), 1);
+    }
+
+    #[test]
+    fn searchs_score_stands_until_the_next_one() {
+        let mut room = Shown::new(Cover::Open);
+        let search =
+            |iteration| Some(SearchView { iteration, iterations: 9, objective: 1.0, state: SearchState::Running });
+        room.found(Method::MatchingAware, 3, seen(), search(1)).unwrap();
+        room.attacked.score(TARGET, 3, "matching-aware", 20.0, 0.5).unwrap();
+        room.found(Method::MatchingAware, 3, seen(), search(2)).unwrap();
+        assert_eq!(room.shown(), (3, Some(0.5)));
+        room.found(Method::MatchingAware, 4, seen(), search(1)).unwrap();
+        assert_eq!(room.shown(), (4, None));
+    }
+
+    #[test]
+    fn pictures_of_a_batch_are_not_sent() {
+        let mut room = Shown::new(Cover::Open);
+        let two = Ok(Seen { side: 1, pictures: 2, values: vec![0.5; 6], png: vec![1], remark: None });
+        assert!(room.found(Method::MatchingAware, 1, two, None).is_none());
+        assert_eq!(room.attacked.views().next().unwrap().pictures, 2);
     }
 }

@@ -48,6 +48,12 @@ impl Actor {
                 self.target = Some(id);
                 self.say(line);
             }
+            Control::AttackBudget { seconds } => self.set_attack_budget(seconds)?,
+            Control::Search { on } => self.search(on)?,
+            Control::GatherAnew => self.gather_anew(),
+            // With a passphrase it takes a while, and the answer comes by another way.
+            Control::Collude { .. } => self.forget_key(),
+            Control::ForgetCandidate => self.forget_candidate(),
         }
         Ok(())
     }
@@ -64,6 +70,7 @@ impl Actor {
         self.task = None;
         self.teacher("reset the model", Event::Reset(model));
         self.forget_earlier_model();
+        self.attacking.attacker.keep_keys(None);
         Ok(())
     }
 

@@ -57,7 +57,12 @@ impl Actor {
             clients: self.roster.iter().map(|entry| self.client(entry)).collect(),
             losses: self.losses.iter().cloned().collect(),
             target: self.target.map(|client| client.0),
-            attacks: self.attacked.views().cloned().collect(),
+            attacks: self.attacking.cards.views().cloned().collect(),
+            label: self.attacking.label.clone(),
+            membership: self.attacking.membership.clone(),
+            budget: self.attacking.attacker.budget(),
+            search: self.attacking.attacker.is_searching(),
+            has_key: self.attacking.attacker.has_key(),
             log: self.log.iter().cloned().collect(),
         }
     }

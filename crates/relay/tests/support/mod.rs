@@ -1,6 +1,9 @@
 //! A relay on free ports, and a client that speaks the protocol by hand, so that it can break its rules.
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
+pub mod descent;
+pub mod private;
+
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
@@ -16,7 +19,7 @@ use unmask_params::{ModelSpec, ParamLayout, Preset, Rule};
 use unmask_relay::{OptimiserKind, RelayConfig, Running, serve};
 use unmask_wire::{
     Assembler, ClientMessage, EncryptionPlan, RelayMessage, UpdateKind, frames,
-    view::{ClientState, ClientView, Control, RoomView},
+    view::{AttackView, ClientState, ClientView, Control, RoomView},
 };
 
 /// Longest wait for anything that must happen.
@@ -103,12 +106,26 @@ pub fn config(folder: std::path::PathBuf) -> RelayConfig {
         spec: ModelSpec::new(Preset::VitPicoPatch4_16),
         optimiser: OptimiserKind::Sgd { rate: RATE },
         pace: Duration::from_millis(10),
+        // Tests run unoptimised, several at a time.
+        attack_budget: Duration::from_secs(600),
         ..base
     }
 }
 
 pub fn view<'a>(room: &'a RoomView, nickname: &str) -> &'a ClientView {
     room.clients.iter().find(|client| client.nickname == nickname).unwrap_or_else(|| panic!("no {nickname}: {room:?}"))
+}
+
+pub fn find_card<'a>(room: &'a RoomView, attack: &str) -> Option<&'a AttackView> {
+    room.attacks.iter().find(|card| card.attack == attack)
+}
+
+pub fn card<'a>(room: &'a RoomView, attack: &str) -> &'a AttackView {
+    find_card(room, attack).unwrap_or_else(|| panic!("no {attack}: {:#?}", room.attacks))
+}
+
+pub fn remark<'a>(room: &'a RoomView, attack: &str) -> &'a str {
+    card(room, attack).remark.as_deref().unwrap_or_default()
 }
 
 pub fn state(room: &RoomView, nickname: &str) -> Option<ClientState> {
@@ -132,15 +149,18 @@ pub async fn http_bytes(
     method: &str,
     path: &str,
     headers: &[(&str, &str)],
-    body: &str,
+    body: impl AsRef<[u8]>,
 ) -> (u16, String, Vec<u8>) {
+    let body = body.as_ref();
     let mut stream = TcpStream::connect(running.http()).await.unwrap();
     let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let length = body.len();
     let request = format!(
-        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n"
     );
     stream.write_all(request.as_bytes()).await.unwrap();
+    // Whoever refuses a long body may close before all of it is written.
+    let _ = stream.write_all(body).await;
     let mut answer = Vec::new();
     timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("an answer").unwrap();
     let end = answer.windows(4).position(|window| window == b"\r\n\r\n").expect("a header");
@@ -174,7 +194,11 @@ pub struct Seal {
 
 /// The cipher of a passphrase for the tests' model.
 pub fn cipher(passphrase: &str, salt: &[u8; 16]) -> Cipher {
-    Cipher::new(&RoomKey::derive(passphrase, salt, Start::Plain).unwrap(), &layout()).unwrap()
+    cipher_of(passphrase, salt, Start::Plain)
+}
+
+pub fn cipher_of(passphrase: &str, salt: &[u8; 16], start: Start) -> Cipher {
+    Cipher::new(&RoomKey::derive(passphrase, salt, start).unwrap(), &layout()).unwrap()
 }
 
 /// One client on one socket.
@@ -256,12 +280,29 @@ impl Client {
         self.socket.send(&message, update.values()).await;
     }
 
-    /// The next message that is neither a plan nor the end of a round.
+    /// The next message that is neither a plan nor the end of a round nor a reconstruction, which comes when it comes.
     pub async fn answer(&mut self) -> RelayMessage {
         loop {
             match self.socket.message().await {
-                Some((RelayMessage::Plan { .. } | RelayMessage::Closed { .. }, _)) => {}
+                Some((
+                    RelayMessage::Plan { .. } | RelayMessage::Closed { .. } | RelayMessage::Reconstruction { .. },
+                    _,
+                )) => {}
                 Some((message, _)) => return message,
+                None => panic!("closed"),
+            }
+        }
+    }
+
+    /// The next reconstruction by an attack, with its round; what comes before it is passed over.
+    pub async fn reconstruction(&mut self, by: &str) -> (u32, Vec<f32>) {
+        loop {
+            match self.socket.message().await {
+                Some((RelayMessage::Reconstruction { round, attack, .. }, values)) if attack == by => {
+                    return (round, values);
+                }
+                Some((RelayMessage::Goodbye { reason }, _)) => panic!("dismissed: {reason}"),
+                Some(_) => {}
                 None => panic!("closed"),
             }
         }
@@ -272,7 +313,7 @@ impl Client {
         loop {
             match self.answer().await {
                 RelayMessage::Refused { reason } => return reason,
-                RelayMessage::Accepted { .. } | RelayMessage::Reconstruction { .. } => {}
+                RelayMessage::Accepted { .. } => {}
                 other => panic!("no refusal but {other:?}"),
             }
         }

@@ -1,0 +1,108 @@
+//! How much time the attacks may take.
+
+use std::time::Duration;
+
+use unmask_wire::view::BudgetView;
+
+/// Time spent on the newest update, and what was left out of it.
+#[derive(Debug)]
+pub(super) struct Budget {
+    limit: Duration,
+    newest: u64,
+    spent: Duration,
+    skipped: Vec<&'static str>,
+}
+
+impl Budget {
+    /// Nothing spent yet of `limit` a round.
+    pub(super) fn new(limit: Duration) -> Self {
+        Self { limit, newest: 0, spent: Duration::ZERO, skipped: Vec::new() }
+    }
+
+    /// From now on `limit` a round; 0 runs nothing.
+    pub(super) fn set(&mut self, limit: Duration) {
+        self.limit = limit;
+    }
+
+    /// A newer update came.
+    pub(super) fn begin(&mut self, serial: u64) {
+        (self.newest, self.spent) = (serial, Duration::ZERO);
+        self.skipped.clear();
+    }
+
+    /// Time went into update number `serial`; what went into an older one is not held against the newest.
+    pub(super) fn spend(&mut self, serial: u64, time: Duration) {
+        if serial == self.newest {
+            self.spent += time;
+        }
+    }
+
+    /// Time went into a search, of whichever update: it is this round's.
+    pub(super) fn spend_now(&mut self, time: Duration) {
+        self.spent += time;
+    }
+
+    /// Whether nothing more may begin.
+    pub(super) fn is_spent(&self) -> bool {
+        self.spent >= self.limit
+    }
+
+    /// Whether nothing may run at all.
+    pub(super) fn is_none(&self) -> bool {
+        self.limit.is_zero()
+    }
+
+    /// An attack was left out of the newest update.
+    pub(super) fn skip(&mut self, name: &'static str) {
+        self.skipped.push(name);
+    }
+
+    /// An attack that was left out was run after all.
+    pub(super) fn make_up(&mut self, name: &str) {
+        self.skipped.retain(|skipped| *skipped != name);
+    }
+
+    /// As the room shows it.
+    pub(super) fn view(&self) -> BudgetView {
+        BudgetView {
+            seconds: self.limit.as_secs_f64(),
+            spent: self.spent.as_secs_f64(),
+            skipped: self.skipped.iter().map(|name| (*name).to_owned()).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn an_older_updates_time_is_not_held_against_the_newest() {
+        let mut budget = Budget::new(2 * SECOND);
+        budget.begin(1);
+        budget.spend(1, SECOND);
+        budget.skip("april");
+        budget.begin(2);
+        budget.spend(1, 5 * SECOND);
+        assert!(!budget.is_spent() && budget.view().skipped.is_empty());
+        budget.spend(2, SECOND);
+        budget.spend_now(SECOND);
+        assert!(budget.is_spent());
+        assert_eq!((budget.view().seconds, budget.view().spent), (2.0, 2.0));
+        budget.set(3 * SECOND);
+        assert!(!budget.is_spent());
+    }
+
+    #[test]
+    fn no_budget_runs_nothing() {
+        let mut budget = Budget::new(Duration::ZERO);
+        budget.begin(1);
+        assert!(budget.is_spent() && budget.is_none());
+        budget.skip("embedding");
+        budget.skip("april");
+        budget.make_up("embedding");
+        assert_eq!(budget.view().skipped, ["april"]);
+    }
+}

@@ -1,0 +1,137 @@
+//! Whether the picture that the teacher dropped was the client's.
+
+use unmask_attack::{Membership, Verdict, membership};
+use unmask_defence::Defence;
+
+use super::job::{Cover, Job};
+
+/// A picture that may have been in an update.
+#[derive(Debug)]
+pub(crate) struct Candidate {
+    /// Counts the pictures dropped.
+    pub(crate) number: u64,
+    /// As the model sees it, `[side, side, 3]` in [0, 1].
+    pub(crate) values: Vec<f32>,
+}
+
+/// What membership told.
+#[derive(Debug)]
+pub(crate) struct Told {
+    /// `member`, `stranger` or `undecided`.
+    pub(crate) verdict: &'static str,
+    /// What the candidate leaves unexplained.
+    pub(crate) residual: f64,
+    /// Central 95 % of it.
+    pub(crate) interval: [f64; 2],
+    /// What pictures like it leave, ascending.
+    pub(crate) distractors: Vec<f64>,
+    /// The verdict in words.
+    pub(crate) sentence: String,
+}
+
+/// Asks whether `candidate` was in the update.
+///
+/// # Errors
+/// Why that cannot be told.
+pub(super) fn ask(job: &Job, candidate: &Candidate) -> Result<Told, String> {
+    if let Cover::Encrypted { .. } = job.cover {
+        return Err("the embeddings are encrypted: what a picture causes can be compared with the update only by \
+                    whoever has the key"
+            .to_owned());
+    }
+    let evidence = job.evidence.as_ref().map_err(Clone::clone)?;
+    let found = membership(evidence, &candidate.values).map_err(|error| error.to_string())?;
+    let numbers = [found.residual, found.interval.0, found.interval.1];
+    if numbers.iter().chain(&found.distractors).any(|number| !number.is_finite()) {
+        return Err("the update's values are too large or too small to compare".to_owned());
+    }
+    Ok(tell(&found, job.about.samples, job.about.defence))
+}
+
+/// The verdict in words. A stranger's residual proves nothing where something else than a picture fills the update.
+fn tell(found: &Membership, samples: u32, defence: Defence) -> Told {
+    let median = found.distractors.get(found.distractors.len() / 2).copied().unwrap_or(1.0);
+    let (verdict, end) = match found.verdict {
+        Verdict::Member => ("member", "It was among the client's pictures.".to_owned()),
+        Verdict::Stranger if matches!(defence, Defence::Gaussian(_)) => (
+            "undecided",
+            "That cannot be told from a stranger: noise was added to the update, and no picture explains noise."
+                .to_owned(),
+        ),
+        Verdict::Stranger if samples > 1 => (
+            "undecided",
+            format!(
+                "That cannot be told from a stranger: {samples} pictures are mixed in this update, and each alone \
+                 explains little of it."
+            ),
+        ),
+        Verdict::Stranger => ("stranger", "It was not the client's picture.".to_owned()),
+        Verdict::Undecided => (
+            "undecided",
+            "That is better than chance and worse than exact: an altered copy, one of several pictures, or one much \
+             like the client's."
+                .to_owned(),
+        ),
+    };
+    let sentence = format!(
+        "The picture explains all but {} of the update (95 %: {} to {}); pictures like it leave {}. {end}",
+        percent(found.residual),
+        percent(found.interval.0),
+        percent(found.interval.1),
+        percent(median),
+    );
+    Told {
+        verdict,
+        residual: found.residual,
+        interval: [found.interval.0, found.interval.1],
+        distractors: found.distractors.clone(),
+        sentence,
+    }
+}
+
+/// A share in per cent with two digits that count.
+fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    if percent < 1e-5 {
+        return "less than 0.00001 %".to_owned();
+    }
+    let places = (1.0 - percent.log10().floor()).clamp(0.0, 6.0) as usize;
+    format!("{percent:.places$} %")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(residual: f64, verdict: Verdict) -> Membership {
+        let interval = (residual * 0.9, residual * 1.1);
+        Membership {
+            residual,
+            interval,
+            distractors: vec![0.02, 0.03, 0.04],
+            gradient: "patch_embed.proj.weight",
+            verdict,
+        }
+    }
+
+    #[test]
+    fn verdict_carries_its_numbers() {
+        let told = tell(&found(0.0002, Verdict::Member), 1, Defence::None);
+        assert_eq!(
+            told.sentence,
+            "The picture explains all but 0.020 % of the update (95 %: 0.018 % to 0.022 %); pictures like it leave \
+             3.0 %. It was among the client's pictures."
+        );
+        assert_eq!(percent(1e-15), "less than 0.00001 %");
+        assert_eq!((percent(1.0).as_str(), percent(0.123).as_str()), ("100 %", "12 %"));
+    }
+
+    #[test]
+    fn noise_and_batches_make_nobody_a_stranger() {
+        let noise = "gaussian:eps=1,delta=0.5,clip=1".parse().unwrap();
+        assert_eq!(tell(&found(0.9, Verdict::Stranger), 1, Defence::None).verdict, "stranger");
+        assert_eq!(tell(&found(0.9, Verdict::Stranger), 1, noise).verdict, "undecided");
+        assert_eq!(tell(&found(0.9, Verdict::Stranger), 2, Defence::None).verdict, "undecided");
+        assert_eq!(tell(&found(1e-4, Verdict::Member), 2, noise).verdict, "member");
+    }
+}

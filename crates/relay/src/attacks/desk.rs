@@ -1,0 +1,102 @@
+//! What the room and the attacking threads share: one lock and one signal for all of it, so that nobody misses a change.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::sync::mpsc;
+
+use super::{
+    Report, budget::Budget, candidate::Candidate, gathering::Gathered, job::Job, keys::Keys, queue::Queue,
+    search::SearchDesk,
+};
+use crate::room::Input;
+
+/// Everything that waits or stands. It is held for moments only: the room's actor takes it too.
+#[derive(Debug)]
+pub(super) struct Desk {
+    /// Closed forms, labels and membership on the newest update.
+    pub(super) queue: Queue<Arc<Job>>,
+    /// Time for them.
+    pub(super) budget: Budget,
+    /// The newest update of the client under attack.
+    pub(super) newest: Option<Arc<Job>>,
+    /// Updates to gather, oldest first.
+    pub(super) to_gather: VecDeque<Arc<Job>>,
+    /// The rounds gathered, unless one is just being added.
+    pub(super) gathered: Option<Gathered>,
+    /// Whether one is.
+    pub(super) is_gathering: bool,
+    /// The search through the model.
+    pub(super) search: SearchDesk,
+    /// Keys of the encryption in force.
+    pub(super) keys: Keys,
+    /// The picture that the teacher dropped.
+    pub(super) candidate: Option<Arc<Candidate>>,
+    /// Whether no round runs and none is to come.
+    pub(super) is_paused: bool,
+    /// Whether the room is gone.
+    pub(super) is_closed: bool,
+}
+
+impl Desk {
+    /// The number of the newest update.
+    pub(super) fn serial(&self) -> u64 {
+        self.newest.as_ref().map_or(0, |job| job.about.serial)
+    }
+
+    /// Whether a search may take a step: where rounds run, after the closed forms and from what they left.
+    pub(super) fn may_search(&self) -> bool {
+        !self.budget.is_none() && (self.is_paused || (self.queue.is_idle() && !self.budget.is_spent()))
+    }
+}
+
+/// The desk and the signal that it has changed.
+#[derive(Debug)]
+pub(super) struct Shared {
+    desk: Mutex<Desk>,
+    changed: Condvar,
+    room: mpsc::WeakSender<Input>,
+}
+
+impl Shared {
+    /// An empty desk.
+    pub(super) fn new(budget: Duration, room: mpsc::WeakSender<Input>) -> Self {
+        let desk = Desk {
+            queue: Queue::default(),
+            budget: Budget::new(budget),
+            newest: None,
+            to_gather: VecDeque::new(),
+            gathered: None,
+            is_gathering: false,
+            search: SearchDesk::default(),
+            keys: Keys::default(),
+            candidate: None,
+            is_paused: true,
+            is_closed: false,
+        };
+        Self { desk: Mutex::new(desk), changed: Condvar::new(), room }
+    }
+
+    /// The desk. Nothing is reported while it is held: the room may be waiting for it.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the desk away until it has changed.
+    pub(super) fn wait<'a>(&self, desk: MutexGuard<'a, Desk>) -> MutexGuard<'a, Desk> {
+        self.changed.wait(desk).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes whoever waits for a change.
+    pub(super) fn changed(&self) {
+        self.changed.notify_all();
+    }
+
+    /// Tells the room; `false` once it is gone.
+    pub(super) fn report(&self, report: Report) -> bool {
+        self.room.upgrade().is_some_and(|room| room.blocking_send(Input::Attacked(report)).is_ok())
+    }
+}

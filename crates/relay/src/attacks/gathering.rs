@@ -1,0 +1,129 @@
+//! Several rounds of one client, on a thread of their own: adding is cheap, and must not wait behind an attack.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use tracing::error;
+use unmask_attack::{Accumulated, Added, Method};
+use unmask_defence::Defence;
+use unmask_federation::ClientId;
+use unmask_params::Rule;
+use unmask_wire::view::GatheredView;
+
+use super::{
+    About, Report,
+    desk::Shared,
+    job::{Cover, Job},
+    queue::{Errand, Task},
+};
+
+/// What rounds must have in common to be put together.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Common {
+    epoch: u64,
+    gathering: u64,
+    client: ClientId,
+    rule: Rule,
+}
+
+impl Common {
+    fn of(about: &About) -> Self {
+        let About { epoch, gathering, client, rule, .. } = *about;
+        Self { epoch, gathering, client, rule }
+    }
+}
+
+/// The rounds gathered so far.
+#[derive(Debug)]
+pub(super) struct Gathered {
+    common: Common,
+    /// The means over them.
+    pub(super) rounds: Arc<Accumulated>,
+    /// Whether the picture behind just these rounds was sought already.
+    is_solved: bool,
+}
+
+impl Gathered {
+    fn new(job: &Job) -> Self {
+        Self { common: Common::of(&job.about), rounds: Arc::new(Accumulated::new(&job.config)), is_solved: false }
+    }
+
+    /// The picture behind these rounds was sought.
+    pub(super) fn solved(&mut self, rounds: &Arc<Accumulated>) {
+        self.is_solved |= Arc::ptr_eq(&self.rounds, rounds);
+    }
+
+    /// Adds an update, unless the model has drifted too far.
+    fn add(&mut self, job: &Job) -> Result<GatheredView, String> {
+        let evidence = job.evidence.as_ref().map_err(Clone::clone)?;
+        let added = Arc::make_mut(&mut self.rounds).add(evidence).map_err(|error| error.to_string())?;
+        self.is_solved &= added == Added::Drifted;
+        Ok(view(&self.rounds, job.about.defence))
+    }
+}
+
+fn view(rounds: &Accumulated, defence: Defence) -> GatheredView {
+    // One common mask hides the same entries in every round.
+    let is_frozen = matches!(defence, Defence::FrozenBinary { .. });
+    let rounds_needed = rounds.rounds_until_solvable().filter(|_| !is_frozen);
+    GatheredView {
+        rounds: u32::try_from(rounds.rounds()).unwrap_or(u32::MAX),
+        hidden: rounds.hidden_share(),
+        expected_hidden: rounds.expected_hidden_share(),
+        whole_equations: rounds.whole_equations(),
+        needed_equations: rounds.config().patches(),
+        rounds_needed: rounds_needed.and_then(|rounds| u32::try_from(rounds).ok()),
+        has_drifted: rounds.has_drifted(),
+    }
+}
+
+/// Whether an update is to be added.
+pub(super) fn is_wanted(job: &Job) -> bool {
+    job.cover == Cover::Masked
+}
+
+/// Adds what comes, in order, until the room is gone.
+pub(super) fn work(shared: &Shared) {
+    while let Some((job, gathered)) = next(shared) {
+        let mut gathered = gathered
+            .filter(|gathered| gathered.common == Common::of(&job.about))
+            .unwrap_or_else(|| Gathered::new(&job));
+        let outcome = catch_unwind(AssertUnwindSafe(|| gathered.add(&job))).unwrap_or_else(|_| {
+            error!(round = job.about.round, "gathering broke down on an update");
+            // What a panic left of the means is not worth keeping.
+            gathered = Gathered::new(&job);
+            Err("gathering broke down on this update".to_owned())
+        });
+        let is_due = outcome.is_ok() && !gathered.is_solved;
+        {
+            let mut desk = shared.lock();
+            desk.gathered = Some(gathered);
+            desk.is_gathering = false;
+            if is_due && desk.newest.as_ref().is_some_and(|newest| newest.about.serial == job.about.serial) {
+                let task = Task::Method(Method::Rounds);
+                desk.queue.add(Errand { task, job: Arc::clone(&job), is_asked: false });
+            }
+        }
+        shared.changed();
+        if !shared.report(Report::Gathered(Box::new(job.about), outcome)) {
+            return;
+        }
+    }
+}
+
+/// The next update, and what was gathered before it; nobody else has that meanwhile.
+fn next(shared: &Shared) -> Option<(Arc<Job>, Option<Gathered>)> {
+    let mut desk = shared.lock();
+    loop {
+        if desk.is_closed {
+            return None;
+        }
+        if let Some(job) = desk.to_gather.pop_front() {
+            desk.is_gathering = true;
+            return Some((job, desk.gathered.take()));
+        }
+        desk = shared.wait(desk);
+    }
+}

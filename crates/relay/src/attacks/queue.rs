@@ -1,0 +1,155 @@
+//! What is to be run on the newest update.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use unmask_attack::Method;
+
+/// One thing to do with an update.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Task {
+    /// Read the labels.
+    Label,
+    /// Reconstruct the picture.
+    Method(Method),
+    /// Tell whether the picture that was dropped is the client's.
+    Membership,
+}
+
+impl Task {
+    /// Its name in the budget's view.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Label => "label",
+            Self::Method(method) => method.name(),
+            Self::Membership => "membership",
+        }
+    }
+}
+
+/// A task with the update `J` it is for.
+#[derive(Debug, PartialEq)]
+pub(super) struct Errand<J> {
+    /// What to do.
+    pub(super) task: Task,
+    /// The update.
+    pub(super) job: J,
+    /// Whether the teacher has just asked for it, so that it is not left out for want of time.
+    pub(super) is_asked: bool,
+}
+
+/// Tasks on the newest update that wait, those that went longest without a turn first. No task runs twice at one time, so
+/// that a slow one takes one thread and not all.
+#[derive(Debug)]
+pub(super) struct Queue<J> {
+    waiting: Vec<Errand<J>>,
+    running: BTreeSet<Task>,
+    /// The number of the update on which a task last had its turn.
+    last: BTreeMap<Task, u64>,
+}
+
+impl<J> Default for Queue<J> {
+    fn default() -> Self {
+        Self { waiting: Vec::new(), running: BTreeSet::new(), last: BTreeMap::new() }
+    }
+}
+
+impl<J: Clone> Queue<J> {
+    /// A newer update: what still waits for an older one is dropped.
+    pub(super) fn renew(&mut self, tasks: impl IntoIterator<Item = Task>, job: &J) {
+        self.waiting.clear();
+        for task in tasks {
+            self.add(Errand { task, job: job.clone(), is_asked: false });
+        }
+    }
+
+    /// One more task for the newest update, in place of the same one where that waits.
+    pub(super) fn add(&mut self, errand: Errand<J>) {
+        self.waiting.retain(|waiting| waiting.task != errand.task);
+        let key = |task: Task| (self.last.get(&task).copied().unwrap_or(0), task);
+        let place = self.waiting.partition_point(|waiting| key(waiting.task) < key(errand.task));
+        self.waiting.insert(place, errand);
+    }
+
+    /// The next task that may begin, which runs from now on. `serial` is the number of the newest update.
+    pub(super) fn take(&mut self, serial: u64, is_ready: impl Fn(Task) -> bool) -> Option<Errand<J>> {
+        let may = |errand: &Errand<J>| !self.running.contains(&errand.task) && is_ready(errand.task);
+        let errand = self.waiting.remove(self.waiting.iter().position(may)?);
+        self.running.insert(errand.task);
+        self.last.insert(errand.task, serial);
+        Some(errand)
+    }
+
+    /// Takes out those that may not begin for want of time; they have their turn first on the next update.
+    pub(super) fn skip(&mut self, is_skipped: impl Fn(&Errand<J>) -> bool) -> Vec<Task> {
+        let skipped = self.waiting.iter().filter(|errand| is_skipped(errand)).map(|errand| errand.task).collect();
+        self.waiting.retain(|errand| !is_skipped(errand));
+        skipped
+    }
+
+    /// A task has ended.
+    pub(super) fn done(&mut self, task: Task) {
+        self.running.remove(&task);
+    }
+
+    /// Nothing waits any more.
+    pub(super) fn clear(&mut self) {
+        self.waiting.clear();
+    }
+
+    /// Whether nothing waits and nothing runs.
+    pub(super) fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.running.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EMBEDDING: Task = Task::Method(Method::Embedding);
+    const APRIL: Task = Task::Method(Method::April);
+
+    fn next(queue: &mut Queue<u64>, serial: u64) -> Option<(Task, u64)> {
+        queue.take(serial, |_| true).map(|errand| (errand.task, errand.job))
+    }
+
+    #[test]
+    fn whoever_had_no_turn_goes_first_on_the_next_update() {
+        let mut queue = Queue::default();
+        queue.renew([EMBEDDING, APRIL, Task::Label], &1);
+        assert_eq!(next(&mut queue, 1), Some((Task::Label, 1)));
+        queue.done(Task::Label);
+        assert_eq!(next(&mut queue, 1), Some((EMBEDDING, 1)));
+        queue.done(EMBEDDING);
+        assert_eq!(queue.skip(|_| true), [APRIL]);
+        assert!(queue.is_idle());
+        queue.renew([Task::Label, EMBEDDING, APRIL], &2);
+        assert_eq!(next(&mut queue, 2), Some((APRIL, 2)));
+        // Overtaken while it waits is as good as left out.
+        queue.renew([Task::Label, EMBEDDING, APRIL], &3);
+        queue.done(APRIL);
+        let order: Vec<_> = std::iter::from_fn(|| next(&mut queue, 3)).map(|(task, _)| task).collect();
+        assert_eq!(order, [Task::Label, EMBEDDING, APRIL]);
+    }
+
+    #[test]
+    fn no_task_runs_twice_at_one_time() {
+        let mut queue = Queue::default();
+        queue.renew([EMBEDDING], &1);
+        assert_eq!(next(&mut queue, 1), Some((EMBEDDING, 1)));
+        queue.renew([EMBEDDING, APRIL], &2);
+        assert_eq!(next(&mut queue, 2), Some((APRIL, 2)));
+        assert_eq!(next(&mut queue, 2), None);
+        queue.done(EMBEDDING);
+        assert_eq!(next(&mut queue, 2), Some((EMBEDDING, 2)));
+    }
+
+    #[test]
+    fn what_is_not_ready_waits() {
+        let mut queue = Queue::default();
+        queue.renew([EMBEDDING, APRIL], &1);
+        assert_eq!(queue.take(1, |task| task != EMBEDDING).map(|errand| errand.task), Some(APRIL));
+        assert_eq!(queue.take(1, |task| task != EMBEDDING), None);
+        assert!(!queue.is_idle());
+    }
+}

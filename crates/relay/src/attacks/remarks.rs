@@ -1,0 +1,46 @@
+//! What to know about whatever an attack makes of an update.
+
+use unmask_attack::{Knowledge, Method};
+use unmask_defence::Defence;
+use unmask_params::Rule;
+
+use super::job::{Cover, Job};
+
+/// What stands beside a picture made of ciphertext.
+const KEYLESS: &str = "The embeddings are encrypted, in the update and in the weights that the relay holds: this attacker has \
+                       no key and takes ciphertext for values.";
+
+/// What was measured where several pictures are mixed.
+const MIXTURE: &str = "Measured on photographs, embedding inversion reached an SSIM of at most 0.35 with two pictures in an \
+                       update and at most 0.15 with four or more, where 0.5 counts as seen.";
+
+/// The remarks on a picture by `method`.
+pub(super) fn on(method: Method, job: &Job) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let (about, is_search) = (&job.about, method.is_search());
+    if let Rule::FedAvg { epochs, .. } = about.rule {
+        let epochs = if epochs == 1 { "1 local epoch".to_owned() } else { format!("{epochs} local epochs") };
+        // Measured on one step at rate 0.1 of vit_lab_patch4_32: 80 dB where a gradient gives 99 dB, and, where the
+        // equations are nearly singular (April block), 15 dB for 35 dB.
+        remarks.push(format!(
+            "From weight differences after {epochs}, which stand for a gradient; as differences of rounded weights they \
+             show less detail than a gradient would."
+        ));
+    }
+    if about.samples > 1 && !is_search {
+        remarks.push(format!(
+            "{} pictures are mixed in this update: a closed form solves for one and sees their mixture. {MIXTURE}",
+            about.samples,
+        ));
+    }
+    let is_key = matches!(method, Method::KnownStart | Method::Colluder);
+    if matches!(job.cover, Cover::Encrypted { .. }) && !is_key {
+        remarks.push(KEYLESS.to_owned());
+    } else if job.cover == Cover::Open && !is_search && method.knowledge() == Knowledge::Aware {
+        remarks.push("No mask dropped anything here, so that knowing masks adds nothing.".to_owned());
+    }
+    if method == Method::Rounds && matches!(about.defence, Defence::FrozenBinary { .. }) {
+        remarks.push("This mask is the same in every round, so that more rounds show no further entries.".to_owned());
+    }
+    remarks
+}

@@ -1,0 +1,115 @@
+//! What the attacks tell the room.
+
+use unmask_attack::{Method, Reconstruction};
+use unmask_data::{Picture, encode_png};
+use unmask_wire::view::{GatheredView, SearchView};
+
+use super::{About, candidate::Told, labels::Labels};
+
+/// News of an attack.
+#[derive(Debug)]
+pub(crate) enum Report {
+    /// An attack, or a search so far, made something of an update.
+    Found(Box<Finding>),
+    /// An update was added to the rounds gathered, or why it was not.
+    Gathered(Box<About>, Result<GatheredView, String>),
+    /// Labels, or why they cannot be told.
+    Labels(Box<About>, Result<Labels, String>),
+    /// Whether the picture of this number was in the update, or why that cannot be told.
+    Membership(Box<About>, u64, Result<Told, String>),
+    /// Attacks were left out for want of time.
+    Skipped,
+}
+
+/// What one attack made of an update.
+#[derive(Debug)]
+pub(crate) struct Finding {
+    /// Which update.
+    pub(crate) about: About,
+    /// Which attack.
+    pub(crate) method: Method,
+    /// Time it took, or has taken so far.
+    pub(crate) seconds: f64,
+    /// The picture, or why there is none.
+    pub(crate) outcome: Result<Seen, String>,
+    /// Where it stands, if it is a search.
+    pub(crate) search: Option<SearchView>,
+}
+
+/// A reconstruction.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    /// Side of each picture in pixels.
+    pub(crate) side: u16,
+    /// Pictures side by side in the PNG.
+    pub(crate) pictures: u16,
+    /// `[pictures, side, side, 3]` in `[0, 1]`.
+    pub(crate) values: Vec<f32>,
+    /// All of them in a row.
+    pub(crate) png: Vec<u8>,
+    /// What to know about it.
+    pub(crate) remark: Option<String>,
+}
+
+impl Seen {
+    /// Pictures `[n, side, side, 3]`, of which there is at least one.
+    ///
+    /// # Errors
+    /// A sentence, if the values are no such pictures.
+    pub(super) fn new(side: usize, values: Vec<f32>, remarks: &[String]) -> Result<Self, String> {
+        let len = 3 * side * side;
+        let wrong = || format!("it made {} values, which are no pictures of side {side}", values.len());
+        if len == 0 || values.is_empty() || !values.len().is_multiple_of(len) {
+            return Err(wrong());
+        }
+        if values.iter().any(|value| !value.is_finite()) {
+            return Err("what it made is not all finite".to_owned());
+        }
+        let count = values.len() / len;
+        let row = |y: usize| (0..count).flat_map(move |n| n * len + y * 3 * side..n * len + (y + 1) * 3 * side);
+        let in_a_row: Vec<f32> = (0..side).flat_map(row).map(|i| values[i]).collect();
+        let picture = Picture::from_hwc(count * side, side, &in_a_row).map_err(|error| error.to_string())?;
+        let png = encode_png(&picture).map_err(|error| error.to_string())?;
+        let (Ok(side), Ok(pictures)) = (u16::try_from(side), u16::try_from(count)) else { return Err(wrong()) };
+        let remark = (!remarks.is_empty()).then(|| remarks.join(" "));
+        Ok(Self { side, pictures, values, png, remark })
+    }
+
+    /// A closed form's picture, with its own notes before the `remarks`.
+    ///
+    /// # Errors
+    /// As [`Seen::new`].
+    pub(super) fn reconstructed(reconstruction: Reconstruction, remarks: Vec<String>) -> Result<Self, String> {
+        let Reconstruction { image, side, mut notes, .. } = reconstruction;
+        notes.extend(remarks);
+        Self::new(side, image, &notes)
+    }
+}
+
+/// Why an attack made nothing, as a sentence.
+pub(super) fn cannot(reason: &str) -> String {
+    format!("Cannot, because {}.", reason.trim_end_matches('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pictures_stand_side_by_side() {
+        let values: Vec<f32> = (0..24).map(|i| i as f32 / 24.0).collect();
+        let seen = Seen::new(2, values.clone(), &["One.".to_owned(), "Two.".to_owned()]).unwrap();
+        assert_eq!((seen.side, seen.pictures, seen.remark.as_deref()), (2, 2, Some("One. Two.")));
+        let picture = unmask_data::decode(&seen.png).unwrap();
+        assert_eq!((picture.width(), picture.height()), (4, 2));
+        let wanted = [0..6, 12..18, 6..12, 18..24].into_iter().flatten().map(|i| (values[i] * 255.0).round() as u8);
+        assert_eq!(picture.rgb(), wanted.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_is_no_picture_is_refused() {
+        assert!(Seen::new(2, vec![0.0; 13], &[]).unwrap_err().contains("13 values"));
+        assert!(Seen::new(2, Vec::new(), &[]).is_err());
+        assert!(Seen::new(1, vec![0.0, f32::NAN, 0.0], &[]).unwrap_err().contains("finite"));
+    }
+}

@@ -1,0 +1,169 @@
+//! The search through the model, on a thread of its own.
+
+mod current;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use unmask_attack::Searches;
+use unmask_wire::view::SearchState;
+
+use self::current::Current;
+use super::{
+    Report,
+    desk::{Desk, Shared},
+    job::{Job, Material},
+};
+
+/// An update to search through.
+#[derive(Debug)]
+pub(super) struct Target {
+    /// The update.
+    pub(super) job: Arc<Job>,
+    /// What the search needs besides.
+    pub(super) material: Material,
+}
+
+/// What the room wants of the search.
+#[derive(Debug, Default)]
+pub(super) struct SearchDesk {
+    /// Whether to search.
+    is_on: bool,
+    /// The newest update that came while it was on and has not been searched.
+    next: Option<Target>,
+    /// Whether a newer update came while it was off.
+    is_overtaken: bool,
+}
+
+impl SearchDesk {
+    /// Whether to search.
+    pub(super) fn is_on(&self) -> bool {
+        self.is_on
+    }
+
+    /// Begins, goes on or stops.
+    pub(super) fn turn(&mut self, on: bool) {
+        self.is_on = on;
+        if !on {
+            self.next = None;
+        }
+    }
+
+    /// A newer update of the client under attack, without material where the search is off; the one that it replaces.
+    pub(super) fn came(&mut self, job: &Arc<Job>, material: Option<Material>) -> Option<Target> {
+        let Some(material) = material.filter(|_| self.is_on) else {
+            self.is_overtaken = true;
+            return None;
+        };
+        self.next.replace(Target { job: Arc::clone(job), material })
+    }
+
+    /// Everything belongs to a model that is gone.
+    pub(super) fn forget(&mut self) {
+        self.next = None;
+        self.is_overtaken = true;
+    }
+}
+
+/// What the thread is to do next.
+#[derive(Debug)]
+enum Order {
+    /// Begin with an update, whatever was searched before.
+    Begin(Box<Target>),
+    /// Go on with a newer update from the pictures found.
+    Retarget(Box<Target>),
+    /// Take a step.
+    Step,
+    /// Say that it stands still.
+    Rest(SearchState),
+    /// Drop it: its update is no longer the newest.
+    Forget,
+    /// The room is gone.
+    End,
+}
+
+/// Searches until the room is gone.
+pub(super) fn work(shared: &Shared, searches: &dyn Searches) {
+    let mut current: Option<Current> = None;
+    loop {
+        let (order, is_free) = next(shared, current.as_ref());
+        let started = Instant::now();
+        let findings = match order {
+            Order::End => return,
+            Order::Forget => {
+                current = None;
+                continue;
+            }
+            Order::Begin(target) => {
+                // The old search's memory is given back before the new one takes its own.
+                drop(current.take());
+                let mut begun = Current::begin(searches, *target);
+                let findings = begun.news();
+                current = Some(begun);
+                findings
+            }
+            Order::Retarget(target) => {
+                let Some(found) = &mut current else { continue };
+                found.retarget(searches, *target);
+                found.news()
+            }
+            Order::Step => current.as_mut().map(Current::step).unwrap_or_default(),
+            Order::Rest(state) => current.as_mut().map(|current| current.rest(state)).unwrap_or_default(),
+        };
+        spend(shared, started.elapsed(), is_free);
+        for finding in findings {
+            if !shared.report(Report::Found(Box::new(finding))) {
+                return;
+            }
+        }
+    }
+}
+
+fn spend(shared: &Shared, time: Duration, is_free: bool) {
+    if !is_free {
+        shared.lock().budget.spend_now(time);
+    }
+}
+
+/// Waits for something to do; with it whether its time is not counted, since the room is paused.
+fn next(shared: &Shared, current: Option<&Current>) -> (Order, bool) {
+    let mut desk = shared.lock();
+    loop {
+        if let Some(order) = order(&mut desk, current) {
+            return (order, desk.is_paused);
+        }
+        desk = shared.wait(desk);
+    }
+}
+
+fn order(desk: &mut Desk, current: Option<&Current>) -> Option<Order> {
+    if desk.is_closed {
+        return Some(Order::End);
+    }
+    let state = current.map(Current::state);
+    if !desk.search.is_on && matches!(state, Some(SearchState::Running | SearchState::Waiting)) {
+        return Some(Order::Rest(SearchState::Stopped));
+    }
+    if std::mem::take(&mut desk.search.is_overtaken) && current.is_some() {
+        return Some(Order::Forget);
+    }
+    if !desk.search.is_on {
+        return None;
+    }
+    if desk.may_search() {
+        let is_same = |target: &Target| current.is_some_and(|current| current.is_like(&target.job));
+        let is_done = matches!(state, None | Some(SearchState::Done));
+        let is_due = |target: &mut Target| is_done || !is_same(target);
+        return match desk.search.next.take_if(is_due) {
+            Some(target) if is_same(&target) => Some(Order::Retarget(Box::new(target))),
+            Some(target) => Some(Order::Begin(Box::new(target))),
+            None if is_done => None,
+            None => Some(Order::Step),
+        };
+    }
+    // Closed forms at work are no reason to say anything: it goes on in a moment.
+    let is_out = desk.budget.is_spent() && state == Some(SearchState::Running);
+    is_out.then_some(Order::Rest(SearchState::Waiting))
+}

@@ -1,0 +1,43 @@
+//! `POST /api/candidate`: a picture that may have been the client's.
+
+use axum::{body::Bytes, extract::State, http::HeaderMap, response::Response};
+use tokio::{sync::oneshot, task::spawn_blocking};
+use unmask_data::{decode, encode_png};
+
+use crate::{
+    control::{answer, bad_request, refuse_strangers, stopping},
+    room::{Dropped, Input},
+    serve::App,
+};
+
+/// Longest file taken, in bytes.
+pub(crate) const MAX_FILE: usize = 8 << 20;
+
+/// 204 when the picture is asked for from now on; 401 without the teacher's token; 400 with a sentence for a file that is
+/// no picture; 413 for one that is too long.
+pub(crate) async fn candidate(State(app): State<App>, headers: HeaderMap, file: Bytes) -> Response {
+    if let Some(refusal) = refuse_strangers(&headers, &app.token) {
+        return refusal;
+    }
+    let side = app.side;
+    // Decoding takes as long as the picture is large.
+    let picture = match spawn_blocking(move || read(&file, side)).await {
+        Ok(Ok(picture)) => picture,
+        Ok(Err(reason)) => return bad_request(format!("The picture is not taken: {reason}.")),
+        Err(_) => return bad_request("The picture is not taken: it breaks the decoder.".to_owned()),
+    };
+    let (reply, receiver) = oneshot::channel();
+    if app.room.send(Input::Dropped { picture, reply }).await.is_err() {
+        return stopping();
+    }
+    answer(receiver).await
+}
+
+/// The picture as a model of image side `side` sees it.
+fn read(file: &[u8], side: usize) -> Result<Dropped, String> {
+    let picture = decode(file).map_err(|error| error.to_string())?;
+    let values = unmask_data::chw_to_hwc(&picture.for_model(side), side, side);
+    let shown = unmask_data::Picture::from_hwc(side, side, &values).map_err(|error| error.to_string())?;
+    let png = encode_png(&shown).map_err(|error| error.to_string())?;
+    Ok(Dropped { values, png })
+}

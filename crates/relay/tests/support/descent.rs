@@ -1,0 +1,182 @@
+//! A small search that really searches: gradient descent on the patches X for which G_pos^T X = G_E, over the entries that
+//! it is told arrived. Token matching needs a model; how searches are scheduled does not.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use unmask_attack::{Method, Search, SearchOptions, SearchProgress, Searches, Subject};
+use unmask_params::VitConfig;
+
+use super::layout;
+
+/// What was asked of the searches.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Begun {
+    pub method: Method,
+    pub is_retarget: bool,
+    pub labels: Vec<usize>,
+    pub has_mask: bool,
+    pub start: Vec<f32>,
+    /// Of the weights, to tell one model from another.
+    pub first_weight: f32,
+}
+
+/// Where the searches of a relay come from, and what became of them.
+pub struct Descent {
+    pub iterations: usize,
+    pub pause: Duration,
+    pub steps: AtomicUsize,
+    pub begun: Mutex<Vec<Begun>>,
+}
+
+impl fmt::Debug for Descent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Descent")
+    }
+}
+
+impl Descent {
+    pub fn new(iterations: usize, pause: Duration) -> Arc<Self> {
+        Arc::new(Self { iterations, pause, steps: AtomicUsize::new(0), begun: Mutex::default() })
+    }
+
+    pub fn steps(&self) -> usize {
+        self.steps.load(Ordering::SeqCst)
+    }
+
+    pub fn begun(&self) -> Vec<Begun> {
+        self.begun.lock().unwrap().clone()
+    }
+
+    fn note(&self, method: Method, subject: &Subject, is_retarget: bool) {
+        self.begun.lock().unwrap().push(Begun {
+            method,
+            is_retarget,
+            labels: subject.labels.clone(),
+            has_mask: subject.kept.is_some(),
+            start: subject.start.clone(),
+            first_weight: subject.weights[0],
+        });
+    }
+}
+
+/// Hands the one `Descent` to the relay and leaves it to the test.
+#[derive(Debug)]
+pub struct Source(pub Arc<Descent>);
+
+impl Searches for Source {
+    fn begin(&self, method: Method, subject: &Subject, _: SearchOptions) -> Result<Box<dyn Search>, String> {
+        assert_eq!(subject.weights.len(), layout().len());
+        if subject.labels.len() > 1 {
+            return Err(format!("{} pictures are more than this search takes apart", subject.labels.len()));
+        }
+        self.0.note(method, subject, false);
+        let config = subject.spec.config();
+        Ok(Box::new(Step {
+            origin: Arc::clone(&self.0),
+            method,
+            config,
+            equations: Equations::of(subject),
+            patches: to_patches(&subject.start, &config),
+            iteration: 0,
+        }))
+    }
+}
+
+struct Equations {
+    position: Vec<f64>,
+    patch: Vec<f64>,
+    kept: Vec<bool>,
+    rate: f64,
+}
+
+impl Equations {
+    fn of(subject: &Subject) -> Self {
+        let (layout, dim) = (layout(), subject.spec.config().dim);
+        let position = layout.get("pos_embed").unwrap().range.clone();
+        let patch = layout.get("patch_embed.proj.weight").unwrap().range.clone();
+        let values = |range: std::ops::Range<usize>| subject.gradient[range].iter().map(|&v| f64::from(v)).collect();
+        let kept = subject.kept.as_ref().map_or_else(|| vec![true; patch.len()], |kept| kept[patch.clone()].to_vec());
+        let position: Vec<f64> = values(position.start + dim..position.end);
+        // Below 2 over the largest eigenvalue of the normal equations.
+        let rate = 1.0 / position.iter().map(|value| value * value).sum::<f64>().max(1e-9);
+        Self { position, patch: values(patch), kept, rate }
+    }
+}
+
+struct Step {
+    origin: Arc<Descent>,
+    method: Method,
+    config: VitConfig,
+    equations: Equations,
+    /// `[S, L]` in [-1, 1].
+    patches: Vec<f64>,
+    iteration: usize,
+}
+
+impl Search for Step {
+    fn step(&mut self) -> Result<SearchProgress, String> {
+        thread::sleep(self.origin.pause);
+        self.origin.steps.fetch_add(1, Ordering::SeqCst);
+        let (s, d, l) = (self.config.patches(), self.config.dim, self.config.patch_len());
+        let Equations { position, patch, kept, rate } = &self.equations;
+        let mut slope = vec![0.0; s * l];
+        let mut objective = 0.0;
+        for row in 0..d {
+            for pixel in (0..l).filter(|pixel| kept[row * l + pixel]) {
+                let explained: f64 = (0..s).map(|i| position[i * d + row] * self.patches[i * l + pixel]).sum();
+                let left = explained - patch[row * l + pixel];
+                objective += left * left;
+                (0..s).for_each(|i| slope[i * l + pixel] += position[i * d + row] * left);
+            }
+        }
+        for (value, slope) in self.patches.iter_mut().zip(slope) {
+            *value = (*value - 8.0 * rate * slope).clamp(-1.0, 1.0);
+        }
+        self.iteration += 1;
+        Ok(SearchProgress {
+            iteration: self.iteration,
+            iterations: self.origin.iterations,
+            objective,
+            image: to_image(&self.patches, &self.config),
+            is_over: self.iteration >= self.origin.iterations,
+            note: (self.iteration >= self.origin.iterations).then(|| "All steps are done.".to_owned()),
+        })
+    }
+
+    fn retarget(&mut self, subject: &Subject) -> Result<(), String> {
+        self.origin.note(self.method, subject, true);
+        self.equations = Equations::of(subject);
+        self.iteration = 0;
+        Ok(())
+    }
+}
+
+/// Where each value of `[S, L]` lies in `[side, side, 3]`.
+fn places(config: &VitConfig) -> Vec<usize> {
+    let (size, grid, side) = (config.patch, config.grid(), config.image);
+    let place = |s: usize, l: usize| {
+        let (channel, y, x) = (l / (size * size), l / size % size, l % size);
+        ((s / grid * size + y) * side + s % grid * size + x) * 3 + channel
+    };
+    (0..config.patches()).flat_map(|s| (0..config.patch_len()).map(move |l| (s, l))).map(|(s, l)| place(s, l)).collect()
+}
+
+fn to_patches(image: &[f32], config: &VitConfig) -> Vec<f64> {
+    places(config).into_iter().map(|place| 2.0 * f64::from(image[place]) - 1.0).collect()
+}
+
+fn to_image(patches: &[f64], config: &VitConfig) -> Vec<f32> {
+    let mut image = vec![0.0; patches.len()];
+    for (place, value) in places(config).into_iter().zip(patches) {
+        image[place] = (value / 2.0 + 0.5) as f32;
+    }
+    image
+}
