@@ -1,21 +1,27 @@
-//! `unmask invert`: attacks a gradient that was dumped from anywhere.
+//! `unmask invert`: attacks an update that was dumped from anywhere.
+
+mod output;
+mod report;
 
 use std::{
-    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    time::Instant,
 };
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, bail};
 use clap::Args;
-use serde::Serialize;
-use unmask_attack::{AttackKind, Evidence, Precision, Reconstruction, Source, Tensors, run};
-use unmask_data::{Picture, chw_to_hwc, decode, encode_png, metrics};
-use unmask_model::weights::{NamedTensor, TensorReader, encode};
-use unmask_params::{ModelSpec, ParamLayout, Preset, VitConfig};
+use unmask_attack::{Evidence, Method, Precision, SearchOptions, Source, Tensors, membership};
+use unmask_data::{chw_to_hwc, decode};
+use unmask_laboratory::{
+    Attempt, Means, Needs, Observation, Trial, Update, Wanted, attempt, read_labels, read_rounds, read_update,
+    read_weights, score,
+};
+use unmask_matching::GradientMatching;
+use unmask_model::device::OpenDevice;
+use unmask_params::{ModelSpec, ParamLayout, Preset};
 
-use crate::Failure;
+use self::{output::Output, report::Report};
+use crate::{Failure, interrupt::Interrupt};
 
 const EXAMPLE: &str = "\
 Example, from PyTorch with timm (images normalised to [-1, 1], one image in the batch):
@@ -28,13 +34,32 @@ Example, from PyTorch with timm (images normalised to [-1, 1], one image in the 
     unmask invert --model vit_small_patch16_224 --gradients gradients.safetensors \\
         --attack embedding --truth photo.jpg --out result
 
-Only these tensors are read, in f16, bf16, f32 or f64:
-    embedding   gradients pos_embed, patch_embed.proj.weight
-    april       gradients pos_embed, blocks.0.attn.qkv.weight
+The attacks, and which tensors they read, in f16, bf16, f32 or f64. Those whose name ends in -aware are told by --mask
+which values arrived; the others take a hidden value for a zero.
+    embedding, embedding-aware
+                gradients pos_embed, patch_embed.proj.weight (aware also patch_embed.proj.bias, if it is there)
+    april, april-aware
+                gradients pos_embed, blocks.0.attn.qkv.weight
                 weights   pos_embed, patch_embed.proj.weight, patch_embed.proj.bias, blocks.0.attn.qkv.weight
+    rounds      as embedding-aware, from each update in the folder --rounds
+    matching, matching-aware
+                gradients class token, position and patch embedding and block 0; all weights
+    jigsaw      the same without pos_embed
+    inverting-gradients, inverting-gradients-aware
+                all gradients, all weights
+    known-start as embedding, of an encrypted update
+                weights   pos_embed, patch_embed.proj.weight, plain (--weights) and encrypted (--encrypted-weights)
+    colluder    a key, which no file holds: the room and `unmask matrix` show it
+    label       gradients head.weight, head.bias; makes no picture
+    membership  gradients patch_embed.proj.weight or blocks.0.attn.qkv.weight (this one with the weights in front of it),
+                and --candidate; makes no picture
+A search, which is matching, jigsaw and inverting-gradients, runs the model thousands of times. It needs the labels: it
+reads them off head.weight and head.bias, or takes --labels. Watch reconstruction.png meanwhile; Ctrl-C ends the search
+and keeps what it found.
 
 result/ then holds reconstruction.png, reconstruction.safetensors (\"reconstruction\", f32 [H, W, 3] in [0, 1]) and
-report.json. Exit code 2: the input is incomplete or wrong, or the attack cannot work on it; one line says why.";
+report.json; of a batch reconstruction-0.png, reconstruction-1.png and so on, and [B, H, W, 3]. Exit code 2: the input is
+incomplete or wrong, or the attack cannot work on it; one line says why.";
 
 /// Arguments of `unmask invert`.
 #[derive(Debug, Args)]
@@ -46,184 +71,187 @@ pub struct Invert {
     /// The first block has no LayerNorm before attention and no residual around it, as APRIL needs.
     #[arg(long)]
     april_block: bool,
-    /// The weights at which the gradient was taken (safetensors, timm's names). The embedding inversion needs none.
-    #[arg(long, value_name = "FILE", required_if_eq("attack", "april"))]
+    /// The weights at which the gradient was taken (safetensors, timm's names), for the attacks that read some.
+    #[arg(long, value_name = "FILE")]
     weights: Option<PathBuf>,
+    /// The same weights as an encrypted room holds them, for known-start.
+    #[arg(long, value_name = "FILE")]
+    encrypted_weights: Option<PathBuf>,
     /// The gradient (safetensors, timm's names).
-    #[arg(long, value_name = "FILE")]
-    gradients: PathBuf,
-    /// What the defence kept (safetensors, u8, 1 = kept, same names); the gradient is multiplied by it first. Without
-    /// it nothing is hidden.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", required_unless_present = "rounds")]
+    gradients: Option<PathBuf>,
+    /// What the defence kept (safetensors, u8, 1 = kept, same names); all other values are taken away first. Without it
+    /// nothing is hidden.
+    #[arg(long, value_name = "FILE", requires = "gradients")]
     mask: Option<PathBuf>,
-    /// The attack: embedding or april.
+    /// Updates of several rounds with the same picture: NAME.safetensors, and NAME.mask.safetensors where something is
+    /// hidden, in the order of their names.
+    #[arg(long, value_name = "DIR", conflicts_with = "gradients")]
+    rounds: Option<PathBuf>,
+    /// The attack, one of those listed below.
     #[arg(long, value_name = "ATTACK")]
-    attack: AttackKind,
-    /// The picture's label, for the report; neither attack needs it.
+    attack: Trial,
+    /// The pictures' labels, where they are known: 3 or 3,4. Closed forms need none.
+    #[arg(long, value_name = "N", visible_alias = "label", value_delimiter = ',')]
+    labels: Vec<usize>,
+    /// How many pictures are in the update; one for each label if absent.
+    #[arg(long, value_name = "B", value_parser = clap::value_parser!(u16).range(1..))]
+    batch: Option<u16>,
+    /// Steps of a search; what suits the attack if absent.
     #[arg(long, value_name = "N")]
-    label: Option<usize>,
-    /// The private picture (PNG, JPEG or WebP): cropped to a square, resized, and compared with what came out.
+    iterations: Option<usize>,
+    /// A search's first step size, in units of pixels in [-1, 1]; trained models want 0.05 or less.
+    #[arg(long, value_name = "SIZE")]
+    step: Option<f64>,
+    /// Of the noise that a search starts from where no closed form helps.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// A picture (PNG, JPEG or WebP), to be told whether it was in the update.
+    #[arg(long, value_name = "IMAGE", required_if_eq("attack", "membership"))]
+    candidate: Option<PathBuf>,
+    /// The private picture (PNG, JPEG or WebP): cropped to a square, resized, and compared with what came out. Repeat it
+    /// for a batch; a jigsaw's pieces are laid in their best order first.
     #[arg(long, value_name = "IMAGE")]
-    truth: Option<PathBuf>,
+    truth: Vec<PathBuf>,
     /// Folder for the results; made if it is not there.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }
 
-/// `report.json`.
-#[derive(Debug, Serialize)]
-struct Report {
-    attack: AttackKind,
-    model: Preset,
-    april_block: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    label: Option<usize>,
-    /// Time of the attack itself, without reading and writing.
-    seconds: f64,
-    /// In dB, at most 99.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    psnr: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ssim: Option<f64>,
-    /// Smallest over largest.
-    singular_values_ratio: f64,
-    /// Share of the gradient's values, among those read, that the mask hid.
-    hidden_share: f64,
-    notes: Vec<String>,
-}
-
 impl Invert {
     /// Attacks, writes the results and prints a summary.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] where the input cannot work; [`Failure::Other`] where results cannot be written.
     pub fn run(self) -> Result<(), Failure> {
-        let config = ModelSpec::new(self.model).with_april_block(self.april_block).config();
-        // The truth is read first, so that a wrong path is reported before any work is done.
-        let truth = self.truth.as_deref().map(|path| read_truth(path, config.image)).transpose();
-        let truth = truth.map_err(Failure::Input)?;
-        let (evidence, hidden_share) = self.evidence(&config).map_err(Failure::Input)?;
+        let spec = ModelSpec::new(self.model).with_april_block(self.april_block);
+        let config = spec.config();
+        // Pictures are read first, so that a wrong path is reported before any work is done.
+        let read = |what: &'static str| move |path: &PathBuf| read_picture(what, path, config.image);
+        let truths: Vec<Vec<f32>> =
+            self.truth.iter().map(read("the truth")).collect::<Result<_, _>>().map_err(Failure::Input)?;
+        let candidate = self.candidate.as_ref().map(read("the candidate")).transpose().map_err(Failure::Input)?;
+        let (observation, hidden_share) = self.observation(spec, candidate.is_some()).map_err(Failure::Input)?;
 
-        let start = Instant::now();
-        let reconstruction = run(self.attack, &evidence)
-            .with_context(|| format!("{} cannot work", self.attack.title()))
-            .map_err(Failure::Input)?;
-        let seconds = start.elapsed().as_secs_f64();
-
-        let (psnr, ssim) = match &truth {
-            Some(truth) => compare(&reconstruction, truth).map(|(psnr, ssim)| (Some(psnr), Some(ssim))),
-            None => Ok((None, None)),
+        let mut report = Report::new(self.attack, spec, &self.labels, hidden_share);
+        let mut output = Output::new(&self.out, config.image);
+        match self.attack {
+            Trial::Picture(method) => {
+                let found = self.attempt(method, &observation, &mut output).map_err(Failure::Input)?;
+                if !truths.is_empty() {
+                    let score = score(method, &found.pictures, &truths, &config);
+                    report.score(&score.map_err(|error| Failure::Other(error.into()))?);
+                }
+                report.found(&found);
+                output.pictures(&found.pictures).map_err(Failure::Other)?;
+                // Beside a picture they are told where the update holds them.
+                report.read_labels(read_labels(&observation.rounds[0].gradients, observation.batch).ok());
+            }
+            Trial::Label => {
+                let read = read_labels(&observation.rounds[0].gradients, observation.batch);
+                report.read_labels(Some(read.context("labels cannot be read").map_err(Failure::Input)?));
+            }
+            Trial::Membership => (),
         }
-        .map_err(Failure::Other)?;
-        let report = Report {
-            attack: self.attack,
-            model: self.model,
-            april_block: self.april_block,
-            label: self.label,
-            seconds,
-            psnr,
-            ssim,
-            singular_values_ratio: reconstruction.singular_ratio,
-            hidden_share,
-            notes: reconstruction.notes.clone(),
-        };
-        write(&self.out, &reconstruction, &report).map_err(Failure::Other)?;
-        summarise(&self.out, &report);
+        if let Some(candidate) = candidate {
+            let told = membership(&observation.rounds[0], &candidate);
+            report.membership(&told.context("membership cannot be told").map_err(Failure::Input)?);
+        }
+        output.report(&report).map_err(Failure::Other)?;
+        report.summarise(&self.out);
         Ok(())
     }
 
-    fn evidence(&self, config: &VitConfig) -> anyhow::Result<(Evidence, f64)> {
-        let layout = ParamLayout::vit(config);
-        let weights = match &self.weights {
-            Some(path) => TensorReader::open(path)?.read_params(&layout, self.attack.weights())?,
-            None => BTreeMap::new(),
+    fn attempt(&self, method: Method, observation: &Observation, output: &mut Output) -> anyhow::Result<Attempt> {
+        let searches = GradientMatching::new(OpenDevice::cpu());
+        let means = Means {
+            searches: &searches,
+            options: SearchOptions { iterations: self.iterations, step: self.step },
+            seed: self.seed,
         };
-        let mut gradients: BTreeMap<String, NamedTensor<f64>> =
-            TensorReader::open(&self.gradients)?.read_params(&layout, self.attack.gradients())?;
-        // Before masking: a tensor's type shows in all of its values.
-        let precision = gradients.values().map(|tensor| Precision::of(&tensor.values)).max().unwrap_or_default();
-        let hidden_share = match &self.mask {
-            Some(path) => {
-                let mask = TensorReader::open(path)?.read_params(&layout, self.attack.gradients())?;
-                hide(&mut gradients, &mask).with_context(|| path.display().to_string())?
-            }
-            None => 0.0,
-        };
-        let evidence = Evidence {
-            weights: tensors(Source::Weights, config, Precision::F32, weights)?,
-            gradients: tensors(Source::Gradients, config, precision, gradients)?,
-        };
-        Ok((evidence, hidden_share))
+        let interrupt = method.is_search().then(Interrupt::listen);
+        let found = attempt(method, observation, means, &mut |progress| {
+            output.progress(progress);
+            interrupt.as_ref().map_or(std::ops::ControlFlow::Continue(()), Interrupt::flow)
+        });
+        output.progress_ends();
+        found.with_context(|| format!("{} cannot work", method.title()))
     }
-}
 
-/// Multiplies by the mask; returns the share it hid.
-fn hide(
-    gradients: &mut BTreeMap<String, NamedTensor<f64>>,
-    mask: &BTreeMap<String, NamedTensor<f32>>,
-) -> anyhow::Result<f64> {
-    let (mut hidden, mut total) = (0_usize, 0_usize);
-    for (name, gradient) in gradients {
-        let mask = mask.get(name).ok_or_else(|| anyhow!("{name} is missing"))?;
-        for (index, (value, &keep)) in gradient.values.iter_mut().zip(&mask.values).enumerate() {
-            if keep != 0.0 && keep != 1.0 {
-                return Err(anyhow!("{name} holds {keep} at value {index}; a mask is 0 (hidden) or 1 (kept)"));
+    /// Reads what the attack needs, and what can be told besides.
+    fn observation(&self, spec: ModelSpec, has_candidate: bool) -> anyhow::Result<(Observation, f64)> {
+        let layout = ParamLayout::vit(&spec.config());
+        let method = self.attack.method();
+        if method == Some(Method::Colluder) {
+            bail!(
+                "colluder needs the key that clients make of their passphrase, which no file holds; a room shows it, and so \
+                 does `unmask matrix --attacks colluder --defences encrypted`"
+            );
+        }
+        let is_encrypted = method == Some(Method::KnownStart);
+        match &self.encrypted_weights {
+            Some(path) if !is_encrypted => {
+                bail!("{} is read by the attack known-start alone; leave --encrypted-weights out", path.display())
             }
-            *value *= f64::from(keep);
-            hidden += usize::from(keep == 0.0);
-            total += 1;
+            None if is_encrypted => bail!("known-start needs the weights in both forms; give --encrypted-weights too"),
+            _ => (),
+        }
+        let mut needs = Needs::of(self.attack, &layout);
+        if let [first, ..] = needs.weights.required.as_slice()
+            && self.weights.is_none()
+        {
+            bail!("{} reads the model's {first}; give --weights", self.attack);
+        }
+        let besides = [(true, Trial::Label), (has_candidate, Trial::Membership)];
+        for (_, trial) in besides.into_iter().filter(|(is_wanted, _)| *is_wanted) {
+            needs = needs.and(Needs::of(trial, &layout).if_there());
+        }
+        let weights_of = |path: Option<&Path>, wanted: &Wanted| match path {
+            Some(path) => read_weights(spec, path, wanted),
+            None => Ok(Tensors::new(Source::Weights, &spec.config(), Precision::F32)),
+        };
+        let weights = weights_of(self.weights.as_deref(), &needs.weights)?;
+        let updates = self.updates(spec, &needs.gradients)?;
+        let hidden_share = updates.iter().map(|update| update.hidden_share).sum::<f64>() / updates.len() as f64;
+        let (held, plain_start) = if is_encrypted {
+            (weights_of(self.encrypted_weights.as_deref(), &needs.weights)?, Some(weights))
+        } else {
+            (weights, None)
+        };
+        let round = |update: Update| Evidence { weights: held.clone(), gradients: update.gradients };
+        Ok((
+            Observation {
+                spec,
+                rounds: updates.into_iter().map(round).collect(),
+                batch: self.batch.map_or(self.labels.len().max(1), usize::from),
+                labels: (!self.labels.is_empty()).then(|| self.labels.clone()),
+                is_encrypted,
+                plain_start,
+                key: None,
+            },
+            hidden_share,
+        ))
+    }
+
+    fn updates(&self, spec: ModelSpec, wanted: &Wanted) -> anyhow::Result<Vec<Update>> {
+        match (&self.rounds, &self.gradients) {
+            (Some(folder), _) if self.attack != Trial::Picture(Method::Rounds) => {
+                bail!(
+                    "{} attacks one update; give --gradients, or --attack rounds for {}",
+                    self.attack,
+                    folder.display()
+                )
+            }
+            (Some(folder), _) => Ok(read_rounds(spec, folder, wanted)?),
+            (None, Some(file)) => Ok(vec![read_update(spec, file, self.mask.as_deref(), wanted)?]),
+            (None, None) => bail!("there is no update; give --gradients, or --rounds"),
         }
     }
-    Ok(hidden as f64 / total.max(1) as f64)
 }
 
-fn tensors(
-    source: Source,
-    config: &VitConfig,
-    precision: Precision,
-    named: BTreeMap<String, NamedTensor<f64>>,
-) -> anyhow::Result<Tensors> {
-    let mut tensors = Tensors::new(source, config, precision);
-    for (name, tensor) in named {
-        tensors.insert(&name, &tensor.shape, tensor.values)?;
-    }
-    Ok(tensors)
-}
-
-/// What the model saw of the picture, `[side, side, 3]` in [0, 1].
-fn read_truth(path: &Path, side: usize) -> anyhow::Result<Vec<f32>> {
-    let bytes = fs::read(path).with_context(|| format!("the truth {} cannot be opened", path.display()))?;
-    let picture = decode(&bytes).with_context(|| format!("the truth {}", path.display()))?;
+/// What the model saw of a picture, `[side, side, 3]` in [0, 1].
+fn read_picture(what: &str, path: &Path, side: usize) -> anyhow::Result<Vec<f32>> {
+    let bytes = fs::read(path).with_context(|| format!("{what} {} cannot be opened", path.display()))?;
+    let picture = decode(&bytes).with_context(|| format!("{what} {}", path.display()))?;
     Ok(chw_to_hwc(&picture.for_model(side), side, side))
-}
-
-fn compare(reconstruction: &Reconstruction, truth: &[f32]) -> anyhow::Result<(f64, f64)> {
-    let Reconstruction { image, side, .. } = reconstruction;
-    Ok((metrics::psnr(image, truth, *side, *side)?, metrics::ssim(image, truth, *side, *side)?))
-}
-
-fn write(out: &Path, reconstruction: &Reconstruction, report: &Report) -> anyhow::Result<()> {
-    let save = |name: &str, bytes: &[u8]| {
-        let path = out.join(name);
-        fs::write(&path, bytes).with_context(|| format!("{} cannot be written", path.display()))
-    };
-    let Reconstruction { image, side, .. } = reconstruction;
-    fs::create_dir_all(out).with_context(|| format!("the folder {} cannot be made", out.display()))?;
-    save("reconstruction.png", &encode_png(&Picture::from_hwc(*side, *side, image)?)?)?;
-    let shape = [*side, *side, VitConfig::CHANNELS];
-    save("reconstruction.safetensors", &encode([("reconstruction", shape.as_slice(), image.as_slice())])?)?;
-    save("report.json", &serde_json::to_vec_pretty(report)?)
-}
-
-fn summarise(out: &Path, report: &Report) {
-    println!(
-        "{} in {:.0} ms: {}",
-        report.attack.title(),
-        report.seconds * 1e3,
-        out.join("reconstruction.png").display()
-    );
-    if let (Some(psnr), Some(ssim)) = (report.psnr, report.ssim) {
-        let verdict = if ssim < metrics::PROTECTED_BELOW { "protected" } else { "not protected" };
-        println!("PSNR {psnr:.1} dB, SSIM {ssim:.3}: {verdict}");
-    }
-    for note in &report.notes {
-        println!("{note}");
-    }
 }

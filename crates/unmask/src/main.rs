@@ -1,7 +1,9 @@
 //! The command line: arguments in, one of the crates called, exit code out.
 
+mod interrupt;
 mod invert;
 mod join;
+mod matrix;
 mod relay;
 
 use std::{io::IsTerminal, process::ExitCode};
@@ -25,6 +27,8 @@ enum Command {
     Join(join::Join),
     /// Recover the private picture from a gradient dumped by any framework.
     Invert(invert::Invert),
+    /// Try every attack on pictures of yours under every defence, and make one page of it.
+    Matrix(matrix::Matrix),
 }
 
 /// Why a command did not do its work.
@@ -55,6 +59,7 @@ fn main() -> ExitCode {
         Command::Relay(relay) => run_async(relay.run()),
         Command::Join(join) => run_async(join.run()),
         Command::Invert(invert) => invert.run(),
+        Command::Matrix(matrix) => matrix.run(),
     };
     let (error, code) = match result {
         Ok(()) => return ExitCode::SUCCESS,

@@ -6,6 +6,7 @@ use std::{
     net::IpAddr,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::Arc,
     time::Duration,
 };
 
@@ -13,6 +14,7 @@ use anyhow::Context;
 use clap::Args;
 use tokio::task::JoinSet;
 use tracing::warn;
+use unmask_matching::GradientMatching;
 use unmask_model::device::OpenDevice;
 use unmask_params::{ModelSpec, Preset};
 use unmask_relay::{RelayConfig, Running, serve};
@@ -88,6 +90,9 @@ pub struct Relay {
     /// Pause between rounds, in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     pace: Duration,
+    /// Time for the attacks on one round, in seconds, over all of them; 0 runs none. The teacher can change it.
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    attack_seconds: Duration,
     /// Run rounds at once, without waiting for the teacher.
     #[arg(long)]
     start: bool,
@@ -171,6 +176,8 @@ impl Relay {
             pace: self.pace,
             seed: self.seed,
             start: self.start,
+            attack_budget: self.attack_seconds,
+            searches: Some(Arc::new(GradientMatching::new(OpenDevice::cpu()))),
             ..base
         })
     }

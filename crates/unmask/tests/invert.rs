@@ -9,6 +9,7 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 use unmask_data::{Picture, encode_png, metrics};
+use unmask_laboratory::Trial;
 
 const NANO: &str = "vit_nano_patch4_32";
 
@@ -228,6 +229,56 @@ fn mask_hides_what_it_zeroes() {
     assert_eq!(number(&none, "hidden_share"), 0.0);
 }
 
+/// Masks on the patch embedding alone hide nothing from who knows them.
+#[test]
+fn who_knows_the_mask_sees_what_the_naive_attacker_does_not() {
+    let case = Case::new();
+    let picture = photograph();
+    let truth = case.file("truth.png", &encode_png(&picture).unwrap());
+    let gradients = gradients(&picture);
+    let file = case.file("g.safetensors", &safetensors(&gradients, Type::F32));
+    let mut mask = gradients;
+    mask[0].values.fill(1.0);
+    mask[1].values = noise(7, mask[1].values.len()).iter().map(|&v| f64::from(u8::from(v > -0.6))).collect();
+    let mask = case.file("m.safetensors", &safetensors(&mask, Type::U8));
+    let arguments = ["--model", NANO, "--gradients", &file, "--mask", &mask, "--truth", &truth, "--attack"];
+    let (naive, _) = case.success(&[&arguments[..], &["embedding"]].concat());
+    let (aware, _) = case.success(&[&arguments[..], &["embedding-aware"]].concat());
+    assert!(number(&naive, "ssim") < 0.7 && number(&aware, "ssim") > 0.95, "{naive} {aware}");
+    assert_eq!(naive["hidden_share"], aware["hidden_share"]);
+}
+
+/// Each round hides other values; together they hide few.
+#[test]
+fn several_rounds_show_more_than_one() {
+    let case = Case::new();
+    let picture = photograph();
+    let truth = case.file("truth.png", &encode_png(&picture).unwrap());
+    let gradients = gradients(&picture);
+    fs::create_dir(case.path("rounds")).unwrap();
+    for round in 0..8 {
+        let mut mask = gradients.clone();
+        for (seed, tensor) in (100 + 2 * round..).zip(&mut mask) {
+            tensor.values = noise(seed, tensor.values.len()).iter().map(|&v| f64::from(u8::from(v > -0.4))).collect();
+        }
+        case.file(&format!("rounds/{round}.safetensors"), &safetensors(&gradients, Type::F32));
+        case.file(&format!("rounds/{round}.mask.safetensors"), &safetensors(&mask, Type::U8));
+    }
+    let folder = case.path("rounds").display().to_string();
+    let arguments = ["--model", NANO, "--rounds", &folder, "--truth", &truth, "--attack"];
+    let (report, _) = case.success(&[&arguments[..], &["rounds"]].concat());
+    assert!(number(&report, "ssim") > 0.9, "{report}");
+    assert!((number(&report, "hidden_share") - 0.3).abs() < 0.02, "{report}");
+    assert!(report["notes"].to_string().contains("8 of 8 rounds"), "{report}");
+
+    fs::remove_dir_all(case.path("out")).unwrap();
+    let message = case.refusal(&[&arguments[..], &["embedding"]].concat());
+    assert!(message.contains("embedding attacks one update") && message.contains("--attack rounds"), "{message}");
+    fs::remove_file(case.path("rounds/3.safetensors")).unwrap();
+    let message = case.refusal(&[&arguments[..], &["rounds"]].concat());
+    assert!(message.contains("3.mask.safetensors is the mask of no update"), "{message}");
+}
+
 #[test]
 fn bad_input_is_refused_in_one_line() {
     let case = Case::new();
@@ -302,13 +353,23 @@ fn wrong_arguments_exit_with_2() {
     let file = case.file("g.safetensors", &safetensors(&gradients(&photograph()), Type::F32));
     for (arguments, says) in [
         (["--model", "vit_huge", "--attack", "embedding"], "the models are vit_pico_patch4_16"),
-        (["--model", NANO, "--attack", "magic"], "the attacks are embedding, april"),
+        (["--model", NANO, "--attack", "magic"], "the attacks are embedding, embedding-aware, april"),
         (["--model", NANO, "--attack", "april"], "--weights"),
     ] {
         let output = case.run(&[&arguments[..], &["--gradients", &file]].concat());
         let message = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{message}");
         assert!(message.contains(says), "{message}");
+    }
+}
+
+/// The help lists every attack with what it reads.
+#[test]
+fn help_names_every_attack() {
+    let output = Command::new(env!("CARGO_BIN_EXE_unmask")).args(["invert", "--help"]).output().unwrap();
+    let help = String::from_utf8(output.stdout).unwrap();
+    for trial in Trial::all() {
+        assert!(help.contains(&format!(" {trial}")), "{trial}");
     }
 }
 

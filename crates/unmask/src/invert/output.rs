@@ -1,0 +1,96 @@
+//! The folder of results, and what is shown while a search works.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use anyhow::Context;
+use indicatif::{ProgressBar, ProgressStyle};
+use unmask_data::{Picture, encode_png};
+use unmask_laboratory::Progress;
+use unmask_model::weights::encode;
+use unmask_params::VitConfig;
+
+use super::report::Report;
+
+/// How often the picture is written while a search works.
+const WATCHED_EVERY: Duration = Duration::from_secs(3);
+
+/// The folder of results. It is made when there is something to put there.
+#[derive(Debug)]
+pub(super) struct Output {
+    folder: PathBuf,
+    side: usize,
+    bar: Option<ProgressBar>,
+    shown: Instant,
+}
+
+impl Output {
+    pub(super) fn new(folder: &Path, side: usize) -> Self {
+        Self { folder: folder.to_owned(), side, bar: None, shown: Instant::now() }
+    }
+
+    /// Moves the bar, and now and then lets the picture be seen.
+    pub(super) fn progress(&mut self, progress: Progress<'_>) {
+        let bar = self.bar.get_or_insert_with(|| {
+            let style = ProgressStyle::with_template("{bar:30} {pos} of {len}, {eta} left, objective {msg}");
+            let bar = ProgressBar::new(progress.iterations as u64);
+            style.map_or_else(|_| bar.clone(), |style| bar.clone().with_style(style))
+        });
+        bar.set_position(progress.iteration as u64);
+        bar.set_message(format!("{:.4}", progress.objective));
+        if self.shown.elapsed() >= WATCHED_EVERY {
+            self.shown = Instant::now();
+            // The results are written once more in the end, and a problem is reported then.
+            let _ = self.save_pictures(&self.split(progress.pictures));
+        }
+    }
+
+    pub(super) fn progress_ends(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    /// Writes what came out, each `[side, side, 3]` in [0, 1].
+    pub(super) fn pictures(&self, pictures: &[Vec<f32>]) -> anyhow::Result<()> {
+        self.save_pictures(pictures)?;
+        let shape = [pictures.len(), self.side, self.side, VitConfig::CHANNELS];
+        let shape = if pictures.len() == 1 { &shape[1..] } else { &shape };
+        let values = pictures.concat();
+        self.save("reconstruction.safetensors", &encode([("reconstruction", shape, values.as_slice())])?)
+    }
+
+    pub(super) fn report(&self, report: &Report) -> anyhow::Result<()> {
+        self.save("report.json", &serde_json::to_vec_pretty(report)?)
+    }
+
+    fn split(&self, pictures: &[f32]) -> Vec<Vec<f32>> {
+        pictures.chunks(self.side * self.side * VitConfig::CHANNELS).map(<[f32]>::to_vec).collect()
+    }
+
+    fn save_pictures(&self, pictures: &[Vec<f32>]) -> anyhow::Result<()> {
+        for (index, picture) in pictures.iter().enumerate() {
+            let name = if pictures.len() == 1 {
+                "reconstruction.png".to_owned()
+            } else {
+                format!("reconstruction-{index}.png")
+            };
+            self.save(&name, &encode_png(&Picture::from_hwc(self.side, self.side, picture)?)?)?;
+        }
+        Ok(())
+    }
+
+    /// Whoever watches a file sees it whole: it is written beside its place and moved there.
+    fn save(&self, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
+        fs::create_dir_all(&self.folder)
+            .with_context(|| format!("the folder {} cannot be made", self.folder.display()))?;
+        let path = self.folder.join(name);
+        let part = path.with_added_extension("part");
+        fs::write(&part, bytes)
+            .and_then(|()| fs::rename(&part, &path))
+            .with_context(|| format!("{} cannot be written", path.display()))
+    }
+}

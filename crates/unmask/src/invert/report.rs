@@ -1,0 +1,145 @@
+//! `report.json`, and the same in a few lines.
+
+use std::path::Path;
+
+use serde::Serialize;
+use unmask_attack::{Membership, Verdict as Belongs};
+use unmask_data::metrics::PROTECTED_BELOW;
+use unmask_laboratory::{Attempt, Labels, Score, Trial};
+use unmask_params::{ModelSpec, Preset};
+
+/// `report.json`.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    attack: Trial,
+    model: Preset,
+    april_block: bool,
+    /// As given, of one picture.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<usize>,
+    /// As given, of several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    labels: Option<Vec<usize>>,
+    /// Time of the attack itself, without reading and writing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seconds: Option<f64>,
+    /// In dB, at most 99; the mean over a batch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    psnr: Option<f64>,
+    /// The mean over a batch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ssim: Option<f64>,
+    /// Whether both are those of the best order of a jigsaw's pieces.
+    #[serde(skip_serializing_if = "is_false")]
+    best_order: bool,
+    /// Smallest over largest, of a closed form.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    singular_values_ratio: Option<f64>,
+    /// Steps done, of a search.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    iterations: Option<usize>,
+    /// The last one, of a search.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    objective: Option<f64>,
+    /// Share of the gradient's values, among those read, that masks hid.
+    hidden_share: f64,
+    /// Read off the update.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    labels_read: Option<Vec<usize>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    membership: Option<MembershipReport>,
+    notes: Vec<String>,
+}
+
+/// Whether the candidate was in the update.
+#[derive(Debug, Serialize)]
+struct MembershipReport {
+    verdict: &'static str,
+    /// What the candidate leaves unexplained: 0 nothing, 1 all.
+    residual: f64,
+    /// 95 % of it.
+    interval: (f64, f64),
+    /// The same of mirrored, turned and recoloured copies of it, which were not there, ascending.
+    strangers: Vec<f64>,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+impl Report {
+    pub(super) fn new(attack: Trial, spec: ModelSpec, labels: &[usize], hidden_share: f64) -> Self {
+        Self {
+            attack,
+            model: spec.preset,
+            april_block: spec.april_block,
+            label: if let &[label] = labels { Some(label) } else { None },
+            labels: (labels.len() > 1).then(|| labels.to_vec()),
+            seconds: None,
+            psnr: None,
+            ssim: None,
+            best_order: false,
+            singular_values_ratio: None,
+            iterations: None,
+            objective: None,
+            hidden_share,
+            labels_read: None,
+            membership: None,
+            notes: Vec::new(),
+        }
+    }
+
+    pub(super) fn found(&mut self, found: &Attempt) {
+        self.seconds = Some(found.seconds);
+        self.singular_values_ratio = found.singular_ratio;
+        self.iterations = found.iterations;
+        self.objective = found.objective;
+        self.notes.clone_from(&found.notes);
+    }
+
+    pub(super) fn score(&mut self, score: &Score) {
+        self.psnr = Some(score.psnr);
+        self.ssim = Some(score.ssim);
+        self.best_order = score.arranged.is_some();
+    }
+
+    pub(super) fn read_labels(&mut self, labels: Option<Labels>) {
+        self.labels_read = labels.map(|labels| labels.labels);
+    }
+
+    pub(super) fn membership(&mut self, told: &Membership) {
+        self.membership = Some(MembershipReport {
+            verdict: match told.verdict {
+                Belongs::Member => "member",
+                Belongs::Stranger => "stranger",
+                Belongs::Undecided => "undecided",
+            },
+            residual: told.residual,
+            interval: told.interval,
+            strangers: told.distractors.clone(),
+        });
+    }
+
+    /// A few lines on standard output.
+    pub(super) fn summarise(&self, out: &Path) {
+        if let Some(seconds) = self.seconds {
+            println!("{} in {:.0} ms: {}", self.attack.title(), seconds * 1e3, out.display());
+        }
+        if let (Some(psnr), Some(ssim)) = (self.psnr, self.ssim) {
+            let verdict = if ssim < PROTECTED_BELOW { "protected" } else { "not protected" };
+            let order = if self.best_order { " in the best order of the pieces" } else { "" };
+            println!("PSNR {psnr:.1} dB, SSIM {ssim:.3}{order}: {verdict}");
+        }
+        if let Some(labels) = &self.labels_read {
+            let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
+            println!("labels read off the update: {}", labels.join(", "));
+        }
+        if let Some(told) = &self.membership {
+            let median = told.strangers.get(told.strangers.len() / 2).copied().unwrap_or_default();
+            println!("candidate: {}, residual {:.1e}; strangers like it {median:.1e}", told.verdict, told.residual);
+        }
+        for note in &self.notes {
+            println!("{note}");
+        }
+    }
+}

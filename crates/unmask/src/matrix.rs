@@ -1,0 +1,185 @@
+//! `unmask matrix`: every attack against every defence.
+
+use std::path::PathBuf;
+
+use anyhow::anyhow;
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use unmask_data::load_folder;
+use unmask_defence::Defence;
+use unmask_laboratory::{
+    Trial, Verdict,
+    matrix::{Bench, Event, Outcome, Settings, run},
+};
+use unmask_matching::GradientMatching;
+use unmask_model::device::OpenDevice;
+use unmask_params::{Preset, Rule};
+
+use crate::{Failure, interrupt::Interrupt};
+
+const EXAMPLE: &str = "\
+Example: what the papers' attackers and better ones see of your own photographs, under masks and under none
+
+    unmask matrix --model vit_lab_patch4_32 --images photos --out result \\
+        --attacks embedding,embedding-aware,matching,matching-aware \\
+        --defences 'none; random-binary:0.5; random-binary:pos=0,0.5'
+
+Attacks are separated by commas, defences by semicolons, since a defence may hold commas; both arguments may be repeated
+instead. `unmask invert --help` lists the attacks. The defences are none, fixed-position, random-binary:R, frozen-binary:R
+(or random-binary:patch=R,pos=R,R), gaussian:eps=E,delta=D,clip=S, encrypted and encrypted:keyed.
+
+A client is played here: it computes the gradient of each picture (or trains on it, under --rule fedavg) at the model's
+initial weights, protects it, and every attack gets what the relay would have. A picture's class is the one of airplane,
+automobile, bird, cat, deer, dog, frog, horse, ship, truck that its file name contains, or else follows from its place.
+
+result/ holds matrix.html, one page with all pictures in it, matrix.csv, matrix.json, and each picture in pictures/. Rows
+are kept as they are finished: after Ctrl-C, or a power cut, the same command goes on where it stopped. The same seed
+gives the same rows. A search takes thousands of passes through the model, so a matrix with searches takes minutes for
+each picture; --iterations makes it shorter and the searches weaker.";
+
+/// Arguments of `unmask matrix`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub struct Matrix {
+    /// The model, such as vit_lab_patch4_32.
+    #[arg(long, value_name = "NAME")]
+    model: Preset,
+    /// Give the model the first block that APRIL needs.
+    #[arg(long)]
+    april_block: bool,
+    /// A folder of PNG, JPEG or WebP pictures.
+    #[arg(long, value_name = "DIR")]
+    images: PathBuf,
+    /// The attacks, separated by commas; all that have something to work on if absent.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    attacks: Vec<Trial>,
+    /// The defences, separated by semicolons; each kind, and random-binary at 0.2, 0.5 and 0.8, if absent.
+    #[arg(long, value_name = "LIST", value_delimiter = ';')]
+    defences: Vec<Defence>,
+    /// Of the model's weights, masks, noise, keys and starts.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Steps of a search; what suits the attack if absent.
+    #[arg(long, value_name = "N")]
+    iterations: Option<usize>,
+    /// A search's first step size, in units of pixels in [-1, 1].
+    #[arg(long, value_name = "SIZE")]
+    step: Option<f64>,
+    /// Rounds that the attack `rounds` gathers; the other attacks see the first.
+    #[arg(long, value_name = "K", default_value_t = 5)]
+    rounds: usize,
+    /// The server's learning rate between the rounds, under FedSGD.
+    #[arg(long, value_name = "LR", default_value_t = 1e-5)]
+    rate: f32,
+    /// What a client sends: fedsgd, or fedavg:epochs=1,rate=0.1.
+    #[arg(long, value_name = "RULE", default_value_t = Rule::FedSgd)]
+    rule: Rule,
+    /// Pictures in one update.
+    #[arg(long, value_name = "B", default_value_t = 1)]
+    batch: usize,
+    /// Folder for the results; made if it is not there.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+impl Matrix {
+    /// Computes the rows that are not there yet, and says where they are.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] where the arguments cannot work; [`Failure::Other`] where results cannot be written, or Ctrl-C
+    /// ended the run before the last row.
+    pub fn run(self) -> Result<(), Failure> {
+        let folder = load_folder(&self.images).map_err(|error| Failure::Input(error.into()))?;
+        for (path, failure) in &folder.failures {
+            eprintln!("{} is left out: {failure}", path.display());
+        }
+        let settings = self.settings();
+        let device = OpenDevice::cpu();
+        let searches = GradientMatching::new(device.clone());
+        let bench = Bench { device: device.device(), searches: &searches };
+        let interrupt = Interrupt::listen();
+        let mut bar = Bar::new();
+        let done = run(&settings, &folder.pictures, bench, &self.out, &mut |event| {
+            bar.hear(event);
+            interrupt.flow()
+        });
+        bar.bar.finish_and_clear();
+        let outcome = done.map_err(|error| match error.is_input() {
+            true => Failure::Input(error.into()),
+            false => Failure::Other(error.into()),
+        })?;
+        let Outcome { rows, planned } = outcome;
+        let count = |verdict| rows.iter().filter(|row| row.verdict == verdict).count();
+        println!(
+            "{} rows: {} recognisable, {} protected, {} where the attack cannot work: {}",
+            rows.len(),
+            count(Verdict::Recognisable),
+            count(Verdict::Protected),
+            count(Verdict::Cannot),
+            self.out.join("matrix.html").display()
+        );
+        if rows.len() < planned {
+            let left = planned - rows.len();
+            return Err(Failure::Other(anyhow!("stopped with {left} rows to go; the same command goes on from here")));
+        }
+        Ok(())
+    }
+
+    fn settings(&self) -> Settings {
+        let defences = if self.defences.is_empty() { Settings::default_defences() } else { self.defences.clone() };
+        let attacks = if self.attacks.is_empty() {
+            Settings::default_attacks(self.april_block, &defences)
+        } else {
+            self.attacks.clone()
+        };
+        Settings {
+            model: self.model,
+            april_block: self.april_block,
+            attacks,
+            defences,
+            seed: self.seed,
+            iterations: self.iterations,
+            step: self.step,
+            rounds: self.rounds,
+            rate: self.rate,
+            rule: self.rule,
+            batch: self.batch,
+        }
+    }
+}
+
+/// The bar over all rows: its length is their work, so that a closed form does not promise too much of the searches.
+struct Bar {
+    bar: ProgressBar,
+    /// Work of the rows that are finished.
+    finished: u64,
+    rows: usize,
+    number: usize,
+}
+
+impl Bar {
+    fn new() -> Self {
+        Self { bar: ProgressBar::no_length(), finished: 0, rows: 0, number: 0 }
+    }
+
+    fn hear(&mut self, event: Event<'_>) {
+        match event {
+            Event::Begins { rows, left, work } => {
+                (self.rows, self.number) = (rows, rows - left);
+                if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent}%, {eta} left, {msg}") {
+                    self.bar.set_style(style);
+                }
+                self.bar.set_length(work);
+            }
+            Event::Tries { attack, defence, image } => {
+                self.number += 1;
+                self.bar.set_message(format!("row {} of {}: {attack}, {defence}, {image}", self.number, self.rows));
+            }
+            Event::Step { done } => self.bar.set_position(self.finished + done),
+            Event::Ends { work, .. } => {
+                self.finished += work;
+                self.bar.set_position(self.finished);
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! `unmask invert` on updates of a real model: searches, labels, membership and keys.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use unmask_data::decode;
+use unmask_defence::{Cipher, RoomKey, Start};
+use unmask_model::{
+    Vit,
+    device::OpenDevice,
+    weights::{encode, save_flat},
+};
+use unmask_params::{InitOptions, ModelSpec, ParamLayout, Preset, initial_weights};
+
+const PICO: &str = "vit_pico_patch4_16";
+
+/// A client of one round, and the folder in which the command runs.
+struct Client {
+    folder: TempDir,
+    layout: ParamLayout,
+    weights: Vec<f32>,
+    gradient: Vec<f32>,
+}
+
+impl Client {
+    /// With photographs of the gallery and their labels in one batch.
+    fn new(photographs: &[&str], labels: &[usize]) -> Self {
+        let vit = Vit::new(ModelSpec::new(Preset::VitPicoPatch4_16), OpenDevice::cpu().device()).unwrap();
+        let images: Vec<f32> = photographs
+            .iter()
+            .flat_map(|name| decode(&fs::read(sample(name)).unwrap()).unwrap().for_model(16))
+            .collect();
+        let weights = initial_weights(vit.config(), 5, InitOptions::default());
+        let gradient = vit.loss_and_gradient_blocking(&weights, &images, labels).unwrap().gradient;
+        let client = Self { folder: tempfile::tempdir().unwrap(), layout: vit.layout().clone(), weights, gradient };
+        client.save("weights", &client.weights);
+        client.save("gradients", &client.gradient);
+        client
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.path(&format!("{name}.safetensors")).display().to_string()
+    }
+
+    fn save(&self, name: &str, flat: &[f32]) {
+        save_flat(Path::new(&self.file(name)), &self.layout, flat).unwrap();
+    }
+
+    fn run(&self, attack: &str, arguments: &[&str]) -> Output {
+        let (gradients, out) = (self.file("gradients"), self.path("out").display().to_string());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_unmask"));
+        command.args(["invert", "--model", PICO, "--attack", attack, "--out", &out]).args(arguments);
+        if !arguments.contains(&"--gradients") {
+            command.args(["--gradients", &gradients]);
+        }
+        command.output().unwrap()
+    }
+
+    /// Without the results so far.
+    fn afresh(&self) -> &Self {
+        fs::remove_dir_all(self.path("out")).unwrap();
+        self
+    }
+
+    fn success(&self, attack: &str, arguments: &[&str]) -> Value {
+        let output = self.run(attack, arguments);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&fs::read(self.path("out/report.json")).unwrap()).unwrap()
+    }
+
+    fn refusal(&self, attack: &str, arguments: &[&str]) -> String {
+        let output = self.run(attack, arguments);
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert_eq!(message.lines().count(), 1, "{message}");
+        assert!(!self.path("out").exists(), "a refused run leaves nothing behind");
+        message
+    }
+}
+
+fn sample(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../www/samples").join(name).display().to_string()
+}
+
+#[test]
+fn searches_work_on_masked_updates_and_read_the_label_themselves() {
+    let client = Client::new(&["cat.png"], &[3]);
+    let mask: Vec<f32> = (0..client.gradient.len()).map(|i| f32::from(u8::from(i * i % 7 > 2))).collect();
+    client.save("mask", &mask);
+    let (weights, mask, truth) = (client.file("weights"), client.file("mask"), sample("cat.png"));
+    let arguments = ["--weights", &weights, "--mask", &mask, "--truth", &truth, "--iterations", "40"];
+    for attack in ["matching", "matching-aware"] {
+        let report = client.success(attack, &arguments);
+        assert_eq!((&report["iterations"], &report["labels_read"]), (&40.into(), &serde_json::json!([3])), "{report}");
+        assert!(report["objective"].as_f64().unwrap() > 0.0 && report["ssim"].is_number(), "{report}");
+        assert!(report["notes"].to_string().contains("Labels read off the update: 3."), "{report}");
+    }
+    let picture = decode(&fs::read(client.path("out/reconstruction.png")).unwrap()).unwrap();
+    assert_eq!((picture.width(), picture.height()), (16, 16));
+    let names: Vec<_> = fs::read_dir(client.path("out")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 3, "{names:?}");
+}
+
+#[test]
+fn a_batch_of_two_makes_two_pictures() {
+    let client = Client::new(&["cat.png", "rocket.png"], &[3, 0]);
+    let weights = client.file("weights");
+    let truths = [sample("cat.png"), sample("rocket.png")];
+    let arguments = ["--weights", &weights, "--labels", "3,0", "--truth", &truths[0], "--truth", &truths[1]];
+    let report = client.success("matching-aware", &[&arguments[..], &["--iterations", "20"]].concat());
+    assert_eq!(report["labels"], serde_json::json!([3, 0]));
+    assert!(report["ssim"].is_number());
+    assert!(client.path("out/reconstruction-0.png").is_file() && client.path("out/reconstruction-1.png").is_file());
+    let report = client.success("label", &["--batch", "2"]);
+    assert_eq!(report["labels_read"], serde_json::json!([0, 3]));
+}
+
+#[test]
+fn a_jigsaw_is_scored_in_its_best_order() {
+    let client = Client::new(&["cat.png"], &[3]);
+    let params: Vec<_> = client.layout.iter().filter(|param| param.name != "pos_embed").collect();
+    let tensors = params.iter().map(|p| (p.name.as_str(), p.shape.as_slice(), &client.gradient[p.range.clone()]));
+    fs::write(client.file("without"), encode(tensors).unwrap()).unwrap();
+    let (weights, without, truth) = (client.file("weights"), client.file("without"), sample("cat.png"));
+    let arguments = ["--weights", &weights, "--gradients", &without, "--truth", &truth, "--iterations", "20"];
+    let report = client.success("jigsaw", &arguments);
+    assert_eq!(report["best_order"], true);
+    assert!(report["ssim"].is_number(), "{report}");
+    let message = client.afresh().refusal("matching", &["--weights", &weights, "--gradients", &without]);
+    assert!(message.contains("pos_embed") && message.contains("missing"), "{message}");
+}
+
+#[test]
+fn who_knew_the_plain_model_reads_encrypted_updates() {
+    let client = Client::new(&["cat.png"], &[3]);
+    let key = RoomKey::derive("violet otter 1867", &[7; 16], Start::Plain).unwrap();
+    let cipher = Cipher::new(&key, &client.layout).unwrap();
+    for (name, mut values) in [("encrypted", client.weights.clone()), ("update", client.gradient.clone())] {
+        cipher.encrypt(&mut values).unwrap();
+        client.save(name, &values);
+    }
+    let (weights, encrypted, update, truth) =
+        (client.file("weights"), client.file("encrypted"), client.file("update"), sample("cat.png"));
+    let arguments = ["--gradients", update.as_str(), "--truth", &truth];
+    let blind = client.success("embedding", &arguments);
+    assert!(blind["ssim"].as_f64().unwrap() < 0.3, "{blind}");
+    let both = ["--weights", weights.as_str(), "--encrypted-weights", &encrypted];
+    let seen = client.success("known-start", &[&arguments[..], &both].concat());
+    assert!(seen["ssim"].as_f64().unwrap() > 0.95, "{seen}");
+
+    let client = client.afresh();
+    let twice = ["--weights", weights.as_str(), "--encrypted-weights", &weights, "--gradients", &update];
+    let message = client.refusal("known-start", &both[..2]);
+    assert!(message.contains("--encrypted-weights"), "{message}");
+    let message = client.refusal("embedding", &both);
+    assert!(message.contains("known-start alone"), "{message}");
+    let message = client.refusal("colluder", &arguments);
+    assert!(message.contains("unmask matrix --attacks colluder"), "{message}");
+    // The plain model taken for its own cipher text gives a key that does nothing.
+    let nothing = client.success("known-start", &[&twice[..], &["--truth", &truth]].concat());
+    assert!(nothing["ssim"].as_f64().unwrap() < 0.3, "{nothing}");
+}
+
+#[test]
+fn members_are_told_from_strangers() {
+    let client = Client::new(&["cat.png"], &[3]);
+    let weights = client.file("weights");
+    for (candidate, verdict) in [("cat.png", "member"), ("rocket.png", "stranger")] {
+        let candidate = sample(candidate);
+        let report = client.success("membership", &["--candidate", &candidate, "--weights", &weights]);
+        assert_eq!(report["membership"]["verdict"], verdict, "{report}");
+    }
+    let report = client.success("embedding", &["--candidate", &sample("cat.png"), "--weights", &weights]);
+    assert_eq!((&report["membership"]["verdict"], &report["labels_read"][0]), (&"member".into(), &3.into()));
+
+    let client = client.afresh();
+    let message = client.refusal("matching", &[]);
+    assert!(message.contains("matching reads the model's") && message.contains("--weights"), "{message}");
+    let message = client.refusal("matching", &["--weights", &weights, "--labels", "3,4", "--batch", "1"]);
+    assert!(message.contains("2 labels were given for 1 pictures"), "{message}");
+    let message = client.refusal("matching", &["--weights", &weights, "--iterations", "0"]);
+    assert!(message.contains("0 iterations"), "{message}");
+}

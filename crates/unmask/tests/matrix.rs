@@ -1,0 +1,124 @@
+//! `unmask matrix` as a user runs it.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A folder with pictures in which the command runs.
+struct Case {
+    folder: TempDir,
+}
+
+impl Case {
+    fn new(photographs: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("photos")).unwrap();
+        let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../www/samples");
+        for name in photographs {
+            fs::copy(samples.join(name), folder.path().join("photos").join(name)).unwrap();
+        }
+        Self { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_unmask"));
+        command.current_dir(self.folder.path());
+        command.args(["matrix", "--model", "vit_pico_patch4_16", "--images", "photos", "--out", "out"]);
+        command.args(arguments).output().unwrap()
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        let table: Value = serde_json::from_slice(&fs::read(self.path("out/matrix.json")).unwrap()).unwrap();
+        table["rows"].as_array().unwrap().clone()
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The papers' attackers and better ones, both kinds of lists, and a file that is no picture.
+#[test]
+fn one_command_makes_tables_and_a_page() {
+    let case = Case::new(&["cat.png", "cameraman.jpg"]);
+    fs::write(case.path("photos/broken.png"), "GIF89a").unwrap();
+    let arguments = [
+        "--attacks",
+        "embedding,matching-aware",
+        "--attacks",
+        "label",
+        "--defences",
+        "none; random-binary:patch=0.5,pos=0,0.5",
+        "--defences",
+        "encrypted:keyed",
+        "--iterations",
+        "5",
+    ];
+    let output = case.run(&arguments);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("broken.png is left out"), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("18 rows"), "{}", text(&output.stdout));
+    let rows = case.rows();
+    assert_eq!(rows.len(), 3 * 3 * 2);
+    let seen = |row: &&Value| row["attack"] == "embedding" && row["defence"] == "none";
+    assert!(rows.iter().filter(seen).all(|row| row["ssim"].as_f64().unwrap() > 0.95));
+    let page = fs::read_to_string(case.path("out/matrix.html")).unwrap();
+    assert!(page.contains("cameraman") && page.contains("random-binary:patch=0.5,pos=0,0.5"));
+    assert_eq!(fs::read_to_string(case.path("out/matrix.csv")).unwrap().lines().count(), 19);
+
+    let before = fs::read(case.path("out/rows.jsonl")).unwrap();
+    assert!(case.run(&arguments).status.success());
+    assert_eq!(fs::read(case.path("out/rows.jsonl")).unwrap(), before, "nothing is computed twice");
+}
+
+/// Without lists: every kind of defence, and every attack that has something to work on.
+#[test]
+fn defaults_cover_every_kind() {
+    let case = Case::new(&["cat.png"]);
+    let output = case.run(&["--iterations", "2", "--rounds", "2"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let rows = case.rows();
+    let has = |key: &str, value: &str| rows.iter().any(|row| row[key].as_str().unwrap().starts_with(value));
+    for defence in ["none", "random-binary", "fixed-position", "gaussian", "encrypted"] {
+        assert!(has("defence", defence), "{defence}");
+    }
+    for attack in ["embedding", "rounds", "matching", "inverting-gradients", "jigsaw", "known-start", "membership"] {
+        assert!(has("attack", attack), "{attack}");
+    }
+    assert!(!has("attack", "april"), "this model has no April block");
+}
+
+#[test]
+fn bad_input_exits_with_2_and_says_what_to_do() {
+    let case = Case::new(&["cat.png", "coffee.png", "rocket.png"]);
+    for (arguments, says) in [
+        (["--attacks", "embedding,magic", "--seed", "1"], "unknown attack \"magic\""),
+        (["--defences", "none;masks", "--seed", "1"], "unknown defence \"masks\""),
+        (["--attacks", "label,label", "--seed", "1"], "the attack label is there twice"),
+        (["--attacks", "label", "--batch", "2"], "3 pictures do not make batches of 2"),
+        (["--attacks", "label", "--rounds", "0"], "--rounds is 0"),
+        (["--attacks", "label", "--rule", "fedprox"], "unknown rule \"fedprox\""),
+    ] {
+        let output = case.run(&arguments);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert!(message.contains(says), "{message}");
+    }
+    let empty = Case::new(&[]).run(&["--attacks", "label"]);
+    assert_eq!(empty.status.code(), Some(2));
+    assert!(text(&empty.stderr).contains("no pictures in photos"), "{}", text(&empty.stderr));
+
+    assert!(case.run(&["--attacks", "label", "--defences", "none"]).status.success());
+    let other = case.run(&["--attacks", "label", "--defences", "none", "--seed", "2"]);
+    assert_eq!(other.status.code(), Some(2));
+    assert!(text(&other.stderr).contains("settings.seed was 1 and is now 2"), "{}", text(&other.stderr));
+}
