@@ -79,8 +79,8 @@ impl fmt::Display for Defence {
 pub enum ParseDefenceError {
     /// The part before the colon is unknown.
     #[error(
-        "unknown defence \"{0}\"; the defences are none, fixed-position, random-binary:R, frozen-binary:R, \
-         gaussian:eps=E,delta=D,clip=S and encrypted"
+        "unknown defence \"{0}\"; the defences are none, fixed-position, random-binary:R, frozen-binary:R (or \
+         random-binary:patch=R,pos=R,R), gaussian:eps=E,delta=D,clip=S, encrypted and encrypted:keyed"
     )]
     Name(String),
     /// A rate is missing or bad.

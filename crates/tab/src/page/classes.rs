@@ -30,6 +30,11 @@ pub fn sample(name: &str) -> Option<Sample> {
     SAMPLES.into_iter().find(|sample| sample.name == name)
 }
 
+/// The name of a class; a place beyond [`CLASSES`] is called by its number.
+pub fn name(place: usize) -> String {
+    CLASSES.get(place).map_or_else(|| format!("class {place}"), |name| (*name).to_owned())
+}
+
 /// The label of a class name, or of a label written as a number.
 pub fn label(class: &str) -> Option<u8> {
     let place = CLASSES
@@ -50,6 +55,7 @@ mod tests {
         assert_eq!(label("9"), Some(9));
         assert_eq!(label("10"), None);
         assert_eq!(label("coffee"), None);
+        assert_eq!((name(3).as_str(), name(12).as_str()), ("cat", "class 12"));
     }
 
     #[test]

@@ -6,10 +6,12 @@
 pub mod address;
 pub mod chart;
 pub mod classes;
+pub mod families;
 pub mod header;
 pub mod histogram;
 pub mod names;
 pub mod policy;
+pub mod residuals;
 pub mod words;
 
 #[cfg(target_family = "wasm")]

@@ -181,6 +181,23 @@ pub fn read_batch(text: &str) -> Result<u16, BatchError> {
     text.trim().parse().ok().filter(|batch| *batch > 0).ok_or_else(|| BatchError(text.to_owned()))
 }
 
+/// Longest time for attacks, in seconds a round.
+const LONGEST_BUDGET: f64 = 600.0;
+
+/// A time for attacks that is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("“{0}” is no time for attacks; give seconds from 0 to {LONGEST_BUDGET}, where 0 stops them")]
+pub struct BudgetError(String);
+
+/// The time for attacks that was typed, in seconds a round.
+///
+/// # Errors
+/// Where it is no number from 0 to 600.
+pub fn read_budget(text: &str) -> Result<f64, BudgetError> {
+    let read = text.trim().parse().ok().filter(|seconds| (0.0..=LONGEST_BUDGET).contains(seconds));
+    read.ok_or_else(|| BudgetError(text.to_owned()))
+}
+
 /// The server's step, as the room's view writes it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Step {
@@ -315,6 +332,10 @@ mod tests {
         assert_eq!(read_batch(" 16 "), Ok(16));
         for bad in ["0", "-3", "1.5", "70000", "many", ""] {
             assert!(read_batch(bad).expect_err("bad").to_string().contains(bad));
+        }
+        assert_eq!((read_budget(" 2.5 "), read_budget("0")), (Ok(2.5), Ok(0.0)));
+        for bad in ["-1", "601", "NaN", "soon"] {
+            assert!(read_budget(bad).expect_err("bad").to_string().contains(bad));
         }
         assert_eq!(Step::PROPOSED_ADAM.with_rate("0.01"), Ok(Step::Adam(0.01)));
         assert!(Step::PROPOSED_SGD.with_rate("fast").expect_err("bad").to_string().contains("fast"));

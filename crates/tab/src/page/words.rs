@@ -1,9 +1,15 @@
 //! Numbers and states in words for people.
 
+mod attacks;
+
 use unmask_defence::{Defence, GaussianNoise, GroupRates, Start};
 use unmask_params::{ParamGroup, Rule};
 use unmask_wire::view::{ClientState, EncryptionView, NextView, Phase};
 
+pub use self::attacks::{
+    attack, attack_rank, comparison, equations, hidden, labels, membership, search_state, share, skipped, spent,
+    unrecognised,
+};
 use super::policy::Step;
 
 /// SSIM from which people recognise the picture; the line drawn on every gauge.
@@ -12,15 +18,6 @@ pub const RECOGNISABLE: f32 = 0.5;
 /// What an SSIM means in one word, as the data attributes and the pages say it.
 pub fn verdict(ssim: f32) -> &'static str {
     if ssim >= RECOGNISABLE { "recognisable" } else { "protected" }
-}
-
-/// The name of an attack for people; one that this page does not know keeps its own.
-pub fn attack(name: &str) -> &str {
-    match name {
-        "embedding" => "Embedding inversion",
-        "april" => "APRIL",
-        other => other,
-    }
 }
 
 /// Bytes with a decimal unit: `812 B`, `1.8 kB`, `22.1 MB`.

@@ -12,7 +12,7 @@ use unmask_model::{
     Device, ModelError, Vit,
     device::{Compute, OpenDevice},
 };
-use unmask_params::{Preset, Rule};
+use unmask_params::{ModelSpec, Preset, Rule};
 use unmask_wire::WireError;
 use wasm_bindgen::{JsCast, closure::Closure};
 use wasm_bindgen_futures::spawn_local;
@@ -30,6 +30,8 @@ use crate::{
 };
 
 const LONGEST_WAIT: u32 = 15;
+/// The attack that finds patches, but not where they belong.
+const UNORDERED: &str = "jigsaw";
 /// Shown until the first plan says what there is to compute.
 const UNKNOWN_DEVICE: &str = "choosing a device";
 
@@ -283,7 +285,9 @@ impl Worker {
 
     fn attacked(&mut self, round: u32, attack: String, side: usize, picture: &[f32]) {
         let Some(session) = &self.session else { return };
-        match session.own.score(side, picture) {
+        let model = self.device.as_ref().map(|(preset, _)| ModelSpec::new(*preset).config());
+        let patch = model.filter(|_| attack == UNORDERED).map(|config| config.patch);
+        match session.own.score(side, picture, patch) {
             Ok((psnr, ssim)) => {
                 let score = session.client.score(round, &attack, psnr, ssim);
                 let (own, reconstruction) = (rgba(&session.own.hwc(side)), rgba(picture));

@@ -49,13 +49,29 @@ pub async fn blob(path: &str) -> Result<Blob, String> {
 /// # Errors
 /// A sentence with the relay's own reason.
 pub async fn control(token: &str, control: &Control) -> Result<(), String> {
-    let answer = Request::post("/api/control")
+    let request = Request::post("/api/control")
         .header("Authorization", &format!("Bearer {token}"))
         .json(control)
-        .map_err(|error| format!("The control cannot be written: {error}."))?
-        .send()
-        .await
-        .map_err(|error| unreachable_relay(&error))?;
+        .map_err(|error| format!("The control cannot be written: {error}."))?;
+    send(request).await
+}
+
+/// Sends the teacher's candidate, a picture file.
+///
+/// # Errors
+/// A sentence with the relay's own reason.
+pub async fn candidate(token: &str, picture: &Blob) -> Result<(), String> {
+    let request = Request::post("/api/candidate")
+        .header("Authorization", &format!("Bearer {token}"))
+        .header("Content-Type", &picture.type_())
+        .body(picture)
+        .map_err(|error| format!("The picture cannot be sent: {error}."))?;
+    send(request).await
+}
+
+/// Sends what only the teacher may ask for.
+async fn send(request: Request) -> Result<(), String> {
+    let answer = request.send().await.map_err(|error| unreachable_relay(&error))?;
     match answer.status() {
         200..=299 => Ok(()),
         401 | 403 => {

@@ -13,9 +13,9 @@ pub fn Gauge(
     /// PSNR in dB, if it is known.
     #[prop(into)]
     psnr: Signal<Option<f32>>,
-    /// Whether a defence was in force: only then is what cannot be recognised protected, and not just missed.
+    /// What to say where the picture cannot be recognised: only a defence protects, and only from the attacker shown.
     #[prop(into)]
-    is_defended: Signal<bool>,
+    below: Signal<&'static str>,
     /// What to say as long as neither number is there.
     #[prop(into)]
     waiting: Signal<String>,
@@ -29,8 +29,7 @@ pub fn Gauge(
             <p class="gauge-verdict" data-testid="verdict">
                 {move || match verdict_now() {
                     Some("recognisable") => "✕ leaks: recognisable".to_owned(),
-                    Some(_) if is_defended.get() => "✓ protected: not recognisable".to_owned(),
-                    Some(_) => "✓ not recognisable, though nothing protects it".to_owned(),
+                    Some(_) => below.get().to_owned(),
                     None => waiting.get(),
                 }}
             </p>

@@ -16,6 +16,7 @@ mod projector;
 mod question;
 mod roster;
 mod secret;
+mod seen;
 mod session;
 mod student;
 mod trainer;

@@ -1,9 +1,9 @@
 //! The private picture: decoded, cropped and scaled in this tab, and handed to the worker of this tab alone.
 
 use leptos::prelude::*;
-use wasm_bindgen::{JsCast, JsValue};
+use wasm_bindgen::{Clamped, JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
-use web_sys::{Blob, CanvasRenderingContext2d, HtmlCanvasElement, HtmlVideoElement, ImageBitmap};
+use web_sys::{Blob, CanvasRenderingContext2d, HtmlCanvasElement, HtmlVideoElement, ImageBitmap, ImageData};
 
 use super::pixels::Rgba;
 use crate::{page::header, protocol::PICTURE_SIDE};
@@ -65,6 +65,27 @@ pub fn from_video(video: &HtmlVideoElement) -> Result<Picture, String> {
     })
 }
 
+/// The picture as a PNG file, without loss.
+///
+/// # Errors
+/// A sentence, if the canvas fails.
+pub async fn png(picture: &Picture) -> Result<Blob, String> {
+    let failed = |_: JsValue| format!("“{}” could not be packed. Reload the page and try again.", picture.name);
+    let Rgba { width, height, bytes } = &picture.pixels;
+    let data = ImageData::new_with_u8_clamped_array_and_sh(Clamped(bytes), *width, *height).map_err(failed)?;
+    let (canvas, context) = canvas(&picture.name, *width, *height)?;
+    context.put_image_data(&data, 0.0, 0.0).map_err(failed)?;
+    let packed = js_sys::Promise::new(&mut |resolve, reject| {
+        let asked = canvas.to_blob_with_type(&resolve, "image/png");
+        if let Err(error) = asked {
+            // The promise is the one that is awaited below; there is nobody else to tell.
+            let _ = reject.call1(&JsValue::NULL, &error);
+        }
+    });
+    // A browser that cannot pack the canvas hands over null.
+    JsFuture::from(packed).await.and_then(JsCast::dyn_into).map_err(failed)
+}
+
 /// The largest square in the middle of a picture.
 struct Crop {
     left: f64,
@@ -78,14 +99,8 @@ fn square(
     height: u32,
     draw: impl FnOnce(&CanvasRenderingContext2d, Crop) -> Result<(), JsValue>,
 ) -> Result<Picture, String> {
-    let failed = |_: JsValue| format!("“{name}” could not be drawn. Reload the page and try again.");
-    let no_canvas = || "This browser offers no canvas to draw pictures with; use another browser.".to_owned();
-    let canvas: HtmlCanvasElement =
-        document().create_element("canvas").and_then(|element| Ok(element.dyn_into()?)).map_err(failed)?;
-    canvas.set_width(PICTURE_SIDE);
-    canvas.set_height(PICTURE_SIDE);
-    let context: CanvasRenderingContext2d =
-        canvas.get_context("2d").map_err(failed)?.and_then(|context| context.dyn_into().ok()).ok_or_else(no_canvas)?;
+    let failed = |_: JsValue| undrawable(name);
+    let (_, context) = canvas(name, PICTURE_SIDE, PICTURE_SIDE)?;
     // Where the property does not exist the browser's default is used.
     let _ = js_sys::Reflect::set(&context, &"imageSmoothingQuality".into(), &"high".into());
     // What is transparent becomes white, as it would on paper.
@@ -97,6 +112,50 @@ fn square(
         Crop { left: (f64::from(width) - shorter) / 2.0, top: (f64::from(height) - shorter) / 2.0, side: shorter };
     draw(&context, crop).map_err(failed)?;
     let data = context.get_image_data(0.0, 0.0, side, side).map_err(failed)?.data();
-    let pixels = Rgba::new(PICTURE_SIDE, PICTURE_SIDE, &data).ok_or_else(no_canvas)?;
+    let pixels = Rgba::new(PICTURE_SIDE, PICTURE_SIDE, &data).ok_or_else(|| undrawable(name))?;
     Ok(Picture { name: name.to_owned(), pixels })
+}
+
+/// A canvas of its own, on no page.
+fn canvas(name: &str, width: u32, height: u32) -> Result<(HtmlCanvasElement, CanvasRenderingContext2d), String> {
+    let failed = |_: JsValue| undrawable(name);
+    let canvas: HtmlCanvasElement =
+        document().create_element("canvas").and_then(|element| Ok(element.dyn_into()?)).map_err(failed)?;
+    canvas.set_width(width);
+    canvas.set_height(height);
+    let context = canvas.get_context("2d").map_err(failed)?.and_then(|context| context.dyn_into().ok());
+    let context = context
+        .ok_or_else(|| "This browser offers no canvas to draw pictures with; use another browser.".to_owned())?;
+    Ok((canvas, context))
+}
+
+fn undrawable(name: &str) -> String {
+    format!("“{name}” could not be drawn. Reload the page and try again.")
+}
+
+#[cfg(test)]
+mod tests {
+    use wasm_bindgen_test::{wasm_bindgen_test, wasm_bindgen_test_configure};
+
+    use super::*;
+
+    wasm_bindgen_test_configure!(run_in_browser);
+
+    #[wasm_bindgen_test]
+    async fn a_packed_picture_is_read_as_it_was() {
+        let pixels = PICTURE_SIDE * PICTURE_SIDE;
+        let bytes: Vec<u8> = (0..pixels).flat_map(|i| [i as u8, (i * 7) as u8, (i >> 8) as u8, 255]).collect();
+        let pixels = Rgba::new(PICTURE_SIDE, PICTURE_SIDE, &bytes).expect("four bytes a pixel");
+        let packed = png(&Picture { name: "a pattern".to_owned(), pixels }).await.expect("a file");
+        assert_eq!(packed.type_(), "image/png");
+        let read = from_blob("a pattern", &packed).await.expect("a picture");
+        assert!(read.pixels.bytes[..] == bytes[..], "packing changed the pixels");
+    }
+
+    #[wasm_bindgen_test]
+    async fn what_is_no_picture_is_refused_by_name() {
+        let text = Blob::new_with_str_sequence(&js_sys::Array::of1(&"no picture at all".into())).expect("a blob");
+        let refusal = from_blob("notes.png", &text).await.err().expect("a refusal");
+        assert!(refusal.contains("notes.png"), "{refusal}");
+    }
 }

@@ -48,6 +48,11 @@ impl Teacher {
         self.token.with(Option::is_some)
     }
 
+    /// The token, for what is no control.
+    pub fn token(self) -> Option<String> {
+        self.token.get_untracked()
+    }
+
     /// Calls `undo` whenever a control has failed: what the page shows then must be the room's state again.
     pub fn on_failure(self, undo: impl Fn() + 'static) {
         Effect::new(move |_| {
@@ -57,6 +62,12 @@ impl Teacher {
         });
     }
 
+    /// Sends a control whose failure is told where it was asked for, in `problem`. Nothing of the control is kept.
+    pub fn ask(self, control: Control, problem: RwSignal<Option<String>>) {
+        let Some(token) = self.token() else { return };
+        spawn_local(async move { problem.set(api::control(&token, &control).await.err()) });
+    }
+
     /// Sends a control; what goes wrong is shown above the controls.
     pub fn send(self, control: Control) {
         self.send_all(vec![control]);
@@ -64,7 +75,7 @@ impl Teacher {
 
     /// Sends controls one after the other, up to the first that fails.
     pub fn send_all(self, controls: Vec<Control>) {
-        let Some(token) = self.token.get_untracked() else { return };
+        let Some(token) = self.token() else { return };
         spawn_local(async move {
             for control in controls {
                 if let Err(problem) = api::control(&token, &control).await {
@@ -76,6 +87,19 @@ impl Teacher {
             self.refused.set(None);
             self.problem.set(None);
         });
+    }
+}
+
+/// Why what was asked for beside it failed.
+#[component]
+pub fn Problem(
+    /// The sentence, if something went wrong.
+    problem: RwSignal<Option<String>>,
+) -> impl IntoView {
+    view! {
+        <p class="problem" role="alert" data-testid="problem" hidden=move || problem.with(Option::is_none)>
+            {move || problem.get()}
+        </p>
     }
 }
 
@@ -94,7 +118,7 @@ pub fn Projector() -> impl IntoView {
                 </aside>
                 <main class="centre">
                     <Controls feed teacher/>
-                    <Cards feed/>
+                    <Cards feed teacher/>
                     <LossCurve feed/>
                     <UpdateCounts feed/>
                 </main>

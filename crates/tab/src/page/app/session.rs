@@ -3,11 +3,11 @@
 use leptos::prelude::*;
 
 use super::{
-    gauge::Gauge,
     join::Draft,
     pixels::{Pixels, Rgba},
     question::PassphrasePrompt,
-    trainer::{Attacked, Trainer},
+    seen::Attacks,
+    trainer::Trainer,
 };
 use crate::{
     page::{chart::sparkline, classes::CLASSES, words},
@@ -254,70 +254,6 @@ fn Group(trainer: Trainer, title: String) -> impl IntoView {
                     <dd>{move || noise().map(words::ratio)}</dd>
                 </div>
             </dl>
-        </article>
-    }
-}
-
-/// What the relay saw of this client.
-#[component]
-fn Attacks(trainer: Trainer) -> impl IntoView {
-    let names = Memo::new(move |_| {
-        trainer.attacks.with(|attacks| attacks.iter().map(|attack| attack.attack.clone()).collect::<Vec<_>>())
-    });
-    view! {
-        <section class="panel" data-testid="attacks" hidden=move || names.with(Vec::is_empty)>
-            <h2>"What the relay saw"</h2>
-            <p class="panel-summary">"The relay attacked your update. The comparison is made here; only the two numbers go back."</p>
-            <div class="seen">
-                <For each=move || names.get() key=Clone::clone let:name>
-                    <Seen trainer name/>
-                </For>
-            </div>
-        </section>
-    }
-}
-
-#[component]
-fn Seen(trainer: Trainer, name: String) -> impl IntoView {
-    let key = name.clone();
-    let result = Memo::new_with_compare(
-        move |_| trainer.attacks.with(|attacks| attacks.iter().find(|attack| attack.attack == key).cloned()),
-        |_, _| true,
-    );
-    let ssim = Signal::derive(move || result.with(|result| result.as_ref().map(|result| result.ssim)));
-    let psnr = Signal::derive(move || result.with(|result| result.as_ref().map(|result| result.psnr)));
-    let is_defended =
-        Signal::derive(move || trainer.plan.with(|plan| plan.as_ref().is_some_and(|plan| plan.defence != "none")));
-    let waiting = Signal::derive(|| "not compared yet".to_owned());
-    let picture = move |side: fn(&Attacked) -> &Option<Rgba>| {
-        Signal::derive(move || result.with(|result| result.as_ref().and_then(|result| side(result).clone())))
-    };
-    view! {
-        <article
-            class="seen-card"
-            data-testid="attacked"
-            data-attack=name.clone()
-            data-round=move || result.with(|result| result.as_ref().map(|result| result.round))
-            data-ssim=move || ssim.get().map(|ssim| ssim.to_string())
-            data-psnr=move || psnr.get().map(|psnr| psnr.to_string())
-        >
-            <h3>
-                {words::attack(&name).to_owned()}
-                <span class="sub">
-                    {move || result.with(|result| result.as_ref().map(|result| format!(" round {}", result.round)))}
-                </span>
-            </h3>
-            <div class="pair">
-                <figure>
-                    <Pixels picture=picture(|result| &result.own) label="Your picture as the model sees it" class="photo"/>
-                    <figcaption>"your picture"</figcaption>
-                </figure>
-                <figure>
-                    <Pixels picture=picture(|result| &result.reconstruction) label="What the relay reconstructed" class="photo"/>
-                    <figcaption>"what the relay saw"</figcaption>
-                </figure>
-            </div>
-            <Gauge ssim psnr is_defended waiting/>
         </article>
     }
 }

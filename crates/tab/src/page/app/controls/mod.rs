@@ -9,6 +9,7 @@ mod training;
 use leptos::prelude::*;
 use unmask_wire::view::{Control, EncryptionView, Phase};
 
+pub use self::number::NumberField;
 use self::{defence::DefenceEditor, training::TrainingEditor};
 use super::{feed::Feed, projector::Teacher};
 use crate::page::{

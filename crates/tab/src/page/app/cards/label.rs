@@ -1,0 +1,60 @@
+//! What the update says about the labels of its pictures.
+
+use leptos::prelude::*;
+
+use crate::page::{app::feed::Feed, classes, words};
+
+/// The classes with what each has of the evidence; not there before the first update that was read.
+#[component]
+pub fn LabelCard(feed: Feed) -> impl IntoView {
+    let label = feed.part(|room| room.label.clone());
+    let label = Memo::new(move |_| label.get().flatten());
+    let headline = Memo::new(move |_| label.with(|label| label.as_ref().and_then(words::labels)));
+    let remark = move || label.with(|label| label.as_ref().and_then(|label| label.remark.clone()));
+    let bars = move || {
+        label.with(|label| {
+            let Some(label) = label else { return Vec::new() };
+            let count = |place: usize| label.counts.get(place).copied().unwrap_or_default();
+            label.shares.iter().enumerate().map(|(place, share)| (place, *share, count(place))).collect()
+        })
+    };
+    let sub = move || {
+        label.with(|label| {
+            label
+                .as_ref()
+                .map(|label| format!("{} · round {} · {}", label.nickname, label.round, words::defence(&label.defence)))
+        })
+    };
+    view! {
+        <article
+            class="card finding"
+            data-testid="label"
+            data-labels=move || headline.get()
+            data-round=move || label.with(|label| label.as_ref().map(|label| label.round))
+            hidden=move || label.with(Option::is_none)
+        >
+            <h3>"What its owner called it"</h3>
+            <p class="verdict-line">{move || headline.get().unwrap_or_else(|| "✓ the label does not show".to_owned())}</p>
+            <ul class="bars">
+                {move || {
+                    bars()
+                        .into_iter()
+                        .map(|(place, share, count)| {
+                            view! {
+                                <li class:found=count.gt(&0)>
+                                    <span>{classes::name(place)}</span>
+                                    <span class="meter" aria-hidden="true">
+                                        <span class="meter-fill" style=format!("width:{:.1}%", (share * 100.0).clamp(0.0, 100.0))></span>
+                                    </span>
+                                    <span class="sub">{words::percent(share as f32)}</span>
+                                </li>
+                            }
+                        })
+                        .collect_view()
+                }}
+            </ul>
+            <p class="remark" hidden=move || remark().is_none()>{remark}</p>
+            <p class="sub">"Read from the gradient of the last layer. "{sub}</p>
+        </article>
+    }
+}

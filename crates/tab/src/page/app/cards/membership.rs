@@ -1,0 +1,133 @@
+//! Whether a photograph that the teacher drops was the client's.
+
+use leptos::prelude::*;
+use unmask_wire::view::{Control, MembershipView};
+use wasm_bindgen::{JsCast, JsValue};
+use wasm_bindgen_futures::spawn_local;
+use web_sys::{DragEvent, File, FileList, HtmlInputElement};
+
+use super::plot::ResidualPlot;
+use crate::page::{
+    app::{
+        api,
+        feed::Feed,
+        picture,
+        projector::{Problem, Teacher},
+    },
+    words,
+};
+
+/// Takes a photograph, and says whether the update was made from it. Without the token only what came of one is shown.
+#[component]
+pub fn MembershipCard(feed: Feed, teacher: Teacher) -> impl IntoView {
+    let membership = feed.part(|room| room.membership.clone());
+    let membership = Memo::new(move |_| membership.get().flatten());
+    let part = move |of: fn(&MembershipView) -> Option<String>| {
+        move || membership.with(|membership| membership.as_ref().and_then(of))
+    };
+    let is_over = RwSignal::new(false);
+    let is_busy = RwSignal::new(false);
+    let problem = RwSignal::new(None);
+    let take = move |file: Option<File>| {
+        let (Some(file), Some(token)) = (file, teacher.token()) else { return };
+        is_busy.set(true);
+        spawn_local(async move {
+            let sent = async {
+                let picture = picture::from_blob(&file.name(), &file).await?;
+                api::candidate(&token, &picture::png(&picture).await?).await
+            };
+            problem.set(sent.await.err());
+            is_busy.set(false);
+        });
+    };
+    // A photograph that misses the card would otherwise be opened in place of this page.
+    for handle in [
+        window_event_listener(leptos::ev::dragover, |event| event.prevent_default()),
+        window_event_listener(leptos::ev::drop, |event| event.prevent_default()),
+    ] {
+        on_cleanup(move || handle.remove());
+    }
+    let has_candidate = move || membership.with(Option::is_some);
+    let has_residual =
+        move || membership.with(|membership| membership.as_ref().is_some_and(|it| it.residual.is_some()));
+    view! {
+        <article
+            class="card finding membership"
+            class:over=move || is_over.get() && teacher.may_drive()
+            data-testid="membership"
+            data-verdict=part(|membership| membership.verdict.clone())
+            data-round=part(|membership| Some(membership.round.to_string()))
+            hidden=move || !teacher.may_drive() && !has_candidate()
+            on:dragover=move |_| is_over.set(true)
+            on:dragleave=move |_| is_over.set(false)
+            on:drop=move |event: DragEvent| {
+                event.prevent_default();
+                is_over.set(false);
+                take(dropped_file(&event));
+            }
+        >
+            <h3>"Was this photograph in the update?"</h3>
+            <Show when=has_candidate>
+                <div class="candidate">
+                    <img src=part(|membership| Some(membership.picture.clone())) alt="The candidate as the model sees it"/>
+                    <div>
+                        <p class="verdict-line" role="status">
+                            {move || membership.with(|membership| membership.as_ref().map(words::membership))}
+                        </p>
+                        <p>{part(|membership| membership.remark.clone())}</p>
+                        <p class="sub">
+                            {part(|membership| {
+                                let MembershipView { nickname, round, defence, .. } = membership;
+                                (*round > 0).then(|| format!("{nickname} · round {round} · {}", words::defence(defence)))
+                            })}
+                        </p>
+                    </div>
+                </div>
+            </Show>
+            <Show when=has_residual>
+                <ResidualPlot membership/>
+            </Show>
+            <Show when=move || teacher.may_drive()>
+                <div class="drop">
+                    <p>
+                        {move || if is_busy.get() { "Sending the photograph…" } else { "Drop a photograph on this card, or" }}
+                    </p>
+                    <label class="button file-button">
+                        "choose a file"
+                        <input
+                            type="file"
+                            accept="image/png,image/jpeg,image/webp"
+                            data-testid="candidate-file"
+                            on:change=move |event| {
+                                let input: HtmlInputElement = event_target(&event);
+                                take(input.files().and_then(|files| files.get(0)));
+                                input.set_value("");
+                            }
+                        />
+                    </label>
+                    <button
+                        type="button"
+                        class="button"
+                        data-testid="forget-candidate"
+                        hidden=move || !has_candidate()
+                        on:click=move |_| teacher.ask(Control::ForgetCandidate, problem)
+                    >
+                        "Forget it"
+                    </button>
+                </div>
+                <p class="hint" hidden=has_candidate>
+                    "The relay compares it with the newest update. It is a guess that anybody who has a photograph of somebody can make."
+                </p>
+                <Problem problem/>
+            </Show>
+        </article>
+    }
+}
+
+/// The first file that was dropped. By name, since web-sys's feature for it would change what wgpu stands on, and compile
+/// Burn anew for the page.
+fn dropped_file(event: &DragEvent) -> Option<File> {
+    let field = |of: &JsValue, name: &str| js_sys::Reflect::get(of, &name.into()).ok();
+    let files = field(&field(event.as_ref(), "dataTransfer")?, "files")?;
+    files.dyn_into::<FileList>().ok()?.get(0)
+}

@@ -1,0 +1,102 @@
+//! What the relay saw of this client.
+
+use leptos::prelude::*;
+
+use super::{
+    gauge::Gauge,
+    pixels::{Pixels, Rgba},
+    trainer::{Attacked, Trainer},
+};
+use crate::page::words;
+
+/// What the relay saw of this client: the attack that came closest large, the others small.
+#[component]
+pub fn Attacks(
+    /// Who compares them.
+    trainer: Trainer,
+) -> impl IntoView {
+    let names = Memo::new(move |_| {
+        let mut names: Vec<String> =
+            trainer.attacks.with(|attacks| attacks.iter().map(|attack| attack.attack.clone()).collect());
+        names.sort_by_key(|name| words::attack_rank(name));
+        names
+    });
+    let worst = Memo::new(move |_| {
+        trainer.attacks.with(|attacks| {
+            // Of equals the first counts, so that the large card does not change without need.
+            let closest = |one: &&Attacked, other: &&Attacked| {
+                one.ssim
+                    .total_cmp(&other.ssim)
+                    .then(words::attack_rank(&other.attack).cmp(&words::attack_rank(&one.attack)))
+            };
+            attacks.iter().max_by(closest).map(|attack| attack.attack.clone())
+        })
+    });
+    view! {
+        <section class="panel" data-testid="attacks" hidden=move || names.with(Vec::is_empty)>
+            <h2>"What the relay saw"</h2>
+            <p class="panel-summary">
+                "The relay attacked your update, each time another way. The comparison is made here; only the two numbers go back."
+            </p>
+            <div class="seen">
+                <For each=move || names.get() key=Clone::clone let:name>
+                    <Seen trainer worst name/>
+                </For>
+            </div>
+        </section>
+    }
+}
+
+#[component]
+fn Seen(trainer: Trainer, worst: Memo<Option<String>>, name: String) -> impl IntoView {
+    let key = name.clone();
+    let result = Memo::new_with_compare(
+        move |_| trainer.attacks.with(|attacks| attacks.iter().find(|attack| attack.attack == key).cloned()),
+        |_, _| true,
+    );
+    let is_worst = Memo::new({
+        let name = name.clone();
+        move |_| worst.with(|worst| worst.as_ref() == Some(&name))
+    });
+    let ssim = Signal::derive(move || result.with(|result| result.as_ref().map(|result| result.ssim)));
+    let psnr = Signal::derive(move || result.with(|result| result.as_ref().map(|result| result.psnr)));
+    let is_defended =
+        Memo::new(move |_| trainer.plan.with(|plan| plan.as_ref().is_some_and(|plan| plan.defence != "none")));
+    let below = Signal::derive(move || words::unrecognised(is_defended.get(), false));
+    let waiting = Signal::derive(|| "not compared yet".to_owned());
+    let picture = move |side: fn(&Attacked) -> &Option<Rgba>| {
+        Signal::derive(move || result.with(|result| result.as_ref().and_then(|result| side(result).clone())))
+    };
+    view! {
+        <article
+            class="seen-card"
+            class:worst=move || is_worst.get()
+            data-testid="attacked"
+            data-attack=name.clone()
+            data-round=move || result.with(|result| result.as_ref().map(|result| result.round))
+            data-ssim=move || ssim.get().map(|ssim| ssim.to_string())
+            data-psnr=move || psnr.get().map(|psnr| psnr.to_string())
+        >
+            <h3>
+                {words::attack(&name).to_owned()}
+                <span class="sub">
+                    {move || result.with(|result| result.as_ref().map(|result| format!(" round {}", result.round)))}
+                </span>
+            </h3>
+            <div class="pair">
+                <figure class="own">
+                    <Pixels picture=picture(|result| &result.own) label="Your picture as the model sees it" class="photo"/>
+                    <figcaption>"your picture"</figcaption>
+                </figure>
+                <figure>
+                    <Pixels picture=picture(|result| &result.reconstruction) label="What the relay reconstructed" class="photo"/>
+                    <figcaption>"what the relay saw"</figcaption>
+                </figure>
+            </div>
+            <div class="seen-end">
+                <Gauge ssim psnr below waiting/>
+                {words::comparison(&name).map(|comparison| view! { <p class="sub">{comparison}</p> })}
+            </div>
+        </article>
+    }
+}

@@ -1,0 +1,205 @@
+//! What attacks found, in words for people.
+
+use unmask_wire::view::{BudgetView, GatheredView, LabelView, MembershipView, SearchState};
+
+use super::{counted, duration, number};
+use crate::page::classes;
+
+/// Every attack this page knows: its name at every border, and its name for people.
+const ATTACKS: [(&str, &str); 12] = [
+    ("embedding", "Embedding inversion"),
+    ("embedding-aware", "Embedding inversion that knows the mask"),
+    ("april", "APRIL"),
+    ("april-aware", "APRIL that knows the mask"),
+    ("rounds", "Several rounds together"),
+    ("matching", "Token matching"),
+    ("matching-aware", "Token matching that knows the mask"),
+    ("inverting-gradients", "Inverting Gradients"),
+    ("inverting-gradients-aware", "Inverting Gradients that knows the mask"),
+    ("jigsaw", "Jigsaw"),
+    ("known-start", "A relay that knew the plain model"),
+    ("colluder", "A client that gave the key away"),
+];
+
+/// The name of an attack for people; one that this page does not know keeps its own.
+pub fn attack(name: &str) -> &str {
+    ATTACKS.iter().find(|(known, _)| *known == name).map_or(name, |(_, title)| title)
+}
+
+/// Where an attack stands among all; those that this page does not know come last.
+pub fn attack_rank(name: &str) -> usize {
+    ATTACKS.iter().position(|(known, _)| *known == name).unwrap_or(ATTACKS.len())
+}
+
+/// What to know about how an attack's picture was compared.
+pub fn comparison(attack: &str) -> Option<&'static str> {
+    (attack == "jigsaw").then_some("compared in the best order of its pieces, which only this tab can know")
+}
+
+/// What it means that a reconstruction cannot be recognised: that much about this attacker, and no more.
+pub fn unrecognised(is_defended: bool, is_searching: bool) -> &'static str {
+    match (is_searching, is_defended) {
+        (true, _) => "◌ not recognisable yet",
+        (false, true) => "✓ hidden from this attacker",
+        (false, false) => "✓ not recognisable, though nothing protects it",
+    }
+}
+
+/// Where a search stands: its data attribute, and in words.
+pub fn search_state(state: SearchState) -> (&'static str, &'static str) {
+    match state {
+        SearchState::Running => ("running", "searching"),
+        SearchState::Waiting => ("waiting", "out of time, goes on with the next round"),
+        SearchState::Stopped => ("stopped", "stopped"),
+        SearchState::Done => ("done", "done"),
+    }
+}
+
+/// A share from 0 to 1 in percent, in few digits however small: `0.021 %`, `3.1 %`.
+pub fn share(share: f64) -> String {
+    format!("{} %", number(share * 100.0))
+}
+
+/// How much several rounds leave hidden.
+pub fn hidden(gathered: &GatheredView) -> String {
+    format!(
+        "K = {}: {} of the entries still hidden, Rᴷ = {} expected",
+        counted(gathered.rounds, "round"),
+        share(gathered.hidden),
+        share(gathered.expected_hidden)
+    )
+}
+
+/// How far it is to least squares.
+pub fn equations(gathered: &GatheredView) -> String {
+    let (whole, needed) = (gathered.whole_equations, gathered.needed_equations);
+    let outlook = match gathered.rounds_needed {
+        _ if whole >= needed => "enough to solve them without guessing".to_owned(),
+        Some(rounds) => format!("expected after {}", counted(rounds, "round")),
+        None => "not to be expected at this rate".to_owned(),
+    };
+    format!("whole equations: {whole} of {needed} needed; {outlook}")
+}
+
+/// The labels that were read: `cat`, or `2 × cat, 1 × dog`; none where the attack cannot tell.
+pub fn labels(label: &LabelView) -> Option<String> {
+    let counts = || label.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+    match counts().count() {
+        0 => None,
+        1 if label.samples <= 1 => counts().map(|(place, _)| classes::name(place)).next(),
+        _ => {
+            let each: Vec<String> =
+                counts().map(|(place, count)| format!("{count} × {}", classes::name(place))).collect();
+            Some(each.join(", "))
+        }
+    }
+}
+
+/// Whether the dropped photograph was the client's, as a headline.
+pub fn membership(membership: &MembershipView) -> &'static str {
+    match membership.verdict.as_deref() {
+        Some("member") => "✕ This photograph was in the update",
+        Some("stranger") => "✓ This photograph was not in the update",
+        Some(_) => "◌ It cannot be told",
+        None if membership.round == 0 => "◌ Waiting for an update to ask",
+        None => "◌ This update does not tell",
+    }
+}
+
+/// What the attacks cost so far.
+pub fn spent(budget: &BudgetView) -> String {
+    if budget.seconds <= 0.0 {
+        return "attacks are off".to_owned();
+    }
+    format!("{} spent", duration(budget.spent * 1000.0))
+}
+
+/// What there was no time for, if anything.
+pub fn skipped(budget: &BudgetView) -> Option<String> {
+    let titles: Vec<&str> = budget.skipped.iter().map(|name| attack(name)).collect();
+    (!titles.is_empty()).then(|| format!("no time for {}", titles.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attacks_have_a_name_and_a_place() {
+        assert_eq!(attack("embedding"), "Embedding inversion");
+        assert_eq!(attack("magic"), "magic");
+        assert!(attack_rank("embedding") < attack_rank("embedding-aware"));
+        assert!(attack_rank("colluder") < attack_rank("magic"));
+    }
+
+    #[test]
+    fn not_being_recognised_is_said_of_one_attacker_only() {
+        assert!(unrecognised(true, false).contains("this attacker"));
+        assert!(unrecognised(false, false).contains("nothing protects"));
+        assert!(unrecognised(true, true).contains("yet"));
+    }
+
+    #[test]
+    fn small_shares_keep_their_digits() {
+        assert_eq!(share(0.000_21), "0.021 %");
+        assert_eq!(share(0.5), "50 %");
+        assert_eq!(share(1.0), "100 %");
+        assert_eq!(share(0.0), "0 %");
+        assert_eq!(share(1e-8), "1e-6 %");
+    }
+
+    #[test]
+    fn rounds_say_how_far_it_is() {
+        let gathered = GatheredView {
+            rounds: 5,
+            hidden: 0.031,
+            expected_hidden: 0.031_2,
+            whole_equations: 12,
+            needed_equations: 64,
+            rounds_needed: Some(9),
+            has_drifted: false,
+        };
+        assert_eq!(hidden(&gathered), "K = 5 rounds: 3.1 % of the entries still hidden, Rᴷ = 3.12 % expected");
+        assert_eq!(equations(&gathered), "whole equations: 12 of 64 needed; expected after 9 rounds");
+        let never = GatheredView { rounds_needed: None, ..gathered.clone() };
+        assert!(equations(&never).ends_with("not to be expected at this rate"));
+        let enough = GatheredView { whole_equations: 70, ..gathered };
+        assert!(equations(&enough).contains("70 of 64 needed; enough"));
+    }
+
+    #[test]
+    fn labels_are_named_and_counted() {
+        let counts = |samples: u32, of: &[(usize, u32)]| {
+            let mut counts = vec![0; 10];
+            for (place, count) in of {
+                counts[*place] = *count;
+            }
+            LabelView { samples, counts, ..LabelView::default() }
+        };
+        assert_eq!(labels(&counts(1, &[(3, 1)])).as_deref(), Some("cat"));
+        assert_eq!(labels(&counts(3, &[(3, 2), (5, 1)])).as_deref(), Some("2 × cat, 1 × dog"));
+        assert_eq!(labels(&counts(4, &[(3, 4)])).as_deref(), Some("4 × cat"));
+        assert_eq!(labels(&LabelView::default()), None);
+    }
+
+    #[test]
+    fn a_verdict_is_only_given_where_there_is_one() {
+        let of = |verdict: Option<&str>, round| {
+            membership(&MembershipView { verdict: verdict.map(str::to_owned), round, ..MembershipView::default() })
+        };
+        assert!(of(Some("member"), 4).contains("was in"));
+        assert!(of(Some("stranger"), 4).contains("was not in"));
+        assert!(of(Some("undecided"), 4).contains("cannot"));
+        assert!(of(None, 0).contains("Waiting"));
+        assert!(of(None, 4).contains("does not tell"));
+    }
+
+    #[test]
+    fn the_budget_names_what_it_cut() {
+        let budget = BudgetView { seconds: 5.0, spent: 5.2, skipped: vec!["april-aware".to_owned()] };
+        assert_eq!(spent(&budget), "5.2 s spent");
+        assert_eq!(skipped(&budget).as_deref(), Some("no time for APRIL that knows the mask"));
+        assert_eq!(skipped(&BudgetView::default()), None);
+        assert_eq!(spent(&BudgetView::default()), "attacks are off");
+    }
+}
