@@ -1,5 +1,6 @@
 //! Lessons, end to end: a real relay, real tabs and a headless client.
 
+mod attackers;
 mod classroom;
 mod defences;
 mod support;

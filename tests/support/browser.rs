@@ -128,6 +128,13 @@ impl Tab {
         element.send_keys(text).await.expect("it can be typed into");
     }
 
+    /// Chooses the file `path` in the file field with this test id, once it is there.
+    pub async fn choose_file(&self, id: &str, path: &str) {
+        let css = format!("input[data-testid=\"{id}\"]");
+        let element = self.client.wait().for_element(Locator::Css(&css)).await;
+        element.unwrap_or_else(|error| panic!("no {id}: {error}")).send_keys(path).await.expect("it takes a file");
+    }
+
     /// Saves a picture of the page where `UNMASK_SCREENSHOTS` names a folder.
     pub async fn screenshot(&self, name: &str) {
         if let Some(folder) = std::env::var_os("UNMASK_SCREENSHOTS") {

@@ -1,0 +1,92 @@
+//! Attackers who know more than the papers' one, on real tabs' updates.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::{
+    DESKTOP, ONE_AT_A_TIME, PHONE, ssim,
+    support::{Browser, Relay, wait_for},
+};
+
+fn photograph(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../www/samples").join(name);
+    path.canonicalize().unwrap_or_else(|error| panic!("{}: {error}", path.display())).display().to_string()
+}
+
+/// The pair of `naive` and `aware`, of one and the same round.
+async fn pair(relay: &Relay, naive: &str, aware: &str, defence: &str) -> (Value, Value) {
+    wait_for(&format!("{naive} and {aware} of one round"), || async {
+        let (naive, aware) = (relay.attack(naive, defence).await, relay.attack(aware, defence).await);
+        (naive["round"] == aware["round"]).then_some((naive, aware))
+    })
+    .await
+}
+
+/// On one masked update of a real tab the papers' attacker sees nothing, and one who knows the mask sees the picture.
+#[tokio::test]
+async fn a_mask_stops_the_attacker_who_does_not_know_it() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&["--defence", "random-binary:0.5", "--seed", "7"]).await;
+    let browser = Browser::start().await;
+    let join = relay.student_link("localhost", "nickname=Ada&image=astronaut&device=cpu&join=1");
+    let ada = browser.open(&join, PHONE).await;
+    relay.client("Ada").await;
+    let teacher = browser.open(&relay.teacher_link(), DESKTOP).await;
+    teacher.click("one-round").await;
+
+    let (naive, _) = pair(&relay, "embedding", "embedding-aware", "random-binary:0.5").await;
+    assert!(ssim(&naive) <= 0.3, "{naive}");
+    let halves = "document.querySelectorAll('[data-family=\"embedding\"] [data-testid=\"card\"][data-ssim]').length == 2 || null";
+    teacher.wait_for(halves).await;
+
+    // The search has the room's one update to itself.
+    teacher.click("search").await;
+    let seen = "Number(document.querySelector('[data-attack=\"matching-aware\"]')?.dataset.ssim) >= 0.5 || null";
+    teacher.wait_for(seen).await;
+    let (naive, aware) = pair(&relay, "matching", "matching-aware", "random-binary:0.5").await;
+    assert!(ssim(&naive) <= 0.3 && ssim(&aware) >= 0.5, "{naive}\n{aware}");
+    assert_eq!((&aware["round"], &aware["nickname"]), (&json!(1), &json!("Ada")));
+    teacher.screenshot("projector-pairs").await;
+    teacher.click("search").await;
+    wait_for("the search to stop", || async {
+        (relay.attack("matching-aware", "random-binary:0.5").await["search"]["state"] != "running").then_some(())
+    })
+    .await;
+    ada.screenshot("student-attacked").await;
+
+    // Rates that spare the position embedding leave linear equations, and nothing to guess.
+    let spared = "random-binary:pos=0,0.3";
+    relay.control(json!({ "do": "defence", "defence": spared })).await;
+    relay.control(json!({ "do": "one_round" })).await;
+    let (naive, aware) = pair(&relay, "embedding", "embedding-aware", spared).await;
+    assert!(ssim(&naive) <= 0.5 && ssim(&aware) >= 0.95, "{naive}\n{aware}");
+}
+
+/// A picture dropped on the projector is told from others by what a fixed-position update leaves.
+#[tokio::test]
+async fn a_dropped_picture_is_recognised() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&["--defence", "fixed-position", "--seed", "7"]).await;
+    let browser = Browser::start().await;
+    let join = relay.student_link("localhost", "nickname=Ada&image=astronaut&device=cpu&join=1");
+    let _ada = browser.open(&join, PHONE).await;
+    relay.client("Ada").await;
+    let teacher = browser.open(&relay.teacher_link(), DESKTOP).await;
+    teacher.click("one-round").await;
+    let blind = relay.attack("embedding", "fixed-position").await;
+    assert!(blind["picture"].is_null(), "{blind}");
+
+    teacher.choose_file("candidate-file", &photograph("cat.png")).await;
+    teacher.attribute_is("membership", "data-verdict", "stranger").await;
+    teacher.choose_file("candidate-file", &photograph("astronaut.png")).await;
+    teacher.attribute_is("membership", "data-verdict", "member").await;
+    teacher.screenshot("projector-membership").await;
+
+    let label = wait_for("the label", || async {
+        let label = relay.room().await["label"].clone();
+        label["counts"].as_array().filter(|counts| !counts.is_empty()).is_some().then_some(label)
+    })
+    .await;
+    assert_eq!(label["counts"].as_array().map(|counts| counts.iter().filter(|count| **count == 1).count()), Some(1));
+}
