@@ -33,6 +33,9 @@ async fn a_mask_stops_the_attacker_who_does_not_know_it() {
     let ada = browser.open(&join, PHONE).await;
     relay.client("Ada").await;
     let teacher = browser.open(&relay.teacher_link(), DESKTOP).await;
+    // A search begins with the next update, of which there is to be one alone.
+    teacher.click("search").await;
+    wait_for("the search to be asked for", || async { relay.room().await["search"].as_bool().filter(|on| *on) }).await;
     teacher.click("one-round").await;
 
     let (naive, _) = pair(&relay, "embedding", "embedding-aware", "random-binary:0.5").await;
@@ -40,8 +43,6 @@ async fn a_mask_stops_the_attacker_who_does_not_know_it() {
     let halves = "document.querySelectorAll('[data-family=\"embedding\"] [data-testid=\"card\"][data-ssim]').length == 2 || null";
     teacher.wait_for(halves).await;
 
-    // The search has the room's one update to itself.
-    teacher.click("search").await;
     let seen = "Number(document.querySelector('[data-attack=\"matching-aware\"]')?.dataset.ssim) >= 0.5 || null";
     teacher.wait_for(seen).await;
     let (naive, aware) = pair(&relay, "matching", "matching-aware", "random-binary:0.5").await;

@@ -100,7 +100,9 @@ fn searches_work_on_masked_updates_and_read_the_label_themselves() {
     let arguments = ["--weights", &weights, "--mask", &mask, "--truth", &truth, "--iterations", "40"];
     for attack in ["matching", "matching-aware"] {
         let report = client.success(attack, &arguments);
-        assert_eq!((&report["iterations"], &report["labels_read"]), (&40.into(), &serde_json::json!([3])), "{report}");
+        // A search that no longer comes closer ends before its last step.
+        assert!((1..=40).contains(&report["iterations"].as_u64().unwrap()), "{report}");
+        assert_eq!(report["labels_read"], serde_json::json!([3]), "{report}");
         assert!(report["objective"].as_f64().unwrap() > 0.0 && report["ssim"].is_number(), "{report}");
         assert!(report["notes"].to_string().contains("Labels read off the update: 3."), "{report}");
     }
