@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::Serialize;
-use unmask_attack::{Membership, Verdict as Belongs};
+use unmask_attack::{Membership, Method, Verdict as Belongs};
 use unmask_data::metrics::PROTECTED_BELOW;
 use unmask_laboratory::{Attempt, Labels, Score, Trial};
 use unmask_params::{ModelSpec, Preset};
@@ -130,7 +130,9 @@ impl Report {
             let order = if self.best_order { " in the best order of the pieces" } else { "" };
             println!("PSNR {psnr:.1} dB, SSIM {ssim:.3}{order}: {verdict}");
         }
-        if let Some(labels) = &self.labels_read {
+        // A search says in its notes which labels it took.
+        let says_so = self.attack.method().is_some_and(Method::is_search);
+        if let Some(labels) = self.labels_read.as_ref().filter(|_| !says_so) {
             let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
             println!("labels read off the update: {}", labels.join(", "));
         }
