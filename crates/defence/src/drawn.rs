@@ -177,12 +177,12 @@ mod tests {
         #[test]
         fn values_go_where_the_mask_says(
             seed in any::<[u8; 32]>(),
-            bits in any::<[u16; 6]>(),
+            bits in any::<[u16; 7]>(),
             is_uniform in any::<bool>(),
             weight in 1u16..500,
         ) {
             let layout = ParamLayout::vit(&ModelSpec::new(Preset::VitPicoPatch4_16).config());
-            let rates = GroupRates::from_bits(if is_uniform { [bits[0]; 6] } else { bits });
+            let rates = GroupRates::from_bits(if is_uniform { [bits[0]; 7] } else { bits });
             let mask = || Mask::new(MaskSeed(seed), &rates, &layout);
             let drawn = DrawnMask::new(mask(), rates.runs(&layout));
             let entries: Vec<bool> = mask().entries().collect();

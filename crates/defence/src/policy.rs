@@ -190,7 +190,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn string_form_round_trips(bits in any::<[u16; 6]>()) {
+        fn string_form_round_trips(bits in any::<[u16; 7]>()) {
             let rates = GroupRates::from_bits(bits);
             for defence in [Defence::RandomBinary { rates }, Defence::FrozenBinary { rates }] {
                 prop_assert_eq!(defence.to_string().parse::<Defence>().unwrap(), defence);

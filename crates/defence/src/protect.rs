@@ -176,8 +176,8 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn masked_update_is_the_plain_one_with_holes(seed in any::<[u8; 32]>(), bits in any::<[u16; 6]>(), same in any::<bool>()) {
-            let rates = GroupRates::from_bits(if same { [bits[0]; 6] } else { bits });
+        fn masked_update_is_the_plain_one_with_holes(seed in any::<[u8; 32]>(), bits in any::<[u16; 7]>(), same in any::<bool>()) {
+            let rates = GroupRates::from_bits(if same { [bits[0]; 7] } else { bits });
             let (layout, plain) = (layout(), values(1.0));
             let means = Means { seed: MaskSeed(seed), cipher: None };
             let update = PlainUpdate { values: plain.clone(), reference: None };

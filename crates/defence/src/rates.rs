@@ -48,6 +48,18 @@ impl GroupRates {
         self.0.iter().all(|rate| *rate == self.0[0]).then_some(self.0[0])
     }
 
+    /// The same in `groups`; every other group takes their most frequent rate, so that it goes unnamed in words and
+    /// strings. For editors that show the groups of one kind of model.
+    #[must_use]
+    pub fn within(mut self, groups: &[ParamGroup]) -> Self {
+        let rates = || groups.iter().map(|group| self.get(*group));
+        let Some(most) = rates().max_by_key(|rate| rates().filter(|other| other == rate).count()) else { return self };
+        for group in ParamGroup::ALL.into_iter().filter(|group| !groups.contains(group)) {
+            self.0[group as usize] = most;
+        }
+        self
+    }
+
     /// In 65536ths, in the order of [`ParamGroup::ALL`].
     pub fn bits(&self) -> [u16; ParamGroup::ALL.len()] {
         self.0.map(ZeroRate::bits)
@@ -118,11 +130,15 @@ impl FromStr for GroupRates {
                 return Err(ParseRatesError::Twice(part.trim().to_owned()));
             }
         }
-        let mut rates = [ZeroRate::default(); ParamGroup::ALL.len()];
-        for ((rate, named), group) in rates.iter_mut().zip(named).zip(ParamGroup::ALL) {
-            *rate = named.or(default).ok_or(ParseRatesError::Missing(group.title()))?;
+        let rates = Self(named.map(|rate| rate.or(default).unwrap_or_default()));
+        let missing = |groups: &[ParamGroup]| groups.iter().find(|group| named[**group as usize].is_none()).copied();
+        // Who names every group of one kind of model need not know that there are other kinds.
+        match (default, missing(&ParamGroup::VIT), missing(&ParamGroup::RESNET)) {
+            (Some(_), _, _) | (None, None, None) => Ok(rates),
+            (None, None, Some(_)) => Ok(rates.within(&ParamGroup::VIT)),
+            (None, Some(_), None) => Ok(rates.within(&ParamGroup::RESNET)),
+            (None, Some(group), Some(_)) => Err(ParseRatesError::Missing(group.title())),
         }
-        Ok(Self(rates))
     }
 }
 
@@ -143,6 +159,19 @@ mod tests {
         assert_eq!(GroupRates::papers_hint().to_string(), "patch=0.95,pos=0.95,0.2");
         assert_eq!("0.5".parse::<GroupRates>().unwrap().single(), Some(ZeroRate::new(0.5).unwrap()));
         assert_eq!(rates.single(), None);
+    }
+
+    #[test]
+    fn groups_out_of_sight_go_unnamed() {
+        let half = GroupRates::uniform(ZeroRate::nearest(0.5));
+        let low = ZeroRate::nearest(0.2);
+        let edited = ParamGroup::VIT[2..].iter().fold(half, |rates, group| rates.with(*group, low));
+        assert_eq!(edited.to_string(), "patch=0.5,pos=0.5,conv=0.5,0.2");
+        assert_eq!(edited.within(&ParamGroup::VIT).to_string(), "patch=0.5,pos=0.5,0.2");
+        assert_eq!(edited.within(&[]), edited);
+        let named = |text: &str| text.parse::<GroupRates>().unwrap();
+        assert_eq!(named("patch=0.9,pos=0.9,attn=0.2,mlp=0.2,norm=0.2,head=0.2").to_string(), "patch=0.9,pos=0.9,0.2");
+        assert_eq!(named("conv=0.9,norm=0.2,head=0.2").to_string(), "conv=0.9,0.2");
     }
 
     #[test]
@@ -172,7 +201,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn string_form_and_bits_round_trip(bits in any::<[u16; 6]>(), few in any::<[bool; 6]>()) {
+        fn string_form_and_bits_round_trip(bits in any::<[u16; 7]>(), few in any::<[bool; 7]>()) {
             for bits in [bits, few.map(|b| if b { 13107 } else { 62259 })] {
                 let rates = GroupRates::from_bits(bits);
                 prop_assert_eq!(rates.to_string().parse::<GroupRates>().unwrap(), rates);

@@ -157,7 +157,7 @@ mod tests {
         let p = layout.len();
         let error = |update: ProtectedUpdate| update.check(&layout).unwrap_err().to_string();
         assert_eq!(error(ProtectedUpdate::Dense(vec![0.0; 3])), format!("update has 3 values, its layout has {p}"));
-        let rates = GroupRates::from_bits([0; 6]);
+        let rates = GroupRates::from_bits([0; 7]);
         let masked = ProtectedUpdate::Masked { seed: MaskSeed([0; 32]), rates, kept: vec![0.0; 5] };
         assert_eq!(error(masked), format!("update has 5 values, its mask keeps {p}"));
         let mut values = vec![0.0; p];

@@ -22,6 +22,7 @@ mod matching;
 mod network;
 mod objective;
 mod picture;
+mod resnet;
 #[cfg(not(target_family = "wasm"))]
 mod searches;
 mod sign_adam;
@@ -33,6 +34,7 @@ pub use evidence::Evidence;
 pub use matching::{Matching, Problem, Progress, Settings, Verdict};
 pub use network::{Inputs, Network};
 pub use objective::{Objective, Terms};
+pub use resnet::ResnetNetwork;
 #[cfg(not(target_family = "wasm"))]
 pub use searches::GradientMatching;
 pub use vit::VitNetwork;

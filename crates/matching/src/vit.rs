@@ -43,7 +43,7 @@ impl VitNetwork {
 }
 
 /// From [-1, 1] to the [0, 1] of the model's border.
-fn unit(x: &[f64]) -> Vec<f64> {
+pub(crate) fn unit(x: &[f64]) -> Vec<f64> {
     x.iter().map(|x| x.mul_add(0.5, 0.5)).collect()
 }
 

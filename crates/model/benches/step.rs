@@ -1,33 +1,72 @@
 //! Time of one training step (loss, gradient, read-back) on the CPU: `cargo bench -p unmask-model`.
 //!
-//! A plain loop: criterion would change features of what Burn stands on, and compile its GPU half once more.
+//! `RAYON_NUM_THREADS=1` before it measures one thread. `step_pytorch.py` beside this file measures PyTorch on the same
+//! models. A plain loop: criterion would change features of what Burn stands on, and compile its GPU half once more.
 
-use std::{hint::black_box, time::Instant};
+use std::{
+    hint::black_box,
+    time::{Duration, Instant},
+};
 
-use unmask_model::{Vit, device::OpenDevice};
-use unmask_params::{InitOptions, ModelSpec, Preset, VitConfig, initial_weights};
+use unmask_model::{Network, device::OpenDevice};
+use unmask_params::Architecture;
 
-const SAMPLES: usize = 15;
+/// Model and batch.
+const CASES: [(&str, usize); 7] = [
+    ("vit_nano_patch4_32", 1),
+    ("vit_nano_patch4_32", 16),
+    ("vit_lab_patch4_32", 1),
+    ("vit_tiny_patch16_224", 1),
+    ("vit_small_patch16_224", 1),
+    ("resnet_nano", 16),
+    ("resnet34", 1),
+];
+/// For this long each case is repeated, after two steps that are not counted.
+const LONG: Duration = Duration::from_secs(4);
 
 fn main() {
-    for preset in [Preset::VitPicoPatch4_16, Preset::VitNanoPatch4_32, Preset::VitLabPatch4_32] {
-        for batch in [1, 16] {
-            let vit = Vit::new(ModelSpec::new(preset), OpenDevice::cpu().device()).expect("a preset is a model");
-            let config = vit.config();
-            let weights = initial_weights(config, 1, InitOptions::default());
-            let image_len = VitConfig::CHANNELS * config.image * config.image;
-            let images: Vec<f32> = (0..batch * image_len).map(|i| (i % 251) as f32 / 250.0).collect();
-            let labels: Vec<usize> = (0..batch).map(|i| i % config.classes).collect();
-            let mut milliseconds: Vec<f64> = (0..SAMPLES)
-                .map(|_| {
-                    let start = Instant::now();
-                    black_box(vit.loss_and_gradient_blocking(&weights, &images, &labels).expect("a step"));
-                    start.elapsed().as_secs_f64() * 1e3
-                })
-                .collect();
-            milliseconds.sort_by(f64::total_cmp);
-            let (fastest, median) = (milliseconds[0], milliseconds[SAMPLES / 2]);
-            println!("{preset}, batch {batch}: median {median:.2} ms, fastest {fastest:.2} ms");
+    // Other words than the models' names, such as cargo's own --bench, choose nothing.
+    let chosen: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    for (name, batch) in CASES {
+        if !chosen.is_empty() && !chosen.iter().any(|word| name.contains(word.as_str())) {
+            continue;
+        }
+        let architecture = Architecture::named(name, 10).expect("a preset has a name");
+        let network = Network::new(architecture, OpenDevice::cpu().device()).expect("a preset is a model");
+        let state = architecture.initial(1);
+        let pixels = batch * 3 * architecture.side() * architecture.side();
+        let images: Vec<f32> = (0..pixels).map(|i| (i % 251) as f32 / 250.0).collect();
+        let labels: Vec<usize> = (0..batch).map(|i| i % architecture.classes()).collect();
+        let step = || black_box(network.loss_and_gradient_blocking(&state, &images, &labels).expect("a step"));
+        step();
+        step();
+        let mut milliseconds = Vec::new();
+        let begin = Instant::now();
+        let used = processor_seconds();
+        while begin.elapsed() < LONG {
+            let start = Instant::now();
+            step();
+            milliseconds.push(start.elapsed().as_secs_f64() * 1e3);
+        }
+        milliseconds.sort_by(f64::total_cmp);
+        let (fastest, median) = (milliseconds[0], milliseconds[milliseconds.len() / 2]);
+        print!("{name}, batch {batch}: median {median:.2} ms, fastest {fastest:.2} ms of {}", milliseconds.len());
+        match (used, processor_seconds()) {
+            (Some(before), Some(after)) => {
+                println!("; processor time {:.2} ms", (after - before) * 1e3 / milliseconds.len() as f64);
+            }
+            _ => println!(),
         }
     }
+}
+
+/// What all threads of this process used so far, which other programs on the machine change little. Linux only.
+fn processor_seconds() -> Option<f64> {
+    /// Linux counts in hundredths of a second for programs, whatever the kernel does inside.
+    const TICKS: f64 = 100.0;
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The second field is a name in parentheses, which may hold spaces; user and system time are fields 14 and 15.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let ticks: f64 = fields.get(11..13)?.iter().filter_map(|field| field.parse::<f64>().ok()).sum();
+    Some(ticks / TICKS)
 }

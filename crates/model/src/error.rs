@@ -1,15 +1,21 @@
 //! What can be wrong with a step.
 
-use unmask_params::ModelSpec;
+use unmask_params::Architecture;
 
 /// Why a model could not be built or a step not be computed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ModelError {
-    /// The spec describes no model.
-    #[error("{} with {} classes is no model; choose at least one class", spec.preset, spec.classes)]
+    /// A head without classes.
+    #[error("{architecture} with {} classes is no model; choose at least one class", architecture.classes())]
     NoClasses {
         /// What was asked for.
-        spec: ModelSpec,
+        architecture: Architecture,
+    },
+    /// The images have no pixels.
+    #[error("{architecture} for images of {0} x {0} pixels is no model; choose a side of at least one", architecture.side())]
+    NoPixels {
+        /// What was asked for.
+        architecture: Architecture,
     },
     /// The flat weight vector is of another model.
     #[error("weights have {given} values, the layout of the model has {expected}; use weights of the same model")]
@@ -18,6 +24,36 @@ pub enum ModelError {
         given: usize,
         /// Values of the model's layout.
         expected: usize,
+    },
+    /// The running statistics are of another network.
+    #[error(
+        "there are {given} running statistics, the network has {expected}; use the state of the same network, which for a \
+         ViT has none"
+    )]
+    StatisticsCount {
+        /// Values given.
+        given: usize,
+        /// Values of the network's layout.
+        expected: usize,
+    },
+    /// Running statistics that no batch has.
+    #[error("{name} holds {value}, and no variance is below zero; use the state of a trained network")]
+    NegativeVariance {
+        /// torchvision's name.
+        name: String,
+        /// The first such value.
+        value: f32,
+    },
+    /// Batch norm that would turn every channel into zero.
+    #[error(
+        "batch norm sees one value a channel in a batch of {batch} of {side} x {side} pixels, which has no variance; use a \
+         larger batch or larger images"
+    )]
+    SingleValue {
+        /// Images in the batch.
+        batch: usize,
+        /// Image side in pixels.
+        side: usize,
     },
     /// The images do not fill the batch.
     #[error(

@@ -2,25 +2,12 @@
 
 use std::{f64::consts::SQRT_2, ops::Range};
 
-use burn::tensor::{DType, Device, Element, Tensor, TensorData, activation, module};
+use burn::tensor::{Element, Tensor, activation, module};
 use unmask_params::{ParamLayout, VitConfig};
 
+use crate::leaves::{Cutter, Leaf, Linear, Placement};
+
 const LAYER_NORM_EPSILON: f64 = 1e-6;
-
-/// Something on the device whose gradient is asked for: the images' patches, or one piece of the flat vector. `attn.qkv.*` is three pieces, since slicing its output for q, k and v
-/// would make the backward pass fill three tensors of the whole output's size with zeros.
-pub(crate) enum Leaf {
-    Vector(Tensor<1>),
-    Matrix(Tensor<2>),
-    Patches(Tensor<3>),
-}
-
-struct Linear {
-    /// `[out, in]`
-    weight: Tensor<2>,
-    /// `[out]`
-    bias: Tensor<1>,
-}
 
 struct Norm {
     weight: Tensor<1>,
@@ -82,64 +69,9 @@ pub(crate) struct Late {
     pub(crate) leaves: Vec<Leaf>,
 }
 
-/// Where leaves are made, of what type, and whether they gather a gradient.
-#[derive(Clone, Copy)]
-pub(crate) struct Placement<'a> {
-    pub(crate) device: &'a Device,
-    pub(crate) dtype: DType,
-    /// Only on an autodiff device.
-    pub(crate) tracked: bool,
-}
-
-/// Cuts leaves from the flat vector, one parameter of the layout after the other.
-struct Cutter<'a, W> {
-    params: std::slice::Iter<'a, unmask_params::Param>,
-    /// Those from `offset` on.
-    weights: &'a [W],
-    offset: usize,
-    placement: Placement<'a>,
-    leaves: Vec<Leaf>,
-}
-
 impl<W: Element> Cutter<'_, W> {
-    fn next_range(&mut self) -> Range<usize> {
-        // The layout and this reader are both driven by the same config.
-        self.params.next().map_or(0..0, |param| param.range.start - self.offset..param.range.end - self.offset)
-    }
-
-    fn vector_at(&mut self, range: Range<usize>) -> Tensor<1> {
-        let shape = [range.len()];
-        let leaf = self.leaf(range, shape);
-        self.leaves.push(Leaf::Vector(leaf.clone()));
-        leaf
-    }
-
-    /// `rows` times as many columns as fill `range`.
-    fn matrix_at(&mut self, range: Range<usize>, rows: usize) -> Tensor<2> {
-        let shape = [rows, range.len() / rows];
-        let leaf = self.leaf(range, shape);
-        self.leaves.push(Leaf::Matrix(leaf.clone()));
-        leaf
-    }
-
-    fn leaf<const D: usize>(&self, range: Range<usize>, shape: [usize; D]) -> Tensor<D> {
-        let Placement { device, dtype, tracked } = self.placement;
-        let leaf = Tensor::from_data(TensorData::new(self.weights[range].to_vec(), shape), (device, dtype));
-        if tracked { leaf.require_grad() } else { leaf }
-    }
-
-    fn matrix(&mut self, rows: usize) -> Tensor<2> {
-        let range = self.next_range();
-        self.matrix_at(range, rows)
-    }
-
-    fn linear(&mut self, out: usize) -> Linear {
-        let weight = self.matrix(out);
-        let range = self.next_range();
-        Linear { weight, bias: self.vector_at(range) }
-    }
-
-    /// `attn.qkv`: rows are those of q, then k, then v.
+    /// `attn.qkv`: rows are those of q, then k, then v. Three pieces, since slicing its output for q, k and v would make the
+    /// backward pass fill three tensors of the whole output's size with zeros.
     fn qkv(&mut self, dim: usize) -> [Linear; 3] {
         let weights = thirds(self.next_range()).map(|third| self.matrix_at(third, dim));
         let biases = thirds(self.next_range()).map(|third| self.vector_at(third));
@@ -153,9 +85,7 @@ impl<W: Element> Cutter<'_, W> {
     }
 
     fn norm(&mut self) -> Norm {
-        let weight = self.next_range();
-        let bias = self.next_range();
-        Norm { weight: self.vector_at(weight), bias: self.vector_at(bias) }
+        Norm { weight: self.vector(), bias: self.vector() }
     }
 
     fn block(&mut self, config: &VitConfig, index: usize) -> Block {
@@ -194,7 +124,7 @@ impl Early {
         weights: &[W],
         placement: Placement<'_>,
     ) -> Self {
-        let mut cutter = Cutter { params: layout.iter(), weights, offset: 0, placement, leaves: Vec::new() };
+        let mut cutter = Cutter::new(layout.iter().as_slice(), weights, placement);
         let class_token = cutter.matrix(1);
         let position = cutter.matrix(config.tokens());
         let patch = cutter.linear(config.dim);
@@ -223,8 +153,7 @@ impl Late {
     ) -> Self {
         let offset = Early::len(layout);
         let early = layout.iter().take_while(|param| param.range.end <= offset).count();
-        let params = layout.iter().as_slice()[early..].iter();
-        let mut cutter = Cutter { params, weights, offset, placement, leaves: Vec::new() };
+        let mut cutter = Cutter::new(&layout.iter().as_slice()[early..], weights, placement);
         let blocks = (1..config.depth).map(|index| cutter.block(config, index)).collect();
         let norm = cutter.norm();
         let head = cutter.linear(config.classes);
@@ -269,12 +198,6 @@ impl Parameters {
     /// Logits `[batch, classes]` of normalised `patches` `[batch, S, L]`.
     pub(crate) fn logits(&self, config: &VitConfig, gelu: Gelu, patches: Tensor<3>) -> Tensor<2> {
         self.late.apply(config, gelu, self.early.apply(config, gelu, patches))
-    }
-}
-
-impl Linear {
-    fn apply(&self, x: Tensor<3>) -> Tensor<3> {
-        module::linear(x, self.weight.clone().transpose(), Some(self.bias.clone()))
     }
 }
 

@@ -10,8 +10,9 @@ use burn::tensor::{DType, Device, Tensor, TensorData};
 
 use crate::{
     ModelError, Vit,
-    forward::{Early, Late, Leaf, Parameters, Placement},
-    vit::cross_entropy,
+    border::cross_entropy,
+    forward::{Early, Late, Parameters},
+    leaves::{Leaf, Placement},
 };
 
 /// The number type of a computation.
@@ -22,6 +23,20 @@ pub enum Precision {
     F32,
     /// The CPU only, for checks.
     F64,
+}
+
+impl Precision {
+    /// The same in Burn's words.
+    ///
+    /// # Errors
+    /// If `device` has no such type.
+    pub(crate) fn dtype(self, device: &Device) -> Result<DType, ModelError> {
+        match self {
+            Self::F32 => Ok(DType::F32),
+            Self::F64 if *device == Device::flex() => Ok(DType::F64),
+            Self::F64 => Err(ModelError::NoF64 { device: format!("{device:?}") }),
+        }
+    }
 }
 
 /// Which weights are differentiated and moved: always the first ones of the flat vector.
@@ -61,12 +76,8 @@ impl Vit {
         if weights.len() != expected {
             return Err(ModelError::WeightCount { given: weights.len(), expected });
         }
-        let dtype = match precision {
-            Precision::F32 => DType::F32,
-            Precision::F64 if self.device == Device::flex() => DType::F64,
-            Precision::F64 => return Err(ModelError::NoF64 { device: format!("{:?}", self.device) }),
-        };
-        let device = self.device.clone().autodiff();
+        let dtype = precision.dtype(&self.border.device)?;
+        let device = self.border.device.clone().autodiff();
         let (within, late) = match reach {
             Reach::Everything => (weights, None),
             Reach::FirstBlock => {
@@ -96,29 +107,29 @@ impl Resident {
     /// # Errors
     /// As those of a [step](Vit::loss_and_gradient).
     pub async fn gradient(&self, images: &[f64], labels: &[usize]) -> Result<Vec<f64>, ModelError> {
-        self.vit.check_images(images, labels.len())?;
+        self.vit.border.check_images(images, labels.len())?;
         let (vit, config, gelu) = (&self.vit, self.vit.config(), self.vit.gelu);
-        let targets = vit.one_hot(labels, self.dtype)?;
+        let targets = vit.border.one_hot(labels, self.dtype)?;
         let patches = vit.placed_patches(images, labels.len(), self.placement(false));
         let read = match &self.late {
             Some(late) => {
                 let early = Early::new(config, vit.layout(), &self.weights, self.placement(true));
                 let logits = late.apply(config, gelu, early.apply(config, gelu, patches));
-                vit.backward(cross_entropy(logits, targets), early.leaves.iter()).await?
+                vit.border.backward(cross_entropy(logits, targets), early.leaves.iter(), Vec::new()).await?
             }
             None => {
                 let parameters = Parameters::new(config, vit.layout(), &self.weights, self.placement(true));
                 let logits = parameters.logits(config, gelu, patches);
-                vit.backward(cross_entropy(logits, targets), parameters.leaves()).await?
+                vit.border.backward(cross_entropy(logits, targets), parameters.leaves(), Vec::new()).await?
             }
         };
         let mut gradient = Vec::with_capacity(self.weights.len());
         let mut read = read.into_iter();
-        vit.finite_loss(read.next())?;
+        vit.border.finite_loss(read.next())?;
         for data in read {
-            gradient.extend(vit.to_f64(&data)?);
+            gradient.extend(vit.border.to_f64(&data)?);
         }
-        vit.check_gradient(&gradient, self.weights.len())?;
+        vit.border.check_gradient(&gradient, self.weights.len())?;
         Ok(gradient)
     }
 
@@ -134,7 +145,7 @@ impl Resident {
         labels: &[usize],
         shift: &[f64],
     ) -> Result<Vec<f64>, ModelError> {
-        self.vit.check_images(images, labels.len())?;
+        self.vit.border.check_images(images, labels.len())?;
         if shift.len() != self.weights.len() {
             return Err(ModelError::ShiftCount { given: shift.len(), expected: self.weights.len() });
         }
@@ -157,7 +168,7 @@ impl Resident {
         shift: &[f64],
     ) -> Result<[Vec<f64>; 2], ModelError> {
         let (vit, config, gelu) = (&self.vit, self.vit.config(), self.vit.gelu);
-        let targets = vit.one_hot(&[labels, labels].concat(), self.dtype)?;
+        let targets = vit.border.one_hot(&[labels, labels].concat(), self.dtype)?;
         let sides = [1.0, -1.0].map(|sign| {
             let early = Early::new(config, vit.layout(), &self.shifted(shift, sign), self.placement(false));
             let patches = vit.placed_patches(images, labels.len(), self.placement(true));
@@ -168,8 +179,8 @@ impl Resident {
         // The mean over both sides counts each of them half.
         let loss = cross_entropy(logits, targets).mul_scalar(2.0);
         let leaves = [Leaf::Patches(forward_patches), Leaf::Patches(backward_patches)];
-        let mut read = vit.backward(loss, leaves.iter()).await?.into_iter();
-        vit.finite_loss(read.next())?;
+        let mut read = vit.border.backward(loss, leaves.iter(), Vec::new()).await?.into_iter();
+        vit.border.finite_loss(read.next())?;
         Ok([vit.finite_image_gradient(read.next())?, vit.finite_image_gradient(read.next())?])
     }
 
@@ -181,13 +192,13 @@ impl Resident {
         sign: f64,
     ) -> Result<Vec<f64>, ModelError> {
         let (vit, config, gelu) = (&self.vit, self.vit.config(), self.vit.gelu);
-        let targets = vit.one_hot(labels, self.dtype)?;
+        let targets = vit.border.one_hot(labels, self.dtype)?;
         let parameters = Parameters::new(config, vit.layout(), &self.shifted(shift, sign), self.placement(false));
         let patches = vit.placed_patches(images, labels.len(), self.placement(true));
         let loss = cross_entropy(parameters.logits(config, gelu, patches.clone()), targets);
         let mut read: std::vec::IntoIter<TensorData> =
-            vit.backward(loss, [Leaf::Patches(patches)].iter()).await?.into_iter();
-        vit.finite_loss(read.next())?;
+            vit.border.backward(loss, [Leaf::Patches(patches)].iter(), Vec::new()).await?.into_iter();
+        vit.border.finite_loss(read.next())?;
         vit.finite_image_gradient(read.next())
     }
 

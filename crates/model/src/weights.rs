@@ -15,6 +15,12 @@ use safetensors::{
 };
 use unmask_params::{Param, ParamLayout};
 
+mod state;
+
+pub use state::{HeadReplaced, Imported, Storage, encode_state, import_from};
+#[cfg(not(target_family = "wasm"))]
+pub use state::{export, import};
+
 /// Why tensors could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum WeightsError {
@@ -88,6 +94,16 @@ pub enum TensorProblem {
         shape: Vec<usize>,
         /// The first such value.
         value: f64,
+        /// Its place in the tensor, row-major.
+        index: usize,
+    },
+    /// It holds a number that the type it is to be stored in does not.
+    #[error("{name} holds {value} at value {index}, and f16 ends at 65504; store it as f32")]
+    TooLarge {
+        /// timm's name.
+        name: String,
+        /// The first such value.
+        value: f32,
         /// Its place in the tensor, row-major.
         index: usize,
     },
@@ -376,8 +392,21 @@ pub fn encode_flat(layout: &ParamLayout, flat: &[f32]) -> Result<Vec<u8>, Weight
 /// If the vector is not of the layout, or the file cannot be written.
 #[cfg(not(target_family = "wasm"))]
 pub fn save_flat(path: &std::path::Path, layout: &ParamLayout, flat: &[f32]) -> Result<(), WeightsError> {
+    write_whole(path, &encode_flat(layout, flat)?)
+}
+
+/// Writes `bytes` beside `path` and moves them there, so that no half-written file takes the place of a whole one.
+#[cfg(not(target_family = "wasm"))]
+fn write_whole(path: &std::path::Path, bytes: &[u8]) -> Result<(), WeightsError> {
     let io = |source| WeightsError::Io { what: path.display().to_string(), source };
-    std::fs::write(path, encode_flat(layout, flat)?).map_err(io)
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    let moved = std::fs::write(&partial, bytes).and_then(|()| std::fs::rename(&partial, path));
+    moved.map_err(|source| {
+        // What is left of it is of no use to anybody; that it could not be written is what matters.
+        let _ = std::fs::remove_file(&partial);
+        io(source)
+    })
 }
 
 /// Reads all parameters of `layout` from a file into one flat vector.

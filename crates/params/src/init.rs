@@ -1,9 +1,9 @@
-//! Initial weights as timm draws them.
+//! Initial weights as timm and torchvision draw them.
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::{ParamLayout, VitConfig};
+use crate::{ParamGroup, ParamLayout, ResnetSpec, VitConfig};
 
 /// Choices of the initialisation.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,17 +52,56 @@ pub fn initial_weights(config: &VitConfig, seed: u64, options: InitOptions) -> V
     weights
 }
 
+/// Draws the weights of a ResNet from `seed` as torchvision does: He normal by fan-out for filters, ones and zeros for
+/// batch norm, uniform within 1/sqrt(features) for both parts of the head.
+///
+/// Returns the flat vector in the order of [`ParamLayout::resnet`]; the same seed gives the same weights.
+pub(crate) fn initial_resnet(spec: &ResnetSpec, seed: u64) -> Vec<f32> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let layout = ParamLayout::resnet(spec);
+    let mut weights = vec![0.0; layout.len()];
+    let bound = 1.0 / (spec.config().features() as f32).sqrt();
+    for param in &layout {
+        let values = &mut weights[param.range.clone()];
+        match (param.group, param.shape.as_slice()) {
+            (ParamGroup::Conv, &[out, _, height, width]) => {
+                let std = (2.0 / (out * height * width) as f32).sqrt();
+                values.fill_with(|| std * normal(&mut rng) as f32);
+            }
+            (ParamGroup::Head, _) => values.fill_with(|| rng.random_range(-bound..bound)),
+            _ => values.fill(if param.name.ends_with(".weight") { 1.0 } else { 0.0 }),
+        }
+    }
+    weights
+}
+
+/// Batch norm's running statistics before the first batch: means of zero, variances of one.
+pub(crate) fn initial_statistics(statistics: &ParamLayout) -> Vec<f32> {
+    let mut values = vec![0.0; statistics.len()];
+    for param in statistics.iter().filter(|param| param.name.ends_with("running_var")) {
+        values[param.range.clone()].fill(1.0);
+    }
+    values
+}
+
 /// A standard normal variate, redrawn beyond four standard deviations.
 fn truncated_normal(rng: &mut impl Rng) -> f32 {
+    loop {
+        let x = normal(rng);
+        if x.abs() <= 4.0 {
+            return x as f32;
+        }
+    }
+}
+
+/// A standard normal variate by Marsaglia's polar method.
+fn normal(rng: &mut impl Rng) -> f64 {
     loop {
         let u: f64 = rng.random_range(-1.0..1.0);
         let v: f64 = rng.random_range(-1.0..1.0);
         let s = u * u + v * v;
         if s > 0.0 && s < 1.0 {
-            let x = u * (-2.0 * s.ln() / s).sqrt();
-            if x.abs() <= 4.0 {
-                return x as f32;
-            }
+            return u * (-2.0 * s.ln() / s).sqrt();
         }
     }
 }
@@ -70,7 +109,7 @@ fn truncated_normal(rng: &mut impl Rng) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ModelSpec, Preset};
+    use crate::{ModelSpec, Preset, ResnetPreset};
 
     fn moments(values: &[f32]) -> (f64, f64) {
         let n = values.len() as f64;
@@ -97,6 +136,32 @@ mod tests {
         check("patch_embed.proj.weight", 1.0 / 48f64.sqrt() / 3f64.sqrt());
         assert!(layout.slice(&weights, "norm.weight").unwrap().iter().all(|&v| v == 1.0));
         assert!(layout.slice(&weights, "head.bias").unwrap().iter().all(|&v| v == 0.0));
+    }
+
+    #[test]
+    fn moments_of_a_resnet_are_torchvisions() {
+        let spec = ResnetSpec::new(ResnetPreset::Resnet34);
+        let layout = ParamLayout::resnet(&spec);
+        let weights = initial_resnet(&spec, 1);
+        for (name, std) in [
+            ("conv1.weight", (2.0 / (64.0 * 49.0_f64)).sqrt()),
+            ("layer2.0.conv1.weight", (2.0 / (128.0 * 9.0_f64)).sqrt()),
+            ("layer2.0.downsample.0.weight", (2.0 / 128.0_f64).sqrt()),
+            ("fc.weight", 1.0 / 512f64.sqrt() / 3f64.sqrt()),
+        ] {
+            let values = layout.slice(&weights, name).unwrap();
+            let (mean, sd) = moments(values);
+            assert!(mean.abs() < 5.0 * std / (values.len() as f64).sqrt(), "{name}: mean {mean}");
+            assert!((sd / std - 1.0).abs() < 5.0 / (2.0 * values.len() as f64).sqrt(), "{name}: sd {sd}, want {std}");
+        }
+        assert!(layout.slice(&weights, "layer4.2.bn2.weight").unwrap().iter().all(|&v| v == 1.0));
+        assert!(layout.slice(&weights, "layer2.0.downsample.1.bias").unwrap().iter().all(|&v| v == 0.0));
+        assert!(layout.slice(&weights, "fc.bias").unwrap().iter().all(|&v| v != 0.0 && v.abs() < 0.05));
+        assert_ne!(weights, initial_resnet(&spec, 2));
+        let statistics = ParamLayout::resnet_statistics(&spec);
+        let values = initial_statistics(&statistics);
+        assert!(statistics.slice(&values, "bn1.running_mean").unwrap().iter().all(|&v| v == 0.0));
+        assert!(statistics.slice(&values, "layer3.5.bn1.running_var").unwrap().iter().all(|&v| v == 1.0));
     }
 
     #[test]

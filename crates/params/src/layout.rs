@@ -18,15 +18,24 @@ pub enum ParamGroup {
     Attention,
     /// Both layers of the MLP.
     Mlp,
-    /// LayerNorm.
+    /// LayerNorm and batch norm.
     Norm,
     /// Classification head.
     Head,
+    /// The filters of a ResNet, those on its shortcuts among them.
+    Conv,
 }
 
 impl ParamGroup {
     /// All groups, in the order they are shown.
-    pub const ALL: [Self; 6] = [Self::Patch, Self::Position, Self::Attention, Self::Mlp, Self::Norm, Self::Head];
+    pub const ALL: [Self; 7] =
+        [Self::Patch, Self::Position, Self::Attention, Self::Mlp, Self::Norm, Self::Head, Self::Conv];
+
+    /// Those of a Vision Transformer, in the order they are shown.
+    pub const VIT: [Self; 6] = [Self::Patch, Self::Position, Self::Attention, Self::Mlp, Self::Norm, Self::Head];
+
+    /// Those of a ResNet.
+    pub const RESNET: [Self; 3] = [Self::Conv, Self::Norm, Self::Head];
 
     /// The name a person reads.
     pub fn title(self) -> &'static str {
@@ -37,6 +46,7 @@ impl ParamGroup {
             Self::Mlp => "MLP",
             Self::Norm => "norm",
             Self::Head => "head",
+            Self::Conv => "convolution",
         }
     }
 
@@ -49,6 +59,7 @@ impl ParamGroup {
             Self::Mlp => "mlp",
             Self::Norm => "norm",
             Self::Head => "head",
+            Self::Conv => "conv",
         }
     }
 
@@ -61,8 +72,10 @@ impl ParamGroup {
             Self::Attention
         } else if name.contains(".mlp.") {
             Self::Mlp
-        } else if name.starts_with("head.") {
+        } else if name.starts_with("head.") || name.starts_with("fc.") {
             Self::Head
+        } else if name.contains("conv") || name.ends_with("downsample.0.weight") {
+            Self::Conv
         } else {
             Self::Norm
         }
@@ -77,7 +90,7 @@ impl fmt::Display for ParamGroup {
 
 /// A name that no parameter group has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no parameter group \"{0}\"; the groups are patch, pos, attn, mlp, norm and head")]
+#[error("there is no parameter group \"{0}\"; the groups are patch, pos, attn, mlp, norm, head and conv")]
 pub struct UnknownGroup(String);
 
 impl FromStr for ParamGroup {
@@ -91,7 +104,7 @@ impl FromStr for ParamGroup {
 /// One named tensor inside the flat vector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Param {
-    /// timm's name.
+    /// timm's name, which torchvision shares.
     pub name: String,
     /// Row-major shape.
     pub shape: Vec<usize>,
@@ -111,7 +124,7 @@ impl ParamLayout {
     /// The layout of a ViT.
     pub fn vit(config: &VitConfig) -> Self {
         let VitConfig { patch, dim, classes, .. } = *config;
-        let mut layout = Self { params: Vec::new() };
+        let mut layout = Self::empty();
         layout.push("cls_token".into(), &[1, 1, dim]);
         layout.push("pos_embed".into(), &[1, config.tokens(), dim]);
         layout.push("patch_embed.proj.weight".into(), &[dim, VitConfig::CHANNELS, patch, patch]);
@@ -140,7 +153,11 @@ impl ParamLayout {
         layout
     }
 
-    fn push(&mut self, name: String, shape: &[usize]) {
+    pub(crate) fn empty() -> Self {
+        Self { params: Vec::new() }
+    }
+
+    pub(crate) fn push(&mut self, name: String, shape: &[usize]) {
         let start = self.len();
         let group = ParamGroup::of(&name);
         self.params.push(Param {
@@ -175,6 +192,11 @@ impl ParamLayout {
     /// vector is too short.
     pub fn slice<'a, T>(&self, flat: &'a [T], name: &str) -> Option<&'a [T]> {
         flat.get(self.get(name)?.range.clone())
+    }
+
+    /// Whether some parameter is of `group`.
+    pub fn has_group(&self, group: ParamGroup) -> bool {
+        self.params.iter().any(|param| param.group == group)
     }
 
     /// The ranges of one group, in order.

@@ -1,0 +1,66 @@
+//! A residual network as a [`Network`].
+
+use unmask_model::{ModelError, Normalisation, Precision, ResidentResnet, Resnet};
+use unmask_params::ModelState;
+
+use crate::{Inputs, Network, vit::unit};
+
+/// A [`Resnet`] at a given state, for pictures of given labels.
+///
+/// With [`Objective::Cosine`](crate::Objective::Cosine) this is Inverting Gradients as its authors and FLRSP run it: all
+/// parameters, one picture, and batch norm by the running statistics ([`Normalisation::Running`]).
+#[derive(Debug)]
+pub struct ResnetNetwork {
+    resident: ResidentResnet,
+    labels: Vec<usize>,
+}
+
+impl ResnetNetwork {
+    /// The network at `state`, and the labels of the pictures in the batch, which the head's gradient tells.
+    ///
+    /// # Errors
+    /// The state is of another network, the device has no such precision, there are no labels, or one is no class.
+    pub fn new(
+        resnet: &Resnet,
+        state: &ModelState,
+        labels: &[usize],
+        normalisation: Normalisation,
+        precision: Precision,
+    ) -> Result<Self, ModelError> {
+        let classes = resnet.spec().classes;
+        if labels.is_empty() {
+            return Err(ModelError::EmptyBatch);
+        }
+        if let Some((image, &label)) = labels.iter().enumerate().find(|&(_, &label)| label >= classes) {
+            return Err(ModelError::Label { image, label, classes });
+        }
+        Ok(Self { resident: resnet.resident(state, normalisation, precision)?, labels: labels.to_vec() })
+    }
+
+    /// The network.
+    pub fn resnet(&self) -> &Resnet {
+        self.resident.resnet()
+    }
+}
+
+impl Network for ResnetNetwork {
+    type Error = ModelError;
+
+    fn inputs(&self) -> Inputs {
+        Inputs { batch: self.labels.len(), side: self.resident.resnet().spec().side }
+    }
+
+    fn weights(&self) -> &[f64] {
+        self.resident.weights()
+    }
+
+    async fn gradient(&self, x: &[f64]) -> Result<Vec<f64>, ModelError> {
+        self.resident.gradient(&unit(x), &self.labels).await
+    }
+
+    async fn input_gradient_along(&self, x: &[f64], shift: &[f64]) -> Result<Vec<f64>, ModelError> {
+        let mut slope = self.resident.input_gradient_along(&unit(x), &self.labels, shift).await?;
+        slope.iter_mut().for_each(|slope| *slope *= 0.5);
+        Ok(slope)
+    }
+}

@@ -1,0 +1,83 @@
+//! Inverting Gradients on `resnet_nano`: the second derivative is right, and the search goes down it.
+
+mod common;
+
+use unmask_matching::{Evidence, Matching, Network, Objective, Problem, ResnetNetwork, Settings, Verdict};
+use unmask_model::{Device, ModelError, Normalisation, Precision, Resnet, block_on};
+use unmask_params::{Architecture, ModelState, ResnetPreset, ResnetSpec};
+
+const SIDE: usize = 32;
+const LABEL: usize = 3;
+
+fn network() -> (Resnet, ModelState) {
+    let spec = ResnetSpec::new(ResnetPreset::Nano);
+    (Resnet::new(spec, &Device::flex()).unwrap(), Architecture::Resnet(spec).initial(1))
+}
+
+/// The photograph, normalised.
+fn photograph() -> Vec<f64> {
+    common::photograph("astronaut.png", SIDE).iter().map(|&value| f64::from(value) * 2.0 - 1.0).collect()
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// d<gradient, v>/dx along u, once by moving the weights along v, as the search does, and once by moving the picture
+/// along u.
+#[test]
+fn moving_the_weights_and_moving_the_picture_give_one_derivative() {
+    let (resnet, state) = network();
+    let x = photograph();
+    for normalisation in [Normalisation::Running, Normalisation::Batch] {
+        let network = ResnetNetwork::new(&resnet, &state, &[LABEL], normalisation, Precision::F64).unwrap();
+        // Small enough to leave nearly every ReLU on its side of zero.
+        let (step, shift) = (1e-7, 1e-7);
+        let u: Vec<f64> = (0..x.len()).map(|i| (0.37 * i as f64).sin()).collect();
+        let v: Vec<f64> = (0..network.weights().len()).map(|i| (0.73 * i as f64).cos()).collect();
+        let along = |sign: f64| {
+            let x: Vec<f64> = x.iter().zip(&u).map(|(x, u)| x + sign * step * u).collect();
+            dot(&block_on(network.gradient(&x)).unwrap(), &v)
+        };
+        let by_picture = (along(1.0) - along(-1.0)) / (2.0 * step);
+        let shifted: Vec<f64> = v.iter().map(|v| shift * v).collect();
+        let by_weights = dot(&block_on(network.input_gradient_along(&x, &shifted)).unwrap(), &u) / shift;
+        eprintln!("{normalisation:?}: {by_picture} by the picture, {by_weights} by the weights");
+        assert!((by_picture - by_weights).abs() < 1e-3 * by_picture.abs(), "{normalisation:?}");
+    }
+}
+
+#[test]
+fn the_search_goes_down_and_the_truth_is_at_the_bottom() {
+    let (resnet, state) = network();
+    let truth = common::photograph("astronaut.png", SIDE);
+    let step = block_on(resnet.evaluation_gradient(&state, &truth, &[LABEL])).unwrap();
+    let objective = |start: &[f32], iterations: usize| {
+        let network = ResnetNetwork::new(&resnet, &state, &[LABEL], Normalisation::Running, Precision::F32).unwrap();
+        let evidence = Evidence::naive(&step.gradient).unwrap();
+        let problem = Problem::new(network, Objective::Cosine, evidence).unwrap();
+        let settings = Settings { iterations, variation: 0.0, ..Settings::default() };
+        let mut matching = Matching::new(problem, start, settings).unwrap();
+        let first = matching.step_blocking().unwrap();
+        let mut last = first.clone();
+        while last.verdict == Verdict::Running {
+            last = matching.step_blocking().unwrap();
+        }
+        (first.objective, last.objective)
+    };
+    let (at_truth, _) = objective(&unmask_data::chw_to_hwc(&truth, SIDE, SIDE), 1);
+    assert!(at_truth < 1e-6, "{at_truth}");
+    let (grey, after) = objective(&vec![0.5; 3 * SIDE * SIDE], 40);
+    eprintln!("objective {grey:.3} at grey, {after:.3} after 40 steps, {at_truth:.1e} at the photograph");
+    assert!(after < 0.5 * grey, "{grey} to {after}");
+}
+
+#[test]
+fn labels_that_are_none_are_refused() {
+    let (resnet, state) = network();
+    let new = |labels: &[usize]| {
+        ResnetNetwork::new(&resnet, &state, labels, Normalisation::Running, Precision::F32).map(|_| "a network")
+    };
+    assert_eq!(new(&[]), Err(ModelError::EmptyBatch));
+    assert_eq!(new(&[1, 10]), Err(ModelError::Label { image: 1, label: 10, classes: 10 }));
+}

@@ -1,0 +1,187 @@
+//! Whole states of a network as files that timm, torchvision and PyTorch read and write.
+
+use std::io::{Read, Seek};
+
+use safetensors::{
+    Dtype,
+    tensor::{TensorView, serialize},
+};
+use unmask_params::{Architecture, ModelState, Param, ParamGroup, ParamLayout};
+
+use super::{NamedTensor, TensorProblem, TensorReader, WeightsError};
+
+/// The number type of weights in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Storage {
+    /// Four bytes a value, nothing lost.
+    #[default]
+    F32,
+    /// Two bytes a value, 11 significant bits; nothing above 65504.
+    F16,
+}
+
+/// What a file gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Imported {
+    /// The network.
+    pub state: ModelState,
+    /// Set where the file's head was of another number of classes, and a fresh one took its place.
+    pub head_replaced: Option<HeadReplaced>,
+    /// Names of the tensors that the network has no use for, in the order they lie in the file.
+    pub surplus: Vec<String>,
+}
+
+/// A head that did not fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeadReplaced {
+    /// Classes of the head in the file.
+    pub found: usize,
+    /// Classes of the fresh head.
+    pub fresh: usize,
+}
+
+/// What PyTorch keeps beside each running mean: how many batches it saw. With a fixed momentum nothing reads it.
+const BATCHES: &str = "num_batches_tracked";
+
+/// Reads a network from `reader` under timm's and torchvision's names. Where only the number of classes differs, its head
+/// is a fresh one drawn from `seed`.
+///
+/// # Errors
+/// Lists all tensors that are missing, of another shape than the network's, of no number type, or not finite.
+pub fn import_from<R: Read + Seek>(
+    mut reader: TensorReader<R>,
+    architecture: Architecture,
+    seed: u64,
+) -> Result<Imported, WeightsError> {
+    let (layout, statistics) = (architecture.layout(), architecture.statistics());
+    let head_replaced = other_head(&reader, &layout);
+    let fresh = head_replaced.map(|_| architecture.initial(seed).weights);
+    let mut problems = Vec::new();
+    let mut weights = Vec::with_capacity(layout.len());
+    for param in &layout {
+        match &fresh {
+            Some(fresh) if param.group == ParamGroup::Head => weights.extend_from_slice(&fresh[param.range.clone()]),
+            _ => read_into(&mut weights, &mut problems, &mut reader, param)?,
+        }
+    }
+    let mut running = Vec::with_capacity(statistics.len());
+    for param in &statistics {
+        read_into(&mut running, &mut problems, &mut reader, param)?;
+    }
+    reader.no_problems(problems)?;
+    let is_known = |name: &str| {
+        let batches = name.strip_suffix(BATCHES).map(|norm| format!("{norm}running_mean"));
+        layout.get(name).is_some() || statistics.get(batches.as_deref().unwrap_or(name)).is_some()
+    };
+    let surplus = reader.names().into_iter().filter(|name| !is_known(name)).collect();
+    Ok(Imported { state: ModelState { weights, statistics: running }, head_replaced, surplus })
+}
+
+fn read_into<R: Read + Seek>(
+    values: &mut Vec<f32>,
+    problems: &mut Vec<TensorProblem>,
+    reader: &mut TensorReader<R>,
+    param: &Param,
+) -> Result<(), WeightsError> {
+    match reader.read_param::<f32>(param)? {
+        Ok(NamedTensor { values: read, .. }) => values.extend(read),
+        Err(problem) => problems.push(problem),
+    }
+    Ok(())
+}
+
+/// The file's head, if it is one of another number of classes and nothing else is different about it.
+fn other_head<R: Read + Seek>(reader: &TensorReader<R>, layout: &ParamLayout) -> Option<HeadReplaced> {
+    let mut classes = layout.iter().filter(|param| param.group == ParamGroup::Head).map(|param| {
+        let (&[found, ref rest @ ..], &[fresh, ref expected @ ..]) =
+            (reader.shape(&param.name)?, param.shape.as_slice())
+        else {
+            return None;
+        };
+        (rest == expected && found != fresh).then_some(HeadReplaced { found, fresh })
+    });
+    let first = classes.next()??;
+    classes.all(|other| other == Some(first)).then_some(first)
+}
+
+/// The bytes of a safetensors file with the network under timm's and torchvision's names. A ResNet has PyTorch's
+/// `num_batches_tracked` as well, at zero, so that `load_state_dict` takes the file as it is.
+///
+/// # Errors
+/// If the state is of another network, or holds NaN, infinity, or values too large for `storage`.
+pub fn encode_state(architecture: Architecture, state: &ModelState, storage: Storage) -> Result<Vec<u8>, WeightsError> {
+    let (layout, statistics) = (architecture.layout(), architecture.statistics());
+    let mut tensors = Vec::new();
+    let mut problems = Vec::new();
+    for (layout, flat) in [(&layout, &state.weights), (&statistics, &state.statistics)] {
+        if flat.len() != layout.len() {
+            return Err(WeightsError::Length { given: flat.len(), expected: layout.len() });
+        }
+        for param in layout {
+            match stored(param, &flat[param.range.clone()], storage) {
+                Ok(bytes) => tensors.push((param.name.clone(), param.shape.clone(), dtype(storage), bytes)),
+                Err(problem) => problems.push(problem),
+            }
+        }
+    }
+    let what = || architecture.to_string();
+    if !problems.is_empty() {
+        return Err(WeightsError::Tensors { what: what(), problems });
+    }
+    for norm in statistics.iter().filter_map(|param| param.name.strip_suffix("running_mean")) {
+        tensors.push((format!("{norm}{BATCHES}"), Vec::new(), Dtype::I64, 0i64.to_le_bytes().to_vec()));
+    }
+    let format = |reason: String| WeightsError::Format { what: what(), reason };
+    let views = tensors.iter().map(|(name, shape, dtype, bytes)| {
+        let view = TensorView::new(*dtype, shape.clone(), bytes);
+        view.map(|view| (name.as_str(), view)).map_err(|error| format(format!("{name} {shape:?}: {error}")))
+    });
+    let views = views.collect::<Result<Vec<_>, _>>()?;
+    serialize(views, None).map_err(|error| format(error.to_string()))
+}
+
+fn dtype(storage: Storage) -> Dtype {
+    match storage {
+        Storage::F32 => Dtype::F32,
+        Storage::F16 => Dtype::F16,
+    }
+}
+
+fn stored(param: &Param, values: &[f32], storage: Storage) -> Result<Vec<u8>, TensorProblem> {
+    let is_kept = |value: f32| match storage {
+        Storage::F32 => value.is_finite(),
+        Storage::F16 => half::f16::from_f32(value).is_finite(),
+    };
+    let (name, shape) = (param.name.clone(), param.shape.clone());
+    match values.iter().position(|&value| !is_kept(value)) {
+        Some(index) if values[index].is_finite() => Err(TensorProblem::TooLarge { name, value: values[index], index }),
+        Some(index) => Err(TensorProblem::NonFinite { name, shape, value: values[index].into(), index }),
+        None => Ok(match storage {
+            Storage::F32 => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+            Storage::F16 => values.iter().flat_map(|&value| half::f16::from_f32(value).to_le_bytes()).collect(),
+        }),
+    }
+}
+
+/// [`import_from`] a file.
+///
+/// # Errors
+/// As there, or if the file cannot be read or is no safetensors file.
+#[cfg(not(target_family = "wasm"))]
+pub fn import(path: &std::path::Path, architecture: Architecture, seed: u64) -> Result<Imported, WeightsError> {
+    import_from(TensorReader::open(path)?, architecture, seed)
+}
+
+/// Writes [`encode_state`] to a file, which is there as a whole or stays as it was.
+///
+/// # Errors
+/// As there, or if the file cannot be written.
+#[cfg(not(target_family = "wasm"))]
+pub fn export(
+    path: &std::path::Path,
+    architecture: Architecture,
+    state: &ModelState,
+    storage: Storage,
+) -> Result<(), WeightsError> {
+    super::write_whole(path, &encode_state(architecture, state, storage)?)
+}

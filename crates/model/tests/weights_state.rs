@@ -1,0 +1,168 @@
+//! Networks as files: what comes back, what is reported, and what is refused.
+
+use std::{collections::BTreeMap, path::Path};
+
+use safetensors::SafeTensors;
+use unmask_model::weights::{
+    HeadReplaced, Imported, Storage, TensorProblem, TensorReader, WeightsError, encode, encode_state, export, import,
+    import_from,
+};
+use unmask_params::{Architecture, ModelState};
+
+type Tensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
+
+fn network(name: &str) -> (Architecture, ModelState) {
+    let architecture = Architecture::named(name, 10).unwrap();
+    let mut state = architecture.initial(5);
+    // A fresh network's ones and zeros would hide that two tensors were exchanged.
+    let all = state.weights.iter_mut().chain(&mut state.statistics);
+    all.enumerate().for_each(|(i, value)| *value += 1e-3 * (i % 997) as f32);
+    (architecture, state)
+}
+
+fn tensors(architecture: Architecture, state: &ModelState) -> Tensors {
+    let mut tensors = Tensors::new();
+    for (layout, flat) in [(architecture.layout(), &state.weights), (architecture.statistics(), &state.statistics)] {
+        for param in &layout {
+            tensors.insert(param.name.clone(), (param.shape.clone(), flat[param.range.clone()].to_vec()));
+        }
+    }
+    tensors
+}
+
+fn read(tensors: &Tensors, architecture: Architecture) -> Result<Imported, WeightsError> {
+    let file = tensors.iter().map(|(name, (shape, values))| (name.as_str(), shape.as_slice(), values.as_slice()));
+    let bytes = encode(file).unwrap();
+    import_from(TensorReader::from_bytes("a file", &bytes).unwrap(), architecture, 1)
+}
+
+fn problems(error: WeightsError) -> Vec<TensorProblem> {
+    let WeightsError::Tensors { problems, .. } = error else { panic!("{error}") };
+    problems
+}
+
+#[test]
+fn what_was_exported_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["vit_pico_patch4_16", "resnet_nano"] {
+        let (architecture, state) = network(name);
+        let path = folder.path().join(name);
+        export(&path, architecture, &state, Storage::F32).unwrap();
+        let Imported { state: back, head_replaced, surplus } = import(&path, architecture, 1).unwrap();
+        assert_eq!(back, state);
+        assert_eq!(head_replaced, None);
+        assert!(surplus.is_empty(), "{surplus:?}");
+        export(&path, architecture, &state, Storage::F16).unwrap();
+        let halved = import(&path, architecture, 1).unwrap().state;
+        for (half, whole) in halved.weights.iter().zip(&state.weights) {
+            assert!((half - whole).abs() <= 2f32.powi(-11) * whole.abs() + 2f32.powi(-24));
+        }
+    }
+    assert_eq!(folder.path().read_dir().unwrap().count(), 2, "no partial files are left");
+}
+
+#[test]
+fn a_resnet_is_written_as_pytorch_wants_it() {
+    let (architecture, state) = network("resnet_nano");
+    let bytes = encode_state(architecture, &state, Storage::F32).unwrap();
+    let file = SafeTensors::deserialize(&bytes).unwrap();
+    let batches = file.tensor("layer2.0.downsample.1.num_batches_tracked").unwrap();
+    assert_eq!((batches.dtype(), batches.shape()), (safetensors::Dtype::I64, [].as_slice()));
+    assert_eq!(file.tensor("layer2.0.downsample.0.weight").unwrap().shape(), [32, 16, 1, 1]);
+    assert_eq!(file.tensor("bn1.running_var").unwrap().shape(), [16]);
+}
+
+#[test]
+fn a_head_of_other_classes_is_replaced_and_said_so() {
+    for (name, head) in [("vit_pico_patch4_16", "head"), ("resnet_nano", "fc")] {
+        let (architecture, state) = network(name);
+        let of_seven = architecture.with_classes(7);
+        let file = tensors(architecture, &state);
+        let imported = read(&file, of_seven).unwrap();
+        assert_eq!(imported.head_replaced, Some(HeadReplaced { found: 10, fresh: 7 }));
+        assert!(imported.surplus.is_empty());
+        let layout = of_seven.layout();
+        let fresh = of_seven.initial(1);
+        for param in &layout {
+            let found = &imported.state.weights[param.range.clone()];
+            if param.name.starts_with(head) {
+                assert_eq!(found, &fresh.weights[param.range.clone()], "{}", param.name);
+            } else {
+                assert_eq!(found, file[&param.name].1, "{}", param.name);
+            }
+        }
+        // A head that is wrong in more than its classes is no head of this network.
+        let mut wrong = file.clone();
+        wrong.insert(format!("{head}.weight"), (vec![3, 5], vec![0.0; 15]));
+        let error = problems(read(&wrong, of_seven).unwrap_err());
+        assert!(matches!(&error[0], TensorProblem::Shape { given, .. } if *given == [3, 5]), "{error:?}");
+    }
+}
+
+#[test]
+fn missing_and_surplus_tensors_are_named() {
+    let (architecture, state) = network("resnet_nano");
+    let mut file = tensors(architecture, &state);
+    file.insert("bn1.num_batches_tracked".into(), (vec![1], vec![7.0]));
+    file.insert("optimizer.step".into(), (vec![1], vec![7.0]));
+    file.insert("layer9.0.num_batches_tracked".into(), (vec![1], vec![7.0]));
+    let imported = read(&file, architecture).unwrap();
+    assert_eq!(imported.state, state);
+    assert_eq!(imported.surplus, ["layer9.0.num_batches_tracked", "optimizer.step"]);
+    file.remove("bn1.running_var");
+    file.remove("layer2.0.conv1.weight");
+    let error = read(&file, architecture).unwrap_err();
+    assert!(error.to_string().contains("layer2.0.conv1.weight [32, 16, 3, 3] is missing"), "{error}");
+    let names: Vec<String> = problems(error)
+        .into_iter()
+        .map(|problem| match problem {
+            TensorProblem::Missing { name, .. } => name,
+            other => panic!("{other}"),
+        })
+        .collect();
+    assert_eq!(names, ["layer2.0.conv1.weight", "bn1.running_var"]);
+}
+
+#[test]
+fn what_is_no_number_is_refused_both_ways() {
+    let (architecture, state) = network("vit_pico_patch4_16");
+    let mut file = tensors(architecture, &state);
+    file.get_mut("blocks.1.mlp.fc1.bias").unwrap().1[4] = f32::NAN;
+    let error = problems(read(&file, architecture).unwrap_err());
+    assert!(
+        matches!(&error[..], [TensorProblem::NonFinite { name, index: 4, .. }] if name == "blocks.1.mlp.fc1.bias"),
+        "{error:?}"
+    );
+    let place = architecture.layout().get("norm.weight").unwrap().range.start + 2;
+    for (value, storage, is_refused) in
+        [(f32::INFINITY, Storage::F32, true), (1e6, Storage::F32, false), (1e6, Storage::F16, true)]
+    {
+        let mut state = state.clone();
+        state.weights[place] = value;
+        let written = encode_state(architecture, &state, storage);
+        assert_eq!(written.is_err(), is_refused, "{value} as {storage:?}");
+        if let Err(error) = written {
+            let error = error.to_string();
+            assert!(error.contains("norm.weight") && error.contains('2'), "{error}");
+        }
+    }
+    let short = ModelState { weights: vec![0.0; 3], statistics: Vec::new() };
+    let error = encode_state(architecture, &short, Storage::F32).unwrap_err();
+    assert!(matches!(error, WeightsError::Length { given: 3, .. }));
+}
+
+#[test]
+fn a_file_that_cannot_be_written_leaves_the_old_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let (architecture, mut state) = network("vit_pico_patch4_16");
+    let path = folder.path().join("weights.safetensors");
+    export(&path, architecture, &state, Storage::F16).unwrap();
+    let before = std::fs::read(&path).unwrap();
+    state.weights[0] = f32::NAN;
+    export(&path, architecture, &state, Storage::F16).unwrap_err();
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+    let nowhere = Path::new("/nonexistent/weights.safetensors");
+    state.weights[0] = 0.0;
+    let error = export(nowhere, architecture, &state, Storage::F32).unwrap_err().to_string();
+    assert!(error.contains("/nonexistent/"), "{error}");
+}
