@@ -128,6 +128,25 @@ mod tests {
         assert_eq!(decode(&encode(&clear, ImageFormat::Png)).unwrap().rgb(), [255, 255, 255]);
     }
 
+    /// As printers want it: left red (0, 255, 255, 0), right blue under some black (255, 128, 0, 100), stored inverted, as
+    /// Adobe began. The same bytes declared as YCCK are other colours. Expected values are Pillow's.
+    #[test]
+    fn inks_become_light() {
+        let inks = include_bytes!("../testdata/cmyk.jpg").to_vec();
+        let marker = inks.windows(5).position(|bytes| bytes == b"Adobe").unwrap();
+        let mut ycck = inks.clone();
+        ycck[marker + 11] = 2;
+        for (bytes, left, right) in [(inks, [255, 0, 0], [0, 77, 155]), (ycck, [179, 0, 227], [47, 155, 155])] {
+            let picture = decode(&bytes).unwrap();
+            assert_eq!((picture.width(), picture.height()), (16, 8));
+            for (x, expected) in [(2, left), (13, right)] {
+                let found = &picture.rgb()[(4 * 16 + x) * 3..][..3];
+                let close = found.iter().zip(expected).all(|(&found, expected)| found.abs_diff(expected) <= 3);
+                assert!(close, "pixel {x}: {found:?}, expected {expected:?}");
+            }
+        }
+    }
+
     /// A JPEG taken with the camera on its side: an APP1 segment with orientation 6 (turn right) after the first marker.
     #[test]
     fn orientation_is_applied() {

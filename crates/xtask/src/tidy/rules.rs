@@ -69,23 +69,27 @@ pub fn photographs(files: &[File]) -> Vec<String> {
         .collect()
 }
 
-/// The README names every subcommand of `unmask`.
+/// The README names every subcommand of `unmask`, and theirs: those in `data.rs` as `unmask data ...`.
 pub fn readme_subcommands(files: &[File]) -> Vec<String> {
-    let names: Vec<String> = files
+    let calls: Vec<String> = files
         .iter()
-        .filter(|file| file.path.starts_with("crates/unmask/src/"))
-        .filter_map(|file| file.text.as_deref())
-        .flat_map(subcommands)
+        .filter_map(|file| Some((file.path.strip_prefix("crates/unmask/src/")?, file.text.as_deref()?)))
+        .flat_map(|(path, source)| {
+            let above = match path.split(['/', '.']).next() {
+                None | Some("main") => "unmask".to_owned(),
+                Some(command) => format!("unmask {command}"),
+            };
+            subcommands(source).into_iter().map(move |name| format!("{above} {name}"))
+        })
         .collect();
-    if names.is_empty() {
+    if calls.is_empty() {
         return vec!["crates/unmask/src: no enum that derives Subcommand".to_owned()];
     }
     let Some(readme) = files.iter().find(|file| file.path == "README.md").and_then(|file| file.text.as_deref()) else {
         return vec!["README.md: missing".to_owned()];
     };
-    names
-        .iter()
-        .map(|name| format!("unmask {name}"))
+    calls
+        .into_iter()
         .filter(|call| !readme.contains(call.as_str()))
         .map(|call| format!("README.md: says nothing of `{call}`"))
         .collect()
@@ -213,6 +217,9 @@ enum Other {
         let source = text_file("crates/unmask/src/main.rs", COMMANDS);
         let readme = text_file("README.md", "`unmask relay`, `unmask fetch-data --help`");
         assert_eq!(readme_subcommands(&[source, readme]), ["README.md: says nothing of `unmask join`"]);
+        let nested = text_file("crates/unmask/src/data.rs", COMMANDS);
+        let readme = text_file("README.md", "`unmask relay`, `unmask data relay`, `unmask data join`");
+        assert_eq!(readme_subcommands(&[nested, readme]), ["README.md: says nothing of `unmask data fetch-data`"]);
         assert_eq!(readme_subcommands(&[]).len(), 1);
     }
 

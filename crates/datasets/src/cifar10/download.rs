@@ -1,0 +1,107 @@
+//! One file over HTTP(S), going on where it was cut off.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Write},
+    path::Path,
+    time::Duration,
+};
+
+use ureq::{Agent, Body, http::Response};
+
+use super::fetch::{FetchError, Progress};
+
+/// How long a server may take to accept a connection, or to begin its answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Bytes read at once.
+const CHUNK: usize = 1 << 16;
+
+/// Fetches `url` to the file `part`. What is there already is taken for the beginning of it, and only the rest is asked
+/// for; a server that cannot do that sends everything again.
+///
+/// # Errors
+/// [`FetchError`]: after a cut the bytes so far are kept.
+pub(super) fn download(url: &str, part: &Path, hear: &mut dyn FnMut(Progress)) -> Result<(), FetchError> {
+    let have = fs::metadata(part).map_or(0, |file| file.len());
+    let response = get(url, have)?;
+    match response.status().as_u16() {
+        206 if starts_at(&response) == Some(have) => receive(response, part, have, hear),
+        // Nothing is left to send: what is here is the whole file.
+        416 if have > 0 && length_in_all(&response) == Some(have) => Ok(()),
+        // The server has another file than the one we have the beginning of.
+        206 | 416 if have > 0 => match get(url, 0)? {
+            response if response.status() == 200 => receive(response, part, 0, hear),
+            response => Err(status(url, &response)),
+        },
+        200 => receive(response, part, 0, hear),
+        _ => Err(status(url, &response)),
+    }
+}
+
+fn get(url: &str, from: u64) -> Result<Response<Body>, FetchError> {
+    let agent: Agent = Agent::config_builder()
+        .http_status_as_error(false)
+        .timeout_connect(Some(PATIENCE))
+        .timeout_recv_response(Some(PATIENCE))
+        .build()
+        .into();
+    let mut request = agent.get(url);
+    if from > 0 {
+        request = request.header("Range", format!("bytes={from}-"));
+    }
+    request.call().map_err(|source| FetchError::Unreachable { url: url.to_owned(), source: Box::new(source) })
+}
+
+fn status(url: &str, response: &Response<Body>) -> FetchError {
+    FetchError::Status { url: url.to_owned(), status: response.status().as_u16() }
+}
+
+/// The first byte of a partial answer: `Content-Range: bytes FIRST-LAST/ALL`.
+fn starts_at(response: &Response<Body>) -> Option<u64> {
+    content_range(response)?.0.split_once('-')?.0.parse().ok()
+}
+
+/// The length of the whole file: `Content-Range: bytes */ALL`.
+fn length_in_all(response: &Response<Body>) -> Option<u64> {
+    content_range(response)?.1.parse().ok()
+}
+
+fn content_range(response: &Response<Body>) -> Option<(&str, &str)> {
+    let range = response.headers().get("content-range")?.to_str().ok()?;
+    range.strip_prefix("bytes ")?.split_once('/')
+}
+
+/// Writes the answer's body to `part` behind its first `have` bytes.
+fn receive(response: Response<Body>, part: &Path, have: u64, hear: &mut dyn FnMut(Progress)) -> Result<(), FetchError> {
+    let unwritable = |source| FetchError::Unwritable { path: part.to_owned(), source };
+    let total = response.body().content_length().map(|rest| have + rest);
+    let mut file = open(part, have).map_err(unwritable)?;
+    let mut body = response.into_body().into_reader();
+    let mut chunk = vec![0; CHUNK];
+    let mut done = have;
+    loop {
+        hear(Progress::Downloading { done, total });
+        let read = match body.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(source) => return Err(FetchError::Cut { done, total, source }),
+        };
+        file.write_all(&chunk[..read]).map_err(unwritable)?;
+        done += read as u64;
+    }
+    match total {
+        Some(total) if done < total => {
+            let source = io::ErrorKind::UnexpectedEof.into();
+            Err(FetchError::Cut { done, total: Some(total), source })
+        }
+        _ => file.flush().map_err(unwritable),
+    }
+}
+
+fn open(part: &Path, have: u64) -> io::Result<File> {
+    if have > 0 { OpenOptions::new().append(true).open(part) } else { File::create(part) }
+}
+
+#[cfg(test)]
+mod tests;

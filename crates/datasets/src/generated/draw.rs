@@ -1,0 +1,139 @@
+//! One picture: place, colours, rubbish and noise.
+
+use std::ops::Range;
+
+use rand::Rng;
+
+use super::{SIDE, shape};
+
+/// Points along each axis of a pixel at which a shape is asked whether it covers them.
+const SAMPLES: usize = 3;
+/// No shape reaches farther from its origin: the corner of a square of half the side 1.
+const REACH: f32 = 1.42;
+/// How much lighter than the background a shape may be, in each channel.
+const CONTRAST: [f32; 2] = [0.2, 0.55];
+/// Standard deviation of the noise.
+const NOISE: f32 = 0.04;
+
+/// A number in `[from, to)`, the same on every platform.
+fn uniform(rng: &mut impl Rng, [from, to]: [f32; 2]) -> f32 {
+    from + (to - from) * ((rng.next_u32() >> 8) as f32 / (1 << 24) as f32)
+}
+
+/// A random direction, `(cosine, sine)`: a point of the unit disc, put on its rim. No sine is computed, since its last
+/// bits differ between platforms.
+fn direction(rng: &mut impl Rng) -> (f32, f32) {
+    loop {
+        let (x, y) = (uniform(rng, [-1.0, 1.0]), uniform(rng, [-1.0, 1.0]));
+        let length = (x * x + y * y).sqrt();
+        if (0.1..1.0).contains(&length) {
+            return (x / length, y / length);
+        }
+    }
+}
+
+/// Nearly normal, of this standard deviation: the sum of four uniform numbers.
+fn noise(rng: &mut impl Rng, deviation: f32) -> f32 {
+    let bytes = rng.next_u32().to_le_bytes();
+    let sum: u32 = bytes.iter().map(|&byte| u32::from(byte)).sum();
+    // Four bytes have a mean of 510 and a standard deviation of 147.8.
+    (sum as f32 - 510.0) / 147.8 * deviation
+}
+
+/// Where a shape lies, and how it is turned.
+struct Placement {
+    centre: (f32, f32),
+    radius: f32,
+    cosine: f32,
+    sine: f32,
+}
+
+impl Placement {
+    /// Of the shape that tells the class: large, near the middle, and tilted by up to 35 degrees.
+    fn of_shape(rng: &mut impl Rng) -> Self {
+        let radius = uniform(rng, [8.0, 13.0]);
+        let reach = [SIDE as f32 / 2.0 - 4.5, SIDE as f32 / 2.0 + 4.5];
+        let tilt = uniform(rng, [-0.7, 0.7]);
+        let length = (1.0 + tilt * tilt).sqrt();
+        let centre = (uniform(rng, reach), uniform(rng, reach));
+        Self { centre, radius, cosine: 1.0 / length, sine: tilt / length }
+    }
+
+    /// Of rubbish: small, anywhere, and at any angle.
+    fn of_rubbish(rng: &mut impl Rng) -> Self {
+        let radius = uniform(rng, [1.5, 4.0]);
+        let reach = [0.0, SIDE as f32];
+        let (cosine, sine) = direction(rng);
+        Self { centre: (uniform(rng, reach), uniform(rng, reach)), radius, cosine, sine }
+    }
+
+    /// How much of each pixel `covers` takes, `[side, side]` in [0, 1].
+    fn coverage(&self, covers: impl Fn(f32, f32) -> bool) -> Vec<f32> {
+        let step = 1.0 / SAMPLES as f32;
+        let at = |pixel: usize, sample: usize| pixel as f32 + (sample as f32 + 0.5) * step;
+        let covered = |x: f32, y: f32| {
+            let (x, y) = ((x - self.centre.0) / self.radius, (y - self.centre.1) / self.radius);
+            covers(self.cosine * x + self.sine * y, self.cosine * y - self.sine * x)
+        };
+        let mut coverage = vec![0.0; SIDE * SIDE];
+        let [columns, rows] = [self.centre.0, self.centre.1].map(|centre| self.pixels_around(centre));
+        for y in rows {
+            for x in columns.clone() {
+                let points = (0..SAMPLES * SAMPLES)
+                    .filter(|sample| covered(at(x, sample % SAMPLES), at(y, sample / SAMPLES)))
+                    .count();
+                coverage[y * SIDE + x] = points as f32 / (SAMPLES * SAMPLES) as f32;
+            }
+        }
+        coverage
+    }
+
+    /// The pixels along one axis that the shape can reach from its centre.
+    fn pixels_around(&self, centre: f32) -> Range<usize> {
+        let reach = REACH * self.radius;
+        let edge = |position: f32| (position.max(0.0) as usize).min(SIDE);
+        edge(centre - reach)..edge(centre + reach + 1.0)
+    }
+}
+
+/// Draws a picture of the class and appends its bytes, `[side, side, 3]`.
+pub(super) fn picture(label: usize, rng: &mut impl Rng, pixels: &mut Vec<u8>) {
+    let mask = Placement::of_shape(rng).coverage(|x, y| shape::covers(label, x, -y));
+    let mut layers = [mask.clone(), mask.clone(), mask];
+    for layer in &mut layers {
+        let contrast = uniform(rng, CONTRAST);
+        layer.iter_mut().for_each(|value| *value *= contrast);
+    }
+    rubbish(rng, &mut layers);
+    let [red, green, blue] = layers.map(|layer| settle(rng, layer));
+    for ((red, green), blue) in red.into_iter().zip(green).zip(blue) {
+        pixels.extend([red, green, blue]);
+    }
+}
+
+/// Strews small bars and blobs about, and lays a slope of light over everything.
+fn rubbish(rng: &mut impl Rng, layers: &mut [Vec<f32>; 3]) {
+    for _ in 0..2 {
+        let thin = uniform(rng, [0.2, 0.9]);
+        let mask = Placement::of_rubbish(rng).coverage(|x, y| x.abs() < 1.0 && y.abs() < thin);
+        for layer in layers.iter_mut() {
+            let colour = uniform(rng, [-0.3, 0.3]);
+            layer.iter_mut().zip(&mask).for_each(|(value, covered)| *value += covered * colour);
+        }
+    }
+    for layer in layers {
+        let (cosine, sine) = direction(rng);
+        let slope = uniform(rng, [0.0, 0.2]) / SIDE as f32;
+        for (pixel, value) in layer.iter_mut().enumerate() {
+            *value += slope * (cosine * (pixel % SIDE) as f32 + sine * (pixel / SIDE) as f32);
+        }
+    }
+}
+
+/// Gives a channel a mean that is drawn without regard to what it shows, and noise, and rounds to bytes.
+fn settle(rng: &mut impl Rng, layer: Vec<f32>) -> Vec<u8> {
+    let mean = layer.iter().sum::<f32>() / layer.len() as f32;
+    let target = uniform(rng, [0.35, 0.65]);
+    let byte = |value: f32| (value.clamp(0.0, 1.0) * 255.0 + 0.5) as u8;
+    layer.into_iter().map(|value| byte(value - mean + target + noise(rng, NOISE))).collect()
+}

@@ -1,0 +1,274 @@
+//! Which client holds which pictures.
+
+use std::{fmt, str::FromStr};
+
+use rand::{RngExt, SeedableRng, seq::SliceRandom};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, Gamma};
+use serde::{Deserialize, Serialize};
+
+/// How pictures are divided among clients.
+///
+/// Written `iid` or `dirichlet:0.5`, in files as well.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Partition {
+    /// Shuffled and dealt out: all clients see all classes alike.
+    Iid,
+    /// For each class a draw from Dirichlet(alpha, ..., alpha) says what share of it each client gets (Hsu, Qi, Brown,
+    /// 2019): the smaller alpha, the fewer classes a client sees.
+    Dirichlet {
+        /// Concentration, from [`Partition::MIN_ALPHA`] to [`Partition::MAX_ALPHA`].
+        alpha: f64,
+    },
+}
+
+/// Why pictures cannot be divided.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum PartitionError {
+    /// A concentration that is no number in the range.
+    #[error(
+        "dirichlet:{0} divides nothing; alpha must be from {min} to {max}", min = Partition::MIN_ALPHA,
+        max = Partition::MAX_ALPHA
+    )]
+    Alpha(f64),
+    /// Nobody to give them to.
+    #[error("0 clients were asked to share the pictures; at least 1 is needed")]
+    NoClients,
+    /// Somebody would have none.
+    #[error("{pictures} pictures are too few for {clients} clients, each of which needs at least one")]
+    TooFew {
+        /// Number of pictures.
+        pictures: usize,
+        /// Number of clients.
+        clients: usize,
+    },
+}
+
+impl Partition {
+    /// The smallest alpha: each class goes to one client, and smaller numbers could not do more.
+    pub const MIN_ALPHA: f64 = 1e-6;
+    /// The largest alpha: all shares are equal to four digits.
+    pub const MAX_ALPHA: f64 = 1e6;
+
+    /// Indices of the pictures of each client, ascending; every picture has one holder and every client at least one
+    /// picture. The same seed gives the same shards.
+    ///
+    /// # Errors
+    /// [`PartitionError`]: no clients, fewer pictures than clients, or an alpha out of range.
+    pub fn divide(self, labels: &[u8], clients: usize, seed: u64) -> Result<Vec<Vec<usize>>, PartitionError> {
+        if clients == 0 {
+            return Err(PartitionError::NoClients);
+        }
+        if labels.len() < clients {
+            return Err(PartitionError::TooFew { pictures: labels.len(), clients });
+        }
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut shards = match self {
+            Self::Iid => deal(labels.len(), clients, &mut rng),
+            Self::Dirichlet { alpha } => by_class(labels, clients, alpha, &mut rng)?,
+        };
+        feed_the_poor(&mut shards);
+        shards.iter_mut().for_each(|shard| shard.sort_unstable());
+        Ok(shards)
+    }
+}
+
+fn deal(pictures: usize, clients: usize, rng: &mut ChaCha8Rng) -> Vec<Vec<usize>> {
+    let mut order: Vec<usize> = (0..pictures).collect();
+    order.shuffle(rng);
+    (0..clients).map(|client| order.iter().skip(client).step_by(clients).copied().collect()).collect()
+}
+
+fn by_class(
+    labels: &[u8],
+    clients: usize,
+    alpha: f64,
+    rng: &mut ChaCha8Rng,
+) -> Result<Vec<Vec<usize>>, PartitionError> {
+    let mut classes = vec![Vec::new(); usize::from(u8::MAX) + 1];
+    for (index, &label) in labels.iter().enumerate() {
+        classes[usize::from(label)].push(index);
+    }
+    let mut shards = vec![Vec::new(); clients];
+    for mut members in classes.into_iter().filter(|members| !members.is_empty()) {
+        members.shuffle(rng);
+        let mut start = 0;
+        let mut reached = 0.0;
+        for (shard, share) in shards.iter_mut().zip(dirichlet(clients, alpha, rng)?) {
+            reached += share;
+            let end = ((reached * members.len() as f64).round() as usize).clamp(start, members.len());
+            shard.extend_from_slice(&members[start..end]);
+            start = end;
+        }
+        // Rounding may leave the sum of the shares below 1.
+        if let Some(last) = shards.last_mut() {
+            last.extend_from_slice(&members[start..]);
+        }
+    }
+    Ok(shards)
+}
+
+/// Shares of a whole, Dirichlet(alpha, ..., alpha): Gamma(alpha, 1) draws over their sum.
+///
+/// With a small alpha the draws themselves would all round to zero. Their logarithms do not: a Gamma(alpha) draw is a
+/// Gamma(alpha + 1) draw times U^(1/alpha), and the largest of them is what the others are compared with.
+fn dirichlet(clients: usize, alpha: f64, rng: &mut ChaCha8Rng) -> Result<Vec<f64>, PartitionError> {
+    if !(Partition::MIN_ALPHA..=Partition::MAX_ALPHA).contains(&alpha) {
+        return Err(PartitionError::Alpha(alpha));
+    }
+    let gamma = Gamma::new(alpha + 1.0, 1.0).map_err(|_| PartitionError::Alpha(alpha))?;
+    let logarithms: Vec<f64> = (0..clients)
+        .map(|_| {
+            let uniform = 1.0 - rng.random::<f64>();
+            gamma.sample(rng).ln() + uniform.ln() / alpha
+        })
+        .collect();
+    let largest = logarithms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let draws: Vec<f64> = logarithms.iter().map(|logarithm| (logarithm - largest).exp()).collect();
+    let sum: f64 = draws.iter().sum();
+    Ok(draws.iter().map(|draw| draw / sum).collect())
+}
+
+/// A client without a picture could not take part: the richest gives it one.
+fn feed_the_poor(shards: &mut [Vec<usize>]) {
+    while let Some(poor) = shards.iter().position(Vec::is_empty) {
+        let richest = (0..shards.len()).max_by_key(|&client| shards[client].len()).unwrap_or(poor);
+        let Some(picture) = shards[richest].pop() else { return };
+        shards[poor].push(picture);
+    }
+}
+
+/// A string that is no partition.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown partition \"{0}\"; write iid, or dirichlet:ALPHA with a number from {min} to {max} such as \
+         dirichlet:0.5", min = Partition::MIN_ALPHA, max = Partition::MAX_ALPHA)]
+pub struct ParsePartitionError(String);
+
+impl FromStr for Partition {
+    type Err = ParsePartitionError;
+
+    fn from_str(text: &str) -> Result<Self, ParsePartitionError> {
+        let error = || ParsePartitionError(text.to_owned());
+        match text.split_once(':') {
+            None if text == "iid" => Ok(Self::Iid),
+            Some(("dirichlet", alpha)) => {
+                let alpha: f64 = alpha.parse().map_err(|_| error())?;
+                let known = (Self::MIN_ALPHA..=Self::MAX_ALPHA).contains(&alpha);
+                if known { Ok(Self::Dirichlet { alpha }) } else { Err(error()) }
+            }
+            _ => Err(error()),
+        }
+    }
+}
+
+impl TryFrom<String> for Partition {
+    type Error = ParsePartitionError;
+
+    fn try_from(text: String) -> Result<Self, ParsePartitionError> {
+        text.parse()
+    }
+}
+
+impl From<Partition> for String {
+    fn from(partition: Partition) -> Self {
+        partition.to_string()
+    }
+}
+
+impl fmt::Display for Partition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Iid => f.write_str("iid"),
+            Self::Dirichlet { alpha } => write!(f, "dirichlet:{alpha}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn labels(pictures: usize) -> Vec<u8> {
+        (0..pictures).map(|index| (index % 10) as u8).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn every_picture_has_one_holder(
+            pictures in 1usize..300, clients in 1usize..20, alpha in 1e-6f64..100.0, seed: u64
+        ) {
+            let labels = labels(pictures);
+            for partition in [Partition::Iid, Partition::Dirichlet { alpha }] {
+                match partition.divide(&labels, clients, seed) {
+                    Ok(shards) => {
+                        prop_assert!(shards.iter().all(|shard| !shard.is_empty() && shard.is_sorted()));
+                        let mut all = shards.concat();
+                        all.sort_unstable();
+                        prop_assert_eq!(all, (0..pictures).collect::<Vec<_>>());
+                        prop_assert_eq!(partition.divide(&labels, clients, seed).unwrap(), shards);
+                    }
+                    Err(error) => {
+                        prop_assert!(pictures < clients);
+                        prop_assert_eq!(error, PartitionError::TooFew { pictures, clients });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Mean over clients of the share of a client's commonest class.
+    fn skew(partition: Partition) -> f64 {
+        let labels = labels(5000);
+        let shards = partition.divide(&labels, 10, 3).unwrap();
+        let commonest = |shard: &Vec<usize>| {
+            let most = (0..10).map(|class| shard.iter().filter(|&&index| labels[index] == class).count()).max();
+            most.unwrap() as f64 / shard.len() as f64
+        };
+        shards.iter().map(commonest).sum::<f64>() / 10.0
+    }
+
+    #[test]
+    fn small_alpha_skews_and_large_alpha_does_not() {
+        let (iid, even, skewed) = (
+            skew(Partition::Iid),
+            skew(Partition::Dirichlet { alpha: 1000.0 }),
+            skew(Partition::Dirichlet { alpha: 0.1 }),
+        );
+        assert!(iid < 0.15 && even < 0.15 && skewed > 0.4, "{iid} {even} {skewed}");
+        let shards = Partition::Iid.divide(&labels(103), 10, 1).unwrap();
+        assert!(shards.iter().all(|shard| (10..=11).contains(&shard.len())));
+    }
+
+    #[test]
+    fn written_forms_are_read() {
+        for text in ["iid", "dirichlet:0.5", "dirichlet:10"] {
+            assert_eq!(text.parse::<Partition>().unwrap().to_string(), text);
+        }
+        for bad in ["IID!", "dirichlet", "dirichlet:0", "dirichlet:-1", "dirichlet:nan", "iid:3"] {
+            assert!(bad.parse::<Partition>().unwrap_err().to_string().contains("dirichlet:0.5"), "{bad}");
+        }
+        assert_eq!(Partition::Iid.divide(&[1, 2], 0, 1), Err(PartitionError::NoClients));
+        for alpha in [0.0, -0.5, f64::NAN, f64::INFINITY] {
+            let error = Partition::Dirichlet { alpha }.divide(&[1, 2], 2, 1).unwrap_err().to_string();
+            assert!(error.contains("alpha must be from 0.000001 to 1000000"), "{error}");
+        }
+    }
+
+    /// The mean share of any client is 1 / clients, and its variance (n - 1) / (n^2 (n alpha + 1)).
+    #[test]
+    fn shares_have_dirichlets_moments() {
+        let mut rng = ChaCha8Rng::seed_from_u64(5);
+        for alpha in [0.01, 0.5, 10.0] {
+            let draws: Vec<f64> = (0..20_000).map(|_| dirichlet(4, alpha, &mut rng).unwrap()[0]).collect();
+            let mean = draws.iter().sum::<f64>() / 20_000.0;
+            let variance = draws.iter().map(|draw| (draw - mean).powi(2)).sum::<f64>() / 20_000.0;
+            let expected = 3.0 / (16.0 * (4.0 * alpha + 1.0));
+            assert!((mean - 0.25).abs() < 0.012 && (variance / expected - 1.0).abs() < 0.06, "{mean} {variance}");
+        }
+        let one = dirichlet(1000, Partition::MIN_ALPHA, &mut rng).unwrap();
+        assert_eq!(one.iter().filter(|share| **share > 0.999).count(), 1);
+    }
+}

