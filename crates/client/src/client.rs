@@ -1,11 +1,13 @@
 //! The client's side of the protocol.
 
+use std::sync::Arc;
+
 use unmask_defence::{Defence, KeyCheck, KeyError, MaskSeed, Means, PlainUpdate, ProtectError, ProtectedUpdate, Start};
 use unmask_params::{InitOptions, ModelSpec, ParamLayout, initial_weights};
-use unmask_wire::{Assembler, ClientMessage, EncryptionPlan, RelayMessage, UpdateKind, WireError, frames};
+use unmask_wire::{Assembler, ClientMessage, EncryptionPlan, RelayMessage, ShardError, UpdateKind, WireError, frames};
 
 use crate::{
-    GroupLeaving, Plan, SealTask,
+    GroupLeaving, Plan, SealTask, Shard,
     keys::{Keys, Locked},
     leaving,
     plan::{check_len, model, settings},
@@ -38,6 +40,9 @@ pub enum News {
         /// Nickname as the room shows it.
         nickname: String,
     },
+    /// The client's share of the room's data set has come; [`Client::shard`] keeps it. It may be of no use until a round
+    /// is on shared pictures.
+    Shard(Arc<Shard>),
     /// The update was taken.
     Accepted {
         /// The round.
@@ -116,6 +121,9 @@ pub enum ClientError {
     /// Bytes that are no message.
     #[error(transparent)]
     Wire(#[from] WireError),
+    /// A shard that does not hold what it says.
+    #[error(transparent)]
+    Shard(#[from] ShardError),
     /// A picture of the wrong size.
     #[error("a reconstruction of side {side} came with {values} values instead of {}", side * side * 3)]
     Picture {
@@ -168,6 +176,7 @@ pub struct Client {
     device: String,
     ticket: Option<[u8; 16]>,
     keys: Keys,
+    shard: Option<Arc<Shard>>,
     assembler: Assembler,
 }
 
@@ -179,14 +188,32 @@ impl Client {
             device: cut(device),
             ticket: None,
             keys: Keys::default(),
+            shard: None,
             assembler: assembler(),
         }
+    }
+
+    /// Comes back as the client that was given this ticket, if the room still knows it.
+    #[must_use]
+    pub fn resuming(mut self, ticket: [u8; 16]) -> Self {
+        self.ticket = Some(ticket);
+        self
+    }
+
+    /// The ticket with which this client can come back, once the room has let it in. Who has it can pose as this client.
+    pub fn ticket(&self) -> Option<[u8; 16]> {
+        self.ticket
     }
 
     /// Keeps the room's passphrase in memory, in place of an earlier one, or forgets it. It is never sent, and neither
     /// is anything from which it could be computed but by trying.
     pub fn set_passphrase(&mut self, passphrase: Option<String>) {
         self.keys.set(passphrase);
+    }
+
+    /// The last shard that came.
+    pub fn shard(&self) -> Option<&Arc<Shard>> {
+        self.shard.as_ref()
     }
 
     /// To be sent first on every new socket; after a dropped one it asks to come back as the same client.
@@ -228,10 +255,13 @@ impl Client {
                 defence,
                 rule,
                 batch,
+                pictures,
                 encryption,
             } => {
-                let plan = model(&name, april_block, classes)
-                    .and_then(|spec| Plan::new([round, policy], spec, settings(&defence, &rule, batch)?, values));
+                let plan = model(&name, april_block, classes).and_then(|spec| {
+                    let settings = settings(&defence, &rule, batch)?;
+                    Plan::new([round, policy], spec, settings, (pictures, self.shard.as_ref()), values)
+                });
                 match plan.map_err(Hindrance::Unable).and_then(|plan| self.decrypted(plan, encryption)) {
                     Ok(plan) => Action::Train(Box::new(plan)),
                     Err(hindrance) => self.hindered(round, policy, hindrance)?,
@@ -243,6 +273,11 @@ impl Client {
                     Ok(task) => Action::Seal(Box::new(task)),
                     Err(hindrance) => self.hindered(0, policy, hindrance)?,
                 }
+            }
+            RelayMessage::Shard(header) => {
+                let shard = Arc::new(Shard::new(header, &values)?);
+                self.shard = Some(Arc::clone(&shard));
+                Action::Tell(News::Shard(shard))
             }
             RelayMessage::Accepted { round } => Action::Tell(News::Accepted { round }),
             RelayMessage::Closed { round, loss, updates } => Action::Tell(News::Closed { round, loss, updates }),
@@ -298,7 +333,7 @@ impl Client {
     /// # Errors
     /// Never in practice: the reason is cut to fit.
     pub fn unable(&self, round: u32, policy: u32, reason: &str) -> Result<Vec<Vec<u8>>, WireError> {
-        frames(&ClientMessage::Unable { round, policy, reason: cut(reason) }, &[])
+        frames(&ClientMessage::Unable { round, policy, reason: cut(reason), is_locked: false }, &[])
     }
 
     /// Reports how close a reconstruction came to the private image: two numbers, never the image.
@@ -315,7 +350,8 @@ impl Client {
             Hindrance::Ask { reason, wrong } => {
                 let told =
                     if wrong { "this client has another passphrase" } else { "this client has no passphrase yet" };
-                Action::Ask { frames: self.unable(round, policy, told)?, reason: reason.to_owned(), wrong }
+                let message = ClientMessage::Unable { round, policy, reason: told.to_owned(), is_locked: true };
+                Action::Ask { frames: frames(&message, &[])?, reason: reason.to_owned(), wrong }
             }
         })
     }

@@ -8,7 +8,9 @@ mod client;
 mod keys;
 mod leaving;
 mod plan;
+mod shard;
 
 pub use client::{Action, Client, ClientError, News, Outgoing, Step, UpdateFailure};
 pub use leaving::{GroupLeaving, leaving};
-pub use plan::{Plan, SealTask};
+pub use plan::{Plan, SealTask, TrainOn};
+pub use shard::Shard;

@@ -4,6 +4,23 @@ use std::sync::Arc;
 
 use unmask_defence::{Cipher, Defence};
 use unmask_params::{ModelSpec, ParamLayout, Rule};
+use unmask_wire::Pictures;
+
+use crate::Shard;
+
+/// Which pictures to train on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TrainOn {
+    /// The client's own, which stay with it.
+    Private,
+    /// Pictures of its shard of the room's data set.
+    Shared {
+        /// The shard.
+        shard: Arc<Shard>,
+        /// Positions of this round's pictures in it: under FedSGD as many as one gradient takes, under FedAvg all.
+        positions: Vec<usize>,
+    },
+}
 
 /// A round's task.
 #[derive(Debug, Clone)]
@@ -22,6 +39,8 @@ pub struct Plan {
     pub rule: Rule,
     /// Samples per step.
     pub batch: usize,
+    /// What to train on.
+    pub train_on: TrainOn,
     /// Global weights w in the plain, `[P]`.
     pub weights: Vec<f32>,
     /// The room's cipher, if the relay holds the weights encrypted.
@@ -48,16 +67,46 @@ impl Plan {
     /// A plan whose weights are in the plain, or yet to be decrypted.
     ///
     /// # Errors
-    /// In words for people, if the weights are of another model.
+    /// In words for people, if the weights are of another model, or the shard to train on is not at hand or of other
+    /// classes.
     pub(crate) fn new(
         [round, policy]: [u32; 2],
         spec: ModelSpec,
         (defence, rule, batch): (Defence, Rule, usize),
+        (pictures, shard): (Pictures, Option<&Arc<Shard>>),
         weights: Vec<f32>,
     ) -> Result<Self, String> {
         let layout = ParamLayout::vit(&spec.config());
         check_len(spec, &layout, &weights)?;
-        Ok(Self { round, policy, spec, layout, defence, rule, batch, weights, cipher: None })
+        let train_on = match pictures {
+            Pictures::Private => TrainOn::Private,
+            Pictures::Shared { shard: number } => {
+                let shard = shard.filter(|shard| shard.number() == number);
+                let shard = shard.ok_or("the room's shared pictures have not come to this client")?;
+                check_classes(spec, shard)?;
+                let positions = match rule {
+                    Rule::FedSgd => shard.batch(round, batch),
+                    Rule::FedAvg { .. } => (0..shard.len()).collect(),
+                };
+                TrainOn::Shared { shard: Arc::clone(shard), positions }
+            }
+        };
+        Ok(Self { round, policy, spec, layout, defence, rule, batch, train_on, weights, cipher: None })
+    }
+
+    /// Whether the model has the class of a private picture.
+    ///
+    /// # Errors
+    /// In words for people, if it has not.
+    pub fn check_label(&self, label: usize) -> Result<(), String> {
+        if label < self.spec.classes {
+            return Ok(());
+        }
+        Err(format!(
+            "the private picture has class number {label}, and the room's model has the classes 0 to {}; choose one of \
+             them, or wait for rounds on shared pictures",
+            self.spec.classes.saturating_sub(1)
+        ))
     }
 }
 
@@ -91,6 +140,15 @@ pub(crate) fn check_len(spec: ModelSpec, layout: &ParamLayout, weights: &[f32]) 
         Ok(())
     } else {
         Err(format!("the relay sent {} weights, {} has {}", weights.len(), spec.preset, layout.len()))
+    }
+}
+
+fn check_classes(spec: ModelSpec, shard: &Shard) -> Result<(), String> {
+    let (classes, known) = (shard.classes().len(), spec.classes);
+    if classes <= known {
+        Ok(())
+    } else {
+        Err(format!("the shared pictures have {classes} classes, and the room's model has {known}"))
     }
 }
 

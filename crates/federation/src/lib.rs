@@ -12,7 +12,7 @@ mod settings;
 mod update_counts;
 
 pub use aggregate::Aggregate;
-pub use optimiser::{Optimiser, OptimiserKind, ParseOptimiserError};
+pub use optimiser::{Optimiser, OptimiserKind, OptimiserState, ParseOptimiserError};
 pub use room::{ClientId, Effect, Event, GlobalModel, MemberState, Phase, Refusal, Room, RoundSummary, Seal};
-pub use settings::{Settings, SettingsError};
+pub use settings::{Pictures, Settings, SettingsError};
 pub use update_counts::{CountBin, GroupCounts, UpdateCounts};

@@ -62,6 +62,17 @@ pub struct Optimiser {
     moments: (Vec<f32>, Vec<f32>),
 }
 
+/// What an optimiser remembers from step to step.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct OptimiserState {
+    /// Steps taken; Adam's alone are counted.
+    pub steps: u32,
+    /// Adam's first moment of each parameter, `[P]`; empty for SGD and before the first step.
+    pub first: Vec<f32>,
+    /// Adam's second moment, of the same length.
+    pub second: Vec<f32>,
+}
+
 /// One step, to be taken block by block.
 #[derive(Debug)]
 pub(crate) enum Step<'a> {
@@ -90,6 +101,27 @@ impl Optimiser {
     /// Its kind and rate.
     pub fn kind(&self) -> OptimiserKind {
         self.kind
+    }
+
+    /// Changes eta for the steps to come, as a schedule asks; what is remembered stays.
+    pub fn set_rate(&mut self, new: f32) {
+        let (OptimiserKind::Sgd { rate } | OptimiserKind::Adam { rate }) = &mut self.kind;
+        *rate = new;
+    }
+
+    /// What it remembers, for a run to be continued later.
+    pub fn state(&self) -> OptimiserState {
+        let (first, second) = self.moments.clone();
+        OptimiserState { steps: self.steps.unsigned_abs(), first, second }
+    }
+
+    /// An optimiser that goes on from `state`, bit for bit. Moments of different lengths are cut to the shorter one.
+    pub fn resumed(kind: OptimiserKind, state: OptimiserState) -> Self {
+        let OptimiserState { steps, mut first, mut second } = state;
+        let len = first.len().min(second.len());
+        first.truncate(len);
+        second.truncate(len);
+        Self { kind, steps: i32::try_from(steps).unwrap_or(i32::MAX), moments: (first, second) }
     }
 
     /// Begins the next step on `parameters` parameters.
@@ -195,6 +227,21 @@ mod tests {
         let before = (weights, adam.moments.clone());
         step(&mut adam, &mut weights, &[None, None]);
         assert_eq!((weights, adam.moments), before);
+    }
+
+    #[test]
+    fn goes_on_from_its_state_as_if_it_had_not_stopped() {
+        let kind = OptimiserKind::Adam { rate: 0.1 };
+        let (mut whole, mut weights) = (Optimiser::new(kind), [1.0, 2.0]);
+        step(&mut whole, &mut weights, &[Some(1.0), Some(-3.0)]);
+        let (mut resumed, mut again) = (Optimiser::resumed(kind, whole.state()), weights);
+        for (optimiser, weights) in [(&mut whole, &mut weights), (&mut resumed, &mut again)] {
+            optimiser.set_rate(0.05);
+            step(optimiser, weights, &[Some(0.5), None]);
+        }
+        assert_eq!((weights, whole.state()), (again, resumed.state()));
+        assert_eq!(whole.kind(), OptimiserKind::Adam { rate: 0.05 });
+        assert_eq!(whole.state().steps, 2);
     }
 
     #[test]

@@ -5,6 +5,19 @@ use unmask_params::Rule;
 
 use crate::OptimiserKind;
 
+/// Which pictures a round trains on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Pictures {
+    /// Each client's own.
+    #[default]
+    Private,
+    /// Each client's shard of a data set that the room shares out.
+    Shared {
+        /// Number of the division into shards: no average mixes updates on pictures of two.
+        shard: u32,
+    },
+}
+
 /// What a round runs under: checked, so that no room ever holds settings that contradict each other.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
@@ -12,6 +25,7 @@ pub struct Settings {
     rule: Rule,
     batch: u16,
     optimiser: OptimiserKind,
+    pictures: Pictures,
 }
 
 /// Settings that cannot work.
@@ -34,7 +48,7 @@ pub enum SettingsError {
 }
 
 impl Settings {
-    /// `batch` is the number of samples of one local gradient.
+    /// Settings for rounds on private pictures; `batch` is the number of samples of one local gradient.
     ///
     /// # Errors
     /// If a number is out of range, or Adam is to step on encrypted gradients. Under FedAvg the server takes no step, so
@@ -56,7 +70,7 @@ impl Settings {
             (Defence::Encrypted { .. }, Rule::FedSgd, OptimiserKind::Adam { .. }) => {
                 Err(SettingsError::AdamOnEncrypted(optimiser))
             }
-            _ => Ok(Self { defence, rule, batch, optimiser }),
+            _ => Ok(Self { defence, rule, batch, optimiser, pictures: Pictures::Private }),
         }
     }
 
@@ -65,7 +79,7 @@ impl Settings {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn with_defence(self, defence: Defence) -> Result<Self, SettingsError> {
-        Self::new(defence, self.rule, self.batch, self.optimiser)
+        Self::new(defence, self.rule, self.batch, self.optimiser).map(|settings| settings.with_pictures(self.pictures))
     }
 
     /// The same with another rule.
@@ -73,7 +87,7 @@ impl Settings {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn with_rule(self, rule: Rule) -> Result<Self, SettingsError> {
-        Self::new(self.defence, rule, self.batch, self.optimiser)
+        Self::new(self.defence, rule, self.batch, self.optimiser).map(|settings| settings.with_pictures(self.pictures))
     }
 
     /// The same with another batch size.
@@ -81,7 +95,7 @@ impl Settings {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn with_batch(self, batch: u16) -> Result<Self, SettingsError> {
-        Self::new(self.defence, self.rule, batch, self.optimiser)
+        Self::new(self.defence, self.rule, batch, self.optimiser).map(|settings| settings.with_pictures(self.pictures))
     }
 
     /// The same with another optimiser.
@@ -89,7 +103,13 @@ impl Settings {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn with_optimiser(self, optimiser: OptimiserKind) -> Result<Self, SettingsError> {
-        Self::new(self.defence, self.rule, self.batch, optimiser)
+        Self::new(self.defence, self.rule, self.batch, optimiser).map(|settings| settings.with_pictures(self.pictures))
+    }
+
+    /// The same on other pictures.
+    #[must_use]
+    pub fn with_pictures(self, pictures: Pictures) -> Self {
+        Self { pictures, ..self }
     }
 
     /// What a client does to its update.
@@ -110,6 +130,11 @@ impl Settings {
     /// The server's step under FedSGD.
     pub fn optimiser(&self) -> OptimiserKind {
         self.optimiser
+    }
+
+    /// Which pictures are trained on.
+    pub fn pictures(&self) -> Pictures {
+        self.pictures
     }
 
     /// How the encrypted model begins, if updates are to be encrypted.
@@ -152,5 +177,19 @@ mod tests {
         assert!(settings.with_rule(Rule::FedAvg { epochs: 1, rate: f32::NAN }).is_err());
         assert!(settings.with_optimiser(OptimiserKind::Sgd { rate: -1.0 }).is_err());
         assert_eq!(settings.with_batch(7).unwrap().batch(), 7);
+    }
+
+    #[test]
+    fn pictures_stay_whatever_else_is_chosen() {
+        let pictures = Pictures::Shared { shard: 3 };
+        let settings = settings("none", "fedsgd", 1, "sgd:1").unwrap().with_pictures(pictures);
+        for changed in [
+            settings.with_batch(7),
+            settings.with_rule(Rule::FedAvg { epochs: 1, rate: 0.1 }),
+            settings.with_defence(Defence::FixedPosition),
+            settings.with_optimiser(OptimiserKind::Adam { rate: 0.1 }),
+        ] {
+            assert_eq!(changed.unwrap().pictures(), pictures);
+        }
     }
 }

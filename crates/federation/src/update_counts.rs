@@ -57,6 +57,24 @@ impl UpdateCounts {
         Self { layout, defence, stride, counts, rounds: 0, expected: std::array::from_fn(|_| vec![1.0]) }
     }
 
+    /// Counts that go on after `rounds` rounds of `updates` updates each, in which the parameters [counted](Self::counts)
+    /// were updated that often. Counts of other parameters are cut off, and missing ones taken for zero.
+    pub fn resumed(layout: Arc<ParamLayout>, defence: Defence, counts: Vec<u16>, rounds: u32, updates: u32) -> Self {
+        let mut resumed = Self::new(layout, defence);
+        for (count, earlier) in resumed.counts.iter_mut().zip(counts) {
+            *count = earlier;
+        }
+        for _ in 0..rounds.min(u16::MAX.into()) {
+            resumed.end_round(updates);
+        }
+        resumed
+    }
+
+    /// How often each counted parameter was updated: of all of them, or of an evenly spread sample in a large model.
+    pub fn counts(&self) -> &[u16] {
+        &self.counts
+    }
+
     /// Number of rounds M counted: those that averaged at least one update.
     pub fn rounds(&self) -> u32 {
         self.rounds.into()
@@ -105,7 +123,7 @@ impl UpdateCounts {
         }
     }
 
-    /// How often the parameters of each group were updated, and how often that is to be expected.
+    /// How often the parameters of each group that the model has were updated, and how often that is to be expected.
     pub fn groups(&self) -> Vec<GroupCounts> {
         let group_counts = |(group, expected): (ParamGroup, &Vec<f64>)| {
             let mut histogram = vec![0; usize::from(self.rounds) + 1];
@@ -122,7 +140,8 @@ impl UpdateCounts {
                 expected: expected.clone(),
             }
         };
-        ParamGroup::ALL.into_iter().zip(&self.expected).map(group_counts).collect()
+        let groups = ParamGroup::ALL.into_iter().zip(&self.expected);
+        groups.filter(|(group, _)| self.layout.has_group(*group)).map(group_counts).collect()
     }
 }
 

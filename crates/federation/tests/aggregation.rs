@@ -33,7 +33,7 @@ fn client() -> impl Strategy<Value = Client> {
 
 /// Rates at which some parameter is sent by nobody, by all and by some.
 fn rates() -> impl Strategy<Value = GroupRates> {
-    prop_oneof![any::<[u16; 6]>(), any::<u16>().prop_map(|bits| [bits; 6])].prop_map(GroupRates::from_bits)
+    prop_oneof![any::<[u16; 7]>(), any::<u16>().prop_map(|bits| [bits; 7])].prop_map(GroupRates::from_bits)
 }
 
 proptest! {

@@ -13,6 +13,8 @@ use unmask_defence::Defence;
 use unmask_federation::OptimiserKind;
 use unmask_params::{ModelSpec, Preset, Rule};
 
+use crate::{Beginning, DataConfig, Evaluates, Pretrained};
+
 /// What a relay is started with.
 #[derive(Debug, Clone)]
 pub struct RelayConfig {
@@ -48,6 +50,14 @@ pub struct RelayConfig {
     pub attack_budget: Duration,
     /// Where searches through the model come from; without it the relay has closed forms alone.
     pub searches: Option<Arc<dyn Searches>>,
+    /// The data set that clients can be asked to train on.
+    pub data: DataConfig,
+    /// What runs the model on held-out pictures; without it nothing is measured.
+    pub evaluates: Option<Arc<dyn Evaluates>>,
+    /// How the model begins.
+    pub beginning: Beginning,
+    /// Pretrained weights, if there are any.
+    pub pretrained: Option<Pretrained>,
     /// How much the relay bears.
     pub limits: Limits,
 }
@@ -81,8 +91,17 @@ impl RelayConfig {
             start: false,
             attack_budget: Duration::from_secs(5),
             searches: None,
+            data: DataConfig::default(),
+            evaluates: None,
+            beginning: Beginning::default(),
+            pretrained: None,
             limits: Limits::default(),
         }
+    }
+
+    /// What the data set is made, divided and sampled with: the same in every lesson unless a seed is given.
+    pub(crate) fn data_seed(&self) -> u64 {
+        self.seed.unwrap_or(0)
     }
 }
 

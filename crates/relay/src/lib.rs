@@ -6,9 +6,11 @@
 
 mod addresses;
 mod attacks;
+mod beginning;
 mod candidate;
 mod config;
 mod control;
+mod evaluation;
 mod events;
 mod outbox;
 mod page;
@@ -18,13 +20,18 @@ mod random;
 mod room;
 mod roster;
 mod serve;
+mod sharing;
 mod snapshot;
 mod socket;
 mod spare;
 mod tls;
 
+pub use beginning::{Beginning, ParseBeginningError, Pretrained};
 pub use config::{Limits, RelayConfig};
+pub use evaluation::{Answers, Evaluates};
 pub use serve::{Running, serve};
+pub use sharing::DataConfig;
+pub use unmask_datasets::{Partition, Source};
 pub use unmask_defence::Defence;
 pub use unmask_federation::OptimiserKind;
 pub use unmask_params::Rule;

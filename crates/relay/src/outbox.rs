@@ -10,7 +10,9 @@ use tokio::sync::Notify;
 use unmask_federation::GlobalModel;
 use unmask_wire::RelayMessage;
 
-/// Most messages that may wait besides the task and the reconstructions.
+use crate::sharing::Share;
+
+/// Most messages that may wait besides the task, the shard and the reconstructions.
 const MAX_WAITING: usize = 64;
 
 /// One message, shared by all clients that get it.
@@ -27,6 +29,8 @@ pub(crate) enum Parcel {
         /// The model.
         model: Arc<GlobalModel>,
     },
+    /// A client's share of the data set, held once for all clients of a seat.
+    Shard(Arc<Share>),
 }
 
 /// The weights of a model that is kept alive while they are sent.
@@ -46,6 +50,8 @@ pub(crate) enum Slot {
     All,
     /// What to work on: the round's plan, or the model to encrypt.
     Task,
+    /// The shard that the task may be about.
+    Shard,
     /// The reconstruction by the attack of this number.
     Reconstruction(usize),
 }

@@ -4,7 +4,11 @@ mod attacked;
 mod attacking;
 mod candidate;
 mod controls;
+mod effects;
 mod history;
+mod measuring;
+mod people;
+mod sharing;
 mod tasks;
 mod view;
 
@@ -18,25 +22,28 @@ use tokio::{
     sync::{mpsc, oneshot, watch},
     time::{Instant, sleep_until},
 };
-use tracing::{error, info, warn};
+use tracing::{error, warn};
 use unmask_defence::{GroupRates, KeyCheck, MaskSeed, ProtectedUpdate};
-use unmask_federation::{ClientId, Effect, Event, GlobalModel, MemberState, Room, RoundSummary, Settings};
-use unmask_params::{InitOptions, ModelSpec, initial_weights};
+use unmask_federation::{ClientId, Event, Room, Settings};
+use unmask_params::ModelSpec;
 use unmask_wire::{
-    ClientMessage, EncryptionPlan, RelayMessage, UpdateKind, frames,
+    ClientMessage, RelayMessage, UpdateKind, frames,
     view::{Control, LogLine, LossPoint},
 };
 
 pub(crate) use self::candidate::Dropped;
 pub(crate) use self::view::Standing;
-use self::{attacking::Attacking, history::History, tasks::Task};
+use self::{attacking::Attacking, history::History, measuring::Measuring, sharing::Sharing, tasks::Task};
 use crate::{
     attacks::{GivenKey, Report},
+    beginning::{Beginning, Beginnings},
     config::RelayConfig,
-    outbox::{Parcel, Slot, Waiting, outbox},
+    evaluation::Evaluation,
+    outbox::{Parcel, Slot, Waiting},
     pictures::Pictures,
     random,
-    roster::{Link, Roster, Seat, Ticket, clean},
+    roster::{Roster, Seat, Ticket, clean},
+    sharing::Stock,
     snapshot::Snapshot,
     spare::Spare,
 };
@@ -74,8 +81,12 @@ pub(crate) enum Input {
     Dropped { picture: Dropped, reply: Reply },
     /// A passphrase that the teacher gave away has become a key, or is the wrong one.
     Given { key: Result<GivenKey, String>, reply: Reply },
+    /// The data set that the teacher asked for is in memory, or cannot be.
+    Stocked { stock: Result<Box<Stock>, String>, reply: Reply },
     /// News of an attack.
     Attacked(Report),
+    /// A model was measured.
+    Evaluated(Evaluation),
 }
 
 /// Tells the teacher that it is done, or why it cannot be.
@@ -95,6 +106,11 @@ pub(crate) struct Actor {
     /// The client under attack.
     target: Option<ClientId>,
     attacking: Attacking,
+    sharing: Sharing,
+    measuring: Measuring,
+    beginnings: Beginnings,
+    /// How the model in force really began.
+    began: Beginning,
     said_of_seal: HashSet<String>,
     deadline: Option<(Instant, Event)>,
     rest: Option<Instant>,
@@ -106,15 +122,19 @@ pub(crate) struct Actor {
     spare: Spare,
     standing: Standing,
     snapshots: watch::Sender<Snapshot>,
+    /// Where threads report that work for the room.
+    inputs: mpsc::WeakSender<Input>,
 }
 
 impl Actor {
-    /// A paused room with fresh weights.
+    /// A paused room with fresh weights, or pretrained ones; `stock` is its data set where that is in memory already.
     ///
     /// # Errors
-    /// If the operating system gives no random numbers or no thread.
+    /// If the operating system gives no random numbers or no thread, the data set cannot be divided, or the pretrained
+    /// weights are of another model.
     pub(crate) fn new(
         config: RelayConfig,
+        stock: Option<Stock>,
         standing: Standing,
         pictures: Arc<Pictures>,
         spare: Spare,
@@ -122,9 +142,14 @@ impl Actor {
         inputs: mpsc::WeakSender<Input>,
     ) -> anyhow::Result<Self> {
         let seed = config.seed.map_or_else(random::seed, Ok)?;
-        let weights = initial_weights(&config.spec.config(), seed, InitOptions::default());
-        let model = GlobalModel { spec: config.spec, weights };
-        let settings = Settings::new(config.defence, config.rule, config.batch, config.optimiser)?;
+        let beginnings = Beginnings::new(config.beginning, config.pretrained.clone());
+        beginnings.check(config.beginning, config.spec).map_err(anyhow::Error::msg)?;
+        let (model, began) = beginnings.model(config.spec, seed);
+        let mut sharing = Sharing::new(&config, stock);
+        let mut settings = Settings::new(config.defence, config.rule, config.batch, config.optimiser)?;
+        if config.data.train_on_shared {
+            settings = settings.with_pictures(sharing.shared(&config).map_err(anyhow::Error::msg)?);
+        }
         let mut actor = Self {
             room: Room::new(model, settings),
             roster: Roster::default(),
@@ -133,7 +158,11 @@ impl Actor {
             chosen_model: None,
             history: History::default(),
             target: None,
-            attacking: Attacking::start(inputs, pictures, config.attack_budget, config.searches.clone())?,
+            attacking: Attacking::start(inputs.clone(), pictures, config.attack_budget, config.searches.clone())?,
+            sharing,
+            measuring: Measuring::start(inputs.clone(), &config)?,
+            beginnings,
+            began,
             said_of_seal: HashSet::new(),
             deadline: None,
             rest: None,
@@ -144,11 +173,13 @@ impl Actor {
             spare,
             standing,
             snapshots,
+            inputs,
             config,
         };
         if actor.config.start {
             actor.feed(Event::Start);
         }
+        actor.measure();
         actor.publish();
         Ok(actor)
     }
@@ -178,6 +209,7 @@ impl Actor {
             }
             self.tick(Instant::now());
             self.tell_attacker();
+            self.measure();
             self.publish();
         }
     }
@@ -210,10 +242,13 @@ impl Actor {
             Input::Control { control: Control::Collude { passphrase: Some(passphrase) }, reply } => {
                 self.derive_key(passphrase, reply);
             }
+            Input::Control { control: Control::TrainOn { pictures }, reply } => self.train_on(&pictures, reply),
             Input::Control { control, reply } => drop(reply.send(self.control(control))),
             Input::Dropped { picture, reply } => drop(reply.send(self.take_candidate(picture))),
             Input::Given { key, reply } => drop(reply.send(self.take_key(key))),
+            Input::Stocked { stock, reply } => drop(reply.send(self.take_stock(stock))),
             Input::Attacked(report) => self.heard(report),
+            Input::Evaluated(evaluation) => self.measured(evaluation),
         }
     }
 
@@ -233,100 +268,6 @@ impl Actor {
             self.feed(Event::Begin);
         }
         self.roster.sweep(now, &self.config.limits);
-    }
-
-    /// Lets a client in, new or back with its ticket.
-    fn admit(&mut self, hello: &Hello) -> Admission {
-        self.connections += 1;
-        let connection = self.connections;
-        let (outbox, waiting) = outbox();
-        let old = hello.resume.and_then(|ticket| self.roster.iter().find(|entry| entry.ticket == ticket));
-        let is_present = old.is_some_and(|entry| entry.link.is_some());
-        let known = old.map(|entry| entry.id);
-        if !is_present && self.roster.present().count() >= self.config.limits.clients {
-            let clients = self.config.limits.clients;
-            self.say(format!("{} was turned away: the room is full.", clean(&hello.nickname, 24)));
-            return Err(format!("the room is full with {clients} clients; ask the teacher"));
-        }
-        if is_present && let Some(client) = known {
-            self.take_over(client);
-        }
-        let back = match hello.resume {
-            Some(ticket) if known.is_some() => self.roster.resume(ticket, &hello.device),
-            _ => None,
-        };
-        let entry = match back {
-            Some(entry) => entry,
-            None => {
-                let ticket = random::bytes().map_err(|error| error.to_string())?;
-                self.roster.add(&hello.nickname, &hello.device, ticket)
-            }
-        };
-        entry.link = Some(Link { connection, outbox });
-        let (client, resume, nickname) = (entry.id, entry.ticket, entry.nickname.clone());
-        info!(client = client.0, %nickname, resumed = known.is_some(), "joined");
-        let came = if known.is_some() { "is back" } else { "joined" };
-        self.say(format!("{nickname} {came}."));
-        self.send(client, Slot::All, &RelayMessage::Welcome { client: client.0, resume, nickname }, &[]);
-        self.target = self.target.or(Some(client));
-        // Still asked to do something, since its old socket had not been missed yet: the task may have been lost with it.
-        if self.room.member(client) == Some(MemberState::Training)
-            && let Some(task) = &self.task
-        {
-            let parcel = task.parcel(self.room.model());
-            if let Some(parcel) = parcel {
-                self.put(client, Slot::Task, parcel);
-            }
-        }
-        self.feed(Event::Joined(client));
-        Ok((Seat { client, connection }, waiting))
-    }
-
-    /// Ends the old socket of a client that is back on a new one.
-    fn take_over(&mut self, client: ClientId) {
-        let reason = "this place in the room was taken over by another tab or connection".to_owned();
-        self.send(client, Slot::All, &RelayMessage::Goodbye { reason }, &[]);
-        if let Some(entry) = self.roster.get_mut(client) {
-            entry.link = None;
-        }
-        // Whether it still works on the closed round nobody knows; it starts afresh.
-        if self.room.member(client) == Some(MemberState::Late) {
-            self.feed(Event::Left(client));
-        }
-    }
-
-    /// Says goodbye with a reason and closes.
-    fn dismiss(&mut self, client: ClientId, reason: &str) {
-        warn!(client = client.0, reason, "dismissed");
-        self.say(format!("{} was disconnected: {reason}.", self.roster.name(client)));
-        if let Some(link) = self.roster.get(client).and_then(|entry| entry.link.as_ref()) {
-            link.outbox.clear();
-        }
-        self.send(client, Slot::All, &RelayMessage::Goodbye { reason: clean(reason, MAX_REASON) }, &[]);
-        self.remove(client);
-    }
-
-    fn leave(&mut self, seat: Seat, reason: Option<String>) {
-        if self.roster.seated(seat).is_none() {
-            return;
-        }
-        let nickname = self.roster.name(seat.client).to_owned();
-        info!(client = seat.client.0, %nickname, "left");
-        self.say(match reason {
-            Some(reason) => format!("{nickname} is gone: {reason}."),
-            None => format!("{nickname} left."),
-        });
-        self.remove(seat.client);
-    }
-
-    fn remove(&mut self, client: ClientId) {
-        if let Some(entry) = self.roster.get_mut(client) {
-            entry.unlink(Instant::now());
-        }
-        if self.target == Some(client) {
-            self.target = self.roster.present().next().map(|entry| entry.id);
-        }
-        self.feed(Event::Left(client));
     }
 
     fn message(&mut self, seat: Seat, message: ClientMessage, values: Vec<f32>, bytes: u64) {
@@ -358,13 +299,8 @@ impl Actor {
                 }
                 self.feed(Event::Sealed { client, policy, check: KeyCheck(check), weights: values });
             }
-            ClientMessage::Unable { round, policy, reason } => {
-                let reason = clean(&reason, MAX_REASON);
-                let name = self.roster.name(client);
-                match round {
-                    0 => self.say_once(format!("{name} cannot encrypt the model: {reason}")),
-                    _ => self.say(format!("{name} cannot take part in round {round}: {reason}")),
-                }
+            ClientMessage::Unable { round, policy, reason, is_locked } => {
+                self.excused(client, round, clean(&reason, MAX_REASON), is_locked);
                 self.feed(Event::Unable { client, round, policy });
             }
             ClientMessage::Score { round, attack, psnr, ssim } => {
@@ -390,107 +326,12 @@ impl Actor {
         }
     }
 
-    fn perform(&mut self, effect: Effect) {
-        match effect {
-            Effect::Plan { cohort, round, policy, settings, encryption, model } => {
-                self.said_of_seal.clear();
-                if round == 1 {
-                    self.forget_earlier_model();
-                }
-                if self.room.update_counts().rounds() == 0 {
-                    self.history.begun_anew();
-                }
-                self.attacking.attacker.keep_keys(encryption.map(|(_, check)| check));
-                let encryption = encryption.map(|(salt, KeyCheck(check))| EncryptionPlan { salt, check });
-                let task = Task::train((round, policy), settings, encryption, model.spec);
-                self.ask(&cohort, task, &model);
-            }
-            Effect::NeedSalt => match random::bytes() {
-                Ok(salt) => self.handle(Event::Salt(salt)),
-                Err(error) => {
-                    error!("{error}");
-                    self.say(format!("The model cannot be encrypted: {error}."));
-                }
-            },
-            Effect::Seal { client, policy, salt, spec, model } => {
-                let name = self.roster.name(client);
-                let line = match model {
-                    Some(_) => format!("{name} is asked to encrypt the model."),
-                    None => format!("{name} is asked to make a model and encrypt it."),
-                };
-                self.say_once(line);
-                self.attacking.sent_plain(model.as_deref());
-                let task = Task::seal(policy, salt, spec, model.is_some());
-                let model = model.unwrap_or_else(|| Arc::clone(self.room.model()));
-                self.ask(&[client], task, &model);
-            }
-            Effect::Sealed(client) => {
-                self.deadline = None;
-                self.task = None;
-                self.said_of_seal.clear();
-                self.compare_forms();
-                let name = self.roster.name(client).to_owned();
-                self.say(format!(
-                    "{name} has encrypted the model; from here on the relay averages what it cannot read."
-                ));
-                self.history.sealed(name);
-            }
-            Effect::Deadline { round, policy } => {
-                self.deadline = Some((Instant::now() + self.config.deadline, Event::Deadline { round, policy }));
-            }
-            Effect::Rest => self.rest = Some(Instant::now() + self.config.pace),
-            Effect::Accepted { client, round } => {
-                if let Some(entry) = self.roster.get_mut(client) {
-                    entry.updates += 1;
-                }
-                self.attacking.begin();
-                self.send(client, Slot::All, &RelayMessage::Accepted { round }, &[]);
-            }
-            Effect::Refused { client, refusal } => self.refuse(client, &refusal.to_string()),
-            Effect::Spent(buffer) => self.spare.put(buffer),
-            Effect::Closed(summary) => self.closed(summary),
-        }
-    }
-
-    /// Sends a task to those who are to do it.
-    fn ask(&mut self, clients: &[ClientId], task: Task, model: &Arc<GlobalModel>) {
-        if let Some(parcel) = task.parcel(model) {
-            for &client in clients {
-                self.put(client, Slot::Task, parcel.clone());
-            }
-        }
-        self.task = Some(task);
-    }
-
-    fn closed(&mut self, summary: RoundSummary) {
-        self.history.closed(&summary, self.room.update_counts());
-        let RoundSummary { round, settings, updates, loss, late, .. } = summary;
-        self.deadline = None;
-        self.task = None;
-        info!(round, updates, loss, "round closed");
-        if let Some(loss) = loss {
-            keep(
-                &mut self.losses,
-                MAX_LOSSES,
-                LossPoint { round, loss, updates, defence: settings.defence().to_string() },
-            );
-        }
-        if !late.is_empty() {
-            let names: Vec<&str> = late.iter().map(|client| self.roster.name(*client)).collect();
-            self.say(format!("Round {round} closed without {}: no update in time.", names.join(", ")));
-        }
-        let Some(frames) = encode(&RelayMessage::Closed { round, loss, updates }, &[]) else { return };
-        let present: Vec<ClientId> = self.roster.present().map(|entry| entry.id).collect();
-        for client in present {
-            self.put(client, Slot::All, frames.clone());
-        }
-    }
-
     /// A new model begins: nothing of the old one shall be shown beside it.
     fn forget_earlier_model(&mut self) {
         self.epoch += 1;
         self.losses.clear();
         self.attacking.forget_model();
+        self.forget_measured();
         self.history.begun_anew();
     }
 

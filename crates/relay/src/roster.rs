@@ -41,6 +41,12 @@ pub(crate) struct Entry {
     pub(crate) loss: Option<f32>,
     pub(crate) bytes_sent: u64,
     pub(crate) updates: u32,
+    /// Number of the division whose shard it was sent on this socket.
+    pub(crate) shard: Option<u32>,
+    /// Why it last could not take part, until it can again.
+    pub(crate) excuse: Option<String>,
+    /// Whether all it lacked was the room's passphrase.
+    pub(crate) is_locked: bool,
     /// Its socket, while it is there.
     pub(crate) link: Option<Link>,
     /// When its socket closed, while it is away.
@@ -66,6 +72,9 @@ impl Roster {
             loss: None,
             bytes_sent: 0,
             updates: 0,
+            shard: None,
+            excuse: None,
+            is_locked: false,
             link: None,
             gone_since: None,
         };
@@ -82,6 +91,8 @@ impl Roster {
         entry.nickname = nickname;
         entry.set_device(device);
         entry.gone_since = None;
+        // A reloaded page has forgotten what it had.
+        (entry.shard, entry.excuse, entry.is_locked) = (None, None, false);
         Some(entry)
     }
 

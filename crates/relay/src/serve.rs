@@ -23,6 +23,7 @@ use tokio::{
     task::JoinHandle,
 };
 use tracing::error;
+use unmask_datasets::Source;
 use unmask_params::ParamLayout;
 use unmask_wire::{Assembler, MAX_FRAME};
 
@@ -34,6 +35,7 @@ use crate::{
     pictures::Pictures,
     qr, random,
     room::{Actor, Input, Standing},
+    sharing::Stock,
     snapshot::Snapshot,
     socket,
     spare::Spare,
@@ -201,9 +203,11 @@ impl Drop for Running {
 /// Must be called within a Tokio runtime.
 ///
 /// # Errors
-/// A port is taken or may not be used, the data folder cannot be written, or the operating system has no random numbers
-/// or threads to give. The message names the flag that helps.
-pub async fn serve(config: RelayConfig) -> anyhow::Result<Running> {
+/// A port is taken or may not be used, the data folder cannot be written, the data set cannot be read or shared out, there
+/// are no such pretrained weights, or the operating system has no random numbers or threads to give. The message names the
+/// flag that helps.
+pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
+    let stock = stock(&mut config).await?;
     let http_listener = listen(&config, config.http_port, "--http-port")?;
     let https_listener = listen(&config, config.https_port, "--https-port")?;
     let (http, https) = (http_listener.local_addr()?, https_listener.local_addr()?);
@@ -228,7 +232,7 @@ pub async fn serve(config: RelayConfig) -> anyhow::Result<Running> {
     let side = config.spec.config().image;
     let spare = Spare::default();
     let actor =
-        Actor::new(config, standing, Arc::clone(&pictures), spare.clone(), snapshot_sender, inputs.downgrade())?;
+        Actor::new(config, stock, standing, Arc::clone(&pictures), spare.clone(), snapshot_sender, inputs.downgrade())?;
     let room = tokio::spawn(actor.run(inbox));
     let publisher = tokio::spawn(events::publish(snapshots.clone(), events.clone()));
     let app =
@@ -252,6 +256,17 @@ pub async fn serve(config: RelayConfig) -> anyhow::Result<Running> {
         room,
         publisher,
     })
+}
+
+/// The data set, unless it is one that can be made when it is asked for. A model of fewer classes gets as many as it has.
+async fn stock(config: &mut RelayConfig) -> anyhow::Result<Option<Stock>> {
+    if config.data.source == Source::Generated && !config.data.train_on_shared {
+        return Ok(None);
+    }
+    let (data, seed) = (config.data.clone(), config.data_seed());
+    let stock = tokio::task::spawn_blocking(move || Stock::load(&data, seed)).await??;
+    config.spec.classes = config.spec.classes.max(stock.classes.len());
+    Ok(Some(stock))
 }
 
 async fn report(name: &str, server: impl Future<Output = io::Result<()>>) {

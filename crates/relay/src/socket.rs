@@ -167,6 +167,10 @@ async fn write(sink: &mut SplitSink<WebSocket, Message>, waiting: &Waiting, life
                         Ok(frames) => send(sink, frames.map(Bytes::from), life).await,
                         Err(error) => return error!("a message of the relay's own cannot be encoded: {error}"),
                     },
+                    Some(Parcel::Shard(share)) => match Framer::new(&share.header, share.words.as_slice()) {
+                        Ok(frames) => send(sink, frames.map(Bytes::from), life).await,
+                        Err(error) => return error!("a shard cannot be encoded: {error}"),
+                    },
                 };
                 if sent.is_err() {
                     return;

@@ -44,6 +44,12 @@ async fn bad_controls_name_what_is_wrong() {
         (r#"{"do":"batch","samples":70000}"#, "70000"),
         (r#"{"do":"target","client":77}"#, "no client 77"),
         (r#"{"do":"april_block","on":"yes"}"#, "yes"),
+        (r#"{"do":"train_on","pictures":"stolen"}"#, "\"stolen\" pictures; choose private or shared"),
+        (r#"{"do":"partition","partition":"cake"}"#, "cake"),
+        (r#"{"do":"partition","partition":"dirichlet:0"}"#, "dirichlet"),
+        (r#"{"do":"model","start":"zero"}"#, "scratch or pretrained"),
+        (r#"{"do":"model","start":"pretrained"}"#, "no pretrained weights for vit_pico_patch4_16"),
+        (r#"{"do":"evaluation_budget","seconds":-1}"#, "-1 is no time"),
     ] {
         let (status, _, sentence) = http(&relay.running, "POST", "/api/control", &headers, body).await;
         assert_eq!(status, 400, "{body}");

@@ -114,7 +114,12 @@ async fn salts_are_fresh() {
         // Another model of the same room, too.
         relay.control(Control::Reset).await;
         relay.control(Control::Start).await;
-        ada.socket.send(&ClientMessage::Unable { round: 1, policy: plan.policy, reason: "late".into() }, &[]).await;
+        ada.socket
+            .send(
+                &ClientMessage::Unable { round: 1, policy: plan.policy, reason: "late".into(), is_locked: false },
+                &[],
+            )
+            .await;
         salts.push(ada.seal().await.salt);
     }
     salts.sort_unstable();
@@ -159,7 +164,8 @@ async fn another_client_is_asked_when_one_cannot() {
     let mut eve = relay.client("Eve").await;
     relay.control(Control::Start).await;
     let asked = ada.seal().await;
-    let unable = ClientMessage::Unable { round: 0, policy: asked.policy, reason: "no passphrase here".into() };
+    let unable =
+        ClientMessage::Unable { round: 0, policy: asked.policy, reason: "no passphrase here".into(), is_locked: false };
     ada.socket.send(&unable, &[]).await;
     relay.log_line("Ada cannot encrypt the model: no passphrase here").await;
     bob.seal().await;
@@ -304,7 +310,8 @@ async fn keyed_seal(client: &mut Client) -> Seal {
         if seal.weights.is_empty() {
             return seal;
         }
-        let unable = ClientMessage::Unable { round: 0, policy: seal.policy, reason: "overtaken".into() };
+        let unable =
+            ClientMessage::Unable { round: 0, policy: seal.policy, reason: "overtaken".into(), is_locked: false };
         client.socket.send(&unable, &[]).await;
     }
 }

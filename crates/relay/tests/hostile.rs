@@ -72,7 +72,7 @@ async fn bad_updates_are_refused_and_the_round_goes_on() {
     let relay = Relay::with(|config| config.defence = "random-binary:0.5".parse().unwrap()).await;
     let (mut honest, mut eve) = (relay.client("Honest").await, relay.client("Eve").await);
     relay.control(Control::Start).await;
-    let masked = |zero_rate| UpdateKind::Masked { seed: [200; 32], zero_rates: [zero_rate; 6] };
+    let masked = |zero_rate| UpdateKind::Masked { seed: [200; 32], zero_rates: [zero_rate; 7] };
     let cases: [(UpdateKind, Vec<f32>, &str); 5] = [
         (masked(32768), vec![0.0; 5], "has 5 values, its mask keeps"),
         (masked(32768), Vec::new(), "has 0 values, its mask keeps"),
@@ -135,7 +135,15 @@ async fn wrong_length_without_a_mask() {
     assert!(eve.refusal().await.contains("loss is NaN"));
     let plan = eve.plan().await;
     eve.socket
-        .send(&ClientMessage::Unable { round: plan.round, policy: plan.policy, reason: "tired\n".into() }, &[])
+        .send(
+            &ClientMessage::Unable {
+                round: plan.round,
+                policy: plan.policy,
+                reason: "tired\n".into(),
+                is_locked: false,
+            },
+            &[],
+        )
         .await;
     relay.log_line("Eve cannot take part in round 3: tired").await;
     let plan = eve.plan().await;

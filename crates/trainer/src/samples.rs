@@ -5,6 +5,7 @@ use std::{path::Path, sync::Arc};
 use anyhow::{Context, bail};
 use rust_embed::RustEmbed;
 use tracing::{info, warn};
+use unmask_client::Shard;
 use unmask_data::{CLASSES, Picture, chw_to_hwc, class_in_name, decode, load_folder};
 
 /// A picture with its class. It never leaves this machine.
@@ -69,18 +70,38 @@ pub fn sample_photographs() -> anyhow::Result<Vec<Sample>> {
 pub(crate) struct Inputs {
     /// `[batch, 3, side, side]` in `[0, 1]`.
     pub(crate) chw: Vec<f32>,
-    /// Each picture as `[side, side, 3]`.
-    pub(crate) hwc: Vec<Vec<f32>>,
     /// `[batch]`.
     pub(crate) labels: Vec<usize>,
+    /// The one picture in it as `[side, side, 3]`; none where there are several, for what is found of a mixture cannot
+    /// be compared with any of them.
+    pub(crate) only: Option<Vec<f32>>,
 }
 
 impl Inputs {
-    fn new<'a>(samples: impl Iterator<Item = &'a Sample>, side: usize) -> Self {
-        let mut inputs = Self { chw: Vec::new(), hwc: Vec::new(), labels: Vec::new() };
+    /// Pictures of a batch of a shard, resized for a model of `side`.
+    ///
+    /// # Errors
+    /// In words, if a picture is not there; the client has checked the shard as it came.
+    pub(crate) fn shared(shard: &Shard, positions: &[usize], side: usize) -> Result<Self, String> {
+        let (mut chw, mut labels) = (Vec::new(), Vec::new());
+        for &position in positions {
+            let rgb = shard.rgb(position).zip(shard.labels().get(position));
+            let (rgb, label) = rgb.ok_or_else(|| format!("the shard has no picture {position}"))?;
+            let picture = Picture::new(shard.side(), shard.side(), rgb.to_vec()).map_err(|error| error.to_string())?;
+            chw.extend(picture.for_model(side));
+            labels.push(usize::from(*label));
+        }
+        let only = (positions.len() == 1).then(|| chw_to_hwc(&chw, side, side));
+        Ok(Self { chw, labels, only })
+    }
+
+    fn new<'a>(samples: impl Iterator<Item = &'a Sample>, side: usize, is_one: bool) -> Self {
+        let mut inputs = Self { chw: Vec::new(), labels: Vec::new(), only: None };
         for sample in samples {
             let chw = sample.picture.for_model(side);
-            inputs.hwc.push(chw_to_hwc(&chw, side, side));
+            if is_one && inputs.only.is_none() {
+                inputs.only = Some(chw_to_hwc(&chw, side, side));
+            }
             inputs.chw.extend(chw);
             inputs.labels.push(sample.label);
         }
@@ -107,7 +128,8 @@ impl Batches {
 
     /// The next batch, round and round.
     pub(crate) fn next(&mut self, side: usize, batch: usize) -> Inputs {
-        let inputs = Inputs::new(self.samples.iter().cycle().skip(self.next).take(batch), side);
+        let is_one = batch == 1 || self.samples.len() == 1;
+        let inputs = Inputs::new(self.samples.iter().cycle().skip(self.next).take(batch), side, is_one);
         self.next = (self.next + batch) % self.samples.len();
         inputs
     }
@@ -117,7 +139,7 @@ impl Batches {
         match &self.all {
             Some((at, inputs)) if *at == side => Arc::clone(inputs),
             _ => {
-                let inputs = Arc::new(Inputs::new(self.samples.iter(), side));
+                let inputs = Arc::new(Inputs::new(self.samples.iter(), side, self.samples.len() == 1));
                 self.all = Some((side, Arc::clone(&inputs)));
                 inputs
             }
@@ -152,9 +174,14 @@ mod tests {
         assert_eq!(batches.next(2, 2).labels, [0, 1]);
         let second = batches.next(2, 2);
         assert_eq!(second.labels, [2, 0]);
-        assert_eq!((second.chw.len(), second.hwc.len(), second.hwc[0].len()), (24, 2, 12));
+        assert_eq!((second.chw.len(), second.only), (24, None));
+        assert_eq!(batches.next(2, 1).only.unwrap().len(), 12);
+        batches.next(2, 2);
         assert_eq!(batches.next(2, 7).labels, [1, 2, 0, 1, 2, 0, 1]);
         assert!(Batches::new(Vec::new()).is_err());
+        // Several times the same picture is one picture.
+        let mut alone = Batches::new(vec![sample("a", 0)]).unwrap();
+        assert!(alone.next(2, 3).only.is_some() && alone.all(2).only.is_some());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use futures_util::{SinkExt, Stream, StreamExt};
 use tokio::task::JoinHandle;
 use tokio_tungstenite::tungstenite::{self, Message};
 use tracing::{info, warn};
-use unmask_client::{Action, Client, News, Plan, Step};
+use unmask_client::{Action, Client, News, Plan, Step, TrainOn};
 use unmask_data::{jigsaw::best_arrangement, metrics};
 use unmask_defence::MaskSeed;
 use unmask_model::{Device, ModelError, Vit};
@@ -29,8 +29,8 @@ pub(crate) enum Ended {
     Dismissed(String),
 }
 
-/// A finished or failed step, with the plan it answers and the pictures it used.
-type Trained = (Box<Plan>, Arc<Inputs>, Result<Step, String>);
+/// A finished or failed step, with the plan it answers.
+type Trained = (Box<Plan>, Result<(Step, Arc<Inputs>), String>);
 
 /// What a round's update was made from.
 struct Used {
@@ -84,9 +84,9 @@ impl Session {
             tokio::select! {
                 trained = trained => {
                     running = None;
-                    let (plan, inputs, step) = trained.context("the training thread stopped")?;
+                    let (plan, step) = trained.context("the training thread stopped")?;
                     outbox = match step {
-                        Ok(step) => {
+                        Ok((step, inputs)) => {
                             let (loss, samples) = (step.loss, step.samples);
                             let outgoing = self.client.update(&plan, step, fresh_seed()?)?;
                             info!(round = plan.round, loss, samples, bytes = outgoing.bytes, "sending the update");
@@ -136,14 +136,18 @@ impl Session {
     fn train(&mut self, plan: Box<Plan>) -> JoinHandle<Trained> {
         self.question = None;
         let side = plan.spec.config().image;
-        let inputs = match plan.rule {
-            Rule::FedSgd => Arc::new(self.batches.next(side, plan.batch)),
-            Rule::FedAvg { .. } => self.batches.all(side),
+        let private = match (&plan.train_on, plan.rule) {
+            (TrainOn::Shared { .. }, _) => None,
+            (TrainOn::Private, Rule::FedSgd) => Some(Arc::new(self.batches.next(side, plan.batch))),
+            (TrainOn::Private, Rule::FedAvg { .. }) => Some(self.batches.all(side)),
         };
         let device = self.device.clone();
         tokio::task::spawn_blocking(move || {
-            let step = step(&plan, &inputs, &device).map_err(|error| error.to_string());
-            (plan, inputs, step)
+            let trained = inputs(&plan, private).and_then(|inputs| {
+                let step = step(&plan, &inputs, &device).map_err(|error| error.to_string())?;
+                Ok((step, inputs))
+            });
+            (plan, trained)
         })
     }
 
@@ -153,6 +157,20 @@ impl Session {
             warn!("{reason}: start again with --passphrase-file FILE, or with the passphrase in UNMASK_PASSPHRASE");
             self.question = Some(reason);
         }
+    }
+}
+
+/// The pictures of this round: its batch of private ones, or those of the shard.
+fn inputs(plan: &Plan, private: Option<Arc<Inputs>>) -> Result<Arc<Inputs>, String> {
+    match (&plan.train_on, private) {
+        (TrainOn::Shared { shard, positions }, _) => {
+            Inputs::shared(shard, positions, plan.spec.config().image).map(Arc::new)
+        }
+        (TrainOn::Private, Some(inputs)) => {
+            inputs.labels.iter().try_for_each(|&label| plan.check_label(label))?;
+            Ok(inputs)
+        }
+        (TrainOn::Private, None) => Err("this client has no private picture".to_owned()),
     }
 }
 
@@ -173,21 +191,16 @@ fn step(plan: &Plan, inputs: &Inputs, device: &Device) -> Result<Step, ModelErro
     })
 }
 
-/// PSNR and SSIM of a reconstruction against the picture it was made from; of a batch, the nearest one counts. A jigsaw is
-/// laid first, in the order of its patches that only somebody with the picture can find.
+/// PSNR and SSIM of a reconstruction against the one picture it was made from. A jigsaw is laid first, in the order of its
+/// patches that only somebody with the picture can find.
 fn score(used: &Used, attack: &str, side: usize, picture: &[f32]) -> Option<(f32, f32)> {
-    used.inputs
-        .hwc
-        .iter()
-        .filter_map(|own| {
-            let laid = (attack == JIGSAW).then(|| best_arrangement(picture, own, side, used.patch));
-            let laid = laid.transpose().ok()?;
-            let found = laid.as_deref().unwrap_or(picture);
-            let psnr = metrics::psnr(own, found, side, side).ok()?;
-            let ssim = metrics::ssim(own, found, side, side).ok()?;
-            Some((psnr as f32, ssim as f32))
-        })
-        .max_by(|a, b| a.1.total_cmp(&b.1))
+    let own = used.inputs.only.as_deref()?;
+    let laid = (attack == JIGSAW).then(|| best_arrangement(picture, own, side, used.patch));
+    let laid = laid.transpose().ok()?;
+    let found = laid.as_deref().unwrap_or(picture);
+    let psnr = metrics::psnr(own, found, side, side).ok()?;
+    let ssim = metrics::ssim(own, found, side, side).ok()?;
+    Some((psnr as f32, ssim as f32))
 }
 
 fn fresh_seed() -> anyhow::Result<MaskSeed> {
@@ -211,6 +224,7 @@ fn tell(news: &News) {
         News::Closed { round, loss: Some(loss), updates } => info!(round, loss, updates, "round closed"),
         News::Closed { round, loss: None, .. } => info!(round, "round closed without an update"),
         News::Refused { reason } => warn!("{reason}"),
+        News::Shard(shard) => info!(pictures = shard.len(), "shared pictures of {} came", shard.data()),
         News::Goodbye { .. } | News::Reconstruction { .. } => {}
     }
 }

@@ -10,7 +10,7 @@ use unmask_defence::{Cipher, RoomKey, Start};
 use unmask_model::{Vit, device::OpenDevice};
 use unmask_params::{InitOptions, ModelSpec, ParamLayout, Preset, initial_weights};
 use unmask_trainer::{JoinOptions, Passphrase, Sample, join};
-use unmask_wire::{Assembler, ClientMessage, EncryptionPlan, RelayMessage, UpdateKind, frames};
+use unmask_wire::{Assembler, ClientMessage, EncryptionPlan, Pictures, RelayMessage, ShardHeader, UpdateKind, frames};
 
 const SALT: [u8; 16] = [4; 16];
 
@@ -38,8 +38,14 @@ impl Relay {
         }
     }
 
-    async fn plan(
+    async fn plan(&mut self, round: u32, words: [&str; 2], encryption: Option<EncryptionPlan>, weights: &[f32]) {
+        self.plan_on(Pictures::Private, 2, round, words, encryption, weights).await;
+    }
+
+    async fn plan_on(
         &mut self,
+        pictures: Pictures,
+        batch: u16,
         round: u32,
         [defence, rule]: [&str; 2],
         encryption: Option<EncryptionPlan>,
@@ -47,9 +53,19 @@ impl Relay {
     ) {
         let (model, classes) = (spec().preset.to_string(), 10);
         let (defence, rule) = (defence.to_owned(), rule.to_owned());
-        let (policy, april_block, batch) = (1, false, 2);
-        let header =
-            RelayMessage::Plan { round, policy, model, april_block, classes, defence, rule, batch, encryption };
+        let (policy, april_block) = (1, false);
+        let header = RelayMessage::Plan {
+            round,
+            policy,
+            model,
+            april_block,
+            classes,
+            defence,
+            rule,
+            batch,
+            pictures,
+            encryption,
+        };
         self.send(header, weights).await;
     }
 }
@@ -155,7 +171,7 @@ async fn a_jigsaw_is_scored_in_the_best_order_of_its_patches() {
         }
     }
     with_client(None, async |relay| {
-        relay.plan(1, ["fixed-position", "fedsgd"], None, &weights()).await;
+        relay.plan_on(Pictures::Private, 1, 1, ["fixed-position", "fedsgd"], None, &weights()).await;
         assert!(matches!(relay.receive().await.0, ClientMessage::Update { .. }));
         let mut score = async |attack: &str| {
             let header = RelayMessage::Reconstruction { round: 1, attack: attack.to_owned(), side: side as u16 };
@@ -209,4 +225,95 @@ async fn without_the_passphrase_it_waits_for_a_round_it_can_read() {
         })
         .await;
     }
+}
+
+/// Seven pictures of the data set, larger than the model's side, of three classes.
+fn shard() -> (ShardHeader, Vec<u8>, Vec<u8>) {
+    let classes = ["ring", "cross", "spiral"].map(str::to_owned).to_vec();
+    let (data, partition) = ("shapes".to_owned(), "iid".to_owned());
+    let header = ShardHeader { number: 4, data, partition, seat: 0, seats: 1, classes, side: 20, pictures: 7 };
+    let pixels = (0..7 * 20 * 20 * 3).map(|i: usize| (i * i / 70 + i / 1200 * 31) as u8).collect();
+    (header, vec![2, 0, 1, 0, 1, 2, 0], pixels)
+}
+
+/// The pictures of the shard as a model of side 16 takes them.
+fn shard_inputs(positions: &[usize]) -> (Vec<f32>, Vec<usize>) {
+    let (_, labels, pixels) = shard();
+    let picture = |i: usize| Picture::new(20, 20, pixels[i * 1200..][..1200].to_vec()).unwrap().for_model(16);
+    (positions.iter().flat_map(|&i| picture(i)).collect(), positions.iter().map(|&i| usize::from(labels[i])).collect())
+}
+
+#[tokio::test]
+async fn shared_pictures_take_their_turns_and_private_ones_stay_out() {
+    with_client(None, async |relay| {
+        let (header, labels, pixels) = shard();
+        let shared = Pictures::Shared { shard: 4 };
+        relay.plan_on(shared, 1, 1, ["none", "fedsgd"], None, &weights()).await;
+        let (ClientMessage::Unable { reason, .. }, _) = relay.receive().await else { panic!("trained on nothing") };
+        assert!(reason.contains("have not come"), "{reason}");
+        let words = header.words(&labels, &pixels).unwrap();
+        relay.send(RelayMessage::Shard(header), &words).await;
+        let mut seen = Vec::new();
+        for round in 1..=7 {
+            relay.plan_on(shared, 1, round, ["none", "fedsgd"], None, &weights()).await;
+            let (ClientMessage::Update { loss, samples: 1, .. }, values) = relay.receive().await else {
+                panic!("no update of one sample");
+            };
+            let made_from = (0..7).find(|&position| {
+                let (images, labels) = shard_inputs(&[position]);
+                let step = vit().loss_and_gradient_blocking(&weights(), &images, &labels).unwrap();
+                step.loss == loss && step.gradient == values
+            });
+            seen.push(made_from.expect("an update from none of the shard's pictures"));
+        }
+        let first = seen[6];
+        seen.sort_unstable();
+        assert_eq!(seen, [0, 1, 2, 3, 4, 5, 6]);
+
+        relay.plan_on(shared, 3, 8, ["none", "fedavg:epochs=1,rate=0.05"], None, &weights()).await;
+        let (ClientMessage::Update { samples: 7, .. }, values) = relay.receive().await else {
+            panic!("no update of seven samples");
+        };
+        let (images, labels) = shard_inputs(&[0, 1, 2, 3, 4, 5, 6]);
+        let trained = vit().train_locally_blocking(&weights(), &images, &labels, 3, 1, 0.05).unwrap();
+        assert_eq!(values, trained.weights);
+
+        // Seven pictures behind one update: what is found of it is compared with none; of round 7, with its one.
+        let found = chw_to_hwc(&shard_inputs(&[first]).0, 16, 16);
+        for round in [8, 7] {
+            let header = RelayMessage::Reconstruction { round, attack: "embedding".to_owned(), side: 16 };
+            relay.send(header, &found).await;
+        }
+        let (ClientMessage::Score { round, ssim, .. }, _) = relay.receive().await else { panic!("no score") };
+        assert_eq!(round, 7);
+        assert!(ssim > 0.999, "{ssim}");
+    })
+    .await;
+}
+
+/// A model of two classes is of no use to a private picture of the third.
+#[tokio::test]
+async fn private_label_beyond_the_models_classes_is_answered() {
+    with_client(None, async |relay| {
+        let few = ModelSpec { classes: 2, ..spec() };
+        let weights = initial_weights(&few.config(), 3, InitOptions::default());
+        let header = |round| RelayMessage::Plan {
+            round,
+            policy: 1,
+            model: few.preset.to_string(),
+            april_block: false,
+            classes: 2,
+            defence: "none".into(),
+            rule: "fedsgd".into(),
+            batch: 2,
+            pictures: Pictures::Private,
+            encryption: None,
+        };
+        relay.send(header(1), &weights).await;
+        assert!(matches!(relay.receive().await.0, ClientMessage::Update { .. }));
+        relay.send(header(2), &weights).await;
+        let (ClientMessage::Unable { reason, .. }, _) = relay.receive().await else { panic!("trained") };
+        assert!(reason.contains("class number 2, and the room's model has the classes 0 to 1"), "{reason}");
+    })
+    .await;
 }

@@ -1,68 +1,31 @@
 //! `unmask relay`: the room.
 
-use std::{
-    fs,
-    io::Write as _,
-    net::IpAddr,
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-    sync::Arc,
-    time::Duration,
-};
+mod evaluation;
+mod greeting;
+mod help;
+mod weights;
 
-use anyhow::Context;
-use clap::Args;
+use std::{io::Write as _, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use clap::{Args, ValueEnum};
 use tokio::task::JoinSet;
 use tracing::warn;
 use unmask_matching::GradientMatching;
 use unmask_model::device::OpenDevice;
 use unmask_params::{ModelSpec, Preset};
-use unmask_relay::{RelayConfig, Running, serve};
+use unmask_relay::{DataConfig, Partition, RelayConfig, Running, Source, serve};
 use unmask_trainer::{JoinOptions, Passphrase, join, sample_photographs};
 
+use self::{
+    evaluation::OnHeldOut,
+    greeting::{greeting, open_page, write_ready},
+    weights::Weights,
+};
 use crate::Failure;
-
-const EXAMPLE: &str = "\
-Defences (--defence), what each client does to its update before it leaves the device
-
-    none                                   the plain update: the attacks show what it gives away
-    fixed-position                         the position embedding is not updated
-    random-binary:0.5                      each value is dropped with probability R = 0.5, under a mask of its own for
-                                           each client and round
-    random-binary:patch=0.95,pos=0.95,0.2  R per parameter group: patch, pos, attn, mlp, norm, head; the last number is
-                                           for all the others
-    frozen-binary:0.5                      one mask for all clients and rounds: what it drops is never trained
-    gaussian:eps=4,delta=1e-5,clip=0.5     clipped to an L2 norm, then Gaussian noise; the projector says what that
-                                           really guarantees
-    encrypted                              embeddings under a key that the students make from a passphrase; a client
-                                           encrypts the relay's model first
-    encrypted:keyed                        the same, but a client also makes the model, so that the relay never sees it
-
-Rules (--rule), what a client computes and what the relay makes of it
-
-    fedsgd                                 one gradient of one batch goes up; the relay takes the step (--optimiser)
-    fedavg:epochs=2,rate=0.05              clients train so many passes over their pictures at that rate; their weights
-                                           are averaged by number of pictures
-
-The steps of fedsgd (--optimiser) are sgd:0.1, which the papers use, and adam:0.001, which learns faster. Adam is not
-linear: it cannot step on encrypted gradients.
-
-Examples
-
-    unmask relay --open                                a lesson, with the projector's page opened here
-    unmask relay --headless 4 --start                  a room that trains at once, with four clients of its own
-    unmask relay --defence random-binary:0.5           masks from the first round on
-    unmask relay --rule fedavg:epochs=2,rate=0.05      weights go up, not gradients
-    unmask relay --defence encrypted --optimiser sgd:0.1
-                                                       students agree on a passphrase and type it into their tabs
-    unmask relay --model vit_lab_patch4_32 --optimiser sgd:0.1
-
-The teacher can change defence, rule, optimiser and batch size at any time; the change holds from the next round on.
-Students open the address printed; the controls need the teacher link. RUST_LOG=debug says more.";
 
 /// Arguments of `unmask relay`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLE)]
+#[command(after_help = help::EXAMPLE, allow_negative_numbers = true)]
 pub struct Relay {
     /// The model to train: vit_pico_patch4_16, vit_nano_patch4_32, vit_lab_patch4_32, vit_tiny_patch16_224 or
     /// vit_small_patch16_224.
@@ -84,6 +47,33 @@ pub struct Relay {
     /// alone.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     batch: u16,
+    /// Where shared pictures come from: generated, cifar10 or folder:PATH, as listed below.
+    #[arg(long, value_name = "SOURCE", default_value = "generated")]
+    data: Source,
+    /// Folder of CIFAR-10, if it is not where `unmask data cifar10` puts it.
+    #[arg(long, value_name = "DIR")]
+    cifar10_dir: Option<PathBuf>,
+    /// What the first round trains on: each client's private picture, or its shard of the shared pictures.
+    #[arg(long, value_enum, value_name = "PICTURES", default_value_t = TrainOn::Private)]
+    train_on: TrainOn,
+    /// How the shared pictures are divided: iid or dirichlet:ALPHA.
+    #[arg(long, value_name = "PARTITION", default_value = "iid")]
+    partition: Partition,
+    /// Shards that the shared pictures are divided into; clients beyond that number get a shard that another has too.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    seats: u16,
+    /// Most pictures in a shard.
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    shard: u32,
+    /// Held-out pictures that the model is tried on after each round.
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..))]
+    test_pictures: u32,
+    /// Time for that, in seconds a round, which may be too little for all of them; 0 tries none. Rounds never wait for it.
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
+    test_seconds: Duration,
+    /// The first weights: scratch, pretrained (of vit_nano_patch4_32), or a safetensors file with timm's names.
+    #[arg(long, value_name = "WEIGHTS", default_value = "scratch")]
+    weights: Weights,
     /// Longest time for a round, in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     deadline: Duration,
@@ -129,11 +119,20 @@ pub struct Relay {
     ready_file: Option<PathBuf>,
 }
 
+/// What rounds train on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum TrainOn {
+    /// Each client's own picture.
+    Private,
+    /// Each client's shard.
+    Shared,
+}
+
 impl Relay {
     /// Runs the room until the process is stopped.
     ///
     /// # Errors
-    /// [`Failure::Input`] for ports, folders or addresses that cannot be used; [`Failure::Other`] if the room breaks down.
+    /// [`Failure::Input`] for ports, folders, pictures, weights or addresses that cannot be used; [`Failure::Other`] if the room breaks down.
     pub async fn run(self) -> Result<(), Failure> {
         let config = self.config().map_err(Failure::Input)?;
         let passphrase =
@@ -162,12 +161,24 @@ impl Relay {
             Some(folder) => RelayConfig::new(folder.clone()),
             None => RelayConfig::classroom()?,
         };
+        let data = DataConfig {
+            source: self.data.clone(),
+            partition: self.partition,
+            seats: self.seats,
+            shard: self.shard,
+            train_on_shared: self.train_on == TrainOn::Shared,
+            test_pictures: self.test_pictures,
+            evaluation_budget: self.test_seconds,
+            ..base.data.clone()
+        };
+        let cifar10 = self.cifar10_dir.clone().unwrap_or_else(|| data.cifar10.clone());
+        let spec = ModelSpec::new(self.model).with_april_block(self.april_block);
         Ok(RelayConfig {
             bind: self.bind,
             http_port: self.http_port,
             https_port: self.https_port,
             host: self.host.clone(),
-            spec: ModelSpec::new(self.model).with_april_block(self.april_block),
+            spec,
             defence: self.defence,
             rule: self.rule,
             optimiser: self.optimiser,
@@ -178,6 +189,10 @@ impl Relay {
             start: self.start,
             attack_budget: self.attack_seconds,
             searches: Some(Arc::new(GradientMatching::new(OpenDevice::cpu()))),
+            data: DataConfig { cifar10, ..data },
+            evaluates: Some(Arc::new(OnHeldOut::new(OpenDevice::cpu()))),
+            beginning: self.weights.beginning(),
+            pretrained: self.weights.read(spec)?,
             ..base
         })
     }
@@ -189,59 +204,6 @@ fn seconds(text: &str) -> Result<Duration, String> {
         .filter(|seconds| (0.0..=86_400.0).contains(seconds))
         .map(Duration::from_secs_f64)
         .ok_or_else(|| format!("{text:?} is no time; give seconds between 0 and 86400, such as 1.5"))
-}
-
-/// What a teacher needs to see.
-fn greeting(running: &Running) -> String {
-    let mut text = String::new();
-    let addresses = running.student_addresses();
-    let mut line = |line: &str| {
-        text.push_str(line);
-        text.push('\n');
-    };
-    if let Some((https, http)) = addresses.first() {
-        line(&format!("\n{}\n", running.qr_text()));
-        line(&format!("Students   {https}   (the browser warns once: Advanced, Continue)"));
-        line(&format!("           {http}   (no warning, but no WebGPU either)"));
-    }
-    for (https, http) in addresses.iter().skip(1) {
-        line(&format!("           also {https} {http}"));
-    }
-    line(&format!("Teacher    {}", running.local_teacher_link()));
-    line(&format!("           {}   (from another machine; do not show it)", running.teacher_link()));
-    line(&format!("Certificate SHA-256 {}", running.fingerprint()));
-    if let Some(reason) = running.certificate_made_because() {
-        line(&format!("           made just now: {reason}"));
-    }
-    if !running.has_page() {
-        line("The page is not in this program: build it and start the relay with `cargo demo`.");
-    }
-    line("Ctrl-C ends the lesson.\n");
-    text
-}
-
-/// Renamed into place, so that whoever waits for it never reads half of it.
-fn write_ready(running: &Running, file: &Path) -> anyhow::Result<()> {
-    let mut unfinished = file.as_os_str().to_owned();
-    unfinished.push(".unfinished");
-    fs::write(&unfinished, running.ready_json()?)
-        .and_then(|()| fs::rename(&unfinished, file))
-        .with_context(|| format!("cannot write {}; choose another place with --ready-file", file.display()))
-}
-
-/// A desktop is a courtesy: without one the link is printed all the same.
-fn open_page(link: &str) {
-    let has_desktop = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
-    let opener = match std::env::consts::OS {
-        "macos" => "open",
-        _ if has_desktop => "xdg-open",
-        _ => return,
-    };
-    let started =
-        Command::new(opener).arg(link).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    if let Err(error) = started {
-        warn!("{opener} does not start ({error}); open the teacher link by hand");
-    }
 }
 
 /// Clients of this machine's own, each beginning with another photograph.

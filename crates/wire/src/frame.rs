@@ -3,7 +3,7 @@
 use serde::{Serialize, de::DeserializeOwned};
 
 /// Version of the format; both sides must speak the same.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 /// Longest frame in bytes, header included: small enough to interleave with pings on a slow phone.
 pub const MAX_FRAME: usize = 256 * 1024;
 
@@ -282,7 +282,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{ClientMessage, EncryptionPlan, RelayMessage, UpdateKind};
+    use crate::{ClientMessage, EncryptionPlan, Pictures, RelayMessage, UpdateKind};
 
     fn update(zero_rate: u16) -> ClientMessage {
         ClientMessage::Update {
@@ -290,7 +290,7 @@ mod tests {
             policy: 1,
             loss: 2.5,
             samples: 1,
-            kind: UpdateKind::Masked { seed: [9; 32], zero_rates: [zero_rate; 6] },
+            kind: UpdateKind::Masked { seed: [9; 32], zero_rates: [zero_rate; 7] },
         }
     }
 
@@ -386,6 +386,7 @@ mod tests {
             defence: "random-binary:0.5".into(),
             rule: "fedavg:epochs=2,rate=0.1".into(),
             batch: 1,
+            pictures: Pictures::Shared { shard: 7 },
             encryption: Some(EncryptionPlan { salt: [1; 16], check: [2; 16] }),
         };
         let frames = frames(&header, &[f32::MIN, -0.0, 1e-40]).unwrap();

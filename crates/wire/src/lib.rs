@@ -1,12 +1,15 @@
 //! Every byte on the socket, and the JSON a projector reads.
 //!
-//! A message is a small header ([`ClientMessage`] or [`RelayMessage`]) and, behind it, a run of `f32` values. It travels
+//! A message is a small header ([`ClientMessage`] or [`RelayMessage`]) and, behind it, a run of `f32` values; behind the
+//! header of a shard they are words of four bytes each. It travels
 //! as one or more [frames](Assembler) of at most [`MAX_FRAME`] bytes, each with magic, version and length, so that a
 //! receiver can refuse what is malformed, unknown or too long before it allocates for it. No other crate knows the format.
 
 mod frame;
 mod message;
+mod shard;
 pub mod view;
 
 pub use frame::{Assembler, Framer, MAX_FRAME, VERSION, WireError, frames};
-pub use message::{ClientMessage, EncryptionPlan, RelayMessage, UpdateKind};
+pub use message::{ClientMessage, EncryptionPlan, Pictures, RelayMessage, UpdateKind};
+pub use shard::{MAX_CLASS_NAME, MAX_CLASSES, MAX_SHARD, ShardError, ShardHeader};

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::ShardHeader;
+
 /// How an update's values are laid out in the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UpdateKind {
@@ -11,8 +13,9 @@ pub enum UpdateKind {
     Masked {
         /// Seed of the ChaCha stream; fresh for each round and client, and no secret.
         seed: [u8; 32],
-        /// Shares of zeros R in 65536ths: patch embedding, position embedding, attention, MLP, norm, head.
-        zero_rates: [u16; 6],
+        /// Shares of zeros R in 65536ths: patch embedding, position embedding, attention, MLP, norm, head,
+        /// convolution.
+        zero_rates: [u16; 7],
     },
     /// All P values in layout order, the embeddings as cipher text.
     Encrypted {
@@ -28,6 +31,18 @@ pub struct EncryptionPlan {
     pub salt: [u8; 16],
     /// Check of the key that the weights are encrypted with.
     pub check: [u8; 16],
+}
+
+/// Which pictures a client is to train on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Pictures {
+    /// Its own, which stay with it.
+    Private,
+    /// Its shard of the room's data set, sent before as [`RelayMessage::Shard`].
+    Shared {
+        /// Number of the division that the shard must be of.
+        shard: u32,
+    },
 }
 
 /// From a client to the relay.
@@ -76,6 +91,8 @@ pub enum ClientMessage {
         policy: u32,
         /// Why, in words for people.
         reason: String,
+        /// Whether all it lacks is the room's passphrase.
+        is_locked: bool,
     },
     /// How close a reconstruction came to the client's own image, computed where that image is.
     Score {
@@ -135,9 +152,14 @@ pub enum RelayMessage {
         rule: String,
         /// Samples per step.
         batch: u16,
+        /// What to train on.
+        pictures: Pictures,
         /// How to read encrypted weights.
         encryption: Option<EncryptionPlan>,
     },
+    /// The client's share of the room's data set: public pictures to train on beside its private ones. Labels and pixels
+    /// travel behind the header.
+    Shard(ShardHeader),
     /// The update of this round was taken.
     Accepted {
         /// The round.

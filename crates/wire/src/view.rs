@@ -1,6 +1,10 @@
 //! The room as JSON: what `GET /api/room` and the event stream say, and what the teacher's controls send.
 
+mod learning;
+
 use serde::{Deserialize, Serialize};
+
+pub use self::learning::{AccuracyPoint, DataView, EvaluationView};
 
 /// Where a room is in its round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -11,6 +15,8 @@ pub enum Phase {
     Paused,
     /// Rounds are to run, but nobody is there to train.
     Waiting,
+    /// Clients are there, but none of them has the passphrase of the encrypted room.
+    Locked,
     /// A client is encrypting the model.
     Sealing,
     /// A cohort is training.
@@ -251,6 +257,10 @@ pub struct NextView {
     pub model: Option<String>,
     /// Whether that model has the April block.
     pub april_block: Option<bool>,
+    /// What clients train on: `private` or `shared`.
+    pub train_on: Option<String>,
+    /// How the shared pictures are divided, in its string form.
+    pub partition: Option<String>,
 }
 
 /// How a room's model is encrypted.
@@ -335,6 +345,10 @@ pub struct RoomView {
     pub april_block: bool,
     /// Number of parameters P.
     pub parameters: usize,
+    /// How the model in force began: `scratch` or `pretrained`.
+    pub start: String,
+    /// What the pretrained weights are, in words for people, where the room has some for its model.
+    pub pretrained: Option<String>,
     /// The update rule in force, in its string form, such as `fedsgd` or `fedavg:epochs=2,rate=0.1`.
     pub rule: String,
     /// The server's optimiser under FedSGD, in its string form, such as `adam:0.001`.
@@ -361,6 +375,12 @@ pub struct RoomView {
     pub clients: Vec<ClientView>,
     /// Loss by round.
     pub losses: Vec<LossPoint>,
+    /// The data set that clients may be asked to train on, if the room has one.
+    pub data: Option<DataView>,
+    /// How well the global model does on held-out pictures, or why that is not measured.
+    pub evaluation: Option<EvaluationView>,
+    /// Held-out accuracy by round; rounds that were not measured are left out.
+    pub accuracies: Vec<AccuracyPoint>,
     /// The client under attack.
     pub target: Option<u32>,
     /// The last result of each attack.
@@ -410,6 +430,26 @@ pub enum Control {
     Batch {
         /// Samples per step.
         samples: u16,
+    },
+    /// Choose what clients train on, from the next round on.
+    TrainOn {
+        /// `private`: their own picture; `shared`: their shard of the room's data set.
+        pictures: String,
+    },
+    /// Divide the data set anew, from the next round on.
+    Partition {
+        /// Its string form, such as `dirichlet:0.3`.
+        partition: String,
+    },
+    /// New weights, round 0, empty curve, as [`Control::Reset`] does; later resets begin the same way.
+    Model {
+        /// `scratch` or `pretrained`.
+        start: String,
+    },
+    /// Time for measuring the model on held-out pictures.
+    EvaluationBudget {
+        /// Seconds a round; 0 stops it.
+        seconds: f64,
     },
     /// Swap block 0, from the next round on; resets the model.
     AprilBlock {

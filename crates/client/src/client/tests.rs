@@ -2,9 +2,11 @@ use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use unmask_defence::{Cipher, Defence, FROZEN_SEED, GroupRates, Mask, RoomKey, Start};
-use unmask_params::{ParamGroup, Preset};
+use unmask_params::{ParamGroup, Preset, Rule};
+use unmask_wire::{Pictures, ShardHeader};
 
 use super::*;
+use crate::TrainOn;
 
 const PASSPHRASE: &str = "violet otter 1867";
 const SALT: [u8; 16] = [7; 16];
@@ -55,6 +57,7 @@ fn plan_header(model: &str, defence: &str, rule: &str, encryption: Option<Encryp
         defence: defence.into(),
         rule: rule.into(),
         batch: 1,
+        pictures: Pictures::Private,
         encryption,
     }
 }
@@ -112,7 +115,7 @@ fn socket_dropped_in_mid_message_leaves_no_trace() {
 #[test]
 fn plan_says_what_to_compute() {
     let plan = planned(&mut client(None), "frozen-binary:0.5", "fedavg:epochs=3,rate=0.02");
-    assert_eq!(plan.rule, unmask_params::Rule::FedAvg { epochs: 3, rate: 0.02 });
+    assert_eq!(plan.rule, Rule::FedAvg { epochs: 3, rate: 0.02 });
     assert_eq!(plan.defence.to_string(), "frozen-binary:0.5");
     assert_eq!(plan.weights, global());
 }
@@ -135,7 +138,9 @@ fn plan_it_cannot_follow_is_answered() {
             let Some(Action::Send(frames)) = receive(&mut client(passphrase), &frames) else {
                 panic!("no answer to {header:?}");
             };
-            let (ClientMessage::Unable { round: 4, policy: 2, reason: text }, values) = decode(&frames) else {
+            let (ClientMessage::Unable { round: 4, policy: 2, reason: text, is_locked: false }, values) =
+                decode(&frames)
+            else {
                 panic!("another answer to {header:?}");
             };
             assert!(text.contains(reason) && values.is_empty(), "{text}");
@@ -186,7 +191,9 @@ fn without_a_passphrase_it_asks() {
             panic!("it does not ask");
         };
         assert!(reason.contains("type the room's passphrase"), "{reason}");
-        let (ClientMessage::Unable { round: r, policy: p, .. }, values) = decode(&answer) else { panic!("no answer") };
+        let (ClientMessage::Unable { round: r, policy: p, is_locked: true, .. }, values) = decode(&answer) else {
+            panic!("no answer")
+        };
         assert_eq!((r, p, values.len()), (round, policy, 0));
         client.set_passphrase(Some(PASSPHRASE.into()));
         assert!(!matches!(receive(&mut client, &frames), Some(Action::Ask { .. })));
@@ -238,7 +245,9 @@ fn keyed_start_shows_no_plain_embedding() {
 fn seal_of_another_model_is_answered() {
     let mut client = client(Some(PASSPHRASE));
     let Some(Action::Send(frames)) = receive(&mut client, &seal_frames(&[0.0; 3])) else { panic!("no answer") };
-    let (ClientMessage::Unable { round: 0, policy: 9, reason }, _) = decode(&frames) else { panic!("other answer") };
+    let (ClientMessage::Unable { round: 0, policy: 9, reason, is_locked: false }, _) = decode(&frames) else {
+        panic!("other answer")
+    };
     assert!(reason.contains("the relay sent 3 weights"), "{reason}");
 }
 
@@ -321,7 +330,7 @@ proptest! {
     #[test]
     fn masked_update_is_small_and_holds_no_dropped_value(
         seed in any::<[u8; 32]>(),
-        percents in any::<[u8; 6]>(),
+        percents in any::<[u8; 7]>(),
         averaged in any::<bool>(),
     ) {
         let percents = percents.map(|percent| f64::from(percent % 100) / 100.0);
@@ -368,4 +377,71 @@ proptest! {
             }
         }
     }
+}
+
+const CLASSES: [&str; 3] = ["ring", "cross", "spiral"];
+
+/// Ten pictures of one pixel, the first five of class 0.
+fn shard_header(number: u32) -> ShardHeader {
+    let classes = CLASSES.map(str::to_owned).to_vec();
+    let (data, partition) = ("Shapes".to_owned(), "iid".to_owned());
+    ShardHeader { number, data, partition, seat: 2, seats: 8, classes, side: 1, pictures: 10 }
+}
+
+fn shard_frames(number: u32) -> Vec<Vec<u8>> {
+    let header = shard_header(number);
+    let pixels: Vec<u8> = (0..30).collect();
+    let words = header.words(&[0, 0, 0, 0, 0, 1, 1, 1, 2, 2], &pixels).unwrap();
+    frames(&RelayMessage::Shard(header), &words).unwrap()
+}
+
+fn shared_plan(number: u32, rule: &str, classes: u16) -> Vec<Vec<u8>> {
+    let mut header = plan_header(MODEL, "none", rule, None);
+    let RelayMessage::Plan { pictures, batch, classes: of, .. } = &mut header else { panic!("no plan") };
+    (*pictures, *batch, *of) = (Pictures::Shared { shard: number }, 4, classes);
+    let config = ModelSpec { classes: classes.into(), ..spec() }.config();
+    frames(&header, &vec![0.1; ParamLayout::vit(&config).len()]).unwrap()
+}
+
+#[test]
+fn shared_plan_takes_its_pictures_from_the_shard() {
+    let mut client = client(None);
+    let Some(Action::Tell(News::Shard(shard))) = receive(&mut client, &shard_frames(6)) else { panic!("no shard") };
+    assert_eq!((shard.number(), shard.data(), shard.seat(), shard.len()), (6, "Shapes", (2, 8), 10));
+    assert_eq!(client.shard(), Some(&shard));
+    for (rule, taken) in [("fedsgd", 4), ("fedavg:epochs=1,rate=0.1", 10)] {
+        let Some(Action::Train(plan)) = receive(&mut client, &shared_plan(6, rule, 10)) else { panic!("no plan") };
+        let TrainOn::Shared { shard: from, positions } = &plan.train_on else { panic!("private pictures") };
+        assert!(Arc::ptr_eq(from, &shard) && positions.len() == taken, "{positions:?}");
+        assert!(positions.iter().all(|&position| shard.rgb(position).is_some()));
+    }
+    // It outlives the socket.
+    client.hello().unwrap();
+    assert!(matches!(receive(&mut client, &shared_plan(6, "fedsgd", 10)), Some(Action::Train(_))));
+    let plan = planned(&mut client, "none", "fedsgd");
+    assert_eq!(plan.train_on, TrainOn::Private);
+    assert!(plan.check_label(9).is_ok() && plan.check_label(10).unwrap_err().contains("the classes 0 to 9"));
+}
+
+#[test]
+fn plan_for_another_shard_is_answered() {
+    let mut client = client(None);
+    receive(&mut client, &shard_frames(6));
+    for (number, classes, reason) in [(7, 10, "have not come"), (6, 2, "3 classes, and the room's model has 2")] {
+        let Some(Action::Send(frames)) = receive(&mut client, &shared_plan(number, "fedsgd", classes)) else {
+            panic!("no answer");
+        };
+        let (ClientMessage::Unable { reason: text, .. }, _) = decode(&frames) else { panic!("another answer") };
+        assert!(text.contains(reason), "{text}");
+    }
+}
+
+#[test]
+fn shard_that_is_none_ends_the_connection_and_loses_nothing() {
+    let mut client = client(None);
+    receive(&mut client, &shard_frames(6));
+    let short = frames(&RelayMessage::Shard(shard_header(7)), &[0.0; 3]).unwrap();
+    let error = client.receive(&short[0]).unwrap_err();
+    assert!(error.to_string().contains("came with 12 bytes instead of 40"), "{error}");
+    assert_eq!(client.shard().unwrap().number(), 6);
 }

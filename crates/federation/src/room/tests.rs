@@ -8,6 +8,7 @@ use unmask_defence::{Cipher, Means, PlainUpdate};
 use unmask_params::{InitOptions, Preset, Rule, initial_weights};
 
 use super::*;
+use crate::Pictures;
 
 const A: ClientId = ClientId(1);
 const B: ClientId = ClientId(2);
@@ -175,6 +176,26 @@ fn choices_take_effect_at_the_round_boundary() {
     let old =
         room.handle(Event::Update { client: A, round: 2, policy: 1, loss: 1.0, samples: 1, update: update.clone() });
     assert_eq!(refusal(&old), Refusal::Policy { update: 1, current: 2 });
+}
+
+/// What a client made of the pictures of one division is never averaged with what others make of the next one.
+#[test]
+fn other_pictures_are_another_policy() {
+    let shared = |shard| settings("none", "fedsgd").with_pictures(Pictures::Shared { shard });
+    let mut room = started("none", &[A, B]);
+    for (round, chosen) in [(2, shared(1)), (3, shared(2)), (4, settings("none", "fedsgd"))] {
+        room.handle(Event::SetSettings(chosen));
+        for client in [A, B] {
+            let update = dense(&room, 1.0);
+            send(&mut room, client, update);
+        }
+        room.handle(Event::Begin);
+        let policy = round;
+        assert_eq!((room.settings(), room.round(), room.policy()), (chosen, round, policy));
+        let update = dense(&room, 1.0);
+        let old = Event::Update { client: A, round, policy: policy - 1, loss: 1.0, samples: 1, update };
+        assert_eq!(refusal(&room.handle(old)), Refusal::Policy { update: policy - 1, current: policy });
+    }
 }
 
 #[test]

@@ -152,7 +152,7 @@ impl Attacked {
         psnr: f32,
         ssim: f32,
     ) -> Result<(), String> {
-        let nothing = || format!("a score for the attack {:?}, which has shown nothing", attack.escape_debug());
+        let nothing = || format!("a score for the attack {attack:?}, which has shown nothing");
         let method: Method = attack.parse().map_err(|_| nothing())?;
         let card = self.cards.get_mut(&method).ok_or_else(nothing)?;
         let shown = card.view.as_ref().map(|view| (view.client, view.round));

@@ -5,11 +5,11 @@ use std::fmt::Display;
 use tracing::error;
 use unmask_defence::{Defence, Start};
 use unmask_federation::{ClientId, Event, GlobalModel, OptimiserKind, Phase, Settings, SettingsError};
-use unmask_params::{InitOptions, ModelSpec, Rule, initial_weights};
+use unmask_params::{ModelSpec, Rule};
 use unmask_wire::view::Control;
 
 use super::Actor;
-use crate::random;
+use crate::{beginning::Beginning, random};
 
 impl Actor {
     /// Carries out a control.
@@ -51,24 +51,40 @@ impl Actor {
             Control::AttackBudget { seconds } => self.set_attack_budget(seconds)?,
             Control::Search { on } => self.search(on)?,
             Control::GatherAnew => self.gather_anew(),
-            // With a passphrase it takes a while, and the answer comes by another way.
+            // What takes a while is answered by another way: a passphrase, and pictures to be made.
             Control::Collude { .. } => self.forget_key(),
+            Control::TrainOn { .. } => {}
             Control::ForgetCandidate => self.forget_candidate(),
+            Control::Partition { partition } => self.choose_partition(&partition)?,
+            Control::Model { start } => self.begin_from(start.parse().map_err(sentence)?)?,
+            Control::EvaluationBudget { seconds } => self.set_evaluation_budget(seconds)?,
         }
         Ok(())
     }
 
-    fn teacher(&mut self, what: &str, event: Event) {
+    pub(super) fn teacher(&mut self, what: &str, event: Event) {
         self.say(format!("The teacher {what}."));
         self.feed(event);
     }
 
+    /// Begins again with pretrained weights, or from scratch; so do later resets.
+    fn begin_from(&mut self, beginning: Beginning) -> Result<(), String> {
+        self.beginnings.check(beginning, self.coming_spec()).map_err(sentence)?;
+        self.beginnings.chosen = beginning;
+        self.reset()
+    }
+
     fn reset(&mut self) -> Result<(), String> {
-        let model = fresh_model(self.coming_spec())?;
+        let (model, began) = self.fresh_model(self.coming_spec())?;
         self.chosen_model = None;
         self.deadline = None;
         self.task = None;
-        self.teacher("reset the model", Event::Reset(model));
+        let what = match began {
+            Beginning::Scratch => "reset the model; it begins from scratch",
+            Beginning::Pretrained => "reset the model; it begins with pretrained weights",
+        };
+        self.teacher(what, Event::Reset(model));
+        self.began = began;
         self.forget_earlier_model();
         self.attacking.attacker.keep_keys(None);
         Ok(())
@@ -117,7 +133,13 @@ impl Actor {
         let is_back = self.room.next_model().is_none() && spec == self.room.model().spec;
         self.chosen_model = (!is_back).then_some(spec);
         let what = if on { "the April block" } else { "the standard block" };
-        let follows = if is_back { "" } else { ", with new weights" };
+        let is_pretrained = self.beginnings.chosen == Beginning::Pretrained;
+        let follows = match self.beginnings.title(spec) {
+            _ if is_back => "",
+            Some(_) if is_pretrained => ", with pretrained weights",
+            None if is_pretrained => ", with new weights from scratch: the pretrained ones are of the other block",
+            _ => ", with new weights",
+        };
         self.say(format!("The teacher chose {what} from the next round on{follows}."));
         self.settle();
     }
@@ -149,9 +171,10 @@ impl Actor {
         if self.chosen_model.is_none() && !self.room.needs_new_model(&self.room.coming()) {
             return;
         }
-        match fresh_model(self.coming_spec()) {
-            Ok(model) => {
+        match self.fresh_model(self.coming_spec()) {
+            Ok((model, began)) => {
                 self.chosen_model = None;
+                self.began = began;
                 self.handle(Event::SetModel(model));
             }
             Err(reason) => {
@@ -159,6 +182,11 @@ impl Actor {
                 self.say(reason);
             }
         }
+    }
+
+    fn fresh_model(&self, spec: ModelSpec) -> Result<(GlobalModel, Beginning), String> {
+        let seed = random::seed().map_err(|error| format!("No new weights: {error}."))?;
+        Ok(self.beginnings.model(spec, seed))
     }
 
     /// While a client encrypts the model no round runs, and what was chosen takes effect at once.
@@ -169,11 +197,6 @@ impl Actor {
     }
 }
 
-fn sentence(error: impl Display) -> String {
+pub(super) fn sentence(error: impl Display) -> String {
     format!("{error}.")
-}
-
-fn fresh_model(spec: ModelSpec) -> Result<GlobalModel, String> {
-    let seed = random::seed().map_err(|error| format!("No new weights: {error}."))?;
-    Ok(GlobalModel { spec, weights: initial_weights(&spec.config(), seed, InitOptions::default()) })
 }

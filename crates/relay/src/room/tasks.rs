@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use unmask_federation::{GlobalModel, Settings};
+use unmask_federation::{GlobalModel, Pictures as Trained, Settings};
 use unmask_params::ModelSpec;
-use unmask_wire::{EncryptionPlan, RelayMessage};
+use unmask_wire::{EncryptionPlan, Pictures, RelayMessage};
 
 use super::encode;
 use crate::outbox::Parcel;
@@ -34,6 +34,10 @@ impl Task {
             defence: settings.defence().to_string(),
             rule: settings.rule().to_string(),
             batch: settings.batch(),
+            pictures: match settings.pictures() {
+                Trained::Private => Pictures::Private,
+                Trained::Shared { shard } => Pictures::Shared { shard },
+            },
             encryption,
         };
         Self { header: Arc::new(header), has_weights: true }

@@ -33,6 +33,7 @@ impl Actor {
         RoomView {
             phase: match self.room.phase() {
                 RoomPhase::Paused => Phase::Paused,
+                _ if self.is_locked() => Phase::Locked,
                 RoomPhase::Waiting => Phase::Waiting,
                 RoomPhase::Sealing => Phase::Sealing,
                 RoomPhase::Training => Phase::Training,
@@ -56,6 +57,11 @@ impl Actor {
             qr_svg: self.standing.qr_svg.clone(),
             clients: self.roster.iter().map(|entry| self.client(entry)).collect(),
             losses: self.losses.iter().cloned().collect(),
+            start: self.began.to_string(),
+            pretrained: self.beginnings.title(self.coming_spec()).map(str::to_owned),
+            data: Some(self.data()),
+            evaluation: self.evaluation(),
+            accuracies: self.measuring.accuracies(),
             target: self.target.map(|client| client.0),
             attacks: self.attacking.cards.views().cloned().collect(),
             label: self.attacking.label.clone(),
@@ -67,10 +73,17 @@ impl Actor {
         }
     }
 
+    /// Whether rounds are to run on encrypted weights and nobody who is there has the passphrase.
+    fn is_locked(&self) -> bool {
+        let mut present = self.roster.present().peekable();
+        self.room.settings().encryption().is_some() && present.peek().is_some() && present.all(|entry| entry.is_locked)
+    }
+
     /// What was chosen for the next round and is not in force yet.
     fn next(&self) -> Option<NextView> {
         let (now, coming) = (self.room.settings(), self.room.coming());
         let spec = self.coming_spec();
+        let (train_on, partition) = self.next_pictures();
         let next = NextView {
             defence: (coming.defence() != now.defence()).then(|| coming.defence().to_string()),
             rule: (coming.rule() != now.rule()).then(|| coming.rule().to_string()),
@@ -78,6 +91,8 @@ impl Actor {
             batch: (coming.batch() != now.batch()).then(|| coming.batch()),
             model: self.begins_anew().then(|| spec.preset.name().to_owned()),
             april_block: (spec.april_block != self.room.model().spec.april_block).then_some(spec.april_block),
+            train_on,
+            partition,
         };
         (next != NextView::default()).then_some(next)
     }

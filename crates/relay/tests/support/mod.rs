@@ -1,6 +1,7 @@
 //! A relay on free ports, and a client that speaks the protocol by hand, so that it can break its rules.
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
+pub mod colours;
 pub mod descent;
 pub mod private;
 
@@ -18,7 +19,7 @@ use unmask_defence::{Cipher, Defence, MaskSeed, Means, PlainUpdate, ProtectedUpd
 use unmask_params::{ModelSpec, ParamLayout, Preset, Rule};
 use unmask_relay::{OptimiserKind, RelayConfig, Running, serve};
 use unmask_wire::{
-    Assembler, ClientMessage, EncryptionPlan, RelayMessage, UpdateKind, frames,
+    Assembler, ClientMessage, EncryptionPlan, Pictures, RelayMessage, ShardHeader, UpdateKind, frames,
     view::{AttackView, ClientState, ClientView, Control, RoomView},
 };
 
@@ -178,6 +179,8 @@ pub struct Plan {
     pub rule: Rule,
     pub batch: u16,
     pub april_block: bool,
+    pub classes: u16,
+    pub pictures: Pictures,
     pub encryption: Option<EncryptionPlan>,
     /// As they came: cipher text where `encryption` is there.
     pub weights: Vec<f32>,
@@ -227,6 +230,23 @@ impl Client {
             match self.socket.message().await {
                 Some((message @ RelayMessage::Plan { .. }, weights)) => return plan(message, weights),
                 Some((RelayMessage::Goodbye { reason }, _)) => panic!("dismissed: {reason}"),
+                Some(_) => {}
+                None => panic!("closed"),
+            }
+        }
+    }
+
+    /// The next shard, with its labels and pixels, which must come before any plan.
+    pub async fn shard(&mut self) -> (ShardHeader, Vec<u8>, Vec<u8>) {
+        loop {
+            match self.socket.message().await {
+                Some((RelayMessage::Shard(header), words)) => {
+                    let (labels, pixels) = header.read(&words).unwrap();
+                    return (header, labels, pixels);
+                }
+                Some((message @ (RelayMessage::Plan { .. } | RelayMessage::Goodbye { .. }), _)) => {
+                    panic!("no shard but {message:?}");
+                }
                 Some(_) => {}
                 None => panic!("closed"),
             }
@@ -321,11 +341,13 @@ impl Client {
 }
 
 fn plan(message: RelayMessage, weights: Vec<f32>) -> Plan {
-    let RelayMessage::Plan { round, policy, april_block, defence, rule, batch, encryption, .. } = message else {
+    let RelayMessage::Plan { round, policy, april_block, classes, defence, rule, batch, pictures, encryption, .. } =
+        message
+    else {
         panic!("no plan but {message:?}");
     };
     let (defence, rule) = (defence.parse().unwrap(), rule.parse().unwrap());
-    Plan { round, policy, defence, rule, batch, april_block, encryption, weights }
+    Plan { round, policy, defence, rule, batch, april_block, classes, pictures, encryption, weights }
 }
 
 /// What leaves under the plan's defence.

@@ -1,0 +1,119 @@
+//! What the state machine asks for, done.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+use tracing::{error, info};
+use unmask_defence::{KeyCheck, Start};
+use unmask_federation::{ClientId, Effect, Event, GlobalModel, RoundSummary};
+use unmask_wire::{EncryptionPlan, RelayMessage, view::LossPoint};
+
+use super::{Actor, MAX_LOSSES, encode, keep, tasks::Task};
+use crate::{beginning::Beginning, outbox::Slot, random};
+
+impl Actor {
+    /// Does what the state machine asks for.
+    pub(super) fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Plan { cohort, round, policy, settings, encryption, model } => {
+                self.said_of_seal.clear();
+                if round == 1 {
+                    self.forget_earlier_model();
+                }
+                if self.room.update_counts().rounds() == 0 {
+                    self.history.begun_anew();
+                }
+                self.attacking.attacker.keep_keys(encryption.map(|(_, check)| check));
+                let encryption = encryption.map(|(salt, KeyCheck(check))| EncryptionPlan { salt, check });
+                let task = Task::train((round, policy), settings, encryption, model.spec);
+                self.hand_out(&cohort);
+                self.ask(&cohort, task, &model);
+            }
+            Effect::NeedSalt => match random::bytes() {
+                Ok(salt) => self.handle(Event::Salt(salt)),
+                Err(error) => {
+                    error!("{error}");
+                    self.say(format!("The model cannot be encrypted: {error}."));
+                }
+            },
+            Effect::Seal { client, policy, salt, spec, model } => {
+                let name = self.roster.name(client);
+                let line = match model {
+                    Some(_) => format!("{name} is asked to encrypt the model."),
+                    None => format!("{name} is asked to make a model and encrypt it."),
+                };
+                self.say_once(line);
+                self.attacking.sent_plain(model.as_deref());
+                let task = Task::seal(policy, salt, spec, model.is_some());
+                let model = model.unwrap_or_else(|| Arc::clone(self.room.model()));
+                self.ask(&[client], task, &model);
+            }
+            Effect::Sealed(client) => {
+                self.deadline = None;
+                self.task = None;
+                self.said_of_seal.clear();
+                self.compare_forms();
+                if self.room.seal().is_some_and(|seal| seal.start == Start::Keyed) {
+                    self.began = Beginning::Scratch;
+                }
+                if let Some(entry) = self.roster.get_mut(client) {
+                    (entry.excuse, entry.is_locked) = (None, false);
+                }
+                let name = self.roster.name(client).to_owned();
+                self.say(format!(
+                    "{name} has encrypted the model; from here on the relay averages what it cannot read."
+                ));
+                self.history.sealed(name);
+            }
+            Effect::Deadline { round, policy } => {
+                self.deadline = Some((Instant::now() + self.config.deadline, Event::Deadline { round, policy }));
+            }
+            Effect::Rest => self.rest = Some(Instant::now() + self.config.pace),
+            Effect::Accepted { client, round } => {
+                if let Some(entry) = self.roster.get_mut(client) {
+                    entry.updates += 1;
+                    (entry.excuse, entry.is_locked) = (None, false);
+                }
+                self.attacking.begin();
+                self.send(client, Slot::All, &RelayMessage::Accepted { round }, &[]);
+            }
+            Effect::Refused { client, refusal } => self.refuse(client, &refusal.to_string()),
+            Effect::Spent(buffer) => self.spare.put(buffer),
+            Effect::Closed(summary) => self.closed(summary),
+        }
+    }
+
+    /// Sends a task to those who are to do it.
+    fn ask(&mut self, clients: &[ClientId], task: Task, model: &Arc<GlobalModel>) {
+        if let Some(parcel) = task.parcel(model) {
+            for &client in clients {
+                self.put(client, Slot::Task, parcel.clone());
+            }
+        }
+        self.task = Some(task);
+    }
+
+    fn closed(&mut self, summary: RoundSummary) {
+        self.history.closed(&summary, self.room.update_counts());
+        let RoundSummary { round, settings, updates, loss, late, .. } = summary;
+        self.deadline = None;
+        self.task = None;
+        info!(round, updates, loss, "round closed");
+        if let Some(loss) = loss {
+            keep(
+                &mut self.losses,
+                MAX_LOSSES,
+                LossPoint { round, loss, updates, defence: settings.defence().to_string() },
+            );
+        }
+        if !late.is_empty() {
+            let names: Vec<&str> = late.iter().map(|client| self.roster.name(*client)).collect();
+            self.say(format!("Round {round} closed without {}: no update in time.", names.join(", ")));
+        }
+        let Some(frames) = encode(&RelayMessage::Closed { round, loss, updates }, &[]) else { return };
+        let present: Vec<ClientId> = self.roster.present().map(|entry| entry.id).collect();
+        for client in present {
+            self.put(client, Slot::All, frames.clone());
+        }
+    }
+}

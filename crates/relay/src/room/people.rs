@@ -1,0 +1,125 @@
+//! Who comes, who goes, and who cannot take part.
+
+use tokio::time::Instant;
+use tracing::{info, warn};
+use unmask_federation::{ClientId, Event, MemberState};
+use unmask_wire::RelayMessage;
+
+use super::{Actor, Admission, Hello, MAX_REASON};
+use crate::{
+    outbox::{Slot, outbox},
+    random,
+    roster::{Link, Seat, clean},
+};
+
+impl Actor {
+    /// Lets a client in, new or back with its ticket.
+    pub(super) fn admit(&mut self, hello: &Hello) -> Admission {
+        self.connections += 1;
+        let connection = self.connections;
+        let (outbox, waiting) = outbox();
+        let old = hello.resume.and_then(|ticket| self.roster.iter().find(|entry| entry.ticket == ticket));
+        let is_present = old.is_some_and(|entry| entry.link.is_some());
+        let known = old.map(|entry| entry.id);
+        if !is_present && self.roster.present().count() >= self.config.limits.clients {
+            let clients = self.config.limits.clients;
+            self.say(format!("{} was turned away: the room is full.", clean(&hello.nickname, 24)));
+            return Err(format!("the room is full with {clients} clients; ask the teacher"));
+        }
+        if is_present && let Some(client) = known {
+            self.take_over(client);
+        }
+        let back = match hello.resume {
+            Some(ticket) if known.is_some() => self.roster.resume(ticket, &hello.device),
+            _ => None,
+        };
+        let entry = match back {
+            Some(entry) => entry,
+            None => {
+                let ticket = random::bytes().map_err(|error| error.to_string())?;
+                self.roster.add(&hello.nickname, &hello.device, ticket)
+            }
+        };
+        entry.link = Some(Link { connection, outbox });
+        let (client, resume, nickname) = (entry.id, entry.ticket, entry.nickname.clone());
+        info!(client = client.0, %nickname, resumed = known.is_some(), "joined");
+        let came = if known.is_some() { "is back" } else { "joined" };
+        self.say(format!("{nickname} {came}."));
+        self.send(client, Slot::All, &RelayMessage::Welcome { client: client.0, resume, nickname }, &[]);
+        self.target = self.target.or(Some(client));
+        // Still asked to do something, since its old socket had not been missed yet: the task may have been lost with it.
+        if self.room.member(client) == Some(MemberState::Training)
+            && let Some(task) = &self.task
+        {
+            let parcel = task.parcel(self.room.model());
+            if let Some(parcel) = parcel {
+                self.hand_out(&[client]);
+                self.put(client, Slot::Task, parcel);
+            }
+        }
+        self.feed(Event::Joined(client));
+        Ok((Seat { client, connection }, waiting))
+    }
+
+    /// Ends the old socket of a client that is back on a new one.
+    pub(super) fn take_over(&mut self, client: ClientId) {
+        let reason = "this place in the room was taken over by another tab or connection".to_owned();
+        self.send(client, Slot::All, &RelayMessage::Goodbye { reason }, &[]);
+        if let Some(entry) = self.roster.get_mut(client) {
+            entry.link = None;
+        }
+        // Whether it still works on the closed round nobody knows; it starts afresh.
+        if self.room.member(client) == Some(MemberState::Late) {
+            self.feed(Event::Left(client));
+        }
+    }
+
+    /// Says goodbye with a reason and closes.
+    pub(super) fn dismiss(&mut self, client: ClientId, reason: &str) {
+        warn!(client = client.0, reason, "dismissed");
+        self.say(format!("{} was disconnected: {reason}.", self.roster.name(client)));
+        if let Some(link) = self.roster.get(client).and_then(|entry| entry.link.as_ref()) {
+            link.outbox.clear();
+        }
+        self.send(client, Slot::All, &RelayMessage::Goodbye { reason: clean(reason, MAX_REASON) }, &[]);
+        self.remove(client);
+    }
+
+    pub(super) fn leave(&mut self, seat: Seat, reason: Option<String>) {
+        if self.roster.seated(seat).is_none() {
+            return;
+        }
+        let nickname = self.roster.name(seat.client).to_owned();
+        info!(client = seat.client.0, %nickname, "left");
+        self.say(match reason {
+            Some(reason) => format!("{nickname} is gone: {reason}."),
+            None => format!("{nickname} left."),
+        });
+        self.remove(seat.client);
+    }
+
+    pub(super) fn remove(&mut self, client: ClientId) {
+        if let Some(entry) = self.roster.get_mut(client) {
+            entry.unlink(Instant::now());
+        }
+        if self.target == Some(client) {
+            self.target = self.roster.present().next().map(|entry| entry.id);
+        }
+        self.feed(Event::Left(client));
+    }
+
+    /// A client cannot take part, or cannot encrypt the model. One that cannot for the same reason round after round is
+    /// heard once.
+    pub(super) fn excused(&mut self, client: ClientId, round: u32, reason: String, is_locked: bool) {
+        let name = self.roster.name(client).to_owned();
+        let before = self.roster.get_mut(client).and_then(|entry| {
+            entry.is_locked = is_locked;
+            entry.excuse.replace(reason.clone())
+        });
+        match round {
+            0 => self.say_once(format!("{name} cannot encrypt the model: {reason}")),
+            _ if before.as_ref() == Some(&reason) => {}
+            _ => self.say(format!("{name} cannot take part in round {round}: {reason}")),
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Pictures for everybody: which data set, who gets what of it, and when rounds train on it.
+
+use std::sync::Arc;
+
+use unmask_datasets::Partition;
+use unmask_federation::{ClientId, Event, Pictures};
+use unmask_wire::view::DataView;
+
+use super::{Actor, Input, Reply};
+use crate::{
+    config::RelayConfig,
+    outbox::{Parcel, Slot},
+    sharing::{Division, Stock},
+};
+
+/// What is trained on, as controls and views spell it.
+const PRIVATE: &str = "private";
+const SHARED: &str = "shared";
+
+/// The data set in the room.
+#[derive(Debug)]
+pub(super) struct Sharing {
+    /// Once it is in memory.
+    stock: Option<Arc<Stock>>,
+    /// The divisions in force and to come, oldest first.
+    divisions: Vec<Division>,
+    /// How the next division is made.
+    partition: Partition,
+    /// What shards and samples are drawn with.
+    seed: u64,
+}
+
+impl Sharing {
+    /// A room's data set, in memory or yet to be made.
+    pub(super) fn new(config: &RelayConfig, stock: Option<Stock>) -> Self {
+        let (partition, seed) = (config.data.partition, config.data_seed());
+        Self { stock: stock.map(Arc::new), divisions: Vec::new(), partition, seed }
+    }
+
+    /// The data set, if it is in memory.
+    pub(super) fn stock(&self) -> Option<&Arc<Stock>> {
+        self.stock.as_ref()
+    }
+
+    /// What rounds train on that are to be on shards, divided as was chosen last.
+    ///
+    /// # Errors
+    /// A sentence, if the data set is not in memory or cannot be divided so.
+    pub(super) fn shared(&mut self, config: &RelayConfig) -> Result<Pictures, String> {
+        let newest = self.divisions.last().map(|division| (division.number, division.partition));
+        if let Some((shard, partition)) = newest
+            && partition == self.partition
+        {
+            return Ok(Pictures::Shared { shard });
+        }
+        let stock = self.stock.as_ref().ok_or("The shared pictures are not there yet.")?;
+        let shard = newest.map_or(1, |(number, _)| number + 1);
+        self.divisions.push(stock.divide(&config.data, (shard, self.partition), self.seed)?);
+        Ok(Pictures::Shared { shard })
+    }
+
+    /// The division that rounds on `pictures` take shards from.
+    fn division(&self, pictures: Pictures) -> Option<&Division> {
+        let Pictures::Shared { shard } = pictures else { return None };
+        self.divisions.iter().find(|division| division.number == shard)
+    }
+
+    /// Forgets divisions that no round can take shards from any more: those before the one in force.
+    fn prune(&mut self, in_force: Pictures) {
+        if let Pictures::Shared { shard } = in_force {
+            self.divisions.retain(|division| division.number >= shard);
+        }
+    }
+}
+
+/// Whether a word is one for shared pictures.
+///
+/// # Errors
+/// A sentence, if it is none at all.
+pub(super) fn is_shared(pictures: &str) -> Result<bool, String> {
+    match pictures {
+        PRIVATE => Ok(false),
+        SHARED => Ok(true),
+        _ => Err(format!("Rounds cannot train on {pictures:?} pictures; choose {PRIVATE} or {SHARED}.")),
+    }
+}
+
+fn word(pictures: Pictures) -> &'static str {
+    match pictures {
+        Pictures::Private => PRIVATE,
+        Pictures::Shared { .. } => SHARED,
+    }
+}
+
+impl Actor {
+    /// Chooses what rounds train on; with shared pictures that are not in memory, makes them first on another thread.
+    pub(super) fn train_on(&mut self, pictures: &str, reply: Reply) {
+        match is_shared(pictures) {
+            Ok(true) if self.sharing.stock.is_none() => self.make_stock(reply),
+            Ok(is_shared) => drop(reply.send(self.choose_pictures(is_shared))),
+            Err(reason) => drop(reply.send(Err(reason))),
+        }
+    }
+
+    fn make_stock(&self, reply: Reply) {
+        let (data, seed, inputs) = (self.config.data.clone(), self.config.data_seed(), self.inputs.clone());
+        tokio::task::spawn_blocking(move || {
+            let stock = Stock::load(&data, seed).map(Box::new).map_err(|error| format!("{error:#}."));
+            if let Some(inputs) = inputs.upgrade() {
+                drop(inputs.blocking_send(Input::Stocked { stock, reply }));
+            }
+        });
+    }
+
+    /// Takes the data set that was asked for, and trains on it from the next round on.
+    ///
+    /// # Errors
+    /// A sentence: there is none, or it does not fit the room.
+    pub(super) fn take_stock(&mut self, stock: Result<Box<Stock>, String>) -> Result<(), String> {
+        let stock = stock?;
+        // Somebody may have asked twice.
+        self.sharing.stock.get_or_insert_with(|| Arc::from(stock));
+        self.choose_pictures(true)
+    }
+
+    fn choose_pictures(&mut self, is_shared: bool) -> Result<(), String> {
+        let (pictures, what) = if is_shared {
+            let stock = self.sharing.stock.as_ref().ok_or("The shared pictures are not there yet.")?;
+            let (classes, known) = (stock.classes.len(), self.coming_spec().classes);
+            if classes > known {
+                return Err(format!("{} has {classes} classes, and the room's model {known}.", stock.name));
+            }
+            let what = format!("shared pictures of {}", stock.name);
+            (self.sharing.shared(&self.config)?, what)
+        } else {
+            (Pictures::Private, "the clients' private pictures".to_owned())
+        };
+        let settings = self.room.coming().with_pictures(pictures);
+        self.teacher(&format!("has rounds train on {what} from the next one on"), Event::SetSettings(settings));
+        Ok(())
+    }
+
+    /// Chooses how the data set is divided.
+    ///
+    /// # Errors
+    /// A sentence, if it is no partition or the pictures cannot be divided so.
+    pub(super) fn choose_partition(&mut self, partition: &str) -> Result<(), String> {
+        let partition: Partition = partition.parse().map_err(super::controls::sentence)?;
+        let before = std::mem::replace(&mut self.sharing.partition, partition);
+        let coming = self.room.coming();
+        let line = format!("divides the shared pictures anew from the next round on: {partition}");
+        if coming.pictures() == Pictures::Private {
+            self.say(format!("The teacher {line}."));
+            return Ok(());
+        }
+        match self.sharing.shared(&self.config) {
+            Ok(pictures) => {
+                self.teacher(&line, Event::SetSettings(coming.with_pictures(pictures)));
+                Ok(())
+            }
+            Err(reason) => {
+                self.sharing.partition = before;
+                Err(reason)
+            }
+        }
+    }
+
+    /// Sends clients the shards that rounds in force train on, unless they have them.
+    pub(super) fn hand_out(&mut self, clients: &[ClientId]) {
+        let pictures = self.room.settings().pictures();
+        self.sharing.prune(pictures);
+        let Some(division) = self.sharing.division(pictures) else { return };
+        let mut parcels = Vec::new();
+        for &client in clients {
+            let Some(entry) = self.roster.get_mut(client) else { continue };
+            if entry.shard != Some(division.number)
+                && let Some(share) = division.share(client)
+            {
+                entry.shard = Some(division.number);
+                parcels.push((client, Parcel::Shard(Arc::clone(share))));
+            }
+        }
+        for (client, parcel) in parcels {
+            self.put(client, Slot::Shard, parcel);
+        }
+    }
+
+    /// The data set as the room shows it.
+    pub(super) fn data(&self) -> DataView {
+        let (config, pictures) = (&self.config.data, self.room.settings().pictures());
+        let division = self.sharing.division(pictures).or(self.sharing.divisions.last());
+        let stock = self.sharing.stock.as_deref();
+        let count = |pictures: Option<usize>| u32::try_from(pictures.unwrap_or(0)).unwrap_or(u32::MAX);
+        DataView {
+            source: config.source.to_string(),
+            name: stock.map_or_else(|| config.source.to_string(), |stock| stock.name.clone()),
+            is_ready: stock.is_some(),
+            classes: stock.map(|stock| stock.classes.clone()).unwrap_or_default(),
+            pictures: count(stock.map(Stock::len)),
+            held_out: count(stock.map(|stock| stock.test)),
+            shards: division.map(|division| division.counts.clone()).unwrap_or_default(),
+            seats: config.seats,
+            shard: config.shard,
+            partition: division.map_or(self.sharing.partition, |division| division.partition).to_string(),
+            train_on: word(pictures).to_owned(),
+        }
+    }
+
+    /// What was chosen of it for the next round: what to train on, and the partition.
+    pub(super) fn next_pictures(&self) -> (Option<String>, Option<String>) {
+        let (now, coming) = (self.room.settings().pictures(), self.room.coming().pictures());
+        let partition = |pictures| self.sharing.division(pictures).map(|division| division.partition);
+        let is_other = partition(coming).is_some() && partition(now).is_some() && partition(now) != partition(coming);
+        (
+            (word(now) != word(coming)).then(|| word(coming).to_owned()),
+            partition(coming).filter(|_| is_other).map(|partition| partition.to_string()),
+        )
+    }
+}

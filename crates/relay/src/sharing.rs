@@ -1,0 +1,138 @@
+//! The data set that the room shares out, and its division into shards.
+
+mod division;
+
+use std::{path::PathBuf, time::Duration};
+
+use anyhow::Context;
+use rand::{SeedableRng, seq::SliceRandom};
+use rand_chacha::ChaCha8Rng;
+use tracing::warn;
+use unmask_datasets::{DataSet, Labelled, Partition, Source, default_cifar10_folder};
+use unmask_wire::{MAX_CLASS_NAME, MAX_CLASSES};
+
+pub(crate) use self::division::{Division, Share};
+use crate::roster::clean;
+
+/// Which data set the room shares out beside the clients' private pictures, and what it does with it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DataConfig {
+    /// Where the pictures come from. Generated ones are made on demand, others are read at the start.
+    pub source: Source,
+    /// Folder of CIFAR-10.
+    pub cifar10: PathBuf,
+    /// How the pictures to train on are divided among the seats.
+    pub partition: Partition,
+    /// Number of shards; client n has shard (n - 1) mod seats.
+    pub seats: u16,
+    /// Most pictures in a shard.
+    pub shard: u32,
+    /// Whether rounds train on shards from the start.
+    pub train_on_shared: bool,
+    /// Most held-out pictures that a model is measured on.
+    pub test_pictures: u32,
+    /// Time for measuring one model; 0 measures none.
+    pub evaluation_budget: Duration,
+}
+
+impl Default for DataConfig {
+    /// Generated pictures, divided evenly among 10 seats of 200 pictures; rounds on private pictures; 500 held-out
+    /// pictures within 2 s a round.
+    fn default() -> Self {
+        Self {
+            source: Source::Generated,
+            cifar10: default_cifar10_folder(),
+            partition: Partition::Iid,
+            seats: 10,
+            shard: 200,
+            train_on_shared: false,
+            test_pictures: 500,
+            evaluation_budget: Duration::from_secs(2),
+        }
+    }
+}
+
+/// A data set in memory.
+#[derive(Debug)]
+pub(crate) struct Stock {
+    /// Its name for people.
+    pub(crate) name: String,
+    /// Names of the classes, fit for the wire.
+    pub(crate) classes: Vec<String>,
+    /// Pictures to share out.
+    train: Labelled,
+    /// A sample of the others, in random order.
+    pub(crate) held_out: Labelled,
+    /// How many others there are.
+    pub(crate) test: usize,
+}
+
+impl Stock {
+    /// Reads or makes the data set, which takes a while.
+    ///
+    /// # Errors
+    /// Its files are missing or damaged, or it has more classes than a client can be told of.
+    pub(crate) fn load(config: &DataConfig, seed: u64) -> anyhow::Result<Self> {
+        let DataSet { name, train, test, left_out } = DataSet::load(&config.source, &config.cifar10, seed)
+            .with_context(|| format!("the data set {} cannot be shared out", config.source))?;
+        for sentence in left_out {
+            warn!("{sentence}");
+        }
+        let name = match config.source {
+            Source::Cifar10 => "CIFAR-10".to_owned(),
+            Source::Generated => "generated shapes".to_owned(),
+            Source::Folder(_) => clean(&name, 60),
+        };
+        let classes = train.classes().len();
+        anyhow::ensure!(
+            classes <= MAX_CLASSES,
+            "{name} has {classes} classes; a room can share out a data set of at most {MAX_CLASSES}"
+        );
+        let classes = train.classes().iter().map(|class| fit(class)).collect();
+        let sample = sample((0..test.len()).collect(), config.test_pictures as usize, seed);
+        Ok(Self { name, classes, held_out: test.subset(&sample), test: test.len(), train })
+    }
+
+    /// Number of pictures to share out.
+    pub(crate) fn len(&self) -> usize {
+        self.train.len()
+    }
+}
+
+/// At most `most` of `all`, drawn at random, in random order.
+fn sample(mut all: Vec<usize>, most: usize, seed: u64) -> Vec<usize> {
+    all.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
+    all.truncate(most);
+    all
+}
+
+/// A class's name as the wire takes it.
+fn fit(class: &str) -> String {
+    let class = clean(class, MAX_CLASS_NAME);
+    let end = class.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|end| *end <= MAX_CLASS_NAME).last();
+    class[..end.unwrap_or(0)].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_fit_the_wire() {
+        assert_eq!(fit(" ring\u{7} "), "ring");
+        let long = fit(&"ä".repeat(40));
+        assert_eq!((long.len(), long.chars().count()), (32, 16));
+    }
+
+    #[test]
+    fn sample_is_drawn_without_repetition() {
+        let drawn = sample((0..100).collect(), 30, 5);
+        let mut sorted = drawn.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        assert_eq!((drawn.len(), sorted.len()), (30, 30));
+        assert_ne!(drawn, sorted);
+        assert_eq!(sample((0..100).collect(), 30, 5), drawn);
+        assert_eq!(sample(vec![4], 30, 5), [4]);
+    }
+}

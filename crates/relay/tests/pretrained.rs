@@ -1,0 +1,73 @@
+//! Rooms that begin with weights trained before.
+
+mod support;
+
+use support::{Client, Relay, config, gradient};
+use unmask_params::{ModelSpec, Preset};
+use unmask_relay::{Beginning, Pretrained, RelayConfig, serve};
+use unmask_wire::view::Control;
+
+fn weights() -> Vec<f32> {
+    gradient(7)
+}
+
+fn halves(config: &mut RelayConfig) {
+    let spec = ModelSpec::new(Preset::VitPicoPatch4_16);
+    config.pretrained = Some(Pretrained { title: "trained on shapes".into(), spec, weights: weights().into() });
+    config.beginning = Beginning::Pretrained;
+}
+
+/// The weights that the next first round begins with.
+async fn first_weights(relay: &Relay, client: &mut Client) -> Vec<f32> {
+    relay.control(Control::OneRound).await;
+    let plan = client.plan().await;
+    assert_eq!(plan.round, 1);
+    client.update(&plan, gradient(1), [0; 32]).await;
+    relay.room_when("the round's end", |room| !room.losses.is_empty()).await;
+    plan.weights
+}
+
+#[tokio::test]
+async fn room_begins_again_as_was_chosen_last() {
+    let relay = Relay::with(halves).await;
+    let mut ada = relay.client("Ada").await;
+    let room = relay.room().await;
+    assert_eq!((room.start.as_str(), room.pretrained.as_deref()), ("pretrained", Some("trained on shapes")));
+    assert_eq!(first_weights(&relay, &mut ada).await, weights());
+    relay.control(Control::Reset).await;
+    assert_eq!(first_weights(&relay, &mut ada).await, weights());
+    relay.control(Control::Model { start: "scratch".into() }).await;
+    assert_eq!(relay.room().await.start, "scratch");
+    let drawn = first_weights(&relay, &mut ada).await;
+    assert_ne!(drawn, weights());
+    relay.control(Control::Reset).await;
+    assert_ne!(first_weights(&relay, &mut ada).await, drawn);
+    relay.control(Control::Model { start: "pretrained".into() }).await;
+    assert_eq!(first_weights(&relay, &mut ada).await, weights());
+}
+
+/// There are none with the other block: the room says so and draws some.
+#[tokio::test]
+async fn other_block_begins_from_scratch() {
+    let relay = Relay::with(halves).await;
+    let mut ada = relay.client("Ada").await;
+    relay.control(Control::AprilBlock { on: true }).await;
+    relay.log_line("new weights from scratch: the pretrained ones are of the other block").await;
+    assert_eq!(relay.room().await.pretrained, None);
+    relay.control(Control::OneRound).await;
+    assert!(ada.plan().await.april_block);
+    assert_eq!(relay.room().await.start, "scratch");
+    let (status, sentence) = relay.try_control(&Control::Model { start: "pretrained".into() }).await;
+    assert_eq!(status, 400);
+    assert!(sentence.contains("pretrained weights are of vit_pico_patch4_16 and 10 classes"), "{sentence}");
+}
+
+#[tokio::test]
+async fn weights_of_another_model_end_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = config(folder.path().to_path_buf());
+    halves(&mut config);
+    config.spec = ModelSpec::new(Preset::VitNanoPatch4_32);
+    let error = serve(config).await.expect_err("it started").to_string();
+    assert!(error.contains("and the room's model is vit_nano_patch4_32"), "{error}");
+}

@@ -1,0 +1,235 @@
+//! Shards of a data set, over real sockets.
+
+mod support;
+
+use std::collections::BTreeSet;
+
+use support::{
+    Client, Relay,
+    colours::{self, COLOURS, EACH},
+    config, gradient, http,
+};
+use unmask_relay::{Running, Source, serve};
+use unmask_wire::{
+    Pictures, RelayMessage, ShardHeader,
+    view::{Control, NextView},
+};
+
+fn train_on(pictures: &str) -> Control {
+    Control::TrainOn { pictures: pictures.to_owned() }
+}
+
+/// The pictures as a set.
+fn pictures((header, labels, pixels): &(ShardHeader, Vec<u8>, Vec<u8>)) -> BTreeSet<(u8, Vec<u8>)> {
+    let each = 3 * usize::from(header.side) * usize::from(header.side);
+    assert_eq!(pixels.len(), each * labels.len());
+    labels.iter().copied().zip(pixels.chunks(each).map(<[u8]>::to_vec)).collect()
+}
+
+#[tokio::test]
+async fn clients_get_their_shards_once_and_train_on_them() {
+    let relay = Relay::with(|config| {
+        colours::share(config);
+        config.data.seats = 2;
+        config.data.train_on_shared = true;
+    })
+    .await;
+    let (mut ada, mut bob, mut cleo) =
+        (relay.client("Ada").await, relay.client("Bob").await, relay.client("Cleo").await);
+    relay.control(Control::Start).await;
+    let shards = [ada.shard().await, bob.shard().await, cleo.shard().await];
+    let seats = shards.each_ref().map(|(header, ..)| (header.number, header.seat, header.seats));
+    assert_eq!(seats, [(1, 0, 2), (1, 1, 2), (1, 0, 2)]);
+    assert_eq!(
+        (shards[0].0.data.as_str(), shards[0].0.classes.as_slice()),
+        ("colours", &COLOURS.map(str::to_owned)[..])
+    );
+    let [ada_has, bob_has, cleo_has] = shards.each_ref().map(pictures);
+    assert_eq!(ada_has, cleo_has);
+    assert!(ada_has.is_disjoint(&bob_has));
+    let to_train_on = 3 * EACH * 4 / 5;
+    assert_eq!(ada_has.len() + bob_has.len(), to_train_on);
+    for (label, rgb) in ada_has.iter().chain(&bob_has) {
+        // Labels are those of the folders, sorted by name: blue, green, red.
+        let brightest = (0..3).max_by_key(|&channel| rgb[channel]).unwrap();
+        assert_eq!(2 - brightest, usize::from(*label));
+    }
+
+    let plan = ada.plan().await;
+    assert_eq!((plan.round, plan.pictures), (1, Pictures::Shared { shard: 1 }));
+    let data = relay.room().await.data.unwrap();
+    assert!(data.is_ready && data.train_on == "shared" && data.partition == "iid");
+    assert_eq!((data.pictures as usize, data.held_out as usize), (to_train_on, 3 * EACH - to_train_on));
+    let mut counts = vec![0; 3];
+    ada_has.iter().for_each(|(label, _)| counts[usize::from(*label)] += 1);
+    assert_eq!(data.shards[0], counts);
+    for client in [&mut bob, &mut cleo] {
+        let plan = client.plan().await;
+        client.update(&plan, gradient(2), [0; 32]).await;
+    }
+    ada.update(&plan, gradient(1), [0; 32]).await;
+    // In the next round nothing but the plan comes.
+    loop {
+        match ada.socket.message().await.unwrap().0 {
+            RelayMessage::Plan { round: 2, pictures: Pictures::Shared { shard: 1 }, .. } => break,
+            message => assert!(!matches!(message, RelayMessage::Shard(_)), "{message:?}"),
+        }
+    }
+}
+
+/// Source and division change with the round, and so does the policy: no average mixes two.
+#[tokio::test]
+async fn other_pictures_come_with_the_next_round() {
+    let relay = Relay::with(|config| {
+        colours::share(config);
+        (config.data.seats, config.data.shard) = (3, 5);
+    })
+    .await;
+    let mut ada = relay.client("Ada").await;
+    relay.control(Control::Start).await;
+    let private = ada.plan().await;
+    assert_eq!((private.policy, private.pictures), (1, Pictures::Private));
+
+    relay.control(train_on("shared")).await;
+    let room = relay.room().await;
+    let next = NextView { train_on: Some("shared".into()), partition: Some("iid".into()), ..NextView::default() };
+    assert_eq!(room.data.unwrap().train_on, "private");
+    assert_eq!(room.next.unwrap().train_on, next.train_on);
+    ada.update(&private, gradient(1), [0; 32]).await;
+    let first = ada.shard().await;
+    assert_eq!(first.1.len(), 5);
+    let shared = ada.plan().await;
+    assert_eq!((shared.round, shared.policy, shared.pictures), (2, 2, Pictures::Shared { shard: 1 }));
+
+    relay.control(Control::Partition { partition: "dirichlet:0.1".into() }).await;
+    let next = NextView { partition: Some("dirichlet:0.1".into()), ..NextView::default() };
+    assert_eq!(relay.room().await.next, Some(next));
+    // Back on its old socket's pictures in the midst of the round: it gets them again, and the round's plan.
+    drop(ada);
+    let mut ada = {
+        let back = relay.client("Ada").await;
+        assert_eq!(back.id, 2, "a new client, since the old one's ticket was lost");
+        back
+    };
+    let (second, plan) = (ada.shard().await, ada.plan().await);
+    assert_eq!(
+        (second.0.number, second.0.partition.as_str(), plan.pictures),
+        (2, "dirichlet:0.1", Pictures::Shared { shard: 2 })
+    );
+    assert_eq!(relay.room().await.data.unwrap().partition, "dirichlet:0.1");
+    let stale = support::Plan { policy: plan.policy - 1, ..plan.clone() };
+    ada.update(&stale, gradient(1), [1; 32]).await;
+    assert!(ada.refusal().await.contains("it is not mixed in"));
+
+    relay.control(train_on("private")).await;
+    ada.update(&plan, gradient(1), [2; 32]).await;
+    let plan = ada.plan().await;
+    assert_eq!(plan.pictures, Pictures::Private);
+    assert_eq!(relay.room().await.data.unwrap().train_on, "private");
+}
+
+#[tokio::test]
+async fn who_comes_back_in_mid_round_gets_shard_and_plan_again() {
+    let relay = Relay::with(|config| {
+        colours::share(config);
+        config.data.train_on_shared = true;
+    })
+    .await;
+    let mut ada = relay.client("Ada").await;
+    relay.control(Control::Start).await;
+    let (shard, plan) = (ada.shard().await, ada.plan().await);
+    // The old socket is still open, as it is when a page is reloaded.
+    let mut again = Client::join(&relay.running, "Ada", Some(ada.ticket)).await;
+    assert_eq!(again.shard().await, shard);
+    assert_eq!(again.plan().await.weights, plan.weights);
+}
+
+/// The default: pictures are made when rounds are to train on them for the first time.
+#[tokio::test]
+async fn generated_pictures_are_made_on_demand() {
+    let relay = Relay::start().await;
+    let data = relay.room().await.data.unwrap();
+    assert_eq!((data.source.as_str(), data.is_ready, data.shards.len()), ("generated", false, 0));
+    relay.control(Control::Partition { partition: "dirichlet:1".into() }).await;
+    let mut ada = relay.client("Ada").await;
+    relay.control(train_on("shared")).await;
+    relay.control(Control::Start).await;
+    let (header, labels, _) = ada.shard().await;
+    assert_eq!((header.data.as_str(), header.partition.as_str()), ("generated shapes", "dirichlet:1"));
+    assert_eq!((header.classes.len(), labels.len(), header.side), (10, 200, 32));
+    let data = relay.room().await.data.unwrap();
+    assert!(data.is_ready && data.shards.len() == 10 && data.pictures == 10_000, "{data:?}");
+}
+
+/// A head has as many classes as the data set, and never fewer than the private pictures.
+#[tokio::test]
+async fn model_has_the_classes_of_the_data_set() {
+    for (folders, classes) in [(12, 12), (3, 10)] {
+        let relay = Relay::with(|config| {
+            let folder = config.data_dir.join("many");
+            colours::write(&folder);
+            for extra in 3..folders {
+                let from = folder.join("red");
+                let to = folder.join(format!("red {extra}"));
+                std::fs::create_dir(&to).unwrap();
+                for file in std::fs::read_dir(from).unwrap() {
+                    let file = file.unwrap();
+                    std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
+                }
+            }
+            config.data.source = Source::Folder(folder);
+        })
+        .await;
+        let mut ada = relay.client("Ada").await;
+        relay.control(Control::Start).await;
+        let plan = ada.plan().await;
+        assert_eq!((plan.classes, plan.pictures), (classes, Pictures::Private));
+        // Its update is taken: the relay's own limits know the larger head.
+        let update = unmask_defence::ProtectedUpdate::Dense(vec![0.0; plan.weights.len()]);
+        ada.send_update(&plan, 1.0, update).await;
+        assert_eq!(ada.answer().await, RelayMessage::Accepted { round: 1 });
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_shared_out_ends_the_start() {
+    let error = async |change: &dyn Fn(&mut unmask_relay::RelayConfig)| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = config(folder.path().to_path_buf());
+        change(&mut config);
+        let outcome: anyhow::Result<Running> = serve(config).await;
+        format!("{:#}", outcome.expect_err("it started"))
+    };
+    let missing = error(&|config| config.data.source = Source::Folder("no/such/folder".into())).await;
+    assert!(missing.contains("folder:no/such/folder cannot be shared out"), "{missing}");
+    let crowded = error(&|config| {
+        colours::share(config);
+        (config.data.seats, config.data.train_on_shared) = (25, true);
+    })
+    .await;
+    assert!(crowded.contains("divided among 25 seats: 24 pictures are too few"), "{crowded}");
+    let cifar = error(&|config| {
+        config.data.source = Source::Cifar10;
+        config.data.cifar10 = "no/such/folder".into();
+    })
+    .await;
+    assert!(cifar.contains("data_batch_1.bin"), "{cifar}");
+}
+
+/// Where the pictures cannot be divided so, what was chosen before stays.
+#[tokio::test]
+async fn impossible_choice_changes_nothing() {
+    let relay = Relay::with(|config| {
+        colours::share(config);
+        config.data.seats = 25;
+    })
+    .await;
+    let (status, sentence) = relay.try_control(&train_on("shared")).await;
+    assert_eq!(status, 400);
+    assert!(sentence.contains("24 pictures are too few"), "{sentence}");
+    let room = relay.room().await;
+    assert!(room.next.is_none() && room.data.unwrap().train_on == "private");
+    let (status, ..) =
+        http(&relay.running, "POST", "/api/control", &[], r#"{"do":"train_on","pictures":"shared"}"#).await;
+    assert_eq!(status, 401);
+}

@@ -1,0 +1,64 @@
+//! What the person who starts a room, or the program that does, is told.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use anyhow::Context;
+use tracing::warn;
+use unmask_relay::Running;
+
+/// What a teacher needs to see.
+pub(super) fn greeting(running: &Running) -> String {
+    let mut text = String::new();
+    let addresses = running.student_addresses();
+    let mut line = |line: &str| {
+        text.push_str(line);
+        text.push('\n');
+    };
+    if let Some((https, http)) = addresses.first() {
+        line(&format!("\n{}\n", running.qr_text()));
+        line(&format!("Students   {https}   (the browser warns once: Advanced, Continue)"));
+        line(&format!("           {http}   (no warning, but no WebGPU either)"));
+    }
+    for (https, http) in addresses.iter().skip(1) {
+        line(&format!("           also {https} {http}"));
+    }
+    line(&format!("Teacher    {}", running.local_teacher_link()));
+    line(&format!("           {}   (from another machine; do not show it)", running.teacher_link()));
+    line(&format!("Certificate SHA-256 {}", running.fingerprint()));
+    if let Some(reason) = running.certificate_made_because() {
+        line(&format!("           made just now: {reason}"));
+    }
+    if !running.has_page() {
+        line("The page is not in this program: build it and start the relay with `cargo demo`.");
+    }
+    line("Ctrl-C ends the lesson.\n");
+    text
+}
+
+/// Renamed into place, so that whoever waits for it never reads half of it.
+pub(super) fn write_ready(running: &Running, file: &Path) -> anyhow::Result<()> {
+    let mut unfinished = file.as_os_str().to_owned();
+    unfinished.push(".unfinished");
+    fs::write(&unfinished, running.ready_json()?)
+        .and_then(|()| fs::rename(&unfinished, file))
+        .with_context(|| format!("cannot write {}; choose another place with --ready-file", file.display()))
+}
+
+/// A desktop is a courtesy: without one the link is printed all the same.
+pub(super) fn open_page(link: &str) {
+    let has_desktop = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
+    let opener = match std::env::consts::OS {
+        "macos" => "open",
+        _ if has_desktop => "xdg-open",
+        _ => return,
+    };
+    let started =
+        Command::new(opener).arg(link).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    if let Err(error) = started {
+        warn!("{opener} does not start ({error}); open the teacher link by hand");
+    }
+}

@@ -1,0 +1,169 @@
+//! `unmask relay` with clients of its own that learn from shared pictures, as a user runs it.
+
+use std::{
+    fs,
+    process::{Child, Command, Output, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Longest wait for anything that must happen.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A running relay of the smallest model; stopped when dropped.
+struct Relay {
+    child: Child,
+    folder: TempDir,
+    ready: Value,
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn command(folder: &TempDir, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_unmask"));
+    command.current_dir(folder.path());
+    command.args(["relay", "--bind", "127.0.0.1", "--http-port", "0", "--https-port", "0", "--data-dir", "."]);
+    command.args(arguments);
+    command
+}
+
+/// What becomes of a relay that cannot start.
+fn fails(arguments: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let Output { status, stderr, .. } = command(&folder, arguments).output().unwrap();
+    assert_eq!(status.code(), Some(2), "{arguments:?}");
+    String::from_utf8_lossy(&stderr).into_owned()
+}
+
+impl Relay {
+    fn start(arguments: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = command(&folder, &["--model", "vit_pico_patch4_16", "--ready-file", "ready.json"]);
+        let child = command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut relay = Self { child, folder, ready: Value::Null };
+        relay.ready = relay.until("the room", |relay| {
+            fs::read(relay.folder.path().join("ready.json")).ok().and_then(|json| serde_json::from_slice(&json).ok())
+        });
+        relay
+    }
+
+    fn until<T>(&self, what: &str, mut found: impl FnMut(&Self) -> Option<T>) -> T {
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
+            if let Some(found) = found(self) {
+                return found;
+            }
+            sleep(Duration::from_millis(50));
+        }
+        panic!("{what} did not come about: {:#}", self.room());
+    }
+
+    fn address(&self, path: &str) -> String {
+        format!("{}{path}", self.ready["http"].as_str().unwrap().trim_end_matches('/'))
+    }
+
+    fn room(&self) -> Value {
+        let body = ureq::get(self.address("/api/room")).call().unwrap().body_mut().read_to_string().unwrap();
+        serde_json::from_str(&body).unwrap()
+    }
+
+    fn control(&self, control: &Value) {
+        let token = format!("Bearer {}", self.ready["token"].as_str().unwrap());
+        let request = ureq::post(self.address("/api/control")).header("Authorization", &token);
+        request.send(control.to_string()).unwrap();
+    }
+
+    /// The room once the model after such a round was measured.
+    fn measured(&self, round: u64) -> Value {
+        self.until("an evaluation", |relay| {
+            let room = relay.room();
+            (room["evaluation"]["round"].as_u64() >= Some(round)).then_some(room)
+        })
+    }
+}
+
+/// Two robots with skewed shards: what is measured after eighty rounds is better than what was measured before.
+#[test]
+fn robots_learn_from_their_shards_and_the_projector_sees_it() {
+    let relay = Relay::start(&[
+        "--headless",
+        "2",
+        "--start",
+        "--train-on",
+        "shared",
+        "--partition",
+        "dirichlet:5",
+        "--seats",
+        "2",
+        "--shard",
+        "400",
+        "--test-pictures",
+        "200",
+        "--test-seconds",
+        "30",
+        "--batch",
+        "32",
+        "--pace",
+        "0.1",
+        "--seed",
+        "3",
+        "--optimiser",
+        "adam:0.003",
+        "--attack-seconds",
+        "0",
+    ]);
+    let room = relay.measured(80);
+    let (data, found) = (&room["data"], &room["evaluation"]);
+    assert_eq!(
+        (&data["source"], &data["train_on"], &data["seats"]),
+        (&json!("generated"), &json!("shared"), &json!(2))
+    );
+    assert_eq!(found["pictures"], 200);
+    let confusion: Vec<u64> = found["confusion"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
+    assert_eq!((confusion.len(), confusion.iter().sum::<u64>()), (100, 200));
+    let right: u64 = (0..10).map(|class| confusion[11 * class]).sum();
+    assert_eq!(found["accuracy"].as_f64().unwrap(), right as f64 / 200.0);
+    let curve = room["accuracies"].as_array().unwrap();
+    let losses: Vec<f64> = curve.iter().map(|point| point["loss"].as_f64().unwrap()).collect();
+    let (first, last) = (losses[0], losses[losses.len() - 1]);
+    eprintln!("held-out loss {first:.3} before, {last:.3} after {} rounds; {right} of 200", found["round"]);
+    assert!(curve[0]["round"] == 0 && last < first - 0.15, "{losses:?}");
+
+    // Each with one private picture again: an attack makes a picture of it and the robot scores it.
+    relay.control(&json!({ "do": "batch", "samples": 1 }));
+    relay.control(&json!({ "do": "attack_budget", "seconds": 20 }));
+    relay.control(&json!({ "do": "train_on", "pictures": "private" }));
+    relay.until("a score", |relay| {
+        let room = relay.room();
+        let cards = room["attacks"].as_array()?.iter().filter(|card| card["ssim"].as_f64() > Some(0.9)).count();
+        (room["data"]["train_on"] == "private" && cards > 0).then_some(())
+    });
+    let remark = relay.room()["evaluation"]["remark"].as_str().unwrap_or_default().to_owned();
+    assert!(remark.contains("whose classes are not those of generated shapes"), "{remark}");
+}
+
+#[test]
+fn what_cannot_start_says_what_helps() {
+    for (arguments, part) in [
+        (&["--data", "mnist"][..], "cifar10, generated, or folder:PATH"),
+        (&["--data", "folder:nowhere"], "nowhere"),
+        (&["--data", "cifar10", "--cifar10-dir", "nowhere"], "unmask data cifar10"),
+        (&["--partition", "dirichlet:-1"], "dirichlet:0.5"),
+        (&["--train-on", "shared", "--seats", "1000", "--shard", "9999999", "--data", "folder:nowhere"], "nowhere"),
+        (&["--train-on", "shared", "--seats", "1", "--shard", "9999999"], "give each client fewer"),
+        (&["--batch", "-1"], "-1 is not in 1..=65535"),
+        (&["--weights", "nowhere.safetensors"], "write scratch or pretrained"),
+        (&["--weights", "pretrained", "--model", "vit_pico_patch4_16"], "pretrained weights"),
+    ] {
+        let told = fails(arguments);
+        assert!(told.contains(part), "{arguments:?}: {told}");
+    }
+}

@@ -1,0 +1,67 @@
+//! What the room learns from, and how well.
+
+use serde::{Deserialize, Serialize};
+
+/// The data set that the room can share out.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct DataView {
+    /// Where it comes from: `cifar10`, `generated` or `folder:PATH`.
+    pub source: String,
+    /// Its name for people.
+    pub name: String,
+    /// Whether it is in memory; the fields from `classes` to `shards` are empty or 0 until it is.
+    pub is_ready: bool,
+    /// Names of its classes, by label.
+    pub classes: Vec<String>,
+    /// Pictures to train on, over all.
+    pub pictures: u32,
+    /// Pictures held out, of which the evaluation takes some.
+    pub held_out: u32,
+    /// Pictures of each class in each seat's shard: `[seats][classes]`. Client n has the shard of seat
+    /// (n - 1) mod seats.
+    pub shards: Vec<Vec<u32>>,
+    /// Number of shards it is divided into.
+    pub seats: u16,
+    /// Most pictures in a shard.
+    pub shard: u32,
+    /// How it is divided among the seats, in its string form, such as `dirichlet:0.3`.
+    pub partition: String,
+    /// What the rounds in force train on: `private`, each client's own picture, or `shared`, its shard.
+    pub train_on: String,
+}
+
+/// How well the global model does on pictures that no client trains on.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct EvaluationView {
+    /// The round after which the model was measured; 0 before the first.
+    pub round: u32,
+    /// Share of pictures whose class it names.
+    pub accuracy: f64,
+    /// 95 % confidence interval of that share, for so many pictures drawn at random (Wilson, 1927).
+    pub interval: [f64; 2],
+    /// Mean cross-entropy.
+    pub loss: f64,
+    /// Number of pictures N it was measured on; 0 where there is no result.
+    pub pictures: u32,
+    /// `[classes, classes]`, row-major: how many pictures of the class of the row were taken for that of the column.
+    pub confusion: Vec<u32>,
+    /// Names of the classes.
+    pub classes: Vec<String>,
+    /// Time it took.
+    pub seconds: f64,
+    /// Why the model of the room is not measured, in words for people; the result beside it, if any, is an earlier one.
+    pub remark: Option<String>,
+}
+
+/// One point of the accuracy curve.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AccuracyPoint {
+    /// The round after which the model was measured; 0 before the first.
+    pub round: u32,
+    /// Share of held-out pictures whose class it names.
+    pub accuracy: f64,
+    /// Mean cross-entropy on them.
+    pub loss: f64,
+    /// How many there were.
+    pub pictures: u32,
+}
