@@ -25,6 +25,9 @@ update is the gradient of one batch, and the pictures take turns; under FedAvg i
 all of the pictures, and it counts by their number. A picture's class is the one of airplane, automobile, bird, cat,
 deer, dog, frog, horse, ship, truck that its file name contains, or else follows from its place.
 
+If the teacher has rounds train on shared pictures, the room sends this client its share of them, and those of the
+folder wait.
+
 If the teacher announces an encrypted round, everybody in the room needs the same passphrase:
 
     unmask join http://192.168.1.5:8080 --passphrase-file passphrase.txt

@@ -1,10 +1,13 @@
 //! The command line: arguments in, one of the crates called, exit code out.
 
+mod data;
 mod interrupt;
 mod invert;
 mod join;
 mod matrix;
 mod relay;
+mod reproduce;
+mod train;
 
 use std::{io::IsTerminal, process::ExitCode};
 
@@ -29,6 +32,12 @@ enum Command {
     Invert(invert::Invert),
     /// Try every attack on pictures of yours under every defence, and make one page of it.
     Matrix(matrix::Matrix),
+    /// Get pictures to learn from, and look at them.
+    Data(data::Data),
+    /// Train a model with simulated clients, from a config file.
+    Train(train::Train),
+    /// Repeat the papers' experiments, each with a report.
+    Reproduce(reproduce::Reproduce),
 }
 
 /// Why a command did not do its work.
@@ -60,6 +69,9 @@ fn main() -> ExitCode {
         Command::Join(join) => run_async(join.run()),
         Command::Invert(invert) => invert.run(),
         Command::Matrix(matrix) => matrix.run(),
+        Command::Data(data) => data.run(),
+        Command::Train(train) => train.run(),
+        Command::Reproduce(reproduce) => reproduce.run(),
     };
     let (error, code) = match result {
         Ok(()) => return ExitCode::SUCCESS,

@@ -1,0 +1,171 @@
+//! A run on disk, whole or not at all.
+
+mod format;
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Metrics, files::write_whole};
+
+/// What a run needs to go on.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Checkpoint {
+    pub(crate) header: Header,
+    /// `[P]`, as the server holds them.
+    pub(crate) weights: Vec<f32>,
+    /// `[Q]`.
+    pub(crate) statistics: Vec<f32>,
+    /// Adam's moments, `[P]` each or empty.
+    pub(crate) moments: (Vec<f32>, Vec<f32>),
+    /// Of each counted parameter, how often it was updated.
+    pub(crate) counts: Vec<u16>,
+    pub(crate) metrics: Vec<Metrics>,
+}
+
+/// The numbers and words in it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Header {
+    /// The config as TOML, as resolved.
+    pub(crate) config: String,
+    /// SHA-256 of the training pictures and labels, in hexadecimal.
+    pub(crate) pictures: String,
+    /// Check of the clients' key, in hexadecimal; empty without encryption.
+    pub(crate) key: String,
+    pub(crate) round: u32,
+    /// The optimiser's steps.
+    pub(crate) steps: u32,
+    /// Rounds counted in the update counts.
+    pub(crate) counted: u32,
+    pub(crate) seconds: f64,
+}
+
+/// Why a run cannot be kept or taken up again.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckpointError {
+    /// It could not be written.
+    #[error(
+        "the checkpoint of round {round} could not be written to {} ({source}); {}; make room there and go on with --resume",
+        folder.display(),
+        match kept { Some(kept) => format!("that of round {kept} is whole"), None => "there is none before it".to_owned() }
+    )]
+    Write {
+        /// Its round.
+        round: u32,
+        /// Where it was to be.
+        folder: PathBuf,
+        /// The round of the newest checkpoint that is there.
+        kept: Option<u32>,
+        /// What the system reported.
+        source: io::Error,
+    },
+    /// The folder cannot be read.
+    #[error("{} cannot be read ({source})", path.display())]
+    Read {
+        /// Folder or file.
+        path: PathBuf,
+        /// What the system reported.
+        source: io::Error,
+    },
+    /// There is none.
+    #[error("{} holds no checkpoint to go on from; leave --resume away to begin anew", folder.display())]
+    None {
+        /// The folder of the run.
+        folder: PathBuf,
+    },
+    /// None of them is whole.
+    #[error("no checkpoint is whole: {}; begin anew in another folder", problems.join("; "))]
+    Broken {
+        /// What is wrong with each of them, newest first.
+        problems: Vec<String>,
+    },
+    /// It is of another run.
+    #[error(
+        "the checkpoint was made with {key} = {then}, now it is {now}; set {key} as it was, or begin anew in another folder"
+    )]
+    Differs {
+        /// The key of the config.
+        key: String,
+        /// Its value in the checkpoint.
+        then: String,
+        /// Its value now.
+        now: String,
+    },
+    /// It is of the same config on other pictures.
+    #[error(
+        "the checkpoint was made on other training pictures; give it those of then, or begin anew in another folder"
+    )]
+    OtherPictures,
+    /// The passphrase is another one.
+    #[error("the checkpoint was encrypted with another passphrase; give the one of then")]
+    OtherPassphrase,
+}
+
+/// How many checkpoints are kept.
+const KEPT: usize = 2;
+const EXTENSION: &str = "ckpt";
+
+impl Checkpoint {
+    /// Writes it beside its final name, to the disk, and only then gives it the name; then lets go of all but the last
+    /// two. A failure leaves the older ones alone.
+    pub(crate) fn write(&self, folder: &Path) -> Result<(), CheckpointError> {
+        let round = self.header.round;
+        let name = format!("round-{round:08}.{EXTENSION}");
+        write_whole(folder, &name, &self.encode()).map_err(|source| {
+            let kept = files(folder).ok().and_then(|files| files.first().map(|(round, _)| *round));
+            CheckpointError::Write { round, folder: folder.to_owned(), kept, source }
+        })?;
+        for (_, path) in files(folder)?.into_iter().skip(KEPT) {
+            // An old one that stays does no harm.
+            let _ = fs::remove_file(path);
+        }
+        Ok(())
+    }
+
+    /// The newest one that is whole, and what is wrong with newer ones.
+    pub(crate) fn newest(folder: &Path) -> Result<(Self, Vec<String>), CheckpointError> {
+        let mut problems = Vec::new();
+        for (_, path) in files(folder)? {
+            let bytes = fs::read(&path).map_err(|source| CheckpointError::Read { path: path.clone(), source })?;
+            match Self::decode(&bytes) {
+                Ok(checkpoint) => return Ok((checkpoint, problems)),
+                Err(problem) => problems.push(format!("{}: {problem}", path.display())),
+            }
+        }
+        match problems.is_empty() {
+            true => Err(CheckpointError::None { folder: folder.to_owned() }),
+            false => Err(CheckpointError::Broken { problems }),
+        }
+    }
+}
+
+/// Whether there is any.
+pub(crate) fn exists(folder: &Path) -> bool {
+    files(folder).is_ok_and(|files| !files.is_empty())
+}
+
+/// The checkpoints of a folder, newest first; none where there is no folder.
+fn files(folder: &Path) -> Result<Vec<(u32, PathBuf)>, CheckpointError> {
+    let unreadable = |source| CheckpointError::Read { path: folder.to_owned(), source };
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(unreadable)?,
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(unreadable)?.path();
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.strip_prefix("round-"));
+        let round = stem.and_then(|digits| digits.parse().ok());
+        if let (Some(round), Some(EXTENSION)) = (round, path.extension().and_then(|extension| extension.to_str())) {
+            files.push((round, path));
+        }
+    }
+    files.sort_unstable_by(|a, b| b.cmp(a));
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests;

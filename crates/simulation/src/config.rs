@@ -1,0 +1,263 @@
+//! What a run is made of, and whether it fits together.
+
+mod read;
+mod text;
+mod words;
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use unmask_datasets::{Partition, Source};
+use unmask_defence::Defence;
+use unmask_federation::{OptimiserKind, Settings, SettingsError};
+use unmask_model::device::Compute;
+use unmask_params::{Architecture, Rule, UnknownArchitecture};
+
+pub use self::{
+    read::{KEYS, Origin},
+    words::{ParseSliceError, Schedule, Slice, Start},
+};
+
+/// A config file with every key in it, explained.
+pub const EXAMPLE: &str = include_str!("config/example.toml");
+
+/// Most clients that are simulated.
+const MOST_CLIENTS: usize = 10_000;
+
+/// A run: model, data, federation and training. The keys of a config file are these fields' names with dashes.
+///
+/// Two configs that differ in nothing but `threads`, `evaluate_every` and `checkpoint_every` train the same weights,
+/// bit for bit, on the same kind of processor.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Config {
+    /// What is trained, such as `vit_nano_patch4_32` or `resnet_nano`.
+    pub model: String,
+    /// The weights it begins with.
+    #[serde(with = "text")]
+    pub start: Start,
+    /// Where the pictures come from.
+    #[serde(with = "text")]
+    pub data: Source,
+    /// Folder of the CIFAR-10 files, if it is not the usual one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data_dir: Option<PathBuf>,
+    /// Which of the training pictures are used; all if absent.
+    #[serde(with = "text::optional", skip_serializing_if = "Option::is_none")]
+    pub train_slice: Option<Slice>,
+    /// Number of clients N.
+    pub clients: usize,
+    /// How the pictures are divided among them.
+    #[serde(with = "text")]
+    pub partition: Partition,
+    /// What a client computes, and what the server makes of it.
+    pub rule: Rule,
+    /// The server's step under FedSGD, with its rate per round.
+    #[serde(with = "text")]
+    pub optimiser: OptimiserKind,
+    /// What becomes of the rate over the rounds: of the server's under FedSGD, of the clients' under FedAvg.
+    #[serde(with = "text")]
+    pub schedule: Schedule,
+    /// What a client does to its update before it leaves.
+    pub defence: Defence,
+    /// What the clients' keys are made from, if the defence encrypts. It is never written to a file.
+    #[serde(skip_serializing)]
+    pub passphrase: Option<String>,
+    /// Pictures of one local gradient.
+    pub batch: u16,
+    /// How many rounds are run. Either this or `epochs` is given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<u32>,
+    /// How often all clients together see all training pictures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub epochs: Option<u32>,
+    /// Whether pictures are mirrored and shifted at random, by up to an eighth of their side.
+    pub augment: bool,
+    /// Of everything that is drawn: start, shards, order, augmentation, masks, noise, the test sample.
+    pub seed: u64,
+    /// What computes.
+    #[serde(with = "text::compute")]
+    pub device: Compute,
+    /// Threads to compute with; as many as there are processors if absent. The result does not depend on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threads: Option<usize>,
+    /// After so many rounds the model is tried on test pictures; 0 for once, at the end.
+    pub evaluate_every: u32,
+    /// How many test pictures, drawn by the seed; all if there are fewer.
+    pub test_pictures: usize,
+    /// After so many rounds a checkpoint is written; 0 for once, at the end.
+    pub checkpoint_every: u32,
+}
+
+impl Default for Config {
+    /// The nano ViT from scratch on the generated pictures, five clients, FedSGD with Adam; neither `rounds` nor
+    /// `epochs`, one of which must be given.
+    fn default() -> Self {
+        Self {
+            model: "vit_nano_patch4_32".to_owned(),
+            start: Start::Scratch,
+            data: Source::Generated,
+            data_dir: None,
+            train_slice: None,
+            clients: 5,
+            partition: Partition::Iid,
+            rule: Rule::FedSgd,
+            optimiser: OptimiserKind::Adam { rate: 0.001 },
+            schedule: Schedule::Constant,
+            defence: Defence::None,
+            passphrase: None,
+            batch: 16,
+            rounds: None,
+            epochs: None,
+            augment: false,
+            seed: 1,
+            device: Compute::Cpu,
+            threads: None,
+            evaluate_every: 50,
+            test_pictures: 1000,
+            checkpoint_every: 100,
+        }
+    }
+}
+
+/// A config that cannot be run.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ConfigError {
+    /// Not TOML.
+    #[error("line {line}: {reason}")]
+    Syntax {
+        /// The line, from 1.
+        line: usize,
+        /// What TOML expected there.
+        reason: String,
+    },
+    /// A key that there is not.
+    #[error("{origin}: there is no key \"{key}\"; did you mean \"{nearest}\"? `unmask train --example` shows all keys")]
+    UnknownKey {
+        /// Where it stands.
+        origin: Origin,
+        /// What was written.
+        key: String,
+        /// The key that looks most like it.
+        nearest: &'static str,
+    },
+    /// A value that its key cannot have.
+    #[error("{origin}: {key}: {reason}")]
+    Value {
+        /// Where it stands.
+        origin: Origin,
+        /// The key.
+        key: String,
+        /// What is wrong with the value.
+        reason: String,
+    },
+    /// An override that is none.
+    #[error("\"{0}\" sets nothing; write KEY=VALUE, such as clients=10")]
+    Override(String),
+    /// No such model.
+    #[error("model: {0}")]
+    Model(#[from] UnknownArchitecture),
+    /// Settings that contradict each other.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// A number out of range.
+    #[error("{key} = {given} will not do; give {range}")]
+    Range {
+        /// The key.
+        key: &'static str,
+        /// Its value.
+        given: String,
+        /// What it may be.
+        range: String,
+    },
+    /// Neither rounds nor epochs.
+    #[error("nothing says how long to train; give rounds = 300 or epochs = 10")]
+    NoLength,
+    /// Rounds and epochs.
+    #[error("rounds = {rounds} and epochs = {epochs} both say how long to train; leave one of them out")]
+    TwoLengths {
+        /// Rounds given.
+        rounds: u32,
+        /// Epochs given.
+        epochs: u32,
+    },
+    /// Encrypted, but with what?
+    #[error("defence = \"{0}\" needs a passphrase that the clients make their keys from; add passphrase = \"...\"")]
+    NoPassphrase(Defence),
+    /// A passphrase for nothing.
+    #[error("a passphrase is given, but defence = \"{0}\" encrypts nothing; leave it out or choose encrypted")]
+    IdlePassphrase(Defence),
+    /// A model without what is encrypted.
+    #[error("{model} cannot be encrypted: the keys change embeddings, which a ResNet has not; choose a ViT")]
+    NothingToEncrypt {
+        /// The model.
+        model: String,
+    },
+    /// No checkpoint comes with the program for this model.
+    #[error(
+        "start = \"pretrained\" is there for {}, not for {model}; choose that model, start = \"scratch\", or the path of a \
+         safetensors file",
+        if available.is_empty() { "no model in this build" } else { available }
+    )]
+    NotPretrained {
+        /// The model asked for.
+        model: String,
+        /// Models with a checkpoint, separated by commas.
+        available: String,
+    },
+}
+
+impl Config {
+    /// Checks all values, alone and together, and gives the settings of its rounds.
+    ///
+    /// # Errors
+    /// [`ConfigError`] names the first value that cannot work, and the remedy.
+    pub fn validate(&self) -> Result<Settings, ConfigError> {
+        let range = |key, given: String, range: &str| Err(ConfigError::Range { key, given, range: range.to_owned() });
+        let architecture = Architecture::named(&self.model, 10)?;
+        if self.clients == 0 || self.clients > MOST_CLIENTS {
+            return range("clients", self.clients.to_string(), "1 to 10000");
+        }
+        match (self.rounds, self.epochs) {
+            (None, None) => return Err(ConfigError::NoLength),
+            (Some(rounds), Some(epochs)) => return Err(ConfigError::TwoLengths { rounds, epochs }),
+            (Some(0), None) => return range("rounds", "0".to_owned(), "at least 1"),
+            (None, Some(0)) => return range("epochs", "0".to_owned(), "at least 1"),
+            _ => {}
+        }
+        if let (Schedule::Cosine { warmup }, Some(rounds)) = (self.schedule, self.rounds)
+            && warmup >= rounds
+        {
+            return range(
+                "schedule",
+                self.schedule.to_string(),
+                &format!("a warm-up shorter than the {rounds} rounds"),
+            );
+        }
+        if self.threads == Some(0) {
+            return range("threads", "0".to_owned(), "at least 1, or leave it out for all processors");
+        }
+        if self.test_pictures == 0 {
+            return range("test-pictures", "0".to_owned(), "at least 1");
+        }
+        match (self.defence.is_encrypted(), &self.passphrase) {
+            (true, None) => return Err(ConfigError::NoPassphrase(self.defence)),
+            (false, Some(_)) => return Err(ConfigError::IdlePassphrase(self.defence)),
+            _ => {}
+        }
+        if self.defence.is_encrypted() && matches!(architecture, Architecture::Resnet(_)) {
+            return Err(ConfigError::NothingToEncrypt { model: self.model.clone() });
+        }
+        if self.start == Start::Pretrained && crate::start::pretrained(&self.model).is_none() {
+            let available = crate::start::pretrained_models().join(", ");
+            return Err(ConfigError::NotPretrained { model: self.model.clone(), available });
+        }
+        Ok(Settings::new(self.defence, self.rule, self.batch, self.optimiser)?)
+    }
+
+    /// The config as TOML, with every key that has a value but the passphrase.
+    pub fn to_toml(&self) -> String {
+        // All fields are numbers, flags and strings, which TOML has; an empty text would show at once.
+        toml::to_string(self).unwrap_or_default()
+    }
+}

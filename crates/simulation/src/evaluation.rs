@@ -1,0 +1,50 @@
+//! The model on pictures it has not seen.
+
+use rayon::prelude::*;
+use unmask_datasets::Labelled;
+use unmask_model::{ModelError, Network};
+use unmask_params::ModelState;
+
+use crate::batches::Batch;
+
+/// How the model does on test pictures.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TestScore {
+    /// How many were tried.
+    pub pictures: usize,
+    /// How many got their class.
+    pub correct: usize,
+    /// Share of these, in [0, 1].
+    pub accuracy: f64,
+    /// Mean cross-entropy.
+    pub loss: f64,
+}
+
+/// Pixels of the pictures that are evaluated together, one colour channel: bounds the memory of one batch.
+const PIXELS_TOGETHER: usize = 64 * 32 * 32;
+
+/// Tries the model of `state` on the pictures `indices` of `set`, on all threads of the current pool. Batches and the
+/// order of the sums depend on nothing but the numbers of pictures and pixels.
+pub(crate) fn evaluate(
+    network: &Network,
+    state: &ModelState,
+    set: &Labelled,
+    indices: &[usize],
+) -> Result<TestScore, ModelError> {
+    let side = network.architecture().side();
+    let together = (PIXELS_TOGETHER / (side * side)).max(1);
+    let parts: Vec<(f64, usize, usize)> = indices
+        .par_chunks(together)
+        .map(|indices| {
+            let batch = Batch::new(set, indices, side, None);
+            let found = network.evaluate_blocking(state, &batch.images, &batch.labels)?;
+            let pictures = batch.labels.len();
+            Ok((f64::from(found.loss) * pictures as f64, found.correct, pictures))
+        })
+        .collect::<Result<_, ModelError>>()?;
+    let sum =
+        |sums: (f64, usize, usize), part: (f64, usize, usize)| (sums.0 + part.0, sums.1 + part.1, sums.2 + part.2);
+    let (loss, correct, pictures) = parts.into_iter().fold((0.0, 0, 0), sum);
+    let share = |value: f64| value / pictures.max(1) as f64;
+    Ok(TestScore { pictures, correct, accuracy: share(correct as f64), loss: share(loss) })
+}

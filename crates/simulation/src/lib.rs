@@ -1,0 +1,31 @@
+//! A federation in one process: clients that train on shards, the rounds, checkpoints, metrics and curves.
+//!
+//! [`Simulation`] plays clients and server on one machine, with the very code of the room: `unmask_defence` protects each
+//! client's update, and `unmask_federation` aggregates them (Eqs. 1 to 4). [`train`] does so with files: a run can be
+//! watched, interrupted and resumed. Every random number is derived from the seed, the round and the client, so that a
+//! result depends neither on the number of threads nor on interruptions.
+
+mod batches;
+mod checkpoint;
+mod config;
+mod curves;
+mod error;
+mod evaluation;
+mod files;
+mod learner;
+mod metrics;
+mod order;
+mod record;
+mod seeds;
+mod simulation;
+mod start;
+mod train;
+
+pub use checkpoint::CheckpointError;
+pub use config::{Config, ConfigError, EXAMPLE, KEYS, ParseSliceError, Schedule, Slice, Start};
+pub use error::SimulationError;
+pub use evaluation::TestScore;
+pub use metrics::Metrics;
+pub use simulation::{Event, Outcome, RoundReport, Simulation};
+pub use start::pretrained;
+pub use train::{Files, TrainError, train};

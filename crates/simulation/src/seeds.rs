@@ -1,0 +1,28 @@
+//! Every random number of a run, from its seed.
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use sha2::{Digest, Sha256};
+
+/// Derives seeds for what is drawn: nothing is carried from round to round, so that a run can go on from any round.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seeds(pub(crate) u64);
+
+impl Seeds {
+    /// The seed for one purpose of one client in one round.
+    pub(crate) fn bytes(self, purpose: &str, round: u64, client: usize) -> [u8; 32] {
+        let mut hash = Sha256::new();
+        hash.update(b"unmask simulation\0");
+        hash.update(purpose.as_bytes());
+        hash.update([0]);
+        for number in [self.0, round, client as u64] {
+            hash.update(number.to_le_bytes());
+        }
+        hash.finalize().into()
+    }
+
+    /// The same as a generator.
+    pub(crate) fn rng(self, purpose: &str, round: u64, client: usize) -> ChaCha8Rng {
+        ChaCha8Rng::from_seed(self.bytes(purpose, round, client))
+    }
+}

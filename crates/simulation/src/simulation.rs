@@ -1,0 +1,276 @@
+//! Clients and server in one process.
+
+mod opening;
+mod plan;
+mod report;
+mod sums;
+
+use std::{
+    ops::{ControlFlow, Range},
+    sync::Arc,
+    time::Instant,
+};
+
+use rayon::{ThreadPool, prelude::*};
+use unmask_datasets::DataSet;
+use unmask_defence::Cipher;
+use unmask_federation::{Aggregate, Optimiser, UpdateCounts};
+use unmask_model::Network;
+use unmask_params::{Architecture, ModelState, ParamLayout, Rule};
+
+pub use self::report::{Event, Outcome, RoundReport};
+use self::{plan::Plan, sums::Sums};
+use crate::{
+    Config, Metrics, SimulationError, TestScore,
+    evaluation::evaluate,
+    learner::{Sent, Workshop},
+    order::Order,
+    seeds::Seeds,
+};
+
+/// Clients whose updates are in memory together.
+const CLIENTS_TOGETHER: usize = 16;
+
+/// A federation whose clients and server are played here: the clients of a round train side by side, the server adds
+/// their updates up in the clients' order.
+///
+/// The number of threads changes nothing but the time: results are the same bits.
+#[derive(Debug)]
+pub struct Simulation<'a> {
+    plan: Plan,
+    /// What is to be said of the weights it begins with.
+    notes: Vec<String>,
+    data: &'a DataSet,
+    /// Indices of the test pictures that are tried.
+    test: Vec<usize>,
+    orders: Vec<Order>,
+    architecture: Architecture,
+    network: Network,
+    layout: Arc<ParamLayout>,
+    cipher: Option<Cipher>,
+    seeds: Seeds,
+    pool: ThreadPool,
+    pub(crate) progress: Progress,
+    aggregate: Aggregate,
+}
+
+/// All that changes from round to round.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    /// Rounds closed.
+    pub(crate) round: u32,
+    /// What the server holds, `[P]`: cipher text in an encrypted run.
+    pub(crate) weights: Vec<f32>,
+    /// Batch norm's running statistics, `[Q]`.
+    pub(crate) statistics: Vec<f32>,
+    pub(crate) optimiser: Optimiser,
+    pub(crate) counts: UpdateCounts,
+    pub(crate) metrics: Vec<Metrics>,
+    /// Time spent in rounds and tests.
+    pub(crate) seconds: f64,
+}
+
+impl<'a> Simulation<'a> {
+    /// The config it runs.
+    pub fn config(&self) -> &Config {
+        &self.plan.config
+    }
+
+    /// Rounds planned.
+    pub fn rounds(&self) -> u32 {
+        self.plan.rounds
+    }
+
+    /// Rounds closed.
+    pub fn round(&self) -> u32 {
+        self.progress.round
+    }
+
+    /// What is trained.
+    pub fn architecture(&self) -> Architecture {
+        self.architecture
+    }
+
+    /// What is to be said of the weights it begins with: a head replaced, tensors left aside.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Threads it computes with.
+    pub fn threads(&self) -> usize {
+        self.pool.current_num_threads()
+    }
+
+    /// Number of pictures of each client.
+    pub fn shard_sizes(&self) -> Vec<usize> {
+        self.orders.iter().map(Order::len).collect()
+    }
+
+    /// Metrics of all rounds so far.
+    pub fn metrics(&self) -> &[Metrics] {
+        &self.progress.metrics
+    }
+
+    /// How often each parameter was updated so far.
+    pub fn update_counts(&self) -> &UpdateCounts {
+        &self.progress.counts
+    }
+
+    /// The pictures of the coming round, for each client in its order, as indices into the training set.
+    pub fn next_pictures(&self) -> Vec<Vec<usize>> {
+        let workshop = self.workshop();
+        self.orders.iter().map(|order| workshop.indices(order, self.progress.round)).collect()
+    }
+
+    /// The plain model as it stands, also of an encrypted run.
+    ///
+    /// # Errors
+    /// If the key does not fit, which [`new`](Self::new) rules out.
+    pub fn state(&self) -> Result<ModelState, SimulationError> {
+        let Progress { weights, statistics, .. } = &self.progress;
+        let (mut weights, statistics) = (weights.clone(), statistics.clone());
+        if let Some(cipher) = &self.cipher {
+            cipher.decrypt(&mut weights)?;
+        }
+        Ok(ModelState { weights, statistics })
+    }
+
+    /// Runs one round: every client trains and protects, the server aggregates and steps.
+    ///
+    /// # Errors
+    /// [`SimulationError`] names client and round; the model is then as it was before.
+    pub fn step(&mut self) -> Result<RoundReport, SimulationError> {
+        let begin = Instant::now();
+        let state = self.state()?;
+        let (round, rate) = (self.progress.round, self.plan.rate(self.progress.round));
+        let mut sums = Sums::new(state.statistics.len());
+        self.aggregate.restart(self.plan.settings.defence());
+        for first in (0..self.orders.len()).step_by(CLIENTS_TOGETHER) {
+            let last = self.orders.len().min(first + CLIENTS_TOGETHER);
+            for (client, sent) in (first..last).zip(self.train(first..last, &state)) {
+                let sent = sent?;
+                let refused = |source| SimulationError::Refused { client, round: round + 1, source };
+                self.aggregate.add(&sent.update, sent.weight).map_err(refused)?;
+                sums.add(&sent);
+            }
+        }
+        let Progress { weights, statistics, optimiser, counts, .. } = &mut self.progress;
+        optimiser.set_rate(rate);
+        self.aggregate.close(self.plan.settings.rule(), optimiser, weights, counts);
+        *statistics = sums.statistics();
+        self.progress.round += 1;
+        self.progress.seconds += begin.elapsed().as_secs_f64();
+        Ok(RoundReport {
+            round: self.progress.round,
+            epoch: self.plan.epoch(self.progress.round),
+            loss: sums.loss(),
+            rate,
+            seconds: self.progress.seconds,
+        })
+    }
+
+    /// Tries the model on the test pictures.
+    ///
+    /// # Errors
+    /// If the model cannot be run, or gives what is not finite.
+    pub fn evaluate(&self) -> Result<TestScore, SimulationError> {
+        let state = self.state()?;
+        Ok(self.pool.install(|| evaluate(&self.network, &state, &self.data.test, &self.test))?)
+    }
+
+    /// The next round, with its test where one is due; before the first round, the test of the start. `None` when all
+    /// rounds are closed.
+    ///
+    /// # Errors
+    /// As [`step`](Self::step) and [`evaluate`](Self::evaluate).
+    pub fn advance(&mut self) -> Result<Option<Metrics>, SimulationError> {
+        let is_start =
+            self.progress.metrics.is_empty() && self.progress.round == 0 && self.plan.config.evaluate_every > 0;
+        let mut metrics = if is_start {
+            let rate = self.plan.rate(0);
+            Metrics { round: 0, epoch: 0.0, loss: None, rate, test_accuracy: None, test_loss: None, seconds: 0.0 }
+        } else if self.progress.round < self.plan.rounds {
+            let RoundReport { round, epoch, loss, rate, seconds } = self.step()?;
+            Metrics { round, epoch, loss: Some(loss), rate, test_accuracy: None, test_loss: None, seconds }
+        } else {
+            return Ok(None);
+        };
+        if is_start || self.plan.is_test_due(metrics.round) {
+            let begin = Instant::now();
+            let score = self.evaluate()?;
+            self.progress.seconds += begin.elapsed().as_secs_f64();
+            (metrics.test_accuracy, metrics.test_loss) = (Some(score.accuracy), Some(score.loss));
+            metrics.seconds = self.progress.seconds;
+        }
+        self.progress.metrics.push(metrics);
+        Ok(Some(metrics))
+    }
+
+    /// Runs all rounds that are left, and tells of each. Where `on_event` breaks, the outcome so far is given.
+    ///
+    /// # Errors
+    /// As [`advance`](Self::advance).
+    pub fn run(&mut self, on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>) -> Result<Outcome, SimulationError> {
+        if on_event(Event::Begins { rounds: self.plan.rounds, notes: &self.notes }).is_break() {
+            return self.outcome();
+        }
+        while let Some(metrics) = self.advance()? {
+            if on_event(Event::Round(&metrics)).is_break() {
+                break;
+            }
+        }
+        self.outcome()
+    }
+
+    /// What the run has given so far.
+    ///
+    /// # Errors
+    /// As [`state`](Self::state).
+    pub fn outcome(&self) -> Result<Outcome, SimulationError> {
+        let Progress { metrics, counts, seconds, round, .. } = &self.progress;
+        Ok(Outcome {
+            metrics: metrics.clone(),
+            state: self.state()?,
+            update_counts: counts.clone(),
+            finished: *round == self.plan.rounds,
+            seconds: *seconds,
+        })
+    }
+
+    /// Check of the clients' key in hexadecimal; empty without encryption.
+    pub(crate) fn key(&self) -> String {
+        let check = self.cipher.as_ref().map(|cipher| cipher.check().0);
+        check.iter().flatten().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The layout of weights and updates.
+    pub(crate) fn layout(&self) -> &Arc<ParamLayout> {
+        &self.layout
+    }
+
+    /// What each of `clients` sends in the coming round.
+    fn train(&self, clients: Range<usize>, state: &ModelState) -> Vec<Result<Sent, SimulationError>> {
+        let (workshop, round) = (self.workshop(), self.progress.round);
+        let orders = self.orders.get(clients.clone()).unwrap_or_default();
+        let train = |(order, client): (&Order, usize)| workshop.update(client, order, round, state);
+        self.pool.install(|| orders.par_iter().zip(clients).map(train).collect())
+    }
+
+    fn workshop(&self) -> Workshop<'_> {
+        let rate = self.plan.rate(self.progress.round);
+        Workshop {
+            network: &self.network,
+            layout: &self.layout,
+            pictures: &self.data.train,
+            cipher: self.cipher.as_ref(),
+            seeds: self.seeds,
+            rule: match self.plan.settings.rule() {
+                Rule::FedAvg { epochs, .. } => Rule::FedAvg { epochs, rate },
+                Rule::FedSgd => Rule::FedSgd,
+            },
+            defence: self.plan.settings.defence(),
+            batch: self.plan.settings.batch().into(),
+            augment: self.plan.config.augment,
+        }
+    }
+}

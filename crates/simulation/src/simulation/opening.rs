@@ -1,0 +1,88 @@
+//! From a config and pictures to a run that can begin.
+
+use std::sync::Arc;
+
+use rand::seq::SliceRandom;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use unmask_datasets::DataSet;
+use unmask_defence::{Cipher, Defence, RoomKey};
+use unmask_federation::{Aggregate, Optimiser, UpdateCounts};
+use unmask_model::{
+    Network,
+    device::{Compute, OpenDevice},
+};
+use unmask_params::{Architecture, ModelState, ParamLayout};
+
+use super::{Progress, Simulation, plan::Plan};
+use crate::{Config, SimulationError, order::Order, seeds::Seeds, start};
+
+impl<'a> Simulation<'a> {
+    /// A run of `config` on the pictures of `data`, before its first round. The config's `data`, `data_dir` and `device`
+    /// are for whoever opens these.
+    ///
+    /// # Errors
+    /// [`SimulationError`] where the config does not fit itself, the pictures or the machine.
+    pub fn new(config: &Config, data: &'a DataSet, device: &OpenDevice) -> Result<Self, SimulationError> {
+        let plan = Plan::new(config, data)?;
+        let architecture = Architecture::named(&config.model, data.train.classes().len())
+            .map_err(|error| SimulationError::Config(error.into()))?;
+        let (layout, seeds) = (Arc::new(architecture.layout()), Seeds(config.seed));
+        let labels: Vec<u8> = data.train.labels().get(plan.train.clone()).unwrap_or_default().to_vec();
+        let shards = config.partition.divide(&labels, config.clients, config.seed)?;
+        let place = |shard: Vec<usize>| shard.into_iter().map(|index| index + plan.train.start).collect();
+        let orders = shards.into_iter().enumerate().map(|(client, shard)| Order::new(client, place(shard))).collect();
+        let mut test: Vec<usize> = (0..data.test.len()).collect();
+        test.shuffle(&mut seeds.rng("test", 0, 0));
+        test.truncate(config.test_pictures);
+        let cipher = cipher(config, seeds, &layout)?;
+        let (ModelState { mut weights, statistics }, notes) = start::load(config, architecture)?;
+        if let Some(cipher) = &cipher {
+            cipher.encrypt(&mut weights)?;
+        }
+        let progress = Progress {
+            round: 0,
+            weights,
+            statistics,
+            optimiser: Optimiser::new(config.optimiser),
+            counts: UpdateCounts::new(Arc::clone(&layout), config.defence),
+            metrics: Vec::new(),
+            seconds: 0.0,
+        };
+        Ok(Self {
+            notes,
+            data,
+            test,
+            orders,
+            architecture,
+            network: Network::new(architecture, device.device())?,
+            cipher,
+            seeds,
+            pool: pool(config, device)?,
+            progress,
+            aggregate: Aggregate::new(Arc::clone(&layout), config.defence),
+            layout,
+            plan,
+        })
+    }
+}
+
+/// The clients' keys, if the run is encrypted. The salt, which a room draws, follows from the seed here.
+fn cipher(config: &Config, seeds: Seeds, layout: &ParamLayout) -> Result<Option<Cipher>, SimulationError> {
+    let (Defence::Encrypted { start }, Some(passphrase)) = (config.defence, &config.passphrase) else {
+        return Ok(None);
+    };
+    let mut salt = [0; 16];
+    salt.copy_from_slice(&seeds.bytes("salt", 0, 0)[..16]);
+    let key = RoomKey::derive(passphrase, &salt, start)?;
+    Ok(Some(Cipher::new(&key, layout)?))
+}
+
+/// Threads for clients, and for what a single client's step can share out. A GPU is fed by one.
+fn pool(config: &Config, device: &OpenDevice) -> Result<ThreadPool, SimulationError> {
+    let threads = match device.compute() {
+        Compute::Gpu => 1,
+        Compute::Cpu => config.threads.unwrap_or(0),
+    };
+    let failed = |error: rayon::ThreadPoolBuildError| SimulationError::Threads { threads, reason: error.to_string() };
+    ThreadPoolBuilder::new().num_threads(threads).thread_name(|n| format!("client {n}")).build().map_err(failed)
+}

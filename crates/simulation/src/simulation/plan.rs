@@ -1,0 +1,75 @@
+//! How long a run is, and what becomes of its rate.
+
+use std::ops::Range;
+
+use unmask_datasets::DataSet;
+use unmask_federation::{OptimiserKind, Settings};
+use unmask_params::Rule;
+
+use crate::{Config, Schedule, SimulationError};
+
+/// A config worked out on its pictures.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) config: Config,
+    pub(super) settings: Settings,
+    /// Indices of the training pictures.
+    pub(super) train: Range<usize>,
+    pub(super) rounds: u32,
+    /// Passes over all training pictures in one round.
+    epochs_per_round: f64,
+}
+
+impl Plan {
+    pub(super) fn new(config: &Config, data: &DataSet) -> Result<Self, SimulationError> {
+        let settings = config.validate()?;
+        let pictures = data.train.len();
+        let train = config.train_slice.map_or(0..pictures, |slice| slice.range());
+        if let Some(slice) = config.train_slice.filter(|slice| slice.end > pictures) {
+            return Err(SimulationError::Slice { slice, pictures });
+        }
+        if data.test.is_empty() {
+            return Err(SimulationError::NoTest { name: data.name.clone() });
+        }
+        let (seen, pictures) = match settings.rule() {
+            Rule::FedSgd => (config.clients as u64 * u64::from(settings.batch()), train.len() as u64),
+            Rule::FedAvg { epochs, .. } => (epochs.into(), 1),
+        };
+        let rounds = match (config.rounds, config.epochs) {
+            (Some(rounds), _) => rounds,
+            (None, Some(epochs)) => {
+                let rounds = (u64::from(epochs) * pictures).div_ceil(seen);
+                u32::try_from(rounds).map_err(|_| SimulationError::TooLong { epochs, rounds })?
+            }
+            // Either was asked for when the config was checked.
+            (None, None) => 0,
+        };
+        if let Schedule::Cosine { warmup } = config.schedule
+            && warmup >= rounds
+        {
+            return Err(SimulationError::Warmup { warmup, rounds });
+        }
+        let epochs_per_round = seen as f64 / pictures.max(1) as f64;
+        Ok(Self { config: config.clone(), settings, train, rounds, epochs_per_round })
+    }
+
+    /// The learning rate of round `round`, counted from 0: the server's, or the clients' under FedAvg.
+    pub(super) fn rate(&self, round: u32) -> f32 {
+        let rate = match (self.settings.rule(), self.config.optimiser) {
+            (Rule::FedAvg { rate, .. }, _) => rate,
+            (Rule::FedSgd, OptimiserKind::Sgd { rate } | OptimiserKind::Adam { rate }) => rate,
+        };
+        rate * self.config.schedule.factor(round, self.rounds)
+    }
+
+    /// Passes over all training pictures by the end of round `round`, counted from 1.
+    pub(super) fn epoch(&self, round: u32) -> f64 {
+        f64::from(round) * self.epochs_per_round
+    }
+
+    /// Whether the model is tried after round `round`, counted from 1.
+    pub(super) fn is_test_due(&self, round: u32) -> bool {
+        let every = self.config.evaluate_every;
+        round == self.rounds || (every > 0 && round.is_multiple_of(every))
+    }
+}

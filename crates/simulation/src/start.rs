@@ -1,0 +1,60 @@
+//! The weights a run begins with.
+
+use std::io::{Read, Seek};
+
+use rust_embed::RustEmbed;
+use unmask_model::weights::{HeadReplaced, Imported, TensorReader, import_from};
+use unmask_params::{Architecture, ModelState};
+
+use crate::{Config, ConfigError, SimulationError, Start};
+
+/// The checkpoints that come with the program; how each was trained stands beside them.
+#[derive(RustEmbed)]
+#[folder = "../../assets"]
+#[include = "*.safetensors"]
+struct Checkpoints;
+
+/// What the names of the checkpoints end in: what they were trained on.
+const TRAINED_ON: &str = "_cifar10.safetensors";
+
+/// The safetensors file of `model`, trained on CIFAR-10, if one comes with the program.
+pub fn pretrained(model: &str) -> Option<Vec<u8>> {
+    Checkpoints::get(&format!("{model}{TRAINED_ON}")).map(|file| file.data.into_owned())
+}
+
+/// The models that have one.
+pub(crate) fn pretrained_models() -> Vec<String> {
+    Checkpoints::iter().filter_map(|name| name.strip_suffix(TRAINED_ON).map(str::to_owned)).collect()
+}
+
+/// The weights that `config` asks for, and what is to be said of them.
+pub(crate) fn load(config: &Config, architecture: Architecture) -> Result<(ModelState, Vec<String>), SimulationError> {
+    match &config.start {
+        Start::Scratch => Ok((architecture.initial(config.seed), Vec::new())),
+        Start::File(path) => import(TensorReader::open(path)?, architecture, config.seed),
+        Start::Pretrained => {
+            let name = format!("{}{TRAINED_ON}", config.model);
+            let Some(bytes) = pretrained(&config.model) else {
+                let available = pretrained_models().join(", ");
+                return Err(ConfigError::NotPretrained { model: config.model.clone(), available }.into());
+            };
+            import(TensorReader::from_bytes(&name, &bytes)?, architecture, config.seed)
+        }
+    }
+}
+
+fn import<R: Read + Seek>(
+    reader: TensorReader<R>,
+    architecture: Architecture,
+    seed: u64,
+) -> Result<(ModelState, Vec<String>), SimulationError> {
+    let Imported { state, head_replaced, surplus } = import_from(reader, architecture, seed)?;
+    let mut notes = Vec::new();
+    if let Some(HeadReplaced { found, fresh }) = head_replaced {
+        notes.push(format!("the file's head is for {found} classes; a fresh one for {fresh} takes its place"));
+    }
+    if !surplus.is_empty() {
+        notes.push(format!("tensors of the file that {architecture} has no use for: {}", surplus.join(", ")));
+    }
+    Ok((state, notes))
+}

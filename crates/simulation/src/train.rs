@@ -1,0 +1,204 @@
+//! A run with files: watched, interrupted, resumed.
+
+mod resume;
+
+use std::{fs, io, ops::ControlFlow, path::PathBuf};
+
+use unmask_datasets::DataSet;
+use unmask_model::{
+    device::OpenDevice,
+    weights::{Storage, encode_state},
+};
+
+use crate::{
+    CheckpointError, Config, Event, Metrics, Outcome, Simulation, SimulationError, checkpoint, curves,
+    files::{append, write_whole},
+    metrics::csv,
+    record::{Data, Record},
+};
+
+/// Where the files of a run go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Files {
+    /// Folder of the run; made if it is not there.
+    pub out: PathBuf,
+    /// Whether it goes on from the last checkpoint there.
+    pub resume: bool,
+    /// Whether `order.csv` tells which client trained on which pictures, and `start.safetensors` from which weights: all
+    /// that another program needs to repeat the run. A resumed run does not go on with it.
+    pub write_order: bool,
+    /// How the numbers of `model.safetensors` are stored.
+    pub storage: Storage,
+}
+
+/// Why a run with files cannot begin or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum TrainError {
+    /// The run itself.
+    #[error(transparent)]
+    Simulation(#[from] SimulationError),
+    /// Its checkpoints.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// Another run is there.
+    #[error("{} holds a run already; go on with it by --resume, or give another --out", out.display())]
+    Taken {
+        /// The folder.
+        out: PathBuf,
+    },
+    /// A file cannot be written.
+    #[error("{} cannot be written ({source})", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system reported.
+        source: io::Error,
+    },
+    /// A curve cannot be drawn.
+    #[error("{} cannot be drawn ({reason})", path.display())]
+    Draw {
+        /// The file.
+        path: PathBuf,
+        /// What the library reported.
+        reason: String,
+    },
+}
+
+impl TrainError {
+    /// Whether what was given cannot work, and not the machine.
+    pub fn is_input(&self) -> bool {
+        match self {
+            Self::Simulation(error) => error.is_input(),
+            Self::Checkpoint(error) => !matches!(error, CheckpointError::Write { .. } | CheckpointError::Read { .. }),
+            Self::Taken { .. } => true,
+            Self::Write { .. } | Self::Draw { .. } => false,
+        }
+    }
+}
+
+/// Runs `config` as [`Simulation::run`] does, and keeps it in `files.out`: `metrics.csv` line by line, `run.json`,
+/// `loss.svg` and `accuracy.svg`, the last two checkpoints under `checkpoints/`, and in the end `model.safetensors`. Where
+/// `on_event` breaks, checkpoint and model are written as they stand, and the outcome so far is given.
+///
+/// A resumed run gives the weights of one that was never interrupted, bit for bit.
+///
+/// # Errors
+/// [`TrainError`]. Whatever happens, the last whole checkpoint stays.
+pub fn train(
+    config: &Config,
+    data: &DataSet,
+    device: &OpenDevice,
+    files: &Files,
+    on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>,
+) -> Result<Outcome, TrainError> {
+    let mut simulation = Simulation::new(config, data, device)?;
+    let folder = Folder::open(files)?;
+    let pictures = Data::new(data);
+    let (fingerprint, rounds) = (pictures.sha256.clone(), simulation.rounds());
+    let mut record = Record::new(config, pictures, device.description(), simulation.threads(), rounds);
+    let mut flow = on_event(Event::Begins { rounds, notes: simulation.notes() });
+    if files.resume {
+        let problems = simulation.resume(&folder.checkpoints(), &fingerprint)?;
+        record.started = Record::started(&folder.path("run.json")).unwrap_or(record.started);
+        flow = on_event(Event::Resumed { round: simulation.round(), problems: &problems });
+    }
+    folder.write("metrics.csv", csv(simulation.metrics()).as_bytes())?;
+    folder.record(&record, &simulation.outcome()?)?;
+    let writes_order = files.write_order && !files.resume;
+    if writes_order {
+        folder.write("order.csv", b"round,client,position,picture\n")?;
+        folder.model("start.safetensors", &simulation, Storage::F32)?;
+    }
+    let mut kept = simulation.round();
+    while flow.is_continue() {
+        let order = writes_order.then(|| simulation.next_pictures());
+        let Some(metrics) = simulation.advance()? else { break };
+        if let Some(order) = order.filter(|_| metrics.round > 0) {
+            folder.order(metrics.round, &order)?;
+        }
+        append(&folder.path("metrics.csv"), &metrics.csv()).map_err(|source| folder.failed("metrics.csv", source))?;
+        flow = on_event(Event::Round(&metrics));
+        if config.checkpoint_every > 0 && metrics.round > kept && metrics.round.is_multiple_of(config.checkpoint_every)
+        {
+            kept = folder.keep(&simulation, &fingerprint)?;
+            folder.curves(simulation.metrics())?;
+            folder.record(&record, &simulation.outcome()?)?;
+        }
+    }
+    if simulation.round() > kept {
+        folder.keep(&simulation, &fingerprint)?;
+    }
+    let outcome = simulation.outcome()?;
+    folder.curves(&outcome.metrics)?;
+    folder.model("model.safetensors", &simulation, files.storage)?;
+    folder.record(&record, &outcome)?;
+    Ok(outcome)
+}
+
+/// The folder of a run.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn open(files: &Files) -> Result<Self, TrainError> {
+        let folder = Self(files.out.clone());
+        if !files.resume && checkpoint::exists(&folder.checkpoints()) {
+            return Err(TrainError::Taken { out: folder.0 });
+        }
+        fs::create_dir_all(&folder.0).map_err(|source| TrainError::Write { path: folder.0.clone(), source })?;
+        Ok(folder)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn checkpoints(&self) -> PathBuf {
+        self.path("checkpoints")
+    }
+
+    fn failed(&self, name: &str, source: io::Error) -> TrainError {
+        TrainError::Write { path: self.path(name), source }
+    }
+
+    /// The whole file or none of it.
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), TrainError> {
+        write_whole(&self.0, name, bytes).map_err(|source| self.failed(name, source))
+    }
+
+    fn record(&self, record: &Record, outcome: &Outcome) -> Result<(), TrainError> {
+        let record = record.clone().with_outcome(outcome);
+        let text = serde_json::to_string_pretty(&record).map_err(|error| self.failed("run.json", error.into()))?;
+        self.write("run.json", (text + "\n").as_bytes())
+    }
+
+    fn curves(&self, metrics: &[Metrics]) -> Result<(), TrainError> {
+        for (name, svg) in [("loss.svg", curves::loss(metrics)), ("accuracy.svg", curves::accuracy(metrics))] {
+            let draw =
+                |error: curves::CurveError| TrainError::Draw { path: self.path(name), reason: error.to_string() };
+            self.write(name, svg.map_err(draw)?.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn model(&self, name: &str, simulation: &Simulation<'_>, storage: Storage) -> Result<(), TrainError> {
+        let bytes = encode_state(simulation.architecture(), &simulation.state()?, storage);
+        self.write(name, &bytes.map_err(SimulationError::from)?)
+    }
+
+    /// Writes a checkpoint, and gives its round.
+    fn keep(&self, simulation: &Simulation<'_>, fingerprint: &str) -> Result<u32, TrainError> {
+        simulation.checkpoint(fingerprint).write(&self.checkpoints())?;
+        Ok(simulation.round())
+    }
+
+    /// Adds a round's pictures to `order.csv`.
+    fn order(&self, round: u32, order: &[Vec<usize>]) -> Result<(), TrainError> {
+        let mut lines = String::new();
+        for (client, pictures) in order.iter().enumerate() {
+            for (position, picture) in pictures.iter().enumerate() {
+                lines += &format!("{round},{client},{position},{picture}\n");
+            }
+        }
+        append(&self.path("order.csv"), &lines).map_err(|source| self.failed("order.csv", source))
+    }
+}

@@ -1,0 +1,192 @@
+//! `unmask reproduce`: the papers' experiments.
+
+mod display;
+
+use std::{
+    io::{IsTerminal, Write},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{anyhow, bail};
+use clap::Args;
+use unmask_datasets::default_cifar10_folder;
+use unmask_model::device::{self, Compute, OpenDevice};
+use unmask_papers::{Experiment, PapersError, Request, Scale, estimate, reproduce, verdict};
+
+use self::display::Display;
+use crate::{Failure, interrupt::Interrupt};
+
+const HELP: &str = "\
+Example: what a fine-tuned ViT loses under masks and noise, in minutes
+
+    unmask data cifar10
+    unmask reproduce vit-fine-tuned --out reports
+    unmask reproduce --list
+
+DIR/NAME/ then holds report.html (one page with our figure, the papers' numbers beside it, and a verdict computed from the
+numbers), results.json, results.csv and run.json (seed, commit, device); DIR/README.md lists all reports of the folder.
+
+--scale small takes nano models and CIFAR-10, each experiment minutes on two cores. --scale paper takes the papers' models
+and sizes: it first measures a few steps, says how long all of them will take, and asks before it begins if that is more
+than an hour (--yes answers). --estimate does that and no more; with --device gpu it says what a GPU needs.
+
+Finished parts are kept: after Ctrl-C, or a power cut, the same command goes on where it stopped. Exit code 2: pictures or
+weights are missing; one line says which.";
+
+/// Hours of the longest run that begins without asking.
+const UNASKED_HOURS: f64 = 1.0;
+
+/// Arguments of `unmask reproduce`.
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct Reproduce {
+    /// The experiment, or `all`; --list names them.
+    #[arg(value_name = "NAME", required_unless_present = "list")]
+    name: Option<String>,
+    /// Say which experiments there are, and which figure each repeats.
+    #[arg(long)]
+    list: bool,
+    /// How large: small, or paper for the papers' own sizes.
+    #[arg(long, value_name = "SCALE", default_value_t = Scale::Small)]
+    scale: Scale,
+    /// Folder of the reports, each of which gets a folder of its own there.
+    #[arg(long, value_name = "DIR", default_value = "reports")]
+    out: PathBuf,
+    /// The first seed; further ones are counted up from it.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Repeat each training with so many seeds; what suits the scale if absent.
+    #[arg(long, value_name = "N")]
+    seeds: Option<u64>,
+    /// Where the CIFAR-10 files are, if not where `unmask data cifar10` puts them.
+    #[arg(long, value_name = "DIR")]
+    cifar10: Option<PathBuf>,
+    /// Begin from the weights of this safetensors file, such as timm's vit_small_patch16_224.
+    #[arg(long, value_name = "FILE")]
+    weights: Option<PathBuf>,
+    /// What computes: cpu or gpu.
+    #[arg(long, value_name = "DEVICE", default_value = "cpu")]
+    device: String,
+    /// Threads to train with; all processors if absent.
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Say what the papers' scale would take on this device, and do nothing else.
+    #[arg(long)]
+    estimate: bool,
+    /// Begin a run of hours without asking.
+    #[arg(long)]
+    yes: bool,
+}
+
+impl Reproduce {
+    /// Runs the experiments that are not finished yet, and says where their reports are.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] where the arguments cannot work or something is missing; [`Failure::Other`] where the machine
+    /// cannot, or Ctrl-C ended a run.
+    pub fn run(self) -> Result<(), Failure> {
+        let Some(name) = self.name.as_deref().filter(|_| !self.list) else {
+            for experiment in Experiment::ALL {
+                println!("{:18} {:26} {}", experiment.name(), experiment.repeats(), experiment.title());
+            }
+            return Ok(());
+        };
+        let experiments = match name {
+            "all" => Experiment::ALL.to_vec(),
+            name => vec![name.parse().map_err(|error: unmask_papers::UnknownExperiment| Failure::Input(error.into()))?],
+        };
+        let device = open(&self.device)?;
+        let interrupt = Interrupt::listen();
+        for experiment in experiments {
+            let request = self.request(experiment, &device);
+            if self.estimate || self.scale == Scale::Paper {
+                self.tell_cost(&request)?;
+            }
+            if !self.estimate {
+                run(&request, &interrupt)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn request<'a>(&self, experiment: Experiment, device: &'a OpenDevice) -> Request<'a> {
+        Request {
+            experiment,
+            scale: self.scale,
+            seed: self.seed,
+            seeds: self.seeds,
+            out: self.out.clone(),
+            cifar10: self.cifar10.clone().unwrap_or_else(default_cifar10_folder),
+            weights: self.weights.clone(),
+            device,
+            threads: self.threads,
+        }
+    }
+
+    /// Says what the papers' scale takes, and asks whether to begin where that is long.
+    fn tell_cost(&self, request: &Request<'_>) -> Result<(), Failure> {
+        let Some(cost) = estimate(request).map_err(failure)? else {
+            println!(
+                "{}: what its steps take was not measured; it is closed forms and few rounds.",
+                request.experiment
+            );
+            return Ok(());
+        };
+        println!("{}: {cost}", request.experiment);
+        if self.estimate || self.yes || cost.seconds() <= 3600.0 * UNASKED_HOURS {
+            return Ok(());
+        }
+        ask().map_err(Failure::Input)
+    }
+}
+
+fn open(name: &str) -> Result<OpenDevice, Failure> {
+    let compute: Compute = match name {
+        "cpu" => Compute::Cpu,
+        "gpu" => Compute::Gpu,
+        other => return Err(Failure::Input(anyhow!("unknown device \"{other}\"; the devices are cpu and gpu"))),
+    };
+    device::open_blocking(compute).map_err(|error| Failure::Other(error.into()))
+}
+
+fn ask() -> anyhow::Result<()> {
+    if !std::io::stdin().is_terminal() {
+        bail!("that is more than an hour; --yes begins it");
+    }
+    print!("Begin? [y/N] ");
+    std::io::stdout().flush()?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    match answer.trim() {
+        "y" | "Y" | "yes" => Ok(()),
+        _ => bail!("not begun"),
+    }
+}
+
+fn run(request: &Request<'_>, interrupt: &Interrupt) -> Result<(), Failure> {
+    let mut display = Display::new(request.experiment);
+    let done = reproduce(request, &mut |event| {
+        display.hear(event);
+        interrupt.flow()
+    });
+    display.finish();
+    match done.map_err(failure)? {
+        Some(reproduced) => {
+            println!("{}: {}", request.experiment, verdict(&reproduced.claims));
+            println!("{}", page(&reproduced.folder).display());
+            Ok(())
+        }
+        None => Err(Failure::Other(anyhow!(
+            "{} was stopped; what is finished is kept, and the same command goes on from there",
+            request.experiment
+        ))),
+    }
+}
+
+fn page(folder: &Path) -> PathBuf {
+    folder.join("report.html")
+}
+
+fn failure(error: PapersError) -> Failure {
+    if error.is_input() { Failure::Input(error.into()) } else { Failure::Other(error.into()) }
+}

@@ -1,0 +1,132 @@
+//! `unmask train`: a federation in one process, from a config file.
+
+mod display;
+
+use std::{fs, path::PathBuf, time::Instant};
+
+use anyhow::{Context, anyhow, bail};
+use clap::Args;
+use unmask_datasets::{DataSet, default_cifar10_folder};
+use unmask_model::{device, weights::Storage};
+use unmask_simulation::{Config, EXAMPLE, Event, Files, Outcome, train};
+
+use self::display::Display;
+use crate::{Failure, interrupt::Interrupt};
+
+const HELP: &str = "\
+Example: five clients train on CIFAR-10, and half of every update stays with its client
+
+    unmask data cifar10
+    unmask train --example > masked.toml
+    unmask train --config masked.toml --out runs/masked
+
+and the same without a defence, for comparison:
+
+    unmask train --config masked.toml --set defence=none --out runs/plain
+
+A config is a TOML file; `unmask train --example` prints one with every key and what it may be. What it does not mention
+has a default, and --set KEY=VALUE has the last word. configs/ in the repository holds more of them.
+
+Clients and server are played on this machine with the code of the room: each client computes on its own pictures,
+protects its update, and the server sees nothing else. The same config gives the same weights bit for bit, whatever the
+number of threads, and also after an interruption: Ctrl-C writes a checkpoint, and --resume goes on from it.
+
+DIR/ then holds model.safetensors (timm's names), metrics.csv (a line for each round), loss.svg and accuracy.svg, run.json
+(config, seed, commit, device, times, results) and checkpoints/ (the last two). Exit code 2: config or data cannot work;
+one line says why.";
+
+/// Arguments of `unmask train`.
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct Train {
+    /// The config, a TOML file.
+    #[arg(long, value_name = "FILE", required_unless_present = "example")]
+    config: Option<PathBuf>,
+    /// Set a key of the config differently, such as clients=10 or defence=random-binary:0.5; may be repeated.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    overrides: Vec<String>,
+    /// Folder of the run; made if it is not there. By default runs/ and the config's name.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Go on from the last checkpoint in the folder of the run.
+    #[arg(long)]
+    resume: bool,
+    /// Threads to compute with; all processors if absent. The weights do not depend on it.
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Also write order.csv, which client trained on which pictures in each round, and start.safetensors, for another
+    /// program to repeat the run.
+    #[arg(long, conflicts_with = "resume")]
+    write_order: bool,
+    /// Store the model in half precision: half the size, 11 significant bits.
+    #[arg(long)]
+    half: bool,
+    /// Print a config with every key, explained, and do nothing else.
+    #[arg(long)]
+    example: bool,
+}
+
+impl Train {
+    /// Trains, and says where the results are.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] where config or data cannot work; [`Failure::Other`] where the machine cannot, or Ctrl-C ended
+    /// the run before its last round.
+    pub fn run(self) -> Result<(), Failure> {
+        if self.example {
+            print!("{EXAMPLE}");
+            return Ok(());
+        }
+        let (config, out) = self.config().map_err(Failure::Input)?;
+        let device = device::open_blocking(config.device).map_err(|error| Failure::Other(error.into()))?;
+        let data = load(&config).map_err(Failure::Input)?;
+        let storage = if self.half { Storage::F16 } else { Storage::F32 };
+        let files = Files { out, resume: self.resume, write_order: self.write_order, storage };
+        let interrupt = Interrupt::listen();
+        let mut display = Display::new(&config, &data, &device);
+        let begin = Instant::now();
+        let trained = train(&config, &data, &device, &files, &mut |event| {
+            display.hear(event);
+            interrupt.flow()
+        });
+        display.finish();
+        let outcome = trained.map_err(|error| match error.is_input() {
+            true => Failure::Input(error.into()),
+            false => Failure::Other(error.into()),
+        })?;
+        let out = files.out.display();
+        if !outcome.finished {
+            let done = outcome.metrics.last().map_or(0, |metrics| metrics.round);
+            return Err(Failure::Other(anyhow!("stopped after round {done}; --resume goes on from there ({out})")));
+        }
+        println!("{} in {:.0} s: {out}", result(&outcome), begin.elapsed().as_secs_f64());
+        Ok(())
+    }
+
+    /// The config with what the command line says, and the folder of the run.
+    fn config(&self) -> anyhow::Result<(Config, PathBuf)> {
+        let Some(path) = &self.config else { bail!("give --config FILE; `unmask train --example` prints one") };
+        let text = fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
+        let mut overrides = self.overrides.clone();
+        overrides.extend(self.threads.map(|threads| format!("threads={threads}")));
+        let read = Config::read(&text, &overrides).and_then(|config| config.validate().map(|_| config));
+        let config = read.with_context(|| path.display().to_string())?;
+        let stem = path.file_stem().unwrap_or(path.as_os_str());
+        Ok((config, self.out.clone().unwrap_or_else(|| PathBuf::from("runs").join(stem))))
+    }
+}
+
+fn load(config: &Config) -> anyhow::Result<DataSet> {
+    let folder = config.data_dir.clone().unwrap_or_else(default_cifar10_folder);
+    let data = DataSet::load(&config.data, &folder, config.seed)?;
+    data.left_out.iter().for_each(|sentence| eprintln!("{sentence}"));
+    Ok(data)
+}
+
+fn result(outcome: &Outcome) -> String {
+    let rounds = outcome.metrics.last().map_or(0, |metrics| metrics.round);
+    match outcome.last_test().and_then(|metrics| metrics.test_accuracy) {
+        Some(accuracy) => format!("{rounds} rounds, {:.2} % of the test pictures right", 100.0 * accuracy),
+        None => format!("{rounds} rounds"),
+    }
+}

@@ -1,0 +1,59 @@
+//! `unmask reproduce` as a person at the terminal meets it.
+
+use std::{
+    path::Path,
+    process::{Command, Output},
+};
+
+fn reproduce(arguments: &[&str], out: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_unmask"))
+        .arg("reproduce")
+        .args(arguments)
+        .arg("--out")
+        .arg(out)
+        .current_dir(out)
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn the_list_says_which_figure_each_experiment_repeats() {
+    let out = tempfile::tempdir().unwrap();
+    let list = text(&reproduce(&["--list"], out.path()).stdout);
+    assert_eq!(list.lines().count(), 9, "{list}");
+    for part in ["vit-fine-tuned", "RBW Fig. 5", "update-ratios", "FLRSP Fig. 13", "Encrypted ViT Table I"] {
+        assert!(list.contains(part), "{part}: {list}");
+    }
+}
+
+#[test]
+fn an_experiment_ends_with_its_verdict_and_where_its_page_is() {
+    let out = tempfile::tempdir().unwrap();
+    let ran = reproduce(&["update-ratios", "--scale", "tiny"], out.path());
+    let (said, heard) = (text(&ran.stdout), text(&ran.stderr));
+    assert!(ran.status.success(), "{heard}");
+    assert!(said.starts_with("update-ratios: ") && said.contains("expectations are borne out"), "{said}");
+    assert!(heard.contains("part 1 of 4"), "{heard}");
+    let page = out.path().join("update-ratios").join("report.html");
+    assert!(said.trim_end().ends_with(&page.display().to_string()) && page.is_file(), "{said}");
+}
+
+#[test]
+fn what_cannot_work_is_said_in_one_line() {
+    let out = tempfile::tempdir().unwrap();
+    for (arguments, part) in [
+        (&["vit"][..], "unknown experiment \"vit\"; the experiments are vit-fine-tuned"),
+        (&["encrypted", "--device", "tpu"], "unknown device \"tpu\"; the devices are cpu and gpu"),
+        (&["vit-from-scratch", "--cifar10", "nowhere"], "data_batch_1.bin"),
+        (&["encrypted", "--scale", "tiny", "--seeds", "0"], "--seeds 1"),
+    ] {
+        let ran = reproduce(arguments, out.path());
+        let said = text(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains(part) && said.trim_end().lines().count() == 1, "{arguments:?}: {said}");
+    }
+}

@@ -1,0 +1,162 @@
+//! `unmask train` as a user calls it.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+const CONFIG: &str = "\
+model = \"vit_pico_patch4_16\"
+data = \"generated\"
+train-slice = \"0..200\"
+clients = 2
+batch = 4
+rounds = 6
+defence = \"random-binary:0.5\"
+evaluate-every = 3
+test-pictures = 20
+checkpoint-every = 2
+";
+
+fn unmask() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_unmask"));
+    command.stdin(Stdio::null());
+    command
+}
+
+/// `unmask train` with the config in `folder`.
+fn train(folder: &Path, arguments: &[&str]) -> Output {
+    fs::write(folder.join("config.toml"), CONFIG).unwrap();
+    unmask().current_dir(folder).args(["train", "--config", "config.toml"]).args(arguments).output().unwrap()
+}
+
+fn error(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn model(folder: &Path, run: &str) -> Vec<u8> {
+    fs::read(folder.join(run).join("model.safetensors")).unwrap()
+}
+
+#[test]
+fn trains_and_says_where_the_results_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = train(folder.path(), &["--threads", "2"]);
+    assert!(output.status.success(), "{}", error(&output));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.starts_with("6 rounds, ") && said.contains("% of the test pictures right in "), "{said}");
+    for name in ["model.safetensors", "metrics.csv", "loss.svg", "accuracy.svg", "run.json"] {
+        assert!(folder.path().join("runs/config").join(name).is_file(), "{name}");
+    }
+    // What it says on the way, where no bar can be drawn.
+    let said = error(&output);
+    assert!(said.contains("vit_pico_patch4_16 on generated (200 pictures), 2 clients"), "{said}");
+    assert!(said.contains("round 3, loss ") && said.contains("left"), "{said}");
+    let again = train(folder.path(), &["--threads", "1", "--out", "again"]);
+    assert!(again.status.success());
+    assert_eq!(model(folder.path(), "runs/config"), model(folder.path(), "again"), "threads changed the weights");
+}
+
+#[test]
+fn a_killed_run_goes_on_as_if_nothing_had_happened() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(train(folder.path(), &["--out", "whole", "--set", "rounds=400"]).status.success());
+    let arguments = ["train", "--config", "config.toml", "--out", "killed", "--set", "rounds=400"];
+    let mut running = unmask().current_dir(folder.path()).args(arguments).stderr(Stdio::null()).spawn().unwrap();
+    let checkpoints = folder.path().join("killed/checkpoints");
+    let begin = Instant::now();
+    while fs::read_dir(&checkpoints).map_or(0, |files| files.filter_map(Result::ok).count()) < 2 {
+        assert!(begin.elapsed() < Duration::from_secs(120) && running.try_wait().unwrap().is_none());
+        thread::sleep(Duration::from_millis(2));
+    }
+    running.kill().unwrap();
+    running.wait().unwrap();
+    let resumed = train(folder.path(), &["--out", "killed", "--set", "rounds=400", "--resume"]);
+    assert!(resumed.status.success(), "{}", error(&resumed));
+    assert!(error(&resumed).contains("going on after round "), "{}", error(&resumed));
+    assert_eq!(model(folder.path(), "whole"), model(folder.path(), "killed"));
+}
+
+/// The limit on the size of a file stands for a full disk: writing fails half way in both.
+#[cfg(unix)]
+#[test]
+fn no_room_for_a_checkpoint_costs_no_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(train(folder.path(), &["--out", "whole"]).status.success());
+    assert!(train(folder.path(), &["--out", "run", "--set", "rounds=3"]).status.success());
+    let kept = folder.path().join("run/checkpoints/round-00000003.ckpt");
+    let before = fs::read(&kept).unwrap();
+    let script = format!(
+        "trap '' XFSZ; ulimit -f {}; exec \"$0\" train --config config.toml --out run --resume",
+        before.len() / 1024 / 2
+    );
+    let mut full = Command::new("bash");
+    full.current_dir(folder.path()).args(["-c", &script, env!("CARGO_BIN_EXE_unmask")]);
+    let full = full.output().unwrap();
+    assert_eq!(full.status.code(), Some(1), "{}", error(&full));
+    let said = error(&full);
+    assert!(
+        said.contains("the checkpoint of round 4 could not be written to run/checkpoints (File too large"),
+        "{said}"
+    );
+    assert!(said.contains("that of round 3 is whole; make room there and go on with --resume"), "{said}");
+    assert_eq!(fs::read(&kept).unwrap(), before);
+    let files: Vec<_> = fs::read_dir(kept.parent().unwrap()).unwrap().map(|file| file.unwrap().file_name()).collect();
+    assert!(files.iter().all(|name| name.to_string_lossy().ends_with(".ckpt")), "{files:?}");
+    let resumed = train(folder.path(), &["--out", "run", "--resume"]);
+    assert!(resumed.status.success(), "{}", error(&resumed));
+    assert_eq!(model(folder.path(), "whole"), model(folder.path(), "run"));
+}
+
+#[test]
+fn what_cannot_work_is_said_in_one_line_and_with_exit_code_2() {
+    let folder = tempfile::tempdir().unwrap();
+    for (arguments, expected) in [
+        (&["--set", "clinets=3"][..], "config.toml: --set: there is no key \"clinets\"; did you mean \"clients\"?"),
+        (&["--set", "batch=0"], "config.toml: a batch of 0 samples trains nothing; give at least 1"),
+        (&["--set", "data=folder:nowhere"], "nowhere"),
+        (&["--set", "start=nothing.safetensors"], "nothing.safetensors"),
+        (&["--set", "data=cifar10", "--set", "data-dir=nowhere"], "`unmask data cifar10` fetches the files"),
+        (&["--resume", "--out", "empty"], "empty/checkpoints holds no checkpoint to go on from"),
+    ] {
+        let output = train(folder.path(), arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", error(&output));
+        let last = error(&output).lines().last().unwrap_or_default().to_owned();
+        assert!(last.starts_with("unmask: ") && last.contains(expected), "{arguments:?}: {last}");
+    }
+    fs::write(folder.path().join("bad.toml"), "rounds = 3\nclients = \"five\"\n").unwrap();
+    let output = unmask().current_dir(folder.path()).args(["train", "--config", "bad.toml"]).output().unwrap();
+    assert!(error(&output).contains("bad.toml: line 2: clients: invalid type: string \"five\""), "{}", error(&output));
+    let output = unmask().current_dir(folder.path()).args(["train", "--config", "none.toml"]).output().unwrap();
+    assert!(error(&output).contains("none.toml cannot be read"), "{}", error(&output));
+}
+
+#[test]
+fn the_example_is_a_config() {
+    let folder = tempfile::tempdir().unwrap();
+    let example = unmask().args(["train", "--example"]).output().unwrap();
+    assert!(example.status.success());
+    fs::write(folder.path().join("example.toml"), &example.stdout).unwrap();
+    let small = ["data=generated", "model=vit_pico_patch4_16", "rounds=1", "test-pictures=4", "batch=2"];
+    let small = small.iter().flat_map(|set| ["--set", set]);
+    let run =
+        unmask().current_dir(folder.path()).args(["train", "--config", "example.toml"]).args(small).output().unwrap();
+    assert!(run.status.success(), "{}", error(&run));
+}
+
+/// Every config of the repository can be read and fits together.
+#[test]
+fn configs_of_the_repository_fit_together() {
+    let configs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs");
+    let mut seen = 0;
+    for file in fs::read_dir(configs).unwrap() {
+        let path = file.unwrap().path();
+        let config = unmask_simulation::Config::read(&fs::read_to_string(&path).unwrap(), &[]);
+        config.unwrap().validate().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        seen += 1;
+    }
+    assert!(seen > 1);
+}
