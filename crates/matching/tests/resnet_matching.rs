@@ -63,12 +63,15 @@ fn the_search_goes_down_and_the_truth_is_at_the_bottom() {
         while last.verdict == Verdict::Running {
             last = matching.step_blocking().unwrap();
         }
-        (first.objective, last.objective)
+        let picture = unmask_data::chw_to_hwc(&truth, SIDE, SIDE);
+        (first.objective, last.objective, common::ssim(&last.image, &picture, SIDE))
     };
-    let (at_truth, _) = objective(&unmask_data::chw_to_hwc(&truth, SIDE, SIDE), 1);
+    let (at_truth, _, _) = objective(&unmask_data::chw_to_hwc(&truth, SIDE, SIDE), 1);
     assert!(at_truth < 1e-6, "{at_truth}");
-    let (grey, after) = objective(&vec![0.5; 3 * SIDE * SIDE], 40);
-    eprintln!("objective {grey:.3} at grey, {after:.3} after 40 steps, {at_truth:.1e} at the photograph");
+    let (grey, after, ssim) = objective(&vec![0.5; 3 * SIDE * SIDE], 40);
+    eprintln!(
+        "objective {grey:.3} at grey, {after:.3} after 40 steps (SSIM {ssim:.3}), {at_truth:.1e} at the photograph"
+    );
     assert!(after < 0.5 * grey, "{grey} to {after}");
 }
 

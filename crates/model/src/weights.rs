@@ -11,115 +11,21 @@ use std::{
 
 use safetensors::{
     Dtype,
-    tensor::{Metadata, TensorInfo, TensorView, serialize},
+    tensor::{Metadata, TensorInfo},
 };
 use unmask_params::{Param, ParamLayout};
 
+mod error;
 mod state;
+mod write;
 
+pub use error::{TensorProblem, WeightsError};
 pub use state::{HeadReplaced, Imported, Storage, encode_state, import_from};
 #[cfg(not(target_family = "wasm"))]
 pub use state::{export, import};
-
-/// Why tensors could not be read or written.
-#[derive(Debug, thiserror::Error)]
-pub enum WeightsError {
-    /// The file could not be opened, read or written.
-    #[error("{what}: {source}")]
-    Io {
-        /// The file, or what was read.
-        what: String,
-        /// What the system reported.
-        source: std::io::Error,
-    },
-    /// These are no safetensors.
-    #[error("{what} is no safetensors file: {reason}; save the tensors with the safetensors library")]
-    Format {
-        /// The file, or what was read.
-        what: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// Some tensors are not as the model needs them.
-    #[error("{what} does not fit: {}", list(problems))]
-    Tensors {
-        /// The file, or what was read.
-        what: String,
-        /// Every tensor that does not fit, in the order they were asked for.
-        problems: Vec<TensorProblem>,
-    },
-    /// A flat vector is of another model.
-    #[error("the vector has {given} values, the layout has {expected}")]
-    Length {
-        /// Values given.
-        given: usize,
-        /// Values of the layout.
-        expected: usize,
-    },
-}
-
-/// What is wrong with one tensor.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum TensorProblem {
-    /// It is not there.
-    #[error("{name} {expected:?} is missing")]
-    Missing {
-        /// timm's name.
-        name: String,
-        /// The shape it would have.
-        expected: Vec<usize>,
-    },
-    /// It is not in the file, and no layout says what shape it would have.
-    #[error("{name} is missing")]
-    Absent {
-        /// Its name.
-        name: String,
-    },
-    /// It has another shape.
-    #[error("{name} has shape {given:?}, expected {expected:?}")]
-    Shape {
-        /// timm's name.
-        name: String,
-        /// The shape in the file.
-        given: Vec<usize>,
-        /// The shape of the layout.
-        expected: Vec<usize>,
-    },
-    /// It holds NaN or infinity.
-    #[error("{name} {shape:?} holds {value} at value {index}")]
-    NonFinite {
-        /// timm's name.
-        name: String,
-        /// Its shape.
-        shape: Vec<usize>,
-        /// The first such value.
-        value: f64,
-        /// Its place in the tensor, row-major.
-        index: usize,
-    },
-    /// It holds a number that the type it is to be stored in does not.
-    #[error("{name} holds {value} at value {index}, and f16 ends at 65504; store it as f32")]
-    TooLarge {
-        /// timm's name.
-        name: String,
-        /// The first such value.
-        value: f32,
-        /// Its place in the tensor, row-major.
-        index: usize,
-    },
-    /// Its values are of a type that is no plain number.
-    #[error("{name} is of type {dtype}; save it as f16, bf16, f32, f64 or u8")]
-    Type {
-        /// timm's name.
-        name: String,
-        /// The type in the file.
-        dtype: String,
-    },
-}
-
-fn list(problems: &[TensorProblem]) -> String {
-    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
-}
+#[cfg(not(target_family = "wasm"))]
+pub use write::save_flat;
+pub use write::{encode, encode_flat};
 
 /// A number type that tensors are read into: `f32` or `f64`.
 pub trait Number: Copy + fmt::Debug + Into<f64> + sealed::Sealed {
@@ -350,62 +256,6 @@ fn numbers<T: Number>(dtype: Dtype, bytes: &[u8]) -> Option<Vec<T>> {
         Dtype::F64 => each(bytes, f64::from_le_bytes),
         Dtype::U8 | Dtype::BOOL => each(bytes, |[b]| b.into()),
         _ => return None,
-    })
-}
-
-/// The bytes of a safetensors file with the given f32 tensors.
-///
-/// # Errors
-/// If a tensor has not as many values as its shape says.
-pub fn encode<'a>(
-    tensors: impl IntoIterator<Item = (&'a str, &'a [usize], &'a [f32])>,
-) -> Result<Vec<u8>, WeightsError> {
-    let format = |reason: String| WeightsError::Format { what: "the tensors to write".into(), reason };
-    let bytes: Vec<(&str, &[usize], Vec<u8>)> = tensors
-        .into_iter()
-        .map(|(name, shape, values)| (name, shape, values.iter().flat_map(|value| value.to_le_bytes()).collect()))
-        .collect();
-    let views = bytes
-        .iter()
-        .map(|(name, shape, bytes)| {
-            let view = TensorView::new(Dtype::F32, shape.to_vec(), bytes);
-            view.map(|view| (*name, view)).map_err(|error| format(format!("{name} {shape:?}: {error}")))
-        })
-        .collect::<Result<Vec<_>, _>>()?;
-    serialize(views, None).map_err(|error| format(error.to_string()))
-}
-
-/// The bytes of a safetensors file with the parameters of `layout` under timm's names, taken from the flat vector.
-///
-/// # Errors
-/// If the vector is not of the layout.
-pub fn encode_flat(layout: &ParamLayout, flat: &[f32]) -> Result<Vec<u8>, WeightsError> {
-    if flat.len() != layout.len() {
-        return Err(WeightsError::Length { given: flat.len(), expected: layout.len() });
-    }
-    encode(layout.iter().map(|param| (param.name.as_str(), param.shape.as_slice(), &flat[param.range.clone()])))
-}
-
-/// Writes [`encode_flat`] to a file.
-///
-/// # Errors
-/// If the vector is not of the layout, or the file cannot be written.
-#[cfg(not(target_family = "wasm"))]
-pub fn save_flat(path: &std::path::Path, layout: &ParamLayout, flat: &[f32]) -> Result<(), WeightsError> {
-    write_whole(path, &encode_flat(layout, flat)?)
-}
-
-/// Writes `bytes` beside `path` and moves them there, so that no half-written file takes the place of a whole one.
-#[cfg(not(target_family = "wasm"))]
-fn write_whole(path: &std::path::Path, bytes: &[u8]) -> Result<(), WeightsError> {
-    let io = |source| WeightsError::Io { what: path.display().to_string(), source };
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    let moved = std::fs::write(&partial, bytes).and_then(|()| std::fs::rename(&partial, path));
-    moved.map_err(|source| {
-        // What is left of it is of no use to anybody; that it could not be written is what matters.
-        let _ = std::fs::remove_file(&partial);
-        io(source)
     })
 }
 

@@ -183,5 +183,5 @@ pub fn export(
     state: &ModelState,
     storage: Storage,
 ) -> Result<(), WeightsError> {
-    super::write_whole(path, &encode_state(architecture, state, storage)?)
+    super::write::write_whole(path, &encode_state(architecture, state, storage)?)
 }

@@ -39,8 +39,11 @@ pub fn simulation(overrides: &[&str]) -> Simulation<'static> {
     Simulation::new(&config(overrides), &COLOURS, &OpenDevice::cpu()).unwrap()
 }
 
-/// The weights after all rounds, and the metrics without their seconds.
-pub fn trained(overrides: &[&str]) -> (Vec<u32>, Vec<(u32, Option<f32>, Option<f64>, Option<f64>)>) {
+/// Round, loss, test accuracy and test loss: what does not depend on the clock.
+pub type Timeless = (u32, Option<f32>, Option<f64>, Option<f64>);
+
+/// The bits of the weights after all rounds, and the metrics without their seconds.
+pub fn trained(overrides: &[&str]) -> (Vec<u32>, Vec<Timeless>) {
     let mut simulation = simulation(overrides);
     let outcome = simulation.run(&mut |_| std::ops::ControlFlow::Continue(())).unwrap();
     assert!(outcome.finished);
