@@ -9,7 +9,8 @@ use crate::{
     support::{Browser, Relay, wait_for},
 };
 
-fn photograph(name: &str) -> String {
+/// Where the sample photograph of this name is.
+pub fn photograph(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../www/samples").join(name);
     path.canonicalize().unwrap_or_else(|error| panic!("{}: {error}", path.display())).display().to_string()
 }

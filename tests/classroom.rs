@@ -114,6 +114,13 @@ async fn only_the_teacher_controls() {
     teacher.screenshot("projector-masked").await;
     teacher.click("pause").await;
     wait_for("the pause", || async { (relay.room().await["phase"] == "paused").then_some(()) }).await;
+
+    // One click loses nothing.
+    teacher.click("reset").await;
+    teacher.screenshot("projector-reset").await;
+    assert!(relay.room().await["round"].as_u64() > Some(0));
+    teacher.click("reset-yes").await;
+    wait_for("the reset", || async { (relay.room().await["round"] == 0).then_some(()) }).await;
 }
 
 /// Over plain HTTP from another device the browser hides WebGPU: the page says so, points to HTTPS and trains meanwhile.
@@ -144,4 +151,32 @@ async fn a_tab_comes_back() {
     relay.control(json!({ "do": "start" })).await;
     assert_eq!(relay.rounds(1).await[0]["updates"], 1);
     tab.attribute_is("connection", "data-state", "online").await;
+}
+
+/// A page that was loaded anew brings its student back with one tap, as the same client with the same picture.
+#[tokio::test]
+async fn a_reloaded_tab_comes_back_with_one_tap() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&["--start"]).await;
+    let browser = Browser::start().await;
+    let tab =
+        browser.open(&relay.student_link("localhost", "nickname=Ada&image=cat&label=dog&device=cpu"), PHONE).await;
+    tab.wait_for("document.querySelector('[data-testid=\"picture-name\"]')?.innerText === 'cat' || null").await;
+    tab.click("join").await;
+    relay.rounds(1).await;
+    let before = relay.client("Ada").await["id"].clone();
+    tab.reload().await;
+    tab.wait_for("document.querySelector('[data-testid=\"rejoin\"]')").await;
+    tab.screenshot("student-comeback").await;
+    tab.click("rejoin").await;
+    tab.attribute_is("connection", "data-state", "online").await;
+    assert_eq!(relay.client("Ada").await["id"], before);
+    assert!(tab.text("trains-on").await.contains("dog"));
+    tab.attribute("attacked", "data-ssim").await;
+
+    // Whoever leaves is not asked to come back.
+    tab.click("leave").await;
+    tab.reload().await;
+    tab.wait_for("document.querySelector('[data-testid=\"join\"]')").await;
+    assert!(!tab.shows("rejoin").await);
 }

@@ -2,6 +2,7 @@
 
 mod attackers;
 mod classroom;
+mod data;
 mod defences;
 mod support;
 

@@ -135,6 +135,11 @@ impl Tab {
         element.unwrap_or_else(|error| panic!("no {id}: {error}")).send_keys(path).await.expect("it takes a file");
     }
 
+    /// Loads the page anew, as an impatient student would.
+    pub async fn reload(&self) {
+        self.client.refresh().await.expect("the page loads");
+    }
+
     /// Saves a picture of the page where `UNMASK_SCREENSHOTS` names a folder.
     pub async fn screenshot(&self, name: &str) {
         if let Some(folder) = std::env::var_os("UNMASK_SCREENSHOTS") {

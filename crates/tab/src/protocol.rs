@@ -45,11 +45,21 @@ pub enum ToWorker {
         device: DeviceChoice,
         /// The room's passphrase, where the student has typed one. It never leaves this device.
         passphrase: Option<String>,
+        /// The ticket of [`Connection::Online`], to come back as the same client after the page was loaded anew.
+        ticket: Option<[u8; 16]>,
     },
     /// The passphrase the worker asked for. It never leaves this device.
     Passphrase {
         /// As typed.
         passphrase: String,
+    },
+    /// Ask the room's model what a picture shows, now and with the weights of every later round. It never leaves this
+    /// device.
+    Try {
+        /// Counts up, so that answers about an earlier picture can be told from those about this one.
+        number: u32,
+        /// RGB, [`PICTURE_SIDE`] squared, row by row.
+        picture: Vec<u8>,
     },
     /// Close the socket and stop.
     Leave,
@@ -64,6 +74,8 @@ pub enum Connection {
     Online {
         /// The nickname as the room shows it.
         nickname: String,
+        /// With which this client can come back.
+        ticket: Option<[u8; 16]>,
     },
     /// The socket dropped; the worker tries again by itself.
     Retrying {
@@ -104,6 +116,55 @@ pub struct GroupView {
     pub after: Vec<u8>,
 }
 
+/// The tab's share of the room's data set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardView {
+    /// Name of the data set, for people.
+    pub data: String,
+    /// How it was divided, in its string form, such as `dirichlet:0.3`.
+    pub partition: String,
+    /// Names of the classes, by label.
+    pub classes: Vec<String>,
+    /// How many pictures there are of each of them.
+    pub counts: Vec<u32>,
+    /// Width of the contact sheet in pixels.
+    pub width: u32,
+    /// Its height in pixels.
+    pub height: u32,
+    /// The contact sheet, RGBA, row by row: some of the pictures, ordered by class, each class as often as its share.
+    pub sheet: Vec<u8>,
+}
+
+/// How a reconstruction compares with the one picture that the update was made from.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Comparison {
+    /// That picture as the model saw it, RGBA, row by row.
+    pub own: Vec<u8>,
+    /// Whether it is the private one, and not one of the shared ones.
+    pub is_private: bool,
+    /// PSNR in dB, computed here.
+    pub psnr: f32,
+    /// SSIM, computed here.
+    pub ssim: f32,
+}
+
+/// What the room's model says of a picture.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    /// The round after which these were the room's weights; 0 before the first.
+    pub after: u32,
+    /// Whether the round that follows trains on shared pictures, whose classes have names of their own.
+    pub is_shared: bool,
+    /// Number of classes.
+    pub classes: usize,
+    /// The most probable ones, best first: place and probability.
+    pub best: Vec<(usize, f32)>,
+    /// Side of `seen` in pixels.
+    pub side: u32,
+    /// The picture as the model sees it, RGBA, row by row.
+    pub seen: Vec<u8>,
+}
+
 /// From the worker to the page.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum FromWorker {
@@ -128,6 +189,17 @@ pub enum FromWorker {
         defence: String,
         /// The update rule in its string form.
         rule: String,
+        /// Number of shared pictures it takes; none where it takes the private one.
+        shared: Option<u32>,
+    },
+    /// The tab's share of the room's data set has come, or another one in its place.
+    Shard(ShardView),
+    /// What the room's model says of the picture of [`ToWorker::Try`].
+    Answered {
+        /// The number that was given with the picture.
+        number: u32,
+        /// What it says, or why it says nothing, in words.
+        answer: Result<Answer, String>,
     },
     /// The room's model is encrypted, and this tab cannot read it. A later [`Self::Training`] withdraws the question.
     AskPassphrase {
@@ -142,7 +214,7 @@ pub enum FromWorker {
     Sent {
         /// The round.
         round: u32,
-        /// Loss on the private picture before this round's step.
+        /// Loss on its pictures before this round's step.
         loss: f32,
         /// Time the step took.
         milliseconds: f64,
@@ -150,7 +222,7 @@ pub enum FromWorker {
         bytes: u64,
         /// Bytes an unprotected update would have weighed.
         plain_bytes: u64,
-        /// Number of private pictures it was made from.
+        /// Number of pictures it was made from.
         samples: u32,
         /// The update rule it was made by, in its string form.
         rule: String,
@@ -176,12 +248,8 @@ pub enum FromWorker {
         side: u32,
         /// The reconstruction, RGBA, row by row.
         reconstruction: Vec<u8>,
-        /// The private picture as the model saw it, RGBA, row by row.
-        own: Vec<u8>,
-        /// PSNR in dB, computed here.
-        psnr: f32,
-        /// SSIM, computed here.
-        ssim: f32,
+        /// How it compares; none where the update was made from several pictures, or too long ago.
+        comparison: Option<Comparison>,
     },
     /// Something to tell the student.
     Notice {

@@ -1,4 +1,4 @@
-//! The loss curve as geometry: points in, SVG paths and marks out.
+//! Curves over rounds as geometry: points in, SVG paths and marks out.
 
 use unmask_wire::view::LossPoint;
 
@@ -15,7 +15,33 @@ pub struct Frame {
     pub height: f32,
 }
 
-/// A line with a text: an axis' tick, or a change of defence.
+/// A value of one round.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Point {
+    /// The round.
+    pub round: u32,
+    /// What was measured after it.
+    pub value: f32,
+    /// What was in force, in its string form; a change of it is marked.
+    pub policy: String,
+}
+
+impl From<&LossPoint> for Point {
+    fn from(point: &LossPoint) -> Self {
+        Self { round: point.round, value: point.loss, policy: point.defence.clone() }
+    }
+}
+
+/// The vertical axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scale {
+    /// From zero to just above the highest value.
+    Zero,
+    /// From 0 to 1, written in percent, so that two runs can be compared by eye.
+    Share,
+}
+
+/// A line with a text: an axis' tick, or a change of policy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mark {
     /// Its place along its axis, in SVG units.
@@ -31,50 +57,59 @@ pub struct Curve {
     pub path: String,
     /// The last point.
     pub end: Option<(f32, f32)>,
-    /// Ticks of the loss, bottom to top.
-    pub losses: Vec<Mark>,
+    /// Ticks of the value, bottom to top.
+    pub values: Vec<Mark>,
     /// Ticks of the round, left to right.
     pub rounds: Vec<Mark>,
-    /// Where the defence changed, the first one included; the text is the string form.
-    pub defences: Vec<Mark>,
+    /// Where the policy changed, the first one included; the text is the string form.
+    pub policies: Vec<Mark>,
 }
 
 /// Most ticks on either axis.
 const TICKS: u32 = 5;
 
 impl Curve {
-    /// Draws `points` into `frame`. Losses that are not finite are left out.
-    pub fn new(points: &[LossPoint], frame: Frame) -> Self {
-        let points: Vec<&LossPoint> = points.iter().filter(|point| point.loss.is_finite()).collect();
+    /// Draws `points` into `frame`. Values that are not finite are left out.
+    pub fn new(points: &[Point], scale: Scale, frame: Frame) -> Self {
+        let points: Vec<&Point> = points.iter().filter(|point| point.value.is_finite()).collect();
         let (Some(first), Some(last)) = (points.first(), points.last()) else {
             return Self::default();
         };
         let rounds = Axis { low: first.round as f32, high: (last.round.max(first.round + 1)) as f32 };
-        let highest = points.iter().fold(0.0_f32, |high, point| high.max(point.loss));
-        let step = nice_step(f64::from(highest.max(0.05)) / f64::from(TICKS));
-        let top = (f64::from(highest.max(0.05)) / step).ceil() * step;
-        let losses = Axis { low: 0.0, high: top as f32 };
+        let (step, top) = match scale {
+            Scale::Zero => {
+                let highest = f64::from(points.iter().fold(0.05_f32, |high, point| high.max(point.value)));
+                let step = nice_step(highest / f64::from(TICKS));
+                (step, (highest / step).ceil() * step)
+            }
+            Scale::Share => (0.25, 1.0),
+        };
+        let values = Axis { low: 0.0, high: top as f32 };
         let x = |round: u32| frame.left + rounds.share(round as f32) * frame.width;
-        let y = |loss: f32| frame.top + (1.0 - losses.share(loss)) * frame.height;
+        let y = |value: f32| frame.top + (1.0 - values.share(value)) * frame.height;
 
-        let places: Vec<(f32, f32)> = points.iter().map(|point| (x(point.round), y(point.loss.max(0.0)))).collect();
-        let mut defences: Vec<Mark> = Vec::new();
+        let places: Vec<(f32, f32)> = points.iter().map(|point| (x(point.round), y(point.value.max(0.0)))).collect();
+        let mut policies: Vec<Mark> = Vec::new();
         for point in &points {
-            if defences.last().is_none_or(|mark| mark.text != point.defence) {
-                defences.push(Mark { at: x(point.round), text: point.defence.clone() });
+            if policies.last().is_none_or(|mark| mark.text != point.policy) {
+                policies.push(Mark { at: x(point.round), text: point.policy.clone() });
             }
         }
         let decimals = if step < 0.1 { 2 } else { usize::from(step < 1.0) };
-        let loss_ticks = (0..=(top / step).round() as u32)
+        let text = |value: f64| match scale {
+            Scale::Zero => format!("{value:.decimals$}"),
+            Scale::Share => format!("{:.0} %", value * 100.0),
+        };
+        let value_ticks = (0..=(top / step).round() as u32)
             .map(|tick| f64::from(tick) * step)
-            .map(|loss| Mark { at: y(loss as f32), text: format!("{loss:.decimals$}") })
+            .map(|value| Mark { at: y(value as f32), text: text(value) })
             .collect();
         let round_step = nice_step(f64::from((last.round - first.round).max(1)) / f64::from(TICKS)).max(1.0) as u32;
         let round_ticks = (first.round.div_ceil(round_step)..=last.round / round_step)
             .map(|tick| tick * round_step)
             .map(|round| Mark { at: x(round), text: round.to_string() })
             .collect();
-        Self { path: path(&places), end: places.last().copied(), losses: loss_ticks, rounds: round_ticks, defences }
+        Self { path: path(&places), end: places.last().copied(), values: value_ticks, rounds: round_ticks, policies }
     }
 }
 
@@ -163,45 +198,59 @@ mod tests {
 
     const FRAME: Frame = Frame { left: 40.0, top: 10.0, width: 100.0, height: 50.0 };
 
-    fn point(round: u32, loss: f32, defence: &str) -> LossPoint {
-        LossPoint { round, loss, updates: 3, defence: defence.to_owned() }
+    fn point(round: u32, value: f32, policy: &str) -> Point {
+        Point { round, value, policy: policy.to_owned() }
+    }
+
+    fn curve(points: &[Point]) -> Curve {
+        Curve::new(points, Scale::Zero, FRAME)
     }
 
     #[test]
     fn no_points_draw_nothing() {
-        assert_eq!(Curve::new(&[], FRAME), Curve::default());
-        assert_eq!(Curve::new(&[point(1, f32::NAN, "none")], FRAME), Curve::default());
+        assert_eq!(curve(&[]), Curve::default());
+        assert_eq!(curve(&[point(1, f32::NAN, "none")]), Curve::default());
     }
 
     #[test]
     fn ends_lie_on_the_frame() {
-        let curve = Curve::new(&[point(1, 2.0, "none"), point(3, 1.0, "none"), point(5, 0.0, "none")], FRAME);
+        let curve = curve(&[point(1, 2.0, "none"), point(3, 1.0, "none"), point(5, 0.0, "none")]);
         assert_eq!(curve.path, "M40.0 10.0L90.0 35.0L140.0 60.0");
         assert_eq!(curve.end, Some((140.0, 60.0)));
-        assert_eq!(curve.losses.first(), Some(&Mark { at: 60.0, text: "0.0".to_owned() }));
-        assert_eq!(curve.losses.last(), Some(&Mark { at: 10.0, text: "2.0".to_owned() }));
+        assert_eq!(curve.values.first(), Some(&Mark { at: 60.0, text: "0.0".to_owned() }));
+        assert_eq!(curve.values.last(), Some(&Mark { at: 10.0, text: "2.0".to_owned() }));
         let rounds: Vec<&str> = curve.rounds.iter().map(|mark| mark.text.as_str()).collect();
         assert_eq!(rounds, ["1", "2", "3", "4", "5"]);
     }
 
     #[test]
-    fn every_change_of_defence_is_marked_once() {
-        let curve = Curve::new(
-            &[point(1, 2.0, "none"), point(2, 2.0, "none"), point(3, 1.9, "random-binary:0.5"), point(4, 1.8, "none")],
-            FRAME,
-        );
-        let marks: Vec<&str> = curve.defences.iter().map(|mark| mark.text.as_str()).collect();
+    fn shares_have_the_whole_range_whatever_they_are() {
+        let curve = Curve::new(&[point(1, 0.1, "none"), point(2, 0.2, "none")], Scale::Share, FRAME);
+        let ticks: Vec<&str> = curve.values.iter().map(|mark| mark.text.as_str()).collect();
+        assert_eq!(ticks, ["0 %", "25 %", "50 %", "75 %", "100 %"]);
+        assert_eq!(curve.end, Some((140.0, 50.0)));
+    }
+
+    #[test]
+    fn every_change_of_policy_is_marked_once() {
+        let curve = curve(&[
+            point(1, 2.0, "none"),
+            point(2, 2.0, "none"),
+            point(3, 1.9, "random-binary:0.5"),
+            point(4, 1.8, "none"),
+        ]);
+        let marks: Vec<&str> = curve.policies.iter().map(|mark| mark.text.as_str()).collect();
         assert_eq!(marks, ["none", "random-binary:0.5", "none"]);
-        assert!(curve.defences.windows(2).all(|pair| pair[0].at < pair[1].at));
+        assert!(curve.policies.windows(2).all(|pair| pair[0].at < pair[1].at));
     }
 
     #[test]
     fn a_long_run_keeps_few_ticks() {
-        let points: Vec<LossPoint> = (1..=1234).map(|round| point(round, 2.31, "none")).collect();
-        let curve = Curve::new(&points, FRAME);
+        let points: Vec<Point> = (1..=1234).map(|round| point(round, 2.31, "none")).collect();
+        let curve = curve(&points);
         assert!((2..=6).contains(&curve.rounds.len()), "{:?}", curve.rounds);
-        assert!((2..=7).contains(&curve.losses.len()), "{:?}", curve.losses);
-        let last = curve.losses.last().map(|mark| mark.at);
+        assert!((2..=7).contains(&curve.values.len()), "{:?}", curve.values);
+        let last = curve.values.last().map(|mark| mark.at);
         assert_eq!(last, Some(FRAME.top));
     }
 

@@ -1,6 +1,8 @@
-//! The ten class names that a private picture can be labelled with, and the sample photographs.
+//! Names of classes, and the sample photographs.
 
-/// The classes of CIFAR-10 in its order; a label is a place in this list.
+use unmask_wire::view::DataView;
+
+/// The classes of CIFAR-10 in its order, and of photographs where the room has no other; a label is a place in this list.
 pub const CLASSES: [&str; 10] =
     ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"];
 
@@ -30,17 +32,36 @@ pub fn sample(name: &str) -> Option<Sample> {
     SAMPLES.into_iter().find(|sample| sample.name == name)
 }
 
-/// The name of a class; a place beyond [`CLASSES`] is called by its number.
-pub fn name(place: usize) -> String {
-    CLASSES.get(place).map_or_else(|| format!("class {place}"), |name| (*name).to_owned())
+/// The source of a data set whose pictures are drawn, and have classes that no photograph has.
+const DRAWN: &str = "generated";
+
+/// The classes that a private picture can be labelled with in a room with this data set.
+pub fn of_photographs(data: Option<&DataView>) -> Vec<String> {
+    match data {
+        Some(data) if data.source != DRAWN && !data.classes.is_empty() => data.classes.clone(),
+        _ => CLASSES.map(str::to_owned).to_vec(),
+    }
+}
+
+/// The classes that the rounds in force teach in a room with this data set.
+pub fn in_force(data: Option<&DataView>) -> Vec<String> {
+    match data {
+        Some(data) if data.train_on == "shared" && !data.classes.is_empty() => data.classes.clone(),
+        data => of_photographs(data),
+    }
+}
+
+/// The name of a class; a place that has no name is called by its number.
+pub fn name(classes: &[String], place: usize) -> String {
+    classes.get(place).cloned().unwrap_or_else(|| format!("class {place}"))
 }
 
 /// The label of a class name, or of a label written as a number.
-pub fn label(class: &str) -> Option<u8> {
-    let place = CLASSES
+pub fn label(classes: &[String], class: &str) -> Option<u8> {
+    let place = classes
         .iter()
         .position(|name| name.eq_ignore_ascii_case(class))
-        .or_else(|| class.parse().ok().filter(|place| *place < CLASSES.len()))?;
+        .or_else(|| class.parse().ok().filter(|place| *place < classes.len()))?;
     u8::try_from(place).ok()
 }
 
@@ -50,12 +71,37 @@ mod tests {
 
     #[test]
     fn labels_are_found_by_name_and_number() {
+        let classes = of_photographs(None);
+        let label = |class| label(&classes, class);
         assert_eq!(label("cat"), Some(3));
         assert_eq!(label("Truck"), Some(9));
         assert_eq!(label("9"), Some(9));
         assert_eq!(label("10"), None);
         assert_eq!(label("coffee"), None);
-        assert_eq!((name(3).as_str(), name(12).as_str()), ("cat", "class 12"));
+        assert_eq!((name(&classes, 3).as_str(), name(&classes, 12).as_str()), ("cat", "class 12"));
+    }
+
+    #[test]
+    fn a_photograph_is_never_called_by_the_name_of_a_drawing() {
+        let data = |source: &str, train_on: &str| DataView {
+            source: source.to_owned(),
+            classes: vec!["ring".to_owned(), "cross".to_owned()],
+            train_on: train_on.to_owned(),
+            ..DataView::default()
+        };
+        let first = |classes: Vec<String>| classes[0].clone();
+        for (source, train_on, photograph, now) in [
+            ("generated", "private", "airplane", "airplane"),
+            ("generated", "shared", "airplane", "ring"),
+            ("folder:/data", "private", "ring", "ring"),
+            ("folder:/data", "shared", "ring", "ring"),
+        ] {
+            let data = data(source, train_on);
+            assert_eq!(first(of_photographs(Some(&data))), photograph, "{source} {train_on}");
+            assert_eq!(first(in_force(Some(&data))), now, "{source} {train_on}");
+        }
+        let unread = DataView { classes: Vec::new(), ..data("folder:/data", "private") };
+        assert_eq!(first(of_photographs(Some(&unread))), "airplane");
     }
 
     #[test]

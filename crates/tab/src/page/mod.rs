@@ -6,6 +6,8 @@
 pub mod address;
 pub mod chart;
 pub mod classes;
+pub mod confusion;
+pub mod division;
 pub mod families;
 pub mod header;
 pub mod histogram;

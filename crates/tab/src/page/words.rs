@@ -1,6 +1,7 @@
 //! Numbers and states in words for people.
 
 mod attacks;
+mod learning;
 
 use unmask_defence::{Defence, GaussianNoise, GroupRates, Start};
 use unmask_params::{ParamGroup, Rule};
@@ -9,6 +10,9 @@ use unmask_wire::view::{ClientState, EncryptionView, NextView, Phase};
 pub use self::attacks::{
     attack, attack_rank, comparison, equations, hidden, labels, membership, search_state, share, skipped, spent,
     unrecognised,
+};
+pub use self::learning::{
+    answer, asked, evaluated, head_start, partition, shard, spread_of, trained_loss, training, trains_on, unmeasured,
 };
 use super::policy::Step;
 
@@ -161,13 +165,6 @@ pub fn optimiser(form: &str) -> String {
     }
 }
 
-/// How the room trains, in one line. FedAvg has no step of the server.
-pub fn training(rule: &str, optimiser: &str, batch: u16) -> String {
-    let is_fedavg = rule.parse::<Rule>().is_ok_and(Rule::is_fedavg);
-    let step = if is_fedavg { String::new() } else { format!(" · {}", self::optimiser(optimiser)) };
-    format!("{}{step} · batch {batch}", self::rule(rule))
-}
-
 /// What changes with the next round, in words. `model` and `april_block` are those in force.
 pub fn next(next: &NextView, model: &str, april_block: bool) -> String {
     let preset = next.model.as_deref().filter(|preset| *preset != model);
@@ -181,6 +178,8 @@ pub fn next(next: &NextView, model: &str, april_block: bool) -> String {
         next.rule.as_deref().map(rule),
         next.optimiser.as_deref().map(optimiser),
         next.batch.map(|batch| format!("batch {batch}")),
+        next.train_on.as_deref().map(|pictures| trains_on(pictures).to_owned()),
+        next.partition.as_deref().map(|form| format!("shared pictures divided {}", partition(form))),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
@@ -255,7 +254,7 @@ pub fn sentence(reason: &str) -> String {
 }
 
 /// `1 picture`, `2 pictures`.
-fn counted(number: u32, noun: &str) -> String {
+pub fn counted(number: u32, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
@@ -264,6 +263,7 @@ pub fn phase(phase: Phase) -> &'static str {
     match phase {
         Phase::Paused => "Paused",
         Phase::Waiting => "Waiting for somebody to join",
+        Phase::Locked => "Waiting for the passphrase",
         Phase::Sealing => "Encrypting the model",
         Phase::Training => "Training",
         Phase::Between => "Between rounds",
@@ -275,6 +275,7 @@ pub fn phase_key(phase: Phase) -> &'static str {
     match phase {
         Phase::Paused => "paused",
         Phase::Waiting => "waiting",
+        Phase::Locked => "locked",
         Phase::Sealing => "sealing",
         Phase::Training => "training",
         Phase::Between => "between",
@@ -361,20 +362,6 @@ mod tests {
             assert_eq!(defence(form), long);
             assert_eq!(defence_short(form), short);
         }
-    }
-
-    #[test]
-    fn training_is_put_in_words() {
-        assert_eq!(training("fedsgd", "adam:0.001", 1), "FedSGD · Adam, rate 0.001 · batch 1");
-        assert_eq!(
-            training("fedavg:epochs=2,rate=0.05", "adam:0.001", 16),
-            "FedAvg, 2 local epochs at rate 0.05 · batch 16"
-        );
-        assert_eq!(rule("fedavg:epochs=1,rate=0.1"), "FedAvg, 1 local epoch at rate 0.1");
-        assert_eq!(rule("gossip"), "gossip");
-        assert_eq!(optimiser("lion:1"), "lion:1");
-        assert_eq!(made("fedsgd", 1), "the gradient of 1 picture");
-        assert_eq!(made("fedavg:epochs=3,rate=0.1", 6), "the weights after 3 local epochs over 6 pictures");
     }
 
     #[test]

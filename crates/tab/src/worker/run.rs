@@ -5,33 +5,28 @@ use std::time::Duration;
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures_util::{FutureExt, StreamExt};
 use gloo_timers::future::sleep;
-use js_sys::global;
-use unmask_client::{Action, Client, ClientError, GroupLeaving, News, Plan, SealTask, Step};
-use unmask_defence::MaskSeed;
-use unmask_model::{
-    Device, ModelError, Vit,
-    device::{Compute, OpenDevice},
-};
-use unmask_params::{ModelSpec, Preset, Rule};
+use unmask_client::{Action, Client, ClientError, News};
+use unmask_model::device::OpenDevice;
+use unmask_params::Preset;
 use unmask_wire::WireError;
 use wasm_bindgen::{JsCast, closure::Closure};
 use wasm_bindgen_futures::spawn_local;
-use web_sys::{DedicatedWorkerGlobalScope, MessageEvent};
-use web_time::Instant;
+use web_sys::MessageEvent;
 
 use super::{
-    device,
-    own_picture::{OwnPicture, rgba},
+    own_picture::OwnPicture,
+    page::Page,
+    session::Session,
+    sheet,
     socket::{Socket, SocketEvent},
+    trial::Trial,
 };
 use crate::{
     post,
-    protocol::{Connection, DeviceChoice, FromWorker, GroupView, ToWorker},
+    protocol::{Connection, DeviceChoice, FromWorker, ToWorker},
 };
 
 const LONGEST_WAIT: u32 = 15;
-/// The attack that finds patches, but not where they belong.
-const UNORDERED: &str = "jigsaw";
 /// Shown until the first plan says what there is to compute.
 const UNKNOWN_DEVICE: &str = "choosing a device";
 
@@ -68,47 +63,16 @@ pub fn start() {
     spawn_local(Worker::new(page, sender).run(receiver));
 }
 
-/// The way to the page.
-struct Page {
-    scope: DedicatedWorkerGlobalScope,
-}
-
-impl Page {
-    /// `None` outside a dedicated worker.
-    fn find() -> Option<Self> {
-        global().dyn_into().ok().map(|scope| Self { scope })
-    }
-
-    fn tell(&self, message: FromWorker) {
-        let posted = post::encode(&message)
-            .map_err(|error| error.to_string())
-            .and_then(|message| self.scope.post_message(&message).map_err(|error| format!("{error:?}")));
-        if let Err(error) = posted {
-            web_sys::console::error_1(&error.into());
-        }
-    }
-}
-
-/// In a room, or on the way there.
-struct Session {
-    address: String,
-    client: Client,
-    own: OwnPicture,
-    wanted: DeviceChoice,
-    /// The newest plan not yet begun.
-    plan: Option<Box<Plan>>,
-    socket: Option<Socket>,
-    is_open: bool,
-    /// Seconds to wait before the next try.
-    wait: u32,
-}
-
-struct Worker {
-    page: Page,
+/// The worker's whole state.
+pub struct Worker {
+    /// The way to the page.
+    pub page: Page,
     events: UnboundedSender<Event>,
     serial: u32,
-    session: Option<Session>,
-    device: Option<(Preset, OpenDevice)>,
+    /// The room it is in.
+    pub session: Option<Session>,
+    /// The device chosen, and the model it was chosen for.
+    pub device: Option<(Preset, OpenDevice)>,
 }
 
 impl Worker {
@@ -124,7 +88,19 @@ impl Worker {
                 self.handle(event);
             }
             match self.session.as_mut().and_then(|session| session.plan.take()) {
-                Some(plan) => self.train(*plan).await,
+                Some(plan) => {
+                    // A phone has no room for the weights of two rounds beside a step.
+                    if let Some(session) = &mut self.session {
+                        session.trained = None;
+                    }
+                    self.train(&plan).await;
+                    if let Some(session) = &mut self.session {
+                        session.trained = Some(plan);
+                        session.is_trial_due = session.trial.is_some();
+                    }
+                }
+                // After the update, for which the room waits.
+                None if self.is_trial_due() => self.answer().await,
                 None => {
                     let Some(event) = events.next().await else { return };
                     self.handle(event);
@@ -135,10 +111,14 @@ impl Worker {
 
     fn handle(&mut self, event: Event) {
         match event {
-            Event::Page(ToWorker::Join { socket, nickname, picture, label, device, passphrase }) => {
-                self.join(socket, &nickname, picture, label, device);
+            Event::Page(ToWorker::Join { socket, nickname, picture, label, device, passphrase, ticket }) => {
+                match OwnPicture::new(picture, label) {
+                    Ok(own) => self.join(socket, &nickname, own, device, ticket),
+                    Err(reason) => self.leave(&format!("this picture cannot be used: {reason}")),
+                }
                 self.set_passphrase(passphrase);
             }
+            Event::Page(ToWorker::Try { number, picture }) => self.set_trial(number, picture),
             Event::Page(ToWorker::Passphrase { passphrase }) => self.set_passphrase(Some(passphrase)),
             Event::Page(ToWorker::Leave) => self.leave("you left the room"),
             Event::Retry(serial) if serial == self.serial && self.session.is_some() => self.connect(),
@@ -147,17 +127,21 @@ impl Worker {
         }
     }
 
-    fn join(&mut self, address: String, nickname: &str, picture: Vec<u8>, label: u8, wanted: DeviceChoice) {
-        match OwnPicture::new(picture, label) {
-            Ok(own) => {
-                let device = self.device.as_ref().map(|(_, device)| device.description());
-                let client = Client::new(nickname, device.as_deref().unwrap_or(UNKNOWN_DEVICE));
-                let (plan, socket, is_open, wait) = (None, None, false, 1);
-                self.session = Some(Session { address, client, own, wanted, plan, socket, is_open, wait });
-                self.connect();
-            }
-            Err(reason) => self.leave(&format!("this picture cannot be used: {reason}")),
+    fn join(
+        &mut self,
+        address: String,
+        nickname: &str,
+        own: OwnPicture,
+        wanted: DeviceChoice,
+        ticket: Option<[u8; 16]>,
+    ) {
+        let device = self.device.as_ref().map(|(_, device)| device.description());
+        let mut client = Client::new(nickname, device.as_deref().unwrap_or(UNKNOWN_DEVICE));
+        if let Some(ticket) = ticket {
+            client = client.resuming(ticket);
         }
+        self.session = Some(Session::new(address, client, own, wanted));
+        self.connect();
     }
 
     /// The relay was told that this tab cannot take part, so a passphrase counts from the next round on.
@@ -250,8 +234,10 @@ impl Worker {
             }
             Action::Tell(News::Welcome { nickname, .. }) => {
                 session.wait = 1;
-                self.page.tell(FromWorker::Connection(Connection::Online { nickname }));
+                let ticket = session.client.ticket();
+                self.page.tell(FromWorker::Connection(Connection::Online { nickname, ticket }));
             }
+            Action::Tell(News::Shard(shard)) => self.page.tell(FromWorker::Shard(sheet::view(&shard))),
             Action::Tell(News::Accepted { .. }) => {}
             Action::Tell(News::Closed { round, loss, updates }) => {
                 self.page.tell(FromWorker::Closed { round, loss, updates });
@@ -264,159 +250,29 @@ impl Worker {
         }
     }
 
-    fn seal(&mut self, task: SealTask) {
-        let Some(session) = &self.session else { return };
-        let policy = task.policy;
-        let sealed = fresh_bytes()
-            .map(u64::from_le_bytes)
-            .and_then(|fresh| session.client.seal(task, fresh).map_err(|error| error.to_string()));
-        match sealed {
-            Ok(frames) => {
-                self.send(Ok(frames));
-                self.page.tell(FromWorker::Sealed {});
+    fn set_trial(&mut self, number: u32, picture: Vec<u8>) {
+        let Some(session) = &mut self.session else { return };
+        match Trial::new(number, picture) {
+            Ok(trial) => {
+                session.trial = Some(trial);
+                session.is_trial_due = true;
             }
-            Err(reason) => {
-                let unable = session.client.unable(0, policy, &reason);
-                self.send(unable);
-                self.page.tell(FromWorker::Notice { text: format!("the model could not be encrypted: {reason}") });
-            }
+            Err(reason) => self.page.tell(FromWorker::Answered { number, answer: Err(reason) }),
         }
     }
 
-    fn attacked(&mut self, round: u32, attack: String, side: usize, picture: &[f32]) {
-        let Some(session) = &self.session else { return };
-        let model = self.device.as_ref().map(|(preset, _)| ModelSpec::new(*preset).config());
-        let patch = model.filter(|_| attack == UNORDERED).map(|config| config.patch);
-        match session.own.score(side, picture, patch) {
-            Ok((psnr, ssim)) => {
-                let score = session.client.score(round, &attack, psnr, ssim);
-                let (own, reconstruction) = (rgba(&session.own.hwc(side)), rgba(picture));
-                self.send(score);
-                let side = side as u32;
-                self.page.tell(FromWorker::Attacked { round, attack, side, reconstruction, own, psnr, ssim });
-            }
-            Err(reason) => {
-                let text = format!("the reconstruction of round {round} cannot be compared: {reason}");
-                self.page.tell(FromWorker::Notice { text });
-            }
-        }
+    /// Whether there is a picture to try, and weights to try it on.
+    fn is_trial_due(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.is_trial_due && session.trained.is_some())
     }
 
-    fn send(&mut self, frames: Result<Vec<Vec<u8>>, WireError>) {
+    /// Sends frames to the relay, if the socket is open.
+    pub fn send(&mut self, frames: Result<Vec<Vec<u8>>, WireError>) {
         match (frames, self.session.as_ref().filter(|session| session.is_open).and_then(|s| s.socket.as_ref())) {
             (Ok(frames), Some(socket)) => socket.send(&frames),
             // The socket dropped while training; the update is of a round that goes on without it.
             (Ok(_), None) => {}
             (Err(error), _) => self.page.tell(FromWorker::Notice { text: error.to_string() }),
         }
-    }
-
-    async fn train(&mut self, plan: Plan) {
-        let device = self.device_for(&plan).await;
-        let Some(session) = &self.session else { return };
-        self.page.tell(FromWorker::Training {
-            round: plan.round,
-            model: plan.spec.preset.to_string(),
-            defence: plan.defence.to_string(),
-            rule: plan.rule.to_string(),
-        });
-        let begun = Instant::now();
-        let image = session.own.chw(plan.spec.config().image);
-        let step = step(&plan, &image, session.own.label, device.device()).await;
-        let milliseconds = begun.elapsed().as_secs_f64() * 1e3;
-        let outgoing = step.map_err(|error| error.to_string()).and_then(|step| {
-            let (loss, samples) = (step.loss, step.samples);
-            let outgoing = session.client.update(&plan, step, fresh_seed()?).map_err(|error| error.to_string())?;
-            Ok((loss, samples, outgoing))
-        });
-        match outgoing {
-            Ok((loss, samples, outgoing)) => {
-                self.send(Ok(outgoing.frames));
-                self.page.tell(FromWorker::Sent {
-                    round: plan.round,
-                    loss,
-                    milliseconds,
-                    bytes: outgoing.bytes as u64,
-                    plain_bytes: outgoing.plain_bytes as u64,
-                    samples,
-                    rule: plan.rule.to_string(),
-                    groups: outgoing.groups.into_iter().map(group_view).collect(),
-                });
-            }
-            Err(reason) => {
-                let unable = session.client.unable(plan.round, plan.policy, &reason);
-                self.send(unable);
-                self.page.tell(FromWorker::Notice { text: format!("no update in round {}: {reason}", plan.round) });
-            }
-        }
-    }
-
-    /// The device chosen for this model; chosen anew when the size changes, since the faster one may be another then.
-    async fn device_for(&mut self, plan: &Plan) -> OpenDevice {
-        if let Some((preset, device)) = &self.device
-            && *preset == plan.spec.preset
-        {
-            return device.clone();
-        }
-        let wanted = self.session.as_ref().map_or(DeviceChoice::Auto, |session| session.wanted);
-        let (device, reason) = device::choose(plan.spec, 1, compute(wanted)).await;
-        self.device = Some((plan.spec.preset, device.clone()));
-        self.page.tell(FromWorker::Device { name: device.compute().to_string(), reason });
-        if let Some(session) = &mut self.session {
-            let message = session.client.device(&device.description());
-            self.send(message);
-        }
-        device
-    }
-}
-
-fn compute(wanted: DeviceChoice) -> Option<Compute> {
-    match wanted {
-        DeviceChoice::Auto => None,
-        DeviceChoice::Cpu => Some(Compute::Cpu),
-        DeviceChoice::WebGpu => Some(Compute::Gpu),
-    }
-}
-
-/// One gradient, or the local epochs, as the plan's rule says, on `image` `[3, side, side]`.
-async fn step(plan: &Plan, image: &[f32], label: usize, device: &Device) -> Result<Step, ModelError> {
-    let vit = Vit::new(plan.spec, device)?;
-    // One private picture is all there is. A larger batch would hold it several times: the same gradient.
-    let (labels, samples) = ([label], 1);
-    Ok(match plan.rule {
-        Rule::FedSgd => {
-            let step = vit.loss_and_gradient(&plan.weights, image, &labels).await?;
-            Step { loss: step.loss, values: step.gradient, samples }
-        }
-        Rule::FedAvg { epochs, rate } => {
-            let trained = vit.train_locally(&plan.weights, image, &labels, plan.batch, epochs, rate).await?;
-            Step { loss: trained.loss, values: trained.weights, samples }
-        }
-    })
-}
-
-fn fresh_seed() -> Result<MaskSeed, String> {
-    fresh_bytes().map(MaskSeed)
-}
-
-fn fresh_bytes<const N: usize>() -> Result<[u8; N], String> {
-    let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(|error| format!("the browser gives no random numbers: {error}"))?;
-    Ok(bytes)
-}
-
-fn group_view(group: GroupLeaving) -> GroupView {
-    GroupView {
-        title: group.group.title().to_owned(),
-        values: group.values,
-        zeros: group.zeros,
-        norm_before: group.norm_before,
-        norm_after: group.norm_after,
-        noise: group.noise,
-        ciphertext: group.ciphertext,
-        width: group.width as u32,
-        height: group.height as u32,
-        before: group.before,
-        after: group.after,
     }
 }

@@ -3,23 +3,31 @@
 mod api;
 mod camera;
 mod cards;
+mod comeback;
 mod controls;
 mod counts;
 mod curve;
+mod draft;
 mod feed;
+mod files;
 mod gauge;
 mod insecure;
 mod join;
+mod learning;
+mod leaving;
 mod picture;
 mod pixels;
 mod projector;
 mod question;
+mod reports;
 mod roster;
 mod secret;
 mod seen;
 mod session;
+mod shard;
 mod student;
 mod trainer;
+mod trial;
 
 use leptos::prelude::*;
 

@@ -70,11 +70,8 @@ pub fn from_video(video: &HtmlVideoElement) -> Result<Picture, String> {
 /// # Errors
 /// A sentence, if the canvas fails.
 pub async fn png(picture: &Picture) -> Result<Blob, String> {
-    let failed = |_: JsValue| format!("“{}” could not be packed. Reload the page and try again.", picture.name);
-    let Rgba { width, height, bytes } = &picture.pixels;
-    let data = ImageData::new_with_u8_clamped_array_and_sh(Clamped(bytes), *width, *height).map_err(failed)?;
-    let (canvas, context) = canvas(&picture.name, *width, *height)?;
-    context.put_image_data(&data, 0.0, 0.0).map_err(failed)?;
+    let failed = |_: JsValue| unpackable(&picture.name);
+    let canvas = painted(picture)?;
     let packed = js_sys::Promise::new(&mut |resolve, reject| {
         let asked = canvas.to_blob_with_type(&resolve, "image/png");
         if let Err(error) = asked {
@@ -84,6 +81,24 @@ pub async fn png(picture: &Picture) -> Result<Blob, String> {
     });
     // A browser that cannot pack the canvas hands over null.
     JsFuture::from(packed).await.and_then(JsCast::dyn_into).map_err(failed)
+}
+
+/// The same as a `data:` address in base64.
+///
+/// # Errors
+/// A sentence, if the canvas fails.
+pub fn png_address(picture: &Picture) -> Result<String, String> {
+    painted(picture)?.to_data_url().map_err(|_| unpackable(&picture.name))
+}
+
+/// A canvas with the picture on it.
+fn painted(picture: &Picture) -> Result<HtmlCanvasElement, String> {
+    let failed = |_: JsValue| unpackable(&picture.name);
+    let Rgba { width, height, bytes } = &picture.pixels;
+    let data = ImageData::new_with_u8_clamped_array_and_sh(Clamped(bytes), *width, *height).map_err(failed)?;
+    let (canvas, context) = canvas(&picture.name, *width, *height)?;
+    context.put_image_data(&data, 0.0, 0.0).map_err(failed)?;
+    Ok(canvas)
 }
 
 /// The largest square in the middle of a picture.
@@ -127,6 +142,10 @@ fn canvas(name: &str, width: u32, height: u32) -> Result<(HtmlCanvasElement, Can
     let context = context
         .ok_or_else(|| "This browser offers no canvas to draw pictures with; use another browser.".to_owned())?;
     Ok((canvas, context))
+}
+
+fn unpackable(name: &str) -> String {
+    format!("“{name}” could not be packed. Reload the page and try again.")
 }
 
 fn undrawable(name: &str) -> String {

@@ -9,8 +9,8 @@ use super::{
     cards::Cards,
     controls::Controls,
     counts::UpdateCounts,
-    curve::LossCurve,
     feed::{Feed, Link},
+    learning::Learning,
     roster::Roster,
 };
 use crate::page::words;
@@ -119,7 +119,7 @@ pub fn Projector() -> impl IntoView {
                 <main class="centre">
                     <Controls feed teacher/>
                     <Cards feed teacher/>
-                    <LossCurve feed/>
+                    <Learning feed/>
                     <UpdateCounts feed/>
                 </main>
             </div>
@@ -136,7 +136,10 @@ fn Headline(feed: Feed) -> impl IntoView {
         let block = if room.april_block { ", April block" } else { "" };
         format!("{}{block} · {} parameters", room.model, words::count(room.parameters))
     });
-    let rule = feed.part(|room| words::training(&room.rule, &room.optimiser, room.batch));
+    let rule = feed.part(|room| {
+        let train_on = room.data.as_ref().map_or("private", |data| data.train_on.as_str());
+        words::training(&room.rule, &room.optimiser, room.batch, train_on)
+    });
     let rule_form = feed.part(|room| room.rule.clone());
     let phase_text = move || match (phase.get(), feed.countdown()) {
         (Some(Phase::Training), Some(seconds)) => format!("Training, {seconds} s left"),

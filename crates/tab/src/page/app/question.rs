@@ -2,7 +2,7 @@
 
 use leptos::prelude::*;
 
-use super::{join::Draft, secret::SecretInput, trainer::Trainer};
+use super::{draft::Draft, secret::SecretInput, trainer::Trainer};
 use crate::page::words;
 
 /// A card that is there for as long as the worker waits for a passphrase.

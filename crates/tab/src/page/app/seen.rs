@@ -5,7 +5,8 @@ use leptos::prelude::*;
 use super::{
     gauge::Gauge,
     pixels::{Pixels, Rgba},
-    trainer::{Attacked, Trainer},
+    reports::Attacked,
+    trainer::Trainer,
 };
 use crate::page::words;
 
@@ -25,8 +26,9 @@ pub fn Attacks(
         trainer.attacks.with(|attacks| {
             // Of equals the first counts, so that the large card does not change without need.
             let closest = |one: &&Attacked, other: &&Attacked| {
-                one.ssim
-                    .total_cmp(&other.ssim)
+                let ssim = |attack: &Attacked| attack.ssim.unwrap_or(f32::NEG_INFINITY);
+                ssim(one)
+                    .total_cmp(&ssim(other))
                     .then(words::attack_rank(&other.attack).cmp(&words::attack_rank(&one.attack)))
             };
             attacks.iter().max_by(closest).map(|attack| attack.attack.clone())
@@ -58,12 +60,15 @@ fn Seen(trainer: Trainer, worst: Memo<Option<String>>, name: String) -> impl Int
         let name = name.clone();
         move |_| worst.with(|worst| worst.as_ref() == Some(&name))
     });
-    let ssim = Signal::derive(move || result.with(|result| result.as_ref().map(|result| result.ssim)));
-    let psnr = Signal::derive(move || result.with(|result| result.as_ref().map(|result| result.psnr)));
+    let ssim = Signal::derive(move || result.with(|result| result.as_ref().and_then(|result| result.ssim)));
+    let psnr = Signal::derive(move || result.with(|result| result.as_ref().and_then(|result| result.psnr)));
     let is_defended =
         Memo::new(move |_| trainer.plan.with(|plan| plan.as_ref().is_some_and(|plan| plan.defence != "none")));
     let below = Signal::derive(move || words::unrecognised(is_defended.get(), false));
-    let waiting = Signal::derive(|| "not compared yet".to_owned());
+    let waiting = Signal::derive(|| "made from several pictures: none to compare with".to_owned());
+    let is_private = Memo::new(move |_| result.with(|result| result.as_ref().is_some_and(|result| result.is_private)));
+    let has_own = Memo::new(move |_| result.with(|result| result.as_ref().is_some_and(|result| result.own.is_some())));
+    let own_name = move || if is_private.get() { "your picture" } else { "the shared picture" };
     let picture = move |side: fn(&Attacked) -> &Option<Rgba>| {
         Signal::derive(move || result.with(|result| result.as_ref().and_then(|result| side(result).clone())))
     };
@@ -73,6 +78,7 @@ fn Seen(trainer: Trainer, worst: Memo<Option<String>>, name: String) -> impl Int
             class:worst=move || is_worst.get()
             data-testid="attacked"
             data-attack=name.clone()
+            data-private=move || is_private.get().to_string()
             data-round=move || result.with(|result| result.as_ref().map(|result| result.round))
             data-ssim=move || ssim.get().map(|ssim| ssim.to_string())
             data-psnr=move || psnr.get().map(|psnr| psnr.to_string())
@@ -84,9 +90,9 @@ fn Seen(trainer: Trainer, worst: Memo<Option<String>>, name: String) -> impl Int
                 </span>
             </h3>
             <div class="pair">
-                <figure class="own">
-                    <Pixels picture=picture(|result| &result.own) label="Your picture as the model sees it" class="photo"/>
-                    <figcaption>"your picture"</figcaption>
+                <figure class="own" hidden=move || !has_own.get()>
+                    <Pixels picture=picture(|result| &result.own) label="The picture as the model sees it" class="photo"/>
+                    <figcaption>{own_name}</figcaption>
                 </figure>
                 <figure>
                     <Pixels picture=picture(|result| &result.reconstruction) label="What the relay reconstructed" class="photo"/>

@@ -3,15 +3,12 @@
 use leptos::prelude::*;
 
 use super::{
-    join::Draft,
-    pixels::{Pixels, Rgba},
-    question::PassphrasePrompt,
-    seen::Attacks,
-    trainer::Trainer,
+    draft::Draft, leaving::Leaving, pixels::Pixels, question::PassphrasePrompt, seen::Attacks, shard::TrainsOn,
+    trainer::Trainer, trial::TryPicture,
 };
 use crate::{
-    page::{chart::sparkline, classes::CLASSES, words},
-    protocol::{Connection, GroupView},
+    page::{chart::sparkline, classes, words},
+    protocol::Connection,
 };
 
 const SPARK_WIDTH: f32 = 120.0;
@@ -30,7 +27,9 @@ pub fn Session(
         <PassphrasePrompt draft trainer/>
         <Status draft trainer/>
         <Notices trainer/>
+        <TrainsOn trainer/>
         <Attacks trainer/>
+        <TryPicture draft trainer/>
         <Leaving trainer/>
         <p class="session-end">
             <button type="button" class="button" data-testid="leave" on:click=move |_| trainer.leave()>
@@ -58,7 +57,7 @@ fn Closed(trainer: Trainer) -> impl IntoView {
 #[component]
 fn Status(draft: Draft, trainer: Trainer) -> impl IntoView {
     let nickname = move || match trainer.connection.get() {
-        Some(Connection::Online { nickname }) => nickname,
+        Some(Connection::Online { nickname, .. }) => nickname,
         _ => draft.nickname.get(),
     };
     let round = move || trainer.plan.get().map(|plan| plan.round);
@@ -78,7 +77,8 @@ fn Status(draft: Draft, trainer: Trainer) -> impl IntoView {
         None => "room: no round closed yet".to_owned(),
     };
     let curve = move || trainer.losses.with(|losses| sparkline(losses, SPARK_WIDTH, SPARK_HEIGHT));
-    let label = CLASSES.get(usize::from(draft.label.get_untracked())).copied().unwrap_or_default();
+    let label = move || draft.classes.with(|all| classes::name(all, draft.label.get().into()));
+    let shared = Memo::new(move |_| trainer.plan.with(|plan| plan.as_ref().and_then(|plan| plan.shared)));
     view! {
         <section class="tiles" aria-label="This tab">
             <div class="tile own">
@@ -89,7 +89,13 @@ fn Status(draft: Draft, trainer: Trainer) -> impl IntoView {
                 />
                 <div>
                     <h2 data-testid="room-nickname">{nickname}</h2>
-                    <p class="sub">"private picture, trained as " <b>{label}</b> "; it stays here"</p>
+                    <p class="sub" data-testid="trains-on" data-shared=move || shared.get().unwrap_or(0)>
+                        {move || if shared.get().is_some() {
+                            "your private picture is not used now; it stays here".to_owned()
+                        } else {
+                            format!("private picture, trained as {}; it stays here", label())
+                        }}
+                    </p>
                 </div>
             </div>
             <div class="tile">
@@ -100,14 +106,14 @@ fn Status(draft: Draft, trainer: Trainer) -> impl IntoView {
                 <p class="sub" data-testid="doing">{doing}</p>
             </div>
             <div class="tile">
-                <h3>"Trains on"</h3>
+                <h3>"Computes on"</h3>
                 <p class="figure" data-testid="device" data-device=move || device().map(|(name, _)| name)>
                     {move || device().map_or("measuring…".to_owned(), |(name, _)| name)}
                 </p>
                 <p class="sub" data-testid="device-reason">{move || device().map(|(_, reason)| reason)}</p>
             </div>
             <div class="tile">
-                <h3>"Loss on your picture"</h3>
+                <h3>{move || words::trained_loss(shared.get().is_some())}</h3>
                 <p class="figure spread">
                     <span data-testid="loss" data-loss=move || loss().map(|loss| loss.to_string())>
                         {move || loss().map_or("–".to_owned(), |loss| format!("{loss:.3}"))}
@@ -155,105 +161,5 @@ fn Notices(trainer: Trainer) -> impl IntoView {
                 <li data-testid="notice">{notice.1}</li>
             </For>
         </ul>
-    }
-}
-
-/// The panel *What leaves this device*.
-#[component]
-fn Leaving(trainer: Trainer) -> impl IntoView {
-    let titles = Memo::new(move |_| {
-        trainer.sent.with(|sent| {
-            let groups = sent.as_ref().map_or(&[][..], |sent| &sent.groups);
-            groups.iter().map(|group| group.title.clone()).collect::<Vec<_>>()
-        })
-    });
-    let summary = move || match trainer.sent.get() {
-        Some(sent) => format!(
-            "Round {}: {}, {} sent; unprotected it would have been {}.{}",
-            sent.round,
-            words::made(&sent.rule, sent.samples),
-            words::bytes(sent.bytes),
-            words::bytes(sent.plain_bytes),
-            words::pictured(&sent.rule)
-        ),
-        None => "Nothing has left yet. After the first round you see here what did.".to_owned(),
-    };
-    let has_ciphertext = move || {
-        trainer.sent.with(|sent| sent.as_ref().is_some_and(|sent| sent.groups.iter().any(|group| group.ciphertext)))
-    };
-    view! {
-        <section class="panel" data-testid="leaving">
-            <h2>"What leaves this device"</h2>
-            <p class="panel-summary">{summary}</p>
-            <p class="legend">
-                <span><i class="swatch minus"></i>"below zero"</span>
-                <span><i class="swatch zero"></i>"zero"</span>
-                <span><i class="swatch plus"></i>"above zero"</span>
-                <span><i class="swatch masked"></i>"removed by the defence"</span>
-                <span class="long" hidden=move || !has_ciphertext()><b class="tag">"ciphertext"</b>" encrypted; the other groups leave as computed"</span>
-            </p>
-            <div class="groups">
-                <For each=move || titles.get() key=Clone::clone let:title>
-                    <Group trainer title/>
-                </For>
-            </div>
-        </section>
-    }
-}
-
-/// One parameter group of the last update.
-#[component]
-fn Group(trainer: Trainer, title: String) -> impl IntoView {
-    let name = title.clone();
-    let group = Memo::new_with_compare(
-        move |_| {
-            trainer.sent.with(|sent| {
-                sent.as_ref().and_then(|sent| sent.groups.iter().find(|group| group.title == name).cloned())
-            })
-        },
-        // Every update is new; comparing its pictures would cost more than drawing them.
-        |_, _| true,
-    );
-    let picture = move |side: fn(&GroupView) -> &[u8]| {
-        Signal::derive(move || {
-            group.with(|group| group.as_ref().and_then(|group| Rgba::new(group.width, group.height, side(group))))
-        })
-    };
-    let number = move |of: fn(&GroupView) -> f32| group.with(|group| group.as_ref().map_or(0.0, of));
-    let noise = move || group.with(|group| group.as_ref().and_then(|group| group.noise));
-    let is_ciphertext = move || group.with(|group| group.as_ref().is_some_and(|group| group.ciphertext));
-    view! {
-        <article
-            class="group"
-            data-testid="group"
-            data-group=title.clone()
-            data-zeros=move || number(|group| group.zeros)
-            data-noise=move || noise().map(|noise| noise.to_string())
-            data-ciphertext=move || is_ciphertext().to_string()
-        >
-            <h3>{title.clone()} <b class="tag" hidden=move || !is_ciphertext()>"ciphertext"</b></h3>
-            <div class="pair">
-                <figure>
-                    <Pixels picture=picture(|group| &group.before) label=format!("{title}: the update as computed") class="update"/>
-                    <figcaption>"as computed"</figcaption>
-                </figure>
-                <figure>
-                    <Pixels picture=picture(|group| &group.after) label=format!("{title}: what leaves") class="update"/>
-                    <figcaption>"as sent"</figcaption>
-                </figure>
-            </div>
-            <dl>
-                <div><dt>"zeros"</dt><dd>{move || words::percent(number(|group| group.zeros))}</dd></div>
-                <div><dt>"values"</dt><dd>{move || group.with(|group| words::count(group.as_ref().map_or(0, |group| group.values)))}</dd></div>
-                <div>
-                    <dt>"norm"</dt>
-                    <dd>{move || format!("{:.3} → {:.3}", number(|group| group.norm_before), number(|group| group.norm_after))}</dd>
-                </div>
-                <div hidden=move || noise().is_none()>
-                    <dt>"noise to signal"</dt>
-                    <dd>{move || noise().map(words::ratio)}</dd>
-                </div>
-            </dl>
-        </article>
     }
 }

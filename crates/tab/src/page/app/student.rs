@@ -2,12 +2,7 @@
 
 use leptos::prelude::*;
 
-use super::{
-    insecure::InsecureBanner,
-    join::{Draft, JoinForm},
-    session::Session,
-    trainer::Trainer,
-};
+use super::{draft::Draft, insecure::InsecureBanner, join::JoinForm, session::Session, trainer::Trainer};
 use crate::protocol::Connection;
 
 /// The whole page.
@@ -16,7 +11,7 @@ pub fn Student() -> impl IntoView {
     let trainer = Trainer::start();
     let draft = Draft::new();
     let is_in = Memo::new(move |_| trainer.connection.with(Option::is_some));
-    draft.read_address(trainer);
+    draft.begin(trainer);
     view! {
         <div class="student">
             <header class="top">

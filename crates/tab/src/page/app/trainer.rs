@@ -6,10 +6,13 @@ use leptos::prelude::*;
 use wasm_bindgen::{JsCast, closure::Closure};
 use web_sys::{Event, MessageEvent, Worker};
 
-use super::pixels::Rgba;
+use super::{
+    comeback,
+    reports::{Answered, Attacked, Closed, Plan, Question, Sent, Shard},
+};
 use crate::{
     post,
-    protocol::{Connection, FromWorker, GroupView, ToWorker},
+    protocol::{Connection, FromWorker, ToWorker},
 };
 
 /// The loader that the build puts beside the page, at a fixed name.
@@ -21,81 +24,12 @@ const LOSSES_KEPT: usize = 200;
 /// Notices kept.
 const NOTICES_KEPT: usize = 8;
 
-/// The round that trains now, or trained last.
-#[derive(Clone, PartialEq)]
-pub struct Plan {
-    /// Its number.
-    pub round: u32,
-    /// The model preset.
-    pub model: String,
-    /// The defence in its string form.
-    pub defence: String,
-    /// The update rule in its string form.
-    pub rule: String,
-}
-
-/// What the worker asks the student for.
-#[derive(Clone, PartialEq)]
-pub struct Question {
-    /// In words.
-    pub reason: String,
-    /// Whether a passphrase was given that does not open this room's model.
-    pub wrong: bool,
-}
-
-/// The last update that left.
-#[derive(Clone)]
-pub struct Sent {
-    /// Its round.
-    pub round: u32,
-    /// Time the step took.
-    pub milliseconds: f64,
-    /// Bytes sent.
-    pub bytes: u64,
-    /// Bytes it would have weighed unprotected.
-    pub plain_bytes: u64,
-    /// Number of private pictures it was made from.
-    pub samples: u32,
-    /// The update rule it was made by, in its string form.
-    pub rule: String,
-    /// One view for each parameter group.
-    pub groups: Vec<GroupView>,
-}
-
-/// The last round that the relay closed.
-#[derive(Clone)]
-pub struct Closed {
-    /// Its number.
-    pub round: u32,
-    /// Mean loss of the cohort.
-    pub loss: Option<f32>,
-    /// Number of updates averaged.
-    pub updates: u32,
-}
-
-/// What the relay saw of this client.
-#[derive(Clone)]
-pub struct Attacked {
-    /// The round attacked.
-    pub round: u32,
-    /// The attack's name.
-    pub attack: String,
-    /// What the relay saw.
-    pub reconstruction: Option<Rgba>,
-    /// The private picture as the model saw it.
-    pub own: Option<Rgba>,
-    /// PSNR in dB.
-    pub psnr: f32,
-    /// SSIM.
-    pub ssim: f32,
-}
-
 /// The worker, and what is known from it.
 #[derive(Clone, Copy)]
 pub struct Trainer {
     worker: StoredValue<Option<Worker>, LocalStorage>,
-    /// A message for a worker that is still loading; it would be lost, since nobody listens yet.
-    waiting: StoredValue<Option<ToWorker>>,
+    /// Messages for a worker that is still loading; they would be lost, since nobody listens yet.
+    waiting: StoredValue<Vec<ToWorker>>,
     /// Whether it has loaded.
     pub is_ready: RwSignal<bool>,
     /// Why it cannot be used, if so.
@@ -118,6 +52,12 @@ pub struct Trainer {
     pub bytes: RwSignal<(u64, u64)>,
     /// The last round that the relay closed.
     pub closed: RwSignal<Option<Closed>>,
+    /// This tab's share of the room's data set, if one has come.
+    pub shard: RwSignal<Option<Shard>>,
+    /// Number of the picture that the model was last asked about; 0 before the first.
+    pub asked: RwSignal<u32>,
+    /// What the model says of it.
+    pub answer: RwSignal<Option<Answered>>,
     /// The last result of each attack, in the order in which they first came.
     pub attacks: RwSignal<Vec<Attacked>>,
     /// What the worker wanted to be said, newest first, numbered.
@@ -129,7 +69,7 @@ impl Trainer {
     pub fn start() -> Self {
         let trainer = Self {
             worker: StoredValue::new_local(None),
-            waiting: StoredValue::new(None),
+            waiting: StoredValue::new(Vec::new()),
             is_ready: RwSignal::new(false),
             failure: RwSignal::new(None),
             connection: RwSignal::new(None),
@@ -141,6 +81,9 @@ impl Trainer {
             sent: RwSignal::new(None),
             bytes: RwSignal::new((0, 0)),
             closed: RwSignal::new(None),
+            shard: RwSignal::new(None),
+            asked: RwSignal::new(0),
+            answer: RwSignal::new(None),
             attacks: RwSignal::new(Vec::new()),
             notices: RwSignal::new(VecDeque::new()),
         };
@@ -185,6 +128,8 @@ impl Trainer {
         self.sent.set(None);
         self.bytes.set((0, 0));
         self.closed.set(None);
+        self.shard.set(None);
+        self.answer.set(None);
         self.attacks.set(Vec::new());
         self.notices.set(VecDeque::new());
         self.send(message);
@@ -193,6 +138,7 @@ impl Trainer {
     /// Leaves the room.
     pub fn leave(self) {
         self.connection.set(None);
+        comeback::forget();
         self.send(ToWorker::Leave);
     }
 
@@ -202,9 +148,16 @@ impl Trainer {
         self.send(ToWorker::Passphrase { passphrase });
     }
 
+    /// Asks the room's model what a picture shows, RGB, row by row.
+    pub fn ask(self, picture: Vec<u8>) {
+        self.asked.update(|number| *number += 1);
+        self.answer.set(None);
+        self.send(ToWorker::Try { number: self.asked.get_untracked(), picture });
+    }
+
     fn send(self, message: ToWorker) {
         if !self.is_ready.get_untracked() {
-            self.waiting.set_value(Some(message));
+            self.waiting.update_value(|waiting| waiting.push(message));
             return;
         }
         let sent = post::encode(&message).map_err(|error| error.to_string()).and_then(|bytes| {
@@ -223,7 +176,7 @@ impl Trainer {
         match message {
             FromWorker::Ready => {
                 self.is_ready.set(true);
-                if let Some(message) = self.waiting.try_update_value(Option::take).flatten() {
+                for message in self.waiting.try_update_value(std::mem::take).unwrap_or_default() {
                     self.send(message);
                 }
             }
@@ -231,21 +184,28 @@ impl Trainer {
             FromWorker::Connection(connection) => {
                 // What a worker says after the student left belongs to the session before.
                 if self.connection.with_untracked(Option::is_some) {
-                    if !matches!(connection, Connection::Online { .. }) {
-                        self.is_busy.set(false);
+                    match &connection {
+                        Connection::Online { nickname, ticket } => comeback::let_in(nickname, *ticket),
+                        _ => self.is_busy.set(false),
                     }
                     self.connection.set(Some(connection));
                 }
             }
-            FromWorker::Training { round, model, defence, rule } => {
+            FromWorker::Training { round, model, defence, rule, shared } => {
                 self.is_busy.set(true);
                 self.question.set(None);
-                // What was seen through another defence says nothing about this one.
-                if self.plan.with_untracked(|plan| plan.as_ref().is_some_and(|plan| plan.defence != defence)) {
+                let is_other = |plan: &Plan| plan.defence != defence || plan.shared.is_some() != shared.is_some();
+                // What was seen through another defence, or of other pictures, says nothing about these.
+                if self.plan.with_untracked(|plan| plan.as_ref().is_some_and(is_other)) {
                     self.attacks.set(Vec::new());
                 }
-                self.plan.set(Some(Plan { round, model, defence, rule }));
+                self.plan.set(Some(Plan { round, model, defence, rule, shared }));
             }
+            FromWorker::Shard(shard) => self.shard.set(Some(Shard::from(shard))),
+            FromWorker::Answered { number, answer } if number == self.asked.get_untracked() => {
+                self.answer.set(Some(Answered::from(answer)));
+            }
+            FromWorker::Answered { .. } => {}
             FromWorker::AskPassphrase { reason, wrong } => {
                 self.is_busy.set(false);
                 self.question.set(Some(Question { reason, wrong }));
@@ -268,15 +228,8 @@ impl Trainer {
                 self.sent.set(Some(Sent { round, milliseconds, bytes, plain_bytes, samples, rule, groups }));
             }
             FromWorker::Closed { round, loss, updates } => self.closed.set(Some(Closed { round, loss, updates })),
-            FromWorker::Attacked { round, attack, side, reconstruction, own, psnr, ssim } => {
-                let result = Attacked {
-                    round,
-                    attack,
-                    reconstruction: Rgba::new(side, side, &reconstruction),
-                    own: Rgba::new(side, side, &own),
-                    psnr,
-                    ssim,
-                };
+            FromWorker::Attacked { round, attack, side, reconstruction, comparison } => {
+                let result = Attacked::new(round, attack, side, &reconstruction, comparison);
                 self.attacks.update(|attacks| match attacks.iter_mut().find(|known| known.attack == result.attack) {
                     Some(known) => *known = result,
                     None => attacks.push(result),

@@ -81,15 +81,15 @@ pub fn equations(gathered: &GatheredView) -> String {
     format!("whole equations: {whole} of {needed} needed; {outlook}")
 }
 
-/// The labels that were read: `cat`, or `2 × cat, 1 × dog`; none where the attack cannot tell.
-pub fn labels(label: &LabelView) -> Option<String> {
+/// The labels that were read, by these names: `cat`, or `2 × cat, 1 × dog`; none where the attack cannot tell.
+pub fn labels(label: &LabelView, names: &[String]) -> Option<String> {
     let counts = || label.counts.iter().enumerate().filter(|(_, count)| **count > 0);
     match counts().count() {
         0 => None,
-        1 if label.samples <= 1 => counts().map(|(place, _)| classes::name(place)).next(),
+        1 if label.samples <= 1 => counts().map(|(place, _)| classes::name(names, place)).next(),
         _ => {
             let each: Vec<String> =
-                counts().map(|(place, count)| format!("{count} × {}", classes::name(place))).collect();
+                counts().map(|(place, count)| format!("{count} × {}", classes::name(names, place))).collect();
             Some(each.join(", "))
         }
     }
@@ -176,6 +176,8 @@ mod tests {
             }
             LabelView { samples, counts, ..LabelView::default() }
         };
+        let names = classes::of_photographs(None);
+        let labels = |label: &LabelView| labels(label, &names);
         assert_eq!(labels(&counts(1, &[(3, 1)])).as_deref(), Some("cat"));
         assert_eq!(labels(&counts(3, &[(3, 2), (5, 1)])).as_deref(), Some("2 × cat, 1 × dog"));
         assert_eq!(labels(&counts(4, &[(3, 4)])).as_deref(), Some("4 × cat"));

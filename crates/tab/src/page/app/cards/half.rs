@@ -33,7 +33,12 @@ pub fn Half(
         Memo::new(move |_| search.with(|search| search.as_ref().is_some_and(|s| s.state == SearchState::Running)));
     let is_defended = move || result.with(|result| result.as_ref().is_some_and(|result| result.defence != "none"));
     let below = Signal::derive(move || words::unrecognised(is_defended(), is_running.get()));
+    let is_mixed = feed.part(|room| {
+        let is_shared = room.data.as_ref().is_some_and(|data| data.train_on == "shared");
+        is_shared && (room.batch > 1 || room.rule != "fedsgd")
+    });
     let waiting = Signal::derive(move || match (picture.with(Option::is_some), is_running.get()) {
+        (true, _) if is_mixed.get() == Some(true) => "made from several pictures: none to compare with".to_owned(),
         (true, _) => "waiting for the attacked tab to compare".to_owned(),
         (false, true) => "◌ searching".to_owned(),
         (false, false) => "✓ nothing recovered".to_owned(),

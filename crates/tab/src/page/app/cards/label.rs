@@ -9,7 +9,12 @@ use crate::page::{app::feed::Feed, classes, words};
 pub fn LabelCard(feed: Feed) -> impl IntoView {
     let label = feed.part(|room| room.label.clone());
     let label = Memo::new(move |_| label.get().flatten());
-    let headline = Memo::new(move |_| label.with(|label| label.as_ref().and_then(words::labels)));
+    let names = feed.part(|room| classes::in_force(room.data.as_ref()));
+    let names = Memo::new(move |_| names.get().unwrap_or_default());
+    let is_shared = feed.part(|room| room.data.as_ref().is_some_and(|data| data.train_on == "shared"));
+    let headline = Memo::new(move |_| {
+        label.with(|label| names.with(|names| label.as_ref().and_then(|label| words::labels(label, names))))
+    });
     let remark = move || label.with(|label| label.as_ref().and_then(|label| label.remark.clone()));
     let bars = move || {
         label.with(|label| {
@@ -33,7 +38,7 @@ pub fn LabelCard(feed: Feed) -> impl IntoView {
             data-round=move || label.with(|label| label.as_ref().map(|label| label.round))
             hidden=move || label.with(Option::is_none)
         >
-            <h3>"What its owner called it"</h3>
+            <h3>{move || if is_shared.get() == Some(true) { "Which classes it was made from" } else { "What its owner called it" }}</h3>
             <p class="verdict-line">{move || headline.get().unwrap_or_else(|| "✓ the label does not show".to_owned())}</p>
             <ul class="bars">
                 {move || {
@@ -42,7 +47,7 @@ pub fn LabelCard(feed: Feed) -> impl IntoView {
                         .map(|(place, share, count)| {
                             view! {
                                 <li class:found=count.gt(&0)>
-                                    <span>{classes::name(place)}</span>
+                                    <span>{names.with(|names| classes::name(names, place))}</span>
                                     <span class="meter" aria-hidden="true">
                                         <span class="meter-fill" style=format!("width:{:.1}%", (share * 100.0).clamp(0.0, 100.0))></span>
                                     </span>

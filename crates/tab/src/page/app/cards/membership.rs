@@ -2,15 +2,15 @@
 
 use leptos::prelude::*;
 use unmask_wire::view::{Control, MembershipView};
-use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::spawn_local;
-use web_sys::{DragEvent, File, FileList, HtmlInputElement};
+use web_sys::{DragEvent, File};
 
 use super::plot::ResidualPlot;
 use crate::page::{
     app::{
         api,
         feed::Feed,
+        files::{FileButton, dropped_file, keep_page},
         picture,
         projector::{Problem, Teacher},
     },
@@ -40,13 +40,7 @@ pub fn MembershipCard(feed: Feed, teacher: Teacher) -> impl IntoView {
             is_busy.set(false);
         });
     };
-    // A photograph that misses the card would otherwise be opened in place of this page.
-    for handle in [
-        window_event_listener(leptos::ev::dragover, |event| event.prevent_default()),
-        window_event_listener(leptos::ev::drop, |event| event.prevent_default()),
-    ] {
-        on_cleanup(move || handle.remove());
-    }
+    keep_page();
     let has_candidate = move || membership.with(Option::is_some);
     let has_residual =
         move || membership.with(|membership| membership.as_ref().is_some_and(|it| it.residual.is_some()));
@@ -92,19 +86,7 @@ pub fn MembershipCard(feed: Feed, teacher: Teacher) -> impl IntoView {
                     <p>
                         {move || if is_busy.get() { "Sending the photograph…" } else { "Drop a photograph on this card, or" }}
                     </p>
-                    <label class="button file-button">
-                        "choose a file"
-                        <input
-                            type="file"
-                            accept="image/png,image/jpeg,image/webp"
-                            data-testid="candidate-file"
-                            on:change=move |event| {
-                                let input: HtmlInputElement = event_target(&event);
-                                take(input.files().and_then(|files| files.get(0)));
-                                input.set_value("");
-                            }
-                        />
-                    </label>
+                    <FileButton title="choose a file" testid="candidate-file" on_file=move |file| take(Some(file))/>
                     <button
                         type="button"
                         class="button"
@@ -122,12 +104,4 @@ pub fn MembershipCard(feed: Feed, teacher: Teacher) -> impl IntoView {
             </Show>
         </article>
     }
-}
-
-/// The first file that was dropped. By name, since web-sys's feature for it would change what wgpu stands on, and compile
-/// Burn anew for the page.
-fn dropped_file(event: &DragEvent) -> Option<File> {
-    let field = |of: &JsValue, name: &str| js_sys::Reflect::get(of, &name.into()).ok();
-    let files = field(&field(event.as_ref(), "dataTransfer")?, "files")?;
-    files.dyn_into::<FileList>().ok()?.get(0)
 }

@@ -1,5 +1,7 @@
 //! The teacher's controls: a bar with what is in force, and the editors of what shall be.
 
+mod confirm;
+mod data;
 mod defence;
 mod number;
 mod rates;
@@ -10,7 +12,7 @@ use leptos::prelude::*;
 use unmask_wire::view::{Control, EncryptionView, Phase};
 
 pub use self::number::NumberField;
-use self::{defence::DefenceEditor, training::TrainingEditor};
+use self::{confirm::ConfirmButton, data::DataEditor, defence::DefenceEditor, training::TrainingEditor};
 use super::{feed::Feed, projector::Teacher};
 use crate::page::{
     policy::{Step, sgd_would_help},
@@ -27,6 +29,7 @@ pub fn Controls(
 ) -> impl IntoView {
     let is_defence_open = RwSignal::new(true);
     let is_training_open = RwSignal::new(false);
+    let is_data_open = RwSignal::new(false);
     view! {
         <section class="card controls" aria-label="Controls" data-testid="controls">
             <div class="controls-row">
@@ -41,6 +44,7 @@ pub fn Controls(
                     <div class="row folds">
                         <Fold is_open=is_defence_open title="Defence" testid="fold-defence"/>
                         <Fold is_open=is_training_open title="Training" testid="fold-training"/>
+                        <Fold is_open=is_data_open title="Data" testid="fold-data"/>
                     </div>
                 </Show>
             </div>
@@ -49,6 +53,7 @@ pub fn Controls(
                 <Refusal feed teacher/>
                 <div class="editor" hidden=move || !is_defence_open.get()><DefenceEditor feed teacher/></div>
                 <div class="editor" hidden=move || !is_training_open.get()><TrainingEditor feed teacher/></div>
+                <div class="editor" hidden=move || !is_data_open.get()><DataEditor feed teacher/></div>
             </Show>
         </section>
     }
@@ -175,11 +180,23 @@ fn Run(feed: Feed, teacher: Teacher) -> impl IntoView {
             <button type="button" class="button" data-testid="one-round" on:click=move |_| teacher.send(Control::OneRound)>
                 "One round"
             </button>
-            <button type="button" class="button" data-testid="reset" on:click=move |_| teacher.send(Control::Reset)>
-                "Reset"
-            </button>
+            <ConfirmButton
+                testid="reset"
+                title="Reset"
+                loss=discarded(feed)
+                on_confirm=move |()| teacher.send(Control::Reset)
+            />
         </div>
     }
+}
+
+/// What new weights would cost: the rounds so far; none before the first.
+fn discarded(feed: Feed) -> Signal<Option<String>> {
+    let rounds = feed.part(|room| room.round);
+    Signal::derive(move || {
+        let rounds = rounds.get().filter(|rounds| *rounds > 0)?;
+        Some(format!("Discard {}", words::counted(rounds, "round")))
+    })
 }
 
 #[component]

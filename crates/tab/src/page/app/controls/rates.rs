@@ -90,7 +90,7 @@ pub fn RatesEditor(
             </button>
         </div>
         <div class="group-rates" hidden=move || !is_open.get()>
-            {ParamGroup::ALL
+            {ParamGroup::VIT
                 .into_iter()
                 .map(|group| {
                     let rate = move || rates.get().get(group);
@@ -107,7 +107,7 @@ pub fn RatesEditor(
                                 prop:value=move || format!("{:.2}", rate().get())
                                 on:input=move |event| {
                                     if let Some(rate) = read_rate(&event_target_value(&event)) {
-                                        on_move.run(rates.get_untracked().with(group, rate));
+                                        on_move.run(rates.get_untracked().with(group, rate).within(&ParamGroup::VIT));
                                     }
                                 }
                                 on:change=move |_| on_settled.run(())

@@ -1,0 +1,72 @@
+//! What brings a student back after the page was loaded anew: kept in this tab's session storage, which no other tab or
+//! server sees and the browser empties when the tab is closed. The passphrase is not part of it.
+
+use js_sys::{Array, Uint8Array};
+use leptos::prelude::*;
+use serde::{Deserialize, Serialize};
+use web_sys::Blob;
+
+use super::picture::{self, Picture};
+
+const KEY: &str = "unmask-comeback";
+
+/// A student who was in the room.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comeback {
+    /// The nickname as the room showed it.
+    pub nickname: String,
+    /// The class of the private picture.
+    pub label: u8,
+    /// The picture's name.
+    pub name: String,
+    /// The private picture, as a `data:` address of a PNG file.
+    pub picture: String,
+    /// The query of the address that the page was opened with.
+    pub search: String,
+    /// The room's ticket, once it has given one.
+    pub ticket: Option<[u8; 16]>,
+}
+
+impl Comeback {
+    /// The private picture as a file. Decoded here, since the page may fetch nothing but what the relay serves.
+    pub fn file(&self) -> Option<Blob> {
+        let (_, encoded) = self.picture.split_once(";base64,")?;
+        let decoded = window().atob(encoded).ok()?;
+        // One character a byte, as `atob` gives them.
+        let bytes: Vec<u8> = decoded.chars().map(|character| character as u32 as u8).collect();
+        Blob::new_with_u8_array_sequence(&Array::of1(&Uint8Array::from(bytes.as_slice()))).ok()
+    }
+}
+
+/// Who was here before, if anybody.
+pub fn read() -> Option<Comeback> {
+    let text = window().session_storage().ok().flatten()?.get_item(KEY).ok().flatten()?;
+    serde_json::from_str(&text).ok()
+}
+
+/// Keeps who joins now. Where the browser refuses, the form is filled in again by hand.
+pub fn remember(nickname: &str, label: u8, picture: &Picture, search: &str) {
+    let Ok(address) = picture::png_address(picture) else { return };
+    let (nickname, name, search) = (nickname.to_owned(), picture.name.clone(), search.to_owned());
+    write(&Comeback { nickname, label, name, picture: address, search, ticket: None });
+}
+
+/// Adds the room's ticket and the nickname under which it shows this student.
+pub fn let_in(nickname: &str, ticket: Option<[u8; 16]>) {
+    if let Some(known) = read() {
+        write(&Comeback { nickname: nickname.to_owned(), ticket, ..known });
+    }
+}
+
+/// Forgets who was here.
+pub fn forget() {
+    if let Ok(Some(storage)) = window().session_storage() {
+        // It can only fail where nothing could be kept either.
+        let _ = storage.remove_item(KEY);
+    }
+}
+
+fn write(known: &Comeback) {
+    let (Ok(text), Ok(Some(storage))) = (serde_json::to_string(known), window().session_storage()) else { return };
+    let _ = storage.set_item(KEY, &text);
+}

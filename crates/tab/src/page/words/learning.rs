@@ -1,0 +1,195 @@
+//! What is learnt from, and how well, in words.
+
+use unmask_params::Rule;
+use unmask_wire::view::{DataView, EvaluationView};
+
+use super::{count, counted, number, optimiser, percent, rule};
+use crate::page::division::Division;
+
+/// How the room trains, in one line. FedAvg has no step of the server, and a student has one private picture, whatever the
+/// batch is.
+pub fn training(form: &str, step: &str, batch: u16, train_on: &str) -> String {
+    let is_fedavg = form.parse::<Rule>().is_ok_and(Rule::is_fedavg);
+    let step = if is_fedavg { String::new() } else { format!(" · {}", optimiser(step)) };
+    let batch = match batch {
+        1 => "batch 1".to_owned(),
+        batch if train_on == "private" => format!("batch up to {batch}, a tab has one picture"),
+        batch => format!("batch {batch}"),
+    };
+    format!("{}{step} · {} · {batch}", rule(form), trains_on(train_on))
+}
+
+/// What a round trains on, by its key in the room's view.
+pub fn trains_on(key: &str) -> &str {
+    match key {
+        "private" => "private pictures",
+        "shared" => "shared pictures",
+        other => other,
+    }
+}
+
+/// A division's string form in words; a form this page does not know is shown as it is.
+pub fn partition(form: &str) -> String {
+    match form.parse::<Division>() {
+        Ok(Division { is_skewed: true, alpha }) => format!("by Dirichlet(α = {})", number(alpha)),
+        Ok(_) => "evenly (IID)".to_owned(),
+        Err(_) => form.to_owned(),
+    }
+}
+
+/// The data set and how it is divided, for the teacher.
+pub fn spread_of(data: &DataView) -> String {
+    if !data.is_ready {
+        return format!("{}; it is read when a round first needs it.", data.name);
+    }
+    format!(
+        "{}: {} classes, {} pictures to train on and {} held out; divided {} among {} seats, at most {} each.",
+        data.name,
+        data.classes.len(),
+        count(data.pictures as usize),
+        count(data.held_out as usize),
+        partition(&data.partition),
+        data.seats,
+        data.shard
+    )
+}
+
+/// A shard in a sentence: how many pictures of what. `counts` are those of each of `classes`.
+pub fn shard(data: &str, classes: &[String], counts: &[u32]) -> String {
+    let mut there: Vec<(u32, &str)> = counts
+        .iter()
+        .zip(classes)
+        .filter(|(count, _)| **count > 0)
+        .map(|(count, name)| (*count, name.as_str()))
+        .collect();
+    // A stable sort: classes of which there are as many stay in their order.
+    there.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    let total: u32 = counts.iter().sum();
+    let named: Vec<&str> = there.iter().take(3).map(|(_, name)| *name).collect();
+    let rest = if there.len() > named.len() { ", …" } else { "" };
+    format!("{} of {data}: {}{rest}", counted(total, "shared picture"), named.join(", "))
+}
+
+/// Whose pictures a client's loss is measured on, as a heading.
+pub fn trained_loss(is_shared: bool) -> &'static str {
+    if is_shared { "Loss on your shared pictures" } else { "Loss on your picture" }
+}
+
+/// What an accuracy was measured on, when, and between what it would lie for other pictures of the kind; none before the
+/// first result.
+pub fn evaluated(evaluation: &EvaluationView) -> Option<String> {
+    (evaluation.pictures > 0).then(|| {
+        let when = match evaluation.round {
+            0 => "before the first round".to_owned(),
+            round => format!("after round {round}"),
+        };
+        let pictures = count(evaluation.pictures as usize);
+        let [low, high] = evaluation.interval.map(|end| end * 100.0);
+        format!("of {pictures} pictures that nobody trains on, {when} (95 % interval {low:.0} to {high:.0} %)")
+    })
+}
+
+/// Why there is no accuracy of the newest model, if so.
+pub fn unmeasured(evaluation: &EvaluationView) -> Option<String> {
+    evaluation.remark.as_deref().map(super::sentence)
+}
+
+/// What the model in force began with.
+pub fn head_start(start: &str) -> &str {
+    match start {
+        "scratch" => "from scratch",
+        other => other,
+    }
+}
+
+/// What the room's model says of a picture, for the class it finds most probable.
+pub fn answer(class: &str, probability: f32) -> String {
+    let sure = match probability {
+        p if p >= 0.9 => "It is sure",
+        p if p >= 0.5 => "It thinks",
+        _ => "It guesses",
+    };
+    format!("{sure}: {class}, {}", percent(probability))
+}
+
+/// Which model was asked, and what its answer is worth.
+pub fn asked(after: u32, classes: usize) -> String {
+    let model = match after {
+        0 => "The room’s model before its first round".to_owned(),
+        round => format!("The room’s model after round {round}"),
+    };
+    let chance = percent(1.0 / classes.max(1) as f32);
+    format!(
+        "{model}. It knows {classes} classes and calls everything by one of them; by chance each would get {chance}."
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::made, *};
+
+    #[test]
+    fn training_is_put_in_words() {
+        assert_eq!(
+            training("fedsgd", "adam:0.001", 1, "private"),
+            "FedSGD · Adam, rate 0.001 · private pictures · batch 1"
+        );
+        assert_eq!(
+            training("fedavg:epochs=2,rate=0.05", "adam:0.001", 16, "shared"),
+            "FedAvg, 2 local epochs at rate 0.05 · shared pictures · batch 16"
+        );
+        assert!(training("fedsgd", "sgd:0.1", 4, "private").ends_with("batch up to 4, a tab has one picture"));
+        assert_eq!(rule("fedavg:epochs=1,rate=0.1"), "FedAvg, 1 local epoch at rate 0.1");
+        assert_eq!(rule("gossip"), "gossip");
+        assert_eq!(optimiser("lion:1"), "lion:1");
+        assert_eq!(made("fedsgd", 1), "the gradient of 1 picture");
+        assert_eq!(made("fedavg:epochs=3,rate=0.1", 6), "the weights after 3 local epochs over 6 pictures");
+    }
+
+    #[test]
+    fn divisions_are_put_in_words_and_unknown_ones_kept() {
+        assert_eq!(partition("iid"), "evenly (IID)");
+        assert_eq!(partition("dirichlet:0.3"), "by Dirichlet(α = 0.3)");
+        assert_eq!(partition("by age"), "by age");
+    }
+
+    #[test]
+    fn a_shard_names_what_it_has_most_of() {
+        let classes = ["cat", "dog", "ship", "horse"].map(str::to_owned);
+        assert_eq!(shard("CIFAR-10", &classes, &[2, 0, 150, 48]), "200 shared pictures of CIFAR-10: ship, horse, cat");
+        assert_eq!(shard("CIFAR-10", &classes, &[5, 5, 5, 5]), "20 shared pictures of CIFAR-10: cat, dog, ship, …");
+        assert_eq!(shard("CIFAR-10", &classes, &[0, 1, 0, 0]), "1 shared picture of CIFAR-10: dog");
+    }
+
+    #[test]
+    fn an_accuracy_says_of_how_many_pictures_and_when() {
+        let evaluation = EvaluationView {
+            round: 12,
+            accuracy: 0.62,
+            interval: [0.578, 0.661],
+            pictures: 500,
+            remark: Some("the model is encrypted".to_owned()),
+            ..EvaluationView::default()
+        };
+        let text = "of 500 pictures that nobody trains on, after round 12 (95 % interval 58 to 66 %)";
+        assert_eq!(evaluated(&evaluation).as_deref(), Some(text));
+        assert_eq!(unmeasured(&evaluation).as_deref(), Some("The model is encrypted."));
+        let start = EvaluationView { round: 0, remark: None, ..evaluation };
+        assert!(evaluated(&start).is_some_and(|text| text.contains("before the first round")));
+        let none = EvaluationView::default();
+        assert_eq!((evaluated(&none), unmeasured(&none)), (None, None));
+    }
+
+    #[test]
+    fn an_answer_says_which_model_gave_it() {
+        assert!(asked(0, 10).starts_with("The room’s model before its first round. It knows 10 classes"));
+        assert!(asked(7, 10).contains("after round 7") && asked(7, 10).ends_with("10.0 %."));
+    }
+
+    #[test]
+    fn certainty_has_three_words() {
+        assert_eq!(answer("cat", 0.97), "It is sure: cat, 97.0 %");
+        assert!(answer("cat", 0.6).starts_with("It thinks"));
+        assert!(answer("cat", 0.2).starts_with("It guesses"));
+    }
+}

@@ -1,0 +1,52 @@
+//! What the room's model says of a picture that the student tries on it.
+
+use unmask_client::{Plan, TrainOn};
+use unmask_data::{Picture, chw_to_hwc};
+use unmask_model::{Device, Vit};
+
+use super::{comparison::rgba, own_picture};
+use crate::{protocol::Answer, ranking};
+
+/// Classes that an answer names.
+const NAMED: usize = 5;
+
+/// A picture to try.
+pub struct Trial {
+    /// The number that the page gave it.
+    pub number: u32,
+    picture: Picture,
+}
+
+impl Trial {
+    /// From the page's RGB bytes.
+    ///
+    /// # Errors
+    /// If they are no picture of the page's size.
+    pub fn new(number: u32, rgb: Vec<u8>) -> Result<Self, String> {
+        Ok(Self { number, picture: own_picture::picture(rgb)? })
+    }
+
+    /// What the weights of `plan` make of it.
+    ///
+    /// # Errors
+    /// If the model cannot be computed, in words for people.
+    pub async fn answer(&self, plan: &Plan, device: &Device) -> Result<Answer, String> {
+        let side = plan.spec.config().image;
+        let image = self.picture.for_model(side);
+        let vit = Vit::new(plan.spec, device).map_err(|error| error.to_string())?;
+        let logits = vit.logits(&plan.weights, &image, 1).await.map_err(|error| error.to_string())?;
+        // A model may have more classes than its data set has.
+        let classes = match &plan.train_on {
+            TrainOn::Shared { shard, .. } => shard.classes().len().min(logits.len()),
+            TrainOn::Private => logits.len(),
+        };
+        Ok(Answer {
+            after: plan.round.saturating_sub(1),
+            is_shared: matches!(plan.train_on, TrainOn::Shared { .. }),
+            classes,
+            best: ranking::best(&logits[..classes], NAMED),
+            side: side as u32,
+            seen: rgba(&chw_to_hwc(&image, side, side)),
+        })
+    }
+}
