@@ -1,0 +1,192 @@
+//! The experiments by name, and what each repeats.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+/// An experiment of the papers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Experiment {
+    /// A pretrained ViT under FedSGD.
+    VitFineTuned,
+    /// A ViT under FedSGD from random weights.
+    VitFromScratch,
+    /// A ResNet under FedSGD.
+    ResnetFedsgd,
+    /// A ResNet under FedAvg.
+    ResnetFedavg,
+    /// Clients that see different classes.
+    NonIid,
+    /// Inverting Gradients on a ResNet.
+    AttacksResnet,
+    /// Closed forms on a ViT.
+    AttacksVit,
+    /// How often each parameter is updated.
+    UpdateRatios,
+    /// Training on cipher text.
+    Encrypted,
+}
+
+impl Experiment {
+    /// All of them, in the order of the papers' figures.
+    pub const ALL: [Self; 9] = [
+        Self::VitFineTuned,
+        Self::VitFromScratch,
+        Self::ResnetFedsgd,
+        Self::ResnetFedavg,
+        Self::NonIid,
+        Self::AttacksResnet,
+        Self::AttacksVit,
+        Self::UpdateRatios,
+        Self::Encrypted,
+    ];
+
+    /// The name on the command line, and of the report's folder.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::VitFineTuned => "vit-fine-tuned",
+            Self::VitFromScratch => "vit-from-scratch",
+            Self::ResnetFedsgd => "resnet-fedsgd",
+            Self::ResnetFedavg => "resnet-fedavg",
+            Self::NonIid => "non-iid",
+            Self::AttacksResnet => "attacks-resnet",
+            Self::AttacksVit => "attacks-vit",
+            Self::UpdateRatios => "update-ratios",
+            Self::Encrypted => "encrypted",
+        }
+    }
+
+    /// The report's title.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::VitFineTuned => "Accuracy of a fine-tuned ViT under FedSGD",
+            Self::VitFromScratch => "Accuracy of a ViT from scratch under FedSGD",
+            Self::ResnetFedsgd => "Accuracy of a ResNet under FedSGD",
+            Self::ResnetFedavg => "Accuracy of a ResNet under FedAvg",
+            Self::NonIid => "Accuracy with clients that see different classes",
+            Self::AttacksResnet => "Inverting Gradients against a ResNet",
+            Self::AttacksVit => "Closed-form attacks against a ViT",
+            Self::UpdateRatios => "How often each parameter is updated",
+            Self::Encrypted => "Accuracy with and without encryption",
+        }
+    }
+
+    /// Paper and figure.
+    pub fn repeats(self) -> &'static str {
+        match self {
+            Self::VitFineTuned | Self::VitFromScratch => "RBW Fig. 5, FLRSP Fig. 4",
+            Self::ResnetFedsgd => "FLRSP Fig. 5",
+            Self::ResnetFedavg => "FLRSP Fig. 6",
+            Self::NonIid => "FLRSP Fig. 7",
+            Self::AttacksResnet | Self::AttacksVit => "FLRSP Figs. 8 to 12",
+            Self::UpdateRatios => "FLRSP Fig. 13",
+            Self::Encrypted => "Encrypted ViT Table I",
+        }
+    }
+
+    /// What it asks.
+    pub fn question(self) -> &'static str {
+        match self {
+            Self::VitFineTuned => "How much accuracy does each defence cost when a pretrained model learns on?",
+            Self::VitFromScratch => "How much accuracy does each defence cost when a model starts from random weights?",
+            Self::ResnetFedsgd => "Do masks cost a convolutional network more, and what does noise do to it?",
+            Self::ResnetFedavg => "Is it the same where weights travel instead of gradients?",
+            Self::NonIid => "Do masks hold where each client knows other classes?",
+            Self::AttacksResnet => {
+                "What does a search for the picture find under masks and noise, with the mask and without?"
+            }
+            Self::AttacksVit => {
+                "What do embedding inversion and APRIL see under masks and noise, with the mask and without?"
+            }
+            Self::UpdateRatios => "Is every parameter updated as often as G(f) says?",
+            Self::Encrypted => "Does the relay, averaging cipher text, train the very same model?",
+        }
+    }
+}
+
+impl fmt::Display for Experiment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that is none of [`Experiment::ALL`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown experiment \"{name}\"; the experiments are {}", Experiment::ALL.map(Experiment::name).join(", "))]
+pub struct UnknownExperiment {
+    /// What was given.
+    pub name: String,
+}
+
+impl FromStr for Experiment {
+    type Err = UnknownExperiment;
+
+    fn from_str(name: &str) -> Result<Self, UnknownExperiment> {
+        let found = Self::ALL.into_iter().find(|experiment| experiment.name() == name.trim());
+        found.ok_or_else(|| UnknownExperiment { name: name.to_owned() })
+    }
+}
+
+/// How large an experiment is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scale {
+    /// A few rounds of the smallest models on generated pictures: for trying out that everything works, not for its numbers.
+    Tiny,
+    /// Nano models on CIFAR-10, each experiment in minutes on two cores.
+    Small,
+    /// The papers' models and sizes.
+    Paper,
+}
+
+impl Scale {
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tiny => "tiny",
+            Self::Small => "small",
+            Self::Paper => "paper",
+        }
+    }
+}
+
+impl fmt::Display for Scale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that is no scale.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown scale \"{name}\"; the scales are tiny, small and paper")]
+pub struct UnknownScale {
+    /// What was given.
+    pub name: String,
+}
+
+impl FromStr for Scale {
+    type Err = UnknownScale;
+
+    fn from_str(name: &str) -> Result<Self, UnknownScale> {
+        let found = [Self::Tiny, Self::Small, Self::Paper].into_iter().find(|scale| scale.name() == name.trim());
+        found.ok_or_else(|| UnknownScale { name: name.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for experiment in Experiment::ALL {
+            assert_eq!(experiment.to_string().parse(), Ok(experiment));
+            assert_eq!(serde_json::to_string(&experiment).unwrap(), format!("\"{experiment}\""));
+        }
+        let error = "vit".parse::<Experiment>().unwrap_err().to_string();
+        assert!(error.starts_with("unknown experiment \"vit\"; the experiments are vit-fine-tuned, "), "{error}");
+        assert_eq!("paper".parse(), Ok(Scale::Paper));
+        assert!("huge".parse::<Scale>().unwrap_err().to_string().contains("tiny, small and paper"));
+    }
+}

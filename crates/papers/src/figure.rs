@@ -1,0 +1,136 @@
+//! Figures as inline SVG, which take the page's ink and so are readable on light and dark ground.
+
+mod bars;
+mod boxes;
+mod curves;
+mod intervals;
+
+use plotters::{coord::Shift, prelude::*};
+use serde::{Deserialize, Serialize};
+
+pub use self::{
+    bars::{Bars, bars},
+    boxes::{BoxGroup, boxes, median},
+    curves::{Curve, curves},
+    intervals::{Interval, intervals},
+};
+
+/// A figure that could not be drawn.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a figure could not be drawn: {0}")]
+pub struct FigureError(String);
+
+/// How a line is drawn. Kind of defence and strength are told apart by stroke and colour both, since not everybody sees
+/// colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stroke {
+    /// Unbroken.
+    Solid,
+    /// Long dashes.
+    Dashed,
+    /// Dots.
+    Dotted,
+}
+
+/// Colour and stroke of one series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Look {
+    /// Which of [`COLOURS`]; 0 is the page's own ink.
+    pub colour: usize,
+    /// The stroke.
+    pub stroke: Stroke,
+}
+
+/// Colours with a contrast of 3 and more both on white and on the dark page. The first stands for the page's ink.
+pub const COLOURS: [(u8, u8, u8); 6] =
+    [INK, (0x2a, 0x85, 0xc9), (0x1b, 0x93, 0x6c), (0xc9, 0x74, 0x12), (0xd6, 0x4a, 0x55), (0x8f, 0x6a, 0xc8)];
+
+/// Replaced by `currentColor` once the figure is drawn.
+const INK: (u8, u8, u8) = (1, 2, 3);
+/// The same, faint, for grids.
+const FAINT: f64 = 0.18;
+const FONT: &str = "sans-serif";
+const FONT_SIZE: i32 = 17;
+const WIDTH: u32 = 640;
+
+impl Look {
+    /// The page's ink, unbroken.
+    pub const INK: Self = Self { colour: 0, stroke: Stroke::Solid };
+
+    /// An unbroken line in a colour of [`COLOURS`].
+    pub fn solid(colour: usize) -> Self {
+        Self { colour, stroke: Stroke::Solid }
+    }
+
+    /// The colour as CSS has it.
+    pub fn css(self) -> String {
+        match COLOURS[self.colour % COLOURS.len()] {
+            INK => "currentColor".to_owned(),
+            (r, g, b) => format!("#{r:02x}{g:02x}{b:02x}"),
+        }
+    }
+
+    fn rgb(self) -> RGBColor {
+        let (r, g, b) = COLOURS[self.colour % COLOURS.len()];
+        RGBColor(r, g, b)
+    }
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+/// Draws on an area of [`WIDTH`] x `height`, and gives the SVG element for a page.
+fn svg(
+    height: u32,
+    draw: impl FnOnce(&Area<'_>) -> Result<(), Box<dyn std::error::Error>>,
+) -> Result<String, FigureError> {
+    let mut text = String::new();
+    {
+        let area = SVGBackend::with_string(&mut text, (WIDTH, height)).into_drawing_area();
+        draw(&area)
+            .and_then(|()| area.present().map_err(Into::into))
+            .map_err(|error| FigureError(error.to_string()))?;
+    }
+    let (r, g, b) = INK;
+    let text = text.replace(&format!("#{r:02X}{g:02X}{b:02X}"), "currentColor");
+    // The element scales with the page; its size in pixels would hold it back.
+    Ok(text.replacen(&format!("width=\"{WIDTH}\" height=\"{height}\" "), "", 1).trim().to_owned())
+}
+
+fn ink() -> RGBColor {
+    RGBColor(INK.0, INK.1, INK.2)
+}
+
+fn label() -> TextStyle<'static> {
+    (FONT, FONT_SIZE).into_font().color(&ink())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_takes_the_ink_of_its_page() {
+        let curve = Curve { look: Look::INK, points: vec![(0.0, 10.0), (10.0, 40.0)] };
+        let other = Curve { look: Look { colour: 1, stroke: Stroke::Dashed }, points: vec![(0.0, 10.0), (10.0, 20.0)] };
+        let svg = curves("rounds", "accuracy in %", &[curve, other]).unwrap();
+        assert!(svg.starts_with("<svg") && svg.ends_with("</svg>"), "{svg}");
+        assert!(svg.contains("viewBox") && !svg[..svg.find('>').unwrap()].contains(" width="), "{svg}");
+        assert!(svg.contains("currentColor") && svg.contains("#2A85C9") && !svg.contains("#010203"), "{svg}");
+    }
+
+    /// Relative luminance contrast (WCAG 2) of every colour on both grounds of the page.
+    #[test]
+    fn colours_are_seen_on_both_grounds() {
+        let luminance = |(r, g, b): (u8, u8, u8)| {
+            let linear = |c: u8| (f64::from(c) / 255.0).powf(2.2);
+            0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b)
+        };
+        for colour in &COLOURS[1..] {
+            for ground in [(0xff, 0xff, 0xff), (0x1d, 0x21, 0x26)] {
+                let (a, b) = (luminance(*colour) + 0.05, luminance(ground) + 0.05);
+                assert!(a.max(b) / a.min(b) >= 3.0, "{colour:?} on {ground:?}: {}", a.max(b) / a.min(b));
+            }
+        }
+    }
+}

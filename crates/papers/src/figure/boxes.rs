@@ -1,0 +1,102 @@
+//! Box plots with every value beside its box.
+
+use plotters::{
+    prelude::*,
+    style::text_anchor::{HPos, Pos, VPos},
+};
+
+use super::{FAINT, FONT, FONT_SIZE, FigureError, Look, ink, label, svg};
+
+/// The boxes over one place of the x axis.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BoxGroup {
+    /// What stands below the axis.
+    pub name: String,
+    /// Boxes from left to right, each with how it is drawn and its values.
+    pub boxes: Vec<(Look, Vec<f64>)>,
+}
+
+/// Box plots: quartiles, whiskers to the smallest and the largest value, and each value as a dot. `line` is drawn across.
+///
+/// # Errors
+/// The drawing library's.
+pub fn boxes(y: &str, groups: &[BoxGroup], range: (f64, f64), line: f64) -> Result<String, FigureError> {
+    let right = groups.len() as f64;
+    svg(400, |area| {
+        let mut chart = ChartBuilder::on(area)
+            .margin(12)
+            .x_label_area_size(34)
+            .y_label_area_size(64)
+            .build_cartesian_2d(0.0..right, range.0 as f32..range.1 as f32)?;
+        chart
+            .configure_mesh()
+            .y_desc(y)
+            .x_labels(0)
+            .y_labels(6)
+            .y_label_formatter(&|value| format!("{value:.1}"))
+            .label_style(label())
+            .axis_desc_style((FONT, FONT_SIZE).into_font().color(&ink()))
+            .axis_style(ink())
+            .bold_line_style(ink().mix(FAINT))
+            .light_line_style(TRANSPARENT)
+            .draw()?;
+        let across = [(0.0, line as f32), (right, line as f32)];
+        chart.draw_series(DashedLineSeries::new(across, 6, 4, ink().stroke_width(1)))?;
+        for (place, group) in groups.iter().enumerate() {
+            let width = 0.8 / group.boxes.len().max(1) as f64;
+            for (nth, (look, values)) in group.boxes.iter().enumerate() {
+                let x = place as f64 + 0.1 + width * (nth as f64 + 0.5);
+                if let Some([least, low, median, high, most]) = quartiles(values) {
+                    let style = look.rgb().stroke_width(2);
+                    let (left, middle, right) = (x - 0.38 * width, x - 0.13 * width, x + 0.12 * width);
+                    chart.draw_series([Rectangle::new([(left, low), (right, high)], style)])?;
+                    let across = |at: f32, inset: f64| vec![(left + inset * width, at), (right - inset * width, at)];
+                    let lines = [
+                        across(median, 0.0),
+                        across(least, 0.1),
+                        across(most, 0.1),
+                        vec![(middle, least), (middle, low)],
+                        vec![(middle, high), (middle, most)],
+                    ];
+                    chart.draw_series(lines.map(|line| PathElement::new(line, style)))?;
+                }
+                let dots = values.iter().map(|&value| (x + 0.28 * width, value as f32));
+                chart.draw_series(dots.map(|at| Circle::new(at, 2, look.rgb().mix(0.7).filled())))?;
+            }
+            let (middle, bottom) = chart.backend_coord(&(place as f64 + 0.5, range.0 as f32));
+            let centred = label().pos(Pos::new(HPos::Center, VPos::Top));
+            area.draw(&Text::new(group.name.clone(), (middle, bottom + 8), centred))?;
+        }
+        Ok(())
+    })
+}
+
+/// Smallest value, quartiles and largest value, interpolated between neighbours; `None` of nothing.
+fn quartiles(values: &[f64]) -> Option<[f32; 5]> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let last = sorted.len().checked_sub(1)?;
+    Some([0.0, 0.25, 0.5, 0.75, 1.0].map(|share| {
+        let place = share * last as f64;
+        let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+        (below + (above - below) * place.fract()) as f32
+    }))
+}
+
+/// The median; `None` of nothing.
+pub fn median(values: &[f64]) -> Option<f64> {
+    quartiles(values).map(|[_, _, median, _, _]| f64::from(median))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quartiles_lie_between_neighbours() {
+        assert_eq!(quartiles(&[]), None);
+        assert_eq!(quartiles(&[3.0]), Some([3.0; 5]));
+        assert_eq!(quartiles(&[4.0, 1.0, 2.0, 3.0]), Some([1.0, 1.75, 2.5, 3.25, 4.0]));
+        assert_eq!(median(&[5.0, 1.0, 2.0]), Some(2.0));
+    }
+}

@@ -1,0 +1,70 @@
+//! One mean with its interval in each line.
+
+use plotters::prelude::*;
+
+use super::{FAINT, FONT, FONT_SIZE, FigureError, Look, ink, label, svg};
+
+/// A mean and its 95 % interval.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Interval {
+    /// What it is of.
+    pub name: String,
+    /// How it is drawn.
+    pub look: Look,
+    /// The mean.
+    pub mean: f64,
+    /// Half the width of the interval.
+    pub half_width: f64,
+}
+
+/// Height of one line in pixels.
+const LINE: u32 = 30;
+/// Width of a letter in pixels, about.
+const LETTER: u32 = 9;
+
+/// Intervals below each other over a common axis `x`, with a band around the first: what lies in it is within `margin` of
+/// the first mean.
+///
+/// # Errors
+/// The drawing library's.
+pub fn intervals(x: &str, rows: &[Interval], margin: Option<f64>) -> Result<String, FigureError> {
+    let low = rows.iter().map(|row| row.mean - row.half_width).fold(f64::INFINITY, f64::min);
+    let high = rows.iter().map(|row| row.mean + row.half_width).fold(f64::NEG_INFINITY, f64::max);
+    let room = (0.05 * (high - low)).max(0.5);
+    let (low, high) = ((low - room).max(0.0), high + room);
+    let lines = rows.len() as f64;
+    let longest = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
+    svg(70 + LINE * rows.len() as u32, |area| {
+        let mut chart = ChartBuilder::on(area)
+            .margin(12)
+            .x_label_area_size(50)
+            .y_label_area_size(LETTER * longest as u32)
+            .build_cartesian_2d(low..high, lines..0.0)?;
+        chart
+            .configure_mesh()
+            .x_desc(x)
+            .x_labels(6)
+            .y_labels(0)
+            .x_label_formatter(&|value| format!("{value:.0}"))
+            .label_style(label())
+            .axis_desc_style((FONT, FONT_SIZE).into_font().color(&ink()))
+            .axis_style(ink())
+            .bold_line_style(ink().mix(FAINT))
+            .light_line_style(TRANSPARENT)
+            .draw()?;
+        if let (Some(margin), Some(first)) = (margin, rows.first()) {
+            let band = [(first.mean - margin, 0.0), (first.mean + margin, lines)];
+            chart.draw_series([Rectangle::new(band, ink().mix(0.10).filled())])?;
+        }
+        for (line, row) in rows.iter().enumerate() {
+            let y = line as f64 + 0.5;
+            let style = row.look.rgb().stroke_width(3);
+            let ends = [(row.mean - row.half_width, y), (row.mean + row.half_width, y)];
+            chart.draw_series([PathElement::new(ends.to_vec(), style)])?;
+            chart.draw_series([Circle::new((row.mean, y), 5, row.look.rgb().filled())])?;
+            let (_, top) = chart.backend_coord(&(low, y));
+            area.draw(&Text::new(row.name.clone(), (12, top - FONT_SIZE / 2), label()))?;
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,117 @@
+//! Counts of updates, and whether they are those of G(f).
+
+use serde::{Deserialize, Serialize};
+use unmask_federation::GroupCounts;
+
+/// Over all parameters: how many were updated f times, f from 0 to the number of rounds M.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Counts {
+    pub(super) histogram: Vec<u64>,
+    /// G(f), as the room's panel computes it.
+    pub(super) expected: Vec<f64>,
+}
+
+impl Counts {
+    /// All groups together; they have one rate here, and so one expectation.
+    pub(super) fn of(groups: &[GroupCounts]) -> Self {
+        let present: Vec<&GroupCounts> = groups.iter().filter(|group| group.parameters > 0).collect();
+        let expected = present.first().map(|group| group.expected.clone()).unwrap_or_default();
+        let sum = |f: usize| present.iter().map(|group| u64::from(group.histogram[f])).sum();
+        Self { histogram: (0..expected.len()).map(sum).collect(), expected }
+    }
+
+    /// Number of rounds M.
+    pub(super) fn rounds(&self) -> usize {
+        self.histogram.len().saturating_sub(1)
+    }
+
+    /// Shares of the parameters, by number of updates.
+    pub(super) fn shares(&self) -> Vec<f64> {
+        let all = self.histogram.iter().sum::<u64>().max(1) as f64;
+        self.histogram.iter().map(|&count| count as f64 / all).collect()
+    }
+}
+
+/// A chi-squared test.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Fit {
+    /// Sum of (found - expected)^2 / expected.
+    pub(super) statistic: f64,
+    /// Its 99 % quantile where the expectation holds.
+    pub(super) limit: f64,
+}
+
+/// Fewest parameters that may be expected in a bin; bins with fewer are merged.
+const LEAST: f64 = 5.0;
+
+/// Pearson's test of the counts against G(f), neighbouring bins merged until each is expected to hold [`LEAST`].
+pub(super) fn fit(counts: &Counts) -> Fit {
+    let all = counts.histogram.iter().sum::<u64>() as f64;
+    let mut bins: Vec<(f64, f64)> = Vec::new();
+    let mut open = (0.0, 0.0);
+    for (&found, &expected) in counts.histogram.iter().zip(&counts.expected) {
+        open = (open.0 + found as f64, open.1 + all * expected);
+        if open.1 >= LEAST {
+            bins.push(open);
+            open = (0.0, 0.0);
+        }
+    }
+    match bins.last_mut() {
+        Some(last) => *last = (last.0 + open.0, last.1 + open.1),
+        None => bins.push(open),
+    }
+    let statistic = bins.iter().map(|(found, expected)| (found - expected).powi(2) / expected.max(1e-300)).sum();
+    Fit { statistic, limit: quantile(bins.len().saturating_sub(1).max(1)) }
+}
+
+/// The 99 % quantile of chi-squared, by Wilson and Hilferty's approximation (1931).
+fn quantile(freedom: usize) -> f64 {
+    const Z: f64 = 2.326_348;
+    let n = freedom as f64;
+    n * (1.0 - 2.0 / (9.0 * n) + Z * (2.0 / (9.0 * n)).sqrt()).powi(3)
+}
+
+/// What the printed form, C(M,f) (1-R^N)^f R^(N(1-f)), adds up to over all f.
+pub(super) fn printed_sum(rounds: usize, clients: usize, rate: f64) -> f64 {
+    let dropped = rate.powi(clients as i32);
+    let mut choose = 1.0;
+    (0..=rounds)
+        .map(|f| {
+            let term = choose * (1.0 - dropped).powi(f as i32) * dropped.powi(1 - f as i32);
+            choose *= (rounds - f) as f64 / (f + 1) as f64;
+            term
+        })
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Quantiles from a table: 6.635 (1), 23.209 (10), 50.892 (30).
+    #[test]
+    fn quantiles_are_those_of_the_table() {
+        for (freedom, wanted) in [(1, 6.635), (10, 23.209), (30, 50.892)] {
+            assert!((quantile(freedom) / wanted - 1.0).abs() < 0.02, "{freedom}: {}", quantile(freedom));
+        }
+    }
+
+    #[test]
+    fn counts_of_another_distribution_are_told_apart() {
+        let expected = vec![0.25, 0.5, 0.25];
+        let fits = |histogram: Vec<u64>| {
+            let fit = fit(&Counts { histogram, expected: expected.clone() });
+            fit.statistic <= fit.limit
+        };
+        assert!(fits(vec![2500, 5000, 2500]) && fits(vec![2450, 5080, 2470]));
+        assert!(!fits(vec![3000, 4500, 2500]));
+    }
+
+    /// With one round: R^N + (1 - R^N), which is right by chance; with two: R^N + 2 (1 - R^N) + (1 - R^N)^2 / R^N.
+    #[test]
+    fn the_printed_form_is_no_distribution() {
+        assert!((printed_sum(1, 5, 0.5) - (1.0_f64 / 32.0 + 31.0 / 32.0)).abs() < 1e-12);
+        let q = 1.0_f64 / 32.0;
+        assert!((printed_sum(2, 5, 0.5) - (q + 2.0 * (1.0 - q) + (1.0 - q).powi(2) / q)).abs() < 1e-9);
+    }
+}

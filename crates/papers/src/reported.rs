@@ -1,0 +1,54 @@
+//! Numbers that the papers report, as far as they are at hand.
+
+use crate::catalogue::Experiment;
+
+/// What is written where no number is known.
+pub const UNKNOWN: &str = "read off no table here";
+
+/// A number from a paper.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reported {
+    /// In percent.
+    pub percent: f64,
+}
+
+impl Reported {
+    /// The accuracy that a paper reports for a case, in percent.
+    ///
+    /// FLRSP's is one row of accuracies after ten epochs; it is set beside the ViT and the ResNet under FedSGD, since
+    /// which of its models the row is of is not known here.
+    pub fn accuracy(experiment: Experiment, case: &str) -> Option<Self> {
+        let percent = match (experiment, case) {
+            (Experiment::VitFineTuned | Experiment::ResnetFedsgd, case) => match case {
+                "none" => 96.0,
+                "r0.2" => 95.68,
+                "r0.5" => 95.25,
+                "r0.8" => 95.36,
+                "eps1" => 49.2,
+                "eps4" => 92.6,
+                _ => return None,
+            },
+            (Experiment::Encrypted, _) => 89.77,
+            _ => return None,
+        };
+        Some(Self { percent })
+    }
+
+    /// The paper's number, or that there is none here.
+    pub fn cell(reported: Option<Self>) -> String {
+        reported.map_or_else(|| UNKNOWN.to_owned(), |reported| format!("{:.2}", reported.percent))
+    }
+}
+
+/// SSIM of Inverting Gradients against ResNet34 at batch 1 for four pictures (FLRSP Figs. 9 to 11).
+pub fn inverting_gradients(case: &str) -> Option<[f64; 4]> {
+    Some(match case {
+        "none" => [0.789, 0.746, 0.868, 0.830],
+        "eps1" => [0.087, 0.101, 0.677, 0.772],
+        "eps4" => [0.061, 0.110, 0.826, 0.844],
+        "r0.2" => [0.237, 0.122, 0.160, 0.080],
+        "r0.5" => [0.079, 0.005, 0.097, 0.050],
+        "r0.8" => [0.017, 0.030, 0.010, 0.026],
+        _ => return None,
+    })
+}

@@ -1,0 +1,105 @@
+//! What a scale changes in a study.
+
+use crate::catalogue::{Experiment, Scale};
+
+/// `KEY=VALUE` for each key of the small config that is different at `scale`.
+pub(crate) fn set(experiment: Experiment, scale: Scale) -> Vec<String> {
+    let set: &[&str] = match (scale, experiment) {
+        (Scale::Small, _) => &[],
+        (Scale::Tiny, Experiment::ResnetFedavg) => {
+            &["data=generated", "train-slice=0..16", "clients=2", "batch=4", "rounds=2", "test-pictures=8"]
+        }
+        (Scale::Tiny, Experiment::ResnetFedsgd) => &[
+            "data=generated",
+            "schedule=constant",
+            "clients=2",
+            "batch=2",
+            "rounds=2",
+            "evaluate-every=1",
+            "test-pictures=8",
+        ],
+        (Scale::Tiny, _) => &[
+            "model=vit_pico_patch4_16",
+            "start=scratch",
+            "data=generated",
+            "schedule=constant",
+            "train-slice=0..200",
+            "clients=3",
+            "batch=4",
+            "rounds=4",
+            "evaluate-every=2",
+            "test-pictures=20",
+        ],
+        (Scale::Paper, Experiment::ResnetFedsgd) => RESNET,
+        (Scale::Paper, Experiment::ResnetFedavg) => RESNET_FEDAVG,
+        (Scale::Paper, Experiment::NonIid | Experiment::VitFromScratch) => VIT_FROM_SCRATCH,
+        (Scale::Paper, Experiment::UpdateRatios) => &["rounds=100"],
+        (Scale::Paper, _) => VIT,
+    };
+    set.iter().map(|&set| set.to_owned()).collect()
+}
+
+/// Ten epochs of all of CIFAR-10.
+const VIT: &[&str] = &[
+    "model=vit_small_patch16_224",
+    // The pretrained weights replace it.
+    "start=scratch",
+    "train-slice=0..50000",
+    "optimiser=sgd:0.01",
+    "schedule=constant",
+    "epochs=10",
+    "evaluate-every=625",
+    "test-pictures=1000",
+];
+
+const VIT_FROM_SCRATCH: &[&str] = &[
+    "model=vit_small_patch16_224",
+    "train-slice=0..50000",
+    "optimiser=sgd:0.01",
+    "schedule=constant",
+    "epochs=10",
+    "evaluate-every=625",
+    "test-pictures=1000",
+];
+
+const RESNET: &[&str] = &[
+    "model=resnet34",
+    "train-slice=0..50000",
+    "optimiser=sgd:0.01",
+    "schedule=constant",
+    "epochs=10",
+    "evaluate-every=625",
+    "test-pictures=1000",
+];
+
+const RESNET_FEDAVG: &[&str] = &[
+    "model=resnet34",
+    "train-slice=0..50000",
+    "rule=fedavg:epochs=1,rate=0.01",
+    "epochs=10",
+    "evaluate-every=1",
+    "test-pictures=1000",
+];
+
+/// How many seeds each case is repeated with.
+pub(super) fn seeds(experiment: Experiment, scale: Scale) -> u64 {
+    match (scale, experiment) {
+        (Scale::Paper, _) | (Scale::Small, Experiment::Encrypted) => 1,
+        (Scale::Tiny, _) => 2,
+        (Scale::Small, _) => 3,
+    }
+}
+
+/// Test pictures of the last, whole evaluation.
+pub(super) fn test_pictures(scale: Scale) -> usize {
+    match scale {
+        Scale::Tiny => 40,
+        Scale::Small => 2000,
+        Scale::Paper => 10_000,
+    }
+}
+
+/// Whether the papers start this experiment from weights that were trained on ImageNet.
+pub(crate) fn is_pretrained(experiment: Experiment) -> bool {
+    matches!(experiment, Experiment::VitFineTuned | Experiment::Encrypted | Experiment::AttacksVit)
+}

@@ -1,0 +1,126 @@
+//! Which expectations the trainings bear out.
+
+use super::findings::{Compared, Runs};
+use crate::{
+    claim::Claim,
+    study::{Expected, Study},
+};
+
+/// One claim for each expectation, and, where cipher text was trained on, whether that changed anything.
+pub(super) fn claims(study: &Study, compared: &Compared<'_>) -> Vec<Claim> {
+    let find = |key: &str| compared.all.iter().find(|runs| runs.case.key == key);
+    let mut claims: Vec<Claim> = study
+        .expectations
+        .iter()
+        .filter_map(|expectation| {
+            let (case, base) = (find(&expectation.case)?, find(&expectation.base)?);
+            let difference = compared.difference(case, base);
+            let (case, base) = (case.case.name.as_str(), base.case.name.as_str());
+            Some(match expectation.kind {
+                Expected::Within(margin) => Claim::within(case, base, margin, difference),
+                Expected::Lower(margin) => Claim::lower(case, base, margin, difference),
+            })
+        })
+        .collect();
+    if let (Some(plain), Some(encrypted)) = (find("none"), find("encrypted")) {
+        claims.push(same(compared, plain, encrypted));
+    }
+    claims
+}
+
+/// Share of test pictures on which the plain and the encrypted model may differ: f32 rounds differently under the keys.
+const ROUNDING: f64 = 0.001;
+
+fn same(compared: &Compared<'_>, plain: &Runs<'_>, encrypted: &Runs<'_>) -> Claim {
+    let pairs = || plain.runs.iter().zip(&encrypted.runs);
+    let pictures: usize = pairs().map(|(plain, _)| plain.hits.pictures()).sum();
+    let apart: usize = pairs().map(|(plain, encrypted)| plain.hits.disagreements(&encrypted.hits)).sum();
+    Claim::decided(
+        format!(
+            "encryption changes nothing: what the plain model names rightly, the encrypted one does, up to one picture in {:.0}",
+            1.0 / ROUNDING
+        ),
+        format!(
+            "plain {:.2} %, encrypted {:.2} %; {apart} of {pictures} test pictures are named rightly by one of the two alone",
+            compared.accuracy(plain).mean,
+            compared.accuracy(encrypted).mean
+        ),
+        apart as f64 <= ROUNDING * pictures as f64,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        catalogue::{Experiment, Scale},
+        claim::Finding,
+        hits::Hits,
+        training::Trained,
+    };
+
+    fn run(case: &str, seed: u64, right: usize) -> Trained {
+        let hits: Hits = (0..1000).map(|picture| picture < right).collect();
+        Trained { case: case.to_owned(), seed, rounds: 1, points: Vec::new(), hits, diverged: None, seconds: 0.0 }
+    }
+
+    fn findings(experiment: Experiment, right: impl Fn(&str, u64) -> usize) -> Vec<(String, Finding)> {
+        let study = Study::of(experiment, Scale::Tiny).unwrap();
+        let trained: Vec<Trained> = study
+            .cases
+            .iter()
+            .flat_map(|case| (0..3).map(|seed| run(&case.key, seed, right(&case.key, seed))).collect::<Vec<_>>())
+            .collect();
+        claims(&study, &Compared::new(&study, &trained))
+            .into_iter()
+            .map(|claim| (claim.expected, claim.finding))
+            .collect()
+    }
+
+    #[test]
+    fn what_the_papers_say_is_borne_out_by_numbers_that_say_so() {
+        let right = |case: &str, _| match case {
+            "eps1" => 100,
+            "eps4" => 300,
+            "fixed" => 450,
+            "f0.8" => 300,
+            "f0.5" => 400,
+            "f0.2" => 480,
+            _ => 500,
+        };
+        for (expected, finding) in findings(Experiment::VitFromScratch, right) {
+            assert_eq!(finding, Finding::Agrees, "{expected}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_say_otherwise_refute_it() {
+        let right = |case: &str, _| match case {
+            "none" => 500,
+            "f0.2" => 300,
+            "f0.5" => 400,
+            "f0.8" => 520,
+            "r0.2" | "r0.5" | "r0.8" => 400,
+            _ => 510,
+        };
+        for (expected, finding) in findings(Experiment::VitFromScratch, right) {
+            assert_eq!(finding, Finding::Differs, "{expected}");
+        }
+    }
+
+    #[test]
+    fn seeds_that_disagree_leave_it_open() {
+        let right = |case: &str, seed: u64| if case == "r0.5" { 480 + 20 * seed as usize } else { 500 };
+        let findings = findings(Experiment::VitFineTuned, right);
+        let of = |name: &str| findings.iter().find(|(expected, _)| expected.contains(name)).unwrap().1;
+        assert_eq!((of("random binary, R = 0.5"), of("random binary, R = 0.2")), (Finding::Open, Finding::Agrees));
+    }
+
+    #[test]
+    fn encryption_that_changes_answers_is_seen() {
+        let finding = |right: usize| {
+            findings(Experiment::Encrypted, |case, _| if case == "encrypted" { right } else { 500 }).remove(0).1
+        };
+        assert_eq!((finding(500), finding(501), finding(490)), (Finding::Agrees, Finding::Agrees, Finding::Differs));
+    }
+}
