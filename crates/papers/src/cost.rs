@@ -3,7 +3,7 @@
 use std::{fmt, time::Instant};
 
 use serde::{Deserialize, Serialize};
-use unmask_model::Network;
+use unmask_model::{ModelError, Network};
 use unmask_params::{Architecture, Rule};
 use unmask_simulation::ConfigError;
 
@@ -60,8 +60,8 @@ impl fmt::Display for Cost {
         let Self { pace, trained, work, .. } = self;
         write!(
             f,
-            "{work} with {}: about {} on {}, where a gradient was measured to take {:.3} s a picture and a test {:.3} s. On another \
-             device, each millisecond that a gradient takes for a picture costs {}; --scale paper --device gpu measures that \
+            "{work} with {}: about {} on {}, where a gradient was measured to take {:.3} s a picture and a test {:.3} s; other work on the \
+             machine at that time makes both too long. On another device, each millisecond that a gradient takes for a picture costs {}; --scale paper --device gpu measures that \
              before it begins.",
             pace.model,
             duration(self.seconds()),
@@ -124,15 +124,22 @@ fn pace(bench: &Bench<'_, '_>, model: &str) -> Result<Pace, PapersError> {
     let images: Vec<f32> = (0..BATCH * values).map(|at| (at % 251) as f32 / 250.0).collect();
     let labels: Vec<usize> = (0..BATCH).collect();
     network.loss_and_gradient_blocking(&state, &images[..values], &labels[..1])?;
-    let clock = Instant::now();
-    network.loss_and_gradient_blocking(&state, &images, &labels)?;
-    let training = clock.elapsed().as_secs_f64() / BATCH as f64;
-    let clock = Instant::now();
-    network.evaluate_blocking(&state, &images, &labels)?;
-    let test = clock.elapsed().as_secs_f64() / BATCH as f64;
+    let training = fastest(|| network.loss_and_gradient_blocking(&state, &images, &labels).map(drop))?;
+    let test = fastest(|| network.evaluate_blocking(&state, &images, &labels).map(drop))?;
     let pace = Pace { model: model.to_owned(), device: device.description(), training, test };
     bench.kept.put(&part, &settings, &pace)?;
     Ok(pace)
+}
+
+/// Seconds a picture, of the fastest of three steps: what else the machine did only makes a step slower.
+fn fastest(mut step: impl FnMut() -> Result<(), ModelError>) -> Result<f64, PapersError> {
+    let mut fastest = f64::INFINITY;
+    for _ in 0..3 {
+        let clock = Instant::now();
+        step()?;
+        fastest = fastest.min(clock.elapsed().as_secs_f64() / BATCH as f64);
+    }
+    Ok(fastest)
 }
 
 #[cfg(test)]

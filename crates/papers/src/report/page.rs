@@ -84,7 +84,7 @@ fn claims(page: &mut String, report: &Report) {
         };
         let _ = writeln!(
             page,
-            "<li class=\"{class}\"><b>{}</b> <span>{}.</span> <span>{}.</span></li>",
+            "<li class=\"{class}\"><b>{}</b> <span>Expected: {}.</span> <span>Found: {}.</span></li>",
             claim.finding.name(),
             escape(&claim.expected),
             escape(&claim.found)
