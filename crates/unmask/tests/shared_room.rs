@@ -90,7 +90,7 @@ impl Relay {
     }
 }
 
-/// Two robots with skewed shards: what is measured after eighty rounds is better than what was measured before.
+/// Two robots with skewed shards: what is measured after 160 rounds is better than what was measured before.
 #[test]
 fn robots_learn_from_their_shards_and_the_projector_sees_it() {
     let relay = Relay::start(&[
@@ -120,7 +120,7 @@ fn robots_learn_from_their_shards_and_the_projector_sees_it() {
         "--attack-seconds",
         "0",
     ]);
-    let room = relay.measured(80);
+    let room = relay.measured(160);
     let (data, found) = (&room["data"], &room["evaluation"]);
     assert_eq!(
         (&data["source"], &data["train_on"], &data["seats"]),
@@ -133,7 +133,9 @@ fn robots_learn_from_their_shards_and_the_projector_sees_it() {
     assert_eq!(found["accuracy"].as_f64().unwrap(), right as f64 / 200.0);
     let curve = room["accuracies"].as_array().unwrap();
     let losses: Vec<f64> = curve.iter().map(|point| point["loss"].as_f64().unwrap()).collect();
-    let (first, last) = (losses[0], losses[losses.len() - 1]);
+    // Single rounds of Adam on skewed shards go up and down.
+    let latest = &losses[losses.len() - 10..];
+    let (first, last) = (losses[0], latest.iter().sum::<f64>() / latest.len() as f64);
     eprintln!("held-out loss {first:.3} before, {last:.3} after {} rounds; {right} of 200", found["round"]);
     assert!(curve[0]["round"] == 0 && last < first - 0.15, "{losses:?}");
 
