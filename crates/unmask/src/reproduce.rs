@@ -27,8 +27,9 @@ DIR/NAME/ then holds report.html (one page with our figure, the papers' numbers 
 numbers), results.json, results.csv and run.json (seed, commit, device); DIR/README.md lists all reports of the folder.
 
 --scale small takes nano models and CIFAR-10, each experiment some minutes for each seed on two cores. --scale paper takes
-the papers' models and sizes, and ImageNet weights (--weights FILE) where they fine-tune: it first measures a few steps, says how long all of them will take, and asks before it begins if that is more
-than an hour (--yes answers). --estimate does that and no more; with --device gpu it says what a GPU needs.
+the papers' models and sizes, and ImageNet weights (--weights FILE) where they fine-tune: it first measures a few steps,
+says how long all of them will take, and asks before it begins if that is more than an hour (--yes answers). --estimate
+does that and no more; with --device gpu it says what a GPU needs.
 
 Finished parts are kept: after Ctrl-C, or a power cut, the same command goes on where it stopped. Exit code 2: pictures or
 weights are missing; one line says which.";
