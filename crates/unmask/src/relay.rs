@@ -21,7 +21,7 @@ use self::{
     greeting::{greeting, open_page, write_ready},
     weights::Weights,
 };
-use crate::Failure;
+use crate::{Failure, interrupt::asked_to_stop};
 
 /// Arguments of `unmask relay`.
 #[derive(Debug, Args)]
@@ -148,7 +148,7 @@ impl Relay {
         }
         let mut clients = headless(&running, self.headless, passphrase.as_ref()).map_err(Failure::Other)?;
         tokio::select! {
-            () = stopped() => {}
+            () = asked_to_stop() => {}
             () = running.broken() => return Err(Failure::Other(anyhow::anyhow!("the room broke down; its log says why"))),
         }
         clients.shutdown().await;
@@ -231,22 +231,6 @@ fn headless(running: &Running, count: u16, passphrase: Option<&Passphrase>) -> a
         });
     }
     Ok(clients)
-}
-
-/// Ctrl-C, or the system's wish that this process end.
-async fn stopped() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
-            tokio::select! {
-                _ = terminate.recv() => return,
-                _ = tokio::signal::ctrl_c() => return,
-            }
-        }
-    }
-    // Where the signal cannot be listened for, the process ends by it anyway.
-    let _ = tokio::signal::ctrl_c().await;
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ has a default, and --set KEY=VALUE has the last word. configs/ in the repository
 
 Clients and server are played on this machine with the code of the room: each client computes on its own pictures,
 protects its update, and the server sees nothing else. The same config gives the same weights bit for bit, whatever the
-number of threads, and also after an interruption: Ctrl-C writes a checkpoint, and --resume goes on from it.
+number of threads, and also after an interruption: Ctrl-C or SIGTERM writes a checkpoint, --resume goes on from it.
 
 DIR/ then holds model.safetensors (timm's names), metrics.csv (a line for each round), loss.svg and accuracy.svg, run.json
 (config, seed, commit, device, times, results) and checkpoints/ (the last two). Exit code 2: config or data cannot work;

@@ -80,6 +80,28 @@ fn a_killed_run_goes_on_as_if_nothing_had_happened() {
     assert_eq!(model(folder.path(), "whole"), model(folder.path(), "killed"));
 }
 
+/// A machine that shuts down asks first.
+#[cfg(unix)]
+#[test]
+fn a_run_that_is_asked_to_end_writes_a_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("config.toml"), CONFIG).unwrap();
+    let mut command = unmask();
+    command.current_dir(folder.path()).args(["train", "--config", "config.toml", "--out", "run"]);
+    command.args(["--set", "rounds=100000", "--set", "evaluate-every=0", "--set", "checkpoint-every=100000"]);
+    let running = command.stderr(Stdio::piped()).spawn().unwrap();
+    let metrics = folder.path().join("run/metrics.csv");
+    let begin = Instant::now();
+    while fs::read_to_string(&metrics).map_or(0, |text| text.lines().count()) < 5 {
+        assert!(begin.elapsed() < Duration::from_secs(120));
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert!(Command::new("kill").args(["-TERM", &running.id().to_string()]).status().unwrap().success());
+    let output = running.wait_with_output().unwrap();
+    assert!(error(&output).contains("--resume goes on from there"), "{}", error(&output));
+    assert_eq!(fs::read_dir(folder.path().join("run/checkpoints")).unwrap().count(), 1);
+}
+
 /// The limit on the size of a file stands for a full disk: writing fails half way in both.
 #[cfg(unix)]
 #[test]
