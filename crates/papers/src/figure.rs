@@ -36,7 +36,7 @@ pub enum Stroke {
 /// Colour and stroke of one series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Look {
-    /// Which of [`COLOURS`]; 0 is the page's own ink.
+    /// Which of `COLOURS`; 0 is the page's own ink.
     pub colour: usize,
     /// The stroke.
     pub stroke: Stroke,
@@ -58,7 +58,7 @@ impl Look {
     /// The page's ink, unbroken.
     pub const INK: Self = Self { colour: 0, stroke: Stroke::Solid };
 
-    /// An unbroken line in a colour of [`COLOURS`].
+    /// An unbroken line in a colour of `COLOURS`.
     pub fn solid(colour: usize) -> Self {
         Self { colour, stroke: Stroke::Solid }
     }
