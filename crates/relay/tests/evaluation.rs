@@ -110,8 +110,10 @@ async fn encrypted_model_is_not_measured() {
     relay.control(Control::Start).await;
     round_to(&mut ada, 200.0).await;
     measured(&relay, 1).await;
+    // Between rounds the choice would take effect at once, and there would be no second plan.
+    let plan = ada.plan().await;
     relay.control(Control::Defence { defence: "encrypted".into() }).await;
-    round_to(&mut ada, 200.0).await;
+    ada.update(&plan, vec![0.0; layout().len()], [2; 32]).await;
     let seal = ada.seal().await;
     let cipher = cipher("violet otter 1867", &seal.salt);
     ada.send_sealed(&seal, &cipher, seal.weights.clone()).await;

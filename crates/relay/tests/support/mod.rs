@@ -224,45 +224,53 @@ impl Client {
         }
     }
 
-    /// The next plan; what comes before it is passed over.
-    pub async fn plan(&mut self) -> Plan {
-        loop {
-            match self.socket.message().await {
-                Some((message @ RelayMessage::Plan { .. }, weights)) => return plan(message, weights),
-                Some((RelayMessage::Goodbye { reason }, _)) => panic!("dismissed: {reason}"),
-                Some(_) => {}
-                None => panic!("closed"),
+    /// The first message that `pick` takes; what comes before it is passed over. However many come, [`PATIENCE`] is for
+    /// all of them: a round that closes for want of updates begins again for ever.
+    async fn next<T>(&mut self, what: &str, mut pick: impl FnMut(RelayMessage, Vec<f32>) -> Option<T>) -> T {
+        let waiting = async {
+            loop {
+                match self.socket.message().await {
+                    Some((RelayMessage::Goodbye { reason }, _)) => panic!("no {what}; dismissed: {reason}"),
+                    Some((message, values)) => {
+                        if let Some(picked) = pick(message, values) {
+                            return picked;
+                        }
+                    }
+                    None => panic!("no {what}; closed"),
+                }
             }
-        }
+        };
+        timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("no {what} among all that came"))
+    }
+
+    /// The next plan.
+    pub async fn plan(&mut self) -> Plan {
+        self.next("plan", |message, weights| {
+            matches!(message, RelayMessage::Plan { .. }).then(|| plan(message, weights))
+        })
+        .await
     }
 
     /// The next shard, with its labels and pixels, which must come before any plan.
     pub async fn shard(&mut self) -> (ShardHeader, Vec<u8>, Vec<u8>) {
-        loop {
-            match self.socket.message().await {
-                Some((RelayMessage::Shard(header), words)) => {
-                    let (labels, pixels) = header.read(&words).unwrap();
-                    return (header, labels, pixels);
-                }
-                Some((message @ (RelayMessage::Plan { .. } | RelayMessage::Goodbye { .. }), _)) => {
-                    panic!("no shard but {message:?}");
-                }
-                Some(_) => {}
-                None => panic!("closed"),
+        self.next("shard", |message, words| match message {
+            RelayMessage::Shard(header) => {
+                let (labels, pixels) = header.read(&words).unwrap();
+                Some((header, labels, pixels))
             }
-        }
+            RelayMessage::Plan { .. } => panic!("no shard but {message:?}"),
+            _ => None,
+        })
+        .await
     }
 
-    /// What this client is asked to encrypt; what comes before it is passed over.
+    /// What this client is asked to encrypt.
     pub async fn seal(&mut self) -> Seal {
-        loop {
-            match self.socket.message().await {
-                Some((RelayMessage::Seal { policy, salt, .. }, weights)) => return Seal { policy, salt, weights },
-                Some((RelayMessage::Goodbye { reason }, _)) => panic!("dismissed: {reason}"),
-                Some(_) => {}
-                None => panic!("closed"),
-            }
-        }
+        self.next("seal", |message, weights| match message {
+            RelayMessage::Seal { policy, salt, .. } => Some(Seal { policy, salt, weights }),
+            _ => None,
+        })
+        .await
     }
 
     /// Encrypts what it was asked to; `weights` are those of the request or, under the keyed start, its own.
@@ -302,41 +310,33 @@ impl Client {
 
     /// The next message that is neither a plan nor the end of a round nor a reconstruction, which comes when it comes.
     pub async fn answer(&mut self) -> RelayMessage {
-        loop {
-            match self.socket.message().await {
-                Some((
-                    RelayMessage::Plan { .. } | RelayMessage::Closed { .. } | RelayMessage::Reconstruction { .. },
-                    _,
-                )) => {}
-                Some((message, _)) => return message,
-                None => panic!("closed"),
-            }
-        }
+        self.next("answer", |message, _| match message {
+            RelayMessage::Plan { .. } | RelayMessage::Closed { .. } | RelayMessage::Reconstruction { .. } => None,
+            answer => Some(answer),
+        })
+        .await
     }
 
-    /// The next reconstruction by an attack, with its round; what comes before it is passed over.
+    /// The next reconstruction by an attack, with its round.
     pub async fn reconstruction(&mut self, by: &str) -> (u32, Vec<f32>) {
-        loop {
-            match self.socket.message().await {
-                Some((RelayMessage::Reconstruction { round, attack, .. }, values)) if attack == by => {
-                    return (round, values);
-                }
-                Some((RelayMessage::Goodbye { reason }, _)) => panic!("dismissed: {reason}"),
-                Some(_) => {}
-                None => panic!("closed"),
-            }
-        }
+        self.next("reconstruction", |message, values| match message {
+            RelayMessage::Reconstruction { round, attack, .. } if attack == by => Some((round, values)),
+            _ => None,
+        })
+        .await
     }
 
     /// The reason of the next refusal; what was taken before is passed over.
     pub async fn refusal(&mut self) -> String {
-        loop {
-            match self.answer().await {
-                RelayMessage::Refused { reason } => return reason,
-                RelayMessage::Accepted { .. } => {}
-                other => panic!("no refusal but {other:?}"),
-            }
-        }
+        self.next("refusal", |message, _| match message {
+            RelayMessage::Refused { reason } => Some(reason),
+            RelayMessage::Plan { .. }
+            | RelayMessage::Closed { .. }
+            | RelayMessage::Reconstruction { .. }
+            | RelayMessage::Accepted { .. } => None,
+            other => panic!("no refusal but {other:?}"),
+        })
+        .await
     }
 }
 
@@ -408,15 +408,18 @@ impl Socket {
 
     /// The reason with which the relay dismisses this socket; it must close it as well.
     pub async fn goodbye(&mut self) -> String {
-        loop {
-            match self.message().await {
-                Some((RelayMessage::Goodbye { reason }, _)) => {
-                    assert!(self.message().await.is_none(), "still open");
-                    return reason;
+        let waiting = async {
+            loop {
+                match self.message().await {
+                    Some((RelayMessage::Goodbye { reason }, _)) => {
+                        assert!(self.message().await.is_none(), "still open");
+                        return reason;
+                    }
+                    Some(_) => {}
+                    None => panic!("closed without a goodbye"),
                 }
-                Some(_) => {}
-                None => panic!("closed without a goodbye"),
             }
-        }
+        };
+        timeout(PATIENCE, waiting).await.expect("a goodbye among all that came")
     }
 }
