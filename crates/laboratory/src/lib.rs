@@ -10,6 +10,7 @@
 
 mod attempt;
 mod dump;
+pub mod html;
 pub mod matrix;
 mod observation;
 mod reading;

@@ -11,7 +11,7 @@ use super::{
     plan::{Group, Plan, truth_file},
     store::Store,
 };
-use crate::{Trial, Verdict};
+use crate::{Trial, Verdict, html::escape};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -173,22 +173,6 @@ fn gauge(page: &mut String, ssim: f64) {
         "<b>{ssim:.2}</b><span class=\"gauge\"><i style=\"width:{width:.0}%\"></i><s style=\"left:{:.0}%\"></s></span>",
         100.0 * PROTECTED_BELOW
     );
-}
-
-/// Text as HTML, in an attribute too.
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }
 
 #[cfg(test)]

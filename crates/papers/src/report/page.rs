@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use unmask_laboratory::html::escape;
+
 use super::{Figure, Provenance, Report, Table};
 use crate::{
     claim::{Finding, verdict},
@@ -153,22 +155,6 @@ pub(crate) fn duration(seconds: f64) -> String {
         ..172_800.0 => format!("{:.1} hours", seconds / 3600.0),
         _ => format!("{:.1} days", seconds / 86_400.0),
     }
-}
-
-/// Text as HTML, in an attribute too.
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }
 
 #[cfg(test)]
