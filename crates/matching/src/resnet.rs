@@ -3,7 +3,10 @@
 use unmask_model::{ModelError, Normalisation, Precision, ResidentResnet, Resnet};
 use unmask_params::ModelState;
 
-use crate::{Inputs, Network, vit::unit};
+use crate::{
+    Inputs, Network,
+    border::{known_labels, slope_of_unit, unit},
+};
 
 /// A [`Resnet`] at a given state, for pictures of given labels.
 ///
@@ -27,14 +30,8 @@ impl ResnetNetwork {
         normalisation: Normalisation,
         precision: Precision,
     ) -> Result<Self, ModelError> {
-        let classes = resnet.spec().classes;
-        if labels.is_empty() {
-            return Err(ModelError::EmptyBatch);
-        }
-        if let Some((image, &label)) = labels.iter().enumerate().find(|&(_, &label)| label >= classes) {
-            return Err(ModelError::Label { image, label, classes });
-        }
-        Ok(Self { resident: resnet.resident(state, normalisation, precision)?, labels: labels.to_vec() })
+        let labels = known_labels(labels, resnet.spec().classes)?;
+        Ok(Self { resident: resnet.resident(state, normalisation, precision)?, labels })
     }
 
     /// The network.
@@ -59,8 +56,6 @@ impl Network for ResnetNetwork {
     }
 
     async fn input_gradient_along(&self, x: &[f64], shift: &[f64]) -> Result<Vec<f64>, ModelError> {
-        let mut slope = self.resident.input_gradient_along(&unit(x), &self.labels, shift).await?;
-        slope.iter_mut().for_each(|slope| *slope *= 0.5);
-        Ok(slope)
+        Ok(slope_of_unit(self.resident.input_gradient_along(&unit(x), &self.labels, shift).await?))
     }
 }

@@ -2,7 +2,10 @@
 
 use unmask_model::{ModelError, Precision, Reach, Resident, Vit};
 
-use crate::{Inputs, Network};
+use crate::{
+    Inputs, Network,
+    border::{known_labels, slope_of_unit, unit},
+};
 
 /// A [`Vit`] at given weights, for pictures of given labels.
 #[derive(Debug)]
@@ -26,25 +29,14 @@ impl VitNetwork {
         reach: Reach,
         precision: Precision,
     ) -> Result<Self, ModelError> {
-        let classes = vit.config().classes;
-        if labels.is_empty() {
-            return Err(ModelError::EmptyBatch);
-        }
-        if let Some((image, &label)) = labels.iter().enumerate().find(|&(_, &label)| label >= classes) {
-            return Err(ModelError::Label { image, label, classes });
-        }
-        Ok(Self { resident: vit.resident(weights, reach, precision)?, labels: labels.to_vec() })
+        let labels = known_labels(labels, vit.config().classes)?;
+        Ok(Self { resident: vit.resident(weights, reach, precision)?, labels })
     }
 
     /// The model.
     pub fn vit(&self) -> &Vit {
         self.resident.vit()
     }
-}
-
-/// From [-1, 1] to the [0, 1] of the model's border.
-pub(crate) fn unit(x: &[f64]) -> Vec<f64> {
-    x.iter().map(|x| x.mul_add(0.5, 0.5)).collect()
 }
 
 impl Network for VitNetwork {
@@ -63,8 +55,6 @@ impl Network for VitNetwork {
     }
 
     async fn input_gradient_along(&self, x: &[f64], shift: &[f64]) -> Result<Vec<f64>, ModelError> {
-        let mut slope = self.resident.input_gradient_along(&unit(x), &self.labels, shift).await?;
-        slope.iter_mut().for_each(|slope| *slope *= 0.5);
-        Ok(slope)
+        Ok(slope_of_unit(self.resident.input_gradient_along(&unit(x), &self.labels, shift).await?))
     }
 }
