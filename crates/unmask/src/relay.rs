@@ -14,12 +14,12 @@ use unmask_matching::GradientMatching;
 use unmask_model::device::OpenDevice;
 use unmask_params::{ModelSpec, Preset};
 use unmask_relay::{DataConfig, Partition, RelayConfig, Running, Source, serve};
+use unmask_simulation::Start;
 use unmask_trainer::{JoinOptions, Passphrase, join, sample_photographs};
 
 use self::{
     evaluation::OnHeldOut,
     greeting::{greeting, open_page, write_ready},
-    weights::Weights,
 };
 use crate::{Failure, interrupt::asked_to_stop};
 
@@ -73,7 +73,7 @@ pub struct Relay {
     test_seconds: Duration,
     /// The first weights: scratch, pretrained (of vit_nano_patch4_32), or a safetensors file with timm's names.
     #[arg(long, value_name = "WEIGHTS", default_value = "scratch")]
-    weights: Weights,
+    weights: Start,
     /// Longest time for a round, in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     deadline: Duration,
@@ -191,8 +191,8 @@ impl Relay {
             searches: Some(Arc::new(GradientMatching::new(OpenDevice::cpu()))),
             data: DataConfig { cifar10, ..data },
             evaluates: Some(Arc::new(OnHeldOut::new(OpenDevice::cpu()))),
-            beginning: self.weights.beginning(),
-            pretrained: self.weights.read(spec)?,
+            beginning: weights::beginning(&self.weights),
+            pretrained: weights::choice(&self.weights, spec)?,
             ..base
         })
     }
