@@ -10,7 +10,8 @@ use unmask_model::{
 };
 use unmask_params::{ModelSpec, ParamLayout, Preset};
 
-/// Runs `test` on flex, ndarray and wgpu as one test each; without a graphics adapter the last says that it skips.
+/// Runs `test` on flex and wgpu, and with feature `ndarray` there too, as one test each; without a graphics adapter that on
+/// wgpu says that it skips.
 macro_rules! test_device {
     ($test:ident) => {
         mod $test {
@@ -19,8 +20,8 @@ macro_rules! test_device {
                 super::$test(&super::Device::flex());
             }
 
-            // Deprecated in favour of flex, and for that reason a second opinion on it.
-            #[allow(deprecated)]
+            #[cfg(feature = "ndarray")]
+            #[allow(deprecated, reason = "in favour of flex, and so a second opinion on it")]
             #[test]
             fn ndarray() {
                 super::$test(&super::Device::ndarray());
