@@ -41,9 +41,15 @@ pub(crate) struct Linear {
 }
 
 impl Linear {
-    /// `[..., in]` to `[..., out]`.
+    /// `[..., in]` to `[..., out]`. As one product of two matrices: a product for each image would make a gradient of the
+    /// weight for each, and add them up.
     pub(crate) fn apply<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
-        module::linear(x, self.weight.clone().transpose(), Some(self.bias.clone()))
+        let mut dims = x.dims();
+        let rows = dims.iter().take(D - 1).product::<usize>();
+        let [outputs, inputs] = self.weight.dims();
+        let y = module::linear(x.reshape([rows, inputs]), self.weight.clone().transpose(), Some(self.bias.clone()));
+        dims[D - 1] = outputs;
+        y.reshape(dims)
     }
 }
 
