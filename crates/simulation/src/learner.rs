@@ -5,7 +5,7 @@ use unmask_defence::{Cipher, Defence, MaskSeed, Means, PlainUpdate, ProtectedUpd
 use unmask_model::{ModelError, Network};
 use unmask_params::{ModelState, ParamLayout, Rule};
 
-use crate::{SimulationError, batches::Batch, order::Order, seeds::Seeds};
+use crate::{SimulationError, batches::Batch, order::Order, pieces, seeds::Seeds};
 
 /// What all clients work with.
 #[derive(Debug, Clone, Copy)]
@@ -19,6 +19,8 @@ pub(crate) struct Workshop<'a> {
     pub(crate) defence: Defence,
     pub(crate) batch: usize,
     pub(crate) augment: bool,
+    /// Whether threads share a client's batch.
+    pub(crate) in_pieces: bool,
 }
 
 /// What a client sends.
@@ -73,7 +75,11 @@ impl Workshop<'_> {
         let Batch { images, labels } = Batch::new(self.pictures, &self.indices(order, round), side, rng.as_mut());
         match self.rule {
             Rule::FedSgd => {
-                let step = self.network.loss_and_gradient_blocking(state, &images, &labels)?;
+                let step = if self.in_pieces {
+                    pieces::loss_and_gradient(self.network, state, &images, &labels)?
+                } else {
+                    self.network.loss_and_gradient_blocking(state, &images, &labels)?
+                };
                 Ok(Trained { values: step.gradient, statistics: step.statistics, loss: step.loss, weight: 1 })
             }
             Rule::FedAvg { epochs, rate } => {

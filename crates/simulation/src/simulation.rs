@@ -50,6 +50,8 @@ pub struct Simulation<'a> {
     cipher: Option<Cipher>,
     seeds: Seeds,
     pool: ThreadPool,
+    /// Whether threads share a client's batch; a GPU is fed whole ones.
+    in_pieces: bool,
     pub(crate) progress: Progress,
     aggregate: Aggregate,
 }
@@ -271,6 +273,7 @@ impl<'a> Simulation<'a> {
             defence: self.plan.settings.defence(),
             batch: self.plan.settings.batch().into(),
             augment: self.plan.config.augment,
+            in_pieces: self.in_pieces,
         }
     }
 }

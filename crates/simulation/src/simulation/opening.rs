@@ -58,6 +58,7 @@ impl<'a> Simulation<'a> {
             cipher,
             seeds,
             pool: pool(config, device)?,
+            in_pieces: device.compute() == Compute::Cpu,
             progress,
             aggregate: Aggregate::new(Arc::clone(&layout), config.defence),
             layout,
