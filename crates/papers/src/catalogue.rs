@@ -85,6 +85,11 @@ impl Experiment {
         }
     }
 
+    /// Whether the papers start it from weights that were trained on ImageNet, so that `--weights` is for it.
+    pub fn takes_weights(self) -> bool {
+        matches!(self, Self::VitFineTuned | Self::Encrypted)
+    }
+
     /// What it asks.
     pub fn question(self) -> &'static str {
         match self {
@@ -113,7 +118,10 @@ impl fmt::Display for Experiment {
 
 /// A name that is none of [`Experiment::ALL`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown experiment \"{name}\"; the experiments are {}", Experiment::ALL.map(Experiment::name).join(", "))]
+#[error(
+    "unknown experiment \"{name}\"; the experiments are {}, and all for every one of them",
+    Experiment::ALL.map(Experiment::name).join(", ")
+)]
 pub struct UnknownExperiment {
     /// What was given.
     pub name: String,
@@ -159,7 +167,7 @@ impl fmt::Display for Scale {
 
 /// A name that is no scale.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown scale \"{name}\"; the scales are tiny, small and paper")]
+#[error("unknown scale \"{name}\"; the scales are small and paper")]
 pub struct UnknownScale {
     /// What was given.
     pub name: String,
@@ -187,6 +195,6 @@ mod tests {
         let error = "vit".parse::<Experiment>().unwrap_err().to_string();
         assert!(error.starts_with("unknown experiment \"vit\"; the experiments are vit-fine-tuned, "), "{error}");
         assert_eq!("paper".parse(), Ok(Scale::Paper));
-        assert!("huge".parse::<Scale>().unwrap_err().to_string().contains("tiny, small and paper"));
+        assert!("huge".parse::<Scale>().unwrap_err().to_string().contains("the scales are small and paper"));
     }
 }

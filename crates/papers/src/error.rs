@@ -47,6 +47,12 @@ pub enum PapersError {
         /// The model.
         model: String,
     },
+    /// Weights for an experiment that begins without.
+    #[error("{experiment} begins with weights of its own; leave --weights away")]
+    IdleWeights {
+        /// The experiment.
+        experiment: &'static str,
+    },
     /// No seeds.
     #[error("0 seeds give no numbers; give --seeds 1 or more")]
     NoSeeds,
@@ -97,6 +103,14 @@ pub enum PapersError {
 impl PapersError {
     /// Whether what was asked for cannot work, and not the machine.
     pub fn is_input(&self) -> bool {
-        matches!(self, Self::NeedsWeights { .. } | Self::NoSeeds | Self::TooFewPictures { .. } | Self::Data(_))
+        match self {
+            Self::NeedsWeights { .. }
+            | Self::IdleWeights { .. }
+            | Self::NoSeeds
+            | Self::TooFewPictures { .. }
+            | Self::Data(_) => true,
+            Self::Simulation(error) => error.is_input(),
+            _ => false,
+        }
     }
 }

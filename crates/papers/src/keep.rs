@@ -14,9 +14,14 @@ use crate::error::PapersError;
 #[derive(Debug)]
 pub struct Kept {
     folder: PathBuf,
+    /// Folders that were not there before, innermost first.
+    made: Vec<PathBuf>,
     /// Locked as long as this lives.
     _lock: File,
 }
+
+/// What the lock is called.
+const LOCK: &str = "lock";
 
 /// A part as its file has it.
 #[derive(Serialize, Deserialize)]
@@ -27,16 +32,18 @@ struct Part<S, T> {
 }
 
 impl Kept {
-    /// Opens the folder, which is made if it is not there.
+    /// Opens the folder, which is made if it is not there, and goes again if nothing comes to be kept in it.
     ///
     /// # Errors
     /// It cannot be written, or another process is writing to it.
     pub fn open(folder: &Path) -> Result<Self, PapersError> {
+        let made = folder.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists());
+        let made = made.map(Path::to_owned).collect();
         fs::create_dir_all(folder).map_err(at(folder))?;
-        let path = folder.join("lock");
+        let path = folder.join(LOCK);
         let lock = File::create(&path).map_err(at(&path))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { folder: folder.to_owned(), _lock: lock }),
+            Ok(()) => Ok(Self { folder: folder.to_owned(), made, _lock: lock }),
             Err(TryLockError::WouldBlock) => Err(PapersError::Busy { folder: folder.to_owned() }),
             Err(TryLockError::Error(error)) => Err(at(&path)(error)),
         }
@@ -86,6 +93,19 @@ impl Kept {
     }
 }
 
+impl Drop for Kept {
+    /// Leaves no folder behind that this made and that holds nothing but the lock.
+    fn drop(&mut self) {
+        let only_lock = fs::read_dir(&self.folder).is_ok_and(|entries| entries.count() == 1);
+        if only_lock && !self.made.is_empty() && fs::remove_file(self.folder.join(LOCK)).is_ok() {
+            for folder in &self.made {
+                // One that holds something else stays.
+                let _ = fs::remove_dir(folder);
+            }
+        }
+    }
+}
+
 /// Writes a file that is there whole or not at all.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), PapersError> {
     let part = path.with_added_extension("part");
@@ -109,6 +129,19 @@ mod tests {
         kept.put("none-1", &("a", 0.1_f32), &0.25).unwrap();
         assert_eq!(kept.get("none-1", &("a", 0.1_f32)).unwrap(), Some(0.25));
         assert_eq!(kept.get::<f64>("none-1", &("b", 0.1_f32)).unwrap(), None);
+    }
+
+    #[test]
+    fn folders_in_which_nothing_is_kept_go_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (out, parts) = (folder.path().join("out"), folder.path().join("out/experiment/parts"));
+        drop(Kept::open(&parts).unwrap());
+        assert!(!out.exists());
+        fs::create_dir(&out).unwrap();
+        drop(Kept::open(&parts).unwrap());
+        assert!(out.exists() && !out.join("experiment").exists(), "what was there before stays");
+        Kept::open(&parts).unwrap().put("none-1", &1, &2).unwrap();
+        assert!(parts.join("none-1.json").exists());
     }
 
     #[test]

@@ -4,11 +4,11 @@ mod distribution;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use unmask_simulation::{Config, Simulation};
+use unmask_simulation::{Config, ConfigError, Simulation};
 
 use self::distribution::{Counts, fit, printed_sum};
 use crate::{
-    bench::{Bench, Event, Findings},
+    bench::{Bench, Event, Findings, Request},
     catalogue::{Experiment, Scale},
     claim::Claim,
     error::PapersError,
@@ -49,12 +49,14 @@ pub(crate) fn run(bench: &mut Bench<'_, '_>) -> Result<Option<Findings>, PapersE
     findings(bench, &planned, &all).map(Some)
 }
 
+/// What is run under `defence`.
+pub(crate) fn config(request: &Request<'_>, defence: &str) -> Result<Config, ConfigError> {
+    let set = study::scale_set(Experiment::UpdateRatios, request.scale);
+    Config::read(CONFIG, &[set, vec![format!("defence={defence}"), format!("seed={}", request.seed)]].concat())
+}
+
 fn count(bench: &mut Bench<'_, '_>, defence: &str, rate: f64, seed: u64) -> Result<Option<Counted>, PapersError> {
-    let set = [
-        study::scale_set(Experiment::UpdateRatios, bench.request.scale),
-        vec![format!("defence={defence}"), format!("seed={seed}")],
-    ];
-    let config = Config { threads: bench.request.threads, ..Config::read(CONFIG, &set.concat())? };
+    let config = Config { threads: bench.request.threads, ..config(bench.request, defence)? };
     let settings = Config { threads: None, ..config.clone() }.to_toml();
     let part = bench.part(&defence.replace(':', "-"), seed);
     if bench.is_stopped(Event::Part { name: defence }) {

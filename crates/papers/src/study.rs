@@ -6,7 +6,7 @@ mod scales;
 use unmask_simulation::{Config, ConfigError};
 
 use self::defences::{ALL, Kind, MASKS_AND_NOISE, Protection};
-pub(crate) use self::scales::{is_pretrained, set as scale_set};
+pub(crate) use self::scales::set as scale_set;
 use crate::{
     catalogue::{Experiment, Scale},
     figure::{Look, Stroke},

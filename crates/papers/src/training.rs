@@ -8,8 +8,11 @@ mod trial;
 use unmask_datasets::DataSet;
 use unmask_simulation::Config;
 
-pub(crate) use self::trial::Trained;
 use self::trial::{Sitting, train};
+pub(crate) use self::{
+    conditions::{check_weights, start},
+    trial::Trained,
+};
 use crate::{
     bench::{Bench, Event, Findings},
     error::PapersError,
@@ -24,7 +27,7 @@ pub(crate) fn run(bench: &mut Bench<'_, '_>, study: &Study) -> Result<Option<Fin
 
 /// The config of one training of `study`.
 pub(crate) fn config(bench: &Bench<'_, '_>, study: &Study, case: &Case, seed: u64) -> Result<Config, PapersError> {
-    let start = conditions::start(bench.request)?;
+    let start = start(bench.request)?;
     Ok(study.config(case, seed, start.as_slice())?)
 }
 

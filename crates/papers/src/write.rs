@@ -18,10 +18,11 @@ use crate::{
     error::PapersError,
     index,
     keep::{Kept, write},
+    outline::check,
     ratios,
     report::{Provenance, Report, page},
     study::Study,
-    training,
+    training::{self, check_weights},
 };
 
 /// What was written.
@@ -37,8 +38,10 @@ pub struct Reproduced {
 /// last part. Finished parts are kept either way.
 ///
 /// # Errors
-/// [`PapersError`]: pictures or weights are missing, the folder cannot be written, or the computation failed.
+/// [`PapersError`]: pictures or weights are missing, the folder cannot be written, or the computation failed. Where
+/// nothing came to be kept, no folder is left behind.
 pub fn reproduce(request: &Request<'_>, hear: Hear<'_>) -> Result<Option<Reproduced>, PapersError> {
+    check(request)?;
     let folder = request.out.join(request.experiment.name());
     let kept = Kept::open(&folder.join("parts"))?;
     let mut bench = Bench { request, kept, hear };
@@ -60,8 +63,9 @@ pub fn reproduce(request: &Request<'_>, hear: Hear<'_>) -> Result<Option<Reprodu
 /// What the experiment takes at the papers' scale, from steps that are measured now; `None` where a model's steps do not tell.
 ///
 /// # Errors
-/// [`PapersError`]: the model cannot be run, or the folder cannot be written.
+/// [`PapersError`]: the weights are another model's, the model cannot be run, or the folder cannot be written.
 pub fn estimate(request: &Request<'_>) -> Result<Option<Cost>, PapersError> {
+    check_weights(request, Scale::Paper)?;
     let kept = Kept::open(&request.out.join(request.experiment.name()).join("parts"))?;
     let mut deaf = |_: Event<'_>| std::ops::ControlFlow::Continue(());
     let bench = Bench { request, kept, hear: &mut deaf };

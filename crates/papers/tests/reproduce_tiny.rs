@@ -3,8 +3,12 @@
 use std::{fs, ops::ControlFlow, path::Path};
 
 use serde_json::Value;
-use unmask_model::device::OpenDevice;
-use unmask_papers::{Event, Experiment, PapersError, Reproduced, Request, Scale, reproduce, verdict};
+use unmask_laboratory::html::escape;
+use unmask_model::{device::OpenDevice, weights::save_flat};
+use unmask_papers::{
+    Claim, Event, Experiment, PapersError, Reproduced, Request, Scale, estimate, reproduce, tally, verdict,
+};
+use unmask_params::Architecture;
 
 fn request<'a>(experiment: Experiment, out: &Path, device: &'a OpenDevice) -> Request<'a> {
     Request {
@@ -35,9 +39,10 @@ fn check(experiment: Experiment, cases: usize) {
     let Reproduced { folder, claims } = finish(&request(experiment, out.path(), &device));
     assert!(!claims.is_empty(), "{experiment}");
     let page = fs::read_to_string(folder.join("report.html")).unwrap();
-    let escaped =
-        verdict(&claims).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('\'', "&#39;");
-    assert!(page.contains(&escaped.replace('"', "&quot;")), "{experiment}: {escaped}\n{page}");
+    assert!(page.contains(&tally(&claims)), "{experiment}\n{page}");
+    for Claim { expected, found, .. } in &claims {
+        assert!(page.contains(&escape(expected)) && page.contains(&escape(found)), "{experiment}: {expected}\n{page}");
+    }
     assert!(page.contains("<svg") && page.contains(experiment.repeats()), "{experiment}");
     assert!(!page.contains("src=") && !page.contains("href="), "{experiment}: nothing is loaded from elsewhere");
     let run = json(&folder.join("run.json"));
@@ -133,7 +138,7 @@ fn what_is_missing_is_named() {
     let refusal = |request: Request<'_>| reproduce(&request, &mut |_| ControlFlow::Continue(())).unwrap_err();
     let small = Request { scale: Scale::Small, ..request(Experiment::VitFromScratch, out.path(), &device) };
     let error = refusal(small);
-    assert!(error.is_input() && error.to_string().contains("data_batch_1.bin"), "{error}");
+    assert!(error.is_input() && error.to_string().contains("nowhere with CIFAR-10 in it"), "{error}");
     let paper = Request { scale: Scale::Paper, ..request(Experiment::VitFineTuned, out.path(), &device) };
     let error = refusal(paper);
     assert!(
@@ -142,4 +147,30 @@ fn what_is_missing_is_named() {
     );
     let none = Request { seeds: Some(0), ..request(Experiment::Encrypted, out.path(), &device) };
     assert!(refusal(none).to_string().contains("--seeds 1"));
+    assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0, "what was refused leaves nothing behind");
+}
+
+/// Weights that cannot be used are refused before anything is measured or computed.
+#[test]
+fn weights_are_looked_at_first() {
+    let (folder, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let device = OpenDevice::cpu();
+    let pico = Architecture::named("vit_pico_patch4_16", 10).unwrap();
+    let file = folder.path().join("pico.safetensors");
+    save_flat(&file, &pico.layout(), &pico.initial(1).weights).unwrap();
+    for (experiment, weights, expected) in [
+        (Experiment::VitFineTuned, &file, "looks like a vit_pico_patch4_16, not like a vit_small_patch16_224"),
+        (Experiment::VitFineTuned, &folder.path().join("nowhere.safetensors"), "nowhere.safetensors"),
+        (Experiment::VitFromScratch, &file, "vit-from-scratch begins with weights of its own; leave --weights away"),
+        (Experiment::AttacksVit, &file, "leave --weights away"),
+    ] {
+        let request =
+            Request { scale: Scale::Paper, weights: Some(weights.clone()), ..request(experiment, out.path(), &device) };
+        for error in
+            [reproduce(&request, &mut |_| ControlFlow::Continue(())).unwrap_err(), estimate(&request).unwrap_err()]
+        {
+            assert!(error.is_input() && error.to_string().contains(expected), "{experiment}: {error}");
+        }
+    }
+    assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0);
 }

@@ -11,7 +11,7 @@ use anyhow::{anyhow, bail};
 use clap::Args;
 use unmask_datasets::default_cifar10_folder;
 use unmask_model::device::{self, Compute, OpenDevice};
-use unmask_papers::{Experiment, PapersError, Request, Scale, estimate, reproduce, verdict};
+use unmask_papers::{Experiment, PapersError, Request, Scale, check, estimate, outline, reproduce, verdict};
 
 use self::display::Display;
 use crate::{Failure, interrupt::Interrupt};
@@ -42,14 +42,14 @@ const UNASKED_HOURS: f64 = 1.0;
 #[command(after_help = HELP)]
 pub struct Reproduce {
     /// The experiment, or `all`; --list names them.
-    #[arg(value_name = "NAME", required_unless_present = "list")]
+    #[arg(value_name = "NAME")]
     name: Option<String>,
     /// Say which experiments there are, and which figure each repeats.
     #[arg(long)]
     list: bool,
-    /// How large: small, or paper for the papers' own sizes.
-    #[arg(long, value_name = "SCALE", default_value_t = Scale::Small)]
-    scale: Scale,
+    /// How large: small, or paper for the papers' own sizes; small if absent.
+    #[arg(long, value_name = "SCALE")]
+    scale: Option<Scale>,
     /// Folder of the reports, each of which gets a folder of its own there.
     #[arg(long, value_name = "DIR", default_value = "reports")]
     out: PathBuf,
@@ -62,7 +62,8 @@ pub struct Reproduce {
     /// Where the CIFAR-10 files are, if not where `unmask data cifar10` puts them.
     #[arg(long, value_name = "DIR")]
     cifar10: Option<PathBuf>,
-    /// Begin from the weights of this safetensors file, such as timm's vit_small_patch16_224.
+    /// Begin vit-fine-tuned and encrypted from the weights of this safetensors file, such as timm's
+    /// vit_small_patch16_224.
     #[arg(long, value_name = "FILE")]
     weights: Option<PathBuf>,
     /// What computes: cpu or gpu.
@@ -71,7 +72,7 @@ pub struct Reproduce {
     /// Threads to train with; all processors if absent.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Say what the papers' scale would take on this device, and do nothing else.
+    /// Say what --scale paper would take on this device, and do nothing else.
     #[arg(long)]
     estimate: bool,
     /// Begin a run of hours without asking.
@@ -86,39 +87,66 @@ impl Reproduce {
     /// [`Failure::Input`] where the arguments cannot work or something is missing; [`Failure::Other`] where the machine
     /// cannot, or Ctrl-C ended a run.
     pub fn run(self) -> Result<(), Failure> {
-        let Some(name) = self.name.as_deref().filter(|_| !self.list) else {
-            for experiment in Experiment::ALL {
-                println!("{:18} {:26} {}", experiment.name(), experiment.repeats(), experiment.title());
-            }
+        if self.list {
+            print!("{}", list());
             return Ok(());
-        };
-        let experiments = match name {
-            "all" => Experiment::ALL.to_vec(),
-            name => vec![name.parse().map_err(|error: unmask_papers::UnknownExperiment| Failure::Input(error.into()))?],
-        };
+        }
+        let experiments = self.experiments().map_err(Failure::Input)?;
+        let scale = self.scale().map_err(Failure::Input)?;
         let device = open(&self.device)?;
+        let requests: Vec<Request<'_>> =
+            experiments.into_iter().map(|experiment| self.request(experiment, scale, &device)).collect();
+        if !self.estimate {
+            // All of them before the first begins, which may take hours.
+            requests.iter().try_for_each(check).map_err(failure)?;
+        }
         let interrupt = Interrupt::listen();
-        for experiment in experiments {
-            let request = self.request(experiment, &device);
-            if self.estimate || self.scale == Scale::Paper {
-                self.tell_cost(&request)?;
+        for request in &requests {
+            eprintln!("{}", outline(request).map_err(failure)?);
+            if scale == Scale::Paper {
+                self.tell_cost(request)?;
             }
             if !self.estimate {
-                run(&request, &interrupt)?;
+                run(request, &interrupt)?;
             }
         }
         Ok(())
     }
 
-    fn request<'a>(&self, experiment: Experiment, device: &'a OpenDevice) -> Request<'a> {
+    /// The experiments that are named.
+    fn experiments(&self) -> anyhow::Result<Vec<Experiment>> {
+        match self.name.as_deref() {
+            None => {
+                eprint!("{}", list());
+                bail!("which of these experiments? Give its name, as in `unmask reproduce encrypted`, or all")
+            }
+            Some("all") => Ok(Experiment::ALL.to_vec()),
+            Some(name) => Ok(vec![name.parse()?]),
+        }
+    }
+
+    /// The scale that is run or measured.
+    fn scale(&self) -> anyhow::Result<Scale> {
+        match (self.scale, self.estimate) {
+            (None | Some(Scale::Paper), true) => Ok(Scale::Paper),
+            (Some(scale), true) => {
+                bail!("--estimate measures what --scale paper takes; leave --scale {scale} away, or --estimate")
+            }
+            (scale, false) => Ok(scale.unwrap_or(Scale::Small)),
+        }
+    }
+
+    fn request<'a>(&self, experiment: Experiment, scale: Scale, device: &'a OpenDevice) -> Request<'a> {
+        let is_one_of_all = self.name.as_deref() == Some("all");
         Request {
             experiment,
-            scale: self.scale,
+            scale,
             seed: self.seed,
             seeds: self.seeds,
             out: self.out.clone(),
             cifar10: self.cifar10.clone().unwrap_or_else(default_cifar10_folder),
-            weights: self.weights.clone(),
+            // Of all experiments, those that begin without weights do so here too.
+            weights: self.weights.clone().filter(|_| !is_one_of_all || experiment.takes_weights()),
             device,
             threads: self.threads,
         }
@@ -139,6 +167,14 @@ impl Reproduce {
         }
         ask().map_err(Failure::Input)
     }
+}
+
+/// A line for each experiment.
+fn list() -> String {
+    let line = |experiment: Experiment| {
+        format!("{:18} {:26} {}\n", experiment.name(), experiment.repeats(), experiment.title())
+    };
+    Experiment::ALL.map(line).concat()
 }
 
 fn open(name: &str) -> Result<OpenDevice, Failure> {
@@ -165,7 +201,7 @@ fn ask() -> anyhow::Result<()> {
 }
 
 fn run(request: &Request<'_>, interrupt: &Interrupt) -> Result<(), Failure> {
-    let mut display = Display::new(request.experiment);
+    let mut display = Display::new(request.experiment, request.out.join(request.experiment.name()));
     let done = reproduce(request, &mut |event| {
         display.hear(event);
         interrupt.flow()

@@ -1,6 +1,7 @@
 //! `unmask reproduce` as a person at the terminal meets it.
 
 use std::{
+    fs,
     path::Path,
     process::{Command, Output},
 };
@@ -37,7 +38,8 @@ fn an_experiment_ends_with_its_verdict_and_where_its_page_is() {
     let (said, heard) = (text(&ran.stdout), text(&ran.stderr));
     assert!(ran.status.success(), "{heard}");
     assert!(said.starts_with("update-ratios: ") && said.contains("expectations are borne out"), "{said}");
-    assert!(heard.contains("part 1 of 4"), "{heard}");
+    assert!(heard.starts_with("update-ratios: trainings of vit_pico_patch4_16 on generated with 3 clients"), "{heard}");
+    assert!(heard.contains("4 parts; what is finished is kept in ") && heard.contains("part 1 of 4"), "{heard}");
     let page = out.path().join("update-ratios").join("report.html");
     assert!(said.trim_end().ends_with(&page.display().to_string()) && page.is_file(), "{said}");
 }
@@ -47,13 +49,24 @@ fn what_cannot_work_is_said_in_one_line() {
     let out = tempfile::tempdir().unwrap();
     for (arguments, part) in [
         (&["vit"][..], "unknown experiment \"vit\"; the experiments are vit-fine-tuned"),
+        (&["vit"], "encrypted, and all for every one of them"),
+        (&[], "as in `unmask reproduce encrypted`, or all"),
+        (&["encrypted", "--estimate", "--scale", "small"], "--estimate measures what --scale paper takes"),
+        (&["encrypted", "--weights", "nowhere.safetensors"], "nowhere.safetensors"),
+        (&["vit-fine-tuned", "--scale", "paper", "--weights", "nowhere.safetensors"], "nowhere.safetensors"),
+        (&["vit-fine-tuned", "--scale", "paper"], "--weights FILE"),
+        (&["resnet-fedsgd", "--weights", "nowhere.safetensors"], "leave --weights away"),
         (&["encrypted", "--device", "tpu"], "unknown device \"tpu\"; the devices are cpu and gpu"),
-        (&["vit-from-scratch", "--cifar10", "nowhere"], "data_batch_1.bin"),
+        (&["vit-from-scratch", "--cifar10", "nowhere"], "there is no folder nowhere with CIFAR-10 in it"),
         (&["encrypted", "--scale", "tiny", "--seeds", "0"], "--seeds 1"),
     ] {
         let ran = reproduce(arguments, out.path());
         let said = text(&ran.stderr);
         assert_eq!(ran.status.code(), Some(2), "{arguments:?}: {said}");
-        assert!(said.contains(part) && said.trim_end().lines().count() == 1, "{arguments:?}: {said}");
+        let last = said.lines().last().unwrap_or_default();
+        assert!(last.starts_with("unmask: ") && last.contains(part), "{arguments:?}: {said}");
     }
+    assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0, "what was refused leaves nothing behind");
+    let scale = text(&reproduce(&["encrypted", "--scale", "huge"], out.path()).stderr);
+    assert!(scale.contains("the scales are small and paper") && !scale.contains("tiny"), "{scale}");
 }

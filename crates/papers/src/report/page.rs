@@ -6,7 +6,7 @@ use unmask_laboratory::html::escape;
 
 use super::{Figure, Provenance, Report, Table};
 use crate::{
-    claim::{Finding, verdict},
+    claim::{Claim, Finding, tally},
     figure::{Look, Stroke},
 };
 
@@ -21,11 +21,11 @@ pub fn page(report: &Report) -> String {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
          <p class=\"repeats\">After {}, {} scale</p>\n<h1>{title}</h1>\n<p class=\"question\">{}</p>\n\
-         <p class=\"verdict\">{}</p>\n<p>{}</p>\n",
+         {}<p>{}</p>\n",
         escape(experiment.repeats()),
         report.provenance.scale,
         escape(experiment.question()),
-        escape(&verdict(&report.claims)),
+        verdict(&report.claims),
         escape(&report.lead),
     );
     for each in &report.figures {
@@ -48,6 +48,21 @@ pub fn page(report: &Report) -> String {
     again(&mut page, report);
     page.push_str("</main>\n</body>\n</html>\n");
     page
+}
+
+/// What the numbers say to each expectation, in words first: what was expected where it is borne out, what was found where
+/// it is not or cannot be told.
+fn verdict(claims: &[Claim]) -> String {
+    let mut list = format!("<div class=\"verdict\">\n<p>{}:</p>\n<ul>\n", tally(claims));
+    for (finding, word) in
+        [(Finding::Agrees, "Borne out"), (Finding::Differs, "Not borne out"), (Finding::Open, "Cannot be told")]
+    {
+        for claim in claims.iter().filter(|claim| claim.finding == finding) {
+            let text = if finding == Finding::Agrees { &claim.expected } else { &claim.found };
+            let _ = writeln!(list, "<li><b>{word}:</b> {}.</li>", escape(text));
+        }
+    }
+    list + "</ul>\n</div>\n"
 }
 
 fn figure(page: &mut String, Figure { caption, svg, legend }: &Figure) {
@@ -182,7 +197,10 @@ mod tests {
                 command: "unmask reproduce non-iid".to_owned(),
             },
             lead: "Five clients & <one> relay.".to_owned(),
-            claims: vec![Claim::decided("masks hold", "R = 0.5 held", true)],
+            claims: vec![
+                Claim::decided("masks hold", "R = 0.5 held", true),
+                Claim::decided("noise costs little", "ε < 4 cost much", false),
+            ],
             figures: vec![Figure {
                 caption: "Accuracy over rounds.".to_owned(),
                 svg: "<svg></svg>".to_owned(),
@@ -204,7 +222,8 @@ mod tests {
     fn the_page_says_it_all_and_loads_nothing() {
         let page = page(&report());
         for part in [
-            "1 of 1 expectations are borne out: masks hold.",
+            "<p>1 of 2 expectations are borne out, 1 not, 0 cannot be told:</p>",
+            "<li><b>Borne out:</b> masks hold.</li>\n<li><b>Not borne out:</b> ε &lt; 4 cost much.</li>",
             "Five clients &amp; &lt;one&gt; relay.",
             "After FLRSP Fig. 7, small scale",
             "unmask reproduce non-iid",

@@ -98,8 +98,3 @@ pub(super) fn test_pictures(scale: Scale) -> usize {
         Scale::Paper => 10_000,
     }
 }
-
-/// Whether the papers start this experiment from weights that were trained on ImageNet.
-pub(crate) fn is_pretrained(experiment: Experiment) -> bool {
-    matches!(experiment, Experiment::VitFineTuned | Experiment::Encrypted | Experiment::AttacksVit)
-}

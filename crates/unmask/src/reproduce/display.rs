@@ -1,9 +1,11 @@
 //! The bar over all parts of an experiment.
 
-use std::io::IsTerminal;
+use std::path::PathBuf;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use unmask_papers::{Event, Experiment};
+
+use crate::counted;
 
 /// Length of one part.
 const PART: u64 = 1000;
@@ -12,6 +14,8 @@ const PART: u64 = 1000;
 pub(super) struct Display {
     bar: ProgressBar,
     experiment: Experiment,
+    /// Where its parts are kept.
+    folder: PathBuf,
     /// Parts finished in this sitting.
     finished: u64,
     left: u64,
@@ -19,8 +23,13 @@ pub(super) struct Display {
 }
 
 impl Display {
-    pub(super) fn new(experiment: Experiment) -> Self {
-        Self { bar: ProgressBar::no_length(), experiment, finished: 0, left: 0, name: String::new() }
+    pub(super) fn new(experiment: Experiment, folder: PathBuf) -> Self {
+        Self { bar: ProgressBar::no_length(), experiment, folder, finished: 0, left: 0, name: String::new() }
+    }
+
+    /// A line that stays; the bar prints none where it is hidden.
+    fn say(&self, line: &str) {
+        if self.bar.is_hidden() { eprintln!("{line}") } else { self.bar.println(line) }
     }
 
     pub(super) fn hear(&mut self, event: Event<'_>) {
@@ -31,18 +40,21 @@ impl Display {
                     self.bar.set_style(style);
                 }
                 self.bar.set_length(self.left * PART);
-                if left < parts {
-                    self.bar.println(format!(
-                        "{}: {} of {parts} parts were finished before",
-                        self.experiment,
-                        parts - left
-                    ));
-                }
+                let before = match parts - left {
+                    0 => String::new(),
+                    before => format!(", {before} of them finished before"),
+                };
+                let parts = counted(parts as u64, "part");
+                self.say(&format!(
+                    "{}: {parts}{before}; what is finished is kept in {}",
+                    self.experiment,
+                    self.folder.display()
+                ));
             }
             Event::Part { name } => {
                 self.name = format!("{}: {name}, part {} of {}", self.experiment, self.finished + 1, self.left);
                 self.bar.set_message(self.name.clone());
-                if !std::io::stderr().is_terminal() {
+                if self.bar.is_hidden() {
                     eprintln!("{}", self.name);
                 }
             }
