@@ -30,7 +30,7 @@ impl fmt::Display for OptimiserKind {
 
 /// A string that names no optimiser.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is no optimiser; write sgd:RATE or adam:RATE with a rate above 0, such as adam:0.001")]
+#[error("\"{0}\" is no optimiser; write sgd:RATE or adam:RATE with a rate above 0, such as sgd:0.1 or adam:0.001")]
 pub struct ParseOptimiserError(String);
 
 impl FromStr for OptimiserKind {

@@ -42,7 +42,7 @@ pub enum SettingsError {
     Rate(OptimiserKind),
     /// Adam in the encrypted domain.
     #[error(
-        "{0} cannot run on encrypted updates: it is not linear, so its step on encrypted gradients is not the encryption of its step; choose sgd:RATE"
+        "{0} cannot run on encrypted updates: it is not linear, so its step on encrypted gradients is not the encryption of its step; choose sgd:RATE, such as sgd:0.1"
     )]
     AdamOnEncrypted(OptimiserKind),
 }

@@ -2,6 +2,7 @@
 
 mod read;
 mod text;
+mod values;
 mod words;
 
 use std::path::PathBuf;

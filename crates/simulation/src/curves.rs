@@ -11,7 +11,11 @@ use crate::Metrics;
 #[error("{0}")]
 pub(crate) struct CurveError(String);
 
-const SIZE: (u32, u32) = (760, 420);
+const SIZE: (u32, u32) = (760, 430);
+/// Height of the strip above the plot, with title and legend.
+const HEAD: i32 = 40;
+/// Width of a legend's entry.
+const ENTRY: i32 = 150;
 /// Points of a curve; of more rounds each stands for several.
 const MOST_POINTS: usize = 400;
 const TRAINING: RGBColor = RGBColor(68, 119, 170);
@@ -72,9 +76,12 @@ fn draw<'a>(
     let last = points().map(|point| point.0).fold(1.0, f64::max);
     let highest = points().map(|point| point.1).fold(f64::MIN_POSITIVE, f64::max);
     area.fill(&WHITE)?;
-    let mut chart = ChartBuilder::on(area)
-        .caption(title, ("sans-serif", 20))
+    let (head, plot) = area.split_vertically(HEAD);
+    head.draw_text(title, &("sans-serif", 20).into(), (12, 10))?;
+    legend(&head, curves)?;
+    let mut chart = ChartBuilder::on(&plot)
         .margin(12)
+        .margin_top(0)
         .x_label_area_size(40)
         .y_label_area_size(56)
         .build_cartesian_2d(0.0..last, values.unwrap_or(0.0..1.05 * highest))?;
@@ -86,22 +93,24 @@ fn draw<'a>(
         .x_label_formatter(&|round| format!("{round:.0}"))
         .y_label_formatter(label)
         .draw()?;
-    for Curve { name, colour, points } in curves {
-        let style = colour.stroke_width(2);
-        chart
-            .draw_series(LineSeries::new(points.iter().copied(), style))?
-            .label(*name)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
+    for Curve { colour, points, .. } in curves {
+        chart.draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))?;
     }
-    let position = if values_fall(curves) { SeriesLabelPosition::UpperRight } else { SeriesLabelPosition::LowerRight };
-    chart.configure_series_labels().position(position).background_style(WHITE.mix(0.8)).draw()?;
     area.present()
 }
 
-/// Whether the upper right is where curves are not.
-fn values_fall(curves: &[Curve]) -> bool {
-    let ends = curves.iter().filter_map(|curve| Some((curve.points.first()?.1, curve.points.last()?.1)));
-    ends.map(|(first, last)| first - last).sum::<f64>() > 0.0
+/// Which line is which: above the plot, since a curve may end in any of its corners.
+fn legend<'a>(
+    head: &DrawingArea<SVGBackend<'a>, Shift>,
+    curves: &[Curve],
+) -> Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>> {
+    let mut x = SIZE.0 as i32;
+    for Curve { name, colour, .. } in curves.iter().rev() {
+        x -= ENTRY;
+        head.draw(&PathElement::new([(x, 20), (x + 18, 20)], colour.stroke_width(2)))?;
+        head.draw_text(name, &("sans-serif", 14).into(), (x + 26, 13))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -127,6 +136,23 @@ mod tests {
         let (loss, accuracy) = (loss(&metrics).unwrap(), accuracy(&metrics).unwrap());
         assert!(loss.contains("<polyline") && loss.contains("test pictures") && loss.len() < 40_000, "{}", loss.len());
         assert!(accuracy.contains("<polyline") && accuracy.contains("100 %"));
+    }
+
+    /// Heights of all lines that are 2 wide: the legend's and the curves'.
+    fn heights(svg: &str) -> Vec<i32> {
+        let lines = svg.lines().filter(|line| line.contains("stroke-width=\"2\""));
+        let points =
+            lines.flat_map(|line| line.split("points=\"").nth(1).unwrap().trim_end_matches(" \"/>").split(' '));
+        points.map(|point| point.split_once(',').unwrap().1.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn the_legend_covers_no_curve() {
+        // A loss that hardly falls ends where legends like to be.
+        let flat = |round| Metrics { loss: Some(2.3), test_loss: Some(2.31), ..metrics(round) };
+        let svg = loss(&(0..=40).map(flat).collect::<Vec<_>>()).unwrap();
+        let (legend, curves): (Vec<i32>, Vec<i32>) = heights(&svg).into_iter().partition(|y| *y < HEAD);
+        assert!(legend.len() == 4 && curves.len() > 40, "{legend:?} {curves:?}");
     }
 
     #[test]

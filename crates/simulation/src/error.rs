@@ -1,5 +1,7 @@
 //! Why a run cannot begin or go on.
 
+use std::path::PathBuf;
+
 use unmask_datasets::PartitionError;
 use unmask_defence::{KeyError, ProtectError};
 use unmask_federation::Refusal;
@@ -49,6 +51,19 @@ pub enum SimulationError {
         warmup: u32,
         /// Rounds of the run.
         rounds: u32,
+    },
+    /// The weights to begin with are another model's.
+    #[error(
+        "{} looks like a {found}, not like a {wanted}; choose the model {found}, or give a file of a {wanted}",
+        file.display()
+    )]
+    OtherModel {
+        /// The file.
+        file: PathBuf,
+        /// The model whose tensors it holds.
+        found: &'static str,
+        /// The model that was to begin with it.
+        wanted: &'static str,
     },
     /// The weights to begin with cannot be used.
     #[error("the weights to begin with: {0}")]
@@ -111,6 +126,7 @@ impl SimulationError {
             | Self::Partition(_)
             | Self::TooLong { .. }
             | Self::Warmup { .. }
+            | Self::OtherModel { .. }
             | Self::Weights(_)
             | Self::Key(_) => true,
             Self::Model(_)

@@ -4,7 +4,7 @@ use std::io::{Read, Seek};
 
 use rust_embed::RustEmbed;
 use unmask_model::weights::{HeadReplaced, Imported, TensorReader, import_from};
-use unmask_params::{Architecture, ModelState};
+use unmask_params::{Architecture, ModelState, ParamGroup};
 
 use crate::{Config, ConfigError, SimulationError, Start};
 
@@ -17,6 +17,9 @@ struct Checkpoints;
 /// What the names of the checkpoints end in: what they were trained on.
 const TRAINED_ON: &str = "_cifar10.safetensors";
 
+/// Tensors without use that are named.
+const NAMED: usize = 6;
+
 /// The safetensors file of `model`, trained on CIFAR-10, if one comes with the program.
 pub fn pretrained(model: &str) -> Option<Vec<u8>> {
     Checkpoints::get(&format!("{model}{TRAINED_ON}")).map(|file| file.data.into_owned())
@@ -27,11 +30,37 @@ pub(crate) fn pretrained_models() -> Vec<String> {
     Checkpoints::iter().filter_map(|name| name.strip_suffix(TRAINED_ON).map(str::to_owned)).collect()
 }
 
+/// The name of the network whose tensors are all in the file, its head left aside; `None` where it is none of ours.
+pub fn recognise<R: Read + Seek>(file: &TensorReader<R>) -> Option<&'static str> {
+    let holds = |architecture: Architecture| {
+        let layout = architecture.layout();
+        let mut body = layout.iter().filter(|param| param.group != ParamGroup::Head);
+        body.all(|param| file.shape(&param.name) == Some(param.shape.as_slice()))
+    };
+    Architecture::names().find(|name| Architecture::named(name, 10).is_ok_and(holds))
+}
+
+/// Whether the weights that `config` begins with are there and are those of its model.
+///
+/// # Errors
+/// [`SimulationError`] says what they lack.
+pub fn check_start(config: &Config) -> Result<(), SimulationError> {
+    // A head of another number of classes is replaced, so that the number does not matter.
+    let architecture = Architecture::named(&config.model, 10).map_err(ConfigError::from)?;
+    load(config, architecture).map(drop)
+}
+
 /// The weights that `config` asks for, and what is to be said of them.
 pub(crate) fn load(config: &Config, architecture: Architecture) -> Result<(ModelState, Vec<String>), SimulationError> {
     match &config.start {
         Start::Scratch => Ok((architecture.initial(config.seed), Vec::new())),
-        Start::File(path) => import(TensorReader::open(path)?, architecture, config.seed),
+        Start::File(path) => {
+            let file = TensorReader::open(path)?;
+            if let Some(found) = recognise(&file).filter(|found| *found != architecture.name()) {
+                return Err(SimulationError::OtherModel { file: path.clone(), found, wanted: architecture.name() });
+            }
+            import(file, architecture, config.seed)
+        }
         Start::Pretrained => {
             let name = format!("{}{TRAINED_ON}", config.model);
             let Some(bytes) = pretrained(&config.model) else {
@@ -54,7 +83,9 @@ fn import<R: Read + Seek>(
         notes.push(format!("the file's head is for {found} classes; a fresh one for {fresh} takes its place"));
     }
     if !surplus.is_empty() {
-        notes.push(format!("tensors of the file that {architecture} has no use for: {}", surplus.join(", ")));
+        let (named, more) = surplus.split_at(surplus.len().min(NAMED));
+        let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+        notes.push(format!("tensors of the file that {architecture} has no use for: {}{more}", named.join(", ")));
     }
     Ok((state, notes))
 }

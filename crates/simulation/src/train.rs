@@ -96,9 +96,12 @@ pub fn train(
     let pictures = Data::new(data);
     let (fingerprint, rounds) = (pictures.sha256.clone(), simulation.rounds());
     let mut record = Record::new(config, pictures, device.description(), simulation.threads(), rounds);
+    let left_aside = match files.resume {
+        true => Some(simulation.resume(&folder.checkpoints(), &fingerprint)?),
+        false => None,
+    };
     let mut flow = on_event(Event::Begins { rounds, notes: simulation.notes() });
-    if files.resume {
-        let problems = simulation.resume(&folder.checkpoints(), &fingerprint)?;
+    if let Some(problems) = left_aside {
         record.started = Record::started(&folder.path("run.json")).unwrap_or(record.started);
         flow = on_event(Event::Resumed { round: simulation.round(), problems: &problems });
     }
@@ -141,7 +144,11 @@ struct Folder(PathBuf);
 impl Folder {
     fn open(files: &Files) -> Result<Self, TrainError> {
         let folder = Self(files.out.clone());
-        if !files.resume && checkpoint::exists(&folder.checkpoints()) {
+        if files.resume {
+            // A checkpoint that it can go on from is in a folder that is there.
+            return Ok(folder);
+        }
+        if checkpoint::exists(&folder.checkpoints()) {
             return Err(TrainError::Taken { out: folder.0 });
         }
         fs::create_dir_all(&folder.0).map_err(|source| TrainError::Write { path: folder.0.clone(), source })?;

@@ -8,7 +8,7 @@ use unmask_model::{
     device::OpenDevice,
     weights::{self, Storage},
 };
-use unmask_params::Architecture;
+use unmask_params::{Architecture, ModelSpec, ParamLayout, Preset, VitConfig};
 use unmask_simulation::{Event, Files, Outcome, TrainError, train};
 
 use common::{COLOURS, colours, config};
@@ -91,6 +91,8 @@ fn another_config_or_other_pictures_are_not_resumed() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path();
     assert!(refused(run(out, true, &[], None)).contains("holds no checkpoint to go on from; leave --resume away"));
+    refused(run(&out.join("nothere"), true, &[], None));
+    assert!(!out.join("nothere").exists(), "a run that cannot go on leaves no folder");
     run(out, false, &["rounds=3"], Some(2)).unwrap();
     let taken = refused(run(out, false, &["rounds=3"], None));
     assert!(taken.contains("holds a run already; go on with it by --resume, or give another --out"), "{taken}");
@@ -173,6 +175,26 @@ fn a_run_begins_with_the_weights_it_is_given() {
         let after = run(&second, false, &["rounds=1", "clients=2", &model, &start], None).unwrap();
         assert_eq!(after.metrics[0].test_loss, before.last_test().unwrap().test_loss);
     }
+}
+
+#[test]
+fn weights_of_another_model_are_called_by_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let nano = Architecture::named("vit_nano_patch4_32", 10).unwrap();
+    let file = folder.path().join("nano.safetensors");
+    weights::save_flat(&file, &nano.layout(), &nano.initial(1).weights).unwrap();
+    let start = format!("start={}", file.display());
+    let error = refused(run(&folder.path().join("out"), false, &[&start], None));
+    assert!(
+        error.contains("nano.safetensors looks like a vit_nano_patch4_32, not like a vit_pico_patch4_16"),
+        "{error}"
+    );
+    // Of a model that is none of ours, a few tensors are named.
+    let layout = ParamLayout::vit(&VitConfig { dim: 60, ..ModelSpec::new(Preset::VitNanoPatch4_32).config() });
+    weights::save_flat(&file, &layout, &vec![0.5; layout.len()]).unwrap();
+    let error = refused(run(&folder.path().join("out"), false, &[&start], None));
+    assert!(error.contains("cls_token has shape [1, 1, 60], expected [1, 1, 48]; ") && error.len() < 700, "{error}");
+    assert!(error.ends_with(" more"), "{error}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use unmask_model::{device, weights::Storage};
 use unmask_simulation::{Config, EXAMPLE, Event, Files, Outcome, train};
 
 use self::display::Display;
-use crate::{Failure, interrupt::Interrupt};
+use crate::{Failure, counted, interrupt::Interrupt};
 
 const HELP: &str = "\
 Example: five clients train on CIFAR-10, and half of every update stays with its client
@@ -39,8 +39,8 @@ one line says why.";
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct Train {
-    /// The config, a TOML file.
-    #[arg(long, value_name = "FILE", required_unless_present = "example")]
+    /// The config, a TOML file; --example prints one.
+    #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Set a key of the config differently, such as clients=10 or defence=random-binary:0.5; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -48,6 +48,9 @@ pub struct Train {
     /// Folder of the run; made if it is not there. By default runs/ and the config's name.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Where the CIFAR-10 files are, if not where `unmask data cifar10` puts them; the config's key is data-dir.
+    #[arg(long, value_name = "DIR")]
+    cifar10: Option<PathBuf>,
     /// Go on from the last checkpoint in the folder of the run.
     #[arg(long)]
     resume: bool,
@@ -83,7 +86,7 @@ impl Train {
         let storage = if self.half { Storage::F16 } else { Storage::F32 };
         let files = Files { out, resume: self.resume, write_order: self.write_order, storage };
         let interrupt = Interrupt::listen();
-        let mut display = Display::new(&config, &data, &device);
+        let mut display = Display::new(&config, &data, device.description());
         let begin = Instant::now();
         let trained = train(&config, &data, &device, &files, &mut |event| {
             display.hear(event);
@@ -105,12 +108,18 @@ impl Train {
 
     /// The config with what the command line says, and the folder of the run.
     fn config(&self) -> anyhow::Result<(Config, PathBuf)> {
-        let Some(path) = &self.config else { bail!("give --config FILE; `unmask train --example` prints one") };
+        let Some(path) = &self.config else {
+            bail!(
+                "there is no config to train by; `unmask train --example > my.toml` writes one with every key explained, and \
+                 `unmask train --config my.toml` trains by it"
+            )
+        };
         let text = fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
         let mut overrides = self.overrides.clone();
         overrides.extend(self.threads.map(|threads| format!("threads={threads}")));
         let read = Config::read(&text, &overrides).and_then(|config| config.validate().map(|_| config));
-        let config = read.with_context(|| path.display().to_string())?;
+        let mut config = read.with_context(|| path.display().to_string())?;
+        config.data_dir = self.cifar10.clone().or(config.data_dir);
         let stem = path.file_stem().unwrap_or(path.as_os_str());
         Ok((config, self.out.clone().unwrap_or_else(|| PathBuf::from("runs").join(stem))))
     }
@@ -126,7 +135,7 @@ fn load(config: &Config) -> anyhow::Result<DataSet> {
 fn result(outcome: &Outcome) -> String {
     let rounds = outcome.metrics.last().map_or(0, |metrics| metrics.round);
     match outcome.last_test().and_then(|metrics| metrics.test_accuracy) {
-        Some(accuracy) => format!("{rounds} rounds, {:.2} % of the test pictures right", 100.0 * accuracy),
-        None => format!("{rounds} rounds"),
+        Some(accuracy) => format!("{}, {:.2} % of the test pictures right", counted(rounds, "round"), 100.0 * accuracy),
+        None => counted(rounds, "round"),
     }
 }

@@ -53,10 +53,17 @@ fn trains_and_says_where_the_results_are() {
     }
     // What it says on the way, where no bar can be drawn.
     let said = error(&output);
-    assert!(said.contains("vit_pico_patch4_16 on generated (200 pictures), 2 clients"), "{said}");
+    assert!(
+        said.contains("vit_pico_patch4_16 on generated (200 pictures), 2 clients, 6 rounds, fedsgd, adam:0.001"),
+        "{said}"
+    );
     assert!(said.contains("round 3, loss ") && said.contains("left"), "{said}");
     let again = train(folder.path(), &["--threads", "1", "--out", "again"]);
     assert!(again.status.success());
+    let averaged = ["--out", "averaged", "--set", "rounds=1", "--set", "clients=1", "--set", "train-slice=0..8"];
+    let averaged = train(folder.path(), &[&averaged[..], &["--set", "rule=fedavg:epochs=1,rate=0.05"]].concat());
+    let said = error(&averaged);
+    assert!(said.contains("(8 pictures), 1 client, 1 round, fedavg:epochs=1,rate=0.05, defence"), "{said}");
     assert_eq!(model(folder.path(), "runs/config"), model(folder.path(), "again"), "threads changed the weights");
 }
 
@@ -142,16 +149,26 @@ fn what_cannot_work_is_said_in_one_line_and_with_exit_code_2() {
         (&["--set", "data=folder:nowhere"], "nowhere"),
         (&["--set", "start=nothing.safetensors"], "nothing.safetensors"),
         (&["--set", "data=cifar10", "--set", "data-dir=nowhere"], "`unmask data cifar10` fetches the files"),
+        (&["--set", "data=cifar10", "--cifar10", "nope"], "there is no folder nope with CIFAR-10 in it"),
+        (&["--set", "train-slice=0..999999"], "reaches beyond the 10000 training pictures"),
+        (&["--set", "train-slice=0..3", "--set", "clients=4"], "at most 3 can share them"),
         (&["--resume", "--out", "empty"], "empty/checkpoints holds no checkpoint to go on from"),
     ] {
         let output = train(folder.path(), arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", error(&output));
         let last = error(&output).lines().last().unwrap_or_default().to_owned();
         assert!(last.starts_with("unmask: ") && last.contains(expected), "{arguments:?}: {last}");
+        assert_eq!(error(&output).lines().count(), 1, "what cannot work is not announced: {}", error(&output));
     }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing but the config");
+    let output = unmask().arg("train").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(error(&output).contains("`unmask train --config my.toml` trains by it"), "{}", error(&output));
     fs::write(folder.path().join("bad.toml"), "rounds = 3\nclients = \"five\"\n").unwrap();
     let output = unmask().current_dir(folder.path()).args(["train", "--config", "bad.toml"]).output().unwrap();
-    assert!(error(&output).contains("bad.toml: line 2: clients: invalid type: string \"five\""), "{}", error(&output));
+    let expected =
+        "bad.toml: line 2: clients: \"five\" will not do; give a whole number from 1 to 10000, such as clients = 5";
+    assert!(error(&output).contains(expected), "{}", error(&output));
     let output = unmask().current_dir(folder.path()).args(["train", "--config", "none.toml"]).output().unwrap();
     assert!(error(&output).contains("none.toml cannot be read"), "{}", error(&output));
 }

@@ -96,6 +96,13 @@ pub enum TensorProblem {
     },
 }
 
+/// Problems that are told one by one: of another model nearly every tensor is one.
+const TOLD: usize = 6;
+
 fn list(problems: &[TensorProblem]) -> String {
-    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    let told: Vec<String> = problems.iter().take(TOLD).map(ToString::to_string).collect();
+    match problems.len() - told.len() {
+        0 => told.join("; "),
+        more => format!("{}; and {more} more", told.join("; ")),
+    }
 }

@@ -4,8 +4,12 @@ use std::fmt;
 
 use serde::Deserialize;
 use toml::{Table, Value, de::DeTable};
+use unmask_defence::Defence;
 
-use super::{Config, ConfigError};
+use super::{
+    Config, ConfigError,
+    values::{Kind, refusal},
+};
 
 /// The keys of a config file.
 pub const KEYS: [&str; 22] = [
@@ -53,7 +57,8 @@ impl fmt::Display for Origin {
 
 impl Config {
     /// Reads TOML, then sets what each of `overrides`, `KEY=VALUE`, says; a value that is no TOML is taken for a string.
-    /// What neither mentions is as in [`Config::default`].
+    /// What neither mentions is as in [`Config::default`]. A passphrase of the file goes with the file's defence: where
+    /// an override chooses one that encrypts nothing, it is left out.
     ///
     /// # Errors
     /// [`ConfigError`] names the key, its line and the remedy. Whether the values fit together is for
@@ -73,19 +78,30 @@ impl Config {
                 fitting(name, value, origin)?;
             }
         }
+        let (passphrase, mut keeps_defence) = (table.remove("passphrase"), true);
         for text in overrides {
             let (key, value) = overriding(text)?;
             table.insert(key.to_owned(), value);
-            // A run has one length, so the one on the command line replaces the other of the file.
             match key {
-                "rounds" => table.remove("epochs"),
-                "epochs" => table.remove("rounds"),
-                _ => None,
-            };
+                // A run has one length, so the one on the command line replaces the other of the file.
+                "rounds" => drop(table.remove("epochs")),
+                "epochs" => drop(table.remove("rounds")),
+                "defence" => keeps_defence = false,
+                _ => {}
+            }
+        }
+        if let Some(passphrase) = passphrase.filter(|_| keeps_defence || is_encrypted(&table)) {
+            table.entry("passphrase").or_insert(passphrase);
         }
         // Each key was read alone before, so that what is left to fail has no single place.
         Self::deserialize(table).map_err(|error| ConfigError::Syntax { line: 1, reason: error.message().to_owned() })
     }
+}
+
+/// Whether the defence of `table` needs a passphrase.
+fn is_encrypted(table: &Table) -> bool {
+    let defence = table.get("defence").and_then(Value::as_str).and_then(|text| text.parse::<Defence>().ok());
+    defence.is_some_and(|defence| defence.is_encrypted())
 }
 
 /// One `KEY=VALUE`.
@@ -93,16 +109,11 @@ fn overriding(text: &str) -> Result<(&str, Value), ConfigError> {
     let (key, given) = text.split_once('=').ok_or_else(|| ConfigError::Override(text.to_owned()))?;
     let (key, given) = (key.trim(), given.trim());
     known(key, Origin::Override)?;
-    let string = Value::String(given.to_owned());
     let parsed = format!("value = {given}").parse::<Table>().ok().and_then(|mut table| table.remove("value"));
     let value = match parsed {
         // A passphrase may look like a number.
-        Some(value)
-            if fitting(key, &value, Origin::Override).is_ok() || fitting(key, &string, Origin::Override).is_err() =>
-        {
-            value
-        }
-        _ => string,
+        Some(value) if value.is_str() || Kind::of(key) != Kind::Text => value,
+        _ => Value::String(given.to_owned()),
     };
     fitting(key, &value, Origin::Override)?;
     Ok((key, value))
@@ -120,7 +131,7 @@ fn known(key: &str, origin: Origin) -> Result<(), ConfigError> {
 fn fitting(key: &str, value: &Value, origin: Origin) -> Result<(), ConfigError> {
     let alone = Table::from_iter([(key.to_owned(), value.clone())]);
     let bad = |error: toml::de::Error| {
-        let reason = error.message().trim().to_owned();
+        let reason = refusal(key, value, origin).unwrap_or_else(|| error.message().trim().to_owned());
         ConfigError::Value { origin, key: key.to_owned(), reason }
     };
     Config::deserialize(alone).map(drop).map_err(bad)
@@ -179,8 +190,7 @@ mod tests {
     #[test]
     fn a_bad_value_is_named_with_its_key_and_line() {
         for (text, expected) in [
-            ("seed = 1\nbatch = \"many\"", "line 2: batch: invalid type: string \"many\", expected u16"),
-            ("clients = -1", "line 1: clients: invalid value: integer `-1`"),
+            ("seed = 1\nbatch = \"many\"", "line 2: batch: \"many\" will not do; give a whole number from 1 to 65535"),
             ("\ndefence = \"random-binary:2\"", "line 2: defence: random-binary: 2 is no share of zeros"),
             ("rule = \"fedprox\"", "line 1: rule: unknown rule \"fedprox\""),
             ("partition = \"even\"", "line 1: partition: unknown partition \"even\""),
@@ -192,7 +202,7 @@ mod tests {
         ] {
             assert!(error(text, &[]).starts_with(expected), "{}", error(text, &[]));
         }
-        assert!(error("", &["batch=many"]).starts_with("--set: batch: invalid type: string \"many\""));
+        assert!(error("", &["batch=many"]).starts_with("--set: batch: \"many\" will not do; give a whole number"));
         assert_eq!(error("", &["batch"]), "\"batch\" sets nothing; write KEY=VALUE, such as clients=10");
     }
 
@@ -205,6 +215,25 @@ mod tests {
             (config.defence.to_string().as_str(), config.passphrase.as_deref()),
             ("random-binary:0.5", Some("123"))
         );
+    }
+
+    #[test]
+    fn a_defence_without_keys_leaves_the_passphrase_of_the_file_out() {
+        let text = "rounds = 3\noptimiser = \"sgd:0.1\"\ndefence = \"encrypted\"\npassphrase = \"violet otter\"";
+        for (overrides, passphrase) in [
+            (&[][..], Some("violet otter")),
+            (&["defence=encrypted:keyed"], Some("violet otter")),
+            (&["passphrase=secret otter"], Some("secret otter")),
+            (&["defence=none"], None),
+        ] {
+            let overrides: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
+            let config = Config::read(text, &overrides).unwrap();
+            assert_eq!(config.passphrase.as_deref(), passphrase, "{overrides:?}");
+            config.validate().unwrap();
+        }
+        let both = ["passphrase=secret otter", "defence=none"].map(str::to_owned);
+        let error = Config::read(text, &both).unwrap().validate().unwrap_err().to_string();
+        assert!(error.contains("a passphrase is given, but defence = \"none\" encrypts nothing"), "{error}");
     }
 
     #[test]

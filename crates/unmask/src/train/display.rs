@@ -4,14 +4,19 @@ use std::time::Instant;
 
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use unmask_datasets::DataSet;
-use unmask_model::device::OpenDevice;
+use unmask_params::Rule;
 use unmask_simulation::{Config, Metrics};
 
 use super::Event;
+use crate::counted;
 
-/// A bar over the rounds, with the newest loss and accuracy beside it. Where standard error is no terminal, a line for
-/// each test instead.
-pub(super) struct Display {
+/// A line of what is run; then a bar over the rounds, with the newest loss and accuracy beside it, or, where standard
+/// error is no terminal, a line for each test.
+pub(super) struct Display<'a> {
+    config: &'a Config,
+    data: &'a DataSet,
+    /// What computes.
+    device: String,
     bar: ProgressBar,
     /// In all; unknown until the run begins.
     rounds: Option<u32>,
@@ -21,29 +26,19 @@ pub(super) struct Display {
     first: u32,
 }
 
-impl Display {
-    pub(super) fn new(config: &Config, data: &DataSet, device: &OpenDevice) -> Self {
-        eprintln!(
-            "{} on {} ({} pictures), {} clients, {}, {}, defence {}, {}",
-            config.model,
-            data.name,
-            config.train_slice.map_or(data.train.len(), |slice| slice.range().len()),
-            config.clients,
-            config.rule,
-            config.optimiser,
-            config.defence,
-            device.description()
-        );
+impl<'a> Display<'a> {
+    pub(super) fn new(config: &'a Config, data: &'a DataSet, device: String) -> Self {
         let bar = ProgressBar::no_length();
         if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent}%, {eta} left, {msg}") {
             bar.set_style(style);
         }
-        Self { bar, rounds: None, tested: String::new(), begin: Instant::now(), first: 0 }
+        Self { config, data, device, bar, rounds: None, tested: String::new(), begin: Instant::now(), first: 0 }
     }
 
     pub(super) fn hear(&mut self, event: Event<'_>) {
         match event {
             Event::Begins { rounds, notes } => {
+                self.say(&self.head(rounds));
                 notes.iter().for_each(|note| self.say(note));
                 self.rounds = Some(rounds);
                 self.bar.set_length(rounds.into());
@@ -57,6 +52,27 @@ impl Display {
             }
             Event::Round(metrics) => self.round(metrics),
         }
+    }
+
+    /// What is run, as it was found to fit together.
+    fn head(&self, rounds: u32) -> String {
+        let Self { config, data, device, .. } = self;
+        // The server's step is FedSGD's alone.
+        let step = match config.rule {
+            Rule::FedSgd => format!(", {}", config.optimiser),
+            Rule::FedAvg { .. } => String::new(),
+        };
+        let pictures = config.train_slice.map_or(data.train.len(), |slice| slice.range().len());
+        format!(
+            "{} on {} ({}), {}, {}, {}{step}, defence {}, {device}",
+            config.model,
+            data.name,
+            counted(pictures as u64, "picture"),
+            counted(config.clients as u64, "client"),
+            counted(rounds, "round"),
+            config.rule,
+            config.defence,
+        )
     }
 
     fn round(&mut self, metrics: &Metrics) {
