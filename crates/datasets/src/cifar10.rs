@@ -52,6 +52,15 @@ pub const TEST: Batch = Batch { name: "test_batch.bin", sha1: "67eb016db431130d6
 /// Why CIFAR-10 cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Cifar10Error {
+    /// Nothing is where the files should be.
+    #[error(
+        "there is no folder {} with CIFAR-10 in it, data_batch_1.bin and so on; `unmask data cifar10` fetches the files",
+        .path.display()
+    )]
+    NoFolder {
+        /// Where it should be.
+        path: PathBuf,
+    },
     /// A file is not there or cannot be read.
     #[error("{} cannot be read ({source}); `unmask data cifar10` fetches the files", .path.display())]
     Unreadable {
@@ -102,8 +111,11 @@ impl Cifar10 {
     /// checks length and SHA-1 of each.
     ///
     /// # Errors
-    /// [`Cifar10Error`]: a file is missing, cut off or altered.
+    /// [`Cifar10Error`]: the folder or a file is missing, or a file was cut off or altered.
     pub fn read(folder: &Path) -> Result<Self, Cifar10Error> {
+        if !folder.is_dir() {
+            return Err(Cifar10Error::NoFolder { path: folder.to_owned() });
+        }
         let folder = inner(folder);
         let read = |batches: &[Batch]| {
             let mut set = Records::default();
@@ -195,5 +207,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let error = Cifar10::read(folder.path()).unwrap_err().to_string();
         assert!(error.contains("data_batch_1.bin cannot be read"), "{error}");
+        let error = Cifar10::read(&folder.path().join("nope")).unwrap_err().to_string();
+        assert!(error.starts_with("there is no folder ") && error.contains("nope with CIFAR-10 in it"), "{error}");
     }
 }

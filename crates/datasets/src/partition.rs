@@ -36,7 +36,10 @@ pub enum PartitionError {
     #[error("0 clients were asked to share the pictures; at least 1 is needed")]
     NoClients,
     /// Somebody would have none.
-    #[error("{pictures} pictures are too few for {clients} clients, each of which needs at least one")]
+    #[error(
+        "{pictures} pictures are too few for {clients} clients, each of which needs at least one; at most {pictures} can \
+         share them"
+    )]
     TooFew {
         /// Number of pictures.
         pictures: usize,

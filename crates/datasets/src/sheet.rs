@@ -8,12 +8,13 @@ use crate::Labelled;
 const GAP: usize = 2;
 
 /// One row for each class, in the order of labels, with its first `columns` pictures on white, each enlarged `zoom`
-/// times. Pixels stay squares, since that is what a model sees.
+/// times; the sheet is no wider than the largest class. Pixels stay squares, since that is what a model sees.
 ///
 /// # Errors
 /// [`PictureError`]: no classes, no columns or a zoom of 0.
 pub fn contact_sheet(set: &Labelled, columns: usize, zoom: usize) -> Result<Picture, PictureError> {
     let (rows, cell) = (set.classes().len(), set.side() * zoom);
+    let columns = columns.min(largest_class(set).max(1));
     if rows * columns * zoom == 0 {
         return Err(PictureError::Empty { width: columns * cell, height: rows * cell });
     }
@@ -40,6 +41,13 @@ pub fn contact_sheet(set: &Labelled, columns: usize, zoom: usize) -> Result<Pict
     Picture::new(width, height, rgb)
 }
 
+/// Pictures of the class that has most of them.
+fn largest_class(set: &Labelled) -> usize {
+    let mut counts = [0; u8::MAX as usize + 1];
+    set.labels().iter().for_each(|&label| counts[usize::from(label)] += 1);
+    counts.into_iter().max().unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,6 +60,7 @@ mod tests {
         assert_eq!((sheet.width(), sheet.height()), (12, 12));
         let at = |x: usize, y: usize| sheet.rgb()[(y * 12 + x) * 3];
         assert_eq!([at(2, 2), at(4, 4), at(7, 2), at(2, 7), at(9, 9), at(0, 0)], [10, 10, 255, 200, 210, 255]);
+        assert_eq!(contact_sheet(&set, 50, 3).unwrap(), sheet, "no columns that every class leaves empty");
         assert!(contact_sheet(&set, 0, 3).is_err() && contact_sheet(&set, 2, 0).is_err());
     }
 }

@@ -94,9 +94,20 @@ fn one_line(error: &anyhow::Error) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// `1 round`, `2 rounds`: a number with the noun that it counts.
+fn counted(number: impl Into<u64>, noun: &str) -> String {
+    let number = number.into();
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_is_no_plural() {
+        assert_eq!([0_u32, 1, 2].map(|number| counted(number, "client")), ["0 clients", "1 client", "2 clients"]);
+    }
 
     #[test]
     fn a_cause_is_told_once_and_on_one_line() {

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tracing::warn;
 use unmask_matching::GradientMatching;
 use unmask_model::device::OpenDevice;
-use unmask_params::{ModelSpec, Preset};
+use unmask_params::{Architecture, ModelSpec, Preset, UnknownPreset};
 use unmask_relay::{DataConfig, Partition, RelayConfig, Running, Source, serve};
 use unmask_simulation::Start;
 use unmask_trainer::{JoinOptions, Passphrase, join, sample_photographs};
@@ -29,7 +29,7 @@ use crate::{Failure, interrupt::asked_to_stop};
 pub struct Relay {
     /// The model to train: vit_pico_patch4_16, vit_nano_patch4_32, vit_lab_patch4_32, vit_tiny_patch16_224 or
     /// vit_small_patch16_224.
-    #[arg(long, value_name = "NAME", default_value_t = Preset::VitNanoPatch4_32)]
+    #[arg(long, value_name = "NAME", default_value_t = Preset::VitNanoPatch4_32, value_parser = room_model)]
     model: Preset,
     /// Begin with the April block, which APRIL needs.
     #[arg(long)]
@@ -50,9 +50,9 @@ pub struct Relay {
     /// Where shared pictures come from: generated, cifar10 or folder:PATH, as listed below.
     #[arg(long, value_name = "SOURCE", default_value = "generated")]
     data: Source,
-    /// Folder of CIFAR-10, if it is not where `unmask data cifar10` puts it.
+    /// Where the CIFAR-10 files are, if not where `unmask data cifar10` puts them.
     #[arg(long, value_name = "DIR")]
-    cifar10_dir: Option<PathBuf>,
+    cifar10: Option<PathBuf>,
     /// What the first round trains on: each client's private picture, or its shard of the shared pictures.
     #[arg(long, value_enum, value_name = "PICTURES", default_value_t = TrainOn::Private)]
     train_on: TrainOn,
@@ -171,7 +171,7 @@ impl Relay {
             evaluation_budget: self.test_seconds,
             ..base.data.clone()
         };
-        let cifar10 = self.cifar10_dir.clone().unwrap_or_else(|| data.cifar10.clone());
+        let cifar10 = self.cifar10.clone().unwrap_or_else(|| data.cifar10.clone());
         let spec = ModelSpec::new(self.model).with_april_block(self.april_block);
         Ok(RelayConfig {
             bind: self.bind,
@@ -196,6 +196,18 @@ impl Relay {
             ..base
         })
     }
+}
+
+/// A model that rooms train.
+fn room_model(text: &str) -> Result<Preset, String> {
+    text.parse().map_err(|error: UnknownPreset| match Architecture::named(text, 10) {
+        Ok(_) => format!(
+            "{text} is no Vision Transformer, and rooms train those alone: {}; `unmask train` trains a {text} with simulated \
+             clients",
+            Preset::ALL.map(Preset::name).join(", ")
+        ),
+        Err(_) => error.to_string(),
+    })
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -236,6 +248,14 @@ fn headless(running: &Running, count: u16, passphrase: Option<&Passphrase>) -> a
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rooms_train_vits_alone() {
+        assert_eq!(room_model("vit_lab_patch4_32"), Ok(Preset::VitLabPatch4_32));
+        let error = room_model("resnet34").unwrap_err();
+        assert!(error.contains("rooms train those alone: vit_pico") && error.contains("`unmask train`"), "{error}");
+        assert!(room_model("vgg16").unwrap_err().starts_with("unknown model \"vgg16\""));
+    }
 
     #[test]
     fn times() {

@@ -30,6 +30,11 @@ fn a_sheet_shows_every_class() {
     assert!(list.contains("   1000    200  disc\n") && list.contains("  10000   2000  in all\n"), "{list}");
     let sheet = unmask_data::decode(&fs::read(folder.path().join("sheet.png")).unwrap()).unwrap();
     assert_eq!((sheet.width(), sheet.height()), (3 * 66 + 2, 10 * 66 + 2), "a row for each class, pixels doubled");
+    let output = data(&["show", "generated", "--out", "sheet.jpg"], folder.path());
+    assert_eq!((output.status.code(), said(&output.stdout).as_str()), (Some(2), ""));
+    let message = said(&output.stderr);
+    assert!(message.contains("a PNG picture, which sheet.jpg does not say; give --out sheet.png"), "{message}");
+    assert!(!folder.path().join("sheet.jpg").exists());
 }
 
 #[test]
@@ -51,9 +56,17 @@ fn folders_say_what_they_lack() {
     assert!(output.status.success());
     assert!(said(&output.stderr).contains("3.png is left out: the picture cannot be read"), "{}", said(&output.stderr));
     assert!(said(&output.stdout).contains("      2      1  cat\n      1      1  dog\n"), "{}", said(&output.stdout));
-    let output = data(&["show", "cifar10"], folder.path());
-    assert_eq!(output.status.code(), Some(2));
-    assert!(said(&output.stderr).contains("`unmask data cifar10` fetches the files"), "{}", said(&output.stderr));
+    for arguments in [&["show", "cifar10"][..], &["show", "cifar10", "--cifar10", "nope"]] {
+        let output = data(arguments, folder.path());
+        assert_eq!(output.status.code(), Some(2));
+        let message = said(&output.stderr);
+        let nowhere = arguments.last().unwrap();
+        assert!(
+            message.contains(&format!("{nowhere} with CIFAR-10 in it"))
+                && message.contains("`unmask data cifar10` fetches"),
+            "{message}"
+        );
+    }
 }
 
 #[test]
@@ -72,4 +85,5 @@ fn what_holds_no_cifar_is_named() {
     assert_eq!(output.status.code(), Some(1));
     let message = said(&output.stderr);
     assert!(message.contains("http://127.0.0.1:1/cifar.tar.gz cannot be reached ("), "{message}");
+    assert!(message.contains("fetch the archive elsewhere and give it with --from PATH"), "{message}");
 }

@@ -157,10 +157,12 @@ fn what_cannot_start_says_what_helps() {
     for (arguments, part) in [
         (&["--data", "mnist"][..], "cifar10, generated, or folder:PATH"),
         (&["--data", "folder:nowhere"], "nowhere"),
-        (&["--data", "cifar10", "--cifar10-dir", "nowhere"], "unmask data cifar10"),
+        (&["--data", "cifar10", "--cifar10", "nowhere"], "unmask data cifar10"),
         (&["--partition", "dirichlet:-1"], "dirichlet:0.5"),
         (&["--train-on", "shared", "--seats", "1000", "--shard", "9999999", "--data", "folder:nowhere"], "nowhere"),
         (&["--train-on", "shared", "--seats", "1", "--shard", "9999999"], "give each client fewer"),
+        (&["--model", "resnet34"], "`unmask train` trains a resnet34"),
+        (&["--seats", "2000"], "'--seats <N>': 2000 is not in 1..=1000"),
         (&["--batch", "-1"], "-1 is not in 1..=65535"),
         (&["--weights", "nowhere.safetensors"], "write scratch or pretrained"),
         (&["--weights", "pretrained", "--model", "vit_pico_patch4_16"], "pretrained weights"),

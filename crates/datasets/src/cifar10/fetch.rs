@@ -53,7 +53,7 @@ pub enum Progress {
 pub enum FetchError {
     /// A file or folder cannot be written.
     #[error(
-        "{} cannot be written ({source}); make room for 400 MB there, or name another folder", .path.display()
+        "{} cannot be written ({source}); make room for 400 MB there, or name another folder with --dir", .path.display()
     )]
     Unwritable {
         /// File or folder.
@@ -70,7 +70,9 @@ pub enum FetchError {
         source: io::Error,
     },
     /// No connection, no such host, a bad certificate.
-    #[error("{url} cannot be reached ({source}); check the network, or fetch the archive elsewhere and name its path")]
+    #[error(
+        "{url} cannot be reached ({source}); check the network, or fetch the archive elsewhere and give it with --from PATH"
+    )]
     Unreachable {
         /// Its address.
         url: String,
@@ -78,7 +80,10 @@ pub enum FetchError {
         source: Box<ureq::Error>,
     },
     /// The server has something else to say.
-    #[error("{url} answers with status {status}; look for the archive in a browser, and name its address or path")]
+    #[error(
+        "{url} answers with status {status}; look for the archive in a browser, and give its address with --url or its path \
+         with --from"
+    )]
     Status {
         /// Its address.
         url: String,

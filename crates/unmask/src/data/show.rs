@@ -1,8 +1,11 @@
 //! `unmask data show`: a data set at a glance.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
 use unmask_data::encode_png;
 use unmask_datasets::{DataSet, Labelled, Source, contact_sheet, default_cifar10_folder};
@@ -31,13 +34,16 @@ pub struct Show {
     /// cifar10, generated, or folder:PATH.
     #[arg(value_name = "SOURCE")]
     source: Source,
-    /// A PNG file for the sheet; only the list if absent.
+    /// Where the CIFAR-10 files are, if not where `unmask data cifar10` puts them.
+    #[arg(long, value_name = "DIR")]
+    cifar10: Option<PathBuf>,
+    /// A file for the sheet, which ends in .png; only the list if absent.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Which half is on the sheet.
     #[arg(long, value_enum, default_value_t = Half::Train)]
     half: Half,
-    /// Pictures of each class on the sheet.
+    /// Pictures of each class on the sheet, which is no wider than the largest class.
     #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u16).range(1..=100))]
     columns: u16,
     /// Of the generated pictures, and of which are held out.
@@ -57,10 +63,19 @@ impl Show {
     /// Prints the classes, and draws the sheet.
     ///
     /// # Errors
-    /// [`Failure::Input`] where there is no such data set; [`Failure::Other`] where the sheet cannot be written.
+    /// [`Failure::Input`] where there is no such data set, or the sheet is to be no PNG file; [`Failure::Other`] where it
+    /// cannot be written.
     pub fn run(self) -> Result<(), Failure> {
-        let set = DataSet::load(&self.source, &default_cifar10_folder(), self.seed)
-            .map_err(|error| Failure::Input(error.into()))?;
+        if let Some(path) = self.out.as_deref().filter(|path| !is_png(path)) {
+            let png = path.with_extension("png");
+            return Err(Failure::Input(anyhow!(
+                "the sheet is a PNG picture, which {} does not say; give --out {}",
+                path.display(),
+                png.display()
+            )));
+        }
+        let folder = self.cifar10.clone().unwrap_or_else(default_cifar10_folder);
+        let set = DataSet::load(&self.source, &folder, self.seed).map_err(|error| Failure::Input(error.into()))?;
         for sentence in &set.left_out {
             eprintln!("{sentence}");
         }
@@ -83,6 +98,10 @@ impl Show {
         println!("the sheet is {}", path.display());
         Ok(())
     }
+}
+
+fn is_png(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("png"))
 }
 
 /// Number of pictures of each class.

@@ -1,10 +1,12 @@
 //! The weights that a room begins with.
 
-use anyhow::Context;
-use unmask_model::weights::{TensorReader, load_flat};
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use unmask_model::weights::TensorReader;
 use unmask_params::{ModelSpec, ParamLayout, Preset};
 use unmask_relay::{Beginning, Pretrained};
-use unmask_simulation::{Start, pretrained};
+use unmask_simulation::{Start, pretrained, recognise};
 
 /// The model of which a checkpoint is in this program.
 const TRAINED: Preset = Preset::VitNanoPatch4_32;
@@ -24,7 +26,7 @@ pub fn beginning(start: &Start) -> Beginning {
 pub fn choice(start: &Start, spec: ModelSpec) -> anyhow::Result<Option<Pretrained>> {
     match start {
         Start::File(path) => {
-            let weights = load_flat(path, &ParamLayout::vit(&spec.config())).with_context(|| {
+            let weights = read(path, spec).with_context(|| {
                 format!("--weights {} cannot begin a {}; write scratch or pretrained", path.display(), spec.preset)
             })?;
             let title = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -32,6 +34,14 @@ pub fn choice(start: &Start, spec: ModelSpec) -> anyhow::Result<Option<Pretraine
         }
         Start::Scratch | Start::Pretrained => checkpoint(),
     }
+}
+
+fn read(path: &Path, spec: ModelSpec) -> anyhow::Result<Vec<f32>> {
+    let mut file = TensorReader::open(path)?;
+    if let Some(found) = recognise(&file).filter(|found| *found != spec.preset.name()) {
+        bail!("it looks like a {found}");
+    }
+    Ok(file.read_flat(&ParamLayout::vit(&spec.config()))?)
 }
 
 fn checkpoint() -> anyhow::Result<Option<Pretrained>> {
