@@ -138,7 +138,10 @@ fn what_the_server_says_is_passed_on_and_nothing_is_lost() {
     let error = fetch(&address, &part).0.unwrap_err().to_string();
     assert_eq!(
         error,
-        format!("{address} answers with status 404; look for the archive in a browser, and name its address or path")
+        format!(
+            "{address} answers with status 404; look for the archive in a browser, and give its address with --url or its \
+             path with --from"
+        )
     );
     asked.join().unwrap();
     let error = fetch(&address, &part).0.unwrap_err().to_string();
@@ -156,6 +159,6 @@ fn a_full_disk_is_named() {
     let (address, asked) = Server::new(LENGTH).start(1);
     let error = fetch(&address, &part).0.unwrap_err().to_string();
     assert!(error.contains("a.part cannot be written (No space left on device"), "{error}");
-    assert!(error.ends_with("make room for 400 MB there, or name another folder"), "{error}");
+    assert!(error.ends_with("make room for 400 MB there, or name another folder with --dir"), "{error}");
     asked.join().unwrap();
 }
