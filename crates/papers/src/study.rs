@@ -92,7 +92,7 @@ impl Study {
             set: scales::set(experiment, scale),
             cases,
             expectations,
-            seeds: scales::seeds(scale),
+            seeds: scales::seeds(experiment, scale),
             test_pictures: scales::test_pictures(scale),
         })
     }

@@ -56,8 +56,8 @@ pub struct Reproduce {
     /// The first seed; further ones are counted up from it.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Repeat each training with so many seeds, which shows how much chance there is in it and takes as many times as
-    /// long; one if absent.
+    /// Repeat each training with so many seeds, which shows how much chance there is in it; 3 at the small scale if
+    /// absent (1 for encrypted), 1 at the papers'.
     #[arg(long, value_name = "N")]
     seeds: Option<u64>,
     /// Where the CIFAR-10 files are, if not where `unmask data cifar10` puts them.
