@@ -66,7 +66,7 @@ impl Experiment {
             Self::ResnetFedavg => "Accuracy of a ResNet under FedAvg",
             Self::NonIid => "Accuracy with clients that see different classes",
             Self::AttacksResnet => "Inverting Gradients against a ResNet",
-            Self::AttacksVit => "Closed-form attacks against a ViT",
+            Self::AttacksVit => "Attacks against a ViT",
             Self::UpdateRatios => "How often each parameter is updated",
             Self::Encrypted => "Accuracy with and without encryption",
         }

@@ -22,7 +22,7 @@ struct Run {
 pub(crate) fn update(out: &Path) -> Result<(), PapersError> {
     let mut text =
         "# Reports\n\nWhat `unmask reproduce` found, an experiment in each line. The verdict is computed from the \
-                    numbers; each report says by which criteria. Times are by the clock, whatever else the machine had to do.\n\n\
+                    numbers; each report says by which criteria. Times are by the clock. Expectations include some of our own, such as that a mask protects from an attacker who knows it, of whom the papers say nothing.\n\n\
                     | experiment | repeats | verdict | command | took |\n|---|---|---|---|---|\n"
             .to_owned();
     for experiment in Experiment::ALL {

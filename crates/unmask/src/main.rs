@@ -9,7 +9,10 @@ mod relay;
 mod reproduce;
 mod train;
 
-use std::{io::IsTerminal, process::ExitCode};
+use std::{
+    io::{self, IsTerminal, Write},
+    process::ExitCode,
+};
 
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
@@ -56,8 +59,8 @@ fn run_async(command: impl Future<Output = Result<(), Failure>>) -> Result<(), F
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_target(false)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .with_writer(io::stderr)
         .init();
     let runtime = tokio::runtime::Runtime::new().map_err(|error| Failure::Other(error.into()))?;
     runtime.block_on(command)
@@ -92,6 +95,11 @@ fn one_line(error: &anyhow::Error) -> String {
         }
     }
     line.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Prints `text`, which may be read by somebody who stops in the middle, such as `head`.
+fn say(text: &str) {
+    let _ = io::stdout().lock().write_all(text.as_bytes());
 }
 
 /// `1 round`, `2 rounds`: a number with the noun that it counts.

@@ -75,7 +75,7 @@ pub struct Relay {
     #[arg(long, value_name = "WEIGHTS", default_value = "scratch")]
     weights: Start,
     /// Longest time for a round, in seconds.
-    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = some_seconds)]
     deadline: Duration,
     /// Pause between rounds, in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
@@ -218,6 +218,14 @@ fn seconds(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("{text:?} is no time; give seconds between 0 and 86400, such as 1.5"))
 }
 
+/// A time in which something can happen.
+fn some_seconds(text: &str) -> Result<Duration, String> {
+    seconds(text).and_then(|time| match time {
+        Duration::ZERO => Err("in 0 seconds nobody can train; give some, such as 60".to_owned()),
+        time => Ok(time),
+    })
+}
+
 /// Clients of this machine's own, each beginning with another photograph.
 fn headless(running: &Running, count: u16, passphrase: Option<&Passphrase>) -> anyhow::Result<JoinSet<()>> {
     let mut clients = JoinSet::new();
@@ -260,6 +268,7 @@ mod tests {
     #[test]
     fn times() {
         assert_eq!(seconds("0.3").unwrap(), Duration::from_millis(300));
+        assert!(some_seconds("0").unwrap_err().contains("nobody can train") && some_seconds("60").is_ok());
         for bad in ["", "-1", "nan", "1e9", "soon"] {
             assert!(seconds(bad).unwrap_err().contains("is no time"), "{bad}");
         }

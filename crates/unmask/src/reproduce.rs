@@ -14,7 +14,7 @@ use unmask_model::device::{self, Compute, OpenDevice};
 use unmask_papers::{Experiment, PapersError, Request, Scale, check, estimate, outline, reproduce, verdict};
 
 use self::display::Display;
-use crate::{Failure, interrupt::Interrupt};
+use crate::{Failure, interrupt::Interrupt, say};
 
 const HELP: &str = "\
 Example: what a fine-tuned ViT loses under masks and noise, in minutes
@@ -89,7 +89,7 @@ impl Reproduce {
     /// cannot, or Ctrl-C ended a run.
     pub fn run(self) -> Result<(), Failure> {
         if self.list {
-            print!("{}", list());
+            say(&list());
             return Ok(());
         }
         let experiments = self.experiments().map_err(Failure::Input)?;

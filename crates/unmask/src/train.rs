@@ -11,7 +11,7 @@ use unmask_model::{device, weights::Storage};
 use unmask_simulation::{Config, EXAMPLE, Event, Files, Outcome, train};
 
 use self::display::Display;
-use crate::{Failure, counted, interrupt::Interrupt};
+use crate::{Failure, counted, interrupt::Interrupt, say};
 
 const HELP: &str = "\
 Example: five clients train on CIFAR-10, and half of every update stays with its client
@@ -28,8 +28,8 @@ A config is a TOML file; `unmask train --example` prints one with every key and 
 has a default, and --set KEY=VALUE has the last word. configs/ in the repository holds more of them.
 
 Clients and server are played on this machine with the code of the room: each client computes on its own pictures,
-protects its update, and the server sees nothing else. The same config gives the same weights bit for bit, whatever the
-number of threads, and also after an interruption: Ctrl-C or SIGTERM writes a checkpoint, --resume goes on from it.
+protects its update, and the server sees nothing else. On one kind of processor the same config gives the same weights bit
+for bit, whatever the number of threads, and also after an interruption: Ctrl-C or SIGTERM writes a checkpoint, --resume goes on from it.
 
 DIR/ then holds model.safetensors (timm's names), metrics.csv (a line for each round), loss.svg and accuracy.svg, run.json
 (config, seed, commit, device, times, results) and checkpoints/ (the last two). Exit code 2: config or data cannot work;
@@ -77,7 +77,7 @@ impl Train {
     /// the run before its last round.
     pub fn run(self) -> Result<(), Failure> {
         if self.example {
-            print!("{EXAMPLE}");
+            say(EXAMPLE);
             return Ok(());
         }
         let (config, out) = self.config().map_err(Failure::Input)?;

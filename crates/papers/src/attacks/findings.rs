@@ -197,7 +197,7 @@ pub(super) fn of_resnet(
     if panel.shields.len() < SHIELDS.len() {
         notes.push(format!(
             "With no defence in its way the attack does not work on {} in so many steps. What it does not break would be credited \
-             to a defence for nothing, so defences were not attacked here; the papers' scale has the model on which it works.",
+             to a defence for nothing, so defences were not attacked here. The papers' scale takes their ResNet34, on which it was not tried.",
             panel.model
         ));
     }
@@ -217,7 +217,8 @@ fn findings(
         head: HEAD.map(str::to_owned).to_vec(),
         rows: panel.rows(reported),
     };
-    let models: Vec<&str> = panels.iter().map(|panel| panel.model).collect();
+    let mut models: Vec<&str> = panels.iter().map(|panel| panel.model).collect();
+    models.dedup();
     Ok(Findings {
         seeds: 1,
         seconds: seen.iter().map(|seen| seen.seconds).sum(),

@@ -107,10 +107,14 @@ fn claims(page: &mut String, report: &Report) {
             escape(&claim.found)
         );
     }
-    page.push_str(
-        "</ul>\n<p class=\"quiet\">An expectation agrees if the whole 95 % interval lies where it was expected, and does not agree if \
-         the whole interval lies elsewhere; otherwise these numbers cannot tell.</p>\n",
-    );
+    page.push_str("</ul>\n");
+    if report.claims.iter().any(|claim| claim.found.contains("interval")) {
+        page.push_str(
+            "<p class=\"quiet\">An expectation agrees if the whole 95 % interval lies where it was expected, and does not agree if \
+             the whole interval lies elsewhere; otherwise these numbers cannot tell. Figures are rounded here, and whole in \
+             results.json.</p>\n",
+        );
+    }
 }
 
 fn table(page: &mut String, Table { caption, head, rows }: &Table) {

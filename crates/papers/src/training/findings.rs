@@ -44,6 +44,28 @@ impl<'a> Compared<'a> {
     pub(super) fn difference(&self, runs: &Runs<'_>, base: &Runs<'_>) -> Estimate {
         Estimate::difference(&runs.hits(), &base.hits(), &self.spread)
     }
+
+    /// How far the first case came, in a sentence to follow others. Where that is next to nowhere, what costs no accuracy
+    /// has not been seen to cost no learning.
+    fn learnt(&self, pictures: usize) -> String {
+        let Some(base) = self.all.first() else { return String::new() };
+        let at = |point: fn(&Trained) -> Option<f64>| {
+            mean(&base.runs.iter().filter_map(|run| point(run)).collect::<Vec<_>>())
+        };
+        let first = 100.0 * at(|run| run.points.first().map(|point| point.accuracy));
+        let last = 100.0 * at(|run| run.points.last().map(|point| point.accuracy));
+        let little = if last - first < BAND {
+            "; it learnt next to nothing in so few rounds, so that a defence that costs nothing here does no harm, but is not shown \
+             to learn as fast"
+        } else {
+            ""
+        };
+        format!(
+            " With {} it named {first:.1} % of {pictures} test pictures rightly when it was first tested, and {last:.1} % at the \
+             end{little}.",
+            base.case.name
+        )
+    }
 }
 
 impl Runs<'_> {
@@ -90,13 +112,13 @@ pub(super) fn findings(bench: &Bench<'_, '_>, study: &Study, trained: &[Trained]
     Ok(Findings {
         seeds: seeds.end - seeds.start,
         seconds: trained.iter().map(|run| run.seconds).sum(),
-        lead: lead(&first, trained, seeds.end - seeds.start),
+        lead: lead(&first, trained, seeds.end - seeds.start) + &compared.learnt(first.test_pictures),
         claims: claims(study, &compared),
         figures,
         tables: vec![accuracies(bench, &compared)],
-        notes: notes(bench, &first, trained),
+        notes: notes(bench, study, &first, trained),
         cost: paper_cost(bench)?,
-        commands: study.cases.iter().map(|case| command(bench, study, case)).collect(),
+        commands: study.cases.iter().map(|case| command(bench, study, case, trained)).collect(),
         records: records(trained),
         results: json!({
             "accuracy": all.iter().map(|runs| json!({
@@ -104,6 +126,7 @@ pub(super) fn findings(bench: &Bench<'_, '_>, study: &Study, trained: &[Trained]
                 "name": runs.case.name,
                 "settings": runs.case.set.iter().filter(|set| !set.starts_with("passphrase")).collect::<Vec<_>>(),
                 "accuracy": compared.accuracy(runs),
+                "difference": compared.all.first().map(|base| compared.difference(runs, base)),
                 "reported": Reported::accuracy(experiment, &runs.case.key).map(|reported| reported.percent),
             })).collect::<Vec<_>>(),
             "runs": trained,
@@ -152,17 +175,21 @@ fn lead(config: &Config, trained: &[Trained], seeds: u64) -> String {
     )
 }
 
-fn notes(bench: &Bench<'_, '_>, config: &Config, trained: &[Trained]) -> Vec<String> {
+fn notes(bench: &Bench<'_, '_>, study: &Study, config: &Config, trained: &[Trained]) -> Vec<String> {
     let experiment = bench.request.experiment;
     let mut notes = vec![
         "The 95 % interval of an accuracy, or of a difference, adds two errors in quadrature: that of the test pictures as a \
          sample (binomial for one accuracy; picture by picture for a difference, where what both models find hard cancels out) and \
          that of the seeds (Student's t, one spread for all cases of the experiment, with a block for each seed)."
             .to_owned(),
-        "Gaussian noise has the papers' δ = 0.5 and S_f = 0.5, with updates clipped to S_f. δ = 0.5 is no guarantee of privacy; it \
-         is here to be compared."
-            .to_owned(),
     ];
+    if study.cases.iter().flat_map(|case| &case.set).any(|set| set.starts_with("defence=gaussian")) {
+        notes.push(
+            "Gaussian noise has the papers' δ = 0.5 and S_f = 0.5, with updates clipped to S_f. δ = 0.5 is no guarantee of privacy; \
+             it is here to be compared."
+                .to_owned(),
+        );
+    }
     if config.optimiser.to_string().starts_with("adam") && config.rule == Rule::FedSgd {
         notes.push(format!(
             "The papers step with plain SGD. Here the server steps by {} in all cases alike, since SGD learns too little in so few \
@@ -216,9 +243,18 @@ fn accuracies(bench: &Bench<'_, '_>, compared: &Compared<'_>) -> Table {
     }
 }
 
-fn command(bench: &Bench<'_, '_>, study: &Study, case: &Case) -> String {
-    let set: Vec<String> = study.set.iter().chain(&case.set).map(|set| format!(" --set '{set}'")).collect();
-    format!("unmask train --config crates/papers/experiments/{}.toml{}", bench.request.experiment, set.concat())
+/// The training of `case` with the first seed, tested on as many pictures as the last test here.
+fn command(bench: &Bench<'_, '_>, study: &Study, case: &Case, trained: &[Trained]) -> String {
+    let (experiment, seed) = (bench.request.experiment, bench.request.seed);
+    let pictures = trained.first().map_or(0, |run| run.hits.pictures());
+    let more = [format!("test-pictures={pictures}"), format!("seed={seed}")];
+    let set: Vec<String> =
+        study.set.iter().chain(&case.set).chain(&more).map(|set| format!(" --set '{set}'")).collect();
+    let key = &case.key;
+    format!(
+        "unmask train --config crates/papers/experiments/{experiment}.toml{} --out runs/{experiment}-{key}",
+        set.concat()
+    )
 }
 
 fn records(trained: &[Trained]) -> Table {

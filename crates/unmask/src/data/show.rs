@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use unmask_data::encode_png;
 use unmask_datasets::{DataSet, Labelled, Source, contact_sheet, default_cifar10_folder};
 
-use crate::Failure;
+use crate::{Failure, say};
 
 const EXAMPLE: &str = "\
 Examples
@@ -80,12 +80,13 @@ impl Show {
             eprintln!("{sentence}");
         }
         let side = set.train.side();
-        println!("{}: pictures of {side} x {side} pixels, to train on and to test with", set.name);
+        let mut table = format!("{}: pictures of {side} x {side} pixels, to train on and to test with\n", set.name);
         let (train, test) = (counts(&set.train), counts(&set.test));
         for (class, (train, test)) in set.train.classes().iter().zip(train.into_iter().zip(test)) {
-            println!("{train:7} {test:6}  {class}");
+            table += &format!("{train:7} {test:6}  {class}\n");
         }
-        println!("{:7} {:6}  in all", set.train.len(), set.test.len());
+        table += &format!("{:7} {:6}  in all\n", set.train.len(), set.test.len());
+        say(&table);
         let Some(path) = &self.out else { return Ok(()) };
         let half = if self.half == Half::Train { &set.train } else { &set.test };
         // Small pictures are enlarged, so that their pixels can be seen.
