@@ -53,6 +53,14 @@ fn become_process(mut command: Command) -> Result<ExitCode> {
 mod tests {
     use super::*;
 
+    /// Cargo refuses to build a test that is not there, and nobody would know before the next lesson.
+    #[test]
+    fn the_test_that_is_built_along_is_there() {
+        let name = RELAY.last().expect("words");
+        let file = format!("{}/../model/tests/{name}.rs", env!("CARGO_MANIFEST_DIR"));
+        assert!(std::path::Path::new(&file).exists(), "{file}");
+    }
+
     #[test]
     fn the_projector_page_is_opened_once() {
         let arguments = ["--headless", "4"].map(str::to_owned);
