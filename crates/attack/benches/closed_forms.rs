@@ -9,7 +9,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use unmask_attack::{Accumulated, AlsOptions, Attack, AttackKind, Evidence, als, run};
-use unmask_params::{InitOptions, ModelSpec, ParamLayout, Preset, initial_weights};
+use unmask_core::{InitOptions, ModelSpec, ParamLayout, Preset, initial_weights};
 
 fn closed_forms(criterion: &mut Criterion) {
     for preset in [Preset::VitLabPatch4_32, Preset::VitSmallPatch16_224] {

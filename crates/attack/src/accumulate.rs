@@ -1,7 +1,7 @@
 //! What several rounds of one client give away together.
 
 use faer::Mat;
-use unmask_params::VitConfig;
+use unmask_core::VitConfig;
 
 use crate::{
     CannotAttack, Evidence, Tensors,

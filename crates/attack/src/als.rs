@@ -9,7 +9,7 @@ use faer::{
         solvers::{Llt, Solve},
     },
 };
-use unmask_params::VitConfig;
+use unmask_core::VitConfig;
 
 use crate::{
     Accumulated, AttackKind, CannotAttack, Reconstruction,

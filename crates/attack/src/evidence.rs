@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use faer::{Mat, MatRef};
-use unmask_params::{ParamLayout, VitConfig};
+use unmask_core::{ParamLayout, VitConfig};
 
 use crate::{Attack, AttackKind, CannotAttack, observed::Observed};
 
@@ -249,7 +249,7 @@ impl Tensors {
         self.precision
     }
 
-    fn param(&self, name: &str) -> Result<&unmask_params::Param, CannotAttack> {
+    fn param(&self, name: &str) -> Result<&unmask_core::Param, CannotAttack> {
         self.layout.get(name).ok_or_else(|| CannotAttack::NoSuchParameter { name: name.to_owned() })
     }
 

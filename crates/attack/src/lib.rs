@@ -21,7 +21,7 @@
 //!
 //! ```
 //! use unmask_attack::{AttackKind, Evidence, run};
-//! use unmask_params::{ModelSpec, ParamLayout, Preset};
+//! use unmask_core::{ModelSpec, ParamLayout, Preset};
 //!
 //! let config = ModelSpec::new(Preset::VitPicoPatch4_16).config();
 //! let nothing = vec![0.0; ParamLayout::vit(&config).len()];

@@ -1,7 +1,7 @@
 //! Whether a given picture was among the private ones.
 
 use faer::{Mat, MatRef};
-use unmask_params::VitConfig;
+use unmask_core::VitConfig;
 
 use crate::{
     CannotAttack, Evidence, Tensors,

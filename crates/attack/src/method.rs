@@ -240,7 +240,7 @@ impl TryFrom<String> for Method {
 
 #[cfg(test)]
 mod tests {
-    use unmask_params::{ModelSpec, Preset};
+    use unmask_core::{ModelSpec, Preset};
 
     use super::*;
 

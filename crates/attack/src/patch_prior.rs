@@ -1,7 +1,7 @@
 //! What a patch of a photograph looks like before anything is known of it.
 
 use faer::{Mat, MatRef};
-use unmask_params::VitConfig;
+use unmask_core::VitConfig;
 
 use crate::least_squares::{Spectrum, least_squares};
 

@@ -1,7 +1,7 @@
 //! What an attack recovers.
 
 use faer::MatRef;
-use unmask_params::VitConfig;
+use unmask_core::VitConfig;
 
 use crate::{Accumulated, Precision, least_squares::Spectrum};
 

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use unmask_params::ModelSpec;
+use unmask_core::ModelSpec;
 
 use crate::Method;
 

@@ -8,7 +8,7 @@ use common::{
 use unmask_attack::{
     AttackKind, CannotAttack, Evidence, Precision, Reconstruction, Source, Tensors, april, april_aware,
 };
-use unmask_params::{ModelSpec, Preset, VitConfig};
+use unmask_core::{ModelSpec, Preset, VitConfig};
 
 const KIND: AttackKind = AttackKind::April;
 

@@ -10,7 +10,7 @@ use unmask_attack::{
     Accumulated, Added, AlsOptions, Attack, AttackKind, CannotAttack, Evidence, Precision, Source, Tensors, als,
     run_attack,
 };
-use unmask_params::{ModelSpec, Preset, VitConfig};
+use unmask_core::{ModelSpec, Preset, VitConfig};
 
 const AWARE: Attack = Attack::aware(AttackKind::Embedding);
 const NAIVE: Attack = Attack::naive(AttackKind::Embedding);
@@ -182,7 +182,7 @@ fn what_cannot_be_solved_says_why() {
     let error = Accumulated::new(&other).add(&evidence(gradients.clone())).unwrap_err();
     assert_eq!(error, CannotAttack::OtherModel { rounds: 0 });
 
-    let layout = unmask_params::ParamLayout::vit(&other);
+    let layout = unmask_core::ParamLayout::vit(&other);
     let mut rng = rng(2);
     let flat: Vec<f32> = uniform(&mut rng, layout.len(), 1.0).iter().map(|&value| value as f32).collect();
     let kept: Vec<bool> = (0..layout.len()).map(|_| rng.random()).collect();

@@ -5,7 +5,7 @@ mod common;
 use common::{committed, largest_difference, patches, product, rng, shape, similarity, transpose, uniform};
 use proptest::prelude::*;
 use unmask_attack::{AttackKind, CannotAttack, Evidence, Precision, Source, Tensors, embedding_inversion, run};
-use unmask_params::{ModelSpec, ParamLayout, Preset, VitConfig};
+use unmask_core::{ModelSpec, ParamLayout, Preset, VitConfig};
 
 const KIND: AttackKind = AttackKind::Embedding;
 

@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 
 use common::{committed, patches, product, rng, sample, similarity, transpose, uniform};
 use unmask_attack::{AttackKind, CannotAttack, RecoveredKey, Source, Tensors, embedding_inversion};
+use unmask_core::{InitOptions, ModelSpec, ParamLayout, Preset, VitConfig, initial_weights};
 use unmask_defence::{Cipher, RoomKey, Start};
-use unmask_params::{InitOptions, ModelSpec, ParamLayout, Preset, VitConfig, initial_weights};
 
 const GRADIENTS: [&str; 2] = ["pos_embed", "patch_embed.proj.weight"];
 

@@ -4,7 +4,7 @@ mod common;
 
 use common::{masked, rng, shape, uniform};
 use unmask_attack::{CannotAttack, Precision, Source, Tensors, label, label_counts};
-use unmask_params::{ModelSpec, Preset, VitConfig};
+use unmask_core::{ModelSpec, Preset, VitConfig};
 
 fn config(classes: usize) -> VitConfig {
     ModelSpec { classes, ..ModelSpec::new(Preset::VitLabPatch4_32) }.config()

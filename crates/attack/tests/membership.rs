@@ -6,7 +6,7 @@ use common::{File, SAMPLES, full_vectors, masked, patches, product, rng, sample,
 use unmask_attack::{
     CannotAttack, Evidence, MEMBERSHIP_GRADIENTS, MEMBERSHIP_WEIGHTS, Precision, Source, Tensors, Verdict, membership,
 };
-use unmask_params::{ModelSpec, Preset, VitConfig};
+use unmask_core::{ModelSpec, Preset, VitConfig};
 
 /// S 16 < L 48.
 fn pico() -> VitConfig {

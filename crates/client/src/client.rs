@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use unmask_core::{InitOptions, ModelSpec, ParamLayout, initial_weights};
 use unmask_defence::{Defence, KeyCheck, KeyError, MaskSeed, Means, PlainUpdate, ProtectError, ProtectedUpdate, Start};
-use unmask_params::{InitOptions, ModelSpec, ParamLayout, initial_weights};
 use unmask_wire::{Assembler, ClientMessage, EncryptionPlan, RelayMessage, ShardError, UpdateKind, WireError, frames};
 
 use crate::{

@@ -2,8 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
+use unmask_core::{ModelSpec, ParamLayout};
 use unmask_defence::{Cipher, KeyCheck, KeyError, RoomKey, Start};
-use unmask_params::{ModelSpec, ParamLayout};
 use zeroize::Zeroizing;
 
 /// Why a room's cipher is not at hand.
@@ -75,7 +75,7 @@ impl fmt::Debug for Keys {
 
 #[cfg(test)]
 mod tests {
-    use unmask_params::Preset;
+    use unmask_core::Preset;
 
     use super::*;
 

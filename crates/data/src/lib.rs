@@ -1,4 +1,4 @@
-//! Images: reading, cropping, resizing, labels and similarity.
+//! Pictures: reading, cropping, resizing, labels and similarity.
 //!
 //! A photograph of any size and kind becomes the square a model sees:
 //!
@@ -12,10 +12,13 @@
 //! # Ok::<(), unmask_data::PictureError>(())
 //! ```
 //!
-//! Without the feature `codecs` nothing here reads or writes image files, which keeps the browser's bundle small.
+//! Without the feature `codecs` nothing here reads or writes image files, which keeps the browser's bundle small; the
+//! feature `datasets` adds [`datasets`], labelled pictures to learn from.
 
 #[cfg(feature = "codecs")]
 mod codecs;
+#[cfg(feature = "datasets")]
+pub mod datasets;
 #[cfg(feature = "codecs")]
 mod folder;
 pub mod jigsaw;

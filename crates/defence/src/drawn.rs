@@ -165,7 +165,7 @@ static MASK: [[u32; 8]; 256] = {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use unmask_params::{ModelSpec, ParamLayout, Preset};
+    use unmask_core::{ModelSpec, ParamLayout, Preset};
 
     use super::*;
     use crate::{GroupRates, MaskSeed};

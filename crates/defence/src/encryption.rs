@@ -16,7 +16,7 @@ mod permutation;
 
 use std::{fmt, ops::Range};
 
-use unmask_params::ParamLayout;
+use unmask_core::ParamLayout;
 
 pub use self::key::{KeyCheck, KeyError, RoomKey};
 use self::{matrix::PatchMatrix, permutation::PatchOrder};

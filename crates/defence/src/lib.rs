@@ -1,6 +1,6 @@
 //! What a client does to its update before it leaves the device.
 //!
-//! Pure transformations of a flat `f32` vector and its [`ParamLayout`](unmask_params::ParamLayout). Randomness is passed
+//! Pure transformations of a flat `f32` vector and its [`ParamLayout`](unmask_core::ParamLayout). Randomness is passed
 //! in as a [`MaskSeed`]; the same seed gives the same mask, bit for bit, natively and in the browser.
 
 mod drawn;

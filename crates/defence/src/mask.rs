@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use unmask_params::ParamLayout;
+use unmask_core::ParamLayout;
 
 use crate::{GroupRates, rates::Run};
 
@@ -167,7 +167,7 @@ impl Iterator for Mask {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use unmask_params::{ModelSpec, ParamGroup, Preset};
+    use unmask_core::{ModelSpec, ParamGroup, Preset};
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! From the plain update to the one that leaves.
 
-use unmask_params::{ParamGroup, ParamLayout};
+use unmask_core::{ParamGroup, ParamLayout};
 
 use crate::{Cipher, Defence, GroupRates, KeyError, Mask, MaskSeed, ProtectedUpdate, drawn::DrawnMask};
 
@@ -111,7 +111,7 @@ fn masked(layout: &ParamLayout, mut values: Vec<f32>, seed: MaskSeed, rates: Gro
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use unmask_params::{ModelSpec, Preset};
+    use unmask_core::{ModelSpec, Preset};
 
     use super::*;
 

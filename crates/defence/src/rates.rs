@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use unmask_params::{ParamGroup, ParamLayout, UnknownGroup};
+use unmask_core::{ParamGroup, ParamLayout, UnknownGroup};
 
 use crate::{RateError, ZeroRate};
 
@@ -145,7 +145,7 @@ impl FromStr for GroupRates {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use unmask_params::{ModelSpec, Preset};
+    use unmask_core::{ModelSpec, Preset};
 
     use super::*;
 

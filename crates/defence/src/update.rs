@@ -1,6 +1,6 @@
 //! What leaves the device.
 
-use unmask_params::ParamLayout;
+use unmask_core::ParamLayout;
 
 use crate::{GroupRates, KeyCheck, Mask, MaskSeed, drawn::DrawnMask, finite::all_finite};
 
@@ -147,7 +147,7 @@ impl CheckedUpdate<'_> {
 
 #[cfg(test)]
 mod tests {
-    use unmask_params::{ModelSpec, Preset};
+    use unmask_core::{ModelSpec, Preset};
 
     use super::*;
 

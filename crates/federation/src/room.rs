@@ -10,8 +10,8 @@ use std::{
     sync::Arc,
 };
 
+use unmask_core::{ModelSpec, ParamGroup, ParamLayout};
 use unmask_defence::{Defence, FROZEN_SEED, MaskSeed, ProtectedUpdate, Start};
-use unmask_params::{ModelSpec, ParamGroup, ParamLayout};
 
 use self::sealing::Sealing;
 pub use self::{

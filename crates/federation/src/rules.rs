@@ -1,6 +1,6 @@
 //! What becomes of the weights when a round closes.
 
-use unmask_params::Rule;
+use unmask_core::Rule;
 
 use crate::{Aggregate, Optimiser, UpdateCounts, aggregate::Block};
 

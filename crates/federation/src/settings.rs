@@ -1,7 +1,7 @@
 //! What the teacher sets for the rounds to come.
 
+use unmask_core::Rule;
 use unmask_defence::{Defence, Start};
-use unmask_params::Rule;
 
 use crate::OptimiserKind;
 

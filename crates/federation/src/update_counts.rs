@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use unmask_core::{ParamGroup, ParamLayout};
 use unmask_defence::{Defence, ZeroRate};
-use unmask_params::{ParamGroup, ParamLayout};
 
 /// Most parameters that are counted one by one; of larger models an evenly spread sample is.
 const MOST: usize = 1 << 21;

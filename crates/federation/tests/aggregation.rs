@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use unmask_core::{ModelSpec, ParamGroup, ParamLayout, Preset, Rule};
 use unmask_defence::{Defence, GroupRates, Mask, MaskSeed, Means, PlainUpdate, ProtectedUpdate};
 use unmask_federation::{Aggregate, Optimiser, UpdateCounts};
-use unmask_params::{ModelSpec, ParamGroup, ParamLayout, Preset, Rule};
 
 fn layout() -> Arc<ParamLayout> {
     Arc::new(ParamLayout::vit(&ModelSpec::new(Preset::VitPicoPatch4_16).config()))

@@ -1,9 +1,9 @@
 //! What a room takes of memory: at most four models (weights, sums and Adam's two moments) and the update in hand.
 
 use peak_alloc::PeakAlloc;
+use unmask_core::{InitOptions, ModelSpec, ParamLayout, Preset, Rule, initial_weights};
 use unmask_defence::{MaskSeed, Means, PlainUpdate, ProtectedUpdate};
 use unmask_federation::{ClientId, Effect, Event, GlobalModel, Room, Settings};
-use unmask_params::{InitOptions, ModelSpec, ParamLayout, Preset, Rule, initial_weights};
 
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use unmask_core::{ModelSpec, ParamGroup, ParamLayout, Preset, Rule};
 use unmask_defence::{Defence, MaskSeed, Means, PlainUpdate};
 use unmask_federation::{Aggregate, GroupCounts, Optimiser, UpdateCounts};
-use unmask_params::{ModelSpec, ParamGroup, ParamLayout, Preset, Rule};
 
 /// Counts after rounds of so many clients each.
 fn counted(preset: Preset, defence: &str, rounds: &[u8]) -> UpdateCounts {

@@ -5,9 +5,9 @@
 
 use std::{hint::black_box, time::Instant};
 
+use unmask_core::{InitOptions, ModelSpec, Preset, VitConfig, initial_weights};
 use unmask_matching::{Evidence, Matching, Objective, Problem, Settings, VitNetwork};
 use unmask_model::{Precision, Reach, Vit, device::OpenDevice};
-use unmask_params::{InitOptions, ModelSpec, Preset, VitConfig, initial_weights};
 
 const SAMPLES: usize = 25;
 

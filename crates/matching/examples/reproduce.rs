@@ -14,10 +14,10 @@ use std::{env::args, error::Error, ops::ControlFlow, path::Path, time::Instant};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use unmask_attack::{Accumulated, AlsOptions, Attack, AttackKind, Knowledge, als};
+use unmask_core::{InitOptions, ModelSpec, Preset, initial_weights};
 use unmask_data::{chw_to_hwc, decode, jigsaw::best_arrangement, metrics::ssim};
 use unmask_matching::{Evidence, Matching, Objective, Problem, Settings, Verdict, VitNetwork};
 use unmask_model::{Precision, Reach, Vit, device::OpenDevice};
-use unmask_params::{InitOptions, ModelSpec, Preset, initial_weights};
 
 const FIRST_LABEL: usize = 3;
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use unmask_params::{ParamLayout, VitConfig};
+use unmask_core::{ParamLayout, VitConfig};
 
 use crate::{CannotMatch, Evidence};
 

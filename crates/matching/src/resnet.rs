@@ -1,7 +1,7 @@
 //! A residual network as a [`Network`].
 
+use unmask_core::ModelState;
 use unmask_model::{ModelError, Normalisation, Precision, ResidentResnet, Resnet};
-use unmask_params::ModelState;
 
 use crate::{
     Inputs, Network,

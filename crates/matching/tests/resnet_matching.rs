@@ -2,9 +2,9 @@
 
 mod common;
 
+use unmask_core::{Architecture, ModelState, ResnetPreset, ResnetSpec};
 use unmask_matching::{Evidence, Matching, Network, Objective, Problem, ResnetNetwork, Settings, Verdict};
 use unmask_model::{Device, ModelError, Normalisation, Precision, Resnet, block_on};
-use unmask_params::{Architecture, ModelState, ResnetPreset, ResnetSpec};
 
 const SIDE: usize = 32;
 const LABEL: usize = 3;

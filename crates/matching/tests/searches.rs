@@ -4,10 +4,10 @@ mod common;
 
 use common::{photograph, ssim};
 use unmask_attack::{Method, Search, SearchOptions, SearchProgress, Searches, Subject};
+use unmask_core::{InitOptions, ModelSpec, Preset, initial_weights};
 use unmask_data::chw_to_hwc;
 use unmask_matching::GradientMatching;
 use unmask_model::{Vit, device::OpenDevice};
-use unmask_params::{InitOptions, ModelSpec, Preset, initial_weights};
 
 const SIDE: usize = 16;
 const LABELS: [usize; 4] = [3, 5, 7, 9];

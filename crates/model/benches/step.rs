@@ -8,8 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use unmask_core::Architecture;
 use unmask_model::{Network, device::OpenDevice};
-use unmask_params::Architecture;
 
 /// Model and batch.
 const CASES: [(&str, usize); 7] = [

@@ -1,7 +1,7 @@
 //! The border every network shares: what goes in is checked, what comes out is read and checked.
 
 use burn::tensor::{DType, Device, Tensor, TensorData, Transaction, activation::log_softmax};
-use unmask_params::{Architecture, ParamLayout, VitConfig};
+use unmask_core::{Architecture, ParamLayout, VitConfig};
 
 use crate::{Evaluation, ModelError, Step, leaves::Leaf};
 

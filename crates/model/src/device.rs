@@ -145,7 +145,7 @@ pub fn open_blocking(compute: Compute) -> Result<OpenDevice, DeviceError> {
 
 /// [`probe`], waiting on the current thread.
 #[cfg(not(target_family = "wasm"))]
-pub fn probe_blocking(spec: unmask_params::ModelSpec, batch: usize) -> Result<Probe, crate::ModelError> {
+pub fn probe_blocking(spec: unmask_core::ModelSpec, batch: usize) -> Result<Probe, crate::ModelError> {
     crate::blocking::block_on(probe(spec, batch))
 }
 

@@ -1,6 +1,6 @@
 //! What can be wrong with a step.
 
-use unmask_params::Architecture;
+use unmask_core::Architecture;
 
 /// Why a model could not be built or a step not be computed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

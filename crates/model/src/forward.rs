@@ -3,7 +3,7 @@
 use std::{f64::consts::SQRT_2, ops::Range};
 
 use burn::tensor::{Element, Tensor, activation, module};
-use unmask_params::{ParamLayout, VitConfig};
+use unmask_core::{ParamLayout, VitConfig};
 
 use crate::leaves::{Cutter, Leaf, Linear, Placement};
 

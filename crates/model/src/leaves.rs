@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use burn::tensor::{DType, Device, Element, Tensor, TensorData, module};
-use unmask_params::Param;
+use unmask_core::Param;
 
 /// Something on the device whose gradient is asked for: the images, or one piece of the flat vector.
 pub(crate) enum Leaf {

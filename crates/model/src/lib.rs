@@ -1,6 +1,6 @@
 //! Vision Transformers and residual networks on Burn: loss, gradient as one flat vector, weights in and out.
 //!
-//! Everything goes in and comes out as flat `f32` slices in the order of [`unmask_params::ParamLayout`], so that callers
+//! Everything goes in and comes out as flat `f32` slices in the order of [`unmask_core::ParamLayout`], so that callers
 //! need no tensor library. [`Vit`], [`Resnet`] and [`Network`], which is either, compute on a device opened by [`device`];
 //! [`weights`] reads and writes timm-named safetensors. The crate knows neither sockets, defences nor attacks.
 

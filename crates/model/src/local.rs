@@ -1,6 +1,6 @@
 //! The local epochs of FedAvg.
 
-use unmask_params::ModelState;
+use unmask_core::ModelState;
 
 use crate::{ModelError, NetworkLocalTraining, NetworkStep, Resnet, Vit, border::Border};
 
@@ -11,7 +11,7 @@ pub struct LocalTraining {
     /// one batch an epoch that is the loss at the weights given.
     pub loss: f32,
     /// W_n of FLRSP Eqs. 3 and 4: the client's weights after the last step, in the order of the model's
-    /// [`ParamLayout`](unmask_params::ParamLayout).
+    /// [`ParamLayout`](unmask_core::ParamLayout).
     pub weights: Vec<f32>,
 }
 

@@ -1,7 +1,7 @@
 //! Any network by its architecture: what a federation trains.
 
 use burn::tensor::Device;
-use unmask_params::{Architecture, ModelState, ParamLayout};
+use unmask_core::{Architecture, ModelState, ParamLayout};
 
 use crate::{Evaluation, LocalTraining, ModelError, Resnet, Step, Vit};
 

@@ -4,7 +4,7 @@
 //! `scripts/make_reference.py`. Every parameter is random there, so that no zero bias or unit norm hides a mistake.
 
 use burn::tensor::Device;
-use unmask_params::{ModelSpec, ParamLayout, Preset};
+use unmask_core::{ModelSpec, ParamLayout, Preset};
 
 use crate::{
     ModelError, Vit,

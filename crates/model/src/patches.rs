@@ -2,7 +2,7 @@
 
 use std::ops::{Div, Range, Sub};
 
-use unmask_params::VitConfig;
+use unmask_core::VitConfig;
 
 /// Cuts `images` (`[batch, 3, side, side]` in [0, 1]) into normalised patches `[batch, S, L]`.
 ///

@@ -4,7 +4,7 @@ mod forward;
 mod resident;
 
 use burn::tensor::{DType, Device, Element, Tensor, TensorData};
-use unmask_params::{Architecture, ModelState, ParamLayout, ResnetSpec};
+use unmask_core::{Architecture, ModelState, ParamLayout, ResnetSpec};
 
 use crate::{
     Evaluation, ModelError, NetworkStep, Step,

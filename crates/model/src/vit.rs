@@ -3,7 +3,7 @@
 use std::ops::{Div, Sub};
 
 use burn::tensor::{DType, Device, Element, Tensor, TensorData};
-use unmask_params::{Architecture, ModelSpec, ParamLayout, VitConfig};
+use unmask_core::{Architecture, ModelSpec, ParamLayout, VitConfig};
 
 use crate::{
     ModelError,

@@ -13,7 +13,7 @@ use safetensors::{
     Dtype,
     tensor::{Metadata, TensorInfo},
 };
-use unmask_params::{Param, ParamLayout};
+use unmask_core::{Param, ParamLayout};
 
 mod error;
 mod state;

@@ -1,7 +1,7 @@
 //! Batch norm under both rules: what moves, what stays, and what is refused.
 
+use unmask_core::{Architecture, ModelState, ResnetPreset, ResnetSpec};
 use unmask_model::{Device, ModelError, Network};
-use unmask_params::{Architecture, ModelState, ResnetPreset, ResnetSpec};
 
 fn nano() -> (Network, ModelState, Vec<f32>, Vec<usize>) {
     let architecture = Architecture::Resnet(ResnetSpec::new(ResnetPreset::Nano).with_side(8));

@@ -1,7 +1,7 @@
 //! Opening and choosing devices on the machine at hand.
 
+use unmask_core::{ModelSpec, Preset};
 use unmask_model::device::{self, Compute, DeviceError};
-use unmask_params::{ModelSpec, Preset};
 
 #[test]
 fn probe_gives_times_and_a_reason() {

@@ -3,8 +3,8 @@
 mod local_golden;
 
 use local_golden::Task;
+use unmask_core::{InitOptions, ModelSpec, Preset, VitConfig, initial_weights};
 use unmask_model::{LocalTraining, ModelError, Vit, device::OpenDevice};
-use unmask_params::{InitOptions, ModelSpec, Preset, VitConfig, initial_weights};
 
 /// Samples of [`samples`].
 const SAMPLES: usize = 5;

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use unmask_core::{ModelSpec, ParamLayout, Preset};
 use unmask_model::{
     Device, block_on,
     device::{self, Compute},
     parity::{self, Reference},
     weights::TensorReader,
 };
-use unmask_params::{ModelSpec, ParamLayout, Preset};
 
 /// Runs `test` on flex and wgpu, and with feature `ndarray` there too, as one test each; without a graphics adapter that on
 /// wgpu says that it skips.

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use unmask_core::{Architecture, ModelState, Param, ParamLayout};
 use unmask_model::{Device, Network};
-use unmask_params::{Architecture, ModelState, Param, ParamLayout};
 
 /// Largest error of a logit or the loss, as a share of the largest logit.
 const LOGITS: f64 = 1e-5;

@@ -1,10 +1,10 @@
 //! Gradients with respect to images, and those of resident weights, against the training step's.
 
+use unmask_core::{InitOptions, ModelSpec, Preset, VitConfig, initial_weights};
 use unmask_model::{
     ModelError, Precision, Reach, Vit, block_on,
     device::{self, Compute, OpenDevice},
 };
-use unmask_params::{InitOptions, ModelSpec, Preset, VitConfig, initial_weights};
 
 fn case(april_block: bool) -> (Vit, Vec<f32>, Vec<f32>, Vec<usize>) {
     let spec = ModelSpec::new(Preset::VitPicoPatch4_16).with_april_block(april_block);

@@ -1,7 +1,7 @@
 //! The gradient is the loss's, training lowers it, and nonsense is refused.
 
+use unmask_core::{InitOptions, ModelSpec, Preset, VitConfig, initial_weights};
 use unmask_model::{Device, ModelError, Step, Vit, device::OpenDevice};
-use unmask_params::{InitOptions, ModelSpec, Preset, VitConfig, initial_weights};
 
 fn vit(preset: Preset, april_block: bool) -> Vit {
     Vit::new(ModelSpec::new(preset).with_april_block(april_block), OpenDevice::cpu().device()).unwrap()

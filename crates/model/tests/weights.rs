@@ -5,8 +5,8 @@ use safetensors::{
     Dtype,
     tensor::{TensorView, serialize},
 };
+use unmask_core::{InitOptions, ModelSpec, ParamLayout, Preset, initial_weights};
 use unmask_model::weights::{TensorProblem, TensorReader, WeightsError, encode, encode_flat, load_flat, save_flat};
-use unmask_params::{InitOptions, ModelSpec, ParamLayout, Preset, initial_weights};
 
 fn pico() -> (ParamLayout, Vec<f32>) {
     let config = ModelSpec::new(Preset::VitPicoPatch4_16).config();

@@ -3,11 +3,11 @@
 use std::{collections::BTreeMap, path::Path};
 
 use safetensors::SafeTensors;
+use unmask_core::{Architecture, ModelState};
 use unmask_model::weights::{
     HeadReplaced, Imported, Storage, TensorProblem, TensorReader, WeightsError, encode, encode_state, export, import,
     import_from,
 };
-use unmask_params::{Architecture, ModelState};
 
 type Tensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
 

@@ -2,8 +2,8 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
+use unmask_core::{InitOptions, ModelSpec, initial_weights};
 use unmask_federation::GlobalModel;
-use unmask_params::{InitOptions, ModelSpec, initial_weights};
 
 /// How a model begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -122,7 +122,7 @@ fn describe(ModelSpec { preset, april_block, classes }: ModelSpec) -> String {
 
 #[cfg(test)]
 mod tests {
-    use unmask_params::{ParamLayout, Preset};
+    use unmask_core::{ParamLayout, Preset};
 
     use super::*;
 

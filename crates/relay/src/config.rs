@@ -9,9 +9,9 @@ use std::{
 
 use anyhow::Context;
 use unmask_attack::Searches;
+use unmask_core::{ModelSpec, Preset, Rule};
 use unmask_defence::Defence;
 use unmask_federation::OptimiserKind;
-use unmask_params::{ModelSpec, Preset, Rule};
 
 use crate::{Beginning, DataConfig, Evaluates, Pretrained};
 

@@ -13,8 +13,8 @@ use std::{
 
 use anyhow::Context;
 use tokio::sync::mpsc;
+use unmask_core::ModelSpec;
 use unmask_federation::GlobalModel;
-use unmask_params::ModelSpec;
 
 pub(crate) use self::measure::{Measured, interval};
 use crate::{room::Input, sharing::Stock};

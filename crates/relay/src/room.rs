@@ -23,9 +23,9 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use tracing::{error, warn};
+use unmask_core::ModelSpec;
 use unmask_defence::{GroupRates, KeyCheck, MaskSeed, ProtectedUpdate};
 use unmask_federation::{ClientId, Event, Room, Settings};
-use unmask_params::ModelSpec;
 use unmask_wire::{
     ClientMessage, RelayMessage, UpdateKind, frames,
     view::{Control, LogLine, LossPoint},

@@ -23,8 +23,8 @@ use tokio::{
     task::JoinHandle,
 };
 use tracing::error;
-use unmask_datasets::Source;
-use unmask_params::ParamLayout;
+use unmask_core::ParamLayout;
+use unmask_data::datasets::Source;
 use unmask_wire::{Assembler, MAX_FRAME};
 
 use crate::{

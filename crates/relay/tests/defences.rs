@@ -5,9 +5,9 @@ mod support;
 use std::collections::HashMap;
 
 use support::{Client, Plan, RATE, Relay, gradient, http, layout, protect};
+use unmask_core::Rule;
 use unmask_defence::{Defence, MaskSeed, Means, PlainUpdate, ProtectedUpdate};
-use unmask_params::Rule;
-use unmask_privacy::Mechanism;
+use unmask_relay::privacy::Mechanism;
 use unmask_wire::{
     RelayMessage,
     view::{Control, NextView, RoomView, UpdateCountsView},
@@ -140,7 +140,7 @@ async fn guarantee_covers_the_rounds_under_this_noise() {
     let holds = |rounds| {
         let Ok(Defence::Gaussian(noise)) = "gaussian:eps=4,delta=0.00001,clip=0.5".parse() else { panic!() };
         let mechanism = Mechanism { clip: noise.clip(), deviation: noise.deviation() };
-        let guarantee = unmask_privacy::guarantee(mechanism, rounds, 1e-5);
+        let guarantee = unmask_relay::privacy::guarantee(mechanism, rounds, 1e-5);
         (rounds, guarantee.delta, guarantee.sentence)
     };
     let shown = |room: RoomView| {

@@ -3,8 +3,8 @@
 mod support;
 
 use support::{Client, Plan, RATE, Relay, Seal, cipher, gradient, layout};
+use unmask_core::{InitOptions, ModelSpec, Preset, initial_weights};
 use unmask_defence::Cipher;
-use unmask_params::{InitOptions, ModelSpec, Preset, initial_weights};
 use unmask_wire::{
     ClientMessage, RelayMessage, UpdateKind,
     view::{ClientState, Control, EncryptionView, NextView, Phase},

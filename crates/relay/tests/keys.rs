@@ -7,8 +7,8 @@ use support::{
     private::{distance, picture, revealing_gradient},
     remark,
 };
+use unmask_core::{InitOptions, initial_weights};
 use unmask_defence::{Cipher, Start};
-use unmask_params::{InitOptions, initial_weights};
 use unmask_wire::view::{Control, RoomView};
 
 const PASSPHRASE: &str = "seven grey herons";

@@ -3,7 +3,7 @@
 mod support;
 
 use support::{Client, Relay, config, gradient};
-use unmask_params::{ModelSpec, Preset};
+use unmask_core::{ModelSpec, Preset};
 use unmask_relay::{Beginning, Pretrained, RelayConfig, serve};
 use unmask_wire::view::Control;
 

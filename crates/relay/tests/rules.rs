@@ -5,8 +5,8 @@ mod support;
 use std::time::Duration;
 
 use support::{Plan, Relay, gradient, layout, protect};
+use unmask_core::Rule;
 use unmask_defence::{GroupRates, Mask, MaskSeed, Means, ProtectedUpdate, ZeroRate};
-use unmask_params::Rule;
 use unmask_wire::{RelayMessage, view::Control};
 
 /// Weights with few digits, so that their weighted mean is exact.

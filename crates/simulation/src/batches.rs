@@ -2,7 +2,7 @@
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use unmask_datasets::Labelled;
+use unmask_data::datasets::Labelled;
 
 /// Pictures `[batch, 3, side, side]` in [0, 1], and labels `[batch]`.
 #[derive(Debug, Clone, PartialEq, Default)]

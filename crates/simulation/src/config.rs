@@ -8,11 +8,11 @@ mod words;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use unmask_datasets::{Partition, Source};
+use unmask_core::{Architecture, Rule, UnknownArchitecture};
+use unmask_data::datasets::{Partition, Source};
 use unmask_defence::Defence;
 use unmask_federation::{OptimiserKind, Settings, SettingsError};
 use unmask_model::device::Compute;
-use unmask_params::{Architecture, Rule, UnknownArchitecture};
 
 pub use self::{
     read::{KEYS, Origin},

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use unmask_datasets::PartitionError;
+use unmask_data::datasets::PartitionError;
 use unmask_defence::{KeyError, ProtectError};
 use unmask_federation::Refusal;
 use unmask_model::{ModelError, weights::WeightsError};

@@ -1,9 +1,9 @@
 //! The model on pictures it has not seen.
 
 use rayon::prelude::*;
-use unmask_datasets::Labelled;
+use unmask_core::ModelState;
+use unmask_data::datasets::Labelled;
 use unmask_model::{ModelError, Network};
-use unmask_params::ModelState;
 
 use crate::batches::Batch;
 

@@ -1,9 +1,9 @@
 //! What a client does in a round.
 
-use unmask_datasets::Labelled;
+use unmask_core::{ModelState, ParamLayout, Rule};
+use unmask_data::datasets::Labelled;
 use unmask_defence::{Cipher, Defence, MaskSeed, Means, PlainUpdate, ProtectedUpdate};
 use unmask_model::{ModelError, Network};
-use unmask_params::{ModelState, ParamLayout, Rule};
 
 use crate::{SimulationError, batches::Batch, order::Order, pieces, seeds::Seeds};
 

@@ -1,8 +1,8 @@
 //! One client's gradient, computed in pieces that several threads can share.
 
 use rayon::prelude::*;
+use unmask_core::ModelState;
 use unmask_model::{ModelError, Network, NetworkStep};
-use unmask_params::ModelState;
 
 /// Pieces of a batch at most: the gradients of all of them are in memory together.
 const MOST: usize = 4;
@@ -43,8 +43,8 @@ pub(crate) fn loss_and_gradient(
 
 #[cfg(test)]
 mod tests {
+    use unmask_core::Architecture;
     use unmask_model::device::OpenDevice;
-    use unmask_params::Architecture;
 
     use super::*;
 

@@ -8,7 +8,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use unmask_datasets::{DataSet, Labelled};
+use unmask_data::datasets::{DataSet, Labelled};
 
 use crate::{Config, Outcome};
 

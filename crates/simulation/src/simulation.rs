@@ -12,11 +12,11 @@ use std::{
 };
 
 use rayon::{ThreadPool, prelude::*};
-use unmask_datasets::DataSet;
+use unmask_core::{Architecture, ModelState, ParamLayout, Rule};
+use unmask_data::datasets::DataSet;
 use unmask_defence::Cipher;
 use unmask_federation::{Aggregate, Optimiser, UpdateCounts};
 use unmask_model::Network;
-use unmask_params::{Architecture, ModelState, ParamLayout, Rule};
 
 pub use self::report::{Event, Outcome, RoundReport};
 use self::{plan::Plan, sums::Sums};

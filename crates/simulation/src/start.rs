@@ -3,8 +3,8 @@
 use std::io::{Read, Seek};
 
 use rust_embed::RustEmbed;
+use unmask_core::{Architecture, ModelState, ParamGroup};
 use unmask_model::weights::{HeadReplaced, Imported, TensorReader, import_from};
-use unmask_params::{Architecture, ModelState, ParamGroup};
 
 use crate::{Config, ConfigError, SimulationError, Start};
 

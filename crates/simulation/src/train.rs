@@ -4,7 +4,7 @@ mod resume;
 
 use std::{fs, io, ops::ControlFlow, path::PathBuf};
 
-use unmask_datasets::DataSet;
+use unmask_data::datasets::DataSet;
 use unmask_model::{
     device::OpenDevice,
     weights::{Storage, encode_state},

@@ -4,11 +4,11 @@ mod common;
 
 use std::{fs, ops::ControlFlow, path::Path};
 
+use unmask_core::{Architecture, ModelSpec, ParamLayout, Preset, VitConfig};
 use unmask_model::{
     device::OpenDevice,
     weights::{self, Storage},
 };
-use unmask_params::{Architecture, ModelSpec, ParamLayout, Preset, VitConfig};
 use unmask_simulation::{Event, Files, Outcome, TrainError, train};
 
 use common::{COLOURS, colours, config};

@@ -4,8 +4,8 @@ mod common;
 
 use std::{collections::HashSet, ops::ControlFlow};
 
+use unmask_core::{ParamGroup, Rule};
 use unmask_model::{Network, device::OpenDevice};
-use unmask_params::{ParamGroup, Rule};
 use unmask_simulation::Simulation;
 
 use common::{COLOURS, colours, config, simulation, trained};

@@ -8,12 +8,12 @@ mod golden;
 mod local_golden;
 
 use local_golden::Task;
+use unmask_core::{ModelSpec, ParamLayout, Preset};
 use unmask_defence::{Cipher, Defence, MaskSeed, Means, PlainUpdate, ProtectedUpdate, RoomKey, Start};
 use unmask_model::{
     device::{Compute, open, probe},
     parity,
 };
-use unmask_params::{ModelSpec, ParamLayout, Preset};
 use wasm_bindgen_test::{wasm_bindgen_test, wasm_bindgen_test_configure};
 
 wasm_bindgen_test_configure!(run_in_dedicated_worker);

@@ -2,10 +2,10 @@
 
 use std::{ops::Range, sync::Arc};
 
+use unmask_core::{InitOptions, ModelSpec, ParamLayout, Preset, Rule, initial_weights};
 use unmask_defence::{Cipher, Defence, MaskSeed, Means, PlainUpdate, ProtectedUpdate, RoomKey, Start};
 use unmask_federation::{ClientId, Effect, Event, GlobalModel, Room, Settings};
 use unmask_model::{Device, Vit};
-use unmask_params::{InitOptions, ModelSpec, ParamLayout, Preset, Rule, initial_weights};
 use unmask_trainer::sample_photographs;
 
 const CLIENTS: u32 = 5;

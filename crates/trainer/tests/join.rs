@@ -5,10 +5,10 @@ use std::time::Duration;
 use futures_util::{SinkExt, StreamExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::{WebSocketStream, accept_async, tungstenite::Message};
+use unmask_core::{InitOptions, ModelSpec, ParamLayout, Preset, initial_weights};
 use unmask_data::{Picture, chw_to_hwc};
 use unmask_defence::{Cipher, RoomKey, Start};
 use unmask_model::{Vit, device::OpenDevice};
-use unmask_params::{InitOptions, ModelSpec, ParamLayout, Preset, initial_weights};
 use unmask_trainer::{JoinOptions, Passphrase, Sample, join};
 use unmask_wire::{Assembler, ClientMessage, EncryptionPlan, Pictures, RelayMessage, ShardHeader, UpdateKind, frames};
 

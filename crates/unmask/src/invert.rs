@@ -11,14 +11,14 @@ use std::{
 use anyhow::{Context, bail};
 use clap::Args;
 use unmask_attack::{Evidence, Method, Precision, SearchOptions, Source, Tensors, membership};
+use unmask_core::{ModelSpec, ParamLayout, Preset};
 use unmask_data::{chw_to_hwc, decode};
-use unmask_laboratory::{
+use unmask_experiments::laboratory::{
     Attempt, Means, Needs, Observation, Trial, Update, Wanted, attempt, read_labels, read_rounds, read_update,
     read_weights, score,
 };
 use unmask_matching::GradientMatching;
 use unmask_model::device::OpenDevice;
-use unmask_params::{ModelSpec, ParamLayout, Preset};
 
 use self::{output::Output, report::Report};
 use crate::{Failure, interrupt::Interrupt};

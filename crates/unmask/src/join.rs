@@ -9,8 +9,8 @@ use std::{
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
+use unmask_core::{ModelSpec, Preset};
 use unmask_model::device::{Compute, OpenDevice, open_blocking, probe_blocking};
-use unmask_params::{ModelSpec, Preset};
 use unmask_trainer::{JoinOptions, Passphrase, join, load_samples, sample_photographs, socket_address};
 
 use crate::Failure;

@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
+use unmask_core::{Preset, Rule};
 use unmask_data::load_folder;
 use unmask_defence::Defence;
-use unmask_laboratory::{
+use unmask_experiments::laboratory::{
     Trial, Verdict,
     matrix::{Bench, Event, Outcome, Settings, run},
 };
 use unmask_matching::GradientMatching;
 use unmask_model::device::OpenDevice;
-use unmask_params::{Preset, Rule};
 
 use crate::{Failure, interrupt::Interrupt};
 

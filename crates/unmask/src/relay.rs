@@ -10,9 +10,9 @@ use std::{io::Write as _, net::IpAddr, path::PathBuf, sync::Arc, time::Duration}
 use clap::{Args, ValueEnum};
 use tokio::task::JoinSet;
 use tracing::warn;
+use unmask_core::{Architecture, ModelSpec, Preset, UnknownPreset};
 use unmask_matching::GradientMatching;
 use unmask_model::device::OpenDevice;
-use unmask_params::{Architecture, ModelSpec, Preset, UnknownPreset};
 use unmask_relay::{DataConfig, Partition, RelayConfig, Running, Source, serve};
 use unmask_simulation::Start;
 use unmask_trainer::{JoinOptions, Passphrase, join, sample_photographs};

@@ -9,9 +9,9 @@ use std::{
 
 use anyhow::{anyhow, bail};
 use clap::Args;
-use unmask_datasets::default_cifar10_folder;
+use unmask_data::datasets::default_cifar10_folder;
+use unmask_experiments::{Experiment, PapersError, Request, Scale, check, estimate, outline, reproduce, verdict};
 use unmask_model::device::{self, Compute, OpenDevice};
-use unmask_papers::{Experiment, PapersError, Request, Scale, check, estimate, outline, reproduce, verdict};
 
 use self::display::Display;
 use crate::{Failure, interrupt::Interrupt, say};

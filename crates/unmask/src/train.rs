@@ -6,7 +6,7 @@ use std::{fs, path::PathBuf, time::Instant};
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use unmask_datasets::{DataSet, default_cifar10_folder};
+use unmask_data::datasets::{DataSet, default_cifar10_folder};
 use unmask_model::{device, weights::Storage};
 use unmask_simulation::{Config, EXAMPLE, Event, Files, Outcome, train};
 

@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 use unmask_data::{Picture, encode_png, metrics};
-use unmask_laboratory::Trial;
+use unmask_experiments::laboratory::Trial;
 
 const NANO: &str = "vit_nano_patch4_32";
 

@@ -8,6 +8,7 @@ use std::{
 
 use serde_json::Value;
 use tempfile::TempDir;
+use unmask_core::{InitOptions, ModelSpec, ParamLayout, Preset, initial_weights};
 use unmask_data::decode;
 use unmask_defence::{Cipher, RoomKey, Start};
 use unmask_model::{
@@ -15,7 +16,6 @@ use unmask_model::{
     device::OpenDevice,
     weights::{encode, save_flat},
 };
-use unmask_params::{InitOptions, ModelSpec, ParamLayout, Preset, initial_weights};
 
 const PICO: &str = "vit_pico_patch4_16";
 

@@ -1,6 +1,6 @@
 //! How each attack works, for those who open the drawer of its card.
 
-use unmask_params::VitConfig;
+use unmask_core::VitConfig;
 
 use crate::Method;
 

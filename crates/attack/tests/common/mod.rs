@@ -7,8 +7,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use safetensors::{Dtype, SafeTensors};
 use unmask_attack::{Precision, Source, Tensors};
+use unmask_core::{ParamLayout, VitConfig};
 use unmask_data::metrics;
-use unmask_params::{ParamLayout, VitConfig};
 
 /// A safetensors file as (name, shape, values).
 pub struct File(Vec<(String, Vec<usize>, Vec<f64>)>);

@@ -1,8 +1,8 @@
 use std::sync::LazyLock;
 
 use proptest::prelude::*;
+use unmask_core::{ParamGroup, Preset, Rule};
 use unmask_defence::{Cipher, Defence, FROZEN_SEED, GroupRates, Mask, RoomKey, Start};
-use unmask_params::{ParamGroup, Preset, Rule};
 use unmask_wire::{Pictures, ShardHeader};
 
 use super::*;
@@ -340,7 +340,7 @@ proptest! {
         let mut client = client(None);
         let plan = planned(&mut client, &defence, if averaged { "fedavg" } else { "fedsgd" });
         let outgoing = client.update(&plan, step(), MaskSeed(seed)).unwrap();
-        let kept = |param: &unmask_params::Param| (1.0 - percents[param.group as usize]) * param.range.len() as f64;
+        let kept = |param: &unmask_core::Param| (1.0 - percents[param.group as usize]) * param.range.len() as f64;
         let limit = 1.01 * 4.0 * plan.layout.iter().map(kept).sum::<f64>() + 4096.0;
         prop_assert!(outgoing.bytes as f64 <= limit, "{} bytes, limit {limit}", outgoing.bytes);
         prop_assert_eq!(outgoing.bytes, outgoing.frames.iter().map(Vec::len).sum::<usize>());

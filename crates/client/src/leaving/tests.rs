@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
+use unmask_core::{ModelSpec, Preset, Rule};
 use unmask_defence::{Cipher, MaskSeed, Means, PlainUpdate, RoomKey, Start};
-use unmask_params::{ModelSpec, Preset, Rule};
 
 use super::*;
 use crate::TrainOn;

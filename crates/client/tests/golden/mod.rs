@@ -1,8 +1,8 @@
 //! What must be the same, bit for bit, in every client of a room: masks and cipher. Each function writes words that stand
 //! in the files beside `unmask-defence`; the native test and the one in the browser compare them.
 
+use unmask_core::{ModelSpec, ParamLayout, Preset};
 use unmask_defence::{Cipher, FROZEN_SEED, GroupRates, Mask, MaskSeed, RoomKey, Start};
-use unmask_params::{ModelSpec, ParamLayout, Preset};
 
 /// What [`mask_words`] must give.
 pub const MASK_WORDS: &str = include_str!("../../../defence/testdata/mask_groups.txt");

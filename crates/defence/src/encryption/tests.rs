@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use unmask_params::{ModelSpec, Preset};
+use unmask_core::{ModelSpec, Preset};
 
 use super::*;
 use crate::Start;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use unmask_core::ModelSpec;
 use unmask_defence::{KeyCheck, ProtectedUpdate};
-use unmask_params::ModelSpec;
 
 use super::{ClientId, GlobalModel, Refusal};
 use crate::Settings;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use unmask_core::ParamLayout;
 use unmask_defence::{KeyCheck, ProtectedUpdate, Start};
-use unmask_params::ParamLayout;
 
 use super::{ClientId, Effect, GlobalModel, MemberState, Refusal, Room, Work};
 

@@ -4,8 +4,8 @@ mod masks;
 
 mod interleavings;
 
+use unmask_core::{InitOptions, Preset, Rule, initial_weights};
 use unmask_defence::{Cipher, Means, PlainUpdate};
-use unmask_params::{InitOptions, Preset, Rule, initial_weights};
 
 use super::*;
 use crate::Pictures;

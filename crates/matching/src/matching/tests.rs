@@ -1,8 +1,8 @@
 //! On `vit_pico_patch4_16`, so that a test takes seconds.
 
+use unmask_core::{InitOptions, ModelSpec, Preset, initial_weights};
 use unmask_data::{chw_to_hwc, decode, metrics::ssim};
 use unmask_model::{Precision, Reach, Vit, block_on, device::OpenDevice};
-use unmask_params::{InitOptions, ModelSpec, Preset, initial_weights};
 
 use super::*;
 use crate::VitNetwork;

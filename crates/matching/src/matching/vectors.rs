@@ -2,8 +2,8 @@
 
 use std::{fs::File, path::Path};
 
+use unmask_core::{ModelSpec, Preset};
 use unmask_model::{Precision, Reach, Vit, block_on, device::OpenDevice, weights::TensorReader};
-use unmask_params::{ModelSpec, Preset};
 
 use super::*;
 use crate::VitNetwork;

@@ -1,6 +1,6 @@
 //! Which device trains faster here.
 
-use unmask_params::{InitOptions, ModelSpec, initial_weights};
+use unmask_core::{InitOptions, ModelSpec, initial_weights};
 use web_time::Instant;
 
 use super::{Compute, DeviceError, OpenDevice, open};
@@ -66,7 +66,7 @@ async fn step_ms(device: &OpenDevice, spec: ModelSpec, batch: usize) -> Result<f
     let vit = Vit::new(spec, device.device())?;
     let config = vit.config();
     let weights = initial_weights(config, 0, InitOptions::default());
-    let image_len = unmask_params::VitConfig::CHANNELS * config.image * config.image;
+    let image_len = unmask_core::VitConfig::CHANNELS * config.image * config.image;
     let images: Vec<f32> = (0..batch * image_len).map(|i| (i % 251) as f32 / 250.0).collect();
     let labels: Vec<usize> = (0..batch).map(|i| i % config.classes).collect();
     vit.loss_and_gradient(&weights, &images, &labels).await?;

@@ -5,7 +5,7 @@ use burn::tensor::{
     module::{batch_norm, batch_norm_train, conv2d, max_pool2d},
     ops::{ConvOptions, MaxPoolOptions},
 };
-use unmask_params::{BasicBlock, ParamLayout, ResnetSpec};
+use unmask_core::{BasicBlock, ParamLayout, ResnetSpec};
 
 use crate::leaves::{Cutter, Leaf, Linear, Placement};
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use burn::tensor::{DType, Device, Tensor};
-use unmask_params::ModelState;
+use unmask_core::ModelState;
 
 use super::{
     Normalisation, Resnet,

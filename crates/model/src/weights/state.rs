@@ -6,7 +6,7 @@ use safetensors::{
     Dtype,
     tensor::{TensorView, serialize},
 };
-use unmask_params::{Architecture, ModelState, Param, ParamGroup, ParamLayout};
+use unmask_core::{Architecture, ModelState, Param, ParamGroup, ParamLayout};
 
 use super::{NamedTensor, TensorProblem, TensorReader, WeightsError};
 

@@ -4,7 +4,7 @@ use safetensors::{
     Dtype,
     tensor::{TensorView, serialize},
 };
-use unmask_params::ParamLayout;
+use unmask_core::ParamLayout;
 
 use super::WeightsError;
 

@@ -1,7 +1,7 @@
 //! One local epoch of FedAvg with fixed numbers going in, and what came out of it natively on the CPU.
 
+use unmask_core::{InitOptions, ModelSpec, Preset, VitConfig, initial_weights};
 use unmask_model::{Device, LocalTraining, Vit};
-use unmask_params::{InitOptions, ModelSpec, Preset, VitConfig, initial_weights};
 
 /// A line for the loss, then one for the change of one of [`STRIDE`] weights.
 const EXPECTED: &str = include_str!("../../testdata/local_training.txt");

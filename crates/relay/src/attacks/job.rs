@@ -3,9 +3,9 @@
 use std::sync::{Mutex, PoisonError};
 
 use unmask_attack::{Attack, AttackKind, Evidence, Method, Reconstruction, run_attack};
+use unmask_core::{ModelSpec, Rule, VitConfig};
 use unmask_defence::{Defence, KeyCheck, ProtectedUpdate, Start};
 use unmask_federation::{ClientId, GlobalModel};
-use unmask_params::{ModelSpec, Rule, VitConfig};
 
 use super::{
     labels::{self, Labels},

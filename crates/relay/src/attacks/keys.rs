@@ -6,9 +6,9 @@ use std::{
 };
 
 use unmask_attack::{Precision, Reconstruction, RecoveredKey, Source, Tensors, embedding_inversion};
+use unmask_core::{ModelSpec, ParamLayout, VitConfig};
 use unmask_defence::{Cipher, KeyCheck, KeyError, RoomKey, Start};
 use unmask_federation::{GlobalModel, Seal};
-use unmask_params::{ModelSpec, ParamLayout, VitConfig};
 
 /// The embeddings of one model as the relay sent them and as they came back.
 pub(crate) struct KnownStart {

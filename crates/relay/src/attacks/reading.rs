@@ -5,9 +5,9 @@ use std::ops::Range;
 use unmask_attack::{
     Attack, Evidence, LABEL_GRADIENTS, MEMBERSHIP_GRADIENTS, MEMBERSHIP_WEIGHTS, Precision, Source, Tensors,
 };
+use unmask_core::{ParamLayout, Rule};
 use unmask_defence::{Mask, ProtectedUpdate};
 use unmask_federation::GlobalModel;
-use unmask_params::{ParamLayout, Rule};
 
 /// How an update becomes what stands for a gradient.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -113,7 +113,7 @@ fn once<'a>(names: impl Iterator<Item = &'a &'static str>) -> Vec<&'static str> 
 }
 
 /// Those of the model's parameters that are named, in its order.
-fn params<'a>(layout: &'a ParamLayout, names: &[&str]) -> Vec<&'a unmask_params::Param> {
+fn params<'a>(layout: &'a ParamLayout, names: &[&str]) -> Vec<&'a unmask_core::Param> {
     layout.iter().filter(|param| names.contains(&param.name.as_str())).collect()
 }
 
@@ -161,8 +161,8 @@ fn parts(update: &ProtectedUpdate, layout: &ParamLayout, ranges: &[Range<usize>]
 
 #[cfg(test)]
 mod tests {
+    use unmask_core::{InitOptions, ModelSpec, Preset, initial_weights};
     use unmask_defence::{Defence, MaskSeed, Means, PlainUpdate};
-    use unmask_params::{InitOptions, ModelSpec, Preset, initial_weights};
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use unmask_params::ModelSpec;
+use unmask_core::ModelSpec;
 
 use super::{Answers, Errand, Evaluates};
 

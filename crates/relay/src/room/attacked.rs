@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use unmask_attack::Method;
+use unmask_core::VitConfig;
 use unmask_federation::ClientId;
-use unmask_params::VitConfig;
 use unmask_wire::{
     RelayMessage,
     view::{AttackView, GatheredView, HowView},
@@ -210,8 +210,8 @@ fn blank(method: Method, about: &About, nickname: &str, config: &VitConfig) -> A
 
 #[cfg(test)]
 mod tests {
+    use unmask_core::{ModelSpec, Preset, Rule};
     use unmask_defence::Defence;
-    use unmask_params::{ModelSpec, Preset, Rule};
     use unmask_wire::view::{SearchState, SearchView};
 
     use super::*;

@@ -3,9 +3,9 @@
 use std::fmt::Display;
 
 use tracing::error;
+use unmask_core::{ModelSpec, Rule};
 use unmask_defence::{Defence, Start};
 use unmask_federation::{ClientId, Event, GlobalModel, OptimiserKind, Phase, Settings, SettingsError};
-use unmask_params::{ModelSpec, Rule};
 use unmask_wire::view::Control;
 
 use super::Actor;

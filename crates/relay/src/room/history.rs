@@ -1,9 +1,9 @@
 //! What the room has seen under the settings in force: who encrypted the model, how much noise the rounds had, how often
 //! each parameter was updated.
 
+use crate::privacy::{Guarantee, Mechanism, guarantee};
 use unmask_defence::{Defence, GaussianNoise};
 use unmask_federation::{GroupCounts, RoundSummary, UpdateCounts};
-use unmask_privacy::{Guarantee, Mechanism, guarantee};
 use unmask_wire::view::{CountBin, GroupCountsView, GuaranteeView, UpdateCountsView};
 
 /// Most bars in a chart of update counts.

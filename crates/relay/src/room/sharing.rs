@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unmask_datasets::Partition;
+use unmask_data::datasets::Partition;
 use unmask_federation::{ClientId, Event, Pictures};
 use unmask_wire::view::DataView;
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use unmask_core::ModelSpec;
 use unmask_federation::{GlobalModel, Pictures as Trained, Settings};
-use unmask_params::ModelSpec;
 use unmask_wire::{EncryptionPlan, Pictures, RelayMessage};
 
 use super::encode;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unmask_datasets::Partition;
+use unmask_data::datasets::Partition;
 use unmask_federation::ClientId;
 use unmask_wire::{RelayMessage, ShardHeader};
 
@@ -86,7 +86,7 @@ impl Stock {
 
 #[cfg(test)]
 mod tests {
-    use unmask_datasets::Labelled;
+    use unmask_data::datasets::Labelled;
 
     use super::*;
 

@@ -2,8 +2,8 @@
 
 use std::{fs, path::Path};
 
+use unmask_core::ModelSpec;
 use unmask_data::{Picture, encode_png};
-use unmask_params::ModelSpec;
 use unmask_relay::{Answers, Evaluates, RelayConfig, Source};
 
 /// In the order of their labels.

@@ -12,7 +12,7 @@ use std::{
 };
 
 use unmask_attack::{Method, Search, SearchOptions, SearchProgress, Searches, Subject};
-use unmask_params::VitConfig;
+use unmask_core::VitConfig;
 
 use super::layout;
 

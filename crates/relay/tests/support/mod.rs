@@ -15,8 +15,8 @@ use tokio::{
     time::timeout,
 };
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async, tungstenite::Message};
+use unmask_core::{ModelSpec, ParamLayout, Preset, Rule};
 use unmask_defence::{Cipher, Defence, MaskSeed, Means, PlainUpdate, ProtectedUpdate, RoomKey, Start};
-use unmask_params::{ModelSpec, ParamLayout, Preset, Rule};
 use unmask_relay::{OptimiserKind, RelayConfig, Running, serve};
 use unmask_wire::{
     Assembler, ClientMessage, EncryptionPlan, Pictures, RelayMessage, ShardHeader, UpdateKind, frames,

@@ -1,6 +1,6 @@
 //! A client's picture, and the gradient that it causes where the attacks look.
 
-use unmask_params::{ModelSpec, Preset, VitConfig};
+use unmask_core::{ModelSpec, Preset, VitConfig};
 
 use super::{gradient, layout};
 

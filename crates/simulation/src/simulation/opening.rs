@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use rand::seq::SliceRandom;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use unmask_datasets::DataSet;
+use unmask_core::{Architecture, ModelState, ParamLayout};
+use unmask_data::datasets::DataSet;
 use unmask_defence::{Cipher, Defence, RoomKey};
 use unmask_federation::{Aggregate, Optimiser, UpdateCounts};
 use unmask_model::{
     Network,
     device::{Compute, OpenDevice},
 };
-use unmask_params::{Architecture, ModelState, ParamLayout};
 
 use super::{Progress, Simulation, plan::Plan};
 use crate::{Config, SimulationError, order::Order, seeds::Seeds, start};

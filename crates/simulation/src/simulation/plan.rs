@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use unmask_datasets::DataSet;
+use unmask_core::Rule;
+use unmask_data::datasets::DataSet;
 use unmask_federation::{OptimiserKind, Settings};
-use unmask_params::Rule;
 
 use crate::{Config, Schedule, SimulationError};
 

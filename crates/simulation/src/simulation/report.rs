@@ -1,7 +1,7 @@
 //! What a run tells, on the way and in the end.
 
+use unmask_core::ModelState;
 use unmask_federation::UpdateCounts;
-use unmask_params::ModelState;
 
 use crate::Metrics;
 

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use unmask_datasets::{DataSet, Labelled};
+use unmask_data::datasets::{DataSet, Labelled};
 use unmask_model::device::OpenDevice;
 use unmask_simulation::{Config, Simulation};
 

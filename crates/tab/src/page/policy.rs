@@ -3,8 +3,8 @@
 
 mod step;
 
+use unmask_core::{ParamGroup, ParseRuleError, Rule};
 use unmask_defence::{Defence, GaussianNoise, GroupRates, ParseNoiseError, Start, ZeroRate};
-use unmask_params::{ParamGroup, ParseRuleError, Rule};
 
 pub use self::step::{Step, StepError, sgd_would_help};
 

@@ -4,8 +4,8 @@ mod attacks;
 mod learning;
 mod units;
 
+use unmask_core::{ParamGroup, Rule};
 use unmask_defence::{Defence, GaussianNoise, GroupRates, Start};
-use unmask_params::{ParamGroup, Rule};
 use unmask_wire::view::{ClientState, EncryptionView, NextView, Phase};
 
 pub use self::attacks::{

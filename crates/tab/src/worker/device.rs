@@ -1,7 +1,7 @@
 //! The device this tab trains on.
 
+use unmask_core::ModelSpec;
 use unmask_model::device::{Compute, OpenDevice, open, probe};
-use unmask_params::ModelSpec;
 
 /// The device to train `spec` on and why that one: the faster of WebGPU and CPU, unless `wanted` names one.
 pub async fn choose(spec: ModelSpec, batch: usize, wanted: Option<Compute>) -> (OpenDevice, String) {

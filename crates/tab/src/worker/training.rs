@@ -1,8 +1,8 @@
 //! The step of one round.
 
 use unmask_client::{Plan, Step};
+use unmask_core::Rule;
 use unmask_model::{Device, ModelError, Vit};
-use unmask_params::Rule;
 
 use super::samples::Samples;
 
@@ -56,9 +56,9 @@ async fn local_epochs(
 #[cfg(test)]
 mod tests {
     use unmask_client::{Action, Client, News, TrainOn};
+    use unmask_core::{InitOptions, ModelSpec, ParamLayout, Preset, initial_weights};
     use unmask_defence::Defence;
     use unmask_model::device::OpenDevice;
-    use unmask_params::{InitOptions, ModelSpec, ParamLayout, Preset, initial_weights};
     use unmask_wire::{RelayMessage, ShardHeader, frames};
     use wasm_bindgen_test::wasm_bindgen_test;
 

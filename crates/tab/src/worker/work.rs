@@ -1,9 +1,9 @@
 //! What the worker does for the room and the student: train, seal, compare, answer.
 
 use unmask_client::{Plan, SealTask, TrainOn};
+use unmask_core::ModelSpec;
 use unmask_defence::MaskSeed;
 use unmask_model::device::{Compute, OpenDevice};
-use unmask_params::ModelSpec;
 use web_time::Instant;
 
 use super::{

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use unmask_datasets::{
+use unmask_data::datasets::{
     cifar10::{self, ARCHIVE, FetchError, Origin, Progress, fetch},
     default_cifar10_folder,
 };

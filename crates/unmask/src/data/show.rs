@@ -7,8 +7,8 @@ use std::{
 
 use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
+use unmask_data::datasets::{DataSet, Labelled, Source, contact_sheet, default_cifar10_folder};
 use unmask_data::encode_png;
-use unmask_datasets::{DataSet, Labelled, Source, contact_sheet, default_cifar10_folder};
 
 use crate::{Failure, say};
 

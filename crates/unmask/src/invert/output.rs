@@ -8,10 +8,10 @@ use std::{
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
+use unmask_core::VitConfig;
 use unmask_data::{Picture, encode_png};
-use unmask_laboratory::Progress;
+use unmask_experiments::laboratory::Progress;
 use unmask_model::weights::encode;
-use unmask_params::VitConfig;
 
 use super::report::Report;
 

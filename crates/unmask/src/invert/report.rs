@@ -4,9 +4,9 @@ use std::path::Path;
 
 use serde::Serialize;
 use unmask_attack::{Membership, Method, Verdict as Belongs};
+use unmask_core::{ModelSpec, Preset};
 use unmask_data::metrics::PROTECTED_BELOW;
-use unmask_laboratory::{Attempt, Labels, Score, Trial};
-use unmask_params::{ModelSpec, Preset};
+use unmask_experiments::laboratory::{Attempt, Labels, Score, Trial};
 
 /// `report.json`.
 #[derive(Debug, Serialize)]

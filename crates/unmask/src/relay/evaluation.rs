@@ -1,7 +1,7 @@
 //! The room's model on held-out pictures.
 
+use unmask_core::ModelSpec;
 use unmask_model::{Vit, device::OpenDevice};
-use unmask_params::ModelSpec;
 use unmask_relay::{Answers, Evaluates};
 
 /// Runs a room's model on one device.

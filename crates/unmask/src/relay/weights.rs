@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use unmask_core::{ModelSpec, ParamLayout, Preset};
 use unmask_model::weights::TensorReader;
-use unmask_params::{ModelSpec, ParamLayout, Preset};
 use unmask_relay::{Beginning, Pretrained};
 use unmask_simulation::{Start, pretrained, recognise};
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use unmask_papers::{Event, Experiment};
+use unmask_experiments::{Event, Experiment};
 
 use crate::counted;
 

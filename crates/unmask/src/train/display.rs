@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
-use unmask_datasets::DataSet;
-use unmask_params::Rule;
+use unmask_core::Rule;
+use unmask_data::datasets::DataSet;
 use unmask_simulation::{Config, Metrics};
 
 use super::Event;

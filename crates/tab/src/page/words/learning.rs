@@ -1,6 +1,6 @@
 //! What is learnt from, and how well, in words.
 
-use unmask_params::Rule;
+use unmask_core::Rule;
 use unmask_wire::view::{DataView, EvaluationView};
 
 use super::{count, counted, number, optimiser, percent, rule};

@@ -1,8 +1,8 @@
 //! R: one for all parameter groups, or one for each.
 
 use leptos::prelude::*;
+use unmask_core::ParamGroup;
 use unmask_defence::{GroupRates, ZeroRate};
-use unmask_params::ParamGroup;
 
 use crate::page::policy::{middle, read_rate};
 

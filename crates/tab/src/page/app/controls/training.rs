@@ -1,7 +1,7 @@
 //! The choice of rule, batch size and server step.
 
 use leptos::prelude::*;
-use unmask_params::Rule;
+use unmask_core::Rule;
 use unmask_wire::view::Control;
 
 use super::{number::NumberField, segment::Segment};

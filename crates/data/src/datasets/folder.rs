@@ -1,0 +1,195 @@
+//! A folder with a subfolder of pictures for each class.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use crate::{FileFailure, FolderError, Picture, load_folder};
+use rand::{SeedableRng, seq::SliceRandom};
+use rand_chacha::ChaCha8Rng;
+
+use crate::datasets::{Labelled, LabelledError};
+
+/// Of this many pictures of a class one is held out to test with.
+pub const HELD_OUT: usize = 5;
+/// The largest side at which pictures are kept, in pixels: what the largest model takes.
+const MAX_SIDE: usize = 224;
+/// The smallest: what the smaller models take.
+const MIN_SIDE: usize = 32;
+/// Bytes that all pictures together may take.
+const MEMORY: usize = 1 << 30;
+
+/// A folder of classes in memory.
+#[derive(Debug)]
+pub struct ClassFolder {
+    /// Four in five pictures.
+    pub train: Labelled,
+    /// The others.
+    pub test: Labelled,
+    /// Files that look like pictures and could not be read, with the reason.
+    pub left_out: Vec<(PathBuf, FileFailure)>,
+}
+
+/// A folder that is no data set.
+#[derive(Debug, thiserror::Error)]
+pub enum ClassFolderError {
+    /// It cannot be listed.
+    #[error("the folder {} cannot be read: {source}", .path.display())]
+    Unreadable {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Fewer than two subfolders.
+    #[error(
+        "{} has {found} subfolders; a data set has at least 2, one for each class, such as {}/cat and \
+         {}/dog", .path.display(), .path.display(), .path.display()
+    )]
+    FewClasses {
+        /// The folder.
+        path: PathBuf,
+        /// Number of subfolders.
+        found: usize,
+    },
+    /// More subfolders than labels.
+    #[error("{} has {found} subfolders; at most 256 classes can be told apart here", .path.display())]
+    ManyClasses {
+        /// The folder.
+        path: PathBuf,
+        /// Number of subfolders.
+        found: usize,
+    },
+    /// A class without pictures.
+    #[error("class \"{class}\": {source}")]
+    EmptyClass {
+        /// The class.
+        class: String,
+        /// What is wrong with its folder.
+        source: FolderError,
+    },
+    /// A class of one picture.
+    #[error(
+        "class \"{class}\" has 1 picture; at least 2 are needed, one to learn from and one to test with: add pictures \
+         to {}", .path.display()
+    )]
+    SinglePicture {
+        /// The class.
+        class: String,
+        /// Its folder.
+        path: PathBuf,
+    },
+    /// More than memory holds.
+    #[error("{} has {found} pictures; at most {limit} fit into memory: leave some out", .path.display())]
+    ManyPictures {
+        /// The folder.
+        path: PathBuf,
+        /// Number of pictures.
+        found: usize,
+        /// The most there may be.
+        limit: usize,
+    },
+    /// Pictures and labels that do not belong together.
+    #[error(transparent)]
+    Labelled(#[from] LabelledError),
+}
+
+impl ClassFolder {
+    /// Reads every subfolder of `path` as a class: its name is the class's, and labels follow the names' order. Hidden
+    /// subfolders and files beside the subfolders are passed over.
+    ///
+    /// Every picture is cropped to its centre square and resized to one side: the median of theirs, at least 32 and at
+    /// most 224 pixels, less where there are very many. Of each class a fifth, drawn by `seed`, is held out.
+    ///
+    /// # Errors
+    /// [`ClassFolderError`]: the folder cannot be listed, has fewer than two classes, or a class has fewer than two
+    /// pictures that can be read. Single files that cannot be read are left out and listed.
+    pub fn read(path: &Path, seed: u64) -> Result<Self, ClassFolderError> {
+        let classes = class_folders(path)?;
+        let files: usize = classes.iter().map(|(_, folder)| entries(folder)).sum();
+        let limit = MEMORY / (3 * MIN_SIDE * MIN_SIDE);
+        if files > limit {
+            return Err(ClassFolderError::ManyPictures { path: path.to_owned(), found: files, limit });
+        }
+        let most = (MEMORY / (3 * files.max(1))).isqrt().min(MAX_SIDE);
+        let mut left_out = Vec::new();
+        let mut pictures = Vec::new();
+        for (class, folder) in &classes {
+            let read =
+                load_folder(folder).map_err(|source| ClassFolderError::EmptyClass { class: class.clone(), source })?;
+            if read.pictures.len() < 2 {
+                return Err(ClassFolderError::SinglePicture { class: class.clone(), path: folder.clone() });
+            }
+            left_out.extend(read.failures);
+            pictures.push(read.pictures.into_iter().map(|(_, picture)| at_most(picture, most)).collect::<Vec<_>>());
+        }
+        let side = median_side(&pictures).clamp(MIN_SIDE, most);
+        let names: Vec<String> = classes.into_iter().map(|(class, _)| class).collect();
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let (mut train, mut test) = (Half::default(), Half::default());
+        for (label, pictures) in pictures.into_iter().enumerate() {
+            let held_out = draw(pictures.len(), &mut rng);
+            for (index, picture) in pictures.into_iter().enumerate() {
+                let half = if held_out.contains(&index) { &mut test } else { &mut train };
+                half.pixels.extend_from_slice(picture.thumbnail(side).rgb());
+                half.labels.push(label as u8);
+            }
+        }
+        let labelled = |half: Half| Labelled::new(side, names.clone(), half.pixels, half.labels);
+        Ok(Self { train: labelled(train)?, test: labelled(test)?, left_out })
+    }
+}
+
+#[derive(Default)]
+struct Half {
+    pixels: Vec<u8>,
+    labels: Vec<u8>,
+}
+
+/// Name and path of each class, in the names' order.
+fn class_folders(path: &Path) -> Result<Vec<(String, PathBuf)>, ClassFolderError> {
+    let unreadable = |source| ClassFolderError::Unreadable { path: path.to_owned(), source };
+    let mut classes = Vec::new();
+    for entry in fs::read_dir(path).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if entry.path().is_dir() && !name.starts_with('.') {
+            classes.push((name, entry.path()));
+        }
+    }
+    classes.sort();
+    let (path, found) = (path.to_owned(), classes.len());
+    match found {
+        0 | 1 => Err(ClassFolderError::FewClasses { path, found }),
+        2..=256 => Ok(classes),
+        _ => Err(ClassFolderError::ManyClasses { path, found }),
+    }
+}
+
+/// How many entries a folder has. One that cannot be listed has none here, and is complained of when it is read.
+fn entries(folder: &Path) -> usize {
+    fs::read_dir(folder).map_or(0, Iterator::count)
+}
+
+/// The centre square, no larger than `side`.
+fn at_most(picture: Picture, side: usize) -> Picture {
+    if picture.width().min(picture.height()) > side { picture.thumbnail(side) } else { picture.crop_square() }
+}
+
+fn median_side(pictures: &[Vec<Picture>]) -> usize {
+    let mut sides: Vec<usize> = pictures.iter().flatten().map(Picture::width).collect();
+    sides.sort_unstable();
+    sides.get(sides.len() / 2).copied().unwrap_or(MIN_SIDE)
+}
+
+/// Indices of the pictures to hold out: a fifth, rounded, and at least one.
+fn draw(pictures: usize, rng: &mut ChaCha8Rng) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..pictures).collect();
+    order.shuffle(rng);
+    order.truncate(((pictures + HELD_OUT / 2) / HELD_OUT).max(1));
+    order
+}
+
+#[cfg(test)]
+mod tests;

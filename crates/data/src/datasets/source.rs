@@ -1,0 +1,178 @@
+//! A data set by name.
+
+use std::{
+    env, fmt,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::datasets::{
+    Labelled, LabelledError,
+    cifar10::{Cifar10, Cifar10Error},
+    folder::{ClassFolder, ClassFolderError},
+    generated::{self, Half},
+};
+
+/// Where pictures come from. Written `cifar10`, `generated` or `folder:PATH`, in files as well.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Source {
+    /// [CIFAR-10](crate::datasets::cifar10).
+    Cifar10,
+    /// Made from a seed, with [ten shapes](crate::datasets::generated).
+    Generated,
+    /// A folder with a [subfolder for each class](crate::datasets::folder).
+    Folder(PathBuf),
+}
+
+/// Both halves of a data set, with its name.
+#[derive(Debug)]
+pub struct DataSet {
+    /// What it is called: `cifar10`, `generated`, or the folder's name.
+    pub name: String,
+    /// Pictures to learn from.
+    pub train: Labelled,
+    /// Pictures to test with; none of them is in `train`.
+    pub test: Labelled,
+    /// For each file that was left out, a sentence that names it and says why. People want to be told.
+    pub left_out: Vec<String>,
+}
+
+/// Why there is no data set.
+#[derive(Debug, thiserror::Error)]
+pub enum DataSetError {
+    /// CIFAR-10 is missing or damaged.
+    #[error(transparent)]
+    Cifar10(#[from] Cifar10Error),
+    /// The folder is none.
+    #[error(transparent)]
+    Folder(#[from] ClassFolderError),
+    /// Pictures and labels that do not belong together.
+    #[error(transparent)]
+    Labelled(#[from] LabelledError),
+}
+
+impl DataSet {
+    /// Reads or makes the data set. CIFAR-10 is looked for in `cifar10_folder` ([`default_cifar10_folder`] unless
+    /// somebody chose another); `seed` draws the generated pictures, or which pictures of a folder are held out, and
+    /// CIFAR-10 does not use it.
+    ///
+    /// # Errors
+    /// [`DataSetError`]: files are missing or damaged.
+    pub fn load(source: &Source, cifar10_folder: &Path, seed: u64) -> Result<Self, DataSetError> {
+        let name = match source {
+            Source::Folder(path) => path.file_name().map(|name| name.to_string_lossy().into_owned()),
+            _ => None,
+        };
+        let name = name.unwrap_or_else(|| source.to_string());
+        let (train, test, left_out) = match source {
+            Source::Cifar10 => {
+                let Cifar10 { train, test } = Cifar10::read(cifar10_folder)?;
+                (train, test, Vec::new())
+            }
+            Source::Generated => {
+                let half = |half, count| generated::generate(half, count, seed);
+                (half(Half::Train, generated::TRAIN)?, half(Half::Test, generated::TEST)?, Vec::new())
+            }
+            Source::Folder(path) => {
+                let ClassFolder { train, test, left_out } = ClassFolder::read(path, seed)?;
+                let sentence = |(path, failure): &(PathBuf, _)| format!("{} is left out: {failure}", path.display());
+                (train, test, left_out.iter().map(sentence).collect())
+            }
+        };
+        Ok(Self { name, train, test, left_out })
+    }
+}
+
+/// Where CIFAR-10 is kept: the folder that the variable `UNMASK_CIFAR10` names, or else `cifar10` in the user's cache
+/// folder (`~/.cache/unmask/cifar10` on Linux), or in the current folder for a user without a home.
+pub fn default_cifar10_folder() -> PathBuf {
+    if let Some(folder) = env::var_os("UNMASK_CIFAR10").filter(|folder| !folder.is_empty()) {
+        return folder.into();
+    }
+    let cache = directories::ProjectDirs::from("", "", "unmask").map(|dirs| dirs.cache_dir().to_owned());
+    cache.unwrap_or_default().join("cifar10")
+}
+
+/// A string that names no data set.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "unknown data set \"{0}\"; write cifar10, generated, or folder:PATH for a folder with a subfolder of pictures for \
+     each class"
+)]
+pub struct ParseSourceError(String);
+
+impl FromStr for Source {
+    type Err = ParseSourceError;
+
+    fn from_str(text: &str) -> Result<Self, ParseSourceError> {
+        match (text, text.strip_prefix("folder:")) {
+            ("cifar10", _) => Ok(Self::Cifar10),
+            ("generated", _) => Ok(Self::Generated),
+            (_, Some(path)) if !path.is_empty() => Ok(Self::Folder(path.into())),
+            _ => Err(ParseSourceError(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cifar10 => f.write_str("cifar10"),
+            Self::Generated => f.write_str("generated"),
+            Self::Folder(path) => write!(f, "folder:{}", path.display()),
+        }
+    }
+}
+
+impl TryFrom<String> for Source {
+    type Error = ParseSourceError;
+
+    fn try_from(text: String) -> Result<Self, ParseSourceError> {
+        text.parse()
+    }
+}
+
+impl From<Source> for String {
+    fn from(source: Source) -> Self {
+        source.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn written_forms_are_read() {
+        for text in ["cifar10", "generated", "folder:/a/b", "folder:a b"] {
+            let source: Source = text.parse().unwrap();
+            assert_eq!(source.to_string(), text);
+            let json = serde_json::to_string(&source).unwrap();
+            assert_eq!((json.trim_matches('"'), serde_json::from_str::<Source>(&json).unwrap()), (text, source));
+        }
+        for bad in ["", "cifar100", "folder:", "/a/b"] {
+            let error = bad.parse::<Source>().unwrap_err().to_string();
+            assert!(error.starts_with(&format!("unknown data set \"{bad}\"; write cifar10, generated,")), "{error}");
+        }
+    }
+
+    #[test]
+    fn every_source_has_a_name_and_two_halves() {
+        let folder = tempfile::tempdir().unwrap();
+        for file in ["pets/cat/1.png", "pets/cat/2.png", "pets/dog/1.png", "pets/dog/2.png", "pets/dog/3.png"] {
+            let path = folder.path().join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let picture = crate::Picture::new(1, 1, vec![9; 3]).unwrap();
+            std::fs::write(path, crate::encode_png(&picture).unwrap()).unwrap();
+        }
+        std::fs::write(folder.path().join("pets/dog/4.png"), b"broken").unwrap();
+        let set = DataSet::load(&Source::Folder(folder.path().join("pets")), folder.path(), 1).unwrap();
+        assert_eq!((set.name.as_str(), set.train.len(), set.test.len()), ("pets", 3, 2));
+        assert!(set.left_out.len() == 1 && set.left_out[0].contains("4.png is left out: this is not"));
+        let error = DataSet::load(&Source::Cifar10, folder.path(), 1).unwrap_err().to_string();
+        assert!(error.contains("data_batch_1.bin cannot be read") && error.contains("unmask data cifar10"), "{error}");
+    }
+}

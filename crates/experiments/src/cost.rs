@@ -1,0 +1,158 @@
+//! What the papers' scale would take, from steps that were measured.
+
+use std::{fmt, time::Instant};
+
+use serde::{Deserialize, Serialize};
+use unmask_core::{Architecture, Rule};
+use unmask_model::{ModelError, Network};
+use unmask_simulation::ConfigError;
+
+use crate::{
+    bench::{Bench, Request},
+    catalogue::Scale,
+    error::PapersError,
+    report::duration,
+    study::Study,
+};
+
+/// Training pictures of CIFAR-10.
+const TRAIN: f64 = 50_000.0;
+/// Classes of CIFAR-10.
+const CLASSES: usize = 10;
+/// Pictures of a measured step.
+const BATCH: usize = 4;
+
+/// Seconds that a model takes for a picture.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Pace {
+    /// The model.
+    pub model: String,
+    /// What computed.
+    pub device: String,
+    /// For loss and gradient.
+    pub training: f64,
+    /// For logits alone.
+    pub test: f64,
+}
+
+/// What an experiment takes at the papers' scale.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cost {
+    /// The measured model.
+    pub pace: Pace,
+    /// How often a picture passes forwards and backwards.
+    pub trained: f64,
+    /// How often one passes forwards alone.
+    pub tested: f64,
+    /// In words, what these passes are.
+    pub work: String,
+}
+
+impl Cost {
+    /// Seconds in all.
+    pub fn seconds(&self) -> f64 {
+        self.trained * self.pace.training + self.tested * self.pace.test
+    }
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pace, trained, work, .. } = self;
+        write!(
+            f,
+            "{work} with {}: about {} on {}, where a gradient was measured to take {:.3} s a picture and a test {:.3} s; other work on the \
+             machine at that time makes both too long. On another device, each millisecond that a gradient takes for a picture costs {}; --scale paper --device gpu measures that \
+             before it begins.",
+            pace.model,
+            duration(self.seconds()),
+            pace.device,
+            pace.training,
+            pace.test,
+            duration(trained / 1000.0),
+        )
+    }
+}
+
+/// The cost of a training experiment, on the device at hand. `study` is the one of the papers' scale.
+pub(crate) fn of_training(bench: &Bench<'_, '_>, study: &Study) -> Result<Option<Cost>, PapersError> {
+    let Some(case) = study.cases.first() else { return Ok(None) };
+    let config = study.config(case, bench.request.seed, &[])?;
+    let is_paper = bench.request.scale == Scale::Paper;
+    let seeds = bench.request.seeds.filter(|_| is_paper).unwrap_or(study.seeds);
+    let trainings = study.cases.len() as f64 * seeds as f64;
+    let epochs = f64::from(config.epochs.unwrap_or(1));
+    let rounds = match config.rule {
+        Rule::FedSgd => epochs * TRAIN / (config.clients as f64 * f64::from(config.batch)),
+        Rule::FedAvg { .. } => epochs,
+    };
+    let tests = if config.evaluate_every == 0 { 0.0 } else { 1.0 + rounds / f64::from(config.evaluate_every) };
+    Ok(Some(Cost {
+        pace: pace(bench, &config.model)?,
+        trained: trainings * epochs * TRAIN,
+        tested: trainings * (tests * config.test_pictures as f64 + study.test_pictures as f64),
+        work: format!("{trainings} trainings of {epochs} epochs"),
+    }))
+}
+
+/// The cost of `searches` by gradient matching of so many `steps`, each of which takes three passes through the model.
+pub(crate) fn of_searches(
+    bench: &Bench<'_, '_>,
+    model: &str,
+    searches: usize,
+    steps: usize,
+) -> Result<Cost, PapersError> {
+    Ok(Cost {
+        pace: pace(bench, model)?,
+        trained: 3.0 * searches as f64 * steps as f64,
+        tested: 0.0,
+        work: format!("{searches} searches of {steps} steps"),
+    })
+}
+
+/// Measured once for each model and device, after a step that warms up.
+fn pace(bench: &Bench<'_, '_>, model: &str) -> Result<Pace, PapersError> {
+    let Request { device, .. } = bench.request;
+    let part = format!("pace-{model}");
+    let settings = (device.description(), std::thread::available_parallelism().map_or(1, usize::from));
+    if let Some(pace) = bench.kept.get(&part, &settings)? {
+        return Ok(pace);
+    }
+    let architecture = Architecture::named(model, CLASSES).map_err(ConfigError::from)?;
+    let network = Network::new(architecture, device.device())?;
+    let state = architecture.initial(1);
+    let values = 3 * architecture.side() * architecture.side();
+    let images: Vec<f32> = (0..BATCH * values).map(|at| (at % 251) as f32 / 250.0).collect();
+    let labels: Vec<usize> = (0..BATCH).collect();
+    network.loss_and_gradient_blocking(&state, &images[..values], &labels[..1])?;
+    let training = fastest(|| network.loss_and_gradient_blocking(&state, &images, &labels).map(drop))?;
+    let test = fastest(|| network.evaluate_blocking(&state, &images, &labels).map(drop))?;
+    let pace = Pace { model: model.to_owned(), device: device.description(), training, test };
+    bench.kept.put(&part, &settings, &pace)?;
+    Ok(pace)
+}
+
+/// Seconds a picture, of the fastest of three steps: what else the machine did only makes a step slower.
+fn fastest(mut step: impl FnMut() -> Result<(), ModelError>) -> Result<f64, PapersError> {
+    let mut fastest = f64::INFINITY;
+    for _ in 0..3 {
+        let clock = Instant::now();
+        step()?;
+        fastest = fastest.min(clock.elapsed().as_secs_f64() / BATCH as f64);
+    }
+    Ok(fastest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cost_is_the_passes_times_their_pace() {
+        let pace = Pace { model: "resnet34".to_owned(), device: "cpu".to_owned(), training: 0.5, test: 0.1 };
+        let cost = Cost { pace, trained: 10_000.0, tested: 5000.0, work: "2 trainings".to_owned() };
+        assert!((cost.seconds() - 5500.0).abs() < 1e-9);
+        let text = cost.to_string();
+        assert!(text.starts_with("2 trainings with resnet34: about 1.5 hours on cpu"), "{text}");
+        assert!(text.contains("each millisecond that a gradient takes for a picture costs 10 seconds"), "{text}");
+    }
+}

@@ -1,0 +1,158 @@
+//! One row: the attempt and its verdict.
+
+use std::{ops::ControlFlow, time::Instant};
+
+use unmask_attack::{Method, Searches, Verdict as Belongs, membership};
+use unmask_defence::MaskSeed;
+
+use super::{
+    MatrixError, Row,
+    plan::{Cell, Plan},
+};
+use crate::laboratory::{
+    Attempt, CannotAttempt, Means, Observation, Trial, Verdict, attempt, reading::read_labels, score::score,
+};
+
+/// A row and the pictures that belong to it, each `[side, side, 3]` in [0, 1].
+pub(super) struct Tried {
+    pub(super) row: Row,
+    pub(super) pictures: Vec<Vec<f32>>,
+}
+
+/// Tries one cell. `step` hears how far a search is, and may end it.
+pub(super) fn try_cell(
+    plan: &Plan,
+    cell: &Cell,
+    observation: &Observation,
+    searches: &dyn Searches,
+    step: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+) -> Result<Tried, MatrixError> {
+    let group = &plan.groups[cell.group];
+    let mut tried = Tried {
+        row: Row {
+            attack: cell.attack,
+            defence: cell.defence,
+            image: group.name.clone(),
+            verdict: Verdict::Cannot,
+            reason: None,
+            psnr: None,
+            ssim: None,
+            seconds: 0.0,
+            iterations: None,
+            pictures: Vec::new(),
+        },
+        pictures: Vec::new(),
+    };
+    if let Some(reason) = plan.covered(cell) {
+        tried.row.reason = Some(reason);
+        return Ok(tried);
+    }
+    match cell.attack {
+        Trial::Picture(method) => {
+            let MaskSeed(seed) = plan.settings().seed_of(&["start", method.name(), &group.name]);
+            let (seed, _) = seed.split_at(8);
+            let means = Means {
+                searches,
+                options: plan.settings().search_options(),
+                seed: seed.iter().fold(0, |seed, &byte| seed << 8 | u64::from(byte)),
+            };
+            match attempt(method, observation, means, &mut |at| step(at.iteration, at.iterations)) {
+                Ok(found) => judge_pictures(&mut tried, method, found, plan, cell)?,
+                Err(cannot) => tried.row.reason = Some(cannot.to_string()),
+            }
+        }
+        Trial::Label => judge_labels(&mut tried.row, observation, &group.labels),
+        Trial::Membership => judge_membership(&mut tried.row, observation, plan, cell),
+    }
+    tried.row.seconds = rounded(tried.row.seconds, 3);
+    Ok(tried)
+}
+
+fn judge_pictures(
+    tried: &mut Tried,
+    method: Method,
+    found: Attempt,
+    plan: &Plan,
+    cell: &Cell,
+) -> Result<(), MatrixError> {
+    let config = plan.settings().spec().config();
+    let score = score(method, &found.pictures, &plan.groups[cell.group].truths, &config)?;
+    let row = &mut tried.row;
+    row.verdict = Verdict::of(score.ssim);
+    row.psnr = Some(rounded(score.psnr, 4));
+    row.ssim = Some(rounded(score.ssim, 6));
+    row.seconds = found.seconds;
+    row.iterations = found.iterations;
+    let mut notes = found.notes;
+    if score.arranged.is_some() {
+        notes.push("The score is that of the best order of the pieces, which only the client can lay.".to_owned());
+    }
+    row.reason = (!notes.is_empty()).then(|| notes.join(" "));
+    tried.pictures = found.pictures;
+    tried.pictures.extend(score.arranged.into_iter().flatten());
+    Ok(())
+}
+
+/// The labels are recognised if each of them is.
+fn judge_labels(row: &mut Row, observation: &Observation, truth: &[usize]) {
+    let clock = Instant::now();
+    let read = match observation.rounds.first() {
+        Some(round) => read_labels(&round.gradients, observation.batch).map_err(CannotAttempt::from),
+        None => Err(CannotAttempt::NoUpdate),
+    };
+    row.seconds = clock.elapsed().as_secs_f64();
+    match read {
+        Ok(read) => {
+            let mut truth = truth.to_vec();
+            truth.sort_unstable();
+            let is_right = read.labels == truth;
+            row.verdict = if is_right { Verdict::Recognisable } else { Verdict::Protected };
+            row.reason = Some(if is_right {
+                format!("Read {:?}, which is right.", read.labels)
+            } else {
+                format!("Read {:?}, where {truth:?} is right.", read.labels)
+            });
+        }
+        Err(cannot) => row.reason = Some(cannot.to_string()),
+    }
+}
+
+/// The picture itself must be told apart from the next one of the folder, where there is one.
+fn judge_membership(row: &mut Row, observation: &Observation, plan: &Plan, cell: &Cell) {
+    let Some(round) = observation.rounds.first() else { return };
+    let clock = Instant::now();
+    let member = &plan.groups[cell.group];
+    let stranger = (plan.groups.len() > 1).then(|| &plan.groups[(cell.group + 1) % plan.groups.len()]);
+    let candidates = [(Some(member), Belongs::Member), (stranger, Belongs::Stranger)];
+    let mut words = Vec::new();
+    let mut are_right = true;
+    for (candidate, expected) in candidates {
+        let Some((group, candidate)) = candidate.and_then(|group| Some((group, group.truths.first()?))) else {
+            continue;
+        };
+        match membership(round, candidate) {
+            Ok(told) => {
+                are_right &= told.verdict == expected;
+                let answer = match told.verdict {
+                    Belongs::Member => "was there",
+                    Belongs::Stranger => "was not there",
+                    Belongs::Undecided => "cannot be told",
+                };
+                words.push(format!("{}: {answer} (residual {:.1e})", group.name, told.residual));
+            }
+            Err(cannot) => {
+                row.reason = Some(cannot.to_string());
+                return;
+            }
+        }
+    }
+    row.seconds = clock.elapsed().as_secs_f64();
+    row.verdict = if are_right { Verdict::Recognisable } else { Verdict::Protected };
+    row.reason = Some(words.join("; "));
+}
+
+/// To so many places: rows are read back from text, and must stay as they are.
+fn rounded(value: f64, places: i32) -> f64 {
+    let unit = 10f64.powi(places);
+    (value * unit).round() / unit
+}

@@ -1,0 +1,152 @@
+//! How much of the truth came out.
+
+use serde::{Deserialize, Serialize};
+use unmask_attack::Method;
+use unmask_core::VitConfig;
+use unmask_data::{
+    jigsaw::{CannotArrange, best_arrangement},
+    metrics::{self, CannotCompare},
+};
+
+/// What became of an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// The attacker sees what was private: SSIM of [`metrics::PROTECTED_BELOW`] or more, or the right answer.
+    Recognisable,
+    /// The attacker got something that is not it.
+    Protected,
+    /// There was nothing to solve, and the attempt says why.
+    Cannot,
+}
+
+impl Verdict {
+    /// The one of an SSIM.
+    pub fn of(ssim: f64) -> Self {
+        if ssim < metrics::PROTECTED_BELOW { Self::Protected } else { Self::Recognisable }
+    }
+
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Recognisable => "recognisable",
+            Self::Protected => "protected",
+            Self::Cannot => "cannot",
+        }
+    }
+}
+
+/// Similarity of what came out with what went in; means over the pairs that were compared.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Score {
+    /// In dB, at most [`metrics::PSNR_CAP`].
+    pub psnr: f64,
+    /// 1 for identical pictures.
+    pub ssim: f64,
+    /// For a jigsaw, the pieces in the order that fits the truth best, which only the attacked client can lay; one for
+    /// each picture that was compared.
+    pub arranged: Option<Vec<Vec<f32>>>,
+}
+
+/// Pictures that cannot be compared.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ScoreError {
+    /// Sizes or values.
+    #[error(transparent)]
+    Compare(#[from] CannotCompare),
+    /// The jigsaw cannot be laid.
+    #[error(transparent)]
+    Arrange(#[from] CannotArrange),
+}
+
+/// Compares pictures that came out by `method` with `truths`, all `[side, side, 3]` in [0, 1].
+///
+/// Of several, those most alike are compared with each other, each once: an attacker does not know their order. A jigsaw is
+/// laid first.
+///
+/// # Errors
+/// The sizes are not those of `config`, or a value is not finite.
+pub fn score(
+    method: Method,
+    pictures: &[Vec<f32>],
+    truths: &[Vec<f32>],
+    config: &VitConfig,
+) -> Result<Score, ScoreError> {
+    let side = config.image;
+    let mut pairs = Vec::new();
+    for (found, picture) in pictures.iter().enumerate() {
+        for (true_one, truth) in truths.iter().enumerate() {
+            let laid = match method {
+                Method::Jigsaw => Some(best_arrangement(picture, truth, side, config.patch)?),
+                _ => None,
+            };
+            let picture = laid.as_ref().unwrap_or(picture);
+            let ssim = metrics::ssim(picture, truth, side, side)?;
+            pairs.push((found, true_one, ssim, metrics::psnr(picture, truth, side, side)?, laid));
+        }
+    }
+    pairs.sort_by(|a, b| b.2.total_cmp(&a.2));
+    let (mut used_found, mut used_true) = (Vec::new(), Vec::new());
+    let mut score = Score { psnr: 0.0, ssim: 0.0, arranged: None };
+    for (found, true_one, ssim, psnr, laid) in pairs {
+        if used_found.contains(&found) || used_true.contains(&true_one) {
+            continue;
+        }
+        used_found.push(found);
+        used_true.push(true_one);
+        score.ssim += ssim;
+        score.psnr += psnr;
+        if let Some(laid) = laid {
+            score.arranged.get_or_insert_default().push(laid);
+        }
+    }
+    let compared = used_found.len().max(1) as f64;
+    score.ssim /= compared;
+    score.psnr /= compared;
+    Ok(score)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::slice::from_ref;
+
+    use unmask_core::{ModelSpec, Preset};
+
+    use super::*;
+
+    fn picture(seed: usize, values: usize) -> Vec<f32> {
+        (0..values).map(|i| ((i * (seed + 3)) as f32 * 0.37).sin() * 0.5 + 0.5).collect()
+    }
+
+    #[test]
+    fn those_most_alike_are_compared() {
+        let config = ModelSpec::new(Preset::VitPicoPatch4_16).config();
+        let truths: Vec<_> = (0..3).map(|seed| picture(seed, 768)).collect();
+        let mixed_up = [truths[2].clone(), truths[0].clone(), truths[1].clone()];
+        let score_of = |pictures: &[Vec<f32>]| score(Method::Matching, pictures, &truths, &config).unwrap();
+        assert!((score_of(&mixed_up).ssim - 1.0).abs() < 1e-9);
+        assert_eq!(score_of(&mixed_up[..1]).psnr, metrics::PSNR_CAP, "a mixture is compared with what it is most like");
+        let gray = vec![0.5; 768];
+        let one_lost = score_of(&[truths[1].clone(), gray, truths[0].clone()]);
+        assert!(one_lost.ssim > 0.6 && one_lost.ssim < 0.8, "{}", one_lost.ssim);
+    }
+
+    #[test]
+    fn jigsaws_are_laid_first() {
+        let config = ModelSpec::new(Preset::VitPicoPatch4_16).config();
+        let truth = picture(1, 768);
+        // The upper half below the lower one.
+        let swapped = [&truth[384..], &truth[..384]].concat();
+        let plain = score(Method::Matching, from_ref(&swapped), from_ref(&truth), &config).unwrap();
+        let laid = score(Method::Jigsaw, &[swapped], from_ref(&truth), &config).unwrap();
+        assert!(plain.ssim < 0.5 && plain.arranged.is_none());
+        assert_eq!((laid.psnr, laid.arranged), (metrics::PSNR_CAP, Some(vec![truth])));
+    }
+
+    #[test]
+    fn wrong_sizes_are_named() {
+        let config = ModelSpec::new(Preset::VitPicoPatch4_16).config();
+        let error = score(Method::Embedding, &[vec![0.0; 3]], &[vec![0.0; 768]], &config).unwrap_err();
+        assert!(error.to_string().contains("768 values, the two given have 3"), "{error}");
+    }
+}

@@ -1,0 +1,278 @@
+//! What trainings say beside each other.
+
+use serde_json::json;
+use unmask_core::Rule;
+use unmask_simulation::Config;
+
+use super::{Trained, claims::claims, config};
+use crate::{
+    bench::{Bench, Findings},
+    catalogue::{Experiment, Scale},
+    cost,
+    error::PapersError,
+    figure::{Curve, Interval, curves, intervals},
+    hits::{Estimate, Hits, Spread, mean},
+    report::{Figure, Table},
+    reported::Reported,
+    study::{Case, Study},
+};
+
+/// All runs of one case, seed by seed.
+pub(super) struct Runs<'a> {
+    pub(super) case: &'a Case,
+    pub(super) runs: Vec<&'a Trained>,
+}
+
+/// All cases, and how far seeds spread.
+pub(super) struct Compared<'a> {
+    pub(super) all: Vec<Runs<'a>>,
+    spread: Spread,
+}
+
+impl<'a> Compared<'a> {
+    pub(super) fn new(study: &'a Study, trained: &'a [Trained]) -> Self {
+        let runs = |case: &'a Case| Runs { case, runs: trained.iter().filter(|run| run.case == case.key).collect() };
+        let all: Vec<Runs<'a>> = study.cases.iter().map(runs).collect();
+        let spread = Spread::of(&all.iter().map(Runs::hits).collect::<Vec<_>>());
+        Self { all, spread }
+    }
+
+    pub(super) fn accuracy(&self, runs: &Runs<'_>) -> Estimate {
+        Estimate::accuracy(&runs.hits(), &self.spread)
+    }
+
+    pub(super) fn difference(&self, runs: &Runs<'_>, base: &Runs<'_>) -> Estimate {
+        Estimate::difference(&runs.hits(), &base.hits(), &self.spread)
+    }
+
+    /// How far the first case came, in a sentence to follow others. Where that is next to nowhere, what costs no accuracy
+    /// has not been seen to cost no learning.
+    fn learnt(&self, pictures: usize) -> String {
+        let Some(base) = self.all.first() else { return String::new() };
+        let at = |point: fn(&Trained) -> Option<f64>| {
+            mean(&base.runs.iter().filter_map(|run| point(run)).collect::<Vec<_>>())
+        };
+        let first = 100.0 * at(|run| run.points.first().map(|point| point.accuracy));
+        let last = 100.0 * at(|run| run.points.last().map(|point| point.accuracy));
+        let little = if last - first < BAND {
+            "; it learnt next to nothing in so few rounds, so that a defence that costs nothing here does no harm, but is not shown \
+             to learn as fast"
+        } else {
+            ""
+        };
+        format!(
+            " With {} it named {first:.1} % of {pictures} test pictures rightly when it was first tested, and {last:.1} % at the \
+             end{little}.",
+            base.case.name
+        )
+    }
+}
+
+impl Runs<'_> {
+    pub(super) fn hits(&self) -> Vec<&Hits> {
+        self.runs.iter().map(|run| &run.hits).collect()
+    }
+}
+
+/// Points of the band around the first case in which "within two points" lies.
+const BAND: f64 = 2.0;
+
+pub(super) fn findings(bench: &Bench<'_, '_>, study: &Study, trained: &[Trained]) -> Result<Findings, PapersError> {
+    let compared = Compared::new(study, trained);
+    let all = &compared.all;
+    let experiment = bench.request.experiment;
+    let seeds = bench.seeds(study.seeds)?;
+    let first = match study.cases.first() {
+        Some(case) => config(bench, study, case, seeds.start)?,
+        None => Config::default(),
+    };
+    let legend = || study.cases.iter().map(|case| (case.look, case.name.clone())).collect();
+    let lines: Vec<Curve> = all.iter().map(curve).collect();
+    let rows: Vec<Interval> = all.iter().map(|runs| interval(&compared, runs)).collect();
+    let figures = vec![
+        Figure {
+            caption: format!(
+                "Accuracy on {} test pictures over the rounds, mean over seeds. Repeats {}.",
+                first.test_pictures,
+                experiment.repeats()
+            ),
+            svg: curves("rounds", "test accuracy in %", &lines)?,
+            legend: legend(),
+        },
+        Figure {
+            caption: format!(
+                "Accuracy after the last round on {} test pictures, with 95 % intervals. What lies in the grey band is within \
+                 {BAND} points of the first line.",
+                trained.first().map_or(0, |run| run.hits.pictures())
+            ),
+            svg: intervals("test accuracy in %", &rows, Some(BAND))?,
+            legend: Vec::new(),
+        },
+    ];
+    Ok(Findings {
+        seeds: seeds.end - seeds.start,
+        seconds: trained.iter().map(|run| run.seconds).sum(),
+        lead: lead(&first, trained, seeds.end - seeds.start) + &compared.learnt(first.test_pictures),
+        claims: claims(study, &compared),
+        figures,
+        tables: vec![accuracies(bench, &compared)],
+        notes: notes(bench, study, &first, trained),
+        cost: paper_cost(bench)?,
+        commands: study.cases.iter().map(|case| command(bench, study, case, trained)).collect(),
+        records: records(trained),
+        results: json!({
+            "accuracy": all.iter().map(|runs| json!({
+                "case": runs.case.key,
+                "name": runs.case.name,
+                "settings": runs.case.set.iter().filter(|set| !set.starts_with("passphrase")).collect::<Vec<_>>(),
+                "accuracy": compared.accuracy(runs),
+                "difference": compared.all.first().map(|base| compared.difference(runs, base)),
+                "reported": Reported::accuracy(experiment, &runs.case.key).map(|reported| reported.percent),
+            })).collect::<Vec<_>>(),
+            "runs": trained,
+        }),
+    })
+}
+
+/// The tiny scale is for trying things out, and measures nothing.
+fn paper_cost(bench: &Bench<'_, '_>) -> Result<Option<String>, PapersError> {
+    if bench.request.scale == Scale::Tiny {
+        return Ok(None);
+    }
+    let Some(study) = Study::of(bench.request.experiment, Scale::Paper) else { return Ok(None) };
+    Ok(cost::of_training(bench, &study)?.map(|cost| cost.to_string()))
+}
+
+fn curve(Runs { case, runs }: &Runs<'_>) -> Curve {
+    let at = |round: u32| -> Vec<f64> {
+        let points = runs.iter().filter_map(|run| run.points.iter().find(|point| point.round == round));
+        points.map(|point| 100.0 * point.accuracy).collect()
+    };
+    let tested = runs.iter().max_by_key(|run| run.points.len()).map_or(&[][..], |run| &run.points);
+    let points = tested.iter().map(|point| (f64::from(point.round), mean(&at(point.round)))).collect();
+    Curve { look: case.look, points }
+}
+
+fn interval(compared: &Compared<'_>, runs: &Runs<'_>) -> Interval {
+    let Estimate { mean, half_width, .. } = compared.accuracy(runs);
+    Interval { name: runs.case.name.clone(), look: runs.case.look, mean, half_width }
+}
+
+fn lead(config: &Config, trained: &[Trained], seeds: u64) -> String {
+    let Config { model, start, data, clients, rule, optimiser, batch, .. } = config;
+    let rounds = trained.iter().map(|run| run.rounds).max().unwrap_or(0);
+    let step = match rule {
+        Rule::FedSgd => format!(", the server stepping by {optimiser}"),
+        Rule::FedAvg { .. } => String::new(),
+    };
+    let pictures = config
+        .train_slice
+        .map_or_else(|| "all its training pictures".to_owned(), |slice| format!("its training pictures {slice}"));
+    let seeds = if seeds == 1 { "one seed".to_owned() } else { format!("{seeds} seeds") };
+    format!(
+        "{clients} clients train {model} on {data} ({pictures}), from the start \"{start}\", for {rounds} rounds of {rule} with \
+         batches of {batch}{step}. Each case was run with {seeds}; cases of one seed share initial weights, shards and order."
+    )
+}
+
+fn notes(bench: &Bench<'_, '_>, study: &Study, config: &Config, trained: &[Trained]) -> Vec<String> {
+    let experiment = bench.request.experiment;
+    let mut notes = vec![
+        "The 95 % interval of an accuracy, or of a difference, adds two errors in quadrature: that of the test pictures as a \
+         sample (binomial for one accuracy; picture by picture for a difference, where what both models find hard cancels out) and \
+         that of the seeds (Student's t, one spread for all cases of the experiment, with a block for each seed)."
+            .to_owned(),
+    ];
+    if study.cases.iter().flat_map(|case| &case.set).any(|set| set.starts_with("defence=gaussian")) {
+        notes.push(
+            "Gaussian noise has the papers' δ = 0.5 and S_f = 0.5, with updates clipped to S_f. δ = 0.5 is no guarantee of privacy; \
+             it is here to be compared."
+                .to_owned(),
+        );
+    }
+    if config.optimiser.to_string().starts_with("adam") && config.rule == Rule::FedSgd {
+        notes.push(format!(
+            "The papers step with plain SGD. Here the server steps by {} in all cases alike, since SGD learns too little in so few \
+             rounds to tell the cases apart.",
+            config.optimiser
+        ));
+    }
+    if trained.iter().any(|run| Reported::accuracy(experiment, &run.case).is_some()) {
+        notes.push(match experiment {
+            Experiment::Encrypted => {
+                "The paper's 89.77 % is of a large ViT that was pretrained on ImageNet; what is compared here is whether both \
+                 columns are the same."
+                    .to_owned()
+            }
+            _ => "FLRSP's accuracies are after ten epochs of large models that were pretrained on ImageNet; they are one row of \
+                  numbers, and which of its models that row is of is not known here. Differences to \"no defence\" compare, the \
+                  accuracies themselves do not."
+                .to_owned(),
+        });
+    }
+    for run in trained {
+        if let Some(why) = &run.diverged {
+            notes.push(format!("{} with seed {} ended before its last round: {why}.", run.case, run.seed));
+        }
+    }
+    notes
+}
+
+fn accuracies(bench: &Bench<'_, '_>, compared: &Compared<'_>) -> Table {
+    let experiment = bench.request.experiment;
+    let row = |(place, runs): (usize, &Runs<'_>)| {
+        let Estimate { mean, half_width, .. } = compared.accuracy(runs);
+        let difference = match compared.all.first().filter(|_| place > 0) {
+            None => "–".to_owned(),
+            Some(base) => {
+                let Estimate { mean, half_width, .. } = compared.difference(runs, base);
+                format!("{mean:+.1} ± {half_width:.1}")
+            }
+        };
+        vec![
+            runs.case.name.clone(),
+            format!("{mean:.1} ± {half_width:.1}"),
+            difference,
+            Reported::cell(Reported::accuracy(experiment, &runs.case.key)),
+        ]
+    };
+    Table {
+        caption: "Accuracy after the last round, in %".to_owned(),
+        head: ["", "found", "difference to the first line, in points", "reported"].map(str::to_owned).to_vec(),
+        rows: compared.all.iter().enumerate().map(row).collect(),
+    }
+}
+
+/// The training of `case` with the first seed, tested on as many pictures as the last test here.
+fn command(bench: &Bench<'_, '_>, study: &Study, case: &Case, trained: &[Trained]) -> String {
+    let (experiment, seed) = (bench.request.experiment, bench.request.seed);
+    let pictures = trained.first().map_or(0, |run| run.hits.pictures());
+    let more = [format!("test-pictures={pictures}"), format!("seed={seed}")];
+    let set: Vec<String> =
+        study.set.iter().chain(&case.set).chain(&more).map(|set| format!(" --set '{set}'")).collect();
+    let key = &case.key;
+    format!(
+        "unmask train --config crates/papers/experiments/{experiment}.toml{} --out runs/{experiment}-{key}",
+        set.concat()
+    )
+}
+
+fn records(trained: &[Trained]) -> Table {
+    let head = ["case", "seed", "round", "epoch", "loss", "test_accuracy", "final_accuracy"];
+    let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+    let rows = trained.iter().flat_map(|run| {
+        let last = run.points.len().saturating_sub(1);
+        run.points.iter().enumerate().map(move |(place, point)| {
+            vec![
+                run.case.clone(),
+                run.seed.to_string(),
+                point.round.to_string(),
+                point.epoch.to_string(),
+                number(point.loss),
+                point.accuracy.to_string(),
+                number((place == last).then(|| run.hits.accuracy())),
+            ]
+        })
+    });
+    Table { caption: String::new(), head: head.map(str::to_owned).to_vec(), rows: rows.collect() }
+}

@@ -1,0 +1,155 @@
+//! One training, tried on test pictures.
+
+use std::time::Instant;
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use unmask_core::ModelState;
+use unmask_data::datasets::{DataSet, Labelled};
+use unmask_model::{ModelError, Network, device::OpenDevice};
+use unmask_simulation::{Config, Metrics, Simulation, SimulationError};
+
+use crate::{
+    bench::{Event, Hear},
+    error::PapersError,
+    hits::{Hits, mean},
+    study::Case,
+};
+
+/// Test pictures that are evaluated together: bounds the memory of one batch of the papers' models.
+const TOGETHER: usize = 32;
+
+/// What one training gave.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Trained {
+    /// Which case.
+    pub(crate) case: String,
+    pub(crate) seed: u64,
+    pub(crate) rounds: u32,
+    pub(crate) points: Vec<Point>,
+    /// Of the model after the last round.
+    pub(crate) hits: Hits,
+    /// Why it ended before the last round, if it did.
+    pub(crate) diverged: Option<String>,
+    pub(crate) seconds: f64,
+}
+
+/// The numbers of a round that was followed by a test.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Point {
+    pub(crate) round: u32,
+    pub(crate) epoch: f64,
+    /// Mean cross-entropy of the clients' batches since the test before; none before the first round.
+    pub(crate) loss: Option<f64>,
+    /// On a sample of the test pictures.
+    pub(crate) accuracy: f64,
+}
+
+/// Rounds as they come, into points.
+#[derive(Debug, Default)]
+struct Curve {
+    points: Vec<Point>,
+    /// Losses since the last point.
+    losses: Vec<f64>,
+}
+
+impl Curve {
+    fn push(&mut self, metrics: &Metrics) {
+        let Metrics { round, epoch, loss, test_accuracy, .. } = *metrics;
+        self.losses.extend(loss.map(f64::from));
+        if let Some(accuracy) = test_accuracy {
+            let loss = (!self.losses.is_empty()).then(|| mean(&self.losses));
+            self.losses.clear();
+            self.points.push(Point { round, epoch, loss, accuracy });
+        }
+    }
+}
+
+/// What trainings share.
+#[derive(Clone, Copy)]
+pub(super) struct Sitting<'a> {
+    pub(super) data: &'a DataSet,
+    pub(super) device: &'a OpenDevice,
+    pub(super) threads: Option<usize>,
+    pub(super) test_pictures: usize,
+}
+
+/// Runs one training; `None` if it was ended before.
+pub(super) fn train(
+    case: &Case,
+    config: &Config,
+    sitting: Sitting<'_>,
+    hear: Hear<'_>,
+) -> Result<Option<Trained>, PapersError> {
+    let clock = Instant::now();
+    let config = Config { threads: sitting.threads, ..config.clone() };
+    let mut simulation = Simulation::new(&config, sitting.data, sitting.device)?;
+    let rounds = simulation.rounds();
+    let mut curve = Curve::default();
+    let diverged = loop {
+        let metrics = match simulation.advance() {
+            Ok(Some(metrics)) => metrics,
+            Ok(None) => break None,
+            Err(error) if has_diverged(&error) => break Some(error.to_string()),
+            Err(error) => return Err(error.into()),
+        };
+        curve.push(&metrics);
+        let loss = metrics.loss.map_or(String::new(), |loss| format!("loss {loss:.2}"));
+        let share = f64::from(metrics.round) / f64::from(rounds.max(1));
+        if hear(Event::Step { share, note: &loss }).is_break() {
+            return Ok(None);
+        }
+    };
+    let network = Network::new(simulation.architecture(), sitting.device.device())?;
+    let hits = match test_hits(&network, &simulation.state()?, &sitting.data.test, sitting.test_pictures) {
+        // Weights that give no finite logits name nothing rightly.
+        Err(ModelError::NonFinite { .. }) if diverged.is_some() => nothing(sitting),
+        hits => hits?,
+    };
+    Ok(Some(Trained {
+        case: case.key.clone(),
+        seed: config.seed,
+        rounds,
+        points: curve.points,
+        hits,
+        diverged,
+        seconds: clock.elapsed().as_secs_f64(),
+    }))
+}
+
+/// Numbers that grew beyond all bounds are a result, as noise often has it, and no failure of the experiment.
+fn has_diverged(error: &SimulationError) -> bool {
+    matches!(
+        error,
+        SimulationError::Client { source: ModelError::NonFinite { .. }, .. }
+            | SimulationError::Model(ModelError::NonFinite { .. })
+            | SimulationError::Refused { .. }
+    )
+}
+
+fn nothing(sitting: Sitting<'_>) -> Hits {
+    (0..sitting.data.test.len().min(sitting.test_pictures)).map(|_| false).collect()
+}
+
+/// Which of the first `pictures` of `set` the model names rightly.
+fn test_hits(network: &Network, state: &ModelState, set: &Labelled, pictures: usize) -> Result<Hits, ModelError> {
+    let architecture = network.architecture();
+    let (side, classes) = (architecture.side(), architecture.classes());
+    let all: Vec<usize> = (0..set.len().min(pictures)).collect();
+    let parts: Vec<Vec<bool>> = all
+        .par_chunks(TOGETHER)
+        .map(|indices| {
+            let images: Vec<f32> = indices.iter().filter_map(|&index| set.chw_resized(index, side)).flatten().collect();
+            let labels: Vec<usize> = indices.iter().map(|&index| usize::from(set.labels()[index])).collect();
+            let found = network.evaluate_blocking(state, &images, &labels)?;
+            Ok(found.logits.chunks_exact(classes).zip(labels).map(|(row, label)| named(row) == label).collect())
+        })
+        .collect::<Result<_, ModelError>>()?;
+    Ok(parts.into_iter().flatten().collect())
+}
+
+/// The class with the largest logit, the first of several.
+fn named(logits: &[f32]) -> usize {
+    let best = |best: usize, class: usize| if logits[class] > logits[best] { class } else { best };
+    (0..logits.len()).fold(0, best)
+}

@@ -1,0 +1,264 @@
+//! Whole matrices, with real models, defences and searches.
+
+use std::{fs, ops::ControlFlow, path::Path};
+
+use tempfile::TempDir;
+use unmask_core::{Preset, Rule};
+use unmask_data::{Picture, decode, load_folder};
+use unmask_experiments::laboratory::{
+    Trial, Verdict,
+    matrix::{Bench, Event, MatrixError, Outcome, Row, Settings, run},
+};
+use unmask_matching::GradientMatching;
+use unmask_model::device::OpenDevice;
+
+fn settings(model: Preset, attacks: &str, defences: &str) -> Settings {
+    Settings {
+        model,
+        april_block: false,
+        attacks: attacks.split(',').map(|name| name.parse().unwrap()).collect(),
+        defences: defences.split(';').map(|text| text.parse().unwrap()).collect(),
+        seed: 1,
+        iterations: Some(25),
+        step: None,
+        rounds: 1,
+        rate: 1e-5,
+        rule: Rule::FedSgd,
+        batch: 1,
+    }
+}
+
+fn photographs(names: &[&str]) -> Vec<(String, Picture)> {
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../www/samples");
+    let folder = load_folder(&samples).unwrap();
+    folder.pictures.into_iter().filter(|(name, _)| names.contains(&name.as_str())).collect()
+}
+
+fn compute(
+    settings: &Settings,
+    pictures: &[(String, Picture)],
+    folder: &Path,
+    hear: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>,
+) -> Result<Outcome, MatrixError> {
+    let device = OpenDevice::cpu();
+    let searches = GradientMatching::new(device.clone());
+    run(settings, pictures, Bench { device: device.device(), searches: &searches }, folder, hear)
+}
+
+fn whole(settings: &Settings, pictures: &[(String, Picture)], folder: &Path) -> Vec<Row> {
+    let Outcome { rows, planned } = compute(settings, pictures, folder, &mut |_| ControlFlow::Continue(())).unwrap();
+    assert_eq!(rows.len(), planned);
+    rows
+}
+
+fn of<'a>(rows: &'a [Row], attack: &str, defence: &str) -> Vec<&'a Row> {
+    let attack: Trial = attack.parse().unwrap();
+    let found: Vec<&Row> =
+        rows.iter().filter(|row| row.attack == attack && row.defence.to_string() == defence).collect();
+    assert!(!found.is_empty(), "{attack} under {defence}");
+    found
+}
+
+/// Every picture under this attack and defence has an SSIM within these bounds.
+fn expect(rows: &[Row], attack: &str, defence: &str, bounds: std::ops::RangeInclusive<f64>) {
+    for row in of(rows, attack, defence) {
+        let ssim = row.ssim.unwrap_or_else(|| panic!("{attack} under {defence}: {:?}", row.reason));
+        assert!(bounds.contains(&ssim), "{attack} under {defence}, {}: {ssim}", row.image);
+        assert_eq!(row.verdict, if ssim < 0.5 { Verdict::Protected } else { Verdict::Recognisable });
+    }
+}
+
+fn expect_cannot(rows: &[Row], attack: &str, defence: &str, says: &str) {
+    for row in of(rows, attack, defence) {
+        assert_eq!(row.verdict, Verdict::Cannot, "{row:?}");
+        let reason = row.reason.as_deref().unwrap();
+        assert!(reason.contains(says), "{reason}");
+    }
+}
+
+/// The lesson in numbers: what is seen of photographs by each attacker under each defence.
+#[test]
+fn attacks_and_defences_on_photographs() {
+    let folder = TempDir::new().unwrap();
+    let settings = settings(
+        Preset::VitLabPatch4_32,
+        "embedding,embedding-aware,matching,matching-aware,jigsaw,known-start,colluder",
+        "none;random-binary:0.5;random-binary:pos=0,0.5;fixed-position;gaussian;encrypted;encrypted:keyed",
+    );
+    let rows = whole(&settings, &photographs(&["astronaut", "cat", "rocket"]), folder.path());
+    assert_eq!(rows.len(), 7 * 7 * 3);
+
+    let whole_position = "random-binary:pos=0,0.5";
+    expect(&rows, "embedding", "none", 0.95..=1.0);
+    expect(&rows, "embedding-aware", "none", 0.95..=1.0);
+    expect(&rows, "embedding", "random-binary:0.5", -0.3..=0.3);
+    expect(&rows, "embedding", "gaussian:eps=4,delta=1e-5,clip=0.5", -0.3..=0.3);
+    expect(&rows, "embedding-aware", whole_position, 0.95..=1.0);
+    expect(&rows, "matching-aware", whole_position, 0.9..=1.0);
+    expect_cannot(&rows, "embedding", "fixed-position", "position embedding");
+    expect_cannot(&rows, "matching-aware", "none", "this is matching");
+    expect_cannot(&rows, "jigsaw", "random-binary:0.5", "sees more");
+    for row in of(&rows, "jigsaw", "fixed-position") {
+        assert!(row.reason.as_deref().unwrap().contains("best order") && row.pictures.len() == 2, "{row:?}");
+    }
+
+    expect(&rows, "embedding", "encrypted", -0.3..=0.3);
+    expect(&rows, "known-start", "encrypted", 0.9..=1.0);
+    expect(&rows, "colluder", "encrypted", 0.9..=1.0);
+    expect_cannot(&rows, "matching", "encrypted", "cipher text");
+    expect_cannot(&rows, "known-start", "encrypted:keyed", "never had the plain model");
+    expect_cannot(&rows, "known-start", "none", "nothing is encrypted");
+    expect(&rows, "colluder", "encrypted:keyed", 0.9..=1.0);
+
+    let page = fs::read_to_string(folder.path().join("matrix.html")).unwrap();
+    assert!(
+        page.contains("astronaut") && page.contains("data:image/png;base64,") && !page.contains("not yet computed")
+    );
+    let table: serde_json::Value =
+        serde_json::from_slice(&fs::read(folder.path().join("matrix.json")).unwrap()).unwrap();
+    assert_eq!(serde_json::from_value::<Vec<Row>>(table["rows"].clone()).unwrap(), rows);
+    assert_eq!(table["run"]["settings"]["seed"], 1);
+    assert_eq!(fs::read_to_string(folder.path().join("matrix.csv")).unwrap().lines().count(), 1 + rows.len());
+    for row in &rows {
+        for name in &row.pictures {
+            let picture = decode(&fs::read(folder.path().join("pictures").join(name)).unwrap()).unwrap();
+            assert_eq!(picture.width(), 32);
+        }
+    }
+}
+
+/// What needs no picture: labels, and whether a given picture was there. Neither masks nor a fixed position hide them.
+#[test]
+fn labels_and_members_show_without_a_picture() {
+    let defences = ["none", "random-binary:0.2", "fixed-position"];
+    let settings = settings(Preset::VitPicoPatch4_16, "label,membership", &defences.join(";"));
+    let folder = TempDir::new().unwrap();
+    let rows = whole(&settings, &photographs(&["cat", "rocket"]), folder.path());
+    for (attack, defence) in ["label", "membership"].iter().flat_map(|attack| defences.map(|defence| (attack, defence)))
+    {
+        for row in of(&rows, attack, defence) {
+            assert_eq!((row.verdict, row.ssim), (Verdict::Recognisable, None), "{row:?}");
+        }
+    }
+    let reason = of(&rows, "membership", "none")[0].reason.as_deref().unwrap();
+    assert!(reason.starts_with("cat: was there") && reason.contains("rocket: was not there"), "{reason}");
+}
+
+fn without_seconds(rows: &[Row]) -> Vec<Row> {
+    rows.iter().map(|row| Row { seconds: 0.0, ..row.clone() }).collect()
+}
+
+/// A run that is cut off in the middle of a search, and again between rows, ends with the rows of one that is not.
+#[test]
+fn an_interrupted_run_goes_on_with_the_same_rows() {
+    let settings = settings(
+        Preset::VitPicoPatch4_16,
+        "embedding-aware,matching-aware,inverting-gradients,label",
+        "random-binary:0.5;fixed-position",
+    );
+    let pictures = photographs(&["cat", "coffee"]);
+    let (at_once, in_pieces) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let expected = whole(&settings, &pictures, at_once.path());
+
+    let mut steps = 0;
+    let first = compute(&settings, &pictures, in_pieces.path(), &mut |event| {
+        steps += usize::from(matches!(event, Event::Step { .. }));
+        if steps == 7 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    let first = first.unwrap();
+    assert_eq!((first.rows.len(), first.planned), (1, 16), "the search that was cut off is no row");
+    let page = fs::read_to_string(in_pieces.path().join("matrix.html")).unwrap();
+    assert!(page.contains("1 of 16 rows are there"));
+
+    let mut ended = 0;
+    let second = compute(&settings, &pictures, in_pieces.path(), &mut |event| {
+        ended += usize::from(matches!(event, Event::Ends { .. }));
+        if ended == 4 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    assert_eq!(second.unwrap().rows.len(), 5);
+
+    let mut begun = Vec::new();
+    let third = compute(&settings, &pictures, in_pieces.path(), &mut |event| {
+        if let Event::Begins { rows, left, .. } = event {
+            begun.push((rows, left));
+        }
+        ControlFlow::Continue(())
+    });
+    assert_eq!(begun, [(16, 11)], "finished rows are not computed again");
+    assert_eq!(without_seconds(&third.unwrap().rows), without_seconds(&expected));
+    for row in &expected {
+        for name in &row.pictures {
+            let bytes = |folder: &TempDir| fs::read(folder.path().join("pictures").join(name)).unwrap();
+            assert_eq!(bytes(&at_once), bytes(&in_pieces), "{name}");
+        }
+    }
+}
+
+/// A row does not depend on the rows beside it, and another seed makes another one.
+#[test]
+fn rows_follow_from_the_seed_alone() {
+    let pictures = photographs(&["cat", "coffee"]);
+    let row = |attacks: &str, defences: &str, pictures: &[(String, Picture)], seed| {
+        let settings = Settings { seed, ..settings(Preset::VitPicoPatch4_16, attacks, defences) };
+        let folder = TempDir::new().unwrap();
+        let rows = whole(&settings, pictures, folder.path());
+        let row = of(&rows, "embedding-aware", "random-binary:0.5").into_iter().find(|row| row.image == "cat");
+        (row.unwrap().psnr, row.unwrap().ssim)
+    };
+    let together = row("label,embedding-aware", "none;random-binary:0.5", &pictures, 1);
+    assert_eq!(row("embedding-aware", "random-binary:0.5", &pictures[..1], 1), together);
+    assert_ne!(row("embedding-aware", "random-binary:0.5", &pictures[..1], 2), together);
+}
+
+/// Several rounds with fresh masks show what one does not; so they do where weights are sent, not gradients.
+#[test]
+fn rounds_and_federated_averaging() {
+    let mut settings = settings(Preset::VitLabPatch4_32, "embedding,embedding-aware,rounds", "none;random-binary:0.2");
+    settings.rounds = 5;
+    let pictures = photographs(&["cat"]);
+    let folder = TempDir::new().unwrap();
+    let rows = whole(&settings, &pictures, folder.path());
+    expect(&rows, "rounds", "random-binary:0.2", 0.8..=1.0);
+    let one = of(&rows, "embedding-aware", "random-binary:0.2")[0].ssim.unwrap();
+    assert!(one < 0.7, "one round: {one}");
+    assert!(of(&rows, "rounds", "random-binary:0.2")[0].reason.as_deref().unwrap().contains("5 of 5 rounds"));
+
+    settings.rule = Rule::FedAvg { epochs: 1, rate: 0.01 };
+    let folder = TempDir::new().unwrap();
+    let rows = whole(&settings, &pictures, folder.path());
+    expect(&rows, "embedding", "none", 0.95..=1.0);
+    expect(&rows, "embedding", "random-binary:0.2", -0.3..=0.3);
+}
+
+/// Pictures of one update are one row, and a closed form sees their mixture.
+#[test]
+fn batches_are_rows_of_their_own() {
+    let mut settings = settings(Preset::VitPicoPatch4_16, "embedding,matching,label", "none");
+    settings.batch = 2;
+    let folder = TempDir::new().unwrap();
+    let rows = whole(&settings, &photographs(&["cat", "coffee", "rocket", "astronaut"]), folder.path());
+    assert_eq!(rows.len(), 2 * 3);
+    let mixture = of(&rows, "embedding", "none")[0];
+    assert_eq!(mixture.image, "astronaut+cat");
+    assert!(mixture.reason.as_deref().unwrap().contains("2 pictures are mixed"), "{mixture:?}");
+    assert_eq!(of(&rows, "matching", "none")[0].pictures.len(), 2);
+}
+
+#[test]
+fn other_arguments_need_another_folder() {
+    let pictures = photographs(&["cat"]);
+    let one = settings(Preset::VitPicoPatch4_16, "label", "none");
+    let folder = TempDir::new().unwrap();
+    whole(&one, &pictures, folder.path());
+    let refusal = |settings: &Settings| {
+        compute(settings, &pictures, folder.path(), &mut |_| ControlFlow::Continue(())).unwrap_err()
+    };
+    let error = refusal(&Settings { seed: 2, ..one.clone() });
+    assert!(error.is_input() && error.to_string().contains("settings.seed was 1 and is now 2"), "{error}");
+    let error = refusal(&Settings { attacks: Vec::new(), ..one.clone() });
+    assert!(error.to_string().contains("at least one attack"), "{error}");
+    let diverging = Settings { rule: Rule::FedAvg { epochs: 50, rate: 1e20 }, ..one };
+    let empty = TempDir::new().unwrap();
+    let error = compute(&diverging, &pictures, empty.path(), &mut |_| ControlFlow::Continue(())).unwrap_err();
+    assert!(error.to_string().starts_with("the client could not train"), "{error}");
+}

@@ -1,0 +1,176 @@
+//! Every experiment from the request to the files, at the tiny scale.
+
+use std::{fs, ops::ControlFlow, path::Path};
+
+use serde_json::Value;
+use unmask_core::Architecture;
+use unmask_experiments::laboratory::html::escape;
+use unmask_experiments::{
+    Claim, Event, Experiment, PapersError, Reproduced, Request, Scale, estimate, reproduce, tally, verdict,
+};
+use unmask_model::{device::OpenDevice, weights::save_flat};
+
+fn request<'a>(experiment: Experiment, out: &Path, device: &'a OpenDevice) -> Request<'a> {
+    Request {
+        experiment,
+        scale: Scale::Tiny,
+        seed: 1,
+        seeds: None,
+        out: out.to_owned(),
+        cifar10: out.join("nowhere"),
+        weights: None,
+        device,
+        threads: None,
+    }
+}
+
+fn finish(request: &Request<'_>) -> Reproduced {
+    reproduce(request, &mut |_| ControlFlow::Continue(())).unwrap().unwrap()
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+/// The page holds the verdict that follows from the claims, figures, and nothing from elsewhere.
+fn check(experiment: Experiment, cases: usize) {
+    let out = tempfile::tempdir().unwrap();
+    let device = OpenDevice::cpu();
+    let Reproduced { folder, claims } = finish(&request(experiment, out.path(), &device));
+    assert!(!claims.is_empty(), "{experiment}");
+    let page = fs::read_to_string(folder.join("report.html")).unwrap();
+    assert!(page.contains(&tally(&claims)), "{experiment}\n{page}");
+    for Claim { expected, found, .. } in &claims {
+        assert!(page.contains(&escape(expected)) && page.contains(&escape(found)), "{experiment}: {expected}\n{page}");
+    }
+    assert!(page.contains("<svg") && page.contains(experiment.repeats()), "{experiment}");
+    assert!(!page.contains("src=") && !page.contains("href="), "{experiment}: nothing is loaded from elsewhere");
+    let run = json(&folder.join("run.json"));
+    assert_eq!(run["provenance"]["experiment"], experiment.name());
+    assert_eq!(run["provenance"]["seed"], 1);
+    assert_eq!(run["verdict"], verdict(&claims));
+    let results = json(&folder.join("results.json"));
+    assert_eq!(results["claims"].as_array().unwrap().len(), claims.len());
+    let csv = fs::read_to_string(folder.join("results.csv")).unwrap();
+    assert!(csv.lines().count() > cases, "{experiment}: {csv}");
+    let index = fs::read_to_string(out.path().join("README.md")).unwrap();
+    assert!(index.contains(&format!("({experiment}/report.html)")), "{index}");
+}
+
+#[test]
+fn vit_fine_tuned() {
+    check(Experiment::VitFineTuned, 10);
+}
+
+#[test]
+fn vit_from_scratch() {
+    check(Experiment::VitFromScratch, 10);
+}
+
+#[test]
+fn resnet_fedsgd() {
+    check(Experiment::ResnetFedsgd, 6);
+}
+
+#[test]
+fn resnet_fedavg() {
+    check(Experiment::ResnetFedavg, 6);
+}
+
+#[test]
+fn non_iid() {
+    check(Experiment::NonIid, 12);
+}
+
+#[test]
+fn attacks_resnet() {
+    check(Experiment::AttacksResnet, 9);
+}
+
+#[test]
+fn attacks_vit() {
+    check(Experiment::AttacksVit, 9);
+}
+
+#[test]
+fn update_ratios() {
+    check(Experiment::UpdateRatios, 4);
+}
+
+#[test]
+fn encrypted() {
+    check(Experiment::Encrypted, 2);
+}
+
+/// What was finished before an interruption is not computed again, and comes out the same.
+#[test]
+fn an_interrupted_run_goes_on_where_it_was() {
+    let (out, whole) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let device = OpenDevice::cpu();
+    let cut = request(Experiment::Encrypted, out.path(), &device);
+    let mut ended = 0;
+    let stopped = reproduce(&cut, &mut |event| match event {
+        Event::Ends => {
+            ended += 1;
+            if ended == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
+        _ => ControlFlow::Continue(()),
+    });
+    assert!(stopped.unwrap().is_none() && !out.path().join("encrypted/report.html").exists());
+    let (mut all, mut left, mut begun) = (0, 0, 0);
+    let resumed = reproduce(&cut, &mut |event| {
+        match event {
+            Event::Begins { parts, left: to_do } => (all, left) = (parts, to_do),
+            Event::Part { .. } => begun += 1,
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    });
+    assert_eq!((all, left, begun), (4, 2, 2));
+    let resumed = resumed.unwrap().unwrap();
+    assert_eq!(resumed.claims, finish(&request(Experiment::Encrypted, whole.path(), &device)).claims);
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let out = tempfile::tempdir().unwrap();
+    let device = OpenDevice::cpu();
+    let refusal = |request: Request<'_>| reproduce(&request, &mut |_| ControlFlow::Continue(())).unwrap_err();
+    let small = Request { scale: Scale::Small, ..request(Experiment::VitFromScratch, out.path(), &device) };
+    let error = refusal(small);
+    assert!(error.is_input() && error.to_string().contains("nowhere with CIFAR-10 in it"), "{error}");
+    let paper = Request { scale: Scale::Paper, ..request(Experiment::VitFineTuned, out.path(), &device) };
+    let error = refusal(paper);
+    assert!(
+        matches!(error, PapersError::NeedsWeights { .. }) && error.to_string().contains("--weights FILE"),
+        "{error}"
+    );
+    let none = Request { seeds: Some(0), ..request(Experiment::Encrypted, out.path(), &device) };
+    assert!(refusal(none).to_string().contains("--seeds 1"));
+    assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0, "what was refused leaves nothing behind");
+}
+
+/// Weights that cannot be used are refused before anything is measured or computed.
+#[test]
+fn weights_are_looked_at_first() {
+    let (folder, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let device = OpenDevice::cpu();
+    let pico = Architecture::named("vit_pico_patch4_16", 10).unwrap();
+    let file = folder.path().join("pico.safetensors");
+    save_flat(&file, &pico.layout(), &pico.initial(1).weights).unwrap();
+    for (experiment, weights, expected) in [
+        (Experiment::VitFineTuned, &file, "looks like a vit_pico_patch4_16, not like a vit_small_patch16_224"),
+        (Experiment::VitFineTuned, &folder.path().join("nowhere.safetensors"), "nowhere.safetensors"),
+        (Experiment::VitFromScratch, &file, "vit-from-scratch begins with weights of its own; leave --weights away"),
+        (Experiment::AttacksVit, &file, "leave --weights away"),
+    ] {
+        let request =
+            Request { scale: Scale::Paper, weights: Some(weights.clone()), ..request(experiment, out.path(), &device) };
+        for error in
+            [reproduce(&request, &mut |_| ControlFlow::Continue(())).unwrap_err(), estimate(&request).unwrap_err()]
+        {
+            assert!(error.is_input() && error.to_string().contains(expected), "{experiment}: {error}");
+        }
+    }
+    assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0);
+}
