@@ -17,7 +17,7 @@ use unmask_core::ModelSpec;
 use unmask_federation::GlobalModel;
 
 pub(crate) use self::measure::{Measured, interval};
-use crate::{room::Input, sharing::Stock};
+use crate::{room::Input, sharing::SharedDataSet};
 
 /// Runs a model on labelled pictures. The relay knows no tensors, so that whoever starts it hands this in.
 pub trait Evaluates: fmt::Debug + Send + Sync {
@@ -40,7 +40,7 @@ pub struct Answers {
 
 /// A model to be measured.
 #[derive(Debug)]
-pub(crate) struct Errand {
+pub(crate) struct EvaluationJob {
     /// Tells results that are still wanted from others.
     pub(crate) serial: u64,
     /// The round after which the model came about; 0 before the first.
@@ -48,15 +48,15 @@ pub(crate) struct Errand {
     /// The model. Kept alive until it is measured: a round that closes meanwhile writes its new weights elsewhere.
     pub(crate) model: Arc<GlobalModel>,
     /// The pictures.
-    pub(crate) stock: Arc<Stock>,
+    pub(crate) data_set: Arc<SharedDataSet>,
     /// Time for it.
     pub(crate) budget: Duration,
 }
 
-/// What came of an errand.
+/// The result of an [`EvaluationJob`].
 #[derive(Debug)]
 pub(crate) struct Evaluation {
-    /// The errand's number.
+    /// The job's number.
     pub(crate) serial: u64,
     /// Its round.
     pub(crate) round: u32,
@@ -67,7 +67,7 @@ pub(crate) struct Evaluation {
 /// The measuring thread; it ends when this is dropped, after what it is at.
 #[derive(Debug)]
 pub(crate) struct Evaluator {
-    errands: threads::Sender<Errand>,
+    jobs: threads::Sender<EvaluationJob>,
     /// The model measured last, or being measured.
     newest: Weak<GlobalModel>,
     is_busy: bool,
@@ -79,15 +79,15 @@ impl Evaluator {
     /// # Errors
     /// If the operating system gives no thread.
     pub(crate) fn start(room: mpsc::WeakSender<Input>, evaluates: Arc<dyn Evaluates>) -> anyhow::Result<Self> {
-        let (errands, waiting) = threads::channel();
+        let (jobs, waiting) = threads::channel();
         thread::Builder::new()
             .name("evaluation".to_owned())
             .spawn(move || work(&waiting, &room, evaluates.as_ref()))
             .context("no thread for measuring the model")?;
-        Ok(Self { errands, newest: Weak::new(), is_busy: false })
+        Ok(Self { jobs, newest: Weak::new(), is_busy: false })
     }
 
-    /// Whether this model is worth an errand now: nothing is being measured, and it was not measured before.
+    /// Whether this model is worth measuring now: nothing is being measured, and it was not measured before.
     pub(crate) fn is_due(&self, model: &Arc<GlobalModel>) -> bool {
         !self.is_busy && !self.knows(model)
     }
@@ -103,10 +103,10 @@ impl Evaluator {
     }
 
     /// Measures a model. Newer models wait with their round until this one is done, and nothing of them is copied.
-    pub(crate) fn begin(&mut self, errand: Errand) {
-        self.newest = Arc::downgrade(&errand.model);
+    pub(crate) fn begin(&mut self, job: EvaluationJob) {
+        self.newest = Arc::downgrade(&job.model);
         // The thread ends with this sender alone.
-        self.is_busy = self.errands.send(errand).is_ok();
+        self.is_busy = self.jobs.send(job).is_ok();
     }
 
     /// The thread has reported.
@@ -115,14 +115,14 @@ impl Evaluator {
     }
 }
 
-fn work(errands: &threads::Receiver<Errand>, room: &mpsc::WeakSender<Input>, evaluates: &dyn Evaluates) {
-    for errand in errands {
-        let (serial, round) = (errand.serial, errand.round);
+fn work(jobs: &threads::Receiver<EvaluationJob>, room: &mpsc::WeakSender<Input>, evaluates: &dyn Evaluates) {
+    for job in jobs {
+        let (serial, round) = (job.serial, job.round);
         // What the model has become under strangers' updates decides what is computed here: whatever it does, the thread
         // lives on.
-        let outcome = catch_unwind(AssertUnwindSafe(|| measure::measure(evaluates, &errand)))
+        let outcome = catch_unwind(AssertUnwindSafe(|| measure::measure(evaluates, &job)))
             .unwrap_or_else(|_| Err("measuring the model broke down".to_owned()));
-        drop(errand);
+        drop(job);
         let Some(room) = room.upgrade() else { return };
         if room.blocking_send(Input::Evaluated(Evaluation { serial, round, outcome })).is_err() {
             return;

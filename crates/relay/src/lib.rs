@@ -18,13 +18,13 @@ mod pictures;
 pub mod privacy;
 mod qr;
 mod random;
+mod reusable_buffer;
 mod room;
 mod roster;
 mod serve;
 mod sharing;
 mod snapshot;
 mod socket;
-mod spare;
 mod tls;
 
 pub use beginning::{Beginning, ParseBeginningError, Pretrained};

@@ -17,7 +17,7 @@ const MAX_WAITING: usize = 64;
 
 /// One message, shared by all clients that get it.
 #[derive(Debug, Clone)]
-pub(crate) enum Parcel {
+pub(crate) enum OutboxMessage {
     /// A short one, encoded once for all.
     Frames(Arc<[Bytes]>),
     /// A header with the model's weights behind it. Each socket makes its frames one at a time as it sends them, so that
@@ -58,7 +58,7 @@ pub(crate) enum Slot {
 
 #[derive(Debug, Default)]
 struct Queue {
-    waiting: VecDeque<(Slot, Parcel)>,
+    waiting: VecDeque<(Slot, OutboxMessage)>,
     ending: bool,
 }
 
@@ -92,7 +92,7 @@ impl Outbox {
     /// Puts a message in. Never waits: returns `false` if the client has left so many unread that it is of no use to
     /// send more.
     #[must_use]
-    pub(crate) fn put(&self, slot: Slot, parcel: Parcel) -> bool {
+    pub(crate) fn put(&self, slot: Slot, message: OutboxMessage) -> bool {
         let mut queue = self.0.lock();
         if slot == Slot::All {
             if queue.waiting.iter().filter(|(slot, _)| *slot == Slot::All).count() >= MAX_WAITING {
@@ -101,7 +101,7 @@ impl Outbox {
         } else {
             queue.waiting.retain(|(waiting, _)| *waiting != slot);
         }
-        queue.waiting.push_back((slot, parcel));
+        queue.waiting.push_back((slot, message));
         drop(queue);
         self.0.changed.notify_one();
         true
@@ -122,12 +122,12 @@ impl Drop for Outbox {
 
 impl Waiting {
     /// The next message; `None` once the room is done with this client and all has been taken.
-    pub(crate) async fn next(&self) -> Option<Parcel> {
+    pub(crate) async fn next(&self) -> Option<OutboxMessage> {
         loop {
             {
                 let mut queue = self.0.lock();
-                if let Some((_, parcel)) = queue.waiting.pop_front() {
-                    return Some(parcel);
+                if let Some((_, message)) = queue.waiting.pop_front() {
+                    return Some(message);
                 }
                 if queue.ending {
                     return None;
@@ -142,8 +142,8 @@ impl Waiting {
 mod tests {
     use super::*;
 
-    fn message(byte: u8) -> Parcel {
-        Parcel::Frames(Arc::from([Bytes::from(vec![byte])]))
+    fn message(byte: u8) -> OutboxMessage {
+        OutboxMessage::Frames(Arc::from([Bytes::from(vec![byte])]))
     }
 
     fn put(outbox: &Outbox, slot: Slot, byte: u8) {
@@ -152,7 +152,7 @@ mod tests {
 
     async fn drain(waiting: &Waiting) -> Vec<u8> {
         let mut bytes = Vec::new();
-        while let Some(Parcel::Frames(frames)) = waiting.next().await {
+        while let Some(OutboxMessage::Frames(frames)) = waiting.next().await {
             bytes.push(frames[0][0]);
         }
         bytes

@@ -32,20 +32,20 @@ use unmask_wire::{
 };
 
 pub(crate) use self::candidate::Dropped;
-pub(crate) use self::view::Standing;
+pub(crate) use self::view::JoinAddresses;
 use self::{attacking::Attacking, history::History, measuring::Measuring, sharing::Sharing, tasks::Task};
 use crate::{
     attacks::{GivenKey, Report},
     beginning::{Beginning, Beginnings},
     config::RelayConfig,
     evaluation::Evaluation,
-    outbox::{Parcel, Slot, Waiting},
+    outbox::{OutboxMessage, Slot, Waiting},
     pictures::Pictures,
     random,
+    reusable_buffer::ReusableBuffer,
     roster::{Roster, Seat, Ticket, clean},
-    sharing::Stock,
+    sharing::SharedDataSet,
     snapshot::Snapshot,
-    spare::Spare,
 };
 
 const MAX_LOSSES: usize = 1000;
@@ -82,7 +82,7 @@ pub(crate) enum Input {
     /// A passphrase that the teacher gave away has become a key, or is the wrong one.
     Given { key: Result<GivenKey, String>, reply: Reply },
     /// The data set that the teacher asked for is in memory, or cannot be.
-    Stocked { stock: Result<Box<Stock>, String>, reply: Reply },
+    DataSetLoaded { data_set: Result<Box<SharedDataSet>, String>, reply: Reply },
     /// News of an attack.
     Attacked(Report),
     /// A model was measured.
@@ -119,25 +119,25 @@ pub(crate) struct Actor {
     lines: u64,
     /// Counts the models: what is known about an earlier one is not mixed in.
     epoch: u64,
-    spare: Spare,
-    standing: Standing,
+    reusable_buffer: ReusableBuffer,
+    join_addresses: JoinAddresses,
     snapshots: watch::Sender<Snapshot>,
     /// Where threads report that work for the room.
     inputs: mpsc::WeakSender<Input>,
 }
 
 impl Actor {
-    /// A paused room with fresh weights, or pretrained ones; `stock` is its data set where that is in memory already.
+    /// A paused room with fresh weights, or pretrained ones; `data_set` is its data set where that is in memory already.
     ///
     /// # Errors
     /// If the operating system gives no random numbers or no thread, the data set cannot be divided, or the pretrained
     /// weights are of another model.
     pub(crate) fn new(
         config: RelayConfig,
-        stock: Option<Stock>,
-        standing: Standing,
+        data_set: Option<SharedDataSet>,
+        join_addresses: JoinAddresses,
         pictures: Arc<Pictures>,
-        spare: Spare,
+        reusable_buffer: ReusableBuffer,
         snapshots: watch::Sender<Snapshot>,
         inputs: mpsc::WeakSender<Input>,
     ) -> anyhow::Result<Self> {
@@ -145,7 +145,7 @@ impl Actor {
         let beginnings = Beginnings::new(config.beginning, config.pretrained.clone());
         beginnings.check(config.beginning, config.spec).map_err(anyhow::Error::msg)?;
         let (model, began) = beginnings.model(config.spec, seed);
-        let mut sharing = Sharing::new(&config, stock);
+        let mut sharing = Sharing::new(&config, data_set);
         let mut settings = Settings::new(config.defence, config.rule, config.batch, config.optimiser)?;
         if config.data.train_on_shared {
             settings = settings.with_pictures(sharing.shared(&config).map_err(anyhow::Error::msg)?);
@@ -170,8 +170,8 @@ impl Actor {
             log: VecDeque::new(),
             lines: 0,
             epoch: 0,
-            spare,
-            standing,
+            reusable_buffer,
+            join_addresses,
             snapshots,
             inputs,
             config,
@@ -246,7 +246,7 @@ impl Actor {
             Input::Control { control, reply } => drop(reply.send(self.control(control))),
             Input::Dropped { picture, reply } => drop(reply.send(self.take_candidate(picture))),
             Input::Given { key, reply } => drop(reply.send(self.take_key(key))),
-            Input::Stocked { stock, reply } => drop(reply.send(self.take_stock(stock))),
+            Input::DataSetLoaded { data_set, reply } => drop(reply.send(self.set_data_set(data_set))),
             Input::Attacked(report) => self.heard(report),
             Input::Evaluated(evaluation) => self.measured(evaluation),
         }
@@ -348,9 +348,9 @@ impl Actor {
         }
     }
 
-    fn put(&mut self, client: ClientId, slot: Slot, parcel: Parcel) {
+    fn put(&mut self, client: ClientId, slot: Slot, message: OutboxMessage) {
         let Some(link) = self.roster.get(client).and_then(|entry| entry.link.as_ref()) else { return };
-        if !link.outbox.put(slot, parcel) {
+        if !link.outbox.put(slot, message) {
             let seat = Seat { client, connection: link.connection };
             self.leave(seat, Some("it reads nothing any more".to_owned()));
         }
@@ -378,11 +378,11 @@ fn keep<T>(queue: &mut VecDeque<T>, max: usize, item: T) {
 }
 
 /// A message ready to be shared; its strings are short enough, so this does not fail in practice.
-fn encode(message: &RelayMessage, values: &[f32]) -> Option<Parcel> {
+fn encode(message: &RelayMessage, values: &[f32]) -> Option<OutboxMessage> {
     frames(message, values)
         .inspect_err(|error| error!("a message of the relay's own cannot be encoded: {error}"))
         .ok()
-        .map(|frames| Parcel::Frames(frames.into_iter().map(Bytes::from).collect()))
+        .map(|frames| OutboxMessage::Frames(frames.into_iter().map(Bytes::from).collect()))
 }
 
 fn protected(kind: UpdateKind, values: Vec<f32>) -> ProtectedUpdate {

@@ -34,11 +34,11 @@ use crate::{
     control, events, page,
     pictures::Pictures,
     qr, random,
-    room::{Actor, Input, Standing},
-    sharing::Stock,
+    reusable_buffer::ReusableBuffer,
+    room::{Actor, Input, JoinAddresses},
+    sharing::SharedDataSet,
     snapshot::Snapshot,
     socket,
-    spare::Spare,
     tls::Identity,
 };
 
@@ -58,7 +58,7 @@ pub(crate) struct App {
     longest: usize,
     /// Image side of the room's model.
     pub(crate) side: usize,
-    spare: Spare,
+    reusable_buffer: ReusableBuffer,
 }
 
 /// A relay that runs; dropping it closes both ports and every connection.
@@ -207,7 +207,7 @@ impl Drop for Running {
 /// are no such pretrained weights, or the operating system has no random numbers or threads to give. The message names the
 /// flag that helps.
 pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
-    let stock = stock(&mut config).await?;
+    let data_set = load_data_set(&mut config).await?;
     let http_listener = listen(&config, config.http_port, "--http-port")?;
     let https_listener = listen(&config, config.https_port, "--https-port")?;
     let (http, https) = (http_listener.local_addr()?, https_listener.local_addr()?);
@@ -217,8 +217,8 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
 
     let best = addresses.hosts.first().map_or("localhost", String::as_str);
     let https_address = url("https", best, https.port());
-    let standing =
-        Standing { http_address: url("http", best, http.port()), qr_svg: qr::svg(&https_address), https_address };
+    let join_addresses =
+        JoinAddresses { http_address: url("http", best, http.port()), qr_svg: qr::svg(&https_address), https_address };
     let (inputs, inbox) = mpsc::channel(MAX_INPUTS);
     let (snapshot_sender, snapshots) = watch::channel(Snapshot::default());
     let events = watch::Sender::new(Arc::from(""));
@@ -230,13 +230,29 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
         .max()
         .map_or(0, Assembler::limit_for);
     let side = config.spec.config().image;
-    let spare = Spare::default();
-    let actor =
-        Actor::new(config, stock, standing, Arc::clone(&pictures), spare.clone(), snapshot_sender, inputs.downgrade())?;
+    let reusable_buffer = ReusableBuffer::default();
+    let actor = Actor::new(
+        config,
+        data_set,
+        join_addresses,
+        Arc::clone(&pictures),
+        reusable_buffer.clone(),
+        snapshot_sender,
+        inputs.downgrade(),
+    )?;
     let room = tokio::spawn(actor.run(inbox));
     let publisher = tokio::spawn(events::publish(snapshots.clone(), events.clone()));
-    let app =
-        App { room: inputs, token: Arc::clone(&token), snapshots, events, pictures, limits, longest, side, spare };
+    let app = App {
+        room: inputs,
+        token: Arc::clone(&token),
+        snapshots,
+        events,
+        pictures,
+        limits,
+        longest,
+        side,
+        reusable_buffer,
+    };
 
     let service = router(app).into_make_service();
     let handles = [Handle::new(), Handle::new()];
@@ -259,14 +275,14 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
 }
 
 /// The data set, unless it is one that can be made when it is asked for. A model of fewer classes gets as many as it has.
-async fn stock(config: &mut RelayConfig) -> anyhow::Result<Option<Stock>> {
+async fn load_data_set(config: &mut RelayConfig) -> anyhow::Result<Option<SharedDataSet>> {
     if config.data.source == Source::Generated && !config.data.train_on_shared {
         return Ok(None);
     }
     let (data, seed) = (config.data.clone(), config.data_seed());
-    let stock = tokio::task::spawn_blocking(move || Stock::load(&data, seed)).await??;
-    config.spec.classes = config.spec.classes.max(stock.classes.len());
-    Ok(Some(stock))
+    let data_set = tokio::task::spawn_blocking(move || SharedDataSet::load(&data, seed)).await??;
+    config.spec.classes = config.spec.classes.max(data_set.classes.len());
+    Ok(Some(data_set))
 }
 
 async fn report(name: &str, server: impl Future<Output = io::Result<()>>) {
@@ -306,7 +322,7 @@ async fn connect(State(app): State<App>, upgrade: WebSocketUpgrade) -> Response 
     upgrade
         .max_message_size(MAX_FRAME)
         .max_frame_size(MAX_FRAME)
-        .on_upgrade(move |socket| socket::run(socket, app.room, app.limits, app.longest, app.spare))
+        .on_upgrade(move |socket| socket::run(socket, app.room, app.limits, app.longest, app.reusable_buffer))
 }
 
 async fn room(State(app): State<App>) -> Response {

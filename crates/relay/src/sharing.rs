@@ -54,7 +54,7 @@ impl Default for DataConfig {
 
 /// A data set in memory.
 #[derive(Debug)]
-pub(crate) struct Stock {
+pub(crate) struct SharedDataSet {
     /// Its name for people.
     pub(crate) name: String,
     /// Names of the classes, fit for the wire.
@@ -67,7 +67,7 @@ pub(crate) struct Stock {
     pub(crate) test: usize,
 }
 
-impl Stock {
+impl SharedDataSet {
     /// Reads or makes the data set, which takes a while.
     ///
     /// # Errors

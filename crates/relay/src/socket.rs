@@ -22,9 +22,9 @@ use unmask_wire::{Assembler, ClientMessage, Framer, MAX_FRAME, RelayMessage, fra
 
 use crate::{
     config::Limits,
-    outbox::{Parcel, Waiting, Weights},
+    outbox::{OutboxMessage, Waiting, Weights},
+    reusable_buffer::ReusableBuffer,
     room::{Hello, Input},
-    spare::Spare,
 };
 
 /// Longest first message in bytes.
@@ -86,9 +86,15 @@ impl Life {
 }
 
 /// Serves one client on one socket until either side closes it. `limit` is the longest message in bytes.
-pub(crate) async fn run(socket: WebSocket, room: mpsc::Sender<Input>, limits: Limits, limit: usize, spare: Spare) {
+pub(crate) async fn run(
+    socket: WebSocket,
+    room: mpsc::Sender<Input>,
+    limits: Limits,
+    limit: usize,
+    reusable_buffer: ReusableBuffer,
+) {
     let (mut sink, stream) = socket.split();
-    let mut reader = Reader { stream, assembler: Assembler::new(HELLO_LIMIT), bytes: 0, spare };
+    let mut reader = Reader { stream, assembler: Assembler::new(HELLO_LIMIT), bytes: 0, reusable_buffer };
     let life = Life::new();
     let hello = match timeout(limits.hello, reader.hello(&life)).await {
         Ok(Ok(Some(hello))) => hello,
@@ -162,12 +168,12 @@ async fn write(sink: &mut SplitSink<WebSocket, Message>, waiting: &Waiting, life
             message = waiting.next() => {
                 let sent = match message {
                     None => break,
-                    Some(Parcel::Frames(frames)) => send(sink, frames.iter().cloned(), life).await,
-                    Some(Parcel::Weights { header, model }) => match Framer::new(header.as_ref(), Weights(model)) {
+                    Some(OutboxMessage::Frames(frames)) => send(sink, frames.iter().cloned(), life).await,
+                    Some(OutboxMessage::Weights { header, model }) => match Framer::new(header.as_ref(), Weights(model)) {
                         Ok(frames) => send(sink, frames.map(Bytes::from), life).await,
                         Err(error) => return error!("a message of the relay's own cannot be encoded: {error}"),
                     },
-                    Some(Parcel::Shard(share)) => match Framer::new(&share.header, share.words.as_slice()) {
+                    Some(OutboxMessage::Shard(share)) => match Framer::new(&share.header, share.words.as_slice()) {
                         Ok(frames) => send(sink, frames.map(Bytes::from), life).await,
                         Err(error) => return error!("a shard cannot be encoded: {error}"),
                     },
@@ -235,7 +241,7 @@ struct Reader {
     assembler: Assembler,
     /// Bytes of the message in progress.
     bytes: u64,
-    spare: Spare,
+    reusable_buffer: ReusableBuffer,
 }
 
 impl Reader {
@@ -269,7 +275,7 @@ impl Reader {
             life.sign();
             // A first frame that is full begins a long message, which is an update.
             if self.bytes == 0 && frame.len() == MAX_FRAME {
-                self.assembler.reuse(self.spare.take());
+                self.assembler.reuse(self.reusable_buffer.take());
             }
             self.bytes += frame.len() as u64;
             match self.assembler.push(&frame) {

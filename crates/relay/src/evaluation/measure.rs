@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use unmask_core::ModelSpec;
 
-use super::{Answers, Errand, Evaluates};
+use super::{Answers, Evaluates, EvaluationJob};
 
 /// Pictures that go through the model at once: what fits a budget of a second even with a large one.
 const BATCH: usize = 20;
@@ -26,22 +26,22 @@ pub(crate) struct Measured {
 
 /// Runs the model on held-out pictures until they or the budget are at an end. They come in random order, so that those
 /// within the budget are a fair sample too.
-pub(super) fn measure(evaluates: &dyn Evaluates, errand: &Errand) -> Result<Measured, String> {
-    let Errand { model, stock, budget, .. } = errand;
-    let (started, classes) = (Instant::now(), stock.classes.len());
+pub(super) fn measure(evaluates: &dyn Evaluates, job: &EvaluationJob) -> Result<Measured, String> {
+    let EvaluationJob { model, data_set, budget, .. } = job;
+    let (started, classes) = (Instant::now(), data_set.classes.len());
     if classes > model.spec.classes {
-        return Err(format!("{} has {classes} classes, and the model {}", stock.name, model.spec.classes));
+        return Err(format!("{} has {classes} classes, and the model {}", data_set.name, model.spec.classes));
     }
     let side = model.spec.config().image;
     let (mut confusion, mut losses, mut pictures, mut correct) = (vec![0; classes * classes], 0.0, 0, 0);
-    let positions: Vec<usize> = (0..stock.held_out.len()).collect();
+    let positions: Vec<usize> = (0..data_set.held_out.len()).collect();
     for batch in positions.chunks(BATCH) {
         if pictures > 0 && started.elapsed() >= *budget {
             break;
         }
-        let images: Vec<f32> = batch.iter().filter_map(|&i| stock.held_out.chw_resized(i, side)).flatten().collect();
+        let images: Vec<f32> = batch.iter().filter_map(|&i| data_set.held_out.chw_resized(i, side)).flatten().collect();
         let labels: Vec<usize> =
-            batch.iter().filter_map(|&i| stock.held_out.labels().get(i)).map(|label| usize::from(*label)).collect();
+            batch.iter().filter_map(|&i| data_set.held_out.labels().get(i)).map(|label| usize::from(*label)).collect();
         let Answers { loss, logits } = evaluates.evaluate(model.spec, &model.weights, &images, &labels)?;
         check(model.spec, &labels, loss, &logits)?;
         losses += f64::from(loss) * labels.len() as f64;

@@ -78,16 +78,16 @@ impl Actor {
                 self.send(client, Slot::All, &RelayMessage::Accepted { round }, &[]);
             }
             Effect::Refused { client, refusal } => self.refuse(client, &refusal.to_string()),
-            Effect::Spent(buffer) => self.spare.put(buffer),
+            Effect::Spent(buffer) => self.reusable_buffer.put(buffer),
             Effect::Closed(summary) => self.closed(summary),
         }
     }
 
     /// Sends a task to those who are to do it.
     fn ask(&mut self, clients: &[ClientId], task: Task, model: &Arc<GlobalModel>) {
-        if let Some(parcel) = task.parcel(model) {
+        if let Some(message) = task.message(model) {
             for &client in clients {
-                self.put(client, Slot::Task, parcel.clone());
+                self.put(client, Slot::Task, message.clone());
             }
         }
         self.task = Some(task);

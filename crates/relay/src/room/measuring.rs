@@ -10,7 +10,7 @@ use unmask_wire::view::{AccuracyPoint, EvaluationView};
 use super::{Actor, Input, MAX_LOSSES, keep};
 use crate::{
     config::RelayConfig,
-    evaluation::{Errand, Evaluation, Evaluator, Measured, interval},
+    evaluation::{Evaluation, EvaluationJob, Evaluator, Measured, interval},
 };
 
 /// Longest time that may be chosen for measuring one model, in seconds.
@@ -62,11 +62,11 @@ impl Actor {
         }
         let round = self.round_of_weights();
         let (model, budget, serial) = (self.room.model(), self.measuring.budget, self.measuring.serial);
-        if let (Some(evaluator), Some(stock)) = (&mut self.measuring.evaluator, self.sharing.stock())
+        if let (Some(evaluator), Some(data_set)) = (&mut self.measuring.evaluator, self.sharing.data_set())
             && evaluator.is_due(model)
         {
-            let (model, stock) = (Arc::clone(model), Arc::clone(stock));
-            evaluator.begin(Errand { serial, round, model, stock, budget });
+            let (model, data_set) = (Arc::clone(model), Arc::clone(data_set));
+            evaluator.begin(EvaluationJob { serial, round, model, data_set, budget });
         }
     }
 
@@ -93,15 +93,15 @@ impl Actor {
             return Some("There is no time for it: the budget is 0 s a round.".to_owned());
         }
         let source = &self.config.data.source;
-        let Some(stock) = self.sharing.stock() else {
+        let Some(data_set) = self.sharing.data_set() else {
             return Some(format!(
                 "There are no held-out pictures yet: those of {source} are made when rounds are to train on them."
             ));
         };
-        if settings.pictures() == Pictures::Private && stock.classes != CLASSES {
+        if settings.pictures() == Pictures::Private && data_set.classes != CLASSES {
             return Some(format!(
                 "Rounds train on private pictures, whose classes are not those of {}; there is nothing to hold out.",
-                stock.name
+                data_set.name
             ));
         }
         None
@@ -126,7 +126,7 @@ impl Actor {
                     loss,
                     pictures,
                     confusion,
-                    classes: self.sharing.stock().map(|stock| stock.classes.clone()).unwrap_or_default(),
+                    classes: self.sharing.data_set().map(|data_set| data_set.classes.clone()).unwrap_or_default(),
                     seconds,
                     remark: None,
                 });

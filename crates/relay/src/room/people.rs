@@ -51,10 +51,10 @@ impl Actor {
         if self.room.member(client) == Some(MemberState::Training)
             && let Some(task) = &self.task
         {
-            let parcel = task.parcel(self.room.model());
-            if let Some(parcel) = parcel {
+            let message = task.message(self.room.model());
+            if let Some(message) = message {
                 self.hand_out(&[client]);
-                self.put(client, Slot::Task, parcel);
+                self.put(client, Slot::Task, message);
             }
         }
         self.feed(Event::Joined(client));

@@ -9,8 +9,8 @@ use unmask_wire::view::DataView;
 use super::{Actor, Input, Reply};
 use crate::{
     config::RelayConfig,
-    outbox::{Parcel, Slot},
-    sharing::{Division, Stock},
+    outbox::{OutboxMessage, Slot},
+    sharing::{Division, SharedDataSet},
 };
 
 /// What is trained on, as controls and views spell it.
@@ -21,7 +21,7 @@ const SHARED: &str = "shared";
 #[derive(Debug)]
 pub(super) struct Sharing {
     /// Once it is in memory.
-    stock: Option<Arc<Stock>>,
+    data_set: Option<Arc<SharedDataSet>>,
     /// The divisions in force and to come, oldest first.
     divisions: Vec<Division>,
     /// How the next division is made.
@@ -32,14 +32,14 @@ pub(super) struct Sharing {
 
 impl Sharing {
     /// A room's data set, in memory or yet to be made.
-    pub(super) fn new(config: &RelayConfig, stock: Option<Stock>) -> Self {
+    pub(super) fn new(config: &RelayConfig, data_set: Option<SharedDataSet>) -> Self {
         let (partition, seed) = (config.data.partition, config.data_seed());
-        Self { stock: stock.map(Arc::new), divisions: Vec::new(), partition, seed }
+        Self { data_set: data_set.map(Arc::new), divisions: Vec::new(), partition, seed }
     }
 
     /// The data set, if it is in memory.
-    pub(super) fn stock(&self) -> Option<&Arc<Stock>> {
-        self.stock.as_ref()
+    pub(super) fn data_set(&self) -> Option<&Arc<SharedDataSet>> {
+        self.data_set.as_ref()
     }
 
     /// What rounds train on that are to be on shards, divided as was chosen last.
@@ -53,9 +53,9 @@ impl Sharing {
         {
             return Ok(Pictures::Shared { shard });
         }
-        let stock = self.stock.as_ref().ok_or("The shared pictures are not there yet.")?;
+        let data_set = self.data_set.as_ref().ok_or("The shared pictures are not there yet.")?;
         let shard = newest.map_or(1, |(number, _)| number + 1);
-        self.divisions.push(stock.divide(&config.data, (shard, self.partition), self.seed)?);
+        self.divisions.push(data_set.divide(&config.data, (shard, self.partition), self.seed)?);
         Ok(Pictures::Shared { shard })
     }
 
@@ -96,18 +96,18 @@ impl Actor {
     /// Chooses what rounds train on; with shared pictures that are not in memory, makes them first on another thread.
     pub(super) fn train_on(&mut self, pictures: &str, reply: Reply) {
         match is_shared(pictures) {
-            Ok(true) if self.sharing.stock.is_none() => self.make_stock(reply),
+            Ok(true) if self.sharing.data_set.is_none() => self.load_data_set(reply),
             Ok(is_shared) => drop(reply.send(self.choose_pictures(is_shared))),
             Err(reason) => drop(reply.send(Err(reason))),
         }
     }
 
-    fn make_stock(&self, reply: Reply) {
+    fn load_data_set(&self, reply: Reply) {
         let (data, seed, inputs) = (self.config.data.clone(), self.config.data_seed(), self.inputs.clone());
         tokio::task::spawn_blocking(move || {
-            let stock = Stock::load(&data, seed).map(Box::new).map_err(|error| format!("{error:#}."));
+            let data_set = SharedDataSet::load(&data, seed).map(Box::new).map_err(|error| format!("{error:#}."));
             if let Some(inputs) = inputs.upgrade() {
-                drop(inputs.blocking_send(Input::Stocked { stock, reply }));
+                drop(inputs.blocking_send(Input::DataSetLoaded { data_set, reply }));
             }
         });
     }
@@ -116,21 +116,21 @@ impl Actor {
     ///
     /// # Errors
     /// A sentence: there is none, or it does not fit the room.
-    pub(super) fn take_stock(&mut self, stock: Result<Box<Stock>, String>) -> Result<(), String> {
-        let stock = stock?;
+    pub(super) fn set_data_set(&mut self, data_set: Result<Box<SharedDataSet>, String>) -> Result<(), String> {
+        let data_set = data_set?;
         // Somebody may have asked twice.
-        self.sharing.stock.get_or_insert_with(|| Arc::from(stock));
+        self.sharing.data_set.get_or_insert_with(|| Arc::from(data_set));
         self.choose_pictures(true)
     }
 
     fn choose_pictures(&mut self, is_shared: bool) -> Result<(), String> {
         let (pictures, what) = if is_shared {
-            let stock = self.sharing.stock.as_ref().ok_or("The shared pictures are not there yet.")?;
-            let (classes, known) = (stock.classes.len(), self.coming_spec().classes);
+            let data_set = self.sharing.data_set.as_ref().ok_or("The shared pictures are not there yet.")?;
+            let (classes, known) = (data_set.classes.len(), self.coming_spec().classes);
             if classes > known {
-                return Err(format!("{} has {classes} classes, and the room's model {known}.", stock.name));
+                return Err(format!("{} has {classes} classes, and the room's model {known}.", data_set.name));
             }
-            let what = format!("shared pictures of {}", stock.name);
+            let what = format!("shared pictures of {}", data_set.name);
             (self.sharing.shared(&self.config)?, what)
         } else {
             (Pictures::Private, "the clients' private pictures".to_owned())
@@ -170,18 +170,18 @@ impl Actor {
         let pictures = self.room.settings().pictures();
         self.sharing.prune(pictures);
         let Some(division) = self.sharing.division(pictures) else { return };
-        let mut parcels = Vec::new();
+        let mut messages = Vec::new();
         for &client in clients {
             let Some(entry) = self.roster.get_mut(client) else { continue };
             if entry.shard != Some(division.number)
                 && let Some(share) = division.share(client)
             {
                 entry.shard = Some(division.number);
-                parcels.push((client, Parcel::Shard(Arc::clone(share))));
+                messages.push((client, OutboxMessage::Shard(Arc::clone(share))));
             }
         }
-        for (client, parcel) in parcels {
-            self.put(client, Slot::Shard, parcel);
+        for (client, message) in messages {
+            self.put(client, Slot::Shard, message);
         }
     }
 
@@ -189,15 +189,15 @@ impl Actor {
     pub(super) fn data(&self) -> DataView {
         let (config, pictures) = (&self.config.data, self.room.settings().pictures());
         let division = self.sharing.division(pictures).or(self.sharing.divisions.last());
-        let stock = self.sharing.stock.as_deref();
+        let data_set = self.sharing.data_set.as_deref();
         let count = |pictures: Option<usize>| u32::try_from(pictures.unwrap_or(0)).unwrap_or(u32::MAX);
         DataView {
             source: config.source.to_string(),
-            name: stock.map_or_else(|| config.source.to_string(), |stock| stock.name.clone()),
-            is_ready: stock.is_some(),
-            classes: stock.map(|stock| stock.classes.clone()).unwrap_or_default(),
-            pictures: count(stock.map(Stock::len)),
-            held_out: count(stock.map(|stock| stock.test)),
+            name: data_set.map_or_else(|| config.source.to_string(), |data_set| data_set.name.clone()),
+            is_ready: data_set.is_some(),
+            classes: data_set.map(|data_set| data_set.classes.clone()).unwrap_or_default(),
+            pictures: count(data_set.map(SharedDataSet::len)),
+            held_out: count(data_set.map(|data_set| data_set.test)),
             shards: division.map(|division| division.counts.clone()).unwrap_or_default(),
             seats: config.seats,
             shard: config.shard,

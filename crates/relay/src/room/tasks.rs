@@ -7,7 +7,7 @@ use unmask_federation::{GlobalModel, Pictures as Trained, Settings};
 use unmask_wire::{EncryptionPlan, Pictures, RelayMessage};
 
 use super::encode;
-use crate::outbox::Parcel;
+use crate::outbox::OutboxMessage;
 
 /// A task without the weights that go with it: whoever it is sent to again gets those of the room's model, and between
 /// rounds nothing but the room holds a model.
@@ -56,9 +56,9 @@ impl Task {
     }
 
     /// The message, with the weights of `model` where there are any to send.
-    pub(super) fn parcel(&self, model: &Arc<GlobalModel>) -> Option<Parcel> {
+    pub(super) fn message(&self, model: &Arc<GlobalModel>) -> Option<OutboxMessage> {
         if self.has_weights {
-            Some(Parcel::Weights { header: Arc::clone(&self.header), model: Arc::clone(model) })
+            Some(OutboxMessage::Weights { header: Arc::clone(&self.header), model: Arc::clone(model) })
         } else {
             encode(&self.header, &[])
         }

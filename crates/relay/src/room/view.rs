@@ -11,7 +11,7 @@ use crate::{roster::Entry, snapshot::Snapshot};
 
 /// What never changes in the view.
 #[derive(Debug, Clone)]
-pub(crate) struct Standing {
+pub(crate) struct JoinAddresses {
     /// Address students open, over plain HTTP.
     pub(crate) http_address: String,
     /// The same over HTTPS.
@@ -52,9 +52,9 @@ impl Actor {
             encryption: settings.encryption().map(|start| self.encryption(start)),
             guarantee: self.history.guarantee(settings.defence()),
             update_counts: self.history.update_counts(),
-            http_address: self.standing.http_address.clone(),
-            https_address: self.standing.https_address.clone(),
-            qr_svg: self.standing.qr_svg.clone(),
+            http_address: self.join_addresses.http_address.clone(),
+            https_address: self.join_addresses.https_address.clone(),
+            qr_svg: self.join_addresses.qr_svg.clone(),
             clients: self.roster.iter().map(|entry| self.client(entry)).collect(),
             losses: self.losses.iter().cloned().collect(),
             start: self.began.to_string(),

@@ -6,7 +6,7 @@ use unmask_data::datasets::Partition;
 use unmask_federation::ClientId;
 use unmask_wire::{RelayMessage, ShardHeader};
 
-use super::{DataConfig, Stock, sample};
+use super::{DataConfig, SharedDataSet, sample};
 
 /// One seat's shard, ready for the socket.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Division {
     }
 }
 
-impl Stock {
+impl SharedDataSet {
     /// Divides the pictures among the seats; of a share larger than a shard the seed draws which pictures stay in it.
     ///
     /// # Errors
@@ -90,16 +90,16 @@ mod tests {
 
     use super::*;
 
-    fn stock() -> Stock {
+    fn data_set() -> SharedDataSet {
         let labels: Vec<u8> = (0..300).map(|i| (i / 100) as u8).collect();
         let classes: Vec<String> = ["ring", "cross", "spiral"].map(str::to_owned).to_vec();
         let train = Labelled::new(1, classes.clone(), vec![7; 900], labels).unwrap();
-        Stock { name: "shapes".into(), classes, held_out: train.subset(&[]), test: 0, train }
+        SharedDataSet { name: "shapes".into(), classes, held_out: train.subset(&[]), test: 0, train }
     }
 
     fn divide(seats: u16, shard: u32, partition: &str, seed: u64) -> Result<Division, String> {
         let config = DataConfig { seats, shard, ..DataConfig::default() };
-        stock().divide(&config, (1, partition.parse().unwrap()), seed)
+        data_set().divide(&config, (1, partition.parse().unwrap()), seed)
     }
 
     #[test]

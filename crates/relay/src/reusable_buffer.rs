@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// One buffer, shared by the room and its sockets: fresh memory for a large model's update costs the operating system
 /// more time than adding it up does. It is one for the whole room, since one for each client would be a model each.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Spare(Arc<Mutex<Vec<f32>>>);
+pub(crate) struct ReusableBuffer(Arc<Mutex<Vec<f32>>>);
 
-impl Spare {
+impl ReusableBuffer {
     /// Keeps the larger of this buffer and the one at hand.
     pub(crate) fn put(&self, buffer: Vec<f32>) {
         let mut kept = self.lock();
@@ -32,14 +32,14 @@ mod tests {
 
     #[test]
     fn the_larger_buffer_is_kept_and_given_once() {
-        let spare = Spare::default();
-        spare.put(vec![0.0; 10]);
+        let reusable_buffer = ReusableBuffer::default();
+        reusable_buffer.put(vec![0.0; 10]);
         let large = vec![0.0; 1000];
         let place = large.as_ptr();
-        spare.clone().put(large);
-        spare.put(vec![0.0; 20]);
-        let kept = spare.take();
+        reusable_buffer.clone().put(large);
+        reusable_buffer.put(vec![0.0; 20]);
+        let kept = reusable_buffer.take();
         assert_eq!(kept.as_ptr(), place);
-        assert_eq!(spare.take().capacity(), 0);
+        assert_eq!(reusable_buffer.take().capacity(), 0);
     }
 }

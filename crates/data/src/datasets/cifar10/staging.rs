@@ -6,15 +6,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Batch, TEST, TRAIN, fetch::FetchError};
+use super::{Batch, TEST, TRAIN, error::FetchError};
 
-/// The files so far, each beside its place under a name of its own. Dropped before its end it deletes them.
-pub(super) struct Placing<'a> {
+/// The files so far, each beside its final place under a name of its own. Dropping it unfinished deletes them.
+pub(super) struct StagedFiles<'a> {
     folder: &'a Path,
     written: Vec<Batch>,
 }
 
-impl<'a> Placing<'a> {
+impl<'a> StagedFiles<'a> {
     /// Into this folder, which is there.
     pub(super) fn new(folder: &'a Path) -> Self {
         Self { folder, written: Vec::new() }
@@ -51,7 +51,7 @@ impl<'a> Placing<'a> {
     }
 }
 
-impl Drop for Placing<'_> {
+impl Drop for StagedFiles<'_> {
     fn drop(&mut self) {
         for batch in &self.written {
             // It was not finished, and whoever stopped it has a better reason to tell.
