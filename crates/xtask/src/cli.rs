@@ -5,12 +5,19 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 
+use crate::checkout::{self, Turn};
 use crate::env::Env;
+use crate::single::{Bench, Example, Test};
 use crate::tools::Purpose;
-use crate::{checkout, demo, runner, steps, tools};
+use crate::{demo, runner, steps, tools};
 
+/// Set-up, build, test and demo
+///
+/// Everything is built in one folder, ~/.cache/unmask/target (UNMASK_TARGET_DIR chooses another), whatever the job: a
+/// dependency is compiled once. Another checkout that builds there waits for its turn. Plain cargo builds in ./target,
+/// and compiles Burn anew for each other choice of packages; `test`, `bench` and `example` do not.
 #[derive(Parser)]
-#[command(name = "xtask", about = "Set-up, build, test and demo", disable_help_subcommand = true)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", disable_help_subcommand = true)]
 struct Cli {
     #[command(subcommand)]
     job: Job,
@@ -26,6 +33,12 @@ enum Job {
     },
     /// Run every check, with a timed summary at the end
     CheckAll(CheckAll),
+    /// Run some of the native tests
+    Test(Test),
+    /// Measure one benchmark
+    Bench(Bench),
+    /// Run one of the examples
+    Example(Example),
     /// Install the tools that the demo and the checks need, and nothing else
     Setup {
         /// Only what the demo needs: no browser, no driver, no wasm-pack
@@ -54,7 +67,10 @@ pub struct CheckAll {
 /// Parses the process's arguments and runs the job they name.
 pub fn run() -> Result<ExitCode> {
     match Cli::parse().job {
-        Job::Demo { relay } => demo::run(&building_env()?, &relay),
+        Job::Demo { relay } => {
+            let (env, turn) = building_env()?;
+            demo::run(&env, turn, &relay)
+        }
         Job::CheckAll(options) => {
             let selected = runner::select(steps::ALL, &options.only, &options.skip)?;
             if options.list {
@@ -63,9 +79,22 @@ pub fn run() -> Result<ExitCode> {
                 }
                 return Ok(ExitCode::SUCCESS);
             }
-            let report = runner::run(&building_env()?, &selected, options.fail_fast);
+            let (env, _turn) = building_env()?;
+            let report = runner::run(&env, &selected, options.fail_fast);
             print!("{report}");
             Ok(if report.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        Job::Test(test) => {
+            let (env, _turn) = building_env()?;
+            test.run(&env).map(|()| ExitCode::SUCCESS)
+        }
+        Job::Bench(bench) => {
+            let (env, _turn) = building_env()?;
+            bench.run(&env).map(|()| ExitCode::SUCCESS)
+        }
+        Job::Example(example) => {
+            let (env, turn) = building_env()?;
+            example.run(&env, turn)
         }
         Job::Setup { demo } => {
             tools::ensure(&Env::detect()?, if demo { Purpose::Demo } else { Purpose::Checks })?;
@@ -75,11 +104,11 @@ pub fn run() -> Result<ExitCode> {
     }
 }
 
-/// The environment of a job that builds in the shared target folder.
-fn building_env() -> Result<Env> {
+/// The environment of a job that builds in the shared target folder, and its turn there.
+fn building_env() -> Result<(Env, Turn)> {
     let env = Env::detect()?;
-    checkout::take_over(&env.target_dir, &env.root)?;
-    Ok(env)
+    let turn = checkout::take_over(&env.target_dir, &env.root)?;
+    Ok((env, turn))
 }
 
 #[cfg(test)]

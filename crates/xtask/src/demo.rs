@@ -2,8 +2,9 @@
 
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
+use crate::checkout::Turn;
 use crate::env::{self, Env};
 use crate::page;
 use crate::tools::{self, Purpose};
@@ -13,17 +14,19 @@ use crate::tools::{self, Purpose};
 const RELAY: [&str; 7] = ["build", "--release", "--workspace", "--bin", "unmask", "--test", "weights_state"];
 
 /// Builds what is not built yet, then becomes `unmask relay` with `arguments`.
-pub fn run(env: &Env, arguments: &[String]) -> Result<ExitCode> {
+pub fn run(env: &Env, turn: Turn, arguments: &[String]) -> Result<ExitCode> {
     tools::ensure(env, Purpose::Demo)?;
     println!("Building the page (the first time takes about 10 minutes on 2 cores) ...");
     page::build(env)?;
     println!("Building the relay (the first time takes about 25 minutes on 2 cores) ...");
     env::run(env.command("cargo").args(RELAY))?;
+    // A lesson builds nothing, and nobody is to wait for its end.
+    drop(turn);
     println!("The program: {}", env.release_binary("unmask").display());
     // Where the user stands, not at the top folder: paths among the arguments are theirs.
     let mut relay = Command::new(env.release_binary("unmask"));
     relay.args(relay_arguments(arguments));
-    become_process(relay)
+    env::become_process(relay)
 }
 
 fn relay_arguments(arguments: &[String]) -> Vec<&str> {
@@ -33,20 +36,6 @@ fn relay_arguments(arguments: &[String]) -> Vec<&str> {
     }
     all.extend(arguments.iter().map(String::as_str));
     all
-}
-
-/// Replaces this process, so that Ctrl-C and the exit code are the relay's own.
-#[cfg(unix)]
-fn become_process(mut command: Command) -> Result<ExitCode> {
-    use std::os::unix::process::CommandExt;
-    let error = command.exec();
-    Err(error).with_context(|| format!("cannot start {}", command.get_program().display()))
-}
-
-#[cfg(not(unix))]
-fn become_process(mut command: Command) -> Result<ExitCode> {
-    let status = command.status().with_context(|| format!("cannot start {}", command.get_program().display()))?;
-    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 #[cfg(test)]

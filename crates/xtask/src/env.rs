@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 
@@ -100,6 +100,20 @@ pub fn run(command: &mut Command) -> Result<()> {
 pub fn read(command: &mut Command) -> Option<String> {
     let output = command.output().ok().filter(|output| output.status.success())?;
     String::from_utf8(output.stdout).ok().map(|text| text.trim().to_owned())
+}
+
+/// Replaces this process, so that Ctrl-C and the exit code are those of `command`.
+#[cfg(unix)]
+pub fn become_process(mut command: Command) -> Result<ExitCode> {
+    use std::os::unix::process::CommandExt;
+    let error = command.exec();
+    Err(error).with_context(|| format!("cannot start {}", command.get_program().display()))
+}
+
+#[cfg(not(unix))]
+pub fn become_process(mut command: Command) -> Result<ExitCode> {
+    let status = command.status().with_context(|| format!("cannot start {}", command.get_program().display()))?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn describe(command: &Command) -> String {

@@ -1,4 +1,4 @@
-//! Set-up, build, test and demo: `cargo demo`, `cargo check-all`, `cargo xtask setup`.
+//! Set-up, build, test and demo: `cargo demo`, `cargo check-all`, `cargo xtask`.
 //!
 //! Everything here calls other programs. It stays small on purpose, since it is
 //! the first thing a fresh machine compiles.
@@ -11,6 +11,7 @@ mod demo;
 mod env;
 mod page;
 mod runner;
+mod single;
 mod steps;
 mod tidy;
 mod tools;

@@ -41,7 +41,8 @@ fn cargo(env: &Env, arguments: &[&str]) -> Command {
     command
 }
 
-fn native(env: &Env, subcommand: &str, arguments: &[&str]) -> Command {
+/// A call of cargo for all crates, whose dependencies no other selection compiles anew.
+pub fn native(env: &Env, subcommand: &str, arguments: &[&str]) -> Command {
     let mut command = cargo(env, &[subcommand]);
     command.args(NATIVE).args(arguments);
     command
