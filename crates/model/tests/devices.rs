@@ -1,5 +1,8 @@
 //! Opening and choosing devices on the machine at hand.
 
+#[path = "../../../tests/support/skipped.rs"]
+mod skipped;
+
 use unmask_core::{ModelSpec, Preset};
 use unmask_model::device::{self, Compute, DeviceError};
 
@@ -21,7 +24,7 @@ fn probe_gives_times_and_a_reason() {
             assert_eq!(again.device(), gpu.device());
         }
         Err(error) => {
-            eprintln!("skipped the adapter: {error}");
+            skipped::skipped(&error);
             assert!(matches!(error, DeviceError::NoAdapter { .. } | DeviceError::Unusable { .. }));
             assert_eq!(probe.device.compute(), Compute::Cpu);
             assert_eq!(probe.reason, format!("CPU: {error}"));

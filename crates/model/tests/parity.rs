@@ -1,5 +1,8 @@
 //! The same numbers as PyTorch and timm, on every device.
 
+#[path = "../../../tests/support/skipped.rs"]
+mod skipped;
+
 use std::path::{Path, PathBuf};
 
 use unmask_core::{ModelSpec, ParamLayout, Preset};
@@ -34,7 +37,7 @@ macro_rules! test_device {
                         eprintln!("on {}", gpu.description());
                         super::$test(gpu.device());
                     }
-                    Err(error) => eprintln!("skipped: {error}"),
+                    Err(error) => super::skipped::skipped(error),
                 }
             }
         }

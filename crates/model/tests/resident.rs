@@ -1,5 +1,8 @@
 //! Gradients with respect to images, and those of resident weights, against the training step's.
 
+#[path = "../../../tests/support/skipped.rs"]
+mod skipped;
+
 use unmask_core::{InitOptions, ModelSpec, Preset, VitConfig, initial_weights};
 use unmask_model::{
     ModelError, Precision, Reach, Vit, block_on,
@@ -99,7 +102,7 @@ fn change_of_the_input_gradient_is_the_difference_of_two() {
 fn the_graphics_adapter_agrees_with_the_cpu() {
     let gpu = match device::open_blocking(Compute::Gpu) {
         Ok(gpu) => gpu,
-        Err(error) => return eprintln!("skipped: {error}"),
+        Err(error) => return skipped::skipped(error),
     };
     let (cpu, weights, images, labels) = case(false);
     let gpu = Vit::new(cpu.spec(), gpu.device()).unwrap();

@@ -33,11 +33,8 @@ enum Job {
     },
     /// Run every check, with a timed summary at the end
     CheckAll(CheckAll),
-    /// Run some of the native tests
     Test(Test),
-    /// Measure one benchmark
     Bench(Bench),
-    /// Run one of the examples
     Example(Example),
     /// Install the tools that the demo and the checks need, and nothing else
     Setup {

@@ -1,9 +1,9 @@
 //! Where things live, and how other programs are called.
 
 use std::ffi::{OsStr, OsString};
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail};
 
@@ -87,9 +87,41 @@ impl Env {
 
 /// Prints the call, runs it to its end, and fails with the call where it failed.
 pub fn run(command: &mut Command) -> Result<()> {
+    run_with(command, Command::status)
+}
+
+/// Like [`run`], and hands on each line of stdout, which goes to the terminal as it comes all the same.
+pub fn run_watched(command: &mut Command, mut on_line: impl FnMut(&str)) -> Result<()> {
+    run_with(command, |command| {
+        let mut child = command.stdout(Stdio::piped()).spawn()?;
+        let mut line = Vec::new();
+        let mut buffer = [0; 8192];
+        if let Some(mut output) = child.stdout.take() {
+            loop {
+                let count = output.read(&mut buffer)?;
+                if count == 0 {
+                    break;
+                }
+                let mut terminal = std::io::stdout().lock();
+                terminal.write_all(&buffer[..count])?;
+                terminal.flush()?;
+                for part in buffer[..count].split_inclusive(|&byte| byte == b'\n') {
+                    line.extend_from_slice(part);
+                    if line.ends_with(b"\n") {
+                        on_line(String::from_utf8_lossy(&line).trim_end());
+                        line.clear();
+                    }
+                }
+            }
+        }
+        child.wait()
+    })
+}
+
+fn run_with(command: &mut Command, to_its_end: impl FnOnce(&mut Command) -> std::io::Result<ExitStatus>) -> Result<()> {
     let line = describe(command);
     eprintln!("$ {line}");
-    let status = command.status().with_context(|| format!("cannot start `{line}`"))?;
+    let status = to_its_end(command).with_context(|| format!("cannot run `{line}`"))?;
     if !status.success() {
         bail!("`{line}` failed ({status})");
     }
@@ -195,5 +227,15 @@ mod tests {
     fn a_failing_call_is_named() {
         let error = run(Command::new("false").arg("--flag")).expect_err("false fails").to_string();
         assert!(error.starts_with("`false --flag` failed"), "{error}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_watched_call_is_seen_line_by_line() {
+        let mut lines = Vec::new();
+        let script = r"printf 'one\ntw'; printf 'o\n'; exit 3";
+        let error = run_watched(Command::new("sh").args(["-c", script]), |line| lines.push(line.to_owned()));
+        assert!(error.expect_err("it fails").to_string().contains("exit status: 3"));
+        assert_eq!(lines, ["one", "two"]);
     }
 }

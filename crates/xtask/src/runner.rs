@@ -15,8 +15,34 @@ pub struct Step {
     pub about: &'static str,
     /// Steps without whose success this one says nothing.
     pub needs: &'static [&'static str],
-    /// The check itself; its output goes straight to the terminal.
-    pub run: fn(&Env) -> Result<()>,
+    /// The check itself; its output goes straight to the terminal. Notes the tests that did not run.
+    pub run: fn(&Env, &mut Skipped) -> Result<()>,
+}
+
+/// The tests of a step that could not run on this machine, each with the reason.
+#[derive(Default)]
+pub struct Skipped(Vec<String>);
+
+impl Skipped {
+    /// Looks for a skipped test in a line of a test program's output: what libtest says of an ignored one, or
+    /// `skipped: NAME: REASON`, as `tests/support/skipped.rs` prints it.
+    pub fn read(&mut self, line: &str) {
+        let (test, outcome) = match line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... ")) {
+            Some((test, outcome)) => (Some(test), outcome),
+            None => (None, line),
+        };
+        if let Some(note) = outcome.strip_prefix("skipped: ") {
+            // A test that has no thread to itself knows only that it runs on the main one, but then libtest has just
+            // said its name.
+            let note = match (test, note.strip_prefix("main: ")) {
+                (Some(test), Some(reason)) => format!("{test}: {reason}"),
+                _ => note.to_owned(),
+            };
+            self.0.push(note);
+        } else if let (Some(test), Some(reason)) = (test, outcome.strip_prefix("ignored")) {
+            self.0.push(format!("{test}: {}", reason.strip_prefix(", ").unwrap_or("ignored")));
+        }
+    }
 }
 
 enum Outcome {
@@ -29,6 +55,7 @@ enum Outcome {
 #[derive(Default)]
 pub struct Report {
     steps: Vec<(&'static str, Outcome, Duration)>,
+    skipped: Vec<(&'static str, String)>,
 }
 
 /// The steps of `all` that `only` (everything where empty) and `skip` leave, in their order.
@@ -57,7 +84,8 @@ pub fn run(env: &Env, steps: &[&Step], fail_fast: bool) -> Report {
         }
         eprintln!("\n== {}: {}", step.name, step.about);
         let started = Instant::now();
-        let outcome = match (step.run)(env) {
+        let mut skipped = Skipped::default();
+        let outcome = match (step.run)(env, &mut skipped) {
             Ok(()) => Outcome::Passed,
             Err(error) => {
                 eprintln!("error: {error:#}");
@@ -65,6 +93,7 @@ pub fn run(env: &Env, steps: &[&Step], fail_fast: bool) -> Report {
             }
         };
         report.steps.push((step.name, outcome, started.elapsed()));
+        report.skipped.extend(skipped.0.into_iter().map(|test| (step.name, test)));
     }
     report
 }
@@ -96,6 +125,12 @@ impl fmt::Display for Report {
         }
         let total: Duration = self.steps.iter().map(|(.., time)| time).sum();
         writeln!(f, "{:<14} {:<8} {:>7.1} s", "all", "", total.as_secs_f64())?;
+        if !self.skipped.is_empty() {
+            writeln!(f, "\nTests that did not run here:")?;
+            for (name, test) in &self.skipped {
+                writeln!(f, "{name:<14} {test}")?;
+            }
+        }
         let mut failures = self.steps.iter().filter_map(|(name, outcome, _)| match outcome {
             Outcome::Failed(error) => Some((name, error)),
             _ => None,
@@ -108,7 +143,11 @@ impl fmt::Display for Report {
             |is_kind: fn(&Outcome) -> bool| self.steps.iter().filter(|(_, outcome, _)| is_kind(outcome)).count();
         let passed = count(|outcome| matches!(outcome, Outcome::Passed));
         let failed = count(|outcome| matches!(outcome, Outcome::Failed(_)));
-        writeln!(f, "\n{passed} passed, {failed} failed")
+        write!(f, "\n{passed} passed, {failed} failed")?;
+        match self.skipped.len() {
+            0 => writeln!(f),
+            skipped => writeln!(f, ", {skipped} skipped"),
+        }
     }
 }
 
@@ -116,12 +155,24 @@ impl fmt::Display for Report {
 mod tests {
     use super::*;
 
-    fn pass(_: &Env) -> Result<()> {
+    fn pass(_: &Env, _: &mut Skipped) -> Result<()> {
         Ok(())
     }
 
-    fn fail(_: &Env) -> Result<()> {
+    fn fail(_: &Env, _: &mut Skipped) -> Result<()> {
         bail!("three are wrong")
+    }
+
+    fn skip_two(_: &Env, skipped: &mut Skipped) -> Result<()> {
+        for line in [
+            "running 4 tests",
+            "test plain ... ok",
+            "test vectors ... ignored, needs vectors",
+            "skipped: gpu::wgpu: there is no adapter",
+        ] {
+            skipped.read(line);
+        }
+        Ok(())
     }
 
     const STEPS: &[Step] = &[
@@ -159,6 +210,24 @@ mod tests {
     fn a_step_alone_does_not_ask_for_what_it_needs() {
         let text = outcomes(&["dependent"], false);
         assert!(text.ends_with("\n1 passed, 0 failed\n"), "{text}");
+    }
+
+    #[test]
+    fn tests_that_did_not_run_are_listed_and_counted() {
+        let step = Step { name: "some", about: "", needs: &[], run: skip_two };
+        let text = run(&Env::detect().expect("a home"), &[&step], false).to_string();
+        assert!(text.contains("some           vectors: needs vectors\n"), "{text}");
+        assert!(text.contains("some           gpu::wgpu: there is no adapter\n"), "{text}");
+        assert!(text.ends_with("\n1 passed, 0 failed, 2 skipped\n"), "{text}");
+    }
+
+    #[test]
+    fn a_skipped_test_is_named_on_one_core_and_on_many() {
+        let mut skipped = Skipped::default();
+        skipped.read("test wgpu ... skipped: main: no adapter");
+        skipped.read("test other ... skipped: wgpu: no adapter");
+        skipped.read("test what_was_skipped: an odd name ... ok");
+        assert_eq!(skipped.0, ["wgpu: no adapter", "wgpu: no adapter"]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::checkout::Turn;
 use crate::env::{self, Env};
 use crate::steps::native;
 
-/// Runs some of the native tests, with the dependencies that `check-all` has built.
+/// Run some of the native tests, with the dependencies that `check-all` has built.
 ///
 /// Examples:
 ///   cargo xtask test                          all unit tests (those beside the code)
@@ -33,7 +33,7 @@ pub struct Test {
     options: Vec<String>,
 }
 
-/// Measures one benchmark, with the dependencies that `check-all` has built.
+/// Measure one benchmark, with the dependencies that `check-all` has built.
 ///
 /// Examples:
 ///   cargo xtask bench step                    a training step of each model
@@ -47,7 +47,9 @@ pub struct Bench {
     filter: Option<String>,
 }
 
-/// Builds and runs one example, with the dependencies that `check-all` has built.
+/// Run one of the examples, with the dependencies that `check-all` has built.
+///
+/// Paths among its arguments are meant from where you stand.
 #[derive(Args)]
 pub struct Example {
     /// The name of a file in a folder `examples`

@@ -5,16 +5,21 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::env::{self, Env};
-use crate::runner::Step;
+use crate::runner::{Skipped, Step};
 use crate::tools::{self, Purpose};
 use crate::{browser, page, tidy};
 
 /// Every step of `cargo check-all`.
 pub const ALL: &[Step] = &[
     Step { name: "tools", about: "tools are there, or are installed", needs: &[], run: tools_step },
-    Step { name: "tidy", about: "rules of the repository that no compiler knows", needs: &[], run: tidy::run },
+    Step {
+        name: "tidy",
+        about: "rules of the repository that no compiler knows",
+        needs: &[],
+        run: |env, _| tidy::run(env),
+    },
     Step { name: "fmt", about: "cargo fmt --check", needs: &["tools"], run: fmt },
-    Step { name: "page", about: "trunk builds the page into dist", needs: &["tools"], run: page::build },
+    Step { name: "page", about: "trunk builds the page into dist", needs: &["tools"], run: |env, _| page::build(env) },
     Step { name: "clippy", about: "clippy on the native crates and their tests", needs: &["page"], run: clippy },
     Step { name: "clippy-wasm", about: "clippy on the page and its tests", needs: &["tools"], run: clippy_wasm },
     Step { name: "unit", about: "unit tests of the native crates", needs: &["page"], run: unit },
@@ -48,7 +53,7 @@ pub fn native(env: &Env, subcommand: &str, arguments: &[&str]) -> Command {
     command
 }
 
-fn tools_step(env: &Env) -> Result<()> {
+fn tools_step(env: &Env, _: &mut Skipped) -> Result<()> {
     tools::ensure(env, Purpose::Checks)?;
     if let Some(warning) = browser::mismatch(env) {
         println!("Warning: {warning}");
@@ -56,7 +61,7 @@ fn tools_step(env: &Env) -> Result<()> {
     Ok(())
 }
 
-fn fmt(env: &Env) -> Result<()> {
+fn fmt(env: &Env, _: &mut Skipped) -> Result<()> {
     let mut command = cargo(env, &["fmt", "--all", "--check"]);
     if env.plain {
         // rustfmt does not listen to CARGO_TERM_COLOR.
@@ -65,27 +70,31 @@ fn fmt(env: &Env) -> Result<()> {
     env::run(&mut command).context("run `cargo fmt --all`")
 }
 
-fn clippy(env: &Env) -> Result<()> {
+fn clippy(env: &Env, _: &mut Skipped) -> Result<()> {
     env::run(&mut native(env, "clippy", &["--all-targets", "--", "-D", "warnings"]))
 }
 
-fn clippy_wasm(env: &Env) -> Result<()> {
+fn clippy_wasm(env: &Env, _: &mut Skipped) -> Result<()> {
     env::run(cargo(env, &["clippy"]).args(BROWSER).args(["--all-targets", "--", "-D", "warnings"]))
 }
 
-fn unit(env: &Env) -> Result<()> {
-    env::run(&mut native(env, "test", &["--no-fail-fast", "--lib", "--bins"]))
+fn tests(command: &mut Command, skipped: &mut Skipped) -> Result<()> {
+    env::run_watched(command, |line| skipped.read(line))
 }
 
-fn integration(env: &Env) -> Result<()> {
-    env::run(&mut native(env, "test", &["--no-fail-fast", "--test", "*"]))
+fn unit(env: &Env, skipped: &mut Skipped) -> Result<()> {
+    tests(&mut native(env, "test", &["--no-fail-fast", "--lib", "--bins"]), skipped)
 }
 
-fn doctest(env: &Env) -> Result<()> {
+fn integration(env: &Env, skipped: &mut Skipped) -> Result<()> {
+    tests(&mut native(env, "test", &["--no-fail-fast", "--test", "*"]), skipped)
+}
+
+fn doctest(env: &Env, _: &mut Skipped) -> Result<()> {
     env::run(&mut native(env, "test", &["--doc"]))
 }
 
-fn browser_tests(env: &Env) -> Result<()> {
+fn browser_tests(env: &Env, skipped: &mut Skipped) -> Result<()> {
     env.find("wasm-pack").context("no wasm-pack on PATH: run `cargo xtask setup`")?;
     let driver = browser::required_driver(env)?;
     let mut command = env.command("wasm-pack");
@@ -96,10 +105,10 @@ fn browser_tests(env: &Env) -> Result<()> {
         // WebGPU on an emulated GPU takes seconds a training step; the defaults are 20 s and 5 s.
         .env("WASM_BINDGEN_TEST_TIMEOUT", "900")
         .env("WASM_BINDGEN_TEST_DRIVER_TIMEOUT", "60");
-    env::run(&mut command)
+    tests(&mut command, skipped)
 }
 
-fn doc(env: &Env) -> Result<()> {
+fn doc(env: &Env, _: &mut Skipped) -> Result<()> {
     // `--examples` is what makes cargo take the dev-dependencies' features here as well.
     let options = ["--no-deps", "--lib", "--bins", "--examples"];
     env::run(native(env, "doc", &options).env("RUSTDOCFLAGS", "-D warnings"))?;

@@ -1,0 +1,12 @@
+use std::{
+    fmt::Display,
+    io::{self, Write},
+    thread,
+};
+
+/// Says that the running test cannot run on this machine, and why; `cargo check-all` lists it in its summary. Past the
+/// capture of the test harness, which shows what is printed of failures alone.
+pub fn skipped(reason: impl Display) {
+    let line = format!("skipped: {}: {reason}\n", thread::current().name().unwrap_or("main"));
+    let _ = io::stdout().lock().write_all(line.as_bytes());
+}
