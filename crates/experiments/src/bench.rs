@@ -4,6 +4,7 @@ use std::{ops::ControlFlow, path::PathBuf};
 
 use unmask_data::datasets::{DataSet, Source};
 use unmask_model::device::OpenDevice;
+use unmask_simulation::Commit;
 
 use crate::{
     catalogue::{Experiment, Scale},
@@ -34,6 +35,8 @@ pub struct Request<'a> {
     pub device: &'a OpenDevice,
     /// Threads to compute with; all if absent.
     pub threads: Option<usize>,
+    /// What the program was built from.
+    pub commit: Option<Commit>,
 }
 
 /// What happens while an experiment runs.
@@ -109,7 +112,8 @@ pub(crate) struct Findings {
     pub(crate) notes: Vec<String>,
     pub(crate) cost: Option<String>,
     pub(crate) commands: Vec<String>,
-    pub(crate) records: Table,
+    /// `results.csv`.
+    pub(crate) records: Vec<u8>,
     /// Everything, for `results.json`.
     pub(crate) results: serde_json::Value,
 }

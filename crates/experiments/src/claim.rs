@@ -36,13 +36,16 @@ pub struct Claim {
     pub found: String,
     /// Whether the one bears out the other.
     pub finding: Finding,
+    /// Whether a 95 % interval decided that.
+    #[serde(skip)]
+    pub has_interval: bool,
 }
 
 impl Claim {
     /// A claim whose finding is plain, without an interval around it.
     pub fn decided(expected: impl Into<String>, found: impl Into<String>, is_met: bool) -> Self {
         let finding = if is_met { Finding::Agrees } else { Finding::Differs };
-        Self { expected: expected.into(), found: found.into(), finding }
+        Self { expected: expected.into(), found: found.into(), finding, has_interval: false }
     }
 
     /// `what` lies within `margin` points of `base`.
@@ -55,7 +58,7 @@ impl Claim {
             Finding::Open
         };
         let expected = format!("{what} reaches the accuracy of {base} within {margin} points");
-        Self { expected, found: found(what, base, difference), finding }
+        Self { expected, found: found(what, base, difference), finding, has_interval: true }
     }
 
     /// `what` lies more than `margin` points below `base`.
@@ -71,7 +74,7 @@ impl Claim {
             0.0 => format!("{what} stays below {base}"),
             _ => format!("{what} stays more than {margin} points below {base}"),
         };
-        Self { expected, found: found(what, base, difference), finding }
+        Self { expected, found: found(what, base, difference), finding, has_interval: true }
     }
 }
 

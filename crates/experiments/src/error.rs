@@ -53,6 +53,9 @@ pub enum PapersError {
         /// The experiment.
         experiment: &'static str,
     },
+    /// No threads.
+    #[error("0 threads compute nothing; give --threads 1 or more, or leave it away for all processors")]
+    NoThreads,
     /// No seeds.
     #[error("0 seeds give no numbers; give --seeds 1 or more")]
     NoSeeds,
@@ -98,6 +101,9 @@ pub enum PapersError {
     /// A figure failed.
     #[error(transparent)]
     Figure(#[from] FigureError),
+    /// A table could not be written.
+    #[error("a table could not be encoded: {0}")]
+    Table(io::Error),
 }
 
 impl PapersError {
@@ -106,6 +112,7 @@ impl PapersError {
         match self {
             Self::NeedsWeights { .. }
             | Self::IdleWeights { .. }
+            | Self::NoThreads
             | Self::NoSeeds
             | Self::TooFewPictures { .. }
             | Self::Data(_) => true,

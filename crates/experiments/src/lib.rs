@@ -10,7 +10,6 @@ mod attacks;
 mod bench;
 mod catalogue;
 mod claim;
-mod commit;
 mod cost;
 mod error;
 mod figure;

@@ -14,10 +14,13 @@ use crate::{
 /// Whether `request` can be met, as far as that shows before anything is computed.
 ///
 /// # Errors
-/// [`PapersError`]: there are no seeds, or the weights are missing, are another model's or would not be used.
+/// [`PapersError`]: there are no seeds or threads, or the weights are missing, are another model's or would not be used.
 pub fn check(request: &Request<'_>) -> Result<(), PapersError> {
     if request.seeds == Some(0) {
         return Err(PapersError::NoSeeds);
+    }
+    if request.threads == Some(0) {
+        return Err(PapersError::NoThreads);
     }
     check_weights(request, request.scale)?;
     start(request).map(drop)

@@ -13,7 +13,7 @@ use crate::{
     claim::Claim,
     error::PapersError,
     figure::{Bars, Look, bars},
-    report::{Figure, Table},
+    report::{Figure, Table, csv},
     study,
 };
 
@@ -120,7 +120,7 @@ fn findings(bench: &Bench<'_, '_>, planned: &[(String, f64, usize)], all: &[Coun
         cost: (bench.request.scale == Scale::Small)
             .then(|| "The counts depend on R, N and M alone, not on the model; a larger one has only more of them.".to_owned()),
         commands: Vec::new(),
-        records: records(all),
+        records: records(all)?,
         results: json!({ "counts": all }),
     })
 }
@@ -189,12 +189,10 @@ fn table(all: &[Counted]) -> Table {
     }
 }
 
-fn records(all: &[Counted]) -> Table {
-    let rows = all.iter().flat_map(|counted| {
-        counted.counts.histogram.iter().zip(&counted.counts.expected).enumerate().map(|(f, (found, expected))| {
-            vec![counted.defence.clone(), f.to_string(), found.to_string(), expected.to_string()]
-        })
+fn records(all: &[Counted]) -> Result<Vec<u8>, PapersError> {
+    let rows = all.iter().flat_map(|Counted { defence, counts, .. }| {
+        let bins = counts.histogram.iter().zip(&counts.expected).enumerate();
+        bins.map(move |(f, (found, expected))| (defence, f, found, expected))
     });
-    let head = ["defence", "updates", "parameters", "expected_share"];
-    Table { caption: String::new(), head: head.map(str::to_owned).to_vec(), rows: rows.collect() }
+    csv(&["defence", "updates", "parameters", "expected_share"], rows)
 }

@@ -1,15 +1,16 @@
 //! What an experiment says in the end: a page to read, and tables for programs.
 
-mod csv;
 mod page;
 
 use serde::{Deserialize, Serialize};
+use unmask_simulation::files;
 
 pub(crate) use self::page::duration;
 pub use self::page::page;
 use crate::{
     catalogue::{Experiment, Scale},
     claim::Claim,
+    error::PapersError,
     figure::Look,
 };
 
@@ -26,7 +27,7 @@ pub struct Provenance {
     pub seeds: u64,
     /// Version of the program.
     pub version: String,
-    /// The git commit of the folder the program was run in, if it is one.
+    /// The git commit the program was built from, where that is known.
     pub commit: Option<String>,
     /// Whether files differed from that commit.
     pub has_local_changes: bool,
@@ -35,7 +36,7 @@ pub struct Provenance {
     /// Threads that were there to compute.
     pub threads: usize,
     /// When the report was written, in seconds since 1970.
-    pub finished: u64,
+    pub finished: i64,
     /// Times of all parts added up, also of those that ran side by side.
     pub seconds: f64,
     /// The command that does it again.
@@ -64,13 +65,6 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
-impl Table {
-    /// As RFC 4180 has it.
-    pub fn csv(&self) -> String {
-        csv::csv(self)
-    }
-}
-
 /// All that a report says.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
@@ -90,6 +84,9 @@ pub struct Report {
     pub cost: Option<String>,
     /// Commands that repeat single parts.
     pub commands: Vec<String>,
-    /// Every number, for programs.
-    pub records: Table,
+}
+
+/// `results.csv`: every number, for programs.
+pub(crate) fn csv<R: Serialize>(columns: &[&str], rows: impl IntoIterator<Item = R>) -> Result<Vec<u8>, PapersError> {
+    files::csv(columns, rows).map_err(PapersError::Table)
 }

@@ -1,11 +1,8 @@
 //! An experiment from the request to the files.
 
-use std::{
-    path::PathBuf,
-    thread,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::{path::PathBuf, thread};
 
+use jiff::Timestamp;
 use serde_json::json;
 
 use crate::{
@@ -13,7 +10,6 @@ use crate::{
     bench::{Bench, Event, Findings, Hear, Request},
     catalogue::{Experiment, Scale},
     claim::{Claim, tally, verdict},
-    commit::commit,
     cost::{self, Cost},
     error::PapersError,
     index,
@@ -47,11 +43,11 @@ pub fn reproduce(request: &Request<'_>, hear: Hear<'_>) -> Result<Option<Reprodu
     let mut bench = Bench { request, kept, hear };
     let Some(findings) = run(&mut bench)? else { return Ok(None) };
     let claims = findings.claims.clone();
-    let (report, results) = report(request, findings);
+    let (report, results, records) = report(request, findings);
     let encoded = |value: &serde_json::Value| -> Vec<u8> { format!("{value:#}\n").into_bytes() };
     write(&folder.join("report.html"), page(&report).as_bytes())?;
     write(&folder.join("results.json"), &encoded(&json!({ "claims": claims, "results": results })))?;
-    write(&folder.join("results.csv"), report.records.csv().as_bytes())?;
+    write(&folder.join("results.csv"), &records)?;
     write(
         &folder.join("run.json"),
         &encoded(&json!({ "provenance": report.provenance, "verdict": verdict(&claims), "tally": tally(&claims) })),
@@ -85,24 +81,23 @@ fn run(bench: &mut Bench<'_, '_>) -> Result<Option<Findings>, PapersError> {
     }
 }
 
-fn report(request: &Request<'_>, findings: Findings) -> (Report, serde_json::Value) {
+fn report(request: &Request<'_>, findings: Findings) -> (Report, serde_json::Value, Vec<u8>) {
     let Findings { seeds, seconds, lead, claims, figures, tables, notes, cost, commands, records, results } = findings;
-    let (commit, has_local_changes) = commit().map_or((None, false), |(commit, changed)| (Some(commit), changed));
     let provenance = Provenance {
         experiment: request.experiment,
         scale: request.scale,
         seed: request.seed,
         seeds,
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        commit,
-        has_local_changes,
+        commit: request.commit.as_ref().map(|commit| commit.sha.clone()),
+        has_local_changes: request.commit.as_ref().is_some_and(|commit| commit.has_local_changes),
         device: request.device.description(),
         threads: request.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)),
-        finished: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+        finished: Timestamp::now().as_second(),
         seconds,
         command: command(request),
     };
-    (Report { provenance, lead, claims, figures, tables, notes, cost, commands, records }, results)
+    (Report { provenance, lead, claims, figures, tables, notes, cost, commands }, results, records)
 }
 
 /// The command that does it again, without the paths of one machine.

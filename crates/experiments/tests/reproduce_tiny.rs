@@ -21,6 +21,7 @@ fn request<'a>(experiment: Experiment, out: &Path, device: &'a OpenDevice) -> Re
         weights: None,
         device,
         threads: None,
+        commit: None,
     }
 }
 
@@ -147,6 +148,8 @@ fn what_is_missing_is_named() {
     );
     let none = Request { seeds: Some(0), ..request(Experiment::Encrypted, out.path(), &device) };
     assert!(refusal(none).to_string().contains("--seeds 1"));
+    let idle = Request { threads: Some(0), ..request(Experiment::UpdateRatios, out.path(), &device) };
+    assert!(refusal(idle).to_string().contains("--threads 1"));
     assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0, "what was refused leaves nothing behind");
 }
 

@@ -114,7 +114,7 @@ impl Checkpoint {
     pub(crate) fn write(&self, folder: &Path) -> Result<(), CheckpointError> {
         let round = self.header.round;
         let name = format!("round-{round:08}.{EXTENSION}");
-        write_whole(folder, &name, &self.encode()).map_err(|source| {
+        write_whole(&folder.join(name), &self.encode()).map_err(|source| {
             let kept = files(folder).ok().and_then(|files| files.first().map(|(round, _)| *round));
             CheckpointError::Write { round, folder: folder.to_owned(), kept, source }
         })?;

@@ -11,7 +11,7 @@ mod config;
 mod curves;
 mod error;
 mod evaluation;
-mod files;
+pub mod files;
 mod learner;
 mod metrics;
 mod order;
@@ -27,6 +27,7 @@ pub use config::{Config, ConfigError, EXAMPLE, KEYS, ParseSliceError, Schedule, 
 pub use error::SimulationError;
 pub use evaluation::TestScore;
 pub use metrics::Metrics;
+pub use record::Commit;
 pub use simulation::{Event, Outcome, RoundReport, Simulation};
 pub use start::{check_start, pretrained, recognise};
 pub use train::{Files, TrainError, train};

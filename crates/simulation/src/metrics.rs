@@ -1,6 +1,8 @@
 //! What is known of a run after each round.
 
-use std::fmt::Write;
+use std::io;
+
+use crate::files::{self, rounded};
 
 /// One round, and the test after it where one was due.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -21,27 +23,12 @@ pub struct Metrics {
     pub seconds: f64,
 }
 
-/// The first line of `metrics.csv`.
-pub(crate) const HEADER: &str = "round,epoch,loss,rate,test_accuracy,test_loss,seconds\n";
+/// The columns of `metrics.csv`.
+pub(crate) const COLUMNS: [&str; 7] = ["round", "epoch", "loss", "rate", "test_accuracy", "test_loss", "seconds"];
 
 impl Metrics {
     /// Numbers of one record in a checkpoint.
     pub(crate) const NUMBERS: usize = 7;
-
-    /// As a line of `metrics.csv`; what was not measured is left empty.
-    pub(crate) fn csv(&self) -> String {
-        let mut line = format!("{},{:.4},", self.round, self.epoch);
-        let mut number = |value: Option<f64>| {
-            // Writing to a string cannot fail.
-            let _ = value.map(|value| write!(line, "{value:.6}"));
-            line.push(',');
-        };
-        number(self.loss.map(f64::from));
-        number(Some(f64::from(self.rate)));
-        number(self.test_accuracy);
-        number(self.test_loss);
-        line + &format!("{:.3}\n", self.seconds)
-    }
 
     /// For a checkpoint: NaN stands for what was not measured.
     pub(crate) fn numbers(&self) -> [f64; Self::NUMBERS] {
@@ -66,9 +53,13 @@ impl Metrics {
     }
 }
 
-/// The whole of `metrics.csv`.
-pub(crate) fn csv(metrics: &[Metrics]) -> String {
-    metrics.iter().fold(HEADER.to_owned(), |text, metrics| text + &metrics.csv())
+/// Lines of `metrics.csv` below `columns`; what was not measured is left empty.
+pub(crate) fn csv(columns: &[&str], metrics: &[Metrics]) -> io::Result<Vec<u8>> {
+    let places = |value: Option<f64>| value.map(|value| rounded(value, 6));
+    let rows = metrics.iter().map(|&Metrics { round, epoch, loss, rate, test_accuracy, test_loss, seconds }| {
+        (round, rounded(epoch, 4), loss, rate, places(test_accuracy), places(test_loss), rounded(seconds, 3))
+    });
+    files::csv(columns, rows)
 }
 
 #[cfg(test)]
@@ -90,7 +81,8 @@ mod tests {
         for metrics in [full, gaps] {
             assert_eq!(Metrics::from_numbers(metrics.numbers()), metrics);
         }
-        let lines = "7,0.1000,2.300000,0.001000,0.250000,2.100000,1.500\n8,0.1000,,0.001000,,,1.500\n";
-        assert_eq!(csv(&[full, gaps]), format!("{HEADER}{lines}"));
+        let lines =
+            "round,epoch,loss,rate,test_accuracy,test_loss,seconds\n7,0.1,2.3,0.001,0.25,2.1,1.5\n8,0.1,,0.001,,,1.5\n";
+        assert_eq!(String::from_utf8(csv(&COLUMNS, &[full, gaps]).unwrap()).unwrap(), lines);
     }
 }

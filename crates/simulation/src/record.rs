@@ -1,11 +1,8 @@
 //! `run.json`: what was run, by what, when, and what came of it.
 
-use std::{
-    path::Path,
-    process::Command,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::{fmt, path::Path};
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use unmask_data::datasets::{DataSet, Labelled};
@@ -19,15 +16,15 @@ pub(crate) struct Record {
     pub(crate) config: serde_json::Value,
     pub(crate) seed: u64,
     pub(crate) version: String,
-    /// The commit the program was built at, where its checkout is still there.
+    /// What the program was built from.
     pub(crate) commit: Option<String>,
     pub(crate) device: String,
     pub(crate) threads: usize,
     pub(crate) data: Data,
     /// UTC.
-    pub(crate) started: String,
+    pub(crate) started: Timestamp,
     /// UTC; absent while rounds are left.
-    pub(crate) finished: Option<String>,
+    pub(crate) finished: Option<Timestamp>,
     /// Spent in rounds and tests, over all parts of the run.
     pub(crate) seconds: f64,
     pub(crate) rounds: u32,
@@ -35,6 +32,21 @@ pub(crate) struct Record {
     pub(crate) loss: Option<f32>,
     pub(crate) test_accuracy: Option<f64>,
     pub(crate) test_loss: Option<f64>,
+}
+
+/// The git commit that a program was built from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commit {
+    /// Its SHA-1.
+    pub sha: String,
+    /// Whether files differed from it.
+    pub has_local_changes: bool,
+}
+
+impl fmt::Display for Commit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.sha, if self.has_local_changes { "-dirty" } else { "" })
+    }
 }
 
 /// The pictures.
@@ -68,7 +80,7 @@ impl Record {
             config: serde_json::to_value(config).unwrap_or_default(),
             seed: config.seed,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            commit: commit(),
+            commit: None,
             device,
             threads,
             data,
@@ -96,7 +108,7 @@ impl Record {
     }
 
     /// When an earlier part of the run began, from its `run.json`.
-    pub(crate) fn started(path: &Path) -> Option<String> {
+    pub(crate) fn started(path: &Path) -> Option<Timestamp> {
         let record: Self = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
         Some(record.started)
     }
@@ -110,34 +122,10 @@ pub(crate) fn fingerprint(set: &Labelled) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn commit() -> Option<String> {
-    let described = Command::new("git")
-        .args(["-C", env!("CARGO_MANIFEST_DIR"), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"])
-        .output()
-        .ok()?;
-    let text = String::from_utf8(described.stdout).ok()?.trim().to_owned();
-    (described.status.success() && !text.is_empty()).then_some(text)
-}
-
-/// The time in UTC as RFC 3339 writes it, to the second.
-fn now() -> String {
-    written(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()))
-}
-
-/// Seconds since 1970 as a date and a time (Hinnant, chrono-compatible low-level date algorithms).
-fn written(seconds: u64) -> String {
-    let (days, time) = (seconds / 86_400, seconds % 86_400);
-    // Years begin in March, so that the leap day is a year's last; 719468 days lie between March of year 0 and 1970.
-    let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = 400 * era + year_of_era + u64::from(month <= 2);
-    let (hour, minute, second) = (time / 3600, time / 60 % 60, time % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+/// Now, to the second.
+fn now() -> Timestamp {
+    let now = Timestamp::now();
+    Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
 #[cfg(test)]
@@ -145,16 +133,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_written_as_the_calendar_has_them() {
-        for (seconds, text) in [
-            (0, "1970-01-01T00:00:00Z"),
-            (951_782_399, "2000-02-28T23:59:59Z"),
-            (951_782_400, "2000-02-29T00:00:00Z"),
-            (1_709_251_200, "2024-03-01T00:00:00Z"),
-            (4_107_542_400, "2100-03-01T00:00:00Z"),
-        ] {
-            assert_eq!(written(seconds), text);
-        }
+    fn times_are_written_in_utc_to_the_second() {
+        let now = now();
+        let text = now.to_string();
+        assert!(text.len() == "2024-03-01T00:00:00Z".len() && text.ends_with('Z'), "{text}");
+        assert_eq!(text.parse::<Timestamp>().unwrap(), now);
+        assert_eq!(Timestamp::from_second(1_709_251_200).unwrap().to_string(), "2024-03-01T00:00:00Z");
     }
 
     #[test]

@@ -11,9 +11,9 @@ use unmask_model::{
 };
 
 use crate::{
-    CheckpointError, Config, Event, Metrics, Outcome, Simulation, SimulationError, checkpoint, curves,
-    files::{append, write_whole},
-    metrics::csv,
+    CheckpointError, Commit, Config, Event, Metrics, Outcome, Simulation, SimulationError, checkpoint, curves,
+    files::{self, append, write_whole},
+    metrics::{COLUMNS, csv},
     record::{Data, Record},
 };
 
@@ -29,6 +29,8 @@ pub struct Files {
     pub write_order: bool,
     /// How the numbers of `model.safetensors` are stored.
     pub storage: Storage,
+    /// What the program was built from, for `run.json`.
+    pub commit: Option<Commit>,
 }
 
 /// Why a run with files cannot begin or go on.
@@ -96,6 +98,7 @@ pub fn train(
     let pictures = Data::new(data);
     let (fingerprint, rounds) = (pictures.sha256.clone(), simulation.rounds());
     let mut record = Record::new(config, pictures, device.description(), simulation.threads(), rounds);
+    record.commit = files.commit.as_ref().map(ToString::to_string);
     let left_aside = match files.resume {
         true => Some(simulation.resume(&folder.checkpoints(), &fingerprint)?),
         false => None,
@@ -105,7 +108,8 @@ pub fn train(
         record.started = Record::started(&folder.path("run.json")).unwrap_or(record.started);
         flow = on_event(Event::Resumed { round: simulation.round(), problems: &problems });
     }
-    folder.write("metrics.csv", csv(simulation.metrics()).as_bytes())?;
+    let table = csv(&COLUMNS, simulation.metrics()).map_err(|source| folder.failed("metrics.csv", source))?;
+    folder.write("metrics.csv", &table)?;
     folder.record(&record, &simulation.outcome()?)?;
     let writes_order = files.write_order && !files.resume;
     if writes_order {
@@ -119,7 +123,7 @@ pub fn train(
         if let Some(order) = order.filter(|_| metrics.round > 0) {
             folder.order(metrics.round, &order)?;
         }
-        append(&folder.path("metrics.csv"), &metrics.csv()).map_err(|source| folder.failed("metrics.csv", source))?;
+        folder.append("metrics.csv", csv(&[], &[metrics]))?;
         flow = on_event(Event::Round(&metrics));
         if config.checkpoint_every > 0 && metrics.round > kept && metrics.round.is_multiple_of(config.checkpoint_every)
         {
@@ -169,7 +173,7 @@ impl Folder {
 
     /// The whole file or none of it.
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), TrainError> {
-        write_whole(&self.0, name, bytes).map_err(|source| self.failed(name, source))
+        write_whole(&self.path(name), bytes).map_err(|source| self.failed(name, source))
     }
 
     fn record(&self, record: &Record, outcome: &Outcome) -> Result<(), TrainError> {
@@ -198,14 +202,16 @@ impl Folder {
         Ok(simulation.round())
     }
 
+    /// Adds lines to a table that is there.
+    fn append(&self, name: &str, lines: io::Result<Vec<u8>>) -> Result<(), TrainError> {
+        lines.and_then(|lines| append(&self.path(name), &lines)).map_err(|source| self.failed(name, source))
+    }
+
     /// Adds a round's pictures to `order.csv`.
     fn order(&self, round: u32, order: &[Vec<usize>]) -> Result<(), TrainError> {
-        let mut lines = String::new();
-        for (client, pictures) in order.iter().enumerate() {
-            for (position, picture) in pictures.iter().enumerate() {
-                lines += &format!("{round},{client},{position},{picture}\n");
-            }
-        }
-        append(&self.path("order.csv"), &lines).map_err(|source| self.failed("order.csv", source))
+        let places = order.iter().enumerate().flat_map(|(client, pictures)| {
+            pictures.iter().enumerate().map(move |(position, picture)| (round, client, position, picture))
+        });
+        self.append("order.csv", files::csv(&[], places))
     }
 }

@@ -14,7 +14,7 @@ use unmask_simulation::{Event, Files, Outcome, TrainError, train};
 use common::{COLOURS, colours, config};
 
 fn run(out: &Path, resume: bool, overrides: &[&str], stop: Option<u32>) -> Result<Outcome, TrainError> {
-    let files = Files { out: out.to_owned(), resume, write_order: false, storage: Storage::F32 };
+    let files = Files { out: out.to_owned(), resume, write_order: false, storage: Storage::F32, commit: None };
     train(&config(overrides), &COLOURS, &OpenDevice::cpu(), &files, &mut |event| match event {
         Event::Round(metrics) if Some(metrics.round) == stop => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
@@ -71,7 +71,7 @@ fn a_broken_checkpoint_costs_some_rounds_and_not_the_run() {
     let bytes = fs::read(&newest).unwrap();
     fs::write(&newest, &bytes[..bytes.len() / 2]).unwrap();
     let mut resumed = None;
-    let files = Files { out: parts.clone(), resume: true, write_order: false, storage: Storage::F32 };
+    let files = Files { out: parts.clone(), resume: true, write_order: false, storage: Storage::F32, commit: None };
     train(&config(&["rounds=6"]), &COLOURS, &OpenDevice::cpu(), &files, &mut |event| {
         if let Event::Resumed { round, problems } = event {
             resumed = Some((round, problems.to_vec()));
@@ -106,7 +106,7 @@ fn another_config_or_other_pictures_are_not_resumed() {
         assert!(error.contains(expected), "{error}");
     }
     let other = colours(93, 30);
-    let files = Files { out: out.to_owned(), resume: true, write_order: false, storage: Storage::F32 };
+    let files = Files { out: out.to_owned(), resume: true, write_order: false, storage: Storage::F32, commit: None };
     let error = train(&config(&["rounds=3"]), &other, &OpenDevice::cpu(), &files, &mut |_| ControlFlow::Continue(()));
     assert!(refused(error).contains("made on other training pictures"));
     // What no weight depends on may change, and a run at a constant rate may become longer.
@@ -134,7 +134,7 @@ fn another_passphrase_is_not_resumed() {
 fn files_say_what_was_run_and_what_came_of_it() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("deep/run");
-    let files = Files { out: out.clone(), resume: false, write_order: true, storage: Storage::F16 };
+    let files = Files { out: out.clone(), resume: false, write_order: true, storage: Storage::F16, commit: None };
     let config = config(&["rounds=4", "seed=9", "clients=2", "batch=3"]);
     let outcome = train(&config, &COLOURS, &OpenDevice::cpu(), &files, &mut |_| ControlFlow::Continue(())).unwrap();
 

@@ -16,6 +16,7 @@ use std::{
 
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
+use unmask_simulation::Commit;
 
 /// A classroom in which federated learning leaks, and then stops leaking.
 #[derive(Debug, Parser)]
@@ -95,6 +96,12 @@ fn one_line(error: &anyhow::Error) -> String {
         }
     }
     line.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// What the program was built from; unknown where that was no checkout.
+fn commit() -> Option<Commit> {
+    let sha = option_env!("VERGEN_GIT_SHA")?.to_owned();
+    Some(Commit { sha, has_local_changes: option_env!("VERGEN_GIT_DIRTY") == Some("true") })
 }
 
 /// Prints `text`, which may be read by somebody who stops in the middle, such as `head`.

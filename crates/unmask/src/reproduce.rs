@@ -14,7 +14,7 @@ use unmask_experiments::{Experiment, PapersError, Request, Scale, check, estimat
 use unmask_model::device::{self, Compute, OpenDevice};
 
 use self::display::Display;
-use crate::{Failure, interrupt::Interrupt, say};
+use crate::{Failure, commit, interrupt::Interrupt, say};
 
 const HELP: &str = "\
 Example: what a fine-tuned ViT loses under masks and noise, in minutes
@@ -150,6 +150,7 @@ impl Reproduce {
             weights: self.weights.clone().filter(|_| !is_one_of_all || experiment.takes_weights()),
             device,
             threads: self.threads,
+            commit: commit(),
         }
     }
 

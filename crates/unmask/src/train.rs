@@ -11,7 +11,7 @@ use unmask_model::{device, weights::Storage};
 use unmask_simulation::{Config, EXAMPLE, Event, Files, Outcome, train};
 
 use self::display::Display;
-use crate::{Failure, counted, interrupt::Interrupt, say};
+use crate::{Failure, commit, counted, interrupt::Interrupt, say};
 
 const HELP: &str = "\
 Example: five clients train on CIFAR-10, and half of every update stays with its client
@@ -84,7 +84,7 @@ impl Train {
         let device = device::open_blocking(config.device).map_err(|error| Failure::Other(error.into()))?;
         let data = load(&config).map_err(Failure::Input)?;
         let storage = if self.half { Storage::F16 } else { Storage::F32 };
-        let files = Files { out, resume: self.resume, write_order: self.write_order, storage };
+        let files = Files { out, resume: self.resume, write_order: self.write_order, storage, commit: commit() };
         let interrupt = Interrupt::listen();
         let mut display = Display::new(&config, &data, device.description());
         let begin = Instant::now();

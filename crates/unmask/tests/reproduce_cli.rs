@@ -59,12 +59,14 @@ fn what_cannot_work_is_said_in_one_line() {
         (&["encrypted", "--device", "tpu"], "unknown device \"tpu\"; the devices are cpu and gpu"),
         (&["vit-from-scratch", "--cifar10", "nowhere"], "there is no folder nowhere with CIFAR-10 in it"),
         (&["encrypted", "--scale", "tiny", "--seeds", "0"], "--seeds 1"),
+        (&["update-ratios", "--scale", "tiny", "--threads", "0"], "--threads 1"),
     ] {
         let ran = reproduce(arguments, out.path());
         let said = text(&ran.stderr);
         assert_eq!(ran.status.code(), Some(2), "{arguments:?}: {said}");
         let last = said.lines().last().unwrap_or_default();
         assert!(last.starts_with("unmask: ") && last.contains(part), "{arguments:?}: {said}");
+        assert!(!said.contains("trainings of"), "refused before anything else is said: {said}");
     }
     assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0, "what was refused leaves nothing behind");
     let scale = text(&reproduce(&["encrypted", "--scale", "huge"], out.path()).stderr);

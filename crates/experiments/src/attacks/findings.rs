@@ -10,7 +10,7 @@ use crate::{
     error::PapersError,
     figure::{BoxGroup, boxes, median},
     hits::mean,
-    report::{Figure, Table},
+    report::{Figure, Table, csv},
     reported::{self, UNKNOWN},
 };
 
@@ -156,7 +156,7 @@ fn claim(attack: &str, shield: &Shield, attacker: Attacker, ssim: &[f64], works:
         (0, false) => Finding::Open,
         _ => Finding::Differs,
     };
-    Some(Claim { expected, found, finding })
+    Some(Claim { finding, ..Claim::decided(expected, found, false) })
 }
 
 /// The key of no defence.
@@ -236,24 +236,14 @@ fn findings(
         notes,
         cost,
         commands: Vec::new(),
-        records: records(&seen),
+        records: records(&seen)?,
         results: json!({ "panels": panels.iter().map(|panel| panel.key).collect::<Vec<_>>(), "seen": seen }),
     })
 }
 
-fn records(seen: &[&Seen]) -> Table {
-    let head = ["attack", "defence", "picture", "ssim", "psnr", "seconds"];
-    let row = |seen: &&Seen| {
-        vec![
-            seen.attack.clone(),
-            seen.case.clone(),
-            seen.picture.clone(),
-            seen.ssim.to_string(),
-            seen.psnr.to_string(),
-            seen.seconds.to_string(),
-        ]
-    };
-    Table { caption: String::new(), head: head.map(str::to_owned).to_vec(), rows: seen.iter().map(row).collect() }
+fn records(seen: &[&Seen]) -> Result<Vec<u8>, PapersError> {
+    let rows = seen.iter().map(|seen| (&seen.attack, &seen.case, &seen.picture, seen.ssim, seen.psnr, seen.seconds));
+    csv(&["attack", "defence", "picture", "ssim", "psnr", "seconds"], rows)
 }
 
 #[cfg(test)]

@@ -108,7 +108,7 @@ fn claims(page: &mut String, report: &Report) {
         );
     }
     page.push_str("</ul>\n");
-    if report.claims.iter().any(|claim| claim.found.contains("interval")) {
+    if report.claims.iter().any(|claim| claim.has_interval) {
         page.push_str(
             "<p class=\"quiet\">An expectation agrees if the whole 95 % interval lies where it was expected, and does not agree if \
              the whole interval lies elsewhere; otherwise these numbers cannot tell. Figures are rounded here, and whole in \
@@ -218,7 +218,6 @@ mod tests {
             notes: vec!["A note.".to_owned()],
             cost: Some("Ten hours.".to_owned()),
             commands: vec!["unmask train --config non-iid.toml".to_owned()],
-            records: Table::default(),
         }
     }
 

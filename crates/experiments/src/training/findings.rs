@@ -4,7 +4,7 @@ use serde_json::json;
 use unmask_core::Rule;
 use unmask_simulation::Config;
 
-use super::{Trained, claims::claims, config};
+use super::{Trained, claims::claims, config, trial::Point};
 use crate::{
     bench::{Bench, Findings},
     catalogue::{Experiment, Scale},
@@ -12,7 +12,7 @@ use crate::{
     error::PapersError,
     figure::{Curve, Interval, curves, intervals},
     hits::{Estimate, Hits, Spread, mean},
-    report::{Figure, Table},
+    report::{Figure, Table, csv},
     reported::Reported,
     study::{Case, Study},
 };
@@ -119,7 +119,7 @@ pub(super) fn findings(bench: &Bench<'_, '_>, study: &Study, trained: &[Trained]
         notes: notes(bench, study, &first, trained),
         cost: paper_cost(bench)?,
         commands: study.cases.iter().map(|case| command(bench, study, case, trained)).collect(),
-        records: records(trained),
+        records: records(trained)?,
         results: json!({
             "accuracy": all.iter().map(|runs| json!({
                 "case": runs.case.key,
@@ -252,27 +252,18 @@ fn command(bench: &Bench<'_, '_>, study: &Study, case: &Case, trained: &[Trained
         study.set.iter().chain(&case.set).chain(&more).map(|set| format!(" --set '{set}'")).collect();
     let key = &case.key;
     format!(
-        "unmask train --config crates/papers/experiments/{experiment}.toml{} --out runs/{experiment}-{key}",
+        "unmask train --config crates/experiments/experiments/{experiment}.toml{} --out runs/{experiment}-{key}",
         set.concat()
     )
 }
 
-fn records(trained: &[Trained]) -> Table {
-    let head = ["case", "seed", "round", "epoch", "loss", "test_accuracy", "final_accuracy"];
-    let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+fn records(trained: &[Trained]) -> Result<Vec<u8>, PapersError> {
     let rows = trained.iter().flat_map(|run| {
         let last = run.points.len().saturating_sub(1);
-        run.points.iter().enumerate().map(move |(place, point)| {
-            vec![
-                run.case.clone(),
-                run.seed.to_string(),
-                point.round.to_string(),
-                point.epoch.to_string(),
-                number(point.loss),
-                point.accuracy.to_string(),
-                number((place == last).then(|| run.hits.accuracy())),
-            ]
+        run.points.iter().enumerate().map(move |(place, &Point { round, epoch, loss, accuracy })| {
+            let at_the_end = (place == last).then(|| run.hits.accuracy());
+            (&run.case, run.seed, round, epoch, loss, accuracy, at_the_end)
         })
     });
-    Table { caption: String::new(), head: head.map(str::to_owned).to_vec(), rows: rows.collect() }
+    csv(&["case", "seed", "round", "epoch", "loss", "test_accuracy", "final_accuracy"], rows)
 }

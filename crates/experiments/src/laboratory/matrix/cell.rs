@@ -4,6 +4,7 @@ use std::{ops::ControlFlow, time::Instant};
 
 use unmask_attack::{Method, Searches, Verdict as Belongs, membership};
 use unmask_defence::MaskSeed;
+use unmask_simulation::files::rounded;
 
 use super::{
     MatrixError, Row,
@@ -149,10 +150,4 @@ fn judge_membership(row: &mut Row, observation: &Observation, plan: &Plan, cell:
     row.seconds = clock.elapsed().as_secs_f64();
     row.verdict = if are_right { Verdict::Recognisable } else { Verdict::Protected };
     row.reason = Some(words.join("; "));
-}
-
-/// To so many places: rows are read back from text, and must stay as they are.
-fn rounded(value: f64, places: i32) -> f64 {
-    let unit = 10f64.powi(places);
-    (value * unit).round() / unit
 }

@@ -1,6 +1,9 @@
 //! The rows as JSON and CSV.
 
+use std::{borrow::Cow, io};
+
 use serde::Serialize;
+use unmask_simulation::files;
 
 use super::{
     MatrixError, Row,
@@ -20,35 +23,23 @@ pub(super) fn write(store: &Store, plan: &Plan, rows: &[Row]) -> Result<(), Matr
     let encode =
         |error: serde_json::Error| MatrixError::Encode { what: "matrix.json".to_owned(), reason: error.to_string() };
     store.write("matrix.json", &table.map_err(encode)?)?;
-    store.write("matrix.csv", csv(rows).as_bytes())
+    let encode = |error: io::Error| MatrixError::Encode { what: "matrix.csv".to_owned(), reason: error.to_string() };
+    store.write("matrix.csv", &csv(rows).map_err(encode)?)
 }
 
-fn csv(rows: &[Row]) -> String {
-    let mut text = "attack,defence,image,verdict,psnr,ssim,seconds,iterations,reason\r\n".to_owned();
-    for row in rows {
-        let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
-        let fields = [
-            row.attack.to_string(),
-            field(&row.defence.to_string()),
-            field(&row.image),
-            row.verdict.name().to_owned(),
-            number(row.psnr),
-            number(row.ssim),
-            row.seconds.to_string(),
-            row.iterations.map_or(String::new(), |iterations| iterations.to_string()),
-            field(row.reason.as_deref().unwrap_or_default()),
-        ];
-        text += &fields.join(",");
-        text += "\r\n";
-    }
-    text
+fn csv(rows: &[Row]) -> io::Result<Vec<u8>> {
+    let columns = ["attack", "defence", "image", "verdict", "psnr", "ssim", "seconds", "iterations", "reason"];
+    let rows = rows.iter().map(|row| {
+        let Row { attack, defence, image, verdict, psnr, ssim, seconds, iterations, reason, .. } = row;
+        let reason = reason.as_deref().map(text);
+        (attack.name(), defence.to_string(), text(image), verdict, psnr, ssim, seconds, iterations, reason)
+    });
+    files::csv(&columns, rows)
 }
 
-/// As RFC 4180 has it. A field that a spreadsheet would take for a formula is kept from it by an apostrophe.
-fn field(text: &str) -> String {
-    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
-    let text = if is_formula { format!("'{text}") } else { text.to_owned() };
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+/// What a spreadsheet would take for a formula is kept from it by an apostrophe.
+fn text(text: &str) -> Cow<'_, str> {
+    if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{text}").into() } else { text.into() }
 }
 
 #[cfg(test)]
@@ -57,10 +48,9 @@ mod tests {
     use crate::laboratory::Verdict;
 
     #[test]
-    fn fields_are_quoted_where_they_must_be() {
-        assert_eq!(field("cat"), "cat");
-        assert_eq!(field("a, \"b\"\nc"), "\"a, \"\"b\"\"\nc\"");
-        assert_eq!(field("=HYPERLINK(\"x\")"), "\"'=HYPERLINK(\"\"x\"\")\"");
+    fn formulas_stay_text() {
+        assert_eq!(text("cat"), "cat");
+        assert_eq!(text("=HYPERLINK(\"x\")"), "'=HYPERLINK(\"x\")");
     }
 
     #[test]
@@ -77,7 +67,7 @@ mod tests {
             iterations: Some(3),
             pictures: Vec::new(),
         };
-        let text = csv(&[row]);
+        let text = String::from_utf8(csv(&[row]).unwrap()).unwrap();
         let line = "rounds,\"gaussian:eps=4,delta=1e-5,clip=0.5\",\"my, cat\",cannot,,0.25,1.5,3,no";
         assert_eq!(text.lines().nth(1), Some(line));
     }
