@@ -31,6 +31,8 @@
 //! # Ok::<(), unmask_attack::CannotAttack>(())
 //! ```
 
+#![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
 mod accumulate;
 mod als;
 mod april;

@@ -4,6 +4,8 @@
 //! it says so, and hand what training gave back to be protected. What leaves the device is decided here and nowhere
 //! else; the passphrase of an encrypted room is kept here and goes no further.
 
+#![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
 mod client;
 mod keys;
 mod leaving;

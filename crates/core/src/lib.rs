@@ -4,6 +4,8 @@
 //! so that the relay, the defences, the attacks and the browser page can read a flat `f32` vector without a deep
 //! learning framework.
 
+#![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
 mod architecture;
 mod init;
 mod layout;

@@ -15,6 +15,8 @@
 //! Without the feature `codecs` nothing here reads or writes image files, which keeps the browser's bundle small; the
 //! feature `datasets` adds [`datasets`], labelled pictures to learn from.
 
+#![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
 #[cfg(feature = "codecs")]
 mod codecs;
 #[cfg(feature = "datasets")]

@@ -3,6 +3,8 @@
 //! Pure transformations of a flat `f32` vector and its [`ParamLayout`](unmask_core::ParamLayout). Randomness is passed
 //! in as a [`MaskSeed`]; the same seed gives the same mask, bit for bit, natively and in the browser.
 
+#![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
 mod drawn;
 mod encryption;
 mod finite;

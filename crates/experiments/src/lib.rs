@@ -6,6 +6,8 @@
 //!
 //! Finished parts are kept in the output folder at once, so that a run that was cut off goes on where it stopped.
 
+#![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
 mod attacks;
 mod bench;
 mod catalogue;

@@ -3,6 +3,8 @@
 //! [`Room::handle`] takes an [`Event`] and returns [`Effect`]s. It opens no socket, reads no clock and draws no random
 //! number: deadlines, fresh weights and salts come in as events. It cannot fail on bad input: it refuses and says why.
 
+#![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
 mod aggregate;
 mod counts;
 mod optimiser;

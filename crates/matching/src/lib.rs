@@ -16,6 +16,8 @@
 //! it can show the picture as it sharpens, stop, and go on with a newer update. [`GradientMatching`] begins each of these
 //! searches by its attack's name, for schedulers that know nothing of models.
 
+#![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
 mod border;
 mod cannot;
 mod evidence;

@@ -4,6 +4,8 @@
 //! need no tensor library. [`Vit`], [`Resnet`] and [`Network`], which is either, compute on a device opened by [`device`];
 //! [`weights`] reads and writes timm-named safetensors. The crate knows neither sockets, defences nor attacks.
 
+#![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
 #[cfg(not(target_family = "wasm"))]
 mod blocking;
 mod border;

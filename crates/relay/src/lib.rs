@@ -4,6 +4,8 @@
 //! owns the federation's state machine and the roster; sockets and HTTP handlers talk to it by messages and read
 //! snapshots. Attacks run on threads of their own, so that rounds never wait for them.
 
+#![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
 mod addresses;
 mod attacks;
 mod beginning;

@@ -5,6 +5,8 @@
 //! watched, interrupted and resumed. Every random number is derived from the seed, the round and the client, so that a
 //! result depends neither on the number of threads nor on interruptions.
 
+#![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
 mod batches;
 mod checkpoint;
 mod config;

@@ -1,5 +1,7 @@
 //! The native headless client: the tab's protocol and defences, with pictures from a folder.
 
+#![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
 mod address;
 mod join;
 mod passphrase;

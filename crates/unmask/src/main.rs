@@ -1,5 +1,7 @@
 //! The command line: arguments in, one of the crates called, exit code out.
 
+#![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
 mod data;
 mod interrupt;
 mod invert;

@@ -5,6 +5,8 @@
 //! as one or more [frames](Assembler) of at most [`MAX_FRAME`] bytes, each with magic, version and length, so that a
 //! receiver can refuse what is malformed, unknown or too long before it allocates for it. No other crate knows the format.
 
+#![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
 mod frame;
 mod message;
 mod shard;

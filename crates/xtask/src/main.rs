@@ -3,6 +3,8 @@
 //! Everything here calls other programs. It stays small on purpose, since it is
 //! the first thing a fresh machine compiles.
 
+#![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
 mod apt;
 mod browser;
 mod checkout;

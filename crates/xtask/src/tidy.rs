@@ -1,6 +1,5 @@
 //! Rules of the repository that no compiler knows.
 
-mod panics;
 mod rules;
 
 use std::path::Path;
@@ -31,7 +30,6 @@ pub fn run(env: &Env) -> Result<()> {
         rules::photographs,
         rules::readme_subcommands,
         rules::architecture,
-        panics::unwraps,
     ]
     .iter()
     .flat_map(|rule| rule(&files))
