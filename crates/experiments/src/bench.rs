@@ -6,12 +6,11 @@ use unmask_data::datasets::{DataSet, Source};
 use unmask_model::device::OpenDevice;
 use unmask_simulation::Commit;
 
+pub(crate) use crate::report::Findings;
 use crate::{
     catalogue::{Experiment, Scale},
-    claim::Claim,
     error::PapersError,
-    keep::Kept,
-    report::{Figure, Table},
+    store::Store,
 };
 
 /// What is asked for.
@@ -71,7 +70,7 @@ pub type Hear<'a> = &'a mut dyn FnMut(Event<'_>) -> ControlFlow<()>;
 /// What an experiment computes with, and where it keeps what it found.
 pub(crate) struct Bench<'a, 'b> {
     pub(crate) request: &'a Request<'a>,
-    pub(crate) kept: Kept,
+    pub(crate) kept: Store,
     pub(crate) hear: Hear<'b>,
 }
 
@@ -98,22 +97,4 @@ impl Bench<'_, '_> {
     pub(crate) fn is_stopped(&mut self, event: Event<'_>) -> bool {
         (self.hear)(event).is_break()
     }
-}
-
-/// What an experiment found, ready to be reported.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Findings {
-    pub(crate) seeds: u64,
-    pub(crate) seconds: f64,
-    pub(crate) lead: String,
-    pub(crate) claims: Vec<Claim>,
-    pub(crate) figures: Vec<Figure>,
-    pub(crate) tables: Vec<Table>,
-    pub(crate) notes: Vec<String>,
-    pub(crate) cost: Option<String>,
-    pub(crate) commands: Vec<String>,
-    /// `results.csv`.
-    pub(crate) records: Vec<u8>,
-    /// Everything, for `results.json`.
-    pub(crate) results: serde_json::Value,
 }

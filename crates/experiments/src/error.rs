@@ -2,20 +2,20 @@
 
 use std::{io, path::PathBuf};
 
-use crate::laboratory::matrix::MatrixError;
-use unmask_data::datasets::DataSetError;
-use unmask_data::metrics::CannotCompare;
+use unmask_attack::CannotAttack;
+use unmask_data::{datasets::DataSetError, metrics::CannotCompare};
+use unmask_defence::{KeyError, ProtectError, UpdateError};
 use unmask_matching::CannotMatch;
 use unmask_model::ModelError;
 use unmask_simulation::{ConfigError, SimulationError};
 
-use crate::figure::FigureError;
+use crate::{figure::FigureError, laboratory::ScoreError};
 
 /// Why an experiment cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum PapersError {
     /// Another process writes there.
-    #[error("another unmask reproduce is writing to {}; wait for it, or give another --out", .folder.display())]
+    #[error("another unmask is writing to {}; wait for it, or give another --out", .folder.display())]
     Busy {
         /// The folder.
         folder: PathBuf,
@@ -35,6 +35,14 @@ pub enum PapersError {
         path: PathBuf,
         /// Why.
         source: io::Error,
+    },
+    /// Something that could not be encoded.
+    #[error("{what} could not be encoded: {reason}")]
+    Encode {
+        /// What.
+        what: String,
+        /// Why.
+        reason: String,
     },
     /// Pretrained weights that are not there.
     #[error(
@@ -69,6 +77,51 @@ pub enum PapersError {
         /// Pictures there.
         found: usize,
     },
+    /// Nothing to compare.
+    #[error("a matrix needs at least one attack and one defence")]
+    Nothing,
+    /// Nothing to do.
+    #[error("{what} is 0; give 1 or more")]
+    Zero {
+        /// The argument.
+        what: &'static str,
+    },
+    /// Not a step size.
+    #[error("the first step size of a search is {step}; give a number above 0 and up to 2, such as 0.1")]
+    Step {
+        /// What was given.
+        step: f64,
+    },
+    /// Not a rate.
+    #[error("the server's learning rate is {rate}; give a finite number of 0 or more")]
+    Rate {
+        /// What was given.
+        rate: f32,
+    },
+    /// Rows that could not be told apart.
+    #[error("{what} {name} is there twice; rows are told apart by it, so leave one out or rename it")]
+    Twice {
+        /// Attack, defence or picture.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// Pictures left over.
+    #[error("{pictures} pictures do not make batches of {batch}; add or remove some, or give another --batch")]
+    Batch {
+        /// Pictures given.
+        pictures: usize,
+        /// Pictures in one update.
+        batch: usize,
+    },
+    /// The folder holds other rows.
+    #[error("{} holds rows of another run: {difference}; give another --out, or delete that folder", .folder.display())]
+    OtherRun {
+        /// The folder.
+        folder: PathBuf,
+        /// What differs, with both values.
+        difference: String,
+    },
     /// An experiment's own settings do not fit.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -81,9 +134,24 @@ pub enum PapersError {
     /// A model failed.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// Closed forms could not be tried.
+    /// The attacked client's model failed, as when its local training diverged.
+    #[error("the client could not train: {0}")]
+    Client(ModelError),
+    /// The attacked client's defence refused.
     #[error(transparent)]
-    Matrix(#[from] MatrixError),
+    Protect(#[from] ProtectError),
+    /// No key could be made.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The attacked client's update is none.
+    #[error(transparent)]
+    Update(#[from] UpdateError),
+    /// The attacked client's update holds something that no attack takes.
+    #[error(transparent)]
+    Evidence(#[from] CannotAttack),
+    /// Reconstructions cannot be compared with the private pictures.
+    #[error(transparent)]
+    Score(#[from] ScoreError),
     /// A search failed.
     #[error(transparent)]
     Match(#[from] CannotMatch),
@@ -101,23 +169,22 @@ pub enum PapersError {
     /// A figure failed.
     #[error(transparent)]
     Figure(#[from] FigureError),
-    /// A table could not be written.
-    #[error("a table could not be encoded: {0}")]
-    Table(io::Error),
 }
 
 impl PapersError {
     /// Whether what was asked for cannot work, and not the machine.
     pub fn is_input(&self) -> bool {
         match self {
-            Self::NeedsWeights { .. }
-            | Self::IdleWeights { .. }
-            | Self::NoThreads
-            | Self::NoSeeds
-            | Self::TooFewPictures { .. }
-            | Self::Data(_) => true,
             Self::Simulation(error) => error.is_input(),
-            _ => false,
+            Self::Io { .. }
+            | Self::Encode { .. }
+            | Self::Config(_)
+            | Self::Model(_)
+            | Self::Match(_)
+            | Self::Attack { .. }
+            | Self::Compare(_)
+            | Self::Figure(_) => false,
+            _ => true,
         }
     }
 }

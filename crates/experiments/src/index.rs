@@ -7,8 +7,8 @@ use serde::Deserialize;
 use crate::{
     catalogue::Experiment,
     error::PapersError,
-    keep::write,
     report::{Provenance, duration},
+    store::write,
 };
 
 /// What is read of `run.json`.

@@ -8,12 +8,12 @@ use unmask_simulation::{Config, ConfigError, Simulation};
 
 use self::distribution::{Counts, fit, printed_sum};
 use crate::{
-    bench::{Bench, Event, Findings, Request},
+    bench::{Bench, Event, Request},
     catalogue::{Experiment, Scale},
     claim::Claim,
     error::PapersError,
     figure::{Bars, Look, bars},
-    report::{Figure, Table, csv},
+    report::{Figure, Findings, Table, csv},
     study,
 };
 
@@ -169,7 +169,7 @@ fn misprint(all: &[Counted]) -> String {
 }
 
 fn table(all: &[Counted]) -> Table {
-    let head = ["", "never updated, in %", "expected, in %", "mean number of updates", "expected", "reported"];
+    let columns = ["", "never updated, in %", "expected, in %", "mean number of updates", "expected", "reported"];
     let row = |counted: &Counted| {
         let counts = &counted.counts;
         let mean = |shares: &[f64]| shares.iter().enumerate().map(|(f, share)| f as f64 * share).sum::<f64>();
@@ -184,7 +184,7 @@ fn table(all: &[Counted]) -> Table {
     };
     Table {
         caption: "How often a parameter is updated".to_owned(),
-        head: head.map(str::to_owned).to_vec(),
+        columns: columns.map(str::to_owned).to_vec(),
         rows: all.iter().map(row).collect(),
     }
 }

@@ -5,8 +5,7 @@ mod page;
 use serde::{Deserialize, Serialize};
 use unmask_simulation::files;
 
-pub(crate) use self::page::duration;
-pub use self::page::page;
+pub(crate) use self::page::{duration, report_page};
 use crate::{
     catalogue::{Experiment, Scale},
     claim::Claim,
@@ -16,77 +15,81 @@ use crate::{
 
 /// Where numbers come from: enough to get them again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Provenance {
+pub(crate) struct Provenance {
     /// The experiment.
-    pub experiment: Experiment,
+    pub(crate) experiment: Experiment,
     /// Its scale.
-    pub scale: Scale,
+    pub(crate) scale: Scale,
     /// The first seed.
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// How many seeds, counted up from the first.
-    pub seeds: u64,
+    pub(crate) seeds: u64,
     /// Version of the program.
-    pub version: String,
+    pub(crate) version: String,
     /// The git commit the program was built from, where that is known.
-    pub commit: Option<String>,
+    pub(crate) commit: Option<String>,
     /// Whether files differed from that commit.
-    pub has_local_changes: bool,
+    pub(crate) has_local_changes: bool,
     /// What computed.
-    pub device: String,
+    pub(crate) device: String,
     /// Threads that were there to compute.
-    pub threads: usize,
+    pub(crate) threads: usize,
     /// When the report was written, in seconds since 1970.
-    pub finished: i64,
+    pub(crate) finished: i64,
     /// Times of all parts added up, also of those that ran side by side.
-    pub seconds: f64,
+    pub(crate) seconds: f64,
     /// The command that does it again.
-    pub command: String,
+    pub(crate) command: String,
 }
 
 /// A drawing with its caption and legend.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Figure {
+pub(crate) struct Figure {
     /// What is seen, in a sentence or two.
-    pub caption: String,
+    pub(crate) caption: String,
     /// The SVG element.
-    pub svg: String,
+    pub(crate) svg: String,
     /// Each series by its look.
-    pub legend: Vec<(Look, String)>,
+    pub(crate) legend: Vec<(Look, String)>,
 }
 
 /// A table; the first column names its rows.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Table {
+pub(crate) struct Table {
     /// What it shows.
-    pub caption: String,
+    pub(crate) caption: String,
     /// Names of the columns.
-    pub head: Vec<String>,
+    pub(crate) columns: Vec<String>,
     /// As many cells in each as there are columns.
-    pub rows: Vec<Vec<String>>,
+    pub(crate) rows: Vec<Vec<String>>,
 }
 
-/// All that a report says.
+/// What an experiment found.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Report {
-    /// How the numbers came about.
-    pub provenance: Provenance,
+pub(crate) struct Findings {
+    /// How many seeds, counted up from the first.
+    pub(crate) seeds: u64,
+    /// Times of all parts added up, also of those that ran side by side.
+    pub(crate) seconds: f64,
     /// What was done, in a few sentences.
-    pub lead: String,
-    /// What was expected and what was found.
-    pub claims: Vec<Claim>,
-    /// What is seen.
-    pub figures: Vec<Figure>,
-    /// What is read.
-    pub tables: Vec<Table>,
+    pub(crate) lead: String,
+    pub(crate) claims: Vec<Claim>,
+    pub(crate) figures: Vec<Figure>,
+    pub(crate) tables: Vec<Table>,
     /// What to know before quoting a number, a paragraph each.
-    pub notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
     /// What the papers' scale would take, where it was measured.
-    pub cost: Option<String>,
+    pub(crate) cost: Option<String>,
     /// Commands that repeat single parts.
-    pub commands: Vec<String>,
+    pub(crate) commands: Vec<String>,
+    /// `results.csv`: every number, for programs.
+    pub(crate) records: Vec<u8>,
+    /// Everything, for `results.json`.
+    pub(crate) results: serde_json::Value,
 }
 
 /// `results.csv`: every number, for programs.
 pub(crate) fn csv<R: Serialize>(columns: &[&str], rows: impl IntoIterator<Item = R>) -> Result<Vec<u8>, PapersError> {
-    files::csv(columns, rows).map_err(PapersError::Table)
+    files::csv(columns, rows)
+        .map_err(|error| PapersError::Encode { what: "the table".to_owned(), reason: error.to_string() })
 }

@@ -13,10 +13,10 @@ use crate::{
     cost::{self, Cost},
     error::PapersError,
     index,
-    keep::{Kept, write},
     outline::check,
     ratios,
-    report::{Provenance, Report, page},
+    report::{Provenance, report_page},
+    store::{Store, write},
     study::Study,
     training::{self, check_weights},
 };
@@ -39,21 +39,21 @@ pub struct Reproduced {
 pub fn reproduce(request: &Request<'_>, hear: Hear<'_>) -> Result<Option<Reproduced>, PapersError> {
     check(request)?;
     let folder = request.out.join(request.experiment.name());
-    let kept = Kept::open(&folder.join("parts"))?;
+    let kept = Store::open(&folder.join("parts"))?;
     let mut bench = Bench { request, kept, hear };
     let Some(findings) = run(&mut bench)? else { return Ok(None) };
-    let claims = findings.claims.clone();
-    let (report, results, records) = report(request, findings);
+    let provenance = provenance(request, &findings);
+    let Findings { claims, records, results, .. } = &findings;
     let encoded = |value: &serde_json::Value| -> Vec<u8> { format!("{value:#}\n").into_bytes() };
-    write(&folder.join("report.html"), page(&report).as_bytes())?;
+    write(&folder.join("report.html"), report_page(&provenance, &findings).as_bytes())?;
     write(&folder.join("results.json"), &encoded(&json!({ "claims": claims, "results": results })))?;
-    write(&folder.join("results.csv"), &records)?;
+    write(&folder.join("results.csv"), records)?;
     write(
         &folder.join("run.json"),
-        &encoded(&json!({ "provenance": report.provenance, "verdict": verdict(&claims), "tally": tally(&claims) })),
+        &encoded(&json!({ "provenance": provenance, "verdict": verdict(claims), "tally": tally(claims) })),
     )?;
     index::update(&request.out)?;
-    Ok(Some(Reproduced { folder, claims }))
+    Ok(Some(Reproduced { folder, claims: findings.claims }))
 }
 
 /// What the experiment takes at the papers' scale, from steps that are measured now; `None` where a model's steps do not tell.
@@ -62,7 +62,7 @@ pub fn reproduce(request: &Request<'_>, hear: Hear<'_>) -> Result<Option<Reprodu
 /// [`PapersError`]: the weights are another model's, the model cannot be run, or the folder cannot be written.
 pub fn estimate(request: &Request<'_>) -> Result<Option<Cost>, PapersError> {
     check_weights(request, Scale::Paper)?;
-    let kept = Kept::open(&request.out.join(request.experiment.name()).join("parts"))?;
+    let kept = Store::open(&request.out.join(request.experiment.name()).join("parts"))?;
     let mut deaf = |_: Event<'_>| std::ops::ControlFlow::Continue(());
     let bench = Bench { request, kept, hear: &mut deaf };
     match (Study::of(request.experiment, Scale::Paper), request.experiment) {
@@ -81,23 +81,21 @@ fn run(bench: &mut Bench<'_, '_>) -> Result<Option<Findings>, PapersError> {
     }
 }
 
-fn report(request: &Request<'_>, findings: Findings) -> (Report, serde_json::Value, Vec<u8>) {
-    let Findings { seeds, seconds, lead, claims, figures, tables, notes, cost, commands, records, results } = findings;
-    let provenance = Provenance {
+fn provenance(request: &Request<'_>, findings: &Findings) -> Provenance {
+    Provenance {
         experiment: request.experiment,
         scale: request.scale,
         seed: request.seed,
-        seeds,
+        seeds: findings.seeds,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         commit: request.commit.as_ref().map(|commit| commit.sha.clone()),
         has_local_changes: request.commit.as_ref().is_some_and(|commit| commit.has_local_changes),
         device: request.device.description(),
         threads: request.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)),
         finished: Timestamp::now().as_second(),
-        seconds,
+        seconds: findings.seconds,
         command: command(request),
-    };
-    (Report { provenance, lead, claims, figures, tables, notes, cost, commands }, results, records)
+    }
 }
 
 /// The command that does it again, without the paths of one machine.

@@ -2,9 +2,9 @@
 
 use std::{fs, ops::ControlFlow, path::Path};
 
+use maud::html;
 use serde_json::Value;
 use unmask_core::Architecture;
-use unmask_experiments::laboratory::html::escape;
 use unmask_experiments::{
     Claim, Event, Experiment, PapersError, Reproduced, Request, Scale, estimate, reproduce, tally, verdict,
 };
@@ -42,7 +42,11 @@ fn check(experiment: Experiment, cases: usize) {
     let page = fs::read_to_string(folder.join("report.html")).unwrap();
     assert!(page.contains(&tally(&claims)), "{experiment}\n{page}");
     for Claim { expected, found, .. } in &claims {
-        assert!(page.contains(&escape(expected)) && page.contains(&escape(found)), "{experiment}: {expected}\n{page}");
+        let escaped = |text: &str| html! { (text) }.into_string();
+        assert!(
+            page.contains(&escaped(expected)) && page.contains(&escaped(found)),
+            "{experiment}: {expected}\n{page}"
+        );
     }
     assert!(page.contains("<svg") && page.contains(experiment.repeats()), "{experiment}");
     assert!(!page.contains("src=") && !page.contains("href="), "{experiment}: nothing is loaded from elsewhere");

@@ -5,12 +5,12 @@ use unmask_data::metrics::PROTECTED_BELOW;
 
 use super::{Attacker, SHIELDS, Seen, Shield};
 use crate::{
-    bench::{Bench, Findings},
+    bench::Bench,
     claim::{Claim, Finding},
     error::PapersError,
     figure::{BoxGroup, boxes, median},
     hits::mean,
-    report::{Figure, Table, csv},
+    report::{Figure, Findings, Table, csv},
     reported::{self, UNKNOWN},
 };
 
@@ -162,7 +162,7 @@ fn claim(attack: &str, shield: &Shield, attacker: Attacker, ssim: &[f64], works:
 /// The key of no defence.
 pub(super) const NONE: &str = "none";
 
-const HEAD: [&str; 5] = ["", "median SSIM", "mean SSIM", "recognisable", "reported"];
+const COLUMNS: [&str; 5] = ["", "median SSIM", "mean SSIM", "recognisable", "reported"];
 
 /// The report of closed forms and token matching.
 pub(super) fn of_vit(bench: &Bench<'_, '_>, panels: &[Panel]) -> Result<Findings, PapersError> {
@@ -214,7 +214,7 @@ fn findings(
     let seen: Vec<&Seen> = panels.iter().flat_map(|panel| &panel.seen).collect();
     let table = |panel: &Panel| Table {
         caption: format!("{} on {}", panel.title, panel.model),
-        head: HEAD.map(str::to_owned).to_vec(),
+        columns: COLUMNS.map(str::to_owned).to_vec(),
         rows: panel.rows(reported),
     };
     let mut models: Vec<&str> = panels.iter().map(|panel| panel.model).collect();

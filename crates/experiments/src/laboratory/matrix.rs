@@ -9,10 +9,9 @@
 
 mod cell;
 mod client;
-mod error;
 mod page;
 mod plan;
-mod store;
+mod rows;
 mod tables;
 
 use std::{ops::ControlFlow, path::Path};
@@ -23,13 +22,14 @@ use unmask_data::Picture;
 use unmask_defence::Defence;
 use unmask_model::{Device, Vit};
 
+pub use self::plan::Settings;
 use self::{
     cell::try_cell,
     client::Client,
     plan::{Plan, truth_file},
-    store::Store,
+    rows::Rows,
 };
-pub use self::{error::MatrixError, plan::Settings};
+pub use crate::error::PapersError as MatrixError;
 use crate::laboratory::{Needs, Trial, Verdict};
 
 /// One attack on one picture (or one batch of them) under one defence.
@@ -110,7 +110,7 @@ pub struct Outcome {
     pub planned: usize,
 }
 
-/// Computes the rows that `folder` does not hold yet, and writes its tables and its page. `hear` is told of every step and
+/// Computes the rows that `folder` does not hold yet, and writes its tables and its page. `on_event` is told of every step and
 /// may end the run; the row at hand is dropped then.
 ///
 /// # Errors
@@ -121,27 +121,29 @@ pub fn run(
     pictures: &[(String, Picture)],
     bench: Bench<'_>,
     folder: &Path,
-    hear: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>,
+    on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>,
 ) -> Result<Outcome, MatrixError> {
     let plan = Plan::new(settings, pictures)?;
     let vit = Vit::new(settings.spec(), bench.device)?;
     let client = Client::new(&vit, settings);
-    let mut store = Store::open(folder, &plan.run)?;
+    let files = Rows::open(folder, &plan.run)?;
     for (number, group) in plan.groups.iter().enumerate() {
         for (index, truth) in group.truths.iter().enumerate() {
-            store.save_picture(&truth_file(number, index), vit.config().image, truth)?;
+            files.save_picture(&truth_file(number, index), vit.config().image, truth)?;
         }
     }
-    let left: Vec<_> = plan.cells().filter(|cell| store.row(&plan.key(cell)).is_none()).collect();
+    let finished = |cell| files.get(&plan.file(&cell), &plan.key(&cell));
+    let mut rows: Vec<Option<Row>> = plan.cells().map(finished).collect::<Result<_, _>>()?;
+    let left: Vec<_> = plan.cells().filter(|cell| rows[cell.number].is_none()).collect();
     let work = left.iter().map(|cell| plan.work(cell)).sum();
     let needs = settings.attacks.iter().map(|&trial| Needs::of(trial, vit.layout())).reduce(Needs::and);
     let needs = needs.unwrap_or_default();
     let mut observed = None;
-    let mut is_stopped = hear(Event::Begins { rows: plan.cells().count(), left: left.len(), work }).is_break();
+    let mut is_stopped = on_event(Event::Begins { rows: rows.len(), left: left.len(), work }).is_break();
     for cell in &left {
         let (attack, defence) = (cell.attack, cell.defence);
         let image = plan.groups[cell.group].name.as_str();
-        is_stopped = is_stopped || hear(Event::Tries { attack, defence, image }).is_break();
+        is_stopped = is_stopped || on_event(Event::Tries { attack, defence, image }).is_break();
         if is_stopped {
             break;
         }
@@ -155,17 +157,19 @@ pub fn run(
         let work = plan.work(cell);
         let tried = try_cell(&plan, cell, observation, bench.searches, &mut |iteration, iterations| {
             let done = work * iteration as u64 / iterations.max(1) as u64;
-            is_stopped = is_stopped || hear(Event::Step { done }).is_break();
+            is_stopped = is_stopped || on_event(Event::Step { done }).is_break();
             if is_stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         if is_stopped {
             break;
         }
-        let row = store.keep(&plan.files(cell), vit.config().image, tried)?;
-        is_stopped = hear(Event::Ends { row, work }).is_break();
+        let row = files.put(&plan.file(cell), &plan.key(cell), vit.config().image, tried)?;
+        is_stopped = on_event(Event::Ends { row: &row, work }).is_break();
+        rows[cell.number] = Some(row);
     }
-    let rows: Vec<Row> = plan.cells().filter_map(|cell| store.row(&plan.key(&cell)).cloned()).collect();
-    tables::write(&store, &plan, &rows)?;
-    page::write(&store, &plan, &rows)?;
-    Ok(Outcome { rows, planned: plan.cells().count() })
+    let planned = rows.len();
+    let rows: Vec<Row> = rows.into_iter().flatten().collect();
+    tables::write(&files, &plan, &rows)?;
+    page::write(&files, &plan, &rows)?;
+    Ok(Outcome { rows, planned })
 }

@@ -10,7 +10,6 @@
 
 mod attempt;
 mod dump;
-pub mod html;
 pub mod matrix;
 mod observation;
 mod reading;

@@ -1,146 +1,139 @@
-//! The report as one HTML file that needs nothing else.
+//! `report.html`.
 
-use std::fmt::Write;
+use maud::{Markup, PreEscaped, html};
 
-use crate::laboratory::html::escape;
-
-use super::{Figure, Provenance, Report, Table};
+use super::{Figure, Findings, Provenance, Table};
 use crate::{
     claim::{Claim, Finding, tally},
     figure::{Look, Stroke},
+    page,
 };
 
 const STYLE: &str = include_str!("page.css");
 
 /// The page of a report.
-pub fn page(report: &Report) -> String {
-    let Provenance { experiment, .. } = report.provenance;
-    let title = escape(experiment.title());
-    let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
-         <p class=\"repeats\">After {}, {} scale</p>\n<h1>{title}</h1>\n<p class=\"question\">{}</p>\n\
-         {}<p>{}</p>\n",
-        escape(experiment.repeats()),
-        report.provenance.scale,
-        escape(experiment.question()),
-        verdict(&report.claims),
-        escape(&report.lead),
-    );
-    for each in &report.figures {
-        figure(&mut page, each);
-    }
-    claims(&mut page, report);
-    for each in &report.tables {
-        table(&mut page, each);
-    }
-    if !report.notes.is_empty() {
-        page.push_str("<h2>What to know before quoting a number</h2>\n<ul>\n");
-        for note in &report.notes {
-            let _ = writeln!(page, "<li>{}</li>", escape(note));
+pub(crate) fn report_page(provenance: &Provenance, findings: &Findings) -> String {
+    let Provenance { experiment, scale, .. } = provenance;
+    let Findings { lead, claims, figures, tables, notes, cost, .. } = findings;
+    let body = html! {
+        main {
+            p.repeats { "After " (experiment.repeats()) ", " (scale) " scale" }
+            h1 { (experiment.title()) }
+            p.question { (experiment.question()) }
+            (verdict(claims))
+            p { (lead) }
+            @for each in figures { (figure(each)) }
+            (expectations(claims))
+            @for Table { caption, columns, rows } in tables {
+                h2 { (caption) }
+                (page::table(columns, &table_rows(rows)))
+            }
+            @if !notes.is_empty() {
+                h2 { "What to know before quoting a number" }
+                ul { @for note in notes { li { (note) } } }
+            }
+            @if let Some(cost) = cost {
+                h2 { "At the papers' scale" }
+                p { (cost) }
+            }
+            (again(provenance, &findings.commands))
         }
-        page.push_str("</ul>\n");
-    }
-    if let Some(cost) = &report.cost {
-        let _ = writeln!(page, "<h2>At the papers' scale</h2>\n<p>{}</p>", escape(cost));
-    }
-    again(&mut page, report);
-    page.push_str("</main>\n</body>\n</html>\n");
-    page
+    };
+    page::page(experiment.title(), STYLE, &body)
 }
 
 /// What the numbers say to each expectation, in words first: what was expected where it is borne out, what was found where
 /// it is not or cannot be told.
-fn verdict(claims: &[Claim]) -> String {
-    let mut list = format!("<div class=\"verdict\">\n<p>{}:</p>\n<ul>\n", tally(claims));
-    for (finding, word) in
-        [(Finding::Agrees, "Borne out"), (Finding::Differs, "Not borne out"), (Finding::Open, "Cannot be told")]
-    {
-        for claim in claims.iter().filter(|claim| claim.finding == finding) {
-            let text = if finding == Finding::Agrees { &claim.expected } else { &claim.found };
-            let _ = writeln!(list, "<li><b>{word}:</b> {}.</li>", escape(text));
+fn verdict(claims: &[Claim]) -> Markup {
+    let words =
+        [(Finding::Agrees, "Borne out"), (Finding::Differs, "Not borne out"), (Finding::Open, "Cannot be told")];
+    html! {
+        div.verdict {
+            p { (tally(claims)) ":" }
+            ul {
+                @for (finding, word) in words {
+                    @for claim in claims.iter().filter(|claim| claim.finding == finding) {
+                        li {
+                            b { (word) ":" } " "
+                            (if finding == Finding::Agrees { &claim.expected } else { &claim.found }) "."
+                        }
+                    }
+                }
+            }
         }
     }
-    list + "</ul>\n</div>\n"
 }
 
-fn figure(page: &mut String, Figure { caption, svg, legend }: &Figure) {
-    let _ =
-        write!(page, "<figure>\n<div class=\"scroll\" role=\"img\" aria-label=\"{}\">{svg}</div>\n", escape(caption));
-    if !legend.is_empty() {
-        page.push_str("<ul class=\"legend\">");
-        for (look, name) in legend {
-            let _ = write!(page, "<li>{}{}</li>", swatch(*look), escape(name));
+fn figure(Figure { caption, svg, legend }: &Figure) -> Markup {
+    html! {
+        figure {
+            div.scroll role="img" aria-label=(caption) { (PreEscaped(svg)) }
+            @if !legend.is_empty() {
+                ul.legend { @for (look, name) in legend { li { (swatch(*look)) (name) } } }
+            }
+            figcaption { (caption) }
         }
-        page.push_str("</ul>\n");
     }
-    let _ = writeln!(page, "<figcaption>{}</figcaption>\n</figure>", escape(caption));
 }
 
 /// A piece of the line as it is drawn.
-fn swatch(look: Look) -> String {
+fn swatch(look: Look) -> Markup {
     let dashes = match look.stroke {
-        Stroke::Solid => "",
-        Stroke::Dashed => " stroke-dasharray=\"9 5\"",
-        Stroke::Dotted => " stroke-dasharray=\"2 4\"",
+        Stroke::Solid => None,
+        Stroke::Dashed => Some("9 5"),
+        Stroke::Dotted => Some("2 4"),
     };
-    format!(
-        "<svg viewBox=\"0 0 32 6\" aria-hidden=\"true\"><path d=\"M0 3h32\" stroke=\"{}\" stroke-width=\"3\"{dashes}/></svg>",
-        look.css()
-    )
-}
-
-fn claims(page: &mut String, report: &Report) {
-    page.push_str("<h2>What was expected, and what was found</h2>\n<ul class=\"claims\">\n");
-    for claim in &report.claims {
-        let class = match claim.finding {
-            Finding::Agrees => "agrees",
-            Finding::Differs => "differs",
-            Finding::Open => "open",
-        };
-        let _ = writeln!(
-            page,
-            "<li class=\"{class}\"><b>{}</b> <span>Expected: {}.</span> <span>Found: {}.</span></li>",
-            claim.finding.name(),
-            escape(&claim.expected),
-            escape(&claim.found)
-        );
-    }
-    page.push_str("</ul>\n");
-    if report.claims.iter().any(|claim| claim.has_interval) {
-        page.push_str(
-            "<p class=\"quiet\">An expectation agrees if the whole 95 % interval lies where it was expected, and does not agree if \
-             the whole interval lies elsewhere; otherwise these numbers cannot tell. Figures are rounded here, and whole in \
-             results.json.</p>\n",
-        );
-    }
-}
-
-fn table(page: &mut String, Table { caption, head, rows }: &Table) {
-    let _ = write!(page, "<h2>{}</h2>\n<div class=\"scroll\"><table>\n<thead><tr>", escape(caption));
-    for cell in head {
-        let _ = write!(page, "<th scope=\"col\">{}</th>", escape(cell));
-    }
-    page.push_str("</tr></thead>\n<tbody>\n");
-    for row in rows {
-        page.push_str("<tr>");
-        for (column, cell) in row.iter().enumerate() {
-            let cell = escape(cell);
-            let _ = match column {
-                0 => write!(page, "<th scope=\"row\">{cell}</th>"),
-                _ => write!(page, "<td>{cell}</td>"),
-            };
+    html! {
+        svg viewBox="0 0 32 6" aria-hidden="true" {
+            path d="M0 3h32" stroke=(look.css()) stroke-width="3" stroke-dasharray=[dashes] {}
         }
-        page.push_str("</tr>\n");
     }
-    page.push_str("</tbody>\n</table></div>\n");
+}
+
+fn expectations(claims: &[Claim]) -> Markup {
+    let class = |claim: &Claim| match claim.finding {
+        Finding::Agrees => "agrees",
+        Finding::Differs => "differs",
+        Finding::Open => "open",
+    };
+    html! {
+        h2 { "What was expected, and what was found" }
+        ul.claims {
+            @for claim in claims {
+                li class=(class(claim)) {
+                    b { (claim.finding.name()) } " "
+                    span { "Expected: " (claim.expected) "." } " "
+                    span { "Found: " (claim.found) "." }
+                }
+            }
+        }
+        @if claims.iter().any(|claim| claim.has_interval) {
+            p.quiet {
+                "An expectation agrees if the whole 95 % interval lies where it was expected, and does not agree if the whole "
+                "interval lies elsewhere; otherwise these numbers cannot tell. Figures are rounded here, and whole in "
+                "results.json."
+            }
+        }
+    }
+}
+
+fn table_rows(rows: &[Vec<String>]) -> Markup {
+    html! {
+        @for row in rows {
+            tr {
+                @if let [name, cells @ ..] = row.as_slice() {
+                    th scope="row" { (name) }
+                    @for cell in cells { td { (cell) } }
+                }
+            }
+        }
+    }
 }
 
 /// How to get the numbers again, and where they came from.
-fn again(page: &mut String, report: &Report) {
+fn again(provenance: &Provenance, commands: &[String]) -> Markup {
     let Provenance { seed, seeds, version, commit, has_local_changes, device, threads, seconds, command, .. } =
-        &report.provenance;
+        provenance;
     let commit = match commit {
         Some(commit) if *has_local_changes => format!("commit {commit} with local changes"),
         Some(commit) => format!("commit {commit}"),
@@ -150,19 +143,19 @@ fn again(page: &mut String, report: &Report) {
         1 => format!("seed {seed}"),
         _ => format!("seeds {seed} to {}", seed + seeds - 1),
     };
-    let _ = writeln!(
-        page,
-        "<h2>Again</h2>\n<pre>{}</pre>\n<p class=\"quiet\">unmask {version}, {}, {seeds}, {} with {threads} threads, {}. \
-         Every number is in results.json and results.csv beside this page.</p>",
-        escape(command),
-        escape(&commit),
-        escape(device),
-        duration(*seconds),
-    );
-    if !report.commands.is_empty() {
-        page.push_str("<details><summary>Single parts</summary>\n<pre>");
-        page.push_str(&escape(&report.commands.join("\n")));
-        page.push_str("</pre></details>\n");
+    html! {
+        h2 { "Again" }
+        pre { (command) }
+        p.quiet {
+            "unmask " (version) ", " (commit) ", " (seeds) ", " (device) " with " (threads) " threads, " (duration(*seconds))
+            ". Every number is in results.json and results.csv beside this page."
+        }
+        @if !commands.is_empty() {
+            details {
+                summary { "Single parts" }
+                pre { (commands.join("\n")) }
+            }
+        }
     }
 }
 
@@ -184,22 +177,24 @@ mod tests {
         claim::Claim,
     };
 
-    fn report() -> Report {
-        Report {
-            provenance: Provenance {
-                experiment: Experiment::NonIid,
-                scale: Scale::Small,
-                seed: 1,
-                seeds: 3,
-                version: "0.1.0".to_owned(),
-                commit: Some("abc".to_owned()),
-                has_local_changes: false,
-                device: "cpu".to_owned(),
-                threads: 2,
-                finished: 0,
-                seconds: 100.0,
-                command: "unmask reproduce non-iid".to_owned(),
-            },
+    fn page() -> String {
+        let provenance = Provenance {
+            experiment: Experiment::NonIid,
+            scale: Scale::Small,
+            seed: 1,
+            seeds: 3,
+            version: "0.1.0".to_owned(),
+            commit: Some("abc".to_owned()),
+            has_local_changes: false,
+            device: "cpu".to_owned(),
+            threads: 2,
+            finished: 0,
+            seconds: 100.0,
+            command: "unmask reproduce non-iid".to_owned(),
+        };
+        let findings = Findings {
+            seeds: 3,
+            seconds: 100.0,
             lead: "Five clients & <one> relay.".to_owned(),
             claims: vec![
                 Claim::decided("masks hold", "R = 0.5 held", true),
@@ -212,21 +207,24 @@ mod tests {
             }],
             tables: vec![Table {
                 caption: "Accuracy".to_owned(),
-                head: vec!["defence".to_owned(), "accuracy".to_owned()],
+                columns: vec!["defence".to_owned(), "accuracy".to_owned()],
                 rows: vec![vec!["none".to_owned(), "40.0".to_owned()]],
             }],
             notes: vec!["A note.".to_owned()],
             cost: Some("Ten hours.".to_owned()),
             commands: vec!["unmask train --config non-iid.toml".to_owned()],
-        }
+            records: Vec::new(),
+            results: serde_json::Value::Null,
+        };
+        report_page(&provenance, &findings)
     }
 
     #[test]
     fn the_page_says_it_all_and_loads_nothing() {
-        let page = page(&report());
+        let page = page();
         for part in [
             "<p>1 of 2 expectations are borne out, 1 not, 0 cannot be told:</p>",
-            "<li><b>Borne out:</b> masks hold.</li>\n<li><b>Not borne out:</b> ε &lt; 4 cost much.</li>",
+            "<li><b>Borne out:</b> masks hold.</li><li><b>Not borne out:</b> ε &lt; 4 cost much.</li>",
             "Five clients &amp; &lt;one&gt; relay.",
             "After FLRSP Fig. 7, small scale",
             "unmask reproduce non-iid",

@@ -6,13 +6,13 @@ use unmask_simulation::Config;
 
 use super::{Trained, claims::claims, config, trial::Point};
 use crate::{
-    bench::{Bench, Findings},
+    bench::Bench,
     catalogue::{Experiment, Scale},
     cost,
     error::PapersError,
     figure::{Curve, Interval, curves, intervals},
     hits::{Estimate, Hits, Spread, mean},
-    report::{Figure, Table, csv},
+    report::{Figure, Findings, Table, csv},
     reported::Reported,
     study::{Case, Study},
 };
@@ -238,7 +238,7 @@ fn accuracies(bench: &Bench<'_, '_>, compared: &Compared<'_>) -> Table {
     };
     Table {
         caption: "Accuracy after the last round, in %".to_owned(),
-        head: ["", "found", "difference to the first line, in points", "reported"].map(str::to_owned).to_vec(),
+        columns: ["", "found", "difference to the first line, in points", "reported"].map(str::to_owned).to_vec(),
         rows: compared.all.iter().enumerate().map(row).collect(),
     }
 }

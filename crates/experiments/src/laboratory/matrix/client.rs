@@ -98,9 +98,13 @@ impl<'a> Client<'a> {
         }
         let Group { chw, labels, name, .. } = group;
         let (values, reference) = match self.settings.rule {
-            Rule::FedSgd => (self.vit.loss_and_gradient_blocking(&weights, chw, labels)?.gradient, None),
+            Rule::FedSgd => (
+                self.vit.loss_and_gradient_blocking(&weights, chw, labels).map_err(MatrixError::Client)?.gradient,
+                None,
+            ),
             Rule::FedAvg { epochs, rate } => {
-                let trained = self.vit.train_locally_blocking(&weights, chw, labels, labels.len(), epochs, rate)?;
+                let trained = self.vit.train_locally_blocking(&weights, chw, labels, labels.len(), epochs, rate);
+                let trained = trained.map_err(MatrixError::Client)?;
                 (trained.weights, Some(weights.as_slice()))
             }
         };

@@ -1,23 +1,25 @@
-//! `matrix.html`: one page that holds its pictures, so that it can be mailed.
-
-use std::fmt::Write;
+//! `matrix.html`: one page that holds its pictures.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use maud::{Markup, html};
 use unmask_data::metrics::PROTECTED_BELOW;
 use unmask_defence::Defence;
 
 use super::{
     MatrixError, Row, Settings,
-    plan::{Group, Plan, truth_file},
-    store::Store,
+    plan::{Plan, truth_file},
+    rows::Rows,
 };
-use crate::laboratory::{Trial, Verdict, html::escape};
+use crate::{
+    laboratory::{Trial, Verdict},
+    page,
+};
 
 const STYLE: &str = include_str!("page.css");
 
-pub(super) fn write(store: &Store, plan: &Plan, rows: &[Row]) -> Result<(), MatrixError> {
-    let picture = |name: &str| Ok(STANDARD.encode(store.picture(name)?));
-    store.write("matrix.html", html(plan, rows, &picture)?.as_bytes())
+pub(super) fn write(files: &Rows, plan: &Plan, rows: &[Row]) -> Result<(), MatrixError> {
+    let picture = |name: &str| Ok(STANDARD.encode(files.picture(name)?));
+    files.write("matrix.html", html(plan, rows, &picture)?.as_bytes())
 }
 
 /// Base64 of a picture's file by its name.
@@ -25,50 +27,39 @@ type Pictures<'a> = &'a dyn Fn(&str) -> Result<String, MatrixError>;
 
 fn html(plan: &Plan, rows: &[Row], pictures: Pictures<'_>) -> Result<String, MatrixError> {
     let settings = plan.settings();
-    let planned = plan.cells().count();
-    let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>Attacks and defences on {model}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
-         <h1>What each attack sees under each defence</h1>\n<p class=\"sub\">{}</p>\n",
-        escape(&conditions(settings)),
-        model = settings.model,
-    );
-    if rows.len() < planned {
-        let _ = writeln!(
-            page,
-            "<p class=\"warning\">{} of {planned} rows are there; the same command computes the others.</p>",
-            rows.len()
-        );
-    }
-    let _ = writeln!(
-        page,
-        "<p class=\"key\"><span class=\"recognisable\">SSIM of {PROTECTED_BELOW} or more: recognisable</span> \
-         <span class=\"protected\">below: not recognisable for this attacker</span> \
-         <span class=\"cannot\">the attack has nothing to work on</span></p>"
-    );
-    let count = plan.groups.len();
-    let _ = writeln!(page, "<h2>Mean SSIM over {count} picture{}</h2>", if count == 1 { "" } else { "s" });
-    table(&mut page, settings, |page, attack, defence| {
+    let (planned, count) = (plan.cells().count(), plan.groups.len());
+    let means = table(settings, |attack, defence| {
         let found: Vec<&Row> = rows.iter().filter(|row| row.attack == attack && row.defence == defence).collect();
-        summary(page, &found);
-        Ok(())
+        Ok(summary(&found))
     })?;
-    for (number, group) in plan.groups.iter().enumerate() {
-        truths(&mut page, number, group, pictures)?;
-        table(&mut page, settings, |page, attack, defence| {
-            let is_here = |row: &&Row| row.attack == attack && row.defence == defence && row.image == group.name;
-            match rows.iter().find(is_here) {
-                Some(row) => cell(page, row, pictures),
-                None => {
-                    page.push_str("<td class=\"missing\">not yet computed</td>");
-                    Ok(())
+    let body = html! {
+        h1 { "What each attack sees under each defence" }
+        p.sub { (conditions(settings)) }
+        @if rows.len() < planned {
+            p.warning { (rows.len()) " of " (planned) " rows are there; the same command computes the others." }
+        }
+        p.key {
+            span.recognisable { "SSIM of " (PROTECTED_BELOW) " or more: recognisable" } " "
+            span.protected { "below: not recognisable for this attacker" } " "
+            span.cannot { "the attack has nothing to work on" }
+        }
+        h2 { "Mean SSIM over " (count) " picture" @if count != 1 { "s" } }
+        (means)
+        @for (number, group) in plan.groups.iter().enumerate() {
+            h2 { (group.name) }
+            p.truth {
+                @for index in 0..group.truths.len() {
+                    (image(&format!("{} as the model sees it", group.name), &pictures(&truth_file(number, index))?))
                 }
+                span { "What must not be seen." }
             }
-        })?;
-    }
-    page.push_str("</body>\n</html>\n");
-    Ok(page)
+            (table(settings, |attack, defence| {
+                let is_here = |row: &&Row| row.attack == attack && row.defence == defence && row.image == group.name;
+                rows.iter().find(is_here).map_or_else(|| Ok(missing()), |row| cell(row, pictures))
+            })?)
+        }
+    };
+    Ok(page::page(&format!("Attacks and defences on {}", settings.model), STYLE, &body))
 }
 
 /// Under what the rows were computed, in a sentence.
@@ -84,95 +75,81 @@ fn conditions(settings: &Settings) -> String {
 
 /// A table of attacks (rows) by defences (columns).
 fn table(
-    page: &mut String,
     settings: &Settings,
-    mut cell: impl FnMut(&mut String, Trial, Defence) -> Result<(), MatrixError>,
-) -> Result<(), MatrixError> {
-    page.push_str("<div class=\"scroll\"><table>\n<thead><tr><td></td>");
-    for defence in &settings.defences {
-        let _ = write!(page, "<th scope=\"col\">{}</th>", escape(&defence.to_string()));
-    }
-    page.push_str("</tr></thead>\n<tbody>\n");
-    for &attack in &settings.attacks {
-        let _ = write!(page, "<tr><th scope=\"row\">{}<small>{attack}</small></th>", escape(attack.title()));
-        for &defence in &settings.defences {
-            cell(page, attack, defence)?;
+    mut cell: impl FnMut(Trial, Defence) -> Result<Markup, MatrixError>,
+) -> Result<Markup, MatrixError> {
+    let columns: Vec<String> =
+        std::iter::once(String::new()).chain(settings.defences.iter().map(Defence::to_string)).collect();
+    let rows = html! {
+        @for &attack in &settings.attacks {
+            tr {
+                th scope="row" { (attack.title()) small { (attack) } }
+                @for &defence in &settings.defences { (cell(attack, defence)?) }
+            }
         }
-        page.push_str("</tr>\n");
-    }
-    page.push_str("</tbody>\n</table></div>\n");
-    Ok(())
+    };
+    Ok(page::table(&columns, &rows))
 }
 
-fn truths(page: &mut String, number: usize, group: &Group, pictures: Pictures<'_>) -> Result<(), MatrixError> {
-    let name = escape(&group.name);
-    let _ = write!(page, "<h2>{name}</h2>\n<p class=\"truth\">");
-    for index in 0..group.truths.len() {
-        let data = pictures(&truth_file(number, index))?;
-        let _ = write!(page, "<img alt=\"{name} as the model sees it\" src=\"data:image/png;base64,{data}\">");
-    }
-    page.push_str("<span>What must not be seen.</span></p>\n");
-    Ok(())
+fn missing() -> Markup {
+    html! { td.missing { "not yet computed" } }
+}
+
+/// `data` is a PNG file in base64.
+fn image(alt: &str, data: &str) -> Markup {
+    html! { img alt=(alt) src={ "data:image/png;base64," (data) }; }
 }
 
 /// The mean of an attack under a defence, over the pictures.
-fn summary(page: &mut String, rows: &[&Row]) {
+fn summary(rows: &[&Row]) -> Markup {
     let scores: Vec<f64> = rows.iter().filter_map(|row| row.ssim).collect();
     let seen = rows.iter().filter(|row| row.verdict == Verdict::Recognisable).count();
+    let all = rows.len();
     if rows.is_empty() {
-        page.push_str("<td class=\"missing\">not yet computed</td>");
+        missing()
     } else if rows.iter().all(|row| row.verdict == Verdict::Cannot) {
-        let reason = rows[0].reason.as_deref().unwrap_or_default();
-        let _ = write!(page, "<td class=\"cannot\" title=\"{}\">cannot</td>", escape(reason));
+        html! { td.cannot title=[rows[0].reason.as_deref()] { "cannot" } }
     } else if scores.is_empty() {
-        let class = if 2 * seen >= rows.len() { "recognisable" } else { "protected" };
-        let _ = write!(page, "<td class=\"{class}\"><b>{seen} of {} right</b></td>", rows.len());
+        let class = if 2 * seen >= all { "recognisable" } else { "protected" };
+        html! { td class=(class) { b { (seen) " of " (all) " right" } } }
     } else {
         let mean = scores.iter().sum::<f64>() / scores.len() as f64;
-        let _ = write!(page, "<td class=\"{}\">", Verdict::of(mean).name());
-        gauge(page, mean);
-        let _ = write!(page, "<small>{seen} of {} recognisable</small></td>", rows.len());
+        html! { td class=(Verdict::of(mean).name()) { (gauge(mean)) small { (seen) " of " (all) " recognisable" } } }
     }
 }
 
-fn cell(page: &mut String, row: &Row, pictures: Pictures<'_>) -> Result<(), MatrixError> {
-    let _ = write!(page, "<td class=\"{}\">", row.verdict.name());
-    for name in &row.pictures {
-        let alt = format!("what {} made of {} under {}", row.attack, row.image, row.defence);
-        let data = pictures(name)?;
-        let _ = write!(page, "<img alt=\"{}\" src=\"data:image/png;base64,{data}\">", escape(&alt));
-    }
-    if let Some(ssim) = row.ssim {
-        gauge(page, ssim);
-    }
+fn cell(row: &Row, pictures: Pictures<'_>) -> Result<Markup, MatrixError> {
     let word = match row.verdict {
         Verdict::Recognisable => "recognisable",
         Verdict::Protected => "not recognisable",
         Verdict::Cannot => "cannot",
     };
-    let _ = write!(page, "<small>{word}");
-    if let Some(psnr) = row.psnr {
-        let _ = write!(page, ", {psnr:.1} dB");
-    }
-    if row.seconds > 0.0 {
-        let _ = write!(page, ", {:.1} s", row.seconds);
-    }
-    page.push_str("</small>");
-    if let Some(reason) = &row.reason {
-        let _ = write!(page, "<small class=\"reason\">{}</small>", escape(reason));
-    }
-    page.push_str("</td>");
-    Ok(())
+    Ok(html! {
+        td class=(row.verdict.name()) {
+            @for name in &row.pictures {
+                (image(&format!("{} reconstructed by {} under {}", row.image, row.attack, row.defence), &pictures(name)?))
+            }
+            @if let Some(ssim) = row.ssim { (gauge(ssim)) }
+            small {
+                (word)
+                @if let Some(psnr) = row.psnr { ", " (format_args!("{psnr:.1}")) " dB" }
+                @if row.seconds > 0.0 { ", " (format_args!("{:.1}", row.seconds)) " s" }
+            }
+            @if let Some(reason) = &row.reason { small.reason { (reason) } }
+        }
+    })
 }
 
 /// A number, and a bar with a line where pictures begin to be recognisable.
-fn gauge(page: &mut String, ssim: f64) {
-    let width = 100.0 * ssim.clamp(0.0, 1.0);
-    let _ = write!(
-        page,
-        "<b>{ssim:.2}</b><span class=\"gauge\"><i style=\"width:{width:.0}%\"></i><s style=\"left:{:.0}%\"></s></span>",
-        100.0 * PROTECTED_BELOW
-    );
+fn gauge(ssim: f64) -> Markup {
+    let percent = |share: f64| format!("{:.0}%", 100.0 * share);
+    html! {
+        b { (format_args!("{ssim:.2}")) }
+        span.gauge {
+            i style={ "width:" (percent(ssim.clamp(0.0, 1.0))) } {}
+            s style={ "left:" (percent(PROTECTED_BELOW)) } {}
+        }
+    }
 }
 
 #[cfg(test)]
@@ -204,7 +181,10 @@ mod tests {
     fn strange_names_stay_text() {
         let name = "<script>alert('x')</script>\"&";
         let page = page(name, &[row(name)]);
-        assert!(!page.contains("<script") && page.contains("&lt;script&gt;alert(&#39;x&#39;)"), "{page}");
+        assert!(
+            !page.contains("<script") && page.contains("&lt;script&gt;alert('x')&lt;/script&gt;&quot;&amp;"),
+            "{page}"
+        );
         assert!(page.contains("a &lt;b&gt; &amp; &quot;c&quot;"), "{page}");
     }
 

@@ -130,7 +130,7 @@ pub(super) struct Cell {
 }
 
 /// What tells a row from the others.
-pub(super) type Key = (Trial, String, String);
+pub(super) type Key = (Trial, Defence, String);
 
 /// All rows to be.
 #[derive(Debug)]
@@ -184,11 +184,11 @@ impl Plan {
     }
 
     pub(super) fn key(&self, cell: &Cell) -> Key {
-        (cell.attack, cell.defence.to_string(), self.groups[cell.group].name.clone())
+        (cell.attack, cell.defence, self.groups[cell.group].name.clone())
     }
 
-    /// How its pictures' files begin.
-    pub(super) fn files(&self, cell: &Cell) -> String {
+    /// The name of its file, with which those of its pictures begin.
+    pub(super) fn file(&self, cell: &Cell) -> String {
         format!("{:04}-{}", cell.number, cell.attack)
     }
 

@@ -1,15 +1,15 @@
 //! The rows as JSON and CSV.
 
-use std::{borrow::Cow, io};
+use std::borrow::Cow;
 
 use serde::Serialize;
-use unmask_simulation::files;
 
 use super::{
     MatrixError, Row,
     plan::{Plan, Run},
-    store::Store,
+    rows::Rows,
 };
+use crate::report;
 
 /// `matrix.json`.
 #[derive(Serialize)]
@@ -18,23 +18,22 @@ struct Table<'a> {
     rows: &'a [Row],
 }
 
-pub(super) fn write(store: &Store, plan: &Plan, rows: &[Row]) -> Result<(), MatrixError> {
+pub(super) fn write(files: &Rows, plan: &Plan, rows: &[Row]) -> Result<(), MatrixError> {
     let table = serde_json::to_vec_pretty(&Table { run: &plan.run, rows });
     let encode =
         |error: serde_json::Error| MatrixError::Encode { what: "matrix.json".to_owned(), reason: error.to_string() };
-    store.write("matrix.json", &table.map_err(encode)?)?;
-    let encode = |error: io::Error| MatrixError::Encode { what: "matrix.csv".to_owned(), reason: error.to_string() };
-    store.write("matrix.csv", &csv(rows).map_err(encode)?)
+    files.write("matrix.json", &table.map_err(encode)?)?;
+    files.write("matrix.csv", &csv(rows)?)
 }
 
-fn csv(rows: &[Row]) -> io::Result<Vec<u8>> {
+fn csv(rows: &[Row]) -> Result<Vec<u8>, MatrixError> {
     let columns = ["attack", "defence", "image", "verdict", "psnr", "ssim", "seconds", "iterations", "reason"];
     let rows = rows.iter().map(|row| {
         let Row { attack, defence, image, verdict, psnr, ssim, seconds, iterations, reason, .. } = row;
         let reason = reason.as_deref().map(text);
         (attack.name(), defence.to_string(), text(image), verdict, psnr, ssim, seconds, iterations, reason)
     });
-    files::csv(&columns, rows)
+    report::csv(&columns, rows)
 }
 
 /// What a spreadsheet would take for a formula is kept from it by an apostrophe.

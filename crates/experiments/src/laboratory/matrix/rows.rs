@@ -1,0 +1,198 @@
+//! The folder of a matrix: finished rows with their pictures, and which run they are of.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use unmask_data::{Picture, encode_png};
+
+use super::{
+    MatrixError, Row,
+    cell::Tried,
+    plan::{Key, Run},
+};
+use crate::store::{Store, as_read, at, damaged, read, write};
+
+const RUN: &str = "run.json";
+const ROWS: &str = "rows";
+const PICTURES: &str = "pictures";
+
+/// Rows on disk, one writer at a time.
+#[derive(Debug)]
+pub(super) struct Rows {
+    folder: PathBuf,
+    store: Store,
+}
+
+impl Rows {
+    /// Opens the rows of `run`, or begins them.
+    pub(super) fn open(folder: &Path, run: &Run) -> Result<Self, MatrixError> {
+        let store = Store::open(&folder.join(ROWS))?;
+        let rows = Self { folder: folder.to_owned(), store };
+        rows.check_run(run)?;
+        Ok(rows)
+    }
+
+    /// The run must be that of the folder; a folder without rows takes any.
+    fn check_run(&self, run: &Run) -> Result<(), MatrixError> {
+        let path = self.folder.join(RUN);
+        let wanted = as_read(run).map_err(damaged(&path))?;
+        if self.has_rows()? {
+            let bytes = read(&path)?.ok_or_else(|| MatrixError::Damaged {
+                path: self.folder.join(ROWS),
+                problem: format!("nothing says which run the rows are of, {RUN} is missing"),
+            })?;
+            let found = serde_json::from_slice(&bytes).map_err(damaged(&path))?;
+            return match difference("", &found, &wanted) {
+                Some(difference) => Err(MatrixError::OtherRun { folder: self.folder.clone(), difference }),
+                None => Ok(()),
+            };
+        }
+        write(&path, &serde_json::to_vec_pretty(run).map_err(damaged(&path))?)
+    }
+
+    fn has_rows(&self) -> Result<bool, MatrixError> {
+        let rows = self.folder.join(ROWS);
+        let names = fs::read_dir(&rows).map_err(at(&rows))?;
+        Ok(names.flatten().any(|entry| entry.path().extension().is_some_and(|extension| extension == "json")))
+    }
+
+    /// A finished row. One whose pictures somebody deleted is computed again.
+    pub(super) fn get(&self, name: &str, key: &Key) -> Result<Option<Row>, MatrixError> {
+        let row: Option<Row> = self.store.get(name, key)?;
+        let is_there = |name: &String| self.folder.join(PICTURES).join(name).is_file();
+        Ok(row.filter(|row| row.pictures.iter().all(is_there)))
+    }
+
+    /// Keeps a row, its pictures first, so that it never stands without them.
+    pub(super) fn put(&self, name: &str, key: &Key, side: usize, tried: Tried) -> Result<Row, MatrixError> {
+        let Tried { mut row, pictures } = tried;
+        for (index, picture) in pictures.iter().enumerate() {
+            let file = format!("{name}-{index}.png");
+            self.save_picture(&file, side, picture)?;
+            row.pictures.push(file);
+        }
+        self.store.put(name, key, &row)?;
+        Ok(row)
+    }
+
+    /// Saves a picture `[side, side, 3]` in [0, 1].
+    pub(super) fn save_picture(&self, name: &str, side: usize, picture: &[f32]) -> Result<(), MatrixError> {
+        let encode = |reason: String| MatrixError::Encode { what: name.to_owned(), reason };
+        let picture = Picture::from_hwc(side, side, picture).map_err(|error| encode(error.to_string()))?;
+        let bytes = encode_png(&picture).map_err(|error| encode(error.to_string()))?;
+        write(&self.folder.join(PICTURES).join(name), &bytes)
+    }
+
+    /// The bytes of a picture.
+    pub(super) fn picture(&self, name: &str) -> Result<Vec<u8>, MatrixError> {
+        let path = self.folder.join(PICTURES).join(name);
+        fs::read(&path).map_err(at(&path))
+    }
+
+    /// Writes a file of results.
+    pub(super) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), MatrixError> {
+        write(&self.folder.join(name), bytes)
+    }
+}
+
+/// The first place where two values differ, with what stands there.
+fn difference(place: &str, held: &serde_json::Value, wanted: &serde_json::Value) -> Option<String> {
+    use serde_json::Value;
+    let inner = |key: &str| if place.is_empty() { key.to_owned() } else { format!("{place}.{key}") };
+    match (held, wanted) {
+        (held, wanted) if held == wanted => None,
+        (Value::Object(held), Value::Object(wanted)) => wanted
+            .iter()
+            .find_map(|(key, value)| difference(&inner(key), held.get(key).unwrap_or(&Value::Null), value))
+            .or_else(|| Some(format!("{place} has other parts"))),
+        _ => Some(format!("{place} was {held} and is now {wanted}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unmask_defence::Defence;
+
+    use super::*;
+    use crate::laboratory::{
+        Trial, Verdict,
+        matrix::plan::{
+            Plan, Settings,
+            tests::{pictures, settings},
+        },
+    };
+
+    fn tried(run: &Run, image: &str) -> Tried {
+        let row = Row {
+            attack: run.settings.attacks[0],
+            defence: run.settings.defences[0],
+            image: image.to_owned(),
+            verdict: Verdict::Protected,
+            reason: None,
+            psnr: Some(12.5),
+            ssim: Some(0.123_456),
+            seconds: 0.25,
+            iterations: None,
+            pictures: Vec::new(),
+        };
+        Tried { row, pictures: vec![vec![0.5; 768]] }
+    }
+
+    fn run_of(settings: &Settings) -> Run {
+        Plan::new(settings, &pictures(&["a", "b"])).unwrap().run
+    }
+
+    fn key(image: &str) -> Key {
+        (Trial::Label, Defence::None, image.to_owned())
+    }
+
+    #[test]
+    fn rows_survive_a_cut_off_file_and_lost_pictures() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = run_of(&settings("label", "none"));
+        let rows = Rows::open(folder.path(), &run).unwrap();
+        let put = |image: &str| rows.put(image, &key(image), 16, tried(&run, image)).unwrap();
+        let kept = ["a", "b"].map(put);
+        drop(rows);
+        // Whoever is cut off leaves a file beside the final one.
+        let whole = fs::read(folder.path().join(ROWS).join("a.json")).unwrap();
+        fs::write(folder.path().join(ROWS).join(".c.json-x"), &whole[..whole.len() / 3]).unwrap();
+        let rows = Rows::open(folder.path(), &run).unwrap();
+        assert!(kept.iter().all(|row| rows.get(&row.image, &key(&row.image)).unwrap().as_ref() == Some(row)));
+        assert_eq!(rows.get("a", &key("b")).unwrap(), None, "the row of another picture");
+        fs::remove_file(folder.path().join(PICTURES).join("b-0.png")).unwrap();
+        assert_eq!(["a", "b", "c"].map(|image| rows.get(image, &key(image)).unwrap().is_some()), [true, false, false]);
+    }
+
+    #[test]
+    fn another_run_is_refused_and_what_differs_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let one = settings("label", "none");
+        let rows = Rows::open(folder.path(), &run_of(&one)).unwrap();
+        rows.put("a", &key("a"), 16, tried(&run_of(&one), "a")).unwrap();
+        drop(rows);
+        let refusal = |run: &Run| Rows::open(folder.path(), run).unwrap_err().to_string();
+        let error = refusal(&run_of(&Settings { seed: 7, ..one.clone() }));
+        assert!(error.contains("settings.seed was 1 and is now 7") && error.contains("another --out"), "{error}");
+        let mut run = run_of(&one);
+        run.images[1].sha256 = "0".to_owned();
+        assert!(refusal(&run).contains("images was"));
+        assert!(Rows::open(folder.path(), &run_of(&one)).is_ok());
+        fs::remove_file(folder.path().join(RUN)).unwrap();
+        assert!(refusal(&run_of(&one)).contains("run.json is missing"));
+    }
+
+    #[test]
+    fn one_writer_at_a_time_and_no_broken_rows() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = run_of(&settings("label", "none"));
+        let rows = Rows::open(folder.path(), &run).unwrap();
+        let error = Rows::open(folder.path(), &run).unwrap_err().to_string();
+        assert!(error.contains("another unmask is writing to"), "{error}");
+        fs::write(folder.path().join(ROWS).join("a.json"), "{}\n").unwrap();
+        let error = rows.get("a", &key("a")).unwrap_err().to_string();
+        assert!(error.contains("a.json: missing field") && error.contains("delete that file"), "{error}");
+    }
+}

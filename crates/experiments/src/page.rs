@@ -1,0 +1,35 @@
+//! The frame of every page: one HTML file that loads nothing, so that it can be mailed.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+/// Colours and type of all pages.
+const STYLE: &str = include_str!("page.css");
+
+/// A whole page; `style` adds to what all pages share.
+pub(crate) fn page(title: &str, style: &str, body: &Markup) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) }
+                style { (PreEscaped(STYLE)) (PreEscaped(style)) }
+            }
+            body { (body) }
+        }
+    };
+    page.into_string()
+}
+
+/// A table that scrolls by itself where the screen is narrow; `rows` are its `tr` elements.
+pub(crate) fn table(columns: &[String], rows: &Markup) -> Markup {
+    html! {
+        div.scroll {
+            table {
+                thead { tr { @for column in columns { th scope="col" { (column) } } } }
+                tbody { (rows) }
+            }
+        }
+    }
+}
