@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::Method;
+use unmask_core::{AttackMethod as Method, Knowledge};
 
 /// A closed-form attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,15 +58,6 @@ impl fmt::Display for AttackKind {
     }
 }
 
-/// What the attacker makes of the entries that a mask dropped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Knowledge {
-    /// Takes their zeros for values, as the attackers do that the papers tested.
-    Naive,
-    /// Knows which entries were dropped, as the papers' threat model allows, and treats them as unknowns.
-    Aware,
-}
-
 /// A closed form and what it makes of dropped entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Attack {
@@ -95,6 +86,11 @@ impl Attack {
         Self { kind, knowledge: Knowledge::Aware }
     }
 
+    /// The closed form that solves a method from one update, if there is one.
+    pub fn of(method: Method) -> Option<Self> {
+        Self::ALL.into_iter().find(|attack| Method::from(*attack) == method)
+    }
+
     /// timm names of the gradients the attack reads.
     pub fn gradients(self) -> &'static [&'static str] {
         match (self.kind, self.knowledge) {
@@ -112,6 +108,17 @@ impl Attack {
 impl From<AttackKind> for Attack {
     fn from(kind: AttackKind) -> Self {
         Self::naive(kind)
+    }
+}
+
+impl From<Attack> for Method {
+    fn from(Attack { kind, knowledge }: Attack) -> Self {
+        match (kind, knowledge) {
+            (AttackKind::Embedding, Knowledge::Naive) => Self::Embedding,
+            (AttackKind::Embedding, Knowledge::Aware) => Self::EmbeddingAware,
+            (AttackKind::April, Knowledge::Naive) => Self::April,
+            (AttackKind::April, Knowledge::Aware) => Self::AprilAware,
+        }
     }
 }
 

@@ -45,7 +45,6 @@ mod known_start;
 mod labels;
 mod least_squares;
 mod membership;
-mod method;
 mod observed;
 mod patch_prior;
 mod reconstruction;
@@ -59,13 +58,15 @@ pub use embedding::embedding_inversion;
 pub use embedding_aware::embedding_inversion_aware;
 pub use error::CannotAttack;
 pub use evidence::{Evidence, Precision, Source, Tensors};
-pub use kind::{Attack, AttackKind, Knowledge};
+pub use kind::{Attack, AttackKind};
 pub use known_start::RecoveredKey;
 pub use labels::{LABEL_GRADIENTS, LabelCounts, LabelGuess, label, label_counts};
-pub use membership::{MEMBERSHIP_GRADIENTS, MEMBERSHIP_WEIGHTS, Membership, Verdict, membership};
-pub use method::{Family, How, Method, Symbol, UnknownMethod};
+pub use membership::{MEMBERSHIP_GRADIENTS, MEMBERSHIP_WEIGHTS, Membership, membership};
 pub use reconstruction::Reconstruction;
 pub use search::{Search, SearchOptions, SearchProgress, Searches, Subject};
+pub use unmask_core::{
+    AttackFamily as Family, AttackMethod as Method, How, Knowledge, MembershipVerdict as Verdict, Symbol, UnknownMethod,
+};
 
 /// Runs the attack `kind` on `evidence`, dropped entries taken for zeros.
 ///

@@ -1,7 +1,7 @@
 //! Whether a given picture was among the private ones.
 
 use faer::{Mat, MatRef};
-use unmask_core::VitConfig;
+use unmask_core::{MembershipVerdict as Verdict, VitConfig};
 
 use crate::{
     CannotAttack, Evidence, Tensors,
@@ -31,17 +31,6 @@ const MEMBER: f64 = 0.1;
 const STRANGER: f64 = 0.5;
 /// Below this residual rounding alone is left, which no stranger reaches however alike its distractors are.
 const ROUNDING: f64 = 1e-5;
-
-/// What [`membership`] concludes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// The picture was in the batch of one.
-    Member,
-    /// It was not.
-    Stranger,
-    /// It fits better than chance and worse than exactly: an altered copy, a batch, noise, or a picture like another.
-    Undecided,
-}
 
 /// Residual of a candidate picture beside those of its distractors.
 #[derive(Debug, Clone, PartialEq)]

@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 
 use common::{committed, patches, product, rng, sample, similarity, transpose, uniform};
 use unmask_attack::{AttackKind, CannotAttack, RecoveredKey, Source, Tensors, embedding_inversion};
-use unmask_core::{InitOptions, ModelSpec, ParamLayout, Preset, VitConfig, initial_weights};
-use unmask_defence::{Cipher, RoomKey, Start};
+use unmask_core::{EncryptionStart, InitOptions, ModelSpec, ParamLayout, Preset, VitConfig, initial_weights};
+use unmask_defence::{Cipher, RoomKey};
 
 const GRADIENTS: [&str; 2] = ["pos_embed", "patch_embed.proj.weight"];
 
@@ -16,7 +16,8 @@ fn config(preset: Preset) -> VitConfig {
 }
 
 /// A room's key is derived once: that takes as long as it should.
-static KEY: LazyLock<RoomKey> = LazyLock::new(|| RoomKey::derive("violet otter 1867", &[4; 16], Start::Plain).unwrap());
+static KEY: LazyLock<RoomKey> =
+    LazyLock::new(|| RoomKey::derive("violet otter 1867", &[4; 16], EncryptionStart::Plain).unwrap());
 
 fn cipher(config: &VitConfig) -> Cipher {
     Cipher::new(&KEY, &ParamLayout::vit(config)).unwrap()

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use unmask_core::{InitOptions, ModelSpec, ParamLayout, initial_weights};
-use unmask_defence::{Defence, KeyCheck, KeyError, MaskSeed, Means, PlainUpdate, ProtectError, ProtectedUpdate, Start};
+use unmask_core::{Defence, EncryptionStart, InitOptions, KeyCheck, MaskSeed, ModelSpec, ParamLayout, initial_weights};
+use unmask_defence::{KeyError, Means, PlainUpdate, Protect, ProtectError, ProtectedUpdate};
 use unmask_wire::{Assembler, ClientMessage, EncryptionPlan, RelayMessage, ShardError, UpdateKind, WireError, frames};
 
 use crate::{
@@ -391,10 +391,10 @@ impl Client {
     ) -> Result<SealTask, Hindrance> {
         let layout = ParamLayout::vit(&spec.config());
         let (start, weights) = if weights.is_empty() {
-            (Start::Keyed, None)
+            (EncryptionStart::Keyed, None)
         } else {
             check_len(spec, &layout, &weights).map_err(Hindrance::Unable)?;
-            (Start::Plain, Some(weights))
+            (EncryptionStart::Plain, Some(weights))
         };
         let missing = "this room's model is about to be encrypted; type the room's passphrase to take part";
         let cipher = self.keys.cipher((salt, start), None, spec, &layout);

@@ -2,8 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
-use unmask_core::{ModelSpec, ParamLayout};
-use unmask_defence::{Cipher, KeyCheck, KeyError, RoomKey, Start};
+use unmask_core::{EncryptionStart, KeyCheck, ModelSpec, ParamLayout};
+use unmask_defence::{Cipher, KeyError, RoomKey};
 use zeroize::Zeroizing;
 
 /// Why a room's cipher is not at hand.
@@ -22,8 +22,8 @@ pub(crate) enum Locked {
 #[derive(Default)]
 pub(crate) struct Keys {
     passphrase: Option<Zeroizing<String>>,
-    key: Option<([u8; 16], Start, RoomKey)>,
-    cipher: Option<([u8; 16], Start, ModelSpec, Arc<Cipher>)>,
+    key: Option<([u8; 16], EncryptionStart, RoomKey)>,
+    cipher: Option<([u8; 16], EncryptionStart, ModelSpec, Arc<Cipher>)>,
 }
 
 impl Keys {
@@ -39,7 +39,7 @@ impl Keys {
     /// this passphrase's.
     pub(crate) fn cipher(
         &mut self,
-        (salt, start): ([u8; 16], Start),
+        (salt, start): ([u8; 16], EncryptionStart),
         check: Option<KeyCheck>,
         spec: ModelSpec,
         layout: &ParamLayout,
@@ -83,7 +83,7 @@ mod tests {
 
     fn open(keys: &mut Keys, salt: [u8; 16], check: Option<KeyCheck>, preset: Preset) -> Result<Arc<Cipher>, Locked> {
         let spec = ModelSpec::new(preset);
-        keys.cipher((salt, Start::Plain), check, spec, &ParamLayout::vit(&spec.config()))
+        keys.cipher((salt, EncryptionStart::Plain), check, spec, &ParamLayout::vit(&spec.config()))
     }
 
     #[test]

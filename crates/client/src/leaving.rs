@@ -1,7 +1,7 @@
 //! What leaves the device, as a picture.
 
-use unmask_core::{Param, ParamGroup, ParamLayout};
-use unmask_defence::{Defence, ProtectedUpdate};
+use unmask_core::{Defence, Param, ParamGroup, ParamLayout};
+use unmask_defence::ProtectedUpdate;
 
 use crate::Plan;
 

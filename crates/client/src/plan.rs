@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use unmask_core::{ModelSpec, ParamLayout, Rule};
-use unmask_defence::{Cipher, Defence};
+use unmask_core::{Defence, ModelSpec, ParamLayout, Rule};
+use unmask_defence::Cipher;
 use unmask_wire::Pictures;
 
 use crate::Shard;

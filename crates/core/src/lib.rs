@@ -1,21 +1,41 @@
-//! Presets, the layout of the flat parameter vector, seeded initial weights, and the rule by which they are trained.
+//! What every crate agrees on: networks and the layout of their flat parameter vector, and the settings of a room with
+//! their only parsers and their words.
 //!
-//! Every crate that handles an update agrees on this one description of it. It is free of tensors, files and network,
-//! so that the relay, the defences, the attacks and the browser page can read a flat `f32` vector without a deep
-//! learning framework.
+//! It is free of tensors, files and network, so that the relay, the defences, the attacks and the browser page can read a
+//! flat `f32` vector without a deep learning framework, and call the same thing by the same name.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod architecture;
+mod attack;
+mod defence;
 mod init;
 mod layout;
+mod optimiser;
+mod pictures;
 mod preset;
 mod resnet;
 mod rule;
+mod settings;
+mod text;
+mod update;
 
 pub use architecture::{Architecture, ModelState, UnknownArchitecture};
+pub use attack::{
+    AttackFamily, AttackMethod, How, Knowledge, MembershipVerdict, Symbol, UnknownFamily, UnknownMethod, UnknownVerdict,
+};
+pub use defence::{
+    Defence, DefenceKind, EncryptionStart, GaussianNoise, GroupRates, ParseDefenceError, ParseNoiseError,
+    ParseRatesError, RateError, RateRun, UnknownEncryptionStart, ZeroRate,
+};
 pub use init::{InitOptions, initial_weights};
 pub use layout::{Param, ParamGroup, ParamLayout, UnknownGroup};
+pub use optimiser::{OptimiserKind, ParseOptimiserError};
+pub use pictures::{
+    InitialWeights, ParsePartitionError, Partition, TrainOn, TrainingPictures, UnknownInitialWeights, UnknownTrainOn,
+};
 pub use preset::{ModelSpec, Preset, UnknownPreset, VitConfig};
 pub use resnet::{BasicBlock, ResnetConfig, ResnetPreset, ResnetSpec, Stem};
 pub use rule::{ParseRuleError, Rule};
+pub use settings::{RoundSettings, SettingsError};
+pub use update::{ClientId, KeyCheck, MaskSeed, UpdateForm};

@@ -2,8 +2,6 @@
 
 use std::{fmt, str::FromStr};
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
 /// The update rule of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Rule {
@@ -100,17 +98,7 @@ fn fedavg(parameters: &str) -> Result<Rule, ParseRuleError> {
     Ok(Rule::FedAvg { epochs, rate })
 }
 
-impl Serialize for Rule {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Rule {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
+crate::text::serde_as_text!(Rule);
 
 #[cfg(test)]
 mod tests {

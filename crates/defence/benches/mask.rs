@@ -6,8 +6,8 @@
 use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use unmask_core::{InitOptions, ModelSpec, ParamLayout, Preset, initial_weights};
-use unmask_defence::{Defence, MaskSeed, Means, PlainUpdate, ProtectedUpdate};
+use unmask_core::{Defence, InitOptions, MaskSeed, ModelSpec, ParamLayout, Preset, initial_weights};
+use unmask_defence::{Means, PlainUpdate, Protect, ProtectedUpdate};
 use unmask_wire::{ClientMessage, Framer, UpdateKind};
 
 const DEFENCES: [&str; 7] = [

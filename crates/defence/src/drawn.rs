@@ -1,12 +1,13 @@
 //! A whole mask in memory, and moving values through it.
 
-use crate::{Mask, Run};
+use crate::Mask;
+use unmask_core::RateRun;
 
 /// A mask, drawn: one bit for each parameter, in words that follow the layout's runs.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct DrawnMask {
     words: Vec<u64>,
-    runs: Vec<Run>,
+    runs: Vec<RateRun>,
 }
 
 /// With more kept entries in a word than this, a step for each entry costs less than one for each kept entry.
@@ -14,7 +15,7 @@ const DENSE: u32 = 24;
 
 impl DrawnMask {
     /// `runs` must be those that the mask is made of.
-    pub(crate) fn new(mask: Mask, runs: Vec<Run>) -> Self {
+    pub(crate) fn new(mask: Mask, runs: Vec<RateRun>) -> Self {
         Self { words: mask.into_words(), runs }
     }
 
@@ -165,10 +166,9 @@ static MASK: [[u32; 8]; 256] = {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use unmask_core::{ModelSpec, ParamLayout, Preset};
+    use unmask_core::{GroupRates, MaskSeed, ModelSpec, ParamLayout, Preset};
 
     use super::*;
-    use crate::{GroupRates, MaskSeed};
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]

@@ -16,9 +16,9 @@ mod permutation;
 
 use std::{fmt, ops::Range};
 
-use unmask_core::ParamLayout;
+use unmask_core::{KeyCheck, ParamLayout};
 
-pub use self::key::{KeyCheck, KeyError, RoomKey};
+pub use self::key::{KeyError, RoomKey};
 use self::{matrix::PatchMatrix, permutation::PatchOrder};
 
 /// The keys of a room, made ready for one model: encrypts and decrypts its weights, gradients and updates.

@@ -10,15 +10,10 @@ mod encryption;
 mod finite;
 mod mask;
 mod noise;
-mod policy;
 mod protect;
-mod rates;
 mod update;
 
-pub use encryption::{Cipher, KeyCheck, KeyError, RoomKey};
-pub use mask::{Mask, MaskSeed, RateError, ZeroRate};
-pub use noise::{GaussianNoise, ParseNoiseError};
-pub use policy::{Defence, ParseDefenceError, Start};
-pub use protect::{FROZEN_SEED, Means, PlainUpdate, ProtectError};
-pub use rates::{GroupRates, ParseRatesError, Run};
+pub use encryption::{Cipher, KeyError, RoomKey};
+pub use mask::Mask;
+pub use protect::{FROZEN_SEED, Means, PlainUpdate, Protect, ProtectError};
 pub use update::{CheckedUpdate, ProtectedUpdate, UpdateError};

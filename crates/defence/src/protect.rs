@@ -1,8 +1,8 @@
 //! From the plain update to the one that leaves.
 
-use unmask_core::{ParamGroup, ParamLayout};
+use unmask_core::{Defence, GroupRates, MaskSeed, ParamGroup, ParamLayout};
 
-use crate::{Cipher, Defence, GroupRates, KeyError, Mask, MaskSeed, ProtectedUpdate, drawn::DrawnMask};
+use crate::{Cipher, KeyError, Mask, ProtectedUpdate, drawn::DrawnMask, noise::add_noise};
 
 /// Seed of the one mask that frozen binary weights use for all clients and rounds.
 pub const FROZEN_SEED: MaskSeed = MaskSeed([0x46; 32]);
@@ -46,7 +46,8 @@ pub enum ProtectError {
     Key(#[from] KeyError),
 }
 
-impl Defence {
+/// Carrying out a defence.
+pub trait Protect {
     /// Protects a plain update of `layout`.
     ///
     /// Under FedAvg, fixed position sends the position embedding as it came, so that its change is zero; Gaussian noise clips
@@ -54,7 +55,16 @@ impl Defence {
     ///
     /// # Errors
     /// If lengths do not fit, or the key is missing where one is needed.
-    pub fn protect(
+    fn protect(
+        self,
+        layout: &ParamLayout,
+        plain_update: PlainUpdate<'_>,
+        means: Means<'_>,
+    ) -> Result<ProtectedUpdate, ProtectError>;
+}
+
+impl Protect for Defence {
+    fn protect(
         self,
         layout: &ParamLayout,
         plain_update: PlainUpdate<'_>,
@@ -86,10 +96,10 @@ impl Defence {
                 match reference {
                     Some(reference) => {
                         values.iter_mut().zip(reference).for_each(|(weight, global)| *weight -= global);
-                        noise.apply(&mut values, means.seed);
+                        add_noise(&noise, &mut values, means.seed);
                         values.iter_mut().zip(reference).for_each(|(change, global)| *change += global);
                     }
-                    None => noise.apply(&mut values, means.seed),
+                    None => add_noise(&noise, &mut values, means.seed),
                 }
                 ProtectedUpdate::Dense(values)
             }

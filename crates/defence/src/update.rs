@@ -1,8 +1,8 @@
 //! What leaves the device.
 
-use unmask_core::ParamLayout;
+use unmask_core::{GroupRates, KeyCheck, MaskSeed, ParamLayout};
 
-use crate::{GroupRates, KeyCheck, Mask, MaskSeed, drawn::DrawnMask, finite::all_finite};
+use crate::{Mask, drawn::DrawnMask, finite::all_finite};
 
 /// An update after its defence.
 #[derive(Debug, Clone, PartialEq)]

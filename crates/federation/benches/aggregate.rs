@@ -7,8 +7,8 @@
 use std::{hint::black_box, sync::Arc};
 
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime};
-use unmask_core::{InitOptions, ModelSpec, ParamLayout, Preset, Rule, initial_weights};
-use unmask_defence::{Defence, GroupRates, MaskSeed, Means, PlainUpdate, ProtectedUpdate};
+use unmask_core::{Defence, GroupRates, InitOptions, MaskSeed, ModelSpec, ParamLayout, Preset, Rule, initial_weights};
+use unmask_defence::{Means, PlainUpdate, Protect, ProtectedUpdate};
 use unmask_federation::{Aggregate, Optimiser, UpdateCounts};
 use unmask_wire::{Assembler, ClientMessage, UpdateKind, frames};
 

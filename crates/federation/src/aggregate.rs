@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use unmask_core::{ParamGroup, ParamLayout};
-use unmask_defence::{Defence, Mask, MaskSeed, ProtectedUpdate};
+use unmask_core::{Defence, MaskSeed, ParamGroup, ParamLayout};
+use unmask_defence::{Mask, ProtectedUpdate};
 
 use crate::{
     Refusal,

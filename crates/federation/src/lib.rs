@@ -10,11 +10,9 @@ mod counts;
 mod optimiser;
 mod room;
 mod rules;
-mod settings;
 mod update_counts;
 
 pub use aggregate::Aggregate;
-pub use optimiser::{Optimiser, OptimiserKind, OptimiserState, ParseOptimiserError};
-pub use room::{ClientId, Effect, Event, GlobalModel, MemberState, Phase, Refusal, Room, RoundSummary, Seal};
-pub use settings::{Pictures, Settings, SettingsError};
+pub use optimiser::{Optimiser, OptimiserState};
+pub use room::{Effect, Event, GlobalModel, MemberState, Phase, Refusal, Room, RoundSummary, Seal};
 pub use update_counts::{CountBin, GroupCounts, UpdateCounts};

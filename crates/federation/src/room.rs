@@ -10,8 +10,8 @@ use std::{
     sync::Arc,
 };
 
-use unmask_core::{ModelSpec, ParamGroup, ParamLayout};
-use unmask_defence::{Defence, FROZEN_SEED, MaskSeed, ProtectedUpdate, Start};
+use unmask_core::{ClientId, Defence, EncryptionStart, MaskSeed, ModelSpec, ParamGroup, ParamLayout, RoundSettings};
+use unmask_defence::{FROZEN_SEED, ProtectedUpdate};
 
 use self::sealing::Sealing;
 pub use self::{
@@ -19,14 +19,10 @@ pub use self::{
     refusal::Refusal,
     sealing::Seal,
 };
-use crate::{Aggregate, Optimiser, Settings, UpdateCounts};
+use crate::{Aggregate, Optimiser, UpdateCounts};
 
 /// Most samples an update may stand for under FedAvg.
 const MAX_SAMPLES: u32 = 1_000_000;
-
-/// Number of a client in its room.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClientId(pub u32);
 
 /// The model all clients train.
 #[derive(Clone, PartialEq)]
@@ -114,8 +110,8 @@ pub struct Room {
     resting: bool,
     number: u32,
     policy: u32,
-    settings: Settings,
-    next_settings: Option<Settings>,
+    settings: RoundSettings,
+    next_settings: Option<RoundSettings>,
     model: Arc<GlobalModel>,
     next_model: Option<GlobalModel>,
     layout: Arc<ParamLayout>,
@@ -134,7 +130,7 @@ pub struct Room {
 
 impl Room {
     /// An empty, paused room.
-    pub fn new(model: GlobalModel, settings: Settings) -> Self {
+    pub fn new(model: GlobalModel, settings: RoundSettings) -> Self {
         let layout = Arc::new(ParamLayout::vit(&model.spec.config()));
         Self {
             run: Run::Paused,
@@ -181,12 +177,12 @@ impl Room {
     }
 
     /// The settings in force.
-    pub fn settings(&self) -> Settings {
+    pub fn settings(&self) -> RoundSettings {
         self.settings
     }
 
     /// The settings from the next round on.
-    pub fn coming(&self) -> Settings {
+    pub fn coming(&self) -> RoundSettings {
         self.next_settings.unwrap_or(self.settings)
     }
 
@@ -207,13 +203,13 @@ impl Room {
 
     /// Whether `settings` can take effect only together with fresh weights ([`Event::SetModel`]): nobody here can decrypt
     /// encrypted ones, and a keyed start makes its own.
-    pub fn needs_new_model(&self, settings: &Settings) -> bool {
+    pub fn needs_new_model(&self, settings: &RoundSettings) -> bool {
         if self.next_model.is_some() {
             return false;
         }
         match (self.seal.map(|seal| seal.start), settings.encryption()) {
             (Some(start), coming) => coming != Some(start),
-            (None, Some(Start::Keyed)) => self.settings.encryption() != settings.encryption(),
+            (None, Some(EncryptionStart::Keyed)) => self.settings.encryption() != settings.encryption(),
             (None, _) => false,
         }
     }

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use unmask_core::{ParamGroup, ParamLayout};
-use unmask_defence::{Defence, ZeroRate};
+use unmask_core::{Defence, ParamGroup, ParamLayout, ZeroRate};
 
 /// Most parameters that are counted one by one; of larger models an evenly spread sample is.
 const MOST: usize = 1 << 21;

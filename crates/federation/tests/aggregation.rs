@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use unmask_core::{ModelSpec, ParamGroup, ParamLayout, Preset, Rule};
-use unmask_defence::{Defence, GroupRates, Mask, MaskSeed, Means, PlainUpdate, ProtectedUpdate};
+use unmask_core::{Defence, GroupRates, MaskSeed, ModelSpec, ParamGroup, ParamLayout, Preset, Rule};
+use unmask_defence::{Mask, Means, PlainUpdate, Protect, ProtectedUpdate};
 use unmask_federation::{Aggregate, Optimiser, UpdateCounts};
 
 fn layout() -> Arc<ParamLayout> {

@@ -1,9 +1,11 @@
 //! What a room takes of memory: at most four models (weights, sums and Adam's two moments) and the update in hand.
 
 use peak_alloc::PeakAlloc;
-use unmask_core::{InitOptions, ModelSpec, ParamLayout, Preset, Rule, initial_weights};
-use unmask_defence::{MaskSeed, Means, PlainUpdate, ProtectedUpdate};
-use unmask_federation::{ClientId, Effect, Event, GlobalModel, Room, Settings};
+use unmask_core::{
+    ClientId, InitOptions, MaskSeed, ModelSpec, ParamLayout, Preset, RoundSettings, Rule, initial_weights,
+};
+use unmask_defence::{Means, PlainUpdate, Protect, ProtectedUpdate};
+use unmask_federation::{Effect, Event, GlobalModel, Room};
 
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
@@ -17,8 +19,12 @@ fn adam_rounds_stay_within_four_models_and_one_update() {
     let model_bytes = 4 * layout.len();
     // The counts of updates (a sample of at most 2^21 of them in 2 bytes), one mask in bits, and small things.
     let slack = 2 * (1 << 21) + layout.len() / 8 + 256 * 1024;
-    let settings =
-        Settings::new("random-binary:patch=0.9,0.5".parse().unwrap(), Rule::FedSgd, 1, "adam:0.001".parse().unwrap());
+    let settings = RoundSettings::new(
+        "random-binary:patch=0.9,0.5".parse().unwrap(),
+        Rule::FedSgd,
+        1,
+        "adam:0.001".parse().unwrap(),
+    );
 
     let before = MEMORY.current_usage();
     let weights = initial_weights(&spec.config(), 1, InitOptions::default());

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use unmask_core::{ModelSpec, ParamGroup, ParamLayout, Preset, Rule};
-use unmask_defence::{Defence, MaskSeed, Means, PlainUpdate};
+use unmask_core::{Defence, MaskSeed, ModelSpec, ParamGroup, ParamLayout, Preset, Rule};
+use unmask_defence::{Means, PlainUpdate, Protect};
 use unmask_federation::{Aggregate, GroupCounts, Optimiser, UpdateCounts};
 
 /// Counts after rounds of so many clients each.

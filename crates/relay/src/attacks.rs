@@ -23,7 +23,7 @@ use std::{num::NonZeroUsize, sync::Arc, thread, time::Duration};
 use anyhow::Context;
 use tokio::sync::mpsc;
 use unmask_attack::Searches;
-use unmask_defence::KeyCheck;
+use unmask_core::KeyCheck;
 use unmask_wire::view::BudgetView;
 
 pub(crate) use self::{

@@ -1,19 +1,9 @@
 //! Where a model's first weights come from.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{fmt, sync::Arc};
 
-use unmask_core::{InitOptions, ModelSpec, initial_weights};
+use unmask_core::{InitOptions, InitialWeights, ModelSpec, initial_weights};
 use unmask_federation::GlobalModel;
-
-/// How a model begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Beginning {
-    /// With weights drawn at random.
-    #[default]
-    Scratch,
-    /// With [pretrained](Pretrained) ones.
-    Pretrained,
-}
 
 /// Weights that were trained before.
 #[derive(Clone)]
@@ -34,43 +24,17 @@ impl fmt::Debug for Pretrained {
     }
 }
 
-/// A word that names no beginning.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a model does not begin from \"{0}\"; write scratch or pretrained")]
-pub struct ParseBeginningError(String);
-
-impl FromStr for Beginning {
-    type Err = ParseBeginningError;
-
-    fn from_str(text: &str) -> Result<Self, ParseBeginningError> {
-        match text {
-            "scratch" => Ok(Self::Scratch),
-            "pretrained" => Ok(Self::Pretrained),
-            _ => Err(ParseBeginningError(text.to_owned())),
-        }
-    }
-}
-
-impl fmt::Display for Beginning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Scratch => "scratch",
-            Self::Pretrained => "pretrained",
-        })
-    }
-}
-
 /// The weights a room can begin with.
 #[derive(Debug, Clone)]
 pub(crate) struct Beginnings {
     /// How models are to begin.
-    pub(crate) chosen: Beginning,
+    pub(crate) chosen: InitialWeights,
     pretrained: Option<Pretrained>,
 }
 
 impl Beginnings {
     /// A room that begins as `chosen`, with these pretrained weights at hand.
-    pub(crate) fn new(chosen: Beginning, pretrained: Option<Pretrained>) -> Self {
+    pub(crate) fn new(chosen: InitialWeights, pretrained: Option<Pretrained>) -> Self {
         Self { chosen, pretrained }
     }
 
@@ -83,15 +47,15 @@ impl Beginnings {
     ///
     /// # Errors
     /// In words: what the pretrained weights are of, if they are not of this model.
-    pub(crate) fn check(&self, beginning: Beginning, spec: ModelSpec) -> Result<(), String> {
+    pub(crate) fn check(&self, beginning: InitialWeights, spec: ModelSpec) -> Result<(), String> {
         let wanted = describe(spec);
         match (beginning, &self.pretrained) {
-            (Beginning::Scratch, _) => Ok(()),
-            (Beginning::Pretrained, _) if self.fitting(spec).is_some() => Ok(()),
-            (Beginning::Pretrained, None) => {
+            (InitialWeights::Scratch, _) => Ok(()),
+            (InitialWeights::Pretrained, _) if self.fitting(spec).is_some() => Ok(()),
+            (InitialWeights::Pretrained, None) => {
                 Err(format!("there are no pretrained weights for {wanted} here; begin from scratch"))
             }
-            (Beginning::Pretrained, Some(pretrained)) => Err(format!(
+            (InitialWeights::Pretrained, Some(pretrained)) => Err(format!(
                 "the pretrained weights are of {}, and the room's model is {wanted}; begin from scratch, or with the model \
                  they are of",
                 describe(pretrained.spec)
@@ -100,12 +64,14 @@ impl Beginnings {
     }
 
     /// A model as chosen, and how it really begins: from scratch where no pretrained weights fit it.
-    pub(crate) fn model(&self, spec: ModelSpec, seed: u64) -> (GlobalModel, Beginning) {
-        match self.fitting(spec).filter(|_| self.chosen == Beginning::Pretrained) {
-            Some(pretrained) => (GlobalModel { spec, weights: pretrained.weights.to_vec() }, Beginning::Pretrained),
+    pub(crate) fn model(&self, spec: ModelSpec, seed: u64) -> (GlobalModel, InitialWeights) {
+        match self.fitting(spec).filter(|_| self.chosen == InitialWeights::Pretrained) {
+            Some(pretrained) => {
+                (GlobalModel { spec, weights: pretrained.weights.to_vec() }, InitialWeights::Pretrained)
+            }
             None => {
                 let weights = initial_weights(&spec.config(), seed, InitOptions::default());
-                (GlobalModel { spec, weights }, Beginning::Scratch)
+                (GlobalModel { spec, weights }, InitialWeights::Scratch)
             }
         }
     }
@@ -131,29 +97,25 @@ mod tests {
         let spec = ModelSpec::new(Preset::VitPicoPatch4_16);
         let weights: Arc<[f32]> = vec![0.5; ParamLayout::vit(&spec.config()).len()].into();
         let pretrained = Pretrained { title: "halves".into(), spec, weights };
-        let some = Beginnings::new(Beginning::Pretrained, Some(pretrained.clone()));
+        let some = Beginnings::new(InitialWeights::Pretrained, Some(pretrained.clone()));
         assert_eq!(some.title(spec), Some("halves"));
         let (model, beginning) = some.model(spec, 1);
-        assert_eq!((&*model.weights, beginning), (&*pretrained.weights, Beginning::Pretrained));
+        assert_eq!((&*model.weights, beginning), (&*pretrained.weights, InitialWeights::Pretrained));
         let other = spec.with_april_block(true);
-        assert_eq!(some.model(other, 1).1, Beginning::Scratch);
-        let error = some.check(Beginning::Pretrained, other).unwrap_err();
+        assert_eq!(some.model(other, 1).1, InitialWeights::Scratch);
+        let error = some.check(InitialWeights::Pretrained, other).unwrap_err();
         assert!(
             error.contains("are of vit_pico_patch4_16 and 10 classes, and the room's model is vit_pico_patch4_16 with"),
             "{error}"
         );
-        assert!(some.check(Beginning::Scratch, other).is_ok() && some.check(Beginning::Pretrained, spec).is_ok());
-        let none = Beginnings::new(Beginning::Scratch, None);
-        assert!(none.check(Beginning::Pretrained, spec).unwrap_err().contains("no pretrained weights for vit_pico"));
-        let scratch = Beginnings::new(Beginning::Scratch, Some(pretrained));
+        assert!(
+            some.check(InitialWeights::Scratch, other).is_ok() && some.check(InitialWeights::Pretrained, spec).is_ok()
+        );
+        let none = Beginnings::new(InitialWeights::Scratch, None);
+        assert!(
+            none.check(InitialWeights::Pretrained, spec).unwrap_err().contains("no pretrained weights for vit_pico")
+        );
+        let scratch = Beginnings::new(InitialWeights::Scratch, Some(pretrained));
         assert_eq!(scratch.model(spec, 1), none.model(spec, 1));
-    }
-
-    #[test]
-    fn words() {
-        for text in ["scratch", "pretrained"] {
-            assert_eq!(text.parse::<Beginning>().unwrap().to_string(), text);
-        }
-        assert!("zero".parse::<Beginning>().unwrap_err().to_string().contains("scratch or pretrained"));
     }
 }

@@ -9,11 +9,9 @@ use std::{
 
 use anyhow::Context;
 use unmask_attack::Searches;
-use unmask_core::{ModelSpec, Preset, Rule};
-use unmask_defence::Defence;
-use unmask_federation::OptimiserKind;
+use unmask_core::{Defence, InitialWeights, ModelSpec, OptimiserKind, Preset, Rule};
 
-use crate::{Beginning, DataConfig, Evaluates, Pretrained};
+use crate::{DataConfig, Evaluates, Pretrained};
 
 /// What a relay is started with.
 #[derive(Debug, Clone)]
@@ -55,7 +53,7 @@ pub struct RelayConfig {
     /// What runs the model on held-out pictures; without it nothing is measured.
     pub evaluates: Option<Arc<dyn Evaluates>>,
     /// How the model begins.
-    pub beginning: Beginning,
+    pub beginning: InitialWeights,
     /// Pretrained weights, if there are any.
     pub pretrained: Option<Pretrained>,
     /// How much the relay bears.
@@ -93,7 +91,7 @@ impl RelayConfig {
             searches: None,
             data: DataConfig::default(),
             evaluates: None,
-            beginning: Beginning::default(),
+            beginning: InitialWeights::default(),
             pretrained: None,
             limits: Limits::default(),
         }

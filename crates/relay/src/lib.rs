@@ -29,12 +29,12 @@ mod snapshot;
 mod socket;
 mod tls;
 
-pub use beginning::{Beginning, ParseBeginningError, Pretrained};
+pub use beginning::Pretrained;
 pub use config::{Limits, RelayConfig};
 pub use evaluation::{Answers, Evaluates};
 pub use serve::{Running, serve};
 pub use sharing::DataConfig;
+pub use unmask_core::Defence;
+pub use unmask_core::OptimiserKind;
 pub use unmask_core::Rule;
-pub use unmask_data::datasets::{Partition, Source};
-pub use unmask_defence::Defence;
-pub use unmask_federation::OptimiserKind;
+pub use unmask_data::datasets::Source;

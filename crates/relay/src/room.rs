@@ -23,9 +23,9 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use tracing::{error, warn};
-use unmask_core::ModelSpec;
-use unmask_defence::{GroupRates, KeyCheck, MaskSeed, ProtectedUpdate};
-use unmask_federation::{ClientId, Event, Room, Settings};
+use unmask_core::{ClientId, GroupRates, InitialWeights, KeyCheck, MaskSeed, ModelSpec, RoundSettings};
+use unmask_defence::ProtectedUpdate;
+use unmask_federation::{Event, Room};
 use unmask_wire::{
     ClientMessage, RelayMessage, UpdateKind, frames,
     view::{Control, LogLine, LossPoint},
@@ -36,7 +36,7 @@ pub(crate) use self::view::JoinAddresses;
 use self::{attacking::Attacking, history::History, measuring::Measuring, sharing::Sharing, tasks::Task};
 use crate::{
     attacks::{GivenKey, Report},
-    beginning::{Beginning, Beginnings},
+    beginning::Beginnings,
     config::RelayConfig,
     evaluation::Evaluation,
     outbox::{OutboxMessage, Slot, Waiting},
@@ -110,7 +110,7 @@ pub(crate) struct Actor {
     measuring: Measuring,
     beginnings: Beginnings,
     /// How the model in force really began.
-    began: Beginning,
+    began: InitialWeights,
     said_of_seal: HashSet<String>,
     deadline: Option<(Instant, Event)>,
     rest: Option<Instant>,
@@ -146,7 +146,7 @@ impl Actor {
         beginnings.check(config.beginning, config.spec).map_err(anyhow::Error::msg)?;
         let (model, began) = beginnings.model(config.spec, seed);
         let mut sharing = Sharing::new(&config, data_set);
-        let mut settings = Settings::new(config.defence, config.rule, config.batch, config.optimiser)?;
+        let mut settings = RoundSettings::new(config.defence, config.rule, config.batch, config.optimiser)?;
         if config.data.train_on_shared {
             settings = settings.with_pictures(sharing.shared(&config).map_err(anyhow::Error::msg)?);
         }

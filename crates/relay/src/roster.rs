@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use unmask_federation::ClientId;
+use unmask_core::ClientId;
 
 use crate::{config::Limits, outbox::Outbox};
 

@@ -8,7 +8,8 @@ use anyhow::Context;
 use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 use tracing::warn;
-use unmask_data::datasets::{DataSet, Labelled, Partition, Source, default_cifar10_folder};
+use unmask_core::Partition;
+use unmask_data::datasets::{DataSet, Labelled, Source, default_cifar10_folder};
 use unmask_wire::{MAX_CLASS_NAME, MAX_CLASSES};
 
 pub(crate) use self::division::{Division, Share};

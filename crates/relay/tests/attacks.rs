@@ -7,7 +7,8 @@ use support::{
     private::{distance, picture, revealing_gradient},
     protect, remark,
 };
-use unmask_defence::{MaskSeed, Means};
+use unmask_core::MaskSeed;
+use unmask_defence::Means;
 use unmask_wire::{ClientMessage, view::Control};
 
 const LABEL: usize = 3;

@@ -5,8 +5,8 @@ mod support;
 use std::collections::HashMap;
 
 use support::{Client, Plan, RATE, Relay, gradient, http, layout, protect};
-use unmask_core::Rule;
-use unmask_defence::{Defence, MaskSeed, Means, PlainUpdate, ProtectedUpdate};
+use unmask_core::{Defence, MaskSeed, Rule};
+use unmask_defence::{Means, PlainUpdate, Protect, ProtectedUpdate};
 use unmask_relay::privacy::Mechanism;
 use unmask_wire::{
     RelayMessage,

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use support::{Client, Plan, Relay, Socket, gradient, layout, protect, state};
 use tokio_tungstenite::tungstenite::Message;
-use unmask_defence::{MaskSeed, Means, ProtectedUpdate};
+use unmask_core::MaskSeed;
+use unmask_defence::{Means, ProtectedUpdate};
 use unmask_wire::{ClientMessage, MAX_FRAME, RelayMessage, UpdateKind, frames, view::ClientState, view::Control};
 
 fn update_message(plan: &Plan, kind: UpdateKind) -> ClientMessage {

@@ -7,8 +7,8 @@ use support::{
     private::{distance, picture, revealing_gradient},
     remark,
 };
-use unmask_core::{InitOptions, initial_weights};
-use unmask_defence::{Cipher, Start};
+use unmask_core::{EncryptionStart, InitOptions, initial_weights};
+use unmask_defence::Cipher;
 use unmask_wire::view::{Control, RoomView};
 
 const PASSPHRASE: &str = "seven grey herons";
@@ -26,8 +26,8 @@ async fn sealed(defence: &str) -> (Relay, Client, Cipher, Plan) {
     (relay, ada, key, plan)
 }
 
-fn start(defence: &str) -> Start {
-    if defence == "encrypted" { Start::Plain } else { Start::Keyed }
+fn start(defence: &str) -> EncryptionStart {
+    if defence == "encrypted" { EncryptionStart::Plain } else { EncryptionStart::Keyed }
 }
 
 fn own_weights() -> Vec<f32> {

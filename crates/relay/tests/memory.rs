@@ -13,8 +13,8 @@ use support::{
 };
 use tokio::{net::TcpStream, sync::Barrier};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async, tungstenite::Message};
-use unmask_core::{ModelSpec, ParamLayout, Preset};
-use unmask_defence::{Defence, GroupRates, Mask, MaskSeed, ZeroRate};
+use unmask_core::{Defence, GroupRates, MaskSeed, ModelSpec, ParamLayout, Preset, ZeroRate};
+use unmask_defence::Mask;
 use unmask_wire::{ClientMessage, Framer, UpdateKind, view::Control};
 
 #[global_allocator]

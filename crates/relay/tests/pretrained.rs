@@ -3,8 +3,8 @@
 mod support;
 
 use support::{Client, Relay, config, gradient};
-use unmask_core::{ModelSpec, Preset};
-use unmask_relay::{Beginning, Pretrained, RelayConfig, serve};
+use unmask_core::{InitialWeights, ModelSpec, Preset};
+use unmask_relay::{Pretrained, RelayConfig, serve};
 use unmask_wire::view::Control;
 
 fn weights() -> Vec<f32> {
@@ -14,7 +14,7 @@ fn weights() -> Vec<f32> {
 fn halves(config: &mut RelayConfig) {
     let spec = ModelSpec::new(Preset::VitPicoPatch4_16);
     config.pretrained = Some(Pretrained { title: "trained on shapes".into(), spec, weights: weights().into() });
-    config.beginning = Beginning::Pretrained;
+    config.beginning = InitialWeights::Pretrained;
 }
 
 /// The weights that the next first round begins with.

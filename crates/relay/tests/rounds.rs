@@ -5,7 +5,8 @@ mod support;
 use std::time::Duration;
 
 use support::{RATE, Relay, gradient, layout, state, view};
-use unmask_defence::{GroupRates, Mask, MaskSeed, ZeroRate};
+use unmask_core::{GroupRates, MaskSeed, ZeroRate};
+use unmask_defence::Mask;
 use unmask_wire::{
     RelayMessage,
     view::{ClientState, Control, NextView, Phase},

@@ -5,8 +5,8 @@ mod support;
 use std::time::Duration;
 
 use support::{Plan, Relay, gradient, layout, protect};
-use unmask_core::Rule;
-use unmask_defence::{GroupRates, Mask, MaskSeed, Means, ProtectedUpdate, ZeroRate};
+use unmask_core::{GroupRates, MaskSeed, Rule, ZeroRate};
+use unmask_defence::{Mask, Means, ProtectedUpdate};
 use unmask_wire::{RelayMessage, view::Control};
 
 /// Weights with few digits, so that their weighted mean is exact.

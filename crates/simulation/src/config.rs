@@ -8,10 +8,10 @@ mod words;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use unmask_core::{Architecture, Rule, UnknownArchitecture};
-use unmask_data::datasets::{Partition, Source};
-use unmask_defence::Defence;
-use unmask_federation::{OptimiserKind, Settings, SettingsError};
+use unmask_core::{
+    Architecture, Defence, OptimiserKind, Partition, RoundSettings, Rule, SettingsError, UnknownArchitecture,
+};
+use unmask_data::datasets::Source;
 use unmask_model::device::Compute;
 
 pub use self::{
@@ -158,9 +158,9 @@ pub enum ConfigError {
     /// No such model.
     #[error("model: {0}")]
     Model(#[from] UnknownArchitecture),
-    /// Settings that contradict each other.
+    /// RoundSettings that contradict each other.
     #[error(transparent)]
-    Settings(#[from] SettingsError),
+    RoundSettings(#[from] SettingsError),
     /// A number out of range.
     #[error("{key} = {given} will not do; give {range}")]
     Range {
@@ -213,7 +213,7 @@ impl Config {
     ///
     /// # Errors
     /// [`ConfigError`] names the first value that cannot work, and the remedy.
-    pub fn validate(&self) -> Result<Settings, ConfigError> {
+    pub fn validate(&self) -> Result<RoundSettings, ConfigError> {
         let range = |key, given: String, range: &str| Err(ConfigError::Range { key, given, range: range.to_owned() });
         let architecture = Architecture::named(&self.model, 10)?;
         if self.clients == 0 || self.clients > MOST_CLIENTS {
@@ -253,7 +253,7 @@ impl Config {
             let available = crate::start::pretrained_models().join(", ");
             return Err(ConfigError::NotPretrained { model: self.model.clone(), available });
         }
-        Ok(Settings::new(self.defence, self.rule, self.batch, self.optimiser)?)
+        Ok(RoundSettings::new(self.defence, self.rule, self.batch, self.optimiser)?)
     }
 
     /// The config as TOML, with every key that has a value but the passphrase.

@@ -1,8 +1,8 @@
 //! What a client does in a round.
 
-use unmask_core::{ModelState, ParamLayout, Rule};
+use unmask_core::{Defence, MaskSeed, ModelState, ParamLayout, Rule};
 use unmask_data::datasets::Labelled;
-use unmask_defence::{Cipher, Defence, MaskSeed, Means, PlainUpdate, ProtectedUpdate};
+use unmask_defence::{Cipher, Means, PlainUpdate, Protect, ProtectedUpdate};
 use unmask_model::{ModelError, Network};
 
 use crate::{SimulationError, batches::Batch, order::Order, pieces, seeds::Seeds};

@@ -8,8 +8,8 @@ mod golden;
 mod local_golden;
 
 use local_golden::Task;
-use unmask_core::{ModelSpec, ParamLayout, Preset};
-use unmask_defence::{Cipher, Defence, MaskSeed, Means, PlainUpdate, ProtectedUpdate, RoomKey, Start};
+use unmask_core::{Defence, EncryptionStart, MaskSeed, ModelSpec, ParamLayout, Preset};
+use unmask_defence::{Cipher, Means, PlainUpdate, Protect, ProtectedUpdate, RoomKey};
 use unmask_model::{
     device::{Compute, open, probe},
     parity,
@@ -91,7 +91,7 @@ fn masked_update_keeps_what_its_mask_keeps() {
 #[wasm_bindgen_test]
 fn encrypted_update_decrypts_to_the_plain_one() {
     let layout = layout();
-    let key = RoomKey::derive("violet otter 1867", &[3; 16], Start::Plain).unwrap();
+    let key = RoomKey::derive("violet otter 1867", &[3; 16], EncryptionStart::Plain).unwrap();
     let cipher = Cipher::new(&key, &layout).unwrap();
     let ProtectedUpdate::Encrypted { check, mut values } = protect("encrypted", Some(&cipher)) else {
         panic!("not encrypted");

@@ -8,9 +8,8 @@ use tokio::task::JoinHandle;
 use tokio_tungstenite::tungstenite::{self, Message};
 use tracing::{info, warn};
 use unmask_client::{Action, Client, News, Plan, Step, TrainOn};
-use unmask_core::Rule;
+use unmask_core::{MaskSeed, Rule};
 use unmask_data::{jigsaw::best_arrangement, metrics};
-use unmask_defence::MaskSeed;
 use unmask_model::{Device, ModelError, Vit};
 
 use crate::samples::{Batches, Inputs};

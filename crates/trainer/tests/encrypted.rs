@@ -2,9 +2,12 @@
 
 use std::{ops::Range, sync::Arc};
 
-use unmask_core::{InitOptions, ModelSpec, ParamLayout, Preset, Rule, initial_weights};
-use unmask_defence::{Cipher, Defence, MaskSeed, Means, PlainUpdate, ProtectedUpdate, RoomKey, Start};
-use unmask_federation::{ClientId, Effect, Event, GlobalModel, Room, Settings};
+use unmask_core::{
+    ClientId, Defence, EncryptionStart, InitOptions, MaskSeed, ModelSpec, ParamLayout, Preset, RoundSettings, Rule,
+    initial_weights,
+};
+use unmask_defence::{Cipher, Means, PlainUpdate, Protect, ProtectedUpdate, RoomKey};
+use unmask_federation::{Effect, Event, GlobalModel, Room};
 use unmask_model::{Device, Vit};
 use unmask_trainer::sample_photographs;
 
@@ -48,7 +51,7 @@ struct Run {
 
 impl Run {
     /// The plain weights after all rounds.
-    fn weights(&self, settings: Settings) -> Vec<f32> {
+    fn weights(&self, settings: RoundSettings) -> Vec<f32> {
         let spec = self.vit.spec();
         let weights = initial_weights(&spec.config(), 5, InitOptions::default());
         let mut room = Room::new(GlobalModel { spec, weights }, settings);
@@ -90,7 +93,7 @@ impl Run {
         weights
     }
 
-    fn update(&self, client: ClientId, settings: Settings, weights: &[f32]) -> ProtectedUpdate {
+    fn update(&self, client: ClientId, settings: RoundSettings, weights: &[f32]) -> ProtectedUpdate {
         let weights = self.plain(weights);
         let Pictures { images, labels } = &self.shares[client.0 as usize];
         let (values, reference) = match settings.rule() {
@@ -122,7 +125,7 @@ fn encrypted_training_equals_plain_training() {
     let spec = ModelSpec::new(Preset::VitPicoPatch4_16);
     let config = spec.config();
     let (layout, side) = (ParamLayout::vit(&config), config.image);
-    let key = RoomKey::derive("correct horse battery staple", &SALT, Start::Plain).unwrap();
+    let key = RoomKey::derive("correct horse battery staple", &SALT, EncryptionStart::Plain).unwrap();
     let cipher = Arc::new(Cipher::new(&key, &layout).unwrap());
     let shares = || (0..CLIENTS as usize).map(|client| pictures(side, 2 * client..2 * client + 2)).collect();
     let vit = Vit::new(spec, &Device::flex()).unwrap();
@@ -136,7 +139,7 @@ fn encrypted_training_equals_plain_training() {
     for rule in ["fedsgd", "fedavg:epochs=1,rate=0.05"] {
         let settings = |defence: &str| {
             let (defence, rule): (Defence, Rule) = (defence.parse().unwrap(), rule.parse().unwrap());
-            Settings::new(defence, rule, 4, "sgd:0.1".parse().unwrap()).unwrap()
+            RoundSettings::new(defence, rule, 4, "sgd:0.1".parse().unwrap()).unwrap()
         };
         let plain = run(None).weights(settings("none"));
         let encrypted = run(Some(Arc::clone(&cipher))).weights(settings("encrypted"));

@@ -5,9 +5,9 @@ use std::time::Duration;
 use futures_util::{SinkExt, StreamExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::{WebSocketStream, accept_async, tungstenite::Message};
-use unmask_core::{InitOptions, ModelSpec, ParamLayout, Preset, initial_weights};
+use unmask_core::{EncryptionStart, InitOptions, ModelSpec, ParamLayout, Preset, initial_weights};
 use unmask_data::{Picture, chw_to_hwc};
-use unmask_defence::{Cipher, RoomKey, Start};
+use unmask_defence::{Cipher, RoomKey};
 use unmask_model::{Vit, device::OpenDevice};
 use unmask_trainer::{JoinOptions, Passphrase, Sample, join};
 use unmask_wire::{Assembler, ClientMessage, EncryptionPlan, Pictures, RelayMessage, ShardHeader, UpdateKind, frames};
@@ -194,7 +194,7 @@ async fn a_jigsaw_is_scored_in_the_best_order_of_its_patches() {
 async fn encrypted_room_gets_cipher_text_alone() {
     let passphrase = "violet otter 1867";
     let layout = ParamLayout::vit(&spec().config());
-    let cipher = Cipher::new(&RoomKey::derive(passphrase, &SALT, Start::Keyed).unwrap(), &layout).unwrap();
+    let cipher = Cipher::new(&RoomKey::derive(passphrase, &SALT, EncryptionStart::Keyed).unwrap(), &layout).unwrap();
     with_client(Some(passphrase), async |relay| {
         let model = spec().preset.to_string();
         relay.send(RelayMessage::Seal { policy: 1, model, april_block: false, classes: 10, salt: SALT }, &[]).await;

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use unmask_core::{Preset, Rule};
+use unmask_core::{Defence, Preset, Rule};
 use unmask_data::load_folder;
-use unmask_defence::Defence;
 use unmask_experiments::laboratory::{
     Trial, Verdict,
     matrix::{Bench, Event, Outcome, Settings, run},

@@ -10,10 +10,10 @@ use std::{io::Write as _, net::IpAddr, path::PathBuf, sync::Arc, time::Duration}
 use clap::{Args, ValueEnum};
 use tokio::task::JoinSet;
 use tracing::warn;
-use unmask_core::{Architecture, ModelSpec, Preset, UnknownPreset};
+use unmask_core::{Architecture, ModelSpec, Partition, Preset, UnknownPreset};
 use unmask_matching::GradientMatching;
 use unmask_model::device::OpenDevice;
-use unmask_relay::{DataConfig, Partition, RelayConfig, Running, Source, serve};
+use unmask_relay::{DataConfig, RelayConfig, Running, Source, serve};
 use unmask_simulation::Start;
 use unmask_trainer::{JoinOptions, Passphrase, join, sample_photographs};
 

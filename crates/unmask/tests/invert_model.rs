@@ -8,9 +8,9 @@ use std::{
 
 use serde_json::Value;
 use tempfile::TempDir;
-use unmask_core::{InitOptions, ModelSpec, ParamLayout, Preset, initial_weights};
+use unmask_core::{EncryptionStart, InitOptions, ModelSpec, ParamLayout, Preset, initial_weights};
 use unmask_data::decode;
-use unmask_defence::{Cipher, RoomKey, Start};
+use unmask_defence::{Cipher, RoomKey};
 use unmask_model::{
     Vit,
     device::OpenDevice,
@@ -144,7 +144,7 @@ fn a_jigsaw_is_scored_in_its_best_order() {
 #[test]
 fn who_knew_the_plain_model_reads_encrypted_updates() {
     let client = Client::new(&["cat.png"], &[3]);
-    let key = RoomKey::derive("violet otter 1867", &[7; 16], Start::Plain).unwrap();
+    let key = RoomKey::derive("violet otter 1867", &[7; 16], EncryptionStart::Plain).unwrap();
     let cipher = Cipher::new(&key, &client.layout).unwrap();
     for (name, mut values) in [("encrypted", client.weights.clone()), ("update", client.gradient.clone())] {
         cipher.encrypt(&mut values).unwrap();

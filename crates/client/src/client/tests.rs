@@ -1,8 +1,8 @@
 use std::sync::LazyLock;
 
 use proptest::prelude::*;
-use unmask_core::{ParamGroup, Preset, Rule};
-use unmask_defence::{Cipher, Defence, FROZEN_SEED, GroupRates, Mask, RoomKey, Start};
+use unmask_core::{Defence, EncryptionStart, GroupRates, ParamGroup, Preset, Rule};
+use unmask_defence::{Cipher, FROZEN_SEED, Mask, RoomKey};
 use unmask_wire::{Pictures, ShardHeader};
 
 use super::*;
@@ -21,8 +21,9 @@ fn layout() -> ParamLayout {
 }
 
 /// The cipher that somebody else in the room made of the same passphrase.
-static CIPHER: LazyLock<Cipher> =
-    LazyLock::new(|| Cipher::new(&RoomKey::derive(PASSPHRASE, &SALT, Start::Plain).unwrap(), &layout()).unwrap());
+static CIPHER: LazyLock<Cipher> = LazyLock::new(|| {
+    Cipher::new(&RoomKey::derive(PASSPHRASE, &SALT, EncryptionStart::Plain).unwrap(), &layout()).unwrap()
+});
 
 fn global() -> Vec<f32> {
     (0..layout().len()).map(|i| (i as f32 * 0.61).sin()).collect()
@@ -234,7 +235,7 @@ fn keyed_start_shows_no_plain_embedding() {
     };
     let moved = rows(&plain).iter().zip(rows(&sealed)).filter(|(plain, sealed)| *plain != sealed).count();
     assert!(moved + 5 >= spec().config().patches(), "{moved} rows moved");
-    let key = RoomKey::derive(PASSPHRASE, &SALT, Start::Keyed).unwrap();
+    let key = RoomKey::derive(PASSPHRASE, &SALT, EncryptionStart::Keyed).unwrap();
     Cipher::new(&key, &layout()).unwrap().decrypt(&mut sealed).unwrap();
     close(&sealed, &plain);
     // Another draw is another model.

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
-use unmask_core::{ModelSpec, Preset, Rule};
-use unmask_defence::{Cipher, MaskSeed, Means, PlainUpdate, RoomKey, Start};
+use unmask_core::{EncryptionStart, MaskSeed, ModelSpec, Preset, Rule};
+use unmask_defence::{Cipher, Means, PlainUpdate, Protect, RoomKey};
 
 use super::*;
 use crate::TrainOn;
@@ -12,7 +12,7 @@ fn plan(preset: Preset, defence: &str, rule: Rule) -> Plan {
     let layout = ParamLayout::vit(&spec.config());
     let defence: Defence = defence.parse().unwrap();
     let cipher = defence.is_encrypted().then(|| {
-        let key = RoomKey::derive("violet otter", &[1; 16], Start::Plain).unwrap();
+        let key = RoomKey::derive("violet otter", &[1; 16], EncryptionStart::Plain).unwrap();
         Arc::new(Cipher::new(&key, &layout).unwrap())
     });
     let weights = (0..layout.len()).map(|i| (i as f32 * 0.37).cos()).collect();

@@ -1,8 +1,8 @@
 //! What must be the same, bit for bit, in every client of a room: masks and cipher. Each function writes words that stand
 //! in the files beside `unmask-defence`; the native test and the one in the browser compare them.
 
-use unmask_core::{ModelSpec, ParamLayout, Preset};
-use unmask_defence::{Cipher, FROZEN_SEED, GroupRates, Mask, MaskSeed, RoomKey, Start};
+use unmask_core::{EncryptionStart, GroupRates, MaskSeed, ModelSpec, ParamLayout, Preset};
+use unmask_defence::{Cipher, FROZEN_SEED, Mask, RoomKey};
 
 /// What [`mask_words`] must give.
 pub const MASK_WORDS: &str = include_str!("../../../defence/testdata/mask_groups.txt");
@@ -35,7 +35,7 @@ pub fn mask_words() -> String {
 /// numbers.
 pub fn encryption_words() -> String {
     let layout = layout();
-    let key = RoomKey::derive("correct horse battery staple", b"sixteen bytes of", Start::Plain).unwrap();
+    let key = RoomKey::derive("correct horse battery staple", b"sixteen bytes of", EncryptionStart::Plain).unwrap();
     let cipher = Cipher::new(&key, &layout).unwrap();
     let plain: Vec<f32> = (0..layout.len() as u32).map(|i| i.wrapping_mul(2_654_435_761) as i32 as f32).collect();
     let mut words: String = cipher.check().0.iter().map(|byte| format!("{byte:02x}")).collect::<String>() + "\n";

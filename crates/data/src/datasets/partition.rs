@@ -1,27 +1,9 @@
 //! Which client holds which pictures.
 
-use std::{fmt, str::FromStr};
-
 use rand::{RngExt, SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Gamma};
-use serde::{Deserialize, Serialize};
-
-/// How pictures are divided among clients.
-///
-/// Written `iid` or `dirichlet:0.5`, in files as well.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub enum Partition {
-    /// Shuffled and dealt out: all clients see all classes alike.
-    Iid,
-    /// For each class a draw from Dirichlet(alpha, ..., alpha) says what share of it each client gets (Hsu, Qi, Brown,
-    /// 2019): the smaller alpha, the fewer classes a client sees.
-    Dirichlet {
-        /// Concentration, from [`Partition::MIN_ALPHA`] to [`Partition::MAX_ALPHA`].
-        alpha: f64,
-    },
-}
+use unmask_core::Partition;
 
 /// Why pictures cannot be divided.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -48,33 +30,31 @@ pub enum PartitionError {
     },
 }
 
-impl Partition {
-    /// The smallest alpha: each class goes to one client, and smaller numbers could not do more.
-    pub const MIN_ALPHA: f64 = 1e-6;
-    /// The largest alpha: all shares are equal to four digits.
-    pub const MAX_ALPHA: f64 = 1e6;
-
-    /// Indices of the pictures of each client, ascending; every picture has one holder and every client at least one
-    /// picture. The same seed gives the same shards.
-    ///
-    /// # Errors
-    /// [`PartitionError`]: no clients, fewer pictures than clients, or an alpha out of range.
-    pub fn divide(self, labels: &[u8], clients: usize, seed: u64) -> Result<Vec<Vec<usize>>, PartitionError> {
-        if clients == 0 {
-            return Err(PartitionError::NoClients);
-        }
-        if labels.len() < clients {
-            return Err(PartitionError::TooFew { pictures: labels.len(), clients });
-        }
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let mut shards = match self {
-            Self::Iid => deal(labels.len(), clients, &mut rng),
-            Self::Dirichlet { alpha } => by_class(labels, clients, alpha, &mut rng)?,
-        };
-        feed_the_poor(&mut shards);
-        shards.iter_mut().for_each(|shard| shard.sort_unstable());
-        Ok(shards)
+/// Indices of the pictures of each client, ascending; every picture has one holder and every client at least one
+/// picture. The same seed gives the same shards.
+///
+/// # Errors
+/// [`PartitionError`]: no clients, fewer pictures than clients, or an alpha out of range.
+pub fn divide(
+    partition: Partition,
+    labels: &[u8],
+    clients: usize,
+    seed: u64,
+) -> Result<Vec<Vec<usize>>, PartitionError> {
+    if clients == 0 {
+        return Err(PartitionError::NoClients);
     }
+    if labels.len() < clients {
+        return Err(PartitionError::TooFew { pictures: labels.len(), clients });
+    }
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut shards = match partition {
+        Partition::Iid => deal(labels.len(), clients, &mut rng),
+        Partition::Dirichlet { alpha } => by_class(labels, clients, alpha, &mut rng)?,
+    };
+    feed_the_poor(&mut shards);
+    shards.iter_mut().for_each(|shard| shard.sort_unstable());
+    Ok(shards)
 }
 
 fn deal(pictures: usize, clients: usize, rng: &mut ChaCha8Rng) -> Vec<Vec<usize>> {
@@ -142,52 +122,6 @@ fn feed_the_poor(shards: &mut [Vec<usize>]) {
     }
 }
 
-/// A string that is no partition.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown partition \"{0}\"; write iid, or dirichlet:ALPHA with a number from {min} to {max} such as \
-         dirichlet:0.5", min = Partition::MIN_ALPHA, max = Partition::MAX_ALPHA)]
-pub struct ParsePartitionError(String);
-
-impl FromStr for Partition {
-    type Err = ParsePartitionError;
-
-    fn from_str(text: &str) -> Result<Self, ParsePartitionError> {
-        let error = || ParsePartitionError(text.to_owned());
-        match text.split_once(':') {
-            None if text == "iid" => Ok(Self::Iid),
-            Some(("dirichlet", alpha)) => {
-                let alpha: f64 = alpha.parse().map_err(|_| error())?;
-                let known = (Self::MIN_ALPHA..=Self::MAX_ALPHA).contains(&alpha);
-                if known { Ok(Self::Dirichlet { alpha }) } else { Err(error()) }
-            }
-            _ => Err(error()),
-        }
-    }
-}
-
-impl TryFrom<String> for Partition {
-    type Error = ParsePartitionError;
-
-    fn try_from(text: String) -> Result<Self, ParsePartitionError> {
-        text.parse()
-    }
-}
-
-impl From<Partition> for String {
-    fn from(partition: Partition) -> Self {
-        partition.to_string()
-    }
-}
-
-impl fmt::Display for Partition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Iid => f.write_str("iid"),
-            Self::Dirichlet { alpha } => write!(f, "dirichlet:{alpha}"),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -205,13 +139,13 @@ mod tests {
         ) {
             let labels = labels(pictures);
             for partition in [Partition::Iid, Partition::Dirichlet { alpha }] {
-                match partition.divide(&labels, clients, seed) {
+                match divide(partition, &labels, clients, seed) {
                     Ok(shards) => {
                         prop_assert!(shards.iter().all(|shard| !shard.is_empty() && shard.is_sorted()));
                         let mut all = shards.concat();
                         all.sort_unstable();
                         prop_assert_eq!(all, (0..pictures).collect::<Vec<_>>());
-                        prop_assert_eq!(partition.divide(&labels, clients, seed).unwrap(), shards);
+                        prop_assert_eq!(divide(partition, &labels, clients, seed).unwrap(), shards);
                     }
                     Err(error) => {
                         prop_assert!(pictures < clients);
@@ -225,7 +159,7 @@ mod tests {
     /// Mean over clients of the share of a client's commonest class.
     fn skew(partition: Partition) -> f64 {
         let labels = labels(5000);
-        let shards = partition.divide(&labels, 10, 3).unwrap();
+        let shards = divide(partition, &labels, 10, 3).unwrap();
         let commonest = |shard: &Vec<usize>| {
             let most = (0..10).map(|class| shard.iter().filter(|&&index| labels[index] == class).count()).max();
             most.unwrap() as f64 / shard.len() as f64
@@ -241,21 +175,15 @@ mod tests {
             skew(Partition::Dirichlet { alpha: 0.1 }),
         );
         assert!(iid < 0.15 && even < 0.15 && skewed > 0.4, "{iid} {even} {skewed}");
-        let shards = Partition::Iid.divide(&labels(103), 10, 1).unwrap();
+        let shards = divide(Partition::Iid, &labels(103), 10, 1).unwrap();
         assert!(shards.iter().all(|shard| (10..=11).contains(&shard.len())));
     }
 
     #[test]
-    fn written_forms_are_read() {
-        for text in ["iid", "dirichlet:0.5", "dirichlet:10"] {
-            assert_eq!(text.parse::<Partition>().unwrap().to_string(), text);
-        }
-        for bad in ["IID!", "dirichlet", "dirichlet:0", "dirichlet:-1", "dirichlet:nan", "iid:3"] {
-            assert!(bad.parse::<Partition>().unwrap_err().to_string().contains("dirichlet:0.5"), "{bad}");
-        }
-        assert_eq!(Partition::Iid.divide(&[1, 2], 0, 1), Err(PartitionError::NoClients));
+    fn what_cannot_be_divided_is_named() {
+        assert_eq!(divide(Partition::Iid, &[1, 2], 0, 1), Err(PartitionError::NoClients));
         for alpha in [0.0, -0.5, f64::NAN, f64::INFINITY] {
-            let error = Partition::Dirichlet { alpha }.divide(&[1, 2], 2, 1).unwrap_err().to_string();
+            let error = divide(Partition::Dirichlet { alpha }, &[1, 2], 2, 1).unwrap_err().to_string();
             assert!(error.contains("alpha must be from 0.000001 to 1000000"), "{error}");
         }
     }

@@ -6,17 +6,8 @@ use argon2::{Algorithm, Argon2, Block, Params, Version};
 use hkdf::Hkdf;
 use sha2::Sha256;
 use unicode_normalization::UnicodeNormalization;
+use unmask_core::{EncryptionStart, KeyCheck};
 use zeroize::Zeroizing;
-
-use crate::Start;
-
-/// Tells whether two passphrases are the same without telling them: 16 bytes derived beside the keys, of which it
-/// reveals nothing. It travels in the clear, with the salt.
-///
-/// Whoever sees check and salt, so the relay, can try passphrases against them offline, at the price of one Argon2id
-/// for each. A weak passphrase falls to that; only a long one does not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct KeyCheck(pub [u8; 16]);
 
 /// A passphrase or a model with which nothing can be encrypted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -68,7 +59,7 @@ impl RoomKey {
     ///
     /// # Errors
     /// If the passphrase is empty or there is no memory for the password hash.
-    pub fn derive(passphrase: &str, salt: &[u8; 16], start: Start) -> Result<Self, KeyError> {
+    pub fn derive(passphrase: &str, salt: &[u8; 16], start: EncryptionStart) -> Result<Self, KeyError> {
         // Composing makes a text three times as long at most (UAX 15), so that no copy is left behind by growing.
         let mut composed = Zeroizing::new(String::with_capacity(3 * passphrase.len()));
         composed.extend(passphrase.trim().nfc());
@@ -89,11 +80,11 @@ impl RoomKey {
     }
 
     /// The keys of a passphrase's hash.
-    pub(super) fn expand(hash: &[u8; 32], start: Start) -> Result<Self, KeyError> {
+    pub(super) fn expand(hash: &[u8; 32], start: EncryptionStart) -> Result<Self, KeyError> {
         let expander = Hkdf::<Sha256>::new(None, hash);
         let start = match start {
-            Start::Plain => "",
-            Start::Keyed => "keyed ",
+            EncryptionStart::Plain => "",
+            EncryptionStart::Keyed => "keyed ",
         };
         let fill = |label: &str, out: &mut [u8]| {
             expander
@@ -128,13 +119,13 @@ mod tests {
     const SALT: [u8; 16] = [7; 16];
 
     fn check(passphrase: &str) -> KeyCheck {
-        RoomKey::derive(passphrase, &SALT, Start::Plain).unwrap().check()
+        RoomKey::derive(passphrase, &SALT, EncryptionStart::Plain).unwrap().check()
     }
 
     #[test]
     fn equal_passphrases_give_equal_keys_however_they_are_typed() {
-        let key = RoomKey::derive("Gr\u{fc}\u{df}e", &SALT, Start::Plain).unwrap();
-        let same = RoomKey::derive(" \tGru\u{308}\u{df}e\n", &SALT, Start::Plain).unwrap();
+        let key = RoomKey::derive("Gr\u{fc}\u{df}e", &SALT, EncryptionStart::Plain).unwrap();
+        let same = RoomKey::derive(" \tGru\u{308}\u{df}e\n", &SALT, EncryptionStart::Plain).unwrap();
         assert_eq!(key.check(), same.check());
         assert_eq!(*key.patch_seed, *same.patch_seed);
         assert_eq!(*key.position_seed, *same.position_seed);
@@ -143,14 +134,14 @@ mod tests {
     #[test]
     fn passphrase_and_salt_decide_the_check() {
         let checks = [check("swordfish"), check("Swordfish"), check("sword fish")];
-        let other_salt = RoomKey::derive("swordfish", &[8; 16], Start::Plain).unwrap().check();
+        let other_salt = RoomKey::derive("swordfish", &[8; 16], EncryptionStart::Plain).unwrap().check();
         assert!(checks[0] != checks[1] && checks[0] != checks[2] && checks[0] != other_salt);
     }
 
     #[test]
     fn a_keyed_start_has_keys_of_its_own() {
-        let plain = RoomKey::derive("swordfish", &SALT, Start::Plain).unwrap();
-        let keyed = RoomKey::derive("swordfish", &SALT, Start::Keyed).unwrap();
+        let plain = RoomKey::derive("swordfish", &SALT, EncryptionStart::Plain).unwrap();
+        let keyed = RoomKey::derive("swordfish", &SALT, EncryptionStart::Keyed).unwrap();
         assert_ne!(plain.check(), keyed.check());
         assert_ne!(*plain.patch_seed, *keyed.patch_seed);
         assert_ne!(*plain.position_seed, *keyed.position_seed);
@@ -158,7 +149,7 @@ mod tests {
 
     #[test]
     fn keys_are_independent_of_the_check() {
-        let key = RoomKey::derive("swordfish", &SALT, Start::Plain).unwrap();
+        let key = RoomKey::derive("swordfish", &SALT, EncryptionStart::Plain).unwrap();
         assert_ne!(*key.patch_seed, *key.position_seed);
         assert!(!key.patch_seed.starts_with(&key.check().0) && !key.position_seed.starts_with(&key.check().0));
     }
@@ -167,16 +158,16 @@ mod tests {
     fn empty_passphrase_is_refused_in_words() {
         for blank in ["", "  \t\u{a0}"] {
             assert_eq!(
-                RoomKey::derive(blank, &SALT, Start::Plain).unwrap_err().to_string(),
+                RoomKey::derive(blank, &SALT, EncryptionStart::Plain).unwrap_err().to_string(),
                 "the passphrase is empty; type the one that everybody in the room has agreed on"
             );
         }
-        assert!(RoomKey::derive("x", &SALT, Start::Plain).is_ok());
+        assert!(RoomKey::derive("x", &SALT, EncryptionStart::Plain).is_ok());
     }
 
     #[test]
     fn debug_form_tells_no_secret() {
-        let key = RoomKey::derive("swordfish", &SALT, Start::Plain).unwrap();
+        let key = RoomKey::derive("swordfish", &SALT, EncryptionStart::Plain).unwrap();
         let text = format!("{key:?}");
         assert_eq!(text, format!("RoomKey {{ check: {:?}, .. }}", key.check()));
         let bytes = |seed: &[u8]| format!("{seed:?}").trim_matches(['[', ']']).to_owned();

@@ -1,17 +1,16 @@
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use unmask_core::{ModelSpec, Preset};
+use unmask_core::{EncryptionStart, ModelSpec, Preset};
 
 use super::*;
-use crate::Start;
 
 fn layout(preset: Preset, april_block: bool) -> ParamLayout {
     ParamLayout::vit(&ModelSpec::new(preset).with_april_block(april_block).config())
 }
 
 fn cipher(seed: [u8; 32], layout: &ParamLayout) -> Cipher {
-    Cipher::new(&RoomKey::expand(&seed, Start::Plain).unwrap(), layout).unwrap()
+    Cipher::new(&RoomKey::expand(&seed, EncryptionStart::Plain).unwrap(), layout).unwrap()
 }
 
 fn random_values(seed: u64, len: usize) -> Vec<f32> {
@@ -215,7 +214,7 @@ fn weights_known_plain_and_encrypted_give_the_key_away() {
 #[test]
 fn words_are_fixed_by_the_passphrase() {
     let layout = ParamLayout::vit(&ModelSpec::new(Preset::VitPicoPatch4_16).config());
-    let key = RoomKey::derive("correct horse battery staple", b"sixteen bytes of", Start::Plain).unwrap();
+    let key = RoomKey::derive("correct horse battery staple", b"sixteen bytes of", EncryptionStart::Plain).unwrap();
     let cipher = Cipher::new(&key, &layout).unwrap();
     let plain: Vec<f32> = (0..layout.len() as u32).map(|i| i.wrapping_mul(2_654_435_761) as i32 as f32).collect();
     let mut words: String = cipher.check().0.iter().map(|byte| format!("{byte:02x}")).collect::<String>() + "\n";

@@ -12,9 +12,9 @@ use std::{
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
-use unmask_core::{Architecture, ModelState};
+use unmask_core::{Architecture, Defence, MaskSeed, ModelState};
 use unmask_data::metrics;
-use unmask_defence::{Defence, MaskSeed, Means, PlainUpdate, ProtectedUpdate};
+use unmask_defence::{Means, PlainUpdate, Protect, ProtectedUpdate};
 use unmask_matching::{Evidence, Matching, Objective, Problem, ResnetNetwork, Settings, Verdict};
 use unmask_model::{Normalisation, Precision, Resnet, block_on};
 use unmask_simulation::ConfigError;
@@ -133,7 +133,7 @@ impl Victim {
     fn update(&self, target: &Target, shield: Shield, seed: MaskSeed) -> Result<(Vec<f32>, Vec<bool>), PapersError> {
         let refused = |reason: String| PapersError::Attack { what: shield.defence.to_owned(), reason };
         let defence: Defence =
-            shield.defence.parse().map_err(|error: unmask_defence::ParseDefenceError| refused(error.to_string()))?;
+            shield.defence.parse().map_err(|error: unmask_core::ParseDefenceError| refused(error.to_string()))?;
         let step = block_on(self.resnet.evaluation_gradient(&self.state, &target.chw, &[target.label]))?;
         let layout = self.resnet.layout();
         let plain = PlainUpdate { values: step.gradient, reference: None };

@@ -7,8 +7,7 @@ use crate::laboratory::{
     matrix::{self, Row, Settings},
 };
 use unmask_attack::Method;
-use unmask_core::{Preset, Rule};
-use unmask_defence::Defence;
+use unmask_core::{Defence, Preset, Rule};
 use unmask_matching::GradientMatching;
 
 use super::{Attacker, SHIELDS, Seen, Shield, findings, targets::named_pictures};

@@ -110,7 +110,7 @@ pub fn attempt(
 ) -> Result<Attempt, CannotAttempt> {
     let clock = Instant::now();
     let first = observation.rounds.first().ok_or(CannotAttempt::NoUpdate)?;
-    let mut found = if let Some(attack) = method.closed_form() {
+    let mut found = if let Some(attack) = Attack::of(method) {
         Attempt::from(run_attack(attack, first)?)
     } else if method.is_search() {
         search::search(method, observation, first, means, progress)?

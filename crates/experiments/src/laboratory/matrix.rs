@@ -18,8 +18,8 @@ use std::{ops::ControlFlow, path::Path};
 
 use serde::{Deserialize, Serialize};
 use unmask_attack::Searches;
+use unmask_core::Defence;
 use unmask_data::Picture;
-use unmask_defence::Defence;
 use unmask_model::{Device, Vit};
 
 pub use self::plan::Settings;

@@ -155,7 +155,7 @@ impl Needs {
                 Self { gradients: Wanted::new(embeddings, &[]), weights: Wanted::default() }
             }
             Trial::Picture(method) => {
-                let attack = method.closed_form().unwrap_or(Attack::aware(AttackKind::Embedding));
+                let attack = Attack::of(method).unwrap_or(Attack::aware(AttackKind::Embedding));
                 // What a closed form reads beyond its naive twin only sharpens the result.
                 let needed = attack.kind.gradients();
                 Self {

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use unmask_core::ModelSpec;
-use unmask_defence::{KeyCheck, ProtectedUpdate};
+use unmask_core::{ClientId, KeyCheck, ModelSpec, RoundSettings};
+use unmask_defence::ProtectedUpdate;
 
-use super::{ClientId, GlobalModel, Refusal};
-use crate::Settings;
+use super::{GlobalModel, Refusal};
 
 /// What happened.
 #[derive(Debug, Clone)]
@@ -69,7 +68,7 @@ pub enum Event {
     Pause,
     /// From the next round on, these settings. Where [`Room::needs_new_model`](super::Room::needs_new_model) says so, they
     /// wait for an [`Event::SetModel`].
-    SetSettings(Settings),
+    SetSettings(RoundSettings),
     /// From the next round on, this model, from round 1 again.
     SetModel(GlobalModel),
     /// Drop the running round and begin again with this model, paused.
@@ -88,7 +87,7 @@ pub enum Effect {
         /// Its policy.
         policy: u32,
         /// What it runs under.
-        settings: Settings,
+        settings: RoundSettings,
         /// Salt and check of the key, if the weights are encrypted.
         encryption: Option<([u8; 16], KeyCheck)>,
         /// Model and weights.
@@ -147,7 +146,7 @@ pub struct RoundSummary {
     /// The round.
     pub round: u32,
     /// What it ran under.
-    pub settings: Settings,
+    pub settings: RoundSettings,
     /// Number of updates averaged.
     pub updates: u32,
     /// Number of samples behind them.

@@ -1,6 +1,7 @@
 //! Why something was refused.
 
-use unmask_defence::{Defence, UpdateError};
+use unmask_core::Defence;
+use unmask_defence::UpdateError;
 
 /// Why something was refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

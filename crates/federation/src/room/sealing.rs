@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use unmask_core::ParamLayout;
-use unmask_defence::{KeyCheck, ProtectedUpdate, Start};
+use unmask_core::{ClientId, EncryptionStart, KeyCheck, ParamLayout};
+use unmask_defence::ProtectedUpdate;
 
-use super::{ClientId, Effect, GlobalModel, MemberState, Refusal, Room, Work};
+use super::{Effect, GlobalModel, MemberState, Refusal, Room, Work};
 
 /// The encryption of a room's weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seal {
     /// How it began.
-    pub start: Start,
+    pub start: EncryptionStart,
     /// Who encrypted the model.
     pub by: ClientId,
     /// What the key is derived with, besides the passphrase.
@@ -24,18 +24,18 @@ pub struct Seal {
 #[derive(Debug)]
 pub(super) struct Sealing {
     pub(super) client: ClientId,
-    start: Start,
+    start: EncryptionStart,
     salt: [u8; 16],
 }
 
 impl Room {
     /// How the model is to be encrypted before the next round, if it is.
-    pub(super) fn seal_to_make(&self) -> Option<Start> {
+    pub(super) fn seal_to_make(&self) -> Option<EncryptionStart> {
         self.settings.encryption().filter(|_| self.seal.is_none())
     }
 
     /// Asks the next free client: in turn, so that one that cannot do it does not stand in the way of the others.
-    pub(super) fn begin_sealing(&mut self, start: Start) -> Vec<Effect> {
+    pub(super) fn begin_sealing(&mut self, start: EncryptionStart) -> Vec<Effect> {
         // A salt serves one request. Under one that a plain start had used, a keyed start's weights would be encrypted
         // with a key that the relay may know.
         let Some(salt) = self.salt.take() else { return vec![Effect::NeedSalt] };
@@ -45,7 +45,7 @@ impl Room {
         self.asked = Some(client);
         self.members.insert(client, MemberState::Training);
         self.work = Work::Seal(Sealing { client, start, salt });
-        let model = (start == Start::Plain).then(|| Arc::clone(&self.model));
+        let model = (start == EncryptionStart::Plain).then(|| Arc::clone(&self.model));
         let (policy, spec) = (self.policy, self.model.spec);
         vec![Effect::Seal { client, policy, salt, spec, model }, Effect::Deadline { round: 0, policy }]
     }
@@ -82,13 +82,19 @@ impl Room {
         effects
     }
 
-    fn check_sealed(&self, policy: u32, start: Start, check: KeyCheck, values: Vec<f32>) -> Result<Vec<f32>, Refusal> {
+    fn check_sealed(
+        &self,
+        policy: u32,
+        start: EncryptionStart,
+        check: KeyCheck,
+        values: Vec<f32>,
+    ) -> Result<Vec<f32>, Refusal> {
         if policy != self.policy {
             return Err(Refusal::Policy { update: policy, current: self.policy });
         }
         let sealed = ProtectedUpdate::Encrypted { check, values };
         sealed.check(&self.layout)?;
-        if start == Start::Plain {
+        if start == EncryptionStart::Plain {
             compare(&self.layout, &self.model.weights, sealed.values())?;
         }
         Ok(sealed.into_values())

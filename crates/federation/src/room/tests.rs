@@ -4,11 +4,10 @@ mod masks;
 
 mod interleavings;
 
-use unmask_core::{InitOptions, Preset, Rule, initial_weights};
-use unmask_defence::{Cipher, Means, PlainUpdate};
+use unmask_core::{InitOptions, Preset, Rule, TrainingPictures, initial_weights};
+use unmask_defence::{Cipher, Means, PlainUpdate, Protect};
 
 use super::*;
-use crate::Pictures;
 
 const A: ClientId = ClientId(1);
 const B: ClientId = ClientId(2);
@@ -18,8 +17,8 @@ fn model(seed: u64) -> GlobalModel {
     GlobalModel { spec, weights: initial_weights(&spec.config(), seed, InitOptions::default()) }
 }
 
-fn settings(defence: &str, rule: &str) -> Settings {
-    Settings::new(defence.parse().unwrap(), rule.parse().unwrap(), 1, "sgd:0.1".parse().unwrap()).unwrap()
+fn settings(defence: &str, rule: &str) -> RoundSettings {
+    RoundSettings::new(defence.parse().unwrap(), rule.parse().unwrap(), 1, "sgd:0.1".parse().unwrap()).unwrap()
 }
 
 fn room(defence: &str) -> Room {
@@ -181,7 +180,7 @@ fn choices_take_effect_at_the_round_boundary() {
 /// What a client made of the pictures of one division is never averaged with what others make of the next one.
 #[test]
 fn other_pictures_are_another_policy() {
-    let shared = |shard| settings("none", "fedsgd").with_pictures(Pictures::Shared { shard });
+    let shared = |shard| settings("none", "fedsgd").with_pictures(TrainingPictures::Shared { shard });
     let mut room = started("none", &[A, B]);
     for (round, chosen) in [(2, shared(1)), (3, shared(2)), (4, settings("none", "fedsgd"))] {
         room.handle(Event::SetSettings(chosen));

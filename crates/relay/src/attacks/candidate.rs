@@ -1,7 +1,7 @@
 //! Whether the picture that the teacher dropped was the client's.
 
 use unmask_attack::{Membership, Verdict, membership};
-use unmask_defence::Defence;
+use unmask_core::Defence;
 
 use super::job::{Cover, Job};
 

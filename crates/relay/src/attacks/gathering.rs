@@ -7,9 +7,7 @@ use std::{
 
 use tracing::error;
 use unmask_attack::{Accumulated, Added, Method};
-use unmask_core::Rule;
-use unmask_defence::Defence;
-use unmask_federation::ClientId;
+use unmask_core::{ClientId, Defence, Rule};
 use unmask_wire::view::GatheredView;
 
 use super::{

@@ -3,9 +3,9 @@
 use std::sync::{Mutex, PoisonError};
 
 use unmask_attack::{Attack, AttackKind, Evidence, Method, Reconstruction, run_attack};
-use unmask_core::{ModelSpec, Rule, VitConfig};
-use unmask_defence::{Defence, KeyCheck, ProtectedUpdate, Start};
-use unmask_federation::{ClientId, GlobalModel};
+use unmask_core::{ClientId, Defence, EncryptionStart, KeyCheck, ModelSpec, Rule, VitConfig};
+use unmask_defence::ProtectedUpdate;
+use unmask_federation::GlobalModel;
 
 use super::{
     labels::{self, Labels},
@@ -41,7 +41,7 @@ pub(crate) struct Sent<'a> {
     /// Samples per step.
     pub(crate) batch: u16,
     /// How the room is encrypted, if it is.
-    pub(crate) encryption: Option<Start>,
+    pub(crate) encryption: Option<EncryptionStart>,
     /// The model it was made with.
     pub(crate) model: &'a GlobalModel,
     /// What was sent.
@@ -66,7 +66,7 @@ pub(crate) enum Cover {
     /// The embeddings are ciphertext.
     Encrypted {
         /// How the room began.
-        start: Start,
+        start: EncryptionStart,
         /// Tells keys apart.
         check: KeyCheck,
     },

@@ -6,8 +6,8 @@ use std::{
 };
 
 use unmask_attack::{Precision, Reconstruction, RecoveredKey, Source, Tensors, embedding_inversion};
-use unmask_core::{ModelSpec, ParamLayout, VitConfig};
-use unmask_defence::{Cipher, KeyCheck, KeyError, RoomKey, Start};
+use unmask_core::{EncryptionStart, KeyCheck, ModelSpec, ParamLayout, VitConfig};
+use unmask_defence::{Cipher, KeyError, RoomKey};
 use unmask_federation::{GlobalModel, Seal};
 
 /// The embeddings of one model as the relay sent them and as they came back.
@@ -122,10 +122,10 @@ impl Keys {
     /// Why not.
     pub(super) fn by_known_start(
         &self,
-        (start, check): (Start, KeyCheck),
+        (start, check): (EncryptionStart, KeyCheck),
         gradients: &Tensors,
     ) -> Result<Reconstruction, String> {
-        if start == Start::Keyed {
+        if start == EncryptionStart::Keyed {
             return Err(
                 "under the keyed start a client makes the model and encrypts it, so that the relay never saw it in \
                         the plain"

@@ -1,7 +1,7 @@
 //! Labels read off the head.
 
 use unmask_attack::{CannotAttack, Tensors, label, label_counts};
-use unmask_defence::Defence;
+use unmask_core::Defence;
 
 use super::About;
 

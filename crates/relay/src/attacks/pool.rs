@@ -153,7 +153,7 @@ fn attack(method: Method, job: &Job, standing: &Standing) -> Result<Seen, String
         }
         (Method::Colluder, Cover::Encrypted { check, .. }) => standing.keys.by_colluder(check, gradients()?)?,
         _ => {
-            let closed_form = method.closed_form().ok_or("it is no closed form")?;
+            let closed_form = unmask_attack::Attack::of(method).ok_or("it is no closed form")?;
             job.reconstruct(closed_form)?
         }
     };

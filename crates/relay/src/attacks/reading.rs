@@ -161,8 +161,8 @@ fn parts(update: &ProtectedUpdate, layout: &ParamLayout, ranges: &[Range<usize>]
 
 #[cfg(test)]
 mod tests {
-    use unmask_core::{InitOptions, ModelSpec, Preset, initial_weights};
-    use unmask_defence::{Defence, MaskSeed, Means, PlainUpdate};
+    use unmask_core::{Defence, InitOptions, MaskSeed, ModelSpec, Preset, initial_weights};
+    use unmask_defence::{Means, PlainUpdate, Protect};
 
     use super::*;
 

@@ -1,8 +1,7 @@
 //! What to know about whatever an attack makes of an update.
 
 use unmask_attack::{Knowledge, Method};
-use unmask_core::Rule;
-use unmask_defence::Defence;
+use unmask_core::{Defence, Rule};
 
 use super::job::{Cover, Job};
 

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use unmask_attack::Method;
-use unmask_core::VitConfig;
-use unmask_federation::ClientId;
+use unmask_core::{ClientId, VitConfig};
 use unmask_wire::{
     RelayMessage,
     view::{AttackView, GatheredView, HowView},
@@ -210,8 +209,7 @@ fn blank(method: Method, about: &About, nickname: &str, config: &VitConfig) -> A
 
 #[cfg(test)]
 mod tests {
-    use unmask_core::{ModelSpec, Preset, Rule};
-    use unmask_defence::Defence;
+    use unmask_core::{Defence, ModelSpec, Preset, Rule};
     use unmask_wire::view::{SearchState, SearchView};
 
     use super::*;

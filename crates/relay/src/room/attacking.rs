@@ -5,8 +5,9 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 use tracing::warn;
 use unmask_attack::{Method, Searches, Tensors};
+use unmask_core::ClientId;
 use unmask_defence::ProtectedUpdate;
-use unmask_federation::{ClientId, GlobalModel, Phase};
+use unmask_federation::{GlobalModel, Phase};
 use unmask_wire::view::{LabelView, MembershipView};
 
 use super::{Actor, Input, Reply, attacked::Attacked};

@@ -3,13 +3,14 @@
 use std::fmt::Display;
 
 use tracing::error;
-use unmask_core::{ModelSpec, Rule};
-use unmask_defence::{Defence, Start};
-use unmask_federation::{ClientId, Event, GlobalModel, OptimiserKind, Phase, Settings, SettingsError};
+use unmask_core::{
+    ClientId, Defence, EncryptionStart, InitialWeights, ModelSpec, OptimiserKind, RoundSettings, Rule, SettingsError,
+};
+use unmask_federation::{Event, GlobalModel, Phase};
 use unmask_wire::view::Control;
 
 use super::Actor;
-use crate::{beginning::Beginning, random};
+use crate::random;
 
 impl Actor {
     /// Carries out a control.
@@ -68,7 +69,7 @@ impl Actor {
     }
 
     /// Begins again with pretrained weights, or from scratch; so do later resets.
-    fn begin_from(&mut self, beginning: Beginning) -> Result<(), String> {
+    fn begin_from(&mut self, beginning: InitialWeights) -> Result<(), String> {
         self.beginnings.check(beginning, self.coming_spec()).map_err(sentence)?;
         self.beginnings.chosen = beginning;
         self.reset()
@@ -80,8 +81,8 @@ impl Actor {
         self.deadline = None;
         self.task = None;
         let what = match began {
-            Beginning::Scratch => "reset the model; it begins from scratch",
-            Beginning::Pretrained => "reset the model; it begins with pretrained weights",
+            InitialWeights::Scratch => "reset the model; it begins from scratch",
+            InitialWeights::Pretrained => "reset the model; it begins with pretrained weights",
         };
         self.teacher(what, Event::Reset(model));
         self.began = began;
@@ -94,7 +95,7 @@ impl Actor {
     fn choose(
         &mut self,
         what: &str,
-        change: impl FnOnce(Settings) -> Result<Settings, SettingsError>,
+        change: impl FnOnce(RoundSettings) -> Result<RoundSettings, SettingsError>,
     ) -> Result<(), String> {
         let before = self.room.coming();
         let settings = change(before).map_err(sentence)?;
@@ -104,7 +105,7 @@ impl Actor {
     }
 
     /// What settings bring with them besides themselves.
-    fn what_follows(&self, settings: &Settings) -> Option<&'static str> {
+    fn what_follows(&self, settings: &RoundSettings) -> Option<&'static str> {
         let begins_anew = self.room.needs_new_model(settings);
         let comes_from_encryption = self.room.settings().encryption().is_some();
         match settings.encryption() {
@@ -112,12 +113,12 @@ impl Actor {
                 Some("; the model begins with new weights, since the relay cannot decrypt the old ones")
             }
             None => None,
-            Some(Start::Plain) if begins_anew && comes_from_encryption => Some(
+            Some(EncryptionStart::Plain) if begins_anew && comes_from_encryption => Some(
                 "; the model begins with new weights, since the relay does not know the old ones, and a client encrypts \
                  them first",
             ),
-            Some(Start::Plain) => Some("; a client encrypts the model first"),
-            Some(Start::Keyed) => Some(
+            Some(EncryptionStart::Plain) => Some("; a client encrypts the model first"),
+            Some(EncryptionStart::Keyed) => Some(
                 "; the model begins with new weights, which a client makes and encrypts, so that the relay never sees them",
             ),
         }
@@ -133,7 +134,7 @@ impl Actor {
         let is_back = self.room.next_model().is_none() && spec == self.room.model().spec;
         self.chosen_model = (!is_back).then_some(spec);
         let what = if on { "the April block" } else { "the standard block" };
-        let is_pretrained = self.beginnings.chosen == Beginning::Pretrained;
+        let is_pretrained = self.beginnings.chosen == InitialWeights::Pretrained;
         let follows = match self.beginnings.title(spec) {
             _ if is_back => "",
             Some(_) if is_pretrained => ", with pretrained weights",
@@ -184,7 +185,7 @@ impl Actor {
         }
     }
 
-    fn fresh_model(&self, spec: ModelSpec) -> Result<(GlobalModel, Beginning), String> {
+    fn fresh_model(&self, spec: ModelSpec) -> Result<(GlobalModel, InitialWeights), String> {
         let seed = random::seed().map_err(|error| format!("No new weights: {error}."))?;
         Ok(self.beginnings.model(spec, seed))
     }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 use tracing::{error, info};
-use unmask_defence::{KeyCheck, Start};
-use unmask_federation::{ClientId, Effect, Event, GlobalModel, RoundSummary};
+use unmask_core::{ClientId, EncryptionStart, InitialWeights, KeyCheck};
+use unmask_federation::{Effect, Event, GlobalModel, RoundSummary};
 use unmask_wire::{EncryptionPlan, RelayMessage, view::LossPoint};
 
 use super::{Actor, MAX_LOSSES, encode, keep, tasks::Task};
-use crate::{beginning::Beginning, outbox::Slot, random};
+use crate::{outbox::Slot, random};
 
 impl Actor {
     /// Does what the state machine asks for.
@@ -53,8 +53,8 @@ impl Actor {
                 self.task = None;
                 self.said_of_seal.clear();
                 self.compare_forms();
-                if self.room.seal().is_some_and(|seal| seal.start == Start::Keyed) {
-                    self.began = Beginning::Scratch;
+                if self.room.seal().is_some_and(|seal| seal.start == EncryptionStart::Keyed) {
+                    self.began = InitialWeights::Scratch;
                 }
                 if let Some(entry) = self.roster.get_mut(client) {
                     (entry.excuse, entry.is_locked) = (None, false);

@@ -2,7 +2,7 @@
 //! each parameter was updated.
 
 use crate::privacy::{Guarantee, Mechanism, guarantee};
-use unmask_defence::{Defence, GaussianNoise};
+use unmask_core::{Defence, GaussianNoise};
 use unmask_federation::{GroupCounts, RoundSummary, UpdateCounts};
 use unmask_wire::view::{CountBin, GroupCountsView, GuaranteeView, UpdateCountsView};
 

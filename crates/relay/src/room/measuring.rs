@@ -3,8 +3,9 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use tokio::sync::mpsc;
+use unmask_core::TrainingPictures;
 use unmask_data::CLASSES;
-use unmask_federation::{Phase, Pictures};
+use unmask_federation::Phase;
 use unmask_wire::view::{AccuracyPoint, EvaluationView};
 
 use super::{Actor, Input, MAX_LOSSES, keep};
@@ -98,7 +99,7 @@ impl Actor {
                 "There are no held-out pictures yet: those of {source} are made when rounds are to train on them."
             ));
         };
-        if settings.pictures() == Pictures::Private && data_set.classes != CLASSES {
+        if settings.pictures() == TrainingPictures::Private && data_set.classes != CLASSES {
             return Some(format!(
                 "Rounds train on private pictures, whose classes are not those of {}; there is nothing to hold out.",
                 data_set.name

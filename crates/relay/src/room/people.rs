@@ -2,7 +2,8 @@
 
 use tokio::time::Instant;
 use tracing::{info, warn};
-use unmask_federation::{ClientId, Event, MemberState};
+use unmask_core::ClientId;
+use unmask_federation::{Event, MemberState};
 use unmask_wire::RelayMessage;
 
 use super::{Actor, Admission, Hello, MAX_REASON};

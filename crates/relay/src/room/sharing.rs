@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use unmask_data::datasets::Partition;
-use unmask_federation::{ClientId, Event, Pictures};
+use unmask_core::{ClientId, Partition, TrainingPictures};
+use unmask_federation::Event;
 use unmask_wire::view::DataView;
 
 use super::{Actor, Input, Reply};
@@ -46,28 +46,28 @@ impl Sharing {
     ///
     /// # Errors
     /// A sentence, if the data set is not in memory or cannot be divided so.
-    pub(super) fn shared(&mut self, config: &RelayConfig) -> Result<Pictures, String> {
+    pub(super) fn shared(&mut self, config: &RelayConfig) -> Result<TrainingPictures, String> {
         let newest = self.divisions.last().map(|division| (division.number, division.partition));
         if let Some((shard, partition)) = newest
             && partition == self.partition
         {
-            return Ok(Pictures::Shared { shard });
+            return Ok(TrainingPictures::Shared { shard });
         }
         let data_set = self.data_set.as_ref().ok_or("The shared pictures are not there yet.")?;
         let shard = newest.map_or(1, |(number, _)| number + 1);
         self.divisions.push(data_set.divide(&config.data, (shard, self.partition), self.seed)?);
-        Ok(Pictures::Shared { shard })
+        Ok(TrainingPictures::Shared { shard })
     }
 
     /// The division that rounds on `pictures` take shards from.
-    fn division(&self, pictures: Pictures) -> Option<&Division> {
-        let Pictures::Shared { shard } = pictures else { return None };
+    fn division(&self, pictures: TrainingPictures) -> Option<&Division> {
+        let TrainingPictures::Shared { shard } = pictures else { return None };
         self.divisions.iter().find(|division| division.number == shard)
     }
 
     /// Forgets divisions that no round can take shards from any more: those before the one in force.
-    fn prune(&mut self, in_force: Pictures) {
-        if let Pictures::Shared { shard } = in_force {
+    fn prune(&mut self, in_force: TrainingPictures) {
+        if let TrainingPictures::Shared { shard } = in_force {
             self.divisions.retain(|division| division.number >= shard);
         }
     }
@@ -85,10 +85,10 @@ pub(super) fn is_shared(pictures: &str) -> Result<bool, String> {
     }
 }
 
-fn word(pictures: Pictures) -> &'static str {
+fn word(pictures: TrainingPictures) -> &'static str {
     match pictures {
-        Pictures::Private => PRIVATE,
-        Pictures::Shared { .. } => SHARED,
+        TrainingPictures::Private => PRIVATE,
+        TrainingPictures::Shared { .. } => SHARED,
     }
 }
 
@@ -133,7 +133,7 @@ impl Actor {
             let what = format!("shared pictures of {}", data_set.name);
             (self.sharing.shared(&self.config)?, what)
         } else {
-            (Pictures::Private, "the clients' private pictures".to_owned())
+            (TrainingPictures::Private, "the clients' private pictures".to_owned())
         };
         let settings = self.room.coming().with_pictures(pictures);
         self.teacher(&format!("has rounds train on {what} from the next one on"), Event::SetSettings(settings));
@@ -149,7 +149,7 @@ impl Actor {
         let before = std::mem::replace(&mut self.sharing.partition, partition);
         let coming = self.room.coming();
         let line = format!("divides the shared pictures anew from the next round on: {partition}");
-        if coming.pictures() == Pictures::Private {
+        if coming.pictures() == TrainingPictures::Private {
             self.say(format!("The teacher {line}."));
             return Ok(());
         }

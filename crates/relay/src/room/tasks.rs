@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use unmask_core::ModelSpec;
-use unmask_federation::{GlobalModel, Pictures as Trained, Settings};
+use unmask_core::{ModelSpec, RoundSettings, TrainingPictures as Trained};
+use unmask_federation::GlobalModel;
 use unmask_wire::{EncryptionPlan, Pictures, RelayMessage};
 
 use super::encode;
@@ -21,7 +21,7 @@ impl Task {
     /// Train on the model and send an update.
     pub(super) fn train(
         (round, policy): (u32, u32),
-        settings: Settings,
+        settings: RoundSettings,
         encryption: Option<EncryptionPlan>,
         spec: ModelSpec,
     ) -> Self {

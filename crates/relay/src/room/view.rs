@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unmask_defence::Start;
+use unmask_core::EncryptionStart;
 use unmask_federation::{MemberState, Phase as RoomPhase};
 use unmask_wire::view::{ClientState, ClientView, EncryptionView, NextView, Phase, RoomView};
 
@@ -97,10 +97,10 @@ impl Actor {
         (next != NextView::default()).then_some(next)
     }
 
-    fn encryption(&self, start: Start) -> EncryptionView {
+    fn encryption(&self, start: EncryptionStart) -> EncryptionView {
         let start = match start {
-            Start::Plain => "plain",
-            Start::Keyed => "keyed",
+            EncryptionStart::Plain => "plain",
+            EncryptionStart::Keyed => "keyed",
         };
         EncryptionView { start: start.to_owned(), sealed_by: self.room.seal().and_then(|_| self.history.sealed_by()) }
     }

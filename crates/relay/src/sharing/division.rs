@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use unmask_data::datasets::Partition;
-use unmask_federation::ClientId;
+use unmask_core::{ClientId, Partition};
+use unmask_data::datasets::divide;
 use unmask_wire::{RelayMessage, ShardHeader};
 
 use super::{DataConfig, SharedDataSet, sample};
@@ -49,7 +49,7 @@ impl SharedDataSet {
         seed: u64,
     ) -> Result<Division, String> {
         let seats = config.seats;
-        let parts = partition.divide(self.train.labels(), seats.into(), seed).map_err(|error| {
+        let parts = divide(partition, self.train.labels(), seats.into(), seed).map_err(|error| {
             format!("{} cannot be divided among {seats} seats: {error}; start the relay with fewer.", self.name)
         })?;
         let (mut shares, mut counts) = (Vec::new(), Vec::new());

@@ -15,8 +15,8 @@ use tokio::{
     time::timeout,
 };
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async, tungstenite::Message};
-use unmask_core::{ModelSpec, ParamLayout, Preset, Rule};
-use unmask_defence::{Cipher, Defence, MaskSeed, Means, PlainUpdate, ProtectedUpdate, RoomKey, Start};
+use unmask_core::{Defence, EncryptionStart, MaskSeed, ModelSpec, ParamLayout, Preset, Rule};
+use unmask_defence::{Cipher, Means, PlainUpdate, Protect, ProtectedUpdate, RoomKey};
 use unmask_relay::{OptimiserKind, RelayConfig, Running, serve};
 use unmask_wire::{
     Assembler, ClientMessage, EncryptionPlan, Pictures, RelayMessage, ShardHeader, UpdateKind, frames,
@@ -197,10 +197,10 @@ pub struct Seal {
 
 /// The cipher of a passphrase for the tests' model.
 pub fn cipher(passphrase: &str, salt: &[u8; 16]) -> Cipher {
-    cipher_of(passphrase, salt, Start::Plain)
+    cipher_of(passphrase, salt, EncryptionStart::Plain)
 }
 
-pub fn cipher_of(passphrase: &str, salt: &[u8; 16], start: Start) -> Cipher {
+pub fn cipher_of(passphrase: &str, salt: &[u8; 16], start: EncryptionStart) -> Cipher {
     Cipher::new(&RoomKey::derive(passphrase, salt, start).unwrap(), &layout()).unwrap()
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Deserialize;
 use toml::{Table, Value, de::DeTable};
-use unmask_defence::Defence;
+use unmask_core::Defence;
 
 use super::{
     Config, ConfigError,

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use rand::seq::SliceRandom;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use unmask_core::{Architecture, ModelState, ParamLayout};
-use unmask_data::datasets::DataSet;
-use unmask_defence::{Cipher, Defence, RoomKey};
+use unmask_core::{Architecture, Defence, ModelState, ParamLayout};
+use unmask_data::datasets::{DataSet, divide};
+use unmask_defence::{Cipher, RoomKey};
 use unmask_federation::{Aggregate, Optimiser, UpdateCounts};
 use unmask_model::{
     Network,
@@ -28,7 +28,7 @@ impl<'a> Simulation<'a> {
             .map_err(|error| SimulationError::Config(error.into()))?;
         let (layout, seeds) = (Arc::new(architecture.layout()), Seeds(config.seed));
         let labels: Vec<u8> = data.train.labels().get(plan.train.clone()).unwrap_or_default().to_vec();
-        let shards = config.partition.divide(&labels, config.clients, config.seed)?;
+        let shards = divide(config.partition, &labels, config.clients, config.seed)?;
         let place = |shard: Vec<usize>| shard.into_iter().map(|index| index + plan.train.start).collect();
         let orders = shards.into_iter().enumerate().map(|(client, shard)| Order::new(client, place(shard))).collect();
         let mut test: Vec<usize> = (0..data.test.len()).collect();

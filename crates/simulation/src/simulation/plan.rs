@@ -2,9 +2,8 @@
 
 use std::ops::Range;
 
-use unmask_core::Rule;
+use unmask_core::{OptimiserKind, RoundSettings, Rule};
 use unmask_data::datasets::DataSet;
-use unmask_federation::{OptimiserKind, Settings};
 
 use crate::{Config, Schedule, SimulationError};
 
@@ -12,7 +11,7 @@ use crate::{Config, Schedule, SimulationError};
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) config: Config,
-    pub(super) settings: Settings,
+    pub(super) settings: RoundSettings,
     /// Indices of the training pictures.
     pub(super) train: Range<usize>,
     pub(super) rounds: u32,

@@ -3,8 +3,9 @@
 
 mod step;
 
-use unmask_core::{ParamGroup, ParseRuleError, Rule};
-use unmask_defence::{Defence, GaussianNoise, GroupRates, ParseNoiseError, Start, ZeroRate};
+use unmask_core::{
+    Defence, EncryptionStart, GaussianNoise, GroupRates, ParamGroup, ParseNoiseError, ParseRuleError, Rule, ZeroRate,
+};
 
 pub use self::step::{Step, StepError, sgd_would_help};
 
@@ -99,7 +100,7 @@ pub struct DefenceDraft {
     /// The noise.
     pub noise: GaussianNoise,
     /// How an encrypted model begins.
-    pub start: Start,
+    pub start: EncryptionStart,
 }
 
 impl DefenceDraft {
@@ -135,7 +136,7 @@ impl Default for DefenceDraft {
             choice: Choice::None,
             rates: GroupRates::uniform(ZeroRate::nearest(0.5)),
             noise: GaussianNoise::default(),
-            start: Start::Plain,
+            start: EncryptionStart::Plain,
         }
     }
 }

@@ -4,8 +4,7 @@ mod attacks;
 mod learning;
 mod units;
 
-use unmask_core::{ParamGroup, Rule};
-use unmask_defence::{Defence, GaussianNoise, GroupRates, Start};
+use unmask_core::{Defence, EncryptionStart, GaussianNoise, GroupRates, ParamGroup, Rule};
 use unmask_wire::view::{ClientState, EncryptionView, NextView, Phase};
 
 pub use self::attacks::{
@@ -40,8 +39,8 @@ pub fn defence(form: &str) -> String {
             number(noise.delta()),
             number(noise.clip())
         ),
-        Defence::Encrypted { start: Start::Plain } => "encrypted, plain start".to_owned(),
-        Defence::Encrypted { start: Start::Keyed } => "encrypted, keyed start".to_owned(),
+        Defence::Encrypted { start: EncryptionStart::Plain } => "encrypted, plain start".to_owned(),
+        Defence::Encrypted { start: EncryptionStart::Keyed } => "encrypted, keyed start".to_owned(),
     }
 }
 
@@ -55,8 +54,8 @@ pub fn defence_short(form: &str) -> String {
         Defence::RandomBinary { rates: drawn } => format!("R {}", rates(&drawn)),
         Defence::FrozenBinary { rates: drawn } => format!("frozen R {}", rates(&drawn)),
         Defence::Gaussian(noise) => format!("noise ε {}", number(noise.epsilon())),
-        Defence::Encrypted { start: Start::Plain } => "encrypted".to_owned(),
-        Defence::Encrypted { start: Start::Keyed } => "encrypted, keyed".to_owned(),
+        Defence::Encrypted { start: EncryptionStart::Plain } => "encrypted".to_owned(),
+        Defence::Encrypted { start: EncryptionStart::Keyed } => "encrypted, keyed".to_owned(),
     }
 }
 

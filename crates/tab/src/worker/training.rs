@@ -56,8 +56,7 @@ async fn local_epochs(
 #[cfg(test)]
 mod tests {
     use unmask_client::{Action, Client, News, TrainOn};
-    use unmask_core::{InitOptions, ModelSpec, ParamLayout, Preset, initial_weights};
-    use unmask_defence::Defence;
+    use unmask_core::{Defence, InitOptions, ModelSpec, ParamLayout, Preset, initial_weights};
     use unmask_model::device::OpenDevice;
     use unmask_wire::{RelayMessage, ShardHeader, frames};
     use wasm_bindgen_test::wasm_bindgen_test;

@@ -1,8 +1,7 @@
 //! What the worker does for the room and the student: train, seal, compare, answer.
 
 use unmask_client::{Plan, SealTask, TrainOn};
-use unmask_core::ModelSpec;
-use unmask_defence::MaskSeed;
+use unmask_core::{MaskSeed, ModelSpec};
 use unmask_model::device::{Compute, OpenDevice};
 use web_time::Instant;
 

@@ -3,19 +3,19 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use unmask_core::{ModelSpec, ParamLayout, Preset};
+use unmask_core::{InitialWeights, ModelSpec, ParamLayout, Preset};
 use unmask_model::weights::TensorReader;
-use unmask_relay::{Beginning, Pretrained};
+use unmask_relay::Pretrained;
 use unmask_simulation::{Start, pretrained, recognise};
 
 /// The model of which a checkpoint is in this program.
 const TRAINED: Preset = Preset::VitNanoPatch4_32;
 
 /// How the room begins with what `--weights` says.
-pub fn beginning(start: &Start) -> Beginning {
+pub fn beginning(start: &Start) -> InitialWeights {
     match start {
-        Start::Scratch => Beginning::Scratch,
-        Start::Pretrained | Start::File(_) => Beginning::Pretrained,
+        Start::Scratch => InitialWeights::Scratch,
+        Start::Pretrained | Start::File(_) => InitialWeights::Pretrained,
     }
 }
 
@@ -60,8 +60,8 @@ mod tests {
         let spec = ModelSpec::new(TRAINED);
         let chosen = choice(&Start::Pretrained, spec).unwrap().expect("assets/ holds it");
         assert_eq!((chosen.spec, chosen.weights.len()), (spec, ParamLayout::vit(&spec.config()).len()));
-        assert_eq!(beginning(&Start::Pretrained), Beginning::Pretrained);
-        assert_eq!(beginning(&Start::Scratch), Beginning::Scratch);
+        assert_eq!(beginning(&Start::Pretrained), InitialWeights::Pretrained);
+        assert_eq!(beginning(&Start::Scratch), InitialWeights::Scratch);
     }
 
     #[test]
@@ -70,7 +70,7 @@ mod tests {
         assert_eq!("pretrained".parse(), Ok(Start::Pretrained));
         let file = Start::File("a/b.safetensors".into());
         assert_eq!("a/b.safetensors".parse(), Ok(file.clone()));
-        assert_eq!(beginning(&file), Beginning::Pretrained);
+        assert_eq!(beginning(&file), InitialWeights::Pretrained);
         let error = choice(&file, ModelSpec::new(Preset::VitPicoPatch4_16)).unwrap_err();
         let text = format!("{error:#}");
         assert!(text.contains("a/b.safetensors cannot begin a vit_pico_patch4_16; write scratch or"), "{text}");

@@ -3,7 +3,7 @@
 use std::{ops::ControlFlow, time::Instant};
 
 use unmask_attack::{Method, Searches, Verdict as Belongs, membership};
-use unmask_defence::MaskSeed;
+use unmask_core::MaskSeed;
 use unmask_simulation::files::rounded;
 
 use super::{

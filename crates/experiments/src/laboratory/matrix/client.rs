@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use unmask_attack::{Attack, AttackKind, Evidence, Source, Tensors};
-use unmask_core::{InitOptions, Rule, initial_weights};
-use unmask_defence::{Cipher, Defence, Means, PlainUpdate, ProtectedUpdate, RoomKey, Start};
+use unmask_core::{Defence, EncryptionStart, InitOptions, Rule, initial_weights};
+use unmask_defence::{Cipher, Means, PlainUpdate, Protect, ProtectedUpdate, RoomKey};
 use unmask_model::Vit;
 
 use super::{MatrixError, Settings, plan::Group};
@@ -36,7 +36,7 @@ impl<'a> Client<'a> {
             cipher.encrypt(&mut held)?;
         }
         let plain_start = match defence {
-            Defence::Encrypted { start: Start::Plain } => {
+            Defence::Encrypted { start: EncryptionStart::Plain } => {
                 let names = self.names(&needs.weights);
                 Some(Tensors::from_flat(Source::Weights, config, &plain, &names)?)
             }
@@ -75,7 +75,7 @@ impl<'a> Client<'a> {
     }
 
     /// The room's key, from a passphrase that nobody guesses.
-    fn cipher(&self, start: Start) -> Result<Cipher, MatrixError> {
+    fn cipher(&self, start: EncryptionStart) -> Result<Cipher, MatrixError> {
         let secret = self.settings.seed_of(&["passphrase"]).0;
         let passphrase: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
         let mut salt = [0; 16];

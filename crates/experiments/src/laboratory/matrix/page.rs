@@ -2,8 +2,8 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use maud::{Markup, html};
+use unmask_core::Defence;
 use unmask_data::metrics::PROTECTED_BELOW;
-use unmask_defence::Defence;
 
 use super::{
     MatrixError, Row, Settings,

@@ -3,9 +3,8 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use unmask_attack::{Method, SearchOptions};
-use unmask_core::{ModelSpec, Preset, Rule};
+use unmask_core::{Defence, MaskSeed, ModelSpec, Preset, Rule};
 use unmask_data::{CLASSES, Picture, chw_to_hwc, class_in_name};
-use unmask_defence::{Defence, MaskSeed};
 
 use super::MatrixError;
 use crate::laboratory::Trial;

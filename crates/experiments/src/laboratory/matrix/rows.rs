@@ -113,7 +113,7 @@ fn difference(place: &str, held: &serde_json::Value, wanted: &serde_json::Value)
 
 #[cfg(test)]
 mod tests {
-    use unmask_defence::Defence;
+    use unmask_core::Defence;
 
     use super::*;
     use crate::laboratory::{

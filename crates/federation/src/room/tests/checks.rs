@@ -1,6 +1,6 @@
 //! What an update must look like under each defence.
 
-use unmask_defence::GroupRates;
+use unmask_core::GroupRates;
 
 use super::*;
 

@@ -1,6 +1,7 @@
 //! Getting the model encrypted, and rounds in the encrypted domain.
 
-use unmask_defence::{KeyCheck, RoomKey, Start};
+use unmask_core::{EncryptionStart, KeyCheck};
+use unmask_defence::RoomKey;
 
 use super::*;
 
@@ -9,7 +10,7 @@ const SALT: [u8; 16] = [9; 16];
 
 fn cipher(passphrase: &str) -> Cipher {
     let layout = ParamLayout::vit(&model(1).spec.config());
-    Cipher::new(&RoomKey::derive(passphrase, &SALT, Start::Plain).unwrap(), &layout).unwrap()
+    Cipher::new(&RoomKey::derive(passphrase, &SALT, EncryptionStart::Plain).unwrap(), &layout).unwrap()
 }
 
 fn encrypted(weights: &[f32], cipher: &Cipher) -> Vec<f32> {
@@ -69,7 +70,7 @@ fn plain_start_encrypts_the_room_s_model_before_the_first_round() {
     assert_eq!((cohort.as_slice(), *round), ([A, B].as_slice(), 1));
     assert_eq!(*encryption, Some((SALT, cipher.check())));
     assert_eq!(model.weights, sent);
-    assert_eq!(room.seal(), Some(&Seal { start: Start::Plain, by: A, salt: SALT, check: cipher.check() }));
+    assert_eq!(room.seal(), Some(&Seal { start: EncryptionStart::Plain, by: A, salt: SALT, check: cipher.check() }));
 }
 
 #[test]

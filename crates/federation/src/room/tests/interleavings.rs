@@ -1,7 +1,7 @@
 //! Any events in any order.
 
 use proptest::prelude::*;
-use unmask_defence::KeyCheck;
+use unmask_core::KeyCheck;
 
 use super::*;
 
@@ -60,7 +60,7 @@ fn action() -> impl Strategy<Value = Action> {
 struct Plan {
     round: u32,
     policy: u32,
-    settings: Settings,
+    settings: RoundSettings,
     encryption: Option<([u8; 16], KeyCheck)>,
     model: Arc<GlobalModel>,
 }
@@ -129,7 +129,7 @@ impl World {
             Action::Seal(c, good) => {
                 let mut weights = self.room.model().weights.clone();
                 // Nobody has anything to compare a keyed model with.
-                if good || self.room.settings().encryption() == Some(Start::Keyed) {
+                if good || self.room.settings().encryption() == Some(EncryptionStart::Keyed) {
                     let patch = self.room.layout.get("patch_embed.proj.weight").unwrap().range.start;
                     weights[patch] = MARK;
                 }
@@ -199,7 +199,7 @@ impl World {
                 Effect::Seal { client, policy, salt, model, .. } => {
                     prop_assert_eq!(salt, [5; 16]);
                     let start = self.room.settings().encryption().unwrap();
-                    prop_assert_eq!(model.is_some(), start == Start::Plain);
+                    prop_assert_eq!(model.is_some(), start == EncryptionStart::Plain);
                     self.seal = Some((client, policy));
                 }
                 Effect::Accepted { round, .. } => {

@@ -7,7 +7,7 @@ use super::*;
 /// Runs rounds in which every client sends weights or gradients that change everything, and returns the weights after each.
 fn rounds(defence: &str, rule: &str, optimiser: &str, rounds: u8) -> (Vec<f32>, Vec<Vec<f32>>, Arc<ParamLayout>) {
     let settings =
-        Settings::new(defence.parse().unwrap(), rule.parse().unwrap(), 1, optimiser.parse().unwrap()).unwrap();
+        RoundSettings::new(defence.parse().unwrap(), rule.parse().unwrap(), 1, optimiser.parse().unwrap()).unwrap();
     let mut room = Room::new(model(1), settings);
     room.handle(Event::Joined(A));
     room.handle(Event::Joined(B));
@@ -63,8 +63,9 @@ fn what_nobody_sends_stays_for_this_round() {
 /// Momentum from an earlier policy must not move a position embedding that is fixed now.
 #[test]
 fn fixed_position_stands_still_under_adam_with_momentum() {
-    let adam =
-        |defence: &str| Settings::new(defence.parse().unwrap(), Rule::FedSgd, 1, "adam:0.01".parse().unwrap()).unwrap();
+    let adam = |defence: &str| {
+        RoundSettings::new(defence.parse().unwrap(), Rule::FedSgd, 1, "adam:0.01".parse().unwrap()).unwrap()
+    };
     let mut room = Room::new(model(1), adam("none"));
     room.handle(Event::Joined(A));
     room.handle(Event::Start);

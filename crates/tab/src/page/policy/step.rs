@@ -2,8 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use unmask_core::Rule;
-use unmask_defence::Defence;
+use unmask_core::{Defence, Rule};
 
 /// The server's step, as the room's view writes it.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,7 +1,7 @@
 //! The choice of a defence and its parameters.
 
 use leptos::prelude::*;
-use unmask_defence::{Defence, GaussianNoise, Start};
+use unmask_core::{Defence, EncryptionStart, GaussianNoise};
 use unmask_wire::view::Control;
 
 use super::{number::NumberField, rates::RatesEditor, segment::Segment};
@@ -157,20 +157,20 @@ fn Noise(draft: RwSignal<DefenceDraft>, teacher: Teacher) -> impl IntoView {
 fn Starts(draft: RwSignal<DefenceDraft>, #[prop(into)] on_change: Callback<()>) -> impl IntoView {
     let starts = [
         (
-            Start::Plain,
+            EncryptionStart::Plain,
             "plain",
             "Plain start",
             "a tab encrypts the model that the relay made, so the relay knows the original",
         ),
         (
-            Start::Keyed,
+            EncryptionStart::Keyed,
             "keyed",
             "Keyed start",
             "a tab makes new weights that the relay never sees in the plain; resets the model",
         ),
     ];
     view! {
-        <div class="row starts" role="radiogroup" aria-label="Start of the encrypted model">
+        <div class="row starts" role="radiogroup" aria-label="EncryptionStart of the encrypted model">
             {starts
                 .into_iter()
                 .map(|(start, key, title, sentence)| {

@@ -1,8 +1,7 @@
 //! R: one for all parameter groups, or one for each.
 
 use leptos::prelude::*;
-use unmask_core::ParamGroup;
-use unmask_defence::{GroupRates, ZeroRate};
+use unmask_core::{GroupRates, ParamGroup, ZeroRate};
 
 use crate::page::policy::{middle, read_rate};
 

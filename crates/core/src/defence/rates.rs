@@ -1,18 +1,80 @@
-//! Shares of zeros, one for each parameter group.
+//! Shares of zeros in masks, one for each parameter group.
 
 use std::{fmt, str::FromStr};
 
-use unmask_core::{ParamGroup, ParamLayout, UnknownGroup};
+use serde::{Deserialize, Serialize};
 
-use crate::{RateError, ZeroRate};
+use crate::{ParamGroup, ParamLayout, UnknownGroup};
+
+/// Share of zeros R in a mask, in 65536ths, at least 0 and below 1.
+///
+/// FLRSP's Algorithm 1 prints B ~ Bernoulli(R), but R is the probability of a **zero**: B ~ Bernoulli(1 - R).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ZeroRate(u16);
+
+/// A rate that is not in `[0, 1)`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{given} is no share of zeros; give a number of at least 0 and below 1, such as 0.5")]
+pub struct RateError {
+    given: String,
+}
+
+impl ZeroRate {
+    /// The nearest representable rate.
+    ///
+    /// # Errors
+    /// If `rate` is not in `[0, 1)`.
+    pub fn new(rate: f64) -> Result<Self, RateError> {
+        if (0.0..1.0).contains(&rate) { Ok(Self::nearest(rate)) } else { Err(RateError { given: rate.to_string() }) }
+    }
+
+    /// The representable rate nearest to any number; NaN gives 0.
+    pub fn nearest(rate: f64) -> Self {
+        Self((rate * 65536.0).round().clamp(0.0, 65535.0) as u16)
+    }
+
+    /// From 65536ths, as on the wire.
+    pub fn from_bits(bits: u16) -> Self {
+        Self(bits)
+    }
+
+    /// In 65536ths.
+    pub fn bits(self) -> u16 {
+        self.0
+    }
+
+    /// As a number in `[0, 1)`.
+    pub fn get(self) -> f64 {
+        f64::from(self.0) / 65536.0
+    }
+}
+
+impl fmt::Display for ZeroRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The shortest decimal that means this rate: five places tell all 65536 apart.
+        let shortest = (0..5).map(|places| format!("{:.places$}", self.get()));
+        let is_this = |text: &String| text.parse().is_ok_and(|rate: f64| rate < 1.0 && Self::nearest(rate) == *self);
+        f.write_str(&shortest.into_iter().find(is_this).unwrap_or_else(|| format!("{:.5}", self.get())))
+    }
+}
+
+impl FromStr for ZeroRate {
+    type Err = RateError;
+
+    fn from_str(text: &str) -> Result<Self, RateError> {
+        text.trim().parse().map_err(|_| RateError { given: format!("\"{text}\"") }).and_then(Self::new)
+    }
+}
 
 /// Share of zeros R of each parameter group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct GroupRates([ZeroRate; ParamGroup::ALL.len()]);
 
 /// Values in a row that share one rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Run {
+pub struct RateRun {
     /// Their share of zeros.
     pub rate: ZeroRate,
     /// How many they are.
@@ -71,13 +133,13 @@ impl GroupRates {
     }
 
     /// The layout's values as runs of one rate each, in order.
-    pub fn runs(&self, layout: &ParamLayout) -> Vec<Run> {
-        let mut runs: Vec<Run> = Vec::new();
+    pub fn runs(&self, layout: &ParamLayout) -> Vec<RateRun> {
+        let mut runs: Vec<RateRun> = Vec::new();
         for param in layout {
             let (rate, len) = (self.get(param.group), param.range.len());
             match runs.last_mut() {
                 Some(run) if run.rate == rate => run.len += len,
-                _ => runs.push(Run { rate, len }),
+                _ => runs.push(RateRun { rate, len }),
             }
         }
         runs
@@ -144,10 +206,9 @@ impl FromStr for GroupRates {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-    use unmask_core::{ModelSpec, Preset};
-
     use super::*;
+    use crate::{ModelSpec, Preset};
+    use proptest::prelude::*;
 
     #[test]
     fn default_stands_for_the_groups_not_named() {
@@ -199,7 +260,30 @@ mod tests {
         assert_eq!(runs.iter().map(|run| run.len).sum::<usize>(), layout.len());
     }
 
+    #[test]
+    fn bad_rates_are_named() {
+        assert_eq!(
+            "1".parse::<ZeroRate>().unwrap_err().to_string(),
+            "1 is no share of zeros; give a number of at least 0 and below 1, such as 0.5"
+        );
+        assert!("half".parse::<ZeroRate>().unwrap_err().to_string().starts_with("\"half\""));
+        assert!(ZeroRate::new(f64::NAN).is_err());
+    }
+
+    #[test]
+    fn rates_are_written_as_people_gave_them() {
+        for text in ["0", "0.01", "0.05", "0.2", "0.5", "0.95", "0.125", "0.99998"] {
+            assert_eq!(text.parse::<ZeroRate>().unwrap().to_string(), text);
+        }
+    }
+
     proptest! {
+        #[test]
+        fn rates_round_trip_as_text(bits in any::<u16>()) {
+            let rate = ZeroRate::from_bits(bits);
+            prop_assert_eq!(rate.to_string().parse::<ZeroRate>().unwrap(), rate);
+        }
+
         #[test]
         fn string_form_and_bits_round_trip(bits in any::<[u16; 7]>(), few in any::<[bool; 7]>()) {
             for bits in [bits, few.map(|b| if b { 13107 } else { 62259 })] {

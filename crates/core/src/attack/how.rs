@@ -1,8 +1,6 @@
 //! How each attack works, for those who open the drawer of its card.
 
-use unmask_core::VitConfig;
-
-use crate::Method;
+use crate::{AttackMethod, VitConfig};
 
 /// What an attack solves, in the words of a lesson.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +26,7 @@ pub struct Symbol {
     pub size: String,
 }
 
-impl Method {
+impl AttackMethod {
     /// How it works, with the shapes of a model.
     pub fn how(self, config: &VitConfig) -> How {
         let (d, s, l) = (config.dim, config.patches(), config.patch_len());

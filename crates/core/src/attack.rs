@@ -1,18 +1,13 @@
-//! Every attack by name: what the command line, the room and its cards call it, and how it works.
+//! Every attack by name: what the command line, the room and its pages call it, and how it works.
 
 mod how;
 
-use std::{fmt, str::FromStr};
-
-use serde::{Deserialize, Serialize};
-
 pub use self::how::{How, Symbol};
-use crate::{Attack, AttackKind, Knowledge};
+use crate::text::words;
 
 /// An attack as it is named at every border.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub enum Method {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AttackMethod {
     /// Embedding inversion, dropped entries taken for zeros.
     Embedding,
     /// Embedding inversion, dropped entries taken for unknowns.
@@ -41,7 +36,7 @@ pub enum Method {
 
 /// Attacks that solve the same problem, shown side by side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Family {
+pub enum AttackFamily {
     /// Embedding inversion.
     Embedding,
     /// APRIL.
@@ -58,7 +53,20 @@ pub enum Family {
     Key,
 }
 
-impl Family {
+/// What the attacker makes of the entries that a mask dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Knowledge {
+    /// Takes their zeros for values, as the attackers do that the papers tested.
+    Naive,
+    /// Knows which entries were dropped, as the papers' threat model allows, and treats them as unknowns.
+    Aware,
+}
+
+impl AttackFamily {
+    /// All of them, in the order shown.
+    pub const ALL: [Self; 7] =
+        [Self::Embedding, Self::April, Self::Rounds, Self::Matching, Self::Gradients, Self::Jigsaw, Self::Key];
+
     /// The name in the room's JSON.
     pub fn name(self) -> &'static str {
         match self {
@@ -86,7 +94,7 @@ impl Family {
     }
 }
 
-impl Method {
+impl AttackMethod {
     /// All of them, each naive one before its mask-aware twin.
     pub const ALL: [Self; 12] = [
         Self::Embedding,
@@ -122,15 +130,15 @@ impl Method {
     }
 
     /// What it is shown beside.
-    pub fn family(self) -> Family {
+    pub fn family(self) -> AttackFamily {
         match self {
-            Self::Embedding | Self::EmbeddingAware => Family::Embedding,
-            Self::April | Self::AprilAware => Family::April,
-            Self::Rounds => Family::Rounds,
-            Self::Matching | Self::MatchingAware => Family::Matching,
-            Self::Gradients | Self::GradientsAware => Family::Gradients,
-            Self::Jigsaw => Family::Jigsaw,
-            Self::KnownStart | Self::Colluder => Family::Key,
+            Self::Embedding | Self::EmbeddingAware => AttackFamily::Embedding,
+            Self::April | Self::AprilAware => AttackFamily::April,
+            Self::Rounds => AttackFamily::Rounds,
+            Self::Matching | Self::MatchingAware => AttackFamily::Matching,
+            Self::Gradients | Self::GradientsAware => AttackFamily::Gradients,
+            Self::Jigsaw => AttackFamily::Jigsaw,
+            Self::KnownStart | Self::Colluder => AttackFamily::Key,
         }
     }
 
@@ -171,88 +179,61 @@ impl Method {
         }
     }
 
-    /// The closed form that solves it from one update, if there is one.
-    pub fn closed_form(self) -> Option<Attack> {
-        match self {
-            Self::Embedding => Some(Attack::naive(AttackKind::Embedding)),
-            Self::EmbeddingAware => Some(Attack::aware(AttackKind::Embedding)),
-            Self::April => Some(Attack::naive(AttackKind::April)),
-            Self::AprilAware => Some(Attack::aware(AttackKind::April)),
-            _ => None,
-        }
-    }
-
     /// Whether it searches through the model, step by step.
     pub fn is_search(self) -> bool {
         matches!(self, Self::Matching | Self::MatchingAware | Self::Gradients | Self::GradientsAware | Self::Jigsaw)
     }
 }
 
-impl From<Attack> for Method {
-    fn from(Attack { kind, knowledge }: Attack) -> Self {
-        match (kind, knowledge) {
-            (AttackKind::Embedding, Knowledge::Naive) => Self::Embedding,
-            (AttackKind::Embedding, Knowledge::Aware) => Self::EmbeddingAware,
-            (AttackKind::April, Knowledge::Naive) => Self::April,
-            (AttackKind::April, Knowledge::Aware) => Self::AprilAware,
+words!(AttackMethod, UnknownMethod, "unknown attack {name:?}; the attacks are {words}", ", ");
+
+words!(AttackFamily, UnknownFamily, "there is no family of attacks {name:?}; there are {words}", ", ");
+
+/// Whether a picture was among those behind an update.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MembershipVerdict {
+    /// The picture was in the batch of one.
+    Member,
+    /// It was not.
+    Stranger,
+    /// It fits better than chance and worse than exactly: an altered copy, a batch, noise, or a picture like another.
+    Undecided,
+}
+
+impl MembershipVerdict {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Member, Self::Stranger, Self::Undecided];
+
+    /// Its string form.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Member => "member",
+            Self::Stranger => "stranger",
+            Self::Undecided => "undecided",
         }
     }
 }
 
-impl fmt::Display for Method {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl From<Method> for String {
-    fn from(method: Method) -> Self {
-        method.name().to_owned()
-    }
-}
-
-/// A name that is none of [`Method::ALL`].
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown attack \"{name}\"; the attacks are {}", Method::ALL.map(Method::name).join(", "))]
-pub struct UnknownMethod {
-    /// What was given.
-    pub name: String,
-}
-
-impl FromStr for Method {
-    type Err = UnknownMethod;
-
-    fn from_str(name: &str) -> Result<Self, UnknownMethod> {
-        Self::ALL
-            .into_iter()
-            .find(|method| method.name() == name)
-            .ok_or_else(|| UnknownMethod { name: name.to_owned() })
-    }
-}
-
-impl TryFrom<String> for Method {
-    type Error = UnknownMethod;
-
-    fn try_from(name: String) -> Result<Self, UnknownMethod> {
-        name.parse()
-    }
-}
+words!(MembershipVerdict, UnknownVerdict, "{name:?} is no verdict on membership; it is {words}", " or ");
 
 #[cfg(test)]
 mod tests {
-    use unmask_core::{ModelSpec, Preset};
-
     use super::*;
+    use crate::{ModelSpec, Preset};
 
     #[test]
     fn names_round_trip() {
-        for method in Method::ALL {
+        for method in AttackMethod::ALL {
             assert_eq!(method.to_string().parse(), Ok(method));
         }
-        for attack in Attack::ALL {
-            assert_eq!(Method::from(attack).closed_form(), Some(attack));
+        for family in AttackFamily::ALL {
+            assert_eq!(family.to_string().parse(), Ok(family));
+            assert!(AttackMethod::ALL.iter().any(|method| method.family() == family));
         }
-        let error = "magic".parse::<Method>().unwrap_err().to_string();
+        for verdict in MembershipVerdict::ALL {
+            assert_eq!(verdict.to_string().parse(), Ok(verdict));
+        }
+        let error = "magic".parse::<AttackMethod>().unwrap_err().to_string();
         assert!(
             error.starts_with("unknown attack \"magic\"; the attacks are embedding, embedding-aware, april"),
             "{error}"
@@ -262,11 +243,11 @@ mod tests {
     #[test]
     fn shapes_are_those_of_the_model() {
         let config = ModelSpec::new(Preset::VitLabPatch4_32).config();
-        for method in Method::ALL {
+        for method in AttackMethod::ALL {
             let how = method.how(&config);
             assert!(!how.equation.is_empty() && !how.symbols.is_empty(), "{method}");
         }
-        let how = Method::Embedding.how(&config);
+        let how = AttackMethod::Embedding.how(&config);
         let size = |name: &str| how.symbols.iter().find(|symbol| symbol.name == name).map(|symbol| symbol.size.clone());
         assert_eq!(size("X").as_deref(), Some("64 × 48"));
         assert_eq!(size("G_E").as_deref(), Some("192 × 48"));

@@ -1,10 +1,15 @@
 //! The choice of a defence, and its one string form.
 
+mod noise;
+mod rates;
+
 use std::{fmt, str::FromStr};
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-use crate::{GaussianNoise, GroupRates, ParseNoiseError, ParseRatesError};
+pub use self::{
+    noise::{GaussianNoise, ParseNoiseError},
+    rates::{GroupRates, ParseRatesError, RateError, RateRun, ZeroRate},
+};
+use crate::text::{serde_as_text, words};
 
 /// A defence, as the teacher chooses it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -31,13 +36,13 @@ pub enum Defence {
     /// Embeddings multiplied by key matrices; the relay averages what it cannot read.
     Encrypted {
         /// What the relay knows of the model at the start.
-        start: Start,
+        start: EncryptionStart,
     },
 }
 
 /// How a room's encrypted model begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Start {
+pub enum EncryptionStart {
     /// A client encrypts the model that the relay made, which so knows plain text and cipher text of it.
     #[default]
     Plain,
@@ -45,7 +50,102 @@ pub enum Start {
     Keyed,
 }
 
+impl EncryptionStart {
+    /// Both of them.
+    pub const ALL: [Self; 2] = [Self::Plain, Self::Keyed];
+
+    /// Its string form.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Keyed => "keyed",
+        }
+    }
+}
+
+words!(EncryptionStart, UnknownEncryptionStart, "an encrypted model has no start {name:?}; write {words}", " or ");
+
+/// A defence without its parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DefenceKind {
+    /// [`Defence::None`].
+    None,
+    /// [`Defence::FixedPosition`].
+    FixedPosition,
+    /// [`Defence::RandomBinary`].
+    RandomBinary,
+    /// [`Defence::FrozenBinary`].
+    FrozenBinary,
+    /// [`Defence::Gaussian`].
+    Gaussian,
+    /// [`Defence::Encrypted`].
+    Encrypted,
+}
+
+impl DefenceKind {
+    /// All of them, in the order shown.
+    pub const ALL: [Self; 6] =
+        [Self::None, Self::FixedPosition, Self::RandomBinary, Self::FrozenBinary, Self::Gaussian, Self::Encrypted];
+
+    /// The name before the parameters.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::FixedPosition => "fixed-position",
+            Self::RandomBinary => "random-binary",
+            Self::FrozenBinary => "frozen-binary",
+            Self::Gaussian => "gaussian",
+            Self::Encrypted => "encrypted",
+        }
+    }
+
+    /// The name for people.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::None => "None",
+            Self::FixedPosition => "Fixed position",
+            Self::RandomBinary => "Random binary weights",
+            Self::FrozenBinary => "Frozen binary weights",
+            Self::Gaussian => "Gaussian noise",
+            Self::Encrypted => "Encrypted",
+        }
+    }
+
+    /// What it does, in a sentence.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Self::None => "Every value leaves the tab as it was computed.",
+            Self::FixedPosition => "The position embedding is not trained: what it would send is withheld.",
+            Self::RandomBinary => "Each tab drops each value with probability R, under a fresh mask in every round.",
+            Self::FrozenBinary => {
+                "One mask for all tabs and all rounds: what it drops is never trained. The papers’ counter-example."
+            }
+            Self::Gaussian => "Each tab shortens its update to length S_f and adds noise to every value.",
+            Self::Encrypted => {
+                "The embeddings are multiplied by keys made from a passphrase that stays in the tabs; the relay averages what it cannot read."
+            }
+        }
+    }
+
+    /// Whether it draws masks, and so has rates.
+    pub fn is_masked(self) -> bool {
+        matches!(self, Self::RandomBinary | Self::FrozenBinary)
+    }
+}
+
 impl Defence {
+    /// The defence without its parameters.
+    pub fn kind(&self) -> DefenceKind {
+        match self {
+            Self::None => DefenceKind::None,
+            Self::FixedPosition => DefenceKind::FixedPosition,
+            Self::RandomBinary { .. } => DefenceKind::RandomBinary,
+            Self::FrozenBinary { .. } => DefenceKind::FrozenBinary,
+            Self::Gaussian(_) => DefenceKind::Gaussian,
+            Self::Encrypted { .. } => DefenceKind::Encrypted,
+        }
+    }
+
     /// The masks' rates, where there are masks.
     pub fn rates(&self) -> Option<&GroupRates> {
         match self {
@@ -62,14 +162,12 @@ impl Defence {
 
 impl fmt::Display for Defence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind().name())?;
         match self {
-            Self::None => f.write_str("none"),
-            Self::FixedPosition => f.write_str("fixed-position"),
-            Self::RandomBinary { rates } => write!(f, "random-binary:{rates}"),
-            Self::FrozenBinary { rates } => write!(f, "frozen-binary:{rates}"),
-            Self::Gaussian(noise) => write!(f, "gaussian:{noise}"),
-            Self::Encrypted { start: Start::Plain } => f.write_str("encrypted"),
-            Self::Encrypted { start: Start::Keyed } => f.write_str("encrypted:keyed"),
+            Self::None | Self::FixedPosition | Self::Encrypted { start: EncryptionStart::Plain } => Ok(()),
+            Self::RandomBinary { rates } | Self::FrozenBinary { rates } => write!(f, ":{rates}"),
+            Self::Gaussian(noise) => write!(f, ":{noise}"),
+            Self::Encrypted { start } => write!(f, ":{start}"),
         }
     }
 }
@@ -112,41 +210,33 @@ impl FromStr for Defence {
 
     fn from_str(text: &str) -> Result<Self, ParseDefenceError> {
         let (name, parameters) = text.trim().split_once(':').map_or((text.trim(), None), |(n, p)| (n, Some(p)));
-        let bare = |result: Self, defence| match parameters {
+        let kind = DefenceKind::ALL.into_iter().find(|kind| kind.name() == name);
+        let kind = kind.ok_or_else(|| ParseDefenceError::Name(name.to_owned()))?;
+        let defence = kind.name();
+        let bare = |result: Self| match parameters {
             None => Ok(result),
             Some(surplus) => Err(ParseDefenceError::Surplus { defence, surplus: surplus.to_owned() }),
         };
-        let rates = |defence| {
+        let rates = || {
             let rates = parameters.unwrap_or_default().parse::<GroupRates>();
             rates.map_err(|problem| ParseDefenceError::Rates { defence, problem })
         };
-        match name {
-            "none" => bare(Self::None, "none"),
-            "fixed-position" => bare(Self::FixedPosition, "fixed-position"),
-            "random-binary" => Ok(Self::RandomBinary { rates: rates("random-binary")? }),
-            "frozen-binary" => Ok(Self::FrozenBinary { rates: rates("frozen-binary")? }),
-            "gaussian" => Ok(Self::Gaussian(parameters.unwrap_or_default().parse()?)),
-            "encrypted" => match parameters.map(str::trim) {
-                None | Some("plain") => Ok(Self::Encrypted { start: Start::Plain }),
-                Some("keyed") => Ok(Self::Encrypted { start: Start::Keyed }),
-                Some(other) => Err(ParseDefenceError::Start(other.to_owned())),
-            },
-            _ => Err(ParseDefenceError::Name(name.to_owned())),
+        match kind {
+            DefenceKind::None => bare(Self::None),
+            DefenceKind::FixedPosition => bare(Self::FixedPosition),
+            DefenceKind::RandomBinary => Ok(Self::RandomBinary { rates: rates()? }),
+            DefenceKind::FrozenBinary => Ok(Self::FrozenBinary { rates: rates()? }),
+            DefenceKind::Gaussian => Ok(Self::Gaussian(parameters.unwrap_or_default().parse()?)),
+            DefenceKind::Encrypted => {
+                let start = parameters.map_or(Ok(EncryptionStart::Plain), |start| start.trim().parse());
+                let start = start.map_err(|unknown| ParseDefenceError::Start(unknown.name))?;
+                Ok(Self::Encrypted { start })
+            }
         }
     }
 }
 
-impl Serialize for Defence {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Defence {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
+serde_as_text!(Defence);
 
 #[cfg(test)]
 mod tests {

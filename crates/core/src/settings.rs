@@ -1,34 +1,18 @@
 //! What the teacher sets for the rounds to come.
 
-use unmask_core::Rule;
-use unmask_defence::{Defence, Start};
-
-use crate::OptimiserKind;
-
-/// Which pictures a round trains on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Pictures {
-    /// Each client's own.
-    #[default]
-    Private,
-    /// Each client's shard of a data set that the room shares out.
-    Shared {
-        /// Number of the division into shards: no average mixes updates on pictures of two.
-        shard: u32,
-    },
-}
+use crate::{Defence, EncryptionStart, OptimiserKind, Rule, TrainingPictures};
 
 /// What a round runs under: checked, so that no room ever holds settings that contradict each other.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Settings {
+pub struct RoundSettings {
     defence: Defence,
     rule: Rule,
     batch: u16,
     optimiser: OptimiserKind,
-    pictures: Pictures,
+    pictures: TrainingPictures,
 }
 
-/// Settings that cannot work.
+/// RoundSettings that cannot work.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum SettingsError {
     /// No samples per batch.
@@ -47,13 +31,18 @@ pub enum SettingsError {
     AdamOnEncrypted(OptimiserKind),
 }
 
-impl Settings {
-    /// Settings for rounds on private pictures; `batch` is the number of samples of one local gradient.
+impl RoundSettings {
+    /// RoundSettings for rounds on private pictures; `batch` is the number of samples of one local gradient.
     ///
     /// # Errors
     /// If a number is out of range, or Adam is to step on encrypted gradients. Under FedAvg the server takes no step, so
     /// that any optimiser may stand by.
     pub fn new(defence: Defence, rule: Rule, batch: u16, optimiser: OptimiserKind) -> Result<Self, SettingsError> {
+        Self { defence, rule, batch, optimiser, pictures: TrainingPictures::Private }.checked()
+    }
+
+    fn checked(self) -> Result<Self, SettingsError> {
+        let Self { defence, rule, batch, optimiser, .. } = self;
         if batch == 0 {
             return Err(SettingsError::Batch);
         }
@@ -62,16 +51,13 @@ impl Settings {
         {
             return Err(SettingsError::Rule(rule));
         }
-        let (OptimiserKind::Sgd { rate } | OptimiserKind::Adam { rate }) = optimiser;
-        if !(rate > 0.0 && rate.is_finite()) {
+        if !(optimiser.rate() > 0.0 && optimiser.rate().is_finite()) {
             return Err(SettingsError::Rate(optimiser));
         }
-        match (defence, rule, optimiser) {
-            (Defence::Encrypted { .. }, Rule::FedSgd, OptimiserKind::Adam { .. }) => {
-                Err(SettingsError::AdamOnEncrypted(optimiser))
-            }
-            _ => Ok(Self { defence, rule, batch, optimiser, pictures: Pictures::Private }),
+        if defence.is_encrypted() && !rule.is_fedavg() && optimiser.is_adam() {
+            return Err(SettingsError::AdamOnEncrypted(optimiser));
         }
+        Ok(self)
     }
 
     /// The same with another defence.
@@ -79,7 +65,7 @@ impl Settings {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn with_defence(self, defence: Defence) -> Result<Self, SettingsError> {
-        Self::new(defence, self.rule, self.batch, self.optimiser).map(|settings| settings.with_pictures(self.pictures))
+        Self { defence, ..self }.checked()
     }
 
     /// The same with another rule.
@@ -87,7 +73,7 @@ impl Settings {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn with_rule(self, rule: Rule) -> Result<Self, SettingsError> {
-        Self::new(self.defence, rule, self.batch, self.optimiser).map(|settings| settings.with_pictures(self.pictures))
+        Self { rule, ..self }.checked()
     }
 
     /// The same with another batch size.
@@ -95,7 +81,7 @@ impl Settings {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn with_batch(self, batch: u16) -> Result<Self, SettingsError> {
-        Self::new(self.defence, self.rule, batch, self.optimiser).map(|settings| settings.with_pictures(self.pictures))
+        Self { batch, ..self }.checked()
     }
 
     /// The same with another optimiser.
@@ -103,12 +89,12 @@ impl Settings {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn with_optimiser(self, optimiser: OptimiserKind) -> Result<Self, SettingsError> {
-        Self::new(self.defence, self.rule, self.batch, optimiser).map(|settings| settings.with_pictures(self.pictures))
+        Self { optimiser, ..self }.checked()
     }
 
     /// The same on other pictures.
     #[must_use]
-    pub fn with_pictures(self, pictures: Pictures) -> Self {
+    pub fn with_pictures(self, pictures: TrainingPictures) -> Self {
         Self { pictures, ..self }
     }
 
@@ -133,12 +119,12 @@ impl Settings {
     }
 
     /// Which pictures are trained on.
-    pub fn pictures(&self) -> Pictures {
+    pub fn pictures(&self) -> TrainingPictures {
         self.pictures
     }
 
     /// How the encrypted model begins, if updates are to be encrypted.
-    pub fn encryption(&self) -> Option<Start> {
+    pub fn encryption(&self) -> Option<EncryptionStart> {
         match self.defence {
             Defence::Encrypted { start } => Some(start),
             _ => None,
@@ -150,13 +136,13 @@ impl Settings {
 mod tests {
     use super::*;
 
-    fn settings(defence: &str, rule: &str, batch: u16, optimiser: &str) -> Result<Settings, SettingsError> {
-        Settings::new(defence.parse().unwrap(), rule.parse().unwrap(), batch, optimiser.parse().unwrap())
+    fn settings(defence: &str, rule: &str, batch: u16, optimiser: &str) -> Result<RoundSettings, SettingsError> {
+        RoundSettings::new(defence.parse().unwrap(), rule.parse().unwrap(), batch, optimiser.parse().unwrap())
     }
 
     #[test]
     fn adam_on_encrypted_gradients_is_refused_from_every_side() {
-        let refused = |outcome: Result<Settings, SettingsError>| {
+        let refused = |outcome: Result<RoundSettings, SettingsError>| {
             assert!(outcome.unwrap_err().to_string().contains("adam:0.001 cannot run on encrypted updates"));
         };
         refused(settings("encrypted", "fedsgd", 1, "adam:0.001"));
@@ -181,7 +167,7 @@ mod tests {
 
     #[test]
     fn pictures_stay_whatever_else_is_chosen() {
-        let pictures = Pictures::Shared { shard: 3 };
+        let pictures = TrainingPictures::Shared { shard: 3 };
         let settings = settings("none", "fedsgd", 1, "sgd:1").unwrap().with_pictures(pictures);
         for changed in [
             settings.with_batch(7),
