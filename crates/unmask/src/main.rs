@@ -3,6 +3,7 @@
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod data;
+mod handbook;
 mod interrupt;
 mod invert;
 mod join;
@@ -14,15 +15,29 @@ mod train;
 use std::{
     io::{self, IsTerminal, Write},
     process::ExitCode,
+    sync::LazyLock,
 };
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 use unmask_simulation::Commit;
 
+/// Version and commit.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let version = env!("CARGO_PKG_VERSION");
+    commit().map_or_else(|| version.to_owned(), |commit| format!("{version} ({commit})"))
+});
+
+const FIRST_STEPS: &str = "\
+First steps:
+
+    unmask relay --open --headless 4     a room with four clients of this machine; press Start in the browser
+    unmask relay --help                  defences, rules, data and all else a room is opened with
+    unmask help invert                   how to dump a gradient in PyTorch, and attack it";
+
 /// A classroom in which federated learning leaks, and then stops leaking.
 #[derive(Debug, Parser)]
-#[command(name = "unmask", version, propagate_version = true)]
+#[command(name = "unmask", version = VERSION.as_str(), propagate_version = true, after_help = FIRST_STEPS)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -44,6 +59,8 @@ enum Command {
     Train(train::Train),
     /// Repeat the papers' experiments, each with a report.
     Reproduce(reproduce::Reproduce),
+    Completions(handbook::Completions),
+    Man(handbook::Man),
 }
 
 /// Why a command did not do its work.
@@ -78,6 +95,8 @@ fn main() -> ExitCode {
         Command::Data(data) => data.run(),
         Command::Train(train) => train.run(),
         Command::Reproduce(reproduce) => reproduce.run(),
+        Command::Completions(completions) => completions.run(Arguments::command()),
+        Command::Man(man) => man.run(Arguments::command()),
     };
     let (error, code) = match result {
         Ok(()) => return ExitCode::SUCCESS,

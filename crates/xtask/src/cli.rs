@@ -76,7 +76,9 @@ pub fn run() -> Result<ExitCode> {
                 }
                 return Ok(ExitCode::SUCCESS);
             }
-            let (env, _turn) = building_env()?;
+            let env = Env::detect()?;
+            let builds = selected.iter().any(|step| !steps::WITHOUT_BUILD.contains(&step.name));
+            let _turn = builds.then(|| checkout::take_over(&env.target_dir, &env.root)).transpose()?;
             let report = runner::run(&env, &selected, options.fail_fast);
             print!("{report}");
             Ok(if report.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

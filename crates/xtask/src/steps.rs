@@ -29,6 +29,9 @@ pub const ALL: &[Step] = &[
     Step { name: "doc", about: "documentation without a warning", needs: &["page"], run: doc },
 ];
 
+/// Those of them that build nothing in the shared target folder, and so need not wait for it.
+pub const WITHOUT_BUILD: [&str; 3] = ["tools", "tidy", "fmt"];
+
 /// All crates, as far as they can be built natively. Every native step names the same packages, and targets that pull in
 /// the dev-dependencies: cargo then sees one feature set, and compiles Burn once.
 const NATIVE: [&str; 2] = ["--release", "--workspace"];
