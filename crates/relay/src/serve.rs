@@ -22,6 +22,7 @@ use tokio::{
     sync::{mpsc, watch},
     task::JoinHandle,
 };
+use tower_http::compression::CompressionLayer;
 use tracing::error;
 use unmask_core::ParamLayout;
 use unmask_data::datasets::Source;
@@ -313,7 +314,8 @@ fn router(app: App) -> Router {
         .route("/api/candidate", post(candidate::candidate).layer(DefaultBodyLimit::max(candidate::MAX_FILE)))
         .route("/api/candidate/{picture}", get(picture))
         .route("/api/reconstruction/{attack}/{picture}", get(picture))
-        .fallback(page::serve)
+        .fallback(get(page::serve))
+        .layer(CompressionLayer::new())
         .layer(map_response(secured))
         .with_state(app)
 }

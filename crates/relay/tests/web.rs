@@ -123,6 +123,23 @@ async fn page_is_served_or_said_to_be_missing() {
     assert_eq!(status, 405);
 }
 
+#[tokio::test]
+async fn gzip_only_where_it_is_accepted() {
+    let relay = Relay::start().await;
+    for (header, accepted) in [
+        ("gzip, deflate, br", true),
+        ("br;q=1.0, gzip;q=0.8", true),
+        ("*", true),
+        ("gzip;q=0", false),
+        ("identity", false),
+    ] {
+        let (status, head, _) = http_bytes(&relay.running, "GET", "/", &[("accept-encoding", header)], "").await;
+        assert_eq!(status, if relay.running.has_page() { 200 } else { 503 });
+        assert_eq!(head.contains("content-encoding: gzip"), accepted, "{header}: {head}");
+        assert!(head.contains("vary: accept-encoding"), "{header}: {head}");
+    }
+}
+
 /// The stream says what the room is at once, and again when it changes.
 #[tokio::test]
 async fn events_follow_the_room() {
