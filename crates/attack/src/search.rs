@@ -44,7 +44,7 @@ pub struct SearchProgress {
     pub iterations: usize,
     /// What is being made small.
     pub objective: f64,
-    /// `[batch, side, side, 3]` in [0, 1].
+    /// `[batch, side, side, 3]` in [0, 1]: the latest, or the best once it is over.
     pub image: Vec<f32>,
     /// Whether it is over.
     pub is_over: bool,
@@ -59,6 +59,9 @@ pub trait Search: Send {
     /// # Errors
     /// A sentence on why it cannot go on.
     fn step(&mut self) -> Result<SearchProgress, String>;
+
+    /// Ends it where it is, with the picture that explains the update best; `None` before the first step.
+    fn finish(&mut self) -> Option<SearchProgress>;
 
     /// Goes on with another update of the same client from the picture found so far; the subject's own start is not used.
     ///

@@ -5,7 +5,7 @@ use std::{io, path::PathBuf};
 use unmask_attack::CannotAttack;
 use unmask_data::{datasets::DataSetError, metrics::CannotCompare};
 use unmask_defence::{KeyError, ProtectError, UpdateError};
-use unmask_matching::CannotMatch;
+use unmask_matching::MatchingError;
 use unmask_model::ModelError;
 use unmask_simulation::{ConfigError, SimulationError};
 
@@ -154,7 +154,7 @@ pub enum PapersError {
     Score(#[from] ScoreError),
     /// A search failed.
     #[error(transparent)]
-    Match(#[from] CannotMatch),
+    Match(#[from] MatchingError),
     /// A defence could not be applied, or a search could not be begun: the words of who refused.
     #[error("{what}: {reason}")]
     Attack {

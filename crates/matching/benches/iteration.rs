@@ -6,7 +6,7 @@
 use std::{hint::black_box, time::Instant};
 
 use unmask_core::{InitOptions, ModelSpec, Preset, VitConfig, initial_weights};
-use unmask_matching::{Evidence, Matching, Objective, Problem, Settings, VitNetwork};
+use unmask_matching::{Matching, Objective, Problem, ReceivedGradient, Settings, VitNetwork};
 use unmask_model::{Precision, Reach, Vit, device::OpenDevice};
 
 const SAMPLES: usize = 25;
@@ -33,7 +33,7 @@ fn main() {
         let picture: Vec<f32> = (0..len).map(|i| (i % 251) as f32 / 250.0).collect();
         let update = vit.loss_and_gradient_blocking(&weights, &picture, &[3]).expect("a step").gradient;
         let network = VitNetwork::new(&vit, &weights, &[3], Reach::FirstBlock, Precision::F32).expect("a network");
-        let evidence = Evidence::naive(&update).expect("a finite update");
+        let evidence = ReceivedGradient::naive(&update).expect("a finite update");
         let problem = Problem::new(network, Objective::tokens(&config), evidence).expect("a problem");
         let mut matching = Matching::new(problem, &vec![0.5; len], Settings::default()).expect("a start");
         let step = time(|| {

@@ -16,7 +16,7 @@ use rand_chacha::ChaCha8Rng;
 use unmask_attack::{Accumulated, AlsOptions, Attack, AttackKind, Knowledge, als};
 use unmask_core::{InitOptions, ModelSpec, Preset, initial_weights};
 use unmask_data::{chw_to_hwc, decode, jigsaw::best_arrangement, metrics::ssim};
-use unmask_matching::{Evidence, Matching, Objective, Problem, Settings, Verdict, VitNetwork};
+use unmask_matching::{Matching, Objective, Problem, ReceivedGradient, SearchVerdict, Settings, VitNetwork};
 use unmask_model::{Precision, Reach, Vit, device::OpenDevice};
 
 const FIRST_LABEL: usize = 3;
@@ -69,7 +69,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         if truth.len() == 1 { found } else { truth.iter().flat_map(|_| -> Vec<f32> { noisy() }).collect() }
     };
     let objective = if is_fixed { Objective::tokens_without_position(&config) } else { Objective::tokens(&config) };
-    let evidence = if mode == "naive" { Evidence::naive(&sent)? } else { Evidence::aware(&sent, &kept)? };
+    let evidence =
+        if mode == "naive" { ReceivedGradient::naive(&sent)? } else { ReceivedGradient::aware(&sent, &kept)? };
     let network = VitNetwork::new(&vit, &weights, &labels, Reach::FirstBlock, Precision::F32)?;
     let problem = Problem::of_any_batch(network, objective, evidence)?;
     let mut matching = Matching::new(problem, &start, Settings { iterations, step, ..Settings::default() })?;
@@ -90,12 +91,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let clock = Instant::now();
     loop {
         let progress = matching.step_blocking()?;
-        if progress.iteration % (iterations / 20).max(1) == 0 || progress.verdict != Verdict::Running {
+        if progress.iteration % (iterations / 20).max(1) == 0 || progress.verdict != SearchVerdict::Running {
             let each = clock.elapsed().as_secs_f64() * 1e3 / progress.iteration as f64;
             print!("{} of {iterations}, {each:.0} ms each, objective {:.4}", progress.iteration, progress.objective);
             report(&progress.image)?;
         }
-        if progress.verdict != Verdict::Running {
+        if progress.verdict != SearchVerdict::Running {
             println!("{:?}", progress.verdict);
             return Ok(());
         }

@@ -11,20 +11,20 @@
 //! - [`Objective::Cosine`]: Inverting Gradients (Geiping et al., NeurIPS 2020), one cosine over all parameters. It works
 //!   on convolutional networks; on a Vision Transformer it fails even with nothing masked.
 //!
-//! Each runs naively ([`Evidence::naive`]: masked zeros taken for values, as the papers' attacker does) or aware of the
-//! mask ([`Evidence::aware`]). A [`Matching`] is driven one [step](Matching::step) at a time, so that whoever schedules
+//! Each runs naively ([`ReceivedGradient::naive`]: masked zeros taken for values, as the papers' attacker does) or aware of the
+//! mask ([`ReceivedGradient::aware`]). A [`Matching`] is driven one [step](Matching::step) at a time, so that whoever schedules
 //! it can show the picture as it sharpens, stop, and go on with a newer update. [`GradientMatching`] begins each of these
 //! searches by its attack's name, for schedulers that know nothing of models.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod border;
-mod cannot;
-mod evidence;
+mod error;
 mod matching;
 mod network;
 mod objective;
 mod picture;
+mod received;
 mod resnet;
 #[cfg(not(target_family = "wasm"))]
 mod searches;
@@ -32,11 +32,11 @@ mod sign_adam;
 mod total_variation;
 mod vit;
 
-pub use cannot::CannotMatch;
-pub use evidence::Evidence;
-pub use matching::{Matching, Problem, Progress, Settings, Verdict};
+pub use error::MatchingError;
+pub use matching::{Matching, MatchingProgress, Problem, SearchVerdict, Settings};
 pub use network::{Inputs, Network};
 pub use objective::{Objective, Terms};
+pub use received::ReceivedGradient;
 pub use resnet::ResnetNetwork;
 #[cfg(not(target_family = "wasm"))]
 pub use searches::GradientMatching;

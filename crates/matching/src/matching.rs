@@ -1,7 +1,7 @@
 //! The search itself, one step at a time.
 
 use crate::{
-    CannotMatch, Evidence, Inputs, Network, Objective, Terms,
+    Inputs, MatchingError, Network, Objective, ReceivedGradient, Terms,
     picture::{normalise, to_hwc},
     sign_adam::SignAdam,
     total_variation::add_total_variation,
@@ -65,7 +65,7 @@ impl Settings {
 pub struct Problem<N> {
     network: N,
     objective: Objective,
-    evidence: Evidence,
+    evidence: ReceivedGradient,
 }
 
 impl<N: Network> Problem<N> {
@@ -74,10 +74,10 @@ impl<N: Network> Problem<N> {
     /// # Errors
     /// The update has too few values, a term of the objective has nothing to compare with, the position embedding was
     /// held fixed and the objective asks for it, or four and more pictures were mixed into the update.
-    pub fn new(network: N, objective: Objective, evidence: Evidence) -> Result<Self, CannotMatch> {
+    pub fn new(network: N, objective: Objective, evidence: ReceivedGradient) -> Result<Self, MatchingError> {
         let batch = network.inputs().batch;
         if batch >= TOO_MANY {
-            return Err(CannotMatch::Batch { batch });
+            return Err(MatchingError::Batch { batch });
         }
         Self::of_any_batch(network, objective, evidence)
     }
@@ -86,10 +86,17 @@ impl<N: Network> Problem<N> {
     ///
     /// # Errors
     /// As [`Problem::new`], but for the batch.
-    pub fn of_any_batch(network: N, objective: Objective, mut evidence: Evidence) -> Result<Self, CannotMatch> {
+    pub fn of_any_batch(
+        network: N,
+        objective: Objective,
+        mut evidence: ReceivedGradient,
+    ) -> Result<Self, MatchingError> {
         let expected = network.weights().len();
         if evidence.len() < expected || expected < objective.reach() {
-            return Err(CannotMatch::UpdateLength { found: evidence.len(), expected: expected.max(objective.reach()) });
+            return Err(MatchingError::UpdateLength {
+                found: evidence.len(),
+                expected: expected.max(objective.reach()),
+            });
         }
         evidence.truncate(expected);
         objective.check(&evidence)?;
@@ -102,8 +109,8 @@ impl<N: Network> Problem<N> {
     }
 
     /// The terms at x, and d(their sum)/dx by central differences of the gradient with respect to x.
-    pub async fn evaluate(&self, x: &[f64]) -> Result<(Terms, Vec<f64>), CannotMatch> {
-        let failed = |error: N::Error| CannotMatch::Network(Box::new(error));
+    pub async fn evaluate(&self, x: &[f64]) -> Result<(Terms, Vec<f64>), MatchingError> {
+        let failed = |error: N::Error| MatchingError::Network(Box::new(error));
         let gradient = self.network.gradient(x).await.map_err(failed)?;
         let (terms, mut shift) = self.objective.evaluate(&gradient, &self.evidence);
         let length = norm(&shift);
@@ -128,28 +135,28 @@ fn norm(values: &[f64]) -> f64 {
 
 /// Whether to go on, and what to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum SearchVerdict {
     /// More steps may help.
     Running,
-    /// All steps are done.
+    /// It is over. Of all pictures that it came by, the one that explains the update best is shown.
     Finished,
-    /// The objective did not fall below the start's: the start is the better picture, and is what is shown.
+    /// It is over, and none explains the update better than the start, which is shown.
     KeptStart,
 }
 
 /// Where the search is after a step.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Progress {
+pub struct MatchingProgress {
     /// Steps done.
     pub iteration: usize,
-    /// The objective before this step, total variation included.
+    /// Before this step, total variation included; of the picture shown once the search is over.
     pub objective: f64,
     /// Its terms.
     pub terms: Terms,
-    /// `[batch, side, side, 3]` in [0, 1], after this step.
+    /// `[batch, side, side, 3]` in [0, 1]: after this step, or the one to keep once the search is over.
     pub image: Vec<f32>,
     /// Whether to go on.
-    pub verdict: Verdict,
+    pub verdict: SearchVerdict,
 }
 
 /// A search for the pictures behind an update.
@@ -157,23 +164,70 @@ pub struct Progress {
 pub struct Matching<N> {
     problem: Problem<N>,
     settings: Settings,
-    start: Vec<f64>,
     x: Vec<f64>,
     adam: SignAdam,
     iteration: usize,
-    verdict: Verdict,
-    fall: Option<Fall>,
+    looked_at: Option<LookedAt>,
 }
 
-/// How low the objective came.
-#[derive(Debug, Clone, Copy)]
-struct Fall {
-    /// At the start.
-    start: f64,
-    /// The lowest up to the last eighth of the schedule that is complete.
+/// What the search has looked at so far.
+#[derive(Debug)]
+struct LookedAt {
+    start: Iterate,
+    /// The picture with the least misfit, the start among them.
+    best: Iterate,
+    /// The lowest objective up to the last eighth of the schedule that is complete.
     before: f64,
     /// The lowest since then.
     now: f64,
+}
+
+/// A picture and how it was found.
+#[derive(Debug, Clone)]
+struct Iterate {
+    x: Vec<f64>,
+    terms: Terms,
+    objective: f64,
+}
+
+impl Iterate {
+    /// How much of the update it leaves unexplained. Total variation is left out: it is what pictures are like, and says
+    /// nothing about this one. On an unmasked update it draws the search away from a start that is exact.
+    fn misfit(&self) -> f64 {
+        self.terms.sum()
+    }
+}
+
+impl LookedAt {
+    fn new(start: Iterate) -> Self {
+        let objective = start.objective;
+        Self { best: start.clone(), start, before: objective, now: objective }
+    }
+
+    fn look_at(&mut self, iterate: Iterate) {
+        self.now = self.now.min(iterate.objective);
+        if iterate.misfit() < self.best.misfit() {
+            self.best = iterate;
+        }
+    }
+
+    /// Begins the next eighth of the schedule; whether the objective did not fall in the one that ends.
+    fn has_stalled(&mut self) -> bool {
+        let has_stalled = !has_fallen(self.before, self.now);
+        self.before = self.before.min(self.now);
+        self.now = f64::INFINITY;
+        has_stalled
+    }
+
+    /// The picture to keep. A start that is bettered by no more than rounding is kept: on nearly converged models, whose
+    /// gradients say little about the picture, less misfit means nothing.
+    fn kept(&self) -> (&Iterate, SearchVerdict) {
+        if has_fallen(self.start.misfit(), self.best.misfit()) {
+            (&self.best, SearchVerdict::Finished)
+        } else {
+            (&self.start, SearchVerdict::KeptStart)
+        }
+    }
 }
 
 impl<N: Network> Matching<N> {
@@ -181,43 +235,60 @@ impl<N: Network> Matching<N> {
     ///
     /// # Errors
     /// The start has another size, or holds NaN or infinity.
-    pub fn new(problem: Problem<N>, start: &[f32], settings: Settings) -> Result<Self, CannotMatch> {
+    pub fn new(problem: Problem<N>, start: &[f32], settings: Settings) -> Result<Self, MatchingError> {
         let inputs = problem.network.inputs();
         let Inputs { batch, side } = inputs;
         if start.len() != inputs.len() || inputs.is_empty() {
-            return Err(CannotMatch::StartLength { found: start.len(), expected: inputs.len(), batch, side });
+            return Err(MatchingError::StartLength { found: start.len(), expected: inputs.len(), batch, side });
         }
         if let Some((index, &value)) = start.iter().enumerate().find(|(_, value)| !value.is_finite()) {
-            return Err(CannotMatch::StartNonFinite { index, value });
+            return Err(MatchingError::StartNonFinite { index, value });
         }
         Ok(Self::from_normalised(problem, normalise(inputs, start), settings))
     }
 
     fn from_normalised(problem: Problem<N>, x: Vec<f64>, settings: Settings) -> Self {
         let adam = SignAdam::new(x.len());
-        Self { problem, settings, start: x.clone(), x, adam, iteration: 0, verdict: Verdict::Running, fall: None }
+        Self { problem, settings, x, adam, iteration: 0, looked_at: None }
     }
 
     /// One step down.
     ///
     /// # Errors
     /// The model failed, or the objective is no longer finite.
-    pub async fn step(&mut self) -> Result<Progress, CannotMatch> {
+    pub async fn step(&mut self) -> Result<MatchingProgress, MatchingError> {
         let (terms, mut slope) = self.problem.evaluate(&self.x).await?;
         let variation =
             add_total_variation(self.problem.network.inputs(), &self.x, self.settings.variation, &mut slope);
         let objective = terms.sum() + variation;
-        let diverged = |what, value| CannotMatch::Diverged { what, value, iteration: self.iteration };
+        let diverged = |what, value| MatchingError::Diverged { what, value, iteration: self.iteration };
         if !objective.is_finite() {
             return Err(diverged("the objective", objective));
         }
         if let Some(&value) = slope.iter().find(|value| !value.is_finite()) {
             return Err(diverged("the objective's slope", value));
         }
+        let iterate = Iterate { x: self.x.clone(), terms, objective };
+        match &mut self.looked_at {
+            Some(looked_at) => looked_at.look_at(iterate),
+            None => self.looked_at = Some(LookedAt::new(iterate)),
+        }
         self.adam.step(&mut self.x, &slope, self.settings.rate(self.iteration));
         self.iteration += 1;
-        self.judge(objective);
-        Ok(Progress { iteration: self.iteration, objective, terms, image: self.image(), verdict: self.verdict })
+        if self.is_over()
+            && let Some(found) = self.finish()
+        {
+            return Ok(found);
+        }
+        let (iteration, verdict) = (self.iteration, SearchVerdict::Running);
+        Ok(MatchingProgress { iteration, objective, terms, image: self.image(), verdict })
+    }
+
+    /// Ends the search where it is, with the picture that explains the update best; `None` before the first step.
+    pub fn finish(&mut self) -> Option<MatchingProgress> {
+        let (&Iterate { ref x, terms, objective }, verdict) = self.looked_at.as_ref()?.kept();
+        self.x.clone_from(x);
+        Some(MatchingProgress { iteration: self.iteration, objective, terms, image: self.image(), verdict })
     }
 
     /// Goes on with another problem, such as the newest update of the same client, from the picture found so far.
@@ -226,44 +297,31 @@ impl<N: Network> Matching<N> {
     ///
     /// # Errors
     /// The other problem's pictures have another size or number; nothing is changed then.
-    pub fn retarget(&mut self, problem: Problem<N>) -> Result<(), CannotMatch> {
+    pub fn retarget(&mut self, problem: Problem<N>) -> Result<(), MatchingError> {
         let (inputs, found) = (problem.network.inputs(), self.x.len());
         if inputs != self.problem.network.inputs() {
             let Inputs { batch, side } = inputs;
-            return Err(CannotMatch::StartLength { found, expected: inputs.len(), batch, side });
+            return Err(MatchingError::StartLength { found, expected: inputs.len(), batch, side });
         }
         self.problem = problem;
-        self.start.clone_from(&self.x);
         self.adam = SignAdam::new(found);
         self.iteration = self.iteration.min(self.settings.first_drop());
-        self.verdict = Verdict::Running;
-        self.fall = None;
+        self.looked_at = None;
         Ok(())
     }
 
-    /// Ends the search when its schedule does, or once the objective has stopped falling; and goes back to the start if
-    /// it never fell. That happens on nearly converged models, whose gradients say little about the picture.
-    fn judge(&mut self, objective: f64) {
-        let fall = self.fall.get_or_insert(Fall { start: objective, before: objective, now: f64::INFINITY });
-        fall.now = fall.now.min(objective);
+    /// Whether the schedule has ended, or the objective has stopped falling.
+    fn is_over(&mut self) -> bool {
         let eighths = |iteration: usize| 8 * iteration / self.settings.iterations.max(1);
-        let is_over = self.iteration >= self.settings.iterations;
-        if !is_over && eighths(self.iteration) == eighths(self.iteration - 1) {
-            return;
+        if self.iteration >= self.settings.iterations {
+            return true;
         }
-        let has_stalled = !has_fallen(fall.before, fall.now);
-        fall.before = fall.before.min(fall.now);
-        fall.now = f64::INFINITY;
+        if eighths(self.iteration) == eighths(self.iteration - 1) {
+            return false;
+        }
+        let has_stalled = self.looked_at.as_mut().is_some_and(LookedAt::has_stalled);
         // With the first step size the picture may be shaken without coming closer; with the second it settles.
-        let is_settled = self.iteration > self.settings.first_drop();
-        if is_over || (is_settled && has_stalled) {
-            if has_fallen(fall.start, fall.before) {
-                self.verdict = Verdict::Finished;
-            } else {
-                self.verdict = Verdict::KeptStart;
-                self.x.clone_from(&self.start);
-            }
-        }
+        has_stalled && self.iteration > self.settings.first_drop()
     }
 
     /// [`Matching::step`], waiting on the current thread.
@@ -271,7 +329,7 @@ impl<N: Network> Matching<N> {
     /// # Errors
     /// As [`Matching::step`].
     #[cfg(not(target_family = "wasm"))]
-    pub fn step_blocking(&mut self) -> Result<Progress, CannotMatch> {
+    pub fn step_blocking(&mut self) -> Result<MatchingProgress, MatchingError> {
         unmask_model::block_on(self.step())
     }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use unmask_core::{ParamLayout, VitConfig};
 
-use crate::{CannotMatch, Evidence};
+use crate::{MatchingError, ReceivedGradient};
 
 /// What is compared. The mask M of the evidence multiplies both sides of every term.
 #[derive(Debug, Clone, PartialEq)]
@@ -86,28 +86,28 @@ impl Objective {
     }
 
     /// Refuses evidence that leaves a term without anything to compare with.
-    pub(crate) fn check(&self, evidence: &Evidence) -> Result<(), CannotMatch> {
+    pub(crate) fn check(&self, evidence: &ReceivedGradient) -> Result<(), MatchingError> {
         let nothing = |range: Range<usize>| evidence.values()[range].iter().all(|&value| value == 0.0);
         match self {
             Self::Tokens(tokens) => {
                 if tokens.rows.is_some() && nothing(tokens.position.clone()) {
-                    return Err(CannotMatch::FixedPosition);
+                    return Err(MatchingError::FixedPosition);
                 }
                 if nothing(tokens.patch.clone()) {
-                    return Err(CannotMatch::Nothing { part: "the patch embedding's gradient" });
+                    return Err(MatchingError::Nothing { part: "the patch embedding's gradient" });
                 }
                 if tokens.others.iter().cloned().all(nothing) {
-                    return Err(CannotMatch::Nothing { part: "the first block's gradient" });
+                    return Err(MatchingError::Nothing { part: "the first block's gradient" });
                 }
             }
-            Self::Cosine if nothing(0..evidence.len()) => return Err(CannotMatch::Nothing { part: "the gradient" }),
+            Self::Cosine if nothing(0..evidence.len()) => return Err(MatchingError::Nothing { part: "the gradient" }),
             Self::Cosine => {}
         }
         Ok(())
     }
 
     /// The terms for a picture whose gradient is `gradient`, and v = d(their sum)/d(gradient).
-    pub(crate) fn evaluate(&self, gradient: &[f64], evidence: &Evidence) -> (Terms, Vec<f64>) {
+    pub(crate) fn evaluate(&self, gradient: &[f64], evidence: &ReceivedGradient) -> (Terms, Vec<f64>) {
         let mut slope = vec![0.0; gradient.len()];
         let mut terms = Terms::default();
         let whole = 0..gradient.len();
@@ -131,7 +131,13 @@ impl Objective {
 
 /// `share` times 1 - cos of the entries in `ranges`, whose derivative is added to `slope`. Where one side is all zero it
 /// is `share`, and flat.
-fn cosine(gradient: &[f64], evidence: &Evidence, ranges: &[Range<usize>], share: f64, slope: &mut [f64]) -> f64 {
+fn cosine(
+    gradient: &[f64],
+    evidence: &ReceivedGradient,
+    ranges: &[Range<usize>],
+    share: f64,
+    slope: &mut [f64],
+) -> f64 {
     let (mut dot, mut own, mut given) = (0.0, 0.0, 0.0);
     for range in ranges {
         let entries = gradient[range.clone()].iter().zip(&evidence.mask()[range.clone()]);
@@ -159,7 +165,7 @@ fn cosine(gradient: &[f64], evidence: &Evidence, ranges: &[Range<usize>], share:
 }
 
 /// ||M (g - value)||^2 / ||value||^2, whose derivative is added to `slope`.
-fn relative_square(gradient: &[f64], evidence: &Evidence, range: Range<usize>, slope: &mut [f64]) -> f64 {
+fn relative_square(gradient: &[f64], evidence: &ReceivedGradient, range: Range<usize>, slope: &mut [f64]) -> f64 {
     let values = &evidence.values()[range.clone()];
     let scale = 1.0 / values.iter().map(|value| value * value).sum::<f64>();
     let entries = gradient[range.clone()].iter().zip(&evidence.mask()[range.clone()]).zip(values);

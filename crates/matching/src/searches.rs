@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 use unmask_attack::{Method, Search, SearchOptions, SearchProgress, Searches, Subject};
 use unmask_model::{Precision, Reach, Vit, device::OpenDevice};
 
-use crate::{Evidence, Matching, Objective, Problem, Settings, Verdict, VitNetwork};
+use crate::{Matching, MatchingProgress, Objective, Problem, ReceivedGradient, SearchVerdict, Settings, VitNetwork};
 
 /// Most that the pictures of a batch are moved apart before the first step, in units of pixels in [0, 1].
 const APART: f32 = 0.02;
@@ -38,8 +38,8 @@ impl GradientMatching {
         };
         let is_naive = matches!(method, Method::Matching | Method::Gradients);
         let evidence = match &subject.kept {
-            Some(kept) if !is_naive => Evidence::aware(&subject.gradient, kept),
-            _ => Evidence::naive(&subject.gradient),
+            Some(kept) if !is_naive => ReceivedGradient::aware(&subject.gradient, kept),
+            _ => ReceivedGradient::naive(&subject.gradient),
         };
         let evidence = evidence.map_err(|error| said(&error))?;
         let network = VitNetwork::new(&vit, &subject.weights, &subject.labels, reach, Precision::F32);
@@ -89,26 +89,33 @@ struct MatchingSearch {
     over: Option<SearchProgress>,
 }
 
+impl MatchingSearch {
+    fn told(&mut self, progress: MatchingProgress) -> SearchProgress {
+        let MatchingProgress { iteration, objective, image, verdict, .. } = progress;
+        let is_over = verdict != SearchVerdict::Running;
+        let kept_start = "No picture was found that explains the update better than the one the search started from.";
+        let note = (verdict == SearchVerdict::KeptStart).then(|| kept_start.to_owned());
+        let iterations = self.settings.iterations;
+        let progress = SearchProgress { iteration, iterations, objective, image, is_over, note };
+        if is_over {
+            self.over = Some(progress.clone());
+        }
+        progress
+    }
+}
+
 impl Search for MatchingSearch {
     fn step(&mut self) -> Result<SearchProgress, String> {
         if let Some(progress) = &self.over {
             return Ok(progress.clone());
         }
         let progress = self.matching.step_blocking().map_err(|error| error.to_string())?;
-        let is_over = progress.verdict != Verdict::Running;
-        let kept_start = "The objective did not fall: the picture is still the one the search started from.";
-        let progress = SearchProgress {
-            iteration: progress.iteration,
-            iterations: self.settings.iterations,
-            objective: progress.objective,
-            image: progress.image,
-            is_over,
-            note: (progress.verdict == Verdict::KeptStart).then(|| kept_start.to_owned()),
-        };
-        if is_over {
-            self.over = Some(progress.clone());
-        }
-        Ok(progress)
+        Ok(self.told(progress))
+    }
+
+    fn finish(&mut self) -> Option<SearchProgress> {
+        let progress = self.matching.finish()?;
+        Some(self.told(progress))
     }
 
     fn retarget(&mut self, subject: &Subject) -> Result<(), String> {

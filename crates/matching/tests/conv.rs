@@ -10,7 +10,7 @@ use burn::tensor::{
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use unmask_matching::{Evidence, Inputs, Matching, Network, Objective, Problem, Settings, Verdict};
+use unmask_matching::{Inputs, Matching, Network, Objective, Problem, ReceivedGradient, SearchVerdict, Settings};
 
 const SIDE: usize = 16;
 const WIDTH: usize = 12;
@@ -116,13 +116,13 @@ fn invert(truth: &[f32], kept: impl Fn(usize) -> bool, aware: bool) -> f64 {
     let gradient = unmask_model::block_on(conv.gradient(&x)).unwrap();
     let kept: Vec<bool> = (0..gradient.len()).map(kept).collect();
     let sent: Vec<f32> = gradient.iter().zip(&kept).map(|(&g, &kept)| if kept { g as f32 } else { 0.0 }).collect();
-    let evidence = if aware { Evidence::aware(&sent, &kept) } else { Evidence::naive(&sent) }.unwrap();
+    let evidence = if aware { ReceivedGradient::aware(&sent, &kept) } else { ReceivedGradient::naive(&sent) }.unwrap();
     let problem = Problem::new(conv, Objective::Cosine, evidence).unwrap();
     let settings = Settings { iterations: 300, ..Settings::default() };
     let mut matching = Matching::new(problem, &vec![0.5; 3 * SIDE * SIDE], settings).unwrap();
     loop {
         let progress = matching.step_blocking().unwrap();
-        if progress.verdict != Verdict::Running {
+        if progress.verdict != SearchVerdict::Running {
             let truth = unmask_data::chw_to_hwc(truth, SIDE, SIDE);
             return common::ssim(&progress.image, &truth, SIDE);
         }

@@ -3,7 +3,9 @@
 mod common;
 
 use unmask_core::{Architecture, ModelState, ResnetPreset, ResnetSpec};
-use unmask_matching::{Evidence, Matching, Network, Objective, Problem, ResnetNetwork, Settings, Verdict};
+use unmask_matching::{
+    Matching, Network, Objective, Problem, ReceivedGradient, ResnetNetwork, SearchVerdict, Settings,
+};
 use unmask_model::{Device, ModelError, Normalisation, Precision, Resnet, block_on};
 
 const SIDE: usize = 32;
@@ -54,13 +56,13 @@ fn the_search_goes_down_and_the_truth_is_at_the_bottom() {
     let step = block_on(resnet.evaluation_gradient(&state, &truth, &[LABEL])).unwrap();
     let objective = |start: &[f32], iterations: usize| {
         let network = ResnetNetwork::new(&resnet, &state, &[LABEL], Normalisation::Running, Precision::F32).unwrap();
-        let evidence = Evidence::naive(&step.gradient).unwrap();
+        let evidence = ReceivedGradient::naive(&step.gradient).unwrap();
         let problem = Problem::new(network, Objective::Cosine, evidence).unwrap();
         let settings = Settings { iterations, variation: 0.0, ..Settings::default() };
         let mut matching = Matching::new(problem, start, settings).unwrap();
         let first = matching.step_blocking().unwrap();
         let mut last = first.clone();
-        while last.verdict == Verdict::Running {
+        while last.verdict == SearchVerdict::Running {
             last = matching.step_blocking().unwrap();
         }
         let picture = unmask_data::chw_to_hwc(&truth, SIDE, SIDE);

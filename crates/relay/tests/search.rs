@@ -197,6 +197,10 @@ impl Search for Breaking {
         Ok(SearchProgress { iteration: 1, iterations: 9, objective: 1.0, image, is_over: false, note: None })
     }
 
+    fn finish(&mut self) -> Option<SearchProgress> {
+        None
+    }
+
     fn retarget(&mut self, _: &Subject) -> Result<(), String> {
         Err("it never was over".to_owned())
     }

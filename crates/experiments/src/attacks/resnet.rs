@@ -15,7 +15,7 @@ use rayon::prelude::*;
 use unmask_core::{Architecture, Defence, MaskSeed, ModelState};
 use unmask_data::metrics;
 use unmask_defence::{Means, PlainUpdate, Protect, ProtectedUpdate};
-use unmask_matching::{Evidence, Matching, Objective, Problem, ResnetNetwork, Settings, Verdict};
+use unmask_matching::{Matching, Objective, Problem, ReceivedGradient, ResnetNetwork, SearchVerdict, Settings};
 use unmask_model::{Normalisation, Precision, Resnet, block_on};
 use unmask_simulation::ConfigError;
 
@@ -195,8 +195,8 @@ fn attack(
     rng.fill(&mut mask_seed);
     let (values, kept) = victim.update(target, *shield, MaskSeed(mask_seed))?;
     let evidence = match attacker {
-        Attacker::Naive => Evidence::naive(&values)?,
-        Attacker::Aware => Evidence::aware(&values, &kept)?,
+        Attacker::Naive => ReceivedGradient::naive(&values)?,
+        Attacker::Aware => ReceivedGradient::aware(&values, &kept)?,
     };
     let network =
         ResnetNetwork::new(&victim.resnet, &victim.state, &[target.label], Normalisation::Running, Precision::F32)?;
@@ -204,7 +204,7 @@ fn attack(
     let start: Vec<f32> = target.hwc.iter().map(|_| rng.random_range(0.0..1.0)).collect();
     let settings = Settings { iterations: *iterations, ..Settings::default() };
     let mut matching = Matching::new(problem, &start, settings)?;
-    while matching.step_blocking()?.verdict == Verdict::Running && !is_stopped.load(Ordering::Relaxed) {
+    while matching.step_blocking()?.verdict == SearchVerdict::Running && !is_stopped.load(Ordering::Relaxed) {
         // Nobody listens only if the run has failed elsewhere, which is told there.
         let _ = steps.send(());
     }

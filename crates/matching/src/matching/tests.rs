@@ -36,7 +36,7 @@ fn masked(update: &[f32], kept: &[bool]) -> Vec<f32> {
     update.iter().zip(kept).map(|(&value, &kept)| if kept { value } else { 0.0 }).collect()
 }
 
-fn problem(vit: &Vit, labels: &[usize], objective: Objective, evidence: Evidence) -> Problem<VitNetwork> {
+fn problem(vit: &Vit, labels: &[usize], objective: Objective, evidence: ReceivedGradient) -> Problem<VitNetwork> {
     let network = VitNetwork::new(vit, &weights(vit), labels, Reach::FirstBlock, Precision::F32).unwrap();
     Problem::new(network, objective, evidence).unwrap()
 }
@@ -58,7 +58,7 @@ struct Run {
     last: f64,
     start: f64,
     found: f64,
-    verdict: Verdict,
+    verdict: SearchVerdict,
 }
 
 fn run(problem: Problem<VitNetwork>, start: &[f32], truth: &[f32], settings: Settings) -> Run {
@@ -69,7 +69,7 @@ fn run(problem: Problem<VitNetwork>, start: &[f32], truth: &[f32], settings: Set
     loop {
         let progress = matching.step_blocking().unwrap();
         let first = *first.get_or_insert(progress.objective);
-        if progress.verdict != Verdict::Running {
+        if progress.verdict != SearchVerdict::Running {
             let (last, found) = (progress.objective, side(&progress.image));
             return Run { first, last, start: side(&start), found, verdict: progress.verdict };
         }
@@ -89,7 +89,7 @@ fn slope_is_that_of_the_objective() {
         (Objective::Cosine, Reach::Everything, 1e-2),
     ] {
         let network = VitNetwork::new(&vit, &weights(&vit), &[3], reach, Precision::F64).unwrap();
-        let evidence = Evidence::aware(&masked(&update, &kept), &kept).unwrap();
+        let evidence = ReceivedGradient::aware(&masked(&update, &kept), &kept).unwrap();
         let problem = Problem::new(network, objective, evidence).unwrap();
         let x: Vec<f64> = blurred(&truth).iter().map(|&v| f64::from(v) * 2.0 - 1.0).collect();
         let (_, slope) = block_on(problem.evaluate(&x)).unwrap();
@@ -113,12 +113,12 @@ fn the_aware_attacker_sharpens_what_the_naive_one_spoils() {
     let kept = half(update.len());
     let sent = masked(&update, &kept);
     let settings = Settings { iterations: 200, ..Settings::default() };
-    let run = |evidence: Evidence| {
+    let run = |evidence: ReceivedGradient| {
         run(problem(&vit, &[3], Objective::tokens(vit.config()), evidence), &blurred(&truth), &truth, settings)
     };
-    let aware = run(Evidence::aware(&sent, &kept).unwrap());
-    let naive = run(Evidence::naive(&sent).unwrap());
-    assert_eq!(aware.verdict, Verdict::Finished);
+    let aware = run(ReceivedGradient::aware(&sent, &kept).unwrap());
+    let naive = run(ReceivedGradient::naive(&sent).unwrap());
+    assert_eq!(aware.verdict, SearchVerdict::Finished);
     assert!(aware.last < 0.1 * aware.first, "objective {} to {}", aware.first, aware.last);
     assert!(aware.found > aware.start + 0.04, "SSIM {} to {}", aware.start, aware.found);
     assert!(naive.found < 0.3, "naive SSIM {}", naive.found);
@@ -130,14 +130,14 @@ fn two_pictures_are_searched_for_together() {
     let truth = [photograph("astronaut.png"), photograph("rocket.png")];
     let update = gradient(&vit, &truth.concat(), &[3, 5]);
     let kept = half(update.len());
-    let evidence = Evidence::aware(&masked(&update, &kept), &kept).unwrap();
+    let evidence = ReceivedGradient::aware(&masked(&update, &kept), &kept).unwrap();
     let start: Vec<f32> = truth.iter().flat_map(|truth| chw_to_hwc(&blurred(truth), SIDE, SIDE)).collect();
     let problem = problem(&vit, &[3, 5], Objective::tokens(vit.config()), evidence);
     let mut matching = Matching::new(problem, &start, Settings { iterations: 60, ..Settings::default() }).unwrap();
     let first = matching.step_blocking().unwrap();
     assert_eq!(first.image.len(), start.len());
     let mut last = first.clone();
-    while last.verdict == Verdict::Running {
+    while last.verdict == SearchVerdict::Running {
         last = matching.step_blocking().unwrap();
     }
     assert!(last.objective < 0.2 * first.objective, "objective {} to {}", first.objective, last.objective);
@@ -149,10 +149,10 @@ fn a_fixed_position_is_named_and_matched_without_its_term() {
     let truth = photograph("astronaut.png");
     let mut update = gradient(&vit, &truth, &[3]);
     update[vit.layout().get("pos_embed").unwrap().range.clone()].fill(0.0);
-    let evidence = || Evidence::naive(&update).unwrap();
+    let evidence = || ReceivedGradient::naive(&update).unwrap();
     let network = VitNetwork::new(&vit, &weights(&vit), &[3], Reach::FirstBlock, Precision::F32).unwrap();
     let refusal = Problem::new(network, Objective::tokens(vit.config()), evidence()).unwrap_err();
-    assert!(matches!(refusal, CannotMatch::FixedPosition), "{refusal}");
+    assert!(matches!(refusal, MatchingError::FixedPosition), "{refusal}");
     let problem = problem(&vit, &[3], Objective::tokens_without_position(vit.config()), evidence());
     let settings = Settings { iterations: 60, ..Settings::default() };
     let without = run(problem, &blurred(&truth), &truth, settings);
@@ -164,21 +164,21 @@ fn a_newer_update_goes_on_from_the_picture() {
     let vit = vit();
     let truth = photograph("astronaut.png");
     let update = gradient(&vit, &truth, &[3]);
-    let tokens = || problem(&vit, &[3], Objective::tokens(vit.config()), Evidence::naive(&update).unwrap());
+    let tokens = || problem(&vit, &[3], Objective::tokens(vit.config()), ReceivedGradient::naive(&update).unwrap());
     let start = chw_to_hwc(&blurred(&truth), SIDE, SIDE);
     let mut matching = Matching::new(tokens(), &start, Settings { iterations: 40, ..Settings::default() }).unwrap();
     let mut last = matching.step_blocking().unwrap();
-    while last.verdict == Verdict::Running {
+    while last.verdict == SearchVerdict::Running {
         last = matching.step_blocking().unwrap();
     }
     matching.retarget(tokens()).unwrap();
     assert_eq!(matching.image(), last.image);
     let next = matching.step_blocking().unwrap();
-    assert_eq!((next.verdict, next.iteration), (Verdict::Running, 16));
+    assert_eq!((next.verdict, next.iteration), (SearchVerdict::Running, 16));
     assert!(next.objective <= 1.05 * last.objective, "{} after {}", next.objective, last.objective);
     let two = VitNetwork::new(&vit, &weights(&vit), &[3, 4], Reach::FirstBlock, Precision::F32).unwrap();
-    let two = Problem::new(two, Objective::tokens(vit.config()), Evidence::naive(&update).unwrap()).unwrap();
-    assert!(matches!(matching.retarget(two), Err(CannotMatch::StartLength { batch: 2, .. })));
+    let two = Problem::new(two, Objective::tokens(vit.config()), ReceivedGradient::naive(&update).unwrap()).unwrap();
+    assert!(matches!(matching.retarget(two), Err(MatchingError::StartLength { batch: 2, .. })));
 }
 
 /// From the very picture no step leads down.
@@ -186,11 +186,11 @@ fn a_newer_update_goes_on_from_the_picture() {
 fn a_start_that_cannot_be_bettered_is_kept() {
     let vit = vit();
     let truth = photograph("astronaut.png");
-    let evidence = Evidence::naive(&gradient(&vit, &truth, &[3])).unwrap();
+    let evidence = ReceivedGradient::naive(&gradient(&vit, &truth, &[3])).unwrap();
     let problem = problem(&vit, &[3], Objective::tokens(vit.config()), evidence);
     let settings = Settings { iterations: 64, variation: 0.0, ..Settings::default() };
     let kept = run(problem, &truth, &truth, settings);
-    assert_eq!(kept.verdict, Verdict::KeptStart);
+    assert_eq!(kept.verdict, SearchVerdict::KeptStart);
     assert!(kept.found > 0.9999, "SSIM {}", kept.found);
 }
 
@@ -203,22 +203,22 @@ fn nonsense_is_refused_with_its_numbers() {
         |labels: &[usize]| VitNetwork::new(&vit, &weights(&vit), labels, Reach::FirstBlock, Precision::F32).unwrap();
     let tokens = || Objective::tokens(vit.config());
     let refusal = |labels: &[usize], update: &[f32]| {
-        Problem::new(network(labels), tokens(), Evidence::naive(update).unwrap()).unwrap_err().to_string()
+        Problem::new(network(labels), tokens(), ReceivedGradient::naive(update).unwrap()).unwrap_err().to_string()
     };
     assert!(refusal(&[3], &update[..100]).starts_with("the update has 100 values"));
     assert!(refusal(&[1, 2, 3, 4], &update).contains("mean gradient of 4 pictures"));
     assert!(refusal(&[3], &vec![0.0; len]).contains("all zero"));
     let mut poisoned = update.clone();
     poisoned[7] = f32::NAN;
-    assert!(matches!(Evidence::naive(&poisoned), Err(CannotMatch::NonFinite { index: 7, .. })));
+    assert!(matches!(ReceivedGradient::naive(&poisoned), Err(MatchingError::NonFinite { index: 7, .. })));
     assert!(matches!(
-        Evidence::aware(&update, &[true]),
-        Err(CannotMatch::MaskLength { found: 1, expected }) if expected == len
+        ReceivedGradient::aware(&update, &[true]),
+        Err(MatchingError::MaskLength { found: 1, expected }) if expected == len
     ));
     let start = |start: &[f32]| {
-        let problem = Problem::new(network(&[3]), tokens(), Evidence::naive(&update).unwrap()).unwrap();
+        let problem = Problem::new(network(&[3]), tokens(), ReceivedGradient::naive(&update).unwrap()).unwrap();
         Matching::new(problem, start, Settings::default()).unwrap_err()
     };
-    assert!(matches!(start(&[0.5; 12]), CannotMatch::StartLength { found: 12, expected: 768, batch: 1, side: 16 }));
-    assert!(matches!(start(&[f32::INFINITY; 768]), CannotMatch::StartNonFinite { index: 0, .. }));
+    assert!(matches!(start(&[0.5; 12]), MatchingError::StartLength { found: 12, expected: 768, batch: 1, side: 16 }));
+    assert!(matches!(start(&[f32::INFINITY; 768]), MatchingError::StartNonFinite { index: 0, .. }));
 }

@@ -28,7 +28,7 @@ fn deviation(given: &[f64], expected: &[f64]) -> f64 {
 }
 
 /// Update and mask of one case; what is not in the file, no objective may look at.
-fn case(file: &mut TensorReader<File>, vit: &Vit, rate: &str) -> Evidence {
+fn case(file: &mut TensorReader<File>, vit: &Vit, rate: &str) -> ReceivedGradient {
     let (mut update, mut kept) = (Vec::new(), Vec::new());
     for param in vit.layout() {
         let gradient = format!("{rate}/gradient/{}", param.name);
@@ -41,7 +41,7 @@ fn case(file: &mut TensorReader<File>, vit: &Vit, rate: &str) -> Evidence {
             kept.resize(param.range.end, false);
         }
     }
-    Evidence::aware(&update, &kept).unwrap()
+    ReceivedGradient::aware(&update, &kept).unwrap()
 }
 
 #[test]

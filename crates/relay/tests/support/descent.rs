@@ -151,6 +151,10 @@ impl Search for Step {
         })
     }
 
+    fn finish(&mut self) -> Option<SearchProgress> {
+        None
+    }
+
     fn retarget(&mut self, subject: &Subject) -> Result<(), String> {
         self.origin.note(self.method, subject, true);
         self.equations = Equations::of(subject);

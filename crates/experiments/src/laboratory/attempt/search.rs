@@ -24,7 +24,7 @@ pub(super) fn search(
     let subject = subject(method, observation, round, means.seed, &mut notes)?;
     let mut search = means.searches.begin(method, &subject, means.options).map_err(CannotAttempt::Search)?;
     loop {
-        let step = search.step().map_err(CannotAttempt::Search)?;
+        let mut step = search.step().map_err(CannotAttempt::Search)?;
         let standing = Progress {
             iteration: step.iteration,
             iterations: step.iterations,
@@ -34,6 +34,7 @@ pub(super) fn search(
         let is_stopped = progress(standing).is_break() && !step.is_over;
         if is_stopped {
             notes.push(format!("Stopped after {} of {} steps.", step.iteration, step.iterations));
+            step = search.finish().unwrap_or(step);
         }
         if is_stopped || step.is_over {
             notes.extend(step.note);

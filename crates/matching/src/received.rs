@@ -1,23 +1,23 @@
 //! What the attacker holds of a client's gradient.
 
-use crate::CannotMatch;
+use crate::MatchingError;
 
 /// A gradient as it arrived, and which of its entries are believed.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Evidence {
+pub struct ReceivedGradient {
     /// In the model's flat order; zero where masked.
     values: Vec<f64>,
     /// 1 where an entry is believed, 0 elsewhere.
     mask: Vec<f64>,
 }
 
-impl Evidence {
+impl ReceivedGradient {
     /// All entries are taken for values, masked zeros too: the attacker whom the papers tested, and the right one for
     /// an update that nobody masked.
     ///
     /// # Errors
     /// A value is not finite.
-    pub fn naive(update: &[f32]) -> Result<Self, CannotMatch> {
+    pub fn naive(update: &[f32]) -> Result<Self, MatchingError> {
         Self::checked(update, vec![1.0; update.len()])
     }
 
@@ -26,16 +26,16 @@ impl Evidence {
     ///
     /// # Errors
     /// The mask has another length, or a value is not finite.
-    pub fn aware(update: &[f32], kept: &[bool]) -> Result<Self, CannotMatch> {
+    pub fn aware(update: &[f32], kept: &[bool]) -> Result<Self, MatchingError> {
         if kept.len() != update.len() {
-            return Err(CannotMatch::MaskLength { found: kept.len(), expected: update.len() });
+            return Err(MatchingError::MaskLength { found: kept.len(), expected: update.len() });
         }
         Self::checked(update, kept.iter().map(|&kept| f64::from(u8::from(kept))).collect())
     }
 
-    fn checked(update: &[f32], mask: Vec<f64>) -> Result<Self, CannotMatch> {
+    fn checked(update: &[f32], mask: Vec<f64>) -> Result<Self, MatchingError> {
         if let Some((index, &value)) = update.iter().enumerate().find(|(_, value)| !value.is_finite()) {
-            return Err(CannotMatch::NonFinite { index, value });
+            return Err(MatchingError::NonFinite { index, value });
         }
         let values = update.iter().zip(&mask).map(|(&value, mask)| f64::from(value) * mask).collect();
         Ok(Self { values, mask })

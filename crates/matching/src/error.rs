@@ -2,7 +2,7 @@
 
 /// Why matching cannot work, in words for the projector and the command line.
 #[derive(Debug, thiserror::Error)]
-pub enum CannotMatch {
+pub enum MatchingError {
     /// Another number of values than the model's gradient.
     #[error("the update has {found} values, the model's gradient {expected}; match it at the model it was made with")]
     UpdateLength {
