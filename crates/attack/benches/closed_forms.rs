@@ -8,7 +8,7 @@ use std::{hint::black_box, ops::ControlFlow};
 use criterion::{Criterion, criterion_group, criterion_main};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use unmask_attack::{Accumulated, AlsOptions, Attack, AttackKind, Evidence, als, run};
+use unmask_attack::{Accumulated, AlsOptions, Attack, AttackKind, Evidence, als, solve};
 use unmask_core::{InitOptions, ModelSpec, ParamLayout, Preset, initial_weights};
 
 fn closed_forms(criterion: &mut Criterion) {
@@ -21,7 +21,7 @@ fn closed_forms(criterion: &mut Criterion) {
         for kind in AttackKind::ALL {
             let evidence = Evidence::from_flat(kind, &config, &weights, &gradient).expect("made for this model");
             criterion.bench_function(&format!("{kind}/{preset}"), |bencher| {
-                bencher.iter(|| run(kind, black_box(&evidence)));
+                bencher.iter(|| solve(kind, black_box(&evidence)));
             });
         }
     }

@@ -28,6 +28,8 @@ pub enum Added {
 pub struct Accumulated {
     config: VitConfig,
     rounds: usize,
+    /// Rounds offered, those after a drift among them.
+    seen: usize,
     /// Product of the shares that each round hid.
     expected_hidden: f64,
     has_drifted: bool,
@@ -90,12 +92,25 @@ impl Accumulated {
         Self {
             config: *config,
             rounds: 0,
+            seen: 0,
             expected_hidden: 1.0,
             has_drifted: false,
             position: Pooled::new(s, d),
             patch: Pooled::new(d, l),
             bias: Pooled::new(d, 1),
         }
+    }
+
+    /// All of `rounds`, of which there is at least one, as far as the model stays where it is.
+    ///
+    /// # Errors
+    /// As [`Accumulated::add`], and if there is none.
+    pub fn gather<'a>(rounds: impl IntoIterator<Item = &'a Evidence>) -> Result<Self, CannotAttack> {
+        let mut gathered: Option<Self> = None;
+        for round in rounds {
+            gathered.get_or_insert_with(|| Self::new(round.gradients.config())).add(round)?;
+        }
+        gathered.ok_or(CannotAttack::NoRounds)
     }
 
     /// One round alone.
@@ -120,6 +135,7 @@ impl Accumulated {
             return Err(CannotAttack::OtherModel { rounds: self.rounds });
         }
         let (position, patch, bias) = self.read(gradients)?;
+        self.seen += 1;
         if self.has_drifted {
             return Ok(Added::Drifted);
         }
@@ -168,6 +184,11 @@ impl Accumulated {
     /// Number of rounds added, K.
     pub fn rounds(&self) -> usize {
         self.rounds
+    }
+
+    /// Number of rounds that were offered, those among them that came after the model had drifted.
+    pub fn seen(&self) -> usize {
+        self.seen
     }
 
     /// Share of entries that no round kept.

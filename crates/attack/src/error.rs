@@ -215,4 +215,64 @@ pub enum CannotAttack {
         /// The attack.
         kind: AttackKind,
     },
+    /// Values of the head that say nothing.
+    #[error("the head's gradients are too large or too small to compare")]
+    Incomparable,
+    /// No rounds to put together.
+    #[error("no round has been gathered")]
+    NoRounds,
+    /// A search without a model.
+    #[error("a search runs the model on pictures: give the whole update, and the weights at which it was taken")]
+    NoModel,
+    /// Without labels the model has no loss.
+    #[error("the search needs the label of each picture, and the update does not tell: {0}; give the labels")]
+    NoLabels(#[source] Box<Self>),
+    /// Another number of labels than pictures.
+    #[error("{labels} labels were given for {batch} pictures; give one for each")]
+    LabelCount {
+        /// Labels given.
+        labels: usize,
+        /// Pictures in the update.
+        batch: usize,
+    },
+    /// More pictures than any search takes apart.
+    #[error(
+        "{batch} pictures are mixed in this update, and searches take apart {most} at most; attack smaller batches"
+    )]
+    TooManyPictures {
+        /// Pictures in the update.
+        batch: usize,
+        /// Most that a start is made for.
+        most: usize,
+    },
+    /// A search, or a comparison, through embeddings that are not there in the plain.
+    #[error(
+        "the embeddings are cipher text: without the key the model cannot be run on pictures, so there is no gradient to \
+         compare the update with"
+    )]
+    CipherText,
+    /// A way to a key that there is not.
+    #[error("nothing is encrypted, so there is no key to find")]
+    NotEncrypted,
+    /// The relay never saw the plain model.
+    #[error(
+        "under the keyed start a client makes the model and encrypts it: the relay never had the plain model, and it takes \
+         both forms to compute the key"
+    )]
+    NoPlainStart,
+    /// No client gave the key away.
+    #[error("no client has given the key away")]
+    NoKey,
+    /// The key does not fit.
+    #[error("the key does not decrypt this update: {reason}")]
+    Key {
+        /// What the key says.
+        reason: String,
+    },
+    /// A search's own words.
+    #[error("{reason}")]
+    Search {
+        /// What it says.
+        reason: String,
+    },
 }

@@ -1,6 +1,6 @@
 //! The key of an encrypted room, from weights held in both forms.
 
-use std::fmt;
+use std::{fmt, sync::OnceLock};
 
 use faer::{Mat, MatRef};
 
@@ -116,6 +116,37 @@ impl RecoveredKey {
             ordered[(1 + plain) * dim..][..dim].copy_from_slice(&rows[(1 + encrypted) * dim..][..dim]);
         }
         ordered
+    }
+}
+
+/// The embeddings of one model as the relay sent them and as they came back encrypted.
+pub struct KnownStart {
+    plain: Tensors,
+    encrypted: Tensors,
+    /// Computed by the first attack that asks.
+    key: OnceLock<Result<RecoveredKey, CannotAttack>>,
+}
+
+impl KnownStart {
+    /// From both forms, each holding [`RecoveredKey::WEIGHTS`].
+    pub fn new(plain: Tensors, encrypted: Tensors) -> Self {
+        Self { plain, encrypted, key: OnceLock::new() }
+    }
+
+    /// [`RecoveredKey::decrypt`] by the key that both forms give away.
+    ///
+    /// # Errors
+    /// As [`RecoveredKey::from_known_start`] and [`RecoveredKey::decrypt`].
+    pub fn decrypt(&self, gradients: &Tensors) -> Result<Tensors, CannotAttack> {
+        let recover = || RecoveredKey::from_known_start(&self.plain, &self.encrypted);
+        self.key.get_or_init(recover).as_ref().map_err(Clone::clone)?.decrypt(gradients)
+    }
+}
+
+/// Shows none of the weights: they give the key away.
+impl fmt::Debug for KnownStart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KnownStart").finish_non_exhaustive()
     }
 }
 

@@ -34,6 +34,47 @@ pub struct LabelCounts {
     pub estimates: Vec<f64>,
 }
 
+/// The labels of an update as its head gives them away.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LabelReading {
+    /// Pictures of each class.
+    pub counts: Vec<usize>,
+    /// What each class has of the evidence, adding up to 1.
+    pub shares: Vec<f64>,
+    /// For one picture: largest over second largest energy, see [`LabelGuess::margin`].
+    pub margin: Option<f64>,
+}
+
+impl LabelReading {
+    /// One label for each picture, ascending.
+    pub fn labels(&self) -> Vec<usize> {
+        let repeated = self.counts.iter().enumerate().map(|(class, &count)| std::iter::repeat_n(class, count));
+        repeated.flatten().collect()
+    }
+}
+
+/// Reads the labels of `batch` pictures off an update: by [`label`] for one, otherwise by [`label_counts`] with uniform
+/// predictions.
+///
+/// # Errors
+/// [`CannotAttack`]: as those two, or the values are too large or too small to compare.
+pub fn read_labels(gradients: &Tensors, batch: usize) -> Result<LabelReading, CannotAttack> {
+    let (counts, evidence, margin) = if batch == 1 {
+        let guess = label(gradients)?;
+        let counts = (0..guess.energies.len()).map(|class| usize::from(class == guess.label)).collect();
+        (counts, guess.energies, Some(guess.margin))
+    } else {
+        let found = label_counts(gradients, batch, None)?;
+        (found.counts, found.estimates, None)
+    };
+    let positive = || evidence.iter().map(|value| value.max(0.0));
+    let sum: f64 = positive().sum();
+    if !(sum.is_finite() && sum > 0.0) {
+        return Err(CannotAttack::Incomparable);
+    }
+    Ok(LabelReading { counts, shares: positive().map(|value| value / sum).collect(), margin })
+}
+
 /// The label of a batch of one.
 ///
 /// dl/d(head.weight) = (p - y) h^T: of the rows, that of the label has the factor p - 1 and all others p, and

@@ -20,13 +20,13 @@
 //! [`label`] and [`label_counts`] read labels off the head, and [`membership`] tells whether a given picture was there.
 //!
 //! ```
-//! use unmask_attack::{AttackKind, Evidence, run};
+//! use unmask_attack::{AttackKind, Evidence, solve};
 //! use unmask_core::{ModelSpec, ParamLayout, Preset};
 //!
 //! let config = ModelSpec::new(Preset::VitPicoPatch4_16).config();
 //! let nothing = vec![0.0; ParamLayout::vit(&config).len()];
 //! let evidence = Evidence::from_flat(AttackKind::Embedding, &config, &nothing, &nothing)?;
-//! let refusal = run(AttackKind::Embedding, &evidence).unwrap_err();
+//! let refusal = solve(AttackKind::Embedding, &evidence).unwrap_err();
 //! assert!(refusal.to_string().contains("position embedding"));
 //! # Ok::<(), unmask_attack::CannotAttack>(())
 //! ```
@@ -36,6 +36,7 @@
 mod accumulate;
 mod als;
 mod april;
+mod concealment;
 mod embedding;
 mod embedding_aware;
 mod error;
@@ -45,48 +46,47 @@ mod known_start;
 mod labels;
 mod least_squares;
 mod membership;
+mod needs;
+mod observation;
 mod observed;
 mod patch_prior;
 mod reconstruction;
+mod run;
 mod search;
 mod total_variation;
 
 pub use accumulate::{Accumulated, Added};
 pub use als::{AlsOptions, Progress, als};
 pub use april::{april, april_aware};
+pub use concealment::Concealment;
 pub use embedding::embedding_inversion;
 pub use embedding_aware::embedding_inversion_aware;
 pub use error::CannotAttack;
 pub use evidence::{Evidence, Precision, Source, Tensors};
 pub use kind::{Attack, AttackKind};
-pub use known_start::RecoveredKey;
-pub use labels::{LABEL_GRADIENTS, LabelCounts, LabelGuess, label, label_counts};
+pub use known_start::{KnownStart, RecoveredKey};
+pub use labels::{LABEL_GRADIENTS, LabelCounts, LabelGuess, LabelReading, label, label_counts, read_labels};
 pub use membership::{MEMBERSHIP_GRADIENTS, MEMBERSHIP_WEIGHTS, Membership, membership};
+pub use needs::{Needs, Wanted, is_front};
+pub use observation::{Decrypt, Encryption, Observation, WholeUpdate, embeddings_layout};
 pub use reconstruction::Reconstruction;
-pub use search::{Search, SearchOptions, SearchProgress, Searches, Subject};
+pub use run::{AttackProgress, Recovered, begin, retarget, run};
+pub use search::{NoSearches, Search, SearchOptions, SearchProgress, Searches, Subject};
 pub use unmask_core::{
     AttackFamily as Family, AttackMethod as Method, How, Knowledge, MembershipVerdict as Verdict, Symbol, UnknownMethod,
 };
 
-/// Runs the attack `kind` on `evidence`, dropped entries taken for zeros.
+/// Solves a closed form on `evidence`; an [`AttackKind`] alone takes dropped entries for zeros.
 ///
 /// # Errors
 /// [`CannotAttack`] says why the attack has nothing to solve, or what it lacks.
-pub fn run(kind: AttackKind, evidence: &Evidence) -> Result<Reconstruction, CannotAttack> {
-    match kind {
-        AttackKind::Embedding => embedding_inversion(&evidence.gradients),
-        AttackKind::April => april(&evidence.weights, &evidence.gradients),
-    }
-}
-
-/// Runs `attack`, naive or mask-aware, on `evidence`.
-///
-/// # Errors
-/// [`CannotAttack`] says why the attack has nothing to solve, or what it lacks.
-pub fn run_attack(attack: Attack, evidence: &Evidence) -> Result<Reconstruction, CannotAttack> {
-    match (attack.kind, attack.knowledge) {
-        (kind, Knowledge::Naive) => run(kind, evidence),
-        (AttackKind::Embedding, Knowledge::Aware) => embedding_inversion_aware(evidence),
-        (AttackKind::April, Knowledge::Aware) => april_aware(evidence),
+pub fn solve(attack: impl Into<Attack>, evidence: &Evidence) -> Result<Reconstruction, CannotAttack> {
+    match attack.into() {
+        Attack { kind: AttackKind::Embedding, knowledge: Knowledge::Naive } => embedding_inversion(&evidence.gradients),
+        Attack { kind: AttackKind::Embedding, knowledge: Knowledge::Aware } => embedding_inversion_aware(evidence),
+        Attack { kind: AttackKind::April, knowledge: Knowledge::Naive } => {
+            april(&evidence.weights, &evidence.gradients)
+        }
+        Attack { kind: AttackKind::April, knowledge: Knowledge::Aware } => april_aware(evidence),
     }
 }

@@ -5,25 +5,32 @@
 
 use std::fmt;
 
-use unmask_core::ModelSpec;
+use unmask_core::{Architecture, ModelState, VitConfig};
 
-use crate::Method;
+use crate::{CannotAttack, Method};
 
 /// What a search is given of one update.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Subject {
+pub struct Subject<'a> {
     /// The model.
-    pub spec: ModelSpec,
-    /// Its weights at which the gradient was taken, all of them.
-    pub weights: Vec<f32>,
+    pub architecture: Architecture,
+    /// Its state when the gradient was taken.
+    pub state: &'a ModelState,
     /// The gradient, in the layout's order, zero where hidden. At least all parameters up to the first block.
-    pub gradient: Vec<f32>,
-    /// Which of its entries arrived; `None` where all did.
-    pub kept: Option<Vec<bool>>,
+    pub gradient: &'a [f32],
+    /// Which of its entries arrived; `None` where all did, or the attacker is not to know.
+    pub kept: Option<&'a [bool]>,
     /// Labels of the pictures in the update, one for each.
     pub labels: Vec<usize>,
-    /// Where to start, `[batch, side, side, 3]` in [0, 1]; noise where there is nothing better.
+    /// Where to start, `[batch, side, side, 3]` in [0, 1].
     pub start: Vec<f32>,
+}
+
+impl Subject<'_> {
+    /// Values of one picture, 3 side^2.
+    pub fn picture_len(&self) -> usize {
+        VitConfig::CHANNELS * self.architecture.side().pow(2)
+    }
 }
 
 /// How long and how fast to search; `None` takes what suits the method.
@@ -33,6 +40,8 @@ pub struct SearchOptions {
     pub iterations: Option<usize>,
     /// The first step size, in units of pixels in [-1, 1]. Trained models want 0.05 or less.
     pub step: Option<f64>,
+    /// Of the noise that a search starts from where no closed form helps.
+    pub seed: u64,
 }
 
 /// Where a search is after a step.
@@ -57,8 +66,8 @@ pub trait Search: Send {
     /// One step.
     ///
     /// # Errors
-    /// A sentence on why it cannot go on.
-    fn step(&mut self) -> Result<SearchProgress, String>;
+    /// Why it cannot go on.
+    fn step(&mut self) -> Result<SearchProgress, CannotAttack>;
 
     /// Ends it where it is, with the picture that explains the update best; `None` before the first step.
     fn finish(&mut self) -> Option<SearchProgress>;
@@ -66,8 +75,8 @@ pub trait Search: Send {
     /// Goes on with another update of the same client from the picture found so far; the subject's own start is not used.
     ///
     /// # Errors
-    /// A sentence on why it cannot; the search goes on as it was.
-    fn retarget(&mut self, subject: &Subject) -> Result<(), String>;
+    /// Why it cannot; the search goes on as it was.
+    fn retarget(&mut self, subject: &Subject<'_>) -> Result<(), CannotAttack>;
 }
 
 /// Where searches come from.
@@ -75,7 +84,24 @@ pub trait Searches: fmt::Debug + Send + Sync {
     /// Begins a search by `method`, one with [`Method::is_search`].
     ///
     /// # Errors
-    /// A sentence on why it cannot: the method is no search, the update does not fit the model or says nothing, or holds
+    /// Why it cannot: the method is no search, the update does not fit the model or says nothing, or holds
     /// too many pictures.
-    fn begin(&self, method: Method, subject: &Subject, options: SearchOptions) -> Result<Box<dyn Search>, String>;
+    fn begin(
+        &self,
+        method: Method,
+        subject: &Subject<'_>,
+        options: SearchOptions,
+    ) -> Result<Box<dyn Search>, CannotAttack>;
+}
+
+/// No searches: for whoever runs closed forms alone.
+#[derive(Debug, Clone, Copy)]
+pub struct NoSearches;
+
+impl Searches for NoSearches {
+    fn begin(&self, method: Method, _: &Subject<'_>, _: SearchOptions) -> Result<Box<dyn Search>, CannotAttack> {
+        Err(CannotAttack::Search {
+            reason: format!("{method} searches through the model, and no searches are at hand"),
+        })
+    }
 }

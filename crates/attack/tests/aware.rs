@@ -7,8 +7,7 @@ use std::ops::ControlFlow;
 use common::{SAMPLES, committed, masked, own_gradients, rng, sample, shape, similarity, uniform};
 use rand::RngExt;
 use unmask_attack::{
-    Accumulated, Added, AlsOptions, Attack, AttackKind, CannotAttack, Evidence, Precision, Source, Tensors, als,
-    run_attack,
+    Accumulated, Added, AlsOptions, Attack, AttackKind, CannotAttack, Evidence, Precision, Source, Tensors, als, solve,
 };
 use unmask_core::{ModelSpec, Preset, VitConfig};
 
@@ -44,7 +43,7 @@ fn finish(rounds: &Accumulated) -> Vec<f32> {
 fn one_update_gives_away_what_the_naive_attacker_misses() {
     for (rate, least) in [("r0.2", 0.55), ("r0.5", 0.3), ("r0.8", 0.12)] {
         let (evidence, truth) = reference(rate);
-        let score = |attack| similarity(&run_attack(attack, &evidence).unwrap().image, &truth, 32).1;
+        let score = |attack| similarity(&solve(attack, &evidence).unwrap().image, &truth, 32).1;
         let (naive, aware) = (score(NAIVE), score(AWARE));
         println!("{rate}: naive {naive:.3}, aware {aware:.3}");
         assert!(aware > least && aware > 3.0 * naive, "{rate}: naive {naive}, aware {aware}");
@@ -106,14 +105,14 @@ fn masks_on_the_patch_embedding_alone_fall() {
     let gradients = own_gradients(&lab(), &image);
     for (rate, least) in [(0.2, 0.9999), (0.5, 0.9999), (0.8, 0.7)] {
         let masked = evidence(masked(&gradients, &mut rng(5), 0.0, rate));
-        let result = run_attack(AWARE, &masked).unwrap();
+        let result = solve(AWARE, &masked).unwrap();
         let (psnr, ssim) = similarity(&result.image, &image, 32);
-        let (_, naive) = similarity(&run_attack(NAIVE, &masked).unwrap().image, &image, 32);
+        let (_, naive) = similarity(&solve(NAIVE, &masked).unwrap().image, &image, 32);
         println!("R {rate}: {psnr:.1} dB, {ssim:.4}, naive {naive:.3}");
         assert!(ssim > least && naive < 0.5, "{rate}: {ssim}, naive {naive}");
     }
     let open = evidence(gradients);
-    assert_eq!(run_attack(AWARE, &open), run_attack(NAIVE, &open), "with nothing hidden they are one");
+    assert_eq!(solve(AWARE, &open), solve(NAIVE, &open), "with nothing hidden they are one");
 }
 
 #[test]
@@ -160,7 +159,7 @@ fn what_cannot_be_solved_says_why() {
         let shape = shape(&config, name);
         let len: usize = shape.iter().product();
         gradients.insert_kept(name, &shape, vec![value; len], (0..len).map(kept).collect()).unwrap();
-        run_attack(AWARE, &evidence(gradients))
+        solve(AWARE, &evidence(gradients))
     };
     assert_eq!(hide("pos_embed", &|i| i % 2 == 0, 0.0), Err(CannotAttack::FixedPosition));
     assert_eq!(hide("pos_embed", &|i| i < 192, 1.0), Err(CannotAttack::NothingKept { name: "pos_embed" }));
@@ -190,5 +189,5 @@ fn what_cannot_be_solved_says_why() {
     assert_eq!(error, CannotAttack::WrongMask { found: layout.len() - 1, expected: layout.len() });
     let read = Evidence::from_flat_kept(AWARE, &other, &flat, &flat, &kept).unwrap();
     assert_eq!(read.gradients.kept("pos_embed").unwrap(), &kept[layout.get("pos_embed").unwrap().range.clone()]);
-    assert!(run_attack(AWARE, &read).is_ok());
+    assert!(solve(AWARE, &read).is_ok());
 }

@@ -4,7 +4,7 @@ mod common;
 
 use common::{committed, largest_difference, patches, product, rng, shape, similarity, transpose, uniform};
 use proptest::prelude::*;
-use unmask_attack::{AttackKind, CannotAttack, Evidence, Precision, Source, Tensors, embedding_inversion, run};
+use unmask_attack::{AttackKind, CannotAttack, Evidence, Precision, Source, Tensors, embedding_inversion, solve};
 use unmask_core::{ModelSpec, ParamLayout, Preset, VitConfig};
 
 const KIND: AttackKind = AttackKind::Embedding;
@@ -82,7 +82,7 @@ proptest! {
 fn too_few_dimensions_are_refused() {
     let config = ModelSpec::new(Preset::VitTinyPatch16_224).config();
     let flat = vec![0.5; ParamLayout::vit(&config).len()];
-    let error = run(KIND, &Evidence::from_flat(KIND, &config, &flat, &flat).unwrap()).unwrap_err();
+    let error = solve(KIND, &Evidence::from_flat(KIND, &config, &flat, &flat).unwrap()).unwrap_err();
     assert_eq!(error, CannotAttack::TooFewDimensions { kind: KIND, dim: 192, unknowns: 196 });
 }
 
@@ -92,7 +92,7 @@ fn what_cannot_be_solved_says_why() {
     let layout = ParamLayout::vit(&config);
     let range = |name: &str| layout.get(name).unwrap().range.clone();
     let weights = vec![0.1; layout.len()];
-    let attack = |gradient: &[f32]| run(KIND, &Evidence::from_flat(KIND, &config, &weights, gradient)?);
+    let attack = |gradient: &[f32]| solve(KIND, &Evidence::from_flat(KIND, &config, &weights, gradient)?);
 
     let mut fixed = vec![0.5; layout.len()];
     fixed[range("pos_embed")].fill(0.0);

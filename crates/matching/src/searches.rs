@@ -2,7 +2,8 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use unmask_attack::{Method, Search, SearchOptions, SearchProgress, Searches, Subject};
+use unmask_attack::{CannotAttack, Method, Search, SearchOptions, SearchProgress, Searches, Subject};
+use unmask_core::Architecture;
 use unmask_model::{Precision, Reach, Vit, device::OpenDevice};
 
 use crate::{Matching, MatchingProgress, Objective, Problem, ReceivedGradient, SearchVerdict, Settings, VitNetwork};
@@ -23,9 +24,12 @@ impl GradientMatching {
     }
 
     /// What `method` matches of `subject`.
-    fn problem(&self, method: Method, subject: &Subject) -> Result<Problem<VitNetwork>, String> {
-        let said = |error: &dyn std::error::Error| error.to_string();
-        let vit = Vit::new(subject.spec, self.device.device()).map_err(|error| said(&error))?;
+    fn problem(&self, method: Method, subject: &Subject<'_>) -> Result<Problem<VitNetwork>, CannotAttack> {
+        let Architecture::Vit(spec) = subject.architecture else {
+            let reason = format!("{} is no Vision Transformer", subject.architecture.name());
+            return Err(CannotAttack::Search { reason });
+        };
+        let vit = Vit::new(spec, self.device.device()).map_err(said)?;
         let (objective, reach) = match method {
             Method::Matching | Method::MatchingAware => (Objective::tokens(vit.config()), Reach::FirstBlock),
             Method::Jigsaw => (Objective::tokens_without_position(vit.config()), Reach::FirstBlock),
@@ -33,38 +37,49 @@ impl GradientMatching {
             _ => {
                 let searches = Method::ALL.into_iter().filter(|method| method.is_search()).map(Method::name);
                 let searches = searches.collect::<Vec<_>>().join(", ");
-                return Err(format!("{method} is solved, not searched for; the searches are {searches}"));
+                let reason = format!("{method} is solved, not searched for; the searches are {searches}");
+                return Err(CannotAttack::Search { reason });
             }
         };
-        let is_naive = matches!(method, Method::Matching | Method::Gradients);
-        let evidence = match &subject.kept {
-            Some(kept) if !is_naive => ReceivedGradient::aware(&subject.gradient, kept),
-            _ => ReceivedGradient::naive(&subject.gradient),
+        let received = match subject.kept {
+            Some(kept) => ReceivedGradient::aware(subject.gradient, kept),
+            None => ReceivedGradient::naive(subject.gradient),
         };
-        let evidence = evidence.map_err(|error| said(&error))?;
-        let network = VitNetwork::new(&vit, &subject.weights, &subject.labels, reach, Precision::F32);
-        Problem::new(network.map_err(|error| said(&error))?, objective, evidence).map_err(|error| said(&error))
+        let network = VitNetwork::new(&vit, &subject.state.weights, &subject.labels, reach, Precision::F32);
+        Problem::new(network.map_err(said)?, objective, received.map_err(said)?).map_err(said)
     }
 }
 
+/// In the words of the search.
+fn said(error: impl std::error::Error) -> CannotAttack {
+    CannotAttack::Search { reason: error.to_string() }
+}
+
 impl Searches for GradientMatching {
-    fn begin(&self, method: Method, subject: &Subject, options: SearchOptions) -> Result<Box<dyn Search>, String> {
+    fn begin(
+        &self,
+        method: Method,
+        subject: &Subject<'_>,
+        options: SearchOptions,
+    ) -> Result<Box<dyn Search>, CannotAttack> {
         let settings = settings(options)?;
         let problem = self.problem(method, subject)?;
         let start = apart(&subject.start, subject.labels.len());
-        let matching = Matching::new(problem, &start, settings).map_err(|error| error.to_string())?;
+        let matching = Matching::new(problem, &start, settings).map_err(said)?;
         Ok(Box::new(MatchingSearch { from: self.clone(), method, settings, matching, over: None }))
     }
 }
 
-fn settings(SearchOptions { iterations, step }: SearchOptions) -> Result<Settings, String> {
+fn settings(SearchOptions { iterations, step, .. }: SearchOptions) -> Result<Settings, CannotAttack> {
     let default = Settings::default();
     let (iterations, step) = (iterations.unwrap_or(default.iterations), step.unwrap_or(default.step));
     if iterations == 0 {
-        return Err("a search of 0 iterations finds nothing; give at least 1".to_owned());
+        let reason = "a search of 0 iterations finds nothing; give at least 1".to_owned();
+        return Err(CannotAttack::Search { reason });
     }
     if !(step > 0.0 && step <= 2.0) {
-        return Err(format!("the first step size is {step}; give a number above 0 and up to 2, such as 0.1"));
+        let reason = format!("the first step size is {step}; give a number above 0 and up to 2, such as 0.1");
+        return Err(CannotAttack::Search { reason });
     }
     Ok(Settings { iterations, step, ..default })
 }
@@ -105,11 +120,11 @@ impl MatchingSearch {
 }
 
 impl Search for MatchingSearch {
-    fn step(&mut self) -> Result<SearchProgress, String> {
+    fn step(&mut self) -> Result<SearchProgress, CannotAttack> {
         if let Some(progress) = &self.over {
             return Ok(progress.clone());
         }
-        let progress = self.matching.step_blocking().map_err(|error| error.to_string())?;
+        let progress = self.matching.step_blocking().map_err(said)?;
         Ok(self.told(progress))
     }
 
@@ -118,9 +133,9 @@ impl Search for MatchingSearch {
         Some(self.told(progress))
     }
 
-    fn retarget(&mut self, subject: &Subject) -> Result<(), String> {
+    fn retarget(&mut self, subject: &Subject<'_>) -> Result<(), CannotAttack> {
         let problem = self.from.problem(self.method, subject)?;
-        self.matching.retarget(problem).map_err(|error| error.to_string())?;
+        self.matching.retarget(problem).map_err(said)?;
         self.over = None;
         Ok(())
     }

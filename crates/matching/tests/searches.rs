@@ -3,8 +3,8 @@
 mod common;
 
 use common::{photograph, ssim};
-use unmask_attack::{AttackKind, Evidence, Method, Search, SearchOptions, SearchProgress, Searches, Subject, run};
-use unmask_core::{InitOptions, ModelSpec, Preset, initial_weights};
+use unmask_attack::{AttackKind, Evidence, Method, Search, SearchOptions, SearchProgress, Searches, Subject, solve};
+use unmask_core::{Architecture, InitOptions, ModelSpec, ModelState, Preset, initial_weights};
 use unmask_data::{chw_to_hwc, metrics};
 use unmask_matching::GradientMatching;
 use unmask_model::{Vit, device::OpenDevice};
@@ -22,8 +22,27 @@ fn spec() -> ModelSpec {
     ModelSpec::new(Preset::VitPicoPatch4_16)
 }
 
+/// What a [`Subject`] borrows.
+#[derive(Clone)]
+struct Owned {
+    architecture: Architecture,
+    state: ModelState,
+    gradient: Vec<f32>,
+    kept: Option<Vec<bool>>,
+    labels: Vec<usize>,
+    start: Vec<f32>,
+}
+
+impl Owned {
+    fn subject(&self) -> Subject<'_> {
+        let Self { architecture, state, gradient, kept, labels, start } = self;
+        let (labels, start) = (labels.clone(), start.clone());
+        Subject { architecture: *architecture, state, gradient, kept: kept.as_deref(), labels, start }
+    }
+}
+
 /// The update of these photographs at the initialisation, of which a fixed hash keeps about half, and a grey start.
-fn subject(names: &[&str]) -> Subject {
+fn subject(names: &[&str]) -> Owned {
     let vit = Vit::new(spec(), OpenDevice::cpu().device()).unwrap();
     let images: Vec<f32> = names.iter().flat_map(|name| photograph(name, SIDE)).collect();
     let labels = LABELS[..names.len()].to_vec();
@@ -31,12 +50,14 @@ fn subject(names: &[&str]) -> Subject {
     let mut gradient = vit.loss_and_gradient_blocking(&weights, &images, &labels).unwrap().gradient;
     let kept: Vec<bool> = (0..gradient.len()).map(|i| (i as u32).wrapping_mul(2_654_435_761) >> 15 & 1 == 1).collect();
     gradient.iter_mut().zip(&kept).filter(|(_, kept)| !**kept).for_each(|(value, _)| *value = 0.0);
-    Subject { spec: spec(), weights, gradient, kept: Some(kept), labels, start: vec![0.5; images.len()] }
+    let state = ModelState { weights, statistics: Vec::new() };
+    let (architecture, start) = (Architecture::Vit(spec()), vec![0.5; images.len()]);
+    Owned { architecture, state, gradient, kept: Some(kept), labels, start }
 }
 
-fn begin(method: Method, subject: &Subject, iterations: usize) -> Box<dyn Search> {
+fn begin(method: Method, subject: &Owned, iterations: usize) -> Box<dyn Search> {
     let options = SearchOptions { iterations: Some(iterations), ..SearchOptions::default() };
-    searches().begin(method, subject, options).unwrap_or_else(|error| panic!("{method}: {error}"))
+    searches().begin(method, &subject.subject(), options).unwrap_or_else(|error| panic!("{method}: {error}"))
 }
 
 fn finish(search: &mut dyn Search) -> (SearchProgress, SearchProgress) {
@@ -88,9 +109,9 @@ fn a_newer_update_goes_on_from_the_picture() {
     let mut search = begin(Method::MatchingAware, &subject, 40);
     let (first, last) = finish(search.as_mut());
     let unlike = self::subject(&["rocket.png", "cat.png"]);
-    assert!(search.retarget(&unlike).is_err());
+    assert!(search.retarget(&unlike.subject()).is_err());
     assert_eq!(search.step().unwrap(), last, "a refused update changes nothing");
-    search.retarget(&subject).unwrap();
+    search.retarget(&subject.subject()).unwrap();
     let next = search.step().unwrap();
     assert!(!next.is_over && next.iteration < last.iteration, "{next:?}");
     assert!(next.objective < 0.5 * (first.objective + last.objective), "{} after {}", next.objective, last.objective);
@@ -103,8 +124,8 @@ fn a_start_that_cannot_be_bettered_is_kept_and_said_so() {
     let found = finish(begin(Method::MatchingAware, &subject, 400).as_mut()).1;
     assert_eq!(found.note, None);
     subject.start.clone_from(&found.image);
-    let options = SearchOptions { iterations: Some(32), step: Some(0.5) };
-    let mut search = searches().begin(Method::MatchingAware, &subject, options).unwrap();
+    let options = SearchOptions { iterations: Some(32), step: Some(0.5), ..SearchOptions::default() };
+    let mut search = searches().begin(Method::MatchingAware, &subject.subject(), options).unwrap();
     let last = finish(search.as_mut()).1;
     assert!(
         last.note.as_deref().is_some_and(|note| note.contains("better than the one the search started from")),
@@ -120,11 +141,12 @@ fn an_exact_start_is_not_made_worse() {
     let mut subject = subject(&["rocket.png"]);
     let vit = Vit::new(spec(), OpenDevice::cpu().device()).unwrap();
     let picture = photograph("rocket.png", SIDE);
-    subject.gradient = vit.loss_and_gradient_blocking(&subject.weights, &picture, &subject.labels).unwrap().gradient;
+    subject.gradient =
+        vit.loss_and_gradient_blocking(&subject.state.weights, &picture, &subject.labels).unwrap().gradient;
     subject.kept = None;
     let kind = AttackKind::Embedding;
-    let evidence = Evidence::from_flat(kind, vit.config(), &subject.weights, &subject.gradient).unwrap();
-    subject.start = run(kind, &evidence).unwrap().image;
+    let evidence = Evidence::from_flat(kind, vit.config(), &subject.state.weights, &subject.gradient).unwrap();
+    subject.start = solve(kind, &evidence).unwrap().image;
     let psnr = |found: &[f32]| metrics::psnr(found, &chw_to_hwc(&picture, SIDE, SIDE), SIDE, SIDE).unwrap();
     let start = psnr(&subject.start);
     assert!(start > 60.0, "the closed form reaches {start} dB");
@@ -145,12 +167,15 @@ fn an_exact_start_is_not_made_worse() {
 #[test]
 fn what_cannot_be_searched_is_refused_in_words() {
     let good = subject(&["rocket.png"]);
-    let refused =
-        |method: Method, subject: &Subject, options: SearchOptions| match searches().begin(method, subject, options) {
-            Ok(_) => panic!("{method} began"),
-            Err(reason) => reason,
-        };
-    let says = |method: Method, change: &dyn Fn(&mut Subject), words: &str| {
+    let refused = |method: Method, subject: &Owned, options: SearchOptions| match searches().begin(
+        method,
+        &subject.subject(),
+        options,
+    ) {
+        Ok(_) => panic!("{method} began"),
+        Err(reason) => reason.to_string(),
+    };
+    let says = |method: Method, change: &dyn Fn(&mut Owned), words: &str| {
         let mut subject = good.clone();
         change(&mut subject);
         let reason = refused(method, &subject, SearchOptions::default());
@@ -162,7 +187,7 @@ fn what_cannot_be_searched_is_refused_in_words() {
     for method in SEARCHES {
         says(method, &|subject| subject.gradient.fill(0.0), "all zero");
         says(method, &|subject| subject.gradient[7] = f32::NAN, "NaN");
-        says(method, &|subject| subject.weights.truncate(9), "weights have 9 values");
+        says(method, &|subject| subject.state.weights.truncate(9), "weights have 9 values");
         says(method, &|subject| subject.labels = vec![10], "10");
         says(method, &|subject| subject.labels.clear(), "the batch is empty");
         says(method, &|subject| subject.start.truncate(767), "the start has 767 values");
@@ -170,7 +195,11 @@ fn what_cannot_be_searched_is_refused_in_words() {
         says(method, &|subject| subject.gradient.truncate(100), "100");
     }
     says(Method::MatchingAware, &|subject| subject.kept = Some(vec![true]), "the mask has 1 entries");
-    says(Method::Jigsaw, &|subject| subject.spec = ModelSpec::new(Preset::VitNanoPatch4_32), "weights");
+    says(
+        Method::Jigsaw,
+        &|subject| subject.architecture = Architecture::Vit(ModelSpec::new(Preset::VitNanoPatch4_32)),
+        "weights",
+    );
     let position = Vit::new(spec(), OpenDevice::cpu().device()).unwrap();
     let position = position.layout().get("pos_embed").unwrap().range.clone();
     says(Method::MatchingAware, &|subject| subject.gradient[position.clone()].fill(0.0), "fixed-position");

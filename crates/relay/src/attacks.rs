@@ -22,14 +22,14 @@ use std::{num::NonZeroUsize, sync::Arc, thread, time::Duration};
 
 use anyhow::Context;
 use tokio::sync::mpsc;
-use unmask_attack::Searches;
+use unmask_attack::{KnownStart, Method, Searches, WholeUpdate};
 use unmask_core::KeyCheck;
 use unmask_wire::view::BudgetView;
 
 pub(crate) use self::{
     candidate::{Candidate, Told},
-    job::{About, Cover, Job, Material, Sent},
-    keys::{GivenKey, KnownStart, embeddings},
+    job::{About, Job, Sent, whole},
+    keys::{GivenKey, embeddings},
     labels::Labels,
     report::{Finding, Report, Seen},
 };
@@ -78,7 +78,7 @@ impl Attacker {
     }
 
     /// Hands in an update. Of those waiting only the newest is attacked, and all masked ones are gathered.
-    pub(crate) fn attack(&self, job: Job, material: Option<Material>) {
+    pub(crate) fn attack(&self, job: Job, whole: Option<WholeUpdate>) {
         let job = Arc::new(job);
         self.change(|desk| {
             desk.budget.begin(job.about.serial);
@@ -89,7 +89,7 @@ impl Attacker {
                 }
                 desk.to_gather.push_back(Arc::clone(&job));
             }
-            (desk.search.came(&job, material), desk.newest.replace(job))
+            (desk.search.came(&job, whole), desk.newest.replace(job))
         });
     }
 
@@ -142,16 +142,16 @@ impl Attacker {
     }
 
     /// The model in force was just encrypted, and is known in both forms.
-    pub(crate) fn knows_start(&self, known: KnownStart) {
-        self.change(|desk| desk.keys.known = Some(Arc::new(known)));
+    pub(crate) fn knows_start(&self, check: KeyCheck, known: KnownStart) {
+        self.change(|desk| desk.keys.known = Some((check, Arc::new(known))));
     }
 
     /// A client gives the key away: the newest update is read with it at once.
     pub(crate) fn is_given(&self, key: Option<GivenKey>) {
         self.change(|desk| {
-            desk.keys.given = key.map(Arc::new);
-            if desk.newest.as_ref().is_some_and(|job| matches!(job.cover, Cover::Encrypted { .. })) {
-                at_once(desk, Task::Method(unmask_attack::Method::Colluder));
+            desk.keys.given = key;
+            if desk.newest.as_ref().is_some_and(|job| job.encryption.is_some()) {
+                at_once(desk, Task::Method(Method::Colluder));
             }
         });
     }

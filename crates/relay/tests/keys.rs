@@ -69,7 +69,7 @@ async fn keyed_start_does_not_until_a_client_colludes() {
     let (relay, mut ada, key, plan) = sealed("encrypted:keyed").await;
     update(&mut ada, &plan, &key).await;
     let room = relay.room_when("both", has_both(1)).await;
-    assert!(remark(&room, "known-start").contains("never saw it in the plain"), "{}", remark(&room, "known-start"));
+    assert!(remark(&room, "known-start").contains("never had the plain model"), "{}", remark(&room, "known-start"));
     assert!(card(&room, "known-start").picture.is_none() && !room.has_key);
 
     for (passphrase, part) in [("six grey herons", "not the passphrase"), ("  ", "empty")] {

@@ -14,7 +14,7 @@ use support::{
     find_card, gradient,
     private::{distance, picture, revealing_gradient},
 };
-use unmask_attack::{Method, Search, SearchOptions, SearchProgress, Searches, Subject};
+use unmask_attack::{CannotAttack, Method, Search, SearchOptions, SearchProgress, Searches, Subject};
 
 use unmask_wire::{
     RelayMessage,
@@ -184,13 +184,13 @@ async fn newer_updates_are_taken_up_and_other_defences_begin_afresh() {
 struct Breaking(usize);
 
 impl Searches for Breaking {
-    fn begin(&self, _: Method, _: &Subject, _: SearchOptions) -> Result<Box<dyn Search>, String> {
+    fn begin(&self, _: Method, _: &Subject<'_>, _: SearchOptions) -> Result<Box<dyn Search>, CannotAttack> {
         Ok(Box::new(Breaking(0)))
     }
 }
 
 impl Search for Breaking {
-    fn step(&mut self) -> Result<SearchProgress, String> {
+    fn step(&mut self) -> Result<SearchProgress, CannotAttack> {
         self.0 += 1;
         assert!(self.0 < 2, "a search breaks down");
         let image = picture(2);
@@ -201,8 +201,8 @@ impl Search for Breaking {
         None
     }
 
-    fn retarget(&mut self, _: &Subject) -> Result<(), String> {
-        Err("it never was over".to_owned())
+    fn retarget(&mut self, _: &Subject<'_>) -> Result<(), CannotAttack> {
+        Err(CannotAttack::Search { reason: "it never was over".to_owned() })
     }
 }
 

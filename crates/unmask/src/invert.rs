@@ -6,17 +6,18 @@ mod report;
 use std::{
     fs,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use anyhow::{Context, bail};
 use clap::Args;
-use unmask_attack::{Evidence, Method, Precision, SearchOptions, Source, Tensors, membership};
-use unmask_core::{ModelSpec, ParamLayout, Preset};
-use unmask_data::{chw_to_hwc, decode};
-use unmask_experiments::laboratory::{
-    Attempt, Means, Needs, Observation, Trial, Update, Wanted, attempt, read_labels, read_rounds, read_update,
-    read_weights, score,
+use unmask_attack::{
+    Accumulated, CannotAttack, Encryption, Evidence, KnownStart, Method, Observation, Precision, Recovered,
+    SearchOptions, Source, Tensors, Wanted, WholeUpdate, membership, run,
 };
+use unmask_core::{Architecture, ModelSpec, ParamLayout, Preset};
+use unmask_data::{chw_to_hwc, decode};
+use unmask_experiments::laboratory::{Trial, Update, read_rounds, read_update, read_weights, score};
 use unmask_matching::GradientMatching;
 use unmask_model::device::OpenDevice;
 
@@ -137,7 +138,7 @@ impl Invert {
         let mut output = Output::new(&self.out, config.image);
         match self.attack {
             Trial::Picture(method) => {
-                let found = self.attempt(method, &observation, &mut output).map_err(Failure::Input)?;
+                let found = self.attack(method, &observation, &mut output).map_err(Failure::Input)?;
                 if !truths.is_empty() {
                     let score = score(method, &found.pictures, &truths, &config);
                     report.score(&score.map_err(|error| Failure::Other(error.into()))?);
@@ -145,32 +146,29 @@ impl Invert {
                 report.found(&found);
                 output.pictures(&found.pictures).map_err(Failure::Other)?;
                 // Beside a picture they are told where the update holds them.
-                report.read_labels(read_labels(&observation.rounds[0].gradients, observation.batch).ok());
+                report.read_labels(observation.read_labels().ok());
             }
             Trial::Label => {
-                let read = read_labels(&observation.rounds[0].gradients, observation.batch);
-                report.read_labels(Some(read.context("labels cannot be read").map_err(Failure::Input)?));
+                report.read_labels(Some(
+                    observation.read_labels().context("labels cannot be read").map_err(Failure::Input)?,
+                ));
             }
             Trial::Membership => (),
         }
         if let Some(candidate) = candidate {
-            let told = membership(&observation.rounds[0], &candidate);
-            report.membership(&told.context("membership cannot be told").map_err(Failure::Input)?);
+            let found = observation.evidence().and_then(|evidence| membership(evidence, &candidate));
+            report.membership(&found.context("membership cannot be told").map_err(Failure::Input)?);
         }
         output.report(&report).map_err(Failure::Other)?;
         report.summarise(&self.out);
         Ok(())
     }
 
-    fn attempt(&self, method: Method, observation: &Observation, output: &mut Output) -> anyhow::Result<Attempt> {
+    fn attack(&self, method: Method, observation: &Observation, output: &mut Output) -> anyhow::Result<Recovered> {
         let searches = GradientMatching::new(OpenDevice::cpu());
-        let means = Means {
-            searches: &searches,
-            options: SearchOptions { iterations: self.iterations, step: self.step },
-            seed: self.seed,
-        };
+        let options = SearchOptions { iterations: self.iterations, step: self.step, seed: self.seed };
         let interrupt = method.is_search().then(Interrupt::listen);
-        let found = attempt(method, observation, means, &mut |progress| {
+        let found = run(method, observation, &searches, options, &mut |progress| {
             output.progress(progress);
             interrupt.as_ref().map_or(std::ops::ControlFlow::Continue(()), Interrupt::flow)
         });
@@ -196,7 +194,7 @@ impl Invert {
             None if is_encrypted => bail!("known-start needs the weights in both forms; give --encrypted-weights too"),
             _ => (),
         }
-        let mut needs = Needs::of(self.attack, &layout);
+        let mut needs = self.attack.needs(&layout);
         if let [first, ..] = needs.weights.required.as_slice()
             && self.weights.is_none()
         {
@@ -204,7 +202,7 @@ impl Invert {
         }
         let besides = [(true, Trial::Label), (has_candidate, Trial::Membership)];
         for (_, trial) in besides.into_iter().filter(|(is_wanted, _)| *is_wanted) {
-            needs = needs.and(Needs::of(trial, &layout).if_there());
+            needs = needs.and(trial.needs(&layout).if_there());
         }
         let weights_of = |path: Option<&Path>, wanted: &Wanted| match path {
             Some(path) => read_weights(spec, path, wanted),
@@ -213,24 +211,28 @@ impl Invert {
         let weights = weights_of(self.weights.as_deref(), &needs.weights)?;
         let updates = self.updates(spec, &needs.gradients)?;
         let hidden_share = updates.iter().map(|update| update.hidden_share).sum::<f64>() / updates.len() as f64;
-        let (held, plain_start) = if is_encrypted {
-            (weights_of(self.encrypted_weights.as_deref(), &needs.weights)?, Some(weights))
+        let mut encryption = None;
+        let held = if is_encrypted {
+            let encrypted = weights_of(self.encrypted_weights.as_deref(), &needs.weights)?;
+            let known_start = Some(Arc::new(KnownStart::new(weights, encrypted.clone())));
+            encryption = Some(Encryption { known_start, key: None });
+            encrypted
         } else {
-            (weights, None)
+            weights
         };
         let round = |update: Update| Evidence { weights: held.clone(), gradients: update.gradients };
-        Ok((
-            Observation {
-                spec,
-                rounds: updates.into_iter().map(round).collect(),
-                batch: self.batch.map_or(self.labels.len().max(1), usize::from),
-                labels: (!self.labels.is_empty()).then(|| self.labels.clone()),
-                is_encrypted,
-                plain_start,
-                key: None,
-            },
-            hidden_share,
-        ))
+        let rounds: Vec<Evidence> = updates.into_iter().map(round).collect();
+        let gathered = Accumulated::gather(&rounds);
+        let first = rounds.into_iter().next().ok_or(CannotAttack::NoRounds)?;
+        let whole = || WholeUpdate::from_tensors(Architecture::Vit(spec), &first);
+        let whole = method.is_some_and(Method::is_search).then(whole);
+        let mut observation = Observation::new(Ok(first));
+        observation.batch = self.batch.map_or(self.labels.len().max(1), usize::from);
+        observation.labels = (!self.labels.is_empty()).then(|| self.labels.clone());
+        observation.whole = whole.map(Arc::new);
+        observation.rounds = gathered.map(Arc::new);
+        observation.encryption = encryption;
+        Ok((observation, hidden_share))
     }
 
     fn updates(&self, spec: ModelSpec, wanted: &Wanted) -> anyhow::Result<Vec<Update>> {

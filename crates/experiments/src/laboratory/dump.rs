@@ -6,11 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use unmask_attack::{CannotAttack, Precision, Source, Tensors};
+use unmask_attack::{CannotAttack, Precision, Source, Tensors, Wanted};
 use unmask_core::{ModelSpec, ParamLayout};
 use unmask_model::weights::{NamedTensor, TensorReader, WeightsError};
-
-use crate::laboratory::Wanted;
 
 /// Files that hold no update of the model.
 #[derive(Debug, thiserror::Error)]

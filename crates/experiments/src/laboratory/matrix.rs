@@ -17,7 +17,7 @@ mod tables;
 use std::{ops::ControlFlow, path::Path};
 
 use serde::{Deserialize, Serialize};
-use unmask_attack::Searches;
+use unmask_attack::{Needs, Searches};
 use unmask_core::Defence;
 use unmask_data::Picture;
 use unmask_model::{Device, Vit};
@@ -30,7 +30,7 @@ use self::{
     rows::Rows,
 };
 pub use crate::error::PapersError as MatrixError;
-use crate::laboratory::{Needs, Trial, Verdict};
+use crate::laboratory::{Trial, Verdict};
 
 /// One attack on one picture (or one batch of them) under one defence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -136,7 +136,7 @@ pub fn run(
     let mut rows: Vec<Option<Row>> = plan.cells().map(finished).collect::<Result<_, _>>()?;
     let left: Vec<_> = plan.cells().filter(|cell| rows[cell.number].is_none()).collect();
     let work = left.iter().map(|cell| plan.work(cell)).sum();
-    let needs = settings.attacks.iter().map(|&trial| Needs::of(trial, vit.layout())).reduce(Needs::and);
+    let needs = settings.attacks.iter().map(|&trial| trial.needs(vit.layout())).reduce(Needs::and);
     let needs = needs.unwrap_or_default();
     let mut observed = None;
     let mut is_stopped = on_event(Event::Begins { rows: rows.len(), left: left.len(), work }).is_break();

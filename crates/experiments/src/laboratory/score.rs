@@ -8,7 +8,7 @@ use unmask_data::{
     metrics::{self, CannotCompare},
 };
 
-/// What became of an attempt.
+/// What became of an attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {

@@ -3,7 +3,7 @@
 use unmask_attack::{Membership, Verdict, membership};
 use unmask_core::Defence;
 
-use super::job::{Cover, Job};
+use super::job::Job;
 
 /// A picture that may have been in an update.
 #[derive(Debug)]
@@ -34,13 +34,13 @@ pub(crate) struct Told {
 /// # Errors
 /// Why that cannot be told.
 pub(super) fn ask(job: &Job, candidate: &Candidate) -> Result<Told, String> {
-    if let Cover::Encrypted { .. } = job.cover {
+    if job.encryption.is_some() {
         return Err("the embeddings are encrypted: what a picture causes can be compared with the update only by \
                     whoever has the key"
             .to_owned());
     }
-    let evidence = job.evidence.as_ref().map_err(Clone::clone)?;
-    let found = membership(evidence, &candidate.values).map_err(|error| error.to_string())?;
+    let found = job.observation.evidence().and_then(|evidence| membership(evidence, &candidate.values));
+    let found = found.map_err(|error| error.to_string())?;
     let numbers = [found.residual, found.interval.0, found.interval.1];
     if numbers.iter().chain(&found.distractors).any(|number| !number.is_finite()) {
         return Err("the update's values are too large or too small to compare".to_owned());

@@ -6,14 +6,14 @@ use std::{
 };
 
 use tracing::error;
-use unmask_attack::{Accumulated, Added, Method};
+use unmask_attack::{Accumulated, Added, Concealment, Method};
 use unmask_core::{ClientId, Defence, Rule};
 use unmask_wire::view::GatheredView;
 
 use super::{
     About, Report,
     desk::Shared,
-    job::{Cover, Job},
+    job::Job,
     queue::{Errand, Task},
 };
 
@@ -55,8 +55,8 @@ impl Gathered {
 
     /// Adds an update, unless the model has drifted too far.
     fn add(&mut self, job: &Job) -> Result<GatheredView, String> {
-        let evidence = job.evidence.as_ref().map_err(Clone::clone)?;
-        let added = Arc::make_mut(&mut self.rounds).add(evidence).map_err(|error| error.to_string())?;
+        let add = |evidence| Arc::make_mut(&mut self.rounds).add(evidence);
+        let added = job.observation.evidence().and_then(add).map_err(|error| error.to_string())?;
         self.is_solved &= added == Added::Drifted;
         Ok(view(&self.rounds, job.about.defence))
     }
@@ -79,7 +79,7 @@ fn view(rounds: &Accumulated, defence: Defence) -> GatheredView {
 
 /// Whether an update is to be added.
 pub(super) fn is_wanted(job: &Job) -> bool {
-    job.cover == Cover::Masked
+    job.concealment == Concealment::Entries
 }
 
 /// Adds what comes, in order, until the room is gone.

@@ -1,9 +1,7 @@
 //! One update of the client under attack.
 
-use std::sync::{Mutex, PoisonError};
-
-use unmask_attack::{Attack, AttackKind, Evidence, Method, Reconstruction, run_attack};
-use unmask_core::{ClientId, Defence, EncryptionStart, KeyCheck, ModelSpec, Rule, VitConfig};
+use unmask_attack::{CannotAttack, Concealment, Encryption, Observation, WholeUpdate};
+use unmask_core::{Architecture, ClientId, Defence, EncryptionStart, KeyCheck, ModelState, Rule, VitConfig};
 use unmask_defence::ProtectedUpdate;
 use unmask_federation::GlobalModel;
 
@@ -54,60 +52,19 @@ impl Sent<'_> {
     }
 }
 
-/// What covers an update, as far as attacks care.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cover {
-    /// All entries arrived.
-    Open,
-    /// All entries arrived, those of the position embedding as zeros.
-    FixedPosition,
-    /// A mask dropped entries.
-    Masked,
-    /// The embeddings are ciphertext.
-    Encrypted {
-        /// How the room began.
-        start: EncryptionStart,
-        /// Tells keys apart.
-        check: KeyCheck,
-    },
-}
-
-impl Cover {
-    /// The methods that say something about an update so covered.
-    pub(crate) fn methods(self) -> Vec<Method> {
-        let mut methods: Vec<Method> = Attack::ALL.map(Method::from).into();
-        match self {
-            Self::Masked => methods.push(Method::Rounds),
-            Self::Encrypted { .. } => methods.extend([Method::KnownStart, Method::Colluder]),
-            Self::Open | Self::FixedPosition => {}
-        }
-        methods.extend(self.searches());
-        methods
-    }
-
-    /// The searches among them.
-    pub(crate) fn searches(self) -> &'static [Method] {
-        match self {
-            Self::Masked => &[Method::MatchingAware, Method::Matching],
-            Self::FixedPosition => &[Method::Jigsaw],
-            Self::Open | Self::Encrypted { .. } => &[Method::MatchingAware],
-        }
-    }
-}
-
 /// What the attacks need to know of an update; the update itself is not kept.
 #[derive(Debug)]
 pub(crate) struct Job {
     /// Which update.
     pub(crate) about: About,
-    /// What covers it.
-    pub(crate) cover: Cover,
+    /// What it hides.
+    pub(crate) concealment: Concealment,
+    /// How it is encrypted, if it is.
+    pub(crate) encryption: Option<(EncryptionStart, KeyCheck)>,
     /// The model's shape.
     pub(super) config: VitConfig,
-    /// What the attacks read, or why they cannot.
-    pub(super) evidence: Result<Evidence, String>,
-    /// What [`AttackKind::Embedding`] made of it, naive and aware: searches begin there.
-    pictures: [Mutex<Option<Result<Reconstruction, String>>>; 2],
+    /// What the attacks hold of it, but for what comes later: keys, rounds, and the model for a search.
+    pub(super) observation: Observation,
 }
 
 impl Job {
@@ -118,57 +75,34 @@ impl Job {
             let values = evidence.as_ref().ok().and_then(|evidence| evidence.gradients.values("pos_embed"));
             values.is_some_and(|values| values.iter().all(|&value| value == 0.0))
         };
-        let cover = match (sent.update, sent.encryption) {
-            (ProtectedUpdate::Encrypted { check, .. }, Some(start)) => Cover::Encrypted { start, check: *check },
-            _ if is_position_zero() => Cover::FixedPosition,
-            (ProtectedUpdate::Masked { .. }, _) => Cover::Masked,
-            _ => Cover::Open,
+        let encryption = match (sent.update, sent.encryption) {
+            (ProtectedUpdate::Encrypted { check, .. }, Some(start)) => Some((start, *check)),
+            _ => None,
         };
-        let config = sent.model.spec.config();
-        Self { about: sent.about, cover, config, evidence, pictures: Default::default() }
-    }
-
-    /// What a closed form makes of the update.
-    ///
-    /// # Errors
-    /// Why it can make nothing.
-    pub(super) fn reconstruct(&self, attack: Attack) -> Result<Reconstruction, String> {
-        let solve = || {
-            let evidence = self.evidence.as_ref().map_err(Clone::clone)?;
-            run_attack(attack, evidence).map_err(|error| error.to_string())
+        let concealment = match sent.update {
+            _ if encryption.is_some() => Concealment::Embeddings,
+            _ if is_position_zero() => Concealment::Positions,
+            ProtectedUpdate::Masked { .. } => Concealment::Entries,
+            _ => Concealment::Nothing,
         };
-        if attack.kind != AttackKind::Embedding {
-            return solve();
-        }
-        // Whoever comes while it is worked out waits for it, instead of working it out once more.
-        let place = &self.pictures[usize::from(attack != Attack::naive(AttackKind::Embedding))];
-        let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
-        place.get_or_insert_with(solve).clone()
+        let mut observation = Observation::new(evidence);
+        observation.batch = usize::try_from(sent.about.samples).unwrap_or(usize::MAX);
+        observation.encryption = encryption.map(|_| Encryption::default());
+        Self { about: sent.about, concealment, encryption, config: sent.model.spec.config(), observation }
     }
 
     /// The labels behind the update.
     ///
     /// # Errors
     /// Why they cannot be told.
-    pub(super) fn labels(&self) -> Result<Labels, String> {
-        let evidence = self.evidence.as_ref().map_err(Clone::clone)?;
-        labels::read(&self.about, &evidence.gradients)
+    pub(super) fn labels(&self) -> Result<Labels, CannotAttack> {
+        Ok(labels::with_remarks(self.observation.read_labels()?, &self.about))
     }
 }
 
-/// What a search through the model needs besides: the whole weights, and so a model's memory.
-#[derive(Debug)]
-pub(crate) struct Material {
-    pub(super) spec: ModelSpec,
-    pub(super) weights: Vec<f32>,
-    pub(super) gradient: Vec<f32>,
-    pub(super) kept: Option<Vec<bool>>,
-}
-
-impl Material {
-    /// Copies what a search needs.
-    pub(crate) fn new(sent: &Sent<'_>) -> Self {
-        let reading::Part { values, kept } = reading::front(sent.model, sent.scale(), sent.update);
-        Self { spec: sent.model.spec, weights: sent.model.weights.clone(), gradient: values, kept }
-    }
+/// Copies what a search needs of an update: the whole weights, and so a model's memory.
+pub(crate) fn whole(sent: &Sent<'_>) -> WholeUpdate {
+    let reading::Part { values, kept } = reading::front(sent.model, sent.scale(), sent.update);
+    let state = ModelState { weights: sent.model.weights.clone(), statistics: Vec::new() };
+    WholeUpdate { architecture: Architecture::Vit(sent.model.spec), state, gradient: values, kept }
 }

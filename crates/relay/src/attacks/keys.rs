@@ -1,55 +1,33 @@
 //! Ways to the key of an encrypted room.
 
-use std::{
-    fmt,
-    sync::{Arc, OnceLock},
-};
+use std::{fmt, sync::Arc};
 
-use unmask_attack::{Precision, Reconstruction, RecoveredKey, Source, Tensors, embedding_inversion};
-use unmask_core::{EncryptionStart, KeyCheck, ModelSpec, ParamLayout, VitConfig};
+use unmask_attack::{CannotAttack, Decrypt, Encryption, KnownStart, RecoveredKey, Source, Tensors, embeddings_layout};
+use unmask_core::{KeyCheck, ModelSpec};
 use unmask_defence::{Cipher, KeyError, RoomKey};
 use unmask_federation::{GlobalModel, Seal};
-
-/// The embeddings of one model as the relay sent them and as they came back.
-pub(crate) struct KnownStart {
-    check: KeyCheck,
-    plain: Tensors,
-    encrypted: Tensors,
-    /// Worked out by the first attack that asks.
-    key: OnceLock<Result<RecoveredKey, String>>,
-}
-
-impl fmt::Debug for KnownStart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KnownStart").field("check", &self.check).finish_non_exhaustive()
-    }
-}
-
-impl KnownStart {
-    /// Both forms of the embeddings of the model that was encrypted with the key of `check`.
-    pub(crate) fn new(check: KeyCheck, plain: Tensors, encrypted: Tensors) -> Self {
-        Self { check, plain, encrypted, key: OnceLock::new() }
-    }
-
-    fn key(&self) -> Result<&RecoveredKey, String> {
-        let recover =
-            || RecoveredKey::from_known_start(&self.plain, &self.encrypted).map_err(|error| error.to_string());
-        self.key.get_or_init(recover).as_ref().map_err(Clone::clone)
-    }
-}
 
 /// The weights of the embeddings, all that a key changes, out of a model.
 ///
 /// # Errors
-/// A sentence, if the weights are not those of the model.
-pub(crate) fn embeddings(model: &GlobalModel) -> Result<Tensors, String> {
+/// The weights are not those of the model.
+pub(crate) fn embeddings(model: &GlobalModel) -> Result<Tensors, CannotAttack> {
     Tensors::from_flat(Source::Weights, &model.spec.config(), &model.weights, &RecoveredKey::WEIGHTS)
-        .map_err(|error| error.to_string())
 }
 
-/// The key that a client gave away, made ready for the front of the model alone.
-#[derive(Debug)]
-pub(crate) struct GivenKey(Cipher);
+/// The key that a client gave away.
+#[derive(Clone)]
+pub(crate) struct GivenKey {
+    check: KeyCheck,
+    decrypt: Decrypt,
+}
+
+/// Shows which model's it is, and nothing of the key.
+impl fmt::Debug for GivenKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GivenKey").field("check", &self.check).finish_non_exhaustive()
+    }
+}
 
 impl GivenKey {
     /// The key of a passphrase, if it is the one with which the room's model was encrypted. Takes a while on purpose.
@@ -66,85 +44,40 @@ impl GivenKey {
                     .to_owned(),
             );
         }
-        Cipher::new(&key, &front(&spec.config())).map(Self).map_err(sentence)
+        let cipher = Cipher::new(&key, &embeddings_layout(&spec.config())).map_err(sentence)?;
+        let decrypt = move |values: &mut [f32]| cipher.decrypt(values).map_err(|error| error.to_string());
+        Ok(Self { check: seal.check, decrypt: Arc::new(decrypt) })
     }
 
     /// Tells which model's key it is.
     pub(crate) fn check(&self) -> KeyCheck {
-        self.0.check()
+        self.check
     }
-
-    fn decrypt(&self, gradients: &Tensors) -> Result<Tensors, String> {
-        let config = gradients.config();
-        let layout = front(config);
-        let mut flat = vec![0.0; layout.len()];
-        let params: Vec<_> = RecoveredKey::WEIGHTS.into_iter().filter_map(|name| layout.get(name)).collect();
-        for param in &params {
-            let values = gradients.values(&param.name).ok_or_else(|| format!("the update lacks \"{}\"", param.name))?;
-            for (to, from) in flat[param.range.clone()].iter_mut().zip(values) {
-                *to = *from as f32;
-            }
-        }
-        self.0.decrypt(&mut flat).map_err(|error| error.to_string())?;
-        let mut plain = Tensors::new(Source::Gradients, config, Precision::F32);
-        for param in params {
-            let values = flat[param.range.clone()].iter().map(|&value| f64::from(value)).collect();
-            plain.insert(&param.name, &param.shape, values).map_err(|error| error.to_string())?;
-        }
-        Ok(plain)
-    }
-}
-
-/// The layout of the model without its blocks: the embeddings stand in front, and a key changes nothing else.
-fn front(config: &VitConfig) -> ParamLayout {
-    ParamLayout::vit(&VitConfig { depth: 0, ..*config })
 }
 
 /// What the relay holds of the keys of the encryption in force.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Keys {
     /// The model in both forms.
-    pub(super) known: Option<Arc<KnownStart>>,
+    pub(super) known: Option<(KeyCheck, Arc<KnownStart>)>,
     /// What a client gave away.
-    pub(super) given: Option<Arc<GivenKey>>,
+    pub(super) given: Option<GivenKey>,
 }
 
 impl Keys {
     /// Forgets what belongs to another encryption than this one.
     pub(super) fn keep(&mut self, check: Option<KeyCheck>) {
-        self.known.take_if(|known| Some(known.check) != check);
+        self.known.take_if(|(known, _)| Some(*known) != check);
         self.given.take_if(|given| Some(given.check()) != check);
     }
 
-    /// Embedding inversion with the key that both forms of the model give away.
-    ///
-    /// # Errors
-    /// Why not.
-    pub(super) fn by_known_start(
-        &self,
-        (start, check): (EncryptionStart, KeyCheck),
-        gradients: &Tensors,
-    ) -> Result<Reconstruction, String> {
-        if start == EncryptionStart::Keyed {
-            return Err(
-                "under the keyed start a client makes the model and encrypts it, so that the relay never saw it in \
-                        the plain"
-                    .to_owned(),
-            );
+    /// What belongs to the encryption of this check.
+    pub(super) fn of(&self, check: KeyCheck) -> Encryption {
+        let known = self.known.as_ref().filter(|(known, _)| *known == check);
+        let given = self.given.as_ref().filter(|given| given.check == check);
+        Encryption {
+            known_start: known.map(|(_, known)| Arc::clone(known)),
+            key: given.map(|given| Arc::clone(&given.decrypt)),
         }
-        let known = self.known.as_ref().filter(|known| known.check == check);
-        let key = known.ok_or("the relay does not hold the plain form of this model")?.key()?;
-        let plain = key.decrypt(gradients).map_err(|error| error.to_string())?;
-        embedding_inversion(&plain).map_err(|error| error.to_string())
-    }
-
-    /// Embedding inversion with the key that a client gave away.
-    ///
-    /// # Errors
-    /// Why not.
-    pub(super) fn by_colluder(&self, check: KeyCheck, gradients: &Tensors) -> Result<Reconstruction, String> {
-        let given = self.given.as_ref().filter(|given| given.check() == check);
-        let plain = given.ok_or("no client has given the key away")?.decrypt(gradients)?;
-        embedding_inversion(&plain).map_err(|error| error.to_string())
     }
 }

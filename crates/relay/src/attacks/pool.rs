@@ -1,19 +1,20 @@
 //! The threads that run closed forms, labels and membership, one task each at a time.
 
 use std::{
+    ops::ControlFlow,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use tracing::error;
-use unmask_attack::{Accumulated, AlsOptions, Method, als};
+use unmask_attack::{Accumulated, AttackProgress, CannotAttack, Method, NoSearches, Recovered, SearchOptions};
 
 use super::{
     Finding, Report, Seen,
     candidate::{self, Candidate},
     desk::{Desk, Shared},
-    job::{Cover, Job},
+    job::Job,
     keys::Keys,
     queue::{Errand, Task},
     remarks,
@@ -21,7 +22,7 @@ use super::{
 };
 
 /// What a task takes with it besides the update.
-struct Standing {
+struct Held {
     keys: Keys,
     candidate: Option<Arc<Candidate>>,
     rounds: Option<Arc<Accumulated>>,
@@ -29,14 +30,15 @@ struct Standing {
 
 /// What a thread is to do next.
 enum Order {
-    Run(Errand<Arc<Job>>, Standing),
+    Run(Errand<Arc<Job>>, Held),
     /// Tasks were left out, which is all there is to say.
     Skipped,
 }
 
 /// The tasks on an update as soon as it comes. Several rounds together follow once it is added to them.
 pub(super) fn tasks(job: &Job, has_candidate: bool) -> Vec<Task> {
-    let methods = job.cover.methods().into_iter().filter(|method| !method.is_search() && *method != Method::Rounds);
+    let methods =
+        job.concealment.methods().into_iter().filter(|method| !method.is_search() && *method != Method::Rounds);
     let membership = has_candidate.then_some(Task::Membership);
     std::iter::once(Task::Label).chain(methods.map(Task::Method)).chain(membership).collect()
 }
@@ -46,7 +48,7 @@ pub(super) fn work(shared: &Shared) {
     while let Some(order) = next(shared) {
         let report = match order {
             Order::Skipped => Some(Report::Skipped),
-            Order::Run(errand, standing) => run(shared, &errand, &standing),
+            Order::Run(errand, held) => run(shared, &errand, &held),
         };
         if report.is_some_and(|report| !shared.report(report)) {
             return;
@@ -78,25 +80,25 @@ fn order(desk: &mut Desk) -> Option<Order> {
     let errand = desk.queue.take(serial, |task| task != Task::Method(Method::Rounds) || !is_gathering)?;
     desk.budget.make_up(errand.task.name());
     let rounds = desk.gathered.as_ref().map(|gathered| Arc::clone(&gathered.rounds));
-    let standing = Standing { keys: desk.keys.clone(), candidate: desk.candidate.clone(), rounds };
-    Some(Order::Run(errand, standing))
+    let held = Held { keys: desk.keys.clone(), candidate: desk.candidate.clone(), rounds };
+    Some(Order::Run(errand, held))
 }
 
 /// Runs one task; its time is taken off the budget.
-fn run(shared: &Shared, errand: &Errand<Arc<Job>>, standing: &Standing) -> Option<Report> {
+fn run(shared: &Shared, errand: &Errand<Arc<Job>>, held: &Held) -> Option<Report> {
     let Errand { task, job, .. } = errand;
     let started = Instant::now();
     // What is attacked comes from outside: whatever it makes the linear algebra do, the thread lives on.
-    let report = catch_unwind(AssertUnwindSafe(|| perform(*task, job, standing))).unwrap_or_else(|_| {
+    let report = catch_unwind(AssertUnwindSafe(|| perform(*task, job, held))).unwrap_or_else(|_| {
         error!(round = job.about.round, "{} broke down on an update", task.name());
-        broken(*task, job, standing)
+        broken(*task, job, held)
     });
     let took = started.elapsed();
     {
         let mut desk = shared.lock();
         desk.queue.done(*task);
         desk.budget.spend(job.about.serial, took);
-        if let (Task::Method(Method::Rounds), Some(rounds)) = (*task, &standing.rounds)
+        if let (Task::Method(Method::Rounds), Some(rounds)) = (*task, &held.rounds)
             && let Some(gathered) = &mut desk.gathered
         {
             gathered.solved(rounds);
@@ -113,23 +115,23 @@ fn timed(mut report: Report, took: Duration) -> Report {
     report
 }
 
-fn broken(task: Task, job: &Job, standing: &Standing) -> Option<Report> {
+fn broken(task: Task, job: &Job, held: &Held) -> Option<Report> {
     let reason = "the attack broke down on this update".to_owned();
     let about = Box::new(job.about);
     match task {
         Task::Label => Some(Report::Labels(about, Err(reason))),
         Task::Method(method) => Some(found(method, job, Err(reason))),
-        Task::Membership => Some(Report::Membership(about, standing.candidate.as_ref()?.number, Err(reason))),
+        Task::Membership => Some(Report::Membership(about, held.candidate.as_ref()?.number, Err(reason))),
     }
 }
 
-fn perform(task: Task, job: &Job, standing: &Standing) -> Option<Report> {
+fn perform(task: Task, job: &Job, held: &Held) -> Option<Report> {
     let about = Box::new(job.about);
     match task {
-        Task::Label => Some(Report::Labels(about, job.labels())),
-        Task::Method(method) => Some(found(method, job, attack(method, job, standing))),
+        Task::Label => Some(Report::Labels(about, job.labels().map_err(|error| error.to_string()))),
+        Task::Method(method) => Some(found(method, job, attack(method, job, held))),
         Task::Membership => {
-            let candidate = standing.candidate.as_ref()?;
+            let candidate = held.candidate.as_ref()?;
             Some(Report::Membership(about, candidate.number, candidate::ask(job, candidate)))
         }
     }
@@ -140,22 +142,13 @@ fn found(method: Method, job: &Job, outcome: Result<Seen, String>) -> Report {
     Report::Found(Box::new(Finding { about: job.about, method, seconds: 0.0, outcome, search: None }))
 }
 
-fn attack(method: Method, job: &Job, standing: &Standing) -> Result<Seen, String> {
-    let gradients = || job.evidence.as_ref().map(|evidence| &evidence.gradients).map_err(Clone::clone);
-    let reconstruction = match (method, job.cover) {
-        (Method::Rounds, _) => {
-            let rounds = standing.rounds.as_ref().ok_or("no round has been gathered")?;
-            let go_on = |_: &unmask_attack::Progress<'_>| std::ops::ControlFlow::Continue(());
-            als(rounds, AlsOptions::default(), go_on).map_err(|error| error.to_string())?
-        }
-        (Method::KnownStart, Cover::Encrypted { start, check }) => {
-            standing.keys.by_known_start((start, check), gradients()?)?
-        }
-        (Method::Colluder, Cover::Encrypted { check, .. }) => standing.keys.by_colluder(check, gradients()?)?,
-        _ => {
-            let closed_form = unmask_attack::Attack::of(method).ok_or("it is no closed form")?;
-            job.reconstruct(closed_form)?
-        }
-    };
-    Seen::reconstructed(reconstruction, remarks::on(method, job))
+fn attack(method: Method, job: &Job, held: &Held) -> Result<Seen, String> {
+    let mut observation = job.observation.clone();
+    observation.encryption = job.encryption.map(|(_, check)| held.keys.of(check));
+    observation.rounds = held.rounds.clone().ok_or(CannotAttack::NoRounds);
+    let go_on = &mut |_: AttackProgress<'_>| ControlFlow::Continue(());
+    let recovered = unmask_attack::run(method, &observation, &NoSearches, SearchOptions::default(), go_on);
+    let Recovered { pictures, mut notes, .. } = recovered.map_err(|error| error.to_string())?;
+    notes.extend(remarks::on(method, job));
+    Seen::new(job.config.image, pictures.concat(), &notes)
 }

@@ -2,9 +2,7 @@
 
 use std::ops::Range;
 
-use unmask_attack::{
-    Attack, Evidence, LABEL_GRADIENTS, MEMBERSHIP_GRADIENTS, MEMBERSHIP_WEIGHTS, Precision, Source, Tensors,
-};
+use unmask_attack::{CannotAttack, Evidence, Method, Needs, Precision, Source, Tensors, is_front};
 use unmask_core::{ParamLayout, Rule};
 use unmask_defence::{Mask, ProtectedUpdate};
 use unmask_federation::GlobalModel;
@@ -55,17 +53,18 @@ pub(super) struct Part {
 /// keeps neither alive. Entries that a mask dropped are marked as not kept, whatever the rule.
 ///
 /// # Errors
-/// A sentence, if the update does not fit the model.
-pub(super) fn evidence(model: &GlobalModel, scale: Scale, update: &ProtectedUpdate) -> Result<Evidence, String> {
+/// The update does not fit the model.
+pub(super) fn evidence(model: &GlobalModel, scale: Scale, update: &ProtectedUpdate) -> Result<Evidence, CannotAttack> {
     let config = model.spec.config();
     let layout = ParamLayout::vit(&config);
     let mut weights = Tensors::new(Source::Weights, &config, Precision::F32);
-    for param in params(&layout, &weight_names()) {
+    let needs = needs(&layout);
+    for param in params(&layout, &needs.weights.names()) {
         let values = slice(&model.weights, &param.range).iter().map(|&value| f64::from(value)).collect();
-        weights.insert(&param.name, &param.shape, values).map_err(|error| error.to_string())?;
+        weights.insert(&param.name, &param.shape, values)?;
     }
     let mut gradients = Tensors::new(Source::Gradients, &config, Precision::F32);
-    let params = params(&layout, &gradient_names());
+    let params = params(&layout, &needs.gradients.names());
     let ranges: Vec<Range<usize>> = params.iter().map(|param| param.range.clone()).collect();
     for (param, Part { values, kept }) in params.into_iter().zip(parts(update, &layout, &ranges)) {
         let weights = slice(&model.weights, &param.range);
@@ -73,8 +72,7 @@ pub(super) fn evidence(model: &GlobalModel, scale: Scale, update: &ProtectedUpda
         match kept {
             None => gradients.insert(&param.name, &param.shape, values),
             Some(kept) => gradients.insert_kept(&param.name, &param.shape, values, kept),
-        }
-        .map_err(|error| error.to_string())?;
+        }?;
     }
     Ok(Evidence { weights, gradients })
 }
@@ -82,8 +80,7 @@ pub(super) fn evidence(model: &GlobalModel, scale: Scale, update: &ProtectedUpda
 /// The front of what stands for the gradient, in f32 and up to the end of the first block, for a search through the model.
 pub(super) fn front(model: &GlobalModel, scale: Scale, update: &ProtectedUpdate) -> Part {
     let layout = ParamLayout::vit(&model.spec.config());
-    let in_first = |name: &str| !name.starts_with("blocks.") || name.starts_with("blocks.0.");
-    let end = layout.iter().take_while(|param| in_first(&param.name)).last().map_or(0, |param| param.range.end);
+    let end = layout.iter().take_while(|param| is_front(&param.name)).last().map_or(0, |param| param.range.end);
     let mut parts = parts(update, &layout, std::slice::from_ref(&(0..end)));
     let Part { mut values, kept } = parts.pop().unwrap_or(Part { values: Vec::new(), kept: None });
     for (i, (value, &weight)) in values.iter_mut().zip(&model.weights).enumerate() {
@@ -93,23 +90,11 @@ pub(super) fn front(model: &GlobalModel, scale: Scale, update: &ProtectedUpdate)
     Part { values, kept }
 }
 
-/// timm names of all weights that some attack reads, each once.
-fn weight_names() -> Vec<&'static str> {
-    let closed_forms = Attack::ALL.into_iter().flat_map(Attack::weights);
-    once(closed_forms.chain(MEMBERSHIP_WEIGHTS))
-}
-
-/// The same of gradients.
-fn gradient_names() -> Vec<&'static str> {
-    let closed_forms = Attack::ALL.into_iter().flat_map(Attack::gradients);
-    once(closed_forms.chain(LABEL_GRADIENTS).chain(MEMBERSHIP_GRADIENTS))
-}
-
-fn once<'a>(names: impl Iterator<Item = &'a &'static str>) -> Vec<&'static str> {
-    let mut names: Vec<_> = names.copied().collect();
-    names.sort_unstable();
-    names.dedup();
-    names
+/// What the closed forms, labels and membership read.
+fn needs(layout: &ParamLayout) -> Needs {
+    let closed_forms = Method::ALL.into_iter().filter(|method| !method.is_search());
+    let needs = closed_forms.map(|method| Needs::of(method, layout));
+    needs.fold(Needs::of_labels().and(Needs::of_membership(layout)), Needs::and)
 }
 
 /// Those of the model's parameters that are named, in its order.
@@ -188,7 +173,8 @@ mod tests {
             let update = protect(defence, &layout, PlainUpdate { values: values.clone(), reference: None });
             let expanded = update.expand(&layout).unwrap();
             let evidence = evidence(&model, Scale::Gradient, &update).unwrap();
-            let names = gradient_names();
+            let needs = needs(&layout);
+            let names = needs.gradients.names();
             assert!(names.contains(&"head.bias") && names.contains(&"patch_embed.proj.bias"), "{names:?}");
             for name in names {
                 let range = layout.get(name).unwrap().range.clone();

@@ -1,17 +1,13 @@
 //! What to know about whatever an attack makes of an update.
 
-use unmask_attack::{Knowledge, Method};
+use unmask_attack::{Concealment, Knowledge, Method};
 use unmask_core::{Defence, Rule};
 
-use super::job::{Cover, Job};
+use super::job::Job;
 
 /// What stands beside a picture made of ciphertext.
 const KEYLESS: &str = "The embeddings are encrypted, in the update and in the weights that the relay holds: this attacker has \
                        no key and takes ciphertext for values.";
-
-/// What was measured where several pictures are mixed.
-const MIXTURE: &str = "Measured on photographs, embedding inversion reached an SSIM of at most 0.35 with two pictures in an \
-                       update and at most 0.15 with four or more, where 0.5 counts as seen.";
 
 /// The remarks on a picture by `method`.
 pub(super) fn on(method: Method, job: &Job) -> Vec<String> {
@@ -26,16 +22,10 @@ pub(super) fn on(method: Method, job: &Job) -> Vec<String> {
              show less detail than a gradient would."
         ));
     }
-    if about.samples > 1 && !is_search {
-        remarks.push(format!(
-            "{} pictures are mixed in this update: a closed form solves for one and sees their mixture. {MIXTURE}",
-            about.samples,
-        ));
-    }
     let is_key = matches!(method, Method::KnownStart | Method::Colluder);
-    if matches!(job.cover, Cover::Encrypted { .. }) && !is_key {
+    if job.concealment == Concealment::Embeddings && !is_key {
         remarks.push(KEYLESS.to_owned());
-    } else if job.cover == Cover::Open && !is_search && method.knowledge() == Knowledge::Aware {
+    } else if job.concealment == Concealment::Nothing && !is_search && method.knowledge() == Knowledge::Aware {
         remarks.push("No mask dropped anything here, so that knowing masks adds nothing.".to_owned());
     }
     if method == Method::Rounds && matches!(about.defence, Defence::FrozenBinary { .. }) {

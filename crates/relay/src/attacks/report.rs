@@ -1,6 +1,6 @@
 //! What the attacks tell the room.
 
-use unmask_attack::{Method, Reconstruction};
+use unmask_attack::Method;
 use unmask_data::{Picture, encode_png};
 use unmask_wire::view::{GatheredView, SearchView};
 
@@ -73,16 +73,6 @@ impl Seen {
         let (Ok(side), Ok(pictures)) = (u16::try_from(side), u16::try_from(count)) else { return Err(wrong()) };
         let remark = (!remarks.is_empty()).then(|| remarks.join(" "));
         Ok(Self { side, pictures, values, png, remark })
-    }
-
-    /// A closed form's picture, with its own notes before the `remarks`.
-    ///
-    /// # Errors
-    /// As [`Seen::new`].
-    pub(super) fn reconstructed(reconstruction: Reconstruction, remarks: Vec<String>) -> Result<Self, String> {
-        let Reconstruction { image, side, mut notes, .. } = reconstruction;
-        notes.extend(remarks);
-        Self::new(side, image, &notes)
     }
 }
 

@@ -7,14 +7,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use unmask_attack::Searches;
+use unmask_attack::{Searches, WholeUpdate};
 use unmask_wire::view::SearchState;
 
 use self::current::Current;
 use super::{
     Report,
     desk::{Desk, Shared},
-    job::{Job, Material},
+    job::Job,
 };
 
 /// An update to search through.
@@ -22,8 +22,8 @@ use super::{
 pub(super) struct Target {
     /// The update.
     pub(super) job: Arc<Job>,
-    /// What the search needs besides.
-    pub(super) material: Material,
+    /// It whole, with its model.
+    pub(super) whole: WholeUpdate,
 }
 
 /// What the room wants of the search.
@@ -51,13 +51,13 @@ impl SearchDesk {
         }
     }
 
-    /// A newer update of the client under attack, without material where the search is off; the one that it replaces.
-    pub(super) fn came(&mut self, job: &Arc<Job>, material: Option<Material>) -> Option<Target> {
-        let Some(material) = material.filter(|_| self.is_on) else {
+    /// A newer update of the client under attack, without its model where the search is off; the one that it replaces.
+    pub(super) fn came(&mut self, job: &Arc<Job>, whole: Option<WholeUpdate>) -> Option<Target> {
+        let Some(whole) = whole.filter(|_| self.is_on) else {
             self.is_overtaken = true;
             return None;
         };
-        self.next.replace(Target { job: Arc::clone(job), material })
+        self.next.replace(Target { job: Arc::clone(job), whole })
     }
 
     /// Everything belongs to a model that is gone.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use unmask_attack::Method;
+use unmask_attack::{Concealment, Method};
 use unmask_core::{ClientId, VitConfig};
 use unmask_wire::{
     RelayMessage,
@@ -10,7 +10,7 @@ use unmask_wire::{
 };
 
 use crate::{
-    attacks::{About, Cover, Finding, Seen},
+    attacks::{About, Finding, Seen},
     pictures::Pictures,
 };
 
@@ -40,8 +40,8 @@ impl Attacked {
     }
 
     /// A newer update is attacked: what says nothing about its kind is not shown beside it.
-    pub(super) fn came(&mut self, cover: Cover) {
-        self.applicable = cover.methods();
+    pub(super) fn came(&mut self, concealment: Concealment) {
+        self.applicable = concealment.methods();
         let gone: Vec<Method> = self.cards.keys().copied().filter(|method| !self.applicable.contains(method)).collect();
         gone.into_iter().for_each(|method| self.remove(method));
     }
@@ -239,9 +239,9 @@ mod tests {
     }
 
     impl Shown {
-        fn new(cover: Cover) -> Self {
+        fn new(concealment: Concealment) -> Self {
             let mut attacked = Attacked::default();
-            attacked.came(cover);
+            attacked.came(concealment);
             Self { attacked, pictures: Pictures::default() }
         }
 
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn scores_count_for_the_picture_shown_alone() {
-        let mut room = Shown::new(Cover::Open);
+        let mut room = Shown::new(Concealment::Nothing);
         let error = room.attacked.score(TARGET, 3, "embedding", 20.0, 0.5).unwrap_err();
         assert!(error.contains("shown nothing"), "{error}");
         let (message, values) = room.embedding(3, seen()).unwrap();
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn late_score_for_the_picture_before_is_let_pass() {
-        let mut room = Shown::new(Cover::Open);
+        let mut room = Shown::new(Concealment::Nothing);
         for round in [3, 4] {
             room.embedding(round, seen()).unwrap();
         }
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn no_picture_no_score() {
-        let mut room = Shown::new(Cover::Open);
+        let mut room = Shown::new(Concealment::Nothing);
         assert!(room.embedding(1, Err("cannot".into())).is_none());
         assert_eq!(room.attacked.views().next().unwrap().remark.as_deref(), Some("cannot"));
         assert!(room.attacked.score(TARGET, 1, "embedding", 20.0, 0.5).unwrap_err().contains("no picture"));
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn older_results_never_replace_newer_ones() {
-        let mut room = Shown::new(Cover::Open);
+        let mut room = Shown::new(Concealment::Nothing);
         room.embedding(4, seen()).unwrap();
         assert!(room.embedding(3, seen()).is_none());
         assert_eq!(room.shown(), (4, None));
@@ -324,11 +324,11 @@ mod tests {
     /// A score for a card that went with its defence is no offence.
     #[test]
     fn cards_that_do_not_apply_disappear() {
-        let mut room = Shown::new(Cover::Masked);
+        let mut room = Shown::new(Concealment::Entries);
         for method in [Method::Rounds, Method::Embedding] {
             room.found(method, 3, seen(), None).unwrap();
         }
-        room.attacked.came(Cover::Open);
+        room.attacked.came(Concealment::Nothing);
         let names: Vec<&str> = room.attacked.views().map(|view| view.attack.as_str()).collect();
         assert_eq!(names, ["embedding"]);
         room.attacked.score(TARGET, 3, "rounds", 20.0, 0.5).unwrap();
@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn searchs_score_stands_until_the_next_one() {
-        let mut room = Shown::new(Cover::Open);
+        let mut room = Shown::new(Concealment::Nothing);
         let search =
             |iteration| Some(SearchView { iteration, iterations: 9, objective: 1.0, state: SearchState::Running });
         room.found(Method::MatchingAware, 3, seen(), search(1)).unwrap();
@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn pictures_of_a_batch_are_not_sent() {
-        let mut room = Shown::new(Cover::Open);
+        let mut room = Shown::new(Concealment::Nothing);
         let two = Ok(Seen { side: 1, pictures: 2, values: vec![0.5; 6], png: vec![1], remark: None });
         assert!(room.found(Method::MatchingAware, 1, two, None).is_none());
         assert_eq!(room.attacked.views().next().unwrap().pictures, 2);

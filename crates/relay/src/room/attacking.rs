@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::mpsc;
 use tracing::warn;
-use unmask_attack::{Method, Searches, Tensors};
+use unmask_attack::{KnownStart, Method, Searches, Tensors, WholeUpdate};
 use unmask_core::ClientId;
 use unmask_defence::ProtectedUpdate;
 use unmask_federation::{GlobalModel, Phase};
@@ -12,7 +12,7 @@ use unmask_wire::view::{LabelView, MembershipView};
 
 use super::{Actor, Input, Reply, attacked::Attacked};
 use crate::{
-    attacks::{About, Attacker, GivenKey, Job, KnownStart, Labels, Material, Report, Sent, embeddings},
+    attacks::{About, Attacker, GivenKey, Job, Labels, Report, Sent, embeddings, whole},
     outbox::Slot,
     pictures::Pictures,
 };
@@ -29,7 +29,7 @@ pub(super) struct Attacking {
     pub(super) label: Option<LabelView>,
     pub(super) membership: Option<MembershipView>,
     /// What the attacks read of the update that is being taken.
-    pub(super) job: Option<(Job, Option<Material>)>,
+    pub(super) job: Option<(Job, Option<WholeUpdate>)>,
     pub(super) pictures: Arc<Pictures>,
     /// Counts the updates attacked.
     serial: u64,
@@ -77,9 +77,9 @@ impl Attacking {
 
     /// The update that was read is taken, and attacked.
     pub(super) fn begin(&mut self) {
-        if let Some((job, material)) = self.job.take() {
-            self.cards.came(job.cover);
-            self.attacker.attack(job, material);
+        if let Some((job, whole)) = self.job.take() {
+            self.cards.came(job.concealment);
+            self.attacker.attack(job, whole);
         }
     }
 
@@ -125,14 +125,14 @@ impl Actor {
         let (batch, encryption) = (settings.batch(), settings.encryption());
         let sent = Sent { about, batch, encryption, model: self.room.model(), update };
         let is_searching = self.attacking.attacker.is_searching() == Some(true);
-        self.attacking.job = Some((Job::new(&sent), is_searching.then(|| Material::new(&sent))));
+        self.attacking.job = Some((Job::new(&sent), is_searching.then(|| whole(&sent))));
     }
 
     /// Keeps both forms of the embeddings that were just encrypted, if the relay had them in the plain.
     pub(super) fn compare_forms(&mut self) {
         let (plain, encrypted) = (self.attacking.plain.take(), readable(self.room.model()));
         if let (Some(plain), Some(encrypted), Some(seal)) = (plain, encrypted, self.room.seal()) {
-            self.attacking.attacker.knows_start(KnownStart::new(seal.check, plain, encrypted));
+            self.attacking.attacker.knows_start(seal.check, KnownStart::new(plain, encrypted));
         }
     }
 

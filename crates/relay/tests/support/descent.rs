@@ -11,8 +11,8 @@ use std::{
     time::Duration,
 };
 
-use unmask_attack::{Method, Search, SearchOptions, SearchProgress, Searches, Subject};
-use unmask_core::VitConfig;
+use unmask_attack::{CannotAttack, Method, Search, SearchOptions, SearchProgress, Searches, Subject};
+use unmask_core::{Architecture, VitConfig};
 
 use super::layout;
 
@@ -55,14 +55,14 @@ impl Descent {
         self.begun.lock().unwrap().clone()
     }
 
-    fn note(&self, method: Method, subject: &Subject, is_retarget: bool) {
+    fn note(&self, method: Method, subject: &Subject<'_>, is_retarget: bool) {
         self.begun.lock().unwrap().push(Begun {
             method,
             is_retarget,
             labels: subject.labels.clone(),
             has_mask: subject.kept.is_some(),
             start: subject.start.clone(),
-            first_weight: subject.weights[0],
+            first_weight: subject.state.weights[0],
         });
     }
 }
@@ -72,13 +72,14 @@ impl Descent {
 pub struct Source(pub Arc<Descent>);
 
 impl Searches for Source {
-    fn begin(&self, method: Method, subject: &Subject, _: SearchOptions) -> Result<Box<dyn Search>, String> {
-        assert_eq!(subject.weights.len(), layout().len());
+    fn begin(&self, method: Method, subject: &Subject<'_>, _: SearchOptions) -> Result<Box<dyn Search>, CannotAttack> {
+        assert_eq!(subject.state.weights.len(), layout().len());
         if subject.labels.len() > 1 {
-            return Err(format!("{} pictures are more than this search takes apart", subject.labels.len()));
+            let reason = format!("{} pictures are more than this search takes apart", subject.labels.len());
+            return Err(CannotAttack::Search { reason });
         }
         self.0.note(method, subject, false);
-        let config = subject.spec.config();
+        let config = config(subject);
         Ok(Box::new(Step {
             origin: Arc::clone(&self.0),
             method,
@@ -90,6 +91,11 @@ impl Searches for Source {
     }
 }
 
+fn config(subject: &Subject<'_>) -> VitConfig {
+    let Architecture::Vit(spec) = subject.architecture else { panic!("{:?}", subject.architecture) };
+    spec.config()
+}
+
 struct Equations {
     position: Vec<f64>,
     patch: Vec<f64>,
@@ -98,8 +104,8 @@ struct Equations {
 }
 
 impl Equations {
-    fn of(subject: &Subject) -> Self {
-        let (layout, dim) = (layout(), subject.spec.config().dim);
+    fn of(subject: &Subject<'_>) -> Self {
+        let (layout, dim) = (layout(), config(subject).dim);
         let position = layout.get("pos_embed").unwrap().range.clone();
         let patch = layout.get("patch_embed.proj.weight").unwrap().range.clone();
         let values = |range: std::ops::Range<usize>| subject.gradient[range].iter().map(|&v| f64::from(v)).collect();
@@ -122,7 +128,7 @@ struct Step {
 }
 
 impl Search for Step {
-    fn step(&mut self) -> Result<SearchProgress, String> {
+    fn step(&mut self) -> Result<SearchProgress, CannotAttack> {
         thread::sleep(self.origin.pause);
         self.origin.steps.fetch_add(1, Ordering::SeqCst);
         let (s, d, l) = (self.config.patches(), self.config.dim, self.config.patch_len());
@@ -155,7 +161,7 @@ impl Search for Step {
         None
     }
 
-    fn retarget(&mut self, subject: &Subject) -> Result<(), String> {
+    fn retarget(&mut self, subject: &Subject<'_>) -> Result<(), CannotAttack> {
         self.origin.note(self.method, subject, true);
         self.equations = Equations::of(subject);
         self.iteration = 0;

@@ -8,9 +8,9 @@ use std::{
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
+use unmask_attack::AttackProgress;
 use unmask_core::VitConfig;
 use unmask_data::{Picture, encode_png};
-use unmask_experiments::laboratory::Progress;
 use unmask_model::weights::encode;
 
 use super::report::Report;
@@ -33,7 +33,7 @@ impl Output {
     }
 
     /// Moves the bar, and now and then lets the picture be seen.
-    pub(super) fn progress(&mut self, progress: Progress<'_>) {
+    pub(super) fn progress(&mut self, progress: AttackProgress<'_>) {
         let bar = self.bar.get_or_insert_with(|| {
             let style = ProgressStyle::with_template("{bar:30} {pos} of {len}, {eta} left, objective {msg}");
             let bar = ProgressBar::new(progress.iterations as u64);

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use serde::Serialize;
-use unmask_attack::{Membership, Method, Verdict as Belongs};
+use unmask_attack::{LabelReading, Membership, Method, Recovered, Verdict as Belongs};
 use unmask_core::{ModelSpec, Preset};
 use unmask_data::metrics::PROTECTED_BELOW;
-use unmask_experiments::laboratory::{Attempt, Labels, Score, Trial};
+use unmask_experiments::laboratory::{Score, Trial};
 
 /// `report.json`.
 #[derive(Debug, Serialize)]
@@ -89,7 +89,7 @@ impl Report {
         }
     }
 
-    pub(super) fn found(&mut self, found: &Attempt) {
+    pub(super) fn found(&mut self, found: &Recovered) {
         self.seconds = Some(found.seconds);
         self.singular_values_ratio = found.singular_ratio;
         self.iterations = found.iterations;
@@ -103,8 +103,8 @@ impl Report {
         self.best_order = score.arranged.is_some();
     }
 
-    pub(super) fn read_labels(&mut self, labels: Option<Labels>) {
-        self.labels_read = labels.map(|labels| labels.labels);
+    pub(super) fn read_labels(&mut self, labels: Option<LabelReading>) {
+        self.labels_read = labels.map(|read| read.labels());
     }
 
     pub(super) fn membership(&mut self, told: &Membership) {

@@ -2,7 +2,7 @@
 
 use std::{ops::ControlFlow, time::Instant};
 
-use unmask_attack::{Method, Searches, Verdict as Belongs, membership};
+use unmask_attack::{Method, Observation, Recovered, SearchOptions, Searches, Verdict as Belongs, membership, run};
 use unmask_core::MaskSeed;
 use unmask_simulation::files::rounded;
 
@@ -10,9 +10,7 @@ use super::{
     MatrixError, Row,
     plan::{Cell, Plan},
 };
-use crate::laboratory::{
-    Attempt, CannotAttempt, Means, Observation, Trial, Verdict, attempt, reading::read_labels, score::score,
-};
+use crate::laboratory::{Trial, Verdict, score::score};
 
 /// A row and the pictures that belong to it, each `[side, side, 3]` in [0, 1].
 pub(super) struct Tried {
@@ -52,12 +50,9 @@ pub(super) fn try_cell(
         Trial::Picture(method) => {
             let MaskSeed(seed) = plan.settings().seed_of(&["start", method.name(), &group.name]);
             let (seed, _) = seed.split_at(8);
-            let means = Means {
-                searches,
-                options: plan.settings().search_options(),
-                seed: seed.iter().fold(0, |seed, &byte| seed << 8 | u64::from(byte)),
-            };
-            match attempt(method, observation, means, &mut |at| step(at.iteration, at.iterations)) {
+            let seed = seed.iter().fold(0, |seed, &byte| seed << 8 | u64::from(byte));
+            let options = SearchOptions { seed, ..plan.settings().search_options() };
+            match run(method, observation, searches, options, &mut |at| step(at.iteration, at.iterations)) {
                 Ok(found) => judge_pictures(&mut tried, method, found, plan, cell)?,
                 Err(cannot) => tried.row.reason = Some(cannot.to_string()),
             }
@@ -72,7 +67,7 @@ pub(super) fn try_cell(
 fn judge_pictures(
     tried: &mut Tried,
     method: Method,
-    found: Attempt,
+    found: Recovered,
     plan: &Plan,
     cell: &Cell,
 ) -> Result<(), MatrixError> {
@@ -97,21 +92,18 @@ fn judge_pictures(
 /// The labels are recognised if each of them is.
 fn judge_labels(row: &mut Row, observation: &Observation, truth: &[usize]) {
     let clock = Instant::now();
-    let read = match observation.rounds.first() {
-        Some(round) => read_labels(&round.gradients, observation.batch).map_err(CannotAttempt::from),
-        None => Err(CannotAttempt::NoUpdate),
-    };
+    let read = observation.read_labels().map(|read| read.labels());
     row.seconds = clock.elapsed().as_secs_f64();
     match read {
         Ok(read) => {
             let mut truth = truth.to_vec();
             truth.sort_unstable();
-            let is_right = read.labels == truth;
+            let is_right = read == truth;
             row.verdict = if is_right { Verdict::Recognisable } else { Verdict::Protected };
             row.reason = Some(if is_right {
-                format!("Read {:?}, which is right.", read.labels)
+                format!("Read {read:?}, which is right.")
             } else {
-                format!("Read {:?}, where {truth:?} is right.", read.labels)
+                format!("Read {read:?}, where {truth:?} is right.")
             });
         }
         Err(cannot) => row.reason = Some(cannot.to_string()),
@@ -120,7 +112,6 @@ fn judge_labels(row: &mut Row, observation: &Observation, truth: &[usize]) {
 
 /// The picture itself must be told apart from the next one of the folder, where there is one.
 fn judge_membership(row: &mut Row, observation: &Observation, plan: &Plan, cell: &Cell) {
-    let Some(round) = observation.rounds.first() else { return };
     let clock = Instant::now();
     let member = &plan.groups[cell.group];
     let stranger = (plan.groups.len() > 1).then(|| &plan.groups[(cell.group + 1) % plan.groups.len()]);
@@ -131,7 +122,7 @@ fn judge_membership(row: &mut Row, observation: &Observation, plan: &Plan, cell:
         let Some((group, candidate)) = candidate.and_then(|group| Some((group, group.truths.first()?))) else {
             continue;
         };
-        match membership(round, candidate) {
+        match observation.evidence().and_then(|evidence| membership(evidence, candidate)) {
             Ok(told) => {
                 are_right &= told.verdict == expected;
                 let answer = match told.verdict {

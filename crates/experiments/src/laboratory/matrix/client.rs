@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use unmask_attack::{Attack, AttackKind, Evidence, Source, Tensors};
-use unmask_core::{Defence, EncryptionStart, InitOptions, Rule, initial_weights};
+use unmask_attack::{
+    Accumulated, Attack, AttackKind, CannotAttack, Encryption, Evidence, KnownStart, Needs, Observation, RecoveredKey,
+    Source, Tensors, WholeUpdate, embeddings_layout,
+};
+use unmask_core::{Architecture, Defence, EncryptionStart, InitOptions, ModelState, Rule, initial_weights};
 use unmask_defence::{Cipher, Means, PlainUpdate, Protect, ProtectedUpdate, RoomKey};
 use unmask_model::Vit;
 
 use super::{MatrixError, Settings, plan::Group};
-use crate::laboratory::{Needs, Observation, Wanted};
 
 /// Plays rounds of one client with a relay that gives it a model and steps by its update alone.
 pub(super) struct Client<'a> {
@@ -26,61 +28,81 @@ impl<'a> Client<'a> {
     pub(super) fn observe(&self, defence: Defence, group: &Group, needs: &Needs) -> Result<Observation, MatrixError> {
         let (config, settings) = (self.vit.config(), self.settings);
         let plain = initial_weights(config, settings.seed, InitOptions::default());
-        let cipher = match defence {
-            Defence::Encrypted { start } => Some(Arc::new(self.cipher(start)?)),
+        let key = match defence {
+            Defence::Encrypted { start } => Some(self.key(start)?),
             _ => None,
         };
+        let cipher = key.as_ref().map(|key| Cipher::new(key, self.vit.layout())).transpose()?;
         // The weights as the relay holds them: cipher text in an encrypted room.
         let mut held = plain.clone();
         if let Some(cipher) = &cipher {
             cipher.encrypt(&mut held)?;
         }
-        let plain_start = match defence {
-            Defence::Encrypted { start: EncryptionStart::Plain } => {
-                let names = self.names(&needs.weights);
-                Some(Tensors::from_flat(Source::Weights, config, &plain, &names)?)
-            }
-            _ => None,
-        };
+        let encryption = key.as_ref().map(|key| self.encryption(defence, key, &plain, &held)).transpose()?;
         let embeddings = Attack::aware(AttackKind::Embedding);
-        let mut rounds = Vec::new();
+        let (mut rounds, mut whole) = (Vec::new(), None);
         for round in 0..settings.rounds {
-            let update = self.update(defence, group, &held, cipher.as_deref(), round)?;
+            let update = self.update(defence, group, &held, cipher.as_ref(), round)?;
+            let (gradient, kept) = self.gradient(&held, &update)?;
             let (weights, gradients) = if round == 0 {
-                (self.names(&needs.weights), self.names(&needs.gradients))
+                (needs.weights.names(), needs.gradients.names())
             } else {
                 (embeddings.weights().to_vec(), embeddings.gradients().to_vec())
             };
             rounds.push(Evidence {
                 weights: Tensors::from_flat(Source::Weights, config, &held, &weights)?,
-                gradients: self.gradients(&held, &update, &gradients)?,
+                gradients: match &kept {
+                    Some(kept) => Tensors::from_flat_kept(Source::Gradients, config, &gradient, kept, &gradients)?,
+                    None => Tensors::from_flat(Source::Gradients, config, &gradient, &gradients)?,
+                },
             });
+            if round == 0 {
+                let state = ModelState { weights: held.clone(), statistics: Vec::new() };
+                whole = Some(WholeUpdate { architecture: Architecture::Vit(self.vit.spec()), state, gradient, kept });
+            }
             if round + 1 < settings.rounds {
                 self.step(&mut held, &update)?;
             }
         }
-        Ok(Observation {
-            spec: self.vit.spec(),
-            rounds,
-            batch: group.labels.len(),
-            labels: None,
-            is_encrypted: defence.is_encrypted(),
-            plain_start,
-            key: cipher,
-        })
+        let gathered = Accumulated::gather(&rounds);
+        let first = rounds.into_iter().next().ok_or(CannotAttack::NoRounds);
+        let mut observation = Observation::new(first);
+        observation.batch = group.labels.len();
+        observation.whole = whole.map(Arc::new);
+        observation.rounds = gathered.map(Arc::new);
+        observation.encryption = encryption;
+        Ok(observation)
     }
 
-    fn names<'n>(&self, wanted: &'n Wanted) -> Vec<&'n str> {
-        wanted.required.iter().chain(&wanted.optional).map(String::as_str).collect()
+    /// What comes the relay's way of an encrypted room's key: both forms of a model that it made itself, and a client that
+    /// gives the key away.
+    fn encryption(
+        &self,
+        defence: Defence,
+        key: &RoomKey,
+        plain: &[f32],
+        held: &[f32],
+    ) -> Result<Encryption, MatrixError> {
+        let config = self.vit.config();
+        let embeddings = |weights| Tensors::from_flat(Source::Weights, config, weights, &RecoveredKey::WEIGHTS);
+        let known_start = match defence {
+            Defence::Encrypted { start: EncryptionStart::Plain } => {
+                Some(Arc::new(KnownStart::new(embeddings(plain)?, embeddings(held)?)))
+            }
+            _ => None,
+        };
+        let cipher = Cipher::new(key, &embeddings_layout(config))?;
+        let decrypt = move |values: &mut [f32]| cipher.decrypt(values).map_err(|error| error.to_string());
+        Ok(Encryption { known_start, key: Some(Arc::new(decrypt)) })
     }
 
     /// The room's key, from a passphrase that nobody guesses.
-    fn cipher(&self, start: EncryptionStart) -> Result<Cipher, MatrixError> {
+    fn key(&self, start: EncryptionStart) -> Result<RoomKey, MatrixError> {
         let secret = self.settings.seed_of(&["passphrase"]).0;
         let passphrase: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
         let mut salt = [0; 16];
         salt.copy_from_slice(&self.settings.seed_of(&["salt"]).0[..16]);
-        Ok(Cipher::new(&RoomKey::derive(&passphrase, &salt, start)?, self.vit.layout())?)
+        Ok(RoomKey::derive(&passphrase, &salt, start)?)
     }
 
     /// What the client computes at the weights it was sent, protected.
@@ -112,9 +134,9 @@ impl<'a> Client<'a> {
         Ok(defence.protect(self.vit.layout(), PlainUpdate { values, reference }, Means { seed, cipher })?)
     }
 
-    /// The update as a gradient. Under FedAvg that is w - W_n: one local step makes it the gradient up to the local rate, and
-    /// no attack minds the scale.
-    fn gradients(&self, held: &[f32], update: &ProtectedUpdate, names: &[&str]) -> Result<Tensors, MatrixError> {
+    /// The update as a gradient, and which of its entries arrived. Under FedAvg that is w - W_n: one local step makes it the
+    /// gradient up to the local rate, and no attack minds the scale.
+    fn gradient(&self, held: &[f32], update: &ProtectedUpdate) -> Result<(Vec<f32>, Option<Vec<bool>>), MatrixError> {
         let layout = self.vit.layout();
         let sent = match self.settings.rule {
             Rule::FedSgd => update.expand(layout)?,
@@ -123,14 +145,7 @@ impl<'a> Client<'a> {
                 held.iter().zip(local).map(|(held, local)| held - local).collect()
             }
         };
-        let config = self.vit.config();
-        Ok(match update.mask(layout) {
-            Some(mask) => {
-                let kept: Vec<bool> = mask.entries().collect();
-                Tensors::from_flat_kept(Source::Gradients, config, &sent, &kept, names)?
-            }
-            None => Tensors::from_flat(Source::Gradients, config, &sent, names)?,
-        })
+        Ok((sent, update.mask(layout).map(|mask| mask.entries().collect())))
     }
 
     /// The server's side of the round: w - rate theta (FLRSP Eqs. 1 and 2), or the client's weights where it sent them

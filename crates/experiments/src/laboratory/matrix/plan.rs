@@ -74,7 +74,7 @@ impl Settings {
     }
 
     pub(super) fn search_options(&self) -> SearchOptions {
-        SearchOptions { iterations: self.iterations, step: self.step }
+        SearchOptions { iterations: self.iterations, step: self.step, ..SearchOptions::default() }
     }
 
     /// 32 bytes that follow from the seed and from what they are for.

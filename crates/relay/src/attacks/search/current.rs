@@ -7,21 +7,14 @@ use std::{
 };
 
 use tracing::error;
-use unmask_attack::{Attack, AttackKind, Method, Search, SearchOptions, SearchProgress, Searches, Subject};
+use unmask_attack::{CannotAttack, Method, Observation, Search, SearchOptions, SearchProgress, Searches};
 use unmask_wire::view::{SearchState, SearchView};
 
 use super::Target;
-use crate::attacks::{
-    Finding, Seen,
-    job::{Cover, Job, Material},
-    remarks,
-    report::cannot,
-};
+use crate::attacks::{About, Finding, Seen, job::Job, remarks, report::cannot};
 
 /// Shortest time between two pictures of one search.
 const BEAT: Duration = Duration::from_millis(250);
-/// Updates of more pictures than this are not even tried: a start for each would take memory by the client's word.
-const MOST_PICTURES: u32 = 16;
 
 /// One search of several on the same update.
 struct Member {
@@ -44,49 +37,32 @@ pub(super) struct Current {
 }
 
 impl Current {
-    /// Begins those that an update's cover leaves something to find for.
+    /// Begins those that say something about an update that hides what this one does.
     pub(super) fn begin(searches: &dyn Searches, target: Target) -> Self {
-        let Target { job, material } = target;
-        let methods = job.cover.searches();
-        let members = match subject(&job, material) {
-            Ok(mut subject) => methods
-                .iter()
-                .map(|&method| {
-                    let start = start(method, &job);
-                    with_view_of(method, start, &mut subject, |subject| Member::begin(method, searches, subject))
-                })
-                .collect(),
-            Err(reason) => methods.iter().map(|&method| Member::refused(method, &reason)).collect(),
-        };
+        let (job, observation) = observe(target);
+        let begin = |&method| Member::begin(method, searches, &observation, job.about.round);
+        let members = job.concealment.searches().iter().map(begin).collect();
         Self { job, members, turn: 0 }
     }
 
     /// Goes on with a newer update like this one from the pictures found, or, where there are none, begins.
     pub(super) fn retarget(&mut self, searches: &dyn Searches, target: Target) {
-        let Target { job, material } = target;
-        self.job = Arc::clone(&job);
-        match subject(&job, material) {
-            Ok(mut subject) => {
-                for member in &mut self.members {
-                    let method = member.method;
-                    let has_gone_on =
-                        with_view_of(method, Vec::new(), &mut subject, |subject| member.retarget(subject));
-                    if !has_gone_on {
-                        let start = start(method, &job);
-                        *member = with_view_of(method, start, &mut subject, |subject| {
-                            Member::begin(method, searches, subject)
-                        });
-                    }
-                }
+        let (job, observation) = observe(target);
+        self.job = job;
+        for member in &mut self.members {
+            if !member.retarget(&observation) {
+                *member = Member::begin(member.method, searches, &observation, self.job.about.round);
             }
-            Err(reason) => self.members.iter_mut().for_each(|member| *member = Member::refused(member.method, &reason)),
         }
     }
 
     /// Whether an update is one to which the pictures found may be carried on: found under another defence they would
     /// say more than that update gives away.
     pub(super) fn is_like(&self, job: &Job) -> bool {
-        let key = |job: &Job| (job.about.epoch, job.about.client, job.about.rule, job.about.defence, job.cover);
+        let key = |job: &Job| {
+            let About { epoch, client, rule, defence, .. } = job.about;
+            (epoch, client, rule, defence, job.concealment, job.encryption)
+        };
         key(&self.job) == key(job)
     }
 
@@ -143,25 +119,23 @@ impl Member {
         Self { method, search, last: None, state, refusal, seconds, shown: None }
     }
 
-    fn refused(method: Method, reason: &str) -> Self {
-        Self::new(method, None, Some(cannot(reason)), 0.0)
-    }
-
-    fn begin(method: Method, searches: &dyn Searches, subject: &Subject) -> Self {
+    /// Noise to start from differs by round.
+    fn begin(method: Method, searches: &dyn Searches, observation: &Observation, round: u32) -> Self {
         let started = Instant::now();
-        let begun = guarded(method, || searches.begin(method, subject, SearchOptions::default()));
+        let options = SearchOptions { seed: round.into(), ..SearchOptions::default() };
+        let begun = guarded(method, || unmask_attack::begin(method, observation, searches, options));
         let seconds = started.elapsed().as_secs_f64();
         match begun {
             Ok(search) => Self::new(method, Some(search), None, seconds),
-            Err(reason) => Self { seconds, ..Self::refused(method, &reason) },
+            Err(reason) => Self::new(method, None, Some(cannot(&reason)), seconds),
         }
     }
 
     /// Whether it goes on with another update.
-    fn retarget(&mut self, subject: &Subject) -> bool {
+    fn retarget(&mut self, observation: &Observation) -> bool {
         let (method, started) = (self.method, Instant::now());
         let Some(search) = &mut self.search else { return false };
-        if guarded(method, || search.retarget(subject)).is_err() {
+        if guarded(method, || unmask_attack::retarget(search.as_mut(), method, observation)).is_err() {
             return false;
         }
         (self.state, self.shown, self.last) = (SearchState::Running, None, None);
@@ -213,69 +187,19 @@ impl Member {
 }
 
 /// What a panic of the search's own becomes, so that the thread lives on.
-fn guarded<T>(method: Method, run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
-        error!("{method} broke down on an update");
-        Err("the search broke down on this update".to_owned())
-    })
+fn guarded<T>(method: Method, run: impl FnOnce() -> Result<T, CannotAttack>) -> Result<T, String> {
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(outcome) => outcome.map_err(|error| error.to_string()),
+        Err(_) => {
+            error!("{method} broke down on an update");
+            Err("the search broke down on this update".to_owned())
+        }
+    }
 }
 
-/// What all searches on an update are given; the start is each one's own.
-fn subject(job: &Job, material: Material) -> Result<Subject, String> {
-    if let Cover::Encrypted { .. } = job.cover {
-        return Err(
-            "the embeddings are encrypted: without the key no model of the relay's has gradients like these".to_owned()
-        );
-    }
-    if job.about.samples > MOST_PICTURES {
-        return Err(format!(
-            "{} pictures are mixed in this update, more than any search takes apart",
-            job.about.samples
-        ));
-    }
-    let labels = job.labels().map_err(|reason| format!("the labels cannot be told: {reason}"))?.each();
-    let Material { spec, weights, gradient, kept } = material;
-    Ok(Subject { spec, weights, gradient, kept, labels, start: Vec::new() })
-}
-
-/// Runs `run` on the subject as `method` sees it: from its own start, and, where it takes dropped entries for zeros, without
-/// the mask.
-fn with_view_of<T>(method: Method, start: Vec<f32>, subject: &mut Subject, run: impl FnOnce(&Subject) -> T) -> T {
-    let is_naive = method.knowledge() == unmask_attack::Knowledge::Naive;
-    let kept = if is_naive { subject.kept.take() } else { None };
-    subject.start = start;
-    let result = run(subject);
-    if kept.is_some() {
-        subject.kept = kept;
-    }
-    result
-}
-
-/// What embedding inversion made of the update, which is a good place to begin; noise where it made nothing, or one picture
-/// of several.
-fn start(method: Method, job: &Job) -> Vec<f32> {
-    let closed_form = match method {
-        Method::MatchingAware => Some(Attack::aware(AttackKind::Embedding)),
-        Method::Matching => Some(Attack::naive(AttackKind::Embedding)),
-        _ => None,
-    };
-    let made = closed_form.filter(|_| job.about.samples == 1).map(|attack| job.reconstruct(attack));
-    if let Some(Ok(reconstruction)) = made {
-        return reconstruction.image;
-    }
-    let side = job.config.image;
-    noise(u64::from(job.about.round), 3 * side * side * job.about.samples as usize)
-}
-
-/// `len` numbers in [0, 1), the same for the same seed.
-fn noise(seed: u64, len: usize) -> Vec<f32> {
-    let mut state = seed;
-    let mut next = || {
-        // SplitMix64 (Steele, Lea, Flood, 2014).
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) >> 40
-    };
-    (0..len).map(|_| next() as f32 / (1u64 << 24) as f32).collect()
+/// The update and what a search holds of it.
+fn observe(Target { job, whole }: Target) -> (Arc<Job>, Observation) {
+    let mut observation = job.observation.clone();
+    observation.whole = Some(Arc::new(whole));
+    (job, observation)
 }
