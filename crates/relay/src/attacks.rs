@@ -6,7 +6,6 @@
 
 mod budget;
 mod candidate;
-mod desk;
 mod gathering;
 mod job;
 mod keys;
@@ -16,6 +15,7 @@ mod queue;
 mod reading;
 mod remarks;
 mod report;
+mod schedule;
 mod search;
 
 use std::{num::NonZeroUsize, sync::Arc, thread, time::Duration};
@@ -27,15 +27,15 @@ use unmask_core::KeyCheck;
 use unmask_wire::view::BudgetView;
 
 pub(crate) use self::{
-    candidate::{Candidate, Told},
+    candidate::{Candidate, MembershipAnswer},
     job::{About, Job, Sent, whole},
     keys::{GivenKey, embeddings},
     labels::Labels,
     report::{Finding, Report, Seen},
 };
 use self::{
-    desk::{Desk, Shared},
-    queue::{Errand, Task},
+    queue::{QueuedTask, Task},
+    schedule::{Schedule, Shared},
 };
 use crate::room::Input;
 
@@ -80,32 +80,32 @@ impl Attacker {
     /// Hands in an update. Of those waiting only the newest is attacked, and all masked ones are gathered.
     pub(crate) fn attack(&self, job: Job, whole: Option<WholeUpdate>) {
         let job = Arc::new(job);
-        self.change(|desk| {
-            desk.budget.begin(job.about.serial);
-            desk.queue.renew(pool::tasks(&job, desk.candidate.is_some()), &job);
+        self.change(|schedule| {
+            schedule.budget.begin(job.about.serial);
+            schedule.queue.renew(pool::tasks(&job, schedule.candidate.is_some()), &job);
             if gathering::is_wanted(&job) {
-                if desk.to_gather.len() == MOST_TO_GATHER {
-                    desk.to_gather.pop_front();
+                if schedule.to_gather.len() == MOST_TO_GATHER {
+                    schedule.to_gather.pop_front();
                 }
-                desk.to_gather.push_back(Arc::clone(&job));
+                schedule.to_gather.push_back(Arc::clone(&job));
             }
-            (desk.search.came(&job, whole), desk.newest.replace(job))
+            (schedule.search.offer(&job, whole), schedule.newest.replace(job))
         });
     }
 
     /// The model is gone, and with it whatever was to be made of its updates.
     pub(crate) fn forget_model(&self) {
-        self.change(|desk| {
-            desk.queue.clear();
-            desk.to_gather.clear();
-            desk.search.forget();
-            (desk.newest.take(), desk.gathered.take())
+        self.change(|schedule| {
+            schedule.queue.clear();
+            schedule.to_gather.clear();
+            schedule.search.forget();
+            (schedule.newest.take(), schedule.gathered.take())
         });
     }
 
     /// Time for the attacks on one round.
     pub(crate) fn set_budget(&self, time: Duration) {
-        self.change(|desk| desk.budget.set(time));
+        self.change(|schedule| schedule.budget.set(time));
     }
 
     /// How much of it is spent.
@@ -116,13 +116,13 @@ impl Attacker {
     /// Whether no round runs and none is to come.
     pub(crate) fn room_is_paused(&self, is_paused: bool) {
         if self.shared.lock().is_paused != is_paused {
-            self.change(|desk| desk.is_paused = is_paused);
+            self.change(|schedule| schedule.is_paused = is_paused);
         }
     }
 
     /// Searches from the next update on, or goes on with the last; or stops.
     pub(crate) fn search(&self, on: bool) {
-        self.change(|desk| desk.search.turn(on));
+        self.change(|schedule| schedule.search.turn(on));
     }
 
     /// Whether it is to search; `None` where this relay cannot.
@@ -132,26 +132,26 @@ impl Attacker {
 
     /// The picture to ask each update for, and the newest one at once.
     pub(crate) fn ask(&self, candidate: Option<Candidate>) {
-        self.change(|desk| {
+        self.change(|schedule| {
             let asks = candidate.is_some();
-            desk.candidate = candidate.map(Arc::new);
+            schedule.candidate = candidate.map(Arc::new);
             if asks {
-                at_once(desk, Task::Membership);
+                at_once(schedule, Task::Membership);
             }
         });
     }
 
     /// The model in force was just encrypted, and is known in both forms.
-    pub(crate) fn knows_start(&self, check: KeyCheck, known: KnownStart) {
-        self.change(|desk| desk.keys.known = Some((check, Arc::new(known))));
+    pub(crate) fn set_known_start(&self, check: KeyCheck, known: KnownStart) {
+        self.change(|schedule| schedule.keys.known = Some((check, Arc::new(known))));
     }
 
     /// A client gives the key away: the newest update is read with it at once.
-    pub(crate) fn is_given(&self, key: Option<GivenKey>) {
-        self.change(|desk| {
-            desk.keys.given = key;
-            if desk.newest.as_ref().is_some_and(|job| job.encryption.is_some()) {
-                at_once(desk, Task::Method(Method::Colluder));
+    pub(crate) fn set_key(&self, key: Option<GivenKey>) {
+        self.change(|schedule| {
+            schedule.keys.given = key;
+            if schedule.newest.as_ref().is_some_and(|job| job.encryption.is_some()) {
+                at_once(schedule, Task::Method(Method::Colluder));
             }
         });
     }
@@ -166,17 +166,17 @@ impl Attacker {
         self.shared.lock().keys.keep(check);
     }
 
-    /// Changes the desk and wakes the threads; what falls out of it is dropped after it is free again.
-    fn change<T>(&self, change: impl FnOnce(&mut Desk) -> T) {
+    /// Changes the schedule and wakes the threads; what is taken out of it is dropped once it is unlocked.
+    fn change<T>(&self, change: impl FnOnce(&mut Schedule) -> T) {
         let rest = change(&mut self.shared.lock());
         self.shared.changed();
         drop(rest);
     }
 }
 
-fn at_once(desk: &mut Desk, task: Task) {
-    if let Some(job) = desk.newest.clone() {
-        desk.queue.add(Errand { task, job, is_asked: true });
+fn at_once(schedule: &mut Schedule, task: Task) {
+    if let Some(job) = schedule.newest.clone() {
+        schedule.queue.add(QueuedTask { task, job, is_asked: true });
     }
 }
 
@@ -187,6 +187,6 @@ fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> anyhow::Result<(
 
 impl Drop for Attacker {
     fn drop(&mut self) {
-        self.change(|desk| desk.is_closed = true);
+        self.change(|schedule| schedule.is_closed = true);
     }
 }

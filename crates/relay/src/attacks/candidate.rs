@@ -14,9 +14,9 @@ pub(crate) struct Candidate {
     pub(crate) values: Vec<f32>,
 }
 
-/// What membership told.
+/// What is known of a picture: was it in the update?
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct MembershipAnswer {
     /// `member`, `stranger` or `undecided`.
     pub(crate) verdict: &'static str,
     /// What the candidate leaves unexplained.
@@ -33,7 +33,7 @@ pub(crate) struct Told {
 ///
 /// # Errors
 /// Why that cannot be told.
-pub(super) fn ask(job: &Job, candidate: &Candidate) -> Result<Told, String> {
+pub(super) fn ask(job: &Job, candidate: &Candidate) -> Result<MembershipAnswer, String> {
     if job.encryption.is_some() {
         return Err("the embeddings are encrypted: what a picture causes can be compared with the update only by \
                     whoever has the key"
@@ -45,11 +45,11 @@ pub(super) fn ask(job: &Job, candidate: &Candidate) -> Result<Told, String> {
     if numbers.iter().chain(&found.distractors).any(|number| !number.is_finite()) {
         return Err("the update's values are too large or too small to compare".to_owned());
     }
-    Ok(tell(&found, job.about.samples, job.about.defence))
+    Ok(answer(&found, job.about.samples, job.about.defence))
 }
 
 /// The verdict in words. A stranger's residual proves nothing where something else than a picture fills the update.
-fn tell(found: &Membership, samples: u32, defence: Defence) -> Told {
+fn answer(found: &Membership, samples: u32, defence: Defence) -> MembershipAnswer {
     let median = found.distractors.get(found.distractors.len() / 2).copied().unwrap_or(1.0);
     let (verdict, end) = match found.verdict {
         Verdict::Member => ("member", "It was among the client's pictures.".to_owned()),
@@ -80,7 +80,7 @@ fn tell(found: &Membership, samples: u32, defence: Defence) -> Told {
         percent(found.interval.1),
         percent(median),
     );
-    Told {
+    MembershipAnswer {
         verdict,
         residual: found.residual,
         interval: [found.interval.0, found.interval.1],
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn verdict_carries_its_numbers() {
-        let told = tell(&found(0.0002, Verdict::Member), 1, Defence::None);
+        let told = answer(&found(0.0002, Verdict::Member), 1, Defence::None);
         assert_eq!(
             told.sentence,
             "The picture explains all but 0.020 % of the update (95 %: 0.018 % to 0.022 %); pictures like it leave \
@@ -129,9 +129,9 @@ mod tests {
     #[test]
     fn noise_and_batches_make_nobody_a_stranger() {
         let noise = "gaussian:eps=1,delta=0.5,clip=1".parse().unwrap();
-        assert_eq!(tell(&found(0.9, Verdict::Stranger), 1, Defence::None).verdict, "stranger");
-        assert_eq!(tell(&found(0.9, Verdict::Stranger), 1, noise).verdict, "undecided");
-        assert_eq!(tell(&found(0.9, Verdict::Stranger), 2, Defence::None).verdict, "undecided");
-        assert_eq!(tell(&found(1e-4, Verdict::Member), 2, noise).verdict, "member");
+        assert_eq!(answer(&found(0.9, Verdict::Stranger), 1, Defence::None).verdict, "stranger");
+        assert_eq!(answer(&found(0.9, Verdict::Stranger), 1, noise).verdict, "undecided");
+        assert_eq!(answer(&found(0.9, Verdict::Stranger), 2, Defence::None).verdict, "undecided");
+        assert_eq!(answer(&found(1e-4, Verdict::Member), 2, noise).verdict, "member");
     }
 }

@@ -12,9 +12,9 @@ use unmask_wire::view::GatheredView;
 
 use super::{
     About, Report,
-    desk::Shared,
     job::Job,
-    queue::{Errand, Task},
+    queue::{QueuedTask, Task},
+    schedule::Shared,
 };
 
 /// What rounds must have in common to be put together.
@@ -96,12 +96,12 @@ pub(super) fn work(shared: &Shared) {
         });
         let is_due = outcome.is_ok() && !gathered.is_solved;
         {
-            let mut desk = shared.lock();
-            desk.gathered = Some(gathered);
-            desk.is_gathering = false;
-            if is_due && desk.newest.as_ref().is_some_and(|newest| newest.about.serial == job.about.serial) {
+            let mut schedule = shared.lock();
+            schedule.gathered = Some(gathered);
+            schedule.is_gathering = false;
+            if is_due && schedule.newest.as_ref().is_some_and(|newest| newest.about.serial == job.about.serial) {
                 let task = Task::Method(Method::Rounds);
-                desk.queue.add(Errand { task, job: Arc::clone(&job), is_asked: false });
+                schedule.queue.add(QueuedTask { task, job: Arc::clone(&job), is_asked: false });
             }
         }
         shared.changed();
@@ -113,15 +113,15 @@ pub(super) fn work(shared: &Shared) {
 
 /// The next update, and what was gathered before it; nobody else has that meanwhile.
 fn next(shared: &Shared) -> Option<(Arc<Job>, Option<Gathered>)> {
-    let mut desk = shared.lock();
+    let mut schedule = shared.lock();
     loop {
-        if desk.is_closed {
+        if schedule.is_closed {
             return None;
         }
-        if let Some(job) = desk.to_gather.pop_front() {
-            desk.is_gathering = true;
-            return Some((job, desk.gathered.take()));
+        if let Some(job) = schedule.to_gather.pop_front() {
+            schedule.is_gathering = true;
+            return Some((job, schedule.gathered.take()));
         }
-        desk = shared.wait(desk);
+        schedule = shared.wait(schedule);
     }
 }

@@ -13,12 +13,12 @@ use unmask_attack::{Accumulated, AttackProgress, CannotAttack, Method, NoSearche
 use super::{
     Finding, Report, Seen,
     candidate::{self, Candidate},
-    desk::{Desk, Shared},
     job::Job,
     keys::Keys,
-    queue::{Errand, Task},
+    queue::{QueuedTask, Task},
     remarks,
     report::cannot,
+    schedule::{Schedule, Shared},
 };
 
 /// What a task takes with it besides the update.
@@ -30,7 +30,7 @@ struct Held {
 
 /// What a thread is to do next.
 enum Order {
-    Run(Errand<Arc<Job>>, Held),
+    Run(QueuedTask<Arc<Job>>, Held),
     /// Tasks were left out, which is all there is to say.
     Skipped,
 }
@@ -48,7 +48,7 @@ pub(super) fn work(shared: &Shared) {
     while let Some(order) = next(shared) {
         let report = match order {
             Order::Skipped => Some(Report::Skipped),
-            Order::Run(errand, held) => run(shared, &errand, &held),
+            Order::Run(queued, held) => run(shared, &queued, &held),
         };
         if report.is_some_and(|report| !shared.report(report)) {
             return;
@@ -57,36 +57,36 @@ pub(super) fn work(shared: &Shared) {
 }
 
 fn next(shared: &Shared) -> Option<Order> {
-    let mut desk = shared.lock();
+    let mut schedule = shared.lock();
     loop {
-        if desk.is_closed {
+        if schedule.is_closed {
             return None;
         }
-        if let Some(order) = order(&mut desk) {
+        if let Some(order) = order(&mut schedule) {
             return Some(order);
         }
-        desk = shared.wait(desk);
+        schedule = shared.wait(schedule);
     }
 }
 
-fn order(desk: &mut Desk) -> Option<Order> {
-    let (is_spent, is_none) = (desk.budget.is_spent(), desk.budget.is_none());
-    let skipped = desk.queue.skip(|errand| is_none || (is_spent && !errand.is_asked));
+fn order(schedule: &mut Schedule) -> Option<Order> {
+    let (is_spent, is_none) = (schedule.budget.is_spent(), schedule.budget.is_none());
+    let skipped = schedule.queue.skip(|queued| is_none || (is_spent && !queued.is_asked));
     if !skipped.is_empty() {
-        skipped.into_iter().for_each(|task| desk.budget.skip(task.name()));
+        skipped.into_iter().for_each(|task| schedule.budget.skip(task.name()));
         return Some(Order::Skipped);
     }
-    let (serial, is_gathering) = (desk.serial(), desk.is_gathering);
-    let errand = desk.queue.take(serial, |task| task != Task::Method(Method::Rounds) || !is_gathering)?;
-    desk.budget.make_up(errand.task.name());
-    let rounds = desk.gathered.as_ref().map(|gathered| Arc::clone(&gathered.rounds));
-    let held = Held { keys: desk.keys.clone(), candidate: desk.candidate.clone(), rounds };
-    Some(Order::Run(errand, held))
+    let (serial, is_gathering) = (schedule.serial(), schedule.is_gathering);
+    let queued = schedule.queue.take(serial, |task| task != Task::Method(Method::Rounds) || !is_gathering)?;
+    schedule.budget.make_up(queued.task.name());
+    let rounds = schedule.gathered.as_ref().map(|gathered| Arc::clone(&gathered.rounds));
+    let held = Held { keys: schedule.keys.clone(), candidate: schedule.candidate.clone(), rounds };
+    Some(Order::Run(queued, held))
 }
 
 /// Runs one task; its time is taken off the budget.
-fn run(shared: &Shared, errand: &Errand<Arc<Job>>, held: &Held) -> Option<Report> {
-    let Errand { task, job, .. } = errand;
+fn run(shared: &Shared, queued: &QueuedTask<Arc<Job>>, held: &Held) -> Option<Report> {
+    let QueuedTask { task, job, .. } = queued;
     let started = Instant::now();
     // What is attacked comes from outside: whatever it makes the linear algebra do, the thread lives on.
     let report = catch_unwind(AssertUnwindSafe(|| perform(*task, job, held))).unwrap_or_else(|_| {
@@ -95,11 +95,11 @@ fn run(shared: &Shared, errand: &Errand<Arc<Job>>, held: &Held) -> Option<Report
     });
     let took = started.elapsed();
     {
-        let mut desk = shared.lock();
-        desk.queue.done(*task);
-        desk.budget.spend(job.about.serial, took);
+        let mut schedule = shared.lock();
+        schedule.queue.done(*task);
+        schedule.budget.spend(job.about.serial, took);
         if let (Task::Method(Method::Rounds), Some(rounds)) = (*task, &held.rounds)
-            && let Some(gathered) = &mut desk.gathered
+            && let Some(gathered) = &mut schedule.gathered
         {
             gathered.solved(rounds);
         }

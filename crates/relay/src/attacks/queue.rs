@@ -28,7 +28,7 @@ impl Task {
 
 /// A task with the update `J` it is for.
 #[derive(Debug, PartialEq)]
-pub(super) struct Errand<J> {
+pub(super) struct QueuedTask<J> {
     /// What to do.
     pub(super) task: Task,
     /// The update.
@@ -41,7 +41,7 @@ pub(super) struct Errand<J> {
 /// that a slow one takes one thread and not all.
 #[derive(Debug)]
 pub(super) struct Queue<J> {
-    waiting: Vec<Errand<J>>,
+    waiting: Vec<QueuedTask<J>>,
     running: BTreeSet<Task>,
     /// The number of the update on which a task last had its turn.
     last: BTreeMap<Task, u64>,
@@ -58,31 +58,31 @@ impl<J: Clone> Queue<J> {
     pub(super) fn renew(&mut self, tasks: impl IntoIterator<Item = Task>, job: &J) {
         self.waiting.clear();
         for task in tasks {
-            self.add(Errand { task, job: job.clone(), is_asked: false });
+            self.add(QueuedTask { task, job: job.clone(), is_asked: false });
         }
     }
 
     /// One more task for the newest update, in place of the same one where that waits.
-    pub(super) fn add(&mut self, errand: Errand<J>) {
-        self.waiting.retain(|waiting| waiting.task != errand.task);
+    pub(super) fn add(&mut self, queued: QueuedTask<J>) {
+        self.waiting.retain(|waiting| waiting.task != queued.task);
         let key = |task: Task| (self.last.get(&task).copied().unwrap_or(0), task);
-        let place = self.waiting.partition_point(|waiting| key(waiting.task) < key(errand.task));
-        self.waiting.insert(place, errand);
+        let place = self.waiting.partition_point(|waiting| key(waiting.task) < key(queued.task));
+        self.waiting.insert(place, queued);
     }
 
     /// The next task that may begin, which runs from now on. `serial` is the number of the newest update.
-    pub(super) fn take(&mut self, serial: u64, is_ready: impl Fn(Task) -> bool) -> Option<Errand<J>> {
-        let may = |errand: &Errand<J>| !self.running.contains(&errand.task) && is_ready(errand.task);
-        let errand = self.waiting.remove(self.waiting.iter().position(may)?);
-        self.running.insert(errand.task);
-        self.last.insert(errand.task, serial);
-        Some(errand)
+    pub(super) fn take(&mut self, serial: u64, is_ready: impl Fn(Task) -> bool) -> Option<QueuedTask<J>> {
+        let may = |queued: &QueuedTask<J>| !self.running.contains(&queued.task) && is_ready(queued.task);
+        let queued = self.waiting.remove(self.waiting.iter().position(may)?);
+        self.running.insert(queued.task);
+        self.last.insert(queued.task, serial);
+        Some(queued)
     }
 
     /// Takes out those that may not begin for want of time; they have their turn first on the next update.
-    pub(super) fn skip(&mut self, is_skipped: impl Fn(&Errand<J>) -> bool) -> Vec<Task> {
-        let skipped = self.waiting.iter().filter(|errand| is_skipped(errand)).map(|errand| errand.task).collect();
-        self.waiting.retain(|errand| !is_skipped(errand));
+    pub(super) fn skip(&mut self, is_skipped: impl Fn(&QueuedTask<J>) -> bool) -> Vec<Task> {
+        let skipped = self.waiting.iter().filter(|queued| is_skipped(queued)).map(|queued| queued.task).collect();
+        self.waiting.retain(|queued| !is_skipped(queued));
         skipped
     }
 
@@ -110,7 +110,7 @@ mod tests {
     const APRIL: Task = Task::Method(Method::April);
 
     fn next(queue: &mut Queue<u64>, serial: u64) -> Option<(Task, u64)> {
-        queue.take(serial, |_| true).map(|errand| (errand.task, errand.job))
+        queue.take(serial, |_| true).map(|queued| (queued.task, queued.job))
     }
 
     #[test]
@@ -148,7 +148,7 @@ mod tests {
     fn what_is_not_ready_waits() {
         let mut queue = Queue::default();
         queue.renew([EMBEDDING, APRIL], &1);
-        assert_eq!(queue.take(1, |task| task != EMBEDDING).map(|errand| errand.task), Some(APRIL));
+        assert_eq!(queue.take(1, |task| task != EMBEDDING).map(|queued| queued.task), Some(APRIL));
         assert_eq!(queue.take(1, |task| task != EMBEDDING), None);
         assert!(!queue.is_idle());
     }

@@ -4,7 +4,7 @@ use unmask_attack::Method;
 use unmask_data::{Picture, encode_png};
 use unmask_wire::view::{GatheredView, SearchView};
 
-use super::{About, candidate::Told, labels::Labels};
+use super::{About, candidate::MembershipAnswer, labels::Labels};
 
 /// News of an attack.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(crate) enum Report {
     /// Labels, or why they cannot be told.
     Labels(Box<About>, Result<Labels, String>),
     /// Whether the picture of this number was in the update, or why that cannot be told.
-    Membership(Box<About>, u64, Result<Told, String>),
+    Membership(Box<About>, u64, Result<MembershipAnswer, String>),
     /// Attacks were left out for want of time.
     Skipped,
 }

@@ -13,8 +13,8 @@ use unmask_wire::view::SearchState;
 use self::current::Current;
 use super::{
     Report,
-    desk::{Desk, Shared},
     job::Job,
+    schedule::{Schedule, Shared},
 };
 
 /// An update to search through.
@@ -28,7 +28,7 @@ pub(super) struct Target {
 
 /// What the room wants of the search.
 #[derive(Debug, Default)]
-pub(super) struct SearchDesk {
+pub(super) struct SearchQueue {
     /// Whether to search.
     is_on: bool,
     /// The newest update that came while it was on and has not been searched.
@@ -37,7 +37,7 @@ pub(super) struct SearchDesk {
     is_overtaken: bool,
 }
 
-impl SearchDesk {
+impl SearchQueue {
     /// Whether to search.
     pub(super) fn is_on(&self) -> bool {
         self.is_on
@@ -52,7 +52,7 @@ impl SearchDesk {
     }
 
     /// A newer update of the client under attack, without its model where the search is off; the one that it replaces.
-    pub(super) fn came(&mut self, job: &Arc<Job>, whole: Option<WholeUpdate>) -> Option<Target> {
+    pub(super) fn offer(&mut self, job: &Arc<Job>, whole: Option<WholeUpdate>) -> Option<Target> {
         let Some(whole) = whole.filter(|_| self.is_on) else {
             self.is_overtaken = true;
             return None;
@@ -129,34 +129,34 @@ fn spend(shared: &Shared, time: Duration, is_free: bool) {
 
 /// Waits for something to do; with it whether its time is not counted, since the room is paused.
 fn next(shared: &Shared, current: Option<&Current>) -> (Order, bool) {
-    let mut desk = shared.lock();
+    let mut schedule = shared.lock();
     loop {
-        if let Some(order) = order(&mut desk, current) {
-            return (order, desk.is_paused);
+        if let Some(order) = order(&mut schedule, current) {
+            return (order, schedule.is_paused);
         }
-        desk = shared.wait(desk);
+        schedule = shared.wait(schedule);
     }
 }
 
-fn order(desk: &mut Desk, current: Option<&Current>) -> Option<Order> {
-    if desk.is_closed {
+fn order(schedule: &mut Schedule, current: Option<&Current>) -> Option<Order> {
+    if schedule.is_closed {
         return Some(Order::End);
     }
     let state = current.map(Current::state);
-    if !desk.search.is_on && matches!(state, Some(SearchState::Running | SearchState::Waiting)) {
+    if !schedule.search.is_on && matches!(state, Some(SearchState::Running | SearchState::Waiting)) {
         return Some(Order::Rest(SearchState::Stopped));
     }
-    if std::mem::take(&mut desk.search.is_overtaken) && current.is_some() {
+    if std::mem::take(&mut schedule.search.is_overtaken) && current.is_some() {
         return Some(Order::Forget);
     }
-    if !desk.search.is_on {
+    if !schedule.search.is_on {
         return None;
     }
-    if desk.may_search() {
+    if schedule.may_search() {
         let is_same = |target: &Target| current.is_some_and(|current| current.is_like(&target.job));
         let is_done = matches!(state, None | Some(SearchState::Done));
         let is_due = |target: &mut Target| is_done || !is_same(target);
-        return match desk.search.next.take_if(is_due) {
+        return match schedule.search.next.take_if(is_due) {
             Some(target) if is_same(&target) => Some(Order::Retarget(Box::new(target))),
             Some(target) => Some(Order::Begin(Box::new(target))),
             None if is_done => None,
@@ -164,6 +164,6 @@ fn order(desk: &mut Desk, current: Option<&Current>) -> Option<Order> {
         };
     }
     // Closed forms at work are no reason to say anything: it goes on in a moment.
-    let is_out = desk.budget.is_spent() && state == Some(SearchState::Running);
+    let is_out = schedule.budget.is_spent() && state == Some(SearchState::Running);
     is_out.then_some(Order::Rest(SearchState::Waiting))
 }

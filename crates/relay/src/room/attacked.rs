@@ -40,7 +40,7 @@ impl Attacked {
     }
 
     /// A newer update is attacked: what says nothing about its kind is not shown beside it.
-    pub(super) fn came(&mut self, concealment: Concealment) {
+    pub(super) fn begin(&mut self, concealment: Concealment) {
         self.applicable = concealment.methods();
         let gone: Vec<Method> = self.cards.keys().copied().filter(|method| !self.applicable.contains(method)).collect();
         gone.into_iter().for_each(|method| self.remove(method));
@@ -241,7 +241,7 @@ mod tests {
     impl Shown {
         fn new(concealment: Concealment) -> Self {
             let mut attacked = Attacked::default();
-            attacked.came(concealment);
+            attacked.begin(concealment);
             Self { attacked, pictures: Pictures::default() }
         }
 
@@ -328,7 +328,7 @@ mod tests {
         for method in [Method::Rounds, Method::Embedding] {
             room.found(method, 3, seen(), None).unwrap();
         }
-        room.attacked.came(Concealment::Nothing);
+        room.attacked.begin(Concealment::Nothing);
         let names: Vec<&str> = room.attacked.views().map(|view| view.attack.as_str()).collect();
         assert_eq!(names, ["embedding"]);
         room.attacked.score(TARGET, 3, "rounds", 20.0, 0.5).unwrap();

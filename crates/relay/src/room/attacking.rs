@@ -78,7 +78,7 @@ impl Attacking {
     /// The update that was read is taken, and attacked.
     pub(super) fn begin(&mut self) {
         if let Some((job, whole)) = self.job.take() {
-            self.cards.came(job.concealment);
+            self.cards.begin(job.concealment);
             self.attacker.attack(job, whole);
         }
     }
@@ -132,7 +132,7 @@ impl Actor {
     pub(super) fn compare_forms(&mut self) {
         let (plain, encrypted) = (self.attacking.plain.take(), readable(self.room.model()));
         if let (Some(plain), Some(encrypted), Some(seal)) = (plain, encrypted, self.room.seal()) {
-            self.attacking.attacker.knows_start(seal.check, KnownStart::new(plain, encrypted));
+            self.attacking.attacker.set_known_start(seal.check, KnownStart::new(plain, encrypted));
         }
     }
 
@@ -166,7 +166,7 @@ impl Actor {
             }
             Report::Labels(about, outcome) if self.is_current(&about) => self.labelled(&about, outcome),
             Report::Membership(about, number, outcome) if self.is_current(&about) => {
-                self.told(&about, number, outcome);
+                self.take_membership(&about, number, outcome);
             }
             // Of a model that is gone; or nothing but time spent, which the view shows.
             _ => {}
@@ -263,7 +263,7 @@ impl Actor {
         if self.room.seal().is_none_or(|seal| seal.check != key.check()) {
             return Err("The encryption that this key belonged to has ended.".to_owned());
         }
-        self.attacking.attacker.is_given(Some(key));
+        self.attacking.attacker.set_key(Some(key));
         self.say("A client, played by the teacher, gave the relay the key of the room.".to_owned());
         Ok(())
     }
@@ -271,7 +271,7 @@ impl Actor {
     /// Forgets the key that a client gave away.
     pub(super) fn forget_key(&mut self) {
         if self.attacking.attacker.has_key() {
-            self.attacking.attacker.is_given(None);
+            self.attacking.attacker.set_key(None);
             self.say("The relay has forgotten the key of the room.".to_owned());
         }
     }

@@ -3,7 +3,7 @@
 use unmask_wire::view::MembershipView;
 
 use super::{Actor, attacking::blank};
-use crate::attacks::{About, Candidate, Told};
+use crate::attacks::{About, Candidate, MembershipAnswer};
 
 /// A picture as the model sees it.
 #[derive(Debug)]
@@ -42,8 +42,8 @@ impl Actor {
         self.attacking.membership = None;
     }
 
-    /// Takes what was told of the picture of this number.
-    pub(super) fn told(&mut self, about: &About, number: u64, outcome: Result<Told, String>) {
+    /// Takes the answer on the picture of this number.
+    pub(super) fn take_membership(&mut self, about: &About, number: u64, outcome: Result<MembershipAnswer, String>) {
         if number != self.attacking.candidates || about.serial < self.attacking.membership_of {
             return;
         }
@@ -57,7 +57,7 @@ impl Actor {
             ..blank(picture)
         };
         match outcome {
-            Ok(Told { verdict, residual, interval, distractors, sentence }) => {
+            Ok(MembershipAnswer { verdict, residual, interval, distractors, sentence }) => {
                 view.verdict = Some(verdict.to_owned());
                 (view.residual, view.interval, view.distractors) = (Some(residual), Some(interval), distractors);
                 view.remark = Some(sentence);

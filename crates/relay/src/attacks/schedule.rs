@@ -10,13 +10,13 @@ use tokio::sync::mpsc;
 
 use super::{
     Report, budget::Budget, candidate::Candidate, gathering::Gathered, job::Job, keys::Keys, queue::Queue,
-    search::SearchDesk,
+    search::SearchQueue,
 };
 use crate::room::Input;
 
-/// Everything that waits or stands. It is held for moments only: the room's actor takes it too.
+/// Everything that waits or is under way. It is locked for moments only: the room's actor takes it too.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(super) struct Schedule {
     /// Closed forms, labels and membership on the newest update.
     pub(super) queue: Queue<Arc<Job>>,
     /// Time for them.
@@ -30,7 +30,7 @@ pub(super) struct Desk {
     /// Whether one is.
     pub(super) is_gathering: bool,
     /// The search through the model.
-    pub(super) search: SearchDesk,
+    pub(super) search: SearchQueue,
     /// Keys of the encryption in force.
     pub(super) keys: Keys,
     /// The picture that the teacher dropped.
@@ -41,7 +41,7 @@ pub(super) struct Desk {
     pub(super) is_closed: bool,
 }
 
-impl Desk {
+impl Schedule {
     /// The number of the newest update.
     pub(super) fn serial(&self) -> u64 {
         self.newest.as_ref().map_or(0, |job| job.about.serial)
@@ -53,41 +53,41 @@ impl Desk {
     }
 }
 
-/// The desk and the signal that it has changed.
+/// The schedule and the signal that it has changed.
 #[derive(Debug)]
 pub(super) struct Shared {
-    desk: Mutex<Desk>,
+    schedule: Mutex<Schedule>,
     changed: Condvar,
     room: mpsc::WeakSender<Input>,
 }
 
 impl Shared {
-    /// An empty desk.
+    /// An empty schedule.
     pub(super) fn new(budget: Duration, room: mpsc::WeakSender<Input>) -> Self {
-        let desk = Desk {
+        let schedule = Schedule {
             queue: Queue::default(),
             budget: Budget::new(budget),
             newest: None,
             to_gather: VecDeque::new(),
             gathered: None,
             is_gathering: false,
-            search: SearchDesk::default(),
+            search: SearchQueue::default(),
             keys: Keys::default(),
             candidate: None,
             is_paused: true,
             is_closed: false,
         };
-        Self { desk: Mutex::new(desk), changed: Condvar::new(), room }
+        Self { schedule: Mutex::new(schedule), changed: Condvar::new(), room }
     }
 
-    /// The desk. Nothing is reported while it is held: the room may be waiting for it.
-    pub(super) fn lock(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Locks the schedule. Nothing is reported while it is locked: the room may be waiting for it.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Schedule> {
+        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the desk away until it has changed.
-    pub(super) fn wait<'a>(&self, desk: MutexGuard<'a, Desk>) -> MutexGuard<'a, Desk> {
-        self.changed.wait(desk).unwrap_or_else(PoisonError::into_inner)
+    /// Unlocks the schedule until it has changed.
+    pub(super) fn wait<'a>(&self, schedule: MutexGuard<'a, Schedule>) -> MutexGuard<'a, Schedule> {
+        self.changed.wait(schedule).unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Wakes whoever waits for a change.
