@@ -9,7 +9,7 @@ use crate::checkout::{self, Turn};
 use crate::env::Env;
 use crate::single::{Bench, Example, Test};
 use crate::tools::Purpose;
-use crate::{demo, runner, steps, tools};
+use crate::{demo, dist, runner, steps, tools};
 
 /// Set-up, build, test and demo
 ///
@@ -36,6 +36,11 @@ enum Job {
     Test(Test),
     Bench(Bench),
     Example(Example),
+    /// Pack the program with the page inside, README, licences, completions and manual pages into one archive
+    ///
+    /// dist/unmask-VERSION-TARGET.tar.gz in the target folder, for this machine's kind of system; its SHA-256 lies beside
+    /// it. Whoever unpacks it needs no compiler.
+    Dist,
     /// Install the tools that the demo and the checks need, and nothing else
     Setup {
         /// Only what the demo needs: no browser, no driver, no wasm-pack
@@ -94,6 +99,10 @@ pub fn run() -> Result<ExitCode> {
         Job::Example(example) => {
             let (env, turn) = building_env()?;
             example.run(&env, turn)
+        }
+        Job::Dist => {
+            let (env, _turn) = building_env()?;
+            dist::run(&env)
         }
         Job::Setup { demo } => {
             tools::ensure(&Env::detect()?, if demo { Purpose::Demo } else { Purpose::Checks })?;

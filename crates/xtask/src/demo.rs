@@ -1,5 +1,6 @@
 //! From a fresh checkout to a running classroom.
 
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use anyhow::Result;
@@ -15,18 +16,30 @@ const RELAY: [&str; 7] = ["build", "--release", "--workspace", "--bin", "unmask"
 
 /// Builds what is not built yet, then becomes `unmask relay` with `arguments`.
 pub fn run(env: &Env, turn: Turn, arguments: &[String]) -> Result<ExitCode> {
+    if !env.release_binary("unmask").exists() {
+        println!(
+            "The first start builds everything: 22 minutes on 2 cores of an Intel Xeon, tools included. Later ones take \
+             seconds."
+        );
+    }
     tools::ensure(env, Purpose::Demo)?;
-    println!("Building the page (the first time takes about 10 minutes on 2 cores) ...");
+    println!("Building the page ...");
     page::build(env)?;
-    println!("Building the relay (the first time takes about 25 minutes on 2 cores) ...");
-    env::run(env.command("cargo").args(RELAY))?;
+    println!("Building the relay ...");
+    let program = build_program(env)?;
     // A lesson builds nothing, and nobody is to wait for its end.
     drop(turn);
-    println!("The program: {}", env.release_binary("unmask").display());
+    println!("The program: {}", program.display());
     // Where the user stands, not at the top folder: paths among the arguments are theirs.
-    let mut relay = Command::new(env.release_binary("unmask"));
+    let mut relay = Command::new(program);
     relay.args(relay_arguments(arguments));
     env::become_process(relay)
+}
+
+/// Builds `unmask` with the page in `dist`, and says where it is.
+pub fn build_program(env: &Env) -> Result<PathBuf> {
+    env::run(env.command("cargo").args(RELAY))?;
+    Ok(env.release_binary("unmask"))
 }
 
 fn relay_arguments(arguments: &[String]) -> Vec<&str> {

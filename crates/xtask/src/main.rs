@@ -10,6 +10,7 @@ mod browser;
 mod checkout;
 mod cli;
 mod demo;
+mod dist;
 mod env;
 mod page;
 mod runner;
