@@ -9,11 +9,11 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use unmask_attack::{Accumulated, AlsOptions, Attack, AttackKind, Evidence, als, solve};
-use unmask_core::{InitOptions, ModelSpec, ParamLayout, Preset, initial_weights};
+use unmask_core::{InitOptions, ParamLayout, VitPreset, VitSpec, initial_weights};
 
 fn closed_forms(criterion: &mut Criterion) {
-    for preset in [Preset::VitLabPatch4_32, Preset::VitSmallPatch16_224] {
-        let config = ModelSpec::new(preset).with_april_block(true).config();
+    for preset in [VitPreset::Lab, VitPreset::Small] {
+        let config = VitSpec::new(preset).with_april_block(true).config();
         let weights = initial_weights(&config, 1, InitOptions::default());
         // The values do not matter for the time, only that every singular value is there.
         let mut rng = ChaCha8Rng::seed_from_u64(2);
@@ -28,7 +28,7 @@ fn closed_forms(criterion: &mut Criterion) {
 }
 
 fn alternating_least_squares(criterion: &mut Criterion) {
-    let config = ModelSpec::new(Preset::VitLabPatch4_32).config();
+    let config = VitSpec::new(VitPreset::Lab).config();
     let mut rng = ChaCha8Rng::seed_from_u64(3);
     let gradient: Vec<f32> = (0..ParamLayout::vit(&config).len()).map(|_| rng.random_range(-1.0..1.0)).collect();
     let kept: Vec<bool> = gradient.iter().map(|_| rng.random()).collect();

@@ -1,10 +1,18 @@
 //! Why an attack cannot work.
 
+use unmask_core::Architecture;
+
 use crate::{Attack, AttackKind, Source};
 
 /// Why an attack cannot work, in words for the projector and the command line.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CannotAttack {
+    /// The model has no embeddings.
+    #[error("{architecture} is no Vision Transformer, and has no embeddings to solve for")]
+    NotVit {
+        /// The model.
+        architecture: Architecture,
+    },
     /// The defence that hides the arrangement of the patches is on.
     #[error(
         "the gradient of the position embedding (pos_embed) is all zero, as the fixed-position defence leaves it: there \

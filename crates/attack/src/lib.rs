@@ -21,9 +21,9 @@
 //!
 //! ```
 //! use unmask_attack::{AttackKind, Evidence, solve};
-//! use unmask_core::{ModelSpec, ParamLayout, Preset};
+//! use unmask_core::{ParamLayout, VitPreset, VitSpec};
 //!
-//! let config = ModelSpec::new(Preset::VitPicoPatch4_16).config();
+//! let config = VitSpec::new(VitPreset::Pico).config();
 //! let nothing = vec![0.0; ParamLayout::vit(&config).len()];
 //! let evidence = Evidence::from_flat(AttackKind::Embedding, &config, &nothing, &nothing)?;
 //! let refusal = solve(AttackKind::Embedding, &evidence).unwrap_err();

@@ -115,7 +115,7 @@ pub fn is_front(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use unmask_core::{ModelSpec, Preset};
+    use unmask_core::{Architecture, VitPreset};
 
     use super::*;
 
@@ -123,8 +123,7 @@ mod tests {
     #[test]
     fn needs_are_parameters_of_the_model() {
         for april_block in [false, true] {
-            let layout =
-                ParamLayout::vit(&ModelSpec::new(Preset::VitPicoPatch4_16).with_april_block(april_block).config());
+            let layout = Architecture::from(VitPreset::Pico).with_april_block(april_block).layout();
             let methods = Method::ALL.map(|method| Needs::of(method, &layout));
             for Needs { gradients, weights } in
                 methods.into_iter().chain([Needs::of_labels(), Needs::of_membership(&layout)])
@@ -138,7 +137,7 @@ mod tests {
 
     #[test]
     fn matching_reads_up_to_the_first_block_and_the_head_if_it_is_there() {
-        let layout = ParamLayout::vit(&ModelSpec::new(Preset::VitPicoPatch4_16).config());
+        let layout = Architecture::from(VitPreset::Pico).layout();
         let needs = Needs::of(Method::Matching, &layout);
         assert!(needs.gradients.required.iter().all(|name| is_front(name)));
         assert_eq!(needs.gradients.optional, ["head.bias", "head.weight"]);

@@ -160,20 +160,20 @@ impl WholeUpdate {
                 kept.get_or_insert_with(|| vec![true; gradient.len()])[range].copy_from_slice(kept_here);
             }
         }
-        Self { architecture, state: ModelState { weights: flat, statistics: Vec::new() }, gradient, kept }
+        Self { architecture, state: ModelState::from_weights(flat), gradient, kept }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use unmask_core::{ModelSpec, Preset};
+    use unmask_core::{Architecture, VitPreset};
 
     use super::*;
 
     #[test]
     fn tensors_become_the_front_of_the_flat_vector() {
-        let spec = ModelSpec::new(Preset::VitPicoPatch4_16);
-        let (config, architecture) = (spec.config(), Architecture::Vit(spec));
+        let architecture = Architecture::from(VitPreset::Pico);
+        let config = architecture.vit().unwrap();
         let layout = architecture.layout();
         let flat: Vec<f32> = (0..layout.len()).map(|i| i as f32).collect();
         let kept: Vec<bool> = (0..layout.len()).map(|i| i % 3 != 0).collect();

@@ -8,7 +8,7 @@ use common::{
 use unmask_attack::{
     AttackKind, CannotAttack, Evidence, Precision, Reconstruction, Source, Tensors, april, april_aware,
 };
-use unmask_core::{ModelSpec, Preset, VitConfig};
+use unmask_core::{VitConfig, VitPreset, VitSpec};
 
 const KIND: AttackKind = AttackKind::April;
 
@@ -148,7 +148,7 @@ fn refuses_what_it_cannot_solve() {
 }
 
 fn lab(april_block: bool) -> VitConfig {
-    ModelSpec::new(Preset::VitLabPatch4_32).with_april_block(april_block).config()
+    VitSpec::new(VitPreset::Lab).with_april_block(april_block).config()
 }
 
 /// One case of the full reference vectors: APRIL's result, the truth and what PyTorch recovers.

@@ -9,13 +9,13 @@ use rand::RngExt;
 use unmask_attack::{
     Accumulated, Added, AlsOptions, Attack, AttackKind, CannotAttack, Evidence, Precision, Source, Tensors, als, solve,
 };
-use unmask_core::{ModelSpec, Preset, VitConfig};
+use unmask_core::{VitConfig, VitPreset, VitSpec};
 
 const AWARE: Attack = Attack::aware(AttackKind::Embedding);
 const NAIVE: Attack = Attack::naive(AttackKind::Embedding);
 
 fn lab() -> VitConfig {
-    ModelSpec::new(Preset::VitLabPatch4_32).config()
+    VitSpec::new(VitPreset::Lab).config()
 }
 
 fn evidence(gradients: Tensors) -> Evidence {
@@ -177,7 +177,7 @@ fn what_cannot_be_solved_says_why() {
     assert!(matches!(error, CannotAttack::NonFinite { index: 0, .. }));
     let none = Accumulated::new(&config);
     assert!(als(&none, AlsOptions::default(), |_| ControlFlow::Continue(())).is_err());
-    let other = ModelSpec::new(Preset::VitPicoPatch4_16).config();
+    let other = VitSpec::new(VitPreset::Pico).config();
     let error = Accumulated::new(&other).add(&evidence(gradients.clone())).unwrap_err();
     assert_eq!(error, CannotAttack::OtherModel { rounds: 0 });
 

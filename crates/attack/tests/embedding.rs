@@ -5,12 +5,12 @@ mod common;
 use common::{committed, largest_difference, patches, product, rng, shape, similarity, transpose, uniform};
 use proptest::prelude::*;
 use unmask_attack::{AttackKind, CannotAttack, Evidence, Precision, Source, Tensors, embedding_inversion, solve};
-use unmask_core::{ModelSpec, ParamLayout, Preset, VitConfig};
+use unmask_core::{ParamLayout, VitConfig, VitPreset, VitSpec};
 
 const KIND: AttackKind = AttackKind::Embedding;
 
 fn lab() -> VitConfig {
-    ModelSpec::new(Preset::VitLabPatch4_32).config()
+    VitSpec::new(VitPreset::Lab).config()
 }
 
 #[test]
@@ -80,7 +80,7 @@ proptest! {
 
 #[test]
 fn too_few_dimensions_are_refused() {
-    let config = ModelSpec::new(Preset::VitTinyPatch16_224).config();
+    let config = VitSpec::new(VitPreset::Tiny).config();
     let flat = vec![0.5; ParamLayout::vit(&config).len()];
     let error = solve(KIND, &Evidence::from_flat(KIND, &config, &flat, &flat).unwrap()).unwrap_err();
     assert_eq!(error, CannotAttack::TooFewDimensions { kind: KIND, dim: 192, unknowns: 196 });
@@ -88,7 +88,7 @@ fn too_few_dimensions_are_refused() {
 
 #[test]
 fn what_cannot_be_solved_says_why() {
-    let config = ModelSpec::new(Preset::VitPicoPatch4_16).config();
+    let config = VitSpec::new(VitPreset::Pico).config();
     let layout = ParamLayout::vit(&config);
     let range = |name: &str| layout.get(name).unwrap().range.clone();
     let weights = vec![0.1; layout.len()];

@@ -6,13 +6,13 @@ use std::sync::LazyLock;
 
 use common::{committed, patches, product, rng, sample, similarity, transpose, uniform};
 use unmask_attack::{AttackKind, CannotAttack, RecoveredKey, Source, Tensors, embedding_inversion};
-use unmask_core::{EncryptionStart, InitOptions, ModelSpec, ParamLayout, Preset, VitConfig, initial_weights};
+use unmask_core::{EncryptionStart, InitOptions, ParamLayout, VitConfig, VitPreset, VitSpec, initial_weights};
 use unmask_defence::{Cipher, RoomKey};
 
 const GRADIENTS: [&str; 2] = ["pos_embed", "patch_embed.proj.weight"];
 
-fn config(preset: Preset) -> VitConfig {
-    ModelSpec::new(preset).config()
+fn config(preset: VitPreset) -> VitConfig {
+    VitSpec::new(preset).config()
 }
 
 /// A room's key is derived once: that takes as long as it should.
@@ -60,9 +60,9 @@ fn made_up_gradient(config: &VitConfig, image: &[f32]) -> Vec<f32> {
 /// The lab preset has four times as many rows as the key needs; pico and nano are a classroom's, pico with D = L.
 #[test]
 fn a_relay_that_knew_the_plain_model_sees_the_picture() {
-    for preset in [Preset::VitLabPatch4_32, Preset::VitPicoPatch4_16, Preset::VitNanoPatch4_32] {
+    for preset in [VitPreset::Lab, VitPreset::Pico, VitPreset::Nano] {
         let config = config(preset);
-        let (truth, gradient) = if preset == Preset::VitLabPatch4_32 {
+        let (truth, gradient) = if preset == VitPreset::Lab {
             (committed("expected.safetensors").image("image"), reference_gradient(&config))
         } else {
             let chw = sample("rocket", &config);
@@ -88,7 +88,7 @@ fn a_relay_that_knew_the_plain_model_sees_the_picture() {
 /// What the key does not touch passes, and what is not there is not asked for.
 #[test]
 fn other_tensors_pass() {
-    let config = config(Preset::VitPicoPatch4_16);
+    let config = config(VitPreset::Pico);
     let cipher = cipher(&config);
     let plain = initial_weights(&config, 1, InitOptions::default());
     let key = RecoveredKey::from_known_start(&weights(&config, &plain), &weights(&config, &encrypted(&cipher, &plain)))
@@ -105,7 +105,7 @@ fn other_tensors_pass() {
 
 #[test]
 fn weights_of_two_models_are_refused() {
-    for preset in [Preset::VitPicoPatch4_16, Preset::VitLabPatch4_32] {
+    for preset in [VitPreset::Pico, VitPreset::Lab] {
         let config = config(preset);
         let cipher = cipher(&config);
         let [plain, other] = [1, 2].map(|seed| initial_weights(&config, seed, InitOptions::default()));
@@ -143,8 +143,7 @@ fn weights_of_two_models_are_refused() {
 
 #[test]
 fn nonsense_is_refused_with_its_numbers() {
-    let (pico, nano, tiny) =
-        (config(Preset::VitPicoPatch4_16), config(Preset::VitNanoPatch4_32), config(Preset::VitTinyPatch16_224));
+    let (pico, nano, tiny) = (config(VitPreset::Pico), config(VitPreset::Nano), config(VitPreset::Tiny));
     let known = |config: &VitConfig| {
         let plain = initial_weights(config, 1, InitOptions::default());
         (weights(config, &plain), weights(config, &encrypted(&cipher(config), &plain)))

@@ -4,10 +4,10 @@ mod common;
 
 use common::{masked, rng, shape, uniform};
 use unmask_attack::{CannotAttack, Precision, Source, Tensors, label, label_counts};
-use unmask_core::{ModelSpec, Preset, VitConfig};
+use unmask_core::{VitConfig, VitPreset, VitSpec};
 
 fn config(classes: usize) -> VitConfig {
-    ModelSpec { classes, ..ModelSpec::new(Preset::VitLabPatch4_32) }.config()
+    VitSpec { classes, ..VitSpec::new(VitPreset::Lab) }.config()
 }
 
 /// The head's gradients of a batch with `labels`, whose features share a direction as a fresh model's do.

@@ -6,11 +6,11 @@ use common::{File, SAMPLES, full_vectors, masked, patches, product, rng, sample,
 use unmask_attack::{
     CannotAttack, Evidence, MEMBERSHIP_GRADIENTS, MEMBERSHIP_WEIGHTS, Precision, Source, Tensors, Verdict, membership,
 };
-use unmask_core::{ModelSpec, Preset, VitConfig};
+use unmask_core::{VitConfig, VitPreset, VitSpec};
 
 /// S 16 < L 48.
 fn pico() -> VitConfig {
-    ModelSpec::new(Preset::VitPicoPatch4_16).config()
+    VitSpec::new(VitPreset::Pico).config()
 }
 
 /// Any coefficients on the patches of `image`, rounded as a client sends them.
@@ -70,7 +70,7 @@ fn what_cannot_be_judged_says_why() {
 #[test]
 fn tokens_tell_a_member_where_patches_cannot() {
     let Some(folder) = full_vectors("vit_lab_patch4_32_standard_astronaut") else { return };
-    let config = ModelSpec::new(Preset::VitLabPatch4_32).config();
+    let config = VitSpec::new(VitPreset::Lab).config();
     let weights = File::read(&folder.join("weights.safetensors"));
     let weights = weights.tensors(Source::Weights, &config, Precision::F32, MEMBERSHIP_WEIGHTS, None);
     let gradients = File::read(&folder.join("gradients.safetensors"));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unmask_core::{Defence, EncryptionStart, InitOptions, KeyCheck, MaskSeed, ModelSpec, ParamLayout, initial_weights};
+use unmask_core::{Architecture, Defence, EncryptionStart, KeyCheck, MaskSeed};
 use unmask_defence::{KeyError, Means, PlainUpdate, Protect, ProtectError, ProtectedUpdate};
 use unmask_wire::{Assembler, ClientMessage, EncryptionPlan, RelayMessage, ShardError, UpdateKind, WireError, frames};
 
@@ -258,9 +258,9 @@ impl Client {
                 pictures,
                 encryption,
             } => {
-                let plan = model(&name, april_block, classes).and_then(|spec| {
+                let plan = model(&name, april_block, classes).and_then(|architecture| {
                     let settings = settings(&defence, &rule, batch)?;
-                    Plan::new([round, policy], spec, settings, (pictures, self.shard.as_ref()), values)
+                    Plan::new([round, policy], architecture, settings, (pictures, self.shard.as_ref()), values)
                 });
                 match plan.map_err(Hindrance::Unable).and_then(|plan| self.decrypted(plan, encryption)) {
                     Ok(plan) => Action::Train(Box::new(plan)),
@@ -268,8 +268,8 @@ impl Client {
                 }
             }
             RelayMessage::Seal { policy, model: name, april_block, classes, salt } => {
-                let spec = model(&name, april_block, classes).map_err(Hindrance::Unable);
-                match spec.and_then(|spec| self.seal_task(policy, spec, salt, values)) {
+                let architecture = model(&name, april_block, classes).map_err(Hindrance::Unable);
+                match architecture.and_then(|architecture| self.seal_task(policy, architecture, salt, values)) {
                     Ok(task) => Action::Seal(Box::new(task)),
                     Err(hindrance) => self.hindered(0, policy, hindrance)?,
                 }
@@ -300,7 +300,7 @@ impl Client {
     pub fn update(&self, plan: &Plan, step: Step, seed: MaskSeed) -> Result<Outgoing, UpdateFailure> {
         let Step { loss, values, samples } = step;
         let plain_bytes = 4 * values.len();
-        let reference = plan.rule.is_fedavg().then_some(plan.weights.as_slice());
+        let reference = plan.rule.is_fedavg().then_some(plan.state.weights.as_slice());
         let plain = PlainUpdate { values: values.clone(), reference };
         let update = plan.defence.protect(&plan.layout, plain, Means { seed, cipher: plan.cipher.as_deref() })?;
         let kind = match &update {
@@ -322,8 +322,8 @@ impl Client {
     /// # Errors
     /// If the task's cipher is of another model; nothing leaves then.
     pub fn seal(&self, task: SealTask, fresh: u64) -> Result<Vec<Vec<u8>>, UpdateFailure> {
-        let SealTask { policy, spec, weights, cipher, .. } = task;
-        let mut weights = weights.unwrap_or_else(|| initial_weights(&spec.config(), fresh, InitOptions::default()));
+        let SealTask { policy, architecture, weights, cipher, .. } = task;
+        let mut weights = weights.unwrap_or_else(|| architecture.initial(fresh).weights);
         cipher.encrypt(&mut weights)?;
         Ok(frames(&ClientMessage::Sealed { policy, check: cipher.check().0 }, &weights)?)
     }
@@ -375,9 +375,9 @@ impl Client {
         let missing = "this room's model is encrypted; type the room's passphrase to take part";
         let cipher = self
             .keys
-            .cipher((salt, start), Some(KeyCheck(check)), plan.spec, &plan.layout)
+            .cipher((salt, start), Some(KeyCheck(check)), plan.architecture, &plan.layout)
             .map_err(|locked| Hindrance::locked(locked, missing))?;
-        cipher.decrypt(&mut plan.weights).map_err(|error| Hindrance::Unable(error.to_string()))?;
+        cipher.decrypt(&mut plan.state.weights).map_err(|error| Hindrance::Unable(error.to_string()))?;
         plan.cipher = Some(cipher);
         Ok(plan)
     }
@@ -385,21 +385,21 @@ impl Client {
     fn seal_task(
         &mut self,
         policy: u32,
-        spec: ModelSpec,
+        architecture: Architecture,
         salt: [u8; 16],
         weights: Vec<f32>,
     ) -> Result<SealTask, Hindrance> {
-        let layout = ParamLayout::vit(&spec.config());
+        let layout = architecture.layout();
         let (start, weights) = if weights.is_empty() {
             (EncryptionStart::Keyed, None)
         } else {
-            check_len(spec, &layout, &weights).map_err(Hindrance::Unable)?;
+            check_len(architecture, &layout, &weights).map_err(Hindrance::Unable)?;
             (EncryptionStart::Plain, Some(weights))
         };
         let missing = "this room's model is about to be encrypted; type the room's passphrase to take part";
-        let cipher = self.keys.cipher((salt, start), None, spec, &layout);
+        let cipher = self.keys.cipher((salt, start), None, architecture, &layout);
         let cipher = cipher.map_err(|locked| Hindrance::locked(locked, missing))?;
-        Ok(SealTask { policy, spec, layout, weights, cipher })
+        Ok(SealTask { policy, architecture, layout, weights, cipher })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use unmask_core::{EncryptionStart, KeyCheck, ModelSpec, ParamLayout};
+use unmask_core::{Architecture, EncryptionStart, KeyCheck, ParamLayout};
 use unmask_defence::{Cipher, KeyError, RoomKey};
 use zeroize::Zeroizing;
 
@@ -23,7 +23,7 @@ pub(crate) enum Locked {
 pub(crate) struct Keys {
     passphrase: Option<Zeroizing<String>>,
     key: Option<([u8; 16], EncryptionStart, RoomKey)>,
-    cipher: Option<([u8; 16], EncryptionStart, ModelSpec, Arc<Cipher>)>,
+    cipher: Option<([u8; 16], EncryptionStart, Architecture, Arc<Cipher>)>,
 }
 
 impl Keys {
@@ -35,13 +35,13 @@ impl Keys {
         }
     }
 
-    /// The cipher of the room with `salt` for a model of `spec`. Where the room has a key check already, it must be
+    /// The cipher of the room with `salt` for a model of `architecture`. Where the room has a key check already, it must be
     /// this passphrase's.
     pub(crate) fn cipher(
         &mut self,
         (salt, start): ([u8; 16], EncryptionStart),
         check: Option<KeyCheck>,
-        spec: ModelSpec,
+        architecture: Architecture,
         layout: &ParamLayout,
     ) -> Result<Arc<Cipher>, Locked> {
         let passphrase = self.passphrase.as_ref().ok_or(Locked::Missing)?;
@@ -54,12 +54,12 @@ impl Keys {
             return Err(Locked::Wrong);
         }
         match &self.cipher {
-            Some((salted, begun, made_for, cipher)) if (*salted, *begun, *made_for) == (salt, start, spec) => {
+            Some((salted, begun, made_for, cipher)) if (*salted, *begun, *made_for) == (salt, start, architecture) => {
                 Ok(Arc::clone(cipher))
             }
             _ => {
                 let cipher = Arc::new(Cipher::new(key, layout).map_err(Locked::Broken)?);
-                self.cipher = Some((salt, start, spec, Arc::clone(&cipher)));
+                self.cipher = Some((salt, start, architecture, Arc::clone(&cipher)));
                 Ok(cipher)
             }
         }
@@ -75,37 +75,42 @@ impl fmt::Debug for Keys {
 
 #[cfg(test)]
 mod tests {
-    use unmask_core::Preset;
+    use unmask_core::VitPreset;
 
     use super::*;
 
     const SALT: [u8; 16] = [3; 16];
 
-    fn open(keys: &mut Keys, salt: [u8; 16], check: Option<KeyCheck>, preset: Preset) -> Result<Arc<Cipher>, Locked> {
-        let spec = ModelSpec::new(preset);
-        keys.cipher((salt, EncryptionStart::Plain), check, spec, &ParamLayout::vit(&spec.config()))
+    fn open(
+        keys: &mut Keys,
+        salt: [u8; 16],
+        check: Option<KeyCheck>,
+        preset: VitPreset,
+    ) -> Result<Arc<Cipher>, Locked> {
+        let architecture = Architecture::from(preset);
+        keys.cipher((salt, EncryptionStart::Plain), check, architecture, &architecture.layout())
     }
 
     #[test]
     fn a_cipher_is_made_once_for_each_room_and_model() {
         let mut keys = Keys::default();
         keys.set(Some("violet otter".into()));
-        let pico = open(&mut keys, SALT, None, Preset::VitPicoPatch4_16).unwrap();
-        let again = open(&mut keys, SALT, Some(pico.check()), Preset::VitPicoPatch4_16).unwrap();
+        let pico = open(&mut keys, SALT, None, VitPreset::Pico).unwrap();
+        let again = open(&mut keys, SALT, Some(pico.check()), VitPreset::Pico).unwrap();
         assert!(Arc::ptr_eq(&pico, &again));
         // The same words typed again are no other passphrase.
         keys.set(Some("violet otter".into()));
-        assert!(Arc::ptr_eq(&pico, &open(&mut keys, SALT, None, Preset::VitPicoPatch4_16).unwrap()));
-        let nano = open(&mut keys, SALT, None, Preset::VitNanoPatch4_32).unwrap();
+        assert!(Arc::ptr_eq(&pico, &open(&mut keys, SALT, None, VitPreset::Pico).unwrap()));
+        let nano = open(&mut keys, SALT, None, VitPreset::Nano).unwrap();
         assert_eq!(nano.check(), pico.check());
         assert!(nano.decrypt(&mut [0.0; 5]).is_err());
-        assert_ne!(open(&mut keys, [4; 16], None, Preset::VitNanoPatch4_32).unwrap().check(), nano.check());
+        assert_ne!(open(&mut keys, [4; 16], None, VitPreset::Nano).unwrap().check(), nano.check());
     }
 
     #[test]
     fn missing_and_wrong_are_told_apart() {
         let mut keys = Keys::default();
-        let preset = Preset::VitPicoPatch4_16;
+        let preset = VitPreset::Pico;
         assert_eq!(open(&mut keys, SALT, None, preset).unwrap_err(), Locked::Missing);
         keys.set(Some("violet otter".into()));
         let right = open(&mut keys, SALT, None, preset).unwrap().check();

@@ -1,6 +1,6 @@
 //! What leaves the device, as a picture.
 
-use unmask_core::{Defence, Param, ParamGroup, ParamLayout};
+use unmask_core::{Defence, ModelState, Param, ParamGroup, ParamLayout};
 use unmask_defence::ProtectedUpdate;
 
 use crate::Plan;
@@ -46,7 +46,7 @@ pub struct GroupLeaving {
 /// Draws each group of what training gave under `plan`, `plain` `[P]`, beside what is left of it in `update`. There is
 /// nothing to draw if one of them does not fit the plan's layout.
 pub fn leaving(plan: &Plan, plain: Vec<f32>, update: &ProtectedUpdate) -> Vec<GroupLeaving> {
-    let Plan { layout, weights, .. } = plan;
+    let Plan { layout, state: ModelState { weights, .. }, .. } = plan;
     let (mut before, after) = (plain, seen(plan, update));
     if before.len() != layout.len() || weights.len() != layout.len() {
         return Vec::new();
@@ -66,7 +66,7 @@ fn seen(plan: &Plan, update: &ProtectedUpdate) -> Option<Vec<f32>> {
         return update.expand(&plan.layout).ok();
     }
     // The relay holds w encrypted where the update is, and subtracts that.
-    let mut global = plan.weights.clone();
+    let mut global = plan.state.weights.clone();
     if let (ProtectedUpdate::Encrypted { .. }, Some(cipher)) = (update, &plan.cipher) {
         cipher.encrypt(&mut global).ok()?;
     }

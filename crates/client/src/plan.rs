@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unmask_core::{Defence, ModelSpec, ParamLayout, Rule};
+use unmask_core::{Architecture, Defence, ModelState, ParamLayout, Rule};
 use unmask_defence::Cipher;
 use unmask_wire::Pictures;
 
@@ -30,7 +30,7 @@ pub struct Plan {
     /// Number of the policy the update must be made under.
     pub policy: u32,
     /// The model.
-    pub spec: ModelSpec,
+    pub architecture: Architecture,
     /// The layout of its parameters.
     pub layout: ParamLayout,
     /// The defence to use.
@@ -41,8 +41,8 @@ pub struct Plan {
     pub batch: usize,
     /// What to train on.
     pub train_on: TrainOn,
-    /// Global weights w in the plain, `[P]`.
-    pub weights: Vec<f32>,
+    /// Global weights w in the plain, and running statistics.
+    pub state: ModelState,
     /// The room's cipher, if the relay holds the weights encrypted.
     pub cipher: Option<Arc<Cipher>>,
 }
@@ -53,7 +53,7 @@ pub struct SealTask {
     /// Number of the policy it is for.
     pub policy: u32,
     /// The model.
-    pub spec: ModelSpec,
+    pub architecture: Architecture,
     /// The layout of its parameters.
     pub layout: ParamLayout,
     /// The relay's plain weights, `[P]`; none under a keyed start, where this client draws fresh ones that the relay
@@ -71,19 +71,19 @@ impl Plan {
     /// classes.
     pub(crate) fn new(
         [round, policy]: [u32; 2],
-        spec: ModelSpec,
+        architecture: Architecture,
         (defence, rule, batch): (Defence, Rule, usize),
         (pictures, shard): (Pictures, Option<&Arc<Shard>>),
         weights: Vec<f32>,
     ) -> Result<Self, String> {
-        let layout = ParamLayout::vit(&spec.config());
-        check_len(spec, &layout, &weights)?;
+        let layout = architecture.layout();
+        check_len(architecture, &layout, &weights)?;
         let train_on = match pictures {
             Pictures::Private => TrainOn::Private,
             Pictures::Shared { shard: number } => {
                 let shard = shard.filter(|shard| shard.number() == number);
                 let shard = shard.ok_or("the room's shared pictures have not come to this client")?;
-                check_classes(spec, shard)?;
+                check_classes(architecture, shard)?;
                 let positions = match rule {
                     Rule::FedSgd => shard.batch(round, batch),
                     Rule::FedAvg { .. } => (0..shard.len()).collect(),
@@ -91,7 +91,8 @@ impl Plan {
                 TrainOn::Shared { shard: Arc::clone(shard), positions }
             }
         };
-        Ok(Self { round, policy, spec, layout, defence, rule, batch, train_on, weights, cipher: None })
+        let state = ModelState::from_weights(weights);
+        Ok(Self { round, policy, architecture, layout, defence, rule, batch, train_on, state, cipher: None })
     }
 
     /// Whether the model has the class of a private picture.
@@ -99,13 +100,13 @@ impl Plan {
     /// # Errors
     /// In words for people, if it has not.
     pub fn check_label(&self, label: usize) -> Result<(), String> {
-        if label < self.spec.classes {
+        if label < self.architecture.classes() {
             return Ok(());
         }
         Err(format!(
             "the private picture has class number {label}, and the room's model has the classes 0 to {}; choose one of \
              them, or wait for rounds on shared pictures",
-            self.spec.classes.saturating_sub(1)
+            self.architecture.classes().saturating_sub(1)
         ))
     }
 }
@@ -114,12 +115,12 @@ impl Plan {
 ///
 /// # Errors
 /// In words for people, if there is no such model.
-pub(crate) fn model(name: &str, april_block: bool, classes: u16) -> Result<ModelSpec, String> {
-    let preset = name.parse().map_err(outdated)?;
+pub(crate) fn model(name: &str, april_block: bool, classes: u16) -> Result<Architecture, String> {
+    let architecture = Architecture::named(name, classes.into()).map_err(outdated)?;
     if classes == 0 {
         return Err(format!("{name} with 0 classes is no model"));
     }
-    Ok(ModelSpec { preset, april_block, classes: classes.into() })
+    Ok(architecture.with_april_block(april_block))
 }
 
 /// How a round is to be run: the words of a plan.
@@ -134,17 +135,17 @@ pub(crate) fn settings(defence: &str, rule: &str, batch: u16) -> Result<(Defence
 }
 
 /// # Errors
-/// In words for people, if `weights` are of another model than `spec`.
-pub(crate) fn check_len(spec: ModelSpec, layout: &ParamLayout, weights: &[f32]) -> Result<(), String> {
+/// In words for people, if `weights` are of another model than `architecture`.
+pub(crate) fn check_len(architecture: Architecture, layout: &ParamLayout, weights: &[f32]) -> Result<(), String> {
     if weights.len() == layout.len() {
         Ok(())
     } else {
-        Err(format!("the relay sent {} weights, {} has {}", weights.len(), spec.preset, layout.len()))
+        Err(format!("the relay sent {} weights, {} has {}", weights.len(), architecture, layout.len()))
     }
 }
 
-fn check_classes(spec: ModelSpec, shard: &Shard) -> Result<(), String> {
-    let (classes, known) = (shard.classes().len(), spec.classes);
+fn check_classes(architecture: Architecture, shard: &Shard) -> Result<(), String> {
+    let (classes, known) = (shard.classes().len(), architecture.classes());
     if classes <= known {
         Ok(())
     } else {

@@ -1,11 +1,11 @@
 //! A network by name, and everything that a trained one is.
 
-use std::fmt;
+use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    InitOptions, ModelSpec, ParamLayout, Preset, ResnetPreset, ResnetSpec,
+    InitOptions, ParamLayout, ResnetPreset, ResnetSpec, VitConfig, VitPreset, VitSpec,
     init::{initial_resnet, initial_statistics},
     initial_weights,
 };
@@ -15,7 +15,7 @@ use crate::{
 #[serde(rename_all = "snake_case")]
 pub enum Architecture {
     /// A Vision Transformer.
-    Vit(ModelSpec),
+    Vit(VitSpec),
     /// A residual network with batch norm.
     Resnet(ResnetSpec),
 }
@@ -30,6 +30,13 @@ pub struct ModelState {
     pub statistics: Vec<f32>,
 }
 
+impl ModelState {
+    /// A network without batch norm.
+    pub fn from_weights(weights: Vec<f32>) -> Self {
+        Self { weights, statistics: Vec::new() }
+    }
+}
+
 /// A name that no network has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown model \"{name}\"; the models are {}", Architecture::names().collect::<Vec<_>>().join(", "))]
@@ -41,7 +48,7 @@ pub struct UnknownArchitecture {
 impl Architecture {
     /// The names of all networks: Vision Transformers first, each kind smallest first.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        Preset::ALL.into_iter().map(Preset::name).chain(ResnetPreset::ALL.into_iter().map(ResnetPreset::name))
+        VitPreset::ALL.into_iter().map(VitPreset::name).chain(ResnetPreset::ALL.into_iter().map(ResnetPreset::name))
     }
 
     /// The network of that name, with a head of `classes` classes.
@@ -49,14 +56,13 @@ impl Architecture {
     /// # Errors
     /// If no network has the name.
     pub fn named(name: &str, classes: usize) -> Result<Self, UnknownArchitecture> {
-        let vit = Preset::ALL.into_iter().find(|preset| preset.name() == name);
-        let resnet = ResnetPreset::ALL.into_iter().find(|preset| preset.name() == name);
-        let vit = vit.map(|preset| Self::Vit(ModelSpec { classes, ..ModelSpec::new(preset) }));
-        let resnet = resnet.map(|preset| Self::Resnet(ResnetSpec { classes, ..ResnetSpec::new(preset) }));
-        vit.or(resnet).ok_or_else(|| UnknownArchitecture { name: name.to_owned() })
+        let vit = VitPreset::ALL.into_iter().find(|preset| preset.name() == name).map(Self::from);
+        let resnet = || ResnetPreset::ALL.into_iter().find(|preset| preset.name() == name).map(Self::from);
+        let found = vit.or_else(resnet).ok_or_else(|| UnknownArchitecture { name: name.to_owned() })?;
+        Ok(found.with_classes(classes))
     }
 
-    /// The name used at every border: command line, configurations, files.
+    /// The name on the command line, on the wire and in files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Vit(spec) => spec.preset.name(),
@@ -75,8 +81,30 @@ impl Architecture {
     /// The same network with a head of `classes` classes.
     pub fn with_classes(self, classes: usize) -> Self {
         match self {
-            Self::Vit(spec) => Self::Vit(ModelSpec { classes, ..spec }),
+            Self::Vit(spec) => Self::Vit(VitSpec { classes, ..spec }),
             Self::Resnet(spec) => Self::Resnet(ResnetSpec { classes, ..spec }),
+        }
+    }
+
+    /// Whether its first block is the norm-free, residual-free one that APRIL's closed form needs.
+    pub fn april_block(self) -> bool {
+        matches!(self, Self::Vit(VitSpec { april_block: true, .. }))
+    }
+
+    /// The same network with the block that APRIL's closed form needs, or without. A ResNet has no such block and stays
+    /// as it is.
+    pub fn with_april_block(self, april_block: bool) -> Self {
+        match self {
+            Self::Vit(spec) => Self::Vit(spec.with_april_block(april_block)),
+            Self::Resnet(_) => self,
+        }
+    }
+
+    /// The numbers behind the name of a ViT; `None` for a ResNet.
+    pub fn vit(self) -> Option<VitConfig> {
+        match self {
+            Self::Vit(spec) => Some(spec.config()),
+            Self::Resnet(_) => None,
         }
     }
 
@@ -111,6 +139,29 @@ impl Architecture {
             Self::Resnet(spec) => initial_resnet(&spec, seed),
         };
         ModelState { weights, statistics: initial_statistics(&self.statistics()) }
+    }
+}
+
+/// With ten classes.
+impl From<VitPreset> for Architecture {
+    fn from(preset: VitPreset) -> Self {
+        Self::Vit(VitSpec::new(preset))
+    }
+}
+
+/// With ten classes, for images of the side that the preset was made for.
+impl From<ResnetPreset> for Architecture {
+    fn from(preset: ResnetPreset) -> Self {
+        Self::Resnet(ResnetSpec::new(preset))
+    }
+}
+
+/// By its name, with ten classes.
+impl FromStr for Architecture {
+    type Err = UnknownArchitecture;
+
+    fn from_str(name: &str) -> Result<Self, UnknownArchitecture> {
+        Self::named(name, 10)
     }
 }
 

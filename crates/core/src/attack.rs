@@ -219,7 +219,7 @@ words!(MembershipVerdict, UnknownVerdict, "{name:?} is no verdict on membership;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ModelSpec, Preset};
+    use crate::{VitPreset, VitSpec};
 
     #[test]
     fn names_round_trip() {
@@ -242,12 +242,12 @@ mod tests {
 
     #[test]
     fn shapes_are_those_of_the_model() {
-        let config = ModelSpec::new(Preset::VitLabPatch4_32).config();
+        let config = VitSpec::new(VitPreset::Lab).config();
         for method in AttackMethod::ALL {
-            let how = method.how(&config);
+            let how = method.how(Some(&config));
             assert!(!how.equation.is_empty() && !how.symbols.is_empty(), "{method}");
         }
-        let how = AttackMethod::Embedding.how(&config);
+        let how = AttackMethod::Embedding.how(Some(&config));
         let size = |name: &str| how.symbols.iter().find(|symbol| symbol.name == name).map(|symbol| symbol.size.clone());
         assert_eq!(size("X").as_deref(), Some("64 × 48"));
         assert_eq!(size("G_E").as_deref(), Some("192 × 48"));

@@ -109,7 +109,7 @@ fn normal(rng: &mut impl Rng) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ModelSpec, Preset, ResnetPreset};
+    use crate::{ResnetPreset, VitPreset, VitSpec};
 
     fn moments(values: &[f32]) -> (f64, f64) {
         let n = values.len() as f64;
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn moments_are_timms() {
-        let config = ModelSpec::new(Preset::VitLabPatch4_32).with_april_block(true).config();
+        let config = VitSpec::new(VitPreset::Lab).with_april_block(true).config();
         let layout = ParamLayout::vit(&config);
         let weights = initial_weights(&config, 1, InitOptions::default());
         let check = |name: &str, std: f64| {
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn seed_decides() {
-        let config = ModelSpec::new(Preset::VitPicoPatch4_16).config();
+        let config = VitSpec::new(VitPreset::Pico).config();
         let draw = |seed| initial_weights(&config, seed, InitOptions::default());
         assert_eq!(draw(7), draw(7));
         assert_ne!(draw(7), draw(8));

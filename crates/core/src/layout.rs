@@ -4,8 +4,6 @@ use std::{fmt, ops::Range, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use crate::VitConfig;
-
 /// The groups for which the papers choose rates and report update counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -121,38 +119,6 @@ pub struct ParamLayout {
 }
 
 impl ParamLayout {
-    /// The layout of a ViT.
-    pub fn vit(config: &VitConfig) -> Self {
-        let VitConfig { patch, dim, classes, .. } = *config;
-        let mut layout = Self::empty();
-        layout.push("cls_token".into(), &[1, 1, dim]);
-        layout.push("pos_embed".into(), &[1, config.tokens(), dim]);
-        layout.push("patch_embed.proj.weight".into(), &[dim, VitConfig::CHANNELS, patch, patch]);
-        layout.push("patch_embed.proj.bias".into(), &[dim]);
-        for block in 0..config.depth {
-            let mut push = |suffix: &str, shape: &[usize]| layout.push(format!("blocks.{block}.{suffix}"), shape);
-            if config.has_norm1(block) {
-                push("norm1.weight", &[dim]);
-                push("norm1.bias", &[dim]);
-            }
-            push("attn.qkv.weight", &[3 * dim, dim]);
-            push("attn.qkv.bias", &[3 * dim]);
-            push("attn.proj.weight", &[dim, dim]);
-            push("attn.proj.bias", &[dim]);
-            push("norm2.weight", &[dim]);
-            push("norm2.bias", &[dim]);
-            push("mlp.fc1.weight", &[config.mlp_dim(), dim]);
-            push("mlp.fc1.bias", &[config.mlp_dim()]);
-            push("mlp.fc2.weight", &[dim, config.mlp_dim()]);
-            push("mlp.fc2.bias", &[dim]);
-        }
-        layout.push("norm.weight".into(), &[dim]);
-        layout.push("norm.bias".into(), &[dim]);
-        layout.push("head.weight".into(), &[classes, dim]);
-        layout.push("head.bias".into(), &[classes]);
-        layout
-    }
-
     pub(crate) fn empty() -> Self {
         Self { params: Vec::new() }
     }
@@ -217,21 +183,21 @@ impl<'a> IntoIterator for &'a ParamLayout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ModelSpec, Preset};
+    use crate::{Architecture, VitPreset};
 
     /// Parameter counts of the timm models of the same names with ten classes.
     #[test]
     fn counts_agree_with_timm() {
-        let count = |preset| ParamLayout::vit(&ModelSpec::new(preset).config()).len();
-        assert_eq!(count(Preset::VitTinyPatch16_224), 5_526_346);
-        assert_eq!(count(Preset::VitSmallPatch16_224), 21_669_514);
+        let count = |preset| Architecture::from(preset).layout().len();
+        assert_eq!(count(VitPreset::Tiny), 5_526_346);
+        assert_eq!(count(VitPreset::Small), 21_669_514);
     }
 
     #[test]
     fn ranges_tile_the_vector() {
-        for preset in Preset::ALL {
+        for preset in VitPreset::ALL {
             for april_block in [false, true] {
-                let layout = ParamLayout::vit(&ModelSpec::new(preset).with_april_block(april_block).config());
+                let layout = Architecture::from(preset).with_april_block(april_block).layout();
                 let mut end = 0;
                 for param in &layout {
                     assert_eq!(param.range.start, end);

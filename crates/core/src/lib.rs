@@ -13,12 +13,12 @@ mod init;
 mod layout;
 mod optimiser;
 mod pictures;
-mod preset;
 mod resnet;
 mod rule;
 mod settings;
 mod text;
 mod update;
+mod vit;
 
 pub use architecture::{Architecture, ModelState, UnknownArchitecture};
 pub use attack::{
@@ -34,8 +34,8 @@ pub use optimiser::{OptimiserKind, ParseOptimiserError};
 pub use pictures::{
     InitialWeights, ParsePartitionError, Partition, TrainOn, TrainingPictures, UnknownInitialWeights, UnknownTrainOn,
 };
-pub use preset::{ModelSpec, Preset, UnknownPreset, VitConfig};
 pub use resnet::{BasicBlock, ResnetConfig, ResnetPreset, ResnetSpec, Stem};
 pub use rule::{ParseRuleError, Rule};
 pub use settings::{RoundSettings, SettingsError};
 pub use update::{ClientId, KeyCheck, MaskSeed, UpdateForm};
+pub use vit::{UnknownVit, VitConfig, VitPreset, VitSpec};

@@ -1,7 +1,5 @@
 //! Residual networks of basic blocks, as torchvision and timm build them.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use crate::ParamLayout;
@@ -22,18 +20,12 @@ impl ResnetPreset {
     /// All presets, smallest first.
     pub const ALL: [Self; 2] = [Self::Nano, Self::Resnet34];
 
-    /// The name used at every border: command line, configurations, files.
+    /// The name on the command line, on the wire and in files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Nano => "resnet_nano",
             Self::Resnet34 => "resnet34",
         }
-    }
-}
-
-impl fmt::Display for ResnetPreset {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

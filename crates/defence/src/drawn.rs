@@ -166,7 +166,7 @@ static MASK: [[u32; 8]; 256] = {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use unmask_core::{GroupRates, MaskSeed, ModelSpec, ParamLayout, Preset};
+    use unmask_core::{Architecture, GroupRates, MaskSeed, VitPreset};
 
     use super::*;
 
@@ -181,7 +181,7 @@ mod tests {
             is_uniform in any::<bool>(),
             weight in 1u16..500,
         ) {
-            let layout = ParamLayout::vit(&ModelSpec::new(Preset::VitPicoPatch4_16).config());
+            let layout = Architecture::from(VitPreset::Pico).layout();
             let rates = GroupRates::from_bits(if is_uniform { [bits[0]; 7] } else { bits });
             let mask = || Mask::new(MaskSeed(seed), &rates, &layout);
             let drawn = DrawnMask::new(mask(), rates.runs(&layout));

@@ -98,7 +98,7 @@ impl Iterator for Mask {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use unmask_core::{ModelSpec, ParamGroup, Preset};
+    use unmask_core::{Architecture, ParamGroup, VitPreset};
 
     use super::*;
 
@@ -134,7 +134,7 @@ mod tests {
     /// Every group's share of zeros is its own rate, and no group's mask depends on where another one ends.
     #[test]
     fn each_group_has_its_own_rate() {
-        let layout = ParamLayout::vit(&ModelSpec::new(Preset::VitNanoPatch4_32).config());
+        let layout = Architecture::from(VitPreset::Nano).layout();
         let rates: GroupRates = "patch=0.95,pos=0.9,attn=0.1,mlp=0.5,norm=0.7,0.3".parse().unwrap();
         let mask: Vec<bool> = Mask::new(MaskSeed([5; 32]), &rates, &layout).entries().collect();
         assert_eq!(mask.len(), layout.len());

@@ -121,12 +121,12 @@ fn masked(layout: &ParamLayout, mut values: Vec<f32>, seed: MaskSeed, rates: Gro
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use unmask_core::{ModelSpec, Preset};
+    use unmask_core::{Architecture, VitPreset};
 
     use super::*;
 
     fn layout() -> ParamLayout {
-        ParamLayout::vit(&ModelSpec::new(Preset::VitPicoPatch4_16).config())
+        Architecture::from(VitPreset::Pico).layout()
     }
 
     fn values(from: f32) -> Vec<f32> {

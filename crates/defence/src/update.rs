@@ -147,13 +147,13 @@ impl CheckedUpdate<'_> {
 
 #[cfg(test)]
 mod tests {
-    use unmask_core::{ModelSpec, Preset};
+    use unmask_core::{Architecture, VitPreset};
 
     use super::*;
 
     #[test]
     fn refusals_carry_their_operands() {
-        let layout = ParamLayout::vit(&ModelSpec::new(Preset::VitPicoPatch4_16).config());
+        let layout = Architecture::from(VitPreset::Pico).layout();
         let p = layout.len();
         let error = |update: ProtectedUpdate| update.check(&layout).unwrap_err().to_string();
         assert_eq!(error(ProtectedUpdate::Dense(vec![0.0; 3])), format!("update has 3 values, its layout has {p}"));

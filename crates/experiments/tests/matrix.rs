@@ -3,7 +3,7 @@
 use std::{fs, ops::ControlFlow, path::Path};
 
 use tempfile::TempDir;
-use unmask_core::{Preset, Rule};
+use unmask_core::{Rule, VitPreset};
 use unmask_data::{Picture, decode, load_folder};
 use unmask_experiments::laboratory::{
     Trial, Verdict,
@@ -12,7 +12,7 @@ use unmask_experiments::laboratory::{
 use unmask_matching::GradientMatching;
 use unmask_model::device::OpenDevice;
 
-fn settings(model: Preset, attacks: &str, defences: &str) -> Settings {
+fn settings(model: VitPreset, attacks: &str, defences: &str) -> Settings {
     Settings {
         model,
         april_block: false,
@@ -81,7 +81,7 @@ fn expect_cannot(rows: &[Row], attack: &str, defence: &str, says: &str) {
 fn attacks_and_defences_on_photographs() {
     let folder = TempDir::new().unwrap();
     let settings = settings(
-        Preset::VitLabPatch4_32,
+        VitPreset::Lab,
         "embedding,embedding-aware,matching,matching-aware,jigsaw,known-start,colluder",
         "none;random-binary:0.5;random-binary:pos=0,0.5;fixed-position;gaussian;encrypted;encrypted:keyed",
     );
@@ -131,7 +131,7 @@ fn attacks_and_defences_on_photographs() {
 #[test]
 fn labels_and_members_show_without_a_picture() {
     let defences = ["none", "random-binary:0.2", "fixed-position"];
-    let settings = settings(Preset::VitPicoPatch4_16, "label,membership", &defences.join(";"));
+    let settings = settings(VitPreset::Pico, "label,membership", &defences.join(";"));
     let folder = TempDir::new().unwrap();
     let rows = whole(&settings, &photographs(&["cat", "rocket"]), folder.path());
     for (attack, defence) in ["label", "membership"].iter().flat_map(|attack| defences.map(|defence| (attack, defence)))
@@ -152,7 +152,7 @@ fn without_seconds(rows: &[Row]) -> Vec<Row> {
 #[test]
 fn an_interrupted_run_goes_on_with_the_same_rows() {
     let settings = settings(
-        Preset::VitPicoPatch4_16,
+        VitPreset::Pico,
         "embedding-aware,matching-aware,inverting-gradients,label",
         "random-binary:0.5;fixed-position",
     );
@@ -199,7 +199,7 @@ fn an_interrupted_run_goes_on_with_the_same_rows() {
 fn rows_follow_from_the_seed_alone() {
     let pictures = photographs(&["cat", "coffee"]);
     let row = |attacks: &str, defences: &str, pictures: &[(String, Picture)], seed| {
-        let settings = Settings { seed, ..settings(Preset::VitPicoPatch4_16, attacks, defences) };
+        let settings = Settings { seed, ..settings(VitPreset::Pico, attacks, defences) };
         let folder = TempDir::new().unwrap();
         let rows = whole(&settings, pictures, folder.path());
         let row = of(&rows, "embedding-aware", "random-binary:0.5").into_iter().find(|row| row.image == "cat");
@@ -213,7 +213,7 @@ fn rows_follow_from_the_seed_alone() {
 /// Several rounds with fresh masks show what one does not; so they do where weights are sent, not gradients.
 #[test]
 fn rounds_and_federated_averaging() {
-    let mut settings = settings(Preset::VitLabPatch4_32, "embedding,embedding-aware,rounds", "none;random-binary:0.2");
+    let mut settings = settings(VitPreset::Lab, "embedding,embedding-aware,rounds", "none;random-binary:0.2");
     settings.rounds = 5;
     let pictures = photographs(&["cat"]);
     let folder = TempDir::new().unwrap();
@@ -233,7 +233,7 @@ fn rounds_and_federated_averaging() {
 /// Pictures of one update are one row, and a closed form sees their mixture.
 #[test]
 fn batches_are_rows_of_their_own() {
-    let mut settings = settings(Preset::VitPicoPatch4_16, "embedding,matching,label", "none");
+    let mut settings = settings(VitPreset::Pico, "embedding,matching,label", "none");
     settings.batch = 2;
     let folder = TempDir::new().unwrap();
     let rows = whole(&settings, &photographs(&["cat", "coffee", "rocket", "astronaut"]), folder.path());
@@ -247,7 +247,7 @@ fn batches_are_rows_of_their_own() {
 #[test]
 fn other_arguments_need_another_folder() {
     let pictures = photographs(&["cat"]);
-    let one = settings(Preset::VitPicoPatch4_16, "label", "none");
+    let one = settings(VitPreset::Pico, "label", "none");
     let folder = TempDir::new().unwrap();
     whole(&one, &pictures, folder.path());
     let refusal = |settings: &Settings| {

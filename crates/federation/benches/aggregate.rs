@@ -7,7 +7,7 @@
 use std::{hint::black_box, sync::Arc};
 
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime};
-use unmask_core::{Defence, GroupRates, InitOptions, MaskSeed, ModelSpec, ParamLayout, Preset, Rule, initial_weights};
+use unmask_core::{Defence, GroupRates, InitOptions, MaskSeed, ParamLayout, Rule, VitPreset, VitSpec, initial_weights};
 use unmask_defence::{Means, PlainUpdate, Protect, ProtectedUpdate};
 use unmask_federation::{Aggregate, Optimiser, UpdateCounts};
 use unmask_wire::{Assembler, ClientMessage, UpdateKind, frames};
@@ -23,7 +23,7 @@ struct Model {
 
 impl Model {
     fn new() -> Self {
-        let config = ModelSpec::new(Preset::VitSmallPatch16_224).config();
+        let config = VitSpec::new(VitPreset::Small).config();
         let layout = Arc::new(ParamLayout::vit(&config));
         Self { layout, weights: initial_weights(&config, 1, InitOptions::default()) }
     }

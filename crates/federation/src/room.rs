@@ -10,7 +10,9 @@ use std::{
     sync::Arc,
 };
 
-use unmask_core::{ClientId, Defence, EncryptionStart, MaskSeed, ModelSpec, ParamGroup, ParamLayout, RoundSettings};
+use unmask_core::{
+    Architecture, ClientId, Defence, EncryptionStart, MaskSeed, ModelState, ParamGroup, ParamLayout, RoundSettings,
+};
 use unmask_defence::{FROZEN_SEED, ProtectedUpdate};
 
 use self::sealing::Sealing;
@@ -28,15 +30,18 @@ const MAX_SAMPLES: u32 = 1_000_000;
 #[derive(Clone, PartialEq)]
 pub struct GlobalModel {
     /// Its shape.
-    pub spec: ModelSpec,
-    /// Global weights w, `[P]` in layout order.
-    pub weights: Vec<f32>,
+    pub architecture: Architecture,
+    /// Global weights w and running statistics.
+    pub state: ModelState,
 }
 
 /// Shows the number of weights, and not all of them.
 impl fmt::Debug for GlobalModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GlobalModel").field("spec", &self.spec).field("weights", &self.weights.len()).finish()
+        f.debug_struct("GlobalModel")
+            .field("architecture", &self.architecture)
+            .field("weights", &self.state.weights.len())
+            .finish()
     }
 }
 
@@ -131,7 +136,7 @@ pub struct Room {
 impl Room {
     /// An empty, paused room.
     pub fn new(model: GlobalModel, settings: RoundSettings) -> Self {
-        let layout = Arc::new(ParamLayout::vit(&model.spec.config()));
+        let layout = Arc::new(model.architecture.layout());
         Self {
             run: Run::Paused,
             resting: false,
@@ -192,8 +197,8 @@ impl Room {
     }
 
     /// The model from the next round on, if it is to change.
-    pub fn next_model(&self) -> Option<ModelSpec> {
-        self.next_model.as_ref().map(|model| model.spec)
+    pub fn next_model(&self) -> Option<Architecture> {
+        self.next_model.as_ref().map(|model| model.architecture)
     }
 
     /// The encryption of the weights, once a client has encrypted them.
@@ -319,8 +324,8 @@ impl Room {
         if let Some(model) = model {
             self.number = 0;
             self.seal = None;
-            if model.spec != self.model.spec {
-                self.layout = Arc::new(ParamLayout::vit(&model.spec.config()));
+            if model.architecture != self.model.architecture {
+                self.layout = Arc::new(model.architecture.layout());
                 self.aggregate = Aggregate::new(Arc::clone(&self.layout), settings.defence());
             }
             self.model = Arc::new(model);
@@ -454,7 +459,7 @@ impl Room {
                 return Err(Refusal::OtherKey);
             }
             (ProtectedUpdate::Dense(values), Defence::FixedPosition) => {
-                let reference = self.settings.rule().is_fedavg().then_some(current.model.weights.as_slice());
+                let reference = self.settings.rule().is_fedavg().then_some(current.model.state.weights.as_slice());
                 if !keeps_position(&self.layout, values, reference) {
                     let sent = "one with a position embedding of its own".to_owned();
                     return Err(Refusal::OtherDefence { sent, defence });
@@ -512,7 +517,7 @@ impl Room {
         if updates > 0 {
             // Attacks may still hold the old weights, so the new ones are a copy where they do.
             drop(model);
-            let weights = &mut Arc::make_mut(&mut self.model).weights;
+            let weights = &mut Arc::make_mut(&mut self.model).state.weights;
             self.aggregate.close(self.settings.rule(), &mut self.optimiser, weights, &mut self.counts);
         }
         let loss = (updates > 0).then(|| (losses / f64::from(updates)) as f32);

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use unmask_core::{Defence, GroupRates, MaskSeed, ModelSpec, ParamGroup, ParamLayout, Preset, Rule};
+use unmask_core::{Architecture, Defence, GroupRates, MaskSeed, ParamGroup, ParamLayout, Rule, VitPreset};
 use unmask_defence::{Mask, Means, PlainUpdate, Protect, ProtectedUpdate};
 use unmask_federation::{Aggregate, Optimiser, UpdateCounts};
 
 fn layout() -> Arc<ParamLayout> {
-    Arc::new(ParamLayout::vit(&ModelSpec::new(Preset::VitPicoPatch4_16).config()))
+    Arc::new(Architecture::from(VitPreset::Pico).layout())
 }
 
 /// Some weights or gradients, other ones for each client.

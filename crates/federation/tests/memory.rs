@@ -1,9 +1,7 @@
 //! What a room takes of memory: at most four models (weights, sums and Adam's two moments) and the update in hand.
 
 use peak_alloc::PeakAlloc;
-use unmask_core::{
-    ClientId, InitOptions, MaskSeed, ModelSpec, ParamLayout, Preset, RoundSettings, Rule, initial_weights,
-};
+use unmask_core::{Architecture, ClientId, MaskSeed, ParamLayout, RoundSettings, Rule, VitPreset};
 use unmask_defence::{Means, PlainUpdate, Protect, ProtectedUpdate};
 use unmask_federation::{Effect, Event, GlobalModel, Room};
 
@@ -14,8 +12,8 @@ const CLIENTS: u32 = 8;
 
 #[test]
 fn adam_rounds_stay_within_four_models_and_one_update() {
-    let spec = ModelSpec::new(Preset::VitTinyPatch16_224);
-    let layout = ParamLayout::vit(&spec.config());
+    let architecture = Architecture::from(VitPreset::Tiny);
+    let layout = architecture.layout();
     let model_bytes = 4 * layout.len();
     // The counts of updates (a sample of at most 2^21 of them in 2 bytes), one mask in bits, and small things.
     let slack = 2 * (1 << 21) + layout.len() / 8 + 256 * 1024;
@@ -27,8 +25,7 @@ fn adam_rounds_stay_within_four_models_and_one_update() {
     );
 
     let before = MEMORY.current_usage();
-    let weights = initial_weights(&spec.config(), 1, InitOptions::default());
-    let mut room = Room::new(GlobalModel { spec, weights }, settings.unwrap());
+    let mut room = Room::new(GlobalModel { architecture, state: architecture.initial(1) }, settings.unwrap());
     for client in 0..CLIENTS {
         room.handle(Event::Joined(ClientId(client)));
     }

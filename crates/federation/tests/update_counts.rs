@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use unmask_core::{Defence, MaskSeed, ModelSpec, ParamGroup, ParamLayout, Preset, Rule};
+use unmask_core::{Architecture, Defence, MaskSeed, ParamGroup, Rule, VitPreset};
 use unmask_defence::{Means, PlainUpdate, Protect};
 use unmask_federation::{Aggregate, GroupCounts, Optimiser, UpdateCounts};
 
 /// Counts after rounds of so many clients each.
-fn counted(preset: Preset, defence: &str, rounds: &[u8]) -> UpdateCounts {
-    let layout = Arc::new(ParamLayout::vit(&ModelSpec::new(preset).config()));
+fn counted(preset: VitPreset, defence: &str, rounds: &[u8]) -> UpdateCounts {
+    let layout = Arc::new(Architecture::from(preset).layout());
     let defence: Defence = defence.parse().unwrap();
     let mut counts = UpdateCounts::new(Arc::clone(&layout), defence);
     let (mut weights, mut optimiser) = (vec![0.0; layout.len()], Optimiser::sgd(0.1));
@@ -49,7 +49,7 @@ fn assert_as_expected(group: &GroupCounts) {
 fn constant_cohort_follows_the_corrected_formula() {
     for (rate, clients) in [("0.5", 3), ("0.8", 5), ("0.2", 1)] {
         let rounds = [clients; 12];
-        let counts = counted(Preset::VitNanoPatch4_32, &format!("random-binary:{rate}"), &rounds);
+        let counts = counted(VitPreset::Nano, &format!("random-binary:{rate}"), &rounds);
         assert_eq!((counts.rounds(), counts.sampled()), (12, None));
         let zero_rate = counts.groups()[0].rate.unwrap().get();
         for group in counts.groups() {
@@ -66,7 +66,7 @@ fn constant_cohort_follows_the_corrected_formula() {
 #[test]
 fn changing_cohort_follows_the_poisson_binomial_distribution() {
     let rounds = [1, 4, 2, 7, 3, 1];
-    let counts = counted(Preset::VitPicoPatch4_16, "random-binary:pos=0.9,head=0,0.6", &rounds);
+    let counts = counted(VitPreset::Pico, "random-binary:pos=0.9,head=0,0.6", &rounds);
     for group in counts.groups() {
         assert_as_expected(&group);
         let zero_rate = group.rate.unwrap().get();
@@ -88,7 +88,7 @@ fn changing_cohort_follows_the_poisson_binomial_distribution() {
 /// The papers' counter-example: what the one mask drops is never updated, the rest always.
 #[test]
 fn frozen_mask_updates_always_or_never() {
-    let counts = counted(Preset::VitNanoPatch4_32, "frozen-binary:0.8", &[3, 1, 2]);
+    let counts = counted(VitPreset::Nano, "frozen-binary:0.8", &[3, 1, 2]);
     for group in counts.groups() {
         assert_as_expected(&group);
         assert_eq!(group.histogram[0] + group.histogram[3], group.parameters as u32);
@@ -99,7 +99,7 @@ fn frozen_mask_updates_always_or_never() {
 #[test]
 fn fixed_position_is_never_updated_and_all_else_always() {
     for (defence, never) in [("fixed-position", 1.0), ("none", 0.0), ("gaussian:eps=4,delta=1e-5,clip=0.5", 0.0)] {
-        let counts = counted(Preset::VitPicoPatch4_16, defence, &[2, 2]);
+        let counts = counted(VitPreset::Pico, defence, &[2, 2]);
         for group in counts.groups() {
             assert_as_expected(&group);
             let expected = if group.group == ParamGroup::Position { never } else { 0.0 };
@@ -112,7 +112,7 @@ fn fixed_position_is_never_updated_and_all_else_always() {
 /// Of a model with more than 2^21 parameters an evenly spread sample is counted, from all groups.
 #[test]
 fn large_model_is_sampled() {
-    let counts = counted(Preset::VitTinyPatch16_224, "random-binary:0.5", &[2, 2]);
+    let counts = counted(VitPreset::Tiny, "random-binary:0.5", &[2, 2]);
     let sampled = counts.sampled().unwrap();
     assert!(sampled <= 1 << 21 && sampled > 1 << 20, "{sampled}");
     let groups = counts.groups();
@@ -122,7 +122,7 @@ fn large_model_is_sampled() {
 
 #[test]
 fn round_without_updates_is_not_counted() {
-    let counts = counted(Preset::VitPicoPatch4_16, "frozen-binary:0.5", &[0, 2, 0]);
+    let counts = counted(VitPreset::Pico, "frozen-binary:0.5", &[0, 2, 0]);
     assert_eq!(counts.rounds(), 1);
     assert_eq!(counts.groups()[0].histogram.len(), 2);
 }
@@ -130,7 +130,7 @@ fn round_without_updates_is_not_counted() {
 #[test]
 fn bins_cover_everything_once() {
     for rounds in [0, 1, 23, 24, 60] {
-        let counts = counted(Preset::VitPicoPatch4_16, "random-binary:0.5", &vec![1; rounds]);
+        let counts = counted(VitPreset::Pico, "random-binary:0.5", &vec![1; rounds]);
         for group in counts.groups() {
             let bins = group.bins(24);
             assert!(bins.len() <= 24);

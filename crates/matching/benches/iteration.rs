@@ -5,9 +5,9 @@
 
 use std::{hint::black_box, time::Instant};
 
-use unmask_core::{InitOptions, ModelSpec, Preset, VitConfig, initial_weights};
-use unmask_matching::{Matching, Objective, Problem, ReceivedGradient, Settings, VitNetwork};
-use unmask_model::{Precision, Reach, Vit, device::OpenDevice};
+use unmask_core::{Architecture, VitConfig, VitPreset, VitSpec};
+use unmask_matching::{Matching, NetworkOracle, Objective, Problem, ReceivedGradient, Settings};
+use unmask_model::{Network, OracleOptions, WeightScope, device::OpenDevice};
 
 const SAMPLES: usize = 25;
 
@@ -25,19 +25,20 @@ fn time(mut work: impl FnMut()) -> (f64, f64) {
 }
 
 fn main() {
-    for preset in [Preset::VitPicoPatch4_16, Preset::VitNanoPatch4_32, Preset::VitLabPatch4_32] {
-        let vit = Vit::new(ModelSpec::new(preset), OpenDevice::cpu().device()).expect("a preset is a model");
-        let config = *vit.config();
-        let weights = initial_weights(&config, 1, InitOptions::default());
+    for preset in [VitPreset::Pico, VitPreset::Nano, VitPreset::Lab] {
+        let network =
+            Network::new(Architecture::from(preset), OpenDevice::cpu().device()).expect("a preset is a model");
+        let (config, state) = (VitSpec::new(preset).config(), Architecture::from(preset).initial(1));
         let len = VitConfig::CHANNELS * config.image * config.image;
         let picture: Vec<f32> = (0..len).map(|i| (i % 251) as f32 / 250.0).collect();
-        let update = vit.loss_and_gradient_blocking(&weights, &picture, &[3]).expect("a step").gradient;
-        let network = VitNetwork::new(&vit, &weights, &[3], Reach::FirstBlock, Precision::F32).expect("a network");
+        let update = network.loss_and_gradient_blocking(&state, &picture, &[3]).expect("a step").gradient;
+        let options = OracleOptions { scope: WeightScope::FirstBlock, ..OracleOptions::default() };
+        let oracle = NetworkOracle::new(&network, &state, &[3], options).expect("an oracle");
         let evidence = ReceivedGradient::naive(&update).expect("a finite update");
-        let problem = Problem::new(network, Objective::tokens(&config), evidence).expect("a problem");
+        let problem = Problem::new(oracle, Objective::tokens(&config), evidence).expect("a problem");
         let mut matching = Matching::new(problem, &vec![0.5; len], Settings::default()).expect("a start");
         let step = time(|| {
-            black_box(vit.loss_and_gradient_blocking(&weights, &picture, &[3]).expect("a step"));
+            black_box(network.loss_and_gradient_blocking(&state, &picture, &[3]).expect("a step"));
         });
         let iteration = time(|| {
             black_box(matching.step_blocking().expect("an iteration"));

@@ -14,10 +14,10 @@ use std::{env::args, error::Error, ops::ControlFlow, path::Path, time::Instant};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use unmask_attack::{Accumulated, AlsOptions, Attack, AttackKind, Knowledge, als};
-use unmask_core::{InitOptions, ModelSpec, Preset, initial_weights};
+use unmask_core::{Architecture, VitPreset, VitSpec};
 use unmask_data::{chw_to_hwc, decode, jigsaw::best_arrangement, metrics::ssim};
-use unmask_matching::{Matching, Objective, Problem, ReceivedGradient, SearchVerdict, Settings, VitNetwork};
-use unmask_model::{Precision, Reach, Vit, device::OpenDevice};
+use unmask_matching::{Matching, NetworkOracle, Objective, Problem, ReceivedGradient, SearchVerdict, Settings};
+use unmask_model::{Network, OracleOptions, WeightScope, device::OpenDevice};
 
 const FIRST_LABEL: usize = 3;
 
@@ -29,10 +29,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (rate, iterations): (f64, usize) = (rate.parse()?, iterations.parse()?);
     let step: f64 = optional.first().map_or(Ok(Settings::default().step), |step| step.parse())?;
     let trained: usize = optional.get(1).map_or(Ok(0), |steps| steps.parse())?;
-    let model = optional.get(2).map_or(Ok(Preset::VitLabPatch4_32), |model| model.parse())?;
+    let model = optional.get(2).map_or(Ok(VitPreset::Lab), |model| model.parse())?;
 
-    let vit = Vit::new(ModelSpec::new(model), OpenDevice::cpu().device())?;
-    let config = *vit.config();
+    let network = Network::new(Architecture::from(model), OpenDevice::cpu().device())?;
+    let config = VitSpec::new(model).config();
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../www/samples");
     let mut images = Vec::new();
     let mut truth = Vec::new();
@@ -43,12 +43,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let labels: Vec<usize> = (0..truth.len()).map(|i| (FIRST_LABEL + i) % config.classes).collect();
 
-    let mut weights = initial_weights(&config, 1, InitOptions::default());
+    let mut state = Architecture::from(model).initial(1);
     for _ in 0..trained {
-        let gradient = vit.loss_and_gradient_blocking(&weights, &images, &labels)?.gradient;
-        weights.iter_mut().zip(gradient).for_each(|(weight, gradient)| *weight -= 0.1 * gradient);
+        let gradient = network.loss_and_gradient_blocking(&state, &images, &labels)?.gradient;
+        state.weights.iter_mut().zip(gradient).for_each(|(weight, gradient)| *weight -= 0.1 * gradient);
     }
-    let plain = vit.loss_and_gradient_blocking(&weights, &images, &labels)?;
+    let plain = network.loss_and_gradient_blocking(&state, &images, &labels)?;
     println!("loss of the batch: {:.4}", plain.loss);
     let mut rng = ChaCha8Rng::seed_from_u64(9);
     let kept: Vec<bool> = plain.gradient.iter().map(|_| rng.random_range(0.0..1.0) >= rate).collect();
@@ -56,13 +56,13 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let is_fixed = mode == "fixed";
     let start: Vec<f32> = if is_fixed {
-        if let Some(position) = vit.layout().get("pos_embed") {
+        if let Some(position) = network.layout().get("pos_embed") {
             sent[position.range.clone()].fill(0.0);
         }
         images.iter().map(|_| rng.random_range(0.0..1.0)).collect()
     } else {
         let attack = Attack { kind: AttackKind::Embedding, knowledge: Knowledge::Aware };
-        let evidence = unmask_attack::Evidence::from_flat_kept(attack, &config, &weights, &sent, &kept)?;
+        let evidence = unmask_attack::Evidence::from_flat_kept(attack, &config, &state.weights, &sent, &kept)?;
         let found = als(&Accumulated::of(&evidence)?, AlsOptions::default(), |_| ControlFlow::Continue(()))?.image;
         // Pictures of a batch must not start alike, or they stay alike.
         let mut noisy = || found.iter().map(|v| (v + rng.random_range(-0.02..0.02f32)).clamp(0.0, 1.0)).collect();
@@ -71,8 +71,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let objective = if is_fixed { Objective::tokens_without_position(&config) } else { Objective::tokens(&config) };
     let evidence =
         if mode == "naive" { ReceivedGradient::naive(&sent)? } else { ReceivedGradient::aware(&sent, &kept)? };
-    let network = VitNetwork::new(&vit, &weights, &labels, Reach::FirstBlock, Precision::F32)?;
-    let problem = Problem::of_any_batch(network, objective, evidence)?;
+    let options = OracleOptions { scope: WeightScope::FirstBlock, ..OracleOptions::default() };
+    let oracle = NetworkOracle::new(&network, &state, &labels, options)?;
+    let problem = Problem::of_any_batch(oracle, objective, evidence)?;
     let mut matching = Matching::new(problem, &start, Settings { iterations, step, ..Settings::default() })?;
 
     let report = |pictures: &[f32]| -> Result<(), Box<dyn Error>> {

@@ -18,26 +18,21 @@
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
-mod border;
 mod error;
 mod matching;
-mod network;
 mod objective;
+mod oracle;
 mod picture;
 mod received;
-mod resnet;
 #[cfg(not(target_family = "wasm"))]
 mod searches;
 mod sign_adam;
 mod total_variation;
-mod vit;
 
 pub use error::MatchingError;
 pub use matching::{Matching, MatchingProgress, Problem, SearchVerdict, Settings};
-pub use network::{Inputs, Network};
 pub use objective::{Objective, Terms};
+pub use oracle::{Inputs, NetworkOracle, Oracle};
 pub use received::ReceivedGradient;
-pub use resnet::ResnetNetwork;
 #[cfg(not(target_family = "wasm"))]
 pub use searches::GradientMatching;
-pub use vit::VitNetwork;

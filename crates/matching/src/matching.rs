@@ -1,7 +1,7 @@
 //! The search itself, one step at a time.
 
 use crate::{
-    Inputs, MatchingError, Network, Objective, ReceivedGradient, Terms,
+    Inputs, MatchingError, Objective, Oracle, ReceivedGradient, Terms,
     picture::{normalise, to_hwc},
     sign_adam::SignAdam,
     total_variation::add_total_variation,
@@ -62,24 +62,24 @@ impl Settings {
 
 /// What is matched: a model, what its gradient is compared with, and how.
 #[derive(Debug)]
-pub struct Problem<N> {
-    network: N,
+pub struct Problem<O> {
+    oracle: O,
     objective: Objective,
     evidence: ReceivedGradient,
 }
 
-impl<N: Network> Problem<N> {
+impl<O: Oracle> Problem<O> {
     /// Checks that `evidence`, a whole update, is one of `network`, and that it says something about the picture.
     ///
     /// # Errors
     /// The update has too few values, a term of the objective has nothing to compare with, the position embedding was
     /// held fixed and the objective asks for it, or four and more pictures were mixed into the update.
-    pub fn new(network: N, objective: Objective, evidence: ReceivedGradient) -> Result<Self, MatchingError> {
-        let batch = network.inputs().batch;
+    pub fn new(oracle: O, objective: Objective, evidence: ReceivedGradient) -> Result<Self, MatchingError> {
+        let batch = oracle.inputs().batch;
         if batch >= TOO_MANY {
             return Err(MatchingError::Batch { batch });
         }
-        Self::of_any_batch(network, objective, evidence)
+        Self::of_any_batch(oracle, objective, evidence)
     }
 
     /// The same for batches of any size: for measuring what becomes of them.
@@ -87,11 +87,11 @@ impl<N: Network> Problem<N> {
     /// # Errors
     /// As [`Problem::new`], but for the batch.
     pub fn of_any_batch(
-        network: N,
+        oracle: O,
         objective: Objective,
         mut evidence: ReceivedGradient,
     ) -> Result<Self, MatchingError> {
-        let expected = network.weights().len();
+        let expected = oracle.weights().len();
         if evidence.len() < expected || expected < objective.reach() {
             return Err(MatchingError::UpdateLength {
                 found: evidence.len(),
@@ -100,26 +100,26 @@ impl<N: Network> Problem<N> {
         }
         evidence.truncate(expected);
         objective.check(&evidence)?;
-        Ok(Self { network, objective, evidence })
+        Ok(Self { oracle, objective, evidence })
     }
 
-    /// The model.
-    pub fn network(&self) -> &N {
-        &self.network
+    /// What is asked for gradients.
+    pub fn oracle(&self) -> &O {
+        &self.oracle
     }
 
     /// The terms at x, and d(their sum)/dx by central differences of the gradient with respect to x.
     pub async fn evaluate(&self, x: &[f64]) -> Result<(Terms, Vec<f64>), MatchingError> {
-        let failed = |error: N::Error| MatchingError::Network(Box::new(error));
-        let gradient = self.network.gradient(x).await.map_err(failed)?;
+        let failed = |error: O::Error| MatchingError::Network(Box::new(error));
+        let gradient = self.oracle.gradient(x).await.map_err(failed)?;
         let (terms, mut shift) = self.objective.evaluate(&gradient, &self.evidence);
         let length = norm(&shift);
         if length == 0.0 {
             return Ok((terms, vec![0.0; x.len()]));
         }
-        let e = SHIFT * norm(self.network.weights()) / length;
+        let e = SHIFT * norm(self.oracle.weights()) / length;
         shift.iter_mut().for_each(|shift| *shift *= e);
-        let mut slope = self.network.input_gradient_along(x, &shift).await.map_err(failed)?;
+        let mut slope = self.oracle.input_gradient_along(x, &shift).await.map_err(failed)?;
         slope.iter_mut().for_each(|slope| *slope /= e);
         Ok((terms, slope))
     }
@@ -161,8 +161,8 @@ pub struct MatchingProgress {
 
 /// A search for the pictures behind an update.
 #[derive(Debug)]
-pub struct Matching<N> {
-    problem: Problem<N>,
+pub struct Matching<O> {
+    problem: Problem<O>,
     settings: Settings,
     x: Vec<f64>,
     adam: SignAdam,
@@ -230,13 +230,13 @@ impl LookedAt {
     }
 }
 
-impl<N: Network> Matching<N> {
+impl<O: Oracle> Matching<O> {
     /// Starts from pictures `[batch, side, side, 3]` in [0, 1], such as a closed form gives.
     ///
     /// # Errors
     /// The start has another size, or holds NaN or infinity.
-    pub fn new(problem: Problem<N>, start: &[f32], settings: Settings) -> Result<Self, MatchingError> {
-        let inputs = problem.network.inputs();
+    pub fn new(problem: Problem<O>, start: &[f32], settings: Settings) -> Result<Self, MatchingError> {
+        let inputs = problem.oracle.inputs();
         let Inputs { batch, side } = inputs;
         if start.len() != inputs.len() || inputs.is_empty() {
             return Err(MatchingError::StartLength { found: start.len(), expected: inputs.len(), batch, side });
@@ -247,7 +247,7 @@ impl<N: Network> Matching<N> {
         Ok(Self::from_normalised(problem, normalise(inputs, start), settings))
     }
 
-    fn from_normalised(problem: Problem<N>, x: Vec<f64>, settings: Settings) -> Self {
+    fn from_normalised(problem: Problem<O>, x: Vec<f64>, settings: Settings) -> Self {
         let adam = SignAdam::new(x.len());
         Self { problem, settings, x, adam, iteration: 0, looked_at: None }
     }
@@ -258,8 +258,7 @@ impl<N: Network> Matching<N> {
     /// The model failed, or the objective is no longer finite.
     pub async fn step(&mut self) -> Result<MatchingProgress, MatchingError> {
         let (terms, mut slope) = self.problem.evaluate(&self.x).await?;
-        let variation =
-            add_total_variation(self.problem.network.inputs(), &self.x, self.settings.variation, &mut slope);
+        let variation = add_total_variation(self.problem.oracle.inputs(), &self.x, self.settings.variation, &mut slope);
         let objective = terms.sum() + variation;
         let diverged = |what, value| MatchingError::Diverged { what, value, iteration: self.iteration };
         if !objective.is_finite() {
@@ -297,9 +296,9 @@ impl<N: Network> Matching<N> {
     ///
     /// # Errors
     /// The other problem's pictures have another size or number; nothing is changed then.
-    pub fn retarget(&mut self, problem: Problem<N>) -> Result<(), MatchingError> {
-        let (inputs, found) = (problem.network.inputs(), self.x.len());
-        if inputs != self.problem.network.inputs() {
+    pub fn retarget(&mut self, problem: Problem<O>) -> Result<(), MatchingError> {
+        let (inputs, found) = (problem.oracle.inputs(), self.x.len());
+        if inputs != self.problem.oracle.inputs() {
             let Inputs { batch, side } = inputs;
             return Err(MatchingError::StartLength { found, expected: inputs.len(), batch, side });
         }
@@ -335,6 +334,6 @@ impl<N: Network> Matching<N> {
 
     /// The picture now, `[batch, side, side, 3]` in [0, 1].
     pub fn image(&self) -> Vec<f32> {
-        to_hwc(self.problem.network.inputs(), &self.x)
+        to_hwc(self.problem.oracle.inputs(), &self.x)
     }
 }

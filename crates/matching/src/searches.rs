@@ -3,10 +3,9 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use unmask_attack::{CannotAttack, Method, Search, SearchOptions, SearchProgress, Searches, Subject};
-use unmask_core::Architecture;
-use unmask_model::{Precision, Reach, Vit, device::OpenDevice};
+use unmask_model::{Network, OracleOptions, WeightScope, device::OpenDevice};
 
-use crate::{Matching, MatchingProgress, Objective, Problem, ReceivedGradient, SearchVerdict, Settings, VitNetwork};
+use crate::{Matching, MatchingProgress, NetworkOracle, Objective, Problem, ReceivedGradient, SearchVerdict, Settings};
 
 /// Most that the pictures of a batch are moved apart before the first step, in units of pixels in [0, 1].
 const APART: f32 = 0.02;
@@ -24,16 +23,14 @@ impl GradientMatching {
     }
 
     /// What `method` matches of `subject`.
-    fn problem(&self, method: Method, subject: &Subject<'_>) -> Result<Problem<VitNetwork>, CannotAttack> {
-        let Architecture::Vit(spec) = subject.architecture else {
-            let reason = format!("{} is no Vision Transformer", subject.architecture.name());
-            return Err(CannotAttack::Search { reason });
-        };
-        let vit = Vit::new(spec, self.device.device()).map_err(said)?;
-        let (objective, reach) = match method {
-            Method::Matching | Method::MatchingAware => (Objective::tokens(vit.config()), Reach::FirstBlock),
-            Method::Jigsaw => (Objective::tokens_without_position(vit.config()), Reach::FirstBlock),
-            Method::Gradients | Method::GradientsAware => (Objective::Cosine, Reach::Everything),
+    fn problem(&self, method: Method, subject: &Subject<'_>) -> Result<Problem<NetworkOracle>, CannotAttack> {
+        let architecture = subject.architecture;
+        let network = Network::new(architecture, self.device.device()).map_err(said)?;
+        let vit = || architecture.vit().ok_or(CannotAttack::NotVit { architecture });
+        let (objective, scope) = match method {
+            Method::Matching | Method::MatchingAware => (Objective::tokens(&vit()?), WeightScope::FirstBlock),
+            Method::Jigsaw => (Objective::tokens_without_position(&vit()?), WeightScope::FirstBlock),
+            Method::Gradients | Method::GradientsAware => (Objective::Cosine, WeightScope::All),
             _ => {
                 let searches = Method::ALL.into_iter().filter(|method| method.is_search()).map(Method::name);
                 let searches = searches.collect::<Vec<_>>().join(", ");
@@ -45,8 +42,9 @@ impl GradientMatching {
             Some(kept) => ReceivedGradient::aware(subject.gradient, kept),
             None => ReceivedGradient::naive(subject.gradient),
         };
-        let network = VitNetwork::new(&vit, &subject.state.weights, &subject.labels, reach, Precision::F32);
-        Problem::new(network.map_err(said)?, objective, received.map_err(said)?).map_err(said)
+        let options = OracleOptions { scope, ..OracleOptions::default() };
+        let oracle = NetworkOracle::new(&network, subject.state, &subject.labels, options);
+        Problem::new(oracle.map_err(said)?, objective, received.map_err(said)?).map_err(said)
     }
 }
 
@@ -99,7 +97,7 @@ struct MatchingSearch {
     from: GradientMatching,
     method: Method,
     settings: Settings,
-    matching: Matching<VitNetwork>,
+    matching: Matching<NetworkOracle>,
     /// The last step's, once there is nothing more to do.
     over: Option<SearchProgress>,
 }

@@ -10,7 +10,7 @@ use burn::tensor::{
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use unmask_matching::{Inputs, Matching, Network, Objective, Problem, ReceivedGradient, SearchVerdict, Settings};
+use unmask_matching::{Inputs, Matching, Objective, Oracle, Problem, ReceivedGradient, SearchVerdict, Settings};
 
 const SIDE: usize = 16;
 const WIDTH: usize = 12;
@@ -78,7 +78,7 @@ fn read<const D: usize>(gradient: Option<Tensor<D>>) -> Result<Vec<f64>, ConvErr
     Ok(gradient.into_data().iter::<f64>().collect())
 }
 
-impl Network for Conv {
+impl Oracle for Conv {
     type Error = ConvError;
 
     fn inputs(&self) -> Inputs {

@@ -2,18 +2,22 @@
 
 mod common;
 
-use unmask_core::{Architecture, ModelState, ResnetPreset, ResnetSpec};
-use unmask_matching::{
-    Matching, Network, Objective, Problem, ReceivedGradient, ResnetNetwork, SearchVerdict, Settings,
-};
-use unmask_model::{Device, ModelError, Normalisation, Precision, Resnet, block_on};
+use unmask_core::{Architecture, ModelState, ResnetPreset};
+use unmask_matching::{Matching, NetworkOracle, Objective, Oracle, Problem, ReceivedGradient, SearchVerdict, Settings};
+use unmask_model::{Device, ModelError, Network, Normalisation, OracleOptions, Precision, block_on};
 
 const SIDE: usize = 32;
 const LABEL: usize = 3;
 
-fn network() -> (Resnet, ModelState) {
-    let spec = ResnetSpec::new(ResnetPreset::Nano);
-    (Resnet::new(spec, &Device::flex()).unwrap(), Architecture::Resnet(spec).initial(1))
+fn network() -> (Network, ModelState) {
+    let architecture = Architecture::from(ResnetPreset::Nano);
+    (Network::new(architecture, &Device::flex()).unwrap(), architecture.initial(1))
+}
+
+fn oracle(normalisation: Normalisation, precision: Precision) -> NetworkOracle {
+    let (network, state) = network();
+    let options = OracleOptions { normalisation, precision, ..OracleOptions::default() };
+    NetworkOracle::new(&network, &state, &[LABEL], options).unwrap()
 }
 
 /// The photograph, normalised.
@@ -29,21 +33,20 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 /// along u.
 #[test]
 fn moving_the_weights_and_moving_the_picture_give_one_derivative() {
-    let (resnet, state) = network();
     let x = photograph();
     for normalisation in [Normalisation::Running, Normalisation::Batch] {
-        let network = ResnetNetwork::new(&resnet, &state, &[LABEL], normalisation, Precision::F64).unwrap();
+        let oracle = oracle(normalisation, Precision::F64);
         // Small enough to leave nearly every ReLU on its side of zero.
         let (step, shift) = (1e-7, 1e-7);
         let u: Vec<f64> = (0..x.len()).map(|i| (0.37 * i as f64).sin()).collect();
-        let v: Vec<f64> = (0..network.weights().len()).map(|i| (0.73 * i as f64).cos()).collect();
+        let v: Vec<f64> = (0..oracle.weights().len()).map(|i| (0.73 * i as f64).cos()).collect();
         let along = |sign: f64| {
             let x: Vec<f64> = x.iter().zip(&u).map(|(x, u)| x + sign * step * u).collect();
-            dot(&block_on(network.gradient(&x)).unwrap(), &v)
+            dot(&block_on(oracle.gradient(&x)).unwrap(), &v)
         };
         let by_picture = (along(1.0) - along(-1.0)) / (2.0 * step);
         let shifted: Vec<f64> = v.iter().map(|v| shift * v).collect();
-        let by_weights = dot(&block_on(network.input_gradient_along(&x, &shifted)).unwrap(), &u) / shift;
+        let by_weights = dot(&block_on(oracle.input_gradient_along(&x, &shifted)).unwrap(), &u) / shift;
         eprintln!("{normalisation:?}: {by_picture} by the picture, {by_weights} by the weights");
         assert!((by_picture - by_weights).abs() < 1e-3 * by_picture.abs(), "{normalisation:?}");
     }
@@ -51,13 +54,13 @@ fn moving_the_weights_and_moving_the_picture_give_one_derivative() {
 
 #[test]
 fn the_search_goes_down_and_the_truth_is_at_the_bottom() {
-    let (resnet, state) = network();
+    let (network, state) = network();
     let truth = common::photograph("astronaut.png", SIDE);
-    let step = block_on(resnet.evaluation_gradient(&state, &truth, &[LABEL])).unwrap();
+    let step = block_on(network.evaluation_gradient(&state, &truth, &[LABEL])).unwrap();
     let objective = |start: &[f32], iterations: usize| {
-        let network = ResnetNetwork::new(&resnet, &state, &[LABEL], Normalisation::Running, Precision::F32).unwrap();
+        let oracle = oracle(Normalisation::Running, Precision::F32);
         let evidence = ReceivedGradient::naive(&step.gradient).unwrap();
-        let problem = Problem::new(network, Objective::Cosine, evidence).unwrap();
+        let problem = Problem::new(oracle, Objective::Cosine, evidence).unwrap();
         let settings = Settings { iterations, variation: 0.0, ..Settings::default() };
         let mut matching = Matching::new(problem, start, settings).unwrap();
         let first = matching.step_blocking().unwrap();
@@ -79,10 +82,9 @@ fn the_search_goes_down_and_the_truth_is_at_the_bottom() {
 
 #[test]
 fn labels_that_are_none_are_refused() {
-    let (resnet, state) = network();
-    let new = |labels: &[usize]| {
-        ResnetNetwork::new(&resnet, &state, labels, Normalisation::Running, Precision::F32).map(|_| "a network")
-    };
+    let (network, state) = network();
+    let new =
+        |labels: &[usize]| NetworkOracle::new(&network, &state, labels, OracleOptions::default()).map(|_| "an oracle");
     assert_eq!(new(&[]), Err(ModelError::EmptyBatch));
     assert_eq!(new(&[1, 10]), Err(ModelError::Label { image: 1, label: 10, classes: 10 }));
 }

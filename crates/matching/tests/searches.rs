@@ -4,10 +4,10 @@ mod common;
 
 use common::{photograph, ssim};
 use unmask_attack::{AttackKind, Evidence, Method, Search, SearchOptions, SearchProgress, Searches, Subject, solve};
-use unmask_core::{Architecture, InitOptions, ModelSpec, ModelState, Preset, initial_weights};
+use unmask_core::{Architecture, ModelState, VitPreset};
 use unmask_data::{chw_to_hwc, metrics};
 use unmask_matching::GradientMatching;
-use unmask_model::{Vit, device::OpenDevice};
+use unmask_model::{Network, device::OpenDevice};
 
 const SIDE: usize = 16;
 const LABELS: [usize; 4] = [3, 5, 7, 9];
@@ -18,8 +18,8 @@ fn searches() -> GradientMatching {
     GradientMatching::new(OpenDevice::cpu())
 }
 
-fn spec() -> ModelSpec {
-    ModelSpec::new(Preset::VitPicoPatch4_16)
+fn architecture() -> Architecture {
+    Architecture::from(VitPreset::Pico)
 }
 
 /// What a [`Subject`] borrows.
@@ -43,15 +43,14 @@ impl Owned {
 
 /// The update of these photographs at the initialisation, of which a fixed hash keeps about half, and a grey start.
 fn subject(names: &[&str]) -> Owned {
-    let vit = Vit::new(spec(), OpenDevice::cpu().device()).unwrap();
+    let network = Network::new(architecture(), OpenDevice::cpu().device()).unwrap();
     let images: Vec<f32> = names.iter().flat_map(|name| photograph(name, SIDE)).collect();
     let labels = LABELS[..names.len()].to_vec();
-    let weights = initial_weights(vit.config(), 1, InitOptions::default());
-    let mut gradient = vit.loss_and_gradient_blocking(&weights, &images, &labels).unwrap().gradient;
+    let state = architecture().initial(1);
+    let mut gradient = network.loss_and_gradient_blocking(&state, &images, &labels).unwrap().gradient;
     let kept: Vec<bool> = (0..gradient.len()).map(|i| (i as u32).wrapping_mul(2_654_435_761) >> 15 & 1 == 1).collect();
     gradient.iter_mut().zip(&kept).filter(|(_, kept)| !**kept).for_each(|(value, _)| *value = 0.0);
-    let state = ModelState { weights, statistics: Vec::new() };
-    let (architecture, start) = (Architecture::Vit(spec()), vec![0.5; images.len()]);
+    let (architecture, start) = (architecture(), vec![0.5; images.len()]);
     Owned { architecture, state, gradient, kept: Some(kept), labels, start }
 }
 
@@ -139,13 +138,13 @@ fn a_start_that_cannot_be_bettered_is_kept_and_said_so() {
 #[test]
 fn an_exact_start_is_not_made_worse() {
     let mut subject = subject(&["rocket.png"]);
-    let vit = Vit::new(spec(), OpenDevice::cpu().device()).unwrap();
+    let network = Network::new(architecture(), OpenDevice::cpu().device()).unwrap();
     let picture = photograph("rocket.png", SIDE);
-    subject.gradient =
-        vit.loss_and_gradient_blocking(&subject.state.weights, &picture, &subject.labels).unwrap().gradient;
+    subject.gradient = network.loss_and_gradient_blocking(&subject.state, &picture, &subject.labels).unwrap().gradient;
     subject.kept = None;
     let kind = AttackKind::Embedding;
-    let evidence = Evidence::from_flat(kind, vit.config(), &subject.state.weights, &subject.gradient).unwrap();
+    let evidence =
+        Evidence::from_flat(kind, &architecture().vit().unwrap(), &subject.state.weights, &subject.gradient).unwrap();
     subject.start = solve(kind, &evidence).unwrap().image;
     let psnr = |found: &[f32]| metrics::psnr(found, &chw_to_hwc(&picture, SIDE, SIDE), SIDE, SIDE).unwrap();
     let start = psnr(&subject.start);
@@ -195,12 +194,8 @@ fn what_cannot_be_searched_is_refused_in_words() {
         says(method, &|subject| subject.gradient.truncate(100), "100");
     }
     says(Method::MatchingAware, &|subject| subject.kept = Some(vec![true]), "the mask has 1 entries");
-    says(
-        Method::Jigsaw,
-        &|subject| subject.architecture = Architecture::Vit(ModelSpec::new(Preset::VitNanoPatch4_32)),
-        "weights",
-    );
-    let position = Vit::new(spec(), OpenDevice::cpu().device()).unwrap();
+    says(Method::Jigsaw, &|subject| subject.architecture = Architecture::from(VitPreset::Nano), "weights");
+    let position = Network::new(architecture(), OpenDevice::cpu().device()).unwrap();
     let position = position.layout().get("pos_embed").unwrap().range.clone();
     says(Method::MatchingAware, &|subject| subject.gradient[position.clone()].fill(0.0), "fixed-position");
 

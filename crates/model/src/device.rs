@@ -61,7 +61,7 @@ impl Adapter {
     }
 }
 
-/// A device that is ready for [`crate::Vit`].
+/// A device that is ready for [`crate::Network`].
 #[derive(Debug, Clone)]
 pub struct OpenDevice {
     compute: Compute,
@@ -85,7 +85,7 @@ impl OpenDevice {
         self.adapter.as_ref()
     }
 
-    /// The device for [`crate::Vit::new`].
+    /// The device for [`crate::Network::new`].
     pub fn device(&self) -> &Device {
         &self.device
     }
@@ -145,8 +145,8 @@ pub fn open_blocking(compute: Compute) -> Result<OpenDevice, DeviceError> {
 
 /// [`probe`], waiting on the current thread.
 #[cfg(not(target_family = "wasm"))]
-pub fn probe_blocking(spec: unmask_core::ModelSpec, batch: usize) -> Result<Probe, crate::ModelError> {
-    crate::blocking::block_on(probe(spec, batch))
+pub fn probe_blocking(architecture: unmask_core::Architecture, batch: usize) -> Result<Probe, crate::ModelError> {
+    crate::blocking::block_on(probe(architecture, batch))
 }
 
 #[cfg(test)]

@@ -100,6 +100,12 @@ pub enum ModelError {
         /// The device.
         device: String,
     },
+    /// A scope that ends at a block which the network has not.
+    #[error("{architecture} has no transformer block; differentiate all its weights, or choose a ViT")]
+    NoFirstBlock {
+        /// The network.
+        architecture: Architecture,
+    },
     /// A shift of the weights that has another length than they.
     #[error(
         "the shift has {given} values, the weights it goes to have {expected}; shift by a vector of the same layout"
@@ -107,7 +113,7 @@ pub enum ModelError {
     ShiftCount {
         /// Values given.
         given: usize,
-        /// Values of the weights in reach.
+        /// Values of the weights in scope.
         expected: usize,
     },
     /// A result is NaN or infinite.

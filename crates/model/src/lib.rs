@@ -1,25 +1,25 @@
 //! Vision Transformers and residual networks on Burn: loss, gradient as one flat vector, weights in and out.
 //!
 //! Everything goes in and comes out as flat `f32` slices in the order of [`unmask_core::ParamLayout`], so that callers
-//! need no tensor library. [`Vit`], [`Resnet`] and [`Network`], which is either, compute on a device opened by [`device`];
-//! [`weights`] reads and writes timm-named safetensors. The crate knows neither sockets, defences nor attacks.
+//! need no tensor library. [`Network`] computes on a device opened by [`device`]; `vit` and `resnet` hold the forward
+//! passes, everything else is written once for both. [`weights`] reads and writes timm-named safetensors. The crate knows
+//! neither sockets, defences nor attacks.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod backward;
 #[cfg(not(target_family = "wasm"))]
 mod blocking;
-mod border;
 pub mod device;
 mod error;
 mod forward;
-mod leaves;
 mod local;
 mod network;
+mod oracle;
 #[cfg(feature = "parity")]
 pub mod parity;
-mod patches;
-mod resident;
 mod resnet;
+mod tensors;
 mod vit;
 pub mod weights;
 
@@ -28,7 +28,5 @@ pub use blocking::block_on;
 pub use burn::tensor::Device;
 pub use error::ModelError;
 pub use local::LocalTraining;
-pub use network::{Network, NetworkLocalTraining, NetworkStep};
-pub use resident::{Precision, Reach, Resident};
-pub use resnet::{Normalisation, ResidentResnet, Resnet};
-pub use vit::{Evaluation, InputGradient, Step, Vit};
+pub use network::{Evaluation, InputGradient, Network, Normalisation, Step};
+pub use oracle::{GradientOracle, OracleOptions, Precision, WeightScope};

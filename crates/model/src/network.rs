@@ -1,28 +1,57 @@
-//! Any network by its architecture: what a federation trains.
+//! What a federation trains, as its callers see it: flat slices in, flat vectors out.
 
-use burn::tensor::Device;
-use unmask_core::{Architecture, ModelState, ParamLayout};
+use burn::tensor::{DType, Device, Tensor, TensorData, Transaction};
+use unmask_core::{Architecture, ModelState, ParamLayout, VitConfig};
 
-use crate::{Evaluation, LocalTraining, ModelError, Resnet, Step, Vit};
+use crate::{
+    ModelError,
+    forward::{Output, Parameters},
+    resnet::{BatchMoments, Moments},
+    tensors::TensorOptions,
+};
+
+/// By how much a batch moves the running statistics, as in PyTorch.
+const MOMENTUM: f32 = 0.1;
 
 /// Loss and gradient of one batch, and what the batch did to batch norm.
 #[derive(Debug, Clone, PartialEq)]
-pub struct NetworkStep {
+pub struct Step {
     /// Mean cross-entropy over the batch.
     pub loss: f32,
     /// dl/dw, theta of the papers, `[P]`.
     pub gradient: Vec<f32>,
-    /// The running statistics moved by this batch, `[Q]`; empty for a ViT.
+    /// The running statistics after this batch, `[Q]`; empty for a ViT.
     pub statistics: Vec<f32>,
 }
 
-/// What a client's local epochs gave.
+/// Loss of one batch, and which way its pixels raise it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct NetworkLocalTraining {
-    /// Mean cross-entropy over all samples, each measured in the first epoch just before the step its batch led to.
+pub struct InputGradient {
+    /// Mean cross-entropy over the batch.
     pub loss: f32,
-    /// Weights (W_n of FLRSP Eqs. 3 and 4) and running statistics after the last step.
-    pub state: ModelState,
+    /// dl/d(images), `[batch, 3, side, side]`, per unit of images in [0, 1].
+    pub images: Vec<f32>,
+}
+
+/// What the network says about a batch, without a gradient.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Evaluation {
+    /// Mean cross-entropy over the batch.
+    pub loss: f32,
+    /// How many images have their largest logit at their label.
+    pub correct: usize,
+    /// `[batch, classes]`, row-major.
+    pub logits: Vec<f32>,
+}
+
+/// What batch norm normalises by where a gradient is asked for. Without batch norm the two are one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Normalisation {
+    /// The batch's own moments: PyTorch's training mode.
+    Batch,
+    /// The running statistics: PyTorch's evaluation mode. Inverting Gradients (Geiping et al., NeurIPS 2020) attacks
+    /// gradients of this kind.
+    Running,
 }
 
 /// A ViT or a ResNet on one device. It holds no weights; every call takes them.
@@ -30,12 +59,12 @@ pub struct NetworkLocalTraining {
 /// Images are `f32` in [0, 1], `[batch, 3, side, side]`, and are normalised to (x - 0.5) / 0.5 inside. Every function
 /// refuses states and images of another size, empty batches, labels that are no class, and results that are not finite.
 #[derive(Debug, Clone)]
-pub struct Network(Kind);
-
-#[derive(Debug, Clone)]
-enum Kind {
-    Vit(Vit),
-    Resnet(Resnet),
+pub struct Network {
+    architecture: Architecture,
+    layout: ParamLayout,
+    statistics: ParamLayout,
+    /// Without autodiff.
+    device: Device,
 }
 
 impl Network {
@@ -44,77 +73,127 @@ impl Network {
     /// # Errors
     /// If it has no classes, or images without pixels.
     pub fn new(architecture: Architecture, device: &Device) -> Result<Self, ModelError> {
-        Ok(Self(match architecture {
-            Architecture::Vit(spec) => Kind::Vit(Vit::new(spec, device)?),
-            Architecture::Resnet(spec) => Kind::Resnet(Resnet::new(spec, device)?),
-        }))
+        if architecture.classes() == 0 {
+            return Err(ModelError::NoClasses { architecture });
+        }
+        if architecture.side() == 0 {
+            return Err(ModelError::NoPixels { architecture });
+        }
+        Ok(Self {
+            architecture,
+            layout: architecture.layout(),
+            statistics: architecture.statistics(),
+            device: device.clone().without_autodiff(),
+        })
     }
 
     /// What the network was built from.
     pub fn architecture(&self) -> Architecture {
-        match &self.0 {
-            Kind::Vit(vit) => Architecture::Vit(vit.spec()),
-            Kind::Resnet(resnet) => Architecture::Resnet(resnet.spec()),
-        }
+        self.architecture
     }
 
     /// The order of the flat weights and gradients, `[P]`.
     pub fn layout(&self) -> &ParamLayout {
-        match &self.0 {
-            Kind::Vit(vit) => vit.layout(),
-            Kind::Resnet(resnet) => resnet.layout(),
-        }
+        &self.layout
     }
 
-    /// The Vision Transformer, if it is one.
-    pub fn as_vit(&self) -> Option<&Vit> {
-        match &self.0 {
-            Kind::Vit(vit) => Some(vit),
-            Kind::Resnet(_) => None,
-        }
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
     }
 
-    /// The residual network, if it is one.
-    pub fn as_resnet(&self) -> Option<&Resnet> {
-        match &self.0 {
-            Kind::Vit(_) => None,
-            Kind::Resnet(resnet) => Some(resnet),
-        }
+    /// Values of one image.
+    pub(crate) fn image_len(&self) -> usize {
+        VitConfig::CHANNELS * self.architecture.side() * self.architecture.side()
     }
 
     /// Mean cross-entropy of `images` `[batch, 3, side, side]` with `labels` `[batch]`, its gradient, and the running
     /// statistics after the batch. Batch norm uses the batch's own moments (PyTorch's training mode).
+    ///
+    /// # Errors
+    /// Besides those of every function here: batch norm that would see a single value a channel.
     pub async fn loss_and_gradient(
         &self,
         state: &ModelState,
         images: &[f32],
         labels: &[usize],
-    ) -> Result<NetworkStep, ModelError> {
-        match &self.0 {
-            Kind::Vit(vit) => {
-                no_statistics(state)?;
-                let Step { loss, gradient } = vit.loss_and_gradient(&state.weights, images, labels).await?;
-                Ok(NetworkStep { loss, gradient, statistics: Vec::new() })
-            }
-            Kind::Resnet(resnet) => resnet.loss_and_gradient(state, images, labels).await,
-        }
+    ) -> Result<Step, ModelError> {
+        self.step(state, images, labels, Normalisation::Batch).await
     }
 
-    /// Mean cross-entropy of `images` `[batch, 3, side, side]` with `labels` `[batch]`, and its gradient where batch norm
-    /// uses the running statistics (PyTorch's evaluation mode). Without batch norm the two modes are one.
+    /// The same where batch norm uses the running statistics, which stay as they are (PyTorch's evaluation mode).
     pub async fn evaluation_gradient(
         &self,
         state: &ModelState,
         images: &[f32],
         labels: &[usize],
     ) -> Result<Step, ModelError> {
-        match &self.0 {
-            Kind::Vit(vit) => {
-                no_statistics(state)?;
-                vit.loss_and_gradient(&state.weights, images, labels).await
-            }
-            Kind::Resnet(resnet) => resnet.evaluation_gradient(state, images, labels).await,
+        self.step(state, images, labels, Normalisation::Running).await
+    }
+
+    async fn step(
+        &self,
+        state: &ModelState,
+        images: &[f32],
+        labels: &[usize],
+        normalisation: Normalisation,
+    ) -> Result<Step, ModelError> {
+        self.check(state, images, labels.len())?;
+        let device = self.device.clone().autodiff();
+        let options = TensorOptions { device: &device, dtype: DType::F32, requires_grad: true };
+        let parameters = Parameters::new(self.architecture, &self.layout, &state.weights, options);
+        let untracked = options.requires_grad(false);
+        let running = match normalisation {
+            Normalisation::Batch => Vec::new(),
+            Normalisation::Running => self.running(&state.statistics, untracked),
+        };
+        let moments = match normalisation {
+            Normalisation::Batch => Moments::Batch,
+            Normalisation::Running => Moments::Running(&running),
+        };
+        let Output { logits, moments, .. } = parameters.forward(images, labels.len(), untracked, moments);
+        let counts: Vec<usize> = moments.iter().map(|moments| moments.count).collect();
+        if counts.contains(&1) {
+            return Err(ModelError::SingleValue { batch: labels.len(), side: self.architecture.side() });
         }
+        let moments = moments.into_iter().flat_map(|BatchMoments { mean, variance, .. }| [mean, variance]).collect();
+        let loss = self.cross_entropy(logits, labels, DType::F32)?;
+        let mut read = self.backward(loss, &parameters.leaves(), moments).await?;
+        let moments = read.split_off(read.len().saturating_sub(2 * counts.len()));
+        let mut read = read.into_iter();
+        let loss = self.finite_loss(read.next())?;
+        let mut gradient = Vec::with_capacity(self.layout.len());
+        for data in read {
+            gradient.extend_from_slice(data.as_slice::<f32>().map_err(|error| self.device_error(error))?);
+        }
+        self.check_gradient(&gradient, self.layout.len())?;
+        let statistics = match normalisation {
+            Normalisation::Batch => self.moved(&state.statistics, &moments, &counts)?,
+            Normalisation::Running => state.statistics.clone(),
+        };
+        Ok(Step { loss, gradient, statistics })
+    }
+
+    /// Mean cross-entropy of `images` `[batch, 3, side, side]` with `labels` `[batch]`, and its gradient with respect to
+    /// the images, in evaluation mode.
+    pub async fn input_gradient(
+        &self,
+        state: &ModelState,
+        images: &[f32],
+        labels: &[usize],
+    ) -> Result<InputGradient, ModelError> {
+        self.check(state, images, labels.len())?;
+        let device = self.device.clone().autodiff();
+        let options = TensorOptions { device: &device, dtype: DType::F32, requires_grad: false };
+        let parameters = Parameters::new(self.architecture, &self.layout, &state.weights, options);
+        let running = self.running(&state.statistics, options);
+        let tracked = options.requires_grad(true);
+        let Output { logits, input, .. } =
+            parameters.forward(images, labels.len(), tracked, Moments::Running(&running));
+        let loss = self.cross_entropy(logits, labels, DType::F32)?;
+        let mut read = self.backward(loss, &[&input], Vec::new()).await?.into_iter();
+        let loss = self.finite_loss(read.next())?;
+        let images = self.finite_image_gradient(read.next())?;
+        Ok(InputGradient { loss, images: images.iter().map(|&value| value as f32).collect() })
     }
 
     /// Loss, hits and logits of `images` `[batch, 3, side, side]` with `labels` `[batch]`, in evaluation mode.
@@ -124,45 +203,96 @@ impl Network {
         images: &[f32],
         labels: &[usize],
     ) -> Result<Evaluation, ModelError> {
-        match &self.0 {
-            Kind::Vit(vit) => {
-                no_statistics(state)?;
-                vit.evaluate(&state.weights, images, labels).await
-            }
-            Kind::Resnet(resnet) => resnet.evaluate(state, images, labels).await,
-        }
+        self.check(state, images, labels.len())?;
+        let logits = self.evaluated(state, images, labels.len());
+        let loss = self.cross_entropy(logits.clone(), labels, DType::F32)?;
+        let transaction = Transaction::default().register(loss).register(logits);
+        let mut read = transaction.execute_async().await.map_err(|error| self.device_error(error))?.into_iter();
+        let loss = self.finite_loss(read.next())?;
+        let logits = self.finite_logits(read.next())?;
+        let correct = logits
+            .chunks_exact(self.architecture.classes())
+            .zip(labels)
+            .filter(|(row, label)| row.iter().all(|logit| *logit <= row[**label]))
+            .count();
+        Ok(Evaluation { loss, correct, logits })
     }
 
-    /// The local epochs of FedAvg, as [`Vit::train_locally`]; batch norm's running statistics move with every batch.
-    ///
-    /// # Errors
-    /// Besides those of a [step](Network::loss_and_gradient): a batch of 0, 0 epochs, or a rate that is not a finite
-    /// number above 0.
-    pub async fn train_locally(
-        &self,
-        state: &ModelState,
-        images: &[f32],
-        labels: &[usize],
-        batch: usize,
-        epochs: u16,
-        rate: f32,
-    ) -> Result<NetworkLocalTraining, ModelError> {
-        match &self.0 {
-            Kind::Vit(vit) => {
-                no_statistics(state)?;
-                let trained = vit.train_locally(&state.weights, images, labels, batch, epochs, rate).await?;
-                let LocalTraining { loss, weights } = trained;
-                Ok(NetworkLocalTraining { loss, state: ModelState { weights, statistics: Vec::new() } })
-            }
-            Kind::Resnet(resnet) => resnet.train_locally(state, images, labels, batch, epochs, rate).await,
-        }
+    /// Logits `[batch, classes]`, row-major, of `images` `[batch, 3, side, side]`, in evaluation mode.
+    pub async fn logits(&self, state: &ModelState, images: &[f32], batch: usize) -> Result<Vec<f32>, ModelError> {
+        self.check(state, images, batch)?;
+        let logits = self.evaluated(state, images, batch);
+        let read = logits.into_data_async().await.map_err(|error| self.device_error(error))?;
+        self.finite_logits(Some(read))
     }
-}
 
-fn no_statistics(state: &ModelState) -> Result<(), ModelError> {
-    match state.statistics.len() {
-        0 => Ok(()),
-        given => Err(ModelError::StatisticsCount { given, expected: 0 }),
+    fn evaluated(&self, state: &ModelState, images: &[f32], batch: usize) -> Tensor<2> {
+        let options = TensorOptions { device: &self.device, dtype: DType::F32, requires_grad: false };
+        let parameters = Parameters::new(self.architecture, &self.layout, &state.weights, options);
+        let running = self.running(&state.statistics, options);
+        parameters.forward(images, batch, options, Moments::Running(&running)).logits
+    }
+
+    fn check(&self, state: &ModelState, images: &[f32], batch: usize) -> Result<(), ModelError> {
+        self.check_state(state)?;
+        self.check_images(images, batch)
+    }
+
+    pub(crate) fn check_state(&self, ModelState { weights, statistics }: &ModelState) -> Result<(), ModelError> {
+        let (given, expected) = (statistics.len(), self.statistics.len());
+        if given != expected {
+            return Err(ModelError::StatisticsCount { given, expected });
+        }
+        for param in self.statistics.iter().filter(|param| param.name.ends_with("running_var")) {
+            if let Some(&value) = statistics[param.range.clone()].iter().find(|value| **value < 0.0) {
+                return Err(ModelError::NegativeVariance { name: param.name.clone(), value });
+            }
+        }
+        let (given, expected) = (weights.len(), self.layout.len());
+        if given != expected {
+            return Err(ModelError::WeightCount { given, expected });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_images<W>(&self, images: &[W], batch: usize) -> Result<(), ModelError> {
+        if batch == 0 {
+            return Err(ModelError::EmptyBatch);
+        }
+        // Saturation keeps an absurd batch from wrapping around to a size that fits.
+        let expected = self.image_len().saturating_mul(batch);
+        if images.len() != expected {
+            let side = self.architecture.side();
+            return Err(ModelError::ImageCount { given: images.len(), expected, batch, side });
+        }
+        Ok(())
+    }
+
+    /// The running statistics on the device, tensor by tensor.
+    pub(crate) fn running(&self, statistics: &[f32], options: TensorOptions<'_>) -> Vec<Tensor<1>> {
+        let tensor = |values: &[f32]| options.tensor(values.to_vec(), [values.len()]);
+        self.statistics.iter().map(|param| tensor(&statistics[param.range.clone()])).collect()
+    }
+
+    /// running <- 0.9 running + 0.1 batch, the variance of the batch being the unbiased one here, as in PyTorch.
+    fn moved(&self, statistics: &[f32], moments: &[TensorData], counts: &[usize]) -> Result<Vec<f32>, ModelError> {
+        let mut moved = statistics.to_vec();
+        if moments.len() != self.statistics.iter().len() {
+            let (given, expected) = (moments.len(), self.statistics.iter().len());
+            return Err(self.device_error(format!("{given} moments came back of {expected}")));
+        }
+        for (index, (param, data)) in self.statistics.iter().zip(moments).enumerate() {
+            let values = data.as_slice::<f32>().map_err(|error| self.device_error(error))?;
+            let count = counts.get(index / 2).map_or(1.0, |&count| count as f32);
+            let unbiased = if param.name.ends_with("running_var") { count / (count - 1.0) } else { 1.0 };
+            for (running, value) in moved[param.range.clone()].iter_mut().zip(values) {
+                *running = (1.0 - MOMENTUM) * *running + MOMENTUM * unbiased * value;
+            }
+        }
+        match moved.iter().find(|value| !value.is_finite()) {
+            Some(&value) => Err(ModelError::NonFinite { what: "running statistics".into(), value }),
+            None => Ok(moved),
+        }
     }
 }
 
@@ -175,7 +305,7 @@ impl Network {
         state: &ModelState,
         images: &[f32],
         labels: &[usize],
-    ) -> Result<NetworkStep, ModelError> {
+    ) -> Result<Step, ModelError> {
         crate::blocking::block_on(self.loss_and_gradient(state, images, labels))
     }
 
@@ -189,6 +319,16 @@ impl Network {
         crate::blocking::block_on(self.evaluation_gradient(state, images, labels))
     }
 
+    /// [`Network::input_gradient`], waiting on the current thread.
+    pub fn input_gradient_blocking(
+        &self,
+        state: &ModelState,
+        images: &[f32],
+        labels: &[usize],
+    ) -> Result<InputGradient, ModelError> {
+        crate::blocking::block_on(self.input_gradient(state, images, labels))
+    }
+
     /// [`Network::evaluate`], waiting on the current thread.
     pub fn evaluate_blocking(
         &self,
@@ -197,6 +337,11 @@ impl Network {
         labels: &[usize],
     ) -> Result<Evaluation, ModelError> {
         crate::blocking::block_on(self.evaluate(state, images, labels))
+    }
+
+    /// [`Network::logits`], waiting on the current thread.
+    pub fn logits_blocking(&self, state: &ModelState, images: &[f32], batch: usize) -> Result<Vec<f32>, ModelError> {
+        crate::blocking::block_on(self.logits(state, images, batch))
     }
 
     /// [`Network::train_locally`], waiting on the current thread.
@@ -208,7 +353,7 @@ impl Network {
         batch: usize,
         epochs: u16,
         rate: f32,
-    ) -> Result<NetworkLocalTraining, ModelError> {
+    ) -> Result<crate::LocalTraining, ModelError> {
         crate::blocking::block_on(self.train_locally(state, images, labels, batch, epochs, rate))
     }
 }

@@ -4,10 +4,10 @@
 //! `scripts/make_reference.py`. Every parameter is random there, so that no zero bias or unit norm hides a mistake.
 
 use burn::tensor::Device;
-use unmask_core::{ModelSpec, ParamLayout, Preset};
+use unmask_core::{Architecture, ModelState, ParamLayout, VitPreset};
 
 use crate::{
-    ModelError, Vit,
+    ModelError, Network,
     weights::{TensorReader, WeightsError},
 };
 
@@ -21,9 +21,9 @@ pub const GRADIENT_TOLERANCE: f64 = 1e-4;
 #[derive(Debug, Clone)]
 pub struct Reference {
     /// The model.
-    pub spec: ModelSpec,
-    /// Flat weights.
-    pub weights: Vec<f32>,
+    pub architecture: Architecture,
+    /// Its weights.
+    pub state: ModelState,
     /// `[batch, 3, side, side]` in [0, 1].
     pub images: Vec<f32>,
     /// `[batch]`
@@ -77,11 +77,11 @@ pub enum ParityError {
     /// The device computes something else.
     #[error(
         "{} (April block: {}) deviates from PyTorch: logits by {:e}, loss by {:e}, gradient of {} by {:e}",
-        spec.preset, spec.april_block, deviation.logits, deviation.loss, deviation.worst_param, deviation.gradient
+        architecture, architecture.april_block(), deviation.logits, deviation.loss, deviation.worst_param, deviation.gradient
     )]
     Deviates {
         /// The model.
-        spec: ModelSpec,
+        architecture: Architecture,
         /// How far it is off.
         deviation: Deviation,
     },
@@ -98,9 +98,9 @@ impl Reference {
         } else {
             include_bytes!("../testdata/pico_standard.safetensors")
         };
-        let spec = ModelSpec::new(Preset::VitPicoPatch4_16).with_april_block(april_block);
+        let architecture = Architecture::from(VitPreset::Pico).with_april_block(april_block);
         let mut reader = TensorReader::from_bytes("the pico reference", bytes)?;
-        let layout = ParamLayout::vit(&spec.config());
+        let layout = architecture.layout();
         let mut weights = Vec::with_capacity(layout.len());
         let mut gradient = Vec::with_capacity(layout.len());
         for param in &layout {
@@ -108,8 +108,8 @@ impl Reference {
             gradient.extend(reader.read::<f64>(&format!("gradients.{}", param.name))?.values);
         }
         Ok(Self {
-            spec,
-            weights,
+            architecture,
+            state: ModelState::from_weights(weights),
             images: reader.read("input")?.values,
             labels: reader.read::<f32>("labels")?.values.iter().map(|&label| label as usize).collect(),
             logits: reader.read("logits")?.values,
@@ -123,12 +123,12 @@ impl Reference {
     /// # Errors
     /// If the step fails.
     pub async fn deviation(&self, device: &Device) -> Result<Deviation, ModelError> {
-        let vit = Vit::new(self.spec, device)?;
-        let evaluation = vit.evaluate(&self.weights, &self.images, &self.labels).await?;
-        let step = vit.loss_and_gradient(&self.weights, &self.images, &self.labels).await?;
+        let network = Network::new(self.architecture, device)?;
+        let evaluation = network.evaluate(&self.state, &self.images, &self.labels).await?;
+        let step = network.loss_and_gradient(&self.state, &self.images, &self.labels).await?;
         let logits = max_error(&evaluation.logits, &self.logits);
         let loss = [evaluation.loss, step.loss].map(|loss| (f64::from(loss) - self.loss).abs());
-        let (worst_param, gradient) = worst_gradient(vit.layout(), &step.gradient, &self.gradient);
+        let (worst_param, gradient) = worst_gradient(network.layout(), &step.gradient, &self.gradient);
         Ok(Deviation { logits, loss: loss[0].max(loss[1]), gradient, worst_param })
     }
 }
@@ -143,7 +143,7 @@ pub async fn check(device: &Device) -> Result<ParityReport, ParityError> {
         let reference = Reference::pico(april_block)?;
         let deviation = reference.deviation(device).await?;
         if !deviation.is_within_tolerance() {
-            return Err(ParityError::Deviates { spec: reference.spec, deviation });
+            return Err(ParityError::Deviates { architecture: reference.architecture, deviation });
         }
         deviations.push(deviation);
     }

@@ -1,202 +1,344 @@
-//! A Vision Transformer as its callers see it: flat slices in, flat vectors out.
+//! The forward pass of a pre-LN ViT as timm computes it.
 
-use std::ops::{Div, Sub};
+use std::{f64::consts::SQRT_2, ops::Range};
 
-use burn::tensor::{DType, Device, Element, Tensor, TensorData};
-use unmask_core::{Architecture, ModelSpec, ParamLayout, VitConfig};
+use burn::tensor::{Device, Element, Tensor, activation, module};
+use unmask_core::{ParamLayout, VitConfig};
 
-use crate::{
-    ModelError,
-    border::{Border, cross_entropy},
-    forward::{Gelu, Parameters},
-    leaves::{Leaf, Placement},
-    patches::{image_gradient, normalised_patches},
-};
+use crate::tensors::{Float, Leaf, Linear, ParamReader, TensorOptions, image_slope, normalised};
 
-/// Loss and gradient of one batch.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Step {
-    /// Mean cross-entropy over the batch.
-    pub loss: f32,
-    /// dl/dw, theta of the papers, in the order of the model's [`ParamLayout`].
-    pub gradient: Vec<f32>,
+const LAYER_NORM_EPSILON: f64 = 1e-6;
+
+#[derive(Clone)]
+struct Norm {
+    weight: Tensor<1>,
+    bias: Tensor<1>,
 }
 
-/// Loss of one batch, and which way its pixels raise it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct InputGradient {
-    /// Mean cross-entropy over the batch.
-    pub loss: f32,
-    /// dl/d(images), `[batch, 3, side, side]`, per unit of images in [0, 1].
-    pub images: Vec<f32>,
+#[derive(Clone)]
+struct Block {
+    /// Absent in the April block, together with both residuals.
+    norm1: Option<Norm>,
+    query: Linear,
+    key: Linear,
+    value: Linear,
+    proj: Linear,
+    norm2: Norm,
+    fc1: Linear,
+    fc2: Linear,
 }
 
-/// What the model says about a batch, without a gradient.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Evaluation {
-    /// Mean cross-entropy over the batch.
-    pub loss: f32,
-    /// How many images have their largest logit at their label.
-    pub correct: usize,
-    /// `[batch, classes]`, row-major.
-    pub logits: Vec<f32>,
+/// How to compute x Phi(x), with the exact (erf) Phi.
+#[derive(Clone, Copy)]
+enum Gelu {
+    /// Burn's operation. Its backward pass is exact on flex alone: the other backends differentiate the tanh
+    /// approximation.
+    Fused,
+    /// Composed from erf, whose derivative is exact everywhere.
+    Composed,
 }
 
-/// A Vision Transformer on one device: timm's pre-LN ViT, with or without the April block.
-///
-/// It holds no weights; every call takes them as one flat vector in the order of [`Vit::layout`]. Images are `f32` in
-/// [0, 1], `[batch, 3, side, side]`, and are normalised to (x - 0.5) / 0.5 here. Every function refuses sizes that do
-/// not fit, empty batches, labels that are no class, and results that are not finite.
-#[derive(Debug, Clone)]
-pub struct Vit {
-    spec: ModelSpec,
+impl Gelu {
+    fn on(device: &Device) -> Self {
+        if device.clone().without_autodiff() == Device::flex() { Self::Fused } else { Self::Composed }
+    }
+
+    fn apply(self, x: Tensor<3>) -> Tensor<3> {
+        match self {
+            Self::Fused => activation::gelu(x),
+            Self::Composed => {
+                let phi = (x.clone() / SQRT_2).erf().add_scalar(1.0).mul_scalar(0.5);
+                x * phi
+            }
+        }
+    }
+}
+
+/// Everything up to the output of block 0: the embeddings and that block. In the flat vector these come first.
+pub(crate) struct Early {
     config: VitConfig,
-    pub(crate) border: Border,
-    pub(crate) gelu: Gelu,
+    gelu: Gelu,
+    /// `[1, D]`
+    class_token: Tensor<2>,
+    /// `[T, D]`
+    position: Tensor<2>,
+    patch: Linear,
+    block: Block,
+    /// Those that gather gradients, in the order of the flat vector.
+    leaves: Vec<Leaf>,
 }
 
-impl Vit {
-    /// A model of `spec` that computes on `device`.
-    ///
-    /// # Errors
-    /// If the spec has no classes.
-    pub fn new(spec: ModelSpec, device: &Device) -> Result<Self, ModelError> {
-        let border = Border::new(Architecture::Vit(spec), device)?;
-        let gelu = if *device == Device::flex() { Gelu::Fused } else { Gelu::Composed };
-        Ok(Self { spec, config: spec.config(), border, gelu })
+/// The blocks behind block 0, and the head.
+#[derive(Clone)]
+pub(crate) struct Late {
+    heads: usize,
+    gelu: Gelu,
+    blocks: Vec<Block>,
+    norm: Norm,
+    head: Linear,
+    /// Those that gather gradients, in the order of the flat vector.
+    leaves: Vec<Leaf>,
+}
+
+impl<W: Element> ParamReader<'_, W> {
+    /// `attn.qkv`: rows are those of q, then k, then v. Three pieces, since slicing its output for q, k and v would make the
+    /// backward pass fill three tensors of the whole output's size with zeros.
+    fn qkv(&mut self, dim: usize) -> [Linear; 3] {
+        let weights = thirds(self.next_range()).map(|third| self.matrix_at(third, dim));
+        let biases = thirds(self.next_range()).map(|third| self.vector_at(third));
+        let [query, key, value] = weights;
+        let [query_bias, key_bias, value_bias] = biases;
+        [
+            Linear { weight: query, bias: query_bias },
+            Linear { weight: key, bias: key_bias },
+            Linear { weight: value, bias: value_bias },
+        ]
     }
 
-    /// What the model was built from.
-    pub fn spec(&self) -> ModelSpec {
-        self.spec
+    fn norm(&mut self) -> Norm {
+        Norm { weight: self.vector(), bias: self.vector() }
     }
 
-    /// Its sizes.
-    pub fn config(&self) -> &VitConfig {
-        &self.config
-    }
-
-    /// The order of the flat vectors.
-    pub fn layout(&self) -> &ParamLayout {
-        &self.border.layout
-    }
-
-    /// Mean cross-entropy of `images` `[batch, 3, side, side]` with `labels` `[batch]`, and its gradient.
-    pub async fn loss_and_gradient(
-        &self,
-        weights: &[f32],
-        images: &[f32],
-        labels: &[usize],
-    ) -> Result<Step, ModelError> {
-        self.border.check(weights, images, labels.len())?;
-        let targets = self.border.one_hot(labels, DType::F32)?;
-        let device = self.border.device.clone().autodiff();
-        let placement = Placement { device: &device, dtype: DType::F32, tracked: true };
-        let parameters = Parameters::new(&self.config, self.layout(), weights, placement);
-        let logits = parameters.logits(&self.config, self.gelu, self.patches(images, labels.len(), &device));
-        let loss = cross_entropy(logits, targets);
-        self.border.step(self.border.backward(loss, parameters.leaves(), Vec::new()).await?)
-    }
-
-    /// Mean cross-entropy of `images` `[batch, 3, side, side]` with `labels` `[batch]`, and its gradient with respect to
-    /// the images.
-    pub async fn input_gradient(
-        &self,
-        weights: &[f32],
-        images: &[f32],
-        labels: &[usize],
-    ) -> Result<InputGradient, ModelError> {
-        self.border.check(weights, images, labels.len())?;
-        let targets = self.border.one_hot(labels, DType::F32)?;
-        let device = self.border.device.clone().autodiff();
-        let placement = Placement { device: &device, dtype: DType::F32, tracked: false };
-        let parameters = Parameters::new(&self.config, self.layout(), weights, placement);
-        let patches = self.placed_patches(images, labels.len(), Placement { tracked: true, ..placement });
-        let logits = parameters.logits(&self.config, self.gelu, patches.clone());
-        let loss = cross_entropy(logits, targets);
-        let leaves = [Leaf::Patches(patches)];
-        let mut read = self.border.backward(loss, leaves.iter(), Vec::new()).await?.into_iter();
-        let loss = self.border.finite_loss(read.next())?;
-        let images = self.finite_image_gradient(read.next())?;
-        Ok(InputGradient { loss, images: images.iter().map(|&value| value as f32).collect() })
-    }
-
-    /// Loss, hits and logits of `images` `[batch, 3, side, side]` with `labels` `[batch]`.
-    pub async fn evaluate(&self, weights: &[f32], images: &[f32], labels: &[usize]) -> Result<Evaluation, ModelError> {
-        self.border.check(weights, images, labels.len())?;
-        let parameters = Parameters::new(&self.config, self.layout(), weights, self.untracked());
-        let patches = self.patches(images, labels.len(), &self.border.device);
-        self.border.evaluation(parameters.logits(&self.config, self.gelu, patches), labels).await
-    }
-
-    /// Logits `[batch, classes]`, row-major, of `images` `[batch, 3, side, side]`.
-    pub async fn logits(&self, weights: &[f32], images: &[f32], batch: usize) -> Result<Vec<f32>, ModelError> {
-        self.border.check(weights, images, batch)?;
-        let parameters = Parameters::new(&self.config, self.layout(), weights, self.untracked());
-        let patches = self.patches(images, batch, &self.border.device);
-        let logits = parameters.logits(&self.config, self.gelu, patches);
-        let read = logits.into_data_async().await.map_err(|error| self.border.device_error(error))?;
-        self.border.finite_logits(Some(read))
-    }
-
-    fn untracked(&self) -> Placement<'_> {
-        Placement { device: &self.border.device, dtype: DType::F32, tracked: false }
-    }
-
-    fn patches(&self, images: &[f32], batch: usize, device: &Device) -> Tensor<3> {
-        self.placed_patches(images, batch, Placement { device, dtype: DType::F32, tracked: false })
-    }
-
-    pub(crate) fn placed_patches<W>(&self, images: &[W], batch: usize, placement: Placement<'_>) -> Tensor<3>
-    where
-        W: Element + From<f32> + Sub<Output = W> + Div<Output = W>,
-    {
-        let shape = [batch, self.config.patches(), self.config.patch_len()];
-        placement.leaf(normalised_patches(&self.config, images), shape)
-    }
-
-    /// dl/d(images) of the dl/d(patches) that was read.
-    pub(crate) fn finite_image_gradient(&self, read: Option<TensorData>) -> Result<Vec<f64>, ModelError> {
-        let data = read.ok_or_else(|| self.border.device_error("no gradient of the images came back"))?;
-        self.border.finite_images(image_gradient(&self.config, &self.border.to_f64(&data)?))
+    fn block(&mut self, config: &VitConfig, index: usize) -> Block {
+        let norm1 = config.has_norm1(index).then(|| self.norm());
+        let [query, key, value] = self.qkv(config.dim);
+        Block {
+            norm1,
+            query,
+            key,
+            value,
+            proj: self.linear(config.dim),
+            norm2: self.norm(),
+            fc1: self.linear(config.mlp_dim()),
+            fc2: self.linear(config.dim),
+        }
     }
 }
 
-/// The same, waiting for the device on the current thread.
-#[cfg(not(target_family = "wasm"))]
-impl Vit {
-    /// [`Vit::loss_and_gradient`], waiting on the current thread.
-    pub fn loss_and_gradient_blocking(
-        &self,
-        weights: &[f32],
-        images: &[f32],
-        labels: &[usize],
-    ) -> Result<Step, ModelError> {
-        crate::blocking::block_on(self.loss_and_gradient(weights, images, labels))
+fn thirds(range: Range<usize>) -> [Range<usize>; 3] {
+    let third = range.len() / 3;
+    [0, 1, 2].map(|i| range.start + i * third..range.start + (i + 1) * third)
+}
+
+impl Early {
+    /// Number of values of the flat vector that belong here.
+    pub(crate) fn len(layout: &ParamLayout) -> usize {
+        let last =
+            layout.iter().take_while(|param| !param.name.starts_with("blocks.1.") && param.name != "norm.weight");
+        last.last().map_or(0, |param| param.range.end)
     }
 
-    /// [`Vit::input_gradient`], waiting on the current thread.
-    pub fn input_gradient_blocking(
-        &self,
-        weights: &[f32],
-        images: &[f32],
-        labels: &[usize],
-    ) -> Result<InputGradient, ModelError> {
-        crate::blocking::block_on(self.input_gradient(weights, images, labels))
+    /// From the first values of a flat vector of `layout`, at least [`Early::len`] of them.
+    pub(crate) fn new<W: Element>(
+        config: &VitConfig,
+        layout: &ParamLayout,
+        weights: &[W],
+        options: TensorOptions<'_>,
+    ) -> Self {
+        let mut reader = ParamReader::new(layout.iter().as_slice(), weights, options);
+        let class_token = reader.matrix(1);
+        let position = reader.matrix(config.tokens());
+        let patch = reader.linear(config.dim);
+        let block = reader.block(config, 0);
+        let gelu = Gelu::on(options.device);
+        Self { config: *config, gelu, class_token, position, patch, block, leaves: reader.leaves }
     }
 
-    /// [`Vit::evaluate`], waiting on the current thread.
-    pub fn evaluate_blocking(
-        &self,
-        weights: &[f32],
-        images: &[f32],
-        labels: &[usize],
-    ) -> Result<Evaluation, ModelError> {
-        crate::blocking::block_on(self.evaluate(weights, images, labels))
+    /// Tokens `[batch, T, D]` behind block 0 of `images` `[batch, 3, side, side]` in [0, 1], and the patches these became.
+    /// Of a model with one block the tokens are those of the class token alone, `[batch, 1, D]`.
+    pub(crate) fn apply<T: Float>(&self, images: &[T], batch: usize, options: TensorOptions<'_>) -> (Tensor<3>, Leaf) {
+        let Self { config, .. } = self;
+        let shape = [batch, config.patches(), config.patch_len()];
+        let patches = options.tensor(normalised_patches(config, images), shape);
+        let class_token = self.class_token.clone().unsqueeze::<3>().expand([batch, 1, config.dim]);
+        let tokens = Tensor::cat(vec![class_token, self.patch.apply(patches.clone())], 1);
+        let x = tokens + self.position.clone().unsqueeze::<3>();
+        (self.block.apply(config.heads, self.gelu, config.depth == 1, x), Leaf::Rank3(patches))
+    }
+}
+
+impl Late {
+    /// From `weights`, the values of a flat vector of `layout` behind those of [`Early`].
+    pub(crate) fn new<W: Element>(
+        config: &VitConfig,
+        layout: &ParamLayout,
+        weights: &[W],
+        options: TensorOptions<'_>,
+    ) -> Self {
+        let offset = Early::len(layout);
+        let early = layout.iter().take_while(|param| param.range.end <= offset).count();
+        let mut reader = ParamReader::new(&layout.iter().as_slice()[early..], weights, options);
+        let blocks = (1..config.depth).map(|index| reader.block(config, index)).collect();
+        let norm = reader.norm();
+        let head = reader.linear(config.classes);
+        let gelu = Gelu::on(options.device);
+        Self { heads: config.heads, gelu, blocks, norm, head, leaves: reader.leaves }
     }
 
-    /// [`Vit::logits`], waiting on the current thread.
-    pub fn logits_blocking(&self, weights: &[f32], images: &[f32], batch: usize) -> Result<Vec<f32>, ModelError> {
-        crate::blocking::block_on(self.logits(weights, images, batch))
+    /// Logits `[batch, classes]` of what [`Early::apply`] gives.
+    pub(crate) fn apply(&self, mut x: Tensor<3>) -> Tensor<2> {
+        for (index, block) in self.blocks.iter().enumerate() {
+            // The head reads the class token only, so the last block needs no other query.
+            let class_only = index + 1 == self.blocks.len();
+            x = block.apply(self.heads, self.gelu, class_only, x);
+        }
+        let x = self.head.apply(self.norm.apply(x));
+        x.squeeze_dim(1)
+    }
+}
+
+/// All parameters on the device.
+pub(crate) struct Parameters {
+    early: Early,
+    late: Late,
+}
+
+impl Parameters {
+    /// From `weights`, a vector of `layout`.
+    pub(crate) fn new<W: Element>(
+        config: &VitConfig,
+        layout: &ParamLayout,
+        weights: &[W],
+        options: TensorOptions<'_>,
+    ) -> Self {
+        let (early, late) = weights.split_at(Early::len(layout));
+        let late = Late::new(config, layout, late, options);
+        Self { early: Early::new(config, layout, early, options), late }
+    }
+
+    /// With the blocks behind block 0 as they are on the device already.
+    pub(crate) fn with_late(early: Early, late: Late) -> Self {
+        Self { early, late }
+    }
+
+    /// Those that gather gradients, in the order of the flat vector.
+    pub(crate) fn leaves(&self) -> Vec<&Leaf> {
+        self.early.leaves.iter().chain(&self.late.leaves).collect()
+    }
+
+    /// Logits `[batch, classes]` of `images` `[batch, 3, side, side]` in [0, 1], and the patches these became.
+    pub(crate) fn logits<T: Float>(&self, images: &[T], batch: usize, options: TensorOptions<'_>) -> (Tensor<2>, Leaf) {
+        let (tokens, patches) = self.early.apply(images, batch, options);
+        (self.late.apply(tokens), patches)
+    }
+}
+
+impl Norm {
+    fn apply(&self, x: Tensor<3>) -> Tensor<3> {
+        module::layer_norm(x, self.weight.clone(), Some(self.bias.clone()), LAYER_NORM_EPSILON)
+    }
+}
+
+impl Block {
+    /// `[batch, T, D]` to the same, or to `[batch, 1, D]` of the class token alone.
+    fn apply(&self, heads: usize, gelu: Gelu, class_only: bool, x: Tensor<3>) -> Tensor<3> {
+        let queried = |x: Tensor<3>| if class_only { x.narrow(1, 0, 1) } else { x };
+        match &self.norm1 {
+            Some(norm1) => {
+                let normed = norm1.apply(x.clone());
+                let x = queried(x) + self.attention(heads, queried(normed.clone()), normed);
+                x.clone() + self.mlp(gelu, x)
+            }
+            None => {
+                let x = self.attention(heads, queried(x.clone()), x);
+                self.mlp(gelu, x)
+            }
+        }
+    }
+
+    fn mlp(&self, gelu: Gelu, x: Tensor<3>) -> Tensor<3> {
+        self.fc2.apply(gelu.apply(self.fc1.apply(self.norm2.apply(x))))
+    }
+
+    /// Multi-head attention of the tokens `queried` `[batch, Q, D]` to all tokens `x` `[batch, T, D]`.
+    fn attention(&self, heads: usize, queried: Tensor<3>, x: Tensor<3>) -> Tensor<3> {
+        let [batch, queries, dim] = queried.dims();
+        let split = |tokens: Tensor<3>| {
+            let [batch, count, dim] = tokens.dims();
+            tokens.reshape([batch, count, heads, dim / heads]).swap_dims(1, 2)
+        };
+        let scale = ((dim / heads) as f64).powf(-0.5);
+        let query = split(self.query.apply(queried).mul_scalar(scale));
+        let key = split(self.key.apply(x.clone()));
+        let value = split(self.value.apply(x));
+        let attention = activation::softmax(query.matmul(key.transpose()), 3);
+        let mixed = attention.matmul(value).swap_dims(1, 2).reshape([batch, queries, dim]);
+        self.proj.apply(mixed)
+    }
+}
+
+/// Cuts `images` (`[batch, 3, side, side]` in [0, 1]) into normalised patches `[batch, S, L]`.
+///
+/// A convolution whose stride is its kernel side is a matrix product on patches. Patches go row by row, values in a
+/// patch channel by channel, as `patch_embed.proj.weight` flattened to `[D, L]` has them. Each value becomes
+/// (x - 0.5) / 0.5.
+fn normalised_patches<T: Float>(config: &VitConfig, images: &[T]) -> Vec<T> {
+    let mut patches = Vec::with_capacity(images.len());
+    for image in images.chunks_exact(image_len(config)) {
+        for row in rows(config) {
+            patches.extend(image[row].iter().map(|&x| normalised(x)));
+        }
+    }
+    patches
+}
+
+/// dl/d(images) of dl/d([`normalised_patches`]).
+pub(crate) fn image_gradient(config: &VitConfig, patches: &[f64]) -> Vec<f64> {
+    let mut images = vec![0.0; patches.len()];
+    let len = image_len(config);
+    for (image, patches) in images.chunks_exact_mut(len).zip(patches.chunks_exact(len)) {
+        for (row, values) in rows(config).zip(patches.chunks_exact(config.patch)) {
+            for (image, value) in image[row].iter_mut().zip(values) {
+                *image = image_slope(*value);
+            }
+        }
+    }
+    images
+}
+
+fn image_len(config: &VitConfig) -> usize {
+    VitConfig::CHANNELS * config.image * config.image
+}
+
+/// Where the rows of the patches lie in an image, in the order of the patches.
+fn rows(config: &VitConfig) -> impl Iterator<Item = Range<usize>> {
+    let VitConfig { image: side, patch, .. } = *config;
+    (0..side).step_by(patch).flat_map(move |top| {
+        (0..side).step_by(patch).flat_map(move |left| {
+            (0..VitConfig::CHANNELS).flat_map(move |channel| {
+                (top..top + patch).map(move |y| {
+                    let start = (channel * side + y) * side + left;
+                    start..start + patch
+                })
+            })
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patches_go_row_by_row_and_channel_by_channel() {
+        let config = VitConfig { image: 4, patch: 2, dim: 6, depth: 1, heads: 1, classes: 2, april_block: false };
+        let images: Vec<f32> = (0..2 * 48).map(|i| i as f32).collect();
+        let patches = normalised_patches(&config, &images);
+        assert_eq!(patches.len(), images.len());
+        let indices: Vec<f32> = patches.iter().map(|p| p * 0.5 + 0.5).collect();
+        // Second patch of the first row: columns 2 and 3 of rows 0 and 1, in each of the three planes.
+        assert_eq!(indices[12..24], [2., 3., 6., 7., 18., 19., 22., 23., 34., 35., 38., 39.]);
+        // First patch of the second image.
+        assert_eq!(indices[48..52], [48., 49., 52., 53.]);
+    }
+
+    #[test]
+    fn gradients_go_back_to_the_pixels_they_came_from() {
+        let config = VitConfig { image: 4, patch: 2, dim: 6, depth: 1, heads: 1, classes: 2, april_block: false };
+        let images: Vec<f64> = (0..2 * 48).map(f64::from).collect();
+        let slope = image_gradient(&config, &normalised_patches(&config, &images));
+        for (index, value) in slope.iter().enumerate() {
+            assert_eq!(*value, (index as f64 - 0.5) / 0.25);
+        }
     }
 }

@@ -20,7 +20,7 @@ mod state;
 mod write;
 
 pub use error::{TensorProblem, WeightsError};
-pub use state::{HeadReplaced, Imported, Storage, encode_state, import_from};
+pub use state::{HeadReplaced, Imported, Storage, encode_state, import_from, read_state};
 #[cfg(not(target_family = "wasm"))]
 pub use state::{export, import};
 #[cfg(not(target_family = "wasm"))]

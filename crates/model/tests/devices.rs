@@ -3,12 +3,12 @@
 #[path = "../../../tests/support/skipped.rs"]
 mod skipped;
 
-use unmask_core::{ModelSpec, Preset};
+use unmask_core::{Architecture, VitPreset};
 use unmask_model::device::{self, Compute, DeviceError};
 
 #[test]
 fn probe_gives_times_and_a_reason() {
-    let probe = device::probe_blocking(ModelSpec::new(Preset::VitPicoPatch4_16), 1).unwrap();
+    let probe = device::probe_blocking(Architecture::from(VitPreset::Pico), 1).unwrap();
     eprintln!("{probe:?}");
     assert!(probe.cpu_ms > 0.0);
     match device::open_blocking(Compute::Gpu) {

@@ -5,12 +5,12 @@ mod skipped;
 
 use std::path::{Path, PathBuf};
 
-use unmask_core::{ModelSpec, ParamLayout, Preset};
+use unmask_core::{Architecture, VitPreset};
 use unmask_model::{
     Device, block_on,
     device::{self, Compute},
     parity::{self, Reference},
-    weights::TensorReader,
+    weights::{TensorReader, read_state},
 };
 
 /// Runs `test` on flex and wgpu, and with feature `ndarray` there too, as one test each; without a graphics adapter that on
@@ -70,8 +70,8 @@ fn lab_agrees_with_pytorch(device: &Device) {
 /// Reference vectors that are too large for the repository.
 fn lab(folder: &Path, april_block: bool) -> Reference {
     let open = |name: &str| TensorReader::open(&PathBuf::from(folder).join(name)).unwrap();
-    let spec = ModelSpec::new(Preset::VitLabPatch4_32).with_april_block(april_block);
-    let layout = ParamLayout::vit(&spec.config());
+    let architecture = Architecture::from(VitPreset::Lab).with_april_block(april_block);
+    let layout = architecture.layout();
     let mut expected = open("expected.safetensors");
     // `input` is normalised already; `image` is the picture, channels last.
     let image = expected.read::<f32>("image").unwrap();
@@ -83,8 +83,8 @@ fn lab(folder: &Path, april_block: bool) -> Reference {
     let info = std::fs::read_to_string(folder.join("info.json")).unwrap();
     let info: serde_json::Value = serde_json::from_str(&info).unwrap();
     Reference {
-        spec,
-        weights: open("weights.safetensors").read_flat(&layout).unwrap(),
+        architecture,
+        state: read_state(open("weights.safetensors"), architecture).unwrap(),
         images,
         labels: vec![info["label"].as_u64().unwrap() as usize],
         logits: expected.read("logits").unwrap().values,

@@ -1,20 +1,20 @@
 //! The gradient is the loss's, training lowers it, and nonsense is refused.
 
-use unmask_core::{InitOptions, ModelSpec, Preset, VitConfig, initial_weights};
-use unmask_model::{Device, ModelError, Step, Vit, device::OpenDevice};
+use unmask_core::{Architecture, ModelState, VitConfig, VitPreset};
+use unmask_model::{Device, ModelError, Network, Step, device::OpenDevice};
 
-fn vit(preset: Preset, april_block: bool) -> Vit {
-    Vit::new(ModelSpec::new(preset).with_april_block(april_block), OpenDevice::cpu().device()).unwrap()
+fn network(preset: VitPreset, april_block: bool) -> Network {
+    Network::new(Architecture::from(preset).with_april_block(april_block), OpenDevice::cpu().device()).unwrap()
 }
 
-fn initial(vit: &Vit) -> Vec<f32> {
-    initial_weights(vit.config(), 5, InitOptions::default())
+fn initial(network: &Network) -> ModelState {
+    network.architecture().initial(5)
 }
 
 /// Images whose class shows in their colours.
-fn batch(config: &VitConfig, batch: usize) -> (Vec<f32>, Vec<usize>) {
-    let plane = config.image * config.image;
-    let labels: Vec<usize> = (0..batch).map(|i| i % config.classes).collect();
+fn batch(architecture: Architecture, batch: usize) -> (Vec<f32>, Vec<usize>) {
+    let plane = architecture.side() * architecture.side();
+    let labels: Vec<usize> = (0..batch).map(|i| i % architecture.classes()).collect();
     let images = labels
         .iter()
         .enumerate()
@@ -31,15 +31,16 @@ fn batch(config: &VitConfig, batch: usize) -> (Vec<f32>, Vec<usize>) {
 
 #[test]
 fn every_preset_trains_a_step_of_its_size() {
-    for preset in Preset::ALL {
+    for preset in VitPreset::ALL {
         for april_block in [false, true] {
-            let vit = vit(preset, april_block);
-            let (images, labels) = batch(vit.config(), 1);
-            let Step { loss, gradient } = vit.loss_and_gradient_blocking(&initial(&vit), &images, &labels).unwrap();
-            assert_eq!(gradient.len(), vit.layout().len(), "{preset}");
+            let network = network(preset, april_block);
+            let (images, labels) = batch(network.architecture(), 1);
+            let Step { loss, gradient, .. } =
+                network.loss_and_gradient_blocking(&initial(&network), &images, &labels).unwrap();
+            assert_eq!(gradient.len(), network.layout().len(), "{preset}");
             // Fresh weights know nothing: the loss is about that of a guess among ten.
             assert!((loss - 10f32.ln()).abs() < 0.7, "{preset}: {loss}");
-            for param in vit.layout() {
+            for param in network.layout() {
                 let energy: f32 = gradient[param.range.clone()].iter().map(|g| g * g).sum();
                 assert!(energy > 0.0, "{preset}: {} has no gradient", param.name);
             }
@@ -50,36 +51,37 @@ fn every_preset_trains_a_step_of_its_size() {
 #[test]
 fn gradient_is_that_of_the_loss() {
     for april_block in [false, true] {
-        let vit = vit(Preset::VitPicoPatch4_16, april_block);
-        let weights = initial(&vit);
-        let (images, labels) = batch(vit.config(), 3);
-        let step = vit.loss_and_gradient_blocking(&weights, &images, &labels).unwrap();
+        let network = network(VitPreset::Pico, april_block);
+        let state = initial(&network);
+        let (images, labels) = batch(network.architecture(), 3);
+        let step = network.loss_and_gradient_blocking(&state, &images, &labels).unwrap();
         let norm = step.gradient.iter().map(|&g| f64::from(g).powi(2)).sum::<f64>().sqrt();
         // Along d, (l(w + e d) - l(w - e d)) / 2e = <g, d> + O(e^2). With d = g / |g| that is |g|.
         let epsilon = 1e-3;
         let shifted = |sign: f64| {
-            let moved: Vec<f32> = weights
+            let moved: Vec<f32> = state
+                .weights
                 .iter()
                 .zip(&step.gradient)
                 .map(|(&w, &g)| (f64::from(w) + sign * epsilon * f64::from(g) / norm) as f32)
                 .collect();
-            f64::from(vit.evaluate_blocking(&moved, &images, &labels).unwrap().loss)
+            f64::from(network.evaluate_blocking(&ModelState::from_weights(moved), &images, &labels).unwrap().loss)
         };
         let slope = (shifted(1.0) - shifted(-1.0)) / (2.0 * epsilon);
         assert!((slope / norm - 1.0).abs() < 2e-3, "slope {slope}, gradient norm {norm}");
         // One coordinate of every parameter, as a share of the step that its own gradient would make.
-        for param in vit.layout() {
+        for param in network.layout() {
             let part = &step.gradient[param.range.clone()];
             let part_norm = part.iter().map(|&g| f64::from(g).powi(2)).sum::<f64>().sqrt();
             if part_norm < 1e-2 * norm {
                 continue; // the difference of two f32 losses cannot resolve it
             }
             let along = |sign: f64| {
-                let mut moved = weights.clone();
+                let mut moved = state.weights.clone();
                 for (w, &g) in moved[param.range.clone()].iter_mut().zip(part) {
                     *w = (f64::from(*w) + sign * epsilon * f64::from(g) / part_norm) as f32;
                 }
-                f64::from(vit.evaluate_blocking(&moved, &images, &labels).unwrap().loss)
+                f64::from(network.evaluate_blocking(&ModelState::from_weights(moved), &images, &labels).unwrap().loss)
             };
             let slope = (along(1.0) - along(-1.0)) / (2.0 * epsilon);
             assert!((slope / part_norm - 1.0).abs() < 3e-2, "{}: {slope} against {part_norm}", param.name);
@@ -89,31 +91,31 @@ fn gradient_is_that_of_the_loss() {
 
 #[test]
 fn training_lowers_the_loss() {
-    let vit = vit(Preset::VitPicoPatch4_16, false);
-    let mut weights = initial(&vit);
-    let (images, labels) = batch(vit.config(), 10);
-    let before = vit.evaluate_blocking(&weights, &images, &labels).unwrap();
+    let network = network(VitPreset::Pico, false);
+    let mut state = initial(&network);
+    let (images, labels) = batch(network.architecture(), 10);
+    let before = network.evaluate_blocking(&state, &images, &labels).unwrap();
     for _ in 0..60 {
-        let step = vit.loss_and_gradient_blocking(&weights, &images, &labels).unwrap();
-        for (weight, gradient) in weights.iter_mut().zip(&step.gradient) {
+        let step = network.loss_and_gradient_blocking(&state, &images, &labels).unwrap();
+        for (weight, gradient) in state.weights.iter_mut().zip(&step.gradient) {
             *weight -= 0.2 * gradient;
         }
     }
-    let after = vit.evaluate_blocking(&weights, &images, &labels).unwrap();
+    let after = network.evaluate_blocking(&state, &images, &labels).unwrap();
     assert!(after.loss < 0.5 * before.loss, "{} to {}", before.loss, after.loss);
     assert!(after.correct >= 8, "{} of 10", after.correct);
-    assert_eq!(after.logits, vit.logits_blocking(&weights, &images, 10).unwrap());
+    assert_eq!(after.logits, network.logits_blocking(&state, &images, 10).unwrap());
 }
 
 #[test]
 fn batch_is_the_mean_of_its_images() {
-    let vit = vit(Preset::VitPicoPatch4_16, false);
-    let weights = initial(&vit);
-    let (images, labels) = batch(vit.config(), 2);
+    let network = network(VitPreset::Pico, false);
+    let state = initial(&network);
+    let (images, labels) = batch(network.architecture(), 2);
     let half = images.len() / 2;
-    let both = vit.loss_and_gradient_blocking(&weights, &images, &labels).unwrap();
-    let first = vit.loss_and_gradient_blocking(&weights, &images[..half], &labels[..1]).unwrap();
-    let second = vit.loss_and_gradient_blocking(&weights, &images[half..], &labels[1..]).unwrap();
+    let both = network.loss_and_gradient_blocking(&state, &images, &labels).unwrap();
+    let first = network.loss_and_gradient_blocking(&state, &images[..half], &labels[..1]).unwrap();
+    let second = network.loss_and_gradient_blocking(&state, &images[half..], &labels[1..]).unwrap();
     assert!((both.loss - (first.loss + second.loss) / 2.0).abs() < 1e-5);
     for ((b, f), s) in both.gradient.iter().zip(&first.gradient).zip(&second.gradient) {
         assert!((b - (f + s) / 2.0).abs() < 1e-5);
@@ -122,23 +124,23 @@ fn batch_is_the_mean_of_its_images() {
 
 #[test]
 fn nonsense_is_refused_with_its_numbers() {
-    let vit = vit(Preset::VitPicoPatch4_16, false);
-    let weights = initial(&vit);
-    let (images, labels) = batch(vit.config(), 2);
+    let network = network(VitPreset::Pico, false);
+    let state = initial(&network);
+    let (images, labels) = batch(network.architecture(), 2);
     let error = |weights: &[f32], images: &[f32], labels: &[usize]| {
-        vit.loss_and_gradient_blocking(weights, images, labels).unwrap_err()
+        network.loss_and_gradient_blocking(&ModelState::from_weights(weights.to_vec()), images, labels).unwrap_err()
     };
-    let expected = vit.layout().len();
-    assert_eq!(error(&weights[1..], &images, &labels), ModelError::WeightCount { given: expected - 1, expected });
+    let expected = network.layout().len();
+    assert_eq!(error(&state.weights[1..], &images, &labels), ModelError::WeightCount { given: expected - 1, expected });
     assert_eq!(
-        error(&weights, &images[..768], &labels),
+        error(&state.weights, &images[..768], &labels),
         ModelError::ImageCount { given: 768, expected: 1536, batch: 2, side: 16 }
     );
-    assert_eq!(error(&weights, &[], &[]), ModelError::EmptyBatch);
-    assert_eq!(error(&weights, &images, &[3, 10]), ModelError::Label { image: 1, label: 10, classes: 10 });
-    let mut poisoned = weights.clone();
+    assert_eq!(error(&state.weights, &[], &[]), ModelError::EmptyBatch);
+    assert_eq!(error(&state.weights, &images, &[3, 10]), ModelError::Label { image: 1, label: 10, classes: 10 });
+    let mut poisoned = state.weights.clone();
     poisoned[100] = f32::NAN;
     assert!(matches!(error(&poisoned, &images, &labels), ModelError::NonFinite { what, .. } if what == "loss"));
-    let none = ModelSpec { classes: 0, ..vit.spec() };
-    assert!(matches!(Vit::new(none, &Device::flex()), Err(ModelError::NoClasses { .. })));
+    let none = network.architecture().with_classes(0);
+    assert!(matches!(Network::new(none, &Device::flex()), Err(ModelError::NoClasses { .. })));
 }

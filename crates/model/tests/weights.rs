@@ -5,11 +5,11 @@ use safetensors::{
     Dtype,
     tensor::{TensorView, serialize},
 };
-use unmask_core::{InitOptions, ModelSpec, ParamLayout, Preset, initial_weights};
+use unmask_core::{InitOptions, ParamLayout, VitPreset, VitSpec, initial_weights};
 use unmask_model::weights::{TensorProblem, TensorReader, WeightsError, encode, encode_flat, load_flat, save_flat};
 
 fn pico() -> (ParamLayout, Vec<f32>) {
-    let config = ModelSpec::new(Preset::VitPicoPatch4_16).config();
+    let config = VitSpec::new(VitPreset::Pico).config();
     (ParamLayout::vit(&config), initial_weights(&config, 3, InitOptions::default()))
 }
 

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use unmask_core::{InitOptions, InitialWeights, ModelSpec, initial_weights};
+use unmask_core::{Architecture, InitialWeights, ModelState};
 use unmask_federation::GlobalModel;
 
 /// Weights that were trained before.
@@ -11,16 +11,20 @@ pub struct Pretrained {
     /// What they are, in words for people, such as "trained on CIFAR-10".
     pub title: String,
     /// The model they are of.
-    pub spec: ModelSpec,
-    /// The weights, `[P]` in layout order.
-    pub weights: Arc<[f32]>,
+    pub architecture: Architecture,
+    /// Weights and running statistics.
+    pub state: Arc<ModelState>,
 }
 
 /// Shows the number of weights, and not all of them.
 impl fmt::Debug for Pretrained {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { title, spec, weights } = self;
-        f.debug_struct("Pretrained").field("title", title).field("spec", spec).field("weights", &weights.len()).finish()
+        let Self { title, architecture, state } = self;
+        f.debug_struct("Pretrained")
+            .field("title", title)
+            .field("architecture", architecture)
+            .field("weights", &state.weights.len())
+            .finish()
     }
 }
 
@@ -39,69 +43,66 @@ impl Beginnings {
     }
 
     /// What the pretrained weights are, where there are some of this model.
-    pub(crate) fn title(&self, spec: ModelSpec) -> Option<&str> {
-        self.fitting(spec).map(|pretrained| pretrained.title.as_str())
+    pub(crate) fn title(&self, architecture: Architecture) -> Option<&str> {
+        self.fitting(architecture).map(|pretrained| pretrained.title.as_str())
     }
 
-    /// Whether a model of `spec` can begin so.
+    /// Whether a model of `architecture` can begin so.
     ///
     /// # Errors
     /// In words: what the pretrained weights are of, if they are not of this model.
-    pub(crate) fn check(&self, beginning: InitialWeights, spec: ModelSpec) -> Result<(), String> {
-        let wanted = describe(spec);
+    pub(crate) fn check(&self, beginning: InitialWeights, architecture: Architecture) -> Result<(), String> {
+        let wanted = describe(architecture);
         match (beginning, &self.pretrained) {
             (InitialWeights::Scratch, _) => Ok(()),
-            (InitialWeights::Pretrained, _) if self.fitting(spec).is_some() => Ok(()),
+            (InitialWeights::Pretrained, _) if self.fitting(architecture).is_some() => Ok(()),
             (InitialWeights::Pretrained, None) => {
                 Err(format!("there are no pretrained weights for {wanted} here; begin from scratch"))
             }
             (InitialWeights::Pretrained, Some(pretrained)) => Err(format!(
                 "the pretrained weights are of {}, and the room's model is {wanted}; begin from scratch, or with the model \
                  they are of",
-                describe(pretrained.spec)
+                describe(pretrained.architecture)
             )),
         }
     }
 
     /// A model as chosen, and how it really begins: from scratch where no pretrained weights fit it.
-    pub(crate) fn model(&self, spec: ModelSpec, seed: u64) -> (GlobalModel, InitialWeights) {
-        match self.fitting(spec).filter(|_| self.chosen == InitialWeights::Pretrained) {
+    pub(crate) fn model(&self, architecture: Architecture, seed: u64) -> (GlobalModel, InitialWeights) {
+        match self.fitting(architecture).filter(|_| self.chosen == InitialWeights::Pretrained) {
             Some(pretrained) => {
-                (GlobalModel { spec, weights: pretrained.weights.to_vec() }, InitialWeights::Pretrained)
+                (GlobalModel { architecture, state: ModelState::clone(&pretrained.state) }, InitialWeights::Pretrained)
             }
-            None => {
-                let weights = initial_weights(&spec.config(), seed, InitOptions::default());
-                (GlobalModel { spec, weights }, InitialWeights::Scratch)
-            }
+            None => (GlobalModel { architecture, state: architecture.initial(seed) }, InitialWeights::Scratch),
         }
     }
 
-    fn fitting(&self, spec: ModelSpec) -> Option<&Pretrained> {
-        self.pretrained.as_ref().filter(|pretrained| pretrained.spec == spec)
+    fn fitting(&self, architecture: Architecture) -> Option<&Pretrained> {
+        self.pretrained.as_ref().filter(|pretrained| pretrained.architecture == architecture)
     }
 }
 
-fn describe(ModelSpec { preset, april_block, classes }: ModelSpec) -> String {
-    let block = if april_block { " with the April block" } else { "" };
-    format!("{preset}{block} and {classes} classes")
+fn describe(architecture: Architecture) -> String {
+    let block = if architecture.april_block() { " with the April block" } else { "" };
+    format!("{architecture}{block} and {} classes", architecture.classes())
 }
 
 #[cfg(test)]
 mod tests {
-    use unmask_core::{ParamLayout, Preset};
+    use unmask_core::VitPreset;
 
     use super::*;
 
     #[test]
     fn only_the_model_they_are_of_begins_with_them() {
-        let spec = ModelSpec::new(Preset::VitPicoPatch4_16);
-        let weights: Arc<[f32]> = vec![0.5; ParamLayout::vit(&spec.config()).len()].into();
-        let pretrained = Pretrained { title: "halves".into(), spec, weights };
+        let architecture = Architecture::from(VitPreset::Pico);
+        let state = Arc::new(ModelState::from_weights(vec![0.5; architecture.layout().len()]));
+        let pretrained = Pretrained { title: "halves".into(), architecture, state };
         let some = Beginnings::new(InitialWeights::Pretrained, Some(pretrained.clone()));
-        assert_eq!(some.title(spec), Some("halves"));
-        let (model, beginning) = some.model(spec, 1);
-        assert_eq!((&*model.weights, beginning), (&*pretrained.weights, InitialWeights::Pretrained));
-        let other = spec.with_april_block(true);
+        assert_eq!(some.title(architecture), Some("halves"));
+        let (model, beginning) = some.model(architecture, 1);
+        assert_eq!((&model.state, beginning), (&*pretrained.state, InitialWeights::Pretrained));
+        let other = architecture.with_april_block(true);
         assert_eq!(some.model(other, 1).1, InitialWeights::Scratch);
         let error = some.check(InitialWeights::Pretrained, other).unwrap_err();
         assert!(
@@ -109,13 +110,16 @@ mod tests {
             "{error}"
         );
         assert!(
-            some.check(InitialWeights::Scratch, other).is_ok() && some.check(InitialWeights::Pretrained, spec).is_ok()
+            some.check(InitialWeights::Scratch, other).is_ok()
+                && some.check(InitialWeights::Pretrained, architecture).is_ok()
         );
         let none = Beginnings::new(InitialWeights::Scratch, None);
         assert!(
-            none.check(InitialWeights::Pretrained, spec).unwrap_err().contains("no pretrained weights for vit_pico")
+            none.check(InitialWeights::Pretrained, architecture)
+                .unwrap_err()
+                .contains("no pretrained weights for vit_pico")
         );
         let scratch = Beginnings::new(InitialWeights::Scratch, Some(pretrained));
-        assert_eq!(scratch.model(spec, 1), none.model(spec, 1));
+        assert_eq!(scratch.model(architecture, 1), none.model(architecture, 1));
     }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::Context;
 use unmask_attack::Searches;
-use unmask_core::{Defence, InitialWeights, ModelSpec, OptimiserKind, Preset, Rule};
+use unmask_core::{Architecture, Defence, InitialWeights, OptimiserKind, Rule, VitPreset};
 
 use crate::{DataConfig, Evaluates, Pretrained};
 
@@ -27,7 +27,7 @@ pub struct RelayConfig {
     /// Folder that keeps the certificate.
     pub data_dir: PathBuf,
     /// The model to train.
-    pub spec: ModelSpec,
+    pub architecture: Architecture,
     /// The defence of the first round.
     pub defence: Defence,
     /// The update rule of the first round.
@@ -78,7 +78,7 @@ impl RelayConfig {
             https_port: 8443,
             host: None,
             data_dir,
-            spec: ModelSpec::new(Preset::VitNanoPatch4_32),
+            architecture: Architecture::from(VitPreset::Nano),
             defence: Defence::None,
             rule: Rule::FedSgd,
             optimiser: OptimiserKind::Adam { rate: 0.001 },

@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::Context;
 use tokio::sync::mpsc;
-use unmask_core::ModelSpec;
+use unmask_core::{Architecture, ModelState};
 use unmask_federation::GlobalModel;
 
 pub(crate) use self::measure::{Measured, interval};
@@ -21,12 +21,18 @@ use crate::{room::Input, sharing::SharedDataSet};
 
 /// Runs a model on labelled pictures. The relay knows no tensors, so that whoever starts it hands this in.
 pub trait Evaluates: fmt::Debug + Send + Sync {
-    /// What the model says to `images`, `[batch, 3, side, side]` in [0, 1], with labels `[batch]`; `weights` is `[P]` in
-    /// layout order.
+    /// What the model says to `images`, `[batch, 3, side, side]` in [0, 1], with labels `[batch]`; `state` is its
+    /// state.
     ///
     /// # Errors
     /// In words for people, if the model cannot be run on them.
-    fn evaluate(&self, spec: ModelSpec, weights: &[f32], images: &[f32], labels: &[usize]) -> Result<Answers, String>;
+    fn evaluate(
+        &self,
+        architecture: Architecture,
+        state: &ModelState,
+        images: &[f32],
+        labels: &[usize],
+    ) -> Result<Answers, String>;
 }
 
 /// What a model says to a batch of pictures.

@@ -39,7 +39,7 @@ pub(crate) struct Weights(pub(crate) Arc<GlobalModel>);
 
 impl AsRef<[f32]> for Weights {
     fn as_ref(&self) -> &[f32] {
-        &self.0.weights
+        &self.0.state.weights
     }
 }
 

@@ -23,7 +23,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use tracing::{error, warn};
-use unmask_core::{ClientId, GroupRates, InitialWeights, KeyCheck, MaskSeed, ModelSpec, RoundSettings};
+use unmask_core::{Architecture, ClientId, GroupRates, InitialWeights, KeyCheck, MaskSeed, RoundSettings};
 use unmask_defence::ProtectedUpdate;
 use unmask_federation::{Event, Room};
 use unmask_wire::{
@@ -101,7 +101,7 @@ pub(crate) struct Actor {
     /// What clients were last asked to do, for those who come back in the midst of it.
     task: Option<Task>,
     /// The model chosen for the next round.
-    chosen_model: Option<ModelSpec>,
+    chosen_model: Option<Architecture>,
     history: History,
     /// The client under attack.
     target: Option<ClientId>,
@@ -143,8 +143,8 @@ impl Actor {
     ) -> anyhow::Result<Self> {
         let seed = config.seed.map_or_else(random::seed, Ok)?;
         let beginnings = Beginnings::new(config.beginning, config.pretrained.clone());
-        beginnings.check(config.beginning, config.spec).map_err(anyhow::Error::msg)?;
-        let (model, began) = beginnings.model(config.spec, seed);
+        beginnings.check(config.beginning, config.architecture).map_err(anyhow::Error::msg)?;
+        let (model, began) = beginnings.model(config.architecture, seed);
         let mut sharing = Sharing::new(&config, data_set);
         let mut settings = RoundSettings::new(config.defence, config.rule, config.batch, config.optimiser)?;
         if config.data.train_on_shared {

@@ -24,7 +24,7 @@ use tokio::{
 };
 use tower_http::compression::CompressionLayer;
 use tracing::error;
-use unmask_core::ParamLayout;
+
 use unmask_data::datasets::Source;
 use unmask_wire::{Assembler, MAX_FRAME};
 
@@ -226,11 +226,11 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
     let pictures = Arc::new(Pictures::default());
     let limits = config.limits;
     let longest = [false, true]
-        .map(|block| ParamLayout::vit(&config.spec.with_april_block(block).config()).len())
+        .map(|block| config.architecture.with_april_block(block).layout().len())
         .into_iter()
         .max()
         .map_or(0, Assembler::limit_for);
-    let side = config.spec.config().image;
+    let side = config.architecture.side();
     let reusable_buffer = ReusableBuffer::default();
     let actor = Actor::new(
         config,
@@ -282,7 +282,8 @@ async fn load_data_set(config: &mut RelayConfig) -> anyhow::Result<Option<Shared
     }
     let (data, seed) = (config.data.clone(), config.data_seed());
     let data_set = tokio::task::spawn_blocking(move || SharedDataSet::load(&data, seed)).await??;
-    config.spec.classes = config.spec.classes.max(data_set.classes.len());
+    let classes = config.architecture.classes().max(data_set.classes.len());
+    config.architecture = config.architecture.with_classes(classes);
     Ok(Some(data_set))
 }
 

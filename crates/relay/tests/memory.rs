@@ -13,7 +13,7 @@ use support::{
 };
 use tokio::{net::TcpStream, sync::Barrier};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async, tungstenite::Message};
-use unmask_core::{Defence, GroupRates, MaskSeed, ModelSpec, ParamLayout, Preset, ZeroRate};
+use unmask_core::{Architecture, Defence, GroupRates, MaskSeed, ParamLayout, VitPreset, ZeroRate};
 use unmask_defence::Mask;
 use unmask_wire::{ClientMessage, Framer, UpdateKind, view::Control};
 
@@ -97,14 +97,14 @@ async fn four_models_and_one_update_in_flight_per_client() {
 }
 
 async fn measure(attack_budget: Duration, attacks: usize) {
-    let spec = ModelSpec::new(Preset::VitSmallPatch16_224);
-    let layout = Arc::new(ParamLayout::vit(&spec.config()));
+    let architecture = Architecture::from(VitPreset::Small);
+    let layout = Arc::new(architecture.layout());
     let (model, update) = (4 * layout.len(), 2 * layout.len());
     let values: Arc<[f32]> = vec![1e-3; layout.len() * 51 / 100].into();
     let before = MEMORY.current_usage();
 
     let relay = Relay::with(|config| {
-        config.spec = spec;
+        config.architecture = architecture;
         config.defence = Defence::RandomBinary { rates: GroupRates::uniform(ZeroRate::new(0.5).unwrap()) };
         config.optimiser = "adam:0.001".parse().unwrap();
         config.attack_budget = attack_budget;

@@ -3,7 +3,7 @@
 mod support;
 
 use support::{Client, Relay, config, gradient};
-use unmask_core::{InitialWeights, ModelSpec, Preset};
+use unmask_core::{Architecture, InitialWeights, ModelState, VitPreset};
 use unmask_relay::{Pretrained, RelayConfig, serve};
 use unmask_wire::view::Control;
 
@@ -12,8 +12,12 @@ fn weights() -> Vec<f32> {
 }
 
 fn halves(config: &mut RelayConfig) {
-    let spec = ModelSpec::new(Preset::VitPicoPatch4_16);
-    config.pretrained = Some(Pretrained { title: "trained on shapes".into(), spec, weights: weights().into() });
+    let architecture = Architecture::from(VitPreset::Pico);
+    config.pretrained = Some(Pretrained {
+        title: "trained on shapes".into(),
+        architecture,
+        state: ModelState::from_weights(weights()).into(),
+    });
     config.beginning = InitialWeights::Pretrained;
 }
 
@@ -67,7 +71,7 @@ async fn weights_of_another_model_end_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = config(folder.path().to_path_buf());
     halves(&mut config);
-    config.spec = ModelSpec::new(Preset::VitNanoPatch4_32);
+    config.architecture = Architecture::from(VitPreset::Nano);
     let error = serve(config).await.expect_err("it started").to_string();
     assert!(error.contains("and the room's model is vit_nano_patch4_32"), "{error}");
 }

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 use unmask_core::ModelState;
-use unmask_model::{ModelError, Network, NetworkStep};
+use unmask_model::{ModelError, Network, Step};
 
 /// Pieces of a batch at most: the gradients of all of them are in memory together.
 const MOST: usize = 4;
@@ -19,13 +19,13 @@ pub(crate) fn loss_and_gradient(
     state: &ModelState,
     images: &[f32],
     labels: &[usize],
-) -> Result<NetworkStep, ModelError> {
+) -> Result<Step, ModelError> {
     let pictures = labels.len().div_ceil(MOST).max(LEAST);
-    if network.as_vit().is_none() || labels.len() <= pictures {
+    if !network.architecture().statistics().is_empty() || labels.len() <= pictures {
         return network.loss_and_gradient_blocking(state, images, labels);
     }
     let values = images.len() / labels.len() * pictures;
-    let pieces: Vec<(f32, NetworkStep)> = images
+    let pieces: Vec<(f32, Step)> = images
         .par_chunks(values)
         .zip(labels.par_chunks(pictures))
         .map(|(images, piece)| {
@@ -33,7 +33,7 @@ pub(crate) fn loss_and_gradient(
             Ok((piece.len() as f32 / labels.len() as f32, step))
         })
         .collect::<Result<_, ModelError>>()?;
-    let mut whole = NetworkStep { loss: 0.0, gradient: vec![0.0; state.weights.len()], statistics: Vec::new() };
+    let mut whole = Step { loss: 0.0, gradient: vec![0.0; state.weights.len()], statistics: Vec::new() };
     for (share, piece) in pieces {
         whole.loss += share * piece.loss;
         whole.gradient.iter_mut().zip(piece.gradient).for_each(|(sum, value)| *sum += share * value);

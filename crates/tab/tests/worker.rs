@@ -8,7 +8,7 @@ mod golden;
 mod local_golden;
 
 use local_golden::Task;
-use unmask_core::{Defence, EncryptionStart, MaskSeed, ModelSpec, ParamLayout, Preset};
+use unmask_core::{Architecture, Defence, EncryptionStart, MaskSeed, ParamLayout, VitPreset};
 use unmask_defence::{Cipher, Means, PlainUpdate, Protect, ProtectedUpdate, RoomKey};
 use unmask_model::{
     device::{Compute, open, probe},
@@ -38,7 +38,7 @@ async fn parity_on_webgpu() {
 /// The tests' Chromium emulates WebGPU in software, and a tab must not fall for it.
 #[wasm_bindgen_test]
 async fn an_emulated_adapter_loses_against_the_cpu() {
-    let probe = probe(ModelSpec::new(Preset::VitPicoPatch4_16), 1).await.unwrap();
+    let probe = probe(Architecture::from(VitPreset::Pico), 1).await.unwrap();
     assert_eq!(probe.device.compute(), Compute::Cpu, "{}", probe.reason);
     assert!(probe.cpu_ms > 0.0);
 }
@@ -47,8 +47,8 @@ async fn an_emulated_adapter_loses_against_the_cpu() {
 async fn local_epochs_end_where_they_end_natively() {
     let device = open(Compute::Cpu).await.unwrap();
     let task = Task::new(device.device());
-    let Task { vit, weights, images, labels, batch, epochs, rate } = &task;
-    let trained = vit.train_locally(weights, images, labels, *batch, *epochs, *rate).await.unwrap();
+    let Task { network, state, images, labels, batch, epochs, rate } = &task;
+    let trained = network.train_locally(state, images, labels, *batch, *epochs, *rate).await.unwrap();
     task.check(&trained).unwrap();
 }
 
@@ -63,7 +63,7 @@ fn cipher_is_that_of_the_native_client() {
 }
 
 fn layout() -> ParamLayout {
-    ParamLayout::vit(&ModelSpec::new(Preset::VitPicoPatch4_16).config())
+    Architecture::from(VitPreset::Pico).layout()
 }
 
 fn plain(layout: &ParamLayout) -> Vec<f32> {

@@ -10,7 +10,7 @@ use tracing::{info, warn};
 use unmask_client::{Action, Client, News, Plan, Step, TrainOn};
 use unmask_core::{MaskSeed, Rule};
 use unmask_data::{jigsaw::best_arrangement, metrics};
-use unmask_model::{Device, ModelError, Vit};
+use unmask_model::{Device, ModelError, Network};
 
 use crate::samples::{Batches, Inputs};
 
@@ -35,7 +35,7 @@ type Trained = (Box<Plan>, Result<(Step, Arc<Inputs>), String>);
 struct Used {
     round: u32,
     /// Side of the model's patches in pixels.
-    patch: usize,
+    patch: Option<usize>,
     inputs: Arc<Inputs>,
 }
 
@@ -89,7 +89,8 @@ impl Session {
                             let (loss, samples) = (step.loss, step.samples);
                             let outgoing = self.client.update(&plan, step, fresh_seed()?)?;
                             info!(round = plan.round, loss, samples, bytes = outgoing.bytes, "sending the update");
-                            used.push_back(Used { round: plan.round, patch: plan.spec.config().patch, inputs });
+                            let patch = plan.architecture.vit().map(|config| config.patch);
+                            used.push_back(Used { round: plan.round, patch, inputs });
                             if used.len() > REMEMBERED_ROUNDS {
                                 used.pop_front();
                             }
@@ -134,7 +135,7 @@ impl Session {
     /// Trains beside the socket, so that pings are answered meanwhile.
     fn train(&mut self, plan: Box<Plan>) -> JoinHandle<Trained> {
         self.question = None;
-        let side = plan.spec.config().image;
+        let side = plan.architecture.side();
         let private = match (&plan.train_on, plan.rule) {
             (TrainOn::Shared { .. }, _) => None,
             (TrainOn::Private, Rule::FedSgd) => Some(Arc::new(self.batches.next(side, plan.batch))),
@@ -163,7 +164,7 @@ impl Session {
 fn inputs(plan: &Plan, private: Option<Arc<Inputs>>) -> Result<Arc<Inputs>, String> {
     match (&plan.train_on, private) {
         (TrainOn::Shared { shard, positions }, _) => {
-            Inputs::shared(shard, positions, plan.spec.config().image).map(Arc::new)
+            Inputs::shared(shard, positions, plan.architecture.side()).map(Arc::new)
         }
         (TrainOn::Private, Some(inputs)) => {
             inputs.labels.iter().try_for_each(|&label| plan.check_label(label))?;
@@ -175,17 +176,17 @@ fn inputs(plan: &Plan, private: Option<Arc<Inputs>>) -> Result<Arc<Inputs>, Stri
 
 /// One gradient, or the local epochs, as the plan's rule says.
 fn step(plan: &Plan, inputs: &Inputs, device: &Device) -> Result<Step, ModelError> {
-    let vit = Vit::new(plan.spec, device)?;
+    let network = Network::new(plan.architecture, device)?;
     let Inputs { chw, labels, .. } = inputs;
     let samples = labels.len() as u32;
     Ok(match plan.rule {
         Rule::FedSgd => {
-            let step = vit.loss_and_gradient_blocking(&plan.weights, chw, labels)?;
+            let step = network.loss_and_gradient_blocking(&plan.state, chw, labels)?;
             Step { loss: step.loss, values: step.gradient, samples }
         }
         Rule::FedAvg { epochs, rate } => {
-            let trained = vit.train_locally_blocking(&plan.weights, chw, labels, plan.batch, epochs, rate)?;
-            Step { loss: trained.loss, values: trained.weights, samples }
+            let trained = network.train_locally_blocking(&plan.state, chw, labels, plan.batch, epochs, rate)?;
+            Step { loss: trained.loss, values: trained.state.weights, samples }
         }
     })
 }
@@ -194,7 +195,8 @@ fn step(plan: &Plan, inputs: &Inputs, device: &Device) -> Result<Step, ModelErro
 /// patches that only somebody with the picture can find.
 fn score(used: &Used, attack: &str, side: usize, picture: &[f32]) -> Option<(f32, f32)> {
     let own = used.inputs.only.as_deref()?;
-    let laid = (attack == JIGSAW).then(|| best_arrangement(picture, own, side, used.patch));
+    let patch = used.patch.filter(|_| attack == JIGSAW);
+    let laid = patch.map(|patch| best_arrangement(picture, own, side, patch));
     let laid = laid.transpose().ok()?;
     let found = laid.as_deref().unwrap_or(picture);
     let psnr = metrics::psnr(own, found, side, side).ok()?;

@@ -3,12 +3,11 @@
 use std::{ops::Range, sync::Arc};
 
 use unmask_core::{
-    ClientId, Defence, EncryptionStart, InitOptions, MaskSeed, ModelSpec, ParamLayout, Preset, RoundSettings, Rule,
-    initial_weights,
+    Architecture, ClientId, Defence, EncryptionStart, MaskSeed, ModelState, ParamLayout, RoundSettings, Rule, VitPreset,
 };
 use unmask_defence::{Cipher, Means, PlainUpdate, Protect, ProtectedUpdate, RoomKey};
 use unmask_federation::{Effect, Event, GlobalModel, Room};
-use unmask_model::{Device, Vit};
+use unmask_model::{Device, Network};
 use unmask_trainer::sample_photographs;
 
 const CLIENTS: u32 = 5;
@@ -43,7 +42,7 @@ fn pictures(side: usize, variants: Range<usize>) -> Pictures {
 
 struct Run {
     layout: ParamLayout,
-    vit: Vit,
+    network: Network,
     cipher: Option<Arc<Cipher>>,
     /// One share for each client.
     shares: Vec<Pictures>,
@@ -52,9 +51,8 @@ struct Run {
 impl Run {
     /// The plain weights after all rounds.
     fn weights(&self, settings: RoundSettings) -> Vec<f32> {
-        let spec = self.vit.spec();
-        let weights = initial_weights(&spec.config(), 5, InitOptions::default());
-        let mut room = Room::new(GlobalModel { spec, weights }, settings);
+        let architecture = self.network.architecture();
+        let mut room = Room::new(GlobalModel { architecture, state: architecture.initial(5) }, settings);
         let mut events = vec![Event::Salt(SALT)];
         events.extend((0..CLIENTS).map(|client| Event::Joined(ClientId(client))));
         events.push(Event::Start);
@@ -64,15 +62,15 @@ impl Run {
                 match effect {
                     Effect::Seal { client, policy, model, .. } => {
                         let cipher = self.cipher.as_ref().expect("a seal without a cipher");
-                        let mut weights = model.expect("the relay's own model").weights.clone();
+                        let mut weights = model.expect("the relay's own model").state.weights.clone();
                         cipher.encrypt(&mut weights).unwrap();
                         events.push(Event::Sealed { client, policy, check: cipher.check(), weights });
                     }
-                    Effect::Plan { round, model, .. } if round > ROUNDS => return self.plain(&model.weights),
+                    Effect::Plan { round, model, .. } if round > ROUNDS => return self.plain(&model.state.weights),
                     Effect::Plan { cohort, round, policy, settings, model, .. } => {
                         assert_eq!(cohort.len(), CLIENTS as usize);
                         for client in cohort {
-                            let update = self.update(client, settings, &model.weights);
+                            let update = self.update(client, settings, &model.state.weights);
                             events.push(Event::Update { client, round, policy, loss: 0.0, samples: 4, update });
                         }
                     }
@@ -94,14 +92,14 @@ impl Run {
     }
 
     fn update(&self, client: ClientId, settings: RoundSettings, weights: &[f32]) -> ProtectedUpdate {
-        let weights = self.plain(weights);
+        let plain = ModelState::from_weights(self.plain(weights));
         let Pictures { images, labels } = &self.shares[client.0 as usize];
         let (values, reference) = match settings.rule() {
-            Rule::FedSgd => (self.vit.loss_and_gradient_blocking(&weights, images, labels).unwrap().gradient, None),
+            Rule::FedSgd => (self.network.loss_and_gradient_blocking(&plain, images, labels).unwrap().gradient, None),
             Rule::FedAvg { epochs, rate } => {
                 let batch = settings.batch().into();
-                let local = self.vit.train_locally_blocking(&weights, images, labels, batch, epochs, rate).unwrap();
-                (local.weights, Some(weights.as_slice()))
+                let local = self.network.train_locally_blocking(&plain, images, labels, batch, epochs, rate).unwrap();
+                (local.state.weights, Some(plain.weights.as_slice()))
             }
         };
         let means = Means { seed: MaskSeed([0; 32]), cipher: self.cipher.as_deref() };
@@ -122,19 +120,20 @@ fn deviation(layout: &ParamLayout, a: &[f32], b: &[f32]) -> (f64, f64) {
 
 #[test]
 fn encrypted_training_equals_plain_training() {
-    let spec = ModelSpec::new(Preset::VitPicoPatch4_16);
-    let config = spec.config();
-    let (layout, side) = (ParamLayout::vit(&config), config.image);
+    let architecture = Architecture::from(VitPreset::Pico);
+    let (layout, side) = (architecture.layout(), architecture.side());
     let key = RoomKey::derive("correct horse battery staple", &SALT, EncryptionStart::Plain).unwrap();
     let cipher = Arc::new(Cipher::new(&key, &layout).unwrap());
     let shares = || (0..CLIENTS as usize).map(|client| pictures(side, 2 * client..2 * client + 2)).collect();
-    let vit = Vit::new(spec, &Device::flex()).unwrap();
-    let run = |cipher| Run { layout: layout.clone(), vit: vit.clone(), cipher, shares: shares() };
+    let network = Network::new(architecture, &Device::flex()).unwrap();
+    let run = |cipher| Run { layout: layout.clone(), network: network.clone(), cipher, shares: shares() };
     let test = pictures(side, 20..40);
     let answers = |weights: &[f32]| -> Vec<usize> {
-        let logits = vit.logits_blocking(weights, &test.images, test.labels.len()).unwrap();
+        let logits = network
+            .logits_blocking(&ModelState::from_weights(weights.to_vec()), &test.images, test.labels.len())
+            .unwrap();
         let best = |row: &[f32]| (0..row.len()).max_by(|&a, &b| row[a].total_cmp(&row[b])).unwrap();
-        logits.chunks_exact(config.classes).map(best).collect()
+        logits.chunks_exact(architecture.classes()).map(best).collect()
     };
     for rule in ["fedsgd", "fedavg:epochs=1,rate=0.05"] {
         let settings = |defence: &str| {

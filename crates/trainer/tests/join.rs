@@ -5,10 +5,10 @@ use std::time::Duration;
 use futures_util::{SinkExt, StreamExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::{WebSocketStream, accept_async, tungstenite::Message};
-use unmask_core::{EncryptionStart, InitOptions, ModelSpec, ParamLayout, Preset, initial_weights};
+use unmask_core::{Architecture, EncryptionStart, ModelState, VitPreset};
 use unmask_data::{Picture, chw_to_hwc};
 use unmask_defence::{Cipher, RoomKey};
-use unmask_model::{Vit, device::OpenDevice};
+use unmask_model::{Network, device::OpenDevice};
 use unmask_trainer::{JoinOptions, Passphrase, Sample, join};
 use unmask_wire::{Assembler, ClientMessage, EncryptionPlan, Pictures, RelayMessage, ShardHeader, UpdateKind, frames};
 
@@ -51,7 +51,7 @@ impl Relay {
         encryption: Option<EncryptionPlan>,
         weights: &[f32],
     ) {
-        let (model, classes) = (spec().preset.to_string(), 10);
+        let (model, classes) = (architecture().to_string(), 10);
         let (defence, rule) = (defence.to_owned(), rule.to_owned());
         let (policy, april_block) = (1, false);
         let header = RelayMessage::Plan {
@@ -70,16 +70,16 @@ impl Relay {
     }
 }
 
-fn spec() -> ModelSpec {
-    ModelSpec::new(Preset::VitPicoPatch4_16)
+fn architecture() -> Architecture {
+    Architecture::from(VitPreset::Pico)
 }
 
-fn vit() -> Vit {
-    Vit::new(spec(), OpenDevice::cpu().device()).unwrap()
+fn network() -> Network {
+    Network::new(architecture(), OpenDevice::cpu().device()).unwrap()
 }
 
 fn weights() -> Vec<f32> {
-    initial_weights(&spec().config(), 3, InitOptions::default())
+    architecture().initial(3).weights
 }
 
 /// Three pictures, no two patches of which are alike.
@@ -94,7 +94,7 @@ fn samples() -> Vec<Sample> {
 /// The pictures at these positions as the model takes them.
 fn inputs(positions: &[usize]) -> (Vec<f32>, Vec<usize>) {
     let samples = samples();
-    let images = positions.iter().flat_map(|&i| samples[i].picture.for_model(spec().config().image)).collect();
+    let images = positions.iter().flat_map(|&i| samples[i].picture.for_model(architecture().side())).collect();
     (images, positions.iter().map(|&i| samples[i].label).collect())
 }
 
@@ -133,7 +133,8 @@ async fn fedsgd_takes_the_pictures_in_turn() {
                 panic!("no update of two samples");
             };
             let (images, labels) = inputs(&positions);
-            let step = vit().loss_and_gradient_blocking(&weights(), &images, &labels).unwrap();
+            let step =
+                network().loss_and_gradient_blocking(&ModelState::from_weights(weights()), &images, &labels).unwrap();
             assert_eq!((answered, loss, kind), (round, step.loss, UpdateKind::Dense));
             assert_eq!(values, step.gradient);
         }
@@ -150,9 +151,11 @@ async fn fedavg_sends_the_weights_of_local_epochs_over_all_pictures() {
                 panic!("no update of three samples");
             };
             let (images, labels) = inputs(&[0, 1, 2]);
-            let trained = vit().train_locally_blocking(&weights(), &images, &labels, 2, 2, 0.05).unwrap();
+            let trained = network()
+                .train_locally_blocking(&ModelState::from_weights(weights()), &images, &labels, 2, 2, 0.05)
+                .unwrap();
             assert_eq!(loss, trained.loss);
-            assert_eq!(values, trained.weights);
+            assert_eq!(values, trained.state.weights);
         }
     })
     .await;
@@ -193,10 +196,10 @@ async fn a_jigsaw_is_scored_in_the_best_order_of_its_patches() {
 #[tokio::test]
 async fn encrypted_room_gets_cipher_text_alone() {
     let passphrase = "violet otter 1867";
-    let layout = ParamLayout::vit(&spec().config());
+    let layout = architecture().layout();
     let cipher = Cipher::new(&RoomKey::derive(passphrase, &SALT, EncryptionStart::Keyed).unwrap(), &layout).unwrap();
     with_client(Some(passphrase), async |relay| {
-        let model = spec().preset.to_string();
+        let model = architecture().to_string();
         relay.send(RelayMessage::Seal { policy: 1, model, april_block: false, classes: 10, salt: SALT }, &[]).await;
         let (ClientMessage::Sealed { policy: 1, check }, sealed) = relay.receive().await else { panic!("not sealed") };
         assert_eq!(check, cipher.check().0);
@@ -206,7 +209,10 @@ async fn encrypted_room_gets_cipher_text_alone() {
         let mut plain = sealed.clone();
         cipher.decrypt(&mut plain).unwrap();
         let (images, labels) = inputs(&[0, 1]);
-        let mut expected = vit().loss_and_gradient_blocking(&plain, &images, &labels).unwrap().gradient;
+        let mut expected = network()
+            .loss_and_gradient_blocking(&ModelState::from_weights(plain.clone()), &images, &labels)
+            .unwrap()
+            .gradient;
         cipher.encrypt(&mut expected).unwrap();
         assert_eq!(values, expected);
     })
@@ -261,7 +267,9 @@ async fn shared_pictures_take_their_turns_and_private_ones_stay_out() {
             };
             let made_from = (0..7).find(|&position| {
                 let (images, labels) = shard_inputs(&[position]);
-                let step = vit().loss_and_gradient_blocking(&weights(), &images, &labels).unwrap();
+                let step = network()
+                    .loss_and_gradient_blocking(&ModelState::from_weights(weights()), &images, &labels)
+                    .unwrap();
                 step.loss == loss && step.gradient == values
             });
             seen.push(made_from.expect("an update from none of the shard's pictures"));
@@ -275,8 +283,10 @@ async fn shared_pictures_take_their_turns_and_private_ones_stay_out() {
             panic!("no update of seven samples");
         };
         let (images, labels) = shard_inputs(&[0, 1, 2, 3, 4, 5, 6]);
-        let trained = vit().train_locally_blocking(&weights(), &images, &labels, 3, 1, 0.05).unwrap();
-        assert_eq!(values, trained.weights);
+        let trained = network()
+            .train_locally_blocking(&ModelState::from_weights(weights()), &images, &labels, 3, 1, 0.05)
+            .unwrap();
+        assert_eq!(values, trained.state.weights);
 
         // Seven pictures behind one update: what is found of it is compared with none; of round 7, with its one.
         let found = chw_to_hwc(&shard_inputs(&[first]).0, 16, 16);
@@ -295,12 +305,12 @@ async fn shared_pictures_take_their_turns_and_private_ones_stay_out() {
 #[tokio::test]
 async fn private_label_beyond_the_models_classes_is_answered() {
     with_client(None, async |relay| {
-        let few = ModelSpec { classes: 2, ..spec() };
-        let weights = initial_weights(&few.config(), 3, InitOptions::default());
+        let few = architecture().with_classes(2);
+        let weights = few.initial(3).weights;
         let header = |round| RelayMessage::Plan {
             round,
             policy: 1,
-            model: few.preset.to_string(),
+            model: few.to_string(),
             april_block: false,
             classes: 2,
             defence: "none".into(),

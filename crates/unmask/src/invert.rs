@@ -15,7 +15,7 @@ use unmask_attack::{
     Accumulated, CannotAttack, Encryption, Evidence, KnownStart, Method, Observation, Precision, Recovered,
     SearchOptions, Source, Tensors, Wanted, WholeUpdate, membership, run,
 };
-use unmask_core::{Architecture, ModelSpec, ParamLayout, Preset};
+use unmask_core::{Architecture, ParamLayout, VitPreset, VitSpec};
 use unmask_data::{chw_to_hwc, decode};
 use unmask_experiments::laboratory::{Trial, Update, read_rounds, read_update, read_weights, score};
 use unmask_matching::GradientMatching;
@@ -68,7 +68,7 @@ incomplete or wrong, or the attack cannot work on it; one line says why.";
 pub struct Invert {
     /// The model, such as vit_small_patch16_224.
     #[arg(long, value_name = "NAME")]
-    model: Preset,
+    model: VitPreset,
     /// The first block has no LayerNorm before attention and no residual around it, as APRIL needs.
     #[arg(long)]
     april_block: bool,
@@ -125,7 +125,7 @@ impl Invert {
     /// # Errors
     /// [`Failure::Input`] where the input cannot work; [`Failure::Other`] where results cannot be written.
     pub fn run(self) -> Result<(), Failure> {
-        let spec = ModelSpec::new(self.model).with_april_block(self.april_block);
+        let spec = VitSpec::new(self.model).with_april_block(self.april_block);
         let config = spec.config();
         // Pictures are read first, so that a wrong path is reported before any work is done.
         let read = |what: &'static str| move |path: &PathBuf| read_picture(what, path, config.image);
@@ -177,7 +177,7 @@ impl Invert {
     }
 
     /// Reads what the attack needs, and what can be told besides.
-    fn observation(&self, spec: ModelSpec, has_candidate: bool) -> anyhow::Result<(Observation, f64)> {
+    fn observation(&self, spec: VitSpec, has_candidate: bool) -> anyhow::Result<(Observation, f64)> {
         let layout = ParamLayout::vit(&spec.config());
         let method = self.attack.method();
         if method == Some(Method::Colluder) {
@@ -235,7 +235,7 @@ impl Invert {
         Ok((observation, hidden_share))
     }
 
-    fn updates(&self, spec: ModelSpec, wanted: &Wanted) -> anyhow::Result<Vec<Update>> {
+    fn updates(&self, spec: VitSpec, wanted: &Wanted) -> anyhow::Result<Vec<Update>> {
         match (&self.rounds, &self.gradients) {
             (Some(folder), _) if self.attack != Trial::Picture(Method::Rounds) => {
                 bail!(

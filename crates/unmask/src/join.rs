@@ -9,7 +9,7 @@ use std::{
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
-use unmask_core::{ModelSpec, Preset};
+use unmask_core::{Architecture, VitPreset};
 use unmask_model::device::{Compute, OpenDevice, open_blocking, probe_blocking};
 use unmask_trainer::{JoinOptions, Passphrase, join, load_samples, sample_photographs, socket_address};
 
@@ -123,7 +123,7 @@ fn device(choice: DeviceChoice) -> anyhow::Result<OpenDevice> {
             // A first step on a GPU compiles its kernels, which can take a while.
             let spinner = ProgressBar::new_spinner().with_message("timing a training step on each device");
             spinner.enable_steady_tick(Duration::from_millis(100));
-            let probe = probe_blocking(ModelSpec::new(Preset::VitNanoPatch4_32), 1)?;
+            let probe = probe_blocking(Architecture::from(VitPreset::Nano), 1)?;
             spinner.finish_and_clear();
             tracing::info!("{}", probe.reason);
             probe.device

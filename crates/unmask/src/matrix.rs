@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use unmask_core::{Defence, Preset, Rule};
+use unmask_core::{Defence, Rule, VitPreset};
 use unmask_data::load_folder;
 use unmask_experiments::laboratory::{
     Trial, Verdict,
@@ -42,7 +42,7 @@ each picture; --iterations makes it shorter and the searches weaker.";
 pub struct Matrix {
     /// The model, such as vit_lab_patch4_32.
     #[arg(long, value_name = "NAME")]
-    model: Preset,
+    model: VitPreset,
     /// Give the model the first block that APRIL needs.
     #[arg(long)]
     april_block: bool,

@@ -10,7 +10,7 @@ use std::{io::Write as _, net::IpAddr, path::PathBuf, sync::Arc, time::Duration}
 use clap::{Args, ValueEnum};
 use tokio::task::JoinSet;
 use tracing::warn;
-use unmask_core::{Architecture, ModelSpec, Partition, Preset, UnknownPreset};
+use unmask_core::{Architecture, Partition, VitPreset};
 use unmask_matching::GradientMatching;
 use unmask_model::device::OpenDevice;
 use unmask_relay::{DataConfig, RelayConfig, Running, Source, serve};
@@ -29,8 +29,8 @@ use crate::{Failure, interrupt::asked_to_stop};
 pub struct Relay {
     /// The model to train: vit_pico_patch4_16, vit_nano_patch4_32, vit_lab_patch4_32, vit_tiny_patch16_224 or
     /// vit_small_patch16_224.
-    #[arg(long, value_name = "NAME", default_value_t = Preset::VitNanoPatch4_32, value_parser = room_model)]
-    model: Preset,
+    #[arg(long, value_name = "NAME", default_value_t = Architecture::from(VitPreset::Nano), value_parser = room_model)]
+    model: Architecture,
     /// Begin with the April block, which APRIL needs.
     #[arg(long)]
     april_block: bool,
@@ -172,13 +172,13 @@ impl Relay {
             ..base.data.clone()
         };
         let cifar10 = self.cifar10.clone().unwrap_or_else(|| data.cifar10.clone());
-        let spec = ModelSpec::new(self.model).with_april_block(self.april_block);
+        let architecture = self.model.with_april_block(self.april_block);
         Ok(RelayConfig {
             bind: self.bind,
             http_port: self.http_port,
             https_port: self.https_port,
             host: self.host.clone(),
-            spec,
+            architecture,
             defence: self.defence,
             rule: self.rule,
             optimiser: self.optimiser,
@@ -192,22 +192,22 @@ impl Relay {
             data: DataConfig { cifar10, ..data },
             evaluates: Some(Arc::new(OnHeldOut::new(OpenDevice::cpu()))),
             beginning: weights::beginning(&self.weights),
-            pretrained: weights::choice(&self.weights, spec)?,
+            pretrained: weights::choice(&self.weights, architecture)?,
             ..base
         })
     }
 }
 
 /// A model that rooms train.
-fn room_model(text: &str) -> Result<Preset, String> {
-    text.parse().map_err(|error: UnknownPreset| match Architecture::named(text, 10) {
-        Ok(_) => format!(
+fn room_model(text: &str) -> Result<Architecture, String> {
+    match text.parse::<Architecture>() {
+        Ok(Architecture::Resnet(_)) => Err(format!(
             "{text} is no Vision Transformer, and rooms train those alone: {}; `unmask train` trains a {text} with simulated \
              clients",
-            Preset::ALL.map(Preset::name).join(", ")
-        ),
-        Err(_) => error.to_string(),
-    })
+            VitPreset::ALL.map(VitPreset::name).join(", ")
+        )),
+        parsed => parsed.map_err(|error| error.to_string()),
+    }
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn rooms_train_vits_alone() {
-        assert_eq!(room_model("vit_lab_patch4_32"), Ok(Preset::VitLabPatch4_32));
+        assert_eq!(room_model("vit_lab_patch4_32"), Ok(Architecture::from(VitPreset::Lab)));
         let error = room_model("resnet34").unwrap_err();
         assert!(error.contains("rooms train those alone: vit_pico") && error.contains("`unmask train`"), "{error}");
         assert!(room_model("vgg16").unwrap_err().starts_with("unknown model \"vgg16\""));

@@ -8,11 +8,11 @@ use std::{
 
 use serde_json::Value;
 use tempfile::TempDir;
-use unmask_core::{EncryptionStart, InitOptions, ModelSpec, ParamLayout, Preset, initial_weights};
+use unmask_core::{Architecture, EncryptionStart, ParamLayout, VitPreset};
 use unmask_data::decode;
 use unmask_defence::{Cipher, RoomKey};
 use unmask_model::{
-    Vit,
+    Network,
     device::OpenDevice,
     weights::{encode, save_flat},
 };
@@ -30,14 +30,19 @@ struct Client {
 impl Client {
     /// With photographs of the gallery and their labels in one batch.
     fn new(photographs: &[&str], labels: &[usize]) -> Self {
-        let vit = Vit::new(ModelSpec::new(Preset::VitPicoPatch4_16), OpenDevice::cpu().device()).unwrap();
+        let network = Network::new(Architecture::from(VitPreset::Pico), OpenDevice::cpu().device()).unwrap();
         let images: Vec<f32> = photographs
             .iter()
             .flat_map(|name| decode(&fs::read(sample(name)).unwrap()).unwrap().for_model(16))
             .collect();
-        let weights = initial_weights(vit.config(), 5, InitOptions::default());
-        let gradient = vit.loss_and_gradient_blocking(&weights, &images, labels).unwrap().gradient;
-        let client = Self { folder: tempfile::tempdir().unwrap(), layout: vit.layout().clone(), weights, gradient };
+        let state = network.architecture().initial(5);
+        let gradient = network.loss_and_gradient_blocking(&state, &images, labels).unwrap().gradient;
+        let client = Self {
+            folder: tempfile::tempdir().unwrap(),
+            layout: network.layout().clone(),
+            weights: state.weights,
+            gradient,
+        };
         client.save("weights", &client.weights);
         client.save("gradients", &client.gradient);
         client

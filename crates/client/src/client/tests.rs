@@ -1,7 +1,7 @@
 use std::sync::LazyLock;
 
 use proptest::prelude::*;
-use unmask_core::{Defence, EncryptionStart, GroupRates, ParamGroup, Preset, Rule};
+use unmask_core::{Architecture, Defence, EncryptionStart, GroupRates, ParamGroup, Rule, VitPreset};
 use unmask_defence::{Cipher, FROZEN_SEED, Mask, RoomKey};
 use unmask_wire::{Pictures, ShardHeader};
 
@@ -12,12 +12,12 @@ const PASSPHRASE: &str = "violet otter 1867";
 const SALT: [u8; 16] = [7; 16];
 const MODEL: &str = "vit_pico_patch4_16";
 
-fn spec() -> ModelSpec {
-    ModelSpec::new(Preset::VitPicoPatch4_16)
+fn architecture() -> Architecture {
+    Architecture::from(VitPreset::Pico)
 }
 
-fn layout() -> ParamLayout {
-    ParamLayout::vit(&spec().config())
+fn layout() -> unmask_core::ParamLayout {
+    architecture().layout()
 }
 
 /// The cipher that somebody else in the room made of the same passphrase.
@@ -118,7 +118,7 @@ fn plan_says_what_to_compute() {
     let plan = planned(&mut client(None), "frozen-binary:0.5", "fedavg:epochs=3,rate=0.02");
     assert_eq!(plan.rule, Rule::FedAvg { epochs: 3, rate: 0.02 });
     assert_eq!(plan.defence.to_string(), "frozen-binary:0.5");
-    assert_eq!(plan.weights, global());
+    assert_eq!(plan.state.weights, global());
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn plan_it_cannot_follow_is_answered() {
 fn encrypted_plan_is_trained_on_in_the_plain() {
     let plan = planned(&mut client(Some(PASSPHRASE)), "encrypted", "fedsgd");
     assert_eq!(plan.cipher.as_ref().unwrap().check(), CIPHER.check());
-    close(&plan.weights, &global());
+    close(&plan.state.weights, &global());
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn keyed_start_shows_no_plain_embedding() {
     assert_eq!(task.weights, None);
     let frames = client.seal((*task).clone(), 5).unwrap();
     let (ClientMessage::Sealed { .. }, mut sealed) = decode(&frames) else { panic!("not sealed") };
-    let plain = initial_weights(&spec().config(), 5, InitOptions::default());
+    let plain = architecture().initial(5).weights;
     let patch = layout().get("patch_embed.proj.weight").unwrap().range.clone();
     let drawn: std::collections::HashSet<u32> = plain[patch.clone()].iter().map(|value| value.to_bits()).collect();
     // Two numbers of the same size may agree by chance.
@@ -229,12 +229,12 @@ fn keyed_start_shows_no_plain_embedding() {
     assert!(100 * same < patch.len(), "{same} of {} values are in the plain", patch.len());
     // Rows of the position embedding change places; a random order of S rows keeps one of them on average.
     let position = layout().get("pos_embed").unwrap().clone();
-    let dim = spec().config().dim;
+    let dim = architecture().vit().unwrap().dim;
     let rows = |flat: &[f32]| -> Vec<Vec<f32>> {
         flat[position.range.clone()].chunks(dim).skip(1).map(<[f32]>::to_vec).collect()
     };
     let moved = rows(&plain).iter().zip(rows(&sealed)).filter(|(plain, sealed)| *plain != sealed).count();
-    assert!(moved + 5 >= spec().config().patches(), "{moved} rows moved");
+    assert!(moved + 5 >= architecture().vit().unwrap().patches(), "{moved} rows moved");
     let key = RoomKey::derive(PASSPHRASE, &SALT, EncryptionStart::Keyed).unwrap();
     Cipher::new(&key, &layout()).unwrap().decrypt(&mut sealed).unwrap();
     close(&sealed, &plain);
@@ -400,8 +400,8 @@ fn shared_plan(number: u32, rule: &str, classes: u16) -> Vec<Vec<u8>> {
     let mut header = plan_header(MODEL, "none", rule, None);
     let RelayMessage::Plan { pictures, batch, classes: of, .. } = &mut header else { panic!("no plan") };
     (*pictures, *batch, *of) = (Pictures::Shared { shard: number }, 4, classes);
-    let config = ModelSpec { classes: classes.into(), ..spec() }.config();
-    frames(&header, &vec![0.1; ParamLayout::vit(&config).len()]).unwrap()
+    let architecture = architecture().with_classes(classes.into());
+    frames(&header, &vec![0.1; architecture.layout().len()]).unwrap()
 }
 
 #[test]

@@ -1,22 +1,33 @@
 use std::sync::Arc;
 
-use unmask_core::{EncryptionStart, MaskSeed, ModelSpec, Preset, Rule};
+use unmask_core::{Architecture, EncryptionStart, MaskSeed, ModelState, Rule, VitPreset};
 use unmask_defence::{Cipher, Means, PlainUpdate, Protect, RoomKey};
 
 use super::*;
 use crate::TrainOn;
 
 /// A plan whose weights are far from both zero and what training gives.
-fn plan(preset: Preset, defence: &str, rule: Rule) -> Plan {
-    let spec = ModelSpec::new(preset);
-    let layout = ParamLayout::vit(&spec.config());
+fn plan(preset: VitPreset, defence: &str, rule: Rule) -> Plan {
+    let architecture = Architecture::from(preset);
+    let layout = architecture.layout();
     let defence: Defence = defence.parse().unwrap();
     let cipher = defence.is_encrypted().then(|| {
         let key = RoomKey::derive("violet otter", &[1; 16], EncryptionStart::Plain).unwrap();
         Arc::new(Cipher::new(&key, &layout).unwrap())
     });
     let weights = (0..layout.len()).map(|i| (i as f32 * 0.37).cos()).collect();
-    Plan { round: 1, policy: 1, spec, layout, defence, rule, batch: 1, train_on: TrainOn::Private, weights, cipher }
+    Plan {
+        round: 1,
+        policy: 1,
+        architecture,
+        layout,
+        defence,
+        rule,
+        batch: 1,
+        train_on: TrainOn::Private,
+        state: ModelState::from_weights(weights),
+        cipher,
+    }
 }
 
 /// The change that training made: W_n - w under FedAvg, the gradient under FedSGD.
@@ -24,13 +35,13 @@ fn change(plan: &Plan) -> Vec<f32> {
     (0..plan.layout.len()).map(|i| (i as f32).sin() + 2.0).collect()
 }
 
-fn groups(preset: Preset, defence: &str, rule: Rule) -> Vec<GroupLeaving> {
+fn groups(preset: VitPreset, defence: &str, rule: Rule) -> Vec<GroupLeaving> {
     let plan = plan(preset, defence, rule);
     let mut plain = change(&plan);
     if rule.is_fedavg() {
-        plain.iter_mut().zip(&plan.weights).for_each(|(change, global)| *change += global);
+        plain.iter_mut().zip(&plan.state.weights).for_each(|(change, global)| *change += global);
     }
-    let reference = rule.is_fedavg().then_some(plan.weights.as_slice());
+    let reference = rule.is_fedavg().then_some(plan.state.weights.as_slice());
     let means = Means { seed: MaskSeed([1; 32]), cipher: plan.cipher.as_deref() };
     let update = PlainUpdate { values: plain.clone(), reference };
     let update = plan.defence.protect(&plan.layout, update, means).unwrap();
@@ -41,7 +52,7 @@ const RULES: [Rule; 2] = [Rule::FedSgd, Rule::FED_AVG];
 
 #[test]
 fn every_group_has_its_pictures() {
-    for preset in Preset::ALL {
+    for preset in VitPreset::ALL {
         for rule in RULES {
             let groups = groups(preset, "none", rule);
             assert_eq!(groups.len(), ParamGroup::VIT.len());
@@ -59,9 +70,9 @@ fn every_group_has_its_pictures() {
 
 #[test]
 fn fedavg_shows_the_change_and_not_the_weights() {
-    let plan = plan(Preset::VitPicoPatch4_16, "none", Rule::FED_AVG);
+    let plan = plan(VitPreset::Pico, "none", Rule::FED_AVG);
     let expected = norm(values(&plan.layout, ParamGroup::Mlp, &change(&plan)));
-    let groups = groups(Preset::VitPicoPatch4_16, "none", Rule::FED_AVG);
+    let groups = groups(VitPreset::Pico, "none", Rule::FED_AVG);
     let mlp = groups.iter().find(|group| group.group == ParamGroup::Mlp).unwrap();
     assert!((mlp.norm_before / expected - 1.0).abs() < 1e-5, "{} not {expected}", mlp.norm_before);
 }
@@ -69,7 +80,7 @@ fn fedavg_shows_the_change_and_not_the_weights() {
 #[test]
 fn masked_share_shows_in_numbers_and_in_the_picture() {
     for rule in RULES {
-        for group in groups(Preset::VitNanoPatch4_32, "random-binary:patch=0.9,pos=0.9,0.5", rule) {
+        for group in groups(VitPreset::Nano, "random-binary:patch=0.9,pos=0.9,0.5", rule) {
             let rate: f32 = if matches!(group.group, ParamGroup::Patch | ParamGroup::Position) { 0.9 } else { 0.5 };
             let sd = |n: f32| (rate * (1.0 - rate) / n).sqrt();
             assert!((group.zeros - rate).abs() < 6.0 * sd(group.values as f32), "{}: {}", group.group, group.zeros);
@@ -85,7 +96,7 @@ fn masked_share_shows_in_numbers_and_in_the_picture() {
 #[test]
 fn fixed_position_drops_that_group_alone() {
     for rule in RULES {
-        for group in groups(Preset::VitPicoPatch4_16, "fixed-position", rule) {
+        for group in groups(VitPreset::Pico, "fixed-position", rule) {
             assert_eq!(group.zeros, if group.group == ParamGroup::Position { 1.0 } else { 0.0 });
         }
     }
@@ -97,7 +108,7 @@ fn noise_shows_as_a_ratio() {
     let noise = "gaussian:eps=1e4,delta=0.5,clip=1e4";
     let Ok(Defence::Gaussian(mechanism)) = noise.parse() else { panic!("no noise") };
     for rule in RULES {
-        for group in groups(Preset::VitPicoPatch4_16, noise, rule) {
+        for group in groups(VitPreset::Pico, noise, rule) {
             let expected = mechanism.deviation() * (group.values as f64).sqrt() / f64::from(group.norm_before);
             let ratio = f64::from(group.noise.unwrap()) / expected;
             assert!((ratio - 1.0).abs() < 6.0 / (2.0 * group.values as f64).sqrt(), "{}: {ratio}", group.group);
@@ -109,7 +120,7 @@ fn noise_shows_as_a_ratio() {
 #[test]
 fn embeddings_alone_are_cipher_text() {
     for rule in RULES {
-        for group in groups(Preset::VitPicoPatch4_16, "encrypted", rule) {
+        for group in groups(VitPreset::Pico, "encrypted", rule) {
             let embeds = matches!(group.group, ParamGroup::Patch | ParamGroup::Position);
             assert_eq!(group.ciphertext, embeds, "{}", group.group);
             assert_eq!(group.before != group.after, embeds, "{}", group.group);
@@ -125,7 +136,7 @@ fn embeddings_alone_are_cipher_text() {
 
 #[test]
 fn what_does_not_fit_draws_nothing() {
-    let plan = plan(Preset::VitPicoPatch4_16, "none", Rule::FedSgd);
+    let plan = plan(VitPreset::Pico, "none", Rule::FedSgd);
     let p = plan.layout.len();
     assert_eq!(leaving(&plan, vec![0.0; 3], &ProtectedUpdate::Dense(vec![0.0; p])), []);
     assert_eq!(leaving(&plan, vec![0.0; p], &ProtectedUpdate::Dense(vec![0.0; 3])), []);

@@ -1,7 +1,7 @@
 //! What must be the same, bit for bit, in every client of a room: masks and cipher. Each function writes words that stand
 //! in the files beside `unmask-defence`; the native test and the one in the browser compare them.
 
-use unmask_core::{EncryptionStart, GroupRates, MaskSeed, ModelSpec, ParamLayout, Preset};
+use unmask_core::{Architecture, EncryptionStart, GroupRates, MaskSeed, ParamLayout, VitPreset};
 use unmask_defence::{Cipher, FROZEN_SEED, Mask, RoomKey};
 
 /// What [`mask_words`] must give.
@@ -10,7 +10,7 @@ pub const MASK_WORDS: &str = include_str!("../../../defence/testdata/mask_groups
 pub const ENCRYPTION_WORDS: &str = include_str!("../../../defence/testdata/encryption.txt");
 
 fn layout() -> ParamLayout {
-    ParamLayout::vit(&ModelSpec::new(Preset::VitPicoPatch4_16).config())
+    Architecture::from(VitPreset::Pico).layout()
 }
 
 /// Masks over a whole model with a rate for each group, one of a client's own and the frozen one: the first words, one of

@@ -27,11 +27,14 @@ pub struct Symbol {
 }
 
 impl AttackMethod {
-    /// How it works, with the shapes of a model.
-    pub fn how(self, config: &VitConfig) -> How {
-        let (d, s, l) = (config.dim, config.patches(), config.patch_len());
+    /// How it works, with the shapes of a ViT; without one, patches and embeddings have none.
+    pub fn how(self, config: Option<&VitConfig>) -> How {
+        let (d, s, l) = config.map_or((0, 0, 0), |config| (config.dim, config.patches(), config.patch_len()));
         let symbol = |name, meaning, size| Symbol { name, meaning, size };
-        let by = |rows: usize, columns: usize| format!("{rows} × {columns}");
+        let by = |rows: usize, columns: usize| match config {
+            Some(_) => format!("{rows} × {columns}"),
+            None => "none in this model".to_owned(),
+        };
         let position = || symbol("G_pos", "gradient of the position embedding, a row for each patch", by(s, d));
         let patch = || symbol("G_E", "gradient of the patch embedding", by(d, l));
         let picture = || symbol("X", "the private picture, a row of pixels for each patch", by(s, l));

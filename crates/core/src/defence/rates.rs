@@ -207,7 +207,7 @@ impl FromStr for GroupRates {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ModelSpec, Preset};
+    use crate::{Architecture, VitPreset};
     use proptest::prelude::*;
 
     #[test]
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn runs_tile_the_layout() {
-        let layout = ParamLayout::vit(&ModelSpec::new(Preset::VitPicoPatch4_16).config());
+        let layout = Architecture::from(VitPreset::Pico).layout();
         assert_eq!(GroupRates::uniform(ZeroRate::nearest(0.5)).runs(&layout).len(), 1);
         let runs = "pos=0.95,0.2".parse::<GroupRates>().unwrap().runs(&layout);
         assert_eq!(runs.len(), 3);

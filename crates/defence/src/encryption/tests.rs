@@ -1,12 +1,12 @@
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use unmask_core::{EncryptionStart, ModelSpec, Preset};
+use unmask_core::{Architecture, EncryptionStart, VitPreset};
 
 use super::*;
 
-fn layout(preset: Preset, april_block: bool) -> ParamLayout {
-    ParamLayout::vit(&ModelSpec::new(preset).with_april_block(april_block).config())
+fn layout(preset: VitPreset, april_block: bool) -> ParamLayout {
+    Architecture::from(preset).with_april_block(april_block).layout()
 }
 
 fn cipher(seed: [u8; 32], layout: &ParamLayout) -> Cipher {
@@ -41,7 +41,7 @@ fn relative_error(layout: &ParamLayout, a: &[f32], b: &[f32]) -> f64 {
     layout.iter().map(|param| error(param.range.clone())).fold(0.0, f64::max)
 }
 
-const SMALL: [Preset; 3] = [Preset::VitPicoPatch4_16, Preset::VitNanoPatch4_32, Preset::VitLabPatch4_32];
+const SMALL: [VitPreset; 3] = [VitPreset::Pico, VitPreset::Nano, VitPreset::Lab];
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
@@ -101,7 +101,7 @@ proptest! {
 
 #[test]
 fn round_trip_at_the_largest_patch() {
-    for preset in [Preset::VitTinyPatch16_224, Preset::VitSmallPatch16_224] {
+    for preset in [VitPreset::Tiny, VitPreset::Small] {
         let layout = layout(preset, false);
         let cipher = cipher([9; 32], &layout);
         let plain = random_values(1, layout.len());
@@ -112,7 +112,7 @@ fn round_trip_at_the_largest_patch() {
 
 #[test]
 fn another_key_does_not_decrypt() {
-    let layout = layout(Preset::VitNanoPatch4_32, false);
+    let layout = layout(VitPreset::Nano, false);
     let plain = random_values(1, layout.len());
     let (right, wrong) = (cipher([1; 32], &layout), cipher([2; 32], &layout));
     assert_ne!(right.check(), wrong.check());
@@ -122,9 +122,9 @@ fn another_key_does_not_decrypt() {
 
 #[test]
 fn vectors_of_another_model_are_refused() {
-    let cipher = cipher([1; 32], &layout(Preset::VitPicoPatch4_16, false));
+    let cipher = cipher([1; 32], &layout(VitPreset::Pico, false));
     let mut values = vec![1.0; 3];
-    let expected = layout(Preset::VitPicoPatch4_16, false).len();
+    let expected = layout(VitPreset::Pico, false).len();
     let message = format!("3 values cannot be encrypted or decrypted for a model of {expected} parameters");
     assert_eq!(cipher.encrypt(&mut values).unwrap_err().to_string(), message);
     assert_eq!(cipher.decrypt(&mut values).unwrap_err().to_string(), message);
@@ -133,7 +133,7 @@ fn vectors_of_another_model_are_refused() {
 
 #[test]
 fn debug_form_tells_no_secret() {
-    let cipher = cipher([1; 32], &layout(Preset::VitPicoPatch4_16, false));
+    let cipher = cipher([1; 32], &layout(VitPreset::Pico, false));
     assert_eq!(format!("{cipher:?}"), format!("Cipher {{ check: {:?}, .. }}", cipher.check()));
 }
 
@@ -142,7 +142,7 @@ fn debug_form_tells_no_secret() {
 #[test]
 fn fifty_rounds_in_the_encrypted_domain_equal_the_plain_run() {
     const CLIENTS: u64 = 5;
-    let layout = layout(Preset::VitPicoPatch4_16, true);
+    let layout = layout(VitPreset::Pico, true);
     let cipher = cipher([3; 32], &layout);
     let targets: Vec<Vec<f32>> = (0..CLIENTS).map(|client| random_values(client, layout.len())).collect();
     let gradient = |weights: &[f32], client: u64, round: u64| -> Vec<f32> {
@@ -173,7 +173,7 @@ fn fifty_rounds_in_the_encrypted_domain_equal_the_plain_run() {
 /// together determine E_a, which then decrypts every later update.
 #[test]
 fn weights_known_plain_and_encrypted_give_the_key_away() {
-    let layout = layout(Preset::VitLabPatch4_32, false);
+    let layout = layout(VitPreset::Lab, false);
     let cipher = cipher([4; 32], &layout);
     let size = layout.get(PATCH).unwrap().shape[1..].iter().product::<usize>();
     let rows = |values: &[f32]| -> Vec<Vec<f64>> {
@@ -213,7 +213,7 @@ fn weights_known_plain_and_encrypted_give_the_key_away() {
 /// and E_b E_pos, and those of the decryption of the same numbers.
 #[test]
 fn words_are_fixed_by_the_passphrase() {
-    let layout = ParamLayout::vit(&ModelSpec::new(Preset::VitPicoPatch4_16).config());
+    let layout = Architecture::from(VitPreset::Pico).layout();
     let key = RoomKey::derive("correct horse battery staple", b"sixteen bytes of", EncryptionStart::Plain).unwrap();
     let cipher = Cipher::new(&key, &layout).unwrap();
     let plain: Vec<f32> = (0..layout.len() as u32).map(|i| i.wrapping_mul(2_654_435_761) as i32 as f32).collect();

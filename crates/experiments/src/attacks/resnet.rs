@@ -15,8 +15,8 @@ use rayon::prelude::*;
 use unmask_core::{Architecture, Defence, MaskSeed, ModelState};
 use unmask_data::metrics;
 use unmask_defence::{Means, PlainUpdate, Protect, ProtectedUpdate};
-use unmask_matching::{Matching, Objective, Problem, ReceivedGradient, ResnetNetwork, SearchVerdict, Settings};
-use unmask_model::{Normalisation, Precision, Resnet, block_on};
+use unmask_matching::{Matching, NetworkOracle, Objective, Problem, ReceivedGradient, SearchVerdict, Settings};
+use unmask_model::{Network, OracleOptions, block_on};
 use unmask_simulation::ConfigError;
 
 use super::{
@@ -110,7 +110,7 @@ fn is_idle(bench: &Bench<'_, '_>, seen: &[Seen]) -> bool {
 
 /// The model at its initial weights, and the pictures.
 struct Victim {
-    resnet: Resnet,
+    network: Network,
     state: ModelState,
     targets: Vec<Target>,
 }
@@ -118,12 +118,8 @@ struct Victim {
 impl Victim {
     fn new(bench: &Bench<'_, '_>, model: &str) -> Result<Self, PapersError> {
         let architecture = Architecture::named(model, 10).map_err(ConfigError::from)?;
-        let Architecture::Resnet(spec) = architecture else {
-            let reason = format!("{model} is no ResNet");
-            return Err(PapersError::Attack { what: "Inverting Gradients".to_owned(), reason });
-        };
         Ok(Self {
-            resnet: Resnet::new(spec, bench.request.device.device())?,
+            network: Network::new(architecture, bench.request.device.device())?,
             state: architecture.initial(bench.request.seed),
             targets: targets(bench, architecture.side())?,
         })
@@ -134,8 +130,8 @@ impl Victim {
         let refused = |reason: String| PapersError::Attack { what: shield.defence.to_owned(), reason };
         let defence: Defence =
             shield.defence.parse().map_err(|error: unmask_core::ParseDefenceError| refused(error.to_string()))?;
-        let step = block_on(self.resnet.evaluation_gradient(&self.state, &target.chw, &[target.label]))?;
-        let layout = self.resnet.layout();
+        let step = block_on(self.network.evaluation_gradient(&self.state, &target.chw, &[target.label]))?;
+        let layout = self.network.layout();
         let plain = PlainUpdate { values: step.gradient, reference: None };
         let sent: ProtectedUpdate =
             defence.protect(layout, plain, Means { seed, cipher: None }).map_err(|error| refused(error.to_string()))?;
@@ -198,9 +194,8 @@ fn attack(
         Attacker::Naive => ReceivedGradient::naive(&values)?,
         Attacker::Aware => ReceivedGradient::aware(&values, &kept)?,
     };
-    let network =
-        ResnetNetwork::new(&victim.resnet, &victim.state, &[target.label], Normalisation::Running, Precision::F32)?;
-    let problem = Problem::new(network, Objective::Cosine, evidence)?;
+    let oracle = NetworkOracle::new(&victim.network, &victim.state, &[target.label], OracleOptions::default())?;
+    let problem = Problem::new(oracle, Objective::Cosine, evidence)?;
     let start: Vec<f32> = target.hwc.iter().map(|_| rng.random_range(0.0..1.0)).collect();
     let settings = Settings { iterations: *iterations, ..Settings::default() };
     let mut matching = Matching::new(problem, &start, settings)?;
@@ -208,7 +203,7 @@ fn attack(
         // Nobody listens only if the run has failed elsewhere, which is told there.
         let _ = steps.send(());
     }
-    let (image, side) = (matching.image(), victim.resnet.spec().side);
+    let (image, side) = (matching.image(), victim.network.architecture().side());
     Ok(Seen {
         attack: match attacker {
             Attacker::Naive => "inverting-gradients".to_owned(),

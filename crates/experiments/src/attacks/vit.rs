@@ -7,7 +7,7 @@ use crate::laboratory::{
     matrix::{self, Row, Settings},
 };
 use unmask_attack::Method;
-use unmask_core::{Defence, Preset, Rule};
+use unmask_core::{Defence, Rule, VitPreset};
 use unmask_matching::GradientMatching;
 
 use super::{Attacker, SHIELDS, Seen, Shield, findings, targets::named_pictures};
@@ -25,7 +25,7 @@ struct Contest {
     /// The naive attack and its twin that knows the mask.
     attacks: [Method; 2],
     shields: &'static [&'static str],
-    model: Preset,
+    model: VitPreset,
     iterations: Option<usize>,
     /// Most pictures that are attacked.
     pictures: usize,
@@ -37,9 +37,9 @@ const SEARCHED: usize = 5;
 /// All defences for closed forms; for the search, which takes its time, none and half.
 fn contests(scale: Scale) -> [Contest; 3] {
     let (model, searched, iterations) = match scale {
-        Scale::Tiny => (Preset::VitPicoPatch4_16, Preset::VitPicoPatch4_16, 3),
-        Scale::Small => (Preset::VitLabPatch4_32, Preset::VitNanoPatch4_32, 400),
-        Scale::Paper => (Preset::VitSmallPatch16_224, Preset::VitSmallPatch16_224, 2000),
+        Scale::Tiny => (VitPreset::Pico, VitPreset::Pico, 3),
+        Scale::Small => (VitPreset::Lab, VitPreset::Nano, 400),
+        Scale::Paper => (VitPreset::Small, VitPreset::Small, 2000),
     };
     let all = &["none", "r0.2", "r0.5", "r0.8", "eps4", "eps1"];
     [

@@ -7,7 +7,7 @@ use std::{
 };
 
 use unmask_attack::{CannotAttack, Precision, Source, Tensors, Wanted};
-use unmask_core::{ModelSpec, ParamLayout};
+use unmask_core::{ParamLayout, VitSpec};
 use unmask_model::weights::{NamedTensor, TensorReader, WeightsError};
 
 /// Files that hold no update of the model.
@@ -71,12 +71,7 @@ pub struct Update {
 ///
 /// # Errors
 /// [`DumpError`] names the file and the tensor that will not do.
-pub fn read_update(
-    spec: ModelSpec,
-    gradients: &Path,
-    mask: Option<&Path>,
-    wanted: &Wanted,
-) -> Result<Update, DumpError> {
+pub fn read_update(spec: VitSpec, gradients: &Path, mask: Option<&Path>, wanted: &Wanted) -> Result<Update, DumpError> {
     let config = spec.config();
     let layout = ParamLayout::vit(&config);
     let mut read: BTreeMap<String, NamedTensor<f64>> = read_tensors(gradients, &layout, wanted)?;
@@ -110,7 +105,7 @@ pub fn read_update(
 ///
 /// # Errors
 /// [`DumpError`] names the file and the tensor that will not do.
-pub fn read_weights(spec: ModelSpec, path: &Path, wanted: &Wanted) -> Result<Tensors, DumpError> {
+pub fn read_weights(spec: VitSpec, path: &Path, wanted: &Wanted) -> Result<Tensors, DumpError> {
     let config = spec.config();
     let mut tensors = Tensors::new(Source::Weights, &config, Precision::F32);
     for (name, tensor) in read_tensors::<f64>(path, &ParamLayout::vit(&config), wanted)? {
@@ -124,7 +119,7 @@ pub fn read_weights(spec: ModelSpec, path: &Path, wanted: &Wanted) -> Result<Ten
 ///
 /// # Errors
 /// [`DumpError`]: the folder cannot be listed or holds no update, a mask has no update, or a file will not do.
-pub fn read_rounds(spec: ModelSpec, folder: &Path, wanted: &Wanted) -> Result<Vec<Update>, DumpError> {
+pub fn read_rounds(spec: VitSpec, folder: &Path, wanted: &Wanted) -> Result<Vec<Update>, DumpError> {
     const UPDATE: &str = ".safetensors";
     const MASK: &str = ".mask.safetensors";
     let failed = |source| DumpError::Folder { path: folder.to_owned(), source };
@@ -170,12 +165,12 @@ fn read_tensors<T: unmask_model::weights::Number>(
 mod tests {
     use std::fs;
 
-    use unmask_core::Preset;
+    use unmask_core::{Architecture, VitPreset};
     use unmask_model::weights::encode;
 
     use super::*;
 
-    const SPEC: Preset = Preset::VitPicoPatch4_16;
+    const SPEC: VitPreset = VitPreset::Pico;
     const NAMES: [&str; 3] = ["pos_embed", "patch_embed.proj.weight", "patch_embed.proj.bias"];
 
     fn wanted() -> Wanted {
@@ -184,7 +179,7 @@ mod tests {
 
     /// A file that holds the first `tensors` of [`NAMES`], filled by `value`.
     fn save(folder: &Path, name: &str, tensors: usize, value: impl Fn(usize) -> f32) {
-        let layout = ParamLayout::vit(&ModelSpec::new(SPEC).config());
+        let layout = Architecture::from(SPEC).layout();
         let params: Vec<_> = NAMES[..tensors].iter().filter_map(|name| layout.get(name)).collect();
         let values: Vec<Vec<f32>> = params.iter().map(|param| (0..param.range.len()).map(&value).collect()).collect();
         let tensors =
@@ -201,7 +196,7 @@ mod tests {
         }
         save(path, "round-2.mask.safetensors", 2, |i| f32::from(u8::from(i % 4 != 0)));
         fs::write(path.join("notes.txt"), "of no interest").unwrap();
-        let rounds = read_rounds(ModelSpec::new(SPEC), path, &wanted()).unwrap();
+        let rounds = read_rounds(VitSpec::new(SPEC), path, &wanted()).unwrap();
         let first = |round: &Update| round.gradients.values("pos_embed").unwrap()[1];
         assert_eq!(rounds.iter().map(first).collect::<Vec<_>>(), [1.0, 2.0, 3.0]);
         assert_eq!(rounds.iter().map(|round| round.hidden_share).collect::<Vec<_>>(), [0.0, 0.25, 0.0]);
@@ -214,13 +209,13 @@ mod tests {
     #[test]
     fn folders_that_hold_no_rounds_are_refused_in_words() {
         let folder = tempfile::tempdir().unwrap();
-        let refusal = || read_rounds(ModelSpec::new(SPEC), folder.path(), &wanted()).unwrap_err().to_string();
+        let refusal = || read_rounds(VitSpec::new(SPEC), folder.path(), &wanted()).unwrap_err().to_string();
         assert!(refusal().contains("no updates in"), "{}", refusal());
         save(folder.path(), "a.mask.safetensors", 2, |_| 1.0);
         assert!(refusal().contains("a.mask.safetensors is the mask of no update"), "{}", refusal());
         save(folder.path(), "a.safetensors", 1, |_| 1.0);
         assert!(refusal().contains("patch_embed.proj.weight") && refusal().contains("missing"), "{}", refusal());
-        let nowhere = read_rounds(ModelSpec::new(SPEC), &folder.path().join("nowhere"), &wanted()).unwrap_err();
+        let nowhere = read_rounds(VitSpec::new(SPEC), &folder.path().join("nowhere"), &wanted()).unwrap_err();
         assert!(nowhere.to_string().contains("nowhere cannot be read"), "{nowhere}");
     }
 }

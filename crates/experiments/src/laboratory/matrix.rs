@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use unmask_attack::{Needs, Searches};
 use unmask_core::Defence;
 use unmask_data::Picture;
-use unmask_model::{Device, Vit};
+use unmask_model::{Device, Network};
 
 pub use self::plan::Settings;
 use self::{
@@ -124,19 +124,19 @@ pub fn run(
     on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>,
 ) -> Result<Outcome, MatrixError> {
     let plan = Plan::new(settings, pictures)?;
-    let vit = Vit::new(settings.spec(), bench.device)?;
-    let client = Client::new(&vit, settings);
+    let network = Network::new(settings.architecture(), bench.device)?;
+    let client = Client::new(&network, settings);
     let files = Rows::open(folder, &plan.run)?;
     for (number, group) in plan.groups.iter().enumerate() {
         for (index, truth) in group.truths.iter().enumerate() {
-            files.save_picture(&truth_file(number, index), vit.config().image, truth)?;
+            files.save_picture(&truth_file(number, index), network.architecture().side(), truth)?;
         }
     }
     let finished = |cell| files.get(&plan.file(&cell), &plan.key(&cell));
     let mut rows: Vec<Option<Row>> = plan.cells().map(finished).collect::<Result<_, _>>()?;
     let left: Vec<_> = plan.cells().filter(|cell| rows[cell.number].is_none()).collect();
     let work = left.iter().map(|cell| plan.work(cell)).sum();
-    let needs = settings.attacks.iter().map(|&trial| trial.needs(vit.layout())).reduce(Needs::and);
+    let needs = settings.attacks.iter().map(|&trial| trial.needs(network.layout())).reduce(Needs::and);
     let needs = needs.unwrap_or_default();
     let mut observed = None;
     let mut is_stopped = on_event(Event::Begins { rows: rows.len(), left: left.len(), work }).is_break();
@@ -163,7 +163,7 @@ pub fn run(
         if is_stopped {
             break;
         }
-        let row = files.put(&plan.file(cell), &plan.key(cell), vit.config().image, tried)?;
+        let row = files.put(&plan.file(cell), &plan.key(cell), network.architecture().side(), tried)?;
         is_stopped = on_event(Event::Ends { row: &row, work }).is_break();
         rows[cell.number] = Some(row);
     }

@@ -110,7 +110,7 @@ pub fn score(
 mod tests {
     use std::slice::from_ref;
 
-    use unmask_core::{ModelSpec, Preset};
+    use unmask_core::{VitPreset, VitSpec};
 
     use super::*;
 
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn those_most_alike_are_compared() {
-        let config = ModelSpec::new(Preset::VitPicoPatch4_16).config();
+        let config = VitSpec::new(VitPreset::Pico).config();
         let truths: Vec<_> = (0..3).map(|seed| picture(seed, 768)).collect();
         let mixed_up = [truths[2].clone(), truths[0].clone(), truths[1].clone()];
         let score_of = |pictures: &[Vec<f32>]| score(Method::Matching, pictures, &truths, &config).unwrap();
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn jigsaws_are_laid_first() {
-        let config = ModelSpec::new(Preset::VitPicoPatch4_16).config();
+        let config = VitSpec::new(VitPreset::Pico).config();
         let truth = picture(1, 768);
         // The upper half below the lower one.
         let swapped = [&truth[384..], &truth[..384]].concat();
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn wrong_sizes_are_named() {
-        let config = ModelSpec::new(Preset::VitPicoPatch4_16).config();
+        let config = VitSpec::new(VitPreset::Pico).config();
         let error = score(Method::Embedding, &[vec![0.0; 3]], &[vec![0.0; 768]], &config).unwrap_err();
         assert!(error.to_string().contains("768 values, the two given have 3"), "{error}");
     }

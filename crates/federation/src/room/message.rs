@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unmask_core::{ClientId, KeyCheck, ModelSpec, RoundSettings};
+use unmask_core::{Architecture, ClientId, KeyCheck, RoundSettings};
 use unmask_defence::ProtectedUpdate;
 
 use super::{GlobalModel, Refusal};
@@ -104,7 +104,7 @@ pub enum Effect {
         /// What the key is derived with, besides the passphrase.
         salt: [u8; 16],
         /// Shape of the model.
-        spec: ModelSpec,
+        architecture: Architecture,
         /// The model to encrypt; `None` where the client is to make its own, which nobody else ever sees in the plain.
         model: Option<Arc<GlobalModel>>,
     },

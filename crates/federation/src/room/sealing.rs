@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unmask_core::{ClientId, EncryptionStart, KeyCheck, ParamLayout};
+use unmask_core::{ClientId, EncryptionStart, KeyCheck, ModelState, ParamLayout};
 use unmask_defence::ProtectedUpdate;
 
 use super::{Effect, GlobalModel, MemberState, Refusal, Room, Work};
@@ -46,8 +46,8 @@ impl Room {
         self.members.insert(client, MemberState::Training);
         self.work = Work::Seal(Sealing { client, start, salt });
         let model = (start == EncryptionStart::Plain).then(|| Arc::clone(&self.model));
-        let (policy, spec) = (self.policy, self.model.spec);
-        vec![Effect::Seal { client, policy, salt, spec, model }, Effect::Deadline { round: 0, policy }]
+        let (policy, architecture) = (self.policy, self.model.architecture);
+        vec![Effect::Seal { client, policy, salt, architecture, model }, Effect::Deadline { round: 0, policy }]
     }
 
     /// Takes the encrypted model, or refuses it.
@@ -76,7 +76,8 @@ impl Room {
         };
         self.work = Work::Idle;
         self.seal = Some(Seal { start, by: client, salt, check });
-        self.model = Arc::new(GlobalModel { spec: self.model.spec, weights });
+        self.model =
+            Arc::new(GlobalModel { architecture: self.model.architecture, state: ModelState::from_weights(weights) });
         let mut effects = vec![Effect::Sealed(client)];
         effects.extend(self.begin());
         effects
@@ -95,7 +96,7 @@ impl Room {
         let sealed = ProtectedUpdate::Encrypted { check, values };
         sealed.check(&self.layout)?;
         if start == EncryptionStart::Plain {
-            compare(&self.layout, &self.model.weights, sealed.values())?;
+            compare(&self.layout, &self.model.state.weights, sealed.values())?;
         }
         Ok(sealed.into_values())
     }

@@ -4,7 +4,7 @@ mod masks;
 
 mod interleavings;
 
-use unmask_core::{InitOptions, Preset, Rule, TrainingPictures, initial_weights};
+use unmask_core::{Architecture, Rule, TrainingPictures, VitPreset};
 use unmask_defence::{Cipher, Means, PlainUpdate, Protect};
 
 use super::*;
@@ -13,8 +13,8 @@ const A: ClientId = ClientId(1);
 const B: ClientId = ClientId(2);
 
 fn model(seed: u64) -> GlobalModel {
-    let spec = ModelSpec::new(Preset::VitPicoPatch4_16);
-    GlobalModel { spec, weights: initial_weights(&spec.config(), seed, InitOptions::default()) }
+    let architecture = Architecture::from(VitPreset::Pico);
+    GlobalModel { architecture, state: architecture.initial(seed) }
 }
 
 fn settings(defence: &str, rule: &str) -> RoundSettings {
@@ -27,13 +27,13 @@ fn room(defence: &str) -> Room {
 
 /// The update of a client whose training gave `values`, under the settings in force.
 fn protect(room: &Room, values: Vec<f32>, seed: [u8; 32], cipher: Option<&Cipher>) -> ProtectedUpdate {
-    let reference = room.settings().rule().is_fedavg().then_some(room.model().weights.as_slice());
+    let reference = room.settings().rule().is_fedavg().then_some(room.model().state.weights.as_slice());
     let plain = PlainUpdate { values, reference };
     room.settings().defence().protect(&room.layout, plain, Means { seed: MaskSeed(seed), cipher }).unwrap()
 }
 
 fn dense(room: &Room, value: f32) -> ProtectedUpdate {
-    ProtectedUpdate::Dense(vec![value; room.model().weights.len()])
+    ProtectedUpdate::Dense(vec![value; room.model().state.weights.len()])
 }
 
 fn send(room: &mut Room, client: ClientId, update: ProtectedUpdate) -> Vec<Effect> {
@@ -84,13 +84,15 @@ fn started(defence: &str, clients: &[ClientId]) -> Room {
 #[test]
 fn round_closes_when_all_have_answered() {
     let mut room = started("none", &[A, B]);
-    let before = room.model().weights.clone();
+    let before = room.model().state.weights.clone();
     let update = dense(&room, 1.0);
     assert!(closed(&send(&mut room, A, update)).is_none());
     let update = dense(&room, 3.0);
     let summary = closed(&send(&mut room, B, update)).unwrap();
     assert_eq!((summary.round, summary.updates, summary.loss), (1, 2, Some(2.0)));
-    assert!(room.model().weights.iter().zip(&before).all(|(after, before)| (after - (before - 0.2)).abs() < 1e-6));
+    assert!(
+        room.model().state.weights.iter().zip(&before).all(|(after, before)| (after - (before - 0.2)).abs() < 1e-6)
+    );
     assert_eq!(room.phase(), Phase::Between);
     assert_eq!(cohort(&room.handle(Event::Begin)), [A, B]);
     assert_eq!(room.round(), 2);
@@ -201,16 +203,16 @@ fn other_pictures_are_another_policy() {
 fn poisoned_and_misshaped_updates_are_refused_and_the_round_goes_on() {
     for (update, loss) in [
         (ProtectedUpdate::Dense(vec![1.0; 3]), 1.0),
-        (ProtectedUpdate::Dense(vec![f32::NAN; model(1).weights.len()]), 1.0),
-        (ProtectedUpdate::Dense(vec![1.0; model(1).weights.len()]), f32::NAN),
+        (ProtectedUpdate::Dense(vec![f32::NAN; model(1).state.weights.len()]), 1.0),
+        (ProtectedUpdate::Dense(vec![1.0; model(1).state.weights.len()]), f32::NAN),
     ] {
         let mut room = started("none", &[A, B]);
-        let before = room.model().weights.clone();
+        let before = room.model().state.weights.clone();
         let effects = room.handle(Event::Update { client: A, round: 1, policy: 1, loss, samples: 1, update });
         refusal(&effects);
         let update = dense(&room, 0.0);
         assert_eq!(closed(&send(&mut room, B, update)).unwrap().updates, 1);
-        assert_eq!(room.model().weights, before);
+        assert_eq!(room.model().state.weights, before);
     }
 }
 

@@ -1,20 +1,20 @@
 //! On `vit_pico_patch4_16`, so that a test takes seconds.
 
-use unmask_core::{InitOptions, ModelSpec, Preset, initial_weights};
+use unmask_core::{Architecture, ModelState, VitConfig, VitPreset, VitSpec};
 use unmask_data::{chw_to_hwc, decode, metrics::ssim};
-use unmask_model::{Precision, Reach, Vit, block_on, device::OpenDevice};
+use unmask_model::{Network, OracleOptions, Precision, WeightScope, block_on, device::OpenDevice};
 
 use super::*;
-use crate::VitNetwork;
+use crate::NetworkOracle;
 
 const SIDE: usize = 16;
 
-fn vit() -> Vit {
-    Vit::new(ModelSpec::new(Preset::VitPicoPatch4_16), OpenDevice::cpu().device()).unwrap()
+fn network() -> Network {
+    Network::new(Architecture::from(VitPreset::Pico), OpenDevice::cpu().device()).unwrap()
 }
 
-fn weights(vit: &Vit) -> Vec<f32> {
-    initial_weights(vit.config(), 1, InitOptions::default())
+fn state(network: &Network) -> ModelState {
+    network.architecture().initial(1)
 }
 
 /// `[3, side, side]` in [0, 1].
@@ -23,8 +23,8 @@ fn photograph(name: &str) -> Vec<f32> {
     decode(&std::fs::read(path).unwrap()).unwrap().for_model(SIDE)
 }
 
-fn gradient(vit: &Vit, images: &[f32], labels: &[usize]) -> Vec<f32> {
-    vit.loss_and_gradient_blocking(&weights(vit), images, labels).unwrap().gradient
+fn gradient(network: &Network, images: &[f32], labels: &[usize]) -> Vec<f32> {
+    network.loss_and_gradient_blocking(&state(network), images, labels).unwrap().gradient
 }
 
 /// Keeps about half of the entries, those of a fixed hash.
@@ -36,9 +36,22 @@ fn masked(update: &[f32], kept: &[bool]) -> Vec<f32> {
     update.iter().zip(kept).map(|(&value, &kept)| if kept { value } else { 0.0 }).collect()
 }
 
-fn problem(vit: &Vit, labels: &[usize], objective: Objective, evidence: ReceivedGradient) -> Problem<VitNetwork> {
-    let network = VitNetwork::new(vit, &weights(vit), labels, Reach::FirstBlock, Precision::F32).unwrap();
-    Problem::new(network, objective, evidence).unwrap()
+fn config() -> VitConfig {
+    VitSpec::new(VitPreset::Pico).config()
+}
+
+fn first_block(network: &Network, labels: &[usize]) -> NetworkOracle {
+    let options = OracleOptions { scope: WeightScope::FirstBlock, ..OracleOptions::default() };
+    NetworkOracle::new(network, &state(network), labels, options).unwrap()
+}
+
+fn problem(
+    network: &Network,
+    labels: &[usize],
+    objective: Objective,
+    evidence: ReceivedGradient,
+) -> Problem<NetworkOracle> {
+    Problem::new(first_block(network, labels), objective, evidence).unwrap()
 }
 
 /// The truth out of focus: what a closed form might give.
@@ -61,7 +74,7 @@ struct Run {
     verdict: SearchVerdict,
 }
 
-fn run(problem: Problem<VitNetwork>, start: &[f32], truth: &[f32], settings: Settings) -> Run {
+fn run(problem: Problem<NetworkOracle>, start: &[f32], truth: &[f32], settings: Settings) -> Run {
     let side = |picture: &[f32]| ssim(picture, &chw_to_hwc(truth, SIDE, SIDE), SIDE, SIDE).unwrap();
     let start = chw_to_hwc(start, SIDE, SIDE);
     let mut matching = Matching::new(problem, &start, settings).unwrap();
@@ -78,19 +91,20 @@ fn run(problem: Problem<VitNetwork>, start: &[f32], truth: &[f32], settings: Set
 
 #[test]
 fn slope_is_that_of_the_objective() {
-    let vit = vit();
+    let network = network();
     let truth = photograph("astronaut.png");
-    let update = gradient(&vit, &truth, &[3]);
+    let update = gradient(&network, &truth, &[3]);
     let kept = half(update.len());
-    for (objective, reach, tolerance) in [
-        (Objective::tokens(vit.config()), Reach::FirstBlock, 1e-3),
-        (Objective::tokens_without_position(vit.config()), Reach::FirstBlock, 1e-3),
+    for (objective, scope, tolerance) in [
+        (Objective::tokens(&config()), WeightScope::FirstBlock, 1e-3),
+        (Objective::tokens_without_position(&config()), WeightScope::FirstBlock, 1e-3),
         // A shift of the same length along this v meets more curvature.
-        (Objective::Cosine, Reach::Everything, 1e-2),
+        (Objective::Cosine, WeightScope::All, 1e-2),
     ] {
-        let network = VitNetwork::new(&vit, &weights(&vit), &[3], reach, Precision::F64).unwrap();
+        let options = OracleOptions { scope, precision: Precision::F64, ..OracleOptions::default() };
+        let oracle = NetworkOracle::new(&network, &state(&network), &[3], options).unwrap();
         let evidence = ReceivedGradient::aware(&masked(&update, &kept), &kept).unwrap();
-        let problem = Problem::new(network, objective, evidence).unwrap();
+        let problem = Problem::new(oracle, objective, evidence).unwrap();
         let x: Vec<f64> = blurred(&truth).iter().map(|&v| f64::from(v) * 2.0 - 1.0).collect();
         let (_, slope) = block_on(problem.evaluate(&x)).unwrap();
         // Along d = slope / |slope| the objective rises by |slope|.
@@ -107,14 +121,14 @@ fn slope_is_that_of_the_objective() {
 
 #[test]
 fn the_aware_attacker_sharpens_what_the_naive_one_spoils() {
-    let vit = vit();
+    let network = network();
     let truth = photograph("astronaut.png");
-    let update = gradient(&vit, &truth, &[3]);
+    let update = gradient(&network, &truth, &[3]);
     let kept = half(update.len());
     let sent = masked(&update, &kept);
     let settings = Settings { iterations: 200, ..Settings::default() };
     let run = |evidence: ReceivedGradient| {
-        run(problem(&vit, &[3], Objective::tokens(vit.config()), evidence), &blurred(&truth), &truth, settings)
+        run(problem(&network, &[3], Objective::tokens(&config()), evidence), &blurred(&truth), &truth, settings)
     };
     let aware = run(ReceivedGradient::aware(&sent, &kept).unwrap());
     let naive = run(ReceivedGradient::naive(&sent).unwrap());
@@ -126,13 +140,13 @@ fn the_aware_attacker_sharpens_what_the_naive_one_spoils() {
 
 #[test]
 fn two_pictures_are_searched_for_together() {
-    let vit = vit();
+    let network = network();
     let truth = [photograph("astronaut.png"), photograph("rocket.png")];
-    let update = gradient(&vit, &truth.concat(), &[3, 5]);
+    let update = gradient(&network, &truth.concat(), &[3, 5]);
     let kept = half(update.len());
     let evidence = ReceivedGradient::aware(&masked(&update, &kept), &kept).unwrap();
     let start: Vec<f32> = truth.iter().flat_map(|truth| chw_to_hwc(&blurred(truth), SIDE, SIDE)).collect();
-    let problem = problem(&vit, &[3, 5], Objective::tokens(vit.config()), evidence);
+    let problem = problem(&network, &[3, 5], Objective::tokens(&config()), evidence);
     let mut matching = Matching::new(problem, &start, Settings { iterations: 60, ..Settings::default() }).unwrap();
     let first = matching.step_blocking().unwrap();
     assert_eq!(first.image.len(), start.len());
@@ -145,15 +159,14 @@ fn two_pictures_are_searched_for_together() {
 
 #[test]
 fn a_fixed_position_is_named_and_matched_without_its_term() {
-    let vit = vit();
+    let network = network();
     let truth = photograph("astronaut.png");
-    let mut update = gradient(&vit, &truth, &[3]);
-    update[vit.layout().get("pos_embed").unwrap().range.clone()].fill(0.0);
+    let mut update = gradient(&network, &truth, &[3]);
+    update[network.layout().get("pos_embed").unwrap().range.clone()].fill(0.0);
     let evidence = || ReceivedGradient::naive(&update).unwrap();
-    let network = VitNetwork::new(&vit, &weights(&vit), &[3], Reach::FirstBlock, Precision::F32).unwrap();
-    let refusal = Problem::new(network, Objective::tokens(vit.config()), evidence()).unwrap_err();
+    let refusal = Problem::new(first_block(&network, &[3]), Objective::tokens(&config()), evidence()).unwrap_err();
     assert!(matches!(refusal, MatchingError::FixedPosition), "{refusal}");
-    let problem = problem(&vit, &[3], Objective::tokens_without_position(vit.config()), evidence());
+    let problem = problem(&network, &[3], Objective::tokens_without_position(&config()), evidence());
     let settings = Settings { iterations: 60, ..Settings::default() };
     let without = run(problem, &blurred(&truth), &truth, settings);
     assert!(without.last < 0.5 * without.first, "objective {} to {}", without.first, without.last);
@@ -161,10 +174,10 @@ fn a_fixed_position_is_named_and_matched_without_its_term() {
 
 #[test]
 fn a_newer_update_goes_on_from_the_picture() {
-    let vit = vit();
+    let network = network();
     let truth = photograph("astronaut.png");
-    let update = gradient(&vit, &truth, &[3]);
-    let tokens = || problem(&vit, &[3], Objective::tokens(vit.config()), ReceivedGradient::naive(&update).unwrap());
+    let update = gradient(&network, &truth, &[3]);
+    let tokens = || problem(&network, &[3], Objective::tokens(&config()), ReceivedGradient::naive(&update).unwrap());
     let start = chw_to_hwc(&blurred(&truth), SIDE, SIDE);
     let mut matching = Matching::new(tokens(), &start, Settings { iterations: 40, ..Settings::default() }).unwrap();
     let mut last = matching.step_blocking().unwrap();
@@ -176,18 +189,18 @@ fn a_newer_update_goes_on_from_the_picture() {
     let next = matching.step_blocking().unwrap();
     assert_eq!((next.verdict, next.iteration), (SearchVerdict::Running, 16));
     assert!(next.objective <= 1.05 * last.objective, "{} after {}", next.objective, last.objective);
-    let two = VitNetwork::new(&vit, &weights(&vit), &[3, 4], Reach::FirstBlock, Precision::F32).unwrap();
-    let two = Problem::new(two, Objective::tokens(vit.config()), ReceivedGradient::naive(&update).unwrap()).unwrap();
+    let two = first_block(&network, &[3, 4]);
+    let two = Problem::new(two, Objective::tokens(&config()), ReceivedGradient::naive(&update).unwrap()).unwrap();
     assert!(matches!(matching.retarget(two), Err(MatchingError::StartLength { batch: 2, .. })));
 }
 
 /// From the very picture no step leads down.
 #[test]
 fn a_start_that_cannot_be_bettered_is_kept() {
-    let vit = vit();
+    let network = network();
     let truth = photograph("astronaut.png");
-    let evidence = ReceivedGradient::naive(&gradient(&vit, &truth, &[3])).unwrap();
-    let problem = problem(&vit, &[3], Objective::tokens(vit.config()), evidence);
+    let evidence = ReceivedGradient::naive(&gradient(&network, &truth, &[3])).unwrap();
+    let problem = problem(&network, &[3], Objective::tokens(&config()), evidence);
     let settings = Settings { iterations: 64, variation: 0.0, ..Settings::default() };
     let kept = run(problem, &truth, &truth, settings);
     assert_eq!(kept.verdict, SearchVerdict::KeptStart);
@@ -196,12 +209,11 @@ fn a_start_that_cannot_be_bettered_is_kept() {
 
 #[test]
 fn nonsense_is_refused_with_its_numbers() {
-    let vit = vit();
-    let len = vit.layout().len();
-    let update = gradient(&vit, &photograph("astronaut.png"), &[3]);
-    let network =
-        |labels: &[usize]| VitNetwork::new(&vit, &weights(&vit), labels, Reach::FirstBlock, Precision::F32).unwrap();
-    let tokens = || Objective::tokens(vit.config());
+    let network = network();
+    let len = network.layout().len();
+    let update = gradient(&network, &photograph("astronaut.png"), &[3]);
+    let network = |labels: &[usize]| first_block(&network, labels);
+    let tokens = || Objective::tokens(&config());
     let refusal = |labels: &[usize], update: &[f32]| {
         Problem::new(network(labels), tokens(), ReceivedGradient::naive(update).unwrap()).unwrap_err().to_string()
     };

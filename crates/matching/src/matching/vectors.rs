@@ -2,11 +2,15 @@
 
 use std::{fs::File, path::Path};
 
-use unmask_core::{ModelSpec, Preset};
-use unmask_model::{Precision, Reach, Vit, block_on, device::OpenDevice, weights::TensorReader};
+use unmask_core::{Architecture, VitPreset, VitSpec};
+use unmask_model::{
+    Network, OracleOptions, Precision, WeightScope, block_on,
+    device::OpenDevice,
+    weights::{TensorReader, read_state},
+};
 
 use super::*;
-use crate::VitNetwork;
+use crate::NetworkOracle;
 
 const LABEL: usize = 3;
 const TOLERANCE: f64 = 1e-3;
@@ -28,9 +32,9 @@ fn deviation(given: &[f64], expected: &[f64]) -> f64 {
 }
 
 /// Update and mask of one case; what is not in the file, no objective may look at.
-fn case(file: &mut TensorReader<File>, vit: &Vit, rate: &str) -> ReceivedGradient {
+fn case(file: &mut TensorReader<File>, network: &Network, rate: &str) -> ReceivedGradient {
     let (mut update, mut kept) = (Vec::new(), Vec::new());
-    for param in vit.layout() {
+    for param in network.layout() {
         let gradient = format!("{rate}/gradient/{}", param.name);
         if file.shape(&gradient).is_some() {
             update.extend(file.read::<f32>(&gradient).unwrap().values);
@@ -47,17 +51,20 @@ fn case(file: &mut TensorReader<File>, vit: &Vit, rate: &str) -> ReceivedGradien
 #[test]
 fn objective_slope_and_ten_steps_are_the_references() {
     let Some(mut file) = full_vectors("vit_lab_patch4_32_matching/matching.safetensors") else { return };
-    let Some(mut weights) = full_vectors("vit_lab_patch4_32_standard_astronaut/weights.safetensors") else { return };
-    let vit = Vit::new(ModelSpec::new(Preset::VitLabPatch4_32), OpenDevice::cpu().device()).unwrap();
-    let weights = weights.read_flat::<f32>(vit.layout()).unwrap();
+    let Some(weights) = full_vectors("vit_lab_patch4_32_standard_astronaut/weights.safetensors") else { return };
+    let network = Network::new(Architecture::from(VitPreset::Lab), OpenDevice::cpu().device()).unwrap();
+    let state = read_state(weights, network.architecture()).unwrap();
     let start = file.read::<f64>("x0").unwrap().values;
     for rate in ["r0.0", "r0.5"] {
-        let evidence = case(&mut file, &vit, rate);
+        let evidence = case(&mut file, &network, rate);
         let mut expected = |name: &str| file.read::<f64>(&format!("{rate}/{name}")).unwrap().values;
         let (terms, slope, after) = (expected("loss"), expected("dx"), expected("x_after_10"));
         for precision in [Precision::F64, Precision::F32] {
-            let network = VitNetwork::new(&vit, &weights, &[LABEL], Reach::FirstBlock, precision).unwrap();
-            let problem = Problem::new(network, Objective::tokens(vit.config()), evidence.clone()).unwrap();
+            let options = OracleOptions { scope: WeightScope::FirstBlock, precision, ..OracleOptions::default() };
+            let oracle = NetworkOracle::new(&network, &state, &[LABEL], options).unwrap();
+            let problem =
+                Problem::new(oracle, Objective::tokens(&VitSpec::new(VitPreset::Lab).config()), evidence.clone())
+                    .unwrap();
             let (found, found_slope) = block_on(problem.evaluate(&start)).unwrap();
             // The reference's steps leave total variation out.
             let settings = Settings { variation: 0.0, ..Settings::default() };

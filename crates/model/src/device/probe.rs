@@ -1,10 +1,10 @@
 //! Which device trains faster here.
 
-use unmask_core::{InitOptions, ModelSpec, initial_weights};
+use unmask_core::Architecture;
 use web_time::Instant;
 
 use super::{Compute, DeviceError, OpenDevice, open};
-use crate::{ModelError, Vit};
+use crate::{ModelError, Network};
 
 /// The faster device, and why it was chosen.
 #[derive(Debug, Clone)]
@@ -19,20 +19,20 @@ pub struct Probe {
     pub reason: String,
 }
 
-/// Times one training step of `spec` with `batch` images, after one to warm up, on each device and takes the faster.
+/// Times one training step of `architecture` with `batch` images, after one to warm up, on each device and takes the faster.
 ///
 /// Give the model and the batch that will be trained: launching work on a GPU costs the same for a small step as for a
 /// large one, so that a smaller probe would favour the CPU. An adapter known to be a software emulation loses without
 /// being timed, since one step on it may take many seconds; one that fails loses as well.
 ///
 /// # Errors
-/// If the spec is no model, `batch` is 0, or the CPU cannot compute the step.
-pub async fn probe(spec: ModelSpec, batch: usize) -> Result<Probe, ModelError> {
+/// If the architecture has no classes, `batch` is 0, or the CPU cannot compute the step.
+pub async fn probe(architecture: Architecture, batch: usize) -> Result<Probe, ModelError> {
     let cpu = OpenDevice::cpu();
-    let cpu_ms = step_ms(&cpu, spec, batch).await?;
+    let cpu_ms = step_ms(&cpu, architecture, batch).await?;
     let (gpu, gpu_ms) = match open(Compute::Gpu).await {
         Ok(gpu) if gpu.adapter().is_some_and(|adapter| adapter.emulated) => (Ok(gpu), None),
-        Ok(gpu) => match step_ms(&gpu, spec, batch).await {
+        Ok(gpu) => match step_ms(&gpu, architecture, batch).await {
             Ok(ms) => (Ok(gpu), Some(ms)),
             Err(error) => (Err(DeviceError::Unusable { reason: error.to_string() }), None),
         },
@@ -62,16 +62,14 @@ fn choose(cpu: OpenDevice, cpu_ms: f64, gpu: Result<OpenDevice, DeviceError>, gp
     Probe { device, cpu_ms, gpu_ms, reason }
 }
 
-async fn step_ms(device: &OpenDevice, spec: ModelSpec, batch: usize) -> Result<f64, ModelError> {
-    let vit = Vit::new(spec, device.device())?;
-    let config = vit.config();
-    let weights = initial_weights(config, 0, InitOptions::default());
-    let image_len = unmask_core::VitConfig::CHANNELS * config.image * config.image;
-    let images: Vec<f32> = (0..batch * image_len).map(|i| (i % 251) as f32 / 250.0).collect();
-    let labels: Vec<usize> = (0..batch).map(|i| i % config.classes).collect();
-    vit.loss_and_gradient(&weights, &images, &labels).await?;
+async fn step_ms(device: &OpenDevice, architecture: Architecture, batch: usize) -> Result<f64, ModelError> {
+    let network = Network::new(architecture, device.device())?;
+    let state = architecture.initial(0);
+    let images: Vec<f32> = (0..batch * network.image_len()).map(|i| (i % 251) as f32 / 250.0).collect();
+    let labels: Vec<usize> = (0..batch).map(|i| i % architecture.classes()).collect();
+    network.loss_and_gradient(&state, &images, &labels).await?;
     let start = Instant::now();
-    vit.loss_and_gradient(&weights, &images, &labels).await?;
+    network.loss_and_gradient(&state, &images, &labels).await?;
     Ok(start.elapsed().as_secs_f64() * 1e3)
 }
 

@@ -56,25 +56,47 @@ pub fn import_from<R: Read + Seek>(
     let (layout, statistics) = (architecture.layout(), architecture.statistics());
     let head_replaced = other_head(&reader, &layout);
     let fresh = head_replaced.map(|_| architecture.initial(seed).weights);
-    let mut problems = Vec::new();
-    let mut weights = Vec::with_capacity(layout.len());
-    for param in &layout {
-        match &fresh {
-            Some(fresh) if param.group == ParamGroup::Head => weights.extend_from_slice(&fresh[param.range.clone()]),
-            _ => read_into(&mut weights, &mut problems, &mut reader, param)?,
-        }
-    }
-    let mut running = Vec::with_capacity(statistics.len());
-    for param in &statistics {
-        read_into(&mut running, &mut problems, &mut reader, param)?;
-    }
-    reader.no_problems(problems)?;
+    let state = read(&mut reader, architecture, fresh.as_deref())?;
     let is_known = |name: &str| {
         let batches = name.strip_suffix(BATCHES).map(|norm| format!("{norm}running_mean"));
         layout.get(name).is_some() || statistics.get(batches.as_deref().unwrap_or(name)).is_some()
     };
     let surplus = reader.names().into_iter().filter(|name| !is_known(name)).collect();
-    Ok(Imported { state: ModelState { weights, statistics: running }, head_replaced, surplus })
+    Ok(Imported { state, head_replaced, surplus })
+}
+
+/// Reads a network from `reader` under timm's and torchvision's names. Other tensors in the file are ignored.
+///
+/// # Errors
+/// Lists all tensors that are missing, of another shape than the network's, of no number type, or not finite.
+pub fn read_state<R: Read + Seek>(
+    mut reader: TensorReader<R>,
+    architecture: Architecture,
+) -> Result<ModelState, WeightsError> {
+    read(&mut reader, architecture, None)
+}
+
+/// The head is that of `fresh` weights, where there are some.
+fn read<R: Read + Seek>(
+    reader: &mut TensorReader<R>,
+    architecture: Architecture,
+    fresh: Option<&[f32]>,
+) -> Result<ModelState, WeightsError> {
+    let (layout, statistics) = (architecture.layout(), architecture.statistics());
+    let mut problems = Vec::new();
+    let mut weights = Vec::with_capacity(layout.len());
+    for param in &layout {
+        match fresh {
+            Some(fresh) if param.group == ParamGroup::Head => weights.extend_from_slice(&fresh[param.range.clone()]),
+            _ => read_into(&mut weights, &mut problems, reader, param)?,
+        }
+    }
+    let mut running = Vec::with_capacity(statistics.len());
+    for param in &statistics {
+        read_into(&mut running, &mut problems, reader, param)?;
+    }
+    reader.no_problems(problems)?;
+    Ok(ModelState { weights, statistics: running })
 }
 
 fn read_into<R: Read + Seek>(

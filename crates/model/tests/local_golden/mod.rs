@@ -1,7 +1,7 @@
 //! One local epoch of FedAvg with fixed numbers going in, and what came out of it natively on the CPU.
 
-use unmask_core::{InitOptions, ModelSpec, Preset, VitConfig, initial_weights};
-use unmask_model::{Device, LocalTraining, Vit};
+use unmask_core::{Architecture, ModelState, VitConfig, VitPreset};
+use unmask_model::{Device, LocalTraining, Network};
 
 /// A line for the loss, then one for the change of one of [`STRIDE`] weights.
 const EXPECTED: &str = include_str!("../../testdata/local_training.txt");
@@ -9,8 +9,8 @@ const STRIDE: usize = 997;
 
 /// What goes in.
 pub struct Task {
-    pub vit: Vit,
-    pub weights: Vec<f32>,
+    pub network: Network,
+    pub state: ModelState,
     /// `[2, 3, side, side]`
     pub images: Vec<f32>,
     pub labels: Vec<usize>,
@@ -21,18 +21,18 @@ pub struct Task {
 
 impl Task {
     pub fn new(device: &Device) -> Self {
-        let vit = Vit::new(ModelSpec::new(Preset::VitPicoPatch4_16), device).unwrap();
-        let config = vit.config();
-        let weights = initial_weights(config, 21, InitOptions::default());
-        let pixels = 2 * VitConfig::CHANNELS * config.image * config.image;
+        let network = Network::new(Architecture::from(VitPreset::Pico), device).unwrap();
+        let architecture = network.architecture();
+        let pixels = 2 * VitConfig::CHANNELS * architecture.side() * architecture.side();
         // Sevenths and elevenths need no sine, which platforms round differently.
         let images = (0..pixels).map(|i| ((i * i) % 77) as f32 / 76.0).collect();
-        Self { vit, weights, images, labels: vec![3, 8], batch: 1, epochs: 1, rate: 0.1 }
+        Self { network, state: architecture.initial(21), images, labels: vec![3, 8], batch: 1, epochs: 1, rate: 0.1 }
     }
 
     /// The loss and the changes W_n - w as they stand in the file.
     pub fn lines(&self, trained: &LocalTraining) -> String {
-        let changes = trained.weights.iter().zip(&self.weights).step_by(STRIDE).map(|(after, before)| after - before);
+        let changes =
+            trained.state.weights.iter().zip(&self.state.weights).step_by(STRIDE).map(|(after, before)| after - before);
         std::iter::once(trained.loss).chain(changes).map(|value| format!("{value:e}\n")).collect()
     }
 

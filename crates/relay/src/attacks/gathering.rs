@@ -7,7 +7,7 @@ use std::{
 
 use tracing::error;
 use unmask_attack::{Accumulated, Added, Concealment, Method};
-use unmask_core::{ClientId, Defence, Rule};
+use unmask_core::{ClientId, Defence, Rule, VitConfig};
 use unmask_wire::view::GatheredView;
 
 use super::{
@@ -44,8 +44,8 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
-    fn new(job: &Job) -> Self {
-        Self { common: Common::of(&job.about), rounds: Arc::new(Accumulated::new(&job.config)), is_solved: false }
+    fn new(about: &About, config: &VitConfig) -> Self {
+        Self { common: Common::of(about), rounds: Arc::new(Accumulated::new(config)), is_solved: false }
     }
 
     /// The picture behind these rounds was sought.
@@ -79,19 +79,19 @@ fn view(rounds: &Accumulated, defence: Defence) -> GatheredView {
 
 /// Whether an update is to be added.
 pub(super) fn is_wanted(job: &Job) -> bool {
-    job.concealment == Concealment::Entries
+    job.concealment == Concealment::Entries && job.architecture.vit().is_some()
 }
 
 /// Adds what comes, in order, until the room is gone.
 pub(super) fn work(shared: &Shared) {
-    while let Some((job, gathered)) = next(shared) {
+    while let Some((job, config, gathered)) = next(shared) {
         let mut gathered = gathered
             .filter(|gathered| gathered.common == Common::of(&job.about))
-            .unwrap_or_else(|| Gathered::new(&job));
+            .unwrap_or_else(|| Gathered::new(&job.about, &config));
         let outcome = catch_unwind(AssertUnwindSafe(|| gathered.add(&job))).unwrap_or_else(|_| {
             error!(round = job.about.round, "gathering broke down on an update");
             // What a panic left of the means is not worth keeping.
-            gathered = Gathered::new(&job);
+            gathered = Gathered::new(&job.about, &config);
             Err("gathering broke down on this update".to_owned())
         });
         let is_due = outcome.is_ok() && !gathered.is_solved;
@@ -112,15 +112,17 @@ pub(super) fn work(shared: &Shared) {
 }
 
 /// The next update, and what was gathered before it; nobody else has that meanwhile.
-fn next(shared: &Shared) -> Option<(Arc<Job>, Option<Gathered>)> {
+fn next(shared: &Shared) -> Option<(Arc<Job>, VitConfig, Option<Gathered>)> {
     let mut schedule = shared.lock();
     loop {
         if schedule.is_closed {
             return None;
         }
-        if let Some(job) = schedule.to_gather.pop_front() {
+        if let Some(job) = schedule.to_gather.pop_front()
+            && let Some(config) = job.architecture.vit()
+        {
             schedule.is_gathering = true;
-            return Some((job, schedule.gathered.take()));
+            return Some((job, config, schedule.gathered.take()));
         }
         schedule = shared.wait(schedule);
     }

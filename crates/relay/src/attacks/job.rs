@@ -1,7 +1,7 @@
 //! One update of the client under attack.
 
 use unmask_attack::{CannotAttack, Concealment, Encryption, Observation, WholeUpdate};
-use unmask_core::{Architecture, ClientId, Defence, EncryptionStart, KeyCheck, ModelState, Rule, VitConfig};
+use unmask_core::{Architecture, ClientId, Defence, EncryptionStart, KeyCheck, Rule};
 use unmask_defence::ProtectedUpdate;
 use unmask_federation::GlobalModel;
 
@@ -61,8 +61,8 @@ pub(crate) struct Job {
     pub(crate) concealment: Concealment,
     /// How it is encrypted, if it is.
     pub(crate) encryption: Option<(EncryptionStart, KeyCheck)>,
-    /// The model's shape.
-    pub(super) config: VitConfig,
+    /// The model.
+    pub(super) architecture: Architecture,
     /// What the attacks hold of it, but for what comes later: keys, rounds, and the model for a search.
     pub(super) observation: Observation,
 }
@@ -88,7 +88,7 @@ impl Job {
         let mut observation = Observation::new(evidence);
         observation.batch = usize::try_from(sent.about.samples).unwrap_or(usize::MAX);
         observation.encryption = encryption.map(|_| Encryption::default());
-        Self { about: sent.about, concealment, encryption, config: sent.model.spec.config(), observation }
+        Self { about: sent.about, concealment, encryption, architecture: sent.model.architecture, observation }
     }
 
     /// The labels behind the update.
@@ -103,6 +103,6 @@ impl Job {
 /// Copies what a search needs of an update: the whole weights, and so a model's memory.
 pub(crate) fn whole(sent: &Sent<'_>) -> WholeUpdate {
     let reading::Part { values, kept } = reading::front(sent.model, sent.scale(), sent.update);
-    let state = ModelState { weights: sent.model.weights.clone(), statistics: Vec::new() };
-    WholeUpdate { architecture: Architecture::Vit(sent.model.spec), state, gradient: values, kept }
+    let GlobalModel { architecture, state } = sent.model;
+    WholeUpdate { architecture: *architecture, state: state.clone(), gradient: values, kept }
 }

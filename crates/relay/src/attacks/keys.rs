@@ -3,16 +3,18 @@
 use std::{fmt, sync::Arc};
 
 use unmask_attack::{CannotAttack, Decrypt, Encryption, KnownStart, RecoveredKey, Source, Tensors, embeddings_layout};
-use unmask_core::{KeyCheck, ModelSpec};
+use unmask_core::{Architecture, KeyCheck};
 use unmask_defence::{Cipher, KeyError, RoomKey};
 use unmask_federation::{GlobalModel, Seal};
 
 /// The weights of the embeddings, all that a key changes, out of a model.
 ///
 /// # Errors
-/// The weights are not those of the model.
+/// The model has no embeddings, or the weights are not its own.
 pub(crate) fn embeddings(model: &GlobalModel) -> Result<Tensors, CannotAttack> {
-    Tensors::from_flat(Source::Weights, &model.spec.config(), &model.weights, &RecoveredKey::WEIGHTS)
+    let GlobalModel { architecture, state } = model;
+    let config = architecture.vit().ok_or(CannotAttack::NotVit { architecture: *architecture })?;
+    Tensors::from_flat(Source::Weights, &config, &state.weights, &RecoveredKey::WEIGHTS)
 }
 
 /// The key that a client gave away.
@@ -34,7 +36,7 @@ impl GivenKey {
     ///
     /// # Errors
     /// A sentence: no passphrase, or another one.
-    pub(crate) fn derive(passphrase: &str, seal: &Seal, spec: ModelSpec) -> Result<Self, String> {
+    pub(crate) fn derive(passphrase: &str, seal: &Seal, architecture: Architecture) -> Result<Self, String> {
         let sentence = |error: KeyError| format!("The key cannot be made: {error}.");
         let key = RoomKey::derive(passphrase, &seal.salt, seal.start).map_err(sentence)?;
         if key.check() != seal.check {
@@ -44,7 +46,8 @@ impl GivenKey {
                     .to_owned(),
             );
         }
-        let cipher = Cipher::new(&key, &embeddings_layout(&spec.config())).map_err(sentence)?;
+        let config = architecture.vit().ok_or_else(|| format!("{}.", CannotAttack::NotVit { architecture }))?;
+        let cipher = Cipher::new(&key, &embeddings_layout(&config)).map_err(sentence)?;
         let decrypt = move |values: &mut [f32]| cipher.decrypt(values).map_err(|error| error.to_string());
         Ok(Self { check: seal.check, decrypt: Arc::new(decrypt) })
     }

@@ -150,5 +150,5 @@ fn attack(method: Method, job: &Job, held: &Held) -> Result<Seen, String> {
     let recovered = unmask_attack::run(method, &observation, &NoSearches, SearchOptions::default(), go_on);
     let Recovered { pictures, mut notes, .. } = recovered.map_err(|error| error.to_string())?;
     notes.extend(remarks::on(method, job));
-    Seen::new(job.config.image, pictures.concat(), &notes)
+    Seen::new(job.architecture.side(), pictures.concat(), &notes)
 }

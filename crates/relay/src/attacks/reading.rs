@@ -53,21 +53,22 @@ pub(super) struct Part {
 /// keeps neither alive. Entries that a mask dropped are marked as not kept, whatever the rule.
 ///
 /// # Errors
-/// The update does not fit the model.
+/// The model has no embeddings, or the update does not fit it.
 pub(super) fn evidence(model: &GlobalModel, scale: Scale, update: &ProtectedUpdate) -> Result<Evidence, CannotAttack> {
-    let config = model.spec.config();
-    let layout = ParamLayout::vit(&config);
+    let architecture = model.architecture;
+    let config = architecture.vit().ok_or(CannotAttack::NotVit { architecture })?;
+    let layout = architecture.layout();
     let mut weights = Tensors::new(Source::Weights, &config, Precision::F32);
     let needs = needs(&layout);
     for param in params(&layout, &needs.weights.names()) {
-        let values = slice(&model.weights, &param.range).iter().map(|&value| f64::from(value)).collect();
+        let values = slice(&model.state.weights, &param.range).iter().map(|&value| f64::from(value)).collect();
         weights.insert(&param.name, &param.shape, values)?;
     }
     let mut gradients = Tensors::new(Source::Gradients, &config, Precision::F32);
     let params = params(&layout, &needs.gradients.names());
     let ranges: Vec<Range<usize>> = params.iter().map(|param| param.range.clone()).collect();
     for (param, Part { values, kept }) in params.into_iter().zip(parts(update, &layout, &ranges)) {
-        let weights = slice(&model.weights, &param.range);
+        let weights = slice(&model.state.weights, &param.range);
         let values = values.iter().zip(weights).map(|(&sent, &weight)| scale.apply(sent, weight)).collect();
         match kept {
             None => gradients.insert(&param.name, &param.shape, values),
@@ -79,11 +80,11 @@ pub(super) fn evidence(model: &GlobalModel, scale: Scale, update: &ProtectedUpda
 
 /// The front of what stands for the gradient, in f32 and up to the end of the first block, for a search through the model.
 pub(super) fn front(model: &GlobalModel, scale: Scale, update: &ProtectedUpdate) -> Part {
-    let layout = ParamLayout::vit(&model.spec.config());
+    let layout = model.architecture.layout();
     let end = layout.iter().take_while(|param| is_front(&param.name)).last().map_or(0, |param| param.range.end);
     let mut parts = parts(update, &layout, std::slice::from_ref(&(0..end)));
     let Part { mut values, kept } = parts.pop().unwrap_or(Part { values: Vec::new(), kept: None });
-    for (i, (value, &weight)) in values.iter_mut().zip(&model.weights).enumerate() {
+    for (i, (value, &weight)) in values.iter_mut().zip(&model.state.weights).enumerate() {
         let is_kept = kept.as_ref().is_none_or(|kept| kept[i]);
         *value = if is_kept { scale.apply(*value, weight) as f32 } else { 0.0 };
     }
@@ -146,7 +147,7 @@ fn parts(update: &ProtectedUpdate, layout: &ParamLayout, ranges: &[Range<usize>]
 
 #[cfg(test)]
 mod tests {
-    use unmask_core::{Defence, InitOptions, MaskSeed, ModelSpec, Preset, initial_weights};
+    use unmask_core::{Architecture, Defence, MaskSeed, VitPreset};
     use unmask_defence::{Means, PlainUpdate, Protect};
 
     use super::*;
@@ -154,9 +155,9 @@ mod tests {
     const SEED: MaskSeed = MaskSeed([7; 32]);
 
     fn model() -> (GlobalModel, ParamLayout) {
-        let spec = ModelSpec::new(Preset::VitPicoPatch4_16);
-        let weights = initial_weights(&spec.config(), 3, InitOptions::default());
-        (GlobalModel { spec, weights }, ParamLayout::vit(&spec.config()))
+        let architecture = Architecture::from(VitPreset::Pico);
+        let state = architecture.initial(3);
+        (GlobalModel { architecture, state }, architecture.layout())
     }
 
     fn protect(defence: &str, layout: &ParamLayout, plain: PlainUpdate<'_>) -> ProtectedUpdate {
@@ -197,8 +198,8 @@ mod tests {
     fn weights_become_gradients() {
         let (model, layout) = model();
         let gradient = |i: usize| (i % 7) as f32 / 64.0;
-        let local: Vec<f32> = model.weights.iter().enumerate().map(|(i, w)| w - 0.5 * gradient(i)).collect();
-        let plain = PlainUpdate { values: local, reference: Some(&model.weights) };
+        let local: Vec<f32> = model.state.weights.iter().enumerate().map(|(i, w)| w - 0.5 * gradient(i)).collect();
+        let plain = PlainUpdate { values: local, reference: Some(&model.state.weights) };
         let update = protect("random-binary:0.5", &layout, plain);
         let rule = Rule::FedAvg { epochs: 2, rate: 0.05 };
         let scale = Scale::of(rule, 9, 2);

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use unmask_core::ModelSpec;
+use unmask_core::Architecture;
 
 use super::{Answers, Evaluates, EvaluationJob};
 
@@ -29,10 +29,10 @@ pub(crate) struct Measured {
 pub(super) fn measure(evaluates: &dyn Evaluates, job: &EvaluationJob) -> Result<Measured, String> {
     let EvaluationJob { model, data_set, budget, .. } = job;
     let (started, classes) = (Instant::now(), data_set.classes.len());
-    if classes > model.spec.classes {
-        return Err(format!("{} has {classes} classes, and the model {}", data_set.name, model.spec.classes));
+    if classes > model.architecture.classes() {
+        return Err(format!("{} has {classes} classes, and the model {}", data_set.name, model.architecture.classes()));
     }
-    let side = model.spec.config().image;
+    let side = model.architecture.side();
     let (mut confusion, mut losses, mut pictures, mut correct) = (vec![0; classes * classes], 0.0, 0, 0);
     let positions: Vec<usize> = (0..data_set.held_out.len()).collect();
     for batch in positions.chunks(BATCH) {
@@ -42,10 +42,10 @@ pub(super) fn measure(evaluates: &dyn Evaluates, job: &EvaluationJob) -> Result<
         let images: Vec<f32> = batch.iter().filter_map(|&i| data_set.held_out.chw_resized(i, side)).flatten().collect();
         let labels: Vec<usize> =
             batch.iter().filter_map(|&i| data_set.held_out.labels().get(i)).map(|label| usize::from(*label)).collect();
-        let Answers { loss, logits } = evaluates.evaluate(model.spec, &model.weights, &images, &labels)?;
-        check(model.spec, &labels, loss, &logits)?;
+        let Answers { loss, logits } = evaluates.evaluate(model.architecture, &model.state, &images, &labels)?;
+        check(model.architecture, &labels, loss, &logits)?;
         losses += f64::from(loss) * labels.len() as f64;
-        for (&label, logits) in labels.iter().zip(logits.chunks_exact(model.spec.classes)) {
+        for (&label, logits) in labels.iter().zip(logits.chunks_exact(model.architecture.classes())) {
             // A head may have more classes than the data set; its pictures are of none of those.
             let named = largest(&logits[..classes]);
             correct += u32::from(named == label);
@@ -60,8 +60,8 @@ pub(super) fn measure(evaluates: &dyn Evaluates, job: &EvaluationJob) -> Result<
     Ok(Measured { pictures, correct, loss, confusion, seconds })
 }
 
-fn check(spec: ModelSpec, labels: &[usize], loss: f32, logits: &[f32]) -> Result<(), String> {
-    if logits.len() != labels.len() * spec.classes {
+fn check(architecture: Architecture, labels: &[usize], loss: f32, logits: &[f32]) -> Result<(), String> {
+    if logits.len() != labels.len() * architecture.classes() {
         return Err(format!("the model gave {} logits to {} pictures", logits.len(), labels.len()));
     }
     if !loss.is_finite() || logits.iter().any(|logit| logit.is_nan()) {

@@ -60,7 +60,7 @@ impl Attacked {
         &mut self,
         finding: Finding,
         nickname: &str,
-        config: &VitConfig,
+        config: Option<&VitConfig>,
         pictures: &Pictures,
     ) -> Option<(RelayMessage, Vec<f32>)> {
         let Finding { about, method, seconds, outcome, search } = finding;
@@ -96,7 +96,7 @@ impl Attacked {
         about: &About,
         outcome: Result<GatheredView, String>,
         nickname: &str,
-        config: &VitConfig,
+        config: Option<&VitConfig>,
     ) {
         let Some((card, earlier)) = self.turn_in_place(Method::Rounds, about) else { return };
         let mut view = earlier
@@ -181,7 +181,7 @@ impl Attacked {
 }
 
 /// A card with nothing found yet.
-fn blank(method: Method, about: &About, nickname: &str, config: &VitConfig) -> AttackView {
+fn blank(method: Method, about: &About, nickname: &str, config: Option<&VitConfig>) -> AttackView {
     let (how, family) = (method.how(config), method.family());
     AttackView {
         attack: method.name().to_owned(),
@@ -209,7 +209,7 @@ fn blank(method: Method, about: &About, nickname: &str, config: &VitConfig) -> A
 
 #[cfg(test)]
 mod tests {
-    use unmask_core::{Defence, ModelSpec, Preset, Rule};
+    use unmask_core::{Defence, Rule, VitPreset};
     use unmask_wire::view::{SearchState, SearchView};
 
     use super::*;
@@ -253,8 +253,8 @@ mod tests {
             search: Option<SearchView>,
         ) -> Option<(RelayMessage, Vec<f32>)> {
             let finding = Finding { about: about(round), method, seconds: 0.1, outcome, search };
-            let config = ModelSpec::new(Preset::VitPicoPatch4_16).config();
-            self.attacked.found(finding, "Ada", &config, &self.pictures)
+            let config = unmask_core::VitSpec::new(VitPreset::Pico).config();
+            self.attacked.found(finding, "Ada", Some(&config), &self.pictures)
         }
 
         fn embedding(&mut self, round: u32, outcome: Result<Seen, String>) -> Option<(RelayMessage, Vec<f32>)> {

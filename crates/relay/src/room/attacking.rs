@@ -143,7 +143,7 @@ impl Actor {
 
     /// Takes news of an attack.
     pub(super) fn heard(&mut self, report: Report) {
-        let config = self.room.model().spec.config();
+        let config = self.room.model().architecture.vit();
         match report {
             Report::Found(finding) if self.is_current(&finding.about) => {
                 let (client, method) = (finding.about.client, finding.method);
@@ -153,7 +153,7 @@ impl Actor {
                 }
                 let nickname = self.roster.name(client).to_owned();
                 let Attacking { cards, pictures, .. } = &mut self.attacking;
-                if let Some((message, values)) = cards.found(*finding, &nickname, &config, pictures) {
+                if let Some((message, values)) = cards.found(*finding, &nickname, config.as_ref(), pictures) {
                     let slot = Method::ALL.iter().position(|other| *other == method).unwrap_or_default();
                     self.send(client, Slot::Reconstruction(slot), &message, &values);
                 }
@@ -162,7 +162,7 @@ impl Actor {
                 if self.is_current(&about) && about.gathering == self.attacking.gathering =>
             {
                 let nickname = self.roster.name(about.client);
-                self.attacking.cards.gathered(&about, outcome, nickname, &config);
+                self.attacking.cards.gathered(&about, outcome, nickname, config.as_ref());
             }
             Report::Labels(about, outcome) if self.is_current(&about) => self.labelled(&about, outcome),
             Report::Membership(about, number, outcome) if self.is_current(&about) => {
@@ -245,9 +245,9 @@ impl Actor {
             let reason = "The room's model is not encrypted, so that there is no key to give away.";
             return drop(reply.send(Err(reason.to_owned())));
         };
-        let (spec, inputs) = (self.room.model().spec, self.attacking.inputs.clone());
+        let (architecture, inputs) = (self.room.model().architecture, self.attacking.inputs.clone());
         tokio::task::spawn_blocking(move || {
-            let key = GivenKey::derive(&passphrase, &seal, spec);
+            let key = GivenKey::derive(&passphrase, &seal, architecture);
             if let Some(inputs) = inputs.upgrade() {
                 drop(inputs.blocking_send(Input::Given { key, reply }));
             }

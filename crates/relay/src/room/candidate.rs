@@ -20,7 +20,7 @@ impl Actor {
     /// # Errors
     /// A sentence, if it is not one that the model sees.
     pub(super) fn take_candidate(&mut self, Dropped { values, png }: Dropped) -> Result<(), String> {
-        let side = self.room.model().spec.config().image;
+        let side = self.room.model().architecture.side();
         if values.len() != 3 * side * side {
             return Err(format!(
                 "The picture has not the {side} x {side} pixels that the room's model sees; drop it again."

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use tracing::error;
 use unmask_core::{
-    ClientId, Defence, EncryptionStart, InitialWeights, ModelSpec, OptimiserKind, RoundSettings, Rule, SettingsError,
+    Architecture, ClientId, Defence, EncryptionStart, InitialWeights, OptimiserKind, RoundSettings, Rule, SettingsError,
 };
 use unmask_federation::{Event, GlobalModel, Phase};
 use unmask_wire::view::Control;
@@ -70,13 +70,13 @@ impl Actor {
 
     /// Begins again with pretrained weights, or from scratch; so do later resets.
     fn begin_from(&mut self, beginning: InitialWeights) -> Result<(), String> {
-        self.beginnings.check(beginning, self.coming_spec()).map_err(sentence)?;
+        self.beginnings.check(beginning, self.coming_architecture()).map_err(sentence)?;
         self.beginnings.chosen = beginning;
         self.reset()
     }
 
     fn reset(&mut self) -> Result<(), String> {
-        let (model, began) = self.fresh_model(self.coming_spec())?;
+        let (model, began) = self.fresh_model(self.coming_architecture())?;
         self.chosen_model = None;
         self.deadline = None;
         self.task = None;
@@ -125,17 +125,17 @@ impl Actor {
     }
 
     fn choose_block(&mut self, on: bool) {
-        let spec = self.coming_spec();
-        if spec.april_block == on {
+        let architecture = self.coming_architecture();
+        if architecture.april_block() == on {
             return;
         }
-        let spec = spec.with_april_block(on);
+        let architecture = architecture.with_april_block(on);
         // Nothing was made for the choice that is taken back.
-        let is_back = self.room.next_model().is_none() && spec == self.room.model().spec;
-        self.chosen_model = (!is_back).then_some(spec);
+        let is_back = self.room.next_model().is_none() && architecture == self.room.model().architecture;
+        self.chosen_model = (!is_back).then_some(architecture);
         let what = if on { "the April block" } else { "the standard block" };
         let is_pretrained = self.beginnings.chosen == InitialWeights::Pretrained;
-        let follows = match self.beginnings.title(spec) {
+        let follows = match self.beginnings.title(architecture) {
             _ if is_back => "",
             Some(_) if is_pretrained => ", with pretrained weights",
             None if is_pretrained => ", with new weights from scratch: the pretrained ones are of the other block",
@@ -146,8 +146,8 @@ impl Actor {
     }
 
     /// The model from the next round on.
-    pub(super) fn coming_spec(&self) -> ModelSpec {
-        self.chosen_model.or_else(|| self.room.next_model()).unwrap_or(self.room.model().spec)
+    pub(super) fn coming_architecture(&self) -> Architecture {
+        self.chosen_model.or_else(|| self.room.next_model()).unwrap_or(self.room.model().architecture)
     }
 
     /// Whether the next round begins with new weights.
@@ -172,7 +172,7 @@ impl Actor {
         if self.chosen_model.is_none() && !self.room.needs_new_model(&self.room.coming()) {
             return;
         }
-        match self.fresh_model(self.coming_spec()) {
+        match self.fresh_model(self.coming_architecture()) {
             Ok((model, began)) => {
                 self.chosen_model = None;
                 self.began = began;
@@ -185,9 +185,9 @@ impl Actor {
         }
     }
 
-    fn fresh_model(&self, spec: ModelSpec) -> Result<(GlobalModel, InitialWeights), String> {
+    fn fresh_model(&self, architecture: Architecture) -> Result<(GlobalModel, InitialWeights), String> {
         let seed = random::seed().map_err(|error| format!("No new weights: {error}."))?;
-        Ok(self.beginnings.model(spec, seed))
+        Ok(self.beginnings.model(architecture, seed))
     }
 
     /// While a client encrypts the model no round runs, and what was chosen takes effect at once.

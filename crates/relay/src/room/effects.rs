@@ -25,7 +25,7 @@ impl Actor {
                 }
                 self.attacking.attacker.keep_keys(encryption.map(|(_, check)| check));
                 let encryption = encryption.map(|(salt, KeyCheck(check))| EncryptionPlan { salt, check });
-                let task = Task::train((round, policy), settings, encryption, model.spec);
+                let task = Task::train((round, policy), settings, encryption, model.architecture);
                 self.hand_out(&cohort);
                 self.ask(&cohort, task, &model);
             }
@@ -36,7 +36,7 @@ impl Actor {
                     self.say(format!("The model cannot be encrypted: {error}."));
                 }
             },
-            Effect::Seal { client, policy, salt, spec, model } => {
+            Effect::Seal { client, policy, salt, architecture, model } => {
                 let name = self.roster.name(client);
                 let line = match model {
                     Some(_) => format!("{name} is asked to encrypt the model."),
@@ -44,7 +44,7 @@ impl Actor {
                 };
                 self.say_once(line);
                 self.attacking.sent_plain(model.as_deref());
-                let task = Task::seal(policy, salt, spec, model.is_some());
+                let task = Task::seal(policy, salt, architecture, model.is_some());
                 let model = model.unwrap_or_else(|| Arc::clone(self.room.model()));
                 self.ask(&[client], task, &model);
             }

@@ -126,7 +126,7 @@ impl Actor {
     fn choose_pictures(&mut self, is_shared: bool) -> Result<(), String> {
         let (pictures, what) = if is_shared {
             let data_set = self.sharing.data_set.as_ref().ok_or("The shared pictures are not there yet.")?;
-            let (classes, known) = (data_set.classes.len(), self.coming_spec().classes);
+            let (classes, known) = (data_set.classes.len(), self.coming_architecture().classes());
             if classes > known {
                 return Err(format!("{} has {classes} classes, and the room's model {known}.", data_set.name));
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unmask_core::{ModelSpec, RoundSettings, TrainingPictures as Trained};
+use unmask_core::{Architecture, RoundSettings, TrainingPictures as Trained};
 use unmask_federation::GlobalModel;
 use unmask_wire::{EncryptionPlan, Pictures, RelayMessage};
 
@@ -23,14 +23,14 @@ impl Task {
         (round, policy): (u32, u32),
         settings: RoundSettings,
         encryption: Option<EncryptionPlan>,
-        spec: ModelSpec,
+        architecture: Architecture,
     ) -> Self {
         let header = RelayMessage::Plan {
             round,
             policy,
-            model: spec.preset.name().to_owned(),
-            april_block: spec.april_block,
-            classes: classes(spec),
+            model: architecture.name().to_owned(),
+            april_block: architecture.april_block(),
+            classes: classes(architecture),
             defence: settings.defence().to_string(),
             rule: settings.rule().to_string(),
             batch: settings.batch(),
@@ -44,12 +44,12 @@ impl Task {
     }
 
     /// Encrypt the model, or, without its weights, make one and encrypt that.
-    pub(super) fn seal(policy: u32, salt: [u8; 16], spec: ModelSpec, has_weights: bool) -> Self {
+    pub(super) fn seal(policy: u32, salt: [u8; 16], architecture: Architecture, has_weights: bool) -> Self {
         let header = RelayMessage::Seal {
             policy,
-            model: spec.preset.name().to_owned(),
-            april_block: spec.april_block,
-            classes: classes(spec),
+            model: architecture.name().to_owned(),
+            april_block: architecture.april_block(),
+            classes: classes(architecture),
             salt,
         };
         Self { header: Arc::new(header), has_weights }
@@ -65,6 +65,6 @@ impl Task {
     }
 }
 
-fn classes(spec: ModelSpec) -> u16 {
-    u16::try_from(spec.classes).unwrap_or(u16::MAX)
+fn classes(architecture: Architecture) -> u16 {
+    u16::try_from(architecture.classes()).unwrap_or(u16::MAX)
 }

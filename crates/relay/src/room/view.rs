@@ -41,9 +41,9 @@ impl Actor {
             },
             round: self.room.round(),
             deadline_seconds: None,
-            model: model.spec.preset.name().to_owned(),
-            april_block: model.spec.april_block,
-            parameters: model.weights.len(),
+            model: model.architecture.name().to_owned(),
+            april_block: model.architecture.april_block(),
+            parameters: model.state.weights.len(),
             rule: settings.rule().to_string(),
             optimiser: settings.optimiser().to_string(),
             batch: settings.batch(),
@@ -58,7 +58,7 @@ impl Actor {
             clients: self.roster.iter().map(|entry| self.client(entry)).collect(),
             losses: self.losses.iter().cloned().collect(),
             start: self.began.to_string(),
-            pretrained: self.beginnings.title(self.coming_spec()).map(str::to_owned),
+            pretrained: self.beginnings.title(self.coming_architecture()).map(str::to_owned),
             data: Some(self.data()),
             evaluation: self.evaluation(),
             accuracies: self.measuring.accuracies(),
@@ -82,15 +82,16 @@ impl Actor {
     /// What was chosen for the next round and is not in force yet.
     fn next(&self) -> Option<NextView> {
         let (now, coming) = (self.room.settings(), self.room.coming());
-        let spec = self.coming_spec();
+        let architecture = self.coming_architecture();
         let (train_on, partition) = self.next_pictures();
         let next = NextView {
             defence: (coming.defence() != now.defence()).then(|| coming.defence().to_string()),
             rule: (coming.rule() != now.rule()).then(|| coming.rule().to_string()),
             optimiser: (coming.optimiser() != now.optimiser()).then(|| coming.optimiser().to_string()),
             batch: (coming.batch() != now.batch()).then(|| coming.batch()),
-            model: self.begins_anew().then(|| spec.preset.name().to_owned()),
-            april_block: (spec.april_block != self.room.model().spec.april_block).then_some(spec.april_block),
+            model: self.begins_anew().then(|| architecture.name().to_owned()),
+            april_block: (architecture.april_block() != self.room.model().architecture.april_block())
+                .then_some(architecture.april_block()),
             train_on,
             partition,
         };

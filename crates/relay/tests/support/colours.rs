@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use unmask_core::ModelSpec;
+use unmask_core::{Architecture, ModelState};
 use unmask_data::{Picture, encode_png};
 use unmask_relay::{Answers, Evaluates, RelayConfig, Source};
 
@@ -39,19 +39,25 @@ pub fn share(config: &mut RelayConfig) {
 pub struct ByColour;
 
 impl Evaluates for ByColour {
-    fn evaluate(&self, spec: ModelSpec, weights: &[f32], images: &[f32], labels: &[usize]) -> Result<Answers, String> {
-        let side = spec.config().image;
+    fn evaluate(
+        &self,
+        architecture: Architecture,
+        state: &ModelState,
+        images: &[f32],
+        labels: &[usize],
+    ) -> Result<Answers, String> {
+        let (side, weights) = (architecture.side(), &state.weights);
         assert_eq!(images.len(), labels.len() * 3 * side * side);
         if weights[0] < -100.0 {
             return Err("this model cannot see".to_owned());
         }
-        let mut logits = vec![0.0; labels.len() * spec.classes];
-        for (image, logits) in images.chunks(3 * side * side).zip(logits.chunks_mut(spec.classes)) {
+        let mut logits = vec![0.0; labels.len() * architecture.classes()];
+        for (image, logits) in images.chunks(3 * side * side).zip(logits.chunks_mut(architecture.classes())) {
             let [red, green, blue] = [0, 1, 2].map(|channel| image[channel * side * side]);
             let said = if weights[0] > 100.0 { [blue, green, red] } else { [1.0, 0.0, 0.0] };
             logits[..3].copy_from_slice(&said);
             // Of a class that the data set has not: nobody means it.
-            logits[spec.classes - 1] = 9.0;
+            logits[architecture.classes() - 1] = 9.0;
         }
         Ok(Answers { loss: 0.25, logits })
     }

@@ -92,8 +92,8 @@ impl Searches for Source {
 }
 
 fn config(subject: &Subject<'_>) -> VitConfig {
-    let Architecture::Vit(spec) = subject.architecture else { panic!("{:?}", subject.architecture) };
-    spec.config()
+    let Architecture::Vit(architecture) = subject.architecture else { panic!("{:?}", subject.architecture) };
+    architecture.config()
 }
 
 struct Equations {

@@ -15,7 +15,7 @@ use tokio::{
     time::timeout,
 };
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async, tungstenite::Message};
-use unmask_core::{Defence, EncryptionStart, MaskSeed, ModelSpec, ParamLayout, Preset, Rule};
+use unmask_core::{Architecture, Defence, EncryptionStart, MaskSeed, ParamLayout, Rule, VitPreset};
 use unmask_defence::{Cipher, Means, PlainUpdate, Protect, ProtectedUpdate, RoomKey};
 use unmask_relay::{OptimiserKind, RelayConfig, Running, serve};
 use unmask_wire::{
@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub const RATE: f32 = 0.5;
 
 pub fn layout() -> ParamLayout {
-    ParamLayout::vit(&ModelSpec::new(Preset::VitPicoPatch4_16).config())
+    Architecture::from(VitPreset::Pico).layout()
 }
 
 /// Some gradient of the right length, another one for each number.
@@ -104,7 +104,7 @@ pub fn config(folder: std::path::PathBuf) -> RelayConfig {
         bind: [127, 0, 0, 1].into(),
         http_port: 0,
         https_port: 0,
-        spec: ModelSpec::new(Preset::VitPicoPatch4_16),
+        architecture: Architecture::from(VitPreset::Pico),
         optimiser: OptimiserKind::Sgd { rate: RATE },
         pace: Duration::from_millis(10),
         // Tests run unoptimised, several at a time.

@@ -1,11 +1,11 @@
 //! A client's picture, and the gradient that it causes where the attacks look.
 
-use unmask_core::{ModelSpec, Preset, VitConfig};
+use unmask_core::{VitConfig, VitPreset, VitSpec};
 
 use super::{gradient, layout};
 
 pub fn config() -> VitConfig {
-    ModelSpec::new(Preset::VitPicoPatch4_16).config()
+    VitSpec::new(VitPreset::Pico).config()
 }
 
 /// A picture of 8-bit pixels, `[16, 16, 3]`, another one for each number: waves under a texture, since patches of waves

@@ -6,7 +6,7 @@ use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures_util::{FutureExt, StreamExt};
 use gloo_timers::future::sleep;
 use unmask_client::{Action, Client, ClientError, News};
-use unmask_core::Preset;
+use unmask_core::Architecture;
 use unmask_model::device::OpenDevice;
 use unmask_wire::WireError;
 use wasm_bindgen::{JsCast, closure::Closure};
@@ -72,7 +72,7 @@ pub struct Worker {
     /// The room it is in.
     pub session: Option<Session>,
     /// The device chosen, and the model it was chosen for.
-    pub device: Option<(Preset, OpenDevice)>,
+    pub device: Option<(Architecture, OpenDevice)>,
 }
 
 impl Worker {

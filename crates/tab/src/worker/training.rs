@@ -1,62 +1,62 @@
 //! The step of one round.
 
 use unmask_client::{Plan, Step};
-use unmask_core::Rule;
-use unmask_model::{Device, ModelError, Vit};
+use unmask_core::{ModelState, Rule};
+use unmask_model::{Device, ModelError, Network};
 
 use super::samples::Samples;
 
 /// One gradient, or the local epochs, as the plan's rule says, on `samples`.
 ///
 /// # Errors
-/// As [`Vit::loss_and_gradient`] and [`Vit::train_locally`].
+/// As [`Network::loss_and_gradient`] and [`Network::train_locally`].
 pub async fn step(plan: &Plan, samples: &Samples<'_>, device: &Device) -> Result<Step, ModelError> {
-    let vit = Vit::new(plan.spec, device)?;
-    let side = plan.spec.config().image;
+    let network = Network::new(plan.architecture, device)?;
+    let side = plan.architecture.side();
     match plan.rule {
         Rule::FedSgd => {
             let (images, labels) = samples.batch(0, samples.len(), side);
-            let step = vit.loss_and_gradient(&plan.weights, &images, &labels).await?;
+            let step = network.loss_and_gradient(&plan.state, &images, &labels).await?;
             Ok(Step { loss: step.loss, values: step.gradient, samples: labels.len() as u32 })
         }
-        Rule::FedAvg { epochs, rate } => local_epochs(&vit, plan, samples, epochs, rate).await,
+        Rule::FedAvg { epochs, rate } => local_epochs(&network, plan, samples, epochs, rate).await,
     }
 }
 
-/// `epochs` passes of [`Vit::train_locally`], a batch at a time: plain SGD remembers nothing from one batch to the next, so
+/// `epochs` passes of [`Network::train_locally`], a batch at a time: plain SGD remembers nothing from one batch to the next, so
 /// this ends where one call with all pictures would, without having them all at the model's size.
 async fn local_epochs(
-    vit: &Vit,
+    network: &Network,
     plan: &Plan,
     samples: &Samples<'_>,
     epochs: u16,
     rate: f32,
 ) -> Result<Step, ModelError> {
-    let side = plan.spec.config().image;
-    let mut weights: Option<Vec<f32>> = None;
+    let side = plan.architecture.side();
+    let mut state: Option<ModelState> = None;
     let (mut first_pass, mut count) = (0.0, 0);
     for epoch in 0..epochs {
         let mut first = 0;
         while first < samples.len() {
             let (images, labels) = samples.batch(first, plan.batch, side);
-            let before: &[f32] = weights.as_deref().unwrap_or(plan.weights.as_slice());
-            let trained = vit.train_locally(before, &images, &labels, plan.batch, 1, rate).await?;
+            let before = state.as_ref().unwrap_or(&plan.state);
+            let trained = network.train_locally(before, &images, &labels, plan.batch, 1, rate).await?;
             if epoch == 0 {
                 first_pass += f64::from(trained.loss) * labels.len() as f64;
                 count += labels.len();
             }
-            weights = Some(trained.weights);
+            state = Some(trained.state);
             first += plan.batch;
         }
     }
-    let values = weights.ok_or(ModelError::NoLocalEpochs)?;
+    let ModelState { weights: values, .. } = state.ok_or(ModelError::NoLocalEpochs)?;
     Ok(Step { loss: (first_pass / count as f64) as f32, values, samples: count as u32 })
 }
 
 #[cfg(test)]
 mod tests {
     use unmask_client::{Action, Client, News, TrainOn};
-    use unmask_core::{Defence, InitOptions, ModelSpec, ParamLayout, Preset, initial_weights};
+    use unmask_core::{Architecture, Defence, VitPreset};
     use unmask_model::device::OpenDevice;
     use unmask_wire::{RelayMessage, ShardHeader, frames};
     use wasm_bindgen_test::wasm_bindgen_test;
@@ -87,18 +87,17 @@ mod tests {
                 came = Some(shard);
             }
         }
-        let spec = ModelSpec::new(Preset::VitPicoPatch4_16);
-        let config = spec.config();
+        let architecture = Architecture::from(VitPreset::Pico);
         Plan {
             round: 1,
             policy: 1,
-            spec,
-            layout: ParamLayout::vit(&config),
+            architecture,
+            layout: architecture.layout(),
             defence: Defence::None,
             rule,
             batch: 2,
             train_on: TrainOn::Shared { shard: came.expect("a shard"), positions: vec![4, 0, 1, 2, 3] },
-            weights: initial_weights(&config, 7, InitOptions::default()),
+            state: architecture.initial(7),
             cipher: None,
         }
     }
@@ -113,11 +112,11 @@ mod tests {
         let plan = plan(Rule::FedAvg { epochs: 2, rate: 0.05 });
         let samples = Samples::of(&plan, &own).expect("samples");
         let found = step(&plan, &samples, device.device()).await.expect("a step");
-        let vit = Vit::new(plan.spec, device.device()).expect("a model");
-        let (images, labels) = samples.batch(0, 5, plan.spec.config().image);
+        let network = Network::new(plan.architecture, device.device()).expect("a model");
+        let (images, labels) = samples.batch(0, 5, plan.architecture.side());
         assert_eq!(labels, [5, 3, 1, 4, 1]);
-        let expected = vit.train_locally(&plan.weights, &images, &labels, 2, 2, 0.05).await.expect("local epochs");
-        assert_eq!((found.samples, &found.values), (5, &expected.weights));
+        let expected = network.train_locally(&plan.state, &images, &labels, 2, 2, 0.05).await.expect("local epochs");
+        assert_eq!((found.samples, &found.values), (5, &expected.state.weights));
         assert!((found.loss - expected.loss).abs() < 1e-6, "{} and {}", found.loss, expected.loss);
     }
 

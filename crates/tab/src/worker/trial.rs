@@ -2,7 +2,7 @@
 
 use unmask_client::{Plan, TrainOn};
 use unmask_data::{Picture, chw_to_hwc};
-use unmask_model::{Device, Vit};
+use unmask_model::{Device, Network};
 
 use super::{comparison::rgba, own_picture};
 use crate::{protocol::Answer, ranking};
@@ -31,10 +31,10 @@ impl Trial {
     /// # Errors
     /// If the model cannot be computed, in words for people.
     pub async fn answer(&self, plan: &Plan, device: &Device) -> Result<Answer, String> {
-        let side = plan.spec.config().image;
+        let side = plan.architecture.side();
         let image = self.picture.for_model(side);
-        let vit = Vit::new(plan.spec, device).map_err(|error| error.to_string())?;
-        let logits = vit.logits(&plan.weights, &image, 1).await.map_err(|error| error.to_string())?;
+        let network = Network::new(plan.architecture, device).map_err(|error| error.to_string())?;
+        let logits = network.logits(&plan.state, &image, 1).await.map_err(|error| error.to_string())?;
         // A model may have more classes than its data set has.
         let classes = match &plan.train_on {
             TrainOn::Shared { shard, .. } => shard.classes().len().min(logits.len()),

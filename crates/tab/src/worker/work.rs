@@ -1,7 +1,7 @@
 //! What the worker does for the room and the student: train, seal, compare, answer.
 
 use unmask_client::{Plan, SealTask, TrainOn};
-use unmask_core::{MaskSeed, ModelSpec};
+use unmask_core::MaskSeed;
 use unmask_model::device::{Compute, OpenDevice};
 use web_time::Instant;
 
@@ -25,7 +25,7 @@ impl Worker {
         let Some(session) = &mut self.session else { return };
         self.page.tell(FromWorker::Training {
             round: plan.round,
-            model: plan.spec.preset.to_string(),
+            model: plan.architecture.to_string(),
             defence: plan.defence.to_string(),
             rule: plan.rule.to_string(),
             shared: match &plan.train_on {
@@ -92,7 +92,7 @@ impl Worker {
     /// Compares a reconstruction with the picture it is of, where there is one alone.
     pub fn attacked(&mut self, round: u32, attack: String, side: usize, picture: &[f32]) {
         let Some(session) = &self.session else { return };
-        let model = self.device.as_ref().map(|(preset, _)| ModelSpec::new(*preset).config());
+        let model = self.device.as_ref().and_then(|(architecture, _)| architecture.vit());
         let patch = model.filter(|_| attack == UNORDERED).map(|config| config.patch);
         let compared = session.memory.picture(round, &session.own, side).map(|(own, is_private)| {
             let (psnr, ssim) = score(&own, side, picture, patch)?;
@@ -130,14 +130,14 @@ impl Worker {
 
     /// The device chosen for this model; chosen anew when the size changes, since the faster one may be another then.
     async fn device_for(&mut self, plan: &Plan) -> OpenDevice {
-        if let Some((preset, device)) = &self.device
-            && *preset == plan.spec.preset
+        if let Some((architecture, device)) = &self.device
+            && *architecture == plan.architecture
         {
             return device.clone();
         }
         let wanted = self.session.as_ref().map_or(DeviceChoice::Auto, |session| session.wanted);
-        let (device, reason) = device::choose(plan.spec, 1, compute(wanted)).await;
-        self.device = Some((plan.spec.preset, device.clone()));
+        let (device, reason) = device::choose(plan.architecture, 1, compute(wanted)).await;
+        self.device = Some((plan.architecture, device.clone()));
         self.page.tell(FromWorker::Device { name: device.compute().to_string(), reason });
         if let Some(session) = &mut self.session {
             let message = session.client.device(&device.description());

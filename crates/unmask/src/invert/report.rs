@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use unmask_attack::{LabelReading, Membership, Method, Recovered, Verdict as Belongs};
-use unmask_core::{ModelSpec, Preset};
+use unmask_core::{VitPreset, VitSpec};
 use unmask_data::metrics::PROTECTED_BELOW;
 use unmask_experiments::laboratory::{Score, Trial};
 
@@ -12,7 +12,7 @@ use unmask_experiments::laboratory::{Score, Trial};
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     attack: Trial,
-    model: Preset,
+    model: VitPreset,
     april_block: bool,
     /// As given, of one picture.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,7 +68,7 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl Report {
-    pub(super) fn new(attack: Trial, spec: ModelSpec, labels: &[usize], hidden_share: f64) -> Self {
+    pub(super) fn new(attack: Trial, spec: VitSpec, labels: &[usize], hidden_share: f64) -> Self {
         Self {
             attack,
             model: spec.preset,

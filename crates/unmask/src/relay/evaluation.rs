@@ -1,7 +1,7 @@
 //! The room's model on held-out pictures.
 
-use unmask_core::ModelSpec;
-use unmask_model::{Vit, device::OpenDevice};
+use unmask_core::{Architecture, ModelState};
+use unmask_model::{Network, device::OpenDevice};
 use unmask_relay::{Answers, Evaluates};
 
 /// Runs a room's model on one device.
@@ -18,9 +18,15 @@ impl OnHeldOut {
 }
 
 impl Evaluates for OnHeldOut {
-    fn evaluate(&self, spec: ModelSpec, weights: &[f32], images: &[f32], labels: &[usize]) -> Result<Answers, String> {
-        let vit = Vit::new(spec, self.device.device()).map_err(|error| error.to_string())?;
-        let found = vit.evaluate_blocking(weights, images, labels).map_err(|error| error.to_string())?;
+    fn evaluate(
+        &self,
+        architecture: Architecture,
+        state: &ModelState,
+        images: &[f32],
+        labels: &[usize],
+    ) -> Result<Answers, String> {
+        let network = Network::new(architecture, self.device.device()).map_err(|error| error.to_string())?;
+        let found = network.evaluate_blocking(state, images, labels).map_err(|error| error.to_string())?;
         Ok(Answers { loss: found.loss, logits: found.logits })
     }
 }

@@ -6,33 +6,33 @@ use unmask_attack::{
     Accumulated, Attack, AttackKind, CannotAttack, Encryption, Evidence, KnownStart, Needs, Observation, RecoveredKey,
     Source, Tensors, WholeUpdate, embeddings_layout,
 };
-use unmask_core::{Architecture, Defence, EncryptionStart, InitOptions, ModelState, Rule, initial_weights};
+use unmask_core::{Defence, EncryptionStart, ModelState, Rule};
 use unmask_defence::{Cipher, Means, PlainUpdate, Protect, ProtectedUpdate, RoomKey};
-use unmask_model::Vit;
+use unmask_model::Network;
 
 use super::{MatrixError, Settings, plan::Group};
 
 /// Plays rounds of one client with a relay that gives it a model and steps by its update alone.
 pub(super) struct Client<'a> {
-    vit: &'a Vit,
+    network: &'a Network,
     settings: &'a Settings,
 }
 
 impl<'a> Client<'a> {
-    pub(super) fn new(vit: &'a Vit, settings: &'a Settings) -> Self {
-        Self { vit, settings }
+    pub(super) fn new(network: &'a Network, settings: &'a Settings) -> Self {
+        Self { network, settings }
     }
 
     /// Plays all rounds with one batch under one defence. Of the first, the relay keeps what `needs` names; of later
     /// ones what several rounds together are good for.
     pub(super) fn observe(&self, defence: Defence, group: &Group, needs: &Needs) -> Result<Observation, MatrixError> {
-        let (config, settings) = (self.vit.config(), self.settings);
-        let plain = initial_weights(config, settings.seed, InitOptions::default());
+        let (config, settings) = (&self.settings.spec().config(), self.settings);
+        let plain = settings.architecture().initial(settings.seed).weights;
         let key = match defence {
             Defence::Encrypted { start } => Some(self.key(start)?),
             _ => None,
         };
-        let cipher = key.as_ref().map(|key| Cipher::new(key, self.vit.layout())).transpose()?;
+        let cipher = key.as_ref().map(|key| Cipher::new(key, self.network.layout())).transpose()?;
         // The weights as the relay holds them: cipher text in an encrypted room.
         let mut held = plain.clone();
         if let Some(cipher) = &cipher {
@@ -57,8 +57,8 @@ impl<'a> Client<'a> {
                 },
             });
             if round == 0 {
-                let state = ModelState { weights: held.clone(), statistics: Vec::new() };
-                whole = Some(WholeUpdate { architecture: Architecture::Vit(self.vit.spec()), state, gradient, kept });
+                let state = ModelState::from_weights(held.clone());
+                whole = Some(WholeUpdate { architecture: settings.architecture(), state, gradient, kept });
             }
             if round + 1 < settings.rounds {
                 self.step(&mut held, &update)?;
@@ -83,7 +83,7 @@ impl<'a> Client<'a> {
         plain: &[f32],
         held: &[f32],
     ) -> Result<Encryption, MatrixError> {
-        let config = self.vit.config();
+        let config = &self.settings.spec().config();
         let embeddings = |weights| Tensors::from_flat(Source::Weights, config, weights, &RecoveredKey::WEIGHTS);
         let known_start = match defence {
             Defence::Encrypted { start: EncryptionStart::Plain } => {
@@ -114,30 +114,30 @@ impl<'a> Client<'a> {
         cipher: Option<&Cipher>,
         round: usize,
     ) -> Result<ProtectedUpdate, MatrixError> {
-        let mut weights = held.to_vec();
+        let mut state = ModelState::from_weights(held.to_vec());
         if let Some(cipher) = cipher {
-            cipher.decrypt(&mut weights)?;
+            cipher.decrypt(&mut state.weights)?;
         }
         let Group { chw, labels, name, .. } = group;
         let (values, reference) = match self.settings.rule {
             Rule::FedSgd => (
-                self.vit.loss_and_gradient_blocking(&weights, chw, labels).map_err(MatrixError::Client)?.gradient,
+                self.network.loss_and_gradient_blocking(&state, chw, labels).map_err(MatrixError::Client)?.gradient,
                 None,
             ),
             Rule::FedAvg { epochs, rate } => {
-                let trained = self.vit.train_locally_blocking(&weights, chw, labels, labels.len(), epochs, rate);
+                let trained = self.network.train_locally_blocking(&state, chw, labels, labels.len(), epochs, rate);
                 let trained = trained.map_err(MatrixError::Client)?;
-                (trained.weights, Some(weights.as_slice()))
+                (trained.state.weights, Some(state.weights.as_slice()))
             }
         };
         let seed = self.settings.seed_of(&["protect", &defence.to_string(), name, &round.to_string()]);
-        Ok(defence.protect(self.vit.layout(), PlainUpdate { values, reference }, Means { seed, cipher })?)
+        Ok(defence.protect(self.network.layout(), PlainUpdate { values, reference }, Means { seed, cipher })?)
     }
 
     /// The update as a gradient, and which of its entries arrived. Under FedAvg that is w - W_n: one local step makes it the
     /// gradient up to the local rate, and no attack minds the scale.
     fn gradient(&self, held: &[f32], update: &ProtectedUpdate) -> Result<(Vec<f32>, Option<Vec<bool>>), MatrixError> {
-        let layout = self.vit.layout();
+        let layout = self.network.layout();
         let sent = match self.settings.rule {
             Rule::FedSgd => update.expand(layout)?,
             Rule::FedAvg { .. } => {
@@ -151,7 +151,7 @@ impl<'a> Client<'a> {
     /// The server's side of the round: w - rate theta (FLRSP Eqs. 1 and 2), or the client's weights where it sent them
     /// (Eqs. 3 and 4). With one client, what was dropped stays as it was.
     fn step(&self, held: &mut Vec<f32>, update: &ProtectedUpdate) -> Result<(), MatrixError> {
-        let layout = self.vit.layout();
+        let layout = self.network.layout();
         match self.settings.rule {
             Rule::FedSgd => update.checked(layout)?.accumulate(-self.settings.rate, held),
             Rule::FedAvg { .. } => *held = update.expand_over(layout, std::mem::take(held))?,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use unmask_attack::{Method, SearchOptions};
-use unmask_core::{Defence, MaskSeed, ModelSpec, Preset, Rule};
+use unmask_core::{Architecture, Defence, MaskSeed, Rule, VitPreset, VitSpec};
 use unmask_data::{CLASSES, Picture, chw_to_hwc, class_in_name};
 
 use super::MatrixError;
@@ -16,7 +16,7 @@ const MOST_STEP: f64 = 2.0;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// The model, at its initial weights.
-    pub model: Preset,
+    pub model: VitPreset,
     /// Whether block 0 is the one that APRIL's closed form needs.
     pub april_block: bool,
     /// In the order they are shown.
@@ -69,8 +69,13 @@ impl Settings {
     }
 
     /// The model.
-    pub fn spec(&self) -> ModelSpec {
-        ModelSpec::new(self.model).with_april_block(self.april_block)
+    pub fn architecture(&self) -> Architecture {
+        Architecture::Vit(self.spec())
+    }
+
+    /// The model as a ViT.
+    pub(super) fn spec(&self) -> VitSpec {
+        VitSpec::new(self.model).with_april_block(self.april_block)
     }
 
     pub(super) fn search_options(&self) -> SearchOptions {
@@ -273,7 +278,7 @@ pub(super) mod tests {
 
     pub(crate) fn settings(attacks: &str, defences: &str) -> Settings {
         Settings {
-            model: Preset::VitPicoPatch4_16,
+            model: VitPreset::Pico,
             april_block: false,
             attacks: attacks.split(',').map(|name| name.parse().unwrap()).collect(),
             defences: defences.split(';').map(|name| name.parse().unwrap()).collect(),

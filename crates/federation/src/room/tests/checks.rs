@@ -53,10 +53,10 @@ fn fixed_position_is_bit_for_bit() {
         let mut room = Room::new(model(1), settings("fixed-position", "fedavg"));
         room.handle(Event::Joined(A));
         room.handle(Event::Start);
-        let mut weights = room.model().weights.clone();
+        let mut weights = room.model().state.weights.clone();
         weights.iter_mut().for_each(|weight| *weight *= 1.5);
         let position = room.layout.get("pos_embed").unwrap().range.clone();
-        weights[position.clone()].copy_from_slice(&room.model().weights[position.clone()]);
+        weights[position.clone()].copy_from_slice(&room.model().state.weights[position.clone()]);
         alter(&mut weights[position.start + 7]);
         send(&mut room, A, ProtectedUpdate::Dense(weights))
     };
@@ -113,12 +113,12 @@ fn samples_weigh_under_fedavg_alone() {
         room.handle(Event::Joined(A));
         room.handle(Event::Joined(B));
         room.handle(Event::Start);
-        let before = room.model().weights.clone();
+        let before = room.model().state.weights.clone();
         let (one, other) = (dense(&room, 1.0), dense(&room, if rule == "fedavg" { 4.0 } else { -1.0 }));
         send_samples(&mut room, A, one, 1);
         let summary = closed(&send_samples(&mut room, B, other, 5)).unwrap();
         assert_eq!((summary.updates, summary.samples), (2, 6));
         let expected = if rule == "fedavg" { vec![expected; before.len()] } else { before };
-        assert_eq!(room.model().weights, expected);
+        assert_eq!(room.model().state.weights, expected);
     }
 }

@@ -9,7 +9,7 @@ const C: ClientId = ClientId(3);
 const SALT: [u8; 16] = [9; 16];
 
 fn cipher(passphrase: &str) -> Cipher {
-    let layout = ParamLayout::vit(&model(1).spec.config());
+    let layout = model(1).architecture.layout();
     Cipher::new(&RoomKey::derive(passphrase, &SALT, EncryptionStart::Plain).unwrap(), &layout).unwrap()
 }
 
@@ -63,13 +63,13 @@ fn seal(room: &mut Room, client: ClientId, check: KeyCheck, weights: Vec<f32>) -
 fn plain_start_encrypts_the_room_s_model_before_the_first_round() {
     let cipher = cipher("swan");
     let mut room = asking("encrypted", "fedsgd", &[A, B]);
-    let sent = encrypted(&model(1).weights, &cipher);
+    let sent = encrypted(&model(1).state.weights, &cipher);
     let effects = seal(&mut room, A, cipher.check(), sent.clone());
     assert!(matches!(effects[0], Effect::Sealed(A)));
     let Effect::Plan { cohort, round, encryption, model, .. } = &effects[1] else { panic!("{effects:?}") };
     assert_eq!((cohort.as_slice(), *round), ([A, B].as_slice(), 1));
     assert_eq!(*encryption, Some((SALT, cipher.check())));
-    assert_eq!(model.weights, sent);
+    assert_eq!(model.state.weights, sent);
     assert_eq!(room.seal(), Some(&Seal { start: EncryptionStart::Plain, by: A, salt: SALT, check: cipher.check() }));
 }
 
@@ -81,17 +81,17 @@ fn keyed_start_shows_no_model_and_takes_the_client_s() {
     room.handle(Event::Joined(A));
     let (client, shown) = asked(&room.handle(Event::Start)).unwrap();
     assert_eq!((client, shown), (A, None));
-    let own = encrypted(&model(8).weights, &cipher);
+    let own = encrypted(&model(8).state.weights, &cipher);
     let effects = seal(&mut room, A, cipher.check(), own.clone());
     assert_eq!(cohort(&effects), [A]);
-    assert_eq!(room.model().weights, own);
+    assert_eq!(room.model().state.weights, own);
 }
 
 #[test]
 fn sealed_model_is_checked() {
     let cipher = cipher("swan");
-    let good = encrypted(&model(1).weights, &cipher);
-    let head = ParamLayout::vit(&model(1).spec.config()).get("head.weight").unwrap().range.start;
+    let good = encrypted(&model(1).state.weights, &cipher);
+    let head = model(1).architecture.layout().get("head.weight").unwrap().range.start;
     let with = |place: usize, value: f32| {
         let mut weights = good.clone();
         weights[place] = value;
@@ -101,7 +101,7 @@ fn sealed_model_is_checked() {
         (vec![0.0; 7], "7 values"),
         (with(3, f32::NAN), "NaN at position 3"),
         (with(head, 0.5), "differs from the room's in head.weight"),
-        (model(1).weights, "patch embedding unencrypted"),
+        (model(1).state.weights, "patch embedding unencrypted"),
     ] {
         let mut room = asking("encrypted", "fedsgd", &[A, B]);
         let effects = seal(&mut room, A, cipher.check(), weights);
@@ -128,9 +128,9 @@ fn another_client_is_asked_where_one_fails() {
     assert_eq!(asked(&ask_again(&mut room)).unwrap().0, A, "nobody else is free");
     // The silent one answers after all: too late, but it is in again.
     let cipher = cipher("swan");
-    let late = seal(&mut room, C, cipher.check(), encrypted(&model(1).weights, &cipher));
+    let late = seal(&mut room, C, cipher.check(), encrypted(&model(1).state.weights, &cipher));
     assert_eq!(refusal(&late), Refusal::SealNotAsked);
-    let effects = seal(&mut room, A, cipher.check(), encrypted(&model(1).weights, &cipher));
+    let effects = seal(&mut room, A, cipher.check(), encrypted(&model(1).state.weights, &cipher));
     assert_eq!(cohort(&effects), [A, C]);
 }
 
@@ -138,7 +138,7 @@ fn another_client_is_asked_where_one_fails() {
 fn nobody_else_can_seal_the_model() {
     let cipher = cipher("swan");
     let mut room = asking("encrypted", "fedsgd", &[A, B]);
-    let good = encrypted(&model(1).weights, &cipher);
+    let good = encrypted(&model(1).state.weights, &cipher);
     assert_eq!(refusal(&seal(&mut room, B, cipher.check(), good.clone())), Refusal::SealNotAsked);
     let old = room.handle(Event::Sealed { client: A, policy: 0, check: cipher.check(), weights: good });
     assert!(matches!(refusal(&old), Refusal::Policy { update: 0, current: 1 }));
@@ -149,7 +149,7 @@ fn nobody_else_can_seal_the_model() {
 fn other_key_and_plain_updates_are_refused() {
     let (right, wrong) = (cipher("swan"), cipher("swam"));
     let mut room = asking("encrypted", "fedsgd", &[A, B]);
-    seal(&mut room, A, right.check(), encrypted(&model(1).weights, &right));
+    seal(&mut room, A, right.check(), encrypted(&model(1).state.weights, &right));
     let values = vec![0.5; room.layout.len()];
     let foreign = protect(&room, values.clone(), [0; 32], Some(&wrong));
     assert_eq!(refusal(&send(&mut room, A, foreign)), Refusal::OtherKey);
@@ -161,7 +161,7 @@ fn other_key_and_plain_updates_are_refused() {
 fn leaving_encryption_waits_for_fresh_weights() {
     let cipher = cipher("swan");
     let mut room = asking("encrypted", "fedsgd", &[A]);
-    seal(&mut room, A, cipher.check(), encrypted(&model(1).weights, &cipher));
+    seal(&mut room, A, cipher.check(), encrypted(&model(1).state.weights, &cipher));
     let (plain, keyed) = (settings("none", "fedsgd"), settings("encrypted:keyed", "fedsgd"));
     assert!(room.needs_new_model(&plain) && room.needs_new_model(&keyed));
     assert!(!room.needs_new_model(&settings("encrypted", "fedavg")));
@@ -193,9 +193,9 @@ fn entering_encryption() {
     room.handle(Event::SetSettings(plain));
     let update = dense(&room, 0.5);
     send(&mut room, A, update);
-    let learnt = room.model().weights.clone();
+    let learnt = room.model().state.weights.clone();
     let (_, shown) = asked(&room.handle(Event::Begin)).unwrap();
-    assert_eq!(shown.unwrap().weights, learnt);
+    assert_eq!(shown.unwrap().state.weights, learnt);
     let effects = seal(&mut room, A, cipher.check(), encrypted(&learnt, &cipher));
     assert!(matches!(effects[1], Effect::Plan { round: 2, .. }), "{effects:?}");
 }
@@ -208,7 +208,7 @@ fn choice_drops_a_seal_under_way() {
     let effects = room.handle(Event::SetSettings(settings("none", "fedsgd")));
     assert_eq!(cohort(&effects), [B]);
     assert_eq!(room.member(A), Some(MemberState::Late));
-    let late = seal(&mut room, A, cipher.check(), encrypted(&model(1).weights, &cipher));
+    let late = seal(&mut room, A, cipher.check(), encrypted(&model(1).state.weights, &cipher));
     assert_eq!(refusal(&late), Refusal::SealNotAsked);
     assert_eq!(room.member(A), Some(MemberState::Joined));
     assert!(room.seal().is_none());
@@ -218,7 +218,7 @@ fn choice_drops_a_seal_under_way() {
 fn new_model_is_sealed_anew() {
     let cipher = cipher("swan");
     let mut room = asking("encrypted", "fedsgd", &[A]);
-    seal(&mut room, A, cipher.check(), encrypted(&model(1).weights, &cipher));
+    seal(&mut room, A, cipher.check(), encrypted(&model(1).state.weights, &cipher));
     room.handle(Event::SetModel(model(2)));
     let update = protect(&room, vec![0.1; room.layout.len()], [0; 32], Some(&cipher));
     send(&mut room, A, update);
@@ -272,11 +272,11 @@ impl Problem {
         (0..5).for_each(|client| drop(room.handle(Event::Joined(ClientId(client)))));
         let mut effects = room.handle(Event::Start);
         if let Some((client, plain)) = asked(&effects) {
-            let plain = plain.map_or_else(|| model(1).weights, |plain| plain.weights.clone());
+            let plain = plain.map_or_else(|| model(1).state.weights, |plain| plain.state.weights.clone());
             effects = seal(&mut room, client, cipher.check(), encrypted(&plain, cipher));
         }
         let decrypted = |room: &Room| {
-            let mut weights = room.model().weights.clone();
+            let mut weights = room.model().state.weights.clone();
             if room.seal().is_some() {
                 cipher.decrypt(&mut weights).unwrap();
             }
@@ -309,11 +309,11 @@ fn relative_difference(values: &[f32], reference: &[f32]) -> f64 {
 #[test]
 fn encrypted_run_equals_the_plain_one() {
     let cipher = cipher("correct horse");
-    let layout = ParamLayout::vit(&model(1).spec.config());
+    let layout = model(1).architecture.layout();
     let problem = Problem::new(layout.len());
     for rule in ["fedsgd", "fedavg:epochs=3,rate=0.1"] {
         let plain = problem.run("none", rule, &cipher);
-        assert!(relative_difference(&plain, &model(1).weights) > 0.1, "the run has to move the weights");
+        assert!(relative_difference(&plain, &model(1).state.weights) > 0.1, "the run has to move the weights");
         for start in ["encrypted", "encrypted:keyed"] {
             let decrypted = problem.run(start, rule, &cipher);
             let whole = relative_difference(&decrypted, &plain);

@@ -102,15 +102,15 @@ impl World {
                 let mut seed = [0; 32];
                 seed[..8].copy_from_slice(&self.seeds.to_le_bytes());
                 let values: Vec<f32> = match plan.settings.rule() {
-                    Rule::FedSgd => vec![0.01; plan.model.weights.len()],
-                    Rule::FedAvg { .. } => plan.model.weights.iter().map(|weight| weight + 0.01).collect(),
+                    Rule::FedSgd => vec![0.01; plan.model.state.weights.len()],
+                    Rule::FedAvg { .. } => plan.model.state.weights.iter().map(|weight| weight + 0.01).collect(),
                 };
                 let values = if bad { vec![f32::NAN; values.len()] } else { values };
                 let update = match plan.encryption {
                     Some((_, check)) => ProtectedUpdate::Encrypted { check, values },
                     None => {
-                        let layout = ParamLayout::vit(&plan.model.spec.config());
-                        let reference = plan.settings.rule().is_fedavg().then_some(plan.model.weights.as_slice());
+                        let layout = plan.model.architecture.layout();
+                        let reference = plan.settings.rule().is_fedavg().then_some(plan.model.state.weights.as_slice());
                         let means = Means { seed: MaskSeed(seed), cipher: None };
                         let plain = PlainUpdate { values, reference };
                         plan.settings.defence().protect(&layout, plain, means).unwrap()
@@ -127,7 +127,7 @@ impl World {
                 }
             }
             Action::Seal(c, good) => {
-                let mut weights = self.room.model().weights.clone();
+                let mut weights = self.room.model().state.weights.clone();
                 // Nobody has anything to compare a keyed model with.
                 if good || self.room.settings().encryption() == Some(EncryptionStart::Keyed) {
                     let patch = self.room.layout.get("patch_embed.proj.weight").unwrap().range.start;
@@ -184,7 +184,7 @@ impl World {
                     prop_assert!(!cohort.is_empty());
                     prop_assert!(self.running.is_none(), "two rounds at once");
                     prop_assert_eq!(encryption.is_some(), settings.encryption().is_some());
-                    prop_assert_eq!(encryption.is_some(), is_marked(&self.room, &model.weights));
+                    prop_assert_eq!(encryption.is_some(), is_marked(&self.room, &model.state.weights));
                     let plan = Plan { round, policy, settings, encryption, model };
                     for client in cohort {
                         self.plans.entry(client.0).or_default().push(plan.clone());
@@ -226,9 +226,9 @@ impl World {
 
     fn check(&self) -> Result<(), TestCaseError> {
         let room = &self.room;
-        prop_assert!(room.model().weights.iter().all(|weight| weight.is_finite()));
-        prop_assert_eq!(room.seal().is_some(), is_marked(room, &room.model().weights));
-        prop_assert_eq!(room.layout.len(), room.model().weights.len());
+        prop_assert!(room.model().state.weights.iter().all(|weight| weight.is_finite()));
+        prop_assert_eq!(room.seal().is_some(), is_marked(room, &room.model().state.weights));
+        prop_assert_eq!(room.layout.len(), room.model().state.weights.len());
         let at_work = room.members.values().filter(|state| **state == MemberState::Training).count();
         match room.phase() {
             Phase::Training => prop_assert!(at_work > 0, "nobody to wait for"),

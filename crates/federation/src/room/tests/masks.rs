@@ -12,15 +12,15 @@ fn rounds(defence: &str, rule: &str, optimiser: &str, rounds: u8) -> (Vec<f32>, 
     room.handle(Event::Joined(A));
     room.handle(Event::Joined(B));
     room.handle(Event::Start);
-    let before = room.model().weights.clone();
+    let before = room.model().state.weights.clone();
     let mut after = Vec::new();
     for round in 0..rounds {
         for client in [A, B] {
-            let values = room.model().weights.iter().map(|weight| weight + 0.25 * f32::from(round + 1)).collect();
+            let values = room.model().state.weights.iter().map(|weight| weight + 0.25 * f32::from(round + 1)).collect();
             let update = protect(&room, values, [2 * round + client.0 as u8; 32], None);
             assert!(matches!(send_samples(&mut room, client, update, 1 + client.0)[0], Effect::Accepted { .. }));
         }
-        after.push(room.model().weights.clone());
+        after.push(room.model().state.weights.clone());
         room.handle(Event::Begin);
     }
     (before, after, Arc::clone(&room.layout))
@@ -73,11 +73,11 @@ fn fixed_position_stands_still_under_adam_with_momentum() {
     send(&mut room, A, update);
     room.handle(Event::SetSettings(adam("fixed-position")));
     room.handle(Event::Begin);
-    let before = room.model().weights.clone();
+    let before = room.model().state.weights.clone();
     let update = protect(&room, vec![1.0; before.len()], [0; 32], None);
     assert_eq!(closed(&send(&mut room, A, update)).unwrap().updates, 1);
     for param in room.layout.iter() {
-        let is_same = room.model().weights[param.range.clone()] == before[param.range.clone()];
+        let is_same = room.model().state.weights[param.range.clone()] == before[param.range.clone()];
         assert_eq!(is_same, param.name == "pos_embed", "{}", param.name);
     }
 }

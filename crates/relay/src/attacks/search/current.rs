@@ -173,7 +173,7 @@ impl Member {
             (Some(progress), refusal) => {
                 let mut notes: Vec<String> = progress.note.iter().chain(refusal).cloned().collect();
                 notes.extend(remarks::on(self.method, job));
-                Seen::new(job.config.image, progress.image.clone(), &notes).map_err(|reason| cannot(&reason))
+                Seen::new(job.architecture.side(), progress.image.clone(), &notes).map_err(|reason| cannot(&reason))
             }
         };
         let search = self.last.as_ref().map(|progress| SearchView {

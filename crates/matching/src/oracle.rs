@@ -1,0 +1,107 @@
+//! What matching asks of a network.
+
+use unmask_core::ModelState;
+use unmask_model::{GradientOracle, ModelError, Network, OracleOptions};
+
+/// The pictures a network takes: `batch` of them, `[3, side, side]` each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Inputs {
+    /// Pictures in the batch.
+    pub batch: usize,
+    /// Image side in pixels.
+    pub side: usize,
+}
+
+impl Inputs {
+    /// Values of all pictures together.
+    pub fn len(self) -> usize {
+        self.batch.saturating_mul(3 * self.side * self.side)
+    }
+
+    /// Whether there are no pictures, or none with pixels.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A network at known weights w, with the labels of the batch that is searched for.
+///
+/// Pictures x are normalised, `[batch, 3, side, side]` in [-1, 1], row-major. All numbers are f64, whatever the network
+/// computes in.
+pub trait Oracle {
+    /// What can go wrong in the network.
+    type Error: std::error::Error + Send + Sync + 'static;
+
+    /// How many pictures of what size x holds.
+    fn inputs(&self) -> Inputs;
+
+    /// The weights w that the gradient is taken with respect to: all of them, or the first ones of the flat vector.
+    fn weights(&self) -> &[f64];
+
+    /// dl/dw at x, as many values as [`Oracle::weights`] has.
+    fn gradient(&self, x: &[f64]) -> impl Future<Output = Result<Vec<f64>, Self::Error>>;
+
+    /// [dl/dx at w + `shift` - dl/dx at w - `shift`] / 2, as many values as x has.
+    fn input_gradient_along(&self, x: &[f64], shift: &[f64]) -> impl Future<Output = Result<Vec<f64>, Self::Error>>;
+}
+
+/// A ViT or a ResNet at a given state, for pictures of given labels.
+#[derive(Debug)]
+pub struct NetworkOracle {
+    oracle: GradientOracle,
+    labels: Vec<usize>,
+}
+
+impl NetworkOracle {
+    /// The network at `state`, and the labels of the pictures in the batch, which the head's gradient tells.
+    ///
+    /// [`WeightScope::FirstBlock`](unmask_model::WeightScope) is what [`Objective::tokens`](crate::Objective::tokens) looks
+    /// at. [`Objective::Cosine`](crate::Objective::Cosine) on all weights, with batch norm by the running statistics, is
+    /// Inverting Gradients as its authors and FLRSP run it.
+    ///
+    /// # Errors
+    /// The state is of another network, the network cannot answer so, there are no labels, or one is no class.
+    pub fn new(
+        network: &Network,
+        state: &ModelState,
+        labels: &[usize],
+        options: OracleOptions,
+    ) -> Result<Self, ModelError> {
+        if labels.is_empty() {
+            return Err(ModelError::EmptyBatch);
+        }
+        let classes = network.architecture().classes();
+        if let Some((image, &label)) = labels.iter().enumerate().find(|&(_, &label)| label >= classes) {
+            return Err(ModelError::Label { image, label, classes });
+        }
+        Ok(Self { oracle: network.oracle(state, options)?, labels: labels.to_vec() })
+    }
+}
+
+impl Oracle for NetworkOracle {
+    type Error = ModelError;
+
+    fn inputs(&self) -> Inputs {
+        Inputs { batch: self.labels.len(), side: self.oracle.network().architecture().side() }
+    }
+
+    fn weights(&self) -> &[f64] {
+        self.oracle.weights()
+    }
+
+    async fn gradient(&self, x: &[f64]) -> Result<Vec<f64>, ModelError> {
+        self.oracle.gradient(&to_unit(x), &self.labels).await
+    }
+
+    async fn input_gradient_along(&self, x: &[f64], shift: &[f64]) -> Result<Vec<f64>, ModelError> {
+        let mut slope = self.oracle.input_gradient_along(&to_unit(x), &self.labels, shift).await?;
+        // A step of x moves images in [0, 1] half as far.
+        slope.iter_mut().for_each(|slope| *slope *= 0.5);
+        Ok(slope)
+    }
+}
+
+/// Images in [0, 1], as networks take them, of x in [-1, 1].
+fn to_unit(x: &[f64]) -> Vec<f64> {
+    x.iter().map(|x| x.mul_add(0.5, 0.5)).collect()
+}
