@@ -13,21 +13,13 @@ use unmask_model::{
     weights::{TensorReader, read_state},
 };
 
-/// Runs `test` on flex and wgpu, and with feature `ndarray` there too, as one test each; without a graphics adapter that on
-/// wgpu says that it skips.
+/// Runs `test` on flex and wgpu, as one test each; without a graphics adapter that on wgpu says that it skips.
 macro_rules! test_device {
     ($test:ident) => {
         mod $test {
             #[test]
             fn flex() {
                 super::$test(&super::Device::flex());
-            }
-
-            #[cfg(feature = "ndarray")]
-            #[allow(deprecated, reason = "in favour of flex, and so a second opinion on it")]
-            #[test]
-            fn ndarray() {
-                super::$test(&super::Device::ndarray());
             }
 
             #[test]
