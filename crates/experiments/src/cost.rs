@@ -7,13 +7,7 @@ use unmask_core::{Architecture, Rule};
 use unmask_model::{ModelError, Network};
 use unmask_simulation::ConfigError;
 
-use crate::{
-    bench::{Bench, Request},
-    catalogue::Scale,
-    error::PapersError,
-    report::duration,
-    study::Study,
-};
+use crate::{catalogue::Scale, error::ExperimentError, report::duration, run::Run, study::Study};
 
 /// Training pictures of CIFAR-10.
 const TRAIN: f64 = 50_000.0;
@@ -22,9 +16,9 @@ const CLASSES: usize = 10;
 /// Pictures of a measured step.
 const BATCH: usize = 4;
 
-/// Seconds that a model takes for a picture.
+/// How long a model takes for a picture.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Pace {
+pub struct SecondsPerPicture {
     /// The model.
     pub model: String,
     /// What computed.
@@ -38,8 +32,8 @@ pub struct Pace {
 /// What an experiment takes at the papers' scale.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cost {
-    /// The measured model.
-    pub pace: Pace,
+    /// As measured.
+    pub per_picture: SecondsPerPicture,
     /// How often a picture passes forwards and backwards.
     pub trained: f64,
     /// How often one passes forwards alone.
@@ -51,34 +45,34 @@ pub struct Cost {
 impl Cost {
     /// Seconds in all.
     pub fn seconds(&self) -> f64 {
-        self.trained * self.pace.training + self.tested * self.pace.test
+        self.trained * self.per_picture.training + self.tested * self.per_picture.test
     }
 }
 
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { pace, trained, work, .. } = self;
+        let Self { per_picture, trained, work, .. } = self;
         write!(
             f,
             "{work} with {}: about {} on {}, where a gradient was measured to take {:.3} s a picture and a test {:.3} s; other work on the \
              machine at that time makes both too long. On another device, each millisecond that a gradient takes for a picture costs {}; --scale paper --device gpu measures that \
              before it begins.",
-            pace.model,
+            per_picture.model,
             duration(self.seconds()),
-            pace.device,
-            pace.training,
-            pace.test,
+            per_picture.device,
+            per_picture.training,
+            per_picture.test,
             duration(trained / 1000.0),
         )
     }
 }
 
 /// The cost of a training experiment, on the device at hand. `study` is the one of the papers' scale.
-pub(crate) fn of_training(bench: &Bench<'_, '_>, study: &Study) -> Result<Option<Cost>, PapersError> {
+pub(crate) fn of_training(run: &Run<'_, '_>, study: &Study) -> Result<Option<Cost>, ExperimentError> {
     let Some(case) = study.cases.first() else { return Ok(None) };
-    let config = study.config(case, bench.request.seed, &[])?;
-    let is_paper = bench.request.scale == Scale::Paper;
-    let seeds = bench.request.seeds.filter(|_| is_paper).unwrap_or(study.seeds);
+    let config = study.config(case, run.request.seed, &[])?;
+    let is_paper = run.request.scale == Scale::Paper;
+    let seeds = if is_paper { run.request.seed_count(study) } else { study.seeds };
     let trainings = study.cases.len() as f64 * seeds as f64;
     let epochs = f64::from(config.epochs.unwrap_or(1));
     let rounds = match config.rule {
@@ -87,7 +81,7 @@ pub(crate) fn of_training(bench: &Bench<'_, '_>, study: &Study) -> Result<Option
     };
     let tests = if config.evaluate_every == 0 { 0.0 } else { 1.0 + rounds / f64::from(config.evaluate_every) };
     Ok(Some(Cost {
-        pace: pace(bench, &config.model)?,
+        per_picture: measure(run, &config.model)?,
         trained: trainings * epochs * TRAIN,
         tested: trainings * (tests * config.test_pictures as f64 + study.test_pictures as f64),
         work: format!("{trainings} trainings of {epochs} epochs"),
@@ -96,13 +90,13 @@ pub(crate) fn of_training(bench: &Bench<'_, '_>, study: &Study) -> Result<Option
 
 /// The cost of `searches` by gradient matching of so many `steps`, each of which takes three passes through the model.
 pub(crate) fn of_searches(
-    bench: &Bench<'_, '_>,
+    run: &Run<'_, '_>,
     model: &str,
     searches: usize,
     steps: usize,
-) -> Result<Cost, PapersError> {
+) -> Result<Cost, ExperimentError> {
     Ok(Cost {
-        pace: pace(bench, model)?,
+        per_picture: measure(run, model)?,
         trained: 3.0 * searches as f64 * steps as f64,
         tested: 0.0,
         work: format!("{searches} searches of {steps} steps"),
@@ -110,12 +104,12 @@ pub(crate) fn of_searches(
 }
 
 /// Measured once for each model and device, after a step that warms up.
-fn pace(bench: &Bench<'_, '_>, model: &str) -> Result<Pace, PapersError> {
-    let Request { device, .. } = bench.request;
-    let part = format!("pace-{model}");
+fn measure(run: &Run<'_, '_>, model: &str) -> Result<SecondsPerPicture, ExperimentError> {
+    let device = run.request.device;
+    let part = format!("seconds-per-picture-{model}");
     let settings = (device.description(), std::thread::available_parallelism().map_or(1, usize::from));
-    if let Some(pace) = bench.kept.get(&part, &settings)? {
-        return Ok(pace);
+    if let Some(measured) = run.store.get(&part, &settings)? {
+        return Ok(measured);
     }
     let architecture = Architecture::named(model, CLASSES).map_err(ConfigError::from)?;
     let network = Network::new(architecture, device.device())?;
@@ -126,13 +120,13 @@ fn pace(bench: &Bench<'_, '_>, model: &str) -> Result<Pace, PapersError> {
     network.loss_and_gradient_blocking(&state, &images[..values], &labels[..1])?;
     let training = fastest(|| network.loss_and_gradient_blocking(&state, &images, &labels).map(drop))?;
     let test = fastest(|| network.evaluate_blocking(&state, &images, &labels).map(drop))?;
-    let pace = Pace { model: model.to_owned(), device: device.description(), training, test };
-    bench.kept.put(&part, &settings, &pace)?;
-    Ok(pace)
+    let measured = SecondsPerPicture { model: model.to_owned(), device: device.description(), training, test };
+    run.store.put(&part, &settings, &measured)?;
+    Ok(measured)
 }
 
 /// Seconds a picture, of the fastest of three steps: what else the machine did only makes a step slower.
-fn fastest(mut step: impl FnMut() -> Result<(), ModelError>) -> Result<f64, PapersError> {
+fn fastest(mut step: impl FnMut() -> Result<(), ModelError>) -> Result<f64, ExperimentError> {
     let mut fastest = f64::INFINITY;
     for _ in 0..3 {
         let clock = Instant::now();
@@ -147,9 +141,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cost_is_the_passes_times_their_pace() {
-        let pace = Pace { model: "resnet34".to_owned(), device: "cpu".to_owned(), training: 0.5, test: 0.1 };
-        let cost = Cost { pace, trained: 10_000.0, tested: 5000.0, work: "2 trainings".to_owned() };
+    fn the_cost_is_the_passes_times_the_seconds_of_each() {
+        let per_picture =
+            SecondsPerPicture { model: "resnet34".to_owned(), device: "cpu".to_owned(), training: 0.5, test: 0.1 };
+        let cost = Cost { per_picture, trained: 10_000.0, tested: 5000.0, work: "2 trainings".to_owned() };
         assert!((cost.seconds() - 5500.0).abs() < 1e-9);
         let text = cost.to_string();
         assert!(text.starts_with("2 trainings with resnet34: about 1.5 hours on cpu"), "{text}");

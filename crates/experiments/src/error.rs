@@ -13,7 +13,7 @@ use crate::{figure::FigureError, laboratory::ScoreError};
 
 /// Why an experiment cannot be run.
 #[derive(Debug, thiserror::Error)]
-pub enum PapersError {
+pub enum ExperimentError {
     /// Another process writes there.
     #[error("another unmask is writing to {}; wait for it, or give another --out", .folder.display())]
     Busy {
@@ -57,7 +57,7 @@ pub enum PapersError {
     },
     /// Weights for an experiment that begins without.
     #[error("{experiment} begins with weights of its own; leave --weights away")]
-    IdleWeights {
+    UnusedWeights {
         /// The experiment.
         experiment: &'static str,
     },
@@ -171,7 +171,7 @@ pub enum PapersError {
     Figure(#[from] FigureError),
 }
 
-impl PapersError {
+impl ExperimentError {
     /// Whether what was asked for cannot work, and not the machine.
     pub fn is_input(&self) -> bool {
         match self {

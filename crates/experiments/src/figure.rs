@@ -20,11 +20,11 @@ pub use self::{
 #[error("a figure could not be drawn: {0}")]
 pub struct FigureError(String);
 
-/// How a line is drawn. Kind of defence and strength are told apart by stroke and colour both, since not everybody sees
+/// How a line is drawn. Kind of defence and strength are told apart by dashes and colour both, since not everybody sees
 /// colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Stroke {
+pub enum LineStyle {
     /// Unbroken.
     Solid,
     /// Long dashes.
@@ -33,13 +33,13 @@ pub enum Stroke {
     Dotted,
 }
 
-/// Colour and stroke of one series.
+/// How a series is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Look {
+pub struct SeriesStyle {
     /// Which of `COLOURS`; 0 is the page's own ink.
     pub colour: usize,
-    /// The stroke.
-    pub stroke: Stroke,
+    /// The dashes.
+    pub line: LineStyle,
 }
 
 /// Colours with a contrast of 3 and more both on white and on the dark page. The first stands for the page's ink.
@@ -54,13 +54,13 @@ const FONT: &str = "sans-serif";
 const FONT_SIZE: i32 = 17;
 const WIDTH: u32 = 640;
 
-impl Look {
+impl SeriesStyle {
     /// The page's ink, unbroken.
-    pub const INK: Self = Self { colour: 0, stroke: Stroke::Solid };
+    pub const INK: Self = Self { colour: 0, line: LineStyle::Solid };
 
     /// An unbroken line in a colour of `COLOURS`.
     pub fn solid(colour: usize) -> Self {
-        Self { colour, stroke: Stroke::Solid }
+        Self { colour, line: LineStyle::Solid }
     }
 
     /// The colour as CSS has it.
@@ -111,8 +111,11 @@ mod tests {
 
     #[test]
     fn a_figure_takes_the_ink_of_its_page() {
-        let curve = Curve { look: Look::INK, points: vec![(0.0, 10.0), (10.0, 40.0)] };
-        let other = Curve { look: Look { colour: 1, stroke: Stroke::Dashed }, points: vec![(0.0, 10.0), (10.0, 20.0)] };
+        let curve = Curve { series: SeriesStyle::INK, points: vec![(0.0, 10.0), (10.0, 40.0)] };
+        let other = Curve {
+            series: SeriesStyle { colour: 1, line: LineStyle::Dashed },
+            points: vec![(0.0, 10.0), (10.0, 20.0)],
+        };
         let svg = curves("rounds", "accuracy in %", &[curve, other]).unwrap();
         assert!(svg.starts_with("<svg") && svg.ends_with("</svg>"), "{svg}");
         assert!(svg.contains("viewBox") && !svg[..svg.find('>').unwrap()].contains(" width="), "{svg}");

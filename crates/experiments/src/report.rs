@@ -9,8 +9,8 @@ pub(crate) use self::page::{duration, report_page};
 use crate::{
     catalogue::{Experiment, Scale},
     claim::Claim,
-    error::PapersError,
-    figure::Look,
+    error::ExperimentError,
+    figure::SeriesStyle,
 };
 
 /// Where numbers come from: enough to get them again.
@@ -49,8 +49,8 @@ pub(crate) struct Figure {
     pub(crate) caption: String,
     /// The SVG element.
     pub(crate) svg: String,
-    /// Each series by its look.
-    pub(crate) legend: Vec<(Look, String)>,
+    /// Each series, and how it is drawn.
+    pub(crate) legend: Vec<(SeriesStyle, String)>,
 }
 
 /// A table; the first column names its rows.
@@ -89,7 +89,10 @@ pub(crate) struct Findings {
 }
 
 /// `results.csv`: every number, for programs.
-pub(crate) fn csv<R: Serialize>(columns: &[&str], rows: impl IntoIterator<Item = R>) -> Result<Vec<u8>, PapersError> {
+pub(crate) fn csv<R: Serialize>(
+    columns: &[&str],
+    rows: impl IntoIterator<Item = R>,
+) -> Result<Vec<u8>, ExperimentError> {
     files::csv(columns, rows)
-        .map_err(|error| PapersError::Encode { what: "the table".to_owned(), reason: error.to_string() })
+        .map_err(|error| ExperimentError::Encode { what: "the table".to_owned(), reason: error.to_string() })
 }

@@ -3,45 +3,35 @@
 use crate::catalogue::Experiment;
 
 /// What is written where no number is known.
-pub const UNKNOWN: &str = "read off no table here";
+pub(crate) const UNKNOWN: &str = "read off no table here";
 
-/// A number from a paper.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Reported {
-    /// In percent.
-    pub percent: f64,
+/// The accuracy that a paper reports for a case, in percent.
+///
+/// FLRSP's is one row of accuracies after ten epochs; it is set beside the ViT and the ResNet under FedSGD, since which of
+/// its models the row is of is not known here.
+pub(crate) fn accuracy(experiment: Experiment, case: &str) -> Option<f64> {
+    match (experiment, case) {
+        (Experiment::VitFineTuned | Experiment::ResnetFedsgd, case) => match case {
+            "none" => Some(96.0),
+            "r0.2" => Some(95.68),
+            "r0.5" => Some(95.25),
+            "r0.8" => Some(95.36),
+            "eps1" => Some(49.2),
+            "eps4" => Some(92.6),
+            _ => None,
+        },
+        (Experiment::Encrypted, _) => Some(89.77),
+        _ => None,
+    }
 }
 
-impl Reported {
-    /// The accuracy that a paper reports for a case, in percent.
-    ///
-    /// FLRSP's is one row of accuracies after ten epochs; it is set beside the ViT and the ResNet under FedSGD, since
-    /// which of its models the row is of is not known here.
-    pub fn accuracy(experiment: Experiment, case: &str) -> Option<Self> {
-        let percent = match (experiment, case) {
-            (Experiment::VitFineTuned | Experiment::ResnetFedsgd, case) => match case {
-                "none" => 96.0,
-                "r0.2" => 95.68,
-                "r0.5" => 95.25,
-                "r0.8" => 95.36,
-                "eps1" => 49.2,
-                "eps4" => 92.6,
-                _ => return None,
-            },
-            (Experiment::Encrypted, _) => 89.77,
-            _ => return None,
-        };
-        Some(Self { percent })
-    }
-
-    /// The paper's number, or that there is none here.
-    pub fn cell(reported: Option<Self>) -> String {
-        reported.map_or_else(|| UNKNOWN.to_owned(), |reported| format!("{:.2}", reported.percent))
-    }
+/// The paper's number in a table, or that there is none here.
+pub(crate) fn cell(percent: Option<f64>) -> String {
+    percent.map_or_else(|| UNKNOWN.to_owned(), |percent| format!("{percent:.2}"))
 }
 
 /// SSIM of Inverting Gradients against ResNet34 at batch 1 for four pictures (FLRSP Figs. 9 to 11).
-pub fn inverting_gradients(case: &str) -> Option<[f64; 4]> {
+pub(crate) fn inverting_gradients(case: &str) -> Option<[f64; 4]> {
     Some(match case {
         "none" => [0.789, 0.746, 0.868, 0.830],
         "eps1" => [0.087, 0.101, 0.677, 0.772],

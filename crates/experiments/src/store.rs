@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use unmask_simulation::files::write_whole;
 
-use crate::error::PapersError;
+use crate::error::ExperimentError;
 
 /// Finished parts on disk, one writer at a time.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Store {
     ///
     /// # Errors
     /// It cannot be written, or another process is writing to it.
-    pub(crate) fn open(folder: &Path) -> Result<Self, PapersError> {
+    pub(crate) fn open(folder: &Path) -> Result<Self, ExperimentError> {
         let created = folder.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists());
         let created = created.map(Path::to_owned).collect();
         fs::create_dir_all(folder).map_err(at(folder))?;
@@ -45,7 +45,7 @@ impl Store {
         let lock = File::create(&path).map_err(at(&path))?;
         match lock.try_lock() {
             Ok(()) => Ok(Self { folder: folder.to_owned(), created, _lock: lock }),
-            Err(TryLockError::WouldBlock) => Err(PapersError::Busy { folder: folder.to_owned() }),
+            Err(TryLockError::WouldBlock) => Err(ExperimentError::Busy { folder: folder.to_owned() }),
             Err(TryLockError::Error(error)) => Err(at(&path)(error)),
         }
     }
@@ -63,7 +63,7 @@ impl Store {
         &self,
         name: &str,
         settings: &impl Serialize,
-    ) -> Result<Option<T>, PapersError> {
+    ) -> Result<Option<T>, ExperimentError> {
         let path = self.file(name);
         let Some(bytes) = read(&path)? else { return Ok(None) };
         let part: Part<Value, Value> = serde_json::from_slice(&bytes).map_err(damaged(&path))?;
@@ -82,7 +82,7 @@ impl Store {
         name: &str,
         settings: &impl Serialize,
         result: &T,
-    ) -> Result<(), PapersError> {
+    ) -> Result<(), ExperimentError> {
         let path = self.file(name);
         write(&path, &serde_json::to_vec(&Part { settings, result }).map_err(damaged(&path))?)
     }
@@ -106,7 +106,7 @@ impl Drop for Store {
 }
 
 /// Reads a file, where there is one.
-pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, PapersError> {
+pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, ExperimentError> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -115,7 +115,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, PapersError> {
 }
 
 /// Writes a file that is there whole or not at all.
-pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), PapersError> {
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), ExperimentError> {
     write_whole(path, bytes).map_err(at(path))
 }
 
@@ -125,13 +125,13 @@ pub(crate) fn as_read(value: &impl Serialize) -> serde_json::Result<Value> {
 }
 
 /// The file system's refusal, with the path.
-pub(crate) fn at(path: &Path) -> impl Fn(io::Error) -> PapersError {
-    move |source| PapersError::Io { path: path.to_owned(), source }
+pub(crate) fn at(path: &Path) -> impl Fn(io::Error) -> ExperimentError {
+    move |source| ExperimentError::Io { path: path.to_owned(), source }
 }
 
 /// What is no JSON of ours, with the path.
-pub(crate) fn damaged(path: &Path) -> impl Fn(serde_json::Error) -> PapersError {
-    move |error| PapersError::Damaged { path: path.to_owned(), problem: error.to_string() }
+pub(crate) fn damaged(path: &Path) -> impl Fn(serde_json::Error) -> ExperimentError {
+    move |error| ExperimentError::Damaged { path: path.to_owned(), problem: error.to_string() }
 }
 
 #[cfg(test)]

@@ -1,15 +1,14 @@
 //! Trainings that are compared: which there are, and what is expected of them.
 
-mod defences;
-mod scales;
+mod scale;
 
 use unmask_simulation::{Config, ConfigError};
 
-use self::defences::{ALL, Kind, MASKS_AND_NOISE, Protection};
-pub(crate) use self::scales::set as scale_set;
+pub(crate) use self::scale::set as scale_set;
 use crate::{
     catalogue::{Experiment, Scale},
-    figure::{Look, Stroke},
+    defences::{ALL, ComparedDefence, DefenceKind, MASKS_AND_NOISE},
+    figure::{LineStyle, SeriesStyle},
 };
 
 /// One training, by what sets it apart.
@@ -20,9 +19,21 @@ pub struct Case {
     /// The name a person reads.
     pub name: String,
     /// How its line is drawn.
-    pub look: Look,
+    pub style: SeriesStyle,
     /// `KEY=VALUE` for each key of the study's config that is different here.
     pub set: Vec<String>,
+}
+
+impl Case {
+    /// The training under a defence.
+    fn under(defence: &ComparedDefence) -> Self {
+        Self {
+            key: defence.key.to_owned(),
+            name: defence.name.to_owned(),
+            style: defence.style(),
+            set: vec![format!("defence={}", defence.defence)],
+        }
+    }
 }
 
 /// What is expected of a case beside another one.
@@ -32,13 +43,13 @@ pub struct Expectation {
     pub case: String,
     /// What it is compared with.
     pub base: String,
-    /// How.
-    pub kind: Expected,
+    /// How it relates to that.
+    pub relation: Relation,
 }
 
 /// A relation of two accuracies.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Expected {
+pub enum Relation {
     /// No more than so many points apart.
     Within(f64),
     /// More than so many points lower.
@@ -67,33 +78,33 @@ impl Study {
     pub fn of(experiment: Experiment, scale: Scale) -> Option<Self> {
         let (config, cases, expectations) = match experiment {
             Experiment::VitFineTuned => {
-                (include_str!("../experiments/vit-fine-tuned.toml"), cases(ALL), [masks(), noise(), frozen()].concat())
+                (include_str!("../configs/vit-fine-tuned.toml"), cases(&ALL), [masks(), noise(), frozen()].concat())
             }
             Experiment::VitFromScratch => (
-                include_str!("../experiments/vit-from-scratch.toml"),
-                cases(ALL),
-                [masks(), vec![expect("fixed", "none", Expected::Lower(0.0))], noise(), frozen()].concat(),
+                include_str!("../configs/vit-from-scratch.toml"),
+                cases(&ALL),
+                [masks(), vec![expect("fixed", "none", Relation::Lower(0.0))], noise(), frozen()].concat(),
             ),
             Experiment::ResnetFedsgd => {
-                (include_str!("../experiments/resnet-fedsgd.toml"), cases(MASKS_AND_NOISE), [masks(), noise()].concat())
+                (include_str!("../configs/resnet-fedsgd.toml"), cases(&MASKS_AND_NOISE), [masks(), noise()].concat())
             }
             Experiment::ResnetFedavg => {
-                (include_str!("../experiments/resnet-fedavg.toml"), cases(MASKS_AND_NOISE), [masks(), noise()].concat())
+                (include_str!("../configs/resnet-fedavg.toml"), cases(&MASKS_AND_NOISE), [masks(), noise()].concat())
             }
             Experiment::NonIid => {
                 let (cases, expectations) = non_iid();
-                (include_str!("../experiments/non-iid.toml"), cases, expectations)
+                (include_str!("../configs/non-iid.toml"), cases, expectations)
             }
-            Experiment::Encrypted => (include_str!("../experiments/encrypted.toml"), encrypted(), Vec::new()),
+            Experiment::Encrypted => (include_str!("../configs/encrypted.toml"), encrypted(), Vec::new()),
             Experiment::AttacksResnet | Experiment::AttacksVit | Experiment::UpdateRatios => return None,
         };
         Some(Self {
             config,
-            set: scales::set(experiment, scale),
+            set: scale::set(experiment, scale),
             cases,
             expectations,
-            seeds: scales::seeds(experiment, scale),
-            test_pictures: scales::test_pictures(scale),
+            seeds: scale::seeds(experiment, scale),
+            test_pictures: scale::test_pictures(scale),
         })
     }
 
@@ -108,73 +119,73 @@ impl Study {
     }
 }
 
-fn cases(protections: &[Protection]) -> Vec<Case> {
-    protections.iter().map(Protection::case).collect()
+fn cases(defences: &[ComparedDefence]) -> Vec<Case> {
+    defences.iter().map(Case::under).collect()
 }
 
-fn expect(case: &str, base: &str, kind: Expected) -> Expectation {
-    Expectation { case: case.to_owned(), base: base.to_owned(), kind }
+fn expect(case: &str, base: &str, relation: Relation) -> Expectation {
+    Expectation { case: case.to_owned(), base: base.to_owned(), relation }
 }
 
 /// Random binary masks cost next to nothing.
 fn masks() -> Vec<Expectation> {
-    ["r0.2", "r0.5", "r0.8"].map(|case| expect(case, "none", Expected::Within(2.0))).to_vec()
+    ["r0.2", "r0.5", "r0.8"].map(|case| expect(case, "none", Relation::Within(2.0))).to_vec()
 }
 
 /// Noise costs much: in FLRSP 47 points with epsilon 1 and 3.4 with epsilon 4.
 fn noise() -> Vec<Expectation> {
-    vec![expect("eps4", "none", Expected::Lower(2.0)), expect("eps1", "none", Expected::Lower(10.0))]
+    vec![expect("eps4", "none", Relation::Lower(2.0)), expect("eps1", "none", Relation::Lower(10.0))]
 }
 
 /// What a frozen mask drops is never trained, so accuracy falls as R grows.
 fn frozen() -> Vec<Expectation> {
     [("f0.5", "f0.2"), ("f0.8", "f0.5"), ("f0.8", "none")]
-        .map(|(case, base)| expect(case, base, Expected::Lower(0.0)))
+        .map(|(case, base)| expect(case, base, Relation::Lower(0.0)))
         .to_vec()
 }
 
-/// How classes are divided, by key, name, partition and stroke.
-const PARTITIONS: [(&str, &str, &str, Stroke); 2] =
-    [("iid", "IID", "iid", Stroke::Solid), ("a0.1", "α = 0.1", "dirichlet:0.1", Stroke::Dashed)];
+/// How classes are divided, by key, name, partition and line.
+const PARTITIONS: [(&str, &str, &str, LineStyle); 2] =
+    [("iid", "IID", "iid", LineStyle::Solid), ("a0.1", "α = 0.1", "dirichlet:0.1", LineStyle::Dashed)];
 
 /// Each partition without and with masks; masks are compared within a partition, partitions without masks.
 fn non_iid() -> (Vec<Case>, Vec<Expectation>) {
-    let masks = || ALL.iter().filter(|protection| matches!(protection.kind, Kind::None | Kind::Random));
+    let masks = || ALL.iter().filter(|defence| defence.is_mask() || defence.kind == DefenceKind::None);
     let mut cases = Vec::new();
     let mut expectations = Vec::new();
-    for (key, name, partition, stroke) in PARTITIONS {
-        for protection in masks() {
-            let case = protection.case();
+    for (key, name, partition, line) in PARTITIONS {
+        for defence in masks() {
+            let case = Case::under(defence);
             let joined = format!("{key}-{}", case.key);
-            if protection.kind == Kind::Random {
-                expectations.push(expect(&joined, &format!("{key}-none"), Expected::Within(2.0)));
+            if defence.is_mask() {
+                expectations.push(expect(&joined, &format!("{key}-none"), Relation::Within(2.0)));
             }
             cases.push(Case {
                 key: joined,
                 name: format!("{name}, {}", case.name),
-                look: Look { stroke, ..case.look },
+                style: SeriesStyle { line, ..case.style },
                 set: [case.set, vec![format!("partition={partition}")]].concat(),
             });
         }
     }
-    expectations.push(expect("a0.1-none", "iid-none", Expected::Lower(0.0)));
+    expectations.push(expect("a0.1-none", "iid-none", Relation::Lower(0.0)));
     (cases, expectations)
 }
 
 /// In the plain, and with the embeddings multiplied by keys.
 fn encrypted() -> Vec<Case> {
-    let case = |key: &str, name: &str, look, set: &[&str]| Case {
+    let case = |key: &str, name: &str, style, set: &[&str]| Case {
         key: key.to_owned(),
         name: name.to_owned(),
-        look,
+        style,
         set: set.iter().map(|&set| set.to_owned()).collect(),
     };
     vec![
-        case("none", "plain", Look::INK, &[]),
+        case("none", "plain", SeriesStyle::INK, &[]),
         case(
             "encrypted",
             "encrypted",
-            Look { colour: 4, stroke: Stroke::Dashed },
+            SeriesStyle { colour: 4, line: LineStyle::Dashed },
             &["defence=encrypted", "passphrase=correct horse battery staple"],
         ),
     ]

@@ -1,50 +1,47 @@
 //! Experiments that train: each case with each seed, then figures, tables and claims.
 
 mod claims;
-mod conditions;
 mod findings;
-mod trial;
+mod run;
 
 use unmask_data::datasets::DataSet;
 use unmask_simulation::Config;
 
-use self::trial::{Sitting, train};
-pub(crate) use self::{
-    conditions::{check_weights, start},
-    trial::Trained,
-};
+pub(crate) use self::run::TrainingRun;
+use self::run::{TrainingContext, train};
 use crate::{
-    bench::{Bench, Event, Findings},
-    error::PapersError,
+    error::ExperimentError,
+    report::Findings,
+    request::Request,
+    run::{Event, Run},
     study::{Case, Study},
 };
 
 /// Trains all cases with all seeds and says what came out; `None` if it was ended before.
-pub(crate) fn run(bench: &mut Bench<'_, '_>, study: &Study) -> Result<Option<Findings>, PapersError> {
-    let Some(trained) = train_all(bench, study)? else { return Ok(None) };
-    findings::findings(bench, study, &trained).map(Some)
+pub(crate) fn run(run: &mut Run<'_, '_>, study: &Study) -> Result<Option<Findings>, ExperimentError> {
+    let Some(trained) = train_all(run, study)? else { return Ok(None) };
+    findings::findings(run, study, &trained).map(Some)
 }
 
 /// The config of one training of `study`.
-pub(crate) fn config(bench: &Bench<'_, '_>, study: &Study, case: &Case, seed: u64) -> Result<Config, PapersError> {
-    let start = start(bench.request)?;
-    Ok(study.config(case, seed, start.as_slice())?)
+fn config(request: &Request<'_>, study: &Study, case: &Case, seed: u64) -> Result<Config, ExperimentError> {
+    Ok(study.config(case, seed, request.start().as_slice())?)
 }
 
 /// Seed by seed, so that what is finished can be compared even if the last seed is not.
-fn train_all(bench: &mut Bench<'_, '_>, study: &Study) -> Result<Option<Vec<Trained>>, PapersError> {
+fn train_all(run: &mut Run<'_, '_>, study: &Study) -> Result<Option<Vec<TrainingRun>>, ExperimentError> {
     let mut planned = Vec::new();
-    for seed in bench.seeds(study.seeds)? {
+    for seed in (run.request.seed..).take(run.request.seed_count(study) as usize) {
         for case in &study.cases {
-            planned.push((case, seed, config(bench, study, case, seed)?));
+            planned.push((case, seed, config(run.request, study, case, seed)?));
         }
     }
     let mut trained = Vec::new();
     for (case, seed, config) in &planned {
-        trained.push(bench.kept.get::<Trained>(&bench.part(&case.key, *seed), &settings(config, study))?);
+        trained.push(run.store.get::<TrainingRun>(&run.part(&case.key, *seed), &settings(config, study))?);
     }
     let left = trained.iter().filter(|trained| trained.is_none()).count();
-    if bench.is_stopped(Event::Begins { parts: planned.len(), left }) {
+    if run.notify(Event::Started { parts: planned.len(), left }).is_break() {
         return Ok(None);
     }
     let mut data: Option<DataSet> = None;
@@ -54,21 +51,21 @@ fn train_all(bench: &mut Bench<'_, '_>, study: &Study) -> Result<Option<Vec<Trai
         }
         let data = match &mut data {
             Some(data) => data,
-            None => data.insert(bench.load(&config.data)?),
+            None => data.insert(run.request.load(&config.data)?),
         };
-        if bench.is_stopped(Event::Part { name: &format!("{}, seed {seed}", case.name) }) {
+        if run.notify(Event::PartStarted { name: &format!("{}, seed {seed}", case.name) }).is_break() {
             return Ok(None);
         }
-        let sitting = Sitting {
+        let context = TrainingContext {
             data,
-            device: bench.request.device,
-            threads: bench.request.threads,
+            device: run.request.device,
+            threads: run.request.threads,
             test_pictures: study.test_pictures,
         };
-        let Some(found) = train(case, config, sitting, &mut *bench.hear)? else { return Ok(None) };
-        bench.kept.put(&bench.part(&case.key, *seed), &settings(config, study), &found)?;
+        let Some(found) = train(case, config, context, &mut *run.on_event)? else { return Ok(None) };
+        run.store.put(&run.part(&case.key, *seed), &settings(config, study), &found)?;
         *place = Some(found);
-        if bench.is_stopped(Event::Ends) {
+        if run.notify(Event::PartFinished).is_break() {
             return Ok(None);
         }
     }

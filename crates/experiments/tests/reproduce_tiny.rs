@@ -6,7 +6,7 @@ use maud::html;
 use serde_json::Value;
 use unmask_core::Architecture;
 use unmask_experiments::{
-    Claim, Event, Experiment, PapersError, Reproduced, Request, Scale, estimate, reproduce, tally, verdict,
+    Claim, Event, Experiment, ExperimentError, Reproduced, Request, Scale, estimate, reproduce, tally, verdict,
 };
 use unmask_model::{device::OpenDevice, weights::save_flat};
 
@@ -115,7 +115,7 @@ fn an_interrupted_run_goes_on_where_it_was() {
     let cut = request(Experiment::Encrypted, out.path(), &device);
     let mut ended = 0;
     let stopped = reproduce(&cut, &mut |event| match event {
-        Event::Ends => {
+        Event::PartFinished => {
             ended += 1;
             if ended == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         }
@@ -125,8 +125,8 @@ fn an_interrupted_run_goes_on_where_it_was() {
     let (mut all, mut left, mut begun) = (0, 0, 0);
     let resumed = reproduce(&cut, &mut |event| {
         match event {
-            Event::Begins { parts, left: to_do } => (all, left) = (parts, to_do),
-            Event::Part { .. } => begun += 1,
+            Event::Started { parts, left: to_do } => (all, left) = (parts, to_do),
+            Event::PartStarted { .. } => begun += 1,
             _ => {}
         }
         ControlFlow::Continue(())
@@ -147,7 +147,7 @@ fn what_is_missing_is_named() {
     let paper = Request { scale: Scale::Paper, ..request(Experiment::VitFineTuned, out.path(), &device) };
     let error = refusal(paper);
     assert!(
-        matches!(error, PapersError::NeedsWeights { .. }) && error.to_string().contains("--weights FILE"),
+        matches!(error, ExperimentError::NeedsWeights { .. }) && error.to_string().contains("--weights FILE"),
         "{error}"
     );
     let none = Request { seeds: Some(0), ..request(Experiment::Encrypted, out.path(), &device) };

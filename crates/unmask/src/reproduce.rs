@@ -10,7 +10,7 @@ use std::{
 use anyhow::{anyhow, bail};
 use clap::Args;
 use unmask_data::datasets::default_cifar10_folder;
-use unmask_experiments::{Experiment, PapersError, Request, Scale, check, estimate, outline, reproduce, verdict};
+use unmask_experiments::{Experiment, ExperimentError, Request, Scale, estimate, reproduce, verdict};
 use unmask_model::device::{self, Compute, OpenDevice};
 
 use self::display::Display;
@@ -99,11 +99,11 @@ impl Reproduce {
             experiments.into_iter().map(|experiment| self.request(experiment, scale, &device)).collect();
         if !self.estimate {
             // All of them before the first begins, which may take hours.
-            requests.iter().try_for_each(check).map_err(failure)?;
+            requests.iter().try_for_each(Request::check).map_err(failure)?;
         }
         let interrupt = Interrupt::listen();
         for request in &requests {
-            eprintln!("{}", outline(request).map_err(failure)?);
+            eprintln!("{}", request.describe().map_err(failure)?);
             if scale == Scale::Paper {
                 self.tell_cost(request)?;
             }
@@ -205,7 +205,7 @@ fn ask() -> anyhow::Result<()> {
 fn run(request: &Request<'_>, interrupt: &Interrupt) -> Result<(), Failure> {
     let mut display = Display::new(request.experiment, request.out.join(request.experiment.name()));
     let done = reproduce(request, &mut |event| {
-        display.hear(event);
+        display.show(event);
         interrupt.flow()
     });
     display.finish();
@@ -226,6 +226,6 @@ fn page(folder: &Path) -> PathBuf {
     folder.join("report.html")
 }
 
-fn failure(error: PapersError) -> Failure {
+fn failure(error: ExperimentError) -> Failure {
     if error.is_input() { Failure::Input(error.into()) } else { Failure::Other(error.into()) }
 }

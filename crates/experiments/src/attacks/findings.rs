@@ -3,47 +3,48 @@
 use serde_json::json;
 use unmask_data::metrics::PROTECTED_BELOW;
 
-use super::{Attacker, SHIELDS, Seen, Shield};
+use super::{AttackResult, Attacker};
 use crate::{
-    bench::Bench,
+    accuracy::mean,
     claim::{Claim, Finding},
-    error::PapersError,
+    defences::{ComparedDefence, MASKS_AND_NOISE, NONE},
+    error::ExperimentError,
     figure::{BoxGroup, boxes, median},
-    hits::mean,
     report::{Figure, Findings, Table, csv},
     reported::{self, UNKNOWN},
+    run::Run,
 };
 
 /// Attacks that are shown in one figure: one method, naive and with the mask known.
-pub(super) struct Panel {
+pub(super) struct MethodResults {
     pub(super) key: &'static str,
     pub(super) title: &'static str,
     pub(super) model: &'static str,
-    pub(super) shields: Vec<Shield>,
-    pub(super) seen: Vec<Seen>,
+    pub(super) defences: Vec<ComparedDefence>,
+    pub(super) results: Vec<AttackResult>,
     /// Attacks that had nothing to solve, each with the key of the defence and its own words.
     pub(super) cannot: Vec<(&'static str, Attacker, String)>,
 }
 
-impl Panel {
+impl MethodResults {
     /// SSIM of all pictures.
-    fn ssim(&self, shield: &Shield, attacker: Attacker) -> Vec<f64> {
-        let here = self.seen.iter().filter(|seen| seen.case == shield.key && seen.attacker == attacker);
-        here.map(|seen| seen.ssim).collect()
+    fn ssim(&self, defence: &ComparedDefence, attacker: Attacker) -> Vec<f64> {
+        let here = self.results.iter().filter(|result| result.case == defence.key && result.attacker == attacker);
+        here.map(|result| result.ssim).collect()
     }
 
-    fn figure(&self, repeats: &str) -> Result<Figure, PapersError> {
-        let least = self.seen.iter().map(|seen| seen.ssim).fold(-0.1, f64::min);
+    fn figure(&self, repeats: &str) -> Result<Figure, ExperimentError> {
+        let least = self.results.iter().map(|result| result.ssim).fold(-0.1, f64::min);
         let groups: Vec<BoxGroup> = self
-            .shields
+            .defences
             .iter()
-            .map(|shield| BoxGroup {
-                name: shield.name.to_owned(),
-                boxes: attackers(shield).iter().map(|&at| (at.look(), self.ssim(shield, at))).collect(),
+            .map(|defence| BoxGroup {
+                name: defence.label.to_owned(),
+                boxes: attackers(defence).iter().map(|&at| (at.style(), self.ssim(defence, at))).collect(),
             })
             .collect();
-        let pictures = self.shields.first().map_or(0, |shield| self.ssim(shield, Attacker::Naive).len());
-        let legend = [Attacker::Naive, Attacker::Aware].map(|attacker| (attacker.look(), attacker.title().to_owned()));
+        let pictures = self.defences.first().map_or(0, |defence| self.ssim(defence, Attacker::Naive).len());
+        let legend = [Attacker::Naive, Attacker::Aware].map(|attacker| (attacker.style(), attacker.title().to_owned()));
         Ok(Figure {
             caption: format!(
                 "{} on {}: SSIM of what comes out of {pictures} pictures, 1 for the very picture. Boxes are quartiles, whiskers the smallest and the \
@@ -58,12 +59,12 @@ impl Panel {
 
     /// What the papers say of naive attackers, and what follows if it is to hold for others too.
     fn claims(&self) -> Vec<Claim> {
-        let undefended = self.shields.iter().find(|shield| shield.key == NONE);
-        let works = undefended.is_some_and(|shield| is_seen(&self.ssim(shield, Attacker::Naive)));
+        let undefended = self.defences.iter().find(|defence| defence.key == NONE.key);
+        let works = undefended.is_some_and(|defence| attack_works(&self.ssim(defence, Attacker::Naive)));
         let mut claims = Vec::new();
-        for shield in &self.shields {
-            for &attacker in attackers(shield) {
-                claims.extend(claim(self.title, shield, attacker, &self.ssim(shield, attacker), works));
+        for defence in &self.defences {
+            for &attacker in attackers(defence) {
+                claims.extend(claim(self.title, defence, attacker, &self.ssim(defence, attacker), works));
             }
         }
         claims
@@ -71,20 +72,20 @@ impl Panel {
 
     fn rows(&self, reported: &dyn Fn(&str) -> Option<[f64; 4]>) -> Vec<Vec<String>> {
         let mut rows = Vec::new();
-        for shield in &self.shields {
-            for &attacker in attackers(shield) {
-                let ssim = self.ssim(shield, attacker);
+        for defence in &self.defences {
+            for &attacker in attackers(defence) {
+                let ssim = self.ssim(defence, attacker);
                 if ssim.is_empty() {
-                    rows.push(self.nothing(shield, attacker));
+                    rows.push(self.nothing(defence, attacker));
                     continue;
                 }
                 let reported = match attacker {
-                    Attacker::Naive => reported(shield.key)
+                    Attacker::Naive => reported(defence.key)
                         .map_or_else(|| UNKNOWN.to_owned(), |four| four.map(|ssim| format!("{ssim:.3}")).join(", ")),
                     Attacker::Aware => "not tested there".to_owned(),
                 };
                 rows.push(vec![
-                    format!("{}, {}", shield.name, short(attacker, shield)),
+                    format!("{}, {}", defence.label, short(attacker, defence)),
                     format!("{:.3}", median(&ssim).unwrap_or(f64::NAN)),
                     format!("{:.3}", mean(&ssim)),
                     format!("{} of {}", recognisable(&ssim), ssim.len()),
@@ -96,23 +97,23 @@ impl Panel {
     }
 }
 
-impl Panel {
+impl MethodResults {
     /// The line of an attack that could not be tried.
-    fn nothing(&self, shield: &Shield, attacker: Attacker) -> Vec<String> {
-        let cannot = self.cannot.iter().find(|(key, at, _)| *key == shield.key && *at == attacker);
+    fn nothing(&self, defence: &ComparedDefence, attacker: Attacker) -> Vec<String> {
+        let cannot = self.cannot.iter().find(|(key, at, _)| *key == defence.key && *at == attacker);
         let why = cannot.map_or("not tried", |(_, _, why)| why.as_str());
         let empty = || "–".to_owned();
-        vec![format!("{}, {}", shield.name, short(attacker, shield)), empty(), empty(), why.to_owned(), empty()]
+        vec![format!("{}, {}", defence.label, short(attacker, defence)), empty(), empty(), why.to_owned(), empty()]
     }
 }
 
 /// Who attacks under a defence: an attacker who knows the mask is another one only where there is a mask.
-fn attackers(shield: &Shield) -> &'static [Attacker] {
-    if shield.is_mask { &[Attacker::Naive, Attacker::Aware] } else { &[Attacker::Naive] }
+fn attackers(defence: &ComparedDefence) -> &'static [Attacker] {
+    if defence.is_mask() { &[Attacker::Naive, Attacker::Aware] } else { &[Attacker::Naive] }
 }
 
-fn short(attacker: Attacker, shield: &Shield) -> &'static str {
-    match (attacker, shield.is_mask) {
+fn short(attacker: Attacker, defence: &ComparedDefence) -> &'static str {
+    match (attacker, defence.is_mask()) {
         (Attacker::Aware, _) => "mask known",
         (Attacker::Naive, true) => "mask unknown",
         (Attacker::Naive, false) => "nothing dropped",
@@ -124,31 +125,31 @@ fn recognisable(ssim: &[f64]) -> usize {
 }
 
 /// Whether an attack works: more than half of the pictures are recognisable.
-pub(super) fn is_seen(ssim: &[f64]) -> bool {
+pub(super) fn attack_works(ssim: &[f64]) -> bool {
     2 * recognisable(ssim) > ssim.len()
 }
 
 /// One expectation: without a defence the attack `works`; under one, no picture comes back. An attack that does not work
 /// in any case tells nothing of a defence that it does not break either.
-fn claim(attack: &str, shield: &Shield, attacker: Attacker, ssim: &[f64], works: bool) -> Option<Claim> {
+fn claim(attack: &str, defence: &ComparedDefence, attacker: Attacker, ssim: &[f64], works: bool) -> Option<Claim> {
     let middle = median(ssim)?;
     let (seen, all) = (recognisable(ssim), ssim.len());
     let found = format!(
         "{attack}, {}, {}: {seen} of {all} pictures reach an SSIM of {PROTECTED_BELOW}, median {middle:.2}",
-        shield.name,
-        short(attacker, shield)
+        defence.label,
+        short(attacker, defence)
     );
-    if shield.key == NONE {
+    if defence.key == NONE.key {
         let expected = format!(
             "{attack} works without a defence: more than half of the pictures reach an SSIM of {PROTECTED_BELOW}"
         );
-        return Some(Claim::decided(expected, found, is_seen(ssim)));
+        return Some(Claim::decided(expected, found, attack_works(ssim)));
     }
     let expected = match attacker {
-        Attacker::Naive => format!("{} protects from {attack}: no picture reaches {PROTECTED_BELOW}", shield.name),
+        Attacker::Naive => format!("{} protects from {attack}: no picture reaches {PROTECTED_BELOW}", defence.label),
         Attacker::Aware => format!(
             "{} protects from {attack} by an attacker who knows the mask as well, of whom the papers say nothing",
-            shield.name
+            defence.label
         ),
     };
     let finding = match (seen, works) {
@@ -159,13 +160,10 @@ fn claim(attack: &str, shield: &Shield, attacker: Attacker, ssim: &[f64], works:
     Some(Claim { finding, ..Claim::decided(expected, found, false) })
 }
 
-/// The key of no defence.
-pub(super) const NONE: &str = "none";
-
 const COLUMNS: [&str; 5] = ["", "median SSIM", "mean SSIM", "recognisable", "reported"];
 
 /// The report of closed forms and token matching.
-pub(super) fn of_vit(bench: &Bench<'_, '_>, panels: &[Panel]) -> Result<Findings, PapersError> {
+pub(super) fn of_vit(run: &Run<'_, '_>, methods: &[MethodResults]) -> Result<Findings, ExperimentError> {
     let notes = vec![
         "Models are at their initial weights, one picture is in each update, and its label is read off the update.".to_owned(),
         "APRIL's closed form needs a first block without LayerNorm before attention and without residual; its figure is of a \
@@ -175,16 +173,16 @@ pub(super) fn of_vit(bench: &Bench<'_, '_>, panels: &[Panel]) -> Result<Findings
          the papers' server."
             .to_owned(),
     ];
-    findings(bench, panels, notes, &|_| None, None)
+    findings(run, methods, notes, &|_| None, None)
 }
 
 /// The report of Inverting Gradients.
 pub(super) fn of_resnet(
-    bench: &Bench<'_, '_>,
-    panel: Panel,
+    run: &Run<'_, '_>,
+    method: MethodResults,
     iterations: usize,
     cost: Option<String>,
-) -> Result<Findings, PapersError> {
+) -> Result<Findings, ExperimentError> {
     let mut notes = vec![
         format!(
             "The model is at its initial weights, one picture is in each update, and the attacker has its label, which the gradient \
@@ -194,55 +192,57 @@ pub(super) fn of_resnet(
         "FLRSP's four numbers in each line are those of its four pictures, against ResNet34 at 224 x 224 pixels."
             .to_owned(),
     ];
-    if panel.shields.len() < SHIELDS.len() {
+    if method.defences.len() < MASKS_AND_NOISE.len() {
         notes.push(format!(
             "With no defence in its way the attack does not work on {} in so many steps. What it does not break would be credited \
              to a defence for nothing, so defences were not attacked here. The papers' scale takes their ResNet34, on which it was not tried.",
-            panel.model
+            method.model
         ));
     }
-    findings(bench, &[panel], notes, &reported::inverting_gradients, cost)
+    findings(run, &[method], notes, &reported::inverting_gradients, cost)
 }
 
 fn findings(
-    bench: &Bench<'_, '_>,
-    panels: &[Panel],
+    run: &Run<'_, '_>,
+    methods: &[MethodResults],
     notes: Vec<String>,
     reported: &dyn Fn(&str) -> Option<[f64; 4]>,
     cost: Option<String>,
-) -> Result<Findings, PapersError> {
-    let seen: Vec<&Seen> = panels.iter().flat_map(|panel| &panel.seen).collect();
-    let table = |panel: &Panel| Table {
-        caption: format!("{} on {}", panel.title, panel.model),
+) -> Result<Findings, ExperimentError> {
+    let results: Vec<&AttackResult> = methods.iter().flat_map(|method| &method.results).collect();
+    let table = |method: &MethodResults| Table {
+        caption: format!("{} on {}", method.title, method.model),
         columns: COLUMNS.map(str::to_owned).to_vec(),
-        rows: panel.rows(reported),
+        rows: method.rows(reported),
     };
-    let mut models: Vec<&str> = panels.iter().map(|panel| panel.model).collect();
+    let mut models: Vec<&str> = methods.iter().map(|method| method.model).collect();
     models.dedup();
     Ok(Findings {
         seeds: 1,
-        seconds: seen.iter().map(|seen| seen.seconds).sum(),
+        seconds: results.iter().map(|result| result.seconds).sum(),
         lead: format!(
             "The first test pictures are attacked one by one, each in an update of its own, under masks and noise ({}). No picture \
              and no reconstruction is shown here: the pictures are not ours to pass on.",
             models.join(", ")
         ),
-        claims: panels.iter().flat_map(Panel::claims).collect(),
-        figures: panels
+        claims: methods.iter().flat_map(MethodResults::claims).collect(),
+        figures: methods
             .iter()
-            .map(|panel| panel.figure(bench.request.experiment.repeats()))
-            .collect::<Result<_, PapersError>>()?,
-        tables: panels.iter().map(table).collect(),
+            .map(|method| method.figure(run.request.experiment.repeats()))
+            .collect::<Result<_, ExperimentError>>()?,
+        tables: methods.iter().map(table).collect(),
         notes,
         cost,
         commands: Vec::new(),
-        records: records(&seen)?,
-        results: json!({ "panels": panels.iter().map(|panel| panel.key).collect::<Vec<_>>(), "seen": seen }),
+        records: records(&results)?,
+        results: json!({ "panels": methods.iter().map(|method| method.key).collect::<Vec<_>>(), "seen": results }),
     })
 }
 
-fn records(seen: &[&Seen]) -> Result<Vec<u8>, PapersError> {
-    let rows = seen.iter().map(|seen| (&seen.attack, &seen.case, &seen.picture, seen.ssim, seen.psnr, seen.seconds));
+fn records(results: &[&AttackResult]) -> Result<Vec<u8>, ExperimentError> {
+    let rows = results.iter().map(|AttackResult { attack, case, picture, ssim, psnr, seconds, .. }| {
+        (attack, case, picture, ssim, psnr, seconds)
+    });
     csv(&["attack", "defence", "picture", "ssim", "psnr", "seconds"], rows)
 }
 
@@ -253,8 +253,8 @@ mod tests {
     #[test]
     fn one_recognisable_picture_refutes_protection() {
         let finding = |key: &str, attacker, ssim: &[f64], works| {
-            let shield = SHIELDS.iter().find(|shield| shield.key == key).unwrap();
-            claim("APRIL", shield, attacker, ssim, works).map(|claim| claim.finding)
+            let defence = MASKS_AND_NOISE.iter().find(|defence| defence.key == key).unwrap();
+            claim("APRIL", defence, attacker, ssim, works).map(|claim| claim.finding)
         };
         assert_eq!(finding("r0.5", Attacker::Naive, &[0.1, 0.4, 0.49], true), Some(Finding::Agrees));
         assert_eq!(finding("r0.5", Attacker::Naive, &[0.1, 0.4, 0.49], false), Some(Finding::Open));

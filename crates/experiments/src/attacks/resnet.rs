@@ -20,14 +20,16 @@ use unmask_model::{Network, OracleOptions, block_on};
 use unmask_simulation::ConfigError;
 
 use super::{
-    Attacker, SHIELDS, Seen, Shield, findings, pictures,
+    AttackResult, Attacker, findings, pictures,
     targets::{Target, targets},
 };
 use crate::{
-    bench::{Bench, Event, Findings},
     catalogue::Scale,
     cost::{self, Cost},
-    error::PapersError,
+    defences::{ComparedDefence, MASKS_AND_NOISE, NONE},
+    error::ExperimentError,
+    report::Findings,
+    run::{Event, Run},
 };
 
 /// The model, and how long each search is.
@@ -40,96 +42,103 @@ fn size(scale: Scale) -> (&'static str, usize) {
 }
 
 /// A defence and who attacks it.
-fn duels() -> Vec<(Shield, Attacker)> {
-    let naive = SHIELDS.map(|shield| (shield, Attacker::Naive));
-    let aware = SHIELDS.into_iter().filter(|shield| shield.is_mask).map(|shield| (shield, Attacker::Aware));
+fn attacks() -> Vec<(ComparedDefence, Attacker)> {
+    let naive = MASKS_AND_NOISE.map(|defence| (defence, Attacker::Naive));
+    let aware =
+        MASKS_AND_NOISE.into_iter().filter(|defence| defence.is_mask()).map(|defence| (defence, Attacker::Aware));
     naive.into_iter().chain(aware).collect()
 }
 
 /// What the attacks at the papers' scale take.
-pub(crate) fn cost(bench: &Bench<'_, '_>) -> Result<Cost, PapersError> {
+pub(crate) fn cost(run: &Run<'_, '_>) -> Result<Cost, ExperimentError> {
     let (model, steps) = size(Scale::Paper);
-    cost::of_searches(bench, model, duels().len() * pictures(Scale::Paper), steps)
+    cost::of_searches(run, model, attacks().len() * pictures(Scale::Paper), steps)
 }
 
 /// Attacks the pictures under each defence; `None` if it was ended before.
-pub(crate) fn run(bench: &mut Bench<'_, '_>) -> Result<Option<Findings>, PapersError> {
-    let (model, iterations) = size(bench.request.scale);
-    let settings = (model, iterations, pictures(bench.request.scale));
-    let seed = bench.request.seed;
+pub(crate) fn run(run: &mut Run<'_, '_>) -> Result<Option<Findings>, ExperimentError> {
+    let (model, iterations) = size(run.request.scale);
+    let settings = (model, iterations, pictures(run.request.scale));
+    let seed = run.request.seed;
     let mut parts = Vec::new();
-    for (shield, attacker) in duels() {
-        let part = bench.part(&format!("{}-{attacker:?}", shield.key), seed);
-        parts.push((shield, attacker, bench.kept.get::<Vec<Seen>>(&part, &settings)?, part));
+    for (defence, attacker) in attacks() {
+        let part = run.part(&format!("{}-{attacker:?}", defence.key), seed);
+        parts.push((defence, attacker, run.store.get::<Vec<AttackResult>>(&part, &settings)?, part));
     }
-    let left = parts.iter().filter(|(_, _, seen, _)| seen.is_none()).count();
-    if bench.is_stopped(Event::Begins { parts: parts.len(), left }) {
+    let left = parts.iter().filter(|(_, _, kept, _)| kept.is_none()).count();
+    if run.notify(Event::Started { parts: parts.len(), left }).is_break() {
         return Ok(None);
     }
-    let victim = Victim::new(bench, model)?;
-    let mut all: Vec<Seen> = Vec::new();
-    for (shield, attacker, kept, part) in parts {
-        if shield.is_mask && is_idle(bench, &all) {
+    let attacked = AttackedModel::new(run, model)?;
+    let mut all: Vec<AttackResult> = Vec::new();
+    for (defence, attacker, kept, part) in parts {
+        if defence.is_mask() && is_idle(run, &all) {
             break;
         }
-        if let Some(seen) = kept {
-            all.extend(seen);
+        if let Some(results) = kept {
+            all.extend(results);
             continue;
         }
-        let name = format!("{}, an attacker who {}", shield.name, attacker.title());
-        if bench.is_stopped(Event::Part { name: &name }) {
+        let name = format!("{}, an attacker who {}", defence.label, attacker.title());
+        if run.notify(Event::PartStarted { name: &name }).is_break() {
             return Ok(None);
         }
-        let duel = Duel { victim: &victim, shield, attacker, iterations, seed };
-        let Some(seen) = attack_all(bench, &duel)? else { return Ok(None) };
-        bench.kept.put(&part, &settings, &seen)?;
-        all.extend(seen);
-        if bench.is_stopped(Event::Ends) {
+        let setup = SearchSetup { attacked: &attacked, defence, attacker, iterations, seed };
+        let Some(results) = attack_all(run, &setup)? else { return Ok(None) };
+        run.store.put(&part, &settings, &results)?;
+        all.extend(results);
+        if run.notify(Event::PartFinished).is_break() {
             return Ok(None);
         }
     }
-    let is_tried = |shield: &&Shield| all.iter().any(|seen| seen.case == shield.key);
-    let panel = findings::Panel {
+    let is_tried = |defence: &&ComparedDefence| all.iter().any(|result| result.case == defence.key);
+    let method = findings::MethodResults {
         key: "inverting-gradients",
         title: "Inverting Gradients",
         model,
-        shields: SHIELDS.iter().filter(is_tried).copied().collect(),
-        seen: all,
+        defences: MASKS_AND_NOISE.iter().filter(is_tried).copied().collect(),
+        results: all,
         cannot: Vec::new(),
     };
-    let cost = if bench.request.scale == Scale::Tiny { None } else { Some(cost(bench)?.to_string()) };
-    findings::of_resnet(bench, panel, iterations, cost).map(Some)
+    let cost = if run.request.scale == Scale::Tiny { None } else { Some(cost(run)?.to_string()) };
+    findings::of_resnet(run, method, iterations, cost).map(Some)
 }
 
 /// Whether the attack failed with no defence in its way, so that hours of attacks on defences would tell nothing. The tiny
 /// scale is for trying everything out.
-fn is_idle(bench: &Bench<'_, '_>, seen: &[Seen]) -> bool {
-    let ssim: Vec<f64> = seen.iter().filter(|seen| seen.case == findings::NONE).map(|seen| seen.ssim).collect();
-    bench.request.scale != Scale::Tiny && !findings::is_seen(&ssim)
+fn is_idle(run: &Run<'_, '_>, results: &[AttackResult]) -> bool {
+    let undefended = results.iter().filter(|result| result.case == NONE.key);
+    let ssim: Vec<f64> = undefended.map(|result| result.ssim).collect();
+    run.request.scale != Scale::Tiny && !findings::attack_works(&ssim)
 }
 
 /// The model at its initial weights, and the pictures.
-struct Victim {
+struct AttackedModel {
     network: Network,
     state: ModelState,
     targets: Vec<Target>,
 }
 
-impl Victim {
-    fn new(bench: &Bench<'_, '_>, model: &str) -> Result<Self, PapersError> {
+impl AttackedModel {
+    fn new(run: &Run<'_, '_>, model: &str) -> Result<Self, ExperimentError> {
         let architecture = Architecture::named(model, 10).map_err(ConfigError::from)?;
         Ok(Self {
-            network: Network::new(architecture, bench.request.device.device())?,
-            state: architecture.initial(bench.request.seed),
-            targets: targets(bench, architecture.side())?,
+            network: Network::new(architecture, run.request.device.device())?,
+            state: architecture.initial(run.request.seed),
+            targets: targets(run, architecture.side())?,
         })
     }
 
     /// What leaves the client with one picture, and which of its entries.
-    fn update(&self, target: &Target, shield: Shield, seed: MaskSeed) -> Result<(Vec<f32>, Vec<bool>), PapersError> {
-        let refused = |reason: String| PapersError::Attack { what: shield.defence.to_owned(), reason };
+    fn update(
+        &self,
+        target: &Target,
+        defence: ComparedDefence,
+        seed: MaskSeed,
+    ) -> Result<(Vec<f32>, Vec<bool>), ExperimentError> {
+        let refused = |reason: String| ExperimentError::Attack { what: defence.defence.to_owned(), reason };
         let defence: Defence =
-            shield.defence.parse().map_err(|error: unmask_core::ParseDefenceError| refused(error.to_string()))?;
+            defence.defence.parse().map_err(|error: unmask_core::ParseDefenceError| refused(error.to_string()))?;
         let step = block_on(self.network.evaluation_gradient(&self.state, &target.chw, &[target.label]))?;
         let layout = self.network.layout();
         let plain = PlainUpdate { values: step.gradient, reference: None };
@@ -142,31 +151,31 @@ impl Victim {
 }
 
 /// One attacker against one defence.
-struct Duel<'a> {
-    victim: &'a Victim,
-    shield: Shield,
+struct SearchSetup<'a> {
+    attacked: &'a AttackedModel,
+    defence: ComparedDefence,
     attacker: Attacker,
     iterations: usize,
     seed: u64,
 }
 
 /// All pictures, side by side on all threads; `None` if it was ended before.
-fn attack_all(bench: &mut Bench<'_, '_>, duel: &Duel<'_>) -> Result<Option<Vec<Seen>>, PapersError> {
-    let targets = &duel.victim.targets;
-    let steps = (targets.len() * duel.iterations) as f64;
+fn attack_all(run: &mut Run<'_, '_>, setup: &SearchSetup<'_>) -> Result<Option<Vec<AttackResult>>, ExperimentError> {
+    let targets = &setup.attacked.targets;
+    let steps = (targets.len() * setup.iterations) as f64;
     let is_stopped = AtomicBool::new(false);
     let (send, receive) = channel::<()>();
     let found = thread::scope(|scope| {
         let worker = scope.spawn(|| {
             let send = send;
-            let attack = |(place, target)| attack(duel, place, target, &send, &is_stopped);
+            let attack = |(place, target)| attack(setup, place, target, &send, &is_stopped);
             targets.par_iter().enumerate().map(attack).collect::<Result<Vec<_>, _>>()
         });
         for done in 1.. {
             if receive.recv().is_err() {
                 break;
             }
-            if bench.is_stopped(Event::Step { share: done as f64 / steps, note: "" }) {
+            if run.notify(Event::Progress { share: done as f64 / steps, note: "" }).is_break() {
                 is_stopped.store(true, Ordering::Relaxed);
             }
         }
@@ -177,24 +186,24 @@ fn attack_all(bench: &mut Bench<'_, '_>, duel: &Duel<'_>) -> Result<Option<Vec<S
 
 /// Searches for one picture, from noise.
 fn attack(
-    duel: &Duel<'_>,
+    setup: &SearchSetup<'_>,
     place: usize,
     target: &Target,
     steps: &Sender<()>,
     is_stopped: &AtomicBool,
-) -> Result<Seen, PapersError> {
-    let Duel { victim, shield, attacker, iterations, seed } = duel;
+) -> Result<AttackResult, ExperimentError> {
+    let SearchSetup { attacked, defence, attacker, iterations, seed } = setup;
     let clock = Instant::now();
     let mut rng = ChaCha8Rng::seed_from_u64(*seed);
     rng.set_stream(place as u64);
     let mut mask_seed = [0; 32];
     rng.fill(&mut mask_seed);
-    let (values, kept) = victim.update(target, *shield, MaskSeed(mask_seed))?;
+    let (values, kept) = attacked.update(target, *defence, MaskSeed(mask_seed))?;
     let evidence = match attacker {
         Attacker::Naive => ReceivedGradient::naive(&values)?,
         Attacker::Aware => ReceivedGradient::aware(&values, &kept)?,
     };
-    let oracle = NetworkOracle::new(&victim.network, &victim.state, &[target.label], OracleOptions::default())?;
+    let oracle = NetworkOracle::new(&attacked.network, &attacked.state, &[target.label], OracleOptions::default())?;
     let problem = Problem::new(oracle, Objective::Cosine, evidence)?;
     let start: Vec<f32> = target.hwc.iter().map(|_| rng.random_range(0.0..1.0)).collect();
     let settings = Settings { iterations: *iterations, ..Settings::default() };
@@ -203,14 +212,14 @@ fn attack(
         // Nobody listens only if the run has failed elsewhere, which is told there.
         let _ = steps.send(());
     }
-    let (image, side) = (matching.image(), victim.network.architecture().side());
-    Ok(Seen {
+    let (image, side) = (matching.image(), attacked.network.architecture().side());
+    Ok(AttackResult {
         attack: match attacker {
             Attacker::Naive => "inverting-gradients".to_owned(),
             Attacker::Aware => "inverting-gradients-aware".to_owned(),
         },
         attacker: *attacker,
-        case: shield.key.to_owned(),
+        case: defence.key.to_owned(),
         picture: target.name.clone(),
         ssim: metrics::ssim(&image, &target.hwc, side, side)?,
         psnr: metrics::psnr(&image, &target.hwc, side, side)?,

@@ -2,13 +2,13 @@
 
 use plotters::prelude::*;
 
-use super::{FAINT, FONT, FONT_SIZE, FigureError, Look, ink, label, svg};
+use super::{FAINT, FONT, FONT_SIZE, FigureError, SeriesStyle, ink, label, svg};
 
 /// A distribution over 0, 1, 2, ...
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bars {
     /// How the bars are drawn; the dots take the page's ink.
-    pub look: Look,
+    pub series: SeriesStyle,
     /// Shares that were found.
     pub found: Vec<f64>,
     /// Shares that are expected.
@@ -23,7 +23,7 @@ const UNSEEN: f64 = 5e-4;
 /// # Errors
 /// The drawing library's.
 pub fn bars(x: &str, y: &str, bars: &Bars) -> Result<String, FigureError> {
-    let Bars { look, found, expected } = bars;
+    let Bars { series, found, expected } = bars;
     let is_seen = |(found, expected): (&f64, &f64)| found.max(*expected) >= UNSEEN;
     let first = found.iter().zip(expected).position(is_seen).unwrap_or(0).saturating_sub(1);
     let top = 100.0 * found.iter().chain(expected).copied().fold(1e-4, f64::max) * 1.08;
@@ -49,7 +49,7 @@ pub fn bars(x: &str, y: &str, bars: &Bars) -> Result<String, FigureError> {
             .draw()?;
         let shapes = found.iter().enumerate().skip(first).map(|(f, share)| {
             let f = f as f64;
-            Rectangle::new([(f - 0.4, 0.0), (f + 0.4, 100.0 * share)], look.rgb().mix(0.75).filled())
+            Rectangle::new([(f - 0.4, 0.0), (f + 0.4, 100.0 * share)], series.rgb().mix(0.75).filled())
         });
         chart.draw_series(shapes)?;
         let dots = expected.iter().enumerate().skip(first).map(|(f, share)| (f as f64, 100.0 * share));

@@ -5,7 +5,7 @@ use plotters::{
     style::text_anchor::{HPos, Pos, VPos},
 };
 
-use super::{FAINT, FONT, FONT_SIZE, FigureError, Look, ink, label, svg};
+use super::{FAINT, FONT, FONT_SIZE, FigureError, SeriesStyle, ink, label, svg};
 
 /// The boxes over one place of the x axis.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,7 +13,7 @@ pub struct BoxGroup {
     /// What stands below the axis.
     pub name: String,
     /// Boxes from left to right, each with how it is drawn and its values.
-    pub boxes: Vec<(Look, Vec<f64>)>,
+    pub boxes: Vec<(SeriesStyle, Vec<f64>)>,
 }
 
 /// Box plots: quartiles, whiskers to the smallest and the largest value, and each value as a dot. `line` is drawn across.
@@ -44,10 +44,10 @@ pub fn boxes(y: &str, groups: &[BoxGroup], range: (f64, f64), line: f64) -> Resu
         chart.draw_series(DashedLineSeries::new(across, 6, 4, ink().stroke_width(1)))?;
         for (place, group) in groups.iter().enumerate() {
             let width = 0.8 / group.boxes.len().max(1) as f64;
-            for (nth, (look, values)) in group.boxes.iter().enumerate() {
+            for (nth, (series, values)) in group.boxes.iter().enumerate() {
                 let x = place as f64 + 0.1 + width * (nth as f64 + 0.5);
                 if let Some([least, low, median, high, most]) = quartiles(values) {
-                    let style = look.rgb().stroke_width(2);
+                    let style = series.rgb().stroke_width(2);
                     let (left, middle, right) = (x - 0.38 * width, x - 0.13 * width, x + 0.12 * width);
                     chart.draw_series([Rectangle::new([(left, low), (right, high)], style)])?;
                     let across = |at: f32, inset: f64| vec![(left + inset * width, at), (right - inset * width, at)];
@@ -61,7 +61,7 @@ pub fn boxes(y: &str, groups: &[BoxGroup], range: (f64, f64), line: f64) -> Resu
                     chart.draw_series(lines.map(|line| PathElement::new(line, style)))?;
                 }
                 let dots = values.iter().map(|&value| (x + 0.28 * width, value as f32));
-                chart.draw_series(dots.map(|at| Circle::new(at, 2, look.rgb().mix(0.7).filled())))?;
+                chart.draw_series(dots.map(|at| Circle::new(at, 2, series.rgb().mix(0.7).filled())))?;
             }
             let (middle, bottom) = chart.backend_coord(&(place as f64 + 0.5, range.0 as f32));
             let centred = label().pos(Pos::new(HPos::Center, VPos::Top));

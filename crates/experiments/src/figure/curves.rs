@@ -2,13 +2,13 @@
 
 use plotters::prelude::*;
 
-use super::{FAINT, FONT, FONT_SIZE, FigureError, Look, Stroke, ink, label, svg};
+use super::{FAINT, FONT, FONT_SIZE, FigureError, LineStyle, SeriesStyle, ink, label, svg};
 
 /// One line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
     /// How it is drawn.
-    pub look: Look,
+    pub series: SeriesStyle,
     /// (x, y) from left to right.
     pub points: Vec<(f64, f64)>,
 }
@@ -41,13 +41,13 @@ pub fn curves(x: &str, y: &str, lines: &[Curve]) -> Result<String, FigureError> 
             .bold_line_style(ink().mix(FAINT))
             .light_line_style(TRANSPARENT)
             .draw()?;
-        for Curve { look, points } in lines {
-            let style = look.rgb().stroke_width(2);
+        for Curve { series, points } in lines {
+            let style = series.rgb().stroke_width(2);
             let points = points.iter().copied();
-            match look.stroke {
-                Stroke::Solid => chart.draw_series(LineSeries::new(points, style))?,
-                Stroke::Dashed => chart.draw_series(DashedLineSeries::new(points, 9, 5, style))?,
-                Stroke::Dotted => chart.draw_series(DashedLineSeries::new(points, 2, 4, style))?,
+            match series.line {
+                LineStyle::Solid => chart.draw_series(LineSeries::new(points, style))?,
+                LineStyle::Dashed => chart.draw_series(DashedLineSeries::new(points, 9, 5, style))?,
+                LineStyle::Dotted => chart.draw_series(DashedLineSeries::new(points, 2, 4, style))?,
             };
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use plotters::prelude::*;
 
-use super::{FAINT, FONT, FONT_SIZE, FigureError, Look, ink, label, svg};
+use super::{FAINT, FONT, FONT_SIZE, FigureError, SeriesStyle, ink, label, svg};
 
 /// A mean and its 95 % interval.
 #[derive(Debug, Clone, PartialEq)]
@@ -10,7 +10,7 @@ pub struct Interval {
     /// What it is of.
     pub name: String,
     /// How it is drawn.
-    pub look: Look,
+    pub series: SeriesStyle,
     /// The mean.
     pub mean: f64,
     /// Half the width of the interval.
@@ -58,10 +58,10 @@ pub fn intervals(x: &str, rows: &[Interval], margin: Option<f64>) -> Result<Stri
         }
         for (line, row) in rows.iter().enumerate() {
             let y = line as f64 + 0.5;
-            let style = row.look.rgb().stroke_width(3);
+            let style = row.series.rgb().stroke_width(3);
             let ends = [(row.mean - row.half_width, y), (row.mean + row.half_width, y)];
             chart.draw_series([PathElement::new(ends.to_vec(), style)])?;
-            chart.draw_series([Circle::new((row.mean, y), 5, row.look.rgb().filled())])?;
+            chart.draw_series([Circle::new((row.mean, y), 5, row.series.rgb().filled())])?;
             let (_, top) = chart.backend_coord(&(low, y));
             area.draw(&Text::new(row.name.clone(), (12, top - FONT_SIZE / 2), label()))?;
         }

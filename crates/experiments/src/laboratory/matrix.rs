@@ -29,7 +29,6 @@ use self::{
     plan::{Plan, truth_file},
     rows::Rows,
 };
-pub use crate::error::PapersError as MatrixError;
 use crate::laboratory::{Trial, Verdict};
 
 /// One attack on one picture (or one batch of them) under one defence.

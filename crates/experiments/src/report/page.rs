@@ -5,7 +5,7 @@ use maud::{Markup, PreEscaped, html};
 use super::{Figure, Findings, Provenance, Table};
 use crate::{
     claim::{Claim, Finding, tally},
-    figure::{Look, Stroke},
+    figure::{LineStyle, SeriesStyle},
     page,
 };
 
@@ -69,7 +69,7 @@ fn figure(Figure { caption, svg, legend }: &Figure) -> Markup {
         figure {
             div.scroll role="img" aria-label=(caption) { (PreEscaped(svg)) }
             @if !legend.is_empty() {
-                ul.legend { @for (look, name) in legend { li { (swatch(*look)) (name) } } }
+                ul.legend { @for (series, name) in legend { li { (swatch(*series)) (name) } } }
             }
             figcaption { (caption) }
         }
@@ -77,15 +77,15 @@ fn figure(Figure { caption, svg, legend }: &Figure) -> Markup {
 }
 
 /// A piece of the line as it is drawn.
-fn swatch(look: Look) -> Markup {
-    let dashes = match look.stroke {
-        Stroke::Solid => None,
-        Stroke::Dashed => Some("9 5"),
-        Stroke::Dotted => Some("2 4"),
+fn swatch(series: SeriesStyle) -> Markup {
+    let dashes = match series.line {
+        LineStyle::Solid => None,
+        LineStyle::Dashed => Some("9 5"),
+        LineStyle::Dotted => Some("2 4"),
     };
     html! {
         svg viewBox="0 0 32 6" aria-hidden="true" {
-            path d="M0 3h32" stroke=(look.css()) stroke-width="3" stroke-dasharray=[dashes] {}
+            path d="M0 3h32" stroke=(series.css()) stroke-width="3" stroke-dasharray=[dashes] {}
         }
     }
 }
@@ -203,7 +203,7 @@ mod tests {
             figures: vec![Figure {
                 caption: "Accuracy over rounds.".to_owned(),
                 svg: "<svg></svg>".to_owned(),
-                legend: vec![(Look::solid(1), "R = 0.5".to_owned())],
+                legend: vec![(SeriesStyle::solid(1), "R = 0.5".to_owned())],
             }],
             tables: vec![Table {
                 caption: "Accuracy".to_owned(),

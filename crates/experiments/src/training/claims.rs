@@ -1,29 +1,29 @@
 //! Which expectations the trainings bear out.
 
-use super::findings::{Compared, Runs};
+use super::findings::{CaseRuns, Comparison};
 use crate::{
     claim::Claim,
-    study::{Expected, Study},
+    study::{Relation, Study},
 };
 
 /// One claim for each expectation, and, where cipher text was trained on, whether that changed anything.
-pub(super) fn claims(study: &Study, compared: &Compared<'_>) -> Vec<Claim> {
-    let find = |key: &str| compared.all.iter().find(|runs| runs.case.key == key);
+pub(super) fn claims(study: &Study, comparison: &Comparison<'_>) -> Vec<Claim> {
+    let find = |key: &str| comparison.all.iter().find(|runs| runs.case.key == key);
     let mut claims: Vec<Claim> = study
         .expectations
         .iter()
         .filter_map(|expectation| {
             let (case, base) = (find(&expectation.case)?, find(&expectation.base)?);
-            let difference = compared.difference(case, base);
+            let difference = comparison.difference(case, base);
             let (case, base) = (case.case.name.as_str(), base.case.name.as_str());
-            Some(match expectation.kind {
-                Expected::Within(margin) => Claim::within(case, base, margin, difference),
-                Expected::Lower(margin) => Claim::lower(case, base, margin, difference),
+            Some(match expectation.relation {
+                Relation::Within(margin) => Claim::within(case, base, margin, difference),
+                Relation::Lower(margin) => Claim::lower(case, base, margin, difference),
             })
         })
         .collect();
     if let (Some(plain), Some(encrypted)) = (find("none"), find("encrypted")) {
-        claims.push(same(compared, plain, encrypted));
+        claims.push(same(comparison, plain, encrypted));
     }
     claims
 }
@@ -31,19 +31,19 @@ pub(super) fn claims(study: &Study, compared: &Compared<'_>) -> Vec<Claim> {
 /// Share of test pictures on which the plain and the encrypted model may differ: f32 rounds differently under the keys.
 const ROUNDING: f64 = 0.001;
 
-fn same(compared: &Compared<'_>, plain: &Runs<'_>, encrypted: &Runs<'_>) -> Claim {
+fn same(comparison: &Comparison<'_>, plain: &CaseRuns<'_>, encrypted: &CaseRuns<'_>) -> Claim {
     let pairs = || plain.runs.iter().zip(&encrypted.runs);
-    let pictures: usize = pairs().map(|(plain, _)| plain.hits.pictures()).sum();
-    let apart: usize = pairs().map(|(plain, encrypted)| plain.hits.disagreements(&encrypted.hits)).sum();
+    let pictures: usize = pairs().map(|(plain, _)| plain.correctness.pictures()).sum();
+    let apart: usize = pairs().map(|(plain, encrypted)| plain.correctness.disagreements(&encrypted.correctness)).sum();
     Claim::decided(
         format!(
-            "encryption changes nothing: what the plain model names rightly, the encrypted one does, up to one picture in {:.0}",
+            "encryption changes nothing: what the plain model classifies correctly, the encrypted one does, up to one picture in {:.0}",
             1.0 / ROUNDING
         ),
         format!(
-            "plain {:.2} %, encrypted {:.2} %; {apart} of {pictures} test pictures are named rightly by one of the two alone",
-            compared.accuracy(plain).mean,
-            compared.accuracy(encrypted).mean
+            "plain {:.2} %, encrypted {:.2} %; {apart} of {pictures} test pictures are classified correctly by one of the two alone",
+            comparison.accuracy(plain).mean,
+            comparison.accuracy(encrypted).mean
         ),
         apart as f64 <= ROUNDING * pictures as f64,
     )
@@ -53,25 +53,33 @@ fn same(compared: &Compared<'_>, plain: &Runs<'_>, encrypted: &Runs<'_>) -> Clai
 mod tests {
     use super::*;
     use crate::{
+        accuracy::Correctness,
         catalogue::{Experiment, Scale},
         claim::Finding,
-        hits::Hits,
-        training::Trained,
+        training::TrainingRun,
     };
 
-    fn run(case: &str, seed: u64, right: usize) -> Trained {
-        let hits: Hits = (0..1000).map(|picture| picture < right).collect();
-        Trained { case: case.to_owned(), seed, rounds: 1, points: Vec::new(), hits, diverged: None, seconds: 0.0 }
+    fn run(case: &str, seed: u64, right: usize) -> TrainingRun {
+        let correctness: Correctness = (0..1000).map(|picture| picture < right).collect();
+        TrainingRun {
+            case: case.to_owned(),
+            seed,
+            rounds: 1,
+            points: Vec::new(),
+            correctness,
+            diverged: None,
+            seconds: 0.0,
+        }
     }
 
     fn findings(experiment: Experiment, right: impl Fn(&str, u64) -> usize) -> Vec<(String, Finding)> {
         let study = Study::of(experiment, Scale::Tiny).unwrap();
-        let trained: Vec<Trained> = study
+        let trained: Vec<TrainingRun> = study
             .cases
             .iter()
             .flat_map(|case| (0..3).map(|seed| run(&case.key, seed, right(&case.key, seed))).collect::<Vec<_>>())
             .collect();
-        claims(&study, &Compared::new(&study, &trained))
+        claims(&study, &Comparison::new(&study, &trained))
             .into_iter()
             .map(|claim| (claim.expected, claim.finding))
             .collect()

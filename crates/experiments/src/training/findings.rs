@@ -4,52 +4,53 @@ use serde_json::json;
 use unmask_core::Rule;
 use unmask_simulation::Config;
 
-use super::{Trained, claims::claims, config, trial::Point};
+use super::{TrainingRun, claims::claims, config, run::TestPoint};
 use crate::{
-    bench::Bench,
+    accuracy::{Correctness, Estimate, SeedSpread, mean},
     catalogue::{Experiment, Scale},
     cost,
-    error::PapersError,
+    error::ExperimentError,
     figure::{Curve, Interval, curves, intervals},
-    hits::{Estimate, Hits, Spread, mean},
     report::{Figure, Findings, Table, csv},
-    reported::Reported,
+    reported,
+    run::Run,
     study::{Case, Study},
 };
 
 /// All runs of one case, seed by seed.
-pub(super) struct Runs<'a> {
+pub(super) struct CaseRuns<'a> {
     pub(super) case: &'a Case,
-    pub(super) runs: Vec<&'a Trained>,
+    pub(super) runs: Vec<&'a TrainingRun>,
 }
 
 /// All cases, and how far seeds spread.
-pub(super) struct Compared<'a> {
-    pub(super) all: Vec<Runs<'a>>,
-    spread: Spread,
+pub(super) struct Comparison<'a> {
+    pub(super) all: Vec<CaseRuns<'a>>,
+    spread: SeedSpread,
 }
 
-impl<'a> Compared<'a> {
-    pub(super) fn new(study: &'a Study, trained: &'a [Trained]) -> Self {
-        let runs = |case: &'a Case| Runs { case, runs: trained.iter().filter(|run| run.case == case.key).collect() };
-        let all: Vec<Runs<'a>> = study.cases.iter().map(runs).collect();
-        let spread = Spread::of(&all.iter().map(Runs::hits).collect::<Vec<_>>());
+impl<'a> Comparison<'a> {
+    pub(super) fn new(study: &'a Study, trained: &'a [TrainingRun]) -> Self {
+        let runs =
+            |case: &'a Case| CaseRuns { case, runs: trained.iter().filter(|run| run.case == case.key).collect() };
+        let all: Vec<CaseRuns<'a>> = study.cases.iter().map(runs).collect();
+        let spread = SeedSpread::of(&all.iter().map(CaseRuns::correctness).collect::<Vec<_>>());
         Self { all, spread }
     }
 
-    pub(super) fn accuracy(&self, runs: &Runs<'_>) -> Estimate {
-        Estimate::accuracy(&runs.hits(), &self.spread)
+    pub(super) fn accuracy(&self, runs: &CaseRuns<'_>) -> Estimate {
+        Estimate::accuracy(&runs.correctness(), &self.spread)
     }
 
-    pub(super) fn difference(&self, runs: &Runs<'_>, base: &Runs<'_>) -> Estimate {
-        Estimate::difference(&runs.hits(), &base.hits(), &self.spread)
+    pub(super) fn difference(&self, runs: &CaseRuns<'_>, base: &CaseRuns<'_>) -> Estimate {
+        Estimate::difference(&runs.correctness(), &base.correctness(), &self.spread)
     }
 
     /// How far the first case came, in a sentence to follow others. Where that is next to nowhere, what costs no accuracy
     /// has not been seen to cost no learning.
     fn learnt(&self, pictures: usize) -> String {
         let Some(base) = self.all.first() else { return String::new() };
-        let at = |point: fn(&Trained) -> Option<f64>| {
+        let at = |point: fn(&TrainingRun) -> Option<f64>| {
             mean(&base.runs.iter().filter_map(|run| point(run)).collect::<Vec<_>>())
         };
         let first = 100.0 * at(|run| run.points.first().map(|point| point.accuracy));
@@ -68,27 +69,27 @@ impl<'a> Compared<'a> {
     }
 }
 
-impl Runs<'_> {
-    pub(super) fn hits(&self) -> Vec<&Hits> {
-        self.runs.iter().map(|run| &run.hits).collect()
+impl CaseRuns<'_> {
+    pub(super) fn correctness(&self) -> Vec<&Correctness> {
+        self.runs.iter().map(|run| &run.correctness).collect()
     }
 }
 
 /// Points of the band around the first case in which "within two points" lies.
 const BAND: f64 = 2.0;
 
-pub(super) fn findings(bench: &Bench<'_, '_>, study: &Study, trained: &[Trained]) -> Result<Findings, PapersError> {
-    let compared = Compared::new(study, trained);
-    let all = &compared.all;
-    let experiment = bench.request.experiment;
-    let seeds = bench.seeds(study.seeds)?;
+pub(super) fn findings(run: &Run<'_, '_>, study: &Study, trained: &[TrainingRun]) -> Result<Findings, ExperimentError> {
+    let comparison = Comparison::new(study, trained);
+    let all = &comparison.all;
+    let experiment = run.request.experiment;
+    let seeds = run.request.seed_count(study);
     let first = match study.cases.first() {
-        Some(case) => config(bench, study, case, seeds.start)?,
+        Some(case) => config(run.request, study, case, run.request.seed)?,
         None => Config::default(),
     };
-    let legend = || study.cases.iter().map(|case| (case.look, case.name.clone())).collect();
+    let legend = || study.cases.iter().map(|case| (case.style, case.name.clone())).collect();
     let lines: Vec<Curve> = all.iter().map(curve).collect();
-    let rows: Vec<Interval> = all.iter().map(|runs| interval(&compared, runs)).collect();
+    let rows: Vec<Interval> = all.iter().map(|runs| interval(&comparison, runs)).collect();
     let figures = vec![
         Figure {
             caption: format!(
@@ -103,31 +104,31 @@ pub(super) fn findings(bench: &Bench<'_, '_>, study: &Study, trained: &[Trained]
             caption: format!(
                 "Accuracy after the last round on {} test pictures, with 95 % intervals. What lies in the grey band is within \
                  {BAND} points of the first line.",
-                trained.first().map_or(0, |run| run.hits.pictures())
+                trained.first().map_or(0, |run| run.correctness.pictures())
             ),
             svg: intervals("test accuracy in %", &rows, Some(BAND))?,
             legend: Vec::new(),
         },
     ];
     Ok(Findings {
-        seeds: seeds.end - seeds.start,
+        seeds,
         seconds: trained.iter().map(|run| run.seconds).sum(),
-        lead: lead(&first, trained, seeds.end - seeds.start) + &compared.learnt(first.test_pictures),
-        claims: claims(study, &compared),
+        lead: lead(&first, trained, seeds) + &comparison.learnt(first.test_pictures),
+        claims: claims(study, &comparison),
         figures,
-        tables: vec![accuracies(bench, &compared)],
-        notes: notes(bench, study, &first, trained),
-        cost: paper_cost(bench)?,
-        commands: study.cases.iter().map(|case| command(bench, study, case, trained)).collect(),
+        tables: vec![accuracies(run, &comparison)],
+        notes: notes(run, study, &first, trained),
+        cost: paper_cost(run)?,
+        commands: study.cases.iter().map(|case| command(run, study, case, trained)).collect(),
         records: records(trained)?,
         results: json!({
             "accuracy": all.iter().map(|runs| json!({
                 "case": runs.case.key,
                 "name": runs.case.name,
                 "settings": runs.case.set.iter().filter(|set| !set.starts_with("passphrase")).collect::<Vec<_>>(),
-                "accuracy": compared.accuracy(runs),
-                "difference": compared.all.first().map(|base| compared.difference(runs, base)),
-                "reported": Reported::accuracy(experiment, &runs.case.key).map(|reported| reported.percent),
+                "accuracy": comparison.accuracy(runs),
+                "difference": comparison.all.first().map(|base| comparison.difference(runs, base)),
+                "reported": reported::accuracy(experiment, &runs.case.key),
             })).collect::<Vec<_>>(),
             "runs": trained,
         }),
@@ -135,30 +136,30 @@ pub(super) fn findings(bench: &Bench<'_, '_>, study: &Study, trained: &[Trained]
 }
 
 /// The tiny scale is for trying things out, and measures nothing.
-fn paper_cost(bench: &Bench<'_, '_>) -> Result<Option<String>, PapersError> {
-    if bench.request.scale == Scale::Tiny {
+fn paper_cost(run: &Run<'_, '_>) -> Result<Option<String>, ExperimentError> {
+    if run.request.scale == Scale::Tiny {
         return Ok(None);
     }
-    let Some(study) = Study::of(bench.request.experiment, Scale::Paper) else { return Ok(None) };
-    Ok(cost::of_training(bench, &study)?.map(|cost| cost.to_string()))
+    let Some(study) = Study::of(run.request.experiment, Scale::Paper) else { return Ok(None) };
+    Ok(cost::of_training(run, &study)?.map(|cost| cost.to_string()))
 }
 
-fn curve(Runs { case, runs }: &Runs<'_>) -> Curve {
+fn curve(CaseRuns { case, runs }: &CaseRuns<'_>) -> Curve {
     let at = |round: u32| -> Vec<f64> {
         let points = runs.iter().filter_map(|run| run.points.iter().find(|point| point.round == round));
         points.map(|point| 100.0 * point.accuracy).collect()
     };
     let tested = runs.iter().max_by_key(|run| run.points.len()).map_or(&[][..], |run| &run.points);
     let points = tested.iter().map(|point| (f64::from(point.round), mean(&at(point.round)))).collect();
-    Curve { look: case.look, points }
+    Curve { series: case.style, points }
 }
 
-fn interval(compared: &Compared<'_>, runs: &Runs<'_>) -> Interval {
-    let Estimate { mean, half_width, .. } = compared.accuracy(runs);
-    Interval { name: runs.case.name.clone(), look: runs.case.look, mean, half_width }
+fn interval(comparison: &Comparison<'_>, runs: &CaseRuns<'_>) -> Interval {
+    let Estimate { mean, half_width, .. } = comparison.accuracy(runs);
+    Interval { name: runs.case.name.clone(), series: runs.case.style, mean, half_width }
 }
 
-fn lead(config: &Config, trained: &[Trained], seeds: u64) -> String {
+fn lead(config: &Config, trained: &[TrainingRun], seeds: u64) -> String {
     let Config { model, start, data, clients, rule, optimiser, batch, .. } = config;
     let rounds = trained.iter().map(|run| run.rounds).max().unwrap_or(0);
     let step = match rule {
@@ -175,8 +176,8 @@ fn lead(config: &Config, trained: &[Trained], seeds: u64) -> String {
     )
 }
 
-fn notes(bench: &Bench<'_, '_>, study: &Study, config: &Config, trained: &[Trained]) -> Vec<String> {
-    let experiment = bench.request.experiment;
+fn notes(run: &Run<'_, '_>, study: &Study, config: &Config, trained: &[TrainingRun]) -> Vec<String> {
+    let experiment = run.request.experiment;
     let mut notes = vec![
         "The 95 % interval of an accuracy, or of a difference, adds two errors in quadrature: that of the test pictures as a \
          sample (binomial for one accuracy; picture by picture for a difference, where what both models find hard cancels out) and \
@@ -186,7 +187,7 @@ fn notes(bench: &Bench<'_, '_>, study: &Study, config: &Config, trained: &[Train
     if study.cases.iter().flat_map(|case| &case.set).any(|set| set.starts_with("defence=gaussian")) {
         notes.push(
             "Gaussian noise has the papers' δ = 0.5 and S_f = 0.5, with updates clipped to S_f. δ = 0.5 is no guarantee of privacy; \
-             it is here to be compared."
+             it is here to be comparison."
                 .to_owned(),
         );
     }
@@ -197,10 +198,10 @@ fn notes(bench: &Bench<'_, '_>, study: &Study, config: &Config, trained: &[Train
             config.optimiser
         ));
     }
-    if trained.iter().any(|run| Reported::accuracy(experiment, &run.case).is_some()) {
+    if trained.iter().any(|run| reported::accuracy(experiment, &run.case).is_some()) {
         notes.push(match experiment {
             Experiment::Encrypted => {
-                "The paper's 89.77 % is of a large ViT that was pretrained on ImageNet; what is compared here is whether both \
+                "The paper's 89.77 % is of a large ViT that was pretrained on ImageNet; what is comparison here is whether both \
                  columns are the same."
                     .to_owned()
             }
@@ -218,14 +219,14 @@ fn notes(bench: &Bench<'_, '_>, study: &Study, config: &Config, trained: &[Train
     notes
 }
 
-fn accuracies(bench: &Bench<'_, '_>, compared: &Compared<'_>) -> Table {
-    let experiment = bench.request.experiment;
-    let row = |(place, runs): (usize, &Runs<'_>)| {
-        let Estimate { mean, half_width, .. } = compared.accuracy(runs);
-        let difference = match compared.all.first().filter(|_| place > 0) {
+fn accuracies(run: &Run<'_, '_>, comparison: &Comparison<'_>) -> Table {
+    let experiment = run.request.experiment;
+    let row = |(place, runs): (usize, &CaseRuns<'_>)| {
+        let Estimate { mean, half_width, .. } = comparison.accuracy(runs);
+        let difference = match comparison.all.first().filter(|_| place > 0) {
             None => "–".to_owned(),
             Some(base) => {
-                let Estimate { mean, half_width, .. } = compared.difference(runs, base);
+                let Estimate { mean, half_width, .. } = comparison.difference(runs, base);
                 format!("{mean:+.1} ± {half_width:.1}")
             }
         };
@@ -233,35 +234,35 @@ fn accuracies(bench: &Bench<'_, '_>, compared: &Compared<'_>) -> Table {
             runs.case.name.clone(),
             format!("{mean:.1} ± {half_width:.1}"),
             difference,
-            Reported::cell(Reported::accuracy(experiment, &runs.case.key)),
+            reported::cell(reported::accuracy(experiment, &runs.case.key)),
         ]
     };
     Table {
         caption: "Accuracy after the last round, in %".to_owned(),
         columns: ["", "found", "difference to the first line, in points", "reported"].map(str::to_owned).to_vec(),
-        rows: compared.all.iter().enumerate().map(row).collect(),
+        rows: comparison.all.iter().enumerate().map(row).collect(),
     }
 }
 
 /// The training of `case` with the first seed, tested on as many pictures as the last test here.
-fn command(bench: &Bench<'_, '_>, study: &Study, case: &Case, trained: &[Trained]) -> String {
-    let (experiment, seed) = (bench.request.experiment, bench.request.seed);
-    let pictures = trained.first().map_or(0, |run| run.hits.pictures());
+fn command(run: &Run<'_, '_>, study: &Study, case: &Case, trained: &[TrainingRun]) -> String {
+    let (experiment, seed) = (run.request.experiment, run.request.seed);
+    let pictures = trained.first().map_or(0, |run| run.correctness.pictures());
     let more = [format!("test-pictures={pictures}"), format!("seed={seed}")];
     let set: Vec<String> =
         study.set.iter().chain(&case.set).chain(&more).map(|set| format!(" --set '{set}'")).collect();
     let key = &case.key;
     format!(
-        "unmask train --config crates/experiments/experiments/{experiment}.toml{} --out runs/{experiment}-{key}",
+        "unmask train --config crates/experiments/configs/{experiment}.toml{} --out runs/{experiment}-{key}",
         set.concat()
     )
 }
 
-fn records(trained: &[Trained]) -> Result<Vec<u8>, PapersError> {
+fn records(trained: &[TrainingRun]) -> Result<Vec<u8>, ExperimentError> {
     let rows = trained.iter().flat_map(|run| {
         let last = run.points.len().saturating_sub(1);
-        run.points.iter().enumerate().map(move |(place, &Point { round, epoch, loss, accuracy })| {
-            let at_the_end = (place == last).then(|| run.hits.accuracy());
+        run.points.iter().enumerate().map(move |(place, &TestPoint { round, epoch, loss, accuracy })| {
+            let at_the_end = (place == last).then(|| run.correctness.accuracy());
             (&run.case, run.seed, round, epoch, loss, accuracy, at_the_end)
         })
     });

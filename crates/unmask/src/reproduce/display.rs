@@ -32,9 +32,9 @@ impl Display {
         if self.bar.is_hidden() { eprintln!("{line}") } else { self.bar.println(line) }
     }
 
-    pub(super) fn hear(&mut self, event: Event<'_>) {
+    pub(super) fn show(&mut self, event: Event<'_>) {
         match event {
-            Event::Begins { parts, left } => {
+            Event::Started { parts, left } => {
                 self.left = left as u64;
                 if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent}%, {eta} left, {msg}") {
                     self.bar.set_style(style);
@@ -51,20 +51,20 @@ impl Display {
                     self.folder.display()
                 ));
             }
-            Event::Part { name } => {
+            Event::PartStarted { name } => {
                 self.name = format!("{}: {name}, part {} of {}", self.experiment, self.finished + 1, self.left);
                 self.bar.set_message(self.name.clone());
                 if self.bar.is_hidden() {
                     eprintln!("{}", self.name);
                 }
             }
-            Event::Step { share, note } => {
+            Event::Progress { share, note } => {
                 self.bar.set_position(self.finished * PART + (share.clamp(0.0, 1.0) * PART as f64) as u64);
                 if !note.is_empty() {
                     self.bar.set_message(format!("{}, {note}", self.name));
                 }
             }
-            Event::Ends => {
+            Event::PartFinished => {
                 self.finished += 1;
                 self.bar.set_position(self.finished * PART);
             }

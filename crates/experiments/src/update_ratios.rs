@@ -6,47 +6,49 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use unmask_simulation::{Config, ConfigError, Simulation};
 
-use self::distribution::{Counts, fit, printed_sum};
+use self::distribution::{UpdateHistogram, chi_squared_test, printed_sum};
 use crate::{
-    bench::{Bench, Event, Request},
     catalogue::{Experiment, Scale},
     claim::Claim,
-    error::PapersError,
-    figure::{Bars, Look, bars},
+    error::ExperimentError,
+    figure::{Bars, SeriesStyle, bars},
     report::{Figure, Findings, Table, csv},
+    reported,
+    request::Request,
+    run::{Event, Run},
     study,
 };
 
-const CONFIG: &str = include_str!("../experiments/update-ratios.toml");
+const CONFIG: &str = include_str!("../configs/update-ratios.toml");
 
 /// Shares of zeros, as FLRSP has them, with the colours of their bars.
 const RATES: [(&str, f64, usize); 3] = [("0.2", 0.2, 1), ("0.5", 0.5, 2), ("0.8", 0.8, 3)];
 
 /// The counts of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Counted {
+struct CountedRun {
     defence: String,
     rate: f64,
     clients: usize,
-    counts: Counts,
+    counts: UpdateHistogram,
     seconds: f64,
 }
 
 /// Trains with each rate and with a frozen mask, and counts; `None` if it was ended before.
-pub(crate) fn run(bench: &mut Bench<'_, '_>) -> Result<Option<Findings>, PapersError> {
-    let seed = bench.request.seed;
+pub(crate) fn run(run: &mut Run<'_, '_>) -> Result<Option<Findings>, ExperimentError> {
+    let seed = run.request.seed;
     let mut planned: Vec<(String, f64, usize)> =
         RATES.iter().map(|&(text, rate, colour)| (format!("random-binary:{text}"), rate, colour)).collect();
     planned.push(("frozen-binary:0.5".to_owned(), 0.5, 4));
-    if bench.is_stopped(Event::Begins { parts: planned.len(), left: planned.len() }) {
+    if run.notify(Event::Started { parts: planned.len(), left: planned.len() }).is_break() {
         return Ok(None);
     }
     let mut all = Vec::new();
     for (defence, rate, _) in &planned {
-        let Some(counted) = count(bench, defence, *rate, seed)? else { return Ok(None) };
+        let Some(counted) = count(run, defence, *rate, seed)? else { return Ok(None) };
         all.push(counted);
     }
-    findings(bench, &planned, &all).map(Some)
+    findings(run, &planned, &all).map(Some)
 }
 
 /// What is run under `defence`.
@@ -55,38 +57,42 @@ pub(crate) fn config(request: &Request<'_>, defence: &str) -> Result<Config, Con
     Config::read(CONFIG, &[set, vec![format!("defence={defence}"), format!("seed={}", request.seed)]].concat())
 }
 
-fn count(bench: &mut Bench<'_, '_>, defence: &str, rate: f64, seed: u64) -> Result<Option<Counted>, PapersError> {
-    let config = Config { threads: bench.request.threads, ..config(bench.request, defence)? };
+fn count(run: &mut Run<'_, '_>, defence: &str, rate: f64, seed: u64) -> Result<Option<CountedRun>, ExperimentError> {
+    let config = Config { threads: run.request.threads, ..config(run.request, defence)? };
     let settings = Config { threads: None, ..config.clone() }.to_toml();
-    let part = bench.part(&defence.replace(':', "-"), seed);
-    if bench.is_stopped(Event::Part { name: defence }) {
+    let part = run.part(&defence.replace(':', "-"), seed);
+    if run.notify(Event::PartStarted { name: defence }).is_break() {
         return Ok(None);
     }
-    if let Some(counted) = bench.kept.get(&part, &settings)? {
-        return Ok((!bench.is_stopped(Event::Ends)).then_some(counted));
+    if let Some(counted) = run.store.get(&part, &settings)? {
+        return Ok(run.notify(Event::PartFinished).is_continue().then_some(counted));
     }
-    let data = bench.load(&config.data)?;
-    let mut simulation = Simulation::new(&config, &data, bench.request.device)?;
+    let data = run.request.load(&config.data)?;
+    let mut simulation = Simulation::new(&config, &data, run.request.device)?;
     let rounds = f64::from(simulation.rounds().max(1));
     let mut seconds = 0.0;
     while simulation.round() < simulation.rounds() {
         seconds = simulation.step()?.seconds;
         let share = f64::from(simulation.round()) / rounds;
-        if bench.is_stopped(Event::Step { share, note: "" }) {
+        if run.notify(Event::Progress { share, note: "" }).is_break() {
             return Ok(None);
         }
     }
-    let counts = Counts::of(&simulation.update_counts().groups());
-    let counted = Counted { defence: defence.to_owned(), rate, clients: config.clients, counts, seconds };
-    bench.kept.put(&part, &settings, &counted)?;
-    Ok((!bench.is_stopped(Event::Ends)).then_some(counted))
+    let counts = UpdateHistogram::of(&simulation.update_counts().groups());
+    let counted = CountedRun { defence: defence.to_owned(), rate, clients: config.clients, counts, seconds };
+    run.store.put(&part, &settings, &counted)?;
+    Ok(run.notify(Event::PartFinished).is_continue().then_some(counted))
 }
 
-fn findings(bench: &Bench<'_, '_>, planned: &[(String, f64, usize)], all: &[Counted]) -> Result<Findings, PapersError> {
+fn findings(
+    run: &Run<'_, '_>,
+    planned: &[(String, f64, usize)],
+    all: &[CountedRun],
+) -> Result<Findings, ExperimentError> {
     let mut figures = Vec::new();
     for (counted, (defence, _, colour)) in all.iter().zip(planned) {
-        let look = Look::solid(*colour);
-        let shares = Bars { look, found: counted.counts.shares(), expected: counted.counts.expected.clone() };
+        let series = SeriesStyle::solid(*colour);
+        let shares = Bars { series, found: counted.counts.shares(), expected: counted.counts.expected.clone() };
         figures.push(Figure {
             caption: format!(
                 "{defence}: share of the parameters that were updated f times in {} rounds of {} clients. Bars are what happened, \
@@ -96,7 +102,7 @@ fn findings(bench: &Bench<'_, '_>, planned: &[(String, f64, usize)], all: &[Coun
                 Experiment::UpdateRatios.repeats()
             ),
             svg: bars("updates f", "share of the parameters in %", &shares)?,
-            legend: vec![(look, "found".to_owned()), (Look::INK, "G(f)".to_owned())],
+            legend: vec![(series, "found".to_owned()), (SeriesStyle::INK, "G(f)".to_owned())],
         });
     }
     let (rounds, clients) = all.first().map_or((0, 0), |counted| (counted.counts.rounds(), counted.clients));
@@ -113,11 +119,11 @@ fn findings(bench: &Bench<'_, '_>, planned: &[(String, f64, usize)], all: &[Coun
         tables: vec![table(all)],
         notes: vec![
             misprint(all),
-            "Counts are tested, not looked at: a chi-squared test at the 1 % level, so that one true G(f) in a hundred would be \
+            "UpdateHistogram are tested, not looked at: a chi-squared test at the 1 % level, so that one true G(f) in a hundred would be \
              rejected."
                 .to_owned(),
         ],
-        cost: (bench.request.scale == Scale::Small)
+        cost: (run.request.scale == Scale::Small)
             .then(|| "The counts depend on R, N and M alone, not on the model; a larger one has only more of them.".to_owned()),
         commands: Vec::new(),
         records: records(all)?,
@@ -126,8 +132,8 @@ fn findings(bench: &Bench<'_, '_>, planned: &[(String, f64, usize)], all: &[Coun
 }
 
 /// A frozen mask has nothing random over the rounds left: each count must be 0 or M.
-fn claim(counted: &Counted) -> Claim {
-    let Counted { defence, counts, rate, .. } = counted;
+fn claim(counted: &CountedRun) -> Claim {
+    let CountedRun { defence, counts, rate, .. } = counted;
     if defence.starts_with("frozen") {
         let rounds = counts.rounds();
         let between: u64 = counts.histogram.get(1..rounds).unwrap_or_default().iter().sum();
@@ -138,18 +144,18 @@ fn claim(counted: &Counted) -> Claim {
             between == 0 && (never - rate).abs() < 0.01,
         );
     }
-    let fit = fit(counts);
+    let test = chi_squared_test(counts);
     Claim::decided(
         format!("under {defence} updates are distributed as G(f)"),
         format!(
             "under {defence} chi-squared is {:.1}, and 99 of 100 samples of G(f) stay below {:.1}",
-            fit.statistic, fit.limit
+            test.statistic, test.limit
         ),
-        fit.statistic <= fit.limit,
+        test.statistic <= test.limit,
     )
 }
 
-fn misprint(all: &[Counted]) -> String {
+fn misprint(all: &[CountedRun]) -> String {
     let sums: Vec<String> = all
         .iter()
         .filter(|counted| counted.defence.starts_with("random"))
@@ -168,9 +174,9 @@ fn misprint(all: &[Counted]) -> String {
     )
 }
 
-fn table(all: &[Counted]) -> Table {
+fn table(all: &[CountedRun]) -> Table {
     let columns = ["", "never updated, in %", "expected, in %", "mean number of updates", "expected", "reported"];
-    let row = |counted: &Counted| {
+    let row = |counted: &CountedRun| {
         let counts = &counted.counts;
         let mean = |shares: &[f64]| shares.iter().enumerate().map(|(f, share)| f as f64 * share).sum::<f64>();
         vec![
@@ -179,7 +185,7 @@ fn table(all: &[Counted]) -> Table {
             format!("{:.3}", 100.0 * counts.expected[0]),
             format!("{:.3}", mean(&counts.shares())),
             format!("{:.3}", mean(&counts.expected)),
-            crate::reported::UNKNOWN.to_owned(),
+            reported::UNKNOWN.to_owned(),
         ]
     };
     Table {
@@ -189,8 +195,8 @@ fn table(all: &[Counted]) -> Table {
     }
 }
 
-fn records(all: &[Counted]) -> Result<Vec<u8>, PapersError> {
-    let rows = all.iter().flat_map(|Counted { defence, counts, .. }| {
+fn records(all: &[CountedRun]) -> Result<Vec<u8>, ExperimentError> {
+    let rows = all.iter().flat_map(|CountedRun { defence, counts, .. }| {
         let bins = counts.histogram.iter().zip(&counts.expected).enumerate();
         bins.map(move |(f, (found, expected))| (defence, f, found, expected))
     });

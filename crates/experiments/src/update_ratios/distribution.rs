@@ -1,4 +1,4 @@
-//! Counts of updates, and whether they are those of G(f).
+//! UpdateHistogram of updates, and whether they are those of G(f).
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ChiSquared, ContinuousCDF};
@@ -6,13 +6,13 @@ use unmask_federation::GroupCounts;
 
 /// Over all parameters: how many were updated f times, f from 0 to the number of rounds M.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Counts {
+pub(super) struct UpdateHistogram {
     pub(super) histogram: Vec<u64>,
     /// G(f), as the room's panel computes it.
     pub(super) expected: Vec<f64>,
 }
 
-impl Counts {
+impl UpdateHistogram {
     /// All groups together; they have one rate here, and so one expectation.
     pub(super) fn of(groups: &[GroupCounts]) -> Self {
         let present: Vec<&GroupCounts> = groups.iter().filter(|group| group.parameters > 0).collect();
@@ -35,7 +35,7 @@ impl Counts {
 
 /// A chi-squared test.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Fit {
+pub(super) struct ChiSquaredTest {
     /// Sum of (found - expected)^2 / expected.
     pub(super) statistic: f64,
     /// Its 99 % quantile where the expectation holds.
@@ -43,16 +43,16 @@ pub(super) struct Fit {
 }
 
 /// Fewest parameters that may be expected in a bin; bins with fewer are merged.
-const LEAST: f64 = 5.0;
+const MIN_EXPECTED: f64 = 5.0;
 
-/// Pearson's test of the counts against G(f), neighbouring bins merged until each is expected to hold [`LEAST`].
-pub(super) fn fit(counts: &Counts) -> Fit {
+/// Pearson's test of the counts against G(f), neighbouring bins merged until each is expected to hold [`MIN_EXPECTED`].
+pub(super) fn chi_squared_test(counts: &UpdateHistogram) -> ChiSquaredTest {
     let all = counts.histogram.iter().sum::<u64>() as f64;
     let mut bins: Vec<(f64, f64)> = Vec::new();
     let mut open = (0.0, 0.0);
     for (&found, &expected) in counts.histogram.iter().zip(&counts.expected) {
         open = (open.0 + found as f64, open.1 + all * expected);
-        if open.1 >= LEAST {
+        if open.1 >= MIN_EXPECTED {
             bins.push(open);
             open = (0.0, 0.0);
         }
@@ -62,7 +62,7 @@ pub(super) fn fit(counts: &Counts) -> Fit {
         None => bins.push(open),
     }
     let statistic = bins.iter().map(|(found, expected)| (found - expected).powi(2) / expected.max(1e-300)).sum();
-    Fit { statistic, limit: quantile(bins.len().saturating_sub(1).max(1)) }
+    ChiSquaredTest { statistic, limit: quantile(bins.len().saturating_sub(1).max(1)) }
 }
 
 /// The 99 % quantile of chi-squared; infinite where nothing is free.
@@ -99,8 +99,8 @@ mod tests {
     fn counts_of_another_distribution_are_told_apart() {
         let expected = vec![0.25, 0.5, 0.25];
         let fits = |histogram: Vec<u64>| {
-            let fit = fit(&Counts { histogram, expected: expected.clone() });
-            fit.statistic <= fit.limit
+            let test = chi_squared_test(&UpdateHistogram { histogram, expected: expected.clone() });
+            test.statistic <= test.limit
         };
         assert!(fits(vec![2500, 5000, 2500]) && fits(vec![2450, 5080, 2470]));
         assert!(!fits(vec![3000, 4500, 2500]));

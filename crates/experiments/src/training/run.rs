@@ -1,4 +1,4 @@
-//! One training, tried on test pictures.
+//! One training, and how its model does on test pictures.
 
 use std::time::Instant;
 
@@ -10,9 +10,9 @@ use unmask_model::{ModelError, Network, device::OpenDevice};
 use unmask_simulation::{Config, Metrics, Simulation, SimulationError};
 
 use crate::{
-    bench::{Event, Hear},
-    error::PapersError,
-    hits::{Hits, mean},
+    accuracy::{Correctness, mean},
+    error::ExperimentError,
+    run::{Event, OnEvent},
     study::Case,
 };
 
@@ -21,14 +21,15 @@ const TOGETHER: usize = 32;
 
 /// What one training gave.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Trained {
+pub(crate) struct TrainingRun {
     /// Which case.
     pub(crate) case: String,
     pub(crate) seed: u64,
     pub(crate) rounds: u32,
-    pub(crate) points: Vec<Point>,
+    pub(crate) points: Vec<TestPoint>,
     /// Of the model after the last round.
-    pub(crate) hits: Hits,
+    #[serde(rename = "hits")]
+    pub(crate) correctness: Correctness,
     /// Why it ended before the last round, if it did.
     pub(crate) diverged: Option<String>,
     pub(crate) seconds: f64,
@@ -36,7 +37,7 @@ pub(crate) struct Trained {
 
 /// The numbers of a round that was followed by a test.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Point {
+pub(crate) struct TestPoint {
     pub(crate) round: u32,
     pub(crate) epoch: f64,
     /// Mean cross-entropy of the clients' batches since the test before; none before the first round.
@@ -48,7 +49,7 @@ pub(crate) struct Point {
 /// Rounds as they come, into points.
 #[derive(Debug, Default)]
 struct Curve {
-    points: Vec<Point>,
+    points: Vec<TestPoint>,
     /// Losses since the last point.
     losses: Vec<f64>,
 }
@@ -60,14 +61,14 @@ impl Curve {
         if let Some(accuracy) = test_accuracy {
             let loss = (!self.losses.is_empty()).then(|| mean(&self.losses));
             self.losses.clear();
-            self.points.push(Point { round, epoch, loss, accuracy });
+            self.points.push(TestPoint { round, epoch, loss, accuracy });
         }
     }
 }
 
 /// What trainings share.
 #[derive(Clone, Copy)]
-pub(super) struct Sitting<'a> {
+pub(super) struct TrainingContext<'a> {
     pub(super) data: &'a DataSet,
     pub(super) device: &'a OpenDevice,
     pub(super) threads: Option<usize>,
@@ -78,12 +79,12 @@ pub(super) struct Sitting<'a> {
 pub(super) fn train(
     case: &Case,
     config: &Config,
-    sitting: Sitting<'_>,
-    hear: Hear<'_>,
-) -> Result<Option<Trained>, PapersError> {
+    context: TrainingContext<'_>,
+    on_event: OnEvent<'_>,
+) -> Result<Option<TrainingRun>, ExperimentError> {
     let clock = Instant::now();
-    let config = Config { threads: sitting.threads, ..config.clone() };
-    let mut simulation = Simulation::new(&config, sitting.data, sitting.device)?;
+    let config = Config { threads: context.threads, ..config.clone() };
+    let mut simulation = Simulation::new(&config, context.data, context.device)?;
     let rounds = simulation.rounds();
     let mut curve = Curve::default();
     let diverged = loop {
@@ -96,22 +97,22 @@ pub(super) fn train(
         curve.push(&metrics);
         let loss = metrics.loss.map_or(String::new(), |loss| format!("loss {loss:.2}"));
         let share = f64::from(metrics.round) / f64::from(rounds.max(1));
-        if hear(Event::Step { share, note: &loss }).is_break() {
+        if on_event(Event::Progress { share, note: &loss }).is_break() {
             return Ok(None);
         }
     };
-    let network = Network::new(simulation.architecture(), sitting.device.device())?;
-    let hits = match test_hits(&network, &simulation.state()?, &sitting.data.test, sitting.test_pictures) {
-        // Weights that give no finite logits name nothing rightly.
-        Err(ModelError::NonFinite { .. }) if diverged.is_some() => nothing(sitting),
-        hits => hits?,
+    let network = Network::new(simulation.architecture(), context.device.device())?;
+    let correctness = match test(&network, &simulation.state()?, &context.data.test, context.test_pictures) {
+        // Weights that give no finite logits classify nothing correctly.
+        Err(ModelError::NonFinite { .. }) if diverged.is_some() => all_wrong(context),
+        correctness => correctness?,
     };
-    Ok(Some(Trained {
+    Ok(Some(TrainingRun {
         case: case.key.clone(),
         seed: config.seed,
         rounds,
         points: curve.points,
-        hits,
+        correctness,
         diverged,
         seconds: clock.elapsed().as_secs_f64(),
     }))
@@ -127,12 +128,12 @@ fn has_diverged(error: &SimulationError) -> bool {
     )
 }
 
-fn nothing(sitting: Sitting<'_>) -> Hits {
-    (0..sitting.data.test.len().min(sitting.test_pictures)).map(|_| false).collect()
+fn all_wrong(context: TrainingContext<'_>) -> Correctness {
+    (0..context.data.test.len().min(context.test_pictures)).map(|_| false).collect()
 }
 
-/// Which of the first `pictures` of `set` the model names rightly.
-fn test_hits(network: &Network, state: &ModelState, set: &Labelled, pictures: usize) -> Result<Hits, ModelError> {
+/// Which of the first `pictures` of `set` the model classifies correctly.
+fn test(network: &Network, state: &ModelState, set: &Labelled, pictures: usize) -> Result<Correctness, ModelError> {
     let architecture = network.architecture();
     let (side, classes) = (architecture.side(), architecture.classes());
     let all: Vec<usize> = (0..set.len().min(pictures)).collect();
@@ -142,14 +143,14 @@ fn test_hits(network: &Network, state: &ModelState, set: &Labelled, pictures: us
             let images: Vec<f32> = indices.iter().filter_map(|&index| set.chw_resized(index, side)).flatten().collect();
             let labels: Vec<usize> = indices.iter().map(|&index| usize::from(set.labels()[index])).collect();
             let found = network.evaluate_blocking(state, &images, &labels)?;
-            Ok(found.logits.chunks_exact(classes).zip(labels).map(|(row, label)| named(row) == label).collect())
+            Ok(found.logits.chunks_exact(classes).zip(labels).map(|(row, label)| predicted(row) == label).collect())
         })
         .collect::<Result<_, ModelError>>()?;
     Ok(parts.into_iter().flatten().collect())
 }
 
 /// The class with the largest logit, the first of several.
-fn named(logits: &[f32]) -> usize {
+fn predicted(logits: &[f32]) -> usize {
     let best = |best: usize, class: usize| if logits[class] > logits[best] { class } else { best };
     (0..logits.len()).fold(0, best)
 }

@@ -1,30 +1,30 @@
-//! Which test pictures a model names rightly, and how sure a comparison of two models is.
+//! Which test pictures a model classifies correctly, and how sure a comparison of two models is.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Whether each test picture was named rightly: a bit for each.
+/// Whether each test picture was classified correctly.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Packed", into = "Packed")]
-pub struct Hits(Vec<bool>);
+pub struct Correctness(Vec<bool>);
 
-/// [`Hits`] in a file: bits from the lowest of the first byte on, in base64.
+/// [`Correctness`] in a file: bits from the lowest of the first byte on, in base64.
 #[derive(Serialize, Deserialize)]
 struct Packed {
     pictures: usize,
     bits: String,
 }
 
-impl From<Hits> for Packed {
-    fn from(Hits(hits): Hits) -> Self {
+impl From<Correctness> for Packed {
+    fn from(Correctness(correct): Correctness) -> Self {
         let byte = |bits: &[bool]| bits.iter().rev().fold(0_u8, |byte, &bit| byte << 1 | u8::from(bit));
-        let bytes: Vec<u8> = hits.chunks(8).map(byte).collect();
-        Self { pictures: hits.len(), bits: STANDARD.encode(bytes) }
+        let bytes: Vec<u8> = correct.chunks(8).map(byte).collect();
+        Self { pictures: correct.len(), bits: STANDARD.encode(bytes) }
     }
 }
 
-impl TryFrom<Packed> for Hits {
+impl TryFrom<Packed> for Correctness {
     type Error = String;
 
     fn try_from(Packed { pictures, bits }: Packed) -> Result<Self, String> {
@@ -36,24 +36,24 @@ impl TryFrom<Packed> for Hits {
     }
 }
 
-impl FromIterator<bool> for Hits {
-    fn from_iter<I: IntoIterator<Item = bool>>(hits: I) -> Self {
-        Self(hits.into_iter().collect())
+impl FromIterator<bool> for Correctness {
+    fn from_iter<I: IntoIterator<Item = bool>>(correct: I) -> Self {
+        Self(correct.into_iter().collect())
     }
 }
 
-impl Hits {
+impl Correctness {
     /// Number of test pictures.
     pub fn pictures(&self) -> usize {
         self.0.len()
     }
 
-    /// Share of them named rightly, in [0, 1].
+    /// Share of them classified correctly, in [0, 1].
     pub fn accuracy(&self) -> f64 {
-        self.0.iter().filter(|&&hit| hit).count() as f64 / self.0.len().max(1) as f64
+        self.0.iter().filter(|&&correct| correct).count() as f64 / self.0.len().max(1) as f64
     }
 
-    /// How many pictures one of the two names rightly and the other does not.
+    /// How many pictures one of the two classifies correctly and the other does not.
     pub fn disagreements(&self, other: &Self) -> usize {
         self.0.iter().zip(&other.0).filter(|(a, b)| a != b).count()
     }
@@ -62,7 +62,7 @@ impl Hits {
 /// How far accuracies spread from seed to seed, in percentage points, over all cases that are compared: a randomised
 /// complete block design, with a block for each seed. Few seeds a case are enough, since the cases share one spread.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Spread {
+pub struct SeedSpread {
     /// Standard deviation within a case.
     within: f64,
     /// What is left of it once each seed's own level is taken off, which cases of one seed share.
@@ -71,15 +71,15 @@ pub struct Spread {
     seeds: usize,
 }
 
-impl Spread {
+impl SeedSpread {
     /// Of accuracies by case and seed; all cases have the same seeds.
-    pub fn of(runs: &[Vec<&Hits>]) -> Self {
+    pub fn of(runs: &[Vec<&Correctness>]) -> Self {
         let (cases, seeds) = (runs.len(), runs.iter().map(Vec::len).min().unwrap_or(0));
         if seeds < 2 {
             return Self { cases, seeds, ..Self::default() };
         }
         let table: Vec<Vec<f64>> =
-            runs.iter().map(|runs| runs[..seeds].iter().map(|hits| 100.0 * hits.accuracy()).collect()).collect();
+            runs.iter().map(|runs| runs[..seeds].iter().map(|run| 100.0 * run.accuracy()).collect()).collect();
         let of_case: Vec<f64> = table.iter().map(|row| mean(row)).collect();
         let of_seed: Vec<f64> =
             (0..seeds).map(|seed| mean(&table.iter().map(|row| row[seed]).collect::<Vec<_>>())).collect();
@@ -133,13 +133,13 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Accuracy of one case, one `Hits` a seed.
-    pub fn accuracy(runs: &[&Hits], spread: &Spread) -> Self {
+    /// Accuracy of one case, one [`Correctness`] a seed.
+    pub fn accuracy(runs: &[&Correctness], spread: &SeedSpread) -> Self {
         Self::of(runs.len(), &picture_means(runs), spread.of_mean())
     }
 
     /// By how much the accuracy of `runs` lies above that of `base`, picture by picture: what both find hard cancels out.
-    pub fn difference(runs: &[&Hits], base: &[&Hits], spread: &Spread) -> Self {
+    pub fn difference(runs: &[&Correctness], base: &[&Correctness], spread: &SeedSpread) -> Self {
         let seeds = runs.len().min(base.len());
         let pictures: Vec<f64> = picture_means(&runs[..seeds])
             .iter()
@@ -165,10 +165,10 @@ impl Estimate {
     }
 }
 
-/// For each picture the mean over seeds of whether it was named rightly, times 100.
-fn picture_means(runs: &[&Hits]) -> Vec<f64> {
-    let pictures = runs.iter().map(|hits| hits.pictures()).min().unwrap_or(0);
-    let right = |picture: usize| runs.iter().filter(|hits| hits.0[picture]).count();
+/// For each picture the share of seeds with which it was classified correctly, in percent.
+fn picture_means(runs: &[&Correctness]) -> Vec<f64> {
+    let pictures = runs.iter().map(|run| run.pictures()).min().unwrap_or(0);
+    let right = |picture: usize| runs.iter().filter(|run| run.0[picture]).count();
     (0..pictures).map(|picture| 100.0 * right(picture) as f64 / runs.len() as f64).collect()
 }
 
@@ -193,24 +193,26 @@ fn student(freedom: usize) -> f64 {
 mod tests {
     use super::*;
 
-    fn hits(right: usize, of: usize) -> Hits {
+    fn correctness(right: usize, of: usize) -> Correctness {
         (0..of).map(|picture| picture < right).collect()
     }
 
     #[test]
     fn bits_survive_a_file() {
-        let hits: Hits = (0..19).map(|picture| picture % 3 == 0).collect();
-        let text = serde_json::to_string(&hits).unwrap();
-        assert_eq!(serde_json::from_str::<Hits>(&text).unwrap(), hits);
+        let correctness: Correctness = (0..19).map(|picture| picture % 3 == 0).collect();
+        let text = serde_json::to_string(&correctness).unwrap();
+        assert_eq!(serde_json::from_str::<Correctness>(&text).unwrap(), correctness);
         let cut = text.replace("19", "29");
-        assert!(serde_json::from_str::<Hits>(&cut).unwrap_err().to_string().contains("not the bits of 29 pictures"));
+        assert!(
+            serde_json::from_str::<Correctness>(&cut).unwrap_err().to_string().contains("not the bits of 29 pictures")
+        );
     }
 
     /// Of 10000 pictures half right, one seed: the binomial error, sqrt(p (1 - p) / n) = half a point, twice.
     #[test]
     fn one_seed_has_the_binomial_error() {
-        let run = hits(5000, 10_000);
-        let estimate = Estimate::accuracy(&[&run], &Spread::of(&[vec![&run]]));
+        let run = correctness(5000, 10_000);
+        let estimate = Estimate::accuracy(&[&run], &SeedSpread::of(&[vec![&run]]));
         assert!((estimate.mean - 50.0).abs() < 1e-9 && (estimate.half_width - 0.98).abs() < 1e-3, "{estimate:?}");
     }
 
@@ -225,9 +227,10 @@ mod tests {
     /// What both get right cancels out, and seeds that shift all cases alike do not blur their difference.
     #[test]
     fn what_cases_share_cancels_out() {
-        let (base, runs) = ([hits(500, 1000), hits(600, 1000)], [hits(520, 1000), hits(620, 1000)]);
-        let (base, runs): (Vec<&Hits>, Vec<&Hits>) = (base.iter().collect(), runs.iter().collect());
-        let spread = Spread::of(&[base.clone(), runs.clone()]);
+        let (base, runs) =
+            ([correctness(500, 1000), correctness(600, 1000)], [correctness(520, 1000), correctness(620, 1000)]);
+        let (base, runs): (Vec<&Correctness>, Vec<&Correctness>) = (base.iter().collect(), runs.iter().collect());
+        let spread = SeedSpread::of(&[base.clone(), runs.clone()]);
         let same = Estimate::difference(&runs, &runs, &spread);
         assert_eq!((same.mean, same.half_width, same.seeds), (0.0, 0.0, 2));
         let difference = Estimate::difference(&runs, &base, &spread);
@@ -239,9 +242,10 @@ mod tests {
     /// seeds, so s = sqrt(4 x 0.25 / 2), and t(2) s sqrt(2 / 3) = 2.484, as a paired test has it.
     #[test]
     fn seeds_widen_the_interval() {
-        let (base, runs) = ([500, 500, 500].map(|n| hits(n, 1000)), [510, 520, 530].map(|n| hits(n, 1000)));
-        let (base, runs): (Vec<&Hits>, Vec<&Hits>) = (base.iter().collect(), runs.iter().collect());
-        let difference = Estimate::difference(&runs, &base, &Spread::of(&[base.clone(), runs.clone()]));
+        let (base, runs) =
+            ([500, 500, 500].map(|n| correctness(n, 1000)), [510, 520, 530].map(|n| correctness(n, 1000)));
+        let (base, runs): (Vec<&Correctness>, Vec<&Correctness>) = (base.iter().collect(), runs.iter().collect());
+        let difference = Estimate::difference(&runs, &base, &SeedSpread::of(&[base.clone(), runs.clone()]));
         assert!((difference.mean - 2.0).abs() < 1e-9);
         assert!(difference.half_width > 2.484 && difference.half_width < 2.7, "{difference:?}");
     }

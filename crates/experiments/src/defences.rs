@@ -1,0 +1,79 @@
+//! The defences that the papers compare.
+
+use DefenceKind::{FixedPosition, FrozenMask, Noise, RandomMask};
+
+use crate::figure::{LineStyle, SeriesStyle};
+
+/// Which kind of protection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DefenceKind {
+    None,
+    RandomMask,
+    FrozenMask,
+    FixedPosition,
+    Noise,
+}
+
+/// A defence as figures and files name it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct ComparedDefence {
+    /// In files.
+    pub(crate) key: &'static str,
+    /// In legends.
+    pub(crate) name: &'static str,
+    /// Below an axis.
+    pub(crate) label: &'static str,
+    pub(crate) kind: DefenceKind,
+    /// Of the line: stronger masks have later colours.
+    pub(crate) colour: usize,
+    /// As the command line has it.
+    pub(crate) defence: &'static str,
+}
+
+type Entry = (&'static str, &'static str, &'static str, DefenceKind, usize, &'static str);
+
+const fn compared((key, name, label, kind, colour, defence): Entry) -> ComparedDefence {
+    ComparedDefence { key, name, label, kind, colour, defence }
+}
+
+pub(crate) const NONE: ComparedDefence = compared(("none", "no defence", "none", DefenceKind::None, 0, "none"));
+const R02: ComparedDefence =
+    compared(("r0.2", "random binary, R = 0.2", "R = 0.2", RandomMask, 1, "random-binary:0.2"));
+const R05: ComparedDefence =
+    compared(("r0.5", "random binary, R = 0.5", "R = 0.5", RandomMask, 2, "random-binary:0.5"));
+const R08: ComparedDefence =
+    compared(("r0.8", "random binary, R = 0.8", "R = 0.8", RandomMask, 3, "random-binary:0.8"));
+const F02: ComparedDefence =
+    compared(("f0.2", "frozen binary, R = 0.2", "R = 0.2", FrozenMask, 1, "frozen-binary:0.2"));
+const F05: ComparedDefence =
+    compared(("f0.5", "frozen binary, R = 0.5", "R = 0.5", FrozenMask, 2, "frozen-binary:0.5"));
+const F08: ComparedDefence =
+    compared(("f0.8", "frozen binary, R = 0.8", "R = 0.8", FrozenMask, 3, "frozen-binary:0.8"));
+const FIXED: ComparedDefence = compared(("fixed", "fixed position", "fixed", FixedPosition, 5, "fixed-position"));
+const EPS4: ComparedDefence =
+    compared(("eps4", "noise, ε = 4", "ε = 4", Noise, 4, "gaussian:eps=4,delta=0.5,clip=0.5"));
+const EPS1: ComparedDefence =
+    compared(("eps1", "noise, ε = 1", "ε = 1", Noise, 5, "gaussian:eps=1,delta=0.5,clip=0.5"));
+
+/// What RBW Fig. 5 and FLRSP Fig. 4 compare.
+pub(crate) static ALL: [ComparedDefence; 10] = [NONE, R02, R05, R08, F02, F05, F08, FIXED, EPS4, EPS1];
+
+/// What FLRSP Figs. 5, 6 and 8 to 12 compare.
+pub(crate) static MASKS_AND_NOISE: [ComparedDefence; 6] = [NONE, R02, R05, R08, EPS4, EPS1];
+
+impl ComparedDefence {
+    /// How its line is drawn.
+    pub(crate) fn style(&self) -> SeriesStyle {
+        let line = match self.kind {
+            DefenceKind::None | RandomMask => LineStyle::Solid,
+            FrozenMask | FixedPosition => LineStyle::Dashed,
+            Noise => LineStyle::Dotted,
+        };
+        SeriesStyle { colour: self.colour, line }
+    }
+
+    /// Whether it drops entries at random, anew in each round, so that an attacker may know which.
+    pub(crate) fn is_mask(&self) -> bool {
+        self.kind == RandomMask
+    }
+}

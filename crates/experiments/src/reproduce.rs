@@ -1,0 +1,124 @@
+//! An experiment from the request to the files.
+
+use std::{fs, ops::ControlFlow, path::PathBuf, thread};
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::{
+    attacks,
+    catalogue::{Experiment, Scale},
+    claim::{Claim, tally, verdict},
+    cost::{self, Cost},
+    error::ExperimentError,
+    report::{Findings, Provenance, duration, report_page},
+    request::Request,
+    run::{Event, OnEvent, Run},
+    store::{Store, damaged, write},
+    study::Study,
+    training, update_ratios,
+};
+
+/// What was written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reproduced {
+    /// The folder with `report.html`, `results.json`, `results.csv` and `run.json`.
+    pub folder: PathBuf,
+    /// What was expected and what was found.
+    pub claims: Vec<Claim>,
+}
+
+/// Runs an experiment and writes its report to a folder of its name in [`Request::out`]; `None` if `on_event` ended it before
+/// the last part. Finished parts are kept either way.
+///
+/// # Errors
+/// [`ExperimentError`]: pictures or weights are missing, the folder cannot be written, or the computation failed. Where no
+/// part is kept, no folder is left behind.
+pub fn reproduce(request: &Request<'_>, on_event: OnEvent<'_>) -> Result<Option<Reproduced>, ExperimentError> {
+    request.check()?;
+    let folder = request.out.join(request.experiment.name());
+    let mut run = Run { request, store: Store::open(&folder.join("parts"))?, on_event };
+    let found = match (Study::of(request.experiment, request.scale), request.experiment) {
+        (Some(study), _) => training::run(&mut run, &study)?,
+        (None, Experiment::AttacksResnet) => attacks::run_resnet(&mut run)?,
+        (None, Experiment::AttacksVit) => attacks::run_vit(&mut run)?,
+        (None, _) => update_ratios::run(&mut run)?,
+    };
+    let Some(findings) = found else { return Ok(None) };
+    let provenance = provenance(request, &findings);
+    let Findings { claims, records, results, .. } = &findings;
+    let encoded = |value: &serde_json::Value| -> Vec<u8> { format!("{value:#}\n").into_bytes() };
+    write(&folder.join("report.html"), report_page(&provenance, &findings).as_bytes())?;
+    write(&folder.join("results.json"), &encoded(&json!({ "claims": claims, "results": results })))?;
+    write(&folder.join("results.csv"), records)?;
+    write(
+        &folder.join("run.json"),
+        &encoded(&json!({ "provenance": provenance, "verdict": verdict(claims), "tally": tally(claims) })),
+    )?;
+    list_reports(request)?;
+    Ok(Some(Reproduced { folder, claims: findings.claims }))
+}
+
+/// What the experiment takes at the papers' scale, from steps that are measured now; `None` where a model's steps do not
+/// tell.
+///
+/// # Errors
+/// [`ExperimentError`]: the weights are another model's, the model cannot be run, or the folder cannot be written.
+pub fn estimate(request: &Request<'_>) -> Result<Option<Cost>, ExperimentError> {
+    request.check_weights(Scale::Paper)?;
+    let store = Store::open(&request.out.join(request.experiment.name()).join("parts"))?;
+    let run = Run { request, store, on_event: &mut |_: Event<'_>| ControlFlow::Continue(()) };
+    match (Study::of(request.experiment, Scale::Paper), request.experiment) {
+        (Some(study), _) => cost::of_training(&run, &study),
+        (None, Experiment::AttacksResnet) => attacks::resnet_cost(&run).map(Some),
+        (None, _) => Ok(None),
+    }
+}
+
+fn provenance(request: &Request<'_>, findings: &Findings) -> Provenance {
+    Provenance {
+        experiment: request.experiment,
+        scale: request.scale,
+        seed: request.seed,
+        seeds: findings.seeds,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        commit: request.commit.as_ref().map(|commit| commit.sha.clone()),
+        has_local_changes: request.commit.as_ref().is_some_and(|commit| commit.has_local_changes),
+        device: request.device.description(),
+        threads: request.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)),
+        finished: Timestamp::now().as_second(),
+        seconds: findings.seconds,
+        command: request.command(),
+    }
+}
+
+/// What the list of reports says of one, from its `run.json`.
+#[derive(Deserialize)]
+struct Entry {
+    provenance: Provenance,
+    tally: String,
+}
+
+/// Writes `README.md` beside the reports: a line for each.
+fn list_reports(request: &Request<'_>) -> Result<(), ExperimentError> {
+    let mut text =
+        "# Reports\n\nWhat `unmask reproduce` found, an experiment in each line. The verdict is computed from the \
+                    numbers; each report says by which criteria. Times are by the clock. Expectations include some of our own, such as that a mask protects from an attacker who knows it, of whom the papers say nothing.\n\n\
+                    | experiment | repeats | verdict | command | took |\n|---|---|---|---|---|\n"
+            .to_owned();
+    for experiment in Experiment::ALL {
+        let path = request.out.join(experiment.name()).join("run.json");
+        let Ok(bytes) = fs::read(&path) else { continue };
+        let Entry { provenance, tally } = serde_json::from_slice(&bytes).map_err(damaged(&path))?;
+        text += &format!(
+            "| [{}]({experiment}/report.html) | {} | {} | `{}` | {} |\n",
+            experiment.title(),
+            experiment.repeats(),
+            tally,
+            provenance.command,
+            duration(provenance.seconds)
+        );
+    }
+    write(&request.out.join("README.md"), text.as_bytes())
+}
