@@ -9,7 +9,7 @@ use unmask_matching::MatchingError;
 use unmask_model::ModelError;
 use unmask_simulation::{ConfigError, SimulationError};
 
-use crate::{figure::FigureError, laboratory::ScoreError};
+use crate::{figure::FigureError, score::ScoreError};
 
 /// Why an experiment cannot be run.
 #[derive(Debug, thiserror::Error)]
@@ -79,28 +79,28 @@ pub enum ExperimentError {
     },
     /// Nothing to compare.
     #[error("a matrix needs at least one attack and one defence")]
-    Nothing,
+    EmptyMatrix,
     /// Nothing to do.
     #[error("{what} is 0; give 1 or more")]
-    Zero {
+    ZeroCount {
         /// The argument.
         what: &'static str,
     },
     /// Not a step size.
     #[error("the first step size of a search is {step}; give a number above 0 and up to 2, such as 0.1")]
-    Step {
+    StepSize {
         /// What was given.
         step: f64,
     },
     /// Not a rate.
     #[error("the server's learning rate is {rate}; give a finite number of 0 or more")]
-    Rate {
+    LearningRate {
         /// What was given.
         rate: f32,
     },
     /// Rows that could not be told apart.
     #[error("{what} {name} is there twice; rows are told apart by it, so leave one out or rename it")]
-    Twice {
+    Duplicate {
         /// Attack, defence or picture.
         what: &'static str,
         /// The name.
@@ -108,7 +108,7 @@ pub enum ExperimentError {
     },
     /// Pictures left over.
     #[error("{pictures} pictures do not make batches of {batch}; add or remove some, or give another --batch")]
-    Batch {
+    UnevenBatches {
         /// Pictures given.
         pictures: usize,
         /// Pictures in one update.

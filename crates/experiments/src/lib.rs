@@ -1,8 +1,10 @@
-//! The papers' experiments, each with its report.
+//! The papers' experiments, each with its report, and every attack against every defence.
 //!
-//! [`reproduce`] runs one [`Experiment`] at a [`Scale`] and writes a page, the numbers behind it and where they came
-//! from. Trainings are run by `unmask-simulation`, attacks by `unmask-attack` and `unmask-matching`; what this crate
-//! adds is which of them are compared, what the papers lead one to expect, and whether the numbers bear it out.
+//! - [`reproduce`] runs one [`Experiment`] at a [`Scale`] and writes a page, the numbers behind it and where they came
+//!   from. Trainings are run by `unmask-simulation`, attacks by `unmask-attack` and `unmask-matching`; what this crate adds
+//!   is which of them are compared, what the papers lead one to expect, and whether the numbers bear it out.
+//! - [`matrix`]: every attack on every picture under every defence, with a page of what each of them sees.
+//! - [`read_update`] reads what an attack needs from files that any framework dumped.
 //!
 //! Finished parts are kept in the output folder at once, so that a run that was cut off goes on where it stopped.
 
@@ -14,15 +16,18 @@ mod catalogue;
 mod claim;
 mod cost;
 mod defences;
+mod dump;
 mod error;
 mod figure;
-pub mod laboratory;
+mod inference;
+pub mod matrix;
 mod page;
 mod report;
 mod reported;
 mod reproduce;
 mod request;
 mod run;
+mod score;
 mod store;
 mod study;
 mod training;
@@ -31,7 +36,10 @@ mod update_ratios;
 pub use catalogue::{Experiment, Scale, UnknownExperiment, UnknownScale};
 pub use claim::{Claim, Finding, tally, verdict};
 pub use cost::Cost;
+pub use dump::{DumpError, DumpedUpdate, read_rounds, read_update, read_weights};
 pub use error::ExperimentError;
+pub use inference::{InferenceAttack, UnknownAttack};
 pub use reproduce::{Reproduced, estimate, reproduce};
 pub use request::Request;
 pub use run::{Event, OnEvent};
+pub use score::{Score, ScoreError, Verdict, score};

@@ -5,9 +5,9 @@ use std::{fs, ops::ControlFlow, path::Path};
 use tempfile::TempDir;
 use unmask_core::{Rule, VitPreset};
 use unmask_data::{Picture, decode, load_folder};
-use unmask_experiments::laboratory::{
-    Trial, Verdict,
-    matrix::{Bench, Event, MatrixError, Outcome, Row, Settings, run},
+use unmask_experiments::{
+    ExperimentError, InferenceAttack, Verdict,
+    matrix::{Backend, Event, Outcome, Row, Settings, run},
 };
 use unmask_matching::GradientMatching;
 use unmask_model::device::OpenDevice;
@@ -38,11 +38,11 @@ fn compute(
     settings: &Settings,
     pictures: &[(String, Picture)],
     folder: &Path,
-    hear: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>,
-) -> Result<Outcome, MatrixError> {
+    on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>,
+) -> Result<Outcome, ExperimentError> {
     let device = OpenDevice::cpu();
     let searches = GradientMatching::new(device.clone());
-    run(settings, pictures, Bench { device: device.device(), searches: &searches }, folder, hear)
+    run(settings, pictures, Backend { device: device.device(), searches: &searches }, folder, on_event)
 }
 
 fn whole(settings: &Settings, pictures: &[(String, Picture)], folder: &Path) -> Vec<Row> {
@@ -52,7 +52,7 @@ fn whole(settings: &Settings, pictures: &[(String, Picture)], folder: &Path) -> 
 }
 
 fn of<'a>(rows: &'a [Row], attack: &str, defence: &str) -> Vec<&'a Row> {
-    let attack: Trial = attack.parse().unwrap();
+    let attack: InferenceAttack = attack.parse().unwrap();
     let found: Vec<&Row> =
         rows.iter().filter(|row| row.attack == attack && row.defence.to_string() == defence).collect();
     assert!(!found.is_empty(), "{attack} under {defence}");
@@ -162,7 +162,7 @@ fn an_interrupted_run_goes_on_with_the_same_rows() {
 
     let mut steps = 0;
     let first = compute(&settings, &pictures, in_pieces.path(), &mut |event| {
-        steps += usize::from(matches!(event, Event::Step { .. }));
+        steps += usize::from(matches!(event, Event::Progress { .. }));
         if steps == 7 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     let first = first.unwrap();
@@ -172,14 +172,14 @@ fn an_interrupted_run_goes_on_with_the_same_rows() {
 
     let mut ended = 0;
     let second = compute(&settings, &pictures, in_pieces.path(), &mut |event| {
-        ended += usize::from(matches!(event, Event::Ends { .. }));
+        ended += usize::from(matches!(event, Event::RowFinished { .. }));
         if ended == 4 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     assert_eq!(second.unwrap().rows.len(), 5);
 
     let mut begun = Vec::new();
     let third = compute(&settings, &pictures, in_pieces.path(), &mut |event| {
-        if let Event::Begins { rows, left, .. } = event {
+        if let Event::Started { rows, left, .. } = event {
             begun.push((rows, left));
         }
         ControlFlow::Continue(())

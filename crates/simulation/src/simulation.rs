@@ -213,7 +213,7 @@ impl<'a> Simulation<'a> {
     /// # Errors
     /// As [`advance`](Self::advance).
     pub fn run(&mut self, on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>) -> Result<Outcome, SimulationError> {
-        if on_event(Event::Begins { rounds: self.plan.rounds, notes: &self.notes }).is_break() {
+        if on_event(Event::Started { rounds: self.plan.rounds, notes: &self.notes }).is_break() {
             return self.outcome();
         }
         while let Some(metrics) = self.advance()? {

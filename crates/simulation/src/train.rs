@@ -103,7 +103,7 @@ pub fn train(
         true => Some(simulation.resume(&folder.checkpoints(), &fingerprint)?),
         false => None,
     };
-    let mut flow = on_event(Event::Begins { rounds, notes: simulation.notes() });
+    let mut flow = on_event(Event::Started { rounds, notes: simulation.notes() });
     if let Some(problems) = left_aside {
         record.started = Record::started(&folder.path("run.json")).unwrap_or(record.started);
         flow = on_event(Event::Resumed { round: simulation.round(), problems: &problems });

@@ -17,7 +17,7 @@ use unmask_attack::{
 };
 use unmask_core::{Architecture, ParamLayout, VitPreset, VitSpec};
 use unmask_data::{chw_to_hwc, decode};
-use unmask_experiments::laboratory::{Trial, Update, read_rounds, read_update, read_weights, score};
+use unmask_experiments::{DumpedUpdate, InferenceAttack, read_rounds, read_update, read_weights, score};
 use unmask_matching::GradientMatching;
 use unmask_model::device::OpenDevice;
 
@@ -91,7 +91,7 @@ pub struct Invert {
     rounds: Option<PathBuf>,
     /// The attack, one of those listed below.
     #[arg(long, value_name = "ATTACK")]
-    attack: Trial,
+    attack: InferenceAttack,
     /// The pictures' labels, where they are known: 3 or 3,4. Closed forms need none.
     #[arg(long, value_name = "N", visible_alias = "label", value_delimiter = ',')]
     labels: Vec<usize>,
@@ -137,7 +137,7 @@ impl Invert {
         let mut report = Report::new(self.attack, spec, &self.labels, hidden_share);
         let mut output = Output::new(&self.out, config.image);
         match self.attack {
-            Trial::Picture(method) => {
+            InferenceAttack::Reconstruction(method) => {
                 let found = self.attack(method, &observation, &mut output).map_err(Failure::Input)?;
                 if !truths.is_empty() {
                     let score = score(method, &found.pictures, &truths, &config);
@@ -148,12 +148,12 @@ impl Invert {
                 // Beside a picture they are told where the update holds them.
                 report.read_labels(observation.read_labels().ok());
             }
-            Trial::Label => {
+            InferenceAttack::Labels => {
                 report.read_labels(Some(
                     observation.read_labels().context("labels cannot be read").map_err(Failure::Input)?,
                 ));
             }
-            Trial::Membership => (),
+            InferenceAttack::Membership => (),
         }
         if let Some(candidate) = candidate {
             let found = observation.evidence().and_then(|evidence| membership(evidence, &candidate));
@@ -200,9 +200,9 @@ impl Invert {
         {
             bail!("{} reads the model's {first}; give --weights", self.attack);
         }
-        let besides = [(true, Trial::Label), (has_candidate, Trial::Membership)];
-        for (_, trial) in besides.into_iter().filter(|(is_wanted, _)| *is_wanted) {
-            needs = needs.and(trial.needs(&layout).if_there());
+        let besides = [(true, InferenceAttack::Labels), (has_candidate, InferenceAttack::Membership)];
+        for (_, attack) in besides.into_iter().filter(|(is_wanted, _)| *is_wanted) {
+            needs = needs.and(attack.needs(&layout).if_there());
         }
         let weights_of = |path: Option<&Path>, wanted: &Wanted| match path {
             Some(path) => read_weights(spec, path, wanted),
@@ -220,7 +220,7 @@ impl Invert {
         } else {
             weights
         };
-        let round = |update: Update| Evidence { weights: held.clone(), gradients: update.gradients };
+        let round = |update: DumpedUpdate| Evidence { weights: held.clone(), gradients: update.gradients };
         let rounds: Vec<Evidence> = updates.into_iter().map(round).collect();
         let gathered = Accumulated::gather(&rounds);
         let first = rounds.into_iter().next().ok_or(CannotAttack::NoRounds)?;
@@ -235,9 +235,9 @@ impl Invert {
         Ok((observation, hidden_share))
     }
 
-    fn updates(&self, spec: VitSpec, wanted: &Wanted) -> anyhow::Result<Vec<Update>> {
+    fn updates(&self, spec: VitSpec, wanted: &Wanted) -> anyhow::Result<Vec<DumpedUpdate>> {
         match (&self.rounds, &self.gradients) {
-            (Some(folder), _) if self.attack != Trial::Picture(Method::Rounds) => {
+            (Some(folder), _) if self.attack != InferenceAttack::Reconstruction(Method::Rounds) => {
                 bail!(
                     "{} attacks one update; give --gradients, or --attack rounds for {}",
                     self.attack,

@@ -7,9 +7,9 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use unmask_core::{Defence, Rule, VitPreset};
 use unmask_data::load_folder;
-use unmask_experiments::laboratory::{
-    Trial, Verdict,
-    matrix::{Bench, Event, Outcome, Settings, run},
+use unmask_experiments::{
+    InferenceAttack, Verdict,
+    matrix::{Backend, Event, Outcome, Settings, run},
 };
 use unmask_matching::GradientMatching;
 use unmask_model::device::OpenDevice;
@@ -51,7 +51,7 @@ pub struct Matrix {
     images: PathBuf,
     /// The attacks, separated by commas; all that have something to work on if absent.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    attacks: Vec<Trial>,
+    attacks: Vec<InferenceAttack>,
     /// The defences, separated by semicolons; each kind, and random-binary at 0.2, 0.5 and 0.8, if absent.
     #[arg(long, value_name = "LIST", value_delimiter = ';')]
     defences: Vec<Defence>,
@@ -95,11 +95,11 @@ impl Matrix {
         let settings = self.settings();
         let device = OpenDevice::cpu();
         let searches = GradientMatching::new(device.clone());
-        let bench = Bench { device: device.device(), searches: &searches };
+        let backend = Backend { device: device.device(), searches: &searches };
         let interrupt = Interrupt::listen();
         let mut bar = Bar::new();
-        let done = run(&settings, &folder.pictures, bench, &self.out, &mut |event| {
-            bar.hear(event);
+        let done = run(&settings, &folder.pictures, backend, &self.out, &mut |event| {
+            bar.show(event);
             interrupt.flow()
         });
         bar.bar.finish_and_clear();
@@ -161,21 +161,21 @@ impl Bar {
         Self { bar: ProgressBar::no_length(), finished: 0, rows: 0, number: 0 }
     }
 
-    fn hear(&mut self, event: Event<'_>) {
+    fn show(&mut self, event: Event<'_>) {
         match event {
-            Event::Begins { rows, left, work } => {
+            Event::Started { rows, left, work } => {
                 (self.rows, self.number) = (rows, rows - left);
                 if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent}%, {eta} left, {msg}") {
                     self.bar.set_style(style);
                 }
                 self.bar.set_length(work);
             }
-            Event::Tries { attack, defence, image } => {
+            Event::RowStarted { attack, defence, image } => {
                 self.number += 1;
                 self.bar.set_message(format!("row {} of {}: {attack}, {defence}, {image}", self.number, self.rows));
             }
-            Event::Step { done } => self.bar.set_position(self.finished + done),
-            Event::Ends { work, .. } => {
+            Event::Progress { done } => self.bar.set_position(self.finished + done),
+            Event::RowFinished { work, .. } => {
                 self.finished += work;
                 self.bar.set_position(self.finished);
             }

@@ -89,7 +89,7 @@ impl Train {
         let mut display = Display::new(&config, &data, device.description());
         let begin = Instant::now();
         let trained = train(&config, &data, &device, &files, &mut |event| {
-            display.hear(event);
+            display.show(event);
             interrupt.flow()
         });
         display.finish();

@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 use unmask_data::{Picture, encode_png, metrics};
-use unmask_experiments::laboratory::Trial;
+use unmask_experiments::InferenceAttack;
 
 const NANO: &str = "vit_nano_patch4_32";
 
@@ -368,7 +368,7 @@ fn wrong_arguments_exit_with_2() {
 fn help_names_every_attack() {
     let output = Command::new(env!("CARGO_BIN_EXE_unmask")).args(["invert", "--help"]).output().unwrap();
     let help = String::from_utf8(output.stdout).unwrap();
-    for trial in Trial::all() {
+    for trial in InferenceAttack::all() {
         assert!(help.contains(&format!(" {trial}")), "{trial}");
     }
 }

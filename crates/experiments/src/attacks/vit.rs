@@ -1,7 +1,7 @@
 //! Embedding inversion, APRIL and token matching against a ViT, through the matrix of `unmask matrix`.
 
-use crate::laboratory::{
-    Trial,
+use crate::{
+    InferenceAttack,
     matrix::{self, Row, Settings},
 };
 use unmask_attack::Method;
@@ -91,18 +91,18 @@ pub(crate) fn run(run: &mut Run<'_, '_>) -> Result<Option<Findings>, ExperimentE
         let settings = settings(run, matrix)?;
         let folder = run.store.folder(&run.part(matrix.key, run.request.seed));
         let searches = GradientMatching::new(run.request.device.clone());
-        let with = matrix::Bench { device: run.request.device.device(), searches: &searches };
+        let backend = matrix::Backend { device: run.request.device.device(), searches: &searches };
         let (mut total, mut finished) = (1, 0);
         let outcome =
-            matrix::run(&settings, &pictures[..pictures.len().min(matrix.pictures)], with, &folder, &mut |event| {
+            matrix::run(&settings, &pictures[..pictures.len().min(matrix.pictures)], backend, &folder, &mut |event| {
                 let done = match event {
-                    matrix::Event::Begins { work, .. } => {
+                    matrix::Event::Started { work, .. } => {
                         total = work.max(1);
                         0
                     }
-                    matrix::Event::Tries { .. } => finished,
-                    matrix::Event::Step { done } => finished + done,
-                    matrix::Event::Ends { work, .. } => {
+                    matrix::Event::RowStarted { .. } => finished,
+                    matrix::Event::Progress { done } => finished + done,
+                    matrix::Event::RowFinished { work, .. } => {
                         finished += work;
                         finished
                     }
@@ -150,7 +150,7 @@ fn settings(run: &Run<'_, '_>, matrix: &MethodMatrix) -> Result<Settings, Experi
     Ok(Settings {
         model: matrix.model,
         april_block: matrix.april_block,
-        attacks: matrix.attacks.map(Trial::Picture).to_vec(),
+        attacks: matrix.attacks.map(InferenceAttack::Reconstruction).to_vec(),
         defences,
         seed: run.request.seed,
         iterations: matrix.iterations,
@@ -165,7 +165,11 @@ fn settings(run: &Run<'_, '_>, matrix: &MethodMatrix) -> Result<Settings, Experi
 /// Whose row it is; where nothing was dropped, the attacker who knows the mask has none of his own.
 fn pairing(matrix: &MethodMatrix, row: &Row) -> Option<(&'static ComparedDefence, Attacker)> {
     let defence = MASKS_AND_NOISE.iter().find(|defence| defence.defence.parse::<Defence>() == Ok(row.defence))?;
-    let attacker = if row.attack == Trial::Picture(matrix.attacks[0]) { Attacker::Naive } else { Attacker::Aware };
+    let attacker = if row.attack == InferenceAttack::Reconstruction(matrix.attacks[0]) {
+        Attacker::Naive
+    } else {
+        Attacker::Aware
+    };
     (attacker == Attacker::Naive || defence.is_mask()).then_some((defence, attacker))
 }
 

@@ -25,7 +25,7 @@ pub struct RoundReport {
 #[derive(Debug, Clone, Copy)]
 pub enum Event<'e> {
     /// The run is about to begin, or to go on.
-    Begins {
+    Started {
         /// Rounds in all.
         rounds: u32,
         /// What is to be said of the weights it begins with: a head replaced, tensors left aside.

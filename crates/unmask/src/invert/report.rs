@@ -6,12 +6,12 @@ use serde::Serialize;
 use unmask_attack::{LabelReading, Membership, Method, Recovered, Verdict as Belongs};
 use unmask_core::{VitPreset, VitSpec};
 use unmask_data::metrics::PROTECTED_BELOW;
-use unmask_experiments::laboratory::{Score, Trial};
+use unmask_experiments::{InferenceAttack, Score};
 
 /// `report.json`.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    attack: Trial,
+    attack: InferenceAttack,
     model: VitPreset,
     april_block: bool,
     /// As given, of one picture.
@@ -68,7 +68,7 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl Report {
-    pub(super) fn new(attack: Trial, spec: VitSpec, labels: &[usize], hidden_share: f64) -> Self {
+    pub(super) fn new(attack: InferenceAttack, spec: VitSpec, labels: &[usize], hidden_share: f64) -> Self {
         Self {
             attack,
             model: spec.preset,

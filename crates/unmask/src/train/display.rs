@@ -35,9 +35,9 @@ impl<'a> Display<'a> {
         Self { config, data, device, bar, rounds: None, tested: String::new(), begin: Instant::now(), first: 0 }
     }
 
-    pub(super) fn hear(&mut self, event: Event<'_>) {
+    pub(super) fn show(&mut self, event: Event<'_>) {
         match event {
-            Event::Begins { rounds, notes } => {
+            Event::Started { rounds, notes } => {
                 self.say(&self.head(rounds));
                 notes.iter().for_each(|note| self.say(note));
                 self.rounds = Some(rounds);

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use super::{
-    MatrixError, Row,
-    plan::{Plan, Run},
+    ExperimentError, Row,
+    plan::{MatrixPlan, RunRecord},
     rows::Rows,
 };
 use crate::report;
@@ -14,19 +14,21 @@ use crate::report;
 /// `matrix.json`.
 #[derive(Serialize)]
 struct Table<'a> {
-    run: &'a Run,
+    run: &'a RunRecord,
     rows: &'a [Row],
 }
 
-pub(super) fn write(files: &Rows, plan: &Plan, rows: &[Row]) -> Result<(), MatrixError> {
+pub(super) fn write(files: &Rows, plan: &MatrixPlan, rows: &[Row]) -> Result<(), ExperimentError> {
     let table = serde_json::to_vec_pretty(&Table { run: &plan.run, rows });
-    let encode =
-        |error: serde_json::Error| MatrixError::Encode { what: "matrix.json".to_owned(), reason: error.to_string() };
+    let encode = |error: serde_json::Error| ExperimentError::Encode {
+        what: "matrix.json".to_owned(),
+        reason: error.to_string(),
+    };
     files.write("matrix.json", &table.map_err(encode)?)?;
     files.write("matrix.csv", &csv(rows)?)
 }
 
-fn csv(rows: &[Row]) -> Result<Vec<u8>, MatrixError> {
+fn csv(rows: &[Row]) -> Result<Vec<u8>, ExperimentError> {
     let columns = ["attack", "defence", "image", "verdict", "psnr", "ssim", "seconds", "iterations", "reason"];
     let rows = rows.iter().map(|row| {
         let Row { attack, defence, image, verdict, psnr, ssim, seconds, iterations, reason, .. } = row;
@@ -44,7 +46,7 @@ fn text(text: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::laboratory::Verdict;
+    use crate::Verdict;
 
     #[test]
     fn formulas_stay_text() {

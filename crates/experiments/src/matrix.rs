@@ -24,23 +24,22 @@ use unmask_model::{Device, Network};
 
 pub use self::plan::Settings;
 use self::{
-    cell::try_cell,
     client::Client,
-    plan::{Plan, truth_file},
+    plan::{MatrixPlan, truth_file},
     rows::Rows,
 };
-use crate::laboratory::{Trial, Verdict};
+use crate::{error::ExperimentError, inference::InferenceAttack, score::Verdict};
 
 /// One attack on one picture (or one batch of them) under one defence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// What was tried.
-    pub attack: Trial,
+    /// What was computed.
+    pub attack: InferenceAttack,
     /// The client's defence.
     pub defence: Defence,
     /// The picture's name; several names joined by `+` are one batch.
     pub image: String,
-    /// What became of it.
+    /// How far it came.
     pub verdict: Verdict,
     /// Why it could not work, or what to know about the result.
     pub reason: Option<String>,
@@ -52,48 +51,48 @@ pub struct Row {
     pub seconds: f64,
     /// Steps of a search or of alternating least squares.
     pub iterations: Option<usize>,
-    /// What came out, in the folder `pictures`; after a jigsaw, its pieces in their best order.
+    /// The reconstructions, in the folder `pictures`; after a jigsaw, its pieces in their best order.
     pub pictures: Vec<String>,
 }
 
 /// What happens while a matrix is computed.
 #[derive(Debug, Clone, Copy)]
 pub enum Event<'a> {
-    /// At the start: how many rows there are, how many of them are left to do, and how much work that is.
-    Begins {
+    /// The run starts: how many rows there are, how many of them are left to do, and how much work that is.
+    Started {
         /// All rows.
         rows: usize,
         /// Those not yet done.
         left: usize,
-        /// In the unit of [`Event::Step`] and [`Event::Ends`].
+        /// In the unit of [`Event::Progress`] and [`Event::RowFinished`].
         work: u64,
     },
-    /// A row is begun.
-    Tries {
+    /// A row starts.
+    RowStarted {
         /// The attack.
-        attack: Trial,
+        attack: InferenceAttack,
         /// The defence.
         defence: Defence,
         /// The picture's name.
         image: &'a str,
     },
     /// A row's attack has come this far.
-    Step {
+    Progress {
         /// Of the row's work.
         done: u64,
     },
     /// A row is finished and kept.
-    Ends {
+    RowFinished {
         /// The row.
         row: &'a Row,
-        /// What it was reckoned to take.
+        /// What it was expected to take.
         work: u64,
     },
 }
 
 /// What a run computes with.
 #[derive(Debug, Clone, Copy)]
-pub struct Bench<'a> {
+pub struct Backend<'a> {
     /// Where the client's model runs.
     pub device: &'a Device,
     /// Where searches come from.
@@ -113,17 +112,17 @@ pub struct Outcome {
 /// may end the run; the row at hand is dropped then.
 ///
 /// # Errors
-/// [`MatrixError`]: the settings do not fit the pictures, the folder holds rows of another run or cannot be written, or a
+/// [`ExperimentError`]: the settings do not fit the pictures, the folder holds rows of another run or cannot be written, or a
 /// client's model fails.
 pub fn run(
     settings: &Settings,
     pictures: &[(String, Picture)],
-    bench: Bench<'_>,
+    backend: Backend<'_>,
     folder: &Path,
     on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>,
-) -> Result<Outcome, MatrixError> {
-    let plan = Plan::new(settings, pictures)?;
-    let network = Network::new(settings.architecture(), bench.device)?;
+) -> Result<Outcome, ExperimentError> {
+    let plan = MatrixPlan::new(settings, pictures)?;
+    let network = Network::new(settings.architecture(), backend.device)?;
     let client = Client::new(&network, settings);
     let files = Rows::open(folder, &plan.run)?;
     for (number, group) in plan.groups.iter().enumerate() {
@@ -135,14 +134,14 @@ pub fn run(
     let mut rows: Vec<Option<Row>> = plan.cells().map(finished).collect::<Result<_, _>>()?;
     let left: Vec<_> = plan.cells().filter(|cell| rows[cell.number].is_none()).collect();
     let work = left.iter().map(|cell| plan.work(cell)).sum();
-    let needs = settings.attacks.iter().map(|&trial| trial.needs(network.layout())).reduce(Needs::and);
+    let needs = settings.attacks.iter().map(|&attack| attack.needs(network.layout())).reduce(Needs::and);
     let needs = needs.unwrap_or_default();
     let mut observed = None;
-    let mut is_stopped = on_event(Event::Begins { rows: rows.len(), left: left.len(), work }).is_break();
+    let mut is_stopped = on_event(Event::Started { rows: rows.len(), left: left.len(), work }).is_break();
     for cell in &left {
         let (attack, defence) = (cell.attack, cell.defence);
         let image = plan.groups[cell.group].name.as_str();
-        is_stopped = is_stopped || on_event(Event::Tries { attack, defence, image }).is_break();
+        is_stopped = is_stopped || on_event(Event::RowStarted { attack, defence, image }).is_break();
         if is_stopped {
             break;
         }
@@ -154,16 +153,16 @@ pub fn run(
         }
         let Some((_, observation)) = &observed else { continue };
         let work = plan.work(cell);
-        let tried = try_cell(&plan, cell, observation, bench.searches, &mut |iteration, iterations| {
+        let computed = cell::compute(&plan, cell, observation, backend.searches, &mut |iteration, iterations| {
             let done = work * iteration as u64 / iterations.max(1) as u64;
-            is_stopped = is_stopped || on_event(Event::Step { done }).is_break();
+            is_stopped = is_stopped || on_event(Event::Progress { done }).is_break();
             if is_stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         if is_stopped {
             break;
         }
-        let row = files.put(&plan.file(cell), &plan.key(cell), network.architecture().side(), tried)?;
-        is_stopped = on_event(Event::Ends { row: &row, work }).is_break();
+        let row = files.put(&plan.file(cell), &plan.key(cell), network.architecture().side(), computed)?;
+        is_stopped = on_event(Event::RowFinished { row: &row, work }).is_break();
         rows[cell.number] = Some(row);
     }
     let planned = rows.len();

@@ -1,4 +1,4 @@
-//! How much of the truth came out.
+//! How much a reconstruction shows of the private pictures.
 
 use serde::{Deserialize, Serialize};
 use unmask_attack::Method;
@@ -16,7 +16,7 @@ pub enum Verdict {
     Recognisable,
     /// The attacker got something that is not it.
     Protected,
-    /// There was nothing to solve, and the attempt says why.
+    /// There was nothing to solve, and the attack says why.
     Cannot,
 }
 
@@ -36,14 +36,14 @@ impl Verdict {
     }
 }
 
-/// Similarity of what came out with what went in; means over the pairs that were compared.
+/// Similarity of reconstructions and private pictures; means over the pairs that were compared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Score {
     /// In dB, at most [`metrics::PSNR_CAP`].
     pub psnr: f64,
     /// 1 for identical pictures.
     pub ssim: f64,
-    /// For a jigsaw, the pieces in the order that fits the truth best, which only the attacked client can lay; one for
+    /// For a jigsaw, the pieces in the order that fits the truth best, which only the attacked client knows; one for
     /// each picture that was compared.
     pub arranged: Option<Vec<Vec<f32>>>,
 }
@@ -54,7 +54,7 @@ pub enum ScoreError {
     /// Sizes or values.
     #[error(transparent)]
     Compare(#[from] CannotCompare),
-    /// The jigsaw cannot be laid.
+    /// The jigsaw cannot be arranged.
     #[error(transparent)]
     Arrange(#[from] CannotArrange),
 }
@@ -62,7 +62,7 @@ pub enum ScoreError {
 /// Compares pictures that came out by `method` with `truths`, all `[side, side, 3]` in [0, 1].
 ///
 /// Of several, those most alike are compared with each other, each once: an attacker does not know their order. A jigsaw is
-/// laid first.
+/// arranged first.
 ///
 /// # Errors
 /// The sizes are not those of `config`, or a value is not finite.
@@ -76,19 +76,19 @@ pub fn score(
     let mut pairs = Vec::new();
     for (found, picture) in pictures.iter().enumerate() {
         for (true_one, truth) in truths.iter().enumerate() {
-            let laid = match method {
+            let arranged = match method {
                 Method::Jigsaw => Some(best_arrangement(picture, truth, side, config.patch)?),
                 _ => None,
             };
-            let picture = laid.as_ref().unwrap_or(picture);
+            let picture = arranged.as_ref().unwrap_or(picture);
             let ssim = metrics::ssim(picture, truth, side, side)?;
-            pairs.push((found, true_one, ssim, metrics::psnr(picture, truth, side, side)?, laid));
+            pairs.push((found, true_one, ssim, metrics::psnr(picture, truth, side, side)?, arranged));
         }
     }
     pairs.sort_by(|a, b| b.2.total_cmp(&a.2));
     let (mut used_found, mut used_true) = (Vec::new(), Vec::new());
     let mut score = Score { psnr: 0.0, ssim: 0.0, arranged: None };
-    for (found, true_one, ssim, psnr, laid) in pairs {
+    for (found, true_one, ssim, psnr, arranged) in pairs {
         if used_found.contains(&found) || used_true.contains(&true_one) {
             continue;
         }
@@ -96,8 +96,8 @@ pub fn score(
         used_true.push(true_one);
         score.ssim += ssim;
         score.psnr += psnr;
-        if let Some(laid) = laid {
-            score.arranged.get_or_insert_default().push(laid);
+        if let Some(arranged) = arranged {
+            score.arranged.get_or_insert_default().push(arranged);
         }
     }
     let compared = used_found.len().max(1) as f64;
@@ -138,9 +138,9 @@ mod tests {
         // The upper half below the lower one.
         let swapped = [&truth[384..], &truth[..384]].concat();
         let plain = score(Method::Matching, from_ref(&swapped), from_ref(&truth), &config).unwrap();
-        let laid = score(Method::Jigsaw, &[swapped], from_ref(&truth), &config).unwrap();
+        let arranged = score(Method::Jigsaw, &[swapped], from_ref(&truth), &config).unwrap();
         assert!(plain.ssim < 0.5 && plain.arranged.is_none());
-        assert_eq!((laid.psnr, laid.arranged), (metrics::PSNR_CAP, Some(vec![truth])));
+        assert_eq!((arranged.psnr, arranged.arranged), (metrics::PSNR_CAP, Some(vec![truth])));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use unmask_core::{Defence, EncryptionStart, ModelState, Rule};
 use unmask_defence::{Cipher, Means, PlainUpdate, Protect, ProtectedUpdate, RoomKey};
 use unmask_model::Network;
 
-use super::{MatrixError, Settings, plan::Group};
+use super::{ExperimentError, Settings, plan::Group};
 
 /// Plays rounds of one client with a relay that gives it a model and steps by its update alone.
 pub(super) struct Client<'a> {
@@ -25,7 +25,12 @@ impl<'a> Client<'a> {
 
     /// Plays all rounds with one batch under one defence. Of the first, the relay keeps what `needs` names; of later
     /// ones what several rounds together are good for.
-    pub(super) fn observe(&self, defence: Defence, group: &Group, needs: &Needs) -> Result<Observation, MatrixError> {
+    pub(super) fn observe(
+        &self,
+        defence: Defence,
+        group: &Group,
+        needs: &Needs,
+    ) -> Result<Observation, ExperimentError> {
         let (config, settings) = (&self.settings.spec().config(), self.settings);
         let plain = settings.architecture().initial(settings.seed).weights;
         let key = match defence {
@@ -82,7 +87,7 @@ impl<'a> Client<'a> {
         key: &RoomKey,
         plain: &[f32],
         held: &[f32],
-    ) -> Result<Encryption, MatrixError> {
+    ) -> Result<Encryption, ExperimentError> {
         let config = &self.settings.spec().config();
         let embeddings = |weights| Tensors::from_flat(Source::Weights, config, weights, &RecoveredKey::WEIGHTS);
         let known_start = match defence {
@@ -97,7 +102,7 @@ impl<'a> Client<'a> {
     }
 
     /// The room's key, from a passphrase that nobody guesses.
-    fn key(&self, start: EncryptionStart) -> Result<RoomKey, MatrixError> {
+    fn key(&self, start: EncryptionStart) -> Result<RoomKey, ExperimentError> {
         let secret = self.settings.seed_of(&["passphrase"]).0;
         let passphrase: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
         let mut salt = [0; 16];
@@ -113,7 +118,7 @@ impl<'a> Client<'a> {
         held: &[f32],
         cipher: Option<&Cipher>,
         round: usize,
-    ) -> Result<ProtectedUpdate, MatrixError> {
+    ) -> Result<ProtectedUpdate, ExperimentError> {
         let mut state = ModelState::from_weights(held.to_vec());
         if let Some(cipher) = cipher {
             cipher.decrypt(&mut state.weights)?;
@@ -121,12 +126,12 @@ impl<'a> Client<'a> {
         let Group { chw, labels, name, .. } = group;
         let (values, reference) = match self.settings.rule {
             Rule::FedSgd => (
-                self.network.loss_and_gradient_blocking(&state, chw, labels).map_err(MatrixError::Client)?.gradient,
+                self.network.loss_and_gradient_blocking(&state, chw, labels).map_err(ExperimentError::Client)?.gradient,
                 None,
             ),
             Rule::FedAvg { epochs, rate } => {
                 let trained = self.network.train_locally_blocking(&state, chw, labels, labels.len(), epochs, rate);
-                let trained = trained.map_err(MatrixError::Client)?;
+                let trained = trained.map_err(ExperimentError::Client)?;
                 (trained.state.weights, Some(state.weights.as_slice()))
             }
         };
@@ -136,7 +141,11 @@ impl<'a> Client<'a> {
 
     /// The update as a gradient, and which of its entries arrived. Under FedAvg that is w - W_n: one local step makes it the
     /// gradient up to the local rate, and no attack minds the scale.
-    fn gradient(&self, held: &[f32], update: &ProtectedUpdate) -> Result<(Vec<f32>, Option<Vec<bool>>), MatrixError> {
+    fn gradient(
+        &self,
+        held: &[f32],
+        update: &ProtectedUpdate,
+    ) -> Result<(Vec<f32>, Option<Vec<bool>>), ExperimentError> {
         let layout = self.network.layout();
         let sent = match self.settings.rule {
             Rule::FedSgd => update.expand(layout)?,
@@ -150,7 +159,7 @@ impl<'a> Client<'a> {
 
     /// The server's side of the round: w - rate theta (FLRSP Eqs. 1 and 2), or the client's weights where it sent them
     /// (Eqs. 3 and 4). With one client, what was dropped stays as it was.
-    fn step(&self, held: &mut Vec<f32>, update: &ProtectedUpdate) -> Result<(), MatrixError> {
+    fn step(&self, held: &mut Vec<f32>, update: &ProtectedUpdate) -> Result<(), ExperimentError> {
         let layout = self.network.layout();
         match self.settings.rule {
             Rule::FedSgd => update.checked(layout)?.accumulate(-self.settings.rate, held),

@@ -6,8 +6,8 @@ use unmask_attack::{Method, SearchOptions};
 use unmask_core::{Architecture, Defence, MaskSeed, Rule, VitPreset, VitSpec};
 use unmask_data::{CLASSES, Picture, chw_to_hwc, class_in_name};
 
-use super::MatrixError;
-use crate::laboratory::Trial;
+use super::ExperimentError;
+use crate::InferenceAttack;
 
 /// The range of a pixel in [-1, 1]: a longer step leaves it at once.
 const MOST_STEP: f64 = 2.0;
@@ -20,7 +20,7 @@ pub struct Settings {
     /// Whether block 0 is the one that APRIL's closed form needs.
     pub april_block: bool,
     /// In the order they are shown.
-    pub attacks: Vec<Trial>,
+    pub attacks: Vec<InferenceAttack>,
     /// In the order they are shown.
     pub defences: Vec<Defence>,
     /// Of weights, masks, noise, keys and starts.
@@ -58,14 +58,14 @@ impl Settings {
     }
 
     /// All attacks that have something to work on: APRIL with the April block, ways to a key where something is encrypted.
-    pub fn default_attacks(april_block: bool, defences: &[Defence]) -> Vec<Trial> {
+    pub fn default_attacks(april_block: bool, defences: &[Defence]) -> Vec<InferenceAttack> {
         let is_encrypted = defences.iter().any(Defence::is_encrypted);
-        let applies = |trial: &Trial| match trial.method() {
+        let applies = |trial: &InferenceAttack| match trial.method() {
             Some(Method::April | Method::AprilAware) => april_block,
             Some(Method::KnownStart | Method::Colluder) => is_encrypted,
             _ => true,
         };
-        Trial::all().into_iter().filter(applies).collect()
+        InferenceAttack::all().into_iter().filter(applies).collect()
     }
 
     /// The model.
@@ -97,7 +97,7 @@ impl Settings {
 
 /// What `run.json` holds: a folder's rows are all of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Run {
+pub(super) struct RunRecord {
     /// Of the program: another one may compute other rows.
     pub(super) version: String,
     pub(super) settings: Settings,
@@ -130,49 +130,49 @@ pub(super) struct Cell {
     pub(super) number: usize,
     pub(super) group: usize,
     pub(super) defence: Defence,
-    pub(super) attack: Trial,
+    pub(super) attack: InferenceAttack,
 }
 
 /// What tells a row from the others.
-pub(super) type Key = (Trial, Defence, String);
+pub(super) type Key = (InferenceAttack, Defence, String);
 
 /// All rows to be.
 #[derive(Debug)]
-pub(super) struct Plan {
-    pub(super) run: Run,
+pub(super) struct MatrixPlan {
+    pub(super) run: RunRecord,
     pub(super) groups: Vec<Group>,
 }
 
-impl Plan {
-    pub(super) fn new(settings: &Settings, pictures: &[(String, Picture)]) -> Result<Self, MatrixError> {
+impl MatrixPlan {
+    pub(super) fn new(settings: &Settings, pictures: &[(String, Picture)]) -> Result<Self, ExperimentError> {
         if settings.attacks.is_empty() || settings.defences.is_empty() {
-            return Err(MatrixError::Nothing);
+            return Err(ExperimentError::EmptyMatrix);
         }
         let counts = [("--rounds", Some(settings.rounds)), ("--batch", Some(settings.batch))];
         for (what, count) in counts.into_iter().chain([("--iterations", settings.iterations)]) {
             if count == Some(0) {
-                return Err(MatrixError::Zero { what });
+                return Err(ExperimentError::ZeroCount { what });
             }
         }
         if let Some(step) = settings.step.filter(|step| !(*step > 0.0 && *step <= MOST_STEP)) {
-            return Err(MatrixError::Step { step });
+            return Err(ExperimentError::StepSize { step });
         }
         let rate = settings.rate;
         if !(rate.is_finite() && rate >= 0.0) {
-            return Err(MatrixError::Rate { rate });
+            return Err(ExperimentError::LearningRate { rate });
         }
-        twice(settings.attacks.iter().map(Trial::to_string), "the attack")?;
-        twice(settings.defences.iter().map(Defence::to_string), "the defence")?;
-        twice(pictures.iter().map(|(name, _)| name.clone()), "the picture name")?;
+        refuse_duplicates(settings.attacks.iter().map(InferenceAttack::to_string), "the attack")?;
+        refuse_duplicates(settings.defences.iter().map(Defence::to_string), "the defence")?;
+        refuse_duplicates(pictures.iter().map(|(name, _)| name.clone()), "the picture name")?;
         if pictures.is_empty() || !pictures.len().is_multiple_of(settings.batch) {
-            return Err(MatrixError::Batch { pictures: pictures.len(), batch: settings.batch });
+            return Err(ExperimentError::UnevenBatches { pictures: pictures.len(), batch: settings.batch });
         }
         let side = settings.spec().config().image;
         let labelled: Vec<(usize, &(String, Picture))> = pictures.iter().enumerate().collect();
         let groups = labelled.chunks(settings.batch).map(|members| group(members, side)).collect();
         let images = pictures.iter().map(|(name, picture)| Image { name: name.clone(), sha256: digest(picture) });
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        Ok(Self { run: Run { version, settings: settings.clone(), images: images.collect() }, groups })
+        Ok(Self { run: RunRecord { version, settings: settings.clone(), images: images.collect() }, groups })
     }
 
     pub(super) fn settings(&self) -> &Settings {
@@ -203,7 +203,7 @@ impl Plan {
         // A step through every parameter takes three times as long as one through the first block's.
         const EVERYTHING: u64 = 3;
         let steps = self.settings().iterations.map_or(SEARCH, |iterations| iterations as u64);
-        let is_idle = self.covered(cell).is_some() || cell.defence.is_encrypted();
+        let is_idle = self.redundancy(cell).is_some() || cell.defence.is_encrypted();
         match cell.attack.method() {
             Some(Method::Gradients | Method::GradientsAware) if !is_idle => EVERYTHING * steps,
             Some(method) if method.is_search() && !is_idle => steps,
@@ -212,9 +212,9 @@ impl Plan {
     }
 
     /// Why a row is not worth its time: another row of the matrix says the same or more.
-    pub(super) fn covered(&self, cell: &Cell) -> Option<String> {
+    pub(super) fn redundancy(&self, cell: &Cell) -> Option<String> {
         let settings = self.settings();
-        let is_listed = |method| settings.attacks.contains(&Trial::Picture(method));
+        let is_listed = |method| settings.attacks.contains(&InferenceAttack::Reconstruction(method));
         let drops_nothing = matches!(cell.defence, Defence::None | Defence::Gaussian(_));
         let as_well = |twin: Method| {
             let dropped_nothing = drops_nothing && is_listed(twin);
@@ -243,11 +243,11 @@ pub(super) fn truth_file(group: usize, index: usize) -> String {
     format!("truth-{group:03}-{index}.png")
 }
 
-fn twice(names: impl Iterator<Item = String>, what: &'static str) -> Result<(), MatrixError> {
+fn refuse_duplicates(names: impl Iterator<Item = String>, what: &'static str) -> Result<(), ExperimentError> {
     let mut names: Vec<String> = names.collect();
     names.sort_unstable();
     match names.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(MatrixError::Twice { what, name: pair[0].clone() }),
+        Some(pair) => Err(ExperimentError::Duplicate { what, name: pair[0].clone() }),
         None => Ok(()),
     }
 }
@@ -305,7 +305,7 @@ pub(super) mod tests {
         let refusal = |change: &dyn Fn(&mut Settings), names: &[&str]| {
             let mut settings = settings("embedding,label", "none;fixed-position");
             change(&mut settings);
-            Plan::new(&settings, &pictures(names)).unwrap_err().to_string()
+            MatrixPlan::new(&settings, &pictures(names)).unwrap_err().to_string()
         };
         assert!(
             refusal(&|settings| settings.batch = 2, &["a", "b", "c"]).contains("3 pictures do not make batches of 2")
@@ -314,7 +314,9 @@ pub(super) mod tests {
         assert!(refusal(&|settings| settings.step = Some(2.5), &["a"]).contains("2.5"));
         assert!(refusal(&|settings| settings.rate = f32::NAN, &["a"]).contains("NaN"));
         assert!(refusal(&|_| (), &["a", "a"]).contains("picture name a"));
-        assert!(refusal(&|settings| settings.attacks.push(Trial::Label), &["a"]).contains("the attack label"));
+        assert!(
+            refusal(&|settings| settings.attacks.push(InferenceAttack::Labels), &["a"]).contains("the attack label")
+        );
         assert!(refusal(&|settings| settings.defences.clear(), &["a"]).contains("at least one"));
     }
 
@@ -332,10 +334,10 @@ pub(super) mod tests {
     fn rows_that_say_nothing_new_are_not_worth_their_time() {
         let mut settings = settings("matching,matching-aware,jigsaw,rounds", "none;random-binary:0.5;fixed-position");
         settings.rounds = 1;
-        let plan = Plan::new(&settings, &pictures(&["a"])).unwrap();
-        let covered: Vec<bool> = plan.cells().map(|cell| plan.covered(&cell).is_some()).collect();
+        let plan = MatrixPlan::new(&settings, &pictures(&["a"])).unwrap();
+        let redundancy: Vec<bool> = plan.cells().map(|cell| plan.redundancy(&cell).is_some()).collect();
         #[rustfmt::skip]
-        assert_eq!(covered, [
+        assert_eq!(redundancy, [
             false, true, true, true,
             false, false, true, true,
             false, false, false, true,

@@ -1,4 +1,4 @@
-//! One row: the attempt and its verdict.
+//! One row: the attack and its verdict.
 
 use std::{ops::ControlFlow, time::Instant};
 
@@ -7,27 +7,31 @@ use unmask_core::MaskSeed;
 use unmask_simulation::files::rounded;
 
 use super::{
-    MatrixError, Row,
-    plan::{Cell, Plan},
+    Row,
+    plan::{Cell, MatrixPlan},
 };
-use crate::laboratory::{Trial, Verdict, score::score};
+use crate::{
+    error::ExperimentError,
+    inference::InferenceAttack,
+    score::{Verdict, score},
+};
 
 /// A row and the pictures that belong to it, each `[side, side, 3]` in [0, 1].
-pub(super) struct Tried {
+pub(super) struct ComputedRow {
     pub(super) row: Row,
     pub(super) pictures: Vec<Vec<f32>>,
 }
 
-/// Tries one cell. `step` hears how far a search is, and may end it.
-pub(super) fn try_cell(
-    plan: &Plan,
+/// Runs one attack. `step` is told how far a search is, and may end it.
+pub(super) fn compute(
+    plan: &MatrixPlan,
     cell: &Cell,
     observation: &Observation,
     searches: &dyn Searches,
     step: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
-) -> Result<Tried, MatrixError> {
+) -> Result<ComputedRow, ExperimentError> {
     let group = &plan.groups[cell.group];
-    let mut tried = Tried {
+    let mut computed = ComputedRow {
         row: Row {
             attack: cell.attack,
             defence: cell.defence,
@@ -42,38 +46,38 @@ pub(super) fn try_cell(
         },
         pictures: Vec::new(),
     };
-    if let Some(reason) = plan.covered(cell) {
-        tried.row.reason = Some(reason);
-        return Ok(tried);
+    if let Some(reason) = plan.redundancy(cell) {
+        computed.row.reason = Some(reason);
+        return Ok(computed);
     }
     match cell.attack {
-        Trial::Picture(method) => {
+        InferenceAttack::Reconstruction(method) => {
             let MaskSeed(seed) = plan.settings().seed_of(&["start", method.name(), &group.name]);
             let (seed, _) = seed.split_at(8);
             let seed = seed.iter().fold(0, |seed, &byte| seed << 8 | u64::from(byte));
             let options = SearchOptions { seed, ..plan.settings().search_options() };
             match run(method, observation, searches, options, &mut |at| step(at.iteration, at.iterations)) {
-                Ok(found) => judge_pictures(&mut tried, method, found, plan, cell)?,
-                Err(cannot) => tried.row.reason = Some(cannot.to_string()),
+                Ok(found) => judge_pictures(&mut computed, method, found, plan, cell)?,
+                Err(cannot) => computed.row.reason = Some(cannot.to_string()),
             }
         }
-        Trial::Label => judge_labels(&mut tried.row, observation, &group.labels),
-        Trial::Membership => judge_membership(&mut tried.row, observation, plan, cell),
+        InferenceAttack::Labels => judge_labels(&mut computed.row, observation, &group.labels),
+        InferenceAttack::Membership => judge_membership(&mut computed.row, observation, plan, cell),
     }
-    tried.row.seconds = rounded(tried.row.seconds, 3);
-    Ok(tried)
+    computed.row.seconds = rounded(computed.row.seconds, 3);
+    Ok(computed)
 }
 
 fn judge_pictures(
-    tried: &mut Tried,
+    computed: &mut ComputedRow,
     method: Method,
     found: Recovered,
-    plan: &Plan,
+    plan: &MatrixPlan,
     cell: &Cell,
-) -> Result<(), MatrixError> {
+) -> Result<(), ExperimentError> {
     let config = plan.settings().spec().config();
     let score = score(method, &found.pictures, &plan.groups[cell.group].truths, &config)?;
-    let row = &mut tried.row;
+    let row = &mut computed.row;
     row.verdict = Verdict::of(score.ssim);
     row.psnr = Some(rounded(score.psnr, 4));
     row.ssim = Some(rounded(score.ssim, 6));
@@ -81,11 +85,11 @@ fn judge_pictures(
     row.iterations = found.iterations;
     let mut notes = found.notes;
     if score.arranged.is_some() {
-        notes.push("The score is that of the best order of the pieces, which only the client can lay.".to_owned());
+        notes.push("The score is that of the best order of the pieces, which only the client knows.".to_owned());
     }
     row.reason = (!notes.is_empty()).then(|| notes.join(" "));
-    tried.pictures = found.pictures;
-    tried.pictures.extend(score.arranged.into_iter().flatten());
+    computed.pictures = found.pictures;
+    computed.pictures.extend(score.arranged.into_iter().flatten());
     Ok(())
 }
 
@@ -111,7 +115,7 @@ fn judge_labels(row: &mut Row, observation: &Observation, truth: &[usize]) {
 }
 
 /// The picture itself must be told apart from the next one of the folder, where there is one.
-fn judge_membership(row: &mut Row, observation: &Observation, plan: &Plan, cell: &Cell) {
+fn judge_membership(row: &mut Row, observation: &Observation, plan: &MatrixPlan, cell: &Cell) {
     let clock = Instant::now();
     let member = &plan.groups[cell.group];
     let stranger = (plan.groups.len() > 1).then(|| &plan.groups[(cell.group + 1) % plan.groups.len()]);

@@ -50,7 +50,7 @@ pub enum DumpError {
     },
     /// A mask whose update is not there.
     #[error("{} is the mask of no update: {} is not there", .mask.display(), .update.display())]
-    LonelyMask {
+    MaskWithoutUpdate {
         /// The mask's file.
         mask: PathBuf,
         /// What it belongs to.
@@ -60,7 +60,7 @@ pub enum DumpError {
 
 /// One update as its receiver sees it.
 #[derive(Debug, Clone)]
-pub struct Update {
+pub struct DumpedUpdate {
     /// What arrived.
     pub gradients: Tensors,
     /// Share of the values, among those read, that the mask hid.
@@ -71,7 +71,12 @@ pub struct Update {
 ///
 /// # Errors
 /// [`DumpError`] names the file and the tensor that will not do.
-pub fn read_update(spec: VitSpec, gradients: &Path, mask: Option<&Path>, wanted: &Wanted) -> Result<Update, DumpError> {
+pub fn read_update(
+    spec: VitSpec,
+    gradients: &Path,
+    mask: Option<&Path>,
+    wanted: &Wanted,
+) -> Result<DumpedUpdate, DumpError> {
     let config = spec.config();
     let layout = ParamLayout::vit(&config);
     let mut read: BTreeMap<String, NamedTensor<f64>> = read_tensors(gradients, &layout, wanted)?;
@@ -82,7 +87,7 @@ pub fn read_update(spec: VitSpec, gradients: &Path, mask: Option<&Path>, wanted:
         for (name, tensor) in read {
             tensors.insert(&name, &tensor.shape, tensor.values)?;
         }
-        return Ok(Update { gradients: tensors, hidden_share: 0.0 });
+        return Ok(DumpedUpdate { gradients: tensors, hidden_share: 0.0 });
     };
     let mut masks: BTreeMap<String, NamedTensor<f32>> = read_tensors(path, &layout, wanted)?;
     // Of a tensor that the attack can do without and the mask does not know, nothing is known.
@@ -98,7 +103,7 @@ pub fn read_update(spec: VitSpec, gradients: &Path, mask: Option<&Path>, wanted:
         total += kept.len();
         tensors.insert_kept(&name, &tensor.shape, tensor.values, kept)?;
     }
-    Ok(Update { gradients: tensors, hidden_share: hidden as f64 / total.max(1) as f64 })
+    Ok(DumpedUpdate { gradients: tensors, hidden_share: hidden as f64 / total.max(1) as f64 })
 }
 
 /// Reads what is `wanted` of a model's weights.
@@ -119,7 +124,7 @@ pub fn read_weights(spec: VitSpec, path: &Path, wanted: &Wanted) -> Result<Tenso
 ///
 /// # Errors
 /// [`DumpError`]: the folder cannot be listed or holds no update, a mask has no update, or a file will not do.
-pub fn read_rounds(spec: VitSpec, folder: &Path, wanted: &Wanted) -> Result<Vec<Update>, DumpError> {
+pub fn read_rounds(spec: VitSpec, folder: &Path, wanted: &Wanted) -> Result<Vec<DumpedUpdate>, DumpError> {
     const UPDATE: &str = ".safetensors";
     const MASK: &str = ".mask.safetensors";
     let failed = |source| DumpError::Folder { path: folder.to_owned(), source };
@@ -131,7 +136,7 @@ pub fn read_rounds(spec: VitSpec, folder: &Path, wanted: &Wanted) -> Result<Vec<
     for mask in names.iter().filter(|name| name.ends_with(MASK)) {
         let update = mask.replace(MASK, UPDATE);
         if !names.contains(&update) {
-            return Err(DumpError::LonelyMask { mask: folder.join(mask), update: folder.join(update) });
+            return Err(DumpError::MaskWithoutUpdate { mask: folder.join(mask), update: folder.join(update) });
         }
     }
     let updates: Vec<&String> = names.iter().filter(|name| name.ends_with(UPDATE) && !name.ends_with(MASK)).collect();
@@ -197,7 +202,7 @@ mod tests {
         save(path, "round-2.mask.safetensors", 2, |i| f32::from(u8::from(i % 4 != 0)));
         fs::write(path.join("notes.txt"), "of no interest").unwrap();
         let rounds = read_rounds(VitSpec::new(SPEC), path, &wanted()).unwrap();
-        let first = |round: &Update| round.gradients.values("pos_embed").unwrap()[1];
+        let first = |round: &DumpedUpdate| round.gradients.values("pos_embed").unwrap()[1];
         assert_eq!(rounds.iter().map(first).collect::<Vec<_>>(), [1.0, 2.0, 3.0]);
         assert_eq!(rounds.iter().map(|round| round.hidden_share).collect::<Vec<_>>(), [0.0, 0.25, 0.0]);
         assert!(rounds[0].gradients.kept("pos_embed").is_none());

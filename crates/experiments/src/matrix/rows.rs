@@ -8,9 +8,9 @@ use std::{
 use unmask_data::{Picture, encode_png};
 
 use super::{
-    MatrixError, Row,
-    cell::Tried,
-    plan::{Key, Run},
+    ExperimentError, Row,
+    cell::ComputedRow,
+    plan::{Key, RunRecord},
 };
 use crate::store::{Store, as_read, at, damaged, read, write};
 
@@ -27,7 +27,7 @@ pub(super) struct Rows {
 
 impl Rows {
     /// Opens the rows of `run`, or begins them.
-    pub(super) fn open(folder: &Path, run: &Run) -> Result<Self, MatrixError> {
+    pub(super) fn open(folder: &Path, run: &RunRecord) -> Result<Self, ExperimentError> {
         let store = Store::open(&folder.join(ROWS))?;
         let rows = Self { folder: folder.to_owned(), store };
         rows.check_run(run)?;
@@ -35,39 +35,45 @@ impl Rows {
     }
 
     /// The run must be that of the folder; a folder without rows takes any.
-    fn check_run(&self, run: &Run) -> Result<(), MatrixError> {
+    fn check_run(&self, run: &RunRecord) -> Result<(), ExperimentError> {
         let path = self.folder.join(RUN);
         let wanted = as_read(run).map_err(damaged(&path))?;
         if self.has_rows()? {
-            let bytes = read(&path)?.ok_or_else(|| MatrixError::Damaged {
+            let bytes = read(&path)?.ok_or_else(|| ExperimentError::Damaged {
                 path: self.folder.join(ROWS),
                 problem: format!("nothing says which run the rows are of, {RUN} is missing"),
             })?;
             let found = serde_json::from_slice(&bytes).map_err(damaged(&path))?;
             return match difference("", &found, &wanted) {
-                Some(difference) => Err(MatrixError::OtherRun { folder: self.folder.clone(), difference }),
+                Some(difference) => Err(ExperimentError::OtherRun { folder: self.folder.clone(), difference }),
                 None => Ok(()),
             };
         }
         write(&path, &serde_json::to_vec_pretty(run).map_err(damaged(&path))?)
     }
 
-    fn has_rows(&self) -> Result<bool, MatrixError> {
+    fn has_rows(&self) -> Result<bool, ExperimentError> {
         let rows = self.folder.join(ROWS);
         let names = fs::read_dir(&rows).map_err(at(&rows))?;
         Ok(names.flatten().any(|entry| entry.path().extension().is_some_and(|extension| extension == "json")))
     }
 
     /// A finished row. One whose pictures somebody deleted is computed again.
-    pub(super) fn get(&self, name: &str, key: &Key) -> Result<Option<Row>, MatrixError> {
+    pub(super) fn get(&self, name: &str, key: &Key) -> Result<Option<Row>, ExperimentError> {
         let row: Option<Row> = self.store.get(name, key)?;
         let is_there = |name: &String| self.folder.join(PICTURES).join(name).is_file();
         Ok(row.filter(|row| row.pictures.iter().all(is_there)))
     }
 
     /// Keeps a row, its pictures first, so that it never stands without them.
-    pub(super) fn put(&self, name: &str, key: &Key, side: usize, tried: Tried) -> Result<Row, MatrixError> {
-        let Tried { mut row, pictures } = tried;
+    pub(super) fn put(
+        &self,
+        name: &str,
+        key: &Key,
+        side: usize,
+        computed: ComputedRow,
+    ) -> Result<Row, ExperimentError> {
+        let ComputedRow { mut row, pictures } = computed;
         for (index, picture) in pictures.iter().enumerate() {
             let file = format!("{name}-{index}.png");
             self.save_picture(&file, side, picture)?;
@@ -78,21 +84,21 @@ impl Rows {
     }
 
     /// Saves a picture `[side, side, 3]` in [0, 1].
-    pub(super) fn save_picture(&self, name: &str, side: usize, picture: &[f32]) -> Result<(), MatrixError> {
-        let encode = |reason: String| MatrixError::Encode { what: name.to_owned(), reason };
+    pub(super) fn save_picture(&self, name: &str, side: usize, picture: &[f32]) -> Result<(), ExperimentError> {
+        let encode = |reason: String| ExperimentError::Encode { what: name.to_owned(), reason };
         let picture = Picture::from_hwc(side, side, picture).map_err(|error| encode(error.to_string()))?;
         let bytes = encode_png(&picture).map_err(|error| encode(error.to_string()))?;
         write(&self.folder.join(PICTURES).join(name), &bytes)
     }
 
     /// The bytes of a picture.
-    pub(super) fn picture(&self, name: &str) -> Result<Vec<u8>, MatrixError> {
+    pub(super) fn picture(&self, name: &str) -> Result<Vec<u8>, ExperimentError> {
         let path = self.folder.join(PICTURES).join(name);
         fs::read(&path).map_err(at(&path))
     }
 
     /// Writes a file of results.
-    pub(super) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), MatrixError> {
+    pub(super) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), ExperimentError> {
         write(&self.folder.join(name), bytes)
     }
 }
@@ -116,15 +122,15 @@ mod tests {
     use unmask_core::Defence;
 
     use super::*;
-    use crate::laboratory::{
-        Trial, Verdict,
+    use crate::{
+        InferenceAttack, Verdict,
         matrix::plan::{
-            Plan, Settings,
+            MatrixPlan, Settings,
             tests::{pictures, settings},
         },
     };
 
-    fn tried(run: &Run, image: &str) -> Tried {
+    fn computed(run: &RunRecord, image: &str) -> ComputedRow {
         let row = Row {
             attack: run.settings.attacks[0],
             defence: run.settings.defences[0],
@@ -137,15 +143,15 @@ mod tests {
             iterations: None,
             pictures: Vec::new(),
         };
-        Tried { row, pictures: vec![vec![0.5; 768]] }
+        ComputedRow { row, pictures: vec![vec![0.5; 768]] }
     }
 
-    fn run_of(settings: &Settings) -> Run {
-        Plan::new(settings, &pictures(&["a", "b"])).unwrap().run
+    fn run_of(settings: &Settings) -> RunRecord {
+        MatrixPlan::new(settings, &pictures(&["a", "b"])).unwrap().run
     }
 
     fn key(image: &str) -> Key {
-        (Trial::Label, Defence::None, image.to_owned())
+        (InferenceAttack::Labels, Defence::None, image.to_owned())
     }
 
     #[test]
@@ -153,7 +159,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let run = run_of(&settings("label", "none"));
         let rows = Rows::open(folder.path(), &run).unwrap();
-        let put = |image: &str| rows.put(image, &key(image), 16, tried(&run, image)).unwrap();
+        let put = |image: &str| rows.put(image, &key(image), 16, computed(&run, image)).unwrap();
         let kept = ["a", "b"].map(put);
         drop(rows);
         // Whoever is cut off leaves a file beside the final one.
@@ -171,9 +177,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let one = settings("label", "none");
         let rows = Rows::open(folder.path(), &run_of(&one)).unwrap();
-        rows.put("a", &key("a"), 16, tried(&run_of(&one), "a")).unwrap();
+        rows.put("a", &key("a"), 16, computed(&run_of(&one), "a")).unwrap();
         drop(rows);
-        let refusal = |run: &Run| Rows::open(folder.path(), run).unwrap_err().to_string();
+        let refusal = |run: &RunRecord| Rows::open(folder.path(), run).unwrap_err().to_string();
         let error = refusal(&run_of(&Settings { seed: 7, ..one.clone() }));
         assert!(error.contains("settings.seed was 1 and is now 7") && error.contains("another --out"), "{error}");
         let mut run = run_of(&one);

@@ -6,26 +6,25 @@ use unmask_core::Defence;
 use unmask_data::metrics::PROTECTED_BELOW;
 
 use super::{
-    MatrixError, Row, Settings,
-    plan::{Plan, truth_file},
+    ExperimentError, Row, Settings,
+    plan::{MatrixPlan, truth_file},
     rows::Rows,
 };
 use crate::{
-    laboratory::{Trial, Verdict},
-    page,
+    page, {InferenceAttack, Verdict},
 };
 
 const STYLE: &str = include_str!("page.css");
 
-pub(super) fn write(files: &Rows, plan: &Plan, rows: &[Row]) -> Result<(), MatrixError> {
+pub(super) fn write(files: &Rows, plan: &MatrixPlan, rows: &[Row]) -> Result<(), ExperimentError> {
     let picture = |name: &str| Ok(STANDARD.encode(files.picture(name)?));
     files.write("matrix.html", html(plan, rows, &picture)?.as_bytes())
 }
 
 /// Base64 of a picture's file by its name.
-type Pictures<'a> = &'a dyn Fn(&str) -> Result<String, MatrixError>;
+type Pictures<'a> = &'a dyn Fn(&str) -> Result<String, ExperimentError>;
 
-fn html(plan: &Plan, rows: &[Row], pictures: Pictures<'_>) -> Result<String, MatrixError> {
+fn html(plan: &MatrixPlan, rows: &[Row], pictures: Pictures<'_>) -> Result<String, ExperimentError> {
     let settings = plan.settings();
     let (planned, count) = (plan.cells().count(), plan.groups.len());
     let means = table(settings, |attack, defence| {
@@ -76,8 +75,8 @@ fn conditions(settings: &Settings) -> String {
 /// A table of attacks (rows) by defences (columns).
 fn table(
     settings: &Settings,
-    mut cell: impl FnMut(Trial, Defence) -> Result<Markup, MatrixError>,
-) -> Result<Markup, MatrixError> {
+    mut cell: impl FnMut(InferenceAttack, Defence) -> Result<Markup, ExperimentError>,
+) -> Result<Markup, ExperimentError> {
     let columns: Vec<String> =
         std::iter::once(String::new()).chain(settings.defences.iter().map(Defence::to_string)).collect();
     let rows = html! {
@@ -118,7 +117,7 @@ fn summary(rows: &[&Row]) -> Markup {
     }
 }
 
-fn cell(row: &Row, pictures: Pictures<'_>) -> Result<Markup, MatrixError> {
+fn cell(row: &Row, pictures: Pictures<'_>) -> Result<Markup, ExperimentError> {
     let word = match row.verdict {
         Verdict::Recognisable => "recognisable",
         Verdict::Protected => "not recognisable",
@@ -155,10 +154,10 @@ fn gauge(ssim: f64) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::laboratory::matrix::plan::tests::{pictures, settings};
+    use crate::matrix::plan::tests::{pictures, settings};
 
     fn page(name: &str, rows: &[Row]) -> String {
-        let plan = Plan::new(&settings("embedding,label", "none;fixed-position"), &pictures(&[name])).unwrap();
+        let plan = MatrixPlan::new(&settings("embedding,label", "none;fixed-position"), &pictures(&[name])).unwrap();
         html(&plan, rows, &|file| Ok(STANDARD.encode(file))).unwrap()
     }
 

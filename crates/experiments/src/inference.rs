@@ -1,0 +1,114 @@
+//! What an update can be asked.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+use unmask_attack::{Method, Needs};
+use unmask_core::ParamLayout;
+
+/// What an attacker infers from an update: the pictures, their labels, or whether a picture was there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum InferenceAttack {
+    /// Recovering the pictures.
+    Reconstruction(Method),
+    /// Reading the labels off the head's gradient.
+    Labels,
+    /// Telling whether a given picture was in the update.
+    Membership,
+}
+
+impl InferenceAttack {
+    /// All of them, reconstructions first.
+    pub fn all() -> Vec<Self> {
+        Method::ALL.into_iter().map(Self::Reconstruction).chain([Self::Labels, Self::Membership]).collect()
+    }
+
+    /// The name on the command line and in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Reconstruction(method) => method.name(),
+            Self::Labels => "label",
+            Self::Membership => "membership",
+        }
+    }
+
+    /// The name a person reads.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Reconstruction(method) => method.title(),
+            Self::Labels => "Label",
+            Self::Membership => "Membership",
+        }
+    }
+
+    /// The method, of a reconstruction.
+    pub fn method(self) -> Option<Method> {
+        match self {
+            Self::Reconstruction(method) => Some(method),
+            Self::Labels | Self::Membership => None,
+        }
+    }
+
+    /// What it reads of a model of `layout`.
+    pub fn needs(self, layout: &ParamLayout) -> Needs {
+        match self {
+            Self::Reconstruction(method) => Needs::of(method, layout),
+            Self::Labels => Needs::of_labels(),
+            Self::Membership => Needs::of_membership(layout),
+        }
+    }
+}
+
+impl fmt::Display for InferenceAttack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl From<InferenceAttack> for String {
+    fn from(attack: InferenceAttack) -> Self {
+        attack.name().to_owned()
+    }
+}
+
+/// A name that is none of [`InferenceAttack::all`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown attack \"{name}\"; the attacks are {}", InferenceAttack::all().into_iter().map(InferenceAttack::name).collect::<Vec<_>>().join(", "))]
+pub struct UnknownAttack {
+    /// What was given.
+    pub name: String,
+}
+
+impl FromStr for InferenceAttack {
+    type Err = UnknownAttack;
+
+    fn from_str(name: &str) -> Result<Self, UnknownAttack> {
+        let name = name.trim();
+        let found = Self::all().into_iter().find(|attack| attack.name() == name);
+        found.ok_or_else(|| UnknownAttack { name: name.to_owned() })
+    }
+}
+
+impl TryFrom<String> for InferenceAttack {
+    type Error = UnknownAttack;
+
+    fn try_from(name: String) -> Result<Self, UnknownAttack> {
+        name.parse()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip() {
+        for attack in InferenceAttack::all() {
+            assert_eq!(attack.to_string().parse(), Ok(attack));
+        }
+        let error = "magic".parse::<InferenceAttack>().unwrap_err().to_string();
+        assert!(error.starts_with("unknown attack \"magic\"; the attacks are embedding, embedding-aware"), "{error}");
+        assert!(error.ends_with("label, membership"), "{error}");
+    }
+}
