@@ -49,7 +49,8 @@ pub struct Bench {
 
 /// Run one of the examples, with the dependencies that `check-all` has built.
 ///
-/// Paths among its arguments are meant from where you stand.
+/// `room` opens one in a single process, `client` joins one, `invert` attacks a dumped gradient; the head of each file in
+/// `examples` shows its arguments.
 #[derive(Args)]
 pub struct Example {
     /// The name of a file in a folder `examples`

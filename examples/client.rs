@@ -1,0 +1,32 @@
+//! A federated client: joins a room with the pictures of a folder, and trains until the room closes.
+//!
+//!     cargo xtask example client http://127.0.0.1:8080 photos
+//!
+//! The pictures stay here. What the room sees are updates, under the defence that its teacher chose.
+
+use std::{env, path::Path};
+
+use anyhow::Context;
+use unmask_model::device::OpenDevice;
+use unmask_trainer::{JoinOptions, join, load_samples, sample_photographs};
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let mut arguments = env::args().skip(1);
+    let address = arguments.next().context("usage: client URL [FOLDER]")?;
+    let samples = match arguments.next() {
+        Some(folder) => load_samples(Path::new(&folder))?,
+        None => sample_photographs()?,
+    };
+    println!("Training on {} pictures in the room at {address}", samples.len());
+    join(JoinOptions {
+        address,
+        name: "example".to_owned(),
+        samples,
+        passphrase: None,
+        device: OpenDevice::cpu(),
+        // A relay makes its own certificate; over plain HTTP there is none.
+        accept_any_certificate: true,
+    })
+    .await
+}

@@ -1,0 +1,31 @@
+//! The picture behind a gradient that was dumped by any framework; `unmask invert --help` shows how PyTorch dumps one.
+//!
+//!     cargo xtask example invert vit_lab_patch4_32 crates/attack/tests/data/gradients.safetensors picture.png
+
+use std::{env, fs, ops::ControlFlow, path::Path};
+
+use anyhow::bail;
+use unmask_attack::{Evidence, Method, Needs, NoSearches, Observation, Precision, SearchOptions, Source, Tensors, run};
+use unmask_core::{ParamLayout, VitPreset, VitSpec};
+use unmask_data::{Picture, encode_png};
+use unmask_experiments::read_update;
+
+fn main() -> anyhow::Result<()> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let [model, gradients, picture] = &arguments[..] else { bail!("usage: invert MODEL GRADIENTS PICTURE") };
+    let model = VitSpec::new(model.parse::<VitPreset>()?);
+    let config = model.config();
+
+    // A closed form reads a few tensors of the gradient, and of the model none.
+    let method = Method::Embedding;
+    let needs = Needs::of(method, &ParamLayout::vit(&config));
+    let update = read_update(model, Path::new(gradients), None, &needs.gradients)?;
+    let weights = Tensors::new(Source::Weights, &config, Precision::F32);
+    let observation = Observation::new(Ok(Evidence { weights, gradients: update.gradients }));
+
+    let go_on = &mut |_: unmask_attack::AttackProgress<'_>| ControlFlow::Continue(());
+    let found = run(method, &observation, &NoSearches, SearchOptions::default(), go_on)?;
+    fs::write(picture, encode_png(&Picture::from_hwc(config.image, config.image, &found.pictures[0])?)?)?;
+    println!("{} took {:.1} ms: {picture}", method.title(), 1e3 * found.seconds);
+    Ok(())
+}
