@@ -54,7 +54,7 @@ impl Default for AlsOptions {
 
 /// Where [`als`] stands after an outer iteration.
 #[derive(Debug)]
-pub struct Progress<'a> {
+pub struct AlsProgress<'a> {
     /// Iterations done, from 1.
     pub iteration: usize,
     /// Iterations to do in all.
@@ -85,7 +85,7 @@ pub struct Progress<'a> {
 pub fn als(
     rounds: &Accumulated,
     options: AlsOptions,
-    mut progress: impl FnMut(&Progress<'_>) -> ControlFlow<()>,
+    mut progress: impl FnMut(&AlsProgress<'_>) -> ControlFlow<()>,
 ) -> Result<Reconstruction, CannotAttack> {
     if rounds.rounds() == 0 {
         return Err(CannotAttack::NothingKept { name: crate::kind::POSITION });
@@ -122,7 +122,7 @@ pub fn als(
         if !misfit.is_finite() {
             return Err(unsolvable());
         }
-        let standing = Progress { iteration, iterations, picture: &picture, misfit };
+        let standing = AlsProgress { iteration, iterations, picture: &picture, misfit };
         if progress(&standing).is_break() || iteration >= iterations {
             return Ok(picture);
         }

@@ -56,7 +56,7 @@ mod search;
 mod total_variation;
 
 pub use accumulate::{Accumulated, Added};
-pub use als::{AlsOptions, Progress, als};
+pub use als::{AlsOptions, AlsProgress, als};
 pub use april::{april, april_aware};
 pub use concealment::Concealment;
 pub use embedding::embedding_inversion;
@@ -72,9 +72,7 @@ pub use observation::{Decrypt, Encryption, Observation, WholeUpdate, embeddings_
 pub use reconstruction::Reconstruction;
 pub use run::{AttackProgress, Recovered, begin, retarget, run};
 pub use search::{NoSearches, Search, SearchOptions, SearchProgress, Searches, Subject};
-pub use unmask_core::{
-    AttackFamily as Family, AttackMethod as Method, How, Knowledge, MembershipVerdict as Verdict, Symbol, UnknownMethod,
-};
+pub use unmask_core::{AttackFamily as Family, AttackMethod as Method, How, Knowledge, Symbol, UnknownMethod};
 
 /// Solves a closed form on `evidence`; an [`AttackKind`] alone takes dropped entries for zeros.
 ///

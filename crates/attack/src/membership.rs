@@ -1,7 +1,7 @@
 //! Whether a given picture was among the private ones.
 
 use faer::{Mat, MatRef};
-use unmask_core::{MembershipVerdict as Verdict, VitConfig};
+use unmask_core::{MembershipVerdict, VitConfig};
 
 use crate::{
     CannotAttack, Evidence, Tensors,
@@ -45,7 +45,7 @@ pub struct Membership {
     /// timm's name of the gradient whose rows were fitted.
     pub gradient: &'static str,
     /// The conclusion.
-    pub verdict: Verdict,
+    pub verdict: MembershipVerdict,
 }
 
 /// Tells whether `candidate`, `[side, side, 3]` in [0, 1], is the picture behind an update of batch 1.
@@ -84,11 +84,11 @@ pub fn membership(evidence: &Evidence, candidate: &[f32]) -> Result<Membership, 
     let interval = interval(&residuals);
     let median = distractors[distractors.len() / 2];
     let verdict = if residual < ROUNDING || interval.1 < MEMBER * median {
-        Verdict::Member
+        MembershipVerdict::Member
     } else if interval.0 > STRANGER * median {
-        Verdict::Stranger
+        MembershipVerdict::Stranger
     } else {
-        Verdict::Undecided
+        MembershipVerdict::Undecided
     };
     Ok(Membership { residual, interval, distractors, gradient: layer.name, verdict })
 }

@@ -4,9 +4,9 @@ mod common;
 
 use common::{File, SAMPLES, full_vectors, masked, patches, product, rng, sample, shape, transpose, uniform};
 use unmask_attack::{
-    CannotAttack, Evidence, MEMBERSHIP_GRADIENTS, MEMBERSHIP_WEIGHTS, Precision, Source, Tensors, Verdict, membership,
+    CannotAttack, Evidence, MEMBERSHIP_GRADIENTS, MEMBERSHIP_WEIGHTS, Precision, Source, Tensors, membership,
 };
-use unmask_core::{VitConfig, VitPreset, VitSpec};
+use unmask_core::{MembershipVerdict, VitConfig, VitPreset, VitSpec};
 
 /// S 16 < L 48.
 fn pico() -> VitConfig {
@@ -33,11 +33,11 @@ fn patches_tell_a_member_from_strangers() {
         evidence.gradients = masked(&evidence.gradients, &mut rng(2), 0.0, rate);
         let found = membership(&evidence, &truth).unwrap();
         assert!(found.residual < 1e-5, "R {rate}: {}", found.residual);
-        assert_eq!((found.verdict, found.gradient), (Verdict::Member, "patch_embed.proj.weight"));
+        assert_eq!((found.verdict, found.gradient), (MembershipVerdict::Member, "patch_embed.proj.weight"));
         assert!(found.distractors.len() == 11 && found.interval.0 <= found.interval.1);
         for name in ["coffee", "rocket", "astronaut"] {
             let found = membership(&evidence, &sample(name, &config)).unwrap();
-            assert_ne!(found.verdict, Verdict::Member, "R {rate}, {name}: {found:?}");
+            assert_ne!(found.verdict, MembershipVerdict::Member, "R {rate}, {name}: {found:?}");
             assert!(found.residual > 1e-3, "R {rate}, {name}: {found:?}");
         }
     }
@@ -81,7 +81,7 @@ fn tokens_tell_a_member_where_patches_cannot() {
         for name in SAMPLES {
             let found = membership(&evidence, &sample(name, &config)).unwrap();
             println!("R {rate}, {name}: {found:?}");
-            let expected = if name == "reference" { Verdict::Member } else { Verdict::Stranger };
+            let expected = if name == "reference" { MembershipVerdict::Member } else { MembershipVerdict::Stranger };
             assert_eq!((found.verdict, found.gradient), (expected, "blocks.0.attn.qkv.weight"), "{name}");
         }
     }

@@ -42,4 +42,4 @@ pub use inference::{InferenceAttack, UnknownAttack};
 pub use reproduce::{Reproduced, estimate, reproduce};
 pub use request::Request;
 pub use run::{Event, OnEvent};
-pub use score::{Score, ScoreError, Verdict, score};
+pub use score::{AttackVerdict, Score, ScoreError, score};

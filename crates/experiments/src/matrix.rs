@@ -28,7 +28,7 @@ use self::{
     plan::{MatrixPlan, truth_file},
     rows::Rows,
 };
-use crate::{error::ExperimentError, inference::InferenceAttack, score::Verdict};
+use crate::{error::ExperimentError, inference::InferenceAttack, score::AttackVerdict};
 
 /// One attack on one picture (or one batch of them) under one defence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,7 +40,7 @@ pub struct Row {
     /// The picture's name; several names joined by `+` are one batch.
     pub image: String,
     /// How far it came.
-    pub verdict: Verdict,
+    pub verdict: AttackVerdict,
     /// Why it could not work, or what to know about the result.
     pub reason: Option<String>,
     /// In dB, at most 99.

@@ -11,7 +11,7 @@ use unmask_data::{
 /// What became of an attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum AttackVerdict {
     /// The attacker sees what was private: SSIM of [`metrics::PROTECTED_BELOW`] or more, or the right answer.
     Recognisable,
     /// The attacker got something that is not it.
@@ -20,7 +20,7 @@ pub enum Verdict {
     Cannot,
 }
 
-impl Verdict {
+impl AttackVerdict {
     /// The one of an SSIM.
     pub fn of(ssim: f64) -> Self {
         if ssim < metrics::PROTECTED_BELOW { Self::Protected } else { Self::Recognisable }

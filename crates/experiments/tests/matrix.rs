@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use unmask_core::{Rule, VitPreset};
 use unmask_data::{Picture, decode, load_folder};
 use unmask_experiments::{
-    ExperimentError, InferenceAttack, Verdict,
+    AttackVerdict, ExperimentError, InferenceAttack,
     matrix::{Backend, Event, Outcome, Row, Settings, run},
 };
 use unmask_matching::GradientMatching;
@@ -64,13 +64,13 @@ fn expect(rows: &[Row], attack: &str, defence: &str, bounds: std::ops::RangeIncl
     for row in of(rows, attack, defence) {
         let ssim = row.ssim.unwrap_or_else(|| panic!("{attack} under {defence}: {:?}", row.reason));
         assert!(bounds.contains(&ssim), "{attack} under {defence}, {}: {ssim}", row.image);
-        assert_eq!(row.verdict, if ssim < 0.5 { Verdict::Protected } else { Verdict::Recognisable });
+        assert_eq!(row.verdict, if ssim < 0.5 { AttackVerdict::Protected } else { AttackVerdict::Recognisable });
     }
 }
 
 fn expect_cannot(rows: &[Row], attack: &str, defence: &str, says: &str) {
     for row in of(rows, attack, defence) {
-        assert_eq!(row.verdict, Verdict::Cannot, "{row:?}");
+        assert_eq!(row.verdict, AttackVerdict::Cannot, "{row:?}");
         let reason = row.reason.as_deref().unwrap();
         assert!(reason.contains(says), "{reason}");
     }
@@ -137,7 +137,7 @@ fn labels_and_members_show_without_a_picture() {
     for (attack, defence) in ["label", "membership"].iter().flat_map(|attack| defences.map(|defence| (attack, defence)))
     {
         for row in of(&rows, attack, defence) {
-            assert_eq!((row.verdict, row.ssim), (Verdict::Recognisable, None), "{row:?}");
+            assert_eq!((row.verdict, row.ssim), (AttackVerdict::Recognisable, None), "{row:?}");
         }
     }
     let reason = of(&rows, "membership", "none")[0].reason.as_deref().unwrap();

@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, bail};
 use clap::Args;
 use unmask_attack::{
-    Accumulated, CannotAttack, Encryption, Evidence, KnownStart, Method, Observation, Precision, Recovered,
+    Accumulated, CannotAttack, Encryption, Evidence, KnownStart, Method, Needs, Observation, Precision, Recovered,
     SearchOptions, Source, Tensors, Wanted, WholeUpdate, membership, run,
 };
 use unmask_core::{Architecture, ParamLayout, VitPreset, VitSpec};
@@ -36,24 +36,12 @@ Example, from PyTorch with timm (images normalised to [-1, 1], one image in the 
         --attack embedding --truth photo.jpg --out result
 
 The attacks, and which tensors they read, in f16, bf16, f32 or f64. Those whose name ends in -aware are told by --mask
-which values arrived; the others take a hidden value for a zero.
-    embedding, embedding-aware
-                gradients pos_embed, patch_embed.proj.weight (aware also patch_embed.proj.bias, if it is there)
-    april, april-aware
-                gradients pos_embed, blocks.0.attn.qkv.weight
-                weights   pos_embed, patch_embed.proj.weight, patch_embed.proj.bias, blocks.0.attn.qkv.weight
-    rounds      as embedding-aware, from each update in the folder --rounds
-    matching, matching-aware
-                gradients class token, position and patch embedding and block 0; all weights
-    jigsaw      the same without pos_embed
-    inverting-gradients, inverting-gradients-aware
-                all gradients, all weights
-    known-start as embedding, of an encrypted update
-                weights   pos_embed, patch_embed.proj.weight, plain (--weights) and encrypted (--encrypted-weights)
-    colluder    a key, which no file holds: the room and `unmask matrix` show it
-    label       gradients head.weight, head.bias; makes no picture
-    membership  gradients patch_embed.proj.weight or blocks.0.attn.qkv.weight (this one with the weights in front of it),
-                and --candidate; makes no picture
+which values arrived; the others take a hidden value for a zero. rounds reads each update in the folder --rounds;
+known-start the weights in both forms, --weights and --encrypted-weights; colluder a key, which no file holds: the room
+and `unmask matrix` show it; membership --candidate. label and membership make no picture.
+";
+
+const SEARCHES: &str = "
 A search, which is matching, jigsaw and inverting-gradients, runs the model thousands of times. It needs the labels: it
 reads them off head.weight and head.bias, or takes --labels. Watch reconstruction.png meanwhile; Ctrl-C ends the search
 and keeps what it found.
@@ -62,9 +50,43 @@ result/ then holds reconstruction.png, reconstruction.safetensors (\"reconstruct
 report.json; of a batch reconstruction-0.png, reconstruction-1.png and so on, and [B, H, W, 3]. Exit code 2: the input is
 incomplete or wrong, or the attack cannot work on it; one line says why.";
 
+/// The example, then each attack with what it reads.
+fn after_help() -> String {
+    let layout = ParamLayout::vit(&VitSpec::new(VitPreset::Pico).config());
+    let reads = |attack: InferenceAttack| {
+        let Needs { gradients, weights } = attack.needs(&layout);
+        let parts = [("gradients", gradients), ("weights", weights)].map(|(what, wanted)| {
+            let required = listed(&wanted.required, &layout);
+            let optional = listed(&wanted.optional, &layout);
+            match (required.as_str(), optional.as_str()) {
+                ("", "") => String::new(),
+                (required, "") => format!("    {what} {required}\n"),
+                ("", optional) => format!("    {what}, if there, {optional}\n"),
+                (required, optional) => format!("    {what} {required}; if there, {optional}\n"),
+            }
+        });
+        format!("  {attack}\n{}", parts.concat())
+    };
+    format!("{EXAMPLE}{}{SEARCHES}", InferenceAttack::all().into_iter().map(reads).collect::<String>())
+}
+
+/// Names as a person lists them: a whole block by its front, all parameters as such.
+fn listed(names: &[String], layout: &ParamLayout) -> String {
+    const BLOCK: &str = "blocks.0.";
+    if names.len() == layout.iter().count() {
+        return "all".to_owned();
+    }
+    let in_block = |name: &str| name.starts_with(BLOCK);
+    let count = |in_names: usize| in_names == layout.iter().filter(|param| in_block(&param.name)).count();
+    let is_whole = count(names.iter().filter(|name| in_block(name)).count());
+    let mut listed: Vec<&str> = names.iter().map(String::as_str).filter(|name| !(is_whole && in_block(name))).collect();
+    listed.extend(is_whole.then_some("blocks.0.*"));
+    listed.join(", ")
+}
+
 /// Arguments of `unmask invert`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLE)]
+#[command(after_help = after_help())]
 pub struct Invert {
     /// The model, such as vit_small_patch16_224.
     #[arg(long, value_name = "NAME")]

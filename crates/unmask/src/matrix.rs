@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use unmask_core::{Defence, Rule, VitPreset};
 use unmask_data::load_folder;
 use unmask_experiments::{
-    InferenceAttack, Verdict,
+    AttackVerdict, InferenceAttack,
     matrix::{Backend, Event, Outcome, Settings, run},
 };
 use unmask_matching::GradientMatching;
@@ -112,9 +112,9 @@ impl Matrix {
         println!(
             "{} rows: {} recognisable, {} protected, {} where the attack cannot work: {}",
             rows.len(),
-            count(Verdict::Recognisable),
-            count(Verdict::Protected),
-            count(Verdict::Cannot),
+            count(AttackVerdict::Recognisable),
+            count(AttackVerdict::Protected),
+            count(AttackVerdict::Cannot),
             self.out.join("matrix.html").display()
         );
         if rows.len() < planned {

@@ -2,8 +2,8 @@
 
 use std::{ops::ControlFlow, time::Instant};
 
-use unmask_attack::{Method, Observation, Recovered, SearchOptions, Searches, Verdict as Belongs, membership, run};
-use unmask_core::MaskSeed;
+use unmask_attack::{Method, Observation, Recovered, SearchOptions, Searches, membership, run};
+use unmask_core::{MaskSeed, MembershipVerdict};
 use unmask_simulation::files::rounded;
 
 use super::{
@@ -13,7 +13,7 @@ use super::{
 use crate::{
     error::ExperimentError,
     inference::InferenceAttack,
-    score::{Verdict, score},
+    score::{AttackVerdict, score},
 };
 
 /// A row and the pictures that belong to it, each `[side, side, 3]` in [0, 1].
@@ -36,7 +36,7 @@ pub(super) fn compute(
             attack: cell.attack,
             defence: cell.defence,
             image: group.name.clone(),
-            verdict: Verdict::Cannot,
+            verdict: AttackVerdict::Cannot,
             reason: None,
             psnr: None,
             ssim: None,
@@ -78,7 +78,7 @@ fn judge_pictures(
     let config = plan.settings().spec().config();
     let score = score(method, &found.pictures, &plan.groups[cell.group].truths, &config)?;
     let row = &mut computed.row;
-    row.verdict = Verdict::of(score.ssim);
+    row.verdict = AttackVerdict::of(score.ssim);
     row.psnr = Some(rounded(score.psnr, 4));
     row.ssim = Some(rounded(score.ssim, 6));
     row.seconds = found.seconds;
@@ -103,7 +103,7 @@ fn judge_labels(row: &mut Row, observation: &Observation, truth: &[usize]) {
             let mut truth = truth.to_vec();
             truth.sort_unstable();
             let is_right = read == truth;
-            row.verdict = if is_right { Verdict::Recognisable } else { Verdict::Protected };
+            row.verdict = if is_right { AttackVerdict::Recognisable } else { AttackVerdict::Protected };
             row.reason = Some(if is_right {
                 format!("Read {read:?}, which is right.")
             } else {
@@ -119,7 +119,7 @@ fn judge_membership(row: &mut Row, observation: &Observation, plan: &MatrixPlan,
     let clock = Instant::now();
     let member = &plan.groups[cell.group];
     let stranger = (plan.groups.len() > 1).then(|| &plan.groups[(cell.group + 1) % plan.groups.len()]);
-    let candidates = [(Some(member), Belongs::Member), (stranger, Belongs::Stranger)];
+    let candidates = [(Some(member), MembershipVerdict::Member), (stranger, MembershipVerdict::Stranger)];
     let mut words = Vec::new();
     let mut are_right = true;
     for (candidate, expected) in candidates {
@@ -130,9 +130,9 @@ fn judge_membership(row: &mut Row, observation: &Observation, plan: &MatrixPlan,
             Ok(told) => {
                 are_right &= told.verdict == expected;
                 let answer = match told.verdict {
-                    Belongs::Member => "was there",
-                    Belongs::Stranger => "was not there",
-                    Belongs::Undecided => "cannot be told",
+                    MembershipVerdict::Member => "was there",
+                    MembershipVerdict::Stranger => "was not there",
+                    MembershipVerdict::Undecided => "cannot be told",
                 };
                 words.push(format!("{}: {answer} (residual {:.1e})", group.name, told.residual));
             }
@@ -143,6 +143,6 @@ fn judge_membership(row: &mut Row, observation: &Observation, plan: &MatrixPlan,
         }
     }
     row.seconds = clock.elapsed().as_secs_f64();
-    row.verdict = if are_right { Verdict::Recognisable } else { Verdict::Protected };
+    row.verdict = if are_right { AttackVerdict::Recognisable } else { AttackVerdict::Protected };
     row.reason = Some(words.join("; "));
 }

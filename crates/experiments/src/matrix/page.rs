@@ -11,7 +11,7 @@ use super::{
     rows::Rows,
 };
 use crate::{
-    page, {InferenceAttack, Verdict},
+    page, {AttackVerdict, InferenceAttack},
 };
 
 const STYLE: &str = include_str!("page.css");
@@ -102,26 +102,26 @@ fn image(alt: &str, data: &str) -> Markup {
 /// The mean of an attack under a defence, over the pictures.
 fn summary(rows: &[&Row]) -> Markup {
     let scores: Vec<f64> = rows.iter().filter_map(|row| row.ssim).collect();
-    let seen = rows.iter().filter(|row| row.verdict == Verdict::Recognisable).count();
+    let seen = rows.iter().filter(|row| row.verdict == AttackVerdict::Recognisable).count();
     let all = rows.len();
     if rows.is_empty() {
         missing()
-    } else if rows.iter().all(|row| row.verdict == Verdict::Cannot) {
+    } else if rows.iter().all(|row| row.verdict == AttackVerdict::Cannot) {
         html! { td.cannot title=[rows[0].reason.as_deref()] { "cannot" } }
     } else if scores.is_empty() {
         let class = if 2 * seen >= all { "recognisable" } else { "protected" };
         html! { td class=(class) { b { (seen) " of " (all) " right" } } }
     } else {
         let mean = scores.iter().sum::<f64>() / scores.len() as f64;
-        html! { td class=(Verdict::of(mean).name()) { (gauge(mean)) small { (seen) " of " (all) " recognisable" } } }
+        html! { td class=(AttackVerdict::of(mean).name()) { (gauge(mean)) small { (seen) " of " (all) " recognisable" } } }
     }
 }
 
 fn cell(row: &Row, pictures: Pictures<'_>) -> Result<Markup, ExperimentError> {
     let word = match row.verdict {
-        Verdict::Recognisable => "recognisable",
-        Verdict::Protected => "not recognisable",
-        Verdict::Cannot => "cannot",
+        AttackVerdict::Recognisable => "recognisable",
+        AttackVerdict::Protected => "not recognisable",
+        AttackVerdict::Cannot => "cannot",
     };
     Ok(html! {
         td class=(row.verdict.name()) {
@@ -166,7 +166,7 @@ mod tests {
             attack: "embedding".parse().unwrap(),
             defence: Defence::None,
             image: name.to_owned(),
-            verdict: Verdict::Recognisable,
+            verdict: AttackVerdict::Recognisable,
             reason: Some("a <b> & \"c\"".to_owned()),
             psnr: Some(31.25),
             ssim: Some(0.75),

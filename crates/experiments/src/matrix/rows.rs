@@ -123,7 +123,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        InferenceAttack, Verdict,
+        AttackVerdict, InferenceAttack,
         matrix::plan::{
             MatrixPlan, Settings,
             tests::{pictures, settings},
@@ -135,7 +135,7 @@ mod tests {
             attack: run.settings.attacks[0],
             defence: run.settings.defences[0],
             image: image.to_owned(),
-            verdict: Verdict::Protected,
+            verdict: AttackVerdict::Protected,
             reason: None,
             psnr: Some(12.5),
             ssim: Some(0.123_456),

@@ -46,7 +46,7 @@ fn text(text: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Verdict;
+    use crate::AttackVerdict;
 
     #[test]
     fn formulas_stay_text() {
@@ -60,7 +60,7 @@ mod tests {
             attack: "rounds".parse().unwrap(),
             defence: "gaussian:eps=4,delta=1e-5,clip=0.5".parse().unwrap(),
             image: "my, cat".to_owned(),
-            verdict: Verdict::Cannot,
+            verdict: AttackVerdict::Cannot,
             reason: Some("no".to_owned()),
             psnr: None,
             ssim: Some(0.25),

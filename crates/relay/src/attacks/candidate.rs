@@ -1,7 +1,7 @@
 //! Whether the picture that the teacher dropped was the client's.
 
-use unmask_attack::{Membership, Verdict, membership};
-use unmask_core::Defence;
+use unmask_attack::{Membership, membership};
+use unmask_core::{Defence, MembershipVerdict};
 
 use super::job::Job;
 
@@ -52,21 +52,21 @@ pub(super) fn ask(job: &Job, candidate: &Candidate) -> Result<MembershipAnswer, 
 fn answer(found: &Membership, samples: u32, defence: Defence) -> MembershipAnswer {
     let median = found.distractors.get(found.distractors.len() / 2).copied().unwrap_or(1.0);
     let (verdict, end) = match found.verdict {
-        Verdict::Member => ("member", "It was among the client's pictures.".to_owned()),
-        Verdict::Stranger if matches!(defence, Defence::Gaussian(_)) => (
+        MembershipVerdict::Member => ("member", "It was among the client's pictures.".to_owned()),
+        MembershipVerdict::Stranger if matches!(defence, Defence::Gaussian(_)) => (
             "undecided",
             "That cannot be told from a stranger: noise was added to the update, and no picture explains noise."
                 .to_owned(),
         ),
-        Verdict::Stranger if samples > 1 => (
+        MembershipVerdict::Stranger if samples > 1 => (
             "undecided",
             format!(
                 "That cannot be told from a stranger: {samples} pictures are mixed in this update, and each alone \
                  explains little of it."
             ),
         ),
-        Verdict::Stranger => ("stranger", "It was not the client's picture.".to_owned()),
-        Verdict::Undecided => (
+        MembershipVerdict::Stranger => ("stranger", "It was not the client's picture.".to_owned()),
+        MembershipVerdict::Undecided => (
             "undecided",
             "That is better than chance and worse than exact: an altered copy, one of several pictures, or one much \
              like the client's."
@@ -103,7 +103,7 @@ fn percent(share: f64) -> String {
 mod tests {
     use super::*;
 
-    fn found(residual: f64, verdict: Verdict) -> Membership {
+    fn found(residual: f64, verdict: MembershipVerdict) -> Membership {
         let interval = (residual * 0.9, residual * 1.1);
         Membership {
             residual,
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn verdict_carries_its_numbers() {
-        let told = answer(&found(0.0002, Verdict::Member), 1, Defence::None);
+        let told = answer(&found(0.0002, MembershipVerdict::Member), 1, Defence::None);
         assert_eq!(
             told.sentence,
             "The picture explains all but 0.020 % of the update (95 %: 0.018 % to 0.022 %); pictures like it leave \
@@ -129,9 +129,9 @@ mod tests {
     #[test]
     fn noise_and_batches_make_nobody_a_stranger() {
         let noise = "gaussian:eps=1,delta=0.5,clip=1".parse().unwrap();
-        assert_eq!(answer(&found(0.9, Verdict::Stranger), 1, Defence::None).verdict, "stranger");
-        assert_eq!(answer(&found(0.9, Verdict::Stranger), 1, noise).verdict, "undecided");
-        assert_eq!(answer(&found(0.9, Verdict::Stranger), 2, Defence::None).verdict, "undecided");
-        assert_eq!(answer(&found(1e-4, Verdict::Member), 2, noise).verdict, "member");
+        assert_eq!(answer(&found(0.9, MembershipVerdict::Stranger), 1, Defence::None).verdict, "stranger");
+        assert_eq!(answer(&found(0.9, MembershipVerdict::Stranger), 1, noise).verdict, "undecided");
+        assert_eq!(answer(&found(0.9, MembershipVerdict::Stranger), 2, Defence::None).verdict, "undecided");
+        assert_eq!(answer(&found(1e-4, MembershipVerdict::Member), 2, noise).verdict, "member");
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::Serialize;
-use unmask_attack::{LabelReading, Membership, Method, Recovered, Verdict as Belongs};
+use unmask_attack::{LabelReading, Membership, Method, Recovered};
 use unmask_core::{VitPreset, VitSpec};
 use unmask_data::metrics::PROTECTED_BELOW;
 use unmask_experiments::{InferenceAttack, Score};
@@ -109,11 +109,7 @@ impl Report {
 
     pub(super) fn membership(&mut self, told: &Membership) {
         self.membership = Some(MembershipReport {
-            verdict: match told.verdict {
-                Belongs::Member => "member",
-                Belongs::Stranger => "stranger",
-                Belongs::Undecided => "undecided",
-            },
+            verdict: told.verdict.name(),
             residual: told.residual,
             interval: told.interval,
             strangers: told.distractors.clone(),
