@@ -5,7 +5,6 @@ use std::{io, path::PathBuf};
 use unmask_attack::CannotAttack;
 use unmask_data::{datasets::DataSetError, metrics::CannotCompare};
 use unmask_defence::{KeyError, ProtectError, UpdateError};
-use unmask_matching::MatchingError;
 use unmask_model::ModelError;
 use unmask_simulation::{ConfigError, SimulationError};
 
@@ -152,10 +151,7 @@ pub enum ExperimentError {
     /// Reconstructions cannot be compared with the private pictures.
     #[error(transparent)]
     Score(#[from] ScoreError),
-    /// A search failed.
-    #[error(transparent)]
-    Match(#[from] MatchingError),
-    /// A defence could not be applied, or a search could not be begun: the words of who refused.
+    /// A defence could not be applied, or an attack did not work: the words of who refused.
     #[error("{what}: {reason}")]
     Attack {
         /// What was tried.
@@ -180,7 +176,6 @@ impl ExperimentError {
             | Self::Encode { .. }
             | Self::Config(_)
             | Self::Model(_)
-            | Self::Match(_)
             | Self::Attack { .. }
             | Self::Compare(_)
             | Self::Figure(_) => false,

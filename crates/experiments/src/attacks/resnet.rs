@@ -1,22 +1,24 @@
 //! Inverting Gradients (Geiping et al., NeurIPS 2020) against a ResNet.
 
 use std::{
+    ops::ControlFlow,
     sync::{
+        Arc,
         atomic::{AtomicBool, Ordering},
         mpsc::{Sender, channel},
     },
     thread,
-    time::Instant,
 };
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
-use unmask_core::{Architecture, Defence, MaskSeed, ModelState};
+use unmask_attack::{CannotAttack, Observation, SearchOptions, WholeUpdate};
+use unmask_core::{Architecture, AttackMethod, Defence, MaskSeed, ModelState};
 use unmask_data::metrics;
 use unmask_defence::{Means, PlainUpdate, Protect, ProtectedUpdate};
-use unmask_matching::{Matching, NetworkOracle, Objective, Problem, ReceivedGradient, SearchVerdict, Settings};
-use unmask_model::{Network, OracleOptions, block_on};
+use unmask_matching::GradientMatching;
+use unmask_model::{Network, block_on};
 use unmask_simulation::ConfigError;
 
 use super::{
@@ -117,6 +119,7 @@ struct AttackedModel {
     network: Network,
     state: ModelState,
     targets: Vec<Target>,
+    searches: GradientMatching,
 }
 
 impl AttackedModel {
@@ -126,16 +129,17 @@ impl AttackedModel {
             network: Network::new(architecture, run.request.device.device())?,
             state: architecture.initial(run.request.seed),
             targets: targets(run, architecture.side())?,
+            searches: GradientMatching::new(run.request.device.clone()),
         })
     }
 
-    /// What leaves the client with one picture, and which of its entries.
-    fn update(
+    /// What the relay holds of a client with one picture.
+    fn observe(
         &self,
         target: &Target,
         defence: ComparedDefence,
         seed: MaskSeed,
-    ) -> Result<(Vec<f32>, Vec<bool>), ExperimentError> {
+    ) -> Result<Observation, ExperimentError> {
         let refused = |reason: String| ExperimentError::Attack { what: defence.defence.to_owned(), reason };
         let defence: Defence =
             defence.defence.parse().map_err(|error: unmask_core::ParseDefenceError| refused(error.to_string()))?;
@@ -144,9 +148,16 @@ impl AttackedModel {
         let plain = PlainUpdate { values: step.gradient, reference: None };
         let sent: ProtectedUpdate =
             defence.protect(layout, plain, Means { seed, cipher: None }).map_err(|error| refused(error.to_string()))?;
-        let values = sent.expand(layout).map_err(|error| refused(error.to_string()))?;
-        let kept = sent.mask(layout).map_or_else(|| vec![true; values.len()], |mask| mask.entries().collect());
-        Ok((values, kept))
+        let architecture = self.network.architecture();
+        let mut observation = Observation::new(Err(CannotAttack::NotVit { architecture }));
+        observation.labels = Some(vec![target.label]);
+        observation.whole = Some(Arc::new(WholeUpdate {
+            architecture,
+            state: self.state.clone(),
+            gradient: sent.expand(layout).map_err(|error| refused(error.to_string()))?,
+            kept: sent.mask(layout).map(|mask| mask.entries().collect()),
+        }));
+        Ok(observation)
     }
 }
 
@@ -184,7 +195,7 @@ fn attack_all(run: &mut Run<'_, '_>, setup: &SearchSetup<'_>) -> Result<Option<V
     Ok((!is_stopped.into_inner()).then_some(found))
 }
 
-/// Searches for one picture, from noise.
+/// Searches for one picture, from noise, with its label known.
 fn attack(
     setup: &SearchSetup<'_>,
     place: usize,
@@ -193,36 +204,31 @@ fn attack(
     is_stopped: &AtomicBool,
 ) -> Result<AttackResult, ExperimentError> {
     let SearchSetup { attacked, defence, attacker, iterations, seed } = setup;
-    let clock = Instant::now();
     let mut rng = ChaCha8Rng::seed_from_u64(*seed);
     rng.set_stream(place as u64);
     let mut mask_seed = [0; 32];
     rng.fill(&mut mask_seed);
-    let (values, kept) = attacked.update(target, *defence, MaskSeed(mask_seed))?;
-    let evidence = match attacker {
-        Attacker::Naive => ReceivedGradient::naive(&values)?,
-        Attacker::Aware => ReceivedGradient::aware(&values, &kept)?,
+    let method = match attacker {
+        Attacker::Naive => AttackMethod::Gradients,
+        Attacker::Aware => AttackMethod::GradientsAware,
     };
-    let oracle = NetworkOracle::new(&attacked.network, &attacked.state, &[target.label], OracleOptions::default())?;
-    let problem = Problem::new(oracle, Objective::Cosine, evidence)?;
-    let start: Vec<f32> = target.hwc.iter().map(|_| rng.random_range(0.0..1.0)).collect();
-    let settings = Settings { iterations: *iterations, ..Settings::default() };
-    let mut matching = Matching::new(problem, &start, settings)?;
-    while matching.step_blocking()?.verdict == SearchVerdict::Running && !is_stopped.load(Ordering::Relaxed) {
+    let observation = attacked.observe(target, *defence, MaskSeed(mask_seed))?;
+    let options = SearchOptions { iterations: Some(*iterations), seed: rng.random(), ..SearchOptions::default() };
+    let found = unmask_attack::run(method, &observation, &attacked.searches, options, &mut |_| {
         // Nobody listens only if the run has failed elsewhere, which is told there.
         let _ = steps.send(());
-    }
-    let (image, side) = (matching.image(), attacked.network.architecture().side());
+        if is_stopped.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    let found = found
+        .map_err(|error| ExperimentError::Attack { what: method.title().to_owned(), reason: error.to_string() })?;
+    let (image, side) = (found.pictures.concat(), attacked.network.architecture().side());
     Ok(AttackResult {
-        attack: match attacker {
-            Attacker::Naive => "inverting-gradients".to_owned(),
-            Attacker::Aware => "inverting-gradients-aware".to_owned(),
-        },
+        attack: method.name().to_owned(),
         attacker: *attacker,
         case: defence.key.to_owned(),
         picture: target.name.clone(),
         ssim: metrics::ssim(&image, &target.hwc, side, side)?,
         psnr: metrics::psnr(&image, &target.hwc, side, side)?,
-        seconds: clock.elapsed().as_secs_f64(),
+        seconds: found.seconds,
     })
 }
