@@ -5,7 +5,12 @@ mod boxes;
 mod curves;
 mod intervals;
 
-use plotters::{coord::Shift, prelude::*};
+use std::ops::Range;
+
+use plotters::{
+    coord::{Shift, types::RangedCoordf64},
+    prelude::*,
+};
 use serde::{Deserialize, Serialize};
 
 pub use self::{
@@ -95,6 +100,56 @@ fn svg(
     let text = text.replace(&format!("#{r:02X}{g:02X}{b:02X}"), "currentColor");
     // The element scales with the page; its size in pixels would hold it back.
     Ok(text.replacen(&format!("width=\"{WIDTH}\" height=\"{height}\" "), "", 1).trim().to_owned())
+}
+
+type Chart<'a, 'b> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+
+/// The frame of a figure: a horizontal and a vertical axis.
+struct Axes<'a> {
+    /// Below and beside them; nothing stands where it is empty.
+    names: [&'a str; 2],
+    ranges: [Range<f64>; 2],
+    /// About how many numbers stand at each.
+    labels: [usize; 2],
+    /// Room for numbers and names, in pixels.
+    room: [u32; 2],
+    /// Decimal places of the vertical axis's numbers.
+    decimals: usize,
+}
+
+impl Axes<'_> {
+    /// Draws them with a faint grid.
+    fn draw<'a, 'b>(self, area: &'b Area<'a>) -> Result<Chart<'a, 'b>, Box<dyn std::error::Error>>
+    where
+        'a: 'b,
+    {
+        let Self { names, ranges: [x, y], labels, room, decimals } = self;
+        let mut chart = ChartBuilder::on(area)
+            .margin(12)
+            .x_label_area_size(room[0])
+            .y_label_area_size(room[1])
+            .build_cartesian_2d(x, y)?;
+        let vertical = |value: &f64| format!("{value:.decimals$}");
+        let mut mesh = chart.configure_mesh();
+        if !names[0].is_empty() {
+            mesh.x_desc(names[0]);
+        }
+        if !names[1].is_empty() {
+            mesh.y_desc(names[1]);
+        }
+        mesh.x_labels(labels[0])
+            .y_labels(labels[1])
+            .x_label_formatter(&|value| format!("{value:.0}"))
+            .y_label_formatter(&vertical)
+            .label_style(label())
+            .axis_desc_style((FONT, FONT_SIZE).into_font().color(&ink()))
+            .axis_style(ink())
+            .bold_line_style(ink().mix(FAINT))
+            .light_line_style(TRANSPARENT)
+            .draw()?;
+        drop(mesh);
+        Ok(chart)
+    }
 }
 
 fn ink() -> RGBColor {

@@ -8,6 +8,7 @@ mod interrupt;
 mod invert;
 mod join;
 mod matrix;
+mod progress;
 mod relay;
 mod reproduce;
 mod train;

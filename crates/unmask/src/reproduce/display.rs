@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use unmask_experiments::{Event, Experiment};
 
-use crate::counted;
+use crate::{counted, progress};
 
 /// Length of one part.
 const PART: u64 = 1000;
@@ -27,29 +27,20 @@ impl Display {
         Self { bar: ProgressBar::no_length(), experiment, folder, finished: 0, left: 0, name: String::new() }
     }
 
-    /// A line that stays; the bar prints none where it is hidden.
-    fn say(&self, line: &str) {
-        if self.bar.is_hidden() { eprintln!("{line}") } else { self.bar.println(line) }
-    }
-
     pub(super) fn show(&mut self, event: Event<'_>) {
         match event {
             Event::Started { parts, left } => {
                 self.left = left as u64;
-                if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent}%, {eta} left, {msg}") {
-                    self.bar.set_style(style);
-                }
+                progress::style(&self.bar, progress::STYLE);
                 self.bar.set_length(self.left * PART);
                 let before = match parts - left {
                     0 => String::new(),
                     before => format!(", {before} of them finished before"),
                 };
                 let parts = counted(parts as u64, "part");
-                self.say(&format!(
-                    "{}: {parts}{before}; what is finished is kept in {}",
-                    self.experiment,
-                    self.folder.display()
-                ));
+                let (experiment, folder) = (self.experiment, self.folder.display());
+                let line = format!("{experiment}: {parts}{before}; what is finished is kept in {folder}");
+                progress::say(&self.bar, &line);
             }
             Event::PartStarted { name } => {
                 self.name = format!("{}: {name}, part {} of {}", self.experiment, self.finished + 1, self.left);

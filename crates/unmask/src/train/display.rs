@@ -2,13 +2,13 @@
 
 use std::time::Instant;
 
-use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar};
 use unmask_core::Rule;
 use unmask_data::datasets::DataSet;
 use unmask_simulation::{Config, Metrics};
 
 use super::Event;
-use crate::counted;
+use crate::{counted, progress};
 
 /// A line of what is run; then a bar over the rounds, with the newest loss and accuracy beside it, or, where standard
 /// error is no terminal, a line for each test.
@@ -29,9 +29,7 @@ pub(super) struct Display<'a> {
 impl<'a> Display<'a> {
     pub(super) fn new(config: &'a Config, data: &'a DataSet, device: String) -> Self {
         let bar = ProgressBar::no_length();
-        if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent}%, {eta} left, {msg}") {
-            bar.set_style(style);
-        }
+        progress::style(&bar, progress::STYLE);
         Self { config, data, device, bar, rounds: None, tested: String::new(), begin: Instant::now(), first: 0 }
     }
 
@@ -88,9 +86,8 @@ impl<'a> Display<'a> {
         self.bar.set_message(format!("round {}{loss}{}", metrics.round, self.tested));
     }
 
-    /// A line that stays; the bar prints none where it is hidden.
     fn say(&self, line: &str) {
-        if self.bar.is_hidden() { eprintln!("{line}") } else { self.bar.println(line) }
+        progress::say(&self.bar, line);
     }
 
     /// How long it will go on.
