@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use unmask_core::{Architecture, Defence, EncryptionStart, KeyCheck, MaskSeed};
 use unmask_defence::{KeyError, Means, PlainUpdate, Protect, ProtectError, ProtectedUpdate};
-use unmask_wire::{Assembler, ClientMessage, EncryptionPlan, RelayMessage, ShardError, UpdateKind, WireError, frames};
+use unmask_wire::{
+    Assembler, ClientMessage, EncryptionPlan, Framer, RelayMessage, ShardError, UpdateKind, WireError, frames,
+};
 
 use crate::{
     GroupLeaving, Plan, SealTask, Shard,
@@ -26,6 +28,8 @@ pub struct Step {
     /// `[P]`: theta_n, the gradient of that loss, under FedSGD; W_n, the weights after the local epochs, under FedAvg.
     /// They must not leave the device as they are.
     pub values: Vec<f32>,
+    /// Batch norm's running statistics after the step or the epochs, `[Q]`, which leave in the plain; empty for a ViT.
+    pub statistics: Vec<f32>,
     /// Number of samples.
     pub samples: u32,
 }
@@ -298,7 +302,7 @@ impl Client {
     /// # Errors
     /// If what training gave is not of the plan's model; nothing leaves then.
     pub fn update(&self, plan: &Plan, step: Step, seed: MaskSeed) -> Result<Outgoing, UpdateFailure> {
-        let Step { loss, values, samples } = step;
+        let Step { loss, values, statistics, samples } = step;
         let plain_bytes = 4 * values.len();
         let reference = plan.rule.is_fedavg().then_some(plan.state.weights.as_slice());
         let plain = PlainUpdate { values: values.clone(), reference };
@@ -311,7 +315,8 @@ impl Client {
             ProtectedUpdate::Encrypted { check, .. } => UpdateKind::Encrypted { check: check.0 },
         };
         let (round, policy) = (plan.round, plan.policy);
-        let frames = frames(&ClientMessage::Update { round, policy, loss, samples, kind }, update.values())?;
+        let header = ClientMessage::Update { round, policy, loss, samples, kind };
+        let frames: Vec<_> = Framer::with_tail(&header, update.values(), statistics)?.collect();
         let bytes = frames.iter().map(Vec::len).sum();
         Ok(Outgoing { frames, bytes, plain_bytes, groups: leaving(plan, values, &update) })
     }

@@ -74,10 +74,12 @@ impl Plan {
         architecture: Architecture,
         (defence, rule, batch): (Defence, Rule, usize),
         (pictures, shard): (Pictures, Option<&Arc<Shard>>),
-        weights: Vec<f32>,
+        mut weights: Vec<f32>,
     ) -> Result<Self, String> {
         let layout = architecture.layout();
+        let statistics = weights.split_off(layout.len().min(weights.len()));
         check_len(architecture, &layout, &weights)?;
+        architecture.check_statistics(&statistics).map_err(|error| error.to_string())?;
         let train_on = match pictures {
             Pictures::Private => TrainOn::Private,
             Pictures::Shared { shard: number } => {
@@ -91,7 +93,7 @@ impl Plan {
                 TrainOn::Shared { shard: Arc::clone(shard), positions }
             }
         };
-        let state = ModelState::from_weights(weights);
+        let state = ModelState { weights, statistics };
         Ok(Self { round, policy, architecture, layout, defence, rule, batch, train_on, state, cipher: None })
     }
 

@@ -37,6 +37,30 @@ impl ModelState {
     }
 }
 
+/// Values that are no network's running statistics.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum StatisticsError {
+    /// Of another network.
+    #[error(
+        "there are {given} running statistics, the network has {expected}; use the state of the same network, which for a \
+         ViT has none"
+    )]
+    Count {
+        /// Values given.
+        given: usize,
+        /// Values of the network's layout.
+        expected: usize,
+    },
+    /// A value that no batch gives.
+    #[error("{name} holds {value}: running statistics are finite, and no variance is below zero")]
+    Value {
+        /// torchvision's name.
+        name: String,
+        /// The first such value.
+        value: f32,
+    },
+}
+
 /// A name that no network has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown model \"{name}\"; the models are {}", Architecture::names().collect::<Vec<_>>().join(", "))]
@@ -130,6 +154,26 @@ impl Architecture {
             Self::Vit(_) => ParamLayout::empty(),
             Self::Resnet(spec) => ParamLayout::resnet_statistics(&spec),
         }
+    }
+
+    /// Whether `values` can be its running statistics.
+    ///
+    /// # Errors
+    /// Another number of them, one that is not finite, or a variance below zero.
+    pub fn check_statistics(self, values: &[f32]) -> Result<(), StatisticsError> {
+        let layout = self.statistics();
+        let (given, expected) = (values.len(), layout.len());
+        if given != expected {
+            return Err(StatisticsError::Count { given, expected });
+        }
+        for param in &layout {
+            let is_variance = param.name.ends_with("running_var");
+            let is_wrong = |value: &&f32| !value.is_finite() || (is_variance && **value < 0.0);
+            if let Some(&value) = values[param.range.clone()].iter().find(is_wrong) {
+                return Err(StatisticsError::Value { name: param.name.clone(), value });
+            }
+        }
+        Ok(())
     }
 
     /// A fresh network, drawn from `seed`; the same seed gives the same one.

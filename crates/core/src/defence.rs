@@ -9,7 +9,10 @@ pub use self::{
     noise::{GaussianNoise, ParseNoiseError},
     rates::{GroupRates, ParseRatesError, RateError, RateRun, ZeroRate},
 };
-use crate::text::{serde_as_text, words};
+use crate::{
+    Architecture,
+    text::{serde_as_text, words},
+};
 
 /// A defence, as the teacher chooses it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -133,6 +136,16 @@ impl DefenceKind {
     }
 }
 
+/// A defence of embeddings for a model without any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{} protects embeddings, and {architecture} has none; choose another defence, or a ViT", kind.title())]
+pub struct NoEmbeddings {
+    /// The defence.
+    pub kind: DefenceKind,
+    /// The model.
+    pub architecture: Architecture,
+}
+
 impl Defence {
     /// The defence without its parameters.
     pub fn kind(&self) -> DefenceKind {
@@ -143,6 +156,19 @@ impl Defence {
             Self::FrozenBinary { .. } => DefenceKind::FrozenBinary,
             Self::Gaussian(_) => DefenceKind::Gaussian,
             Self::Encrypted { .. } => DefenceKind::Encrypted,
+        }
+    }
+
+    /// Whether it protects anything of a model.
+    ///
+    /// # Errors
+    /// It changes embeddings alone, and the model has none.
+    pub fn check(&self, architecture: Architecture) -> Result<(), NoEmbeddings> {
+        match self.kind() {
+            kind @ (DefenceKind::FixedPosition | DefenceKind::Encrypted) if architecture.vit().is_none() => {
+                Err(NoEmbeddings { kind, architecture })
+            }
+            _ => Ok(()),
         }
     }
 

@@ -20,12 +20,12 @@ mod text;
 mod update;
 mod vit;
 
-pub use architecture::{Architecture, ModelState, UnknownArchitecture};
+pub use architecture::{Architecture, ModelState, StatisticsError, UnknownArchitecture};
 pub use attack::{
     AttackFamily, AttackMethod, How, Knowledge, MembershipVerdict, Symbol, UnknownFamily, UnknownMethod, UnknownVerdict,
 };
 pub use defence::{
-    Defence, DefenceKind, EncryptionStart, GaussianNoise, GroupRates, ParseDefenceError, ParseNoiseError,
+    Defence, DefenceKind, EncryptionStart, GaussianNoise, GroupRates, NoEmbeddings, ParseDefenceError, ParseNoiseError,
     ParseRatesError, RateError, RateRun, UnknownEncryptionStart, ZeroRate,
 };
 pub use init::{InitOptions, initial_weights};

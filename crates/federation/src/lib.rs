@@ -7,12 +7,14 @@
 
 mod aggregate;
 mod counts;
+mod mean;
 mod optimiser;
 mod room;
 mod rules;
 mod update_counts;
 
 pub use aggregate::Aggregate;
+pub use mean::WeightedMean;
 pub use optimiser::{Optimiser, OptimiserState};
 pub use room::{Effect, Event, GlobalModel, MemberState, Phase, Refusal, Room, RoundSummary, Seal};
 pub use update_counts::{CountBin, GroupCounts, UpdateCounts};

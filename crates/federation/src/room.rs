@@ -21,7 +21,7 @@ pub use self::{
     refusal::Refusal,
     sealing::Seal,
 };
-use crate::{Aggregate, Optimiser, UpdateCounts};
+use crate::{Aggregate, Optimiser, UpdateCounts, WeightedMean};
 
 /// Most samples an update may stand for under FedAvg.
 const MAX_SAMPLES: u32 = 1_000_000;
@@ -96,6 +96,8 @@ struct Round {
     model: Arc<GlobalModel>,
     losses: f64,
     samples: u64,
+    /// Of batch norm's running statistics: under FedSGD every client counts once, under FedAvg each of its samples.
+    statistics: WeightedMean,
 }
 
 /// An update as it came in.
@@ -106,6 +108,7 @@ struct Answer {
     loss: f32,
     samples: u32,
     update: ProtectedUpdate,
+    statistics: Vec<f32>,
 }
 
 /// The state of one room.
@@ -240,8 +243,8 @@ impl Room {
                 self.members.remove(&client);
                 if self.is_sealing(client) { self.give_up_sealing() } else { self.close_if_complete() }
             }
-            Event::Update { client, round, policy, loss, samples, update } => {
-                self.update(Answer { client, round, policy, loss, samples, update })
+            Event::Update { client, round, policy, loss, samples, update, statistics } => {
+                self.update(Answer { client, round, policy, loss, samples, update, statistics })
             }
             Event::Unable { client, round, policy } => self.unable(client, round, policy),
             Event::Sealed { client, policy, check, weights } => self.sealed(client, policy, check, weights),
@@ -363,7 +366,12 @@ impl Room {
         }
         let model = Arc::clone(&self.model);
         self.aggregate.restart(self.settings.defence());
-        self.work = Work::Round(Round { model: Arc::clone(&model), losses: 0.0, samples: 0 });
+        self.work = Work::Round(Round {
+            statistics: WeightedMean::new(model.state.statistics.len()),
+            model: Arc::clone(&model),
+            losses: 0.0,
+            samples: 0,
+        });
         let (round, policy, settings) = (self.number, self.policy, self.settings);
         let encryption = self.seal.map(|seal| (seal.salt, seal.check));
         vec![Effect::Plan { cohort, round, policy, settings, encryption, model }, Effect::Deadline { round, policy }]
@@ -425,7 +433,7 @@ impl Room {
 
     /// Adds an update to the running sums, or says why not.
     fn accept(&mut self, answer: &Answer) -> Result<(), Refusal> {
-        let Answer { client, round, policy, loss, samples, update } = answer;
+        let Answer { client, round, policy, loss, samples, update, statistics } = answer;
         let Work::Round(current) = &mut self.work else {
             return Err(Refusal::Stale { update: *round, current: None });
         };
@@ -447,6 +455,7 @@ impl Room {
             return Err(Refusal::Samples(*samples));
         }
         self.aggregate.check_kind(update)?;
+        current.model.architecture.check_statistics(statistics)?;
         let defence = self.settings.defence();
         match (update, defence) {
             (ProtectedUpdate::Masked { seed, .. }, Defence::FrozenBinary { .. }) if *seed != FROZEN_SEED => {
@@ -469,6 +478,7 @@ impl Room {
         }
         let weight = if self.settings.rule().is_fedavg() { *samples } else { 1 };
         self.aggregate.add(update, weight)?;
+        current.statistics.add(statistics, weight);
         current.losses += f64::from(*loss);
         current.samples += u64::from(*samples);
         if let ProtectedUpdate::Masked { seed, .. } = update {
@@ -511,14 +521,15 @@ impl Room {
 
     fn close(&mut self) -> Vec<Effect> {
         let Work::Round(round) = std::mem::replace(&mut self.work, Work::Idle) else { return Vec::new() };
-        let Round { model, losses, samples } = round;
+        let Round { model, losses, samples, statistics } = round;
         let late = self.leave_behind();
         let updates = self.aggregate.updates();
         if updates > 0 {
             // Attacks may still hold the old weights, so the new ones are a copy where they do.
             drop(model);
-            let weights = &mut Arc::make_mut(&mut self.model).state.weights;
-            self.aggregate.close(self.settings.rule(), &mut self.optimiser, weights, &mut self.counts);
+            let state = &mut Arc::make_mut(&mut self.model).state;
+            self.aggregate.close(self.settings.rule(), &mut self.optimiser, &mut state.weights, &mut self.counts);
+            state.statistics = statistics.mean();
         }
         let loss = (updates > 0).then(|| (losses / f64::from(updates)) as f32);
         let summary = RoundSummary { round: self.number, settings: self.settings, updates, samples, loss, late };

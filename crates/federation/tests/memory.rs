@@ -46,6 +46,7 @@ fn adam_rounds_stay_within_four_models_and_one_update() {
                 loss: 1.0,
                 samples: 1,
                 update,
+                statistics: Vec::new(),
             });
             assert!(matches!(effects[0], Effect::Accepted { .. }));
             let peak = MEMORY.peak_usage() - before;

@@ -1,6 +1,6 @@
 //! What can be wrong with a step.
 
-use unmask_core::Architecture;
+use unmask_core::{Architecture, StatisticsError};
 
 /// Why a model could not be built or a step not be computed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -25,25 +25,9 @@ pub enum ModelError {
         /// Values of the model's layout.
         expected: usize,
     },
-    /// The running statistics are of another network.
-    #[error(
-        "there are {given} running statistics, the network has {expected}; use the state of the same network, which for a \
-         ViT has none"
-    )]
-    StatisticsCount {
-        /// Values given.
-        given: usize,
-        /// Values of the network's layout.
-        expected: usize,
-    },
-    /// Running statistics that no batch has.
-    #[error("{name} holds {value}, and no variance is below zero; use the state of a trained network")]
-    NegativeVariance {
-        /// torchvision's name.
-        name: String,
-        /// The first such value.
-        value: f32,
-    },
+    /// The running statistics are none of the network's.
+    #[error(transparent)]
+    Statistics(#[from] StatisticsError),
     /// Batch norm that would turn every channel into zero.
     #[error(
         "batch norm sees one value a channel in a batch of {batch} of {side} x {side} pixels, which has no variance; use a \

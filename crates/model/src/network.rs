@@ -239,15 +239,7 @@ impl Network {
     }
 
     pub(crate) fn check_state(&self, ModelState { weights, statistics }: &ModelState) -> Result<(), ModelError> {
-        let (given, expected) = (statistics.len(), self.statistics.len());
-        if given != expected {
-            return Err(ModelError::StatisticsCount { given, expected });
-        }
-        for param in self.statistics.iter().filter(|param| param.name.ends_with("running_var")) {
-            if let Some(&value) = statistics[param.range.clone()].iter().find(|value| **value < 0.0) {
-                return Err(ModelError::NegativeVariance { name: param.name.clone(), value });
-            }
-        }
+        self.architecture.check_statistics(statistics)?;
         let (given, expected) = (weights.len(), self.layout.len());
         if given != expected {
             return Err(ModelError::WeightCount { given, expected });

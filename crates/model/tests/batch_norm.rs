@@ -1,6 +1,6 @@
 //! Batch norm under both rules: what moves, what stays, and what is refused.
 
-use unmask_core::{Architecture, ModelState, ResnetPreset, ResnetSpec};
+use unmask_core::{Architecture, ModelState, ResnetPreset, ResnetSpec, StatisticsError};
 use unmask_model::{Device, ModelError, Network};
 
 fn nano() -> (Network, ModelState, Vec<f32>, Vec<usize>) {
@@ -47,16 +47,16 @@ fn states_of_another_network_are_refused() {
     let (network, state, images, labels) = nano();
     let error = |state: &ModelState| network.loss_and_gradient_blocking(state, &images, &labels).unwrap_err();
     let none = ModelState { statistics: Vec::new(), ..state.clone() };
-    assert!(matches!(error(&none), ModelError::StatisticsCount { given: 0, .. }));
+    assert!(matches!(error(&none), ModelError::Statistics(StatisticsError::Count { given: 0, .. })));
     let mut negative = state.clone();
     let last = negative.statistics.len() - 1;
     negative.statistics[last] = -1.0;
-    assert!(matches!(error(&negative), ModelError::NegativeVariance { value: -1.0, .. }));
+    assert!(matches!(error(&negative), ModelError::Statistics(StatisticsError::Value { value: -1.0, .. })));
     let vit = Architecture::named("vit_pico_patch4_16", 10).unwrap();
     let surplus = ModelState { statistics: vec![0.0], ..vit.initial(1) };
     let vit = Network::new(vit, &Device::flex()).unwrap();
     let refused = vit.evaluate_blocking(&surplus, &[0.0; 768], &[1]).unwrap_err();
-    assert_eq!(refused, ModelError::StatisticsCount { given: 1, expected: 0 });
+    assert_eq!(refused, ModelError::Statistics(StatisticsError::Count { given: 1, expected: 0 }));
 }
 
 #[test]

@@ -146,6 +146,7 @@ impl Actor {
         beginnings.check(config.beginning, config.architecture).map_err(anyhow::Error::msg)?;
         let (model, began) = beginnings.model(config.architecture, seed);
         let mut sharing = Sharing::new(&config, data_set);
+        config.defence.check(config.architecture)?;
         let mut settings = RoundSettings::new(config.defence, config.rule, config.batch, config.optimiser)?;
         if config.data.train_on_shared {
             settings = settings.with_pictures(sharing.shared(&config).map_err(anyhow::Error::msg)?);
@@ -270,7 +271,7 @@ impl Actor {
         self.roster.sweep(now, &self.config.limits);
     }
 
-    fn message(&mut self, seat: Seat, message: ClientMessage, values: Vec<f32>, bytes: u64) {
+    fn message(&mut self, seat: Seat, message: ClientMessage, mut values: Vec<f32>, bytes: u64) {
         let client = seat.client;
         match message {
             ClientMessage::Hello { .. } => self.refuse(client, "a second hello on one connection; it is ignored"),
@@ -286,11 +287,13 @@ impl Actor {
                         entry.loss = Some(loss);
                     }
                 }
+                let statistics = self.room.model().state.statistics.len();
+                let statistics = values.split_off(values.len().saturating_sub(statistics));
                 let update = protected(kind, values);
                 if self.target == Some(client) {
                     self.read(client, round, samples, &update);
                 }
-                self.feed(Event::Update { client, round, policy, loss, samples, update });
+                self.feed(Event::Update { client, round, policy, loss, samples, update, statistics });
                 self.attacking.job = None;
             }
             ClientMessage::Sealed { policy, check } => {

@@ -226,7 +226,8 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
     let pictures = Arc::new(Pictures::default());
     let limits = config.limits;
     let longest = [false, true]
-        .map(|block| config.architecture.with_april_block(block).layout().len())
+        .map(|block| config.architecture.with_april_block(block))
+        .map(|architecture| architecture.layout().len() + architecture.statistics().len())
         .into_iter()
         .max()
         .map_or(0, Assembler::limit_for);

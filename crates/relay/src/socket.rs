@@ -169,7 +169,7 @@ async fn write(sink: &mut SplitSink<WebSocket, Message>, waiting: &Waiting, life
                 let sent = match message {
                     None => break,
                     Some(OutboxMessage::Frames(frames)) => send(sink, frames.iter().cloned(), life).await,
-                    Some(OutboxMessage::Weights { header, model }) => match Framer::new(header.as_ref(), Weights(model)) {
+                    Some(OutboxMessage::Weights { header, model }) => match Framer::with_tail(header.as_ref(), Weights(std::sync::Arc::clone(&model)), model.state.statistics.clone()) {
                         Ok(frames) => send(sink, frames.map(Bytes::from), life).await,
                         Err(error) => return error!("a message of the relay's own cannot be encoded: {error}"),
                     },

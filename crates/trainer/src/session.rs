@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use tokio_tungstenite::tungstenite::{self, Message};
 use tracing::{info, warn};
 use unmask_client::{Action, Client, News, Plan, Step, TrainOn};
-use unmask_core::{MaskSeed, Rule};
+use unmask_core::{MaskSeed, ModelState, Rule};
 use unmask_data::{jigsaw::best_arrangement, metrics};
 use unmask_model::{Device, ModelError, Network};
 
@@ -182,11 +182,12 @@ fn step(plan: &Plan, inputs: &Inputs, device: &Device) -> Result<Step, ModelErro
     Ok(match plan.rule {
         Rule::FedSgd => {
             let step = network.loss_and_gradient_blocking(&plan.state, chw, labels)?;
-            Step { loss: step.loss, values: step.gradient, samples }
+            Step { loss: step.loss, values: step.gradient, statistics: step.statistics, samples }
         }
         Rule::FedAvg { epochs, rate } => {
             let trained = network.train_locally_blocking(&plan.state, chw, labels, plan.batch, epochs, rate)?;
-            Step { loss: trained.loss, values: trained.state.weights, samples }
+            let ModelState { weights: values, statistics } = trained.state;
+            Step { loss: trained.loss, values, statistics, samples }
         }
     })
 }

@@ -71,7 +71,15 @@ impl Run {
                         assert_eq!(cohort.len(), CLIENTS as usize);
                         for client in cohort {
                             let update = self.update(client, settings, &model.state.weights);
-                            events.push(Event::Update { client, round, policy, loss: 0.0, samples: 4, update });
+                            events.push(Event::Update {
+                                client,
+                                round,
+                                policy,
+                                loss: 0.0,
+                                samples: 4,
+                                update,
+                                statistics: Vec::new(),
+                            });
                         }
                     }
                     Effect::Rest => events.push(Event::Begin),

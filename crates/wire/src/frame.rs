@@ -82,6 +82,8 @@ pub struct Framer<V> {
     /// Header length and header.
     head: Vec<u8>,
     values: V,
+    /// Behind the values.
+    tail: Vec<f32>,
     total: u32,
     /// Bytes of the message that are in frames already.
     done: usize,
@@ -93,6 +95,14 @@ impl<V: AsRef<[f32]>> Framer<V> {
     /// # Errors
     /// If the header is longer than 4096 bytes (an overlong string in it), or the message than 4 GiB.
     pub fn new(header: &impl Serialize, values: V) -> Result<Self, WireError> {
+        Self::with_tail(header, values, Vec::new())
+    }
+
+    /// The frames of `header` with `values` behind it and a few more behind those, as if they were one vector.
+    ///
+    /// # Errors
+    /// As [`Framer::new`].
+    pub fn with_tail(header: &impl Serialize, values: V, tail: Vec<f32>) -> Result<Self, WireError> {
         let header = postcard::to_stdvec(header).map_err(|error| WireError::Header(error.to_string()))?;
         if header.len() > MAX_HEADER {
             return Err(WireError::LongHeader { bytes: header.len(), limit: MAX_HEADER });
@@ -101,9 +111,9 @@ impl<V: AsRef<[f32]>> Framer<V> {
         head.extend_from_slice(&(header.len() as u32).to_le_bytes());
         head.extend_from_slice(&header);
         head.resize(head.len().next_multiple_of(4), 0);
-        let bytes = head.len() + 4 * values.as_ref().len();
+        let bytes = head.len() + 4 * (values.as_ref().len() + tail.len());
         let total = u32::try_from(bytes).map_err(|_| WireError::TooLong { bytes, limit: u32::MAX as usize })?;
-        Ok(Self { head, values, total, done: 0 })
+        Ok(Self { head, values, tail, total, done: 0 })
     }
 
     /// Length of all frames together in bytes.
@@ -135,7 +145,9 @@ impl<V: AsRef<[f32]>> Iterator for Framer<V> {
         let start = frame.len();
         frame.resize(FRAME_HEADER + len, 0);
         let (places, _) = frame[start..].as_chunks_mut::<4>();
-        for (place, value) in places.iter_mut().zip(&self.values.as_ref()[first..]) {
+        let values = self.values.as_ref();
+        let behind = &self.tail[first.saturating_sub(values.len())..];
+        for (place, value) in places.iter_mut().zip(values.get(first..).unwrap_or_default().iter().chain(behind)) {
             *place = value.to_le_bytes();
         }
         self.done += len;

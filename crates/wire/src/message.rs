@@ -69,7 +69,8 @@ pub enum ClientMessage {
         /// Check of the key it was encrypted with.
         check: [u8; 16],
     },
-    /// The protected update of one round; its values travel behind the header.
+    /// The protected update of one round; its values travel behind the header, and behind them batch norm's running
+    /// statistics in the plain, where the model has some.
     Update {
         /// The round whose plan it answers.
         round: u32,

@@ -28,6 +28,8 @@ pub enum Event {
         samples: u32,
         /// The protected update.
         update: ProtectedUpdate,
+        /// Batch norm's running statistics, `[Q]`, in the plain; empty for a ViT.
+        statistics: Vec<f32>,
     },
     /// It cannot take part in the round, or cannot seal the model.
     Unable {

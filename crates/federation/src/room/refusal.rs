@@ -1,6 +1,6 @@
 //! Why something was refused.
 
-use unmask_core::Defence;
+use unmask_core::{Defence, StatisticsError};
 use unmask_defence::UpdateError;
 
 /// Why something was refused.
@@ -54,6 +54,9 @@ pub enum Refusal {
     /// It does not fit the model.
     #[error(transparent)]
     Update(#[from] UpdateError),
+    /// Its running statistics are none of the model's.
+    #[error(transparent)]
+    Statistics(#[from] StatisticsError),
     /// The loss is not a number.
     #[error("the loss is {0}; the client's training has diverged")]
     Loss(String),

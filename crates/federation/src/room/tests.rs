@@ -42,7 +42,7 @@ fn send(room: &mut Room, client: ClientId, update: ProtectedUpdate) -> Vec<Effec
 
 fn send_samples(room: &mut Room, client: ClientId, update: ProtectedUpdate, samples: u32) -> Vec<Effect> {
     let (round, policy) = (room.number, room.policy);
-    room.handle(Event::Update { client, round, policy, loss: 2.0, samples, update })
+    room.handle(Event::Update { client, round, policy, loss: 2.0, samples, update, statistics: Vec::new() })
 }
 
 fn cohort(effects: &[Effect]) -> Vec<ClientId> {
@@ -106,8 +106,15 @@ fn silent_client_is_late_and_comes_back_when_it_answers() {
     let summary = closed(&room.handle(Event::Deadline { round: 1, policy: 1 })).unwrap();
     assert_eq!(summary.late, [B]);
     assert_eq!(cohort(&room.handle(Event::Begin)), [A]);
-    let stale =
-        room.handle(Event::Update { client: B, round: 1, policy: 1, loss: 1.0, samples: 1, update: update.clone() });
+    let stale = room.handle(Event::Update {
+        client: B,
+        round: 1,
+        policy: 1,
+        loss: 1.0,
+        samples: 1,
+        update: update.clone(),
+        statistics: Vec::new(),
+    });
     assert_eq!(refusal(&stale), Refusal::Stale { update: 1, current: Some(2) });
     assert_eq!(room.member(B), Some(MemberState::Joined));
     send(&mut room, A, update);
@@ -174,8 +181,15 @@ fn choices_take_effect_at_the_round_boundary() {
     assert!(closed(&send(&mut room, A, update.clone())).is_some());
     room.handle(Event::Begin);
     assert_eq!(room.settings(), masked);
-    let old =
-        room.handle(Event::Update { client: A, round: 2, policy: 1, loss: 1.0, samples: 1, update: update.clone() });
+    let old = room.handle(Event::Update {
+        client: A,
+        round: 2,
+        policy: 1,
+        loss: 1.0,
+        samples: 1,
+        update: update.clone(),
+        statistics: Vec::new(),
+    });
     assert_eq!(refusal(&old), Refusal::Policy { update: 1, current: 2 });
 }
 
@@ -194,7 +208,15 @@ fn other_pictures_are_another_policy() {
         let policy = round;
         assert_eq!((room.settings(), room.round(), room.policy()), (chosen, round, policy));
         let update = dense(&room, 1.0);
-        let old = Event::Update { client: A, round, policy: policy - 1, loss: 1.0, samples: 1, update };
+        let old = Event::Update {
+            client: A,
+            round,
+            policy: policy - 1,
+            loss: 1.0,
+            samples: 1,
+            update,
+            statistics: Vec::new(),
+        };
         assert_eq!(refusal(&room.handle(old)), Refusal::Policy { update: policy - 1, current: policy });
     }
 }
@@ -208,7 +230,15 @@ fn poisoned_and_misshaped_updates_are_refused_and_the_round_goes_on() {
     ] {
         let mut room = started("none", &[A, B]);
         let before = room.model().state.weights.clone();
-        let effects = room.handle(Event::Update { client: A, round: 1, policy: 1, loss, samples: 1, update });
+        let effects = room.handle(Event::Update {
+            client: A,
+            round: 1,
+            policy: 1,
+            loss,
+            samples: 1,
+            update,
+            statistics: Vec::new(),
+        });
         refusal(&effects);
         let update = dense(&room, 0.0);
         assert_eq!(closed(&send(&mut room, B, update)).unwrap().updates, 1);
@@ -232,7 +262,15 @@ fn reset_drops_the_running_round() {
     assert_eq!(**room.model(), model(2));
     assert!(cohort(&room.handle(Event::Start)).is_empty(), "A is still busy with the dropped round");
     let update = dense(&room, 1.0);
-    let effects = room.handle(Event::Update { client: A, round: 1, policy: 1, loss: 1.0, samples: 1, update });
+    let effects = room.handle(Event::Update {
+        client: A,
+        round: 1,
+        policy: 1,
+        loss: 1.0,
+        samples: 1,
+        update,
+        statistics: Vec::new(),
+    });
     refusal(&effects);
     assert_eq!(cohort(&effects), [A]);
 }

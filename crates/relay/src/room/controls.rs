@@ -38,7 +38,7 @@ impl Actor {
             Control::Batch { samples } => {
                 self.choose(&format!("a batch size of {samples}"), |settings| settings.with_batch(samples))?;
             }
-            Control::AprilBlock { on } => self.choose_block(on),
+            Control::AprilBlock { on } => self.choose_block(on)?,
             Control::Target { client } => {
                 let id = ClientId(client);
                 let entry = self.roster.get(id).ok_or_else(|| format!("There is no client {client} in the room."))?;
@@ -99,6 +99,7 @@ impl Actor {
     ) -> Result<(), String> {
         let before = self.room.coming();
         let settings = change(before).map_err(sentence)?;
+        settings.defence().check(self.coming_architecture()).map_err(sentence)?;
         let follows = (settings != before).then(|| self.what_follows(&settings)).flatten().unwrap_or_default();
         self.teacher(&format!("chose {what} from the next round on{follows}"), Event::SetSettings(settings));
         Ok(())
@@ -124,10 +125,15 @@ impl Actor {
         }
     }
 
-    fn choose_block(&mut self, on: bool) {
+    fn choose_block(&mut self, on: bool) -> Result<(), String> {
         let architecture = self.coming_architecture();
+        if architecture.vit().is_none() {
+            return Err(format!(
+                "{architecture} has no transformer block that could be April's; start a room on a ViT."
+            ));
+        }
         if architecture.april_block() == on {
-            return;
+            return Ok(());
         }
         let architecture = architecture.with_april_block(on);
         // Nothing was made for the choice that is taken back.
@@ -143,6 +149,7 @@ impl Actor {
         };
         self.say(format!("The teacher chose {what} from the next round on{follows}."));
         self.settle();
+        Ok(())
     }
 
     /// The model from the next round on.

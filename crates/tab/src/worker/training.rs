@@ -17,7 +17,12 @@ pub async fn step(plan: &Plan, samples: &Samples<'_>, device: &Device) -> Result
         Rule::FedSgd => {
             let (images, labels) = samples.batch(0, samples.len(), side);
             let step = network.loss_and_gradient(&plan.state, &images, &labels).await?;
-            Ok(Step { loss: step.loss, values: step.gradient, samples: labels.len() as u32 })
+            Ok(Step {
+                loss: step.loss,
+                values: step.gradient,
+                statistics: step.statistics,
+                samples: labels.len() as u32,
+            })
         }
         Rule::FedAvg { epochs, rate } => local_epochs(&network, plan, samples, epochs, rate).await,
     }
@@ -49,8 +54,8 @@ async fn local_epochs(
             first += plan.batch;
         }
     }
-    let ModelState { weights: values, .. } = state.ok_or(ModelError::NoLocalEpochs)?;
-    Ok(Step { loss: (first_pass / count as f64) as f32, values, samples: count as u32 })
+    let ModelState { weights: values, statistics } = state.ok_or(ModelError::NoLocalEpochs)?;
+    Ok(Step { loss: (first_pass / count as f64) as f32, values, statistics, samples: count as u32 })
 }
 
 #[cfg(test)]

@@ -124,6 +124,7 @@ impl World {
                     loss: 1.0,
                     samples,
                     update,
+                    statistics: Vec::new(),
                 }
             }
             Action::Seal(c, good) => {

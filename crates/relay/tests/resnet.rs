@@ -1,0 +1,170 @@
+//! Rooms that train a ResNet: its filters as any weights, batch norm's running statistics beside them in the plain.
+
+mod support;
+
+use support::{Client, Plan, RATE, Relay, card, config};
+use unmask_core::{Architecture, Defence, MaskSeed, ModelState, ResnetPreset};
+use unmask_defence::{Mask, Means, PlainUpdate, Protect, ProtectedUpdate};
+use unmask_relay::serve;
+use unmask_wire::{
+    ClientMessage, RelayMessage, UpdateKind,
+    view::{Control, Phase},
+};
+
+/// Samples of the two clients.
+const SAMPLES: [u32; 2] = [1, 3];
+
+fn architecture() -> Architecture {
+    Architecture::from(ResnetPreset::Nano)
+}
+
+/// Some values, others for each number.
+fn values(len: usize, number: usize) -> Vec<f32> {
+    (0..len).map(|i| ((number * 131 + i * 17) % 101) as f32 / 500.0 + 0.01).collect()
+}
+
+/// Weights and statistics of a plan.
+fn split(plan: &Plan) -> ModelState {
+    let (weights, statistics) = plan.weights.split_at(architecture().layout().len());
+    ModelState { weights: weights.to_vec(), statistics: statistics.to_vec() }
+}
+
+/// Sends `values` as the defence has them leave, and `statistics` behind them.
+async fn send(client: &mut Client, plan: &Plan, which: usize, defence: &str, plain: Vec<f32>, statistics: &[f32]) {
+    let before = split(plan);
+    let reference = plan.rule.is_fedavg().then_some(before.weights.as_slice());
+    let defence: Defence = defence.parse().unwrap();
+    let means = Means { seed: seed(plan.round, which), cipher: None };
+    let layout = architecture().layout();
+    let update = defence.protect(&layout, PlainUpdate { values: plain, reference }, means).unwrap();
+    let kind = match &update {
+        ProtectedUpdate::Masked { seed, rates, .. } => UpdateKind::Masked { seed: seed.0, zero_rates: rates.bits() },
+        _ => UpdateKind::Dense,
+    };
+    let (round, policy, samples) = (plan.round, plan.policy, SAMPLES[which]);
+    let message = ClientMessage::Update { round, policy, loss: 1.0, samples, kind };
+    client.socket.send(&message, &[update.values(), statistics].concat()).await;
+}
+
+fn seed(round: u32, which: usize) -> MaskSeed {
+    MaskSeed([10 * round as u8 + which as u8; 32])
+}
+
+/// Two rounds of two clients; after the first the statistics are their mean, worked out here in f64.
+async fn two_rounds(rule: &str, defence: &str, weights_of: [u32; 2]) {
+    let relay = Relay::with(|config| {
+        config.architecture = architecture();
+        config.rule = rule.parse().unwrap();
+        config.defence = defence.parse().unwrap();
+    })
+    .await;
+    let mut clients = [relay.client("Ada").await, relay.client("Bob").await];
+    relay.control(Control::Start).await;
+    let (layout, statistics) = (architecture().layout(), architecture().statistics());
+    let given = [values(statistics.len(), 5), values(statistics.len(), 6)];
+    let plain = [values(layout.len(), 1), values(layout.len(), 2)];
+    let mut first = None;
+    for (which, client) in clients.iter_mut().enumerate() {
+        let plan = client.plan().await;
+        assert_eq!(plan.weights.len(), layout.len() + statistics.len());
+        let state = split(&plan);
+        let fresh = architecture().initial(0).statistics;
+        assert_eq!(state.statistics, fresh, "means of zero and variances of one");
+        send(client, &plan, which, defence, plain[which].clone(), &given[which]).await;
+        assert_eq!(client.answer().await, RelayMessage::Accepted { round: 1 });
+        first = Some(state);
+    }
+    let (before, after) = (first.unwrap(), split(&clients[0].plan().await));
+    let total = f64::from(weights_of[0] + weights_of[1]);
+    for (i, found) in after.statistics.iter().enumerate() {
+        let sum: f64 = (0..2).map(|n| f64::from(weights_of[n]) * f64::from(given[n][i])).sum();
+        assert!((f64::from(*found) - sum / total).abs() < 1e-7, "statistic {i} under {rule}, {defence}");
+    }
+    let masks = [0, 1].map(|which| match defence.parse::<Defence>().unwrap().rates() {
+        Some(rates) => Mask::new(seed(1, which), rates, &layout).entries().collect(),
+        None => vec![true; layout.len()],
+    });
+    for i in 0..layout.len() {
+        let (mut sum, mut weight) = (0.0, 0.0);
+        for n in (0..2).filter(|&n| masks[n][i]) {
+            sum += f64::from(weights_of[n]) * f64::from(plain[n][i]);
+            weight += f64::from(weights_of[n]);
+        }
+        let old = f64::from(before.weights[i]);
+        let expected = match (weight, rule) {
+            (0.0, _) => old,
+            (_, "fedsgd") => old - f64::from(RATE) * sum / weight,
+            _ => sum / weight,
+        };
+        assert!((f64::from(after.weights[i]) - expected).abs() < 1e-6, "value {i} under {rule}, {defence}");
+    }
+}
+
+#[tokio::test]
+async fn statistics_are_the_plain_mean_of_gradients_clients() {
+    two_rounds("fedsgd", "none", [1, 1]).await;
+    two_rounds("fedsgd", "random-binary:0.5", [1, 1]).await;
+}
+
+#[tokio::test]
+async fn statistics_of_local_epochs_count_by_samples() {
+    two_rounds("fedavg:epochs=1,rate=0.1", "none", SAMPLES).await;
+    two_rounds("fedavg:epochs=1,rate=0.1", "random-binary:conv=0.8,0.3", SAMPLES).await;
+}
+
+#[tokio::test]
+async fn statistics_that_are_none_are_refused() {
+    let relay = Relay::with(|config| config.architecture = architecture()).await;
+    let mut ada = relay.client("Ada").await;
+    let (layout, statistics) = (architecture().layout(), architecture().statistics());
+    let variance = statistics.get("bn1.running_var").unwrap().range.start;
+    let mut negative = values(statistics.len(), 1);
+    negative[variance] = -1.0;
+    let mut infinite = values(statistics.len(), 1);
+    infinite[0] = f32::INFINITY;
+    for (statistics, words) in [(negative, "bn1.running_var holds -1"), (infinite, "bn1.running_mean holds inf")] {
+        relay.control(Control::OneRound).await;
+        let plan = ada.plan().await;
+        send(&mut ada, &plan, 0, "none", values(layout.len(), 1), &statistics).await;
+        let reason = ada.refusal().await;
+        assert!(reason.contains(words), "{reason}");
+        relay.room_when("the round's end", |room| room.phase == Phase::Paused).await;
+    }
+}
+
+/// What needs embeddings says so: attacks on their cards, defences when they are chosen, the April block too.
+#[tokio::test]
+async fn what_needs_embeddings_says_so() {
+    let relay = Relay::with(|config| config.architecture = architecture()).await;
+    let mut ada = relay.client("Ada").await;
+    for defence in ["fixed-position", "encrypted"] {
+        let (status, reason) = relay.try_control(&Control::Defence { defence: defence.into() }).await;
+        assert_eq!(status, 400, "{reason}");
+    }
+    let (status, reason) = relay.try_control(&Control::Defence { defence: "fixed-position".into() }).await;
+    assert!(status == 400 && reason.contains("protects embeddings, and resnet_nano has none"), "{reason}");
+    let (status, reason) = relay.try_control(&Control::AprilBlock { on: true }).await;
+    assert!(status == 400 && reason.contains("resnet_nano has no transformer block"), "{reason}");
+    relay.control(Control::Target { client: ada.id }).await;
+    relay.control(Control::OneRound).await;
+    let plan = ada.plan().await;
+    let (layout, statistics) = (architecture().layout(), architecture().statistics());
+    send(&mut ada, &plan, 0, "none", values(layout.len(), 1), &values(statistics.len(), 1)).await;
+    let said = "resnet_nano is no Vision Transformer, and has no embeddings to solve for";
+    let is_said = |attack: &str, room: &unmask_wire::view::RoomView| {
+        support::find_card(room, attack).is_some_and(|card| card.remark.as_deref().is_some_and(|it| it.contains(said)))
+    };
+    let attacks = ["embedding", "embedding-aware", "april", "april-aware"];
+    let room = relay.room_when("four cards", |room| attacks.iter().all(|attack| is_said(attack, room))).await;
+    assert!(card(&room, "embedding").how.symbols.iter().any(|[_, _, size]| size == "none in this model"));
+}
+
+#[tokio::test]
+async fn a_room_does_not_begin_with_a_defence_of_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = config(folder.path().to_path_buf());
+    config.architecture = architecture();
+    config.defence = "encrypted".parse().unwrap();
+    let error = serve(config).await.expect_err("it has no embeddings").to_string();
+    assert!(error.contains("resnet_nano has none"), "{error}");
+}
