@@ -180,3 +180,31 @@ async fn a_reloaded_tab_comes_back_with_one_tap() {
     tab.wait_for("document.querySelector('[data-testid=\"join\"]')").await;
     assert!(!tab.shows("rejoin").await);
 }
+
+/// A tab and a headless client train a ResNet together, masked and not; what needs embeddings says so.
+#[tokio::test]
+async fn a_room_trains_a_resnet() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&["--model", "resnet_nano", "--deadline", "120", "--seed", "7"]).await;
+    let browser = Browser::start().await;
+    let ada =
+        browser.open(&relay.student_link("localhost", "nickname=Ada&image=astronaut&device=cpu&join=1"), DESKTOP).await;
+    let _robot = robot(&relay, "Robot");
+    for nickname in ["Ada", "Robot"] {
+        relay.client(nickname).await;
+    }
+    let target = relay.client("Ada").await["id"].clone();
+    relay.control(json!({ "do": "target", "client": target })).await;
+    relay.control(json!({ "do": "start" })).await;
+    for defence in ["none", "random-binary:0.5"] {
+        relay.control(json!({ "do": "defence", "defence": defence })).await;
+        let card = relay.attack("embedding", defence).await;
+        let why = card["remark"].as_str().unwrap_or_default();
+        assert!(card["picture"].is_null() && why.contains("resnet_nano is no Vision Transformer"), "{card}");
+        let points = relay.rounds(2).await;
+        assert!(points.iter().all(|point| point["updates"] == 2), "{points:?}");
+    }
+    assert!(ada.attribute("loss", "data-loss").await.parse::<f64>().expect("a loss").is_finite());
+    let reason = relay.control_refused(json!({ "do": "defence", "defence": "fixed-position" })).await;
+    assert!(reason.contains("resnet_nano has none"), "{reason}");
+}
