@@ -7,8 +7,8 @@
 use std::{env, path::Path};
 
 use anyhow::Context;
+use unmask_client::native::{JoinOptions, join, load_samples, sample_photographs};
 use unmask_model::device::OpenDevice;
-use unmask_trainer::{JoinOptions, join, load_samples, sample_photographs};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {

@@ -4,9 +4,9 @@
 
 use std::{env, time::Duration};
 
+use unmask_client::native::{JoinOptions, join, sample_photographs};
 use unmask_model::device::OpenDevice;
 use unmask_relay::{RelayConfig, serve};
-use unmask_trainer::{JoinOptions, join, sample_photographs};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use unmask_core::{Architecture, Defence, EncryptionStart, KeyCheck, MaskSeed};
-use unmask_defence::{KeyError, Means, PlainUpdate, Protect, ProtectError, ProtectedUpdate};
+use unmask_core::{Architecture, AttackMethod, Defence, EncryptionStart, KeyCheck, MaskSeed};
+use unmask_defence::{KeyError, ProtectError, ProtectedUpdate};
 use unmask_wire::{
     Assembler, ClientMessage, EncryptionPlan, Framer, RelayMessage, ShardError, UpdateKind, WireError, frames,
 };
 
 use crate::{
-    GroupLeaving, Plan, SealTask, Shard,
+    Comparison, GroupLeaving, LocalUpdate, Plan, PrivatePicture, RoundPictures, SealTask, Shard,
+    history::PictureHistory,
     keys::{Keys, Locked},
     leaving,
+    pictures::PrivatePictures,
     plan::{check_len, model, settings},
 };
 
@@ -19,20 +21,6 @@ use crate::{
 const MAX_PARAMETERS: usize = 32_000_000;
 /// Longest nickname, device or reason sent, in characters.
 const MAX_TEXT: usize = 200;
-
-/// What training gave.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Step {
-    /// Mean loss over the samples: at the plan's weights under FedSGD, over the first local epoch under FedAvg.
-    pub loss: f32,
-    /// `[P]`: theta_n, the gradient of that loss, under FedSGD; W_n, the weights after the local epochs, under FedAvg.
-    /// They must not leave the device as they are.
-    pub values: Vec<f32>,
-    /// Batch norm's running statistics after the step or the epochs, `[Q]`, which leave in the plain; empty for a ViT.
-    pub statistics: Vec<f32>,
-    /// Number of samples.
-    pub samples: u32,
-}
 
 /// Something to tell whoever watches.
 #[derive(Debug, Clone, PartialEq)]
@@ -180,6 +168,8 @@ pub struct Client {
     device: String,
     ticket: Option<[u8; 16]>,
     keys: Keys,
+    pictures: PrivatePictures,
+    history: PictureHistory,
     shard: Option<Arc<Shard>>,
     assembler: Assembler,
 }
@@ -192,9 +182,18 @@ impl Client {
             device: cut(device),
             ticket: None,
             keys: Keys::default(),
+            pictures: PrivatePictures::default(),
+            history: PictureHistory::default(),
             shard: None,
             assembler: assembler(),
         }
+    }
+
+    /// With pictures of its own to train on, taken in turn. They never leave it.
+    #[must_use]
+    pub fn with_pictures(mut self, pictures: Vec<PrivatePicture>) -> Self {
+        self.pictures = PrivatePictures::new(pictures);
+        self
     }
 
     /// Comes back as the client that was given this ticket, if the room still knows it.
@@ -297,16 +296,40 @@ impl Client {
         }))
     }
 
-    /// Protects what training gave and makes it ready to leave. `seed` must be fresh from the operating system.
+    /// The pictures that `plan` asks for: its own, in turn, or those of its shard. They are remembered, so that a
+    /// reconstruction can be [compared](Self::compare) with them.
     ///
     /// # Errors
-    /// If what training gave is not of the plan's model; nothing leaves then.
-    pub fn update(&self, plan: &Plan, step: Step, seed: MaskSeed) -> Result<Outgoing, UpdateFailure> {
-        let Step { loss, values, statistics, samples } = step;
+    /// In words for people: it has none of its own, or the model lacks the class of one of them.
+    pub fn pictures(&mut self, plan: &Plan) -> Result<RoundPictures, String> {
+        let pictures = self.pictures.of_round(plan)?;
+        self.history.remember(plan, &pictures);
+        Ok(pictures)
+    }
+
+    /// Compares a reconstruction `[side, side, 3]` with the picture that the update of `round` was made from. `None` where
+    /// it was made from several, or too long ago.
+    ///
+    /// # Errors
+    /// In words for people, if the sizes do not fit.
+    pub fn compare(
+        &self,
+        round: u32,
+        attack: AttackMethod,
+        side: usize,
+        reconstruction: &[f32],
+    ) -> Option<Result<Comparison, String>> {
+        self.history.compare(round, attack, side, reconstruction)
+    }
+
+    /// Protects the result of training and makes it ready to leave. `seed` must be fresh from the operating system.
+    ///
+    /// # Errors
+    /// If the result is not of the plan's model; nothing leaves then.
+    pub fn update(&self, plan: &Plan, trained: LocalUpdate, seed: MaskSeed) -> Result<Outgoing, UpdateFailure> {
+        let LocalUpdate { loss, values, statistics, samples } = trained;
         let plain_bytes = 4 * values.len();
-        let reference = plan.rule.is_fedavg().then_some(plan.state.weights.as_slice());
-        let plain = PlainUpdate { values: values.clone(), reference };
-        let update = plan.defence.protect(&plan.layout, plain, Means { seed, cipher: plan.cipher.as_deref() })?;
+        let update = plan.task().protect(values.clone(), seed)?;
         let kind = match &update {
             ProtectedUpdate::Dense(_) => UpdateKind::Dense,
             ProtectedUpdate::Masked { seed, rates, .. } => {

@@ -1,18 +1,27 @@
-//! One federated client without its surroundings: no socket, no clock, no tensors.
+//! One federated client.
 //!
-//! The tab's worker and the native client both drive a [`Client`]: they carry frames to and from the socket, train when
-//! it says so, and hand what training gave back to be protected. What leaves the device is decided here and nowhere
-//! else; the passphrase of an encrypted room is kept here and goes no further.
+//! A [`Client`] is the protocol as a state machine, without socket, clock or randomness: whoever drives it carries frames to
+//! and from a socket, and trains when it says so. A [`LocalTask`] is what it does in a round: one gradient or local epochs on
+//! a lazy [`PictureSource`], and the defence. Tab, headless client (`native`), simulation and matrix all run it. What
+//! leaves the device is decided here and nowhere else; the passphrase of an encrypted room is kept here and goes no further.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod client;
+mod history;
 mod keys;
 mod leaving;
+#[cfg(feature = "native")]
+pub mod native;
+mod pictures;
 mod plan;
 mod shard;
+mod training;
 
-pub use client::{Action, Client, ClientError, News, Outgoing, Step, UpdateFailure};
+pub use client::{Action, Client, ClientError, News, Outgoing, UpdateFailure};
+pub use history::Comparison;
 pub use leaving::{GroupLeaving, leaving};
+pub use pictures::{Batch, PictureSource, PrivatePicture, RoundPictures};
 pub use plan::{Plan, SealTask, TrainOn};
 pub use shard::Shard;
+pub use training::{LocalTask, LocalUpdate, TrainingError};

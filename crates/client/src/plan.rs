@@ -6,7 +6,7 @@ use unmask_core::{Architecture, Defence, ModelState, ParamLayout, Rule};
 use unmask_defence::Cipher;
 use unmask_wire::Pictures;
 
-use crate::Shard;
+use crate::{LocalTask, Shard};
 
 /// Which pictures to train on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,11 +97,17 @@ impl Plan {
         Ok(Self { round, policy, architecture, layout, defence, rule, batch, train_on, state, cipher: None })
     }
 
+    /// What there is to compute and to protect.
+    pub fn task(&self) -> LocalTask<'_> {
+        let Self { layout, state, rule, batch, defence, cipher, .. } = self;
+        LocalTask { layout, state, rule: *rule, batch: *batch, defence: *defence, cipher: cipher.as_deref() }
+    }
+
     /// Whether the model has the class of a private picture.
     ///
     /// # Errors
     /// In words for people, if it has not.
-    pub fn check_label(&self, label: usize) -> Result<(), String> {
+    pub(crate) fn check_label(&self, label: usize) -> Result<(), String> {
         if label < self.architecture.classes() {
             return Ok(());
         }

@@ -3,6 +3,7 @@
 use std::{io, path::PathBuf};
 
 use unmask_attack::CannotAttack;
+use unmask_client::TrainingError;
 use unmask_data::{datasets::DataSetError, metrics::CannotCompare};
 use unmask_defence::{KeyError, ProtectError, UpdateError};
 use unmask_model::ModelError;
@@ -135,7 +136,7 @@ pub enum ExperimentError {
     Model(#[from] ModelError),
     /// The attacked client's model failed, as when its local training diverged.
     #[error("the client could not train: {0}")]
-    Client(ModelError),
+    Client(TrainingError),
     /// The attacked client's defence refused.
     #[error(transparent)]
     Protect(#[from] ProtectError),

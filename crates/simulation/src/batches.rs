@@ -2,35 +2,26 @@
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
+use unmask_client::Batch;
 use unmask_data::datasets::Labelled;
 
-/// Pictures `[batch, 3, side, side]` in [0, 1], and labels `[batch]`.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Batch {
-    pub(crate) images: Vec<f32>,
-    pub(crate) labels: Vec<usize>,
-}
-
-impl Batch {
-    /// The pictures of these indices, in this order, at the side of the model. With `rng` each is mirrored with
-    /// probability 1/2 and shifted by up to an eighth of its side each way, black coming in at the edge (He et al., 2016:
-    /// 4 of 32 pixels).
-    pub(crate) fn new(set: &Labelled, indices: &[usize], side: usize, mut rng: Option<&mut ChaCha8Rng>) -> Self {
-        let mut batch = Self::default();
-        for &index in indices {
-            let (Some(mut image), Some(&label)) = (set.chw_resized(index, side), set.labels().get(index)) else {
-                continue;
-            };
-            if let Some(rng) = rng.as_deref_mut() {
-                let (most, mirror) = ((side / 8) as i32, rng.random::<bool>());
-                let mut shift = || rng.random_range(-most..=most) as isize;
-                image = moved(&image, side, mirror, (shift(), shift()));
-            }
-            batch.images.extend(image);
-            batch.labels.push(label.into());
+/// The pictures of these indices, in this order, at the side of the model. With `rng` each is mirrored with probability
+/// 1/2 and shifted by up to an eighth of its side each way, black coming in at the edge (He et al., 2016: 4 of 32 pixels).
+pub(crate) fn read_batch(set: &Labelled, indices: &[usize], side: usize, mut rng: Option<&mut ChaCha8Rng>) -> Batch {
+    let mut batch = Batch::default();
+    for &index in indices {
+        let (Some(mut image), Some(&label)) = (set.chw_resized(index, side), set.labels().get(index)) else {
+            continue;
+        };
+        if let Some(rng) = rng.as_deref_mut() {
+            let (most, mirror) = ((side / 8) as i32, rng.random::<bool>());
+            let mut shift = || rng.random_range(-most..=most) as isize;
+            image = moved(&image, side, mirror, (shift(), shift()));
         }
-        batch
+        batch.images.extend(image);
+        batch.labels.push(label.into());
     }
+    batch
 }
 
 /// `[3, side, side]` mirrored left to right, and then shifted by `(right, down)` pixels.
@@ -77,17 +68,17 @@ mod tests {
         let classes = vec!["a".to_owned(), "b".to_owned()];
         let pixels = (0..3 * 16 * 3).map(|value| value as u8).collect();
         let set = Labelled::new(4, classes, pixels, vec![0, 1, 1]).unwrap();
-        let batch = Batch::new(&set, &[2, 0], 4, None);
+        let batch = read_batch(&set, &[2, 0], 4, None);
         assert_eq!(batch.labels, [1, 0]);
         assert_eq!(batch.images, [set.chw(2).unwrap(), set.chw(0).unwrap()].concat());
-        assert_eq!(Batch::new(&set, &[0], 8, None).images.len(), 3 * 64);
+        assert_eq!(read_batch(&set, &[0], 8, None).images.len(), 3 * 64);
     }
 
     #[test]
     fn augmentation_is_decided_by_its_generator() {
         let pixels: Vec<u8> = (0..16 * 16 * 3).map(|value| (value % 251) as u8).collect();
         let set = Labelled::new(16, vec!["a".to_owned()], pixels, vec![0]).unwrap();
-        let images = |seed| Batch::new(&set, &[0; 20], 16, Some(&mut ChaCha8Rng::seed_from_u64(seed))).images;
+        let images = |seed| read_batch(&set, &[0; 20], 16, Some(&mut ChaCha8Rng::seed_from_u64(seed))).images;
         assert_eq!(images(1), images(1));
         assert_ne!(images(1), images(2));
         let distinct: std::collections::HashSet<Vec<u32>> =

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use unmask_client::TrainingError;
 use unmask_data::datasets::PartitionError;
 use unmask_defence::{KeyError, ProtectError};
 use unmask_federation::Refusal;
@@ -84,7 +85,7 @@ pub enum SimulationError {
         /// The round, from 1.
         round: u32,
         /// What happened.
-        source: ModelError,
+        source: TrainingError,
     },
     /// An update could not be protected.
     #[error("client {client} could not protect its update of round {round}: {source}")]

@@ -5,7 +5,7 @@ use unmask_core::ModelState;
 use unmask_data::datasets::Labelled;
 use unmask_model::{ModelError, Network};
 
-use crate::batches::Batch;
+use crate::batches;
 
 /// How the model does on test pictures.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -36,7 +36,7 @@ pub(crate) fn evaluate(
     let parts: Vec<(f64, usize, usize)> = indices
         .par_chunks(together)
         .map(|indices| {
-            let batch = Batch::new(set, indices, side, None);
+            let batch = batches::read_batch(set, indices, side, None);
             let found = network.evaluate_blocking(state, &batch.images, &batch.labels)?;
             let pictures = batch.labels.len();
             Ok((f64::from(found.loss) * pictures as f64, found.correct, pictures))

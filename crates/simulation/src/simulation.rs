@@ -12,6 +12,7 @@ use std::{
 };
 
 use rayon::{ThreadPool, prelude::*};
+use unmask_client::LocalTask;
 use unmask_core::{Architecture, ModelState, ParamLayout, Rule};
 use unmask_data::datasets::DataSet;
 use unmask_defence::Cipher;
@@ -23,7 +24,7 @@ use self::{plan::Plan, sums::Sums};
 use crate::{
     Config, Metrics, SimulationError, TestScore,
     evaluation::evaluate,
-    learner::{Sent, Workshop},
+    learner::{self, ClientContext, ClientUpdate},
     order::Order,
     seeds::Seeds,
 };
@@ -120,8 +121,10 @@ impl<'a> Simulation<'a> {
 
     /// The pictures of the coming round, for each client in its order, as indices into the training set.
     pub fn next_pictures(&self) -> Vec<Vec<usize>> {
-        let workshop = self.workshop();
-        self.orders.iter().map(|order| workshop.indices(order, self.progress.round)).collect()
+        let settings = &self.plan.settings;
+        let indices =
+            |order| learner::indices(self.seeds, settings.rule(), settings.batch().into(), order, self.progress.round);
+        self.orders.iter().map(indices).collect()
     }
 
     /// The plain model as it stands, also of an encrypted run.
@@ -250,30 +253,30 @@ impl<'a> Simulation<'a> {
         &self.layout
     }
 
-    /// What each of `clients` sends in the coming round.
-    fn train(&self, clients: Range<usize>, state: &ModelState) -> Vec<Result<Sent, SimulationError>> {
-        let (workshop, round) = (self.workshop(), self.progress.round);
-        let orders = self.orders.get(clients.clone()).unwrap_or_default();
-        let train = |(order, client): (&Order, usize)| workshop.update(client, order, round, state);
-        self.pool.install(|| orders.par_iter().zip(clients).map(train).collect())
-    }
-
-    fn workshop(&self) -> Workshop<'_> {
-        let rate = self.plan.rate(self.progress.round);
-        Workshop {
+    /// What each of `clients` sends in the coming round, trained from the plain `state`.
+    fn train(&self, clients: Range<usize>, state: &ModelState) -> Vec<Result<ClientUpdate, SimulationError>> {
+        let (settings, round) = (&self.plan.settings, self.progress.round);
+        let rate = self.plan.rate(round);
+        let context = ClientContext {
             network: &self.network,
-            layout: &self.layout,
             pictures: &self.data.train,
-            cipher: self.cipher.as_ref(),
             seeds: self.seeds,
-            rule: match self.plan.settings.rule() {
-                Rule::FedAvg { epochs, .. } => Rule::FedAvg { epochs, rate },
-                Rule::FedSgd => Rule::FedSgd,
+            task: LocalTask {
+                layout: &self.layout,
+                state,
+                rule: match settings.rule() {
+                    Rule::FedAvg { epochs, .. } => Rule::FedAvg { epochs, rate },
+                    Rule::FedSgd => Rule::FedSgd,
+                },
+                batch: settings.batch().into(),
+                defence: settings.defence(),
+                cipher: self.cipher.as_ref(),
             },
-            defence: self.plan.settings.defence(),
-            batch: self.plan.settings.batch().into(),
             augment: self.plan.config.augment,
             in_pieces: self.in_pieces,
-        }
+        };
+        let orders = self.orders.get(clients.clone()).unwrap_or_default();
+        let train = |(order, client): (&Order, usize)| context.update(client, order, round);
+        self.pool.install(|| orders.par_iter().zip(clients).map(train).collect())
     }
 }

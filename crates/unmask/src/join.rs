@@ -9,9 +9,9 @@ use std::{
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
+use unmask_client::native::{JoinOptions, Passphrase, join, load_samples, sample_photographs, socket_address};
 use unmask_core::{Architecture, VitPreset};
 use unmask_model::device::{Compute, OpenDevice, open_blocking, probe_blocking};
-use unmask_trainer::{JoinOptions, Passphrase, join, load_samples, sample_photographs, socket_address};
 
 use crate::Failure;
 

@@ -10,12 +10,12 @@ use std::{io::Write as _, net::IpAddr, path::PathBuf, sync::Arc, time::Duration}
 use clap::{Args, ValueEnum};
 use tokio::task::JoinSet;
 use tracing::warn;
+use unmask_client::native::{JoinOptions, Passphrase, join, sample_photographs};
 use unmask_core::{Architecture, Partition, VitPreset};
 use unmask_matching::GradientMatching;
 use unmask_model::device::OpenDevice;
 use unmask_relay::{DataConfig, RelayConfig, Running, Source, serve};
 use unmask_simulation::Start;
-use unmask_trainer::{JoinOptions, Passphrase, join, sample_photographs};
 
 use self::{
     evaluation::OnHeldOut,

@@ -34,8 +34,8 @@ fn trained() -> Vec<f32> {
     (0..layout().len()).map(|i| i as f32 + 2.0).collect()
 }
 
-fn step() -> Step {
-    Step { loss: 1.0, values: trained(), statistics: Vec::new(), samples: 3 }
+fn step() -> LocalUpdate {
+    LocalUpdate { loss: 1.0, values: trained(), statistics: Vec::new(), samples: 3 }
 }
 
 /// A plan as the relay sends it: with encrypted weights where the defence is.
@@ -303,7 +303,7 @@ fn what_does_not_fit_stays() {
     let mut client = client(Some(PASSPHRASE));
     for defence in ["none", "random-binary:0.5", "encrypted"] {
         let plan = planned(&mut client, defence, "fedsgd");
-        let short = Step { loss: 1.0, values: vec![1.0; 3], statistics: Vec::new(), samples: 1 };
+        let short = LocalUpdate { loss: 1.0, values: vec![1.0; 3], statistics: Vec::new(), samples: 1 };
         let error = client.update(&plan, short, MaskSeed([1; 32])).unwrap_err().to_string();
         assert!(error.contains("has 3 values"), "{error}");
     }

@@ -6,9 +6,10 @@ use unmask_attack::{
     Accumulated, Attack, AttackKind, CannotAttack, Encryption, Evidence, KnownStart, Needs, Observation, RecoveredKey,
     Source, Tensors, WholeUpdate, embeddings_layout,
 };
+use unmask_client::{Batch, LocalTask};
 use unmask_core::{Defence, EncryptionStart, ModelState, Rule};
-use unmask_defence::{Cipher, Means, PlainUpdate, Protect, ProtectedUpdate, RoomKey};
-use unmask_model::Network;
+use unmask_defence::{Cipher, ProtectedUpdate, RoomKey};
+use unmask_model::{Network, block_on};
 
 use super::{ExperimentError, Settings, plan::Group};
 
@@ -124,19 +125,18 @@ impl<'a> Client<'a> {
             cipher.decrypt(&mut state.weights)?;
         }
         let Group { chw, labels, name, .. } = group;
-        let (values, reference) = match self.settings.rule {
-            Rule::FedSgd => (
-                self.network.loss_and_gradient_blocking(&state, chw, labels).map_err(ExperimentError::Client)?.gradient,
-                None,
-            ),
-            Rule::FedAvg { epochs, rate } => {
-                let trained = self.network.train_locally_blocking(&state, chw, labels, labels.len(), epochs, rate);
-                let trained = trained.map_err(ExperimentError::Client)?;
-                (trained.state.weights, Some(state.weights.as_slice()))
-            }
+        let task = LocalTask {
+            layout: self.network.layout(),
+            state: &state,
+            rule: self.settings.rule,
+            batch: labels.len(),
+            defence,
+            cipher,
         };
+        let pictures = Batch { images: chw.clone(), labels: labels.clone() };
+        let trained = block_on(task.train(self.network, &pictures)).map_err(ExperimentError::Client)?;
         let seed = self.settings.seed_of(&["protect", &defence.to_string(), name, &round.to_string()]);
-        Ok(defence.protect(self.network.layout(), PlainUpdate { values, reference }, Means { seed, cipher })?)
+        Ok(task.protect(trained.values, seed)?)
     }
 
     /// The update as a gradient, and which of its entries arrived. Under FedAvg that is w - W_n: one local step makes it the

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use unmask_client::TrainingError;
 use unmask_core::ModelState;
 use unmask_data::datasets::{DataSet, Labelled};
 use unmask_model::{ModelError, Network, device::OpenDevice};
@@ -122,7 +123,7 @@ pub(super) fn train(
 fn has_diverged(error: &SimulationError) -> bool {
     matches!(
         error,
-        SimulationError::Client { source: ModelError::NonFinite { .. }, .. }
+        SimulationError::Client { source: TrainingError::Model(ModelError::NonFinite { .. }), .. }
             | SimulationError::Model(ModelError::NonFinite { .. })
             | SimulationError::Refused { .. }
     )

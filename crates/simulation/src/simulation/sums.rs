@@ -2,7 +2,7 @@
 
 use unmask_federation::WeightedMean;
 
-use crate::learner::Sent;
+use crate::learner::ClientUpdate;
 
 /// Means over clients of what needs no mask: losses and batch norm's statistics.
 pub(super) struct Sums {
@@ -15,7 +15,7 @@ impl Sums {
         Self { statistics: WeightedMean::new(statistics), loss: WeightedMean::new(1) }
     }
 
-    pub(super) fn add(&mut self, sent: &Sent) {
+    pub(super) fn add(&mut self, sent: &ClientUpdate) {
         self.statistics.add(&sent.statistics, sent.weight);
         self.loss.add(&[sent.loss], sent.weight);
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures_util::{FutureExt, StreamExt};
 use gloo_timers::future::sleep;
-use unmask_client::{Action, Client, ClientError, News};
+use unmask_client::{Action, Client, ClientError, News, PrivatePicture};
 use unmask_core::Architecture;
 use unmask_model::device::OpenDevice;
 use unmask_wire::WireError;
@@ -14,8 +14,8 @@ use wasm_bindgen_futures::spawn_local;
 use web_sys::MessageEvent;
 
 use super::{
-    own_picture::OwnPicture,
     page::Page,
+    picture,
     session::Session,
     sheet,
     socket::{Socket, SocketEvent},
@@ -112,8 +112,11 @@ impl Worker {
     fn handle(&mut self, event: Event) {
         match event {
             Event::Page(ToWorker::Join { socket, nickname, picture, label, device, passphrase, ticket }) => {
-                match OwnPicture::new(picture, label) {
-                    Ok(own) => self.join(socket, &nickname, own, device, ticket),
+                match picture::from_page(picture) {
+                    Ok(own) => {
+                        let own = PrivatePicture::new(own, label.into());
+                        self.join(socket, &nickname, own, device, ticket);
+                    }
                     Err(reason) => self.leave(&format!("this picture cannot be used: {reason}")),
                 }
                 self.set_passphrase(passphrase);
@@ -131,16 +134,16 @@ impl Worker {
         &mut self,
         address: String,
         nickname: &str,
-        own: OwnPicture,
+        own: PrivatePicture,
         wanted: DeviceChoice,
         ticket: Option<[u8; 16]>,
     ) {
         let device = self.device.as_ref().map(|(_, device)| device.description());
-        let mut client = Client::new(nickname, device.as_deref().unwrap_or(UNKNOWN_DEVICE));
+        let mut client = Client::new(nickname, device.as_deref().unwrap_or(UNKNOWN_DEVICE)).with_pictures(vec![own]);
         if let Some(ticket) = ticket {
             client = client.resuming(ticket);
         }
-        self.session = Some(Session::new(address, client, own, wanted));
+        self.session = Some(Session::new(address, client, wanted));
         self.connect();
     }
 

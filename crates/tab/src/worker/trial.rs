@@ -4,7 +4,7 @@ use unmask_client::{Plan, TrainOn};
 use unmask_data::{Picture, chw_to_hwc};
 use unmask_model::{Device, Network};
 
-use super::{comparison::rgba, own_picture};
+use super::picture::{self, rgba};
 use crate::{protocol::Answer, ranking};
 
 /// Classes that an answer names.
@@ -23,7 +23,8 @@ impl Trial {
     /// # Errors
     /// If they are no picture of the page's size.
     pub fn new(number: u32, rgb: Vec<u8>) -> Result<Self, String> {
-        Ok(Self { number, picture: own_picture::picture(rgb)? })
+        let picture = picture::from_page(rgb).map_err(|error| error.to_string())?;
+        Ok(Self { number, picture })
     }
 
     /// What the weights of `plan` make of it.

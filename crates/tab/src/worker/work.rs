@@ -1,22 +1,15 @@
 //! What the worker does for the room and the student: train, seal, compare, answer.
 
-use unmask_client::{Plan, SealTask, TrainOn};
+use unmask_client::{LocalUpdate, Plan, RoundPictures, SealTask, TrainOn};
 use unmask_core::MaskSeed;
-use unmask_model::device::{Compute, OpenDevice};
+use unmask_model::{
+    Device, Network,
+    device::{Compute, OpenDevice},
+};
 use web_time::Instant;
 
-use super::{
-    comparison::{rgba, score},
-    device,
-    page::group_view,
-    run::Worker,
-    samples::Samples,
-    training::step,
-};
+use super::{device, page::group_view, picture::rgba, run::Worker};
 use crate::protocol::{Comparison, DeviceChoice, FromWorker};
-
-/// The attack that finds patches, but not where they belong.
-const UNORDERED: &str = "jigsaw";
 
 impl Worker {
     /// The step of `plan`, its defence, and the update on its way.
@@ -34,17 +27,14 @@ impl Worker {
             },
         });
         let begun = Instant::now();
-        let stepped = match Samples::of(plan, &session.own) {
-            Ok(samples) => {
-                session.memory.keep(plan.round, &samples);
-                step(plan, &samples, device.device()).await.map_err(|error| error.to_string())
-            }
+        let trained = match session.client.pictures(plan) {
+            Ok(pictures) => train(plan, &pictures, device.device()).await,
             Err(reason) => Err(reason),
         };
         let milliseconds = begun.elapsed().as_secs_f64() * 1e3;
-        let outgoing = stepped.and_then(|step| {
-            let (loss, samples) = (step.loss, step.samples);
-            let outgoing = session.client.update(plan, step, fresh_seed()?).map_err(|error| error.to_string())?;
+        let outgoing = trained.and_then(|trained| {
+            let (loss, samples) = (trained.loss, trained.samples);
+            let outgoing = session.client.update(plan, trained, fresh_seed()?).map_err(|error| error.to_string())?;
             Ok((loss, samples, outgoing))
         });
         match outgoing {
@@ -92,18 +82,17 @@ impl Worker {
     /// Compares a reconstruction with the picture it is of, where there is one alone.
     pub fn attacked(&mut self, round: u32, attack: String, side: usize, picture: &[f32]) {
         let Some(session) = &self.session else { return };
-        let model = self.device.as_ref().and_then(|(architecture, _)| architecture.vit());
-        let patch = model.filter(|_| attack == UNORDERED).map(|config| config.patch);
-        let compared = session.memory.picture(round, &session.own, side).map(|(own, is_private)| {
-            let (psnr, ssim) = score(&own, side, picture, patch)?;
-            Ok::<_, String>(Comparison { own: rgba(&own), is_private, psnr, ssim })
-        });
+        let compared = attack.parse().ok().and_then(|method| session.client.compare(round, method, side, picture));
         match compared.transpose() {
             Ok(comparison) => {
-                if let Some(Comparison { psnr, ssim, .. }) = comparison {
-                    let score = session.client.score(round, &attack, psnr, ssim);
+                if let Some(compared) = &comparison {
+                    let score = session.client.score(round, &attack, compared.psnr, compared.ssim);
                     self.send(score);
                 }
+                let comparison = comparison.map(|compared| {
+                    let unmask_client::Comparison { own, is_private, psnr, ssim } = compared;
+                    Comparison { own: rgba(&own), is_private, psnr, ssim }
+                });
                 let (side, reconstruction) = (side as u32, rgba(picture));
                 self.page.tell(FromWorker::Attacked { round, attack, side, reconstruction, comparison });
             }
@@ -153,6 +142,11 @@ fn compute(wanted: DeviceChoice) -> Option<Compute> {
         DeviceChoice::Cpu => Some(Compute::Cpu),
         DeviceChoice::WebGpu => Some(Compute::Gpu),
     }
+}
+
+async fn train(plan: &Plan, pictures: &RoundPictures, device: &Device) -> Result<LocalUpdate, String> {
+    let network = Network::new(plan.architecture, device).map_err(|error| error.to_string())?;
+    plan.task().train(&network, pictures).await.map_err(|error| error.to_string())
 }
 
 fn fresh_seed() -> Result<MaskSeed, String> {

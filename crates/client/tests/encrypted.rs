@@ -2,13 +2,13 @@
 
 use std::{ops::Range, sync::Arc};
 
+use unmask_client::native::sample_photographs;
 use unmask_core::{
     Architecture, ClientId, Defence, EncryptionStart, MaskSeed, ModelState, ParamLayout, RoundSettings, Rule, VitPreset,
 };
 use unmask_defence::{Cipher, Means, PlainUpdate, Protect, ProtectedUpdate, RoomKey};
 use unmask_federation::{Effect, Event, GlobalModel, Room};
 use unmask_model::{Device, Network};
-use unmask_trainer::sample_photographs;
 
 const CLIENTS: u32 = 5;
 const ROUNDS: u32 = 50;

@@ -1,6 +1,4 @@
-//! The native headless client: the tab's protocol and defences, with pictures from a folder.
-
-#![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+//! The headless client: the tab's protocol and defences on a tokio socket, with pictures from a folder.
 
 mod address;
 mod join;

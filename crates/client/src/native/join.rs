@@ -11,15 +11,14 @@ use rustls::{
 };
 use tokio_tungstenite::{Connector, connect_async_tls_with_config};
 use tracing::{info, warn};
-use unmask_client::Client;
 use unmask_model::device::OpenDevice;
 
-use crate::{
+use super::{
     Passphrase, Sample,
     address::socket_address,
-    samples::Batches,
-    session::{Ended, Session},
+    session::{Session, SessionEnd},
 };
+use crate::{Client, PrivatePicture};
 
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
 
@@ -43,13 +42,18 @@ pub struct JoinOptions {
 /// Joins the room and trains round after round, coming back after every dropped socket, until the relay says goodbye.
 ///
 /// # Errors
-/// If the address is no room's or nobody answers there at the first try, or the relay dismisses this client.
+/// If there are no pictures, the address is no room's or nobody answers there at the first try, or the relay dismisses this client.
 pub async fn join(options: JoinOptions) -> anyhow::Result<()> {
     let socket = socket_address(&options.address)?;
     let connector = options.accept_any_certificate.then(any_certificate).transpose()?;
-    let mut client = Client::new(&options.name, &options.device.description());
+    if options.samples.is_empty() {
+        bail!("a client needs at least one picture to train on");
+    }
+    let pictures =
+        options.samples.into_iter().map(|sample| PrivatePicture::new(sample.picture, sample.label)).collect();
+    let mut client = Client::new(&options.name, &options.device.description()).with_pictures(pictures);
     client.set_passphrase(options.passphrase.map(Passphrase::into_inner));
-    let mut session = Session::new(client, options.device.device().clone(), Batches::new(options.samples)?);
+    let mut session = Session::new(client, options.device.device().clone());
     let mut first = true;
     let mut wait = Duration::from_secs(1);
     loop {
@@ -58,8 +62,8 @@ pub async fn join(options: JoinOptions) -> anyhow::Result<()> {
                 first = false;
                 wait = Duration::from_secs(1);
                 match session.run(stream).await? {
-                    Ended::Dismissed(reason) => bail!("the relay closed the connection: {reason}"),
-                    Ended::Dropped => info!("the connection dropped"),
+                    SessionEnd::Dismissed(reason) => bail!("the relay closed the connection: {reason}"),
+                    SessionEnd::Dropped => info!("the connection dropped"),
                 }
             }
             Err(error) if first => {

@@ -5,11 +5,11 @@ use std::time::Duration;
 use futures_util::{SinkExt, StreamExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::{WebSocketStream, accept_async, tungstenite::Message};
+use unmask_client::native::{JoinOptions, Passphrase, Sample, join};
 use unmask_core::{Architecture, EncryptionStart, ModelState, VitPreset};
 use unmask_data::{Picture, chw_to_hwc};
 use unmask_defence::{Cipher, RoomKey};
 use unmask_model::{Network, device::OpenDevice};
-use unmask_trainer::{JoinOptions, Passphrase, Sample, join};
 use unmask_wire::{Assembler, ClientMessage, EncryptionPlan, Pictures, RelayMessage, ShardHeader, UpdateKind, frames};
 
 const SALT: [u8; 16] = [4; 16];

@@ -1,0 +1,103 @@
+//! What earlier updates were made from, so that a reconstruction is compared with the right picture.
+
+use std::collections::VecDeque;
+
+use unmask_core::AttackMethod;
+use unmask_data::{jigsaw, metrics};
+
+use crate::{Plan, pictures::PictureSource, pictures::RoundPictures};
+
+/// Rounds whose pictures are remembered: a search goes on with an old update while the room trains on.
+const REMEMBERED_ROUNDS: usize = 1000;
+
+/// A reconstruction beside the picture it is of.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comparison {
+    /// The picture as the model saw it, `[side, side, 3]` in `[0, 1]`.
+    pub own: Vec<f32>,
+    /// Whether it is a private one, and not one of the shared ones.
+    pub is_private: bool,
+    /// PSNR in dB.
+    pub psnr: f32,
+    /// SSIM.
+    pub ssim: f32,
+}
+
+#[derive(Debug)]
+struct Round {
+    number: u32,
+    /// Side of the model's patches in pixels; none where it has no patches.
+    patch: Option<usize>,
+    /// The one picture; none where there were several.
+    only: Option<RoundPictures>,
+}
+
+/// The pictures of the last rounds.
+#[derive(Debug, Default)]
+pub(crate) struct PictureHistory {
+    rounds: VecDeque<Round>,
+}
+
+impl PictureHistory {
+    pub(crate) fn remember(&mut self, plan: &Plan, pictures: &RoundPictures) {
+        let patch = plan.architecture.vit().map(|config| config.patch);
+        let only = (pictures.len() == 1).then(|| pictures.clone());
+        self.rounds.push_back(Round { number: plan.round, patch, only });
+        if self.rounds.len() > REMEMBERED_ROUNDS {
+            self.rounds.pop_front();
+        }
+    }
+
+    /// Compares `reconstruction` `[side, side, 3]` of round `round`. `None` where there were several pictures, or it is
+    /// too long ago.
+    ///
+    /// # Errors
+    /// In words for people, if the sizes do not fit.
+    pub(crate) fn compare(
+        &self,
+        round: u32,
+        method: AttackMethod,
+        side: usize,
+        reconstruction: &[f32],
+    ) -> Option<Result<Comparison, String>> {
+        // A room that was reset counts its rounds anew, so the newest of a number counts.
+        let Round { patch, only, .. } = self.rounds.iter().rev().find(|known| known.number == round)?;
+        let only = only.as_ref()?;
+        let patch = patch.filter(|_| method == AttackMethod::Jigsaw);
+        let (own, is_private) = (only.only(side)?, only.are_private());
+        Some(score(&own, side, reconstruction, patch).map(|(psnr, ssim)| Comparison { own, is_private, psnr, ssim }))
+    }
+}
+
+/// PSNR in dB and SSIM of a reconstruction `[side, side, 3]` against `own` `[side, side, 3]`. Where `patch` is given its
+/// patches, of that many pixels a side, are in no order, and are compared in their best one: only who has the picture can
+/// find it.
+fn score(own: &[f32], side: usize, reconstruction: &[f32], patch: Option<usize>) -> Result<(f32, f32), String> {
+    let arranged = patch
+        .map(|patch| jigsaw::best_arrangement(reconstruction, own, side, patch))
+        .transpose()
+        .map_err(|error| error.to_string())?;
+    let reconstruction = arranged.as_deref().unwrap_or(reconstruction);
+    let psnr = metrics::psnr(own, reconstruction, side, side).map_err(|error| error.to_string())?;
+    let ssim = metrics::ssim(own, reconstruction, side, side).map_err(|error| error.to_string())?;
+    Ok((psnr as f32, ssim as f32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Patches in no order score nothing as they came, and all in their best order.
+    #[test]
+    fn a_jigsaw_is_compared_in_its_best_order() {
+        let (side, patch) = (32, 8);
+        let truth: Vec<f32> = (0..side * side * 3).map(|i| ((i as f32 * 0.37).sin() + 1.0) / 2.0).collect();
+        // Rows of patches from the bottom up.
+        let strip = side * patch * 3;
+        let found: Vec<f32> = truth.chunks_exact(strip).rev().flatten().copied().collect();
+        let (_, unordered) = score(&truth, side, &found, None).unwrap();
+        let (_, arranged) = score(&truth, side, &found, Some(patch)).unwrap();
+        assert!(unordered < 0.6 && arranged > 0.999, "{unordered} then {arranged}");
+        assert!(score(&truth, side, &found, Some(5)).unwrap_err().contains("5 x 5"));
+    }
+}

@@ -1,0 +1,161 @@
+//! One socket's life: frames in and out, one training step at a time.
+
+use anyhow::{Context, anyhow};
+use futures_util::{SinkExt, Stream, StreamExt};
+use tokio::task::JoinHandle;
+use tokio_tungstenite::tungstenite::{self, Message};
+use tracing::{info, warn};
+use unmask_core::MaskSeed;
+use unmask_model::{Device, Network, block_on};
+
+use crate::{Action, Client, Comparison, LocalUpdate, News, Plan, RoundPictures};
+
+/// How a session ended.
+pub(crate) enum SessionEnd {
+    /// The socket dropped; coming back may work.
+    Dropped,
+    /// The relay said goodbye; coming back would not help.
+    Dismissed(String),
+}
+
+/// A finished or failed step, with the plan it answers.
+type Trained = (Box<Plan>, Result<LocalUpdate, String>);
+
+/// The part of a client that outlives its socket.
+pub(crate) struct Session {
+    client: Client,
+    device: Device,
+    /// The question for a passphrase last shown, so that a room that asks every round is heard once.
+    question: Option<String>,
+}
+
+impl Session {
+    pub(crate) fn new(client: Client, device: Device) -> Self {
+        Self { client, device, question: None }
+    }
+
+    /// Trains until the socket closes.
+    pub(crate) async fn run<S>(&mut self, socket: S) -> anyhow::Result<SessionEnd>
+    where
+        S: Stream<Item = Result<Message, tungstenite::Error>> + futures_util::Sink<Message, Error = tungstenite::Error>,
+    {
+        let (mut sender, mut receiver) = socket.split();
+        let mut running: Option<JoinHandle<Trained>> = None;
+        let mut waiting: Option<Box<Plan>> = None;
+        let mut outbox = self.client.hello()?;
+        loop {
+            for frame in outbox.drain(..) {
+                if sender.send(Message::Binary(frame.into())).await.is_err() {
+                    return Ok(SessionEnd::Dropped);
+                }
+            }
+            if running.is_none()
+                && let Some(plan) = waiting.take()
+            {
+                running = Some(self.train(plan));
+            }
+            let trained = async {
+                match &mut running {
+                    Some(task) => task.await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                trained = trained => {
+                    running = None;
+                    let (plan, trained) = trained.context("the training thread stopped")?;
+                    outbox = match trained {
+                        Ok(trained) => {
+                            let (loss, samples) = (trained.loss, trained.samples);
+                            let outgoing = self.client.update(&plan, trained, fresh_seed()?)?;
+                            info!(round = plan.round, loss, samples, bytes = outgoing.bytes, "sending the update");
+                            outgoing.frames
+                        }
+                        Err(reason) => {
+                            warn!(round = plan.round, "cannot take part: {reason}");
+                            self.client.unable(plan.round, plan.policy, &reason)?
+                        }
+                    };
+                }
+                message = receiver.next() => match message {
+                    Some(Ok(Message::Binary(frame))) => match self.client.receive(&frame)? {
+                        Some(Action::Send(frames)) => outbox = frames,
+                        Some(Action::Train(plan)) => waiting = Some(plan),
+                        Some(Action::Seal(task)) => {
+                            outbox = self.client.seal(*task, fresh_number()?)?;
+                            info!("encrypted the room's model");
+                        }
+                        Some(Action::Ask { frames, reason, .. }) => {
+                            self.ask(reason);
+                            outbox = frames;
+                        }
+                        Some(Action::Tell(News::Goodbye { reason })) => return Ok(SessionEnd::Dismissed(reason)),
+                        Some(Action::Tell(News::Reconstruction { round, attack, side, picture })) => {
+                            // What cannot be compared gets no score; the room shows the picture without one.
+                            if let Ok(method) = attack.parse()
+                                && let Some(Ok(found)) = self.client.compare(round, method, side, &picture)
+                             {
+                                let Comparison { psnr, ssim, .. } = found;
+                                info!(round, %attack, psnr, ssim, "the relay attacked this client");
+                                outbox = self.client.score(round, &attack, psnr, ssim)?;
+                            }
+                        }
+                        Some(Action::Tell(news)) => tell(&news),
+                        None => {}
+                    },
+                    Some(Ok(_)) => {}
+                    Some(Err(_)) | None => return Ok(SessionEnd::Dropped),
+                },
+            }
+        }
+    }
+
+    /// Trains beside the socket, so that pings are answered meanwhile.
+    fn train(&mut self, plan: Box<Plan>) -> JoinHandle<Trained> {
+        self.question = None;
+        let (pictures, device) = (self.client.pictures(&plan), self.device.clone());
+        tokio::task::spawn_blocking(move || {
+            let trained = pictures.and_then(|pictures| train(&plan, &pictures, &device));
+            (plan, trained)
+        })
+    }
+
+    /// Nobody sits at a headless client, so the question can only say what to do next time.
+    fn ask(&mut self, reason: String) {
+        if self.question.as_ref() != Some(&reason) {
+            warn!("{reason}: start again with --passphrase-file FILE, or with the passphrase in UNMASK_PASSPHRASE");
+            self.question = Some(reason);
+        }
+    }
+}
+
+fn train(plan: &Plan, pictures: &RoundPictures, device: &Device) -> Result<LocalUpdate, String> {
+    let network = Network::new(plan.architecture, device).map_err(|error| error.to_string())?;
+    block_on(plan.task().train(&network, pictures)).map_err(|error| error.to_string())
+}
+
+fn fresh_seed() -> anyhow::Result<MaskSeed> {
+    fresh_bytes().map(MaskSeed)
+}
+
+fn fresh_number() -> anyhow::Result<u64> {
+    fresh_bytes().map(u64::from_le_bytes)
+}
+
+fn fresh_bytes<const N: usize>() -> anyhow::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| anyhow!("the operating system gives no random numbers: {error}"))?;
+    Ok(bytes)
+}
+
+fn tell(news: &News) {
+    match news {
+        News::Welcome { client, nickname } => info!(client, "in the room as {nickname}"),
+        News::Accepted { round } => info!(round, "update accepted"),
+        News::Closed { round, loss: Some(loss), updates } => info!(round, loss, updates, "round closed"),
+        News::Closed { round, loss: None, .. } => info!(round, "round closed without an update"),
+        News::Refused { reason } => warn!("{reason}"),
+        News::Shard(shard) => info!(pictures = shard.len(), "shared pictures of {} came", shard.data()),
+        News::Goodbye { .. } | News::Reconstruction { .. } => {}
+    }
+}

@@ -1,0 +1,233 @@
+//! The pictures of one round, at the model's size, a batch at a time.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use unmask_core::Rule;
+use unmask_data::{Picture, PictureError, chw_to_hwc};
+
+use crate::{Plan, Shard, TrainOn};
+
+/// Pictures with labels, read a batch at a time: a shard at 224 pixels would not fit a phone.
+pub trait PictureSource {
+    /// Number of pictures.
+    fn len(&self) -> usize;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The pictures from `first` on, at most `most` of them.
+    ///
+    /// # Errors
+    /// If a picture cannot be read.
+    fn batch(&self, first: usize, most: usize) -> Result<Batch, PictureError>;
+}
+
+/// Pictures as a model takes them.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Batch {
+    /// `[batch, 3, side, side]` in `[0, 1]`.
+    pub images: Vec<f32>,
+    /// `[batch]`.
+    pub labels: Vec<usize>,
+}
+
+impl PictureSource for Batch {
+    fn len(&self) -> usize {
+        self.labels.len()
+    }
+
+    fn batch(&self, first: usize, most: usize) -> Result<Batch, PictureError> {
+        let end = self.len().min(first.saturating_add(most));
+        let first = first.min(end);
+        let values = self.images.len() / self.len().max(1);
+        let images = self.images.get(first * values..end * values).unwrap_or_default().to_vec();
+        Ok(Batch { images, labels: self.labels[first..end].to_vec() })
+    }
+}
+
+/// A picture of the client's own. It never leaves the device.
+#[derive(Debug)]
+pub struct PrivatePicture {
+    picture: Picture,
+    label: usize,
+    /// At the side last asked for: resizing a photograph takes longer than a step.
+    resized: Mutex<Option<(usize, Arc<[f32]>)>>,
+}
+
+impl PrivatePicture {
+    /// A picture of class `label`.
+    pub fn new(picture: Picture, label: usize) -> Self {
+        Self { picture, label, resized: Mutex::new(None) }
+    }
+
+    /// `[3, side, side]` in `[0, 1]`.
+    fn chw(&self, side: usize) -> Arc<[f32]> {
+        let mut resized = self.resized.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*resized {
+            Some((at, chw)) if *at == side => Arc::clone(chw),
+            _ => {
+                let chw: Arc<[f32]> = self.picture.for_model(side).into();
+                *resized = Some((side, Arc::clone(&chw)));
+                chw
+            }
+        }
+    }
+}
+
+/// The pictures of one round, at the side of its model.
+#[derive(Debug, Clone)]
+pub struct RoundPictures {
+    side: usize,
+    origin: Origin,
+}
+
+#[derive(Debug, Clone)]
+enum Origin {
+    Private(Vec<Arc<PrivatePicture>>),
+    Shared { shard: Arc<Shard>, positions: Vec<usize> },
+}
+
+impl RoundPictures {
+    /// Whether they are the client's own.
+    pub fn are_private(&self) -> bool {
+        matches!(self.origin, Origin::Private(_))
+    }
+
+    /// The one picture, `[side, side, 3]` in `[0, 1]`, at the given side. `None` where there are several: a
+    /// reconstruction of a mixture cannot be compared with any of them.
+    pub fn only(&self, side: usize) -> Option<Vec<f32>> {
+        let at = Self { side, origin: self.origin.clone() };
+        let Batch { images, .. } = (self.len() == 1).then(|| at.batch(0, 1))?.ok()?;
+        Some(chw_to_hwc(&images, side, side))
+    }
+}
+
+impl PictureSource for RoundPictures {
+    fn len(&self) -> usize {
+        match &self.origin {
+            Origin::Private(pictures) => pictures.len(),
+            Origin::Shared { positions, .. } => positions.len(),
+        }
+    }
+
+    fn batch(&self, first: usize, most: usize) -> Result<Batch, PictureError> {
+        let mut batch = Batch::default();
+        match &self.origin {
+            Origin::Private(pictures) => {
+                for picture in pictures.iter().skip(first).take(most) {
+                    batch.images.extend_from_slice(&picture.chw(self.side));
+                    batch.labels.push(picture.label);
+                }
+            }
+            Origin::Shared { shard, positions } => {
+                for &position in positions.iter().skip(first).take(most) {
+                    let rgb = shard.rgb(position).unwrap_or_default().to_vec();
+                    batch.images.extend(Picture::new(shard.side(), shard.side(), rgb)?.for_model(self.side));
+                    batch.labels.extend(shard.labels().get(position).map(|&label| usize::from(label)));
+                }
+            }
+        }
+        Ok(batch)
+    }
+}
+
+/// The client's own pictures, taken in turn.
+#[derive(Debug, Default)]
+pub(crate) struct PrivatePictures {
+    pictures: Vec<Arc<PrivatePicture>>,
+    next: usize,
+}
+
+impl PrivatePictures {
+    pub(crate) fn new(pictures: Vec<PrivatePicture>) -> Self {
+        Self { pictures: pictures.into_iter().map(Arc::new).collect(), next: 0 }
+    }
+
+    /// The pictures that `plan` asks for: under FedSGD the next of them, as many as one gradient takes; under FedAvg all.
+    ///
+    /// # Errors
+    /// In words for people: there are none, or the model lacks the class of one of them.
+    pub(crate) fn of_round(&mut self, plan: &Plan) -> Result<RoundPictures, String> {
+        let origin = match &plan.train_on {
+            TrainOn::Shared { shard, positions } => {
+                Origin::Shared { shard: Arc::clone(shard), positions: positions.clone() }
+            }
+            TrainOn::Private => {
+                let pictures = self.next(plan.rule, plan.batch);
+                if pictures.is_empty() {
+                    return Err("this client has no private picture".to_owned());
+                }
+                pictures.iter().try_for_each(|picture| plan.check_label(picture.label))?;
+                Origin::Private(pictures)
+            }
+        };
+        Ok(RoundPictures { side: plan.architecture.side(), origin })
+    }
+
+    fn next(&mut self, rule: Rule, batch: usize) -> Vec<Arc<PrivatePicture>> {
+        let len = self.pictures.len();
+        match rule {
+            Rule::FedAvg { .. } => self.pictures.clone(),
+            // A batch with the same picture twice has the gradient of one, so no picture is taken twice.
+            Rule::FedSgd => {
+                let batch = batch.min(len);
+                let taken = self.pictures.iter().cycle().skip(self.next).take(batch).cloned().collect();
+                self.next = (self.next + batch) % len.max(1);
+                taken
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pictures(count: u8) -> PrivatePictures {
+        let picture = |label: u8| Picture::new(2, 2, vec![label * 50; 12]).unwrap();
+        PrivatePictures::new((0..count).map(|label| PrivatePicture::new(picture(label), label.into())).collect())
+    }
+
+    fn labels(taken: &[Arc<PrivatePicture>]) -> Vec<usize> {
+        taken.iter().map(|picture| picture.label).collect()
+    }
+
+    #[test]
+    fn private_pictures_take_turns() {
+        let mut three = pictures(3);
+        assert_eq!(labels(&three.next(Rule::FedSgd, 2)), [0, 1]);
+        assert_eq!(labels(&three.next(Rule::FedSgd, 2)), [2, 0]);
+        assert_eq!(labels(&three.next(Rule::FedSgd, 1)), [1]);
+        assert_eq!(labels(&three.next(Rule::FedSgd, 7)), [2, 0, 1]);
+        assert_eq!(labels(&three.next(Rule::FedAvg { epochs: 1, rate: 0.1 }, 1)), [0, 1, 2]);
+        assert!(pictures(0).next(Rule::FedSgd, 3).is_empty());
+    }
+
+    #[test]
+    fn batches_are_read_as_they_are_asked_for() {
+        let source = RoundPictures { side: 4, origin: Origin::Private(pictures(3).pictures) };
+        let batch = source.batch(1, 5).unwrap();
+        assert_eq!((batch.images.len(), batch.labels), (2 * 3 * 16, vec![1, 2]));
+        assert_eq!(source.batch(3, 1).unwrap(), Batch::default());
+        assert_eq!(source.only(4), None);
+        let one = RoundPictures { side: 4, origin: Origin::Private(pictures(1).pictures) };
+        assert_eq!(one.only(2), Some(vec![0.0; 12]));
+    }
+
+    #[test]
+    fn a_picture_is_resized_once_for_each_side() {
+        let picture = PrivatePicture::new(Picture::new(2, 2, vec![9; 12]).unwrap(), 0);
+        let first = picture.chw(4);
+        assert!(Arc::ptr_eq(&first, &picture.chw(4)));
+        assert_eq!((picture.chw(8).len(), picture.chw(4).len()), (192, 48));
+    }
+
+    #[test]
+    fn a_batch_in_memory_is_a_source_too() {
+        let batch = Batch { images: (0..6).map(|i| i as f32).collect(), labels: vec![4, 5, 6] };
+        assert_eq!(batch.batch(1, 9).unwrap(), Batch { images: vec![2.0, 3.0, 4.0, 5.0], labels: vec![5, 6] });
+        assert_eq!(batch.batch(7, 1).unwrap(), Batch::default());
+    }
+}
