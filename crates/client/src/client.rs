@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use unmask_core::{Architecture, AttackMethod, Defence, EncryptionStart, KeyCheck, MaskSeed};
-use unmask_defence::{KeyError, ProtectError, ProtectedUpdate};
-use unmask_wire::{
-    Assembler, ClientMessage, EncryptionPlan, Framer, RelayMessage, ShardError, UpdateKind, WireError, frames,
-};
+use unmask_core::{Architecture, AttackMethod, ClientId, Defence, EncryptionStart, MaskSeed};
+use unmask_defence::{KeyError, ProtectError};
+use unmask_wire::{Assembler, ClientMessage, EncryptionPlan, Framer, RelayMessage, ShardError, WireError, frames};
 
 use crate::{
     Comparison, GroupLeaving, LocalUpdate, Plan, PrivatePicture, RoundPictures, SealTask, Shard,
@@ -14,7 +12,7 @@ use crate::{
     keys::{Keys, Locked},
     leaving,
     pictures::PrivatePictures,
-    plan::{check_len, model, settings},
+    plan::{check_len, model},
 };
 
 /// Largest plan a client takes, in parameters: more than any preset has, and within a phone's memory.
@@ -28,7 +26,7 @@ pub enum News {
     /// In the room.
     Welcome {
         /// Number in the room.
-        client: u32,
+        client: ClientId,
         /// Nickname as the room shows it.
         nickname: String,
     },
@@ -53,8 +51,8 @@ pub enum News {
     Reconstruction {
         /// The round attacked.
         round: u32,
-        /// The attack's name.
-        attack: String,
+        /// The attack.
+        attack: AttackMethod,
         /// Side of the picture in pixels.
         side: usize,
         /// `[side, side, 3]` in `[0, 1]`.
@@ -262,7 +260,7 @@ impl Client {
                 encryption,
             } => {
                 let plan = model(&name, april_block, classes).and_then(|architecture| {
-                    let settings = settings(&defence, &rule, batch)?;
+                    let settings = (defence, rule, batch.into());
                     Plan::new([round, policy], architecture, settings, (pictures, self.shard.as_ref()), values)
                 });
                 match plan.map_err(Hindrance::Unable).and_then(|plan| self.decrypted(plan, encryption)) {
@@ -330,16 +328,9 @@ impl Client {
         let LocalUpdate { loss, values, statistics, samples } = trained;
         let plain_bytes = 4 * values.len();
         let update = plan.task().protect(values.clone(), seed)?;
-        let kind = match &update {
-            ProtectedUpdate::Dense(_) => UpdateKind::Dense,
-            ProtectedUpdate::Masked { seed, rates, .. } => {
-                UpdateKind::Masked { seed: seed.0, zero_rates: rates.bits() }
-            }
-            ProtectedUpdate::Encrypted { check, .. } => UpdateKind::Encrypted { check: check.0 },
-        };
         let (round, policy) = (plan.round, plan.policy);
-        let header = ClientMessage::Update { round, policy, loss, samples, kind };
-        let frames: Vec<_> = Framer::with_tail(&header, update.values(), statistics)?.collect();
+        let header = ClientMessage::Update { round, policy, loss, samples, form: update.form };
+        let frames: Vec<_> = Framer::with_tail(&header, &update.values, statistics)?.collect();
         let bytes = frames.iter().map(Vec::len).sum();
         Ok(Outgoing { frames, bytes, plain_bytes, groups: leaving(plan, values, &update) })
     }
@@ -353,7 +344,7 @@ impl Client {
         let SealTask { policy, architecture, weights, cipher, .. } = task;
         let mut weights = weights.unwrap_or_else(|| architecture.initial(fresh).weights);
         cipher.encrypt(&mut weights)?;
-        Ok(frames(&ClientMessage::Sealed { policy, check: cipher.check().0 }, &weights)?)
+        Ok(frames(&ClientMessage::Sealed { policy, check: cipher.check() }, &weights)?)
     }
 
     /// Says that this client cannot take part in a round.
@@ -367,9 +358,9 @@ impl Client {
     /// Reports how close a reconstruction came to the private image: two numbers, never the image.
     ///
     /// # Errors
-    /// Never in practice: `attack` came from the relay.
-    pub fn score(&self, round: u32, attack: &str, psnr: f32, ssim: f32) -> Result<Vec<Vec<u8>>, WireError> {
-        frames(&ClientMessage::Score { round, attack: cut(attack), psnr, ssim }, &[])
+    /// Never in practice: the header is short.
+    pub fn score(&self, round: u32, attack: AttackMethod, psnr: f32, ssim: f32) -> Result<Vec<Vec<u8>>, WireError> {
+        frames(&ClientMessage::Score { round, attack, psnr, ssim }, &[])
     }
 
     fn hindered(&self, round: u32, policy: u32, hindrance: Hindrance) -> Result<Action, WireError> {
@@ -403,7 +394,7 @@ impl Client {
         let missing = "this room's model is encrypted; type the room's passphrase to take part";
         let cipher = self
             .keys
-            .cipher((salt, start), Some(KeyCheck(check)), plan.architecture, &plan.layout)
+            .cipher((salt, start), Some(check), plan.architecture, &plan.layout)
             .map_err(|locked| Hindrance::locked(locked, missing))?;
         cipher.decrypt(&mut plan.state.weights).map_err(|error| Hindrance::Unable(error.to_string()))?;
         plan.cipher = Some(cipher);

@@ -1,6 +1,6 @@
 //! What leaves the device, as a picture.
 
-use unmask_core::{Defence, ModelState, Param, ParamGroup, ParamLayout};
+use unmask_core::{Defence, ModelState, Param, ParamGroup, ParamLayout, UpdateForm};
 use unmask_defence::ProtectedUpdate;
 
 use crate::Plan;
@@ -67,7 +67,7 @@ fn seen(plan: &Plan, update: &ProtectedUpdate) -> Option<Vec<f32>> {
     }
     // The relay holds w encrypted where the update is, and subtracts that.
     let mut global = plan.state.weights.clone();
-    if let (ProtectedUpdate::Encrypted { .. }, Some(cipher)) = (update, &plan.cipher) {
+    if let (UpdateForm::Encrypted { .. }, Some(cipher)) = (update.form, &plan.cipher) {
         cipher.encrypt(&mut global).ok()?;
     }
     let mut change = update.expand_over(&plan.layout, global.clone()).ok()?;

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use unmask_core::{Architecture, Defence, ModelState, ParamLayout, Rule};
+use unmask_core::{Architecture, Defence, ModelState, ParamLayout, Rule, TrainingPictures};
 use unmask_defence::Cipher;
-use unmask_wire::Pictures;
 
 use crate::{LocalTask, Shard};
 
 /// Which pictures to train on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum TrainOn {
     /// The client's own, which stay with it.
     Private,
@@ -73,16 +72,19 @@ impl Plan {
         [round, policy]: [u32; 2],
         architecture: Architecture,
         (defence, rule, batch): (Defence, Rule, usize),
-        (pictures, shard): (Pictures, Option<&Arc<Shard>>),
+        (pictures, shard): (TrainingPictures, Option<&Arc<Shard>>),
         mut weights: Vec<f32>,
     ) -> Result<Self, String> {
         let layout = architecture.layout();
         let statistics = weights.split_off(layout.len().min(weights.len()));
         check_len(architecture, &layout, &weights)?;
         architecture.check_statistics(&statistics).map_err(|error| error.to_string())?;
+        if batch == 0 {
+            return Err("the plan asks for a batch of 0 samples".to_owned());
+        }
         let train_on = match pictures {
-            Pictures::Private => TrainOn::Private,
-            Pictures::Shared { shard: number } => {
+            TrainingPictures::Private => TrainOn::Private,
+            TrainingPictures::Shared { shard: number } => {
                 let shard = shard.filter(|shard| shard.number() == number);
                 let shard = shard.ok_or("the room's shared pictures have not come to this client")?;
                 check_classes(architecture, shard)?;
@@ -129,17 +131,6 @@ pub(crate) fn model(name: &str, april_block: bool, classes: u16) -> Result<Archi
         return Err(format!("{name} with 0 classes is no model"));
     }
     Ok(architecture.with_april_block(april_block))
-}
-
-/// How a round is to be run: the words of a plan.
-///
-/// # Errors
-/// In words for people, if this client does not know such a defence or rule, or there is nothing to train on.
-pub(crate) fn settings(defence: &str, rule: &str, batch: u16) -> Result<(Defence, Rule, usize), String> {
-    if batch == 0 {
-        return Err("the plan asks for a batch of 0 samples".to_owned());
-    }
-    Ok((defence.parse().map_err(outdated)?, rule.parse().map_err(outdated)?, batch.into()))
 }
 
 /// # Errors

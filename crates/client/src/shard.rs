@@ -1,9 +1,10 @@
 //! The client's share of the room's data set.
 
+use unmask_core::Partition;
 use unmask_wire::{ShardError, ShardHeader};
 
 /// Labelled pictures that the relay shares out. They are public: the relay has them too.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Shard {
     header: ShardHeader,
     labels: Vec<u8>,
@@ -27,9 +28,9 @@ impl Shard {
         &self.header.data
     }
 
-    /// How the data set was divided, in its string form, such as `dirichlet:0.3`.
-    pub fn partition(&self) -> &str {
-        &self.header.partition
+    /// How the data set was divided.
+    pub fn partition(&self) -> Partition {
+        self.header.partition
     }
 
     /// Which of how many shards it is, from 0.
@@ -96,7 +97,7 @@ mod tests {
         let header = ShardHeader {
             number: 1,
             data: "stripes".into(),
-            partition: "iid".into(),
+            partition: Partition::Iid,
             seat: 0,
             seats: 1,
             classes: (0..10).map(|class| class.to_string()).collect(),

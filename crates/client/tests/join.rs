@@ -6,11 +6,14 @@ use futures_util::{SinkExt, StreamExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::{WebSocketStream, accept_async, tungstenite::Message};
 use unmask_client::native::{JoinOptions, Passphrase, Sample, join};
-use unmask_core::{Architecture, EncryptionStart, ModelState, VitPreset};
+use unmask_core::{
+    Architecture, AttackMethod, EncryptionStart, KeyCheck, ModelState, Partition, TrainingPictures, UpdateForm,
+    VitPreset,
+};
 use unmask_data::{Picture, chw_to_hwc};
 use unmask_defence::{Cipher, RoomKey};
 use unmask_model::{Network, device::OpenDevice};
-use unmask_wire::{Assembler, ClientMessage, EncryptionPlan, Pictures, RelayMessage, ShardHeader, UpdateKind, frames};
+use unmask_wire::{Assembler, ClientMessage, EncryptionPlan, RelayMessage, ShardHeader, frames};
 
 const SALT: [u8; 16] = [4; 16];
 
@@ -39,12 +42,12 @@ impl Relay {
     }
 
     async fn plan(&mut self, round: u32, words: [&str; 2], encryption: Option<EncryptionPlan>, weights: &[f32]) {
-        self.plan_on(Pictures::Private, 2, round, words, encryption, weights).await;
+        self.plan_on(TrainingPictures::Private, 2, round, words, encryption, weights).await;
     }
 
     async fn plan_on(
         &mut self,
-        pictures: Pictures,
+        pictures: TrainingPictures,
         batch: u16,
         round: u32,
         [defence, rule]: [&str; 2],
@@ -52,7 +55,7 @@ impl Relay {
         weights: &[f32],
     ) {
         let (model, classes) = (architecture().to_string(), 10);
-        let (defence, rule) = (defence.to_owned(), rule.to_owned());
+        let (defence, rule) = (defence.parse().unwrap(), rule.parse().unwrap());
         let (policy, april_block) = (1, false);
         let header = RelayMessage::Plan {
             round,
@@ -128,14 +131,14 @@ async fn fedsgd_takes_the_pictures_in_turn() {
     with_client(None, async |relay| {
         for (round, positions) in [(1, [0, 1]), (2, [2, 0])] {
             relay.plan(round, ["none", "fedsgd"], None, &weights()).await;
-            let (ClientMessage::Update { round: answered, loss, samples: 2, kind, .. }, values) = relay.receive().await
+            let (ClientMessage::Update { round: answered, loss, samples: 2, form, .. }, values) = relay.receive().await
             else {
                 panic!("no update of two samples");
             };
             let (images, labels) = inputs(&positions);
             let step =
                 network().loss_and_gradient_blocking(&ModelState::from_weights(weights()), &images, &labels).unwrap();
-            assert_eq!((answered, loss, kind), (round, step.loss, UpdateKind::Dense));
+            assert_eq!((answered, loss, form), (round, step.loss, UpdateForm::Dense));
             assert_eq!(values, step.gradient);
         }
     })
@@ -174,10 +177,10 @@ async fn a_jigsaw_is_scored_in_the_best_order_of_its_patches() {
         }
     }
     with_client(None, async |relay| {
-        relay.plan_on(Pictures::Private, 1, 1, ["fixed-position", "fedsgd"], None, &weights()).await;
+        relay.plan_on(TrainingPictures::Private, 1, 1, ["fixed-position", "fedsgd"], None, &weights()).await;
         assert!(matches!(relay.receive().await.0, ClientMessage::Update { .. }));
-        let mut score = async |attack: &str| {
-            let header = RelayMessage::Reconstruction { round: 1, attack: attack.to_owned(), side: side as u16 };
+        let mut score = async |attack: AttackMethod| {
+            let header = RelayMessage::Reconstruction { round: 1, attack, side: side as u16 };
             relay.send(header, &shuffled).await;
             let (ClientMessage::Score { attack: scored, psnr, ssim, .. }, _) = relay.receive().await else {
                 panic!("no score");
@@ -185,9 +188,9 @@ async fn a_jigsaw_is_scored_in_the_best_order_of_its_patches() {
             assert_eq!(scored, attack);
             (psnr, ssim)
         };
-        let (psnr, ssim) = score("matching-aware").await;
+        let (psnr, ssim) = score(AttackMethod::MatchingAware).await;
         assert!(psnr < 20.0 && ssim < 0.5, "as it came: {psnr} dB, {ssim}");
-        let (psnr, ssim) = score("jigsaw").await;
+        let (psnr, ssim) = score(AttackMethod::Jigsaw).await;
         assert!(psnr > 90.0 && ssim > 0.999, "in the best order: {psnr} dB, {ssim}");
     })
     .await;
@@ -202,10 +205,10 @@ async fn encrypted_room_gets_cipher_text_alone() {
         let model = architecture().to_string();
         relay.send(RelayMessage::Seal { policy: 1, model, april_block: false, classes: 10, salt: SALT }, &[]).await;
         let (ClientMessage::Sealed { policy: 1, check }, sealed) = relay.receive().await else { panic!("not sealed") };
-        assert_eq!(check, cipher.check().0);
+        assert_eq!(check, cipher.check());
         relay.plan(1, ["encrypted:keyed", "fedsgd"], Some(EncryptionPlan { salt: SALT, check }), &sealed).await;
-        let (ClientMessage::Update { kind, .. }, values) = relay.receive().await else { panic!("no update") };
-        assert_eq!(kind, UpdateKind::Encrypted { check });
+        let (ClientMessage::Update { form, .. }, values) = relay.receive().await else { panic!("no update") };
+        assert_eq!(form, UpdateForm::Encrypted { check });
         let mut plain = sealed.clone();
         cipher.decrypt(&mut plain).unwrap();
         let (images, labels) = inputs(&[0, 1]);
@@ -223,7 +226,7 @@ async fn encrypted_room_gets_cipher_text_alone() {
 async fn without_the_passphrase_it_waits_for_a_round_it_can_read() {
     for passphrase in [None, Some("another one")] {
         with_client(passphrase, async |relay| {
-            let encryption = Some(EncryptionPlan { salt: SALT, check: [0; 16] });
+            let encryption = Some(EncryptionPlan { salt: SALT, check: KeyCheck([0; 16]) });
             relay.plan(1, ["encrypted", "fedsgd"], encryption, &weights()).await;
             assert!(matches!(relay.receive().await.0, ClientMessage::Unable { round: 1, policy: 1, .. }));
             relay.plan(2, ["fixed-position", "fedsgd"], None, &weights()).await;
@@ -236,7 +239,7 @@ async fn without_the_passphrase_it_waits_for_a_round_it_can_read() {
 /// Seven pictures of the data set, larger than the model's side, of three classes.
 fn shard() -> (ShardHeader, Vec<u8>, Vec<u8>) {
     let classes = ["ring", "cross", "spiral"].map(str::to_owned).to_vec();
-    let (data, partition) = ("shapes".to_owned(), "iid".to_owned());
+    let (data, partition) = ("shapes".to_owned(), Partition::Iid);
     let header = ShardHeader { number: 4, data, partition, seat: 0, seats: 1, classes, side: 20, pictures: 7 };
     let pixels = (0..7 * 20 * 20 * 3).map(|i: usize| (i * i / 70 + i / 1200 * 31) as u8).collect();
     (header, vec![2, 0, 1, 0, 1, 2, 0], pixels)
@@ -253,7 +256,7 @@ fn shard_inputs(positions: &[usize]) -> (Vec<f32>, Vec<usize>) {
 async fn shared_pictures_take_their_turns_and_private_ones_stay_out() {
     with_client(None, async |relay| {
         let (header, labels, pixels) = shard();
-        let shared = Pictures::Shared { shard: 4 };
+        let shared = TrainingPictures::Shared { shard: 4 };
         relay.plan_on(shared, 1, 1, ["none", "fedsgd"], None, &weights()).await;
         let (ClientMessage::Unable { reason, .. }, _) = relay.receive().await else { panic!("trained on nothing") };
         assert!(reason.contains("have not come"), "{reason}");
@@ -291,7 +294,7 @@ async fn shared_pictures_take_their_turns_and_private_ones_stay_out() {
         // Seven pictures behind one update: what is found of it is compared with none; of round 7, with its one.
         let found = chw_to_hwc(&shard_inputs(&[first]).0, 16, 16);
         for round in [8, 7] {
-            let header = RelayMessage::Reconstruction { round, attack: "embedding".to_owned(), side: 16 };
+            let header = RelayMessage::Reconstruction { round, attack: AttackMethod::Embedding, side: 16 };
             relay.send(header, &found).await;
         }
         let (ClientMessage::Score { round, ssim, .. }, _) = relay.receive().await else { panic!("no score") };
@@ -313,10 +316,10 @@ async fn private_label_beyond_the_models_classes_is_answered() {
             model: few.to_string(),
             april_block: false,
             classes: 2,
-            defence: "none".into(),
-            rule: "fedsgd".into(),
+            defence: "none".parse().unwrap(),
+            rule: "fedsgd".parse().unwrap(),
             batch: 2,
-            pictures: Pictures::Private,
+            pictures: TrainingPictures::Private,
             encryption: None,
         };
         relay.send(header(1), &weights).await;

@@ -6,9 +6,10 @@ pub use self::how::{How, Symbol};
 use crate::text::words;
 
 /// An attack as it is named at every border.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum AttackMethod {
     /// Embedding inversion, dropped entries taken for zeros.
+    #[default]
     Embedding,
     /// Embedding inversion, dropped entries taken for unknowns.
     EmbeddingAware,
@@ -35,9 +36,10 @@ pub enum AttackMethod {
 }
 
 /// Attacks that solve the same problem, shown side by side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum AttackFamily {
     /// Embedding inversion.
+    #[default]
     Embedding,
     /// APRIL.
     April,

@@ -7,8 +7,8 @@ use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use unmask_core::{Defence, InitOptions, MaskSeed, ParamLayout, VitPreset, VitSpec, initial_weights};
-use unmask_defence::{Means, PlainUpdate, Protect, ProtectedUpdate};
-use unmask_wire::{ClientMessage, Framer, UpdateKind};
+use unmask_defence::{Means, PlainUpdate, Protect};
+use unmask_wire::{ClientMessage, Framer};
 
 const DEFENCES: [&str; 7] = [
     "none",
@@ -33,14 +33,8 @@ fn protect_and_encode(criterion: &mut Criterion) {
                 let means = Means { seed: MaskSeed([1; 32]), cipher: None };
                 let update = defence.protect(&layout, PlainUpdate { values, reference: None }, means);
                 let update = update.expect("made for this layout");
-                let kind = match &update {
-                    ProtectedUpdate::Masked { seed, rates, .. } => {
-                        UpdateKind::Masked { seed: seed.0, zero_rates: rates.bits() }
-                    }
-                    _ => UpdateKind::Dense,
-                };
-                let header = ClientMessage::Update { round: 1, policy: 1, loss: 1.0, samples: 1, kind };
-                let frames = Framer::new(&header, update.values()).expect("a short header");
+                let header = ClientMessage::Update { round: 1, policy: 1, loss: 1.0, samples: 1, form: update.form };
+                let frames = Framer::new(&header, &update.values).expect("a short header");
                 frames.map(|frame| black_box(frame).len()).sum::<usize>()
             };
             bencher.iter_batched(|| plain.clone(), protect_and_encode, BatchSize::PerIteration);

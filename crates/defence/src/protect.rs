@@ -1,6 +1,6 @@
 //! From the plain update to the one that leaves.
 
-use unmask_core::{Defence, GroupRates, MaskSeed, ParamGroup, ParamLayout};
+use unmask_core::{Defence, GroupRates, MaskSeed, ParamGroup, ParamLayout, UpdateForm};
 
 use crate::{Cipher, KeyError, Mask, ProtectedUpdate, drawn::DrawnMask, noise::add_noise};
 
@@ -80,7 +80,7 @@ impl Protect for Defence {
             }
         }
         Ok(match self {
-            Self::None => ProtectedUpdate::Dense(values),
+            Self::None => ProtectedUpdate::dense(values),
             Self::FixedPosition => {
                 for range in layout.group_ranges(ParamGroup::Position) {
                     match reference {
@@ -88,7 +88,7 @@ impl Protect for Defence {
                         None => values[range].fill(0.0),
                     }
                 }
-                ProtectedUpdate::Dense(values)
+                ProtectedUpdate::dense(values)
             }
             Self::RandomBinary { rates } => masked(layout, values, means.seed, rates),
             Self::FrozenBinary { rates } => masked(layout, values, FROZEN_SEED, rates),
@@ -101,12 +101,12 @@ impl Protect for Defence {
                     }
                     None => add_noise(&noise, &mut values, means.seed),
                 }
-                ProtectedUpdate::Dense(values)
+                ProtectedUpdate::dense(values)
             }
             Self::Encrypted { .. } => {
                 let cipher = means.cipher.ok_or(ProtectError::NoKey)?;
                 cipher.encrypt(&mut values)?;
-                ProtectedUpdate::Encrypted { check: cipher.check(), values }
+                ProtectedUpdate { form: UpdateForm::Encrypted { check: cipher.check() }, values }
             }
         })
     }
@@ -115,7 +115,7 @@ impl Protect for Defence {
 /// The kept values stay in the memory of all of them: fresh memory costs more time than the mask.
 fn masked(layout: &ParamLayout, mut values: Vec<f32>, seed: MaskSeed, rates: GroupRates) -> ProtectedUpdate {
     DrawnMask::new(Mask::new(seed, &rates, layout), rates.runs(layout)).keep(&mut values);
-    ProtectedUpdate::Masked { seed, rates, kept: values }
+    ProtectedUpdate { form: UpdateForm::Masked { seed, rates }, values }
 }
 
 #[cfg(test)]

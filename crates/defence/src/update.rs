@@ -1,30 +1,16 @@
 //! What leaves the device.
 
-use unmask_core::{GroupRates, KeyCheck, MaskSeed, ParamLayout};
+use unmask_core::{ParamLayout, UpdateForm};
 
 use crate::{Mask, drawn::DrawnMask, finite::all_finite};
 
-/// An update after its defence.
+/// An update after its defence, as it leaves the device and as the relay adds it up.
 #[derive(Debug, Clone, PartialEq)]
-pub enum ProtectedUpdate {
-    /// All P values, in layout order.
-    Dense(Vec<f32>),
-    /// The values that the mask keeps, in layout order.
-    Masked {
-        /// Seed of the mask.
-        seed: MaskSeed,
-        /// Shares of zeros of the mask.
-        rates: GroupRates,
-        /// The kept values.
-        kept: Vec<f32>,
-    },
-    /// All P values, the embeddings as cipher text.
-    Encrypted {
-        /// Tells whether two clients use the same key, and not which.
-        check: KeyCheck,
-        /// In layout order.
-        values: Vec<f32>,
-    },
+pub struct ProtectedUpdate {
+    /// How the values are to be read.
+    pub form: UpdateForm,
+    /// The values that travel, in layout order.
+    pub values: Vec<f32>,
 }
 
 /// An update that does not fit the model.
@@ -51,25 +37,16 @@ pub enum UpdateError {
 }
 
 impl ProtectedUpdate {
-    /// The values that travel.
-    pub fn values(&self) -> &[f32] {
-        match self {
-            Self::Dense(values) | Self::Masked { kept: values, .. } | Self::Encrypted { values, .. } => values,
-        }
-    }
-
-    /// The values that travel, for their memory to be used again.
-    pub fn into_values(self) -> Vec<f32> {
-        match self {
-            Self::Dense(values) | Self::Masked { kept: values, .. } | Self::Encrypted { values, .. } => values,
-        }
+    /// One of all P values.
+    pub fn dense(values: Vec<f32>) -> Self {
+        Self { form: UpdateForm::Dense, values }
     }
 
     /// Its mask, if it has one.
     pub fn mask(&self, layout: &ParamLayout) -> Option<Mask> {
-        match self {
-            Self::Masked { seed, rates, .. } => Some(Mask::new(*seed, rates, layout)),
-            Self::Dense(_) | Self::Encrypted { .. } => None,
+        match &self.form {
+            UpdateForm::Masked { seed, rates } => Some(Mask::new(*seed, rates, layout)),
+            UpdateForm::Dense | UpdateForm::Encrypted { .. } => None,
         }
     }
 
@@ -86,12 +63,12 @@ impl ProtectedUpdate {
     /// # Errors
     /// As [`check`](Self::check).
     pub fn checked(&self, layout: &ParamLayout) -> Result<CheckedUpdate<'_>, UpdateError> {
-        let values = self.values();
-        let mask = match self {
-            Self::Masked { seed, rates, .. } => {
+        let values = self.values.as_slice();
+        let mask = match &self.form {
+            UpdateForm::Masked { seed, rates } => {
                 Some(DrawnMask::new(Mask::new(*seed, rates, layout), rates.runs(layout)))
             }
-            Self::Dense(_) | Self::Encrypted { .. } => None,
+            UpdateForm::Dense | UpdateForm::Encrypted { .. } => None,
         };
         let expected = mask.as_ref().map_or(layout.len(), DrawnMask::kept);
         if values.len() != expected {
@@ -147,7 +124,7 @@ impl CheckedUpdate<'_> {
 
 #[cfg(test)]
 mod tests {
-    use unmask_core::{Architecture, VitPreset};
+    use unmask_core::{Architecture, GroupRates, MaskSeed, VitPreset};
 
     use super::*;
 
@@ -156,13 +133,14 @@ mod tests {
         let layout = Architecture::from(VitPreset::Pico).layout();
         let p = layout.len();
         let error = |update: ProtectedUpdate| update.check(&layout).unwrap_err().to_string();
-        assert_eq!(error(ProtectedUpdate::Dense(vec![0.0; 3])), format!("update has 3 values, its layout has {p}"));
+        assert_eq!(error(ProtectedUpdate::dense(vec![0.0; 3])), format!("update has 3 values, its layout has {p}"));
         let rates = GroupRates::from_bits([0; 7]);
-        let masked = ProtectedUpdate::Masked { seed: MaskSeed([0; 32]), rates, kept: vec![0.0; 5] };
+        let masked =
+            ProtectedUpdate { form: UpdateForm::Masked { seed: MaskSeed([0; 32]), rates }, values: vec![0.0; 5] };
         assert_eq!(error(masked), format!("update has 5 values, its mask keeps {p}"));
         let mut values = vec![0.0; p];
         values[2] = f32::NAN;
         let text = "update has a value that is NaN at position 2; the client's training has diverged";
-        assert_eq!(error(ProtectedUpdate::Dense(values)), text);
+        assert_eq!(error(ProtectedUpdate::dense(values)), text);
     }
 }

@@ -7,10 +7,10 @@
 use std::{hint::black_box, sync::Arc};
 
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime};
-use unmask_core::{Defence, GroupRates, InitOptions, MaskSeed, ParamLayout, Rule, VitPreset, VitSpec, initial_weights};
+use unmask_core::{Defence, InitOptions, MaskSeed, ParamLayout, Rule, VitPreset, VitSpec, initial_weights};
 use unmask_defence::{Means, PlainUpdate, Protect, ProtectedUpdate};
 use unmask_federation::{Aggregate, Optimiser, UpdateCounts};
-use unmask_wire::{Assembler, ClientMessage, UpdateKind, frames};
+use unmask_wire::{Assembler, ClientMessage, frames};
 
 const DEFENCES: [&str; 5] =
     ["none", "random-binary:0.2", "random-binary:0.5", "random-binary:0.8", "random-binary:patch=0.95,pos=0.95,0.2"];
@@ -36,21 +36,15 @@ impl Model {
 }
 
 fn header(update: &ProtectedUpdate) -> ClientMessage {
-    let kind = match update {
-        ProtectedUpdate::Masked { seed, rates, .. } => UpdateKind::Masked { seed: seed.0, zero_rates: rates.bits() },
-        _ => UpdateKind::Dense,
-    };
-    ClientMessage::Update { round: 1, policy: 1, loss: 1.0, samples: 1, kind }
+    ClientMessage::Update { round: 1, policy: 1, loss: 1.0, samples: 1, form: update.form }
 }
 
 /// From the frames of a socket to an update.
 fn decode(assembler: &mut Assembler, frames: &[Vec<u8>]) -> ProtectedUpdate {
     let message = frames.iter().find_map(|frame| assembler.push(frame).expect("whole frames"));
     match message.expect("all frames of a message") {
-        (ClientMessage::Update { kind: UpdateKind::Masked { seed, zero_rates }, .. }, kept) => {
-            ProtectedUpdate::Masked { seed: MaskSeed(seed), rates: GroupRates::from_bits(zero_rates), kept }
-        }
-        (_, values) => ProtectedUpdate::Dense(values),
+        (ClientMessage::Update { form, .. }, values) => ProtectedUpdate { form, values },
+        (other, _) => panic!("no update but {other:?}"),
     }
 }
 
@@ -66,7 +60,7 @@ fn decode_and_add(group: &mut BenchmarkGroup<'_, WallTime>, model: &Model) {
         let defence: Defence = text.parse().expect("a defence");
         let frames = {
             let update = model.update(defence, 1);
-            frames(&header(&update), update.values()).expect("a short header")
+            frames(&header(&update), &update.values).expect("a short header")
         };
         let bytes: usize = frames.iter().map(Vec::len).sum();
         println!("{text}: {bytes} bytes received for {} of plain update", 4 * model.weights.len());
@@ -76,7 +70,7 @@ fn decode_and_add(group: &mut BenchmarkGroup<'_, WallTime>, model: &Model) {
             bencher.iter(|| {
                 let update = decode(&mut assembler, black_box(&frames));
                 aggregate.add(&update, 1).expect("made for this layout");
-                assembler.reuse(update.into_values());
+                assembler.reuse(update.values);
             });
         });
         if text == "none" {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unmask_core::{Defence, MaskSeed, ParamGroup, ParamLayout};
+use unmask_core::{Defence, MaskSeed, ParamGroup, ParamLayout, UpdateForm};
 use unmask_defence::{Mask, ProtectedUpdate};
 
 use crate::{
@@ -78,7 +78,7 @@ impl Aggregate {
         self.check_kind(update)?;
         let total = self.weight.checked_add(weight).filter(|_| weight > 0).ok_or(Refusal::Samples(weight))?;
         update.checked(&self.layout)?.accumulate(weight as f32, &mut self.sums);
-        if let ProtectedUpdate::Masked { seed, .. } = update {
+        if let UpdateForm::Masked { seed, .. } = &update.form {
             match self.masks.iter_mut().find(|(known, _)| known == seed) {
                 Some((_, shared)) => *shared += weight,
                 None => self.masks.push((*seed, weight)),
@@ -91,17 +91,17 @@ impl Aggregate {
 
     /// Whether the update looks as the defence makes them.
     pub(crate) fn check_kind(&self, update: &ProtectedUpdate) -> Result<(), Refusal> {
-        let sent = match (update, self.defence) {
-            (ProtectedUpdate::Dense(_), Defence::None | Defence::FixedPosition | Defence::Gaussian(_)) => return Ok(()),
-            (ProtectedUpdate::Encrypted { .. }, Defence::Encrypted { .. }) => return Ok(()),
+        let sent = match (update.form, self.defence) {
+            (UpdateForm::Dense, Defence::None | Defence::FixedPosition | Defence::Gaussian(_)) => return Ok(()),
+            (UpdateForm::Encrypted { .. }, Defence::Encrypted { .. }) => return Ok(()),
             (
-                ProtectedUpdate::Masked { rates, .. },
+                UpdateForm::Masked { rates, .. },
                 Defence::RandomBinary { rates: wanted } | Defence::FrozenBinary { rates: wanted },
-            ) if *rates == wanted => return Ok(()),
-            (ProtectedUpdate::Masked { rates, .. }, _) => format!("masked at rate {rates}"),
-            (ProtectedUpdate::Encrypted { .. }, _) => "encrypted".to_owned(),
-            (ProtectedUpdate::Dense(_), Defence::Encrypted { .. }) => "not encrypted".to_owned(),
-            (ProtectedUpdate::Dense(_), _) => "not masked".to_owned(),
+            ) if rates == wanted => return Ok(()),
+            (UpdateForm::Masked { rates, .. }, _) => format!("masked at rate {rates}"),
+            (UpdateForm::Encrypted { .. }, _) => "encrypted".to_owned(),
+            (UpdateForm::Dense, Defence::Encrypted { .. }) => "not encrypted".to_owned(),
+            (UpdateForm::Dense, _) => "not masked".to_owned(),
         };
         Err(Refusal::OtherDefence { sent, defence: self.defence })
     }

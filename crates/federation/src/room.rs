@@ -12,6 +12,7 @@ use std::{
 
 use unmask_core::{
     Architecture, ClientId, Defence, EncryptionStart, MaskSeed, ModelState, ParamGroup, ParamLayout, RoundSettings,
+    UpdateForm,
 };
 use unmask_defence::{FROZEN_SEED, ProtectedUpdate};
 
@@ -411,7 +412,7 @@ impl Room {
         let Answer { client, round, policy, .. } = answer;
         let was = self.member(client);
         let mut effects = match (self.accept(&answer), &self.work) {
-            (Ok(()), _) => vec![Effect::Accepted { client, round }, Effect::Spent(answer.update.into_values())],
+            (Ok(()), _) => vec![Effect::Accepted { client, round }, Effect::Spent(answer.update.values)],
             (Err(refusal), work) => {
                 // A client whose answer was refused is done with its round: nobody waits for it any longer.
                 let is_done = match was {
@@ -424,7 +425,7 @@ impl Room {
                 if is_done {
                     self.members.insert(client, MemberState::Joined);
                 }
-                vec![Effect::Refused { client, refusal }, Effect::Spent(answer.update.into_values())]
+                vec![Effect::Refused { client, refusal }, Effect::Spent(answer.update.values)]
             }
         };
         effects.extend(self.after_answer());
@@ -457,19 +458,19 @@ impl Room {
         self.aggregate.check_kind(update)?;
         current.model.architecture.check_statistics(statistics)?;
         let defence = self.settings.defence();
-        match (update, defence) {
-            (ProtectedUpdate::Masked { seed, .. }, Defence::FrozenBinary { .. }) if *seed != FROZEN_SEED => {
+        match (update.form, defence) {
+            (UpdateForm::Masked { seed, .. }, Defence::FrozenBinary { .. }) if seed != FROZEN_SEED => {
                 return Err(Refusal::SeedNotCommon(defence));
             }
-            (ProtectedUpdate::Masked { seed, .. }, Defence::RandomBinary { .. }) if self.seeds.contains(seed) => {
+            (UpdateForm::Masked { seed, .. }, Defence::RandomBinary { .. }) if self.seeds.contains(&seed) => {
                 return Err(Refusal::SeedReused);
             }
-            (ProtectedUpdate::Encrypted { check, .. }, _) if self.seal.is_none_or(|seal| seal.check != *check) => {
+            (UpdateForm::Encrypted { check }, _) if self.seal.is_none_or(|seal| seal.check != check) => {
                 return Err(Refusal::OtherKey);
             }
-            (ProtectedUpdate::Dense(values), Defence::FixedPosition) => {
+            (UpdateForm::Dense, Defence::FixedPosition) => {
                 let reference = self.settings.rule().is_fedavg().then_some(current.model.state.weights.as_slice());
-                if !keeps_position(&self.layout, values, reference) {
+                if !keeps_position(&self.layout, &update.values, reference) {
                     let sent = "one with a position embedding of its own".to_owned();
                     return Err(Refusal::OtherDefence { sent, defence });
                 }
@@ -481,8 +482,8 @@ impl Room {
         current.statistics.add(statistics, weight);
         current.losses += f64::from(*loss);
         current.samples += u64::from(*samples);
-        if let ProtectedUpdate::Masked { seed, .. } = update {
-            self.seeds.insert(*seed);
+        if let UpdateForm::Masked { seed, .. } = update.form {
+            self.seeds.insert(seed);
         }
         self.members.insert(*client, MemberState::Sent);
         Ok(())

@@ -108,7 +108,7 @@ proptest! {
             let plain = PlainUpdate { values: values(len, number), reference: Some(&before) };
             let means = Means { seed: MaskSeed([0; 32]), cipher: None };
             let update = defence.protect(&layout, plain, means).unwrap();
-            sums.iter_mut().zip(update.values()).for_each(|(sum, value)| *sum += f64::from(*weight) * f64::from(*value));
+            sums.iter_mut().zip(&update.values).for_each(|(sum, value)| *sum += f64::from(*weight) * f64::from(*value));
             aggregate.add(&update, *weight).unwrap();
         }
         let total: f64 = samples.iter().map(|weight| f64::from(*weight)).sum();
@@ -195,14 +195,14 @@ fn masked_mean_of_unequal_weights_is_that_over_all_sets_of_senders() {
 fn refused_update_changes_nothing() {
     let layout = layout();
     let mut aggregate = Aggregate::new(Arc::clone(&layout), Defence::None);
-    aggregate.add(&ProtectedUpdate::Dense(values(layout.len(), 1)), 3).unwrap();
+    aggregate.add(&ProtectedUpdate::dense(values(layout.len(), 1)), 3).unwrap();
     let before = aggregate.clone();
     let mut poisoned = values(layout.len(), 2);
     poisoned[17] = f32::INFINITY;
-    assert!(aggregate.add(&ProtectedUpdate::Dense(poisoned), 1).is_err());
-    assert!(aggregate.add(&ProtectedUpdate::Dense(vec![1.0]), 1).is_err());
-    assert!(aggregate.add(&ProtectedUpdate::Dense(values(layout.len(), 2)), 0).is_err());
-    assert!(aggregate.add(&ProtectedUpdate::Dense(values(layout.len(), 2)), u32::MAX - 2).is_err());
+    assert!(aggregate.add(&ProtectedUpdate::dense(poisoned), 1).is_err());
+    assert!(aggregate.add(&ProtectedUpdate::dense(vec![1.0]), 1).is_err());
+    assert!(aggregate.add(&ProtectedUpdate::dense(values(layout.len(), 2)), 0).is_err());
+    assert!(aggregate.add(&ProtectedUpdate::dense(values(layout.len(), 2)), u32::MAX - 2).is_err());
     let masked: Defence = "random-binary:0.5".parse().unwrap();
     assert!(aggregate.add(&protect(masked, &layout, values(layout.len(), 2), [1; 32]), 1).is_err());
     assert_eq!(aggregate, before);

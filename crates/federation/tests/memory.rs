@@ -36,7 +36,7 @@ fn adam_rounds_stay_within_four_models_and_one_update() {
         drop(effects);
         for client in 0..CLIENTS {
             let update = update(&layout, &room, [100 + 16 * round as u8 + client as u8; 32]);
-            let update_bytes = 4 * update.values().len();
+            let update_bytes = 4 * &update.values.len();
             // The update exists before the room sees it, and is the one that may be in hand.
             MEMORY.reset_peak_usage();
             let effects = room.handle(Event::Update {
@@ -70,11 +70,7 @@ fn adam_rounds_stay_within_four_models_and_one_update() {
 fn update(layout: &ParamLayout, room: &Room, seed: [u8; 32]) -> ProtectedUpdate {
     let plain = PlainUpdate { values: vec![0.01; layout.len()], reference: None };
     let means = Means { seed: MaskSeed(seed), cipher: None };
-    match room.settings().defence().protect(layout, plain, means).unwrap() {
-        ProtectedUpdate::Masked { seed, rates, mut kept } => {
-            kept.shrink_to_fit();
-            ProtectedUpdate::Masked { seed, rates, kept }
-        }
-        other => other,
-    }
+    let mut update = room.settings().defence().protect(layout, plain, means).unwrap();
+    update.values.shrink_to_fit();
+    update
 }

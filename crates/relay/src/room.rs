@@ -23,11 +23,11 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use tracing::{error, warn};
-use unmask_core::{Architecture, ClientId, GroupRates, InitialWeights, KeyCheck, MaskSeed, RoundSettings};
+use unmask_core::{Architecture, ClientId, InitialWeights, RoundSettings, TrainOn};
 use unmask_defence::ProtectedUpdate;
 use unmask_federation::{Event, Room};
 use unmask_wire::{
-    ClientMessage, RelayMessage, UpdateKind, frames,
+    ClientMessage, RelayMessage, frames,
     view::{Control, LogLine, LossPoint},
 };
 
@@ -148,7 +148,7 @@ impl Actor {
         let mut sharing = Sharing::new(&config, data_set);
         config.defence.check(config.architecture)?;
         let mut settings = RoundSettings::new(config.defence, config.rule, config.batch, config.optimiser)?;
-        if config.data.train_on_shared {
+        if config.data.train_on == TrainOn::Shared {
             settings = settings.with_pictures(sharing.shared(&config).map_err(anyhow::Error::msg)?);
         }
         let mut actor = Self {
@@ -243,7 +243,7 @@ impl Actor {
             Input::Control { control: Control::Collude { passphrase: Some(passphrase) }, reply } => {
                 self.derive_key(passphrase, reply);
             }
-            Input::Control { control: Control::TrainOn { pictures }, reply } => self.train_on(&pictures, reply),
+            Input::Control { control: Control::TrainOn { pictures }, reply } => self.train_on(pictures, reply),
             Input::Control { control, reply } => drop(reply.send(self.control(control))),
             Input::Dropped { picture, reply } => drop(reply.send(self.take_candidate(picture))),
             Input::Given { key, reply } => drop(reply.send(self.take_key(key))),
@@ -280,7 +280,7 @@ impl Actor {
                     entry.set_device(&device);
                 }
             }
-            ClientMessage::Update { round, policy, loss, samples, kind } => {
+            ClientMessage::Update { round, policy, loss, samples, form } => {
                 if let Some(entry) = self.roster.get_mut(client) {
                     entry.bytes_sent += bytes;
                     if loss.is_finite() {
@@ -289,7 +289,7 @@ impl Actor {
                 }
                 let statistics = self.room.model().state.statistics.len();
                 let statistics = values.split_off(values.len().saturating_sub(statistics));
-                let update = protected(kind, values);
+                let update = ProtectedUpdate { form, values };
                 if self.target == Some(client) {
                     self.read(client, round, samples, &update);
                 }
@@ -300,14 +300,14 @@ impl Actor {
                 if let Some(entry) = self.roster.get_mut(client) {
                     entry.bytes_sent += bytes;
                 }
-                self.feed(Event::Sealed { client, policy, check: KeyCheck(check), weights: values });
+                self.feed(Event::Sealed { client, policy, check, weights: values });
             }
             ClientMessage::Unable { round, policy, reason, is_locked } => {
                 self.excused(client, round, clean(&reason, MAX_REASON), is_locked);
                 self.feed(Event::Unable { client, round, policy });
             }
             ClientMessage::Score { round, attack, psnr, ssim } => {
-                if let Err(reason) = self.attacking.cards.score(client, round, &attack, psnr, ssim) {
+                if let Err(reason) = self.attacking.cards.score(client, round, attack, psnr, ssim) {
                     self.refuse(client, &reason);
                 }
             }
@@ -386,14 +386,4 @@ fn encode(message: &RelayMessage, values: &[f32]) -> Option<OutboxMessage> {
         .inspect_err(|error| error!("a message of the relay's own cannot be encoded: {error}"))
         .ok()
         .map(|frames| OutboxMessage::Frames(frames.into_iter().map(Bytes::from).collect()))
-}
-
-fn protected(kind: UpdateKind, values: Vec<f32>) -> ProtectedUpdate {
-    match kind {
-        UpdateKind::Dense => ProtectedUpdate::Dense(values),
-        UpdateKind::Masked { seed, zero_rates } => {
-            ProtectedUpdate::Masked { seed: MaskSeed(seed), rates: GroupRates::from_bits(zero_rates), kept: values }
-        }
-        UpdateKind::Encrypted { check } => ProtectedUpdate::Encrypted { check: KeyCheck(check), values },
-    }
 }

@@ -24,6 +24,7 @@ use tokio::{
 };
 use tower_http::compression::CompressionLayer;
 use tracing::error;
+use unmask_core::TrainOn;
 
 use unmask_data::datasets::Source;
 use unmask_wire::{Assembler, MAX_FRAME};
@@ -278,7 +279,7 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
 
 /// The data set, unless it is one that can be made when it is asked for. A model of fewer classes gets as many as it has.
 async fn load_data_set(config: &mut RelayConfig) -> anyhow::Result<Option<SharedDataSet>> {
-    if config.data.source == Source::Generated && !config.data.train_on_shared {
+    if config.data.source == Source::Generated && config.data.train_on == TrainOn::Private {
         return Ok(None);
     }
     let (data, seed) = (config.data.clone(), config.data_seed());

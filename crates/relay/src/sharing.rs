@@ -8,7 +8,7 @@ use anyhow::Context;
 use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 use tracing::warn;
-use unmask_core::Partition;
+use unmask_core::{Partition, TrainOn};
 use unmask_data::datasets::{DataSet, Labelled, Source, default_cifar10_folder};
 use unmask_wire::{MAX_CLASS_NAME, MAX_CLASSES};
 
@@ -29,7 +29,7 @@ pub struct DataConfig {
     /// Most pictures in a shard.
     pub shard: u32,
     /// Whether rounds train on shards from the start.
-    pub train_on_shared: bool,
+    pub train_on: TrainOn,
     /// Most held-out pictures that a model is measured on.
     pub test_pictures: u32,
     /// Time for measuring one model; 0 measures none.
@@ -46,7 +46,7 @@ impl Default for DataConfig {
             partition: Partition::Iid,
             seats: 10,
             shard: 200,
-            train_on_shared: false,
+            train_on: TrainOn::Private,
             test_pictures: 500,
             evaluation_budget: Duration::from_secs(2),
         }

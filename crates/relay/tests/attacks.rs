@@ -7,7 +7,7 @@ use support::{
     private::{distance, picture, revealing_gradient},
     protect, remark,
 };
-use unmask_core::MaskSeed;
+use unmask_core::{AttackMethod, MaskSeed};
 use unmask_defence::Means;
 use unmask_wire::{ClientMessage, view::Control};
 
@@ -44,12 +44,12 @@ async fn picture_is_recovered_and_scored() {
     assert_eq!(of_round, 1);
     assert!(distance(&values, &picture(1)) < 1e-4, "{}", distance(&values, &picture(1)));
     let room = relay.room_when("all results", |room| room.attacks.len() == 4 && room.label.is_some()).await;
-    let names: Vec<&str> = room.attacks.iter().map(|card| card.attack.as_str()).collect();
+    let names: Vec<&str> = room.attacks.iter().map(|card| card.attack.name()).collect();
     assert_eq!(names, ["embedding", "embedding-aware", "april", "april-aware"]);
     let embedding = card(&room, "embedding");
     assert_eq!((embedding.nickname.as_str(), embedding.round, embedding.pictures), ("Ada", 1, 1));
     assert!(embedding.seconds > 0.0 && embedding.how.equation.contains("G_pos"));
-    assert_eq!((embedding.family.as_str(), embedding.attacker.as_str()), ("embedding", "What the papers tested"));
+    assert_eq!((embedding.family.name(), embedding.attacker.as_str()), ("embedding", "What the papers tested"));
     assert!(remark(&room, "embedding-aware").contains("knowing masks adds nothing"));
     assert!(remark(&room, "april").contains("normalises"), "{}", remark(&room, "april"));
     let label = room.label.clone().unwrap();
@@ -63,7 +63,7 @@ async fn picture_is_recovered_and_scored() {
     let (status, ..) = http_bytes(&relay.running, "GET", "/api/reconstruction/embedding/99-1.png", &[], "").await;
     assert_eq!(status, 404);
 
-    let score = |round, ssim| ClientMessage::Score { round, attack: "embedding".into(), psnr: 60.0, ssim };
+    let score = |round, ssim| ClientMessage::Score { round, attack: AttackMethod::Embedding, psnr: 60.0, ssim };
     bob.socket.send(&score(1, 0.99), &[]).await;
     assert!(bob.refusal().await.contains("not under attack"));
     ada.socket.send(&score(1, 1.5), &[]).await;
@@ -82,7 +82,7 @@ async fn naive_and_aware_stand_side_by_side_on_one_update() {
     let (naive, aware) = (distance(&naive, &picture(1)), distance(&aware, &picture(1)));
     assert!(naive > 0.05 && aware < 1e-4, "{naive} {aware}");
     let room = relay.room_when("all results", |room| room.attacks.len() == 5).await;
-    assert!(room.attacks.iter().all(|card| card.round == 1 && card.defence == "random-binary:pos=0,0.3"));
+    assert!(room.attacks.iter().all(|card| card.round == 1 && card.defence.to_string() == "random-binary:pos=0,0.3"));
     assert!(remark(&room, "embedding-aware").contains("arrived whole"), "{}", remark(&room, "embedding-aware"));
     assert!(!remark(&room, "embedding").contains("may see more"));
 }
@@ -98,21 +98,21 @@ async fn cards_follow_the_defence() {
     }
     assert_eq!(room.label.unwrap().counts[LABEL], 1);
 
-    relay.control(Control::Defence { defence: "random-binary:0.5".into() }).await;
+    relay.control(Control::Defence { defence: "random-binary:0.5".parse().unwrap() }).await;
     relay.control(Control::OneRound).await;
     let plan = ada.plan().await;
     ada.update(&plan, revealing(), [2; 32]).await;
     let room = relay.room_when("the rounds", |room| room.attacks.len() == 5).await;
-    assert_eq!(room.attacks.iter().map(|card| card.attack.as_str()).nth(4), Some("rounds"));
+    assert_eq!(room.attacks.iter().map(|card| card.attack.name()).nth(4), Some("rounds"));
     let room = relay.room_when("round 2", |room| room.attacks.iter().all(|card| card.round == 2)).await;
     assert_eq!(room.label.as_ref().map(|label| label.round), Some(2));
 
-    relay.control(Control::Defence { defence: "none".into() }).await;
+    relay.control(Control::Defence { defence: "none".parse().unwrap() }).await;
     relay.control(Control::OneRound).await;
     let plan = ada.plan().await;
     ada.update(&plan, revealing(), [0; 32]).await;
     let room = relay.room_when("round 3", |room| room.attacks.iter().all(|card| card.round == 3)).await;
-    assert!(room.attacks.iter().all(|card| card.attack != "rounds"));
+    assert!(room.attacks.iter().all(|card| card.attack.name() != "rounds"));
 }
 
 fn revealing_with_zero_position() -> Vec<f32> {
@@ -146,7 +146,7 @@ async fn worthless_updates_are_told_in_words() {
     let label = room.label.unwrap();
     assert!(label.counts.is_empty() && label.remark.as_deref().is_some_and(|remark| remark.contains("all zero")));
     for (round, defence) in [(2, "random-binary:0.5"), (3, "none")] {
-        relay.control(Control::Defence { defence: defence.into() }).await;
+        relay.control(Control::Defence { defence: defence.parse().unwrap() }).await;
         relay.control(Control::OneRound).await;
         let plan = ada.plan().await;
         ada.update(&plan, vec![f32::MAX; support::layout().len()], [9; 32]).await;

@@ -6,6 +6,7 @@ use support::{
     Client, Relay, cipher, gradient, http_bytes,
     private::{config, picture, revealing_gradient},
 };
+use unmask_core::{Defence, MembershipVerdict};
 use unmask_data::{Picture, decode, encode_png};
 use unmask_wire::view::{Control, MembershipView};
 
@@ -46,7 +47,7 @@ async fn members_and_strangers_are_told_apart() {
     relay.room_when("the round", |room| room.losses.len() == 1).await;
     assert_eq!(drop_file(&relay, &png(&picture(1))).await, (204, String::new()));
     let view = told(&relay, 1, "/api/candidate/1.png").await;
-    assert_eq!((view.verdict.as_deref(), view.nickname.as_str()), (Some("member"), "Ada"));
+    assert_eq!((view.verdict.map(MembershipVerdict::name), view.nickname.as_str()), (Some("member"), "Ada"));
     assert!(view.residual.unwrap() < 1e-5 && view.distractors.len() == 11, "{view:?}");
     let sentence = view.remark.unwrap();
     assert!(sentence.contains("explains all but") && sentence.contains("pictures like it leave"), "{sentence}");
@@ -54,14 +55,19 @@ async fn members_and_strangers_are_told_apart() {
     assert_eq!((status, decode(&shown).unwrap().to_hwc()), (200, picture(1)));
 
     for (number, defence) in [(2, "random-binary:0.3"), (3, "fixed-position"), (4, "none")] {
-        relay.control(Control::Defence { defence: defence.into() }).await;
+        relay.control(Control::Defence { defence: defence.parse().unwrap() }).await;
         round(&relay, &mut ada, number).await;
         let view = told(&relay, number.into(), "1.png").await;
-        assert_eq!((view.verdict.as_deref(), view.defence.as_str()), (Some("member"), defence), "{:?}", view.remark);
+        assert_eq!(
+            (view.verdict.map(MembershipVerdict::name), view.defence.to_string().as_str()),
+            (Some("member"), defence),
+            "{:?}",
+            view.remark
+        );
     }
     assert_eq!(drop_file(&relay, &png(&picture(2))).await.0, 204);
     let view = told(&relay, 4, "/api/candidate/2.png").await;
-    assert_eq!(view.verdict.as_deref(), Some("stranger"), "{view:?}");
+    assert_eq!(view.verdict.map(MembershipVerdict::name), Some("stranger"), "{view:?}");
     let (status, ..) = http_bytes(&relay.running, "GET", "/api/candidate/1.png", &[], "").await;
     assert_eq!(status, 404);
 
@@ -88,14 +94,15 @@ async fn what_cannot_be_told_is_said() {
     assert!(view.verdict.is_none() && view.remark.as_deref().unwrap().contains("encrypted"), "{view:?}");
 
     // Noise that drowns the picture makes nobody a stranger.
-    relay.control(Control::Defence { defence: "gaussian:eps=1,delta=0.5,clip=0.5".into() }).await;
+    relay.control(Control::Defence { defence: "gaussian:eps=1,delta=0.5,clip=0.5".parse().unwrap() }).await;
     relay.control(Control::OneRound).await;
     let plan = ada.plan().await;
-    ada.send_update(&plan, 1.0, unmask_defence::ProtectedUpdate::Dense(gradient(2))).await;
-    let room = relay
-        .room_when("noise", |room| room.membership.as_ref().is_some_and(|view| view.defence.starts_with("gaussian")));
+    ada.send_update(&plan, 1.0, unmask_defence::ProtectedUpdate::dense(gradient(2))).await;
+    let room = relay.room_when("noise", |room| {
+        room.membership.as_ref().is_some_and(|view| matches!(view.defence, Defence::Gaussian(_)))
+    });
     let view = room.await.membership.unwrap();
-    assert_eq!(view.verdict.as_deref(), Some("undecided"), "{view:?}");
+    assert_eq!(view.verdict.map(MembershipVerdict::name), Some("undecided"), "{view:?}");
     assert!(view.remark.unwrap().contains("noise"));
 }
 

@@ -20,7 +20,7 @@ fn under(defence: &str, seed: u8) -> ProtectedUpdate {
 }
 
 async fn choose(relay: &Relay, defence: &str) {
-    relay.control(Control::Defence { defence: defence.into() }).await;
+    relay.control(Control::Defence { defence: defence.parse().unwrap() }).await;
 }
 
 async fn one_round(relay: &Relay, client: &mut Client) -> Plan {
@@ -178,17 +178,17 @@ async fn settings_take_effect_between_rounds() {
     let mut ada = relay.client("Ada").await;
     let plan = one_round(&relay, &mut ada).await;
     assert_eq!((plan.rule, plan.batch), (Rule::FedSgd, 1));
-    relay.control(Control::Rule { rule: "fedavg:epochs=2,rate=0.05".into() }).await;
-    relay.control(Control::Optimiser { optimiser: "adam:0.01".into() }).await;
+    relay.control(Control::Rule { rule: "fedavg:epochs=2,rate=0.05".parse().unwrap() }).await;
+    relay.control(Control::Optimiser { optimiser: "adam:0.01".parse().unwrap() }).await;
     relay.control(Control::Batch { samples: 4 }).await;
     choose(&relay, "fixed-position").await;
     let room = relay.room().await;
-    let now = [room.rule.as_str(), room.optimiser.as_str(), room.defence.as_str()];
-    assert_eq!((now, room.batch), (["fedsgd", "sgd:0.5", "none"], 1));
+    let now = [room.rule.to_string(), room.optimiser.to_string(), room.defence.to_string()];
+    assert_eq!((now.each_ref().map(String::as_str), room.batch), (["fedsgd", "sgd:0.5", "none"], 1));
     let next = NextView {
-        defence: Some("fixed-position".into()),
-        rule: Some("fedavg:epochs=2,rate=0.05".into()),
-        optimiser: Some("adam:0.01".into()),
+        defence: Some("fixed-position".parse().unwrap()),
+        rule: Some("fedavg:epochs=2,rate=0.05".parse().unwrap()),
+        optimiser: Some("adam:0.01".parse().unwrap()),
         batch: Some(4),
         ..NextView::default()
     };
@@ -198,8 +198,11 @@ async fn settings_take_effect_between_rounds() {
     assert_eq!((plan.round, plan.batch, plan.defence), (2, 4, Defence::FixedPosition));
     assert_eq!(plan.rule, Rule::FedAvg { epochs: 2, rate: 0.05 });
     let room = relay.room().await;
-    let now = [room.rule.as_str(), room.optimiser.as_str(), room.defence.as_str()];
-    assert_eq!((now, room.batch), (["fedavg:epochs=2,rate=0.05", "adam:0.01", "fixed-position"], 4));
+    let now = [room.rule.to_string(), room.optimiser.to_string(), room.defence.to_string()];
+    assert_eq!(
+        (now.each_ref().map(String::as_str), room.batch),
+        (["fedavg:epochs=2,rate=0.05", "adam:0.01", "fixed-position"], 4)
+    );
     assert_eq!(room.next, None);
     // Chosen and taken back is nothing chosen.
     choose(&relay, "none").await;

@@ -3,10 +3,10 @@
 mod support;
 
 use support::{Client, Plan, RATE, Relay, Seal, cipher, gradient, layout};
-use unmask_core::{InitOptions, VitPreset, VitSpec, initial_weights};
+use unmask_core::{EncryptionStart, InitOptions, KeyCheck, UpdateForm, VitPreset, VitSpec, initial_weights};
 use unmask_defence::Cipher;
 use unmask_wire::{
-    ClientMessage, RelayMessage, UpdateKind,
+    ClientMessage, RelayMessage,
     view::{ClientState, Control, EncryptionView, NextView, Phase},
 };
 
@@ -40,7 +40,7 @@ async fn two_rounds(relay: &Relay, clients: &mut [Client; 2], cipher: &Cipher, s
         let plans = [clients[0].plan().await, clients[1].plan().await];
         for plan in &plans {
             let encryption = plan.encryption.expect("an encrypted plan");
-            assert_eq!((plan.round, encryption.check), (round, cipher.check().0));
+            assert_eq!((plan.round, encryption.check), (round, cipher.check()));
             assert_close(&decrypted(plan, cipher), &wanted, 1e-5);
         }
         // The relay's weights are no plain ones.
@@ -65,7 +65,7 @@ async fn two_rounds(relay: &Relay, clients: &mut [Client; 2], cipher: &Cipher, s
 async fn plain_start_runs_as_a_plain_room_would() {
     let relay = encrypted("encrypted").await;
     let mut clients = [relay.client("Ada").await, relay.client("Bob").await];
-    let unsealed = EncryptionView { start: "plain".into(), sealed_by: None };
+    let unsealed = EncryptionView { start: EncryptionStart::Plain, sealed_by: None };
     assert_eq!(relay.room().await.encryption, Some(unsealed));
     relay.control(Control::Start).await;
     let seal = clients[0].seal().await;
@@ -76,7 +76,7 @@ async fn plain_start_runs_as_a_plain_room_would() {
     let cipher = cipher(PASSPHRASE, &seal.salt);
     clients[0].send_sealed(&seal, &cipher, seal.weights.clone()).await;
     two_rounds(&relay, &mut clients, &cipher, &seal.weights).await;
-    let sealed = EncryptionView { start: "plain".into(), sealed_by: Some("Ada".into()) };
+    let sealed = EncryptionView { start: EncryptionStart::Plain, sealed_by: Some("Ada".into()) };
     let room = relay.room_when("the attacks", |room| !room.attacks.is_empty()).await;
     assert_eq!(room.encryption, Some(sealed));
     assert!(room.log.iter().any(|line| line.text.starts_with("Ada has encrypted the model")), "{:?}", room.log);
@@ -95,7 +95,7 @@ async fn keyed_start_begins_with_weights_of_a_client() {
     let cipher = cipher(PASSPHRASE, &seal.salt);
     clients[0].send_sealed(&seal, &cipher, fresh(99)).await;
     two_rounds(&relay, &mut clients, &cipher, &fresh(99)).await;
-    let sealed = EncryptionView { start: "keyed".into(), sealed_by: Some("Ada".into()) };
+    let sealed = EncryptionView { start: EncryptionStart::Keyed, sealed_by: Some("Ada".into()) };
     assert_eq!(relay.room().await.encryption, Some(sealed));
 }
 
@@ -144,7 +144,7 @@ async fn other_keys_and_plain_updates_are_refused() {
             let said = eve.refusal().await;
             assert!(said.contains("another key"), "{said}");
         } else {
-            eve.send_update(&target, 1.0, unmask_defence::ProtectedUpdate::Dense(gradient(2))).await;
+            eve.send_update(&target, 1.0, unmask_defence::ProtectedUpdate::dense(gradient(2))).await;
             let said = eve.refusal().await;
             assert!(said.contains("the round's defence is encrypted"), "{said}");
         }
@@ -188,7 +188,7 @@ async fn seals_that_are_none_are_refused() {
     let mut eve = relay.client("Eve").await;
     relay.control(Control::Start).await;
     let send = async |eve: &mut Client, seal: &Seal, weights: &[f32]| {
-        eve.socket.send(&ClientMessage::Sealed { policy: seal.policy, check: [1; 16] }, weights).await;
+        eve.socket.send(&ClientMessage::Sealed { policy: seal.policy, check: KeyCheck([1; 16]) }, weights).await;
         eve.refusal().await
     };
     let seal = eve.seal().await;
@@ -211,7 +211,7 @@ async fn seals_that_are_none_are_refused() {
     // None of it moved the model, and the room does not give up.
     assert_eq!(eve.seal().await.weights, fresh(5));
     // A message longer than any model of the room is cut off.
-    let sealed = ClientMessage::Sealed { policy: seal.policy, check: [1; 16] };
+    let sealed = ClientMessage::Sealed { policy: seal.policy, check: KeyCheck([1; 16]) };
     let mut long = unmask_wire::frames(&sealed, &vec![0.0; 2 * layout().len()]).unwrap();
     eve.socket.frame(long.swap_remove(0)).await;
     assert!(eve.socket.goodbye().await.contains("over the limit"));
@@ -234,20 +234,20 @@ async fn sealing_client_that_comes_back_is_asked_again() {
 #[tokio::test]
 async fn adam_cannot_step_on_encrypted_gradients() {
     let relay = Relay::with(|config| config.optimiser = "adam:0.001".parse().unwrap()).await;
-    let defence = Control::Defence { defence: "encrypted".into() };
+    let defence = Control::Defence { defence: "encrypted".parse().unwrap() };
     let (status, sentence) = relay.try_control(&defence).await;
     assert_eq!(status, 400);
     assert!(sentence.contains("not linear") && sentence.contains("sgd"), "{sentence}");
     assert_eq!(relay.room().await.next, None);
-    relay.control(Control::Optimiser { optimiser: "sgd:0.1".into() }).await;
+    relay.control(Control::Optimiser { optimiser: "sgd:0.1".parse().unwrap() }).await;
     relay.control(defence.clone()).await;
-    let (status, sentence) = relay.try_control(&Control::Optimiser { optimiser: "adam:0.001".into() }).await;
+    let (status, sentence) = relay.try_control(&Control::Optimiser { optimiser: "adam:0.001".parse().unwrap() }).await;
     assert_eq!(status, 400);
     assert!(sentence.contains("adam:0.001 cannot run on encrypted updates"), "{sentence}");
     // Under FedAvg the server takes no step.
-    relay.control(Control::Rule { rule: "fedavg".into() }).await;
-    relay.control(Control::Optimiser { optimiser: "adam:0.001".into() }).await;
-    let (status, _) = relay.try_control(&Control::Rule { rule: "fedsgd".into() }).await;
+    relay.control(Control::Rule { rule: "fedavg".parse().unwrap() }).await;
+    relay.control(Control::Optimiser { optimiser: "adam:0.001".parse().unwrap() }).await;
+    let (status, _) = relay.try_control(&Control::Rule { rule: "fedsgd".parse().unwrap() }).await;
     assert_eq!(status, 400);
     let folder = tempfile::tempdir().unwrap();
     let mut config = support::config(folder.path().into());
@@ -263,8 +263,8 @@ async fn weights_are_fresh_after_encryption_and_before_a_keyed_start() {
     let mut ada = relay.client("Ada").await;
     relay.control(Control::Start).await;
     let plan = ada.plan().await;
-    relay.control(Control::Defence { defence: "encrypted".into() }).await;
-    let only = NextView { defence: Some("encrypted".into()), ..NextView::default() };
+    relay.control(Control::Defence { defence: "encrypted".parse().unwrap() }).await;
+    let only = NextView { defence: Some("encrypted".parse().unwrap()), ..NextView::default() };
     assert_eq!(relay.room().await.next, Some(only));
     ada.update(&plan, gradient(1), [0; 32]).await;
 
@@ -276,10 +276,13 @@ async fn weights_are_fresh_after_encryption_and_before_a_keyed_start() {
     let plan = ada.plan().await;
     assert_eq!(plan.round, 2);
 
-    relay.control(Control::Defence { defence: "none".into() }).await;
+    relay.control(Control::Defence { defence: "none".parse().unwrap() }).await;
     relay.log_line("new weights, since the relay cannot decrypt the old ones").await;
-    let next =
-        NextView { defence: Some("none".into()), model: Some("vit_pico_patch4_16".into()), ..NextView::default() };
+    let next = NextView {
+        defence: Some("none".parse().unwrap()),
+        model: Some("vit_pico_patch4_16".into()),
+        ..NextView::default()
+    };
     assert_eq!(relay.room().await.next, Some(next));
     ada.encrypted_update(&plan, gradient(1), &key).await;
     let fresh = ada.plan().await;
@@ -290,7 +293,7 @@ async fn weights_are_fresh_after_encryption_and_before_a_keyed_start() {
     }
     assert!(relay.room().await.encryption.is_none());
 
-    relay.control(Control::Defence { defence: "encrypted:keyed".into() }).await;
+    relay.control(Control::Defence { defence: "encrypted:keyed".parse().unwrap() }).await;
     relay.log_line("which a client makes and encrypts, so that the relay never sees them").await;
     ada.update(&fresh, gradient(1), [1; 32]).await;
     let seal = ada.seal().await;
@@ -323,23 +326,23 @@ async fn choice_in_mid_seal_takes_effect_at_once() {
     let (mut ada, mut bob) = (relay.client("Ada").await, relay.client("Bob").await);
     relay.control(Control::Start).await;
     let seal = ada.seal().await;
-    relay.control(Control::Defence { defence: "encrypted:keyed".into() }).await;
+    relay.control(Control::Defence { defence: "encrypted:keyed".parse().unwrap() }).await;
     let own = keyed_seal(&mut bob).await;
-    let sealed = ClientMessage::Sealed { policy: seal.policy, check: [1; 16] };
+    let sealed = ClientMessage::Sealed { policy: seal.policy, check: KeyCheck([1; 16]) };
     ada.socket.send(&sealed, &seal.weights).await;
     assert!(ada.refusal().await.contains("not asked to encrypt"));
-    relay.control(Control::Defence { defence: "none".into() }).await;
+    relay.control(Control::Defence { defence: "none".parse().unwrap() }).await;
     let plan = ada.plan().await;
     assert_eq!((plan.round, plan.encryption), (1, None));
     ada.update(&plan, gradient(1), [0; 32]).await;
     assert_eq!(ada.answer().await, RelayMessage::Accepted { round: 1 });
     // Bob is done with what he was asked, and in again.
-    let sealed = ClientMessage::Sealed { policy: own.policy, check: [1; 16] };
+    let sealed = ClientMessage::Sealed { policy: own.policy, check: KeyCheck([1; 16]) };
     bob.socket.send(&sealed, &seal.weights).await;
     assert!(bob.refusal().await.contains("not asked to encrypt"));
     let plan = bob.plan().await;
-    let kind = UpdateKind::Encrypted { check: [1; 16] };
-    let message = ClientMessage::Update { round: plan.round, policy: plan.policy, loss: 1.0, samples: 1, kind };
+    let form = UpdateForm::Encrypted { check: KeyCheck([1; 16]) };
+    let message = ClientMessage::Update { round: plan.round, policy: plan.policy, loss: 1.0, samples: 1, form };
     bob.socket.send(&message, &gradient(1)).await;
     assert!(bob.refusal().await.contains("the round's defence is none"));
 }

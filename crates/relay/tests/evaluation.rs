@@ -3,6 +3,7 @@
 mod support;
 
 use std::{sync::Arc, time::Duration};
+use unmask_core::TrainOn;
 
 use support::{
     Client, RATE, Relay, cipher,
@@ -18,7 +19,7 @@ const HELD_OUT: u32 = 6;
 async fn measuring(change: impl FnOnce(&mut RelayConfig)) -> Relay {
     Relay::with(|config| {
         colours::share(config);
-        config.data.train_on_shared = true;
+        config.data.train_on = TrainOn::Shared;
         config.evaluates = Some(Arc::new(ByColour));
         change(config);
     })
@@ -93,7 +94,7 @@ async fn budget_bounds_it_and_stops_it() {
 /// What a private picture shows is no class of this data set: there is nothing to hold out for it.
 #[tokio::test]
 async fn rooms_that_cannot_be_measured_say_why() {
-    let private = measuring(|config| config.data.train_on_shared = false).await;
+    let private = measuring(|config| config.data.train_on = TrainOn::Private).await;
     let remark = private.room().await.evaluation.unwrap().remark.unwrap();
     assert!(remark.contains("whose classes are not those of colours"), "{remark}");
     let on_demand = Relay::with(|config| config.evaluates = Some(Arc::new(ByColour))).await;
@@ -112,7 +113,7 @@ async fn encrypted_model_is_not_measured() {
     measured(&relay, 1).await;
     // Between rounds the choice would take effect at once, and there would be no second plan.
     let plan = ada.plan().await;
-    relay.control(Control::Defence { defence: "encrypted".into() }).await;
+    relay.control(Control::Defence { defence: "encrypted".parse().unwrap() }).await;
     ada.update(&plan, vec![0.0; layout().len()], [2; 32]).await;
     let seal = ada.seal().await;
     let cipher = cipher("violet otter 1867", &seal.salt);

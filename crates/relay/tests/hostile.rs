@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use support::{Client, Plan, Relay, Socket, gradient, layout, protect, state};
 use tokio_tungstenite::tungstenite::Message;
-use unmask_core::MaskSeed;
+use unmask_core::{GroupRates, KeyCheck, MaskSeed, UpdateForm};
 use unmask_defence::{Means, ProtectedUpdate};
-use unmask_wire::{ClientMessage, MAX_FRAME, RelayMessage, UpdateKind, frames, view::ClientState, view::Control};
+use unmask_wire::{ClientMessage, MAX_FRAME, RelayMessage, frames, view::ClientState, view::Control};
 
-fn update_message(plan: &Plan, kind: UpdateKind) -> ClientMessage {
-    ClientMessage::Update { round: plan.round, policy: plan.policy, loss: 1.0, samples: 1, kind }
+fn update_message(plan: &Plan, form: UpdateForm) -> ClientMessage {
+    ClientMessage::Update { round: plan.round, policy: plan.policy, loss: 1.0, samples: 1, form }
 }
 
 /// Bytes after the hello that close the connection, each with a part of the reason.
@@ -73,13 +73,14 @@ async fn bad_updates_are_refused_and_the_round_goes_on() {
     let relay = Relay::with(|config| config.defence = "random-binary:0.5".parse().unwrap()).await;
     let (mut honest, mut eve) = (relay.client("Honest").await, relay.client("Eve").await);
     relay.control(Control::Start).await;
-    let masked = |zero_rate| UpdateKind::Masked { seed: [200; 32], zero_rates: [zero_rate; 7] };
-    let cases: [(UpdateKind, Vec<f32>, &str); 5] = [
+    let masked =
+        |zero_rate| UpdateForm::Masked { seed: MaskSeed([200; 32]), rates: GroupRates::from_bits([zero_rate; 7]) };
+    let cases: [(UpdateForm, Vec<f32>, &str); 5] = [
         (masked(32768), vec![0.0; 5], "has 5 values, its mask keeps"),
         (masked(32768), Vec::new(), "has 0 values, its mask keeps"),
         (masked(16384), Vec::new(), "the round's defence is random-binary:0.5"),
-        (UpdateKind::Dense, gradient(2), "the round's defence is random-binary:0.5"),
-        (UpdateKind::Encrypted { check: [1; 16] }, gradient(2), "the round's defence is random-binary:0.5"),
+        (UpdateForm::Dense, gradient(2), "the round's defence is random-binary:0.5"),
+        (UpdateForm::Encrypted { check: KeyCheck([1; 16]) }, gradient(2), "the round's defence is random-binary:0.5"),
     ];
     for (number, (kind, values, reason)) in cases.into_iter().enumerate() {
         let (plan, target) = (honest.plan().await, eve.plan().await);
@@ -129,10 +130,10 @@ async fn wrong_length_without_a_mask() {
     let relay = Relay::with(|config| config.start = true).await;
     let mut eve = relay.client("Eve").await;
     let plan = eve.plan().await;
-    eve.send_update(&plan, 1.0, ProtectedUpdate::Dense(vec![0.0; 3])).await;
+    eve.send_update(&plan, 1.0, ProtectedUpdate::dense(vec![0.0; 3])).await;
     assert!(eve.refusal().await.contains(&format!("3 values, its layout has {}", layout().len())));
     let plan = eve.plan().await;
-    eve.send_update(&plan, f32::NAN, ProtectedUpdate::Dense(gradient(1))).await;
+    eve.send_update(&plan, f32::NAN, ProtectedUpdate::dense(gradient(1))).await;
     assert!(eve.refusal().await.contains("loss is NaN"));
     let plan = eve.plan().await;
     eve.socket
@@ -149,7 +150,7 @@ async fn wrong_length_without_a_mask() {
     relay.log_line("Eve cannot take part in round 3: tired").await;
     let plan = eve.plan().await;
     // Longer than any update of this room.
-    let mut long = frames(&update_message(&plan, UpdateKind::Dense), &vec![0.0; 2 * layout().len()]).unwrap();
+    let mut long = frames(&update_message(&plan, UpdateForm::Dense), &vec![0.0; 2 * layout().len()]).unwrap();
     eve.socket.frame(long.swap_remove(0)).await;
     assert!(eve.socket.goodbye().await.contains("over the limit"));
 }

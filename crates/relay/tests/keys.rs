@@ -96,7 +96,7 @@ async fn keyed_start_does_not_until_a_client_colludes() {
 async fn keys_go_with_their_encryption() {
     let (relay, mut ada, key, plan) = sealed("encrypted").await;
     relay.control(Control::Collude { passphrase: Some(PASSPHRASE.into()) }).await;
-    relay.control(Control::Defence { defence: "none".into() }).await;
+    relay.control(Control::Defence { defence: "none".parse().unwrap() }).await;
     update(&mut ada, &plan, &key).await;
     relay.room_when("both", has_both(1)).await;
     relay.control(Control::OneRound).await;

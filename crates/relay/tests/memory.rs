@@ -13,9 +13,9 @@ use support::{
 };
 use tokio::{net::TcpStream, sync::Barrier};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async, tungstenite::Message};
-use unmask_core::{Architecture, Defence, GroupRates, MaskSeed, ParamLayout, VitPreset, ZeroRate};
+use unmask_core::{Architecture, Defence, GroupRates, MaskSeed, ParamLayout, UpdateForm, VitPreset, ZeroRate};
 use unmask_defence::Mask;
-use unmask_wire::{ClientMessage, Framer, UpdateKind, view::Control};
+use unmask_wire::{ClientMessage, Framer, view::Control};
 
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
@@ -67,8 +67,8 @@ async fn client(
         let mut seed = [number; 32];
         seed[0] = round as u8;
         let kept = Mask::new(MaskSeed(seed), &rates, &layout).map(|(word, _)| word.count_ones() as usize).sum();
-        let kind = UpdateKind::Masked { seed, zero_rates: rates.bits() };
-        let message = ClientMessage::Update { round, policy: 1, loss: 1.0, samples: 1, kind };
+        let form = UpdateForm::Masked { seed: MaskSeed(seed), rates };
+        let message = ClientMessage::Update { round, policy: 1, loss: 1.0, samples: 1, form };
         let mut frames = Framer::new(&message, Front(Arc::clone(&values), kept)).unwrap().peekable();
         while let Some(frame) = frames.next() {
             // Nobody's last frame comes before everybody's others: all updates are in flight together.

@@ -36,17 +36,17 @@ async fn room_begins_again_as_was_chosen_last() {
     let relay = Relay::with(halves).await;
     let mut ada = relay.client("Ada").await;
     let room = relay.room().await;
-    assert_eq!((room.start.as_str(), room.pretrained.as_deref()), ("pretrained", Some("trained on shapes")));
+    assert_eq!((room.initial_weights.name(), room.pretrained.as_deref()), ("pretrained", Some("trained on shapes")));
     assert_eq!(first_weights(&relay, &mut ada).await, weights());
     relay.control(Control::Reset).await;
     assert_eq!(first_weights(&relay, &mut ada).await, weights());
-    relay.control(Control::Model { start: "scratch".into() }).await;
-    assert_eq!(relay.room().await.start, "scratch");
+    relay.control(Control::Model { initial_weights: InitialWeights::Scratch }).await;
+    assert_eq!(relay.room().await.initial_weights, InitialWeights::Scratch);
     let drawn = first_weights(&relay, &mut ada).await;
     assert_ne!(drawn, weights());
     relay.control(Control::Reset).await;
     assert_ne!(first_weights(&relay, &mut ada).await, drawn);
-    relay.control(Control::Model { start: "pretrained".into() }).await;
+    relay.control(Control::Model { initial_weights: InitialWeights::Pretrained }).await;
     assert_eq!(first_weights(&relay, &mut ada).await, weights());
 }
 
@@ -60,8 +60,8 @@ async fn other_block_begins_from_scratch() {
     assert_eq!(relay.room().await.pretrained, None);
     relay.control(Control::OneRound).await;
     assert!(ada.plan().await.april_block);
-    assert_eq!(relay.room().await.start, "scratch");
-    let (status, sentence) = relay.try_control(&Control::Model { start: "pretrained".into() }).await;
+    assert_eq!(relay.room().await.initial_weights, InitialWeights::Scratch);
+    let (status, sentence) = relay.try_control(&Control::Model { initial_weights: InitialWeights::Pretrained }).await;
     assert_eq!(status, 400);
     assert!(sentence.contains("pretrained weights are of vit_pico_patch4_16 and 10 classes"), "{sentence}");
 }

@@ -4,10 +4,10 @@ mod support;
 
 use support::{Client, Plan, RATE, Relay, card, config};
 use unmask_core::{Architecture, Defence, MaskSeed, ModelState, ResnetPreset};
-use unmask_defence::{Mask, Means, PlainUpdate, Protect, ProtectedUpdate};
+use unmask_defence::{Mask, Means, PlainUpdate, Protect};
 use unmask_relay::serve;
 use unmask_wire::{
-    ClientMessage, RelayMessage, UpdateKind,
+    ClientMessage, RelayMessage,
     view::{Control, Phase},
 };
 
@@ -37,13 +37,9 @@ async fn send(client: &mut Client, plan: &Plan, which: usize, defence: &str, pla
     let means = Means { seed: seed(plan.round, which), cipher: None };
     let layout = architecture().layout();
     let update = defence.protect(&layout, PlainUpdate { values: plain, reference }, means).unwrap();
-    let kind = match &update {
-        ProtectedUpdate::Masked { seed, rates, .. } => UpdateKind::Masked { seed: seed.0, zero_rates: rates.bits() },
-        _ => UpdateKind::Dense,
-    };
     let (round, policy, samples) = (plan.round, plan.policy, SAMPLES[which]);
-    let message = ClientMessage::Update { round, policy, loss: 1.0, samples, kind };
-    client.socket.send(&message, &[update.values(), statistics].concat()).await;
+    let message = ClientMessage::Update { round, policy, loss: 1.0, samples, form: update.form };
+    client.socket.send(&message, &[&update.values, statistics].concat()).await;
 }
 
 fn seed(round: u32, which: usize) -> MaskSeed {
@@ -138,10 +134,10 @@ async fn what_needs_embeddings_says_so() {
     let relay = Relay::with(|config| config.architecture = architecture()).await;
     let mut ada = relay.client("Ada").await;
     for defence in ["fixed-position", "encrypted"] {
-        let (status, reason) = relay.try_control(&Control::Defence { defence: defence.into() }).await;
+        let (status, reason) = relay.try_control(&Control::Defence { defence: defence.parse().unwrap() }).await;
         assert_eq!(status, 400, "{reason}");
     }
-    let (status, reason) = relay.try_control(&Control::Defence { defence: "fixed-position".into() }).await;
+    let (status, reason) = relay.try_control(&Control::Defence { defence: "fixed-position".parse().unwrap() }).await;
     assert!(status == 400 && reason.contains("protects embeddings, and resnet_nano has none"), "{reason}");
     let (status, reason) = relay.try_control(&Control::AprilBlock { on: true }).await;
     assert!(status == 400 && reason.contains("resnet_nano has no transformer block"), "{reason}");

@@ -45,7 +45,7 @@ async fn two_masked_rounds_agree_with_equation_2() {
     }
     let room = relay.room_when("three rounds", |room| room.losses.len() == 3).await;
     assert_eq!(room.losses[2].updates, 2);
-    assert_eq!(room.losses[2].defence, "random-binary:0.5");
+    assert_eq!(room.losses[2].defence.to_string(), "random-binary:0.5");
     let ada = view(&room, "Ada");
     let dense = 3 * 4 * layout.len() as u64;
     assert_eq!(ada.updates, 3);
@@ -102,7 +102,7 @@ async fn client_that_vanishes_in_mid_upload_holds_nobody_up() {
         policy: half.policy,
         loss: 1.0,
         samples: 1,
-        kind: unmask_wire::UpdateKind::Dense,
+        form: unmask_core::UpdateForm::Dense,
     };
     let frame = unmask_wire::frames(&message, &vec![0.0; 100_000]).unwrap().swap_remove(0);
     eve.socket.frame(frame).await;
@@ -120,10 +120,10 @@ async fn controls_take_effect_from_the_next_round_on() {
     let mut ada = relay.client("Ada").await;
     relay.control(Control::Start).await;
     let plan = ada.plan().await;
-    relay.control(Control::Defence { defence: "random-binary:0.25".into() }).await;
+    relay.control(Control::Defence { defence: "random-binary:0.25".parse().unwrap() }).await;
     let room = relay.room().await;
-    let next = NextView { defence: Some("random-binary:0.25".into()), ..NextView::default() };
-    assert_eq!((room.defence.as_str(), room.next), ("none", Some(next)));
+    let next = NextView { defence: Some("random-binary:0.25".parse().unwrap()), ..NextView::default() };
+    assert_eq!((room.defence.to_string().as_str(), room.next), ("none", Some(next)));
     ada.update(&plan, gradient(1), [0; 32]).await;
     let plan = ada.plan().await;
     assert_eq!((plan.round, plan.defence.to_string().as_str()), (2, "random-binary:0.25"));
@@ -145,7 +145,7 @@ async fn controls_take_effect_from_the_next_round_on() {
     assert_eq!((room.phase, room.round, room.april_block), (Phase::Paused, 0, true));
     // Its answer to the dropped round frees it for the next one.
     relay.control(Control::Start).await;
-    ada.send_update(&plan, 1.0, unmask_defence::ProtectedUpdate::Dense(Vec::new())).await;
+    ada.send_update(&plan, 1.0, unmask_defence::ProtectedUpdate::dense(Vec::new())).await;
     assert!(ada.refusal().await.contains("no round is running"));
     let fresh = ada.plan().await;
     assert_eq!(fresh.round, 1);

@@ -96,7 +96,7 @@ async fn update_of_an_old_policy_is_refused_and_told() {
     let (mut ada, mut bob) = (relay.client("Ada").await, relay.client("Bob").await);
     relay.control(Control::Start).await;
     let (missed, plan) = (ada.plan().await, bob.plan().await);
-    relay.control(Control::Rule { rule: "fedavg".into() }).await;
+    relay.control(Control::Rule { rule: "fedavg".parse().unwrap() }).await;
     bob.update(&plan, gradient(1), [1; 32]).await;
     let plan = bob.plan().await;
     assert_eq!((plan.round, plan.rule), (2, Rule::FED_AVG));

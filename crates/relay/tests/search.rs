@@ -96,7 +96,7 @@ async fn last(client: &mut Client) -> BTreeMap<String, Vec<f32>> {
         tokio::time::timeout(Duration::from_millis(500), client.socket.message()).await
     {
         if let RelayMessage::Reconstruction { attack, .. } = message {
-            last.insert(attack, values);
+            last.insert(attack.to_string(), values);
         }
     }
     last
@@ -170,7 +170,7 @@ async fn newer_updates_are_taken_up_and_other_defences_begin_afresh() {
     let begun = descent.begun();
     assert_eq!((begun.len(), begun[1].is_retarget, begun[1].first_weight), (2, true, plan.weights[0]));
 
-    relay.control(Control::Defence { defence: "random-binary:0.5".into() }).await;
+    relay.control(Control::Defence { defence: "random-binary:0.5".parse().unwrap() }).await;
     round(&relay, &mut ada, 3).await;
     relay.room_when("the pair", is(Method::Matching, SearchState::Done)).await;
     let begun = descent.begun();
@@ -248,7 +248,7 @@ async fn what_cannot_be_searched_is_told() {
     relay.control(Control::OneRound).await;
     let plan = ada.plan().await;
     let values = revealing_gradient(&picture(1), LABEL);
-    ada.send_samples(&plan, 1.0, 3, unmask_defence::ProtectedUpdate::Dense(values)).await;
+    ada.send_samples(&plan, 1.0, 3, unmask_defence::ProtectedUpdate::dense(values)).await;
     let has_remark = |part: &'static str| {
         move |room: &RoomView| {
             find_card(room, "matching-aware").and_then(|card| card.remark.as_deref()).is_some_and(|r| r.contains(part))
@@ -256,7 +256,7 @@ async fn what_cannot_be_searched_is_told() {
     };
     relay.room_when("the refusal", has_remark("3 pictures are more than")).await;
 
-    relay.control(Control::Defence { defence: "encrypted".into() }).await;
+    relay.control(Control::Defence { defence: "encrypted".parse().unwrap() }).await;
     relay.control(Control::OneRound).await;
     let seal = ada.seal().await;
     let key = cipher("seven grey herons", &seal.salt);

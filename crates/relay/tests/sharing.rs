@@ -3,6 +3,7 @@
 mod support;
 
 use std::collections::BTreeSet;
+use unmask_core::{Partition, TrainOn, TrainingPictures};
 
 use support::{
     Client, Relay,
@@ -11,12 +12,12 @@ use support::{
 };
 use unmask_relay::{Running, Source, serve};
 use unmask_wire::{
-    Pictures, RelayMessage, ShardHeader,
+    RelayMessage, ShardHeader,
     view::{Control, NextView},
 };
 
-fn train_on(pictures: &str) -> Control {
-    Control::TrainOn { pictures: pictures.to_owned() }
+fn train_on(pictures: TrainOn) -> Control {
+    Control::TrainOn { pictures }
 }
 
 /// The pictures as a set.
@@ -31,7 +32,7 @@ async fn clients_get_their_shards_once_and_train_on_them() {
     let relay = Relay::with(|config| {
         colours::share(config);
         config.data.seats = 2;
-        config.data.train_on_shared = true;
+        config.data.train_on = TrainOn::Shared;
     })
     .await;
     let (mut ada, mut bob, mut cleo) =
@@ -56,9 +57,9 @@ async fn clients_get_their_shards_once_and_train_on_them() {
     }
 
     let plan = ada.plan().await;
-    assert_eq!((plan.round, plan.pictures), (1, Pictures::Shared { shard: 1 }));
+    assert_eq!((plan.round, plan.pictures), (1, TrainingPictures::Shared { shard: 1 }));
     let data = relay.room().await.data.unwrap();
-    assert!(data.is_ready && data.train_on == "shared" && data.partition == "iid");
+    assert!(data.is_ready && data.train_on == TrainOn::Shared && data.partition == Partition::Iid);
     assert_eq!((data.pictures as usize, data.held_out as usize), (to_train_on, 3 * EACH - to_train_on));
     let mut counts = vec![0; 3];
     ada_has.iter().for_each(|(label, _)| counts[usize::from(*label)] += 1);
@@ -71,7 +72,7 @@ async fn clients_get_their_shards_once_and_train_on_them() {
     // In the next round nothing but the plan comes.
     loop {
         match ada.socket.message().await.unwrap().0 {
-            RelayMessage::Plan { round: 2, pictures: Pictures::Shared { shard: 1 }, .. } => break,
+            RelayMessage::Plan { round: 2, pictures: TrainingPictures::Shared { shard: 1 }, .. } => break,
             message => assert!(!matches!(message, RelayMessage::Shard(_)), "{message:?}"),
         }
     }
@@ -88,51 +89,52 @@ async fn other_pictures_come_with_the_next_round() {
     let mut ada = relay.client("Ada").await;
     relay.control(Control::Start).await;
     let private = ada.plan().await;
-    assert_eq!((private.policy, private.pictures), (1, Pictures::Private));
+    assert_eq!((private.policy, private.pictures), (1, TrainingPictures::Private));
 
-    relay.control(train_on("shared")).await;
+    relay.control(train_on(TrainOn::Shared)).await;
     let room = relay.room().await;
-    let next = NextView { train_on: Some("shared".into()), partition: Some("iid".into()), ..NextView::default() };
-    assert_eq!(room.data.unwrap().train_on, "private");
+    let next =
+        NextView { train_on: Some(TrainOn::Shared), partition: Some("iid".parse().unwrap()), ..NextView::default() };
+    assert_eq!(room.data.unwrap().train_on, TrainOn::Private);
     assert_eq!(room.next.unwrap().train_on, next.train_on);
     ada.update(&private, gradient(1), [0; 32]).await;
     let first = ada.shard().await;
     assert_eq!(first.1.len(), 5);
     let shared = ada.plan().await;
-    assert_eq!((shared.round, shared.policy, shared.pictures), (2, 2, Pictures::Shared { shard: 1 }));
+    assert_eq!((shared.round, shared.policy, shared.pictures), (2, 2, TrainingPictures::Shared { shard: 1 }));
 
-    relay.control(Control::Partition { partition: "dirichlet:0.1".into() }).await;
-    let next = NextView { partition: Some("dirichlet:0.1".into()), ..NextView::default() };
+    relay.control(Control::Partition { partition: "dirichlet:0.1".parse().unwrap() }).await;
+    let next = NextView { partition: Some("dirichlet:0.1".parse().unwrap()), ..NextView::default() };
     assert_eq!(relay.room().await.next, Some(next));
     // Back on its old socket's pictures in the midst of the round: it gets them again, and the round's plan.
     drop(ada);
     let mut ada = {
         let back = relay.client("Ada").await;
-        assert_eq!(back.id, 2, "a new client, since the old one's ticket was lost");
+        assert_eq!(back.id.0, 2, "a new client, since the old one's ticket was lost");
         back
     };
     let (second, plan) = (ada.shard().await, ada.plan().await);
     assert_eq!(
-        (second.0.number, second.0.partition.as_str(), plan.pictures),
-        (2, "dirichlet:0.1", Pictures::Shared { shard: 2 })
+        (second.0.number, second.0.partition.to_string().as_str(), plan.pictures),
+        (2, "dirichlet:0.1", TrainingPictures::Shared { shard: 2 })
     );
-    assert_eq!(relay.room().await.data.unwrap().partition, "dirichlet:0.1");
+    assert_eq!(relay.room().await.data.unwrap().partition.to_string(), "dirichlet:0.1");
     let stale = support::Plan { policy: plan.policy - 1, ..plan.clone() };
     ada.update(&stale, gradient(1), [1; 32]).await;
     assert!(ada.refusal().await.contains("it is not mixed in"));
 
-    relay.control(train_on("private")).await;
+    relay.control(train_on(TrainOn::Private)).await;
     ada.update(&plan, gradient(1), [2; 32]).await;
     let plan = ada.plan().await;
-    assert_eq!(plan.pictures, Pictures::Private);
-    assert_eq!(relay.room().await.data.unwrap().train_on, "private");
+    assert_eq!(plan.pictures, TrainingPictures::Private);
+    assert_eq!(relay.room().await.data.unwrap().train_on, TrainOn::Private);
 }
 
 #[tokio::test]
 async fn who_comes_back_in_mid_round_gets_shard_and_plan_again() {
     let relay = Relay::with(|config| {
         colours::share(config);
-        config.data.train_on_shared = true;
+        config.data.train_on = TrainOn::Shared;
     })
     .await;
     let mut ada = relay.client("Ada").await;
@@ -150,12 +152,12 @@ async fn generated_pictures_are_made_on_demand() {
     let relay = Relay::start().await;
     let data = relay.room().await.data.unwrap();
     assert_eq!((data.source.as_str(), data.is_ready, data.shards.len()), ("generated", false, 0));
-    relay.control(Control::Partition { partition: "dirichlet:1".into() }).await;
+    relay.control(Control::Partition { partition: "dirichlet:1".parse().unwrap() }).await;
     let mut ada = relay.client("Ada").await;
-    relay.control(train_on("shared")).await;
+    relay.control(train_on(TrainOn::Shared)).await;
     relay.control(Control::Start).await;
     let (header, labels, _) = ada.shard().await;
-    assert_eq!((header.data.as_str(), header.partition.as_str()), ("generated shapes", "dirichlet:1"));
+    assert_eq!((header.data.as_str(), header.partition.to_string().as_str()), ("generated shapes", "dirichlet:1"));
     assert_eq!((header.classes.len(), labels.len(), header.side), (10, 200, 32));
     let data = relay.room().await.data.unwrap();
     assert!(data.is_ready && data.shards.len() == 10 && data.pictures == 10_000, "{data:?}");
@@ -183,9 +185,9 @@ async fn model_has_the_classes_of_the_data_set() {
         let mut ada = relay.client("Ada").await;
         relay.control(Control::Start).await;
         let plan = ada.plan().await;
-        assert_eq!((plan.classes, plan.pictures), (classes, Pictures::Private));
+        assert_eq!((plan.classes, plan.pictures), (classes, TrainingPictures::Private));
         // Its update is taken: the relay's own limits know the larger head.
-        let update = unmask_defence::ProtectedUpdate::Dense(vec![0.0; plan.weights.len()]);
+        let update = unmask_defence::ProtectedUpdate::dense(vec![0.0; plan.weights.len()]);
         ada.send_update(&plan, 1.0, update).await;
         assert_eq!(ada.answer().await, RelayMessage::Accepted { round: 1 });
     }
@@ -204,7 +206,7 @@ async fn what_cannot_be_shared_out_ends_the_start() {
     assert!(missing.contains("folder:no/such/folder cannot be shared out"), "{missing}");
     let crowded = error(&|config| {
         colours::share(config);
-        (config.data.seats, config.data.train_on_shared) = (25, true);
+        (config.data.seats, config.data.train_on) = (25, TrainOn::Shared);
     })
     .await;
     assert!(crowded.contains("divided among 25 seats: 24 pictures are too few"), "{crowded}");
@@ -224,11 +226,11 @@ async fn impossible_choice_changes_nothing() {
         config.data.seats = 25;
     })
     .await;
-    let (status, sentence) = relay.try_control(&train_on("shared")).await;
+    let (status, sentence) = relay.try_control(&train_on(TrainOn::Shared)).await;
     assert_eq!(status, 400);
     assert!(sentence.contains("24 pictures are too few"), "{sentence}");
     let room = relay.room().await;
-    assert!(room.next.is_none() && room.data.unwrap().train_on == "private");
+    assert!(room.next.is_none() && room.data.unwrap().train_on == TrainOn::Private);
     let (status, ..) =
         http(&relay.running, "POST", "/api/control", &[], r#"{"do":"train_on","pictures":"shared"}"#).await;
     assert_eq!(status, 401);

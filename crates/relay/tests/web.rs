@@ -29,7 +29,7 @@ async fn room_describes_itself() {
     assert_eq!(room.http_address, format!("http://localhost:{}/", relay.running.http().port()));
     assert_eq!(room.https_address, format!("https://localhost:{}/", relay.running.https().port()));
     assert!(room.qr_svg.contains("<svg"));
-    assert_eq!((room.rule.as_str(), room.optimiser.as_str()), ("fedsgd", "sgd:0.5"));
+    assert_eq!((room.rule.to_string().as_str(), room.optimiser.to_string().as_str()), ("fedsgd", "sgd:0.5"));
     assert_eq!(room.parameters, support::layout().len());
     assert!(relay.running.teacher_link().ends_with(&format!("/projector#token={}", relay.running.token())));
     let ready: std::collections::BTreeMap<String, String> =

@@ -158,7 +158,7 @@ pub enum ConfigError {
     /// No such model.
     #[error("model: {0}")]
     Model(#[from] UnknownArchitecture),
-    /// RoundSettings that contradict each other.
+    /// Settings that contradict each other.
     #[error(transparent)]
     RoundSettings(#[from] SettingsError),
     /// A number out of range.

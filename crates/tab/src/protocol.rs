@@ -1,6 +1,7 @@
 //! What page and worker say to each other. Both come from one build, so the format needs no version.
 
 use serde::{Deserialize, Serialize};
+use unmask_core::{AttackMethod, Defence, Partition, Rule};
 
 /// Side of the square picture that the page hands to the worker; the worker resizes it to the model's input.
 pub const PICTURE_SIDE: u32 = 256;
@@ -117,12 +118,12 @@ pub struct GroupView {
 }
 
 /// The tab's share of the room's data set.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ShardView {
     /// Name of the data set, for people.
     pub data: String,
-    /// How it was divided, in its string form, such as `dirichlet:0.3`.
-    pub partition: String,
+    /// How it was divided.
+    pub partition: Partition,
     /// Names of the classes, by label.
     pub classes: Vec<String>,
     /// How many pictures there are of each of them.
@@ -185,10 +186,10 @@ pub enum FromWorker {
         round: u32,
         /// The model preset.
         model: String,
-        /// The defence in its string form.
-        defence: String,
-        /// The update rule in its string form.
-        rule: String,
+        /// The defence.
+        defence: Defence,
+        /// The update rule.
+        rule: Rule,
         /// Number of shared pictures it takes; none where it takes the private one.
         shared: Option<u32>,
     },
@@ -224,8 +225,8 @@ pub enum FromWorker {
         plain_bytes: u64,
         /// Number of pictures it was made from.
         samples: u32,
-        /// The update rule it was made by, in its string form.
-        rule: String,
+        /// The update rule it was made by.
+        rule: Rule,
         /// One view for each parameter group.
         groups: Vec<GroupView>,
     },
@@ -242,8 +243,8 @@ pub enum FromWorker {
     Attacked {
         /// The round attacked.
         round: u32,
-        /// The attack's name.
-        attack: String,
+        /// The attack.
+        attack: AttackMethod,
         /// Side of the picture in pixels.
         side: u32,
         /// The reconstruction, RGBA, row by row.

@@ -7,11 +7,11 @@ mod weights;
 
 use std::{io::Write as _, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use tokio::task::JoinSet;
 use tracing::warn;
 use unmask_client::native::{JoinOptions, Passphrase, join, sample_photographs};
-use unmask_core::{Architecture, Partition, VitPreset};
+use unmask_core::{Architecture, Partition, TrainOn, VitPreset};
 use unmask_matching::GradientMatching;
 use unmask_model::device::OpenDevice;
 use unmask_relay::{DataConfig, RelayConfig, Running, Source, serve};
@@ -53,8 +53,8 @@ pub struct Relay {
     /// Where the CIFAR-10 files are, if not where `unmask data cifar10` puts them.
     #[arg(long, value_name = "DIR")]
     cifar10: Option<PathBuf>,
-    /// What the first round trains on: each client's private picture, or its shard of the shared pictures.
-    #[arg(long, value_enum, value_name = "PICTURES", default_value_t = TrainOn::Private)]
+    /// What the first round trains on: private, each client's own picture, or shared, its shard of the shared pictures.
+    #[arg(long, value_name = "PICTURES", default_value_t)]
     train_on: TrainOn,
     /// How the shared pictures are divided: iid or dirichlet:ALPHA.
     #[arg(long, value_name = "PARTITION", default_value = "iid")]
@@ -119,15 +119,6 @@ pub struct Relay {
     ready_file: Option<PathBuf>,
 }
 
-/// What rounds train on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum TrainOn {
-    /// Each client's own picture.
-    Private,
-    /// Each client's shard.
-    Shared,
-}
-
 impl Relay {
     /// Runs the room until the process is stopped.
     ///
@@ -166,7 +157,7 @@ impl Relay {
             partition: self.partition,
             seats: self.seats,
             shard: self.shard,
-            train_on_shared: self.train_on == TrainOn::Shared,
+            train_on: self.train_on,
             test_pictures: self.test_pictures,
             evaluation_budget: self.test_seconds,
             ..base.data.clone()

@@ -63,7 +63,7 @@ pub enum WireError {
         limit: usize,
     },
     /// A header that does not decode: malformed, or of a kind this side does not know.
-    #[error("unknown or malformed message header: {0}")]
+    #[error("unknown or malformed message header: {0}; reload the page or update the client")]
     Header(String),
     /// Bytes left over.
     #[error("{bytes} bytes are left over behind the message")]
@@ -294,7 +294,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{ClientMessage, EncryptionPlan, Pictures, RelayMessage, UpdateKind};
+    use unmask_core::{AttackMethod, GroupRates, KeyCheck, MaskSeed, Rule, TrainingPictures, UpdateForm};
+
+    use crate::{ClientMessage, EncryptionPlan, RelayMessage};
 
     fn update(zero_rate: u16) -> ClientMessage {
         ClientMessage::Update {
@@ -302,7 +304,7 @@ mod tests {
             policy: 1,
             loss: 2.5,
             samples: 1,
-            kind: UpdateKind::Masked { seed: [9; 32], zero_rates: [zero_rate; 7] },
+            form: UpdateForm::Masked { seed: MaskSeed([9; 32]), rates: GroupRates::from_bits([zero_rate; 7]) },
         }
     }
 
@@ -351,6 +353,17 @@ mod tests {
         }
     }
 
+    /// A name that this side does not know is refused, not taken for another one.
+    #[test]
+    fn unknown_words_are_refused() {
+        let header = ClientMessage::Score { round: 1, attack: AttackMethod::Jigsaw, psnr: 20.0, ssim: 0.5 };
+        let mut frame = frames(&header, &[]).unwrap().remove(0);
+        let place = frame.windows(6).position(|bytes| bytes == b"jigsaw").unwrap();
+        assert_eq!(assemble::<ClientMessage>(&[frame.clone()], 1000).unwrap().unwrap().0, header);
+        frame[place] = b'z';
+        assert!(matches!(assemble::<ClientMessage>(&[frame], 1000), Err(WireError::Header(_))));
+    }
+
     /// A header may come in pieces, and what is held never exceeds what was announced.
     #[test]
     fn message_in_small_pieces_is_put_together() {
@@ -395,11 +408,11 @@ mod tests {
             model: "vit_nano_patch4_32".into(),
             april_block: true,
             classes: 10,
-            defence: "random-binary:0.5".into(),
-            rule: "fedavg:epochs=2,rate=0.1".into(),
+            defence: "random-binary:0.5".parse().unwrap(),
+            rule: Rule::FedAvg { epochs: 2, rate: 0.1 },
             batch: 1,
-            pictures: Pictures::Shared { shard: 7 },
-            encryption: Some(EncryptionPlan { salt: [1; 16], check: [2; 16] }),
+            pictures: TrainingPictures::Shared { shard: 7 },
+            encryption: Some(EncryptionPlan { salt: [1; 16], check: KeyCheck([2; 16]) }),
         };
         let frames = frames(&header, &[f32::MIN, -0.0, 1e-40]).unwrap();
         assert_eq!(assemble(&frames, 1000).unwrap().unwrap(), (header, vec![f32::MIN, -0.0, 1e-40]));

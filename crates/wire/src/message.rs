@@ -1,28 +1,9 @@
 //! What relay and clients say to each other.
 
 use serde::{Deserialize, Serialize};
+use unmask_core::{AttackMethod, ClientId, Defence, KeyCheck, Rule, TrainingPictures, UpdateForm};
 
 use crate::ShardHeader;
-
-/// How an update's values are laid out in the message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum UpdateKind {
-    /// All P values in layout order.
-    Dense,
-    /// Only the values that the mask keeps, in layout order. The mask is drawn again from the seed.
-    Masked {
-        /// Seed of the ChaCha stream; fresh for each round and client, and no secret.
-        seed: [u8; 32],
-        /// Shares of zeros R in 65536ths: patch embedding, position embedding, attention, MLP, norm, head,
-        /// convolution.
-        zero_rates: [u16; 7],
-    },
-    /// All P values in layout order, the embeddings as cipher text.
-    Encrypted {
-        /// Key check: whether two clients use the same key, and not which.
-        check: [u8; 16],
-    },
-}
 
 /// What a client must know to read encrypted weights, besides the passphrase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,19 +11,7 @@ pub struct EncryptionPlan {
     /// Salt of the key derivation; public.
     pub salt: [u8; 16],
     /// Check of the key that the weights are encrypted with.
-    pub check: [u8; 16],
-}
-
-/// Which pictures a client is to train on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Pictures {
-    /// Its own, which stay with it.
-    Private,
-    /// Its shard of the room's data set, sent before as [`RelayMessage::Shard`].
-    Shared {
-        /// Number of the division that the shard must be of.
-        shard: u32,
-    },
+    pub check: KeyCheck,
 }
 
 /// From a client to the relay.
@@ -67,7 +36,7 @@ pub enum ClientMessage {
         /// The policy number of the request.
         policy: u32,
         /// Check of the key it was encrypted with.
-        check: [u8; 16],
+        check: KeyCheck,
     },
     /// The protected update of one round; its values travel behind the header, and behind them batch norm's running
     /// statistics in the plain, where the model has some.
@@ -81,8 +50,8 @@ pub enum ClientMessage {
         loss: f32,
         /// Number of samples used.
         samples: u32,
-        /// How the values are laid out.
-        kind: UpdateKind,
+        /// How its values are to be read.
+        form: UpdateForm,
     },
     /// The client cannot take part in this round.
     Unable {
@@ -99,8 +68,8 @@ pub enum ClientMessage {
     Score {
         /// The round attacked.
         round: u32,
-        /// The attack's name.
-        attack: String,
+        /// The attack.
+        attack: AttackMethod,
         /// Peak signal-to-noise ratio in dB.
         psnr: f32,
         /// Structural similarity.
@@ -114,7 +83,7 @@ pub enum RelayMessage {
     /// Answer to a hello.
     Welcome {
         /// The client's number in this room.
-        client: u32,
+        client: ClientId,
         /// Ticket with which it can come back after a dropped socket.
         resume: [u8; 16],
         /// The nickname as the room shows it; differs from the one asked for if that was taken.
@@ -147,14 +116,14 @@ pub enum RelayMessage {
         april_block: bool,
         /// Classes of the head.
         classes: u16,
-        /// The defence in its string form.
-        defence: String,
-        /// The update rule in its string form.
-        rule: String,
+        /// What to do to the update before it leaves.
+        defence: Defence,
+        /// What to compute.
+        rule: Rule,
         /// Samples per step.
         batch: u16,
         /// What to train on.
-        pictures: Pictures,
+        pictures: TrainingPictures,
         /// How to read encrypted weights.
         encryption: Option<EncryptionPlan>,
     },
@@ -180,8 +149,8 @@ pub enum RelayMessage {
     Reconstruction {
         /// The round attacked.
         round: u32,
-        /// The attack's name.
-        attack: String,
+        /// The attack.
+        attack: AttackMethod,
         /// Side of the square picture in pixels.
         side: u16,
     },

@@ -1,6 +1,7 @@
 //! A client's share of the room's data set.
 
 use serde::{Deserialize, Serialize};
+use unmask_core::Partition;
 
 /// Longest body of a shard in bytes: what a phone keeps beside the model without noticing.
 pub const MAX_SHARD: usize = 16 * 1024 * 1024;
@@ -10,14 +11,14 @@ pub const MAX_CLASSES: usize = 100;
 pub const MAX_CLASS_NAME: usize = 32;
 
 /// What a shard is of; its labels and pixels travel behind the header, see [`ShardHeader::words`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ShardHeader {
     /// Number of the division of the data set: another one whenever it is divided anew.
     pub number: u32,
     /// Name of the data set, for people.
     pub data: String,
-    /// How it was divided among the seats, in its string form, such as `dirichlet:0.3`.
-    pub partition: String,
+    /// How it was divided among the seats.
+    pub partition: Partition,
     /// Which of the shards this is, from 0.
     pub seat: u16,
     /// Number of shards.
@@ -156,7 +157,7 @@ mod tests {
         ShardHeader {
             number: 3,
             data: "CIFAR-10".into(),
-            partition: "iid".into(),
+            partition: Partition::Iid,
             seat: 1,
             seats: 10,
             classes: (0..classes).map(|class| format!("class {class}")).collect(),

@@ -3,6 +3,10 @@
 mod learning;
 
 use serde::{Deserialize, Serialize};
+use unmask_core::{
+    AttackFamily, AttackMethod, ClientId, Defence, EncryptionStart, InitialWeights, MembershipVerdict, OptimiserKind,
+    Partition, Rule, TrainOn,
+};
 
 pub use self::learning::{AccuracyPoint, DataView, EvaluationView};
 
@@ -45,7 +49,7 @@ pub enum ClientState {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClientView {
     /// Its number.
-    pub id: u32,
+    pub id: ClientId,
     /// Its name in the room.
     pub nickname: String,
     /// What it trains on, in words.
@@ -69,17 +73,17 @@ pub struct LossPoint {
     pub loss: f32,
     /// Number of updates averaged.
     pub updates: u32,
-    /// The defence in force, in its string form.
-    pub defence: String,
+    /// The defence in force.
+    pub defence: Defence,
 }
 
 /// The last result of one attack on the client under attack.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct AttackView {
-    /// Name as on the command line, such as `embedding-aware`.
-    pub attack: String,
+    /// Which attack.
+    pub attack: AttackMethod,
     /// Attacks of one family solve the same problem and are shown side by side.
-    pub family: String,
+    pub family: AttackFamily,
     /// The family's name for people.
     pub family_title: String,
     /// Name for people.
@@ -91,11 +95,11 @@ pub struct AttackView {
     /// The round whose update was attacked.
     pub round: u32,
     /// Number of the client attacked.
-    pub client: u32,
+    pub client: ClientId,
     /// Its nickname.
     pub nickname: String,
-    /// The defence that update was made under, in its string form.
-    pub defence: String,
+    /// The defence that update was made under.
+    pub defence: Defence,
     /// Time the attack took; of a search, so far.
     pub seconds: f64,
     /// Address of the reconstruction as PNG, if there is one.
@@ -180,11 +184,11 @@ pub struct LabelView {
     /// The round whose update was read.
     pub round: u32,
     /// Number of the client.
-    pub client: u32,
+    pub client: ClientId,
     /// Its nickname.
     pub nickname: String,
-    /// The defence that update was made under, in its string form.
-    pub defence: String,
+    /// The defence that update was made under.
+    pub defence: Defence,
     /// Pictures in the update.
     pub samples: u32,
     /// How many pictures of each class, by the attack; empty where it cannot tell.
@@ -203,13 +207,13 @@ pub struct MembershipView {
     /// The round whose update was asked; 0 before any.
     pub round: u32,
     /// Number of the client.
-    pub client: u32,
+    pub client: ClientId,
     /// Its nickname.
     pub nickname: String,
-    /// The defence that update was made under, in its string form.
-    pub defence: String,
-    /// `member`, `stranger`, `undecided`; absent as long as there is none.
-    pub verdict: Option<String>,
+    /// The defence that update was made under.
+    pub defence: Defence,
+    /// Absent as long as there is none.
+    pub verdict: Option<MembershipVerdict>,
     /// What the candidate leaves unexplained: 0 all explained, 1 nothing.
     pub residual: Option<f64>,
     /// Central 95 % of the residual under resampling.
@@ -227,7 +231,7 @@ pub struct BudgetView {
     pub seconds: f64,
     /// Spent on the newest update so far.
     pub spent: f64,
-    /// Attacks that were left out of the newest update for want of time, by name.
+    /// What was left out of the newest update for want of time, by name.
     pub skipped: Vec<String>,
 }
 
@@ -245,29 +249,29 @@ pub struct LogLine {
 /// What was chosen for the next round; absent fields stay as they are.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct NextView {
-    /// A defence, in its string form.
-    pub defence: Option<String>,
-    /// An update rule, in its string form.
-    pub rule: Option<String>,
-    /// A server's optimiser, in its string form.
-    pub optimiser: Option<String>,
+    /// A defence.
+    pub defence: Option<Defence>,
+    /// An update rule.
+    pub rule: Option<Rule>,
+    /// A server's optimiser.
+    pub optimiser: Option<OptimiserKind>,
     /// Samples per step.
     pub batch: Option<u16>,
     /// A model preset; whatever it is, the model begins with new weights.
     pub model: Option<String>,
     /// Whether that model has the April block.
     pub april_block: Option<bool>,
-    /// What clients train on: `private` or `shared`.
-    pub train_on: Option<String>,
-    /// How the shared pictures are divided, in its string form.
-    pub partition: Option<String>,
+    /// What clients train on.
+    pub train_on: Option<TrainOn>,
+    /// How the shared pictures are divided.
+    pub partition: Option<Partition>,
 }
 
 /// How a room's model is encrypted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EncryptionView {
-    /// `plain` or `keyed`: whether the relay made the model, and so knows it in the plain.
-    pub start: String,
+    /// Whether the relay made the model, and so knows it in the plain.
+    pub start: EncryptionStart,
     /// Nickname of the client that encrypted it; absent until one has.
     pub sealed_by: Option<String>,
 }
@@ -345,18 +349,19 @@ pub struct RoomView {
     pub april_block: bool,
     /// Number of parameters P.
     pub parameters: usize,
-    /// How the model in force began: `scratch` or `pretrained`.
-    pub start: String,
+    /// What the model in force began with.
+    #[serde(rename = "start")]
+    pub initial_weights: InitialWeights,
     /// What the pretrained weights are, in words for people, where the room has some for its model.
     pub pretrained: Option<String>,
-    /// The update rule in force, in its string form, such as `fedsgd` or `fedavg:epochs=2,rate=0.1`.
-    pub rule: String,
-    /// The server's optimiser under FedSGD, in its string form, such as `adam:0.001`.
-    pub optimiser: String,
+    /// The update rule in force.
+    pub rule: Rule,
+    /// The server's optimiser under FedSGD.
+    pub optimiser: OptimiserKind,
     /// Samples per step.
     pub batch: u16,
-    /// The defence in force, in its string form.
-    pub defence: String,
+    /// The defence in force.
+    pub defence: Defence,
     /// What was chosen and is not in force until the next round.
     pub next: Option<NextView>,
     /// How the model in force is encrypted, if it is.
@@ -382,7 +387,7 @@ pub struct RoomView {
     /// Held-out accuracy by round; rounds that were not measured are left out.
     pub accuracies: Vec<AccuracyPoint>,
     /// The client under attack.
-    pub target: Option<u32>,
+    pub target: Option<ClientId>,
     /// The last result of each attack.
     pub attacks: Vec<AttackView>,
     /// What the head's gradients told about the labels, once they did.
@@ -413,18 +418,18 @@ pub enum Control {
     Reset,
     /// Choose the defence, from the next round on.
     Defence {
-        /// Its string form, such as `random-binary:0.5`.
-        defence: String,
+        /// The defence, such as `random-binary:0.5`.
+        defence: Defence,
     },
     /// Choose the update rule, from the next round on.
     Rule {
-        /// Its string form, such as `fedavg:epochs=2,rate=0.1`.
-        rule: String,
+        /// The rule, such as `fedavg:epochs=2,rate=0.1`.
+        rule: Rule,
     },
     /// Choose the server's optimiser, from the next round on.
     Optimiser {
-        /// Its string form, such as `sgd:0.1`.
-        optimiser: String,
+        /// The optimiser, such as `sgd:0.1`.
+        optimiser: OptimiserKind,
     },
     /// Choose the batch size, from the next round on.
     Batch {
@@ -433,18 +438,19 @@ pub enum Control {
     },
     /// Choose what clients train on, from the next round on.
     TrainOn {
-        /// `private`: their own picture; `shared`: their shard of the room's data set.
-        pictures: String,
+        /// Their own picture, or their shard of the room's data set.
+        pictures: TrainOn,
     },
     /// Divide the data set anew, from the next round on.
     Partition {
-        /// Its string form, such as `dirichlet:0.3`.
-        partition: String,
+        /// The partition, such as `dirichlet:0.3`.
+        partition: Partition,
     },
     /// New weights, round 0, empty curve, as [`Control::Reset`] does; later resets begin the same way.
     Model {
-        /// `scratch` or `pretrained`.
-        start: String,
+        /// What it begins with.
+        #[serde(rename = "start")]
+        initial_weights: InitialWeights,
     },
     /// Time for measuring the model on held-out pictures.
     EvaluationBudget {
@@ -459,7 +465,7 @@ pub enum Control {
     /// Attack this client, from its next update on.
     Target {
         /// Its number.
-        client: u32,
+        client: ClientId,
     },
     /// Time for the attacks.
     AttackBudget {

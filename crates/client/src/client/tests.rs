@@ -1,9 +1,12 @@
 use std::sync::LazyLock;
 
 use proptest::prelude::*;
-use unmask_core::{Architecture, Defence, EncryptionStart, GroupRates, ParamGroup, Rule, VitPreset};
+use unmask_core::{
+    Architecture, Defence, EncryptionStart, KeyCheck, ParamGroup, Partition, Rule, TrainingPictures, UpdateForm,
+    VitPreset,
+};
 use unmask_defence::{Cipher, FROZEN_SEED, Mask, RoomKey};
-use unmask_wire::{Pictures, ShardHeader};
+use unmask_wire::ShardHeader;
 
 use super::*;
 use crate::TrainOn;
@@ -43,7 +46,7 @@ fn plan_frames(defence: &str, rule: &str) -> Vec<Vec<u8>> {
     let mut weights = global();
     let encryption = defence.starts_with("encrypted").then(|| {
         CIPHER.encrypt(&mut weights).unwrap();
-        EncryptionPlan { salt: SALT, check: CIPHER.check().0 }
+        EncryptionPlan { salt: SALT, check: CIPHER.check() }
     });
     frames(&plan_header(MODEL, defence, rule, encryption), &weights).unwrap()
 }
@@ -55,10 +58,10 @@ fn plan_header(model: &str, defence: &str, rule: &str, encryption: Option<Encryp
         model: model.into(),
         april_block: false,
         classes: 10,
-        defence: defence.into(),
-        rule: rule.into(),
+        defence: defence.parse().unwrap(),
+        rule: rule.parse().unwrap(),
         batch: 1,
-        pictures: Pictures::Private,
+        pictures: TrainingPictures::Private,
         encryption,
     }
 }
@@ -98,7 +101,7 @@ fn comes_back_with_its_ticket() {
         other => panic!("no hello but {other:?}"),
     };
     assert_eq!(resume(client.hello().unwrap()), None);
-    let welcome = RelayMessage::Welcome { client: 1, resume: [5; 16], nickname: "Ada".into() };
+    let welcome = RelayMessage::Welcome { client: ClientId(1), resume: [5; 16], nickname: "Ada".into() };
     receive(&mut client, &frames(&welcome, &[]).unwrap());
     assert_eq!(resume(client.hello().unwrap()), Some([5; 16]));
 }
@@ -124,11 +127,9 @@ fn plan_says_what_to_compute() {
 #[test]
 fn plan_it_cannot_follow_is_answered() {
     let p = layout().len();
-    let key = Some(EncryptionPlan { salt: SALT, check: [0; 16] });
+    let key = Some(EncryptionPlan { salt: SALT, check: KeyCheck([0; 16]) });
     for (header, weights, reason) in [
         (plan_header("vit_giant", "none", "fedsgd", None), 3, "unknown model"),
-        (plan_header(MODEL, "prayer", "fedsgd", None), p, "unknown defence"),
-        (plan_header(MODEL, "none", "fedprox", None), p, "unknown rule"),
         (plan_header(MODEL, "none", "fedsgd", None), 3, "the relay sent 3 weights"),
         (plan_header(MODEL, "encrypted", "fedsgd", None), p, "its weights are not"),
         (plan_header(MODEL, "none", "fedsgd", key), p, "its defence is none"),
@@ -162,10 +163,10 @@ fn encrypted_update_decrypts_to_the_plain_one() {
         let mut client = client(Some(PASSPHRASE));
         let plan = planned(&mut client, "encrypted", rule);
         let outgoing = client.update(&plan, step(), MaskSeed([1; 32])).unwrap();
-        let (ClientMessage::Update { kind, samples, .. }, mut sent) = decode(&outgoing.frames) else {
+        let (ClientMessage::Update { form, samples, .. }, mut sent) = decode(&outgoing.frames) else {
             panic!("no update");
         };
-        assert_eq!((kind, samples), (UpdateKind::Encrypted { check: CIPHER.check().0 }, 3));
+        assert_eq!((form, samples), (UpdateForm::Encrypted { check: CIPHER.check() }, 3));
         let patch = layout().get("patch_embed.proj.weight").unwrap().range.clone();
         let plain = trained();
         assert!(sent[patch.clone()].iter().zip(&plain[patch]).all(|(sent, plain)| sent != plain));
@@ -208,7 +209,7 @@ fn plain_start_seals_the_relays_model() {
     let (ClientMessage::Sealed { policy: 9, check }, mut sealed) = decode(&client.seal(*task, 1).unwrap()) else {
         panic!("not sealed");
     };
-    assert_eq!(check, CIPHER.check().0);
+    assert_eq!(check, CIPHER.check());
     CIPHER.decrypt(&mut sealed).unwrap();
     close(&sealed, &global());
 }
@@ -260,7 +261,7 @@ fn no_piece_of_the_passphrase_leaves() {
         let mut client = client(Some(passphrase));
         out.extend(client.hello().unwrap());
         out.extend(client.device("WebGPU").unwrap());
-        out.extend(client.score(4, "april", 20.0, 0.5).unwrap());
+        out.extend(client.score(4, AttackMethod::April, 20.0, 0.5).unwrap());
         for rule in ["fedsgd", "fedavg:epochs=1,rate=0.1"] {
             match receive(&mut client, &plan_frames("encrypted", rule)).unwrap() {
                 Action::Train(plan) => out.extend(client.update(&plan, step(), MaskSeed([1; 32])).unwrap().frames),
@@ -291,7 +292,7 @@ fn seed_of_the_noise_stays() {
     let seed: [u8; 32] = std::array::from_fn(|i| 100 + i as u8);
     let plan = planned(&mut client, "gaussian:eps=4,delta=1e-5,clip=0.5", "fedsgd");
     let outgoing = client.update(&plan, step(), MaskSeed(seed)).unwrap();
-    assert!(matches!(decode(&outgoing.frames).0, ClientMessage::Update { kind: UpdateKind::Dense, .. }));
+    assert!(matches!(decode(&outgoing.frames).0, ClientMessage::Update { form: UpdateForm::Dense, .. }));
     for window in seed.windows(4) {
         assert!(outgoing.frames.iter().all(|frame| frame.windows(4).all(|bytes| bytes != window)));
     }
@@ -319,8 +320,8 @@ fn frozen_mask_is_the_rooms() {
     let plan = planned(&mut client, "frozen-binary:0.5", "fedsgd");
     let sent = |seed| decode(&client.update(&plan, step(), MaskSeed([seed; 32])).unwrap().frames);
     assert_eq!(sent(1), sent(2));
-    let ClientMessage::Update { kind: UpdateKind::Masked { seed, .. }, .. } = sent(1).0 else { panic!("no mask") };
-    assert_eq!(seed, FROZEN_SEED.0);
+    let ClientMessage::Update { form: UpdateForm::Masked { seed, .. }, .. } = sent(1).0 else { panic!("no mask") };
+    assert_eq!(seed, FROZEN_SEED);
 }
 
 proptest! {
@@ -346,10 +347,9 @@ proptest! {
         prop_assert!(outgoing.bytes as f64 <= limit, "{} bytes, limit {limit}", outgoing.bytes);
         prop_assert_eq!(outgoing.bytes, outgoing.frames.iter().map(Vec::len).sum::<usize>());
         prop_assert_eq!(outgoing.plain_bytes, 4 * plan.layout.len());
-        let (ClientMessage::Update { kind, .. }, sent) = decode(&outgoing.frames) else { panic!("no update") };
-        let UpdateKind::Masked { seed: told, zero_rates } = kind else { panic!("no mask but {kind:?}") };
-        prop_assert_eq!(told, seed);
-        let rates = GroupRates::from_bits(zero_rates);
+        let (ClientMessage::Update { form, .. }, sent) = decode(&outgoing.frames) else { panic!("no update") };
+        let UpdateForm::Masked { seed: told, rates } = form else { panic!("no mask but {form:?}") };
+        prop_assert_eq!(told, MaskSeed(seed));
         prop_assert_eq!(Defence::RandomBinary { rates }, plan.defence);
         let mask = Mask::new(MaskSeed(seed), &rates, &plan.layout).entries();
         let kept = trained().into_iter().zip(mask).filter_map(|(value, kept)| kept.then_some(value));
@@ -385,7 +385,7 @@ const CLASSES: [&str; 3] = ["ring", "cross", "spiral"];
 /// Ten pictures of one pixel, the first five of class 0.
 fn shard_header(number: u32) -> ShardHeader {
     let classes = CLASSES.map(str::to_owned).to_vec();
-    let (data, partition) = ("Shapes".to_owned(), "iid".to_owned());
+    let (data, partition) = ("Shapes".to_owned(), Partition::Iid);
     ShardHeader { number, data, partition, seat: 2, seats: 8, classes, side: 1, pictures: 10 }
 }
 
@@ -399,7 +399,7 @@ fn shard_frames(number: u32) -> Vec<Vec<u8>> {
 fn shared_plan(number: u32, rule: &str, classes: u16) -> Vec<Vec<u8>> {
     let mut header = plan_header(MODEL, "none", rule, None);
     let RelayMessage::Plan { pictures, batch, classes: of, .. } = &mut header else { panic!("no plan") };
-    (*pictures, *batch, *of) = (Pictures::Shared { shard: number }, 4, classes);
+    (*pictures, *batch, *of) = (TrainingPictures::Shared { shard: number }, 4, classes);
     let architecture = architecture().with_classes(classes.into());
     frames(&header, &vec![0.1; architecture.layout().len()]).unwrap()
 }

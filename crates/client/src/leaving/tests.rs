@@ -138,6 +138,6 @@ fn embeddings_alone_are_cipher_text() {
 fn what_does_not_fit_draws_nothing() {
     let plan = plan(VitPreset::Pico, "none", Rule::FedSgd);
     let p = plan.layout.len();
-    assert_eq!(leaving(&plan, vec![0.0; 3], &ProtectedUpdate::Dense(vec![0.0; p])), []);
-    assert_eq!(leaving(&plan, vec![0.0; p], &ProtectedUpdate::Dense(vec![0.0; 3])), []);
+    assert_eq!(leaving(&plan, vec![0.0; 3], &ProtectedUpdate::dense(vec![0.0; p])), []);
+    assert_eq!(leaving(&plan, vec![0.0; p], &ProtectedUpdate::dense(vec![0.0; 3])), []);
 }

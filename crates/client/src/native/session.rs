@@ -92,12 +92,10 @@ impl Session {
                         Some(Action::Tell(News::Goodbye { reason })) => return Ok(SessionEnd::Dismissed(reason)),
                         Some(Action::Tell(News::Reconstruction { round, attack, side, picture })) => {
                             // What cannot be compared gets no score; the room shows the picture without one.
-                            if let Ok(method) = attack.parse()
-                                && let Some(Ok(found)) = self.client.compare(round, method, side, &picture)
-                             {
+                            if let Some(Ok(found)) = self.client.compare(round, attack, side, &picture) {
                                 let Comparison { psnr, ssim, .. } = found;
                                 info!(round, %attack, psnr, ssim, "the relay attacked this client");
-                                outbox = self.client.score(round, &attack, psnr, ssim)?;
+                                outbox = self.client.score(round, attack, psnr, ssim)?;
                             }
                         }
                         Some(Action::Tell(news)) => tell(&news),
@@ -150,7 +148,7 @@ fn fresh_bytes<const N: usize>() -> anyhow::Result<[u8; N]> {
 
 fn tell(news: &News) {
     match news {
-        News::Welcome { client, nickname } => info!(client, "in the room as {nickname}"),
+        News::Welcome { client, nickname } => info!(client = client.0, "in the room as {nickname}"),
         News::Accepted { round } => info!(round, "update accepted"),
         News::Closed { round, loss: Some(loss), updates } => info!(round, loss, updates, "round closed"),
         News::Closed { round, loss: None, .. } => info!(round, "round closed without an update"),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unmask_core::{ClientId, EncryptionStart, KeyCheck, ModelState, ParamLayout};
+use unmask_core::{ClientId, EncryptionStart, KeyCheck, ModelState, ParamLayout, UpdateForm};
 use unmask_defence::ProtectedUpdate;
 
 use super::{Effect, GlobalModel, MemberState, Refusal, Room, Work};
@@ -93,12 +93,12 @@ impl Room {
         if policy != self.policy {
             return Err(Refusal::Policy { update: policy, current: self.policy });
         }
-        let sealed = ProtectedUpdate::Encrypted { check, values };
+        let sealed = ProtectedUpdate { form: UpdateForm::Encrypted { check }, values };
         sealed.check(&self.layout)?;
         if start == EncryptionStart::Plain {
-            compare(&self.layout, &self.model.state.weights, sealed.values())?;
+            compare(&self.layout, &self.model.state.weights, &sealed.values)?;
         }
-        Ok(sealed.into_values())
+        Ok(sealed.values)
     }
 
     /// The client asked has failed; another one is asked after a pause.

@@ -33,7 +33,7 @@ fn protect(room: &Room, values: Vec<f32>, seed: [u8; 32], cipher: Option<&Cipher
 }
 
 fn dense(room: &Room, value: f32) -> ProtectedUpdate {
-    ProtectedUpdate::Dense(vec![value; room.model().state.weights.len()])
+    ProtectedUpdate::dense(vec![value; room.model().state.weights.len()])
 }
 
 fn send(room: &mut Room, client: ClientId, update: ProtectedUpdate) -> Vec<Effect> {
@@ -224,9 +224,9 @@ fn other_pictures_are_another_policy() {
 #[test]
 fn poisoned_and_misshaped_updates_are_refused_and_the_round_goes_on() {
     for (update, loss) in [
-        (ProtectedUpdate::Dense(vec![1.0; 3]), 1.0),
-        (ProtectedUpdate::Dense(vec![f32::NAN; model(1).state.weights.len()]), 1.0),
-        (ProtectedUpdate::Dense(vec![1.0; model(1).state.weights.len()]), f32::NAN),
+        (ProtectedUpdate::dense(vec![1.0; 3]), 1.0),
+        (ProtectedUpdate::dense(vec![f32::NAN; model(1).state.weights.len()]), 1.0),
+        (ProtectedUpdate::dense(vec![1.0; model(1).state.weights.len()]), f32::NAN),
     ] {
         let mut room = started("none", &[A, B]);
         let before = room.model().state.weights.clone();

@@ -17,8 +17,8 @@ pub(crate) struct Candidate {
 /// What is known of a picture: was it in the update?
 #[derive(Debug)]
 pub(crate) struct MembershipAnswer {
-    /// `member`, `stranger` or `undecided`.
-    pub(crate) verdict: &'static str,
+    /// What it amounts to.
+    pub(crate) verdict: MembershipVerdict,
     /// What the candidate leaves unexplained.
     pub(crate) residual: f64,
     /// Central 95 % of it.
@@ -52,22 +52,22 @@ pub(super) fn ask(job: &Job, candidate: &Candidate) -> Result<MembershipAnswer, 
 fn answer(found: &Membership, samples: u32, defence: Defence) -> MembershipAnswer {
     let median = found.distractors.get(found.distractors.len() / 2).copied().unwrap_or(1.0);
     let (verdict, end) = match found.verdict {
-        MembershipVerdict::Member => ("member", "It was among the client's pictures.".to_owned()),
+        MembershipVerdict::Member => (found.verdict, "It was among the client's pictures.".to_owned()),
         MembershipVerdict::Stranger if matches!(defence, Defence::Gaussian(_)) => (
-            "undecided",
+            MembershipVerdict::Undecided,
             "That cannot be told from a stranger: noise was added to the update, and no picture explains noise."
                 .to_owned(),
         ),
         MembershipVerdict::Stranger if samples > 1 => (
-            "undecided",
+            MembershipVerdict::Undecided,
             format!(
                 "That cannot be told from a stranger: {samples} pictures are mixed in this update, and each alone \
                  explains little of it."
             ),
         ),
-        MembershipVerdict::Stranger => ("stranger", "It was not the client's picture.".to_owned()),
+        MembershipVerdict::Stranger => (found.verdict, "It was not the client's picture.".to_owned()),
         MembershipVerdict::Undecided => (
-            "undecided",
+            MembershipVerdict::Undecided,
             "That is better than chance and worse than exact: an altered copy, one of several pictures, or one much \
              like the client's."
                 .to_owned(),
@@ -129,9 +129,15 @@ mod tests {
     #[test]
     fn noise_and_batches_make_nobody_a_stranger() {
         let noise = "gaussian:eps=1,delta=0.5,clip=1".parse().unwrap();
-        assert_eq!(answer(&found(0.9, MembershipVerdict::Stranger), 1, Defence::None).verdict, "stranger");
-        assert_eq!(answer(&found(0.9, MembershipVerdict::Stranger), 1, noise).verdict, "undecided");
-        assert_eq!(answer(&found(0.9, MembershipVerdict::Stranger), 2, Defence::None).verdict, "undecided");
-        assert_eq!(answer(&found(1e-4, MembershipVerdict::Member), 2, noise).verdict, "member");
+        assert_eq!(
+            answer(&found(0.9, MembershipVerdict::Stranger), 1, Defence::None).verdict,
+            MembershipVerdict::Stranger
+        );
+        assert_eq!(answer(&found(0.9, MembershipVerdict::Stranger), 1, noise).verdict, MembershipVerdict::Undecided);
+        assert_eq!(
+            answer(&found(0.9, MembershipVerdict::Stranger), 2, Defence::None).verdict,
+            MembershipVerdict::Undecided
+        );
+        assert_eq!(answer(&found(1e-4, MembershipVerdict::Member), 2, noise).verdict, MembershipVerdict::Member);
     }
 }

@@ -1,7 +1,7 @@
 //! One update of the client under attack.
 
 use unmask_attack::{CannotAttack, Concealment, Encryption, Observation, WholeUpdate};
-use unmask_core::{Architecture, ClientId, Defence, EncryptionStart, KeyCheck, Rule};
+use unmask_core::{Architecture, ClientId, Defence, EncryptionStart, KeyCheck, Rule, UpdateForm};
 use unmask_defence::ProtectedUpdate;
 use unmask_federation::GlobalModel;
 
@@ -75,14 +75,14 @@ impl Job {
             let values = evidence.as_ref().ok().and_then(|evidence| evidence.gradients.values("pos_embed"));
             values.is_some_and(|values| values.iter().all(|&value| value == 0.0))
         };
-        let encryption = match (sent.update, sent.encryption) {
-            (ProtectedUpdate::Encrypted { check, .. }, Some(start)) => Some((start, *check)),
+        let encryption = match (sent.update.form, sent.encryption) {
+            (UpdateForm::Encrypted { check }, Some(start)) => Some((start, check)),
             _ => None,
         };
-        let concealment = match sent.update {
+        let concealment = match sent.update.form {
             _ if encryption.is_some() => Concealment::Embeddings,
             _ if is_position_zero() => Concealment::Positions,
-            ProtectedUpdate::Masked { .. } => Concealment::Entries,
+            UpdateForm::Masked { .. } => Concealment::Entries,
             _ => Concealment::Nothing,
         };
         let mut observation = Observation::new(evidence);

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use unmask_attack::{CannotAttack, Evidence, Method, Needs, Precision, Source, Tensors, is_front};
 use unmask_core::{ParamLayout, Rule};
-use unmask_defence::{Mask, ProtectedUpdate};
+use unmask_defence::ProtectedUpdate;
 use unmask_federation::GlobalModel;
 
 /// How an update becomes what stands for a gradient.
@@ -109,16 +109,14 @@ fn slice<'a>(values: &'a [f32], range: &Range<usize>) -> &'a [f32] {
 
 /// What was sent of `ranges`, which ascend and do not overlap. A mask is drawn again once, up to the end of the last.
 fn parts(update: &ProtectedUpdate, layout: &ParamLayout, ranges: &[Range<usize>]) -> Vec<Part> {
-    let (seed, rates, sent) = match update {
-        ProtectedUpdate::Dense(values) | ProtectedUpdate::Encrypted { values, .. } => {
-            return ranges.iter().map(|range| Part { values: slice(values, range).to_vec(), kept: None }).collect();
-        }
-        ProtectedUpdate::Masked { seed, rates, kept } => (*seed, rates, kept),
+    let sent = update.values.as_slice();
+    let Some(mask) = update.mask(layout) else {
+        return ranges.iter().map(|range| Part { values: slice(sent, range).to_vec(), kept: None }).collect();
     };
     let nothing = |range: &Range<usize>| (vec![0.0; range.len()], vec![false; range.len()]);
     let mut parts: Vec<_> = ranges.iter().map(nothing).collect();
-    let (mut start, mut rest, mut first) = (0, sent.as_slice(), 0);
-    for (mut word, len) in Mask::new(seed, rates, layout) {
+    let (mut start, mut rest, mut first) = (0, sent, 0);
+    for (mut word, len) in mask {
         while ranges.get(first).is_some_and(|range| range.end <= start) {
             first += 1;
         }
@@ -147,7 +145,7 @@ fn parts(update: &ProtectedUpdate, layout: &ParamLayout, ranges: &[Range<usize>]
 
 #[cfg(test)]
 mod tests {
-    use unmask_core::{Architecture, Defence, MaskSeed, VitPreset};
+    use unmask_core::{Architecture, Defence, MaskSeed, UpdateForm, VitPreset};
     use unmask_defence::{Means, PlainUpdate, Protect};
 
     use super::*;
@@ -223,13 +221,13 @@ mod tests {
         let (model, _) = model();
         let rates = "0.5".parse().unwrap();
         for update in [
-            ProtectedUpdate::Dense(vec![1.0; 10]),
-            ProtectedUpdate::Masked { seed: SEED, rates, kept: vec![1.0; 10] },
-            ProtectedUpdate::Dense(Vec::new()),
+            ProtectedUpdate::dense(vec![1.0; 10]),
+            ProtectedUpdate { form: UpdateForm::Masked { seed: SEED, rates }, values: vec![1.0; 10] },
+            ProtectedUpdate::dense(Vec::new()),
         ] {
             let _ = evidence(&model, Scale::Gradient, &update);
             let _ = front(&model, Scale::Gradient, &update);
         }
-        assert!(evidence(&model, Scale::Gradient, &ProtectedUpdate::Dense(vec![1.0; 10])).is_err());
+        assert!(evidence(&model, Scale::Gradient, &ProtectedUpdate::dense(vec![1.0; 10])).is_err());
     }
 }

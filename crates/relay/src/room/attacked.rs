@@ -22,7 +22,7 @@ struct Card {
     /// The number of the update it is of.
     serial: u64,
     /// Client and round of the result shown before: a score for it may still be on its way.
-    before: Option<(u32, u32)>,
+    before: Option<(ClientId, u32)>,
 }
 
 /// What the projector shows of each attack.
@@ -73,7 +73,7 @@ impl Attacked {
                 view.picture = Some(pictures.keep(method.name(), &format!("{}-", about.round), png));
                 (view.pictures, view.remark) = (count, remark);
                 if count == 1 {
-                    let (round, attack) = (about.round, method.name().to_owned());
+                    let (round, attack) = (about.round, method);
                     message = Some((RelayMessage::Reconstruction { round, attack, side }, values));
                 }
             }
@@ -100,7 +100,7 @@ impl Attacked {
     ) {
         let Some((card, earlier)) = self.turn_in_place(Method::Rounds, about) else { return };
         let mut view = earlier
-            .filter(|earlier| earlier.client == about.client.0)
+            .filter(|earlier| earlier.client == about.client)
             .unwrap_or_else(|| blank(Method::Rounds, about, nickname, config));
         match outcome {
             Ok(gathered) => {
@@ -120,7 +120,7 @@ impl Attacked {
         let (card, earlier) = self.turn_in_place(method, about)?;
         card.serial = about.serial;
         if let Some(earlier) = &earlier
-            && (earlier.client, earlier.round) != (about.client.0, about.round)
+            && (earlier.client, earlier.round) != (about.client, about.round)
         {
             card.before = Some((earlier.client, earlier.round));
         }
@@ -147,20 +147,19 @@ impl Attacked {
         &mut self,
         client: ClientId,
         round: u32,
-        attack: &str,
+        attack: Method,
         psnr: f32,
         ssim: f32,
     ) -> Result<(), String> {
-        let nothing = || format!("a score for the attack {attack:?}, which has shown nothing");
-        let method: Method = attack.parse().map_err(|_| nothing())?;
-        let card = self.cards.get_mut(&method).ok_or_else(nothing)?;
+        let nothing = || format!("a score for the attack \"{attack}\", which has shown nothing");
+        let card = self.cards.get_mut(&attack).ok_or_else(nothing)?;
         let shown = card.view.as_ref().map(|view| (view.client, view.round));
-        if card.before == Some((client.0, round)) && shown != Some((client.0, round)) {
+        if card.before == Some((client, round)) && shown != Some((client, round)) {
             // Overtaken by the next result on its way here: no offence, but nothing to show either.
             return Ok(());
         }
         let view = card.view.as_mut().ok_or_else(nothing)?;
-        if view.client != client.0 {
+        if view.client != client {
             return Err("a score from a client that is not under attack".to_owned());
         }
         if view.round != round {
@@ -184,8 +183,8 @@ impl Attacked {
 fn blank(method: Method, about: &About, nickname: &str, config: Option<&VitConfig>) -> AttackView {
     let (how, family) = (method.how(config), method.family());
     AttackView {
-        attack: method.name().to_owned(),
-        family: family.name().to_owned(),
+        attack: method,
+        family,
         family_title: family.title().to_owned(),
         title: method.title().to_owned(),
         attacker: method.attacker().to_owned(),
@@ -200,9 +199,9 @@ fn blank(method: Method, about: &About, nickname: &str, config: Option<&VitConfi
                 .collect(),
         },
         round: about.round,
-        client: about.client.0,
+        client: about.client,
         nickname: nickname.to_owned(),
-        defence: about.defence.to_string(),
+        defence: about.defence,
         ..AttackView::default()
     }
 }
@@ -269,25 +268,25 @@ mod tests {
     #[test]
     fn scores_count_for_the_picture_shown_alone() {
         let mut room = Shown::new(Concealment::Nothing);
-        let error = room.attacked.score(TARGET, 3, "embedding", 20.0, 0.5).unwrap_err();
+        let error = room.attacked.score(TARGET, 3, Method::Embedding, 20.0, 0.5).unwrap_err();
         assert!(error.contains("shown nothing"), "{error}");
         let (message, values) = room.embedding(3, seen()).unwrap();
-        assert_eq!(message, RelayMessage::Reconstruction { round: 3, attack: "embedding".into(), side: 1 });
+        assert_eq!(message, RelayMessage::Reconstruction { round: 3, attack: Method::Embedding, side: 1 });
         assert_eq!(values, [0.5; 3]);
         for (client, round, attack, psnr, ssim, reason) in [
-            (ClientId(5), 3, "embedding", 20.0, 0.5, "not under attack"),
-            (TARGET, 2, "embedding", 20.0, 0.5, "is of round 3"),
-            (TARGET, 3, "april", 20.0, 0.5, "shown nothing"),
-            (TARGET, 3, "magic", 20.0, 0.5, "shown nothing"),
-            (TARGET, 3, "embedding", 20.0, 1.1, "1.1"),
-            (TARGET, 3, "embedding", 20.0, f32::NAN, "NaN"),
-            (TARGET, 3, "embedding", f32::INFINITY, 0.5, "inf"),
+            (ClientId(5), 3, Method::Embedding, 20.0, 0.5, "not under attack"),
+            (TARGET, 2, Method::Embedding, 20.0, 0.5, "is of round 3"),
+            (TARGET, 3, Method::April, 20.0, 0.5, "shown nothing"),
+            (TARGET, 3, Method::Jigsaw, 20.0, 0.5, "shown nothing"),
+            (TARGET, 3, Method::Embedding, 20.0, 1.1, "1.1"),
+            (TARGET, 3, Method::Embedding, 20.0, f32::NAN, "NaN"),
+            (TARGET, 3, Method::Embedding, f32::INFINITY, 0.5, "inf"),
         ] {
             let error = room.attacked.score(client, round, attack, psnr, ssim).unwrap_err();
             assert!(error.contains(reason), "{error}");
             assert_eq!(room.shown(), (3, None));
         }
-        room.attacked.score(TARGET, 3, "embedding", 20.0, -0.25).unwrap();
+        room.attacked.score(TARGET, 3, Method::Embedding, 20.0, -0.25).unwrap();
         assert_eq!(room.shown(), (3, Some(-0.25)));
         let path = room.attacked.views().next().unwrap().picture.clone().unwrap();
         assert!(path.starts_with("/api/reconstruction/embedding/3-"), "{path}");
@@ -300,9 +299,9 @@ mod tests {
         for round in [3, 4] {
             room.embedding(round, seen()).unwrap();
         }
-        room.attacked.score(TARGET, 3, "embedding", 20.0, 0.5).unwrap();
+        room.attacked.score(TARGET, 3, Method::Embedding, 20.0, 0.5).unwrap();
         assert_eq!(room.shown(), (4, None));
-        room.attacked.score(TARGET, 2, "embedding", 20.0, 0.5).unwrap_err();
+        room.attacked.score(TARGET, 2, Method::Embedding, 20.0, 0.5).unwrap_err();
     }
 
     #[test]
@@ -310,7 +309,7 @@ mod tests {
         let mut room = Shown::new(Concealment::Nothing);
         assert!(room.embedding(1, Err("cannot".into())).is_none());
         assert_eq!(room.attacked.views().next().unwrap().remark.as_deref(), Some("cannot"));
-        assert!(room.attacked.score(TARGET, 1, "embedding", 20.0, 0.5).unwrap_err().contains("no picture"));
+        assert!(room.attacked.score(TARGET, 1, Method::Embedding, 20.0, 0.5).unwrap_err().contains("no picture"));
     }
 
     #[test]
@@ -329,9 +328,9 @@ mod tests {
             room.found(method, 3, seen(), None).unwrap();
         }
         room.attacked.begin(Concealment::Nothing);
-        let names: Vec<&str> = room.attacked.views().map(|view| view.attack.as_str()).collect();
-        assert_eq!(names, ["embedding"]);
-        room.attacked.score(TARGET, 3, "rounds", 20.0, 0.5).unwrap();
+        let shown: Vec<Method> = room.attacked.views().map(|view| view.attack).collect();
+        assert_eq!(shown, [Method::Embedding]);
+        room.attacked.score(TARGET, 3, Method::Rounds, 20.0, 0.5).unwrap();
         assert!(room.found(Method::Rounds, 3, seen(), None).is_none());
         assert_eq!(room.attacked.views().count(), 1);
     }
@@ -342,7 +341,7 @@ mod tests {
         let search =
             |iteration| Some(SearchView { iteration, iterations: 9, objective: 1.0, state: SearchState::Running });
         room.found(Method::MatchingAware, 3, seen(), search(1)).unwrap();
-        room.attacked.score(TARGET, 3, "matching-aware", 20.0, 0.5).unwrap();
+        room.attacked.score(TARGET, 3, Method::MatchingAware, 20.0, 0.5).unwrap();
         room.found(Method::MatchingAware, 3, seen(), search(2)).unwrap();
         assert_eq!(room.shown(), (3, Some(0.5)));
         room.found(Method::MatchingAware, 4, seen(), search(1)).unwrap();

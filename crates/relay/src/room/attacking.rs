@@ -190,9 +190,9 @@ impl Actor {
         };
         self.attacking.label = Some(LabelView {
             round: about.round,
-            client: about.client.0,
+            client: about.client,
             nickname: self.roster.name(about.client).to_owned(),
-            defence: about.defence.to_string(),
+            defence: about.defence,
             samples: about.samples,
             counts,
             shares,

@@ -51,14 +51,14 @@ impl Actor {
         let Some(MembershipView { picture, .. }) = self.attacking.membership.take() else { return };
         let mut view = MembershipView {
             round: about.round,
-            client: about.client.0,
+            client: about.client,
             nickname: self.roster.name(about.client).to_owned(),
-            defence: about.defence.to_string(),
+            defence: about.defence,
             ..blank(picture)
         };
         match outcome {
             Ok(MembershipAnswer { verdict, residual, interval, distractors, sentence }) => {
-                view.verdict = Some(verdict.to_owned());
+                view.verdict = Some(verdict);
                 (view.residual, view.interval, view.distractors) = (Some(residual), Some(interval), distractors);
                 view.remark = Some(sentence);
             }

@@ -3,9 +3,7 @@
 use std::fmt::Display;
 
 use tracing::error;
-use unmask_core::{
-    Architecture, ClientId, Defence, EncryptionStart, InitialWeights, OptimiserKind, RoundSettings, Rule, SettingsError,
-};
+use unmask_core::{Architecture, EncryptionStart, InitialWeights, RoundSettings, SettingsError};
 use unmask_federation::{Event, GlobalModel, Phase};
 use unmask_wire::view::Control;
 
@@ -24,15 +22,12 @@ impl Actor {
             Control::OneRound => self.teacher("asked for one round", Event::OneRound),
             Control::Reset => self.reset()?,
             Control::Defence { defence } => {
-                let defence: Defence = defence.parse().map_err(sentence)?;
                 self.choose(&format!("the defence {defence}"), |settings| settings.with_defence(defence))?;
             }
             Control::Rule { rule } => {
-                let rule: Rule = rule.parse().map_err(sentence)?;
                 self.choose(&format!("the rule {rule}"), |settings| settings.with_rule(rule))?;
             }
             Control::Optimiser { optimiser } => {
-                let optimiser: OptimiserKind = optimiser.parse().map_err(sentence)?;
                 self.choose(&format!("the optimiser {optimiser}"), |settings| settings.with_optimiser(optimiser))?;
             }
             Control::Batch { samples } => {
@@ -40,13 +35,13 @@ impl Actor {
             }
             Control::AprilBlock { on } => self.choose_block(on)?,
             Control::Target { client } => {
-                let id = ClientId(client);
-                let entry = self.roster.get(id).ok_or_else(|| format!("There is no client {client} in the room."))?;
+                let entry =
+                    self.roster.get(client).ok_or_else(|| format!("There is no client {client} in the room."))?;
                 if entry.link.is_none() {
                     return Err(format!("{} (client {client}) is gone; choose somebody who is there.", entry.nickname));
                 }
                 let line = format!("The teacher has the relay attack {}.", entry.nickname);
-                self.target = Some(id);
+                self.target = Some(client);
                 self.say(line);
             }
             Control::AttackBudget { seconds } => self.set_attack_budget(seconds)?,
@@ -56,8 +51,8 @@ impl Actor {
             Control::Collude { .. } => self.forget_key(),
             Control::TrainOn { .. } => {}
             Control::ForgetCandidate => self.forget_candidate(),
-            Control::Partition { partition } => self.choose_partition(&partition)?,
-            Control::Model { start } => self.begin_from(start.parse().map_err(sentence)?)?,
+            Control::Partition { partition } => self.choose_partition(partition)?,
+            Control::Model { initial_weights } => self.begin_from(initial_weights)?,
             Control::EvaluationBudget { seconds } => self.set_evaluation_budget(seconds)?,
         }
         Ok(())

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 use tracing::{error, info};
-use unmask_core::{ClientId, EncryptionStart, InitialWeights, KeyCheck};
+use unmask_core::{ClientId, EncryptionStart, InitialWeights};
 use unmask_federation::{Effect, Event, GlobalModel, RoundSummary};
 use unmask_wire::{EncryptionPlan, RelayMessage, view::LossPoint};
 
@@ -24,7 +24,7 @@ impl Actor {
                     self.history.begun_anew();
                 }
                 self.attacking.attacker.keep_keys(encryption.map(|(_, check)| check));
-                let encryption = encryption.map(|(salt, KeyCheck(check))| EncryptionPlan { salt, check });
+                let encryption = encryption.map(|(salt, check)| EncryptionPlan { salt, check });
                 let task = Task::train((round, policy), settings, encryption, model.architecture);
                 self.hand_out(&cohort);
                 self.ask(&cohort, task, &model);
@@ -100,11 +100,7 @@ impl Actor {
         self.task = None;
         info!(round, updates, loss, "round closed");
         if let Some(loss) = loss {
-            keep(
-                &mut self.losses,
-                MAX_LOSSES,
-                LossPoint { round, loss, updates, defence: settings.defence().to_string() },
-            );
+            keep(&mut self.losses, MAX_LOSSES, LossPoint { round, loss, updates, defence: settings.defence() });
         }
         if !late.is_empty() {
             let names: Vec<&str> = late.iter().map(|client| self.roster.name(*client)).collect();

@@ -46,7 +46,7 @@ impl Actor {
         info!(client = client.0, %nickname, resumed = known.is_some(), "joined");
         let came = if known.is_some() { "is back" } else { "joined" };
         self.say(format!("{nickname} {came}."));
-        self.send(client, Slot::All, &RelayMessage::Welcome { client: client.0, resume, nickname }, &[]);
+        self.send(client, Slot::All, &RelayMessage::Welcome { client, resume, nickname }, &[]);
         self.target = self.target.or(Some(client));
         // Still asked to do something, since its old socket had not been missed yet: the task may have been lost with it.
         if self.room.member(client) == Some(MemberState::Training)

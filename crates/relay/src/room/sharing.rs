@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unmask_core::{ClientId, Partition, TrainingPictures};
+use unmask_core::{ClientId, Partition, TrainOn, TrainingPictures};
 use unmask_federation::Event;
 use unmask_wire::view::DataView;
 
@@ -12,10 +12,6 @@ use crate::{
     outbox::{OutboxMessage, Slot},
     sharing::{Division, SharedDataSet},
 };
-
-/// What is trained on, as controls and views spell it.
-const PRIVATE: &str = "private";
-const SHARED: &str = "shared";
 
 /// The data set in the room.
 #[derive(Debug)]
@@ -73,32 +69,12 @@ impl Sharing {
     }
 }
 
-/// Whether a word is one for shared pictures.
-///
-/// # Errors
-/// A sentence, if it is none at all.
-pub(super) fn is_shared(pictures: &str) -> Result<bool, String> {
-    match pictures {
-        PRIVATE => Ok(false),
-        SHARED => Ok(true),
-        _ => Err(format!("Rounds cannot train on {pictures:?} pictures; choose {PRIVATE} or {SHARED}.")),
-    }
-}
-
-fn word(pictures: TrainingPictures) -> &'static str {
-    match pictures {
-        TrainingPictures::Private => PRIVATE,
-        TrainingPictures::Shared { .. } => SHARED,
-    }
-}
-
 impl Actor {
     /// Chooses what rounds train on; with shared pictures that are not in memory, makes them first on another thread.
-    pub(super) fn train_on(&mut self, pictures: &str, reply: Reply) {
-        match is_shared(pictures) {
-            Ok(true) if self.sharing.data_set.is_none() => self.load_data_set(reply),
-            Ok(is_shared) => drop(reply.send(self.choose_pictures(is_shared))),
-            Err(reason) => drop(reply.send(Err(reason))),
+    pub(super) fn train_on(&mut self, train_on: TrainOn, reply: Reply) {
+        match train_on {
+            TrainOn::Shared if self.sharing.data_set.is_none() => self.load_data_set(reply),
+            train_on => drop(reply.send(self.choose_pictures(train_on))),
         }
     }
 
@@ -120,11 +96,11 @@ impl Actor {
         let data_set = data_set?;
         // Somebody may have asked twice.
         self.sharing.data_set.get_or_insert_with(|| Arc::from(data_set));
-        self.choose_pictures(true)
+        self.choose_pictures(TrainOn::Shared)
     }
 
-    fn choose_pictures(&mut self, is_shared: bool) -> Result<(), String> {
-        let (pictures, what) = if is_shared {
+    fn choose_pictures(&mut self, train_on: TrainOn) -> Result<(), String> {
+        let (pictures, what) = if train_on == TrainOn::Shared {
             let data_set = self.sharing.data_set.as_ref().ok_or("The shared pictures are not there yet.")?;
             let (classes, known) = (data_set.classes.len(), self.coming_architecture().classes());
             if classes > known {
@@ -143,9 +119,8 @@ impl Actor {
     /// Chooses how the data set is divided.
     ///
     /// # Errors
-    /// A sentence, if it is no partition or the pictures cannot be divided so.
-    pub(super) fn choose_partition(&mut self, partition: &str) -> Result<(), String> {
-        let partition: Partition = partition.parse().map_err(super::controls::sentence)?;
+    /// A sentence, if the pictures cannot be divided so.
+    pub(super) fn choose_partition(&mut self, partition: Partition) -> Result<(), String> {
         let before = std::mem::replace(&mut self.sharing.partition, partition);
         let coming = self.room.coming();
         let line = format!("divides the shared pictures anew from the next round on: {partition}");
@@ -201,19 +176,16 @@ impl Actor {
             shards: division.map(|division| division.counts.clone()).unwrap_or_default(),
             seats: config.seats,
             shard: config.shard,
-            partition: division.map_or(self.sharing.partition, |division| division.partition).to_string(),
-            train_on: word(pictures).to_owned(),
+            partition: division.map_or(self.sharing.partition, |division| division.partition),
+            train_on: pictures.train_on(),
         }
     }
 
     /// What was chosen of it for the next round: what to train on, and the partition.
-    pub(super) fn next_pictures(&self) -> (Option<String>, Option<String>) {
+    pub(super) fn next_pictures(&self) -> (Option<TrainOn>, Option<Partition>) {
         let (now, coming) = (self.room.settings().pictures(), self.room.coming().pictures());
         let partition = |pictures| self.sharing.division(pictures).map(|division| division.partition);
         let is_other = partition(coming).is_some() && partition(now).is_some() && partition(now) != partition(coming);
-        (
-            (word(now) != word(coming)).then(|| word(coming).to_owned()),
-            partition(coming).filter(|_| is_other).map(|partition| partition.to_string()),
-        )
+        ((now.train_on() != coming.train_on()).then_some(coming.train_on()), partition(coming).filter(|_| is_other))
     }
 }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use unmask_core::{Architecture, RoundSettings, TrainingPictures as Trained};
+use unmask_core::{Architecture, RoundSettings};
 use unmask_federation::GlobalModel;
-use unmask_wire::{EncryptionPlan, Pictures, RelayMessage};
+use unmask_wire::{EncryptionPlan, RelayMessage};
 
 use super::encode;
 use crate::outbox::OutboxMessage;
@@ -31,13 +31,10 @@ impl Task {
             model: architecture.name().to_owned(),
             april_block: architecture.april_block(),
             classes: classes(architecture),
-            defence: settings.defence().to_string(),
-            rule: settings.rule().to_string(),
+            defence: settings.defence(),
+            rule: settings.rule(),
             batch: settings.batch(),
-            pictures: match settings.pictures() {
-                Trained::Private => Pictures::Private,
-                Trained::Shared { shard } => Pictures::Shared { shard },
-            },
+            pictures: settings.pictures(),
             encryption,
         };
         Self { header: Arc::new(header), has_weights: true }

@@ -44,10 +44,10 @@ impl Actor {
             model: model.architecture.name().to_owned(),
             april_block: model.architecture.april_block(),
             parameters: model.state.weights.len(),
-            rule: settings.rule().to_string(),
-            optimiser: settings.optimiser().to_string(),
+            rule: settings.rule(),
+            optimiser: settings.optimiser(),
             batch: settings.batch(),
-            defence: settings.defence().to_string(),
+            defence: settings.defence(),
             next: self.next(),
             encryption: settings.encryption().map(|start| self.encryption(start)),
             guarantee: self.history.guarantee(settings.defence()),
@@ -57,12 +57,12 @@ impl Actor {
             qr_svg: self.join_addresses.qr_svg.clone(),
             clients: self.roster.iter().map(|entry| self.client(entry)).collect(),
             losses: self.losses.iter().cloned().collect(),
-            start: self.began.to_string(),
+            initial_weights: self.began,
             pretrained: self.beginnings.title(self.coming_architecture()).map(str::to_owned),
             data: Some(self.data()),
             evaluation: self.evaluation(),
             accuracies: self.measuring.accuracies(),
-            target: self.target.map(|client| client.0),
+            target: self.target,
             attacks: self.attacking.cards.views().cloned().collect(),
             label: self.attacking.label.clone(),
             membership: self.attacking.membership.clone(),
@@ -85,9 +85,9 @@ impl Actor {
         let architecture = self.coming_architecture();
         let (train_on, partition) = self.next_pictures();
         let next = NextView {
-            defence: (coming.defence() != now.defence()).then(|| coming.defence().to_string()),
-            rule: (coming.rule() != now.rule()).then(|| coming.rule().to_string()),
-            optimiser: (coming.optimiser() != now.optimiser()).then(|| coming.optimiser().to_string()),
+            defence: (coming.defence() != now.defence()).then(|| coming.defence()),
+            rule: (coming.rule() != now.rule()).then(|| coming.rule()),
+            optimiser: (coming.optimiser() != now.optimiser()).then(|| coming.optimiser()),
             batch: (coming.batch() != now.batch()).then(|| coming.batch()),
             model: self.begins_anew().then(|| architecture.name().to_owned()),
             april_block: (architecture.april_block() != self.room.model().architecture.april_block())
@@ -99,16 +99,12 @@ impl Actor {
     }
 
     fn encryption(&self, start: EncryptionStart) -> EncryptionView {
-        let start = match start {
-            EncryptionStart::Plain => "plain",
-            EncryptionStart::Keyed => "keyed",
-        };
-        EncryptionView { start: start.to_owned(), sealed_by: self.room.seal().and_then(|_| self.history.sealed_by()) }
+        EncryptionView { start, sealed_by: self.room.seal().and_then(|_| self.history.sealed_by()) }
     }
 
     fn client(&self, entry: &Entry) -> ClientView {
         ClientView {
-            id: entry.id.0,
+            id: entry.id,
             nickname: entry.nickname.clone(),
             device: entry.device.clone(),
             state: match (&entry.link, self.room.member(entry.id)) {

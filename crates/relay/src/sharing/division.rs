@@ -67,7 +67,7 @@ impl SharedDataSet {
             let header = ShardHeader {
                 number,
                 data: self.name.clone(),
-                partition: partition.to_string(),
+                partition,
                 seat: u16::try_from(seat).unwrap_or(u16::MAX),
                 seats,
                 classes: self.classes.clone(),

@@ -15,11 +15,13 @@ use tokio::{
     time::timeout,
 };
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async, tungstenite::Message};
-use unmask_core::{Architecture, Defence, EncryptionStart, MaskSeed, ParamLayout, Rule, VitPreset};
+use unmask_core::{
+    Architecture, ClientId, Defence, EncryptionStart, MaskSeed, ParamLayout, Rule, TrainingPictures, VitPreset,
+};
 use unmask_defence::{Cipher, Means, PlainUpdate, Protect, ProtectedUpdate, RoomKey};
 use unmask_relay::{OptimiserKind, RelayConfig, Running, serve};
 use unmask_wire::{
-    Assembler, ClientMessage, EncryptionPlan, Pictures, RelayMessage, ShardHeader, UpdateKind, frames,
+    Assembler, ClientMessage, EncryptionPlan, RelayMessage, ShardHeader, frames,
     view::{AttackView, ClientState, ClientView, Control, RoomView},
 };
 
@@ -118,7 +120,7 @@ pub fn view<'a>(room: &'a RoomView, nickname: &str) -> &'a ClientView {
 }
 
 pub fn find_card<'a>(room: &'a RoomView, attack: &str) -> Option<&'a AttackView> {
-    room.attacks.iter().find(|card| card.attack == attack)
+    room.attacks.iter().find(|card| card.attack.name() == attack)
 }
 
 pub fn card<'a>(room: &'a RoomView, attack: &str) -> &'a AttackView {
@@ -180,7 +182,7 @@ pub struct Plan {
     pub batch: u16,
     pub april_block: bool,
     pub classes: u16,
-    pub pictures: Pictures,
+    pub pictures: TrainingPictures,
     pub encryption: Option<EncryptionPlan>,
     /// As they came: cipher text where `encryption` is there.
     pub weights: Vec<f32>,
@@ -206,7 +208,7 @@ pub fn cipher_of(passphrase: &str, salt: &[u8; 16], start: EncryptionStart) -> C
 
 /// One client on one socket.
 pub struct Client {
-    pub id: u32,
+    pub id: ClientId,
     pub nickname: String,
     pub ticket: [u8; 16],
     pub socket: Socket,
@@ -276,7 +278,7 @@ impl Client {
     /// Encrypts what it was asked to; `weights` are those of the request or, under the keyed start, its own.
     pub async fn send_sealed(&mut self, seal: &Seal, cipher: &Cipher, mut weights: Vec<f32>) {
         cipher.encrypt(&mut weights).unwrap();
-        let message = ClientMessage::Sealed { policy: seal.policy, check: cipher.check().0 };
+        let message = ClientMessage::Sealed { policy: seal.policy, check: cipher.check() };
         self.socket.send(&message, &weights).await;
     }
 
@@ -297,15 +299,9 @@ impl Client {
     }
 
     pub async fn send_samples(&mut self, plan: &Plan, loss: f32, samples: u32, update: ProtectedUpdate) {
-        let kind = match &update {
-            ProtectedUpdate::Dense(_) => UpdateKind::Dense,
-            ProtectedUpdate::Masked { seed, rates, .. } => {
-                UpdateKind::Masked { seed: seed.0, zero_rates: rates.bits() }
-            }
-            ProtectedUpdate::Encrypted { check, .. } => UpdateKind::Encrypted { check: check.0 },
-        };
-        let message = ClientMessage::Update { round: plan.round, policy: plan.policy, loss, samples, kind };
-        self.socket.send(&message, update.values()).await;
+        let message =
+            ClientMessage::Update { round: plan.round, policy: plan.policy, loss, samples, form: update.form };
+        self.socket.send(&message, &update.values).await;
     }
 
     /// The next message that is neither a plan nor the end of a round nor a reconstruction, which comes when it comes.
@@ -320,7 +316,7 @@ impl Client {
     /// The next reconstruction by an attack, with its round.
     pub async fn reconstruction(&mut self, by: &str) -> (u32, Vec<f32>) {
         self.next("reconstruction", |message, values| match message {
-            RelayMessage::Reconstruction { round, attack, .. } if attack == by => Some((round, values)),
+            RelayMessage::Reconstruction { round, attack, .. } if attack.name() == by => Some((round, values)),
             _ => None,
         })
         .await
@@ -346,7 +342,6 @@ fn plan(message: RelayMessage, weights: Vec<f32>) -> Plan {
     else {
         panic!("no plan but {message:?}");
     };
-    let (defence, rule) = (defence.parse().unwrap(), rule.parse().unwrap());
     Plan { round, policy, defence, rule, batch, april_block, classes, pictures, encryption, weights }
 }
 

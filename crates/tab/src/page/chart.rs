@@ -1,5 +1,6 @@
 //! Curves over rounds as geometry: points in, SVG paths and marks out.
 
+use unmask_core::Defence;
 use unmask_wire::view::LossPoint;
 
 /// The box that the curve is drawn into, in SVG units.
@@ -22,13 +23,13 @@ pub struct Point {
     pub round: u32,
     /// What was measured after it.
     pub value: f32,
-    /// What was in force, in its string form; a change of it is marked.
-    pub policy: String,
+    /// What was in force; a change of it is marked.
+    pub policy: Defence,
 }
 
 impl From<&LossPoint> for Point {
     fn from(point: &LossPoint) -> Self {
-        Self { round: point.round, value: point.loss, policy: point.defence.clone() }
+        Self { round: point.round, value: point.loss, policy: point.defence }
     }
 }
 
@@ -61,8 +62,8 @@ pub struct Curve {
     pub values: Vec<Mark>,
     /// Ticks of the round, left to right.
     pub rounds: Vec<Mark>,
-    /// Where the policy changed, the first one included; the text is the string form.
-    pub policies: Vec<Mark>,
+    /// Where the policy changed, in SVG units, the first one included.
+    pub policies: Vec<(f32, Defence)>,
 }
 
 /// Most ticks on either axis.
@@ -89,10 +90,10 @@ impl Curve {
         let y = |value: f32| frame.top + (1.0 - values.share(value)) * frame.height;
 
         let places: Vec<(f32, f32)> = points.iter().map(|point| (x(point.round), y(point.value.max(0.0)))).collect();
-        let mut policies: Vec<Mark> = Vec::new();
+        let mut policies: Vec<(f32, Defence)> = Vec::new();
         for point in &points {
-            if policies.last().is_none_or(|mark| mark.text != point.policy) {
-                policies.push(Mark { at: x(point.round), text: point.policy.clone() });
+            if policies.last().is_none_or(|(_, defence)| *defence != point.policy) {
+                policies.push((x(point.round), point.policy));
             }
         }
         let decimals = if step < 0.1 { 2 } else { usize::from(step < 1.0) };
@@ -199,7 +200,7 @@ mod tests {
     const FRAME: Frame = Frame { left: 40.0, top: 10.0, width: 100.0, height: 50.0 };
 
     fn point(round: u32, value: f32, policy: &str) -> Point {
-        Point { round, value, policy: policy.to_owned() }
+        Point { round, value, policy: policy.parse().expect("a defence") }
     }
 
     fn curve(points: &[Point]) -> Curve {
@@ -239,9 +240,9 @@ mod tests {
             point(3, 1.9, "random-binary:0.5"),
             point(4, 1.8, "none"),
         ]);
-        let marks: Vec<&str> = curve.policies.iter().map(|mark| mark.text.as_str()).collect();
+        let marks: Vec<String> = curve.policies.iter().map(|(_, defence)| defence.to_string()).collect();
         assert_eq!(marks, ["none", "random-binary:0.5", "none"]);
-        assert!(curve.policies.windows(2).all(|pair| pair[0].at < pair[1].at));
+        assert!(curve.policies.windows(2).all(|pair| pair[0].0 < pair[1].0));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Names of classes, and the sample photographs.
 
+use unmask_core::TrainOn;
 use unmask_wire::view::DataView;
 
 /// The classes of CIFAR-10 in its order, and of photographs where the room has no other; a label is a place in this list.
@@ -46,7 +47,7 @@ pub fn of_photographs(data: Option<&DataView>) -> Vec<String> {
 /// The classes that the rounds in force teach in a room with this data set.
 pub fn in_force(data: Option<&DataView>) -> Vec<String> {
     match data {
-        Some(data) if data.train_on == "shared" && !data.classes.is_empty() => data.classes.clone(),
+        Some(data) if data.train_on == TrainOn::Shared && !data.classes.is_empty() => data.classes.clone(),
         data => of_photographs(data),
     }
 }
@@ -83,24 +84,24 @@ mod tests {
 
     #[test]
     fn a_photograph_is_never_called_by_the_name_of_a_drawing() {
-        let data = |source: &str, train_on: &str| DataView {
+        let data = |source: &str, train_on: TrainOn| DataView {
             source: source.to_owned(),
             classes: vec!["ring".to_owned(), "cross".to_owned()],
-            train_on: train_on.to_owned(),
+            train_on,
             ..DataView::default()
         };
         let first = |classes: Vec<String>| classes[0].clone();
         for (source, train_on, photograph, now) in [
-            ("generated", "private", "airplane", "airplane"),
-            ("generated", "shared", "airplane", "ring"),
-            ("folder:/data", "private", "ring", "ring"),
-            ("folder:/data", "shared", "ring", "ring"),
+            ("generated", TrainOn::Private, "airplane", "airplane"),
+            ("generated", TrainOn::Shared, "airplane", "ring"),
+            ("folder:/data", TrainOn::Private, "ring", "ring"),
+            ("folder:/data", TrainOn::Shared, "ring", "ring"),
         ] {
             let data = data(source, train_on);
             assert_eq!(first(of_photographs(Some(&data))), photograph, "{source} {train_on}");
             assert_eq!(first(in_force(Some(&data))), now, "{source} {train_on}");
         }
-        let unread = DataView { classes: Vec::new(), ..data("folder:/data", "private") };
+        let unread = DataView { classes: Vec::new(), ..data("folder:/data", TrainOn::Private) };
         assert_eq!(first(of_photographs(Some(&unread))), "airplane");
     }
 

@@ -1,6 +1,6 @@
 //! What the control of the shared pictures' division holds.
 
-use std::{fmt, str::FromStr};
+use unmask_core::Partition;
 
 /// Values of alpha that the slider offers, from one class or two for each client to almost alike for all.
 const ALPHAS: [f64; 10] = [0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0, 10.0, 100.0];
@@ -20,39 +20,17 @@ impl Default for Division {
     }
 }
 
-/// A string that names no division.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "“{0}” is no way to divide pictures; it is iid, or dirichlet:ALPHA with an alpha above 0, such as dirichlet:0.3"
-)]
-pub struct DivisionError(String);
-
-impl FromStr for Division {
-    type Err = DivisionError;
-
-    fn from_str(form: &str) -> Result<Self, DivisionError> {
-        if form == "iid" {
-            return Ok(Self::default());
-        }
-        let alpha = form.strip_prefix("dirichlet:").and_then(|alpha| alpha.parse().ok());
-        let alpha = alpha.filter(|alpha: &f64| alpha.is_finite() && *alpha > 0.0);
-        alpha.map(|alpha| Self { is_skewed: true, alpha }).ok_or_else(|| DivisionError(form.to_owned()))
-    }
-}
-
-impl fmt::Display for Division {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_skewed { write!(f, "dirichlet:{}", self.alpha) } else { f.write_str("iid") }
-    }
-}
-
 impl Division {
-    /// Takes over what the room has; a form that cannot be read changes nothing, and one without an alpha keeps it.
-    pub fn follow(&mut self, form: &str) {
-        match form.parse::<Self>() {
-            Ok(division) if division.is_skewed => *self = division,
-            Ok(_) => self.is_skewed = false,
-            Err(_) => {}
+    /// The partition chosen.
+    pub fn partition(self) -> Partition {
+        if self.is_skewed { Partition::Dirichlet { alpha: self.alpha } } else { Partition::Iid }
+    }
+
+    /// Takes over what the room has; one without an alpha keeps it.
+    pub fn follow(&mut self, partition: Partition) {
+        match partition {
+            Partition::Dirichlet { alpha } => *self = Self { is_skewed: true, alpha },
+            Partition::Iid => self.is_skewed = false,
         }
     }
 
@@ -79,20 +57,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms_come_back_and_others_are_named() {
-        for form in ["iid", "dirichlet:0.3", "dirichlet:100"] {
-            assert_eq!(form.parse::<Division>().expect("a form").to_string(), form);
-        }
-        for bad in ["", "dirichlet", "dirichlet:0", "dirichlet:-1", "dirichlet:inf", "even"] {
-            assert!(bad.parse::<Division>().expect_err("no form").to_string().contains(bad), "{bad}");
-        }
-    }
-
-    #[test]
     fn alpha_outlives_a_visit_to_iid() {
         let mut division = Division::default();
-        for form in ["dirichlet:0.07", "iid", "nonsense"] {
-            division.follow(form);
+        for partition in [Partition::Dirichlet { alpha: 0.07 }, Partition::Iid] {
+            division.follow(partition);
+            assert_eq!(division.partition(), partition);
         }
         assert_eq!(division, Division { is_skewed: false, alpha: 0.07 });
     }

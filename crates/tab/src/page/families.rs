@@ -1,80 +1,58 @@
 //! Which attacks stand on one card.
 
+use unmask_core::{AttackFamily, AttackMethod};
 use unmask_wire::view::AttackView;
-
-/// Families whose attacks search through the model, and so can be started and stopped.
-const SEARCHED: [&str; 3] = ["matching", "jigsaw", "inverting-gradients"];
 
 /// One card: the attacks that solve the same problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Family {
-    /// Its name in the room's JSON.
-    pub name: String,
-    /// Its name for people.
-    pub title: String,
-    /// Its attacks by name, in the room's order.
-    pub attacks: Vec<String>,
+pub struct Card {
+    /// Which problem.
+    pub family: AttackFamily,
+    /// Its attacks, in the room's order.
+    pub attacks: Vec<AttackMethod>,
 }
 
 /// The cards of `attacks`: families in the order in which each appears first.
-pub fn families(attacks: &[AttackView]) -> Vec<Family> {
-    let mut families: Vec<Family> = Vec::new();
-    for attack in attacks {
-        let name = attack.attack.clone();
-        match families.iter_mut().find(|family| family.name == attack.family) {
-            Some(family) => family.attacks.push(name),
-            None => families.push(Family {
-                name: attack.family.clone(),
-                title: attack.family_title.clone(),
-                attacks: vec![name],
-            }),
+pub fn cards(attacks: &[AttackView]) -> Vec<Card> {
+    let mut cards: Vec<Card> = Vec::new();
+    for &AttackView { attack, family, .. } in attacks {
+        match cards.iter_mut().find(|card| card.family == family) {
+            Some(card) => card.attacks.push(attack),
+            None => cards.push(Card { family, attacks: vec![attack] }),
         }
     }
-    families
+    cards
 }
 
 /// The card on which the search is started and stopped: the first that searches, if any does.
-pub fn searched(families: &[Family]) -> Option<&str> {
-    families.iter().map(|family| family.name.as_str()).find(|name| SEARCHED.contains(name))
+pub fn searched(cards: &[Card]) -> Option<AttackFamily> {
+    cards.iter().find(|card| card.attacks.iter().any(|attack| attack.is_search())).map(|card| card.family)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn attack(name: &str, family: &str) -> AttackView {
-        AttackView {
-            attack: name.to_owned(),
-            family: family.to_owned(),
-            family_title: family.to_uppercase(),
-            ..AttackView::default()
-        }
+    fn views(attacks: &[AttackMethod]) -> Vec<AttackView> {
+        let view =
+            |attack: &AttackMethod| AttackView { attack: *attack, family: attack.family(), ..AttackView::default() };
+        attacks.iter().map(view).collect()
     }
 
     #[test]
     fn twins_share_a_card_wherever_they_stand() {
-        let cards = families(&[
-            attack("embedding", "embedding"),
-            attack("april", "april"),
-            attack("embedding-aware", "embedding"),
-            attack("rounds", "rounds"),
-        ]);
-        let names: Vec<&str> = cards.iter().map(|card| card.name.as_str()).collect();
-        assert_eq!(names, ["embedding", "april", "rounds"]);
-        assert_eq!(cards[0].attacks, ["embedding", "embedding-aware"]);
-        assert_eq!(cards[2].title, "ROUNDS");
-        assert!(families(&[]).is_empty());
+        use AttackMethod::{April, Embedding, EmbeddingAware, Rounds};
+        let cards = cards(&views(&[Embedding, April, EmbeddingAware, Rounds]));
+        let families: Vec<AttackFamily> = cards.iter().map(|card| card.family).collect();
+        assert_eq!(families, [AttackFamily::Embedding, AttackFamily::April, AttackFamily::Rounds]);
+        assert_eq!(cards[0].attacks, [Embedding, EmbeddingAware]);
+        assert!(super::cards(&[]).is_empty());
     }
 
     #[test]
     fn one_card_has_the_hand_on_the_search() {
-        let closed = [attack("embedding", "embedding"), attack("known-start", "key")];
-        assert_eq!(searched(&families(&closed)), None);
-        let searching = [
-            attack("embedding", "embedding"),
-            attack("matching", "matching"),
-            attack("inverting-gradients", "inverting-gradients"),
-        ];
-        assert_eq!(searched(&families(&searching)), Some("matching"));
+        use AttackMethod::{Embedding, Gradients, KnownStart, Matching};
+        assert_eq!(searched(&cards(&views(&[Embedding, KnownStart]))), None);
+        assert_eq!(searched(&cards(&views(&[Embedding, Matching, Gradients]))), Some(AttackFamily::Matching));
     }
 }

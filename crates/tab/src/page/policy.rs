@@ -1,100 +1,16 @@
 //! What the teacher's controls hold: the choices, and the parameters of those not chosen, so that coming back to one loses
-//! nothing. The strings are read and written by the types of the crates that own them.
-
-mod step;
+//! nothing.
 
 use unmask_core::{
-    Defence, EncryptionStart, GaussianNoise, GroupRates, ParamGroup, ParseNoiseError, ParseRuleError, Rule, ZeroRate,
+    Defence, DefenceKind, EncryptionStart, GaussianNoise, GroupRates, OptimiserKind, ParamGroup, ParseNoiseError,
+    ParseOptimiserError, ParseRuleError, RoundSettings, Rule, SettingsError, ZeroRate,
 };
-
-pub use self::step::{Step, StepError, sgd_would_help};
-
-/// One segment of the defence control.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Choice {
-    /// The update leaves as it is.
-    None,
-    /// The position embedding's update is withheld.
-    FixedPosition,
-    /// Each value is dropped with its group's probability R, anew for each client and round.
-    RandomBinary,
-    /// The same under one mask for all clients and rounds.
-    FrozenBinary,
-    /// Clipping and noise.
-    Gaussian,
-    /// Embeddings under a key that the relay does not have.
-    Encrypted,
-}
-
-impl Choice {
-    /// All of them, in the order shown.
-    pub const ALL: [Self; 6] =
-        [Self::None, Self::FixedPosition, Self::RandomBinary, Self::FrozenBinary, Self::Gaussian, Self::Encrypted];
-
-    /// Its name in attributes.
-    pub fn key(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::FixedPosition => "fixed-position",
-            Self::RandomBinary => "random-binary",
-            Self::FrozenBinary => "frozen-binary",
-            Self::Gaussian => "gaussian",
-            Self::Encrypted => "encrypted",
-        }
-    }
-
-    /// Its name for people.
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::None => "None",
-            Self::FixedPosition => "Fixed position",
-            Self::RandomBinary => "Random binary weights",
-            Self::FrozenBinary => "Frozen binary weights",
-            Self::Gaussian => "Gaussian noise",
-            Self::Encrypted => "Encrypted",
-        }
-    }
-
-    /// What it does, in a sentence.
-    pub fn sentence(self) -> &'static str {
-        match self {
-            Self::None => "Every value leaves the tab as it was computed.",
-            Self::FixedPosition => "The position embedding is not trained: what it would send is withheld.",
-            Self::RandomBinary => "Each tab drops each value with probability R, under a fresh mask in every round.",
-            Self::FrozenBinary => {
-                "One mask for all tabs and all rounds: what it drops is never trained. The papers’ counter-example."
-            }
-            Self::Gaussian => "Each tab shortens its update to length S_f and adds noise to every value.",
-            Self::Encrypted => {
-                "The embeddings are multiplied by keys made from a passphrase that stays in the tabs; the relay averages what it cannot read."
-            }
-        }
-    }
-
-    /// Whether it has rates to choose.
-    pub fn has_rates(self) -> bool {
-        matches!(self, Self::RandomBinary | Self::FrozenBinary)
-    }
-}
-
-impl From<&Defence> for Choice {
-    fn from(defence: &Defence) -> Self {
-        match defence {
-            Defence::None => Self::None,
-            Defence::FixedPosition => Self::FixedPosition,
-            Defence::RandomBinary { .. } => Self::RandomBinary,
-            Defence::FrozenBinary { .. } => Self::FrozenBinary,
-            Defence::Gaussian(_) => Self::Gaussian,
-            Defence::Encrypted { .. } => Self::Encrypted,
-        }
-    }
-}
 
 /// What the defence control shows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DefenceDraft {
-    /// The segment chosen.
-    pub choice: Choice,
+    /// The kind chosen.
+    pub choice: DefenceKind,
     /// R of each group, for either kind of mask.
     pub rates: GroupRates,
     /// The noise.
@@ -108,19 +24,18 @@ impl DefenceDraft {
     pub fn defence(&self) -> Defence {
         let Self { rates, noise, start, .. } = *self;
         match self.choice {
-            Choice::None => Defence::None,
-            Choice::FixedPosition => Defence::FixedPosition,
-            Choice::RandomBinary => Defence::RandomBinary { rates },
-            Choice::FrozenBinary => Defence::FrozenBinary { rates },
-            Choice::Gaussian => Defence::Gaussian(noise),
-            Choice::Encrypted => Defence::Encrypted { start },
+            DefenceKind::None => Defence::None,
+            DefenceKind::FixedPosition => Defence::FixedPosition,
+            DefenceKind::RandomBinary => Defence::RandomBinary { rates },
+            DefenceKind::FrozenBinary => Defence::FrozenBinary { rates },
+            DefenceKind::Gaussian => Defence::Gaussian(noise),
+            DefenceKind::Encrypted => Defence::Encrypted { start },
         }
     }
 
-    /// Takes over what the room has; a form that cannot be read changes nothing.
-    pub fn follow(&mut self, form: &str) {
-        let Ok(defence) = form.parse::<Defence>() else { return };
-        self.choice = Choice::from(&defence);
+    /// Takes over what the room has.
+    pub fn follow(&mut self, defence: Defence) {
+        self.choice = defence.kind();
         match defence {
             Defence::RandomBinary { rates } | Defence::FrozenBinary { rates } => self.rates = rates,
             Defence::Gaussian(noise) => self.noise = noise,
@@ -133,7 +48,7 @@ impl DefenceDraft {
 impl Default for DefenceDraft {
     fn default() -> Self {
         Self {
-            choice: Choice::None,
+            choice: DefenceKind::None,
             rates: GroupRates::uniform(ZeroRate::nearest(0.5)),
             noise: GaussianNoise::default(),
             start: EncryptionStart::Plain,
@@ -169,6 +84,20 @@ pub fn read_noise(epsilon: &str, delta: &str, clip: &str) -> Result<GaussianNois
 /// [`ParseRuleError`], which names the number that will not do.
 pub fn read_fedavg(epochs: &str, rate: &str) -> Result<Rule, ParseRuleError> {
     format!("fedavg:epochs={epochs},rate={rate}").parse()
+}
+
+/// The same kind of step at a rate as typed.
+///
+/// # Errors
+/// [`ParseOptimiserError`], which names what was typed.
+pub fn read_step(kind: OptimiserKind, rate: &str) -> Result<OptimiserKind, ParseOptimiserError> {
+    format!("{}:{rate}", kind.name()).parse()
+}
+
+/// Whether plain SGD on the server would remove what the relay refused: one of `defence` and `rule` is what was asked for,
+/// the others are what the room has.
+pub fn sgd_would_help(defence: Defence, rule: Rule, optimiser: OptimiserKind) -> bool {
+    matches!(RoundSettings::new(defence, rule, 1, optimiser), Err(SettingsError::AdamOnEncrypted(_)))
 }
 
 /// A number that will not do as a batch size.
@@ -220,25 +149,22 @@ mod tests {
     fn what_the_room_has_is_taken_over_and_given_back() {
         let mut draft = DefenceDraft::default();
         for form in FORMS {
-            draft.follow(form);
+            draft.follow(form.parse().expect("a defence"));
             assert_eq!(draft.defence().to_string(), form);
-            let key = form.split(':').next().unwrap_or_default();
-            assert_eq!(draft.choice.key(), key);
+            let name = form.split(':').next().unwrap_or_default();
+            assert_eq!(draft.choice.name(), name);
         }
-        let before = draft;
-        draft.follow("homomorphic:3");
-        assert_eq!(draft, before);
     }
 
     #[test]
     fn parameters_outlive_a_visit_to_another_choice() {
         let mut draft = DefenceDraft::default();
         for form in FORMS {
-            draft.follow(form);
+            draft.follow(form.parse().expect("a defence"));
         }
-        draft.choice = Choice::RandomBinary;
+        draft.choice = DefenceKind::RandomBinary;
         assert_eq!(draft.defence().to_string(), "random-binary:0.2");
-        draft.choice = Choice::Gaussian;
+        draft.choice = DefenceKind::Gaussian;
         assert_eq!(draft.defence().to_string(), "gaussian:eps=4,delta=1e-5,clip=0.5");
     }
 
@@ -262,5 +188,23 @@ mod tests {
         for bad in ["-1", "601", "NaN", "soon"] {
             assert!(read_budget(bad).expect_err("bad").to_string().contains(bad));
         }
+    }
+
+    #[test]
+    fn steps_are_typed_as_rates() {
+        assert_eq!(read_step(OptimiserKind::ADAM, "0.01"), Ok(OptimiserKind::Adam { rate: 0.01 }));
+        assert!(read_step(OptimiserKind::SGD, "fast").expect_err("bad").to_string().contains("fast"));
+    }
+
+    #[test]
+    fn sgd_is_proposed_where_adam_is_what_stands_in_the_way() {
+        let (adam, sgd) = (OptimiserKind::ADAM, OptimiserKind::SGD);
+        for start in EncryptionStart::ALL {
+            let encrypted = Defence::Encrypted { start };
+            assert!(sgd_would_help(encrypted, Rule::FedSgd, adam));
+            assert!(!sgd_would_help(encrypted, Rule::FedSgd, sgd));
+            assert!(!sgd_would_help(encrypted, Rule::FED_AVG, adam));
+        }
+        assert!(!sgd_would_help(Defence::None, Rule::FedSgd, adam));
     }
 }

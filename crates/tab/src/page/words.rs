@@ -4,18 +4,16 @@ mod attacks;
 mod learning;
 mod units;
 
-use unmask_core::{Defence, EncryptionStart, GaussianNoise, GroupRates, ParamGroup, Rule};
+use unmask_core::{Defence, EncryptionStart, GaussianNoise, GroupRates, OptimiserKind, ParamGroup, Rule};
 use unmask_wire::view::{ClientState, EncryptionView, NextView, Phase};
 
 pub use self::attacks::{
-    attack, attack_rank, comparison, equations, hidden, labels, membership, search_state, share, skipped, spent,
-    unrecognised,
+    comparison, equations, hidden, labels, membership, search_state, share, skipped, spent, unrecognised,
 };
 pub use self::learning::{
     answer, asked, evaluated, head_start, partition, shard, spread_of, trained_loss, training, trains_on, unmeasured,
 };
 pub use self::units::{bytes, count, counted, duration, number, percent};
-use super::policy::Step;
 
 /// SSIM from which people recognise the picture; the line drawn on every gauge.
 pub const RECOGNISABLE: f32 = 0.5;
@@ -25,14 +23,13 @@ pub fn verdict(ssim: f32) -> &'static str {
     if ssim >= RECOGNISABLE { "recognisable" } else { "protected" }
 }
 
-/// A defence's string form in words; a form this page does not know is shown as it is.
-pub fn defence(form: &str) -> String {
-    let Ok(defence) = form.parse::<Defence>() else { return form.to_owned() };
+/// A defence in words.
+pub fn defence(defence: &Defence) -> String {
     match defence {
         Defence::None => "no defence".to_owned(),
         Defence::FixedPosition => "fixed position".to_owned(),
-        Defence::RandomBinary { rates } => format!("random binary weights, {}", self::rates(&rates)),
-        Defence::FrozenBinary { rates } => format!("frozen binary weights, {}", self::rates(&rates)),
+        Defence::RandomBinary { rates } => format!("random binary weights, {}", self::rates(rates)),
+        Defence::FrozenBinary { rates } => format!("frozen binary weights, {}", self::rates(rates)),
         Defence::Gaussian(noise) => format!(
             "Gaussian noise, ε = {}, δ = {}, clipped to {}",
             number(noise.epsilon()),
@@ -45,14 +42,13 @@ pub fn defence(form: &str) -> String {
 }
 
 /// A defence in as few characters as the loss curve has room for.
-pub fn defence_short(form: &str) -> String {
-    let Ok(defence) = form.parse::<Defence>() else { return form.to_owned() };
+pub fn defence_short(defence: &Defence) -> String {
     let rates = |rates: &GroupRates| rates.single().map_or("by group".to_owned(), |rate| rate.to_string());
     match defence {
         Defence::None => "none".to_owned(),
         Defence::FixedPosition => "fixed position".to_owned(),
-        Defence::RandomBinary { rates: drawn } => format!("R {}", rates(&drawn)),
-        Defence::FrozenBinary { rates: drawn } => format!("frozen R {}", rates(&drawn)),
+        Defence::RandomBinary { rates: drawn } => format!("R {}", rates(drawn)),
+        Defence::FrozenBinary { rates: drawn } => format!("frozen R {}", rates(drawn)),
         Defence::Gaussian(noise) => format!("noise ε {}", number(noise.epsilon())),
         Defence::Encrypted { start: EncryptionStart::Plain } => "encrypted".to_owned(),
         Defence::Encrypted { start: EncryptionStart::Keyed } => "encrypted, keyed".to_owned(),
@@ -83,23 +79,19 @@ pub fn rates(rates: &GroupRates) -> String {
     format!("R = {default} but {}", others.join(", "))
 }
 
-/// A rule's string form in words; a form this page does not know is shown as it is.
-pub fn rule(form: &str) -> String {
-    match form.parse::<Rule>() {
-        Ok(Rule::FedSgd) => "FedSGD".to_owned(),
-        Ok(Rule::FedAvg { epochs, rate }) => {
-            format!("FedAvg, {} at rate {}", counted(epochs.into(), "local epoch"), number(rate.into()))
+/// A rule in words.
+pub fn rule(rule: Rule) -> String {
+    match rule {
+        Rule::FedSgd => rule.title().to_owned(),
+        Rule::FedAvg { epochs, rate } => {
+            format!("{}, {} at rate {}", rule.title(), counted(epochs.into(), "local epoch"), number(rate.into()))
         }
-        Err(_) => form.to_owned(),
     }
 }
 
-/// A server optimiser's string form in words; a form this page does not know is shown as it is.
-pub fn optimiser(form: &str) -> String {
-    match form.parse::<Step>() {
-        Ok(step) => format!("{}, rate {}", if step.is_adam() { "Adam" } else { "SGD" }, number(step.rate().into())),
-        Err(_) => form.to_owned(),
-    }
+/// A server's optimiser in words.
+pub fn optimiser(optimiser: OptimiserKind) -> String {
+    format!("{}, rate {}", optimiser.title(), number(optimiser.rate().into()))
 }
 
 /// What changes with the next round, in words. `model` and `april_block` are those in force.
@@ -111,34 +103,30 @@ pub fn next(next: &NextView, model: &str, april_block: bool) -> String {
         preset.map(str::to_owned),
         block.map(|on| if on { "April block" } else { "standard block" }.to_owned()),
         is_new.then(|| "new weights".to_owned()),
-        next.defence.as_deref().map(defence),
-        next.rule.as_deref().map(rule),
-        next.optimiser.as_deref().map(optimiser),
+        next.defence.as_ref().map(defence),
+        next.rule.map(rule),
+        next.optimiser.map(optimiser),
         next.batch.map(|batch| format!("batch {batch}")),
-        next.train_on.as_deref().map(|pictures| trains_on(pictures).to_owned()),
-        next.partition.as_deref().map(|form| format!("shared pictures divided {}", partition(form))),
+        next.train_on.map(|pictures| trains_on(pictures).to_owned()),
+        next.partition.map(|form| format!("shared pictures divided {}", partition(form))),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
 /// What the update is, by the rule it was made by; `samples` is the number of private pictures it was made from.
-pub fn made(rule: &str, samples: u32) -> String {
+pub fn made(rule: Rule, samples: u32) -> String {
     let pictures = counted(samples, "picture");
-    match rule.parse::<Rule>() {
-        Ok(Rule::FedAvg { epochs, .. }) => {
+    match rule {
+        Rule::FedAvg { epochs, .. } => {
             format!("the weights after {} over {pictures}", counted(epochs.into(), "local epoch"))
         }
-        Ok(Rule::FedSgd) | Err(_) => format!("the gradient of {pictures}"),
+        Rule::FedSgd => format!("the gradient of {pictures}"),
     }
 }
 
 /// What the pictures of an update show, where that needs saying.
-pub fn pictured(rule: &str) -> &'static str {
-    if rule.parse::<Rule>().is_ok_and(Rule::is_fedavg) {
-        " The pictures show how far the weights moved from those that came in."
-    } else {
-        ""
-    }
+pub fn pictured(rule: Rule) -> &'static str {
+    if rule.is_fedavg() { " The pictures show how far the weights moved from those that came in." } else { "" }
 }
 
 /// A noise-to-signal ratio: `3.4 : 1`, or `none` without noise.
@@ -162,7 +150,7 @@ pub fn deviation(noise: &GaussianNoise) -> String {
 
 /// What an encrypted room's relay knows, and who encrypted its model.
 pub fn encryption(encryption: &EncryptionView) -> String {
-    let is_keyed = encryption.start == "keyed";
+    let is_keyed = encryption.start == EncryptionStart::Keyed;
     let knows = if is_keyed {
         "the relay has never seen this model in the plain. A weak passphrase can still be guessed offline from the key check."
     } else {
@@ -230,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defences_are_put_in_words_and_unknown_ones_kept() {
+    fn defences_are_put_in_words() {
         for (form, long, short) in [
             ("none", "no defence", "none"),
             ("fixed-position", "fixed position", "fixed position"),
@@ -244,10 +232,10 @@ mod tests {
             ("gaussian:eps=4,delta=1e-5,clip=0.5", "Gaussian noise, ε = 4, δ = 1e-5, clipped to 0.5", "noise ε 4"),
             ("encrypted", "encrypted, plain start", "encrypted"),
             ("encrypted:keyed", "encrypted, keyed start", "encrypted, keyed"),
-            ("noise:1:2", "noise:1:2", "noise:1:2"),
         ] {
-            assert_eq!(defence(form), long);
-            assert_eq!(defence_short(form), short);
+            let parsed: Defence = form.parse().expect("a defence");
+            assert_eq!(defence(&parsed), long);
+            assert_eq!(defence_short(&parsed), short);
         }
     }
 
@@ -269,7 +257,7 @@ mod tests {
     fn only_what_changes_is_announced() {
         let pico = "vit_pico_patch4_16";
         assert_eq!(next(&NextView::default(), pico, false), "");
-        let one = NextView { defence: Some("random-binary:0.5".to_owned()), ..NextView::default() };
+        let one = NextView { defence: Some("random-binary:0.5".parse().expect("a defence")), ..NextView::default() };
         assert_eq!(next(&one, pico, false), "random binary weights, R = 0.5");
         let both = NextView { april_block: Some(true), batch: Some(4), ..one };
         assert_eq!(next(&both, pico, false), "April block; new weights; random binary weights, R = 0.5; batch 4");
@@ -286,10 +274,16 @@ mod tests {
 
     #[test]
     fn either_start_says_what_the_relay_can_do() {
-        let sealed = |start: &str| EncryptionView { start: start.to_owned(), sealed_by: Some("Ada".to_owned()) };
-        assert!(encryption(&sealed("plain")).contains("Ada encrypted the weights; the relay knows the model"));
-        assert!(encryption(&sealed("keyed")).contains("never seen"));
-        assert!(encryption(&EncryptionView { sealed_by: None, ..sealed("keyed") }).contains("not encrypted yet"));
+        let sealed = |start| EncryptionView { start, sealed_by: Some("Ada".to_owned()) };
+        assert!(
+            encryption(&sealed(EncryptionStart::Plain))
+                .contains("Ada encrypted the weights; the relay knows the model")
+        );
+        assert!(encryption(&sealed(EncryptionStart::Keyed)).contains("never seen"));
+        assert!(
+            encryption(&EncryptionView { sealed_by: None, ..sealed(EncryptionStart::Keyed) })
+                .contains("not encrypted yet")
+        );
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub fn view(shard: &Shard) -> ShardView {
     }
     ShardView {
         data: shard.data().to_owned(),
-        partition: shard.partition().to_owned(),
+        partition: shard.partition(),
         classes: shard.classes().to_vec(),
         counts,
         width: width as u32,

@@ -1,7 +1,7 @@
 //! What the worker does for the room and the student: train, seal, compare, answer.
 
 use unmask_client::{LocalUpdate, Plan, RoundPictures, SealTask, TrainOn};
-use unmask_core::MaskSeed;
+use unmask_core::{AttackMethod, MaskSeed};
 use unmask_model::{
     Device, Network,
     device::{Compute, OpenDevice},
@@ -19,8 +19,8 @@ impl Worker {
         self.page.tell(FromWorker::Training {
             round: plan.round,
             model: plan.architecture.to_string(),
-            defence: plan.defence.to_string(),
-            rule: plan.rule.to_string(),
+            defence: plan.defence,
+            rule: plan.rule,
             shared: match &plan.train_on {
                 TrainOn::Private => None,
                 TrainOn::Shared { positions, .. } => Some(positions.len() as u32),
@@ -47,7 +47,7 @@ impl Worker {
                     bytes: outgoing.bytes as u64,
                     plain_bytes: outgoing.plain_bytes as u64,
                     samples,
-                    rule: plan.rule.to_string(),
+                    rule: plan.rule,
                     groups: outgoing.groups.into_iter().map(group_view).collect(),
                 });
             }
@@ -80,13 +80,13 @@ impl Worker {
     }
 
     /// Compares a reconstruction with the picture it is of, where there is one alone.
-    pub fn attacked(&mut self, round: u32, attack: String, side: usize, picture: &[f32]) {
+    pub fn attacked(&mut self, round: u32, attack: AttackMethod, side: usize, picture: &[f32]) {
         let Some(session) = &self.session else { return };
-        let compared = attack.parse().ok().and_then(|method| session.client.compare(round, method, side, picture));
+        let compared = session.client.compare(round, attack, side, picture);
         match compared.transpose() {
             Ok(comparison) => {
                 if let Some(compared) = &comparison {
-                    let score = session.client.score(round, &attack, compared.psnr, compared.ssim);
+                    let score = session.client.score(round, attack, compared.psnr, compared.ssim);
                     self.send(score);
                 }
                 let comparison = comparison.map(|compared| {

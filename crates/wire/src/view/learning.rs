@@ -1,6 +1,7 @@
 //! What the room learns from, and how well.
 
 use serde::{Deserialize, Serialize};
+use unmask_core::{Partition, TrainOn};
 
 /// The data set that the room can share out.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -24,10 +25,10 @@ pub struct DataView {
     pub seats: u16,
     /// Most pictures in a shard.
     pub shard: u32,
-    /// How it is divided among the seats, in its string form, such as `dirichlet:0.3`.
-    pub partition: String,
-    /// What the rounds in force train on: `private`, each client's own picture, or `shared`, its shard.
-    pub train_on: String,
+    /// How it is divided among the seats.
+    pub partition: Partition,
+    /// What the rounds in force train on.
+    pub train_on: TrainOn,
 }
 
 /// How well the global model does on pictures that no client trains on.

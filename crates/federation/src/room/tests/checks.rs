@@ -58,7 +58,7 @@ fn fixed_position_is_bit_for_bit() {
         let position = room.layout.get("pos_embed").unwrap().range.clone();
         weights[position.clone()].copy_from_slice(&room.model().state.weights[position.clone()]);
         alter(&mut weights[position.start + 7]);
-        send(&mut room, A, ProtectedUpdate::Dense(weights))
+        send(&mut room, A, ProtectedUpdate::dense(weights))
     };
     assert!(matches!(fixed(|_| {})[0], Effect::Accepted { .. }));
     assert!(matches!(refusal(&fixed(|weight| *weight = weight.next_up())), Refusal::OtherDefence { .. }));

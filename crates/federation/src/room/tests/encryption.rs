@@ -153,7 +153,7 @@ fn other_key_and_plain_updates_are_refused() {
     let values = vec![0.5; room.layout.len()];
     let foreign = protect(&room, values.clone(), [0; 32], Some(&wrong));
     assert_eq!(refusal(&send(&mut room, A, foreign)), Refusal::OtherKey);
-    let plain = refusal(&send(&mut room, B, ProtectedUpdate::Dense(values)));
+    let plain = refusal(&send(&mut room, B, ProtectedUpdate::dense(values)));
     assert!(plain.to_string().contains("not encrypted"), "{plain}");
 }
 

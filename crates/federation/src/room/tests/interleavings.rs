@@ -107,7 +107,7 @@ impl World {
                 };
                 let values = if bad { vec![f32::NAN; values.len()] } else { values };
                 let update = match plan.encryption {
-                    Some((_, check)) => ProtectedUpdate::Encrypted { check, values },
+                    Some((_, check)) => ProtectedUpdate { form: UpdateForm::Encrypted { check }, values },
                     None => {
                         let layout = plan.model.architecture.layout();
                         let reference = plan.settings.rule().is_fedavg().then_some(plan.model.state.weights.as_slice());

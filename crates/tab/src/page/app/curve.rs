@@ -77,11 +77,11 @@ pub fn Drawing(
                 let rounds = curve.rounds.into_iter().map(|tick| {
                     view! { <text class="tick" x=tick.at y=bottom + 20.0 text-anchor="middle">{tick.text}</text> }
                 });
-                let changes: Vec<f32> = curve.policies.iter().map(|mark| mark.at).collect();
+                let changes: Vec<f32> = curve.policies.iter().map(|(at, _)| *at).collect();
                 let changes = changes.into_iter().map(|at| {
                     view! { <line class="change" x1=at x2=at y1=frame.top - 4.0 y2=bottom></line> }
                 });
-                let short = |mark: Mark| Mark { text: words::defence_short(&mark.text), ..mark };
+                let short = |(at, defence)| Mark { at, text: words::defence_short(&defence) };
                 let marks = curve.policies.into_iter().map(short).collect();
                 let policies = labels(marks, width).into_iter().map(|label| {
                     let (shift, anchor) = if label.ends_there { (-4.0, "end") } else { (4.0, "start") };

@@ -24,10 +24,10 @@ pub fn Leaving(
         Some(sent) => format!(
             "Round {}: {}, {} sent; unprotected it would have been {}.{}",
             sent.round,
-            words::made(&sent.rule, sent.samples),
+            words::made(sent.rule, sent.samples),
             words::bytes(sent.bytes),
             words::bytes(sent.plain_bytes),
-            words::pictured(&sent.rule)
+            words::pictured(sent.rule)
         ),
         None => "Nothing has left yet. After the first round you see here what did.".to_owned(),
     };

@@ -1,6 +1,7 @@
 //! The page that the room watches, and from which the teacher drives it.
 
 use leptos::prelude::*;
+use unmask_core::TrainOn;
 use unmask_wire::view::{Control, Phase};
 use wasm_bindgen_futures::spawn_local;
 
@@ -137,10 +138,10 @@ fn Headline(feed: Feed) -> impl IntoView {
         format!("{}{block} · {} parameters", room.model, words::count(room.parameters))
     });
     let rule = feed.part(|room| {
-        let train_on = room.data.as_ref().map_or("private", |data| data.train_on.as_str());
-        words::training(&room.rule, &room.optimiser, room.batch, train_on)
+        let train_on = room.data.as_ref().map_or(TrainOn::Private, |data| data.train_on);
+        words::training(room.rule, room.optimiser, room.batch, train_on)
     });
-    let rule_form = feed.part(|room| room.rule.clone());
+    let rule_form = feed.part(|room| room.rule.to_string());
     let phase_text = move || match (phase.get(), feed.countdown()) {
         (Some(Phase::Training), Some(seconds)) => format!("Training, {seconds} s left"),
         (Some(phase), _) => words::phase(phase).to_owned(),

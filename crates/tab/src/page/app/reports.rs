@@ -2,6 +2,7 @@
 
 use super::pixels::Rgba;
 use crate::protocol::{Answer, Comparison, GroupView, ShardView};
+use unmask_core::{AttackMethod, Defence, Partition, Rule};
 
 /// The round that trains now, or trained last.
 #[derive(Clone, PartialEq)]
@@ -10,10 +11,10 @@ pub struct Plan {
     pub round: u32,
     /// The model preset.
     pub model: String,
-    /// The defence in its string form.
-    pub defence: String,
-    /// The update rule in its string form.
-    pub rule: String,
+    /// The defence.
+    pub defence: Defence,
+    /// The update rule it is made by.
+    pub rule: Rule,
     /// Number of shared pictures it takes; none where it takes the private one.
     pub shared: Option<u32>,
 }
@@ -40,8 +41,8 @@ pub struct Sent {
     pub plain_bytes: u64,
     /// Number of pictures it was made from.
     pub samples: u32,
-    /// The update rule it was made by, in its string form.
-    pub rule: String,
+    /// The update rule it is made by.
+    pub rule: Rule,
     /// One view for each parameter group.
     pub groups: Vec<GroupView>,
 }
@@ -63,7 +64,7 @@ pub struct Shard {
     /// Name of the data set, for people.
     pub data: String,
     /// How it was divided, in its string form.
-    pub partition: String,
+    pub partition: Partition,
     /// Names of the classes, by label.
     pub classes: Vec<String>,
     /// How many pictures there are of each of them.
@@ -101,8 +102,8 @@ impl From<Result<Answer, String>> for Answered {
 pub struct Attacked {
     /// The round attacked.
     pub round: u32,
-    /// The attack's name.
-    pub attack: String,
+    /// The attack.
+    pub attack: AttackMethod,
     /// What the relay saw.
     pub reconstruction: Option<Rgba>,
     /// The picture it is of, as the model saw it; none where there were several.
@@ -117,7 +118,13 @@ pub struct Attacked {
 
 impl Attacked {
     /// A reconstruction, RGBA, `side` squared, and how it compares.
-    pub fn new(round: u32, attack: String, side: u32, reconstruction: &[u8], comparison: Option<Comparison>) -> Self {
+    pub fn new(
+        round: u32,
+        attack: AttackMethod,
+        side: u32,
+        reconstruction: &[u8],
+        comparison: Option<Comparison>,
+    ) -> Self {
         let own = comparison.as_ref().and_then(|comparison| Rgba::new(side, side, &comparison.own));
         Self {
             round,

@@ -1,6 +1,7 @@
 //! Everybody in the room.
 
 use leptos::prelude::*;
+use unmask_core::ClientId;
 use unmask_wire::view::{ClientState, ClientView, Control};
 
 use super::{feed::Feed, projector::Teacher};
@@ -45,7 +46,7 @@ pub fn Roster(
 }
 
 #[component]
-fn Client(feed: Feed, teacher: Teacher, id: u32) -> impl IntoView {
+fn Client(feed: Feed, teacher: Teacher, id: ClientId) -> impl IntoView {
     let client = Memo::new(move |_| {
         feed.room.with(|room| room.iter().flat_map(|room| &room.clients).find(|client| client.id == id).cloned())
     });
@@ -71,7 +72,7 @@ fn Client(feed: Feed, teacher: Teacher, id: u32) -> impl IntoView {
                 type="button"
                 class="client"
                 data-testid="client"
-                data-client=id
+                data-client=id.to_string()
                 data-state=move || state().map(|state| state.0)
                 data-nickname=nickname
                 aria-pressed=move || is_target.get().to_string()

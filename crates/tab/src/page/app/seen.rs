@@ -1,6 +1,7 @@
 //! What the relay saw of this client.
 
 use leptos::prelude::*;
+use unmask_core::{AttackMethod, Defence};
 
 use super::{
     gauge::Gauge,
@@ -16,33 +17,31 @@ pub fn Attacks(
     /// Who compares them.
     trainer: Trainer,
 ) -> impl IntoView {
-    let names = Memo::new(move |_| {
-        let mut names: Vec<String> =
-            trainer.attacks.with(|attacks| attacks.iter().map(|attack| attack.attack.clone()).collect());
-        names.sort_by_key(|name| words::attack_rank(name));
-        names
+    let methods = Memo::new(move |_| {
+        let mut methods: Vec<AttackMethod> =
+            trainer.attacks.with(|attacks| attacks.iter().map(|attack| attack.attack).collect());
+        methods.sort();
+        methods
     });
     let worst = Memo::new(move |_| {
         trainer.attacks.with(|attacks| {
             // Of equals the first counts, so that the large card does not change without need.
             let closest = |one: &&Attacked, other: &&Attacked| {
                 let ssim = |attack: &Attacked| attack.ssim.unwrap_or(f32::NEG_INFINITY);
-                ssim(one)
-                    .total_cmp(&ssim(other))
-                    .then(words::attack_rank(&other.attack).cmp(&words::attack_rank(&one.attack)))
+                ssim(one).total_cmp(&ssim(other)).then(other.attack.cmp(&one.attack))
             };
-            attacks.iter().max_by(closest).map(|attack| attack.attack.clone())
+            attacks.iter().max_by(closest).map(|attack| attack.attack)
         })
     });
     view! {
-        <section class="panel" data-testid="attacks" hidden=move || names.with(Vec::is_empty)>
+        <section class="panel" data-testid="attacks" hidden=move || methods.with(Vec::is_empty)>
             <h2>"What the relay saw"</h2>
             <p class="panel-summary">
                 "The relay attacked your update, each time another way. The comparison is made here; only the two numbers go back."
             </p>
             <div class="seen">
-                <For each=move || names.get() key=Clone::clone let:name>
-                    <Seen trainer worst name/>
+                <For each=move || methods.get() key=|method| *method let:method>
+                    <Seen trainer worst method/>
                 </For>
             </div>
         </section>
@@ -50,20 +49,16 @@ pub fn Attacks(
 }
 
 #[component]
-fn Seen(trainer: Trainer, worst: Memo<Option<String>>, name: String) -> impl IntoView {
-    let key = name.clone();
+fn Seen(trainer: Trainer, worst: Memo<Option<AttackMethod>>, method: AttackMethod) -> impl IntoView {
     let result = Memo::new_with_compare(
-        move |_| trainer.attacks.with(|attacks| attacks.iter().find(|attack| attack.attack == key).cloned()),
+        move |_| trainer.attacks.with(|attacks| attacks.iter().find(|attack| attack.attack == method).cloned()),
         |_, _| true,
     );
-    let is_worst = Memo::new({
-        let name = name.clone();
-        move |_| worst.with(|worst| worst.as_ref() == Some(&name))
-    });
+    let is_worst = Memo::new(move |_| worst.get() == Some(method));
     let ssim = Signal::derive(move || result.with(|result| result.as_ref().and_then(|result| result.ssim)));
     let psnr = Signal::derive(move || result.with(|result| result.as_ref().and_then(|result| result.psnr)));
     let is_defended =
-        Memo::new(move |_| trainer.plan.with(|plan| plan.as_ref().is_some_and(|plan| plan.defence != "none")));
+        Memo::new(move |_| trainer.plan.with(|plan| plan.as_ref().is_some_and(|plan| plan.defence != Defence::None)));
     let below = Signal::derive(move || words::unrecognised(is_defended.get(), false));
     let waiting = Signal::derive(|| "made from several pictures: none to compare with".to_owned());
     let is_private = Memo::new(move |_| result.with(|result| result.as_ref().is_some_and(|result| result.is_private)));
@@ -77,14 +72,14 @@ fn Seen(trainer: Trainer, worst: Memo<Option<String>>, name: String) -> impl Int
             class="seen-card"
             class:worst=move || is_worst.get()
             data-testid="attacked"
-            data-attack=name.clone()
+            data-attack=method.name()
             data-private=move || is_private.get().to_string()
             data-round=move || result.with(|result| result.as_ref().map(|result| result.round))
             data-ssim=move || ssim.get().map(|ssim| ssim.to_string())
             data-psnr=move || psnr.get().map(|psnr| psnr.to_string())
         >
             <h3>
-                {words::attack(&name).to_owned()}
+                {method.title()}
                 <span class="sub">
                     {move || result.with(|result| result.as_ref().map(|result| format!(" round {}", result.round)))}
                 </span>
@@ -101,7 +96,7 @@ fn Seen(trainer: Trainer, worst: Memo<Option<String>>, name: String) -> impl Int
             </div>
             <div class="seen-end">
                 <Gauge ssim psnr below waiting/>
-                {words::comparison(&name).map(|comparison| view! { <p class="sub">{comparison}</p> })}
+                {words::comparison(method).map(|comparison| view! { <p class="sub">{comparison}</p> })}
             </div>
         </article>
     }

@@ -142,10 +142,10 @@ fn Status(draft: Draft, trainer: Trainer) -> impl IntoView {
                 <p class="figure small" data-testid="model">
                     {move || trainer.plan.get().map_or("–".to_owned(), |plan| plan.model)}
                 </p>
-                <p class="sub" data-testid="rule" data-rule=move || trainer.plan.get().map(|plan| plan.rule)>
-                    {move || trainer.plan.get().map(|plan| words::rule(&plan.rule))}
+                <p class="sub" data-testid="rule" data-rule=move || trainer.plan.get().map(|plan| plan.rule.to_string())>
+                    {move || trainer.plan.get().map(|plan| words::rule(plan.rule))}
                 </p>
-                <p class="sub" data-testid="defence" data-defence=move || trainer.plan.get().map(|plan| plan.defence)>
+                <p class="sub" data-testid="defence" data-defence=move || trainer.plan.get().map(|plan| plan.defence.to_string())>
                     {move || trainer.plan.get().map(|plan| words::defence(&plan.defence))}
                 </p>
             </div>

@@ -20,7 +20,7 @@ pub fn TrainsOn(
         Some(pictures) => format!("This round takes {} of them.", pictures),
         None => "Not used in this round, which trains on your private picture.".to_owned(),
     };
-    let division = move || shard.with(|shard| shard.as_ref().map(|shard| words::partition(&shard.partition)));
+    let division = move || shard.with(|shard| shard.as_ref().map(|shard| words::partition(shard.partition)));
     let bars = move || {
         shard.with(|shard| {
             let Some(shard) = shard else { return Vec::new() };

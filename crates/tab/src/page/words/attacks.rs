@@ -1,39 +1,14 @@
 //! What attacks found, in words for people.
 
+use unmask_core::{AttackMethod, MembershipVerdict};
 use unmask_wire::view::{BudgetView, GatheredView, LabelView, MembershipView, SearchState};
 
 use super::{counted, duration, number};
 use crate::page::classes;
 
-/// Every attack this page knows: its name at every border, and its name for people.
-const ATTACKS: [(&str, &str); 12] = [
-    ("embedding", "Embedding inversion"),
-    ("embedding-aware", "Embedding inversion that knows the mask"),
-    ("april", "APRIL"),
-    ("april-aware", "APRIL that knows the mask"),
-    ("rounds", "Several rounds together"),
-    ("matching", "Token matching"),
-    ("matching-aware", "Token matching that knows the mask"),
-    ("inverting-gradients", "Inverting Gradients"),
-    ("inverting-gradients-aware", "Inverting Gradients that knows the mask"),
-    ("jigsaw", "Jigsaw"),
-    ("known-start", "A relay that knew the plain model"),
-    ("colluder", "A client that gave the key away"),
-];
-
-/// The name of an attack for people; one that this page does not know keeps its own.
-pub fn attack(name: &str) -> &str {
-    ATTACKS.iter().find(|(known, _)| *known == name).map_or(name, |(_, title)| title)
-}
-
-/// Where an attack stands among all; those that this page does not know come last.
-pub fn attack_rank(name: &str) -> usize {
-    ATTACKS.iter().position(|(known, _)| *known == name).unwrap_or(ATTACKS.len())
-}
-
 /// What to know about how an attack's picture was compared.
-pub fn comparison(attack: &str) -> Option<&'static str> {
-    (attack == "jigsaw").then_some("compared in the best order of its pieces, which only this tab can know")
+pub fn comparison(attack: AttackMethod) -> Option<&'static str> {
+    (attack == AttackMethod::Jigsaw).then_some("compared in the best order of its pieces, which only this tab can know")
 }
 
 /// What it means that a reconstruction cannot be recognised: that much about this attacker, and no more.
@@ -97,10 +72,10 @@ pub fn labels(label: &LabelView, names: &[String]) -> Option<String> {
 
 /// Whether the dropped photograph was the client's, as a headline.
 pub fn membership(membership: &MembershipView) -> &'static str {
-    match membership.verdict.as_deref() {
-        Some("member") => "✕ This photograph was in the update",
-        Some("stranger") => "✓ This photograph was not in the update",
-        Some(_) => "◌ It cannot be told",
+    match membership.verdict {
+        Some(MembershipVerdict::Member) => "✕ This photograph was in the update",
+        Some(MembershipVerdict::Stranger) => "✓ This photograph was not in the update",
+        Some(MembershipVerdict::Undecided) => "◌ It cannot be told",
         None if membership.round == 0 => "◌ Waiting for an update to ask",
         None => "◌ This update does not tell",
     }
@@ -116,21 +91,14 @@ pub fn spent(budget: &BudgetView) -> String {
 
 /// What there was no time for, if anything.
 pub fn skipped(budget: &BudgetView) -> Option<String> {
-    let titles: Vec<&str> = budget.skipped.iter().map(|name| attack(name)).collect();
+    let title = |name: &String| name.parse().map_or(name.clone(), |attack: AttackMethod| attack.title().to_owned());
+    let titles: Vec<String> = budget.skipped.iter().map(title).collect();
     (!titles.is_empty()).then(|| format!("no time for {}", titles.join(", ")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn attacks_have_a_name_and_a_place() {
-        assert_eq!(attack("embedding"), "Embedding inversion");
-        assert_eq!(attack("magic"), "magic");
-        assert!(attack_rank("embedding") < attack_rank("embedding-aware"));
-        assert!(attack_rank("colluder") < attack_rank("magic"));
-    }
 
     #[test]
     fn not_being_recognised_is_said_of_one_attacker_only() {
@@ -186,12 +154,10 @@ mod tests {
 
     #[test]
     fn a_verdict_is_only_given_where_there_is_one() {
-        let of = |verdict: Option<&str>, round| {
-            membership(&MembershipView { verdict: verdict.map(str::to_owned), round, ..MembershipView::default() })
-        };
-        assert!(of(Some("member"), 4).contains("was in"));
-        assert!(of(Some("stranger"), 4).contains("was not in"));
-        assert!(of(Some("undecided"), 4).contains("cannot"));
+        let of = |verdict, round| membership(&MembershipView { verdict, round, ..MembershipView::default() });
+        assert!(of(Some(MembershipVerdict::Member), 4).contains("was in"));
+        assert!(of(Some(MembershipVerdict::Stranger), 4).contains("was not in"));
+        assert!(of(Some(MembershipVerdict::Undecided), 4).contains("cannot"));
         assert!(of(None, 0).contains("Waiting"));
         assert!(of(None, 4).contains("does not tell"));
     }

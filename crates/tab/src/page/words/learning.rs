@@ -1,39 +1,35 @@
 //! What is learnt from, and how well, in words.
 
-use unmask_core::Rule;
+use unmask_core::{InitialWeights, OptimiserKind, Partition, Rule, TrainOn};
 use unmask_wire::view::{DataView, EvaluationView};
 
 use super::{count, counted, number, optimiser, percent, rule};
-use crate::page::division::Division;
 
 /// How the room trains, in one line. FedAvg has no step of the server, and a student has one private picture, whatever the
 /// batch is.
-pub fn training(form: &str, step: &str, batch: u16, train_on: &str) -> String {
-    let is_fedavg = form.parse::<Rule>().is_ok_and(Rule::is_fedavg);
-    let step = if is_fedavg { String::new() } else { format!(" · {}", optimiser(step)) };
+pub fn training(form: Rule, step: OptimiserKind, batch: u16, train_on: TrainOn) -> String {
+    let step = if form.is_fedavg() { String::new() } else { format!(" · {}", optimiser(step)) };
     let batch = match batch {
         1 => "batch 1".to_owned(),
-        batch if train_on == "private" => format!("batch up to {batch}, a tab has one picture"),
+        batch if train_on == TrainOn::Private => format!("batch up to {batch}, a tab has one picture"),
         batch => format!("batch {batch}"),
     };
     format!("{}{step} · {} · {batch}", rule(form), trains_on(train_on))
 }
 
-/// What a round trains on, by its key in the room's view.
-pub fn trains_on(key: &str) -> &str {
-    match key {
-        "private" => "private pictures",
-        "shared" => "shared pictures",
-        other => other,
+/// What a round trains on.
+pub fn trains_on(pictures: TrainOn) -> &'static str {
+    match pictures {
+        TrainOn::Private => "private pictures",
+        TrainOn::Shared => "shared pictures",
     }
 }
 
-/// A division's string form in words; a form this page does not know is shown as it is.
-pub fn partition(form: &str) -> String {
-    match form.parse::<Division>() {
-        Ok(Division { is_skewed: true, alpha }) => format!("by Dirichlet(α = {})", number(alpha)),
-        Ok(_) => "evenly (IID)".to_owned(),
-        Err(_) => form.to_owned(),
+/// A division in words.
+pub fn partition(partition: Partition) -> String {
+    match partition {
+        Partition::Dirichlet { alpha } => format!("by Dirichlet(α = {})", number(alpha)),
+        Partition::Iid => "evenly (IID)".to_owned(),
     }
 }
 
@@ -48,7 +44,7 @@ pub fn spread_of(data: &DataView) -> String {
         data.classes.len(),
         count(data.pictures as usize),
         count(data.held_out as usize),
-        partition(&data.partition),
+        partition(data.partition),
         data.seats,
         data.shard
     )
@@ -95,10 +91,10 @@ pub fn unmeasured(evaluation: &EvaluationView) -> Option<String> {
 }
 
 /// What the model in force began with.
-pub fn head_start(start: &str) -> &str {
-    match start {
-        "scratch" => "from scratch",
-        other => other,
+pub fn head_start(weights: InitialWeights) -> &'static str {
+    match weights {
+        InitialWeights::Scratch => "from scratch",
+        InitialWeights::Pretrained => weights.name(),
     }
 }
 
@@ -130,27 +126,26 @@ mod tests {
 
     #[test]
     fn training_is_put_in_words() {
+        let (adam, sgd) = (OptimiserKind::ADAM, OptimiserKind::SGD);
+        let fedavg = |epochs, rate| Rule::FedAvg { epochs, rate };
         assert_eq!(
-            training("fedsgd", "adam:0.001", 1, "private"),
+            training(Rule::FedSgd, adam, 1, TrainOn::Private),
             "FedSGD · Adam, rate 0.001 · private pictures · batch 1"
         );
         assert_eq!(
-            training("fedavg:epochs=2,rate=0.05", "adam:0.001", 16, "shared"),
+            training(fedavg(2, 0.05), adam, 16, TrainOn::Shared),
             "FedAvg, 2 local epochs at rate 0.05 · shared pictures · batch 16"
         );
-        assert!(training("fedsgd", "sgd:0.1", 4, "private").ends_with("batch up to 4, a tab has one picture"));
-        assert_eq!(rule("fedavg:epochs=1,rate=0.1"), "FedAvg, 1 local epoch at rate 0.1");
-        assert_eq!(rule("gossip"), "gossip");
-        assert_eq!(optimiser("lion:1"), "lion:1");
-        assert_eq!(made("fedsgd", 1), "the gradient of 1 picture");
-        assert_eq!(made("fedavg:epochs=3,rate=0.1", 6), "the weights after 3 local epochs over 6 pictures");
+        assert!(training(Rule::FedSgd, sgd, 4, TrainOn::Private).ends_with("batch up to 4, a tab has one picture"));
+        assert_eq!(rule(Rule::FED_AVG), "FedAvg, 1 local epoch at rate 0.1");
+        assert_eq!(made(Rule::FedSgd, 1), "the gradient of 1 picture");
+        assert_eq!(made(fedavg(3, 0.1), 6), "the weights after 3 local epochs over 6 pictures");
     }
 
     #[test]
-    fn divisions_are_put_in_words_and_unknown_ones_kept() {
-        assert_eq!(partition("iid"), "evenly (IID)");
-        assert_eq!(partition("dirichlet:0.3"), "by Dirichlet(α = 0.3)");
-        assert_eq!(partition("by age"), "by age");
+    fn divisions_are_put_in_words() {
+        assert_eq!(partition(Partition::Iid), "evenly (IID)");
+        assert_eq!(partition(Partition::Dirichlet { alpha: 0.3 }), "by Dirichlet(α = 0.3)");
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! Attackers who solve the same problem, side by side.
 
 use leptos::prelude::*;
+use unmask_core::AttackFamily;
 
 use super::{attack, half::Half, how::How, search::SearchButton, text};
 use crate::page::{
     app::{feed::Feed, projector::Teacher},
-    families::Family,
+    families::Card,
 };
 
 /// One card with a half for each attack.
@@ -14,28 +15,20 @@ pub fn FamilyCard(
     feed: Feed,
     teacher: Teacher,
     /// All cards, of which this is one.
-    cards: Memo<Vec<Family>>,
+    cards: Memo<Vec<Card>>,
     /// The card from which the search is started and stopped.
-    searched: Memo<Option<String>>,
-    /// The family's name.
-    name: String,
-    /// The family's name for people.
-    title: String,
+    searched: Memo<Option<AttackFamily>>,
+    /// What its attacks have in common.
+    family: AttackFamily,
 ) -> impl IntoView {
-    let attacks = Memo::new({
-        let name = name.clone();
-        move |_| {
-            cards.with(|cards| {
-                cards.iter().find(|card| card.name == name).map(|card| card.attacks.clone()).unwrap_or_default()
-            })
-        }
+    let attacks = Memo::new(move |_| {
+        cards.with(|cards| {
+            cards.iter().find(|card| card.family == family).map(|card| card.attacks.clone()).unwrap_or_default()
+        })
     });
-    let has_search = Memo::new({
-        let name = name.clone();
-        move |_| searched.with(|searched| searched.as_ref() == Some(&name))
-    });
+    let has_search = Memo::new(move |_| searched.get() == Some(family));
     let sentence = move || {
-        let first = attacks.with(|attacks| attacks.first().cloned())?;
+        let first = attacks.with(|attacks| attacks.first().copied())?;
         feed.room.with(|room| {
             let attacks = &room.as_ref()?.attacks;
             attacks.iter().find(|attack| attack.attack == first).map(|attack| attack.how.sentence.clone())
@@ -43,10 +36,10 @@ pub fn FamilyCard(
     };
     let sentence = Memo::new(move |_| sentence());
     view! {
-        <article class="card family" class:several=move || attacks.with(|attacks| attacks.len() > 1) data-testid="family" data-family=name>
+        <article class="card family" class:several=move || attacks.with(|attacks| attacks.len() > 1) data-testid="family" data-family=family.name()>
             <header class="family-head">
                 <div>
-                    <h3>{title}</h3>
+                    <h3>{family.title()}</h3>
                     <p class="sentence">{move || sentence.get()}</p>
                 </div>
                 <Show when=move || has_search.get()>
@@ -54,16 +47,16 @@ pub fn FamilyCard(
                 </Show>
             </header>
             <div class="halves">
-                <For each=move || attacks.get() key=Clone::clone let:name>
-                    <Half feed teacher name/>
+                <For each=move || attacks.get() key=|method| *method let:method>
+                    <Half feed teacher method/>
                 </For>
             </div>
             <details class="how">
                 <summary>"How does this work?"</summary>
                 <div class="explanations">
-                    <For each=move || attacks.get() key=Clone::clone let:name>
+                    <For each=move || attacks.get() key=|method| *method let:method>
                         {
-                            let result = attack(feed, name);
+                            let result = attack(feed, method);
                             let how = Memo::new(move |_| result.with(|result| result.as_ref().map(|result| result.how.clone())));
                             view! { <How how title=Signal::derive(text(result, |result| result.title.clone()))/> }
                         }

@@ -1,6 +1,7 @@
 //! One attacker's half of a card.
 
 use leptos::prelude::*;
+use unmask_core::{AttackMethod, Defence, Rule, TrainOn};
 use unmask_wire::view::SearchState;
 
 use super::{attack, gathered::Gathered, key::Collude, search::Progress, text};
@@ -14,10 +15,10 @@ use crate::page::{
 pub fn Half(
     feed: Feed,
     teacher: Teacher,
-    /// The attack's name.
-    name: String,
+    /// The attack.
+    method: AttackMethod,
 ) -> impl IntoView {
-    let result = attack(feed, name.clone());
+    let result = attack(feed, method);
     let ssim = Signal::derive(move || result.with(|result| result.as_ref().and_then(|result| result.ssim)));
     let psnr = Signal::derive(move || result.with(|result| result.as_ref().and_then(|result| result.psnr)));
     let picture = Memo::new(move |_| result.with(|result| result.as_ref().and_then(|result| result.picture.clone())));
@@ -25,17 +26,17 @@ pub fn Half(
     let remark = Memo::new(move |_| result.with(|result| result.as_ref().and_then(|result| result.remark.clone())));
     let search = Memo::new(move |_| result.with(|result| result.as_ref().and_then(|result| result.search.clone())));
     let gathered = Memo::new(move |_| result.with(|result| result.as_ref().and_then(|result| result.gathered.clone())));
-    let is_skipped = Memo::new({
-        let name = name.clone();
-        move |_| feed.room.with(|room| room.iter().any(|room| room.budget.skipped.contains(&name)))
+    let is_skipped = Memo::new(move |_| {
+        feed.room.with(|room| room.iter().flat_map(|room| &room.budget.skipped).any(|name| name == method.name()))
     });
     let is_running =
         Memo::new(move |_| search.with(|search| search.as_ref().is_some_and(|s| s.state == SearchState::Running)));
-    let is_defended = move || result.with(|result| result.as_ref().is_some_and(|result| result.defence != "none"));
+    let is_defended =
+        move || result.with(|result| result.as_ref().is_some_and(|result| result.defence != Defence::None));
     let below = Signal::derive(move || words::unrecognised(is_defended(), is_running.get()));
     let is_mixed = feed.part(|room| {
-        let is_shared = room.data.as_ref().is_some_and(|data| data.train_on == "shared");
-        is_shared && (room.batch > 1 || room.rule != "fedsgd")
+        let is_shared = room.data.as_ref().is_some_and(|data| data.train_on == TrainOn::Shared);
+        is_shared && (room.batch > 1 || room.rule != Rule::FedSgd)
     });
     let waiting = Signal::derive(move || match (picture.with(Option::is_some), is_running.get()) {
         (true, _) if is_mixed.get() == Some(true) => "made from several pictures: none to compare with".to_owned(),
@@ -43,14 +44,14 @@ pub fn Half(
         (false, true) => "◌ searching".to_owned(),
         (false, false) => "✓ nothing recovered".to_owned(),
     });
-    let is_colluder = name == "colluder";
+    let is_colluder = method == AttackMethod::Colluder;
     view! {
         <section
             class="half"
             data-testid="card"
-            data-attack=name
+            data-attack=method.name()
             data-round=text(result, |result| result.round.to_string())
-            data-defence=text(result, |result| result.defence.clone())
+            data-defence=text(result, |result| result.defence.to_string())
             data-client=text(result, |result| result.client.to_string())
             data-ssim=move || ssim.get().map(|ssim| ssim.to_string())
             data-psnr=move || psnr.get().map(|psnr| psnr.to_string())

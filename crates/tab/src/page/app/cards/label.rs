@@ -1,6 +1,7 @@
 //! What the update says about the labels of its pictures.
 
 use leptos::prelude::*;
+use unmask_core::TrainOn;
 
 use crate::page::{app::feed::Feed, classes, words};
 
@@ -11,7 +12,7 @@ pub fn LabelCard(feed: Feed) -> impl IntoView {
     let label = Memo::new(move |_| label.get().flatten());
     let names = feed.part(|room| classes::in_force(room.data.as_ref()));
     let names = Memo::new(move |_| names.get().unwrap_or_default());
-    let is_shared = feed.part(|room| room.data.as_ref().is_some_and(|data| data.train_on == "shared"));
+    let is_shared = feed.part(|room| room.data.as_ref().is_some_and(|data| data.train_on == TrainOn::Shared));
     let headline = Memo::new(move |_| {
         label.with(|label| names.with(|names| label.as_ref().and_then(|label| words::labels(label, names))))
     });

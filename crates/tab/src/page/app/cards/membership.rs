@@ -49,7 +49,7 @@ pub fn MembershipCard(feed: Feed, teacher: Teacher) -> impl IntoView {
             class="card finding membership"
             class:over=move || is_over.get() && teacher.may_drive()
             data-testid="membership"
-            data-verdict=part(|membership| membership.verdict.clone())
+            data-verdict=part(|membership| membership.verdict.map(|verdict| verdict.to_string()))
             data-round=part(|membership| Some(membership.round.to_string()))
             hidden=move || !teacher.may_drive() && !has_candidate()
             on:dragover=move |_| is_over.set(true)

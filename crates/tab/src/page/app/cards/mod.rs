@@ -12,11 +12,12 @@ mod plot;
 mod search;
 
 use leptos::prelude::*;
+use unmask_core::AttackMethod;
 use unmask_wire::view::AttackView;
 
 use self::{budget::Budget, family::FamilyCard, label::LabelCard, membership::MembershipCard, search::SearchOffer};
 use super::{feed::Feed, projector::Teacher};
-use crate::page::families::{families, searched};
+use crate::page::families::{cards, searched};
 
 /// The last result of one attack; `None` while the room has none of it.
 type Attack = Memo<Option<AttackView>>;
@@ -29,8 +30,8 @@ pub fn Cards(
     /// Who may search, give the key away and drop photographs.
     teacher: Teacher,
 ) -> impl IntoView {
-    let cards = Memo::new(move |_| feed.room.with(|room| families(room.as_ref().map_or(&[], |room| &room.attacks))));
-    let searched = Memo::new(move |_| cards.with(|cards| searched(cards).map(str::to_owned)));
+    let cards = Memo::new(move |_| feed.room.with(|room| cards(room.as_ref().map_or(&[], |room| &room.attacks))));
+    let searched = Memo::new(move |_| cards.with(|cards| searched(cards)));
     let can_search = feed.part(|room| room.search.is_some());
     let target = Memo::new(move |_| {
         feed.room.with(|room| {
@@ -49,8 +50,8 @@ pub fn Cards(
                 <Budget feed teacher/>
             </div>
             <div class="cards">
-                <For each=move || cards.get() key=|family| family.name.clone() let:family>
-                    <FamilyCard feed teacher cards searched name=family.name title=family.title/>
+                <For each=move || cards.get() key=|card| card.family let:card>
+                    <FamilyCard feed teacher cards searched family=card.family/>
                 </For>
                 <p class="card empty" hidden=move || !cards.with(Vec::is_empty)>
                     "As soon as a round ends, the relay tries to rebuild the picture of the client under attack from its update. What it finds appears here."
@@ -67,10 +68,11 @@ pub fn Cards(
     }
 }
 
-/// The last result of the attack of this name.
-fn attack(feed: Feed, name: String) -> Attack {
+/// The last result of an attack.
+fn attack(feed: Feed, method: AttackMethod) -> Attack {
     Memo::new(move |_| {
-        feed.room.with(|room| room.iter().flat_map(|room| &room.attacks).find(|attack| attack.attack == name).cloned())
+        feed.room
+            .with(|room| room.iter().flat_map(|room| &room.attacks).find(|attack| attack.attack == method).cloned())
     })
 }
 

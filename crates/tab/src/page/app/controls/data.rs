@@ -1,6 +1,7 @@
 //! The choice of what the room trains on, and of what the model begins with.
 
 use leptos::prelude::*;
+use unmask_core::{InitialWeights, Partition, TrainOn};
 use unmask_wire::view::Control;
 
 use super::{confirm::ConfirmButton, discarded, segment::Segment};
@@ -13,7 +14,7 @@ use crate::page::{
 /// What the data controls show.
 #[derive(Clone, Copy, PartialEq, Default)]
 struct Draft {
-    is_shared: bool,
+    train_on: TrainOn,
     division: Division,
 }
 
@@ -33,7 +34,7 @@ pub fn DataEditor(feed: Feed, teacher: Teacher) -> impl IntoView {
                     {move || data.with(|data| data.as_ref().map(words::spread_of))}
                 </p>
             </Show>
-            <Beginning feed teacher/>
+            <NewModel feed teacher/>
         </div>
     }
 }
@@ -45,30 +46,29 @@ fn Pictures(feed: Feed, teacher: Teacher) -> impl IntoView {
     let wanted = feed.part(|room| {
         let data = room.data.as_ref()?;
         let next = room.next.clone().unwrap_or_default();
-        let train_on = next.train_on.unwrap_or_else(|| data.train_on.clone());
-        Some((train_on, next.partition.unwrap_or_else(|| data.partition.clone())))
+        let train_on = next.train_on.unwrap_or(data.train_on);
+        Some((train_on, next.partition.unwrap_or(data.partition)))
     });
-    let follow = move |wanted: Option<(String, String)>| {
+    let follow = move |wanted: Option<(TrainOn, Partition)>| {
         if let Some((train_on, partition)) = wanted {
             draft.update(|draft| {
-                draft.is_shared = train_on == "shared";
-                draft.division.follow(&partition);
+                draft.train_on = train_on;
+                draft.division.follow(partition);
             });
         }
     };
     Effect::new(move |_| follow(wanted.get().flatten()));
     teacher.on_failure(move || follow(wanted.get_untracked().flatten()));
-    let choose = move |is_shared: bool| {
-        draft.update(|draft| draft.is_shared = is_shared);
-        let pictures = if is_shared { "shared" } else { "private" };
-        teacher.send(Control::TrainOn { pictures: pictures.to_owned() });
+    let choose = move |pictures: TrainOn| {
+        draft.update(|draft| draft.train_on = pictures);
+        teacher.send(Control::TrainOn { pictures });
     };
-    let settle = move || teacher.send(Control::Partition { partition: draft.get_untracked().division.to_string() });
+    let settle = move || teacher.send(Control::Partition { partition: draft.get_untracked().division.partition() });
     let skew = move |is_skewed: bool| {
         draft.update(|draft| draft.division.is_skewed = is_skewed);
         settle();
     };
-    let is_shared = Memo::new(move |_| draft.get().is_shared);
+    let is_shared = Memo::new(move |_| draft.get().train_on == TrainOn::Shared);
     let is_skewed = Memo::new(move |_| draft.get().division.is_skewed);
     let alpha = move || words::number(draft.get().division.alpha);
     view! {
@@ -82,7 +82,7 @@ fn Pictures(feed: Feed, teacher: Teacher) -> impl IntoView {
                     title="Private pictures"
                     tip="each client's own picture, which never leaves its device"
                     is_chosen=Signal::derive(move || !is_shared.get())
-                    on_choose=move |()| choose(false)
+                    on_choose=move |()| choose(TrainOn::Private)
                 />
                 <Segment
                     row="train-on"
@@ -90,7 +90,7 @@ fn Pictures(feed: Feed, teacher: Teacher) -> impl IntoView {
                     title="Shared pictures"
                     tip="a share of a public data set for each client, so that the model learns something"
                     is_chosen=is_shared
-                    on_choose=move |()| choose(true)
+                    on_choose=move |()| choose(TrainOn::Shared)
                 />
             </div>
         </fieldset>
@@ -141,17 +141,17 @@ fn Pictures(feed: Feed, teacher: Teacher) -> impl IntoView {
 
 /// A new model, with fresh weights or with trained ones.
 #[component]
-fn Beginning(feed: Feed, teacher: Teacher) -> impl IntoView {
-    let start = feed.part(|room| room.start.clone());
+fn NewModel(feed: Feed, teacher: Teacher) -> impl IntoView {
+    let start = feed.part(|room| room.initial_weights);
     let pretrained = feed.part(|room| room.pretrained.clone());
     let pretrained = Memo::new(move |_| pretrained.get().flatten());
-    let begin = move |start: &str| teacher.send(Control::Model { start: start.to_owned() });
+    let begin = move |initial_weights| teacher.send(Control::Model { initial_weights });
     view! {
         <div class="row">
             <span class="sub">
                 "The model began "
-                <b data-testid="model-start" data-start=move || start.get()>
-                    {move || start.get().map(|start| words::head_start(&start).to_owned())}
+                <b data-testid="model-start" data-start=move || start.get().map(InitialWeights::name)>
+                    {move || start.get().map(words::head_start)}
                 </b>
                 ". New model:"
             </span>
@@ -159,14 +159,14 @@ fn Beginning(feed: Feed, teacher: Teacher) -> impl IntoView {
                 testid="model-scratch"
                 title="From scratch"
                 loss=discarded(feed)
-                on_confirm=move |()| begin("scratch")
+                on_confirm=move |()| begin(InitialWeights::Scratch)
             />
             <ConfirmButton
                 testid="model-pretrained"
                 title="Pretrained"
                 loss=discarded(feed)
                 is_disabled=Signal::derive(move || pretrained.with(Option::is_none))
-                on_confirm=move |()| begin("pretrained")
+                on_confirm=move |()| begin(InitialWeights::Pretrained)
             />
         </div>
         <p class="hint">

@@ -1,13 +1,13 @@
 //! The choice of a defence and its parameters.
 
 use leptos::prelude::*;
-use unmask_core::{Defence, EncryptionStart, GaussianNoise};
+use unmask_core::{Defence, DefenceKind, EncryptionStart, GaussianNoise};
 use unmask_wire::view::Control;
 
 use super::{number::NumberField, rates::RatesEditor, segment::Segment};
 use crate::page::{
     app::{feed::Feed, projector::Teacher},
-    policy::{Choice, DefenceDraft, read_noise},
+    policy::{DefenceDraft, read_noise},
     words,
 };
 
@@ -18,26 +18,23 @@ const TABLE: [(&str, &str); 3] = [("1", "eps-1"), ("2", "eps-2"), ("4", "eps-4")
 #[component]
 pub fn DefenceEditor(feed: Feed, teacher: Teacher) -> impl IntoView {
     let draft = RwSignal::new(DefenceDraft::default());
-    let wanted = feed.part(|room| {
-        let next = room.next.as_ref().and_then(|next| next.defence.as_ref());
-        next.unwrap_or(&room.defence).clone()
-    });
-    let follow = move |form: Option<String>| {
-        if let Some(form) = form {
-            draft.update(|draft| draft.follow(&form));
+    let wanted = feed.part(|room| room.next.as_ref().and_then(|next| next.defence).unwrap_or(room.defence));
+    let follow = move |wanted: Option<Defence>| {
+        if let Some(defence) = wanted {
+            draft.update(|draft| draft.follow(defence));
         }
     };
     // Another teacher's page, or the relay's own start options, may have chosen.
     Effect::new(move |_| follow(wanted.get()));
     teacher.on_failure(move || follow(wanted.get_untracked()));
-    let send = move || teacher.send(Control::Defence { defence: draft.get_untracked().defence().to_string() });
+    let send = move || teacher.send(Control::Defence { defence: draft.get_untracked().defence() });
     let choice = Memo::new(move |_| draft.get().choice);
-    let is_encrypted = feed.part(|room| room.defence.parse::<Defence>().is_ok_and(|defence| defence.is_encrypted()));
+    let is_encrypted = feed.part(|room| room.defence.is_encrypted());
     view! {
         <fieldset class="defence">
             <legend class="hidden">"Defence"</legend>
             <div class="segments">
-                {Choice::ALL
+                {DefenceKind::ALL
                     .into_iter()
                     .map(|segment| {
                         let choose = move |()| {
@@ -47,7 +44,7 @@ pub fn DefenceEditor(feed: Feed, teacher: Teacher) -> impl IntoView {
                         view! {
                             <Segment
                                 row="defence"
-                                testid=format!("defence-{}", segment.key())
+                                testid=format!("defence-{}", segment.name())
                                 title=segment.title()
                                 tip=segment.sentence()
                                 is_chosen=Signal::derive(move || choice.get() == segment)
@@ -64,7 +61,7 @@ pub fn DefenceEditor(feed: Feed, teacher: Teacher) -> impl IntoView {
                 </b>
             </p>
             {move || match choice.get() {
-                Choice::RandomBinary | Choice::FrozenBinary => {
+                DefenceKind::RandomBinary | DefenceKind::FrozenBinary => {
                     view! {
                         <RatesEditor
                             rates=Signal::derive(move || draft.get().rates)
@@ -74,9 +71,9 @@ pub fn DefenceEditor(feed: Feed, teacher: Teacher) -> impl IntoView {
                     }
                         .into_any()
                 }
-                Choice::Gaussian => view! { <Noise draft teacher/> }.into_any(),
-                Choice::Encrypted => view! { <Starts draft on_change=move |()| send()/> }.into_any(),
-                Choice::None | Choice::FixedPosition => ().into_any(),
+                DefenceKind::Gaussian => view! { <Noise draft teacher/> }.into_any(),
+                DefenceKind::Encrypted => view! { <Starts draft on_change=move |()| send()/> }.into_any(),
+                DefenceKind::None | DefenceKind::FixedPosition => ().into_any(),
             }}
         </fieldset>
     }
@@ -89,7 +86,7 @@ fn Noise(draft: RwSignal<DefenceDraft>, teacher: Teacher) -> impl IntoView {
     let take = move |read: Result<GaussianNoise, String>| match read {
         Ok(noise) => {
             draft.update(|draft| draft.noise = noise);
-            teacher.send(Control::Defence { defence: Defence::Gaussian(noise).to_string() });
+            teacher.send(Control::Defence { defence: Defence::Gaussian(noise) });
         }
         Err(problem) => teacher.problem.set(Some(problem)),
     };
@@ -158,29 +155,27 @@ fn Starts(draft: RwSignal<DefenceDraft>, #[prop(into)] on_change: Callback<()>) 
     let starts = [
         (
             EncryptionStart::Plain,
-            "plain",
             "Plain start",
             "a tab encrypts the model that the relay made, so the relay knows the original",
         ),
         (
             EncryptionStart::Keyed,
-            "keyed",
             "Keyed start",
             "a tab makes new weights that the relay never sees in the plain; resets the model",
         ),
     ];
     view! {
-        <div class="row starts" role="radiogroup" aria-label="EncryptionStart of the encrypted model">
+        <div class="row starts" role="radiogroup" aria-label="Start of the encrypted model">
             {starts
                 .into_iter()
-                .map(|(start, key, title, sentence)| {
+                .map(|(start, title, sentence)| {
                     view! {
                         <label class="choice">
                             <input
                                 type="radio"
                                 name="start"
-                                value=key
-                                data-testid=format!("start-{key}")
+                                value=start.name()
+                                data-testid=format!("start-{start}")
                                 prop:checked=move || draft.get().start == start
                                 on:change=move |_| {
                                     draft.update(|draft| draft.start = start);

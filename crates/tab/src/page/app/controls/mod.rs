@@ -9,15 +9,13 @@ mod segment;
 mod training;
 
 use leptos::prelude::*;
+use unmask_core::OptimiserKind;
 use unmask_wire::view::{Control, EncryptionView, Phase};
 
 pub use self::number::NumberField;
 use self::{confirm::ConfirmButton, data::DataEditor, defence::DefenceEditor, training::TrainingEditor};
 use super::{feed::Feed, projector::Teacher};
-use crate::page::{
-    policy::{Step, sgd_would_help},
-    words,
-};
+use crate::page::{policy::sgd_would_help, words};
 
 /// Run controls, what is in force, and the editors; without the token a note on where to get it.
 #[component]
@@ -78,7 +76,7 @@ fn Fold(is_open: RwSignal<bool>, title: &'static str, testid: &'static str) -> i
 /// The defence in force, what it promises, and what is to change.
 #[component]
 fn InForce(feed: Feed) -> impl IntoView {
-    let defence = feed.part(|room| room.defence.clone());
+    let defence = feed.part(|room| room.defence);
     let next = feed.part(|room| {
         let next = room.next.as_ref().map(|next| words::next(next, &room.model, room.april_block));
         next.filter(|next| !next.is_empty())
@@ -92,7 +90,7 @@ fn InForce(feed: Feed) -> impl IntoView {
         <div class="in-force">
             <p>
                 "In force: "
-                <b data-testid="defence" data-defence=move || defence.get()>
+                <b data-testid="defence" data-defence=move || defence.get().map(|defence| defence.to_string())>
                     {move || defence.get().map(|defence| words::defence(&defence))}
                 </b>
                 <span class="next" data-testid="next">
@@ -105,7 +103,7 @@ fn InForce(feed: Feed) -> impl IntoView {
             <p
                 class="promise"
                 data-testid="encryption"
-                data-start=encryption_part(|encryption| Some(encryption.start.clone()))
+                data-start=encryption_part(|encryption| Some(encryption.start.to_string()))
                 data-sealed-by=encryption_part(|encryption| encryption.sealed_by.clone())
                 hidden=move || encryption.get().flatten().is_none()
             >
@@ -120,17 +118,17 @@ fn InForce(feed: Feed) -> impl IntoView {
 fn Refusal(feed: Feed, teacher: Teacher) -> impl IntoView {
     let wanted = feed.part(|room| {
         let next = room.next.clone().unwrap_or_default();
-        (next.rule.unwrap_or_else(|| room.rule.clone()), next.optimiser.unwrap_or_else(|| room.optimiser.clone()))
+        (next.defence.unwrap_or(room.defence), next.rule.unwrap_or(room.rule), next.optimiser.unwrap_or(room.optimiser))
     });
     let remedy = move || {
         let refused = teacher.refused.get()?;
-        let (rule, optimiser) = wanted.get()?;
-        let (refused_defence, refused_rule) = match &refused {
-            Control::Defence { defence } => (Some(defence.as_str()), None),
-            Control::Rule { rule } => (None, Some(rule.as_str())),
-            _ => (None, None),
+        let (defence, rule, optimiser) = wanted.get()?;
+        let would_help = match &refused {
+            Control::Defence { defence } => sgd_would_help(*defence, rule, optimiser),
+            Control::Rule { rule } => sgd_would_help(defence, *rule, optimiser),
+            _ => false,
         };
-        sgd_would_help(refused_defence, refused_rule, &rule, &optimiser).then_some(refused)
+        would_help.then_some(refused)
     };
     view! {
         <div class="refusal row">
@@ -142,8 +140,7 @@ fn Refusal(feed: Feed, teacher: Teacher) -> impl IntoView {
                 hidden=move || remedy().is_none()
                 on:click=move |_| {
                     if let Some(refused) = remedy() {
-                        let optimiser = Step::PROPOSED_SGD.to_string();
-                        teacher.send_all(vec![Control::Optimiser { optimiser }, refused]);
+                        teacher.send_all(vec![Control::Optimiser { optimiser: OptimiserKind::SGD }, refused]);
                     }
                 }
             >

@@ -1,13 +1,13 @@
 //! The choice of rule, batch size and server step.
 
 use leptos::prelude::*;
-use unmask_core::Rule;
+use unmask_core::{OptimiserKind, Rule};
 use unmask_wire::view::Control;
 
 use super::{number::NumberField, segment::Segment};
 use crate::page::{
     app::{feed::Feed, projector::Teacher},
-    policy::{Step, read_batch, read_fedavg},
+    policy::{read_batch, read_fedavg, read_step},
     words,
 };
 
@@ -17,28 +17,22 @@ struct Draft {
     rule: Rule,
     /// FedAvg's parameters, also while FedSGD is chosen.
     fedavg: (u16, f32),
-    step: Step,
+    step: OptimiserKind,
     batch: u16,
 }
 
 impl Default for Draft {
     fn default() -> Self {
-        Self { rule: Rule::FedSgd, fedavg: (1, 0.1), step: Step::PROPOSED_ADAM, batch: 1 }
+        Self { rule: Rule::FedSgd, fedavg: (1, 0.1), step: OptimiserKind::ADAM, batch: 1 }
     }
 }
 
 impl Draft {
-    fn follow(&mut self, (rule, step, batch): &(String, String, u16)) {
-        if let Ok(rule) = rule.parse() {
-            self.rule = rule;
-            if let Rule::FedAvg { epochs, rate } = rule {
-                self.fedavg = (epochs, rate);
-            }
+    fn follow(&mut self, (rule, step, batch): (Rule, OptimiserKind, u16)) {
+        if let Rule::FedAvg { epochs, rate } = rule {
+            self.fedavg = (epochs, rate);
         }
-        if let Ok(step) = step.parse() {
-            self.step = step;
-        }
-        self.batch = *batch;
+        (self.rule, self.step, self.batch) = (rule, step, batch);
     }
 
     fn fedavg(&self) -> Rule {
@@ -53,15 +47,11 @@ pub fn TrainingEditor(feed: Feed, teacher: Teacher) -> impl IntoView {
     let draft = RwSignal::new(Draft::default());
     let wanted = feed.part(|room| {
         let next = room.next.clone().unwrap_or_default();
-        (
-            next.rule.unwrap_or_else(|| room.rule.clone()),
-            next.optimiser.unwrap_or_else(|| room.optimiser.clone()),
-            next.batch.unwrap_or(room.batch),
-        )
+        (next.rule.unwrap_or(room.rule), next.optimiser.unwrap_or(room.optimiser), next.batch.unwrap_or(room.batch))
     });
-    let follow = move |wanted: Option<(String, String, u16)>| {
+    let follow = move |wanted: Option<(Rule, OptimiserKind, u16)>| {
         if let Some(wanted) = wanted {
-            draft.update(|draft| draft.follow(&wanted));
+            draft.update(|draft| draft.follow(wanted));
         }
     };
     Effect::new(move |_| follow(wanted.get()));
@@ -70,11 +60,11 @@ pub fn TrainingEditor(feed: Feed, teacher: Teacher) -> impl IntoView {
     let problem = move |problem: String| teacher.problem.set(Some(problem));
     let choose_rule = move |rule: Rule| {
         draft.update(|draft| draft.rule = rule);
-        teacher.send(Control::Rule { rule: rule.to_string() });
+        teacher.send(Control::Rule { rule });
     };
-    let choose_step = move |step: Step| {
+    let choose_step = move |step: OptimiserKind| {
         draft.update(|draft| draft.step = step);
-        teacher.send(Control::Optimiser { optimiser: step.to_string() });
+        teacher.send(Control::Optimiser { optimiser: step });
     };
     let type_local = move |epochs: Option<String>, rate: Option<String>| {
         let (known_epochs, known_rate) = draft.get_untracked().fedavg;
@@ -148,14 +138,14 @@ pub fn TrainingEditor(feed: Feed, teacher: Teacher) -> impl IntoView {
                         testid="optimiser-sgd".to_owned()
                         title="SGD"
                         is_chosen=Signal::derive(move || !is_adam.get())
-                        on_choose=move |()| choose_step(Step::PROPOSED_SGD)
+                        on_choose=move |()| choose_step(OptimiserKind::SGD)
                     />
                     <Segment
                         row="optimiser"
                         testid="optimiser-adam".to_owned()
                         title="Adam"
                         is_chosen=Signal::derive(move || is_adam.get())
-                        on_choose=move |()| choose_step(Step::PROPOSED_ADAM)
+                        on_choose=move |()| choose_step(OptimiserKind::ADAM)
                     />
                 </div>
                 <NumberField
@@ -163,7 +153,7 @@ pub fn TrainingEditor(feed: Feed, teacher: Teacher) -> impl IntoView {
                     title="learning rate of the server’s step, per round"
                     testid="optimiser-rate"
                     value=Signal::derive(move || words::number(draft.get().step.rate().into()))
-                    on_change=move |text: String| match draft.get_untracked().step.with_rate(&text) {
+                    on_change=move |text: String| match read_step(draft.get_untracked().step, &text) {
                         Ok(step) => choose_step(step),
                         Err(error) => problem(error.to_string()),
                     }

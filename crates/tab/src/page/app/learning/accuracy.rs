@@ -16,7 +16,7 @@ pub fn AccuracyCard(feed: Feed, evaluation: Memo<Option<EvaluationView>>) -> imp
         let defence = |round| {
             // The model that round 0 began with was trained under nothing.
             let point = room.losses.iter().rev().find(|point| point.round <= round).or(room.losses.first());
-            point.map_or_else(|| room.defence.clone(), |point| point.defence.clone())
+            point.map_or(room.defence, |point| point.defence)
         };
         let point = |point: &unmask_wire::view::AccuracyPoint| Point {
             round: point.round,

@@ -5,6 +5,7 @@ mod matrix;
 mod seats;
 
 use leptos::prelude::*;
+use unmask_core::TrainOn;
 
 use self::{accuracy::AccuracyCard, matrix::ConfusionCard, seats::SeatsCard};
 use super::{curve::LossCurve, feed::Feed};
@@ -19,7 +20,7 @@ pub fn Learning(
     let evaluation = Memo::new(move |_| evaluation.get().flatten());
     let is_measured = Memo::new(move |_| evaluation.with(Option::is_some));
     let has_matrix = Memo::new(move |_| evaluation.with(|it| it.as_ref().is_some_and(|it| it.pictures > 0)));
-    let is_shared = feed.part(|room| room.data.as_ref().is_some_and(|data| data.train_on == "shared"));
+    let is_shared = feed.part(|room| room.data.as_ref().is_some_and(|data| data.train_on == TrainOn::Shared));
     view! {
         <div class="learning" class:first=move || is_shared.get() == Some(true)>
         <div class="curves" class:beside=move || is_measured.get()>

@@ -33,7 +33,7 @@ pub fn SeatsCard(feed: Feed) -> impl IntoView {
         <section class="card seats" aria-label="Shared pictures" data-testid="seats" hidden=move || data.with(|data| data.shards.is_empty())>
             <h2>"Who has which pictures"</h2>
             <p class="sub">
-                {move || data.with(|data| format!("{}, divided {}; one bar a seat, clients take seats in turn", data.name, words::partition(&data.partition)))}
+                {move || data.with(|data| format!("{}, divided {}; one bar a seat, clients take seats in turn", data.name, words::partition(data.partition)))}
             </p>
             <ul>{seats}</ul>
             <p class="legend">{legend}</p>
