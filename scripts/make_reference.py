@@ -19,10 +19,15 @@ OUT = Path(__file__).resolve().parent.parent / "crates" / "model" / "testdata"
 LABELS = [3, 7]
 
 
-def pico(april_block):
-    """vit_pico_patch4_16; with `april_block`, block 0 has no LayerNorm before attention and no residuals."""
+PICO = (16, 4, 48, 2, 3)
+
+
+def vit(size, april_block):
+    """A model of (image, patch, dim, depth, heads); with `april_block`, block 0 has no LayerNorm before attention and no
+    residuals."""
+    side, patch, dim, depth, heads = size
     model = VisionTransformer(
-        img_size=16, patch_size=4, embed_dim=48, depth=2, num_heads=3, num_classes=10, qkv_bias=True
+        img_size=side, patch_size=patch, embed_dim=dim, depth=depth, num_heads=heads, num_classes=10
     ).double()
     if april_block:
         block = model.blocks[0]
@@ -65,7 +70,7 @@ def images(count):
 def main():
     OUT.mkdir(parents=True, exist_ok=True)
     for april_block in [False, True]:
-        model = pico(april_block)
+        model = vit(PICO, april_block)
         randomise(model, torch.Generator().manual_seed(20 + april_block))
         image = images(len(LABELS))
         logits = model((image.double() - 0.5) / 0.5)

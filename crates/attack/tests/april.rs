@@ -1,9 +1,12 @@
-//! APRIL against a hand-derived attention block, and against PyTorch's numbers where they are at hand.
+//! APRIL against a hand-derived attention block, and against PyTorch's numbers.
 
 mod common;
 
+use std::{ops::Range, path::PathBuf};
+
 use common::{
-    File, full_vectors, largest_difference, masked, patches, product, rng, shape, similarity, transpose, uniform,
+    File, lab_vectors, largest_difference, masked, patches, product, rng, shape, similarity, transpose, uniform,
+    vectors,
 };
 use unmask_attack::{
     AttackKind, CannotAttack, Evidence, Precision, Reconstruction, Source, Tensors, april, april_aware,
@@ -147,63 +150,131 @@ fn refuses_what_it_cannot_solve() {
     assert_eq!(message, "the weights lack \"blocks.0.attn.qkv.weight\"");
 }
 
-fn lab(april_block: bool) -> VitConfig {
-    VitSpec::new(VitPreset::Lab).with_april_block(april_block).config()
+/// Reference vectors of one photograph, and what PyTorch measured under each mask: PSNR and SSIM.
+struct Reference {
+    folder: PathBuf,
+    config: VitConfig,
+    /// PSNR from f32 gradients.
+    blurred: Range<f64>,
+    masked: [(&'static str, f64, f64); 3],
 }
 
-/// One case of the full reference vectors: APRIL's result, the truth and what PyTorch recovers.
-fn reference(
-    april_block: bool,
-    file: &str,
-    precision: Precision,
-    mask: Option<&str>,
-) -> Option<(Reconstruction, File)> {
-    let case = if april_block { "april" } else { "standard" };
-    let folder = full_vectors(&format!("vit_lab_patch4_32_{case}_astronaut"))?;
-    let config = lab(april_block);
-    let mask = mask.map(|mask| File::read(&folder.join(format!("mask_{mask}.safetensors"))));
-    let weights = File::read(&folder.join("weights.safetensors"));
-    let weights = weights.tensors(Source::Weights, &config, Precision::F32, KIND.weights(), None);
-    let gradients = File::read(&folder.join(file));
-    let gradients = gradients.tensors(Source::Gradients, &config, precision, KIND.gradients(), mask.as_ref());
-    Some((april(&weights, &gradients).unwrap(), File::read(&folder.join("expected.safetensors"))))
-}
+impl Reference {
+    fn file(&self, name: &str) -> File {
+        File::read(&self.folder.join(format!("{name}.safetensors")))
+    }
 
-#[test]
-fn reference_is_exact_in_f64() {
-    let Some((result, expected)) = reference(true, "gradients_f64.safetensors", Precision::F64, None) else { return };
-    let (psnr, _) = similarity(&result.image, &expected.image("image"), 32);
-    assert!(psnr >= 99.0, "{psnr} dB");
-    assert!(largest_difference(&result.image, &expected.image("april")) < 1e-4);
-}
+    /// APRIL's result, and its PSNR and SSIM.
+    fn attacked(&self, precision: Precision, mask: Option<&str>) -> (Reconstruction, f64, f64) {
+        let mask = mask.map(|rate| self.file(&format!("mask_{rate}")));
+        let weights = self.file("weights");
+        let weights = weights.tensors(Source::Weights, &self.config, Precision::F32, KIND.weights(), None);
+        let gradients = self.file("gradients_f64");
+        let gradients = gradients.tensors(Source::Gradients, &self.config, precision, KIND.gradients(), mask.as_ref());
+        let result = april(&weights, &gradients).unwrap();
+        let (psnr, ssim) = similarity(&result.image, &self.picture("image"), self.config.image);
+        (result, psnr, ssim)
+    }
 
-/// Condition number 1e9: f32 gradients lose what the cutoff does not save.
-#[test]
-fn reference_from_f32_is_blurred() {
-    let Some((result, expected)) = reference(true, "gradients.safetensors", Precision::F32, None) else { return };
-    let (psnr, ssim) = similarity(&result.image, &expected.image("image"), 32);
-    assert!((30.0..60.0).contains(&psnr) && ssim > 0.95, "{psnr} dB, {ssim}");
-    assert!(result.notes.iter().any(|note| note.contains("f32")), "{:?}", result.notes);
-}
+    fn picture(&self, name: &str) -> Vec<f32> {
+        self.file("expected").image(name)
+    }
 
-#[test]
-fn reference_under_masks_is_protected() {
-    for (rate, want_psnr, want_ssim) in [("r0.2", 7.0, -0.0171), ("r0.5", 7.08, -0.0029), ("r0.8", 7.25, -0.003)] {
-        let Some((result, expected)) = reference(true, "gradients_f64.safetensors", Precision::F64, Some(rate)) else {
-            return;
-        };
-        let (psnr, ssim) = similarity(&result.image, &expected.image("image"), 32);
-        assert!((psnr - want_psnr).abs() < 0.01 && (ssim - want_ssim).abs() < 1e-3, "{rate}: {psnr} dB, {ssim}");
-        assert!(largest_difference(&result.image, &expected.image(&format!("naive_april_{rate}"))) < 1e-4);
+    fn is_exact_in_f64(&self) {
+        let (result, psnr, _) = self.attacked(Precision::F64, None);
+        assert!(psnr >= 99.0, "{psnr} dB");
+        assert!(largest_difference(&result.image, &self.picture("april")) < 1e-4);
+    }
+
+    /// Condition number 1e9: f32 gradients lose what the cutoff does not save.
+    fn is_blurred_from_f32(&self) {
+        let (result, psnr, ssim) = self.attacked(Precision::F32, None);
+        assert!(self.blurred.contains(&psnr) && ssim > 0.95, "{psnr} dB, {ssim}");
+        assert!(result.notes.iter().any(|note| note.contains("f32")), "{:?}", result.notes);
+        let difference = largest_difference(&result.image, &self.picture("april_f32"));
+        assert!(difference < 1e-4, "{difference}");
+    }
+
+    fn is_protected_under_masks(&self) {
+        for (rate, want_psnr, want_ssim) in self.masked {
+            let (result, psnr, ssim) = self.attacked(Precision::F64, Some(rate));
+            assert!((psnr - want_psnr).abs() < 0.01 && (ssim - want_ssim).abs() < 1e-3, "{rate}: {psnr} dB, {ssim}");
+            assert!(largest_difference(&result.image, &self.picture(&format!("naive_april_{rate}"))) < 1e-4);
+        }
+    }
+
+    fn gives_nothing_away(&self, want_psnr: f64, want_ssim: f64) {
+        let (result, psnr, ssim) = self.attacked(Precision::F64, None);
+        assert!((psnr - want_psnr).abs() < 0.01 && (ssim - want_ssim).abs() < 1e-3, "{psnr} dB, {ssim}");
+        assert!(result.notes[0].contains("residual"), "{:?}", result.notes);
     }
 }
 
-#[test]
-fn reference_on_a_standard_block_recovers_nothing() {
-    let Some((result, expected)) = reference(false, "gradients_f64.safetensors", Precision::F64, None) else { return };
-    let (psnr, ssim) = similarity(&result.image, &expected.image("image"), 32);
-    assert!((psnr - 5.03).abs() < 0.01 && (ssim + 0.0018).abs() < 1e-3, "{psnr} dB, {ssim}");
-    assert!(result.notes[0].contains("residual"), "{:?}", result.notes);
+/// The committed vectors.
+mod pico {
+    use super::*;
+
+    fn reference(april_block: bool, folder: &str) -> Reference {
+        let masked = [("r0.2", 5.194, -0.0590), ("r0.5", 5.548, 0.0441), ("r0.8", 5.405, 0.0098)];
+        let config = VitSpec::new(VitPreset::Pico).with_april_block(april_block).config();
+        Reference { folder: vectors(folder), config, blurred: 26.9..27.1, masked }
+    }
+
+    #[test]
+    fn is_exact_in_f64() {
+        reference(true, "pico_april").is_exact_in_f64();
+    }
+
+    #[test]
+    fn is_blurred_from_f32() {
+        reference(true, "pico_april").is_blurred_from_f32();
+    }
+
+    #[test]
+    fn is_protected_under_masks() {
+        reference(true, "pico_april").is_protected_under_masks();
+    }
+
+    #[test]
+    fn gives_nothing_away_on_a_standard_block() {
+        reference(false, "pico_standard").gives_nothing_away(5.221, -0.0113);
+    }
+}
+
+/// The same on the laboratory's model.
+mod lab {
+    use super::*;
+
+    fn reference(april_block: bool) -> Reference {
+        let folder = lab_vectors(if april_block { "april" } else { "standard" });
+        let masked = [("r0.2", 7.0, -0.0171), ("r0.5", 7.08, -0.0029), ("r0.8", 7.25, -0.003)];
+        let config = VitSpec::new(VitPreset::Lab).with_april_block(april_block).config();
+        Reference { folder, config, blurred: 30.0..60.0, masked }
+    }
+
+    #[test]
+    #[ignore = "needs `python scripts/make_vectors.py --lab`"]
+    fn is_exact_in_f64() {
+        reference(true).is_exact_in_f64();
+    }
+
+    #[test]
+    #[ignore = "needs `python scripts/make_vectors.py --lab`"]
+    fn is_blurred_from_f32() {
+        reference(true).is_blurred_from_f32();
+    }
+
+    #[test]
+    #[ignore = "needs `python scripts/make_vectors.py --lab`"]
+    fn is_protected_under_masks() {
+        reference(true).is_protected_under_masks();
+    }
+
+    #[test]
+    #[ignore = "needs `python scripts/make_vectors.py --lab`"]
+    fn gives_nothing_away_on_a_standard_block() {
+        reference(false).gives_nothing_away(5.03, -0.0018);
+    }
 }
 
 /// The block's gradients behind masks of their own for the two matrices that APRIL reads.

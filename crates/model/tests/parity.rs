@@ -3,7 +3,7 @@
 #[path = "../../../tests/support/skipped.rs"]
 mod skipped;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use unmask_core::{Architecture, VitPreset};
 use unmask_model::{
@@ -15,14 +15,16 @@ use unmask_model::{
 
 /// Runs `test` on flex and wgpu, as one test each; without a graphics adapter that on wgpu says that it skips.
 macro_rules! test_device {
-    ($test:ident) => {
+    ($(#[$attribute:meta])* $test:ident) => {
         mod $test {
             #[test]
+            $(#[$attribute])*
             fn flex() {
                 super::$test(&super::Device::flex());
             }
 
             #[test]
+            $(#[$attribute])*
             fn wgpu() {
                 match super::device::open_blocking(super::Compute::Gpu) {
                     Ok(gpu) => {
@@ -37,7 +39,10 @@ macro_rules! test_device {
 }
 
 test_device!(pico_agrees_with_pytorch);
-test_device!(lab_agrees_with_pytorch);
+test_device! {
+    #[ignore = "needs `python scripts/make_vectors.py --lab`"]
+    lab_agrees_with_pytorch
+}
 
 fn pico_agrees_with_pytorch(device: &Device) {
     let report = block_on(parity::check(device)).unwrap();
@@ -45,15 +50,10 @@ fn pico_agrees_with_pytorch(device: &Device) {
 }
 
 fn lab_agrees_with_pytorch(device: &Device) {
-    let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/vectors");
+    let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/vectors");
     for april_block in [false, true] {
         let case = format!("vit_lab_patch4_32_{}_astronaut", if april_block { "april" } else { "standard" });
-        let folder = vectors.join(&case);
-        if !folder.exists() {
-            eprintln!("skipped: there is no {}", folder.display());
-            return;
-        }
-        let deviation = block_on(lab(&folder, april_block).deviation(device)).unwrap();
+        let deviation = block_on(lab(&vectors.join(&case), april_block).deviation(device)).unwrap();
         eprintln!("{case}: {deviation:?}");
         assert!(deviation.is_within_tolerance(), "{case}: {deviation:?}");
     }
@@ -61,7 +61,7 @@ fn lab_agrees_with_pytorch(device: &Device) {
 
 /// Reference vectors that are too large for the repository.
 fn lab(folder: &Path, april_block: bool) -> Reference {
-    let open = |name: &str| TensorReader::open(&PathBuf::from(folder).join(name)).unwrap();
+    let open = |name: &str| TensorReader::open(&folder.join(name)).unwrap();
     let architecture = Architecture::from(VitPreset::Lab).with_april_block(april_block);
     let layout = architecture.layout();
     let mut expected = open("expected.safetensors");

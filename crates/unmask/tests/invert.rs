@@ -401,23 +401,28 @@ fn pytorch_gradients_give_the_photograph() {
     assert!((number(&report, "ssim") - 0.065).abs() < 0.005, "{report}");
 }
 
-/// The full vectors are too large to commit.
-#[test]
-fn april_inverts_pytorch_gradients() {
-    let folder =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/vectors/vit_lab_patch4_32_april_astronaut");
-    if !folder.is_dir() {
-        eprintln!("skipped: no reference vectors in {}", folder.display());
-        return;
-    }
+fn april_inverts(folder: &Path, model: &str) {
     let case = Case::new();
     let path = |name: &str| folder.join(name).display().to_string();
     let (weights, gradients) = (path("weights.safetensors"), path("gradients_f64.safetensors"));
-    let arguments =
-        ["--model", "vit_lab_patch4_32", "--april-block", "--weights", &weights, "--gradients", &gradients, "--attack"];
+    let arguments = ["--model", model, "--april-block", "--weights", &weights, "--gradients", &gradients, "--attack"];
     let (_, by_embedding) = case.success(&[&arguments[..], &["embedding"]].concat());
     let (report, by_april) = case.success(&[&arguments[..], &["april"]].concat());
-    let psnr = metrics::psnr(&by_april, &by_embedding, 32, 32).unwrap();
+    let side = (by_april.len() / 3).isqrt();
+    let psnr = metrics::psnr(&by_april, &by_embedding, side, side).unwrap();
     assert!(psnr > 89.0, "two independent attacks see the same picture: {psnr} dB, {report}");
     assert_eq!(report["notes"], serde_json::json!([]));
+}
+
+#[test]
+fn april_inverts_pytorch_gradients() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../attack/tests/data/pico_april");
+    april_inverts(&folder, "vit_pico_patch4_16");
+}
+
+#[test]
+#[ignore = "needs `python scripts/make_vectors.py --lab`"]
+fn april_inverts_pytorch_gradients_of_the_lab() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/vectors/vit_lab_patch4_32_april_astronaut");
+    april_inverts(&folder, "vit_lab_patch4_32");
 }

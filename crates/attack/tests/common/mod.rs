@@ -39,7 +39,7 @@ impl File {
         self.get(name).1.iter().map(|&value| value as f32).collect()
     }
 
-    /// The tensors `names` as an attack takes them, hidden where the mask is 0.
+    /// The tensors `names` as an attack takes them, rounded to `precision`, hidden where the mask is 0.
     pub fn tensors(
         &self,
         source: Source,
@@ -52,6 +52,9 @@ impl File {
         for name in names {
             let (shape, values) = self.get(name);
             let mut values = values.to_vec();
+            if precision == Precision::F32 {
+                values.iter_mut().for_each(|value| *value = f64::from(*value as f32));
+            }
             if let Some(mask) = mask {
                 values.iter_mut().zip(mask.get(name).1).for_each(|(value, keep)| *value *= keep);
             }
@@ -61,18 +64,18 @@ impl File {
     }
 }
 
-/// A folder of the full reference vectors, which lie beside the checkout where there are any.
-pub fn full_vectors(case: &str) -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/vectors").join(case);
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    eprintln!("skipped: no reference vectors in {}", folder.display());
-    None
+/// A folder of the committed reference vectors.
+pub fn vectors(case: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(case)
+}
+
+/// A folder of the whole reference vectors of the lab preset, which `scripts/make_vectors.py --lab` makes.
+pub fn lab_vectors(case: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/vectors").join(format!("vit_lab_patch4_32_{case}_astronaut"))
 }
 
 pub fn committed(file: &str) -> File {
-    File::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(file))
+    File::read(&vectors(file))
 }
 
 /// PSNR and SSIM of two square pictures.
@@ -139,7 +142,8 @@ pub fn sample(name: &str, config: &VitConfig) -> Vec<f32> {
         return committed("expected.safetensors").image("image");
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../www/samples").join(name).with_extension("png");
-    unmask_data::decode(&std::fs::read(path).unwrap()).unwrap().for_model(config.image)
+    let picture = unmask_data::decode(&std::fs::read(path).unwrap()).unwrap();
+    unmask_data::chw_to_hwc(&picture.for_model(config.image), config.image, config.image)
 }
 
 /// Gradients of another picture than the reference's: its own position gradient `G_pos` of the lab preset, and

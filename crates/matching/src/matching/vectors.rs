@@ -1,11 +1,12 @@
-//! The objective, its slope and ten steps against a double backward pass in f64.
+//! The objective, its slope and ten steps against a double backward pass in f64, which `scripts/make_vectors.py` did.
 
 use std::{fs::File, path::Path};
 
-use unmask_core::{Architecture, VitPreset, VitSpec};
+use unmask_core::{Architecture, ModelState, VitPreset, VitSpec};
 use unmask_model::{
     Network, OracleOptions, Precision, WeightScope, block_on,
     device::OpenDevice,
+    parity,
     weights::{TensorReader, read_state},
 };
 
@@ -15,14 +16,9 @@ use crate::NetworkOracle;
 const LABEL: usize = 3;
 const TOLERANCE: f64 = 1e-3;
 
-/// A file of the full reference vectors, which lie beside the checkout where there are any.
-fn full_vectors(file: &str) -> Option<TensorReader<File>> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/vectors").join(file);
-    if path.is_file() {
-        return Some(TensorReader::open(&path).unwrap());
-    }
-    eprintln!("skipped: no reference vectors at {}", path.display());
-    None
+/// A file of reference vectors, from this crate's folder.
+fn open(file: &str) -> TensorReader<File> {
+    TensorReader::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()
 }
 
 fn deviation(given: &[f64], expected: &[f64]) -> f64 {
@@ -31,40 +27,41 @@ fn deviation(given: &[f64], expected: &[f64]) -> f64 {
     norm(&differences) / norm(expected)
 }
 
-/// Update and mask of one case; what is not in the file, no objective may look at.
-fn case(file: &mut TensorReader<File>, network: &Network, rate: &str) -> ReceivedGradient {
+/// The update, of which `masked` hides half; what is not in the file, no objective may look at.
+fn received(file: &mut TensorReader<File>, network: &Network, masked: bool) -> ReceivedGradient {
     let (mut update, mut kept) = (Vec::new(), Vec::new());
     for param in network.layout() {
-        let gradient = format!("{rate}/gradient/{}", param.name);
-        if file.shape(&gradient).is_some() {
-            update.extend(file.read::<f32>(&gradient).unwrap().values);
-            let mask = file.read::<f32>(&format!("{rate}/mask/{}", param.name)).unwrap().values;
-            kept.extend(mask.iter().map(|&mask| mask == 1.0));
-        } else {
+        let gradient = format!("gradient/{}", param.name);
+        if file.shape(&gradient).is_none() {
             update.resize(param.range.end, 0.0);
             kept.resize(param.range.end, false);
+            continue;
         }
+        let mask = file.read::<f32>(&format!("mask/{}", param.name)).unwrap().values;
+        let mask = mask.iter().map(|&mask| !masked || mask == 1.0);
+        let gradient = file.read::<f32>(&gradient).unwrap().values;
+        update.extend(gradient.iter().zip(mask.clone()).map(|(&value, kept)| if kept { value } else { 0.0 }));
+        kept.extend(mask);
     }
     ReceivedGradient::aware(&update, &kept).unwrap()
 }
 
-#[test]
-fn objective_slope_and_ten_steps_are_the_references() {
-    let Some(mut file) = full_vectors("vit_lab_patch4_32_matching/matching.safetensors") else { return };
-    let Some(weights) = full_vectors("vit_lab_patch4_32_standard_astronaut/weights.safetensors") else { return };
-    let network = Network::new(Architecture::from(VitPreset::Lab), OpenDevice::cpu().device()).unwrap();
-    let state = read_state(weights, network.architecture()).unwrap();
+fn objective_slope_and_ten_steps_are_the_references(
+    preset: VitPreset,
+    state: &ModelState,
+    mut file: TensorReader<File>,
+) {
+    let network = Network::new(Architecture::from(preset), OpenDevice::cpu().device()).unwrap();
     let start = file.read::<f64>("x0").unwrap().values;
-    for rate in ["r0.0", "r0.5"] {
-        let evidence = case(&mut file, &network, rate);
+    for (rate, masked) in [("r0.0", false), ("r0.5", true)] {
+        let received = received(&mut file, &network, masked);
         let mut expected = |name: &str| file.read::<f64>(&format!("{rate}/{name}")).unwrap().values;
         let (terms, slope, after) = (expected("loss"), expected("dx"), expected("x_after_10"));
         for precision in [Precision::F64, Precision::F32] {
             let options = OracleOptions { scope: WeightScope::FirstBlock, precision, ..OracleOptions::default() };
-            let oracle = NetworkOracle::new(&network, &state, &[LABEL], options).unwrap();
-            let problem =
-                Problem::new(oracle, Objective::tokens(&VitSpec::new(VitPreset::Lab).config()), evidence.clone())
-                    .unwrap();
+            let oracle = NetworkOracle::new(&network, state, &[LABEL], options).unwrap();
+            let objective = Objective::tokens(&VitSpec::new(preset).config());
+            let problem = Problem::new(oracle, objective, received.clone()).unwrap();
             let (found, found_slope) = block_on(problem.evaluate(&start)).unwrap();
             // The reference's steps leave total variation out.
             let settings = Settings { variation: 0.0, ..Settings::default() };
@@ -81,4 +78,21 @@ fn objective_slope_and_ten_steps_are_the_references() {
             assert!(deviations.iter().all(|&deviation| deviation < TOLERANCE), "{rate}, {precision:?}: {deviations:?}");
         }
     }
+}
+
+/// The weights are those of the check against PyTorch: every one of them random.
+#[test]
+fn pico_matches_as_pytorch_does() {
+    let state = parity::Reference::pico(false).unwrap().state;
+    objective_slope_and_ten_steps_are_the_references(VitPreset::Pico, &state, open("testdata/matching.safetensors"));
+}
+
+#[test]
+#[ignore = "needs `python scripts/make_vectors.py --lab`"]
+fn lab_matches_as_pytorch_does() {
+    let folder = "../../data/vectors/vit_lab_patch4_32";
+    let weights = open(&format!("{folder}_standard_astronaut/weights.safetensors"));
+    let state = read_state(weights, Architecture::from(VitPreset::Lab)).unwrap();
+    let file = open(&format!("{folder}_matching/matching.safetensors"));
+    objective_slope_and_ten_steps_are_the_references(VitPreset::Lab, &state, file);
 }
