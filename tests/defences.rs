@@ -108,7 +108,9 @@ async fn a_room_under_fedavg() {
     for (key, rate) in [("pos", 0.95), ("mlp", 0.2)] {
         let group = group(&room, key);
         assert!((group["rate"].as_f64().expect("a rate") - rate).abs() < 1e-4, "{group}");
-        for bin in group["bins"].as_array().expect("bins") {
+        let bins = group["bins"].as_array().expect("bins");
+        assert!(bins.len() > 1, "{group}");
+        for bin in bins {
             let (share, expected) = (bin["share"].as_f64(), bin["expected"].as_f64());
             let (share, expected) = share.zip(expected).expect("shares");
             let parameters = group["parameters"].as_f64().expect("a number");

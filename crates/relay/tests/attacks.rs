@@ -9,7 +9,10 @@ use support::{
 };
 use unmask_core::{AttackMethod, MaskSeed};
 use unmask_defence::Means;
-use unmask_wire::{ClientMessage, view::Control};
+use unmask_wire::{
+    ClientMessage,
+    view::{Control, RoomView},
+};
 
 const LABEL: usize = 3;
 
@@ -23,6 +26,11 @@ async fn round(relay: &Relay, ada: &mut Client, bob: &mut Client, number: u8) ->
     ada.update(&plan, revealing(), [number; 32]).await;
     bob.update(&other, gradient(4), [100 + number; 32]).await;
     plan
+}
+
+/// Whether this many cards are there, all of this round.
+fn are_of(room: &RoomView, cards: usize, round: u32) -> bool {
+    room.attacks.len() == cards && room.attacks.iter().all(|card| card.round == round)
 }
 
 /// Ada alone, and one round under a defence.
@@ -104,14 +112,14 @@ async fn cards_follow_the_defence() {
     ada.update(&plan, revealing(), [2; 32]).await;
     let room = relay.room_when("the rounds", |room| room.attacks.len() == 5).await;
     assert_eq!(room.attacks.iter().map(|card| card.attack.name()).nth(4), Some("rounds"));
-    let room = relay.room_when("round 2", |room| room.attacks.iter().all(|card| card.round == 2)).await;
+    let room = relay.room_when("round 2", |room| are_of(room, 5, 2)).await;
     assert_eq!(room.label.as_ref().map(|label| label.round), Some(2));
 
     relay.control(Control::Defence { defence: "none".parse().unwrap() }).await;
     relay.control(Control::OneRound).await;
     let plan = ada.plan().await;
     ada.update(&plan, revealing(), [0; 32]).await;
-    let room = relay.room_when("round 3", |room| room.attacks.iter().all(|card| card.round == 3)).await;
+    let room = relay.room_when("round 3", |room| are_of(room, 4, 3)).await;
     assert!(room.attacks.iter().all(|card| card.attack.name() != "rounds"));
 }
 
@@ -145,12 +153,12 @@ async fn worthless_updates_are_told_in_words() {
     assert!(room.attacks.iter().all(|card| card.remark.is_some() && card.picture.is_none()), "{:#?}", room.attacks);
     let label = room.label.unwrap();
     assert!(label.counts.is_empty() && label.remark.as_deref().is_some_and(|remark| remark.contains("all zero")));
-    for (round, defence) in [(2, "random-binary:0.5"), (3, "none")] {
+    for (round, defence, cards) in [(2, "random-binary:0.5", 5), (3, "none", 4)] {
         relay.control(Control::Defence { defence: defence.parse().unwrap() }).await;
         relay.control(Control::OneRound).await;
         let plan = ada.plan().await;
         ada.update(&plan, vec![f32::MAX; support::layout().len()], [9; 32]).await;
-        relay.room_when(defence, |room| room.attacks.iter().all(|card| card.round == round)).await;
+        relay.room_when(defence, |room| are_of(room, cards, round)).await;
     }
     relay.control(Control::OneRound).await;
     let plan = ada.plan().await;
