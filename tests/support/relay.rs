@@ -24,7 +24,7 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Starts a relay of the smallest model on free ports.
+    /// Starts a relay on free ports, of the smallest model unless `arguments` name another.
     pub async fn start(arguments: &[&str]) -> Self {
         Self::start_on(0, 0, arguments).await
     }
@@ -32,8 +32,12 @@ impl Relay {
     async fn start_on(http_port: u16, https_port: u16, arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let ready = folder.path().join("ready.json");
+        // The program takes an option once; a test that names a model has another in mind than the smallest.
+        let model: &[&str] = if arguments.contains(&"--model") { &[] } else { &["--model", "vit_pico_patch4_16"] };
         let child = Command::new(env!("CARGO_BIN_EXE_unmask"))
-            .args(["relay", "--model", "vit_pico_patch4_16", "--pace", "0.3"])
+            .arg("relay")
+            .args(model)
+            .args(["--pace", "0.3"])
             .args(["--http-port", &http_port.to_string(), "--https-port", &https_port.to_string()])
             .arg("--data-dir")
             .arg(folder.path())

@@ -330,3 +330,17 @@ async fn private_label_beyond_the_models_classes_is_answered() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn without_pictures_it_does_not_join() {
+    let options = JoinOptions {
+        address: "http://127.0.0.1:9".to_owned(),
+        name: "robot".to_owned(),
+        samples: Vec::new(),
+        passphrase: None,
+        device: OpenDevice::cpu(),
+        accept_any_certificate: false,
+    };
+    let error = join(options).await.unwrap_err().to_string();
+    assert!(error.contains("at least one picture"), "{error}");
+}

@@ -1,7 +1,7 @@
 //! Writes the generated data set as `train.bin` and `test.bin` in the layout of CIFAR-10's files (a label byte, then
 //! the planes of red, green and blue), for programs in other languages.
 //!
-//!     cargo run --release -p unmask-datasets --example generated_records -- FOLDER [SEED]
+//!     cargo run --release -p unmask-data --features datasets --example generated_records -- FOLDER [SEED]
 
 use std::{env, error::Error, fs, path::PathBuf, time::Instant};
 

@@ -1,7 +1,7 @@
 //! What a client does to its update before it leaves the device.
 //!
 //! Pure transformations of a flat `f32` vector and its [`ParamLayout`](unmask_core::ParamLayout). Randomness is passed
-//! in as a [`MaskSeed`]; the same seed gives the same mask, bit for bit, natively and in the browser.
+//! in as a [`MaskSeed`](unmask_core::MaskSeed); the same seed gives the same mask, bit for bit, natively and in the browser.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 

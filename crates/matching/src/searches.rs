@@ -2,7 +2,7 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use unmask_attack::{CannotAttack, Method, Search, SearchOptions, SearchProgress, Searches, Subject};
+use unmask_attack::{CannotAttack, Knowledge, Method, Search, SearchOptions, SearchProgress, Searches, Subject};
 use unmask_model::{Network, OracleOptions, WeightScope, device::OpenDevice};
 
 use crate::{Matching, MatchingProgress, NetworkOracle, Objective, Problem, ReceivedGradient, SearchVerdict, Settings};
@@ -38,7 +38,8 @@ impl GradientMatching {
                 return Err(CannotAttack::Search { reason });
             }
         };
-        let received = match subject.kept {
+        let kept = subject.kept.filter(|_| method.knowledge() == Knowledge::Aware);
+        let received = match kept {
             Some(kept) => ReceivedGradient::aware(subject.gradient, kept),
             None => ReceivedGradient::naive(subject.gradient),
         };

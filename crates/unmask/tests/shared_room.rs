@@ -161,7 +161,7 @@ fn what_cannot_start_says_what_helps() {
         (&["--partition", "dirichlet:-1"], "dirichlet:0.5"),
         (&["--train-on", "shared", "--seats", "1000", "--shard", "9999999", "--data", "folder:nowhere"], "nowhere"),
         (&["--train-on", "shared", "--seats", "1", "--shard", "9999999"], "give each client fewer"),
-        (&["--model", "resnet34"], "`unmask train` trains a resnet34"),
+        (&["--model", "vgg16"], "unknown model \"vgg16\""),
         (&["--seats", "2000"], "'--seats <N>': 2000 is not in 1..=1000"),
         (&["--batch", "-1"], "-1 is not in 1..=65535"),
         (&["--weights", "nowhere.safetensors"], "write scratch or pretrained"),

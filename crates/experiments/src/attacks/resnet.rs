@@ -60,7 +60,8 @@ pub(crate) fn cost(run: &Run<'_, '_>) -> Result<Cost, ExperimentError> {
 /// Attacks the pictures under each defence; `None` if it was ended before.
 pub(crate) fn run(run: &mut Run<'_, '_>) -> Result<Option<Findings>, ExperimentError> {
     let (model, iterations) = size(run.request.scale);
-    let settings = (model, iterations, pictures(run.request.scale));
+    // Named, so that parts kept by a search that returned its last picture are computed again.
+    let settings = (model, iterations, pictures(run.request.scale), "least misfit");
     let seed = run.request.seed;
     let mut parts = Vec::new();
     for (defence, attacker) in attacks() {

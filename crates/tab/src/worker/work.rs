@@ -120,7 +120,7 @@ impl Worker {
     /// The device chosen for this model; chosen anew when the size changes, since the faster one may be another then.
     async fn device_for(&mut self, plan: &Plan) -> OpenDevice {
         if let Some((architecture, device)) = &self.device
-            && *architecture == plan.architecture
+            && architecture.name() == plan.architecture.name()
         {
             return device.clone();
         }
