@@ -233,7 +233,7 @@ pub enum CannotAttack {
     #[error("a search runs the model on pictures: give the whole update, and the weights at which it was taken")]
     NoModel,
     /// Without labels the model has no loss.
-    #[error("the search needs the label of each picture, and the update does not tell: {0}; give the labels")]
+    #[error("the search needs the label of each picture, and the update does not tell: {0}")]
     NoLabels(#[source] Box<Self>),
     /// Another number of labels than pictures.
     #[error("{labels} labels were given for {batch} pictures; give one for each")]
@@ -264,8 +264,8 @@ pub enum CannotAttack {
     NotEncrypted,
     /// The relay never saw the plain model.
     #[error(
-        "under the keyed start a client makes the model and encrypts it: the relay never had the plain model, and it takes \
-         both forms to compute the key"
+        "the relay never had the plain model that was encrypted, as under the keyed start, and it takes both forms to \
+         compute the key"
     )]
     NoPlainStart,
     /// No client gave the key away.

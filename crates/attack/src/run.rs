@@ -113,7 +113,9 @@ fn rounds(
     })?;
     let mut recovered = Recovered::from(found);
     recovered.iterations = Some(done);
-    recovered.notes.push(format!("{} of {} rounds were gathered.", rounds.rounds(), rounds.seen()));
+    if rounds.seen() > rounds.rounds() {
+        recovered.notes.push(format!("{} of {} rounds were gathered.", rounds.rounds(), rounds.seen()));
+    }
     Ok(recovered)
 }
 

@@ -456,6 +456,10 @@ impl Room {
             return Err(Refusal::Samples(*samples));
         }
         self.aggregate.check_kind(update)?;
+        if !statistics.is_empty() {
+            // Values that are too few would have lost their last ones to the statistics behind them.
+            update.check(&self.layout)?;
+        }
         current.model.architecture.check_statistics(statistics)?;
         let defence = self.settings.defence();
         match (update.form, defence) {

@@ -1,9 +1,17 @@
 //! The built page, embedded.
 
+use std::{
+    collections::HashMap,
+    io::Write,
+    sync::{LazyLock, Mutex, PoisonError},
+};
+
 use axum::{
+    body::Bytes,
     http::{HeaderMap, HeaderValue, StatusCode, Uri, header},
     response::{Html, IntoResponse, Response},
 };
+use flate2::{Compression, write::GzEncoder};
 use rust_embed::RustEmbed;
 
 /// What trunk built, empty unless it did. Trunk stages a build in a hidden folder beside its result.
@@ -27,7 +35,7 @@ pub(crate) fn is_built() -> bool {
 }
 
 /// Serves a file of the page; the student's and the projector's address lead to the same one.
-pub(crate) async fn serve(uri: Uri, headers: HeaderMap) -> Response {
+pub(crate) async fn serve(uri: Uri, request: HeaderMap) -> Response {
     let name = match uri.path().trim_start_matches('/') {
         "" | "projector" => INDEX,
         name => name,
@@ -41,13 +49,47 @@ pub(crate) async fn serve(uri: Uri, headers: HeaderMap) -> Response {
     let etag: String = file.metadata.sha256_hash().iter().map(|byte| format!("{byte:02x}")).collect();
     let etag = format!("\"{etag}\"");
     let caching = if is_hashed(name) { "public, max-age=31536000, immutable" } else { "no-cache" };
-    let is_known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| names(known, &etag));
+    let is_known = request.get(header::IF_NONE_MATCH).is_some_and(|known| names(known, &etag));
     let headers = [
         (header::CONTENT_TYPE, file.metadata.mimetype().to_owned()),
         (header::CACHE_CONTROL, caching.to_owned()),
         (header::ETAG, etag),
     ];
-    if is_known { (StatusCode::NOT_MODIFIED, headers).into_response() } else { (headers, file.data).into_response() }
+    if is_known {
+        return (StatusCode::NOT_MODIFIED, headers).into_response();
+    }
+    match accepts_gzip(&request).then(|| gzipped(name, &file.data)).flatten() {
+        Some(body) => {
+            let encoded = [(header::CONTENT_ENCODING, "gzip"), (header::VARY, "accept-encoding")];
+            (headers, encoded, body).into_response()
+        }
+        None => (headers, file.data).into_response(),
+    }
+}
+
+/// The file compressed, once for everybody: a class opens the page in the same minute, and the trainer's megabytes take
+/// half a second to compress. `None` if it cannot be compressed.
+fn gzipped(name: &str, data: &[u8]) -> Option<Bytes> {
+    static GZIPPED: LazyLock<Mutex<HashMap<String, Bytes>>> = LazyLock::new(Mutex::default);
+    // Held meanwhile, so that thirty students at once wait for the first instead of compressing it thirty times.
+    let mut known = GZIPPED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(bytes) = known.get(name) {
+        return Some(bytes.clone());
+    }
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    let bytes = Bytes::from(encoder.write_all(data).and_then(|()| encoder.finish()).ok()?);
+    known.insert(name.to_owned(), bytes.clone());
+    Some(bytes)
+}
+
+/// Whether `Accept-Encoding` takes gzip, and not at a weight of 0 (RFC 9110, section 12.5.3).
+fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    accepted.split(',').any(|coding| {
+        let (name, weight) = coding.split_once(';').unwrap_or((coding, "q=1"));
+        let weight = weight.trim().strip_prefix("q=").and_then(|weight| weight.trim().parse::<f32>().ok());
+        name.trim().eq_ignore_ascii_case("gzip") && weight.is_none_or(|weight| weight > 0.0)
+    })
 }
 
 /// Whether an `If-None-Match` names this tag.

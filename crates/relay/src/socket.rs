@@ -169,10 +169,13 @@ async fn write(sink: &mut SplitSink<WebSocket, Message>, waiting: &Waiting, life
                 let sent = match message {
                     None => break,
                     Some(OutboxMessage::Frames(frames)) => send(sink, frames.iter().cloned(), life).await,
-                    Some(OutboxMessage::Weights { header, model }) => match Framer::with_tail(header.as_ref(), Weights(std::sync::Arc::clone(&model)), model.state.statistics.clone()) {
-                        Ok(frames) => send(sink, frames.map(Bytes::from), life).await,
-                        Err(error) => return error!("a message of the relay's own cannot be encoded: {error}"),
-                    },
+                    Some(OutboxMessage::Weights { header, model }) => {
+                        let statistics = model.state.statistics.clone();
+                        match Framer::with_tail(header.as_ref(), Weights(model), statistics) {
+                            Ok(frames) => send(sink, frames.map(Bytes::from), life).await,
+                            Err(error) => return error!("a message of the relay's own cannot be encoded: {error}"),
+                        }
+                    }
                     Some(OutboxMessage::Shard(share)) => match Framer::new(&share.header, share.words.as_slice()) {
                         Ok(frames) => send(sink, frames.map(Bytes::from), life).await,
                         Err(error) => return error!("a shard cannot be encoded: {error}"),

@@ -92,7 +92,7 @@ async fn naive_and_aware_stand_side_by_side_on_one_update() {
     let room = relay.room_when("all results", |room| room.attacks.len() == 5).await;
     assert!(room.attacks.iter().all(|card| card.round == 1 && card.defence.to_string() == "random-binary:pos=0,0.3"));
     assert!(remark(&room, "embedding-aware").contains("arrived whole"), "{}", remark(&room, "embedding-aware"));
-    assert!(!remark(&room, "embedding").contains("may see more"));
+    assert!(!remark(&room, "embedding-aware").contains("adds nothing"));
 }
 
 #[tokio::test]

@@ -298,6 +298,17 @@ mod tests {
 
     use crate::{ClientMessage, EncryptionPlan, RelayMessage};
 
+    /// A tail is part of the values, wherever it begins.
+    #[test]
+    fn a_tail_travels_behind_the_values() {
+        let values: Vec<f32> = (0..MAX_CHUNK / 4 + 3).map(|i| i as f32).collect();
+        let whole = frames(&update(1), &values).unwrap();
+        for cut in [0, 1, values.len() - 3, values.len()] {
+            let tailed = Framer::with_tail(&update(1), &values[..cut], values[cut..].to_vec()).unwrap();
+            assert_eq!(tailed.collect::<Vec<_>>(), whole, "cut at {cut}");
+        }
+    }
+
     fn update(zero_rate: u16) -> ClientMessage {
         ClientMessage::Update {
             round: 3,
