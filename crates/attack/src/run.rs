@@ -113,9 +113,7 @@ fn rounds(
     })?;
     let mut recovered = Recovered::from(found);
     recovered.iterations = Some(done);
-    if rounds.seen() > rounds.rounds() {
-        recovered.notes.push(format!("{} of {} rounds were gathered.", rounds.rounds(), rounds.seen()));
-    }
+    recovered.notes.push(format!("{} of {} rounds were gathered.", rounds.rounds(), rounds.seen()));
     Ok(recovered)
 }
 
