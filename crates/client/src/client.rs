@@ -108,32 +108,21 @@ pub struct Outgoing {
 /// What a relay sent that this client cannot follow.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ClientError {
-    /// Bytes that are no message.
     #[error(transparent)]
     Wire(#[from] WireError),
-    /// A shard that does not hold what it says.
     #[error(transparent)]
     Shard(#[from] ShardError),
-    /// A picture of the wrong size.
     #[error("a reconstruction of side {side} came with {values} values instead of {}", side * side * 3)]
-    Picture {
-        /// The side announced.
-        side: usize,
-        /// The values that came.
-        values: usize,
-    },
+    Picture { side: usize, values: usize },
 }
 
 /// Why what training gave could not be made ready to leave. Nothing leaves then.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UpdateFailure {
-    /// The defence cannot be applied.
     #[error(transparent)]
     Protect(#[from] ProtectError),
-    /// The weights cannot be encrypted.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The message cannot be written.
     #[error(transparent)]
     Wire(#[from] WireError),
 }

@@ -40,10 +40,8 @@ pub struct LocalTask<'a> {
 /// Why a client cannot train.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainingError {
-    /// The model cannot be computed.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// A picture cannot be read.
     #[error(transparent)]
     Picture(#[from] PictureError),
 }

@@ -40,32 +40,19 @@ impl ModelState {
 /// Values that are no network's running statistics.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum StatisticsError {
-    /// Of another network.
     #[error(
         "there are {given} running statistics, the network has {expected}; use the state of the same network, which for a \
          ViT has none"
     )]
-    Count {
-        /// Values given.
-        given: usize,
-        /// Values of the network's layout.
-        expected: usize,
-    },
-    /// A value that no batch gives.
+    Count { given: usize, expected: usize },
     #[error("{name} holds {value}: running statistics are finite, and no variance is below zero")]
-    Value {
-        /// torchvision's name.
-        name: String,
-        /// The first such value.
-        value: f32,
-    },
+    Value { name: String, value: f32 },
 }
 
 /// A name that no network has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown model \"{name}\"; the models are {}", Architecture::names().collect::<Vec<_>>().join(", "))]
 pub struct UnknownArchitecture {
-    /// What was given.
     pub name: String,
 }
 

@@ -140,9 +140,7 @@ impl DefenceKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{} protects embeddings, and {architecture} has none; choose another defence, or a ViT", kind.title())]
 pub struct NoEmbeddings {
-    /// The defence.
     pub kind: DefenceKind,
-    /// The model.
     pub architecture: Architecture,
 }
 
@@ -201,34 +199,19 @@ impl fmt::Display for Defence {
 /// A string that names no defence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseDefenceError {
-    /// The part before the colon is unknown.
     #[error(
         "unknown defence \"{0}\"; the defences are none, fixed-position, random-binary:R, frozen-binary:R (or \
          random-binary:patch=R,pos=R,R), gaussian:eps=E,delta=D,clip=S, encrypted and encrypted:keyed"
     )]
     Name(String),
-    /// A rate is missing or bad.
     #[error("{defence}: {problem}")]
-    Rates {
-        /// The defence.
-        defence: &'static str,
-        /// What is wrong with its rates.
-        problem: ParseRatesError,
-    },
-    /// A parameter of the noise is bad.
+    Rates { defence: &'static str, problem: ParseRatesError },
     #[error("gaussian: {0}")]
     Noise(#[from] ParseNoiseError),
-    /// Not a way to begin.
     #[error("encrypted: there is no start \"{0}\"; write encrypted for the plain start, or encrypted:keyed")]
     Start(String),
-    /// Something follows a defence that takes nothing.
     #[error("{defence} takes no parameter, but \"{surplus}\" follows it")]
-    Surplus {
-        /// The defence.
-        defence: &'static str,
-        /// What follows.
-        surplus: String,
-    },
+    Surplus { defence: &'static str, surplus: String },
 }
 
 impl FromStr for Defence {

@@ -47,19 +47,14 @@ impl fmt::Display for Rule {
 /// A string that names no rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseRuleError {
-    /// The part before the colon is unknown.
     #[error("unknown rule \"{0}\"; the rules are fedsgd and fedavg:epochs=1,rate=0.1")]
     Name(String),
-    /// Something follows a rule that takes nothing.
     #[error("fedsgd takes no parameter, but \"{0}\" follows it")]
     Surplus(String),
-    /// A parameter that FedAvg does not have.
     #[error("fedavg has no parameter \"{0}\"; it takes epochs=NUMBER and rate=NUMBER")]
     Parameter(String),
-    /// A bad number of local epochs.
     #[error("fedavg: \"{0}\" is no number of local epochs; give a whole number from 1 to 65535")]
     Epochs(String),
-    /// A bad learning rate.
     #[error("fedavg: \"{0}\" is no local learning rate; give a number above 0, such as 0.1")]
     Rate(String),
 }

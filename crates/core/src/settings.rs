@@ -15,16 +15,12 @@ pub struct RoundSettings {
 /// RoundSettings that cannot work.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum SettingsError {
-    /// No samples per batch.
     #[error("a batch of 0 samples trains nothing; give at least 1")]
     Batch,
-    /// FedAvg without local steps.
     #[error("{0} takes no local step; give at least 1 epoch and a rate above 0, such as fedavg:epochs=1,rate=0.1")]
     Rule(Rule),
-    /// An optimiser that does not step.
     #[error("{0} is no step; give a rate above 0, such as sgd:0.1")]
     Rate(OptimiserKind),
-    /// Adam in the encrypted domain.
     #[error(
         "{0} cannot run on encrypted updates: it is not linear, so its step on encrypted gradients is not the encryption of its step; choose sgd:RATE, such as sgd:0.1"
     )]

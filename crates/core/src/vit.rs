@@ -51,15 +51,10 @@ impl fmt::Display for VitPreset {
 /// A name that is no ViT's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownVit {
-    /// No network has it.
     #[error(transparent)]
     Unknown(#[from] UnknownArchitecture),
-    /// A network of another kind has it.
     #[error("{architecture} is no Vision Transformer; those are {}", VitPreset::ALL.map(VitPreset::name).join(", "))]
-    OtherKind {
-        /// That network.
-        architecture: Architecture,
-    },
+    OtherKind { architecture: Architecture },
 }
 
 impl FromStr for VitPreset {

@@ -15,21 +15,12 @@ const MAX_BYTES: u64 = MAX_PIXELS * 8 + (64 << 20);
 /// Bytes that are no picture we take.
 #[derive(Debug, thiserror::Error)]
 pub enum NotAPicture {
-    /// Neither PNG nor JPEG nor WebP.
     #[error("this is not a PNG, JPEG or WebP picture")]
     UnknownFormat,
-    /// Refused from its header, before decoding.
     #[error("the picture has {width} x {height} pixels, more than {limit} million: make it smaller first", limit = MAX_PIXELS / 1_000_000)]
-    TooLarge {
-        /// Width in the header.
-        width: u32,
-        /// Height in the header.
-        height: u32,
-    },
-    /// Broken or truncated.
+    TooLarge { width: u32, height: u32 },
     #[error("the picture cannot be read: {0}")]
     Broken(#[from] image::ImageError),
-    /// No pixels.
     #[error(transparent)]
     Empty(#[from] crate::PictureError),
 }

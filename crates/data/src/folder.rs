@@ -19,10 +19,8 @@ pub struct Folder {
 /// Why one file was left out.
 #[derive(Debug, thiserror::Error)]
 pub enum FileFailure {
-    /// The file system refused.
     #[error("cannot be opened: {0}")]
     Io(#[from] io::Error),
-    /// It is no picture.
     #[error(transparent)]
     NotAPicture(#[from] NotAPicture),
 }
@@ -30,22 +28,10 @@ pub enum FileFailure {
 /// A folder without pictures.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// It cannot be listed.
     #[error("the folder {} cannot be read: {source}", .path.display())]
-    Unreadable {
-        /// The folder.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// Nothing in it is a picture.
+    Unreadable { path: PathBuf, source: io::Error },
     #[error("no pictures in {}{}: put PNG, JPEG or WebP files there", .path.display(), unreadable(.failures))]
-    Empty {
-        /// The folder.
-        path: PathBuf,
-        /// Files that look like pictures and are none.
-        failures: Vec<(PathBuf, FileFailure)>,
-    },
+    Empty { path: PathBuf, failures: Vec<(PathBuf, FileFailure)> },
 }
 
 fn unreadable(failures: &[(PathBuf, FileFailure)]) -> String {

@@ -11,20 +11,10 @@ use self::assignment::cheapest;
 /// Why a jigsaw cannot be laid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CannotArrange {
-    /// Sizes that do not belong together.
     #[error(
         "pictures of {found} and {truth} values do not both consist of {patch} x {patch} patches in a square of side {side}"
     )]
-    Sizes {
-        /// Values of the picture that was found.
-        found: usize,
-        /// Values of the truth.
-        truth: usize,
-        /// Side of the pictures in pixels.
-        side: usize,
-        /// Side of a patch in pixels.
-        patch: usize,
-    },
+    Sizes { found: usize, truth: usize, side: usize, patch: usize },
 }
 
 /// `found` with its patches where they fit `truth` best: the assignment of patches to places with the least sum of

@@ -14,36 +14,12 @@ const WINDOW: usize = 7;
 /// Pictures that cannot be compared.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CannotCompare {
-    /// Another number of values than the picture's size.
     #[error("a {width} x {height} RGB picture has {expected} values, the two given have {first} and {second}")]
-    WrongLength {
-        /// Width given.
-        width: usize,
-        /// Height given.
-        height: usize,
-        /// Values needed.
-        expected: usize,
-        /// Values of the first picture.
-        first: usize,
-        /// Values of the second picture.
-        second: usize,
-    },
-    /// Smaller than SSIM's window.
+    WrongLength { width: usize, height: usize, expected: usize, first: usize, second: usize },
     #[error("SSIM needs pictures of at least 7 x 7 pixels, these are {width} x {height}")]
-    TooSmall {
-        /// Width given.
-        width: usize,
-        /// Height given.
-        height: usize,
-    },
-    /// NaN or infinity.
+    TooSmall { width: usize, height: usize },
     #[error("value {index} of a picture is {value}: only finite values can be compared")]
-    NonFinite {
-        /// Where in the row-major picture.
-        index: usize,
-        /// The value.
-        value: f32,
-    },
+    NonFinite { index: usize, value: f32 },
 }
 
 fn check(a: &[f32], b: &[f32], width: usize, height: usize) -> Result<(), CannotCompare> {

@@ -13,26 +13,10 @@ pub struct Picture {
 /// Pixels that do not fill a picture.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PictureError {
-    /// No pixels at all.
     #[error("a picture of {width} x {height} pixels has nothing in it")]
-    Empty {
-        /// Width given.
-        width: usize,
-        /// Height given.
-        height: usize,
-    },
-    /// Another number of values than width x height x channels.
+    Empty { width: usize, height: usize },
     #[error("a picture of {width} x {height} pixels needs {expected} values, {found} were given")]
-    WrongLength {
-        /// Width given.
-        width: usize,
-        /// Height given.
-        height: usize,
-        /// Values needed.
-        expected: usize,
-        /// Values given.
-        found: usize,
-    },
+    WrongLength { width: usize, height: usize, expected: usize, found: usize },
 }
 
 impl Picture {

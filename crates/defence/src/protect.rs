@@ -28,20 +28,10 @@ pub struct Means<'a> {
 /// Why an update could not be protected, and so must not leave.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProtectError {
-    /// Wrong number of values.
     #[error("{what} has {values} values, its layout has {expected}")]
-    Length {
-        /// The update or the global weights.
-        what: &'static str,
-        /// Its values.
-        values: usize,
-        /// What the layout has.
-        expected: usize,
-    },
-    /// No key.
+    Length { what: &'static str, values: usize, expected: usize },
     #[error("the update cannot be encrypted without the room's passphrase")]
     NoKey,
-    /// The key is of another model.
     #[error(transparent)]
     Key(#[from] KeyError),
 }

@@ -16,24 +16,10 @@ pub struct ProtectedUpdate {
 /// An update that does not fit the model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UpdateError {
-    /// Wrong number of values.
     #[error("update has {values} values, its {} {expected}", if *masked { "mask keeps" } else { "layout has" })]
-    Length {
-        /// Values in the update.
-        values: usize,
-        /// Values it should have.
-        expected: usize,
-        /// Whether a mask decides that number.
-        masked: bool,
-    },
-    /// NaN or infinity.
+    Length { values: usize, expected: usize, masked: bool },
     #[error("update has a value that is {value} at position {position}; the client's training has diverged")]
-    NotFinite {
-        /// Index into the values sent.
-        position: usize,
-        /// `NaN`, `inf` or `-inf`.
-        value: String,
-    },
+    NotFinite { position: usize, value: String },
 }
 
 impl ProtectedUpdate {

@@ -103,24 +103,14 @@ impl OpenDevice {
 /// Why a GPU cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceError {
-    /// The browser hides WebGPU from pages that came over plain HTTP from another machine.
     #[error("this page is not a secure context, so the browser hides WebGPU; open its https:// address")]
     InsecureContext,
-    /// The browser knows no WebGPU.
     #[error("this browser has no WebGPU")]
     NoWebGpu,
-    /// There is no graphics adapter.
     #[error("there is no graphics adapter ({reason})")]
-    NoAdapter {
-        /// What was reported.
-        reason: String,
-    },
-    /// There is an adapter, but it cannot be used.
+    NoAdapter { reason: String },
     #[error("the graphics adapter cannot be opened ({reason})")]
-    Unusable {
-        /// What was reported.
-        reason: String,
-    },
+    Unusable { reason: String },
 }
 
 /// Opens `compute`. Opening the GPU again returns the device that is already open.

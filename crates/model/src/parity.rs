@@ -68,23 +68,15 @@ pub struct ParityReport {
 /// Why parity is not shown.
 #[derive(Debug, thiserror::Error)]
 pub enum ParityError {
-    /// The step failed.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// The reference cannot be read.
     #[error(transparent)]
     Reference(#[from] WeightsError),
-    /// The device computes something else.
     #[error(
         "{} (April block: {}) deviates from PyTorch: logits by {:e}, loss by {:e}, gradient of {} by {:e}",
         architecture, architecture.april_block(), deviation.logits, deviation.loss, deviation.worst_param, deviation.gradient
     )]
-    Deviates {
-        /// The model.
-        architecture: Architecture,
-        /// How far it is off.
-        deviation: Deviation,
-    },
+    Deviates { architecture: Architecture, deviation: Deviation },
 }
 
 impl Reference {

@@ -46,60 +46,29 @@ pub(crate) struct Header {
 /// Why a run cannot be kept or taken up again.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
-    /// It could not be written.
     #[error(
         "the checkpoint of round {round} could not be written to {} ({source}); {}; make room there and go on with --resume",
         folder.display(),
         match kept { Some(kept) => format!("that of round {kept} is whole"), None => "there is none before it".to_owned() }
     )]
-    Write {
-        /// Its round.
-        round: u32,
-        /// Where it was to be.
-        folder: PathBuf,
-        /// The round of the newest checkpoint that is there.
-        kept: Option<u32>,
-        /// What the system reported.
-        source: io::Error,
-    },
-    /// The folder cannot be read.
+    Write { round: u32, folder: PathBuf, kept: Option<u32>, source: io::Error },
     #[error("{} cannot be read ({source})", path.display())]
-    Read {
-        /// Folder or file.
-        path: PathBuf,
-        /// What the system reported.
-        source: io::Error,
-    },
-    /// There is none.
+    Read { path: PathBuf, source: io::Error },
     #[error("{} holds no checkpoint to go on from; leave --resume away to begin anew", folder.display())]
-    None {
-        /// The folder of the run.
-        folder: PathBuf,
-    },
-    /// None of them is whole.
+    None { folder: PathBuf },
     #[error("no checkpoint is whole: {}; begin anew in another folder", problems.join("; "))]
     Broken {
         /// What is wrong with each of them, newest first.
         problems: Vec<String>,
     },
-    /// It is of another run.
     #[error(
         "the checkpoint was made with {key} = {then}, now it is {now}; set {key} as it was, or begin anew in another folder"
     )]
-    Differs {
-        /// The key of the config.
-        key: String,
-        /// Its value in the checkpoint.
-        then: String,
-        /// Its value now.
-        now: String,
-    },
-    /// It is of the same config on other pictures.
+    Differs { key: String, then: String, now: String },
     #[error(
         "the checkpoint was made on other training pictures; give it those of then, or begin anew in another folder"
     )]
     OtherPictures,
-    /// The passphrase is another one.
     #[error("the checkpoint was encrypted with another passphrase; give the one of then")]
     OtherPassphrase,
 }

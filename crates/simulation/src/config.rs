@@ -124,88 +124,36 @@ impl Default for Config {
 /// A config that cannot be run.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ConfigError {
-    /// Not TOML.
     #[error("line {line}: {reason}")]
-    Syntax {
-        /// The line, from 1.
-        line: usize,
-        /// What TOML expected there.
-        reason: String,
-    },
-    /// A key that there is not.
+    Syntax { line: usize, reason: String },
     #[error("{origin}: there is no key \"{key}\"; did you mean \"{nearest}\"? `unmask train --example` shows all keys")]
-    UnknownKey {
-        /// Where it stands.
-        origin: Origin,
-        /// What was written.
-        key: String,
-        /// The key that looks most like it.
-        nearest: &'static str,
-    },
-    /// A value that its key cannot have.
+    UnknownKey { origin: Origin, key: String, nearest: &'static str },
     #[error("{origin}: {key}: {reason}")]
-    Value {
-        /// Where it stands.
-        origin: Origin,
-        /// The key.
-        key: String,
-        /// What is wrong with the value.
-        reason: String,
-    },
-    /// An override that is none.
+    Value { origin: Origin, key: String, reason: String },
     #[error("\"{0}\" sets nothing; write KEY=VALUE, such as clients=10")]
     Override(String),
-    /// No such model.
     #[error("model: {0}")]
     Model(#[from] UnknownArchitecture),
-    /// Settings that contradict each other.
     #[error(transparent)]
     RoundSettings(#[from] SettingsError),
-    /// A number out of range.
     #[error("{key} = {given} will not do; give {range}")]
-    Range {
-        /// The key.
-        key: &'static str,
-        /// Its value.
-        given: String,
-        /// What it may be.
-        range: String,
-    },
-    /// Neither rounds nor epochs.
+    Range { key: &'static str, given: String, range: String },
     #[error("nothing says how long to train; give rounds = 300 or epochs = 10")]
     NoLength,
-    /// Rounds and epochs.
     #[error("rounds = {rounds} and epochs = {epochs} both say how long to train; leave one of them out")]
-    TwoLengths {
-        /// Rounds given.
-        rounds: u32,
-        /// Epochs given.
-        epochs: u32,
-    },
-    /// Encrypted, but with what?
+    TwoLengths { rounds: u32, epochs: u32 },
     #[error("defence = \"{0}\" needs a passphrase that the clients make their keys from; add passphrase = \"...\"")]
     NoPassphrase(Defence),
-    /// A passphrase for nothing.
     #[error("a passphrase is given, but defence = \"{0}\" encrypts nothing; leave it out or choose encrypted")]
     IdlePassphrase(Defence),
-    /// A model without what is encrypted.
     #[error("{model} cannot be encrypted: the keys change embeddings, which a ResNet has not; choose a ViT")]
-    NothingToEncrypt {
-        /// The model.
-        model: String,
-    },
-    /// No checkpoint comes with the program for this model.
+    NothingToEncrypt { model: String },
     #[error(
         "start = \"pretrained\" is there for {}, not for {model}; choose that model, start = \"scratch\", or the path of a \
          safetensors file",
         if available.is_empty() { "no model in this build" } else { available }
     )]
-    NotPretrained {
-        /// The model asked for.
-        model: String,
-        /// Models with a checkpoint, separated by commas.
-        available: String,
-    },
+    NotPretrained { model: String, available: String },
 }
 
 impl Config {

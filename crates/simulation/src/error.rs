@@ -1,5 +1,3 @@
-//! Why a run cannot begin or go on.
-
 use std::path::PathBuf;
 
 use unmask_client::TrainingError;
@@ -10,111 +8,46 @@ use unmask_model::{ModelError, weights::WeightsError};
 
 use crate::{ConfigError, Slice};
 
-/// Why a simulation cannot begin or go on.
+/// Why a simulation cannot begin or go on. Clients are counted from 0, rounds from 1.
 #[derive(Debug, thiserror::Error)]
 pub enum SimulationError {
-    /// The config cannot work.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// There are not so many pictures.
     #[error(
         "train-slice = \"{slice}\" reaches beyond the {pictures} training pictures; end it at {pictures} or before"
     )]
-    Slice {
-        /// The slice asked for.
-        slice: Slice,
-        /// Training pictures of the data set.
-        pictures: usize,
-    },
-    /// Nothing to test with.
+    Slice { slice: Slice, pictures: usize },
     #[error("the data set {name} has no test pictures; add some")]
-    NoTest {
-        /// The data set.
-        name: String,
-    },
-    /// The pictures cannot be divided.
+    NoTest { name: String },
     #[error(transparent)]
     Partition(#[from] PartitionError),
-    /// The run is longer than can be counted.
     #[error("{epochs} epochs are {rounds} rounds here, at most {} can be run; give fewer epochs", u32::MAX)]
-    TooLong {
-        /// Epochs asked for.
-        epochs: u32,
-        /// Rounds these would be.
-        rounds: u64,
-    },
-    /// A warm-up that is all there is.
+    TooLong { epochs: u32, rounds: u64 },
     #[error(
         "the schedule warms up for {warmup} rounds, but there are only {rounds}; give a shorter warm-up or more epochs"
     )]
-    Warmup {
-        /// Rounds of the warm-up.
-        warmup: u32,
-        /// Rounds of the run.
-        rounds: u32,
-    },
-    /// The weights to begin with are another model's.
+    Warmup { warmup: u32, rounds: u32 },
     #[error(
         "{} looks like a {found}, not like a {wanted}; choose the model {found}, or give a file of a {wanted}",
         file.display()
     )]
-    OtherModel {
-        /// The file.
-        file: PathBuf,
-        /// The model whose tensors it holds.
-        found: &'static str,
-        /// The model that was to begin with it.
-        wanted: &'static str,
-    },
-    /// The weights to begin with cannot be used.
+    OtherModel { file: PathBuf, found: &'static str, wanted: &'static str },
     #[error("the weights to begin with: {0}")]
     Weights(#[from] WeightsError),
-    /// The clients' keys cannot be made or used.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The model cannot be built or tried.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// A client's training failed.
     #[error(
         "client {client} failed in round {round}: {source}; where a loss or gradient is not finite, a lower rate helps"
     )]
-    Client {
-        /// Which client, from 0.
-        client: usize,
-        /// The round, from 1.
-        round: u32,
-        /// What happened.
-        source: TrainingError,
-    },
-    /// An update could not be protected.
+    Client { client: usize, round: u32, source: TrainingError },
     #[error("client {client} could not protect its update of round {round}: {source}")]
-    Protect {
-        /// Which client, from 0.
-        client: usize,
-        /// The round, from 1.
-        round: u32,
-        /// What happened.
-        source: ProtectError,
-    },
-    /// The server refused an update.
+    Protect { client: usize, round: u32, source: ProtectError },
     #[error("the server refused the update of client {client} in round {round}: {source}")]
-    Refused {
-        /// Which client, from 0.
-        client: usize,
-        /// The round, from 1.
-        round: u32,
-        /// Why.
-        source: Refusal,
-    },
-    /// The threads could not be started.
+    Refused { client: usize, round: u32, source: Refusal },
     #[error("{threads} threads could not be started ({reason}); give fewer threads")]
-    Threads {
-        /// Threads asked for.
-        threads: usize,
-        /// What the system reported.
-        reason: String,
-    },
+    Threads { threads: usize, reason: String },
 }
 
 impl SimulationError {

@@ -36,34 +36,16 @@ pub struct Files {
 /// Why a run with files cannot begin or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainError {
-    /// The run itself.
     #[error(transparent)]
     Simulation(#[from] SimulationError),
-    /// Its checkpoints.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// Another run is there.
     #[error("{} holds a run already; go on with it by --resume, or give another --out", out.display())]
-    Taken {
-        /// The folder.
-        out: PathBuf,
-    },
-    /// A file cannot be written.
+    Taken { out: PathBuf },
     #[error("{} cannot be written ({source})", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// What the system reported.
-        source: io::Error,
-    },
-    /// A curve cannot be drawn.
+    Write { path: PathBuf, source: io::Error },
     #[error("{} cannot be drawn ({reason})", path.display())]
-    Draw {
-        /// The file.
-        path: PathBuf,
-        /// What the library reported.
-        reason: String,
-    },
+    Draw { path: PathBuf, reason: String },
 }
 
 impl TrainError {

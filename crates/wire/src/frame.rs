@@ -18,59 +18,24 @@ const MAX_HEADER: usize = 4096;
 /// Why bytes were refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// Not a frame of this protocol.
     #[error("a frame of {bytes} bytes does not start as an unmask frame; is this an unmask client?")]
-    Foreign {
-        /// Its length.
-        bytes: usize,
-    },
-    /// The other side is of another release.
+    Foreign { bytes: usize },
     #[error(
         "the other side speaks version {theirs} of the protocol, this side version {VERSION}; reload the page or update the client"
     )]
-    Version {
-        /// What the frame says.
-        theirs: u8,
-    },
-    /// Longer than this receiver takes.
+    Version { theirs: u8 },
     #[error("a message of {bytes} bytes is over the limit of {limit} bytes")]
-    TooLong {
-        /// The length announced.
-        bytes: usize,
-        /// The receiver's limit.
-        limit: usize,
-    },
-    /// Frames that do not add up to the length announced.
+    TooLong { bytes: usize, limit: usize },
     #[error("a message announced as {announced} bytes came as {received} bytes")]
-    Length {
-        /// Length in the first frame's header.
-        announced: usize,
-        /// Bytes that came.
-        received: usize,
-    },
-    /// A message that ends inside its header.
+    Length { announced: usize, received: usize },
     #[error("a message of {bytes} bytes ends before its header does")]
-    Truncated {
-        /// Its length.
-        bytes: usize,
-    },
-    /// A header over its limit.
+    Truncated { bytes: usize },
     #[error("a message header of {bytes} bytes is over the limit of {limit} bytes")]
-    LongHeader {
-        /// Its length.
-        bytes: usize,
-        /// The limit.
-        limit: usize,
-    },
-    /// A header that does not decode: malformed, or of a kind this side does not know.
+    LongHeader { bytes: usize, limit: usize },
     #[error("unknown or malformed message header: {0}; reload the page or update the client")]
     Header(String),
-    /// Bytes left over.
     #[error("{bytes} bytes are left over behind the message")]
-    Surplus {
-        /// How many.
-        bytes: usize,
-    },
+    Surplus { bytes: usize },
 }
 
 /// A message as frames, to be sent in order as binary WebSocket messages.

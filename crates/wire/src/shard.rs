@@ -34,55 +34,19 @@ pub struct ShardHeader {
 /// A shard that cannot be sent or used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ShardError {
-    /// No picture, or none of any size.
     #[error("a shard of {pictures} pictures of {side} x {side} pixels holds nothing to train on")]
-    Empty {
-        /// Pictures announced.
-        pictures: u32,
-        /// Their side.
-        side: u16,
-    },
-    /// More than a receiver keeps.
+    Empty { pictures: u32, side: u16 },
     #[error(
         "a shard of {pictures} pictures of {side} x {side} pixels takes {bytes} bytes, over the limit of {MAX_SHARD}; \
          give each client fewer pictures"
     )]
-    TooLong {
-        /// Pictures announced.
-        pictures: u32,
-        /// Their side.
-        side: u16,
-        /// Bytes of labels and pixels.
-        bytes: usize,
-    },
-    /// Bytes of another number of pictures.
+    TooLong { pictures: u32, side: u16, bytes: usize },
     #[error("a shard of {pictures} pictures of {side} x {side} pixels came with {found} bytes instead of {expected}")]
-    Length {
-        /// Pictures announced.
-        pictures: u32,
-        /// Their side.
-        side: u16,
-        /// Bytes that came.
-        found: usize,
-        /// Bytes announced.
-        expected: usize,
-    },
-    /// A number of classes that cannot be sent.
+    Length { pictures: u32, side: u16, found: usize, expected: usize },
     #[error("a data set of {classes} classes cannot be shared out; 1 to {MAX_CLASSES} classes can")]
-    Classes {
-        /// Classes announced.
-        classes: usize,
-    },
-    /// A label that names no class.
+    Classes { classes: usize },
     #[error("picture {index} of the shard has label {label}, but there are {classes} classes")]
-    Label {
-        /// Which picture.
-        index: usize,
-        /// Its label.
-        label: u8,
-        /// Number of classes.
-        classes: usize,
-    },
+    Label { index: usize, label: u8, classes: usize },
 }
 
 impl ShardHeader {

@@ -16,17 +16,8 @@ pub struct GaussianNoise {
 /// A parameter of the Gaussian mechanism that is out of range, or a string that names none.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseNoiseError {
-    /// Not a number, or one out of range.
     #[error("{key}: \"{given}\" will not do; give a number {range}")]
-    Value {
-        /// Which parameter.
-        key: &'static str,
-        /// What was given for it.
-        given: String,
-        /// What it may be.
-        range: &'static str,
-    },
-    /// A parameter that there is not.
+    Value { key: &'static str, given: String, range: &'static str },
     #[error("there is no parameter \"{0}\"; write eps=4,delta=1e-5,clip=0.5")]
     Key(String),
 }

@@ -163,16 +163,12 @@ impl fmt::Display for GroupRates {
 /// A string that gives no rates.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseRatesError {
-    /// Not a rate.
     #[error(transparent)]
     Rate(#[from] RateError),
-    /// Not a group.
     #[error(transparent)]
     Group(#[from] UnknownGroup),
-    /// The rate of something is given a second time.
     #[error("\"{0}\" gives a rate that was given before")]
     Twice(String),
-    /// Some groups have no rate.
     #[error("no rate is given for {0}; add one for all others at the end, such as 0.2")]
     Missing(&'static str),
 }

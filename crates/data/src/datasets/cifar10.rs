@@ -58,47 +58,20 @@ pub const TEST: Batch = Batch { name: "test_batch.bin", sha1: "67eb016db431130d6
 /// Why CIFAR-10 cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Cifar10Error {
-    /// Nothing is where the files should be.
     #[error(
         "there is no folder {} with CIFAR-10 in it, data_batch_1.bin and so on; `unmask data cifar10` fetches the files",
         .path.display()
     )]
-    NoFolder {
-        /// Where it should be.
-        path: PathBuf,
-    },
-    /// A file is not there or cannot be read.
+    NoFolder { path: PathBuf },
     #[error("{} cannot be read ({source}); `unmask data cifar10` fetches the files", .path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A file was cut off, or something follows.
+    Unreadable { path: PathBuf, source: io::Error },
     #[error(
         "{name} has {found} bytes, the official file has {expected}: it was cut off or is another file; delete it and \
          fetch it again"
     )]
-    Length {
-        /// The file.
-        name: String,
-        /// Its length.
-        found: usize,
-        /// What it should have.
-        expected: usize,
-    },
-    /// A file of the right length with other contents.
+    Length { name: String, found: usize, expected: usize },
     #[error("{name} is not the official file (SHA-1 {found}, expected {expected}): delete it and fetch it again")]
-    Altered {
-        /// The file.
-        name: String,
-        /// Its SHA-1.
-        found: String,
-        /// The official one.
-        expected: &'static str,
-    },
-    /// A label above 9.
+    Altered { name: String, found: String, expected: &'static str },
     #[error(transparent)]
     Labels(#[from] LabelledError),
 }

@@ -34,63 +34,24 @@ pub struct ClassFolder {
 /// A folder that is no data set.
 #[derive(Debug, thiserror::Error)]
 pub enum ClassFolderError {
-    /// It cannot be listed.
     #[error("the folder {} cannot be read: {source}", .path.display())]
-    Unreadable {
-        /// The folder.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// Fewer than two subfolders.
+    Unreadable { path: PathBuf, source: io::Error },
     #[error(
         "{} has {found} subfolders; a data set has at least 2, one for each class, such as {}/cat and \
          {}/dog", .path.display(), .path.display(), .path.display()
     )]
-    FewClasses {
-        /// The folder.
-        path: PathBuf,
-        /// Number of subfolders.
-        found: usize,
-    },
-    /// More subfolders than labels.
+    FewClasses { path: PathBuf, found: usize },
     #[error("{} has {found} subfolders; at most 256 classes can be told apart here", .path.display())]
-    ManyClasses {
-        /// The folder.
-        path: PathBuf,
-        /// Number of subfolders.
-        found: usize,
-    },
-    /// A class without pictures.
+    ManyClasses { path: PathBuf, found: usize },
     #[error("class \"{class}\": {source}")]
-    EmptyClass {
-        /// The class.
-        class: String,
-        /// What is wrong with its folder.
-        source: FolderError,
-    },
-    /// A class of one picture.
+    EmptyClass { class: String, source: FolderError },
     #[error(
         "class \"{class}\" has 1 picture; at least 2 are needed, one to learn from and one to test with: add pictures \
          to {}", .path.display()
     )]
-    SinglePicture {
-        /// The class.
-        class: String,
-        /// Its folder.
-        path: PathBuf,
-    },
-    /// More than memory holds.
+    SinglePicture { class: String, path: PathBuf },
     #[error("{} has {found} pictures; at most {limit} fit into memory: leave some out", .path.display())]
-    ManyPictures {
-        /// The folder.
-        path: PathBuf,
-        /// Number of pictures.
-        found: usize,
-        /// The most there may be.
-        limit: usize,
-    },
-    /// Pictures and labels that do not belong together.
+    ManyPictures { path: PathBuf, found: usize, limit: usize },
     #[error(transparent)]
     Labelled(#[from] LabelledError),
 }

