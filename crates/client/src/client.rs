@@ -34,13 +34,9 @@ pub enum News {
     /// is on shared pictures.
     Shard(Arc<Shard>),
     /// The update was taken.
-    Accepted {
-        /// The round.
-        round: u32,
-    },
+    Accepted { round: u32 },
     /// A round closed.
     Closed {
-        /// The round.
         round: u32,
         /// Mean loss of the cohort.
         loss: Option<f32>,
@@ -59,15 +55,9 @@ pub enum News {
         picture: Vec<f32>,
     },
     /// Something was refused, or cannot be done.
-    Refused {
-        /// Why.
-        reason: String,
-    },
+    Refused { reason: String },
     /// The relay closes the connection for good.
-    Goodbye {
-        /// Why.
-        reason: String,
-    },
+    Goodbye { reason: String },
 }
 
 /// What to do after a frame.

@@ -17,9 +17,7 @@ pub struct Comparison {
     pub own: Vec<f32>,
     /// Whether it is a private one, and not one of the shared ones.
     pub is_private: bool,
-    /// PSNR in dB.
     pub psnr: f32,
-    /// SSIM.
     pub ssim: f32,
 }
 
@@ -32,7 +30,6 @@ struct Round {
     only: Option<RoundPictures>,
 }
 
-/// The pictures of the last rounds.
 #[derive(Debug, Default)]
 pub(crate) struct PictureHistory {
     rounds: VecDeque<Round>,

@@ -18,7 +18,6 @@ const DROPPED: [u8; 4] = [0x8a, 0x8f, 0x98, 0xff];
 /// relay knows the w that it sent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupLeaving {
-    /// The group.
     pub group: ParamGroup,
     /// Values in the group.
     pub values: usize,

@@ -9,10 +9,8 @@ use crate::{Plan, Shard, TrainOn};
 
 /// Pictures with labels, read a batch at a time: a shard at 224 pixels would not fit a phone.
 pub trait PictureSource {
-    /// Number of pictures.
     fn len(&self) -> usize;
 
-    /// Whether there are none.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }

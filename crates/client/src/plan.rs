@@ -14,7 +14,6 @@ pub enum TrainOn {
     Private,
     /// Pictures of its shard of the room's data set.
     Shared {
-        /// The shard.
         shard: Arc<Shard>,
         /// Positions of this round's pictures in it: under FedSGD as many as one gradient takes, under FedAvg all.
         positions: Vec<usize>,
@@ -24,21 +23,16 @@ pub enum TrainOn {
 /// A round's task.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The round.
     pub round: u32,
     /// Number of the policy the update must be made under.
     pub policy: u32,
-    /// The model.
     pub architecture: Architecture,
-    /// The layout of its parameters.
     pub layout: ParamLayout,
-    /// The defence to use.
     pub defence: Defence,
     /// What to compute: one gradient, or local epochs.
     pub rule: Rule,
     /// Samples per step.
     pub batch: usize,
-    /// What to train on.
     pub train_on: TrainOn,
     /// Global weights w in the plain, and running statistics.
     pub state: ModelState,
@@ -51,14 +45,11 @@ pub struct Plan {
 pub struct SealTask {
     /// Number of the policy it is for.
     pub policy: u32,
-    /// The model.
     pub architecture: Architecture,
-    /// The layout of its parameters.
     pub layout: ParamLayout,
     /// The relay's plain weights, `[P]`; none under a keyed start, where this client draws fresh ones that the relay
     /// never sees.
     pub weights: Option<Vec<f32>>,
-    /// The cipher to use.
     pub cipher: Arc<Cipher>,
 }
 

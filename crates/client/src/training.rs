@@ -16,7 +16,6 @@ pub struct LocalUpdate {
     pub values: Vec<f32>,
     /// `[Q]`: batch norm's running statistics after training, which leave in the plain; empty for a ViT.
     pub statistics: Vec<f32>,
-    /// Number of samples.
     pub samples: u32,
 }
 
@@ -33,11 +32,9 @@ pub struct LocalTask<'a> {
     pub batch: usize,
     /// What is done to the update before it leaves.
     pub defence: Defence,
-    /// The room's cipher, if updates are encrypted.
     pub cipher: Option<&'a Cipher>,
 }
 
-/// Why a client cannot train.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainingError {
     #[error(transparent)]

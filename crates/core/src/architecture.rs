@@ -14,9 +14,7 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Architecture {
-    /// A Vision Transformer.
     Vit(VitSpec),
-    /// A residual network with batch norm.
     Resnet(ResnetSpec),
 }
 
@@ -49,7 +47,6 @@ pub enum StatisticsError {
     Value { name: String, value: f32 },
 }
 
-/// A name that no network has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown model \"{name}\"; the models are {}", Architecture::names().collect::<Vec<_>>().join(", "))]
 pub struct UnknownArchitecture {
@@ -81,7 +78,6 @@ impl Architecture {
         }
     }
 
-    /// Number of classes of the head.
     pub fn classes(self) -> usize {
         match self {
             Self::Vit(spec) => spec.classes,

@@ -38,20 +38,13 @@ pub enum AttackMethod {
 /// Attacks that solve the same problem, shown side by side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum AttackFamily {
-    /// Embedding inversion.
     #[default]
     Embedding,
-    /// APRIL.
     April,
-    /// Several rounds together.
     Rounds,
-    /// Token matching.
     Matching,
-    /// Inverting Gradients.
     Gradients,
-    /// Without the position embedding.
     Jigsaw,
-    /// Ways to the key of an encrypted room.
     Key,
 }
 
@@ -82,7 +75,6 @@ impl AttackFamily {
         }
     }
 
-    /// The name a person reads.
     pub fn title(self) -> &'static str {
         match self {
             Self::Embedding => "Embedding inversion",
@@ -144,7 +136,6 @@ impl AttackMethod {
         }
     }
 
-    /// The name a person reads.
     pub fn title(self) -> &'static str {
         match self {
             Self::Embedding | Self::April | Self::Rounds | Self::Matching | Self::Gradients | Self::Jigsaw => {
@@ -203,10 +194,8 @@ pub enum MembershipVerdict {
 }
 
 impl MembershipVerdict {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Member, Self::Stranger, Self::Undecided];
 
-    /// Its string form.
     pub fn name(self) -> &'static str {
         match self {
             Self::Member => "member",

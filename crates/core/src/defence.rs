@@ -24,16 +24,10 @@ pub enum Defence {
     FixedPosition,
     /// Each value is dropped with its group's probability R, under a mask of its own for each round and client (RBW under
     /// FedSGD, FLRSP under both rules).
-    RandomBinary {
-        /// Shares of zeros R.
-        rates: GroupRates,
-    },
+    RandomBinary { rates: GroupRates },
     /// The same under one common mask for all clients and rounds: the papers' counter-example, since what it drops is
     /// never trained.
-    FrozenBinary {
-        /// Shares of zeros R.
-        rates: GroupRates,
-    },
+    FrozenBinary { rates: GroupRates },
     /// Clipping and Gaussian noise.
     Gaussian(GaussianNoise),
     /// Embeddings multiplied by key matrices; the relay averages what it cannot read.
@@ -54,10 +48,8 @@ pub enum EncryptionStart {
 }
 
 impl EncryptionStart {
-    /// Both of them.
     pub const ALL: [Self; 2] = [Self::Plain, Self::Keyed];
 
-    /// Its string form.
     pub fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",
@@ -71,17 +63,11 @@ words!(EncryptionStart, UnknownEncryptionStart, "an encrypted model has no start
 /// A defence without its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DefenceKind {
-    /// [`Defence::None`].
     None,
-    /// [`Defence::FixedPosition`].
     FixedPosition,
-    /// [`Defence::RandomBinary`].
     RandomBinary,
-    /// [`Defence::FrozenBinary`].
     FrozenBinary,
-    /// [`Defence::Gaussian`].
     Gaussian,
-    /// [`Defence::Encrypted`].
     Encrypted,
 }
 
@@ -90,7 +76,6 @@ impl DefenceKind {
     pub const ALL: [Self; 6] =
         [Self::None, Self::FixedPosition, Self::RandomBinary, Self::FrozenBinary, Self::Gaussian, Self::Encrypted];
 
-    /// The name before the parameters.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -102,7 +87,6 @@ impl DefenceKind {
         }
     }
 
-    /// The name for people.
     pub fn title(self) -> &'static str {
         match self {
             Self::None => "None",
@@ -114,7 +98,6 @@ impl DefenceKind {
         }
     }
 
-    /// What it does, in a sentence.
     pub fn sentence(self) -> &'static str {
         match self {
             Self::None => "Every value leaves the tab as it was computed.",
@@ -196,7 +179,6 @@ impl fmt::Display for Defence {
     }
 }
 
-/// A string that names no defence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseDefenceError {
     #[error(

@@ -5,7 +5,6 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::{ParamGroup, ParamLayout, ResnetSpec, VitConfig};
 
-/// Choices of the initialisation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct InitOptions {
     /// Standard deviation of block 0's q, k and v weights when the model has the April block.

@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 pub enum ParamGroup {
     /// Patch embedding and class token.
     Patch,
-    /// Position embedding.
     Position,
     /// q, k, v and output projection.
     Attention,
@@ -18,7 +17,6 @@ pub enum ParamGroup {
     Mlp,
     /// LayerNorm and batch norm.
     Norm,
-    /// Classification head.
     Head,
     /// The filters of a ResNet, those on its shortcuts among them.
     Conv,
@@ -35,7 +33,6 @@ impl ParamGroup {
     /// Those of a ResNet.
     pub const RESNET: [Self; 3] = [Self::Conv, Self::Norm, Self::Head];
 
-    /// The name a person reads.
     pub fn title(self) -> &'static str {
         match self {
             Self::Patch => "patch embedding",
@@ -86,7 +83,6 @@ impl fmt::Display for ParamGroup {
     }
 }
 
-/// A name that no parameter group has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no parameter group \"{0}\"; the groups are patch, pos, attn, mlp, norm, head and conv")]
 pub struct UnknownGroup(String);
@@ -106,9 +102,7 @@ pub struct Param {
     pub name: String,
     /// Row-major shape.
     pub shape: Vec<usize>,
-    /// Its place in the flat vector.
     pub range: Range<usize>,
-    /// The group it belongs to.
     pub group: ParamGroup,
 }
 
@@ -139,17 +133,14 @@ impl ParamLayout {
         self.params.last().map_or(0, |param| param.range.end)
     }
 
-    /// Whether there are no parameters at all.
     pub fn is_empty(&self) -> bool {
         self.params.is_empty()
     }
 
-    /// All parameters in order.
     pub fn iter(&self) -> std::slice::Iter<'_, Param> {
         self.params.iter()
     }
 
-    /// The parameter with timm's name `name`.
     pub fn get(&self, name: &str) -> Option<&Param> {
         self.params.iter().find(|param| param.name == name)
     }
@@ -160,12 +151,10 @@ impl ParamLayout {
         flat.get(self.get(name)?.range.clone())
     }
 
-    /// Whether some parameter is of `group`.
     pub fn has_group(&self, group: ParamGroup) -> bool {
         self.params.iter().any(|param| param.group == group)
     }
 
-    /// The ranges of one group, in order.
     pub fn group_ranges(&self, group: ParamGroup) -> impl Iterator<Item = Range<usize>> + '_ {
         self.params.iter().filter(move |param| param.group == group).map(|param| param.range.clone())
     }

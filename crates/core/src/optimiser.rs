@@ -6,18 +6,11 @@ use std::{fmt, str::FromStr};
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum OptimiserKind {
     /// w' = w - eta g, as in the papers.
-    Sgd {
-        /// eta.
-        rate: f32,
-    },
+    Sgd { rate: f32 },
     /// Server-side Adam on the averaged gradient (FedOpt, Reddi et al. 2021): learns visibly in minutes.
-    Adam {
-        /// eta.
-        rate: f32,
-    },
+    Adam { rate: f32 },
 }
 
-/// A string that names no optimiser.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\" is no optimiser; write sgd:RATE or adam:RATE with a rate above 0, such as sgd:0.1 or adam:0.001")]
 pub struct ParseOptimiserError(String);
@@ -29,14 +22,12 @@ impl OptimiserKind {
     /// Adam where nothing else is said.
     pub const ADAM: Self = Self::Adam { rate: 0.001 };
 
-    /// eta.
     pub fn rate(self) -> f32 {
         match self {
             Self::Sgd { rate } | Self::Adam { rate } => rate,
         }
     }
 
-    /// The same step at another rate.
     #[must_use]
     pub fn with_rate(self, rate: f32) -> Self {
         match self {
@@ -45,12 +36,10 @@ impl OptimiserKind {
         }
     }
 
-    /// Whether it is Adam.
     pub fn is_adam(self) -> bool {
         matches!(self, Self::Adam { .. })
     }
 
-    /// The name before the rate.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sgd { .. } => "sgd",
@@ -58,7 +47,6 @@ impl OptimiserKind {
         }
     }
 
-    /// The name in the papers.
     pub fn title(self) -> &'static str {
         match self {
             Self::Sgd { .. } => "SGD",

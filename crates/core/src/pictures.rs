@@ -17,10 +17,8 @@ pub enum TrainOn {
 }
 
 impl TrainOn {
-    /// Both of them.
     pub const ALL: [Self; 2] = [Self::Private, Self::Shared];
 
-    /// Its string form.
     pub fn name(self) -> &'static str {
         match self {
             Self::Private => "private",
@@ -45,7 +43,6 @@ pub enum TrainingPictures {
 }
 
 impl TrainingPictures {
-    /// Whose they are.
     pub fn train_on(self) -> TrainOn {
         match self {
             Self::Private => TrainOn::Private,
@@ -70,7 +67,6 @@ pub enum Partition {
     },
 }
 
-/// A string that is no partition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown partition \"{0}\"; write iid, or dirichlet:ALPHA with a number from {min} to {max} such as \
          dirichlet:0.5", min = Partition::MIN_ALPHA, max = Partition::MAX_ALPHA)]
@@ -122,10 +118,8 @@ pub enum InitialWeights {
 }
 
 impl InitialWeights {
-    /// Both of them.
     pub const ALL: [Self; 2] = [Self::Scratch, Self::Pretrained];
 
-    /// Its string form.
     pub fn name(self) -> &'static str {
         match self {
             Self::Scratch => "scratch",

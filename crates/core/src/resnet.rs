@@ -32,9 +32,7 @@ impl ResnetPreset {
 /// Everything that decides a ResNet's shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ResnetSpec {
-    /// The size.
     pub preset: ResnetPreset,
-    /// Number of classes of the head.
     pub classes: usize,
     /// Image side in pixels. It decides no parameter's shape, since the head averages over all places.
     pub side: usize,
@@ -55,7 +53,6 @@ impl ResnetSpec {
         Self { side, ..self }
     }
 
-    /// The numbers behind the name.
     pub fn config(self) -> ResnetConfig {
         match self.preset {
             ResnetPreset::Nano => {
@@ -74,7 +71,6 @@ impl ResnetSpec {
 pub struct Stem {
     /// Side of its filters; half of it, rounded down, is added on every side of the image.
     pub kernel: usize,
-    /// Its stride.
     pub stride: usize,
     /// Whether the maximum follows.
     pub pools: bool,
@@ -117,7 +113,6 @@ impl BasicBlock {
 }
 
 impl ResnetConfig {
-    /// Channels behind the stem.
     pub fn stem_channels(&self) -> usize {
         self.stages.first().map_or(0, |&(channels, _)| channels)
     }
@@ -127,7 +122,6 @@ impl ResnetConfig {
         self.stages.last().map_or(0, |&(channels, _)| channels)
     }
 
-    /// All blocks in order.
     pub fn blocks(&self) -> impl Iterator<Item = BasicBlock> {
         let mut input = self.stem_channels();
         self.stages.iter().enumerate().flat_map(move |(stage, &(output, count))| {
@@ -183,7 +177,6 @@ impl ParamLayout {
     }
 }
 
-/// Colour channels of an image.
 const CHANNELS: usize = crate::VitConfig::CHANNELS;
 
 #[cfg(test)]

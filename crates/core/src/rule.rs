@@ -26,7 +26,6 @@ impl Rule {
         matches!(self, Self::FedAvg { .. })
     }
 
-    /// The name in the papers.
     pub fn title(self) -> &'static str {
         match self {
             Self::FedSgd => "FedSGD",
@@ -44,7 +43,6 @@ impl fmt::Display for Rule {
     }
 }
 
-/// A string that names no rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseRuleError {
     #[error("unknown rule \"{0}\"; the rules are fedsgd and fedavg:epochs=1,rate=0.1")]

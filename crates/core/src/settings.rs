@@ -88,13 +88,11 @@ impl RoundSettings {
         Self { optimiser, ..self }.checked()
     }
 
-    /// The same on other pictures.
     #[must_use]
     pub fn with_pictures(self, pictures: TrainingPictures) -> Self {
         Self { pictures, ..self }
     }
 
-    /// What a client does to its update.
     pub fn defence(&self) -> Defence {
         self.defence
     }
@@ -114,7 +112,6 @@ impl RoundSettings {
         self.optimiser
     }
 
-    /// Which pictures are trained on.
     pub fn pictures(&self) -> TrainingPictures {
         self.pictures
     }

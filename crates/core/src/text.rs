@@ -31,7 +31,6 @@ macro_rules! words {
         #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
         #[error($message, words = $enum::ALL.map($enum::name).join($separator))]
         pub struct $error {
-            /// What was given.
             pub name: String,
         }
 

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::GroupRates;
 
-/// A client's number in its room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ClientId(pub u32);
@@ -38,12 +37,7 @@ pub enum UpdateForm {
     /// All P values in layout order.
     Dense,
     /// Only the values that the mask keeps, in layout order. The mask is drawn again from the seed.
-    Masked {
-        /// Seed of the mask.
-        seed: MaskSeed,
-        /// Shares of zeros of the mask.
-        rates: GroupRates,
-    },
+    Masked { seed: MaskSeed, rates: GroupRates },
     /// All P values in layout order, the embeddings as cipher text.
     Encrypted {
         /// Tells whether two clients use the same key, and not which.

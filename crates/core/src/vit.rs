@@ -48,7 +48,6 @@ impl fmt::Display for VitPreset {
     }
 }
 
-/// A name that is no ViT's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownVit {
     #[error(transparent)]
@@ -71,11 +70,9 @@ impl FromStr for VitPreset {
 /// Everything that decides a ViT's shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct VitSpec {
-    /// The size.
     pub preset: VitPreset,
     /// Whether block 0 is the norm-free, residual-free one that APRIL's closed form needs.
     pub april_block: bool,
-    /// Number of classes of the head.
     pub classes: usize,
 }
 
@@ -90,7 +87,6 @@ impl VitSpec {
         Self { april_block, ..self }
     }
 
-    /// The numbers behind the name.
     pub fn config(self) -> VitConfig {
         let (image, patch, dim, depth, heads) = match self.preset {
             VitPreset::Pico => (16, 4, 48, 2, 3),
@@ -116,14 +112,12 @@ pub struct VitConfig {
     pub depth: usize,
     /// Attention heads; divides `dim`.
     pub heads: usize,
-    /// Classes of the head.
     pub classes: usize,
     /// Whether block 0 has neither the LayerNorm before attention nor a residual: it is `mlp(norm2(attn(x)))`.
     pub april_block: bool,
 }
 
 impl VitConfig {
-    /// Colour channels of an image.
     pub const CHANNELS: usize = 3;
 
     /// Patches along one side.
@@ -158,7 +152,6 @@ impl VitConfig {
 }
 
 impl ParamLayout {
-    /// The layout of a ViT.
     pub fn vit(config: &VitConfig) -> Self {
         let VitConfig { patch, dim, classes, .. } = *config;
         let mut layout = Self::empty();

@@ -7,7 +7,6 @@ use std::{
 
 use crate::{NotAPicture, Picture, decode};
 
-/// What a folder holds.
 #[derive(Debug)]
 pub struct Folder {
     /// File name without extension, and picture; sorted by file name.
@@ -16,7 +15,6 @@ pub struct Folder {
     pub failures: Vec<(PathBuf, FileFailure)>,
 }
 
-/// Why one file was left out.
 #[derive(Debug, thiserror::Error)]
 pub enum FileFailure {
     #[error("cannot be opened: {0}")]
@@ -25,7 +23,6 @@ pub enum FileFailure {
     NotAPicture(#[from] NotAPicture),
 }
 
-/// A folder without pictures.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     #[error("the folder {} cannot be read: {source}", .path.display())]

@@ -11,7 +11,6 @@ pub const PROTECTED_BELOW: f64 = 0.5;
 /// Side of SSIM's window in pixels.
 const WINDOW: usize = 7;
 
-/// Pictures that cannot be compared.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CannotCompare {
     #[error("a {width} x {height} RGB picture has {expected} values, the two given have {first} and {second}")]

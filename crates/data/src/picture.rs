@@ -58,12 +58,10 @@ impl Picture {
         Ok(Self { width, height, rgb })
     }
 
-    /// Width in pixels.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// Height in pixels.
     pub fn height(&self) -> usize {
         self.height
     }

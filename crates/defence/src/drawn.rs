@@ -19,7 +19,6 @@ impl DrawnMask {
         Self { words: mask.into_words(), runs }
     }
 
-    /// Number of values that it keeps.
     pub(crate) fn kept(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }

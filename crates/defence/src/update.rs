@@ -7,7 +7,6 @@ use crate::{Mask, drawn::DrawnMask, finite::all_finite};
 /// An update after its defence, as it leaves the device and as the relay adds it up.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProtectedUpdate {
-    /// How the values are to be read.
     pub form: UpdateForm,
     /// The values that travel, in layout order.
     pub values: Vec<f32>,

@@ -53,12 +53,10 @@ impl Aggregate {
         (self.updates, self.weight) = (0, 0);
     }
 
-    /// The layout of the values.
     pub fn layout(&self) -> &Arc<ParamLayout> {
         &self.layout
     }
 
-    /// Number of updates added.
     pub fn updates(&self) -> u32 {
         self.updates
     }

@@ -13,7 +13,6 @@ impl WeightedMean {
         Self { sums: vec![0.0; len], weight: 0.0 }
     }
 
-    /// Adds a vector.
     pub fn add(&mut self, values: &[f32], weight: u32) {
         let weight = f64::from(weight);
         for (sum, value) in self.sums.iter_mut().zip(values) {

@@ -8,7 +8,6 @@ const BETA1: f32 = 0.9;
 const BETA2: f32 = 0.999;
 const EPSILON: f32 = 1e-8;
 
-/// An optimiser with its state.
 #[derive(Debug, Clone)]
 pub struct Optimiser {
     kind: OptimiserKind,
@@ -17,7 +16,6 @@ pub struct Optimiser {
     moments: (Vec<f32>, Vec<f32>),
 }
 
-/// What an optimiser remembers from step to step.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct OptimiserState {
     /// Steps taken; Adam's alone are counted.
@@ -31,9 +29,7 @@ pub struct OptimiserState {
 /// One step, to be taken block by block.
 #[derive(Debug)]
 pub(crate) enum Step<'a> {
-    /// SGD with this rate.
     Sgd(f32),
-    /// Adam.
     Adam {
         rate: f32,
         /// What the first and the second moment must be multiplied by, since they begin at zero.
@@ -43,17 +39,14 @@ pub(crate) enum Step<'a> {
 }
 
 impl Optimiser {
-    /// A fresh one.
     pub fn new(kind: OptimiserKind) -> Self {
         Self { kind, steps: 0, moments: (Vec::new(), Vec::new()) }
     }
 
-    /// Plain SGD.
     pub fn sgd(rate: f32) -> Self {
         Self::new(OptimiserKind::Sgd { rate })
     }
 
-    /// Its kind and rate.
     pub fn kind(&self) -> OptimiserKind {
         self.kind
     }

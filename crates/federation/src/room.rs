@@ -30,7 +30,6 @@ const MAX_SAMPLES: u32 = 1_000_000;
 /// The model all clients train.
 #[derive(Clone, PartialEq)]
 pub struct GlobalModel {
-    /// Its shape.
     pub architecture: Architecture,
     /// Global weights w and running statistics.
     pub state: ModelState,
@@ -46,7 +45,6 @@ impl fmt::Debug for GlobalModel {
     }
 }
 
-/// Where the room is in its round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// No round runs and none will until [`Event::Start`] or [`Event::OneRound`].
@@ -84,11 +82,9 @@ enum Run {
 /// What the room waits for.
 #[derive(Debug)]
 enum Work {
-    /// No client.
     Idle,
     /// One client that encrypts the model.
     Seal(Sealing),
-    /// The cohort.
     Round(Round),
 }
 
@@ -112,7 +108,6 @@ struct Answer {
     statistics: Vec<f32>,
 }
 
-/// The state of one room.
 #[derive(Debug)]
 pub struct Room {
     run: Run,
@@ -164,7 +159,6 @@ impl Room {
         }
     }
 
-    /// Where the room is in its round.
     pub fn phase(&self) -> Phase {
         match (&self.work, self.run) {
             (Work::Round(_), _) => Phase::Training,
@@ -185,7 +179,6 @@ impl Room {
         self.policy
     }
 
-    /// The settings in force.
     pub fn settings(&self) -> RoundSettings {
         self.settings
     }
@@ -233,7 +226,6 @@ impl Room {
         self.members.get(&client).copied()
     }
 
-    /// Takes one event.
     pub fn handle(&mut self, event: Event) -> Vec<Effect> {
         match event {
             Event::Joined(client) => {

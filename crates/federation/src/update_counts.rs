@@ -23,7 +23,6 @@ pub struct UpdateCounts {
 /// How often the parameters of one group were updated.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupCounts {
-    /// The group.
     pub group: ParamGroup,
     /// Its share of zeros R, where masks are used.
     pub rate: Option<ZeroRate>,

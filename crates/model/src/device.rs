@@ -75,7 +75,6 @@ impl OpenDevice {
         Self { compute: Compute::Cpu, adapter: None, device: Device::flex() }
     }
 
-    /// CPU or GPU.
     pub fn compute(&self) -> Compute {
         self.compute
     }
@@ -100,7 +99,6 @@ impl OpenDevice {
     }
 }
 
-/// Why a GPU cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceError {
     #[error("this page is not a secure context, so the browser hides WebGPU; open its https:// address")]

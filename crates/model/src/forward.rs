@@ -15,7 +15,6 @@ pub(crate) enum Parameters {
     Resnet(Box<resnet::Parameters>),
 }
 
-/// What a forward pass gives.
 pub(crate) struct Output {
     /// `[batch, classes]`
     pub(crate) logits: Tensor<2>,

@@ -16,7 +16,6 @@ const MOMENTUM: f32 = 0.1;
 /// Loss and gradient of one batch, and what the batch did to batch norm.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    /// Mean cross-entropy over the batch.
     pub loss: f32,
     /// dl/dw, theta of the papers, `[P]`.
     pub gradient: Vec<f32>,
@@ -27,7 +26,6 @@ pub struct Step {
 /// Loss of one batch, and which way its pixels raise it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InputGradient {
-    /// Mean cross-entropy over the batch.
     pub loss: f32,
     /// dl/d(images), `[batch, 3, side, side]`, per unit of images in [0, 1].
     pub images: Vec<f32>,
@@ -36,7 +34,6 @@ pub struct InputGradient {
 /// What the network says about a batch, without a gradient.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evaluation {
-    /// Mean cross-entropy over the batch.
     pub loss: f32,
     /// How many images have their largest logit at their label.
     pub correct: usize,
@@ -87,7 +84,6 @@ impl Network {
         })
     }
 
-    /// What the network was built from.
     pub fn architecture(&self) -> Architecture {
         self.architecture
     }

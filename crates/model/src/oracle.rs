@@ -46,7 +46,6 @@ impl Precision {
 pub enum WeightScope {
     /// Class token, position embedding, patch embedding and block 0 of a ViT.
     FirstBlock,
-    /// Every parameter.
     #[default]
     All,
 }
@@ -58,7 +57,6 @@ pub struct OracleOptions {
     pub scope: WeightScope,
     /// What batch norm normalises by.
     pub normalisation: Normalisation,
-    /// The number type.
     pub precision: Precision,
 }
 
@@ -119,7 +117,6 @@ impl Network {
 }
 
 impl GradientOracle {
-    /// The network.
     pub fn network(&self) -> &Network {
         &self.network
     }

@@ -11,18 +11,14 @@ use crate::{
     weights::{TensorReader, WeightsError},
 };
 
-/// Largest absolute error of a logit.
 pub const LOGIT_TOLERANCE: f64 = 1e-5;
-/// Largest absolute error of the loss.
 pub const LOSS_TOLERANCE: f64 = 1e-6;
 /// Largest norm-wise relative error of a parameter's gradient.
 pub const GRADIENT_TOLERANCE: f64 = 1e-4;
 /// A model with weights, a batch, and what PyTorch computes for it.
 #[derive(Debug, Clone)]
 pub struct Reference {
-    /// The model.
     pub architecture: Architecture,
-    /// Its weights.
     pub state: ModelState,
     /// `[batch, 3, side, side]` in [0, 1].
     pub images: Vec<f32>,
@@ -30,7 +26,6 @@ pub struct Reference {
     pub labels: Vec<usize>,
     /// `[batch, classes]`
     pub logits: Vec<f64>,
-    /// Mean cross-entropy.
     pub loss: f64,
     /// Flat gradient of the loss.
     pub gradient: Vec<f64>,
@@ -39,13 +34,10 @@ pub struct Reference {
 /// How far a device is from a reference.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Deviation {
-    /// Largest absolute error of a logit.
     pub logits: f64,
-    /// Absolute error of the loss.
     pub loss: f64,
     /// Largest norm-wise relative error of a parameter's gradient.
     pub gradient: f64,
-    /// The parameter that has it.
     pub worst_param: String,
 }
 
@@ -59,13 +51,10 @@ impl Deviation {
 /// Deviations of one device from the committed references.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParityReport {
-    /// The standard ViT.
     pub standard: Deviation,
-    /// The ViT with the April block.
     pub april: Deviation,
 }
 
-/// Why parity is not shown.
 #[derive(Debug, thiserror::Error)]
 pub enum ParityError {
     #[error(transparent)]

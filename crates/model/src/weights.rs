@@ -54,7 +54,6 @@ mod sealed {
 /// A tensor as it lies in a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamedTensor<T> {
-    /// Its name in the file.
     pub name: String,
     /// Row-major shape.
     pub shape: Vec<usize>,

@@ -13,7 +13,6 @@ use unmask_core::{Architecture, Defence, InitialWeights, OptimiserKind, Rule, Vi
 
 use crate::{DataConfig, Evaluates, Pretrained};
 
-/// What a relay is started with.
 #[derive(Debug, Clone)]
 pub struct RelayConfig {
     /// Address to listen on; the default is every IPv4 address of this machine.
@@ -26,11 +25,8 @@ pub struct RelayConfig {
     pub host: Option<String>,
     /// Folder that keeps the certificate.
     pub data_dir: PathBuf,
-    /// The model to train.
     pub architecture: Architecture,
-    /// The defence of the first round.
     pub defence: Defence,
-    /// The update rule of the first round.
     pub rule: Rule,
     /// The server's step under FedSGD.
     pub optimiser: OptimiserKind,
@@ -52,7 +48,6 @@ pub struct RelayConfig {
     pub data: DataConfig,
     /// What runs the model on held-out pictures; without it nothing is measured.
     pub evaluates: Option<Arc<dyn Evaluates>>,
-    /// How the model begins.
     pub beginning: InitialWeights,
     /// Pretrained weights, if there are any.
     pub pretrained: Option<Pretrained>,

@@ -38,13 +38,11 @@ pub trait Evaluates: fmt::Debug + Send + Sync {
 /// What a model says to a batch of pictures.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answers {
-    /// Mean cross-entropy over the batch.
     pub loss: f32,
     /// `[batch, classes]`, row-major.
     pub logits: Vec<f32>,
 }
 
-/// A model to be measured.
 #[derive(Debug)]
 pub(crate) struct EvaluationJob {
     /// Tells results that are still wanted from others.
@@ -53,9 +51,7 @@ pub(crate) struct EvaluationJob {
     pub(crate) round: u32,
     /// The model. Kept alive until it is measured: a round that closes meanwhile writes its new weights elsewhere.
     pub(crate) model: Arc<GlobalModel>,
-    /// The pictures.
     pub(crate) data_set: Arc<SharedDataSet>,
-    /// Time for it.
     pub(crate) budget: Duration,
 }
 
@@ -64,7 +60,6 @@ pub(crate) struct EvaluationJob {
 pub(crate) struct Evaluation {
     /// The job's number.
     pub(crate) serial: u64,
-    /// Its round.
     pub(crate) round: u32,
     /// The result, or why there is none.
     pub(crate) outcome: Result<Measured, String>,

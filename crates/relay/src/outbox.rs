@@ -23,12 +23,7 @@ pub(crate) enum OutboxMessage {
     /// A header with the model's weights behind it. Each socket makes its frames one at a time as it sends them, so that
     /// no encoded copy of a model lies about. A client that still receives it when its round closes keeps the old
     /// weights alive; it sends nothing meanwhile.
-    Weights {
-        /// The header.
-        header: Arc<RelayMessage>,
-        /// The model.
-        model: Arc<GlobalModel>,
-    },
+    Weights { header: Arc<RelayMessage>, model: Arc<GlobalModel> },
     /// A client's share of the data set, held once for all clients of a seat.
     Shard(Arc<Share>),
 }
@@ -82,7 +77,6 @@ pub(crate) struct Outbox(Arc<Shared>);
 #[derive(Debug)]
 pub(crate) struct Waiting(Arc<Shared>);
 
-/// A new pair.
 pub(crate) fn outbox() -> (Outbox, Waiting) {
     let shared = Arc::new(Shared::default());
     (Outbox(Arc::clone(&shared)), Waiting(shared))

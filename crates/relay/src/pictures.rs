@@ -43,12 +43,10 @@ impl Pictures {
         path
     }
 
-    /// Forgets the picture that the teacher dropped.
     pub(crate) fn forget_candidate(&self) {
         self.lock().candidate = None;
     }
 
-    /// The picture served under `path`.
     pub(crate) fn get(&self, path: &str) -> Option<Bytes> {
         let shelf = self.lock();
         let mut all = shelf.attacks.values().flatten().chain(&shelf.candidate);

@@ -6,7 +6,6 @@ use qrcode::{
 };
 use tracing::warn;
 
-/// As an SVG document.
 pub(crate) fn svg(address: &str) -> String {
     code(address).map_or_else(String::new, |code| {
         code.render::<svg::Color<'_>>()

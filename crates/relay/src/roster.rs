@@ -16,7 +16,6 @@ pub(crate) type Ticket = [u8; 16];
 /// A client's place on one of its sockets; messages of an older socket of the same client do not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seat {
-    /// The client.
     pub(crate) client: ClientId,
     /// Counts the sockets of the room.
     pub(crate) connection: u64,
@@ -25,13 +24,10 @@ pub(crate) struct Seat {
 /// The room's side of a socket.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// Number of the socket.
     pub(crate) connection: u64,
-    /// What is to be sent.
     pub(crate) outbox: Outbox,
 }
 
-/// One client.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) id: ClientId,
@@ -96,12 +92,10 @@ impl Roster {
         Some(entry)
     }
 
-    /// A client by number.
     pub(crate) fn get(&self, client: ClientId) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.id == client)
     }
 
-    /// A client by number.
     pub(crate) fn get_mut(&mut self, client: ClientId) -> Option<&mut Entry> {
         self.entries.iter_mut().find(|entry| entry.id == client)
     }
@@ -112,7 +106,6 @@ impl Roster {
         self.get_mut(seat.client).filter(|entry| entry.link.as_ref().map(|link| link.connection) == connection)
     }
 
-    /// Its name, for the log.
     pub(crate) fn name(&self, client: ClientId) -> &str {
         self.get(client).map_or("a client that is gone", |entry| &entry.nickname)
     }
@@ -122,7 +115,6 @@ impl Roster {
         self.entries.iter()
     }
 
-    /// Everybody who has a socket.
     pub(crate) fn present(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(|entry| entry.link.is_some())
     }
@@ -165,12 +157,10 @@ impl Roster {
 }
 
 impl Entry {
-    /// Notes the device in use.
     pub(crate) fn set_device(&mut self, device: &str) {
         self.device = clean(device, MAX_DEVICE);
     }
 
-    /// Takes its socket away.
     pub(crate) fn unlink(&mut self, now: Instant) -> Option<Link> {
         self.gone_since = Some(now);
         self.link.take()

@@ -90,12 +90,10 @@ struct Ready<'a> {
 }
 
 impl Running {
-    /// Where plain HTTP is served.
     pub fn http(&self) -> SocketAddr {
         self.http
     }
 
-    /// Where HTTPS is served.
     pub fn https(&self) -> SocketAddr {
         self.https
     }

@@ -56,7 +56,6 @@ impl Default for DataConfig {
 /// A data set in memory.
 #[derive(Debug)]
 pub(crate) struct SharedDataSet {
-    /// Its name for people.
     pub(crate) name: String,
     /// Names of the classes, fit for the wire.
     pub(crate) classes: Vec<String>,
@@ -94,7 +93,6 @@ impl SharedDataSet {
         Ok(Self { name, classes, held_out: test.subset(&sample), test: test.len(), train })
     }
 
-    /// Number of pictures to share out.
     pub(crate) fn len(&self) -> usize {
         self.train.len()
     }

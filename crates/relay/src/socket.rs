@@ -196,7 +196,6 @@ async fn write(sink: &mut SplitSink<WebSocket, Message>, waiting: &Waiting, life
     let _ = sink.close().await;
 }
 
-/// Sends the frames of one message.
 async fn send(
     sink: &mut SplitSink<WebSocket, Message>,
     frames: impl Iterator<Item = Bytes>,

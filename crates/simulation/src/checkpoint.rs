@@ -73,7 +73,6 @@ pub enum CheckpointError {
     OtherPassphrase,
 }
 
-/// How many checkpoints are kept.
 const KEPT: usize = 2;
 const EXTENSION: &str = "ckpt";
 
@@ -111,7 +110,6 @@ impl Checkpoint {
     }
 }
 
-/// Whether there is any.
 pub(crate) fn exists(folder: &Path) -> bool {
     files(folder).is_ok_and(|files| !files.is_empty())
 }

@@ -14,14 +14,12 @@ pub(crate) struct CurveError(String);
 const SIZE: (u32, u32) = (760, 430);
 /// Height of the strip above the plot, with title and legend.
 const HEAD: i32 = 40;
-/// Width of a legend's entry.
 const ENTRY: i32 = 150;
 /// Points of a curve; of more rounds each stands for several.
 const MOST_POINTS: usize = 400;
 const TRAINING: RGBColor = RGBColor(68, 119, 170);
 const TEST: RGBColor = RGBColor(204, 51, 17);
 
-/// A named line.
 struct Curve {
     name: &'static str,
     colour: RGBColor,

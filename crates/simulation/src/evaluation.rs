@@ -7,7 +7,6 @@ use unmask_model::{ModelError, Network};
 
 use crate::batches;
 
-/// How the model does on test pictures.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TestScore {
     /// How many were tried.
@@ -16,7 +15,6 @@ pub struct TestScore {
     pub correct: usize,
     /// Share of these, in [0, 1].
     pub accuracy: f64,
-    /// Mean cross-entropy.
     pub loss: f64,
 }
 

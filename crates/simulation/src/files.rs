@@ -25,7 +25,6 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     sync(folder)
 }
 
-/// Adds to a file that is there.
 pub(crate) fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::OpenOptions::new().append(true).open(path)?.write_all(bytes)
 }

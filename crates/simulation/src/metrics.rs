@@ -23,7 +23,6 @@ pub struct Metrics {
     pub seconds: f64,
 }
 
-/// The columns of `metrics.csv`.
 pub(crate) const COLUMNS: [&str; 7] = ["round", "epoch", "loss", "rate", "test_accuracy", "test_loss", "seconds"];
 
 impl Metrics {

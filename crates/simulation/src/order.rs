@@ -17,7 +17,6 @@ impl Order {
         Self { client, shard }
     }
 
-    /// Number of pictures.
     pub(crate) fn len(&self) -> usize {
         self.shard.len()
     }

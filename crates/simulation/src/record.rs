@@ -37,7 +37,6 @@ pub(crate) struct Record {
 /// The git commit that a program was built from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
-    /// Its SHA-1.
     pub sha: String,
     /// Whether files differed from it.
     pub has_local_changes: bool,
@@ -49,7 +48,6 @@ impl fmt::Display for Commit {
     }
 }
 
-/// The pictures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Data {
     pub(crate) name: String,

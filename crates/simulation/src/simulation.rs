@@ -60,7 +60,6 @@ pub struct Simulation<'a> {
 /// All that changes from round to round.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    /// Rounds closed.
     pub(crate) round: u32,
     /// What the server holds, `[P]`: cipher text in an encrypted run.
     pub(crate) weights: Vec<f32>,
@@ -74,22 +73,18 @@ pub(crate) struct Progress {
 }
 
 impl<'a> Simulation<'a> {
-    /// The config it runs.
     pub fn config(&self) -> &Config {
         &self.plan.config
     }
 
-    /// Rounds planned.
     pub fn rounds(&self) -> u32 {
         self.plan.rounds
     }
 
-    /// Rounds closed.
     pub fn round(&self) -> u32 {
         self.progress.round
     }
 
-    /// What is trained.
     pub fn architecture(&self) -> Architecture {
         self.architecture
     }
@@ -99,22 +94,18 @@ impl<'a> Simulation<'a> {
         &self.notes
     }
 
-    /// Threads it computes with.
     pub fn threads(&self) -> usize {
         self.pool.current_num_threads()
     }
 
-    /// Number of pictures of each client.
     pub fn shard_sizes(&self) -> Vec<usize> {
         self.orders.iter().map(Order::len).collect()
     }
 
-    /// Metrics of all rounds so far.
     pub fn metrics(&self) -> &[Metrics] {
         &self.progress.metrics
     }
 
-    /// How often each parameter was updated so far.
     pub fn update_counts(&self) -> &UpdateCounts {
         &self.progress.counts
     }
@@ -248,7 +239,6 @@ impl<'a> Simulation<'a> {
         check.iter().flatten().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The layout of weights and updates.
     pub(crate) fn layout(&self) -> &Arc<ParamLayout> {
         &self.layout
     }

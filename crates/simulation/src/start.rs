@@ -25,7 +25,6 @@ pub fn pretrained(model: &str) -> Option<Vec<u8>> {
     Checkpoints::get(&format!("{model}{TRAINED_ON}")).map(|file| file.data.into_owned())
 }
 
-/// The models that have one.
 pub(crate) fn pretrained_models() -> Vec<String> {
     Checkpoints::iter().filter_map(|name| name.strip_suffix(TRAINED_ON).map(str::to_owned)).collect()
 }

@@ -124,7 +124,6 @@ pub fn train(
     Ok(outcome)
 }
 
-/// The folder of a run.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -178,7 +177,6 @@ impl Folder {
         self.write(name, &bytes.map_err(SimulationError::from)?)
     }
 
-    /// Writes a checkpoint, and gives its round.
     fn keep(&self, simulation: &Simulation<'_>, fingerprint: &str) -> Result<u32, TrainError> {
         simulation.checkpoint(fingerprint).write(&self.checkpoints())?;
         Ok(simulation.round())

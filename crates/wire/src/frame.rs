@@ -15,7 +15,6 @@ const MAX_CHUNK: usize = MAX_FRAME - FRAME_HEADER;
 /// Longest header of a message in bytes; strings are cut to fit by their senders.
 const MAX_HEADER: usize = 4096;
 
-/// Why bytes were refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     #[error("a frame of {bytes} bytes does not start as an unmask frame; is this an unmask client?")]
@@ -47,7 +46,6 @@ pub struct Framer<V> {
     /// Header length and header.
     head: Vec<u8>,
     values: V,
-    /// Behind the values.
     tail: Vec<f32>,
     total: u32,
     /// Bytes of the message that are in frames already.
@@ -81,7 +79,6 @@ impl<V: AsRef<[f32]>> Framer<V> {
         Ok(Self { head, values, tail, total, done: 0 })
     }
 
-    /// Length of all frames together in bytes.
     pub fn bytes(&self) -> usize {
         let total = self.total as usize;
         total + FRAME_HEADER * total.div_ceil(MAX_CHUNK)

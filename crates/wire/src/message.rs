@@ -55,7 +55,6 @@ pub enum ClientMessage {
     },
     /// The client cannot take part in this round.
     Unable {
-        /// The round.
         round: u32,
         /// The policy number of that round's plan.
         policy: u32,
@@ -99,14 +98,12 @@ pub enum RelayMessage {
         model: String,
         /// Whether block 0 is the norm-free, residual-free one.
         april_block: bool,
-        /// Classes of the head.
         classes: u16,
         /// Salt of the key derivation; public.
         salt: [u8; 16],
     },
     /// What to do this round; the global weights travel behind the header, encrypted where `encryption` is there.
     Plan {
-        /// The round.
         round: u32,
         /// Number of the policy (defence, rule, model) the update must be made under.
         policy: u32,
@@ -114,7 +111,6 @@ pub enum RelayMessage {
         model: String,
         /// Whether block 0 is the norm-free, residual-free one.
         april_block: bool,
-        /// Classes of the head.
         classes: u16,
         /// What to do to the update before it leaves.
         defence: Defence,
@@ -122,7 +118,6 @@ pub enum RelayMessage {
         rule: Rule,
         /// Samples per step.
         batch: u16,
-        /// What to train on.
         pictures: TrainingPictures,
         /// How to read encrypted weights.
         encryption: Option<EncryptionPlan>,
@@ -131,13 +126,8 @@ pub enum RelayMessage {
     /// travel behind the header.
     Shard(ShardHeader),
     /// The update of this round was taken.
-    Accepted {
-        /// The round.
-        round: u32,
-    },
-    /// A round is over.
+    Accepted { round: u32 },
     Closed {
-        /// The round.
         round: u32,
         /// Mean loss over the updates that came, absent if none did.
         loss: Option<f32>,

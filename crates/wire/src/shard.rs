@@ -27,7 +27,6 @@ pub struct ShardHeader {
     pub classes: Vec<String>,
     /// Side of each picture in pixels.
     pub side: u16,
-    /// Number of pictures.
     pub pictures: u32,
 }
 

@@ -45,12 +45,9 @@ pub enum ClientState {
     Gone,
 }
 
-/// One client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClientView {
-    /// Its number.
     pub id: ClientId,
-    /// Its name in the room.
     pub nickname: String,
     /// What it trains on, in words.
     pub device: String,
@@ -67,7 +64,6 @@ pub struct ClientView {
 /// One point of the loss curve.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LossPoint {
-    /// The round.
     pub round: u32,
     /// Mean of the losses its clients reported.
     pub loss: f32,
@@ -337,7 +333,6 @@ pub struct CountBin {
 /// The whole room.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RoomView {
-    /// Where the room is in its round.
     pub phase: Phase,
     /// The round that runs, or the last one that ran; 0 before the first.
     pub round: u32,
@@ -463,10 +458,7 @@ pub enum Control {
         on: bool,
     },
     /// Attack this client, from its next update on.
-    Target {
-        /// Its number.
-        client: ClientId,
-    },
+    Target { client: ClientId },
     /// Time for the attacks.
     AttackBudget {
         /// Seconds a round; 0 stops them.

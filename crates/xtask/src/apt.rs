@@ -20,7 +20,6 @@ pub struct Need {
 }
 
 impl Need {
-    /// A C compiler and linker.
     pub fn c_compiler() -> Self {
         Self {
             what: "a C compiler",
@@ -32,7 +31,6 @@ impl Need {
         }
     }
 
-    /// Chromium or Chrome.
     pub fn browser() -> Self {
         Self {
             what: "Chromium or Chrome",
@@ -44,7 +42,6 @@ impl Need {
         }
     }
 
-    /// The browser's WebDriver server.
     pub fn driver() -> Self {
         Self {
             what: "chromedriver",

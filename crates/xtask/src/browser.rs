@@ -7,7 +7,6 @@ use anyhow::{Context, Result};
 use crate::env::{self, Env};
 use crate::tools::version_word;
 
-/// A Chromium or Chrome on PATH.
 pub fn browser(env: &Env) -> Option<PathBuf> {
     ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"].iter().find_map(|name| env.find(name))
 }
@@ -21,7 +20,6 @@ pub fn driver(env: &Env) -> Option<PathBuf> {
         .or_else(|| hidden.is_file().then(|| hidden.to_path_buf()))
 }
 
-/// The driver, or an error that says how to get one.
 pub fn required_driver(env: &Env) -> Result<PathBuf> {
     driver(env).context("no chromedriver on PATH: run `cargo xtask setup`")
 }

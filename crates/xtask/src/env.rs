@@ -9,7 +9,6 @@ use anyhow::{Context, Result, bail};
 
 /// Folders, search path and terminal of this run.
 pub struct Env {
-    /// The repository's top folder.
     pub root: PathBuf,
     /// The one target folder of every child build, so that the page, the tests and
     /// the demo compile a dependency once.

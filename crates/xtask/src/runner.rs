@@ -7,7 +7,6 @@ use anyhow::{Result, bail};
 
 use crate::env::Env;
 
-/// One check.
 pub struct Step {
     /// What `--only` and `--skip` take.
     pub name: &'static str,
@@ -51,7 +50,6 @@ enum Outcome {
     NotRun(String),
 }
 
-/// What became of each step.
 #[derive(Default)]
 pub struct Report {
     steps: Vec<(&'static str, Outcome, Duration)>,
@@ -99,7 +97,6 @@ pub fn run(env: &Env, steps: &[&Step], fail_fast: bool) -> Report {
 }
 
 impl Report {
-    /// True where every step ran and passed.
     pub fn is_success(&self) -> bool {
         self.steps.iter().all(|(_, outcome, _)| matches!(outcome, Outcome::Passed))
     }

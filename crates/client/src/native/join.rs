@@ -33,7 +33,6 @@ pub struct JoinOptions {
     pub samples: Vec<Sample>,
     /// Passphrase of an encrypted room; never sent.
     pub passphrase: Option<Passphrase>,
-    /// What to train on.
     pub device: OpenDevice,
     /// Accept any certificate over HTTPS, as a browser does after its warning.
     pub accept_any_certificate: bool,

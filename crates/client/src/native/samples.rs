@@ -12,7 +12,6 @@ use unmask_data::{CLASSES, Picture, class_in_name, decode, load_folder};
 pub struct Sample {
     /// File name without extension.
     pub name: String,
-    /// The picture.
     pub picture: Picture,
     /// Its class, an index into [`CLASSES`].
     pub label: usize,

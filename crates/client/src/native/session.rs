@@ -10,7 +10,6 @@ use unmask_model::{Device, Network, block_on};
 
 use crate::{Action, Client, Comparison, LocalUpdate, News, Plan, RoundPictures};
 
-/// How a session ended.
 pub(crate) enum SessionEnd {
     /// The socket dropped; coming back may work.
     Dropped,
@@ -34,7 +33,6 @@ impl Session {
         Self { client, device, question: None }
     }
 
-    /// Trains until the socket closes.
     pub(crate) async fn run<S>(&mut self, socket: S) -> anyhow::Result<SessionEnd>
     where
         S: Stream<Item = Result<Message, tungstenite::Error>> + futures_util::Sink<Message, Error = tungstenite::Error>,

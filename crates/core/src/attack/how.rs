@@ -11,16 +11,12 @@ pub struct How {
     pub equation: &'static str,
     /// What it needs, and where it ends.
     pub limits: &'static str,
-    /// What stands in the equation.
     pub symbols: Vec<Symbol>,
 }
 
-/// One symbol of an equation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Symbol {
-    /// As it stands in the equation.
     pub name: &'static str,
-    /// What it is.
     pub meaning: &'static str,
     /// Its shape in the model at hand, such as `64 × 48`.
     pub size: String,

@@ -46,7 +46,6 @@ impl GaussianNoise {
         self.epsilon
     }
 
-    /// Delta as asked for.
     pub fn delta(&self) -> f64 {
         self.delta
     }

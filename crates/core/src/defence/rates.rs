@@ -75,9 +75,7 @@ pub struct GroupRates([ZeroRate; ParamGroup::ALL.len()]);
 /// Values in a row that share one rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateRun {
-    /// Their share of zeros.
     pub rate: ZeroRate,
-    /// How many they are.
     pub len: usize,
 }
 
@@ -93,14 +91,12 @@ impl GroupRates {
         Self::uniform(low).with(ParamGroup::Patch, high).with(ParamGroup::Position, high)
     }
 
-    /// The same but for one group.
     #[must_use]
     pub fn with(mut self, group: ParamGroup, rate: ZeroRate) -> Self {
         self.0[group as usize] = rate;
         self
     }
 
-    /// The rate of one group.
     pub fn get(&self, group: ParamGroup) -> ZeroRate {
         self.0[group as usize]
     }
@@ -160,7 +156,6 @@ impl fmt::Display for GroupRates {
     }
 }
 
-/// A string that gives no rates.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseRatesError {
     #[error(transparent)]

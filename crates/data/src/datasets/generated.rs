@@ -27,9 +27,7 @@ pub const CLASSES: [&str; 10] = shape::NAMES;
 /// Which half of the set a picture belongs to. No picture is in both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Half {
-    /// To learn from.
     Train,
-    /// To test with.
     Test,
 }
 

@@ -46,12 +46,10 @@ impl Labelled {
         Ok(Self { side, classes, pixels, labels })
     }
 
-    /// Number of pictures.
     pub fn len(&self) -> usize {
         self.labels.len()
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
     }
@@ -66,7 +64,6 @@ impl Labelled {
         &self.classes
     }
 
-    /// The labels, one for each picture.
     pub fn labels(&self) -> &[u8] {
         &self.labels
     }

@@ -5,7 +5,6 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Gamma};
 use unmask_core::Partition;
 
-/// Why pictures cannot be divided.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PartitionError {
     #[error(

@@ -4,7 +4,6 @@ use crate::{Picture, PictureError};
 
 use crate::datasets::Labelled;
 
-/// Pixels between pictures.
 const GAP: usize = 2;
 
 /// One row for each class, in the order of labels, with its first `columns` pictures on white, each enlarged `zoom`

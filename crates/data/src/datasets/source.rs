@@ -40,7 +40,6 @@ pub struct DataSet {
     pub left_out: Vec<String>,
 }
 
-/// Why there is no data set.
 #[derive(Debug, thiserror::Error)]
 pub enum DataSetError {
     #[error(transparent)]
@@ -93,7 +92,6 @@ pub fn default_cifar10_folder() -> PathBuf {
     cache.unwrap_or_default().join("cifar10")
 }
 
-/// A string that names no data set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "unknown data set \"{0}\"; write cifar10, generated, or folder:PATH for a folder with a subfolder of pictures for \

@@ -7,7 +7,6 @@ use unmask_defence::ProtectedUpdate;
 
 use super::{GlobalModel, Refusal};
 
-/// What happened.
 #[derive(Debug, Clone)]
 pub enum Event {
     /// A client is there, new or again.
@@ -16,7 +15,6 @@ pub enum Event {
     Left(ClientId),
     /// It sent an update.
     Update {
-        /// Who.
         client: ClientId,
         /// The round it answers.
         round: u32,
@@ -33,7 +31,6 @@ pub enum Event {
     },
     /// It cannot take part in the round, or cannot seal the model.
     Unable {
-        /// Who.
         client: ClientId,
         /// The round; 0 for a seal.
         round: u32,
@@ -42,7 +39,6 @@ pub enum Event {
     },
     /// It encrypted the model, as asked for by [`Effect::Seal`].
     Sealed {
-        /// Who.
         client: ClientId,
         /// The policy of the seal.
         policy: u32,
@@ -55,7 +51,6 @@ pub enum Event {
     Deadline {
         /// The round; 0 for a seal.
         round: u32,
-        /// Its policy.
         policy: u32,
     },
     /// Fresh random bytes for the next seal, as asked for by [`Effect::NeedSalt`]; may also come before.
@@ -82,11 +77,8 @@ pub enum Event {
 pub enum Effect {
     /// Send the plan of the round to its cohort.
     Plan {
-        /// The cohort.
         cohort: Vec<ClientId>,
-        /// The round.
         round: u32,
-        /// Its policy.
         policy: u32,
         /// What it runs under.
         settings: RoundSettings,
@@ -99,7 +91,6 @@ pub enum Effect {
     NeedSalt,
     /// Ask this client to encrypt the model.
     Seal {
-        /// Who.
         client: ClientId,
         /// The policy of the seal.
         policy: u32,
@@ -114,25 +105,14 @@ pub enum Effect {
     Deadline {
         /// The round; 0 for a seal.
         round: u32,
-        /// Its policy.
         policy: u32,
     },
     /// Send [`Event::Begin`] back after the pause between rounds.
     Rest,
     /// Tell the client that its update was taken.
-    Accepted {
-        /// Who.
-        client: ClientId,
-        /// The round.
-        round: u32,
-    },
+    Accepted { client: ClientId, round: u32 },
     /// Tell the client what was refused and why.
-    Refused {
-        /// Who.
-        client: ClientId,
-        /// Why.
-        refusal: Refusal,
-    },
+    Refused { client: ClientId, refusal: Refusal },
     /// The values of an update that was averaged or refused. Their memory is worth keeping for an update to come: fresh
     /// memory for a large model costs the operating system more time than the update's sums.
     Spent(Vec<f32>),
@@ -142,10 +122,8 @@ pub enum Effect {
     Closed(RoundSummary),
 }
 
-/// How a round went.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RoundSummary {
-    /// The round.
     pub round: u32,
     /// What it ran under.
     pub settings: RoundSettings,

@@ -3,7 +3,6 @@
 use unmask_core::{Defence, StatisticsError};
 use unmask_defence::UpdateError;
 
-/// Why something was refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Refusal {
     #[error("the update is for round {update}, but {}", match current { Some(round) => format!("round {round} is running"), None => "no round is running".to_owned() })]

@@ -23,7 +23,6 @@ pub enum Storage {
 /// What a file gave.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Imported {
-    /// The network.
     pub state: ModelState,
     /// Set where the file's head was of another number of classes, and a fresh one took its place.
     pub head_replaced: Option<HeadReplaced>,

@@ -9,18 +9,15 @@ use super::{Answers, Evaluates, EvaluationJob};
 /// Pictures that go through the model at once: what fits a budget of a second even with a large one.
 const BATCH: usize = 20;
 
-/// How a model did.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Measured {
     /// Number of pictures N.
     pub(crate) pictures: u32,
     /// How many of them it names rightly.
     pub(crate) correct: u32,
-    /// Mean cross-entropy.
     pub(crate) loss: f64,
     /// `[classes, classes]`, row-major: rows are what pictures are, columns what they were taken for.
     pub(crate) confusion: Vec<u32>,
-    /// Time it took.
     pub(crate) seconds: f64,
 }
 

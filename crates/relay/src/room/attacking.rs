@@ -141,7 +141,6 @@ impl Actor {
         self.attacking.attacker.room_is_paused(self.room.phase() == Phase::Paused);
     }
 
-    /// Takes news of an attack.
     pub(super) fn heard(&mut self, report: Report) {
         let config = self.room.model().architecture.vit();
         match report {

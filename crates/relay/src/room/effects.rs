@@ -12,7 +12,6 @@ use super::{Actor, MAX_LOSSES, encode, keep, tasks::Task};
 use crate::{outbox::Slot, random};
 
 impl Actor {
-    /// Does what the state machine asks for.
     pub(super) fn perform(&mut self, effect: Effect) {
         match effect {
             Effect::Plan { cohort, round, policy, settings, encryption, model } => {

@@ -31,7 +31,6 @@ struct Noisy {
 }
 
 impl History {
-    /// A round is over.
     pub(super) fn closed(&mut self, summary: &RoundSummary, counts: &UpdateCounts) {
         // A round without an update has told nothing.
         let told = u32::from(summary.updates > 0);

@@ -49,7 +49,6 @@ impl Measuring {
         })
     }
 
-    /// The accuracy curve.
     pub(super) fn accuracies(&self) -> Vec<AccuracyPoint> {
         self.accuracies.iter().cloned().collect()
     }
@@ -108,7 +107,6 @@ impl Actor {
         None
     }
 
-    /// Takes what was measured.
     pub(super) fn measured(&mut self, Evaluation { serial, round, outcome }: Evaluation) {
         let Some(evaluator) = &mut self.measuring.evaluator else { return };
         evaluator.done();

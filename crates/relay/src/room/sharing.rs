@@ -33,7 +33,6 @@ impl Sharing {
         Self { data_set: data_set.map(Arc::new), divisions: Vec::new(), partition, seed }
     }
 
-    /// The data set, if it is in memory.
     pub(super) fn data_set(&self) -> Option<&Arc<SharedDataSet>> {
         self.data_set.as_ref()
     }

@@ -21,7 +21,6 @@ pub(crate) struct JoinAddresses {
 }
 
 impl Actor {
-    /// Publishes the room as it is now.
     pub(super) fn publish(&self) {
         let deadline = self.deadline.as_ref().map(|(at, _)| *at);
         self.snapshots.send_replace(Snapshot { view: Arc::new(self.view()), deadline });

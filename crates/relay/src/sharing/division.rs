@@ -11,7 +11,6 @@ use super::{DataConfig, SharedDataSet, sample};
 /// One seat's shard, ready for the socket.
 #[derive(Debug)]
 pub(crate) struct Share {
-    /// The message's header.
     pub(crate) header: RelayMessage,
     /// Labels and pixels, as the wire packs them.
     pub(crate) words: Vec<f32>,
@@ -20,9 +19,7 @@ pub(crate) struct Share {
 /// The data set divided among the seats.
 #[derive(Debug)]
 pub(crate) struct Division {
-    /// Its number in the room.
     pub(crate) number: u32,
-    /// How it was made.
     pub(crate) partition: Partition,
     /// Pictures of each class in each shard, `[seats][classes]`.
     pub(crate) counts: Vec<Vec<u32>>,

@@ -45,7 +45,6 @@ pub struct Slice {
     pub end: usize,
 }
 
-/// A string that names no slice.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\" is no row of pictures; write START..END such as 0..40000, which leaves END itself out")]
 pub struct ParseSliceError(String);
@@ -103,7 +102,6 @@ impl Schedule {
     }
 }
 
-/// A string that names no schedule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\" is no schedule; write constant, or cosine:warmup=ROUNDS such as cosine:warmup=100")]
 pub struct ParseScheduleError(String);

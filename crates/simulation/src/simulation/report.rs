@@ -5,7 +5,6 @@ use unmask_federation::UpdateCounts;
 
 use crate::Metrics;
 
-/// What one round gave.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RoundReport {
     /// Its number, from 1.
@@ -17,7 +16,6 @@ pub struct RoundReport {
     pub loss: f32,
     /// Learning rate of the server's step, or of the clients' under FedAvg.
     pub rate: f32,
-    /// Seconds spent so far.
     pub seconds: f64,
 }
 
@@ -26,7 +24,6 @@ pub struct RoundReport {
 pub enum Event<'e> {
     /// The run is about to begin, or to go on.
     Started {
-        /// Rounds in all.
         rounds: u32,
         /// What is to be said of the weights it begins with: a head replaced, tensors left aside.
         notes: &'e [String],
@@ -42,16 +39,13 @@ pub enum Event<'e> {
     Round(&'e Metrics),
 }
 
-/// What a run gave.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// One entry for each round; the first is the test of the start, unless tests come only at the end.
     pub metrics: Vec<Metrics>,
     /// The plain model.
     pub state: ModelState,
-    /// How often each parameter was updated.
     pub update_counts: UpdateCounts,
-    /// Whether all rounds were run.
     pub finished: bool,
     /// Seconds spent in rounds and tests.
     pub seconds: f64,

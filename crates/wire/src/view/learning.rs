@@ -8,7 +8,6 @@ use unmask_core::{Partition, TrainOn};
 pub struct DataView {
     /// Where it comes from: `cifar10`, `generated` or `folder:PATH`.
     pub source: String,
-    /// Its name for people.
     pub name: String,
     /// Whether it is in memory; the fields from `classes` to `shards` are empty or 0 until it is.
     pub is_ready: bool,
@@ -40,7 +39,6 @@ pub struct EvaluationView {
     pub accuracy: f64,
     /// 95 % confidence interval of that share, for so many pictures drawn at random (Wilson, 1927).
     pub interval: [f64; 2],
-    /// Mean cross-entropy.
     pub loss: f64,
     /// Number of pictures N it was measured on; 0 where there is no result.
     pub pictures: u32,
@@ -48,7 +46,6 @@ pub struct EvaluationView {
     pub confusion: Vec<u32>,
     /// Names of the classes.
     pub classes: Vec<String>,
-    /// Time it took.
     pub seconds: f64,
     /// Why the model of the room is not measured, in words for people; the result beside it, if any, is an earlier one.
     pub remark: Option<String>,

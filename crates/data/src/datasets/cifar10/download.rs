@@ -13,7 +13,6 @@ use super::error::{FetchError, Progress};
 
 /// How long a server may take to accept a connection, or to begin its answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Bytes read at once.
 const CHUNK: usize = 1 << 16;
 
 /// Fetches `url` to the file `part`. What is there already is taken for the beginning of it, and only the rest is asked

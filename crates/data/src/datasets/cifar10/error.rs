@@ -11,22 +11,13 @@ pub enum Progress {
     /// Another process fetches into the same folder, and is waited for.
     Waiting,
     /// Bytes on disk, and in all if the server said so.
-    Downloading {
-        /// Bytes that are there.
-        done: u64,
-        /// Bytes there will be.
-        total: Option<u64>,
-    },
+    Downloading { done: u64, total: Option<u64> },
     /// npm is fetching; it reports nothing until it is done.
     RunningNpm,
     /// A file is being checked and written.
-    Unpacking {
-        /// Its name.
-        name: &'static str,
-    },
+    Unpacking { name: &'static str },
 }
 
-/// Why the files are not there.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     #[error(
