@@ -8,7 +8,7 @@ use unmask_core::Architecture;
 use unmask_experiments::{
     Claim, Event, Experiment, ExperimentError, Reproduced, Request, Scale, estimate, reproduce, tally, verdict,
 };
-use unmask_model::{device::OpenDevice, weights::save_flat};
+use unmask_model::{device::OpenDevice, weights::encode_flat};
 
 fn request<'a>(experiment: Experiment, out: &Path, device: &'a OpenDevice) -> Request<'a> {
     Request {
@@ -164,7 +164,7 @@ fn weights_are_looked_at_first() {
     let device = OpenDevice::cpu();
     let pico = Architecture::named("vit_pico_patch4_16", 10).unwrap();
     let file = folder.path().join("pico.safetensors");
-    save_flat(&file, &pico.layout(), &pico.initial(1).weights).unwrap();
+    fs::write(&file, encode_flat(&pico.layout(), &pico.initial(1).weights).unwrap()).unwrap();
     for (experiment, weights, expected) in [
         (Experiment::VitFineTuned, &file, "looks like a vit_pico_patch4_16, not like a vit_small_patch16_224"),
         (Experiment::VitFineTuned, &folder.path().join("nowhere.safetensors"), "nowhere.safetensors"),

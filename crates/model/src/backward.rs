@@ -2,7 +2,7 @@
 
 use burn::tensor::{DType, Tensor, TensorData, Transaction, activation::log_softmax};
 
-use crate::{ModelError, Network, forward::image_gradient, tensors::Leaf};
+use crate::{ModelError, Network, error::check_finite, forward::image_gradient, tensors::Leaf};
 
 impl Network {
     /// Mean over the batch of -log softmax(`logits`) at its label.
@@ -53,16 +53,15 @@ impl Network {
     pub(crate) fn finite_loss(&self, read: Option<TensorData>) -> Result<f32, ModelError> {
         let data = read.ok_or_else(|| self.device_error("no loss came back"))?;
         let loss = self.to_f64(&data)?.first().copied().ok_or_else(|| self.device_error("no loss came back"))? as f32;
-        if loss.is_finite() { Ok(loss) } else { Err(ModelError::NonFinite { what: "loss".into(), value: loss }) }
+        check_finite("loss", &[loss])?;
+        Ok(loss)
     }
 
     pub(crate) fn finite_logits(&self, read: Option<TensorData>) -> Result<Vec<f32>, ModelError> {
         let data = read.ok_or_else(|| self.device_error("no values came back"))?;
         let values = data.try_into_vec::<f32>().map_err(|error| self.device_error(format!("{error:?}")))?;
-        match values.iter().find(|value| !value.is_finite()) {
-            Some(&value) => Err(ModelError::NonFinite { what: "logits".into(), value }),
-            None => Ok(values),
-        }
+        check_finite("logits", &values)?;
+        Ok(values)
     }
 
     /// Refuses a gradient that has not `expected` values, the first of the layout, or values that are not finite.
@@ -76,11 +75,7 @@ impl Network {
             return Err(self.device_error(reason));
         }
         for param in self.layout().iter().take_while(|param| param.range.end <= expected) {
-            let mut values = gradient[param.range.clone()].iter().map(|&value| value.into());
-            if let Some(value) = values.find(|value| !value.is_finite()) {
-                let value = value as f32;
-                return Err(ModelError::NonFinite { what: format!("gradient of {}", param.name), value });
-            }
+            check_finite(&format!("gradient of {}", param.name), &gradient[param.range.clone()])?;
         }
         Ok(())
     }
@@ -89,10 +84,8 @@ impl Network {
     pub(crate) fn finite_image_gradient(&self, read: Option<TensorData>) -> Result<Vec<f64>, ModelError> {
         let data = read.ok_or_else(|| self.device_error("no gradient of the images came back"))?;
         let gradient = image_gradient(self.architecture(), &self.to_f64(&data)?);
-        match gradient.iter().find(|value| !value.is_finite()) {
-            Some(&value) => Err(ModelError::NonFinite { what: "gradient of the images".into(), value: value as f32 }),
-            None => Ok(gradient),
-        }
+        check_finite("gradient of the images", &gradient)?;
+        Ok(gradient)
     }
 
     /// Values of either precision.

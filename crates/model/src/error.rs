@@ -42,10 +42,18 @@ pub enum ModelError {
     ShiftCount { given: usize, expected: usize },
     #[error("{what} holds {value}; lower the learning rate, or check weights and images for NaN and infinity")]
     NonFinite {
-        /// `loss`, `logits`, the gradient of a parameter by timm's name, or the weights after local training.
+        /// Such as `loss`, or the gradient of a parameter by timm's name.
         what: String,
         value: f32,
     },
     #[error("the device {device} failed: {reason}; choose another device")]
     Device { device: String, reason: String },
+}
+
+/// Refuses the first value that is not finite.
+pub(crate) fn check_finite<T: Copy + Into<f64>>(what: &str, values: &[T]) -> Result<(), ModelError> {
+    match values.iter().map(|&value| value.into()).find(|value: &f64| !value.is_finite()) {
+        Some(value) => Err(ModelError::NonFinite { what: what.to_owned(), value: value as f32 }),
+        None => Ok(()),
+    }
 }

@@ -2,7 +2,7 @@
 
 use unmask_core::ModelState;
 
-use crate::{ModelError, Network};
+use crate::{ModelError, Network, error::check_finite};
 
 /// What a client's local epochs gave.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,9 +58,7 @@ impl Network {
             }
         }
         // Every later step would have found this out; after the last one nobody else looks.
-        match state.weights.iter().find(|weight| !weight.is_finite()) {
-            Some(&value) => Err(ModelError::NonFinite { what: "weights after local training".into(), value }),
-            None => Ok(LocalTraining { loss: (first_pass / labels.len() as f64) as f32, state }),
-        }
+        check_finite("weights after local training", &state.weights)?;
+        Ok(LocalTraining { loss: (first_pass / labels.len() as f64) as f32, state })
     }
 }

@@ -5,6 +5,7 @@ use unmask_core::{Architecture, ModelState, ParamLayout, VitConfig};
 
 use crate::{
     ModelError,
+    error::check_finite,
     forward::{Output, Parameters},
     resnet::{BatchMoments, Moments},
     tensors::TensorOptions,
@@ -277,71 +278,32 @@ impl Network {
                 *running = (1.0 - MOMENTUM) * *running + MOMENTUM * unbiased * value;
             }
         }
-        match moved.iter().find(|value| !value.is_finite()) {
-            Some(&value) => Err(ModelError::NonFinite { what: "running statistics".into(), value }),
-            None => Ok(moved),
-        }
+        check_finite("running statistics", &moved)?;
+        Ok(moved)
     }
 }
 
-/// The same, waiting for the device on the current thread.
+/// Functions that wait for the device on the current thread.
 #[cfg(not(target_family = "wasm"))]
-impl Network {
-    /// [`Network::loss_and_gradient`], waiting on the current thread.
-    pub fn loss_and_gradient_blocking(
-        &self,
-        state: &ModelState,
-        images: &[f32],
-        labels: &[usize],
-    ) -> Result<Step, ModelError> {
-        crate::blocking::block_on(self.loss_and_gradient(state, images, labels))
-    }
+macro_rules! blocking {
+    ($($name:ident = $waited_for:ident($($argument:ident: $type:ty),+) -> $result:ty;)+) => {
+        impl Network {$(
+            #[doc = concat!("[`Network::", stringify!($waited_for), "`], waiting on the current thread.")]
+            pub fn $name(&self, $($argument: $type),+) -> Result<$result, ModelError> {
+                crate::blocking::block_on(self.$waited_for($($argument),+))
+            }
+        )+}
+    };
+}
 
-    /// [`Network::evaluation_gradient`], waiting on the current thread.
-    pub fn evaluation_gradient_blocking(
-        &self,
-        state: &ModelState,
-        images: &[f32],
-        labels: &[usize],
-    ) -> Result<Step, ModelError> {
-        crate::blocking::block_on(self.evaluation_gradient(state, images, labels))
-    }
-
-    /// [`Network::input_gradient`], waiting on the current thread.
-    pub fn input_gradient_blocking(
-        &self,
-        state: &ModelState,
-        images: &[f32],
-        labels: &[usize],
-    ) -> Result<InputGradient, ModelError> {
-        crate::blocking::block_on(self.input_gradient(state, images, labels))
-    }
-
-    /// [`Network::evaluate`], waiting on the current thread.
-    pub fn evaluate_blocking(
-        &self,
-        state: &ModelState,
-        images: &[f32],
-        labels: &[usize],
-    ) -> Result<Evaluation, ModelError> {
-        crate::blocking::block_on(self.evaluate(state, images, labels))
-    }
-
-    /// [`Network::logits`], waiting on the current thread.
-    pub fn logits_blocking(&self, state: &ModelState, images: &[f32], batch: usize) -> Result<Vec<f32>, ModelError> {
-        crate::blocking::block_on(self.logits(state, images, batch))
-    }
-
-    /// [`Network::train_locally`], waiting on the current thread.
-    pub fn train_locally_blocking(
-        &self,
-        state: &ModelState,
-        images: &[f32],
-        labels: &[usize],
-        batch: usize,
-        epochs: u16,
-        rate: f32,
-    ) -> Result<crate::LocalTraining, ModelError> {
-        crate::blocking::block_on(self.train_locally(state, images, labels, batch, epochs, rate))
-    }
+#[cfg(not(target_family = "wasm"))]
+blocking! {
+    loss_and_gradient_blocking = loss_and_gradient(state: &ModelState, images: &[f32], labels: &[usize]) -> Step;
+    evaluation_gradient_blocking = evaluation_gradient(state: &ModelState, images: &[f32], labels: &[usize]) -> Step;
+    input_gradient_blocking = input_gradient(state: &ModelState, images: &[f32], labels: &[usize]) -> InputGradient;
+    evaluate_blocking = evaluate(state: &ModelState, images: &[f32], labels: &[usize]) -> Evaluation;
+    logits_blocking = logits(state: &ModelState, images: &[f32], batch: usize) -> Vec<f32>;
+    train_locally_blocking = train_locally(
+        state: &ModelState, images: &[f32], labels: &[usize], batch: usize, epochs: u16, rate: f32
+    ) -> crate::LocalTraining;
 }

@@ -14,7 +14,7 @@ use crate::{
     forward::{Output, Parameters},
     resnet::Moments,
     tensors::TensorOptions,
-    vit::{self, Early, Late},
+    vit::{self, EarlyLayers, LateLayers},
 };
 
 /// The number type of a computation.
@@ -29,9 +29,6 @@ pub enum Precision {
 
 impl Precision {
     /// The same in Burn's words.
-    ///
-    /// # Errors
-    /// If `device` has no such type.
     fn dtype(self, device: &Device) -> Result<DType, ModelError> {
         match self {
             Self::F32 => Ok(DType::F32),
@@ -75,7 +72,7 @@ pub struct GradientOracle {
     /// Those in scope.
     weights: Vec<f64>,
     /// The blocks behind the scope, where it ends at the first.
-    late: Option<Late>,
+    late: Option<LateLayers>,
     /// `None` where batch norm uses the batch's own moments.
     running: Option<Vec<Tensor<1>>>,
 }
@@ -105,8 +102,8 @@ impl Network {
         let (within, late) = match (scope, self.architecture()) {
             (WeightScope::All, _) => (weights, None),
             (WeightScope::FirstBlock, Architecture::Vit(spec)) => {
-                let (early, late) = weights.split_at(Early::len(self.layout()));
-                (early, Some(Late::new(&spec.config(), self.layout(), late, options)))
+                let (early, late) = weights.split_at(EarlyLayers::len(self.layout()));
+                (early, Some(LateLayers::new(&spec.config(), self.layout(), late, options)))
             }
             (WeightScope::FirstBlock, architecture) => return Err(ModelError::NoFirstBlock { architecture }),
         };
@@ -165,7 +162,7 @@ impl GradientOracle {
             (Some(late), Architecture::Vit(spec)) => {
                 let early = |sign| {
                     let weights = self.shifted(shift, sign);
-                    Early::new(&spec.config(), self.network.layout(), &weights, self.options(false))
+                    EarlyLayers::new(&spec.config(), self.network.layout(), &weights, self.options(false))
                 };
                 self.both_sides([early(1.0), early(-1.0)], late, images, labels).await?
             }
@@ -180,8 +177,8 @@ impl GradientOracle {
     /// Both sides of the shift at once: they differ up to block 0 only, so behind it they are one batch.
     async fn both_sides(
         &self,
-        early: [Early; 2],
-        late: &Late,
+        early: [EarlyLayers; 2],
+        late: &LateLayers,
         images: &[f64],
         labels: &[usize],
     ) -> Result<[Vec<f64>; 2], ModelError> {
@@ -215,7 +212,7 @@ impl GradientOracle {
         let (architecture, layout) = (self.network.architecture(), self.network.layout());
         match (&self.late, architecture) {
             (Some(late), Architecture::Vit(spec)) => {
-                let early = Early::new(&spec.config(), layout, weights, options);
+                let early = EarlyLayers::new(&spec.config(), layout, weights, options);
                 Parameters::Vit(Box::new(vit::Parameters::with_late(early, late.clone())))
             }
             _ => Parameters::new(architecture, layout, weights, options),

@@ -32,7 +32,7 @@ pub(crate) struct BatchMoments {
 }
 
 /// A convolution without bias, and the batch norm behind it.
-struct Normed {
+struct ConvNorm {
     filters: Tensor<4>,
     /// `[channels]`
     gamma: Tensor<1>,
@@ -43,15 +43,15 @@ struct Normed {
 }
 
 struct Block {
-    first: Normed,
-    second: Normed,
+    first: ConvNorm,
+    second: ConvNorm,
     /// Absent where the shortcut is the identity.
-    shortcut: Option<Normed>,
+    shortcut: Option<ConvNorm>,
 }
 
 /// All parameters on the device.
 pub(crate) struct Parameters {
-    stem: Normed,
+    stem: ConvNorm,
     /// Whether the stem ends with a 3 x 3 maximum of stride 2.
     pools: bool,
     /// Of the images, in pixels.
@@ -63,7 +63,7 @@ pub(crate) struct Parameters {
 }
 
 /// Goes through the batch norms in the order of the flat vector.
-struct Walk<'a> {
+struct NormPass<'a> {
     moments: Moments<'a>,
     seen: Vec<BatchMoments>,
     norm: usize,
@@ -80,7 +80,7 @@ impl Parameters {
         let config = spec.config();
         let mut reader = ParamReader::new(layout.iter().as_slice(), weights, options);
         let (kernel, channels) = (config.stem.kernel, config.stem_channels());
-        let stem = Normed::read(&mut reader, [channels, 3, kernel, kernel], config.stem.stride);
+        let stem = ConvNorm::read(&mut reader, [channels, 3, kernel, kernel], config.stem.stride);
         let blocks = config.blocks().map(|block| Block::read(&mut reader, block)).collect();
         let head = reader.linear(spec.classes);
         Self { stem, pools: config.stem.pools, side: spec.side, blocks, head, leaves: reader.leaves }
@@ -97,34 +97,34 @@ impl Parameters {
     ) -> (Tensor<2>, Leaf, Vec<BatchMoments>) {
         let images = images.iter().map(|&x| normalised(x)).collect();
         let images: Tensor<4> = options.tensor(images, [batch, 3, self.side, self.side]);
-        let mut walk = Walk { moments, seen: Vec::new(), norm: 0 };
-        let mut x = activation::relu(self.stem.apply(images.clone(), &mut walk));
+        let mut pass = NormPass { moments, seen: Vec::new(), norm: 0 };
+        let mut x = activation::relu(self.stem.apply(images.clone(), &mut pass));
         if self.pools {
             x = max_pool2d(x, MaxPoolOptions::new([3, 3]).with_stride([2, 2]).with_padding([1, 1]));
         }
         for block in &self.blocks {
-            x = block.apply(x, &mut walk);
+            x = block.apply(x, &mut pass);
         }
         let [batch, channels, height, width] = x.dims();
         let features = x.reshape([batch, channels, height * width]).mean_dim(2).reshape([batch, channels]);
-        (self.head.apply(features), Leaf::Rank4(images), walk.seen)
+        (self.head.apply(features), Leaf::Rank4(images), pass.seen)
     }
 }
 
-impl Normed {
+impl ConvNorm {
     fn read<W: Element>(reader: &mut ParamReader<'_, W>, shape: [usize; 4], stride: usize) -> Self {
         let filters = reader.filters(shape);
         Self { filters, gamma: reader.vector(), beta: reader.vector(), stride, padding: shape[3] / 2 }
     }
 
-    fn apply(&self, x: Tensor<4>, walk: &mut Walk<'_>) -> Tensor<4> {
+    fn apply(&self, x: Tensor<4>, pass: &mut NormPass<'_>) -> Tensor<4> {
         let options = ConvOptions::new([self.stride; 2], [self.padding; 2], [1, 1], 1);
         let x = conv2d(x, self.filters.clone(), None, options);
-        walk.normalise(x, self.gamma.clone(), self.beta.clone())
+        pass.normalise(x, self.gamma.clone(), self.beta.clone())
     }
 }
 
-impl Walk<'_> {
+impl NormPass<'_> {
     fn normalise(&mut self, x: Tensor<4>, gamma: Tensor<1>, beta: Tensor<1>) -> Tensor<4> {
         let norm = self.norm;
         self.norm += 1;
@@ -148,18 +148,18 @@ impl Block {
     fn read<W: Element>(reader: &mut ParamReader<'_, W>, block: BasicBlock) -> Self {
         let BasicBlock { input, output, stride, .. } = block;
         Self {
-            first: Normed::read(reader, [output, input, 3, 3], stride),
-            second: Normed::read(reader, [output, output, 3, 3], 1),
-            shortcut: block.has_downsample().then(|| Normed::read(reader, [output, input, 1, 1], stride)),
+            first: ConvNorm::read(reader, [output, input, 3, 3], stride),
+            second: ConvNorm::read(reader, [output, output, 3, 3], 1),
+            shortcut: block.has_downsample().then(|| ConvNorm::read(reader, [output, input, 1, 1], stride)),
         }
     }
 
     /// relu(bn(conv(relu(bn(conv(x))))) + shortcut(x))
-    fn apply(&self, x: Tensor<4>, walk: &mut Walk<'_>) -> Tensor<4> {
-        let y = activation::relu(self.first.apply(x.clone(), walk));
-        let y = self.second.apply(y, walk);
+    fn apply(&self, x: Tensor<4>, pass: &mut NormPass<'_>) -> Tensor<4> {
+        let y = activation::relu(self.first.apply(x.clone(), pass));
+        let y = self.second.apply(y, pass);
         let shortcut = match &self.shortcut {
-            Some(shortcut) => shortcut.apply(x, walk),
+            Some(shortcut) => shortcut.apply(x, pass),
             None => x,
         };
         activation::relu(y + shortcut)

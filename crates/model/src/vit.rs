@@ -55,7 +55,7 @@ impl Gelu {
 }
 
 /// Everything up to the output of block 0: the embeddings and that block. In the flat vector these come first.
-pub(crate) struct Early {
+pub(crate) struct EarlyLayers {
     config: VitConfig,
     gelu: Gelu,
     /// `[1, D]`
@@ -70,7 +70,7 @@ pub(crate) struct Early {
 
 /// The blocks behind block 0, and the head.
 #[derive(Clone)]
-pub(crate) struct Late {
+pub(crate) struct LateLayers {
     heads: usize,
     gelu: Gelu,
     blocks: Vec<Block>,
@@ -120,7 +120,7 @@ fn thirds(range: Range<usize>) -> [Range<usize>; 3] {
     [0, 1, 2].map(|i| range.start + i * third..range.start + (i + 1) * third)
 }
 
-impl Early {
+impl EarlyLayers {
     /// Number of values of the flat vector that belong here.
     pub(crate) fn len(layout: &ParamLayout) -> usize {
         let last =
@@ -128,7 +128,7 @@ impl Early {
         last.last().map_or(0, |param| param.range.end)
     }
 
-    /// From the first values of a flat vector of `layout`, at least [`Early::len`] of them.
+    /// From the first values of a flat vector of `layout`, at least [`EarlyLayers::len`] of them.
     pub(crate) fn new<W: Element>(
         config: &VitConfig,
         layout: &ParamLayout,
@@ -157,15 +157,15 @@ impl Early {
     }
 }
 
-impl Late {
-    /// From `weights`, the values of a flat vector of `layout` behind those of [`Early`].
+impl LateLayers {
+    /// From `weights`, the values of a flat vector of `layout` behind those of [`EarlyLayers`].
     pub(crate) fn new<W: Element>(
         config: &VitConfig,
         layout: &ParamLayout,
         weights: &[W],
         options: TensorOptions<'_>,
     ) -> Self {
-        let offset = Early::len(layout);
+        let offset = EarlyLayers::len(layout);
         let early = layout.iter().take_while(|param| param.range.end <= offset).count();
         let mut reader = ParamReader::new(&layout.iter().as_slice()[early..], weights, options);
         let blocks = (1..config.depth).map(|index| reader.block(config, index)).collect();
@@ -175,7 +175,7 @@ impl Late {
         Self { heads: config.heads, gelu, blocks, norm, head, leaves: reader.leaves }
     }
 
-    /// Logits `[batch, classes]` of what [`Early::apply`] gives.
+    /// Logits `[batch, classes]` of what [`EarlyLayers::apply`] gives.
     pub(crate) fn apply(&self, mut x: Tensor<3>) -> Tensor<2> {
         for (index, block) in self.blocks.iter().enumerate() {
             // The head reads the class token only, so the last block needs no other query.
@@ -189,8 +189,8 @@ impl Late {
 
 /// All parameters on the device.
 pub(crate) struct Parameters {
-    early: Early,
-    late: Late,
+    early: EarlyLayers,
+    late: LateLayers,
 }
 
 impl Parameters {
@@ -201,13 +201,13 @@ impl Parameters {
         weights: &[W],
         options: TensorOptions<'_>,
     ) -> Self {
-        let (early, late) = weights.split_at(Early::len(layout));
-        let late = Late::new(config, layout, late, options);
-        Self { early: Early::new(config, layout, early, options), late }
+        let (early, late) = weights.split_at(EarlyLayers::len(layout));
+        let late = LateLayers::new(config, layout, late, options);
+        Self { early: EarlyLayers::new(config, layout, early, options), late }
     }
 
     /// With the blocks behind block 0 as they are on the device already.
-    pub(crate) fn with_late(early: Early, late: Late) -> Self {
+    pub(crate) fn with_late(early: EarlyLayers, late: LateLayers) -> Self {
         Self { early, late }
     }
 

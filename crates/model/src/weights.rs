@@ -21,10 +21,6 @@ mod write;
 
 pub use error::{TensorProblem, WeightsError};
 pub use state::{HeadReplaced, Imported, Storage, encode_state, import_from, read_state};
-#[cfg(not(target_family = "wasm"))]
-pub use state::{export, import};
-#[cfg(not(target_family = "wasm"))]
-pub use write::save_flat;
 pub use write::{encode, encode_flat};
 
 /// A number type that tensors are read into: `f32` or `f64`.
@@ -256,13 +252,4 @@ fn numbers<T: Number>(dtype: Dtype, bytes: &[u8]) -> Option<Vec<T>> {
         Dtype::U8 | Dtype::BOOL => each(bytes, |[b]| b.into()),
         _ => return None,
     })
-}
-
-/// Reads all parameters of `layout` from a file into one flat vector.
-///
-/// # Errors
-/// As [`TensorReader::read_flat`].
-#[cfg(not(target_family = "wasm"))]
-pub fn load_flat(path: &std::path::Path, layout: &ParamLayout) -> Result<Vec<f32>, WeightsError> {
-    TensorReader::open(path)?.read_flat(layout)
 }

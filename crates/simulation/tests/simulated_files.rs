@@ -7,7 +7,7 @@ use std::{fs, ops::ControlFlow, path::Path};
 use unmask_core::{Architecture, ParamLayout, VitConfig, VitPreset, VitSpec};
 use unmask_model::{
     device::OpenDevice,
-    weights::{self, Storage},
+    weights::{self, Storage, TensorReader},
 };
 use unmask_simulation::{Event, Files, Outcome, TrainError, train};
 
@@ -154,13 +154,14 @@ fn files_say_what_was_run_and_what_came_of_it() {
     assert!(order.starts_with("round,client,position,picture\n1,0,0,"), "{order}");
 
     let layout = Architecture::named("vit_pico_patch4_16", 10).unwrap().layout();
-    let stored: Vec<f32> = weights::load_flat(&out.join("model.safetensors"), &layout).unwrap();
+    let read = |name| TensorReader::open(&out.join(name)).unwrap().read_flat::<f32>(&layout).unwrap();
+    let stored = read("model.safetensors");
     assert!(
         stored.iter().zip(&outcome.state.weights).all(|(half, full)| (half - full).abs() <= 1e-3 * full.abs() + 1e-6)
     );
     assert_ne!(stored, outcome.state.weights);
     assert!(fs::metadata(out.join("model.safetensors")).unwrap().len() < 2 * layout.len() as u64 + 10_000);
-    assert_ne!(weights::load_flat(&out.join("start.safetensors"), &layout).unwrap(), stored);
+    assert_ne!(read("start.safetensors"), stored);
 }
 
 /// Training goes on from a stored model: its first test is the stored model's last.
@@ -182,7 +183,7 @@ fn weights_of_another_model_are_called_by_its_name() {
     let folder = tempfile::tempdir().unwrap();
     let nano = Architecture::named("vit_nano_patch4_32", 10).unwrap();
     let file = folder.path().join("nano.safetensors");
-    weights::save_flat(&file, &nano.layout(), &nano.initial(1).weights).unwrap();
+    fs::write(&file, weights::encode_flat(&nano.layout(), &nano.initial(1).weights).unwrap()).unwrap();
     let start = format!("start={}", file.display());
     let error = refused(run(&folder.path().join("out"), false, &[&start], None));
     assert!(
@@ -191,7 +192,7 @@ fn weights_of_another_model_are_called_by_its_name() {
     );
     // Of a model that is none of ours, a few tensors are named.
     let layout = ParamLayout::vit(&VitConfig { dim: 60, ..VitSpec::new(VitPreset::Nano).config() });
-    weights::save_flat(&file, &layout, &vec![0.5; layout.len()]).unwrap();
+    fs::write(&file, weights::encode_flat(&layout, &vec![0.5; layout.len()]).unwrap()).unwrap();
     let error = refused(run(&folder.path().join("out"), false, &[&start], None));
     assert!(error.contains("cls_token has shape [1, 1, 60], expected [1, 1, 48]; ") && error.len() < 700, "{error}");
     assert!(error.ends_with(" more"), "{error}");
@@ -204,7 +205,7 @@ fn weights_with_nan_are_refused_by_name() {
     let mut state = architecture.initial(1);
     state.weights[architecture.layout().get("norm.weight").unwrap().range.start + 3] = f32::NAN;
     let file = folder.path().join("nan.safetensors");
-    weights::save_flat(&file, &architecture.layout(), &state.weights).unwrap();
+    fs::write(&file, weights::encode_flat(&architecture.layout(), &state.weights).unwrap()).unwrap();
     let start = format!("start={}", file.display());
     let error = refused(run(&folder.path().join("out"), false, &[&start], None));
     assert!(error.contains("norm.weight [48] holds NaN at value 3"), "{error}");

@@ -14,7 +14,7 @@ use unmask_defence::{Cipher, RoomKey};
 use unmask_model::{
     Network,
     device::OpenDevice,
-    weights::{encode, save_flat},
+    weights::{encode, encode_flat},
 };
 
 const PICO: &str = "vit_pico_patch4_16";
@@ -57,7 +57,7 @@ impl Client {
     }
 
     fn save(&self, name: &str, flat: &[f32]) {
-        save_flat(Path::new(&self.file(name)), &self.layout, flat).unwrap();
+        fs::write(self.file(name), encode_flat(&self.layout, flat).unwrap()).unwrap();
     }
 
     fn run(&self, attack: &str, arguments: &[&str]) -> Output {

@@ -183,26 +183,3 @@ fn stored(param: &Param, values: &[f32], storage: Storage) -> Result<Vec<u8>, Te
         }),
     }
 }
-
-/// [`import_from`] a file.
-///
-/// # Errors
-/// As there, or if the file cannot be read or is no safetensors file.
-#[cfg(not(target_family = "wasm"))]
-pub fn import(path: &std::path::Path, architecture: Architecture, seed: u64) -> Result<Imported, WeightsError> {
-    import_from(TensorReader::open(path)?, architecture, seed)
-}
-
-/// Writes [`encode_state`] to a file, which is there as a whole or stays as it was.
-///
-/// # Errors
-/// As there, or if the file cannot be written.
-#[cfg(not(target_family = "wasm"))]
-pub fn export(
-    path: &std::path::Path,
-    architecture: Architecture,
-    state: &ModelState,
-    storage: Storage,
-) -> Result<(), WeightsError> {
-    super::write::write_whole(path, &encode_state(architecture, state, storage)?)
-}

@@ -40,26 +40,3 @@ pub fn encode_flat(layout: &ParamLayout, flat: &[f32]) -> Result<Vec<u8>, Weight
     }
     encode(layout.iter().map(|param| (param.name.as_str(), param.shape.as_slice(), &flat[param.range.clone()])))
 }
-
-/// Writes [`encode_flat`] to a file.
-///
-/// # Errors
-/// If the vector is not of the layout, or the file cannot be written.
-#[cfg(not(target_family = "wasm"))]
-pub fn save_flat(path: &std::path::Path, layout: &ParamLayout, flat: &[f32]) -> Result<(), WeightsError> {
-    write_whole(path, &encode_flat(layout, flat)?)
-}
-
-/// Writes `bytes` beside `path` and moves them there, so that no half-written file takes the place of a whole one.
-#[cfg(not(target_family = "wasm"))]
-pub(super) fn write_whole(path: &std::path::Path, bytes: &[u8]) -> Result<(), WeightsError> {
-    let io = |source| WeightsError::Io { what: path.display().to_string(), source };
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    let moved = std::fs::write(&partial, bytes).and_then(|()| std::fs::rename(&partial, path));
-    moved.map_err(|source| {
-        // What is left of it is of no use to anybody; that it could not be written is what matters.
-        let _ = std::fs::remove_file(&partial);
-        io(source)
-    })
-}
