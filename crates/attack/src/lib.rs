@@ -72,7 +72,7 @@ pub use observation::{Decrypt, Encryption, Observation, WholeUpdate, embeddings_
 pub use reconstruction::Reconstruction;
 pub use run::{AttackProgress, Recovered, begin, retarget, run};
 pub use search::{NoSearches, Search, SearchOptions, SearchProgress, Searches, Subject};
-pub use unmask_core::{AttackFamily as Family, AttackMethod as Method, How, Knowledge, Symbol, UnknownMethod};
+pub use unmask_core::{AttackFamily as Family, AttackMethod as Method, Knowledge, UnknownMethod};
 
 /// Solves a closed form on `evidence`; an [`AttackKind`] alone takes dropped entries for zeros.
 ///

@@ -12,10 +12,42 @@ use crate::{
 
 /// What a federation trains: a network by name, with its number of classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(try_from = "ModelDescription", into = "ModelDescription")]
 pub enum Architecture {
     Vit(VitSpec),
     Resnet(ResnetSpec),
+}
+
+/// An [`Architecture`] in plain words, as messages and JSON have it: who does not know the name can still say which it was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelDescription {
+    #[serde(rename = "model")]
+    pub name: String,
+    /// Whether block 0 is the norm-free, residual-free one that APRIL's closed form needs.
+    pub april_block: bool,
+    /// Of the head.
+    pub classes: u16,
+}
+
+impl From<Architecture> for ModelDescription {
+    fn from(architecture: Architecture) -> Self {
+        Self {
+            name: architecture.name().to_owned(),
+            april_block: architecture.april_block(),
+            classes: u16::try_from(architecture.classes()).unwrap_or(u16::MAX),
+        }
+    }
+}
+
+/// For images of the side that the preset was made for.
+impl TryFrom<ModelDescription> for Architecture {
+    type Error = UnknownArchitecture;
+
+    fn try_from(
+        ModelDescription { name, april_block, classes }: ModelDescription,
+    ) -> Result<Self, UnknownArchitecture> {
+        Ok(Self::named(&name, classes.into())?.with_april_block(april_block))
+    }
 }
 
 /// Everything that a trained network is.
@@ -169,6 +201,13 @@ impl Architecture {
     }
 }
 
+/// The classroom's.
+impl Default for Architecture {
+    fn default() -> Self {
+        Self::from(VitPreset::Nano)
+    }
+}
+
 /// With ten classes.
 impl From<VitPreset> for Architecture {
     fn from(preset: VitPreset) -> Self {
@@ -210,6 +249,8 @@ mod tests {
             assert_eq!(architecture.classes(), 7);
             let head = architecture.layout().iter().last().unwrap().clone();
             assert_eq!(head.shape, [7]);
+            let april = architecture.with_april_block(true);
+            assert_eq!(ModelDescription::from(april).try_into(), Ok(april));
         }
         let error = Architecture::named("resnet18", 10).unwrap_err().to_string();
         assert!(error.contains("\"resnet18\"") && error.contains("resnet_nano, resnet34"), "{error}");

@@ -1,11 +1,11 @@
 //! Every attack by name: what the command line, the room and its pages call it, and how it works.
 
-mod how;
+mod explanation;
 
-pub use self::how::{How, Symbol};
+pub use self::explanation::Explanation;
 use crate::text::words;
 
-/// An attack as it is named at every border.
+/// An attack by the name it has on the command line, in files, on the socket and in the room's JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum AttackMethod {
     /// Embedding inversion, dropped entries taken for zeros.
@@ -58,23 +58,6 @@ pub enum Knowledge {
 }
 
 impl AttackFamily {
-    /// All of them, in the order shown.
-    pub const ALL: [Self; 7] =
-        [Self::Embedding, Self::April, Self::Rounds, Self::Matching, Self::Gradients, Self::Jigsaw, Self::Key];
-
-    /// The name in the room's JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Embedding => "embedding",
-            Self::April => "april",
-            Self::Rounds => "rounds",
-            Self::Matching => "matching",
-            Self::Gradients => "inverting-gradients",
-            Self::Jigsaw => "jigsaw",
-            Self::Key => "key",
-        }
-    }
-
     pub fn title(self) -> &'static str {
         match self {
             Self::Embedding => "Embedding inversion",
@@ -89,40 +72,6 @@ impl AttackFamily {
 }
 
 impl AttackMethod {
-    /// All of them, each naive one before its mask-aware twin.
-    pub const ALL: [Self; 12] = [
-        Self::Embedding,
-        Self::EmbeddingAware,
-        Self::April,
-        Self::AprilAware,
-        Self::Rounds,
-        Self::Matching,
-        Self::MatchingAware,
-        Self::Gradients,
-        Self::GradientsAware,
-        Self::Jigsaw,
-        Self::KnownStart,
-        Self::Colluder,
-    ];
-
-    /// The name used at every border: command line, wire, files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Embedding => "embedding",
-            Self::EmbeddingAware => "embedding-aware",
-            Self::April => "april",
-            Self::AprilAware => "april-aware",
-            Self::Rounds => "rounds",
-            Self::Matching => "matching",
-            Self::MatchingAware => "matching-aware",
-            Self::Gradients => "inverting-gradients",
-            Self::GradientsAware => "inverting-gradients-aware",
-            Self::Jigsaw => "jigsaw",
-            Self::KnownStart => "known-start",
-            Self::Colluder => "colluder",
-        }
-    }
-
     /// What it is shown beside.
     pub fn family(self) -> AttackFamily {
         match self {
@@ -178,9 +127,31 @@ impl AttackMethod {
     }
 }
 
-words!(AttackMethod, UnknownMethod, "unknown attack {name:?}; the attacks are {words}", ", ");
+// Each naive attack before its mask-aware twin.
+words!(AttackMethod {
+    Embedding = "embedding",
+    EmbeddingAware = "embedding-aware",
+    April = "april",
+    AprilAware = "april-aware",
+    Rounds = "rounds",
+    Matching = "matching",
+    MatchingAware = "matching-aware",
+    Gradients = "inverting-gradients",
+    GradientsAware = "inverting-gradients-aware",
+    Jigsaw = "jigsaw",
+    KnownStart = "known-start",
+    Colluder = "colluder",
+}, UnknownMethod, "unknown attack {name:?}; the attacks are {words}", ", ");
 
-words!(AttackFamily, UnknownFamily, "there is no family of attacks {name:?}; there are {words}", ", ");
+words!(AttackFamily {
+    Embedding = "embedding",
+    April = "april",
+    Rounds = "rounds",
+    Matching = "matching",
+    Gradients = "inverting-gradients",
+    Jigsaw = "jigsaw",
+    Key = "key",
+}, UnknownFamily, "there is no family of attacks {name:?}; there are {words}", ", ");
 
 /// Whether a picture was among those behind an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,19 +164,11 @@ pub enum MembershipVerdict {
     Undecided,
 }
 
-impl MembershipVerdict {
-    pub const ALL: [Self; 3] = [Self::Member, Self::Stranger, Self::Undecided];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Member => "member",
-            Self::Stranger => "stranger",
-            Self::Undecided => "undecided",
-        }
-    }
-}
-
-words!(MembershipVerdict, UnknownVerdict, "{name:?} is no verdict on membership; it is {words}", " or ");
+words!(MembershipVerdict {
+    Member = "member",
+    Stranger = "stranger",
+    Undecided = "undecided",
+}, UnknownVerdict, "{name:?} is no verdict on membership; it is {words}", " or ");
 
 #[cfg(test)]
 mod tests {
@@ -235,12 +198,11 @@ mod tests {
     fn shapes_are_those_of_the_model() {
         let config = VitSpec::new(VitPreset::Lab).config();
         for method in AttackMethod::ALL {
-            let how = method.how(Some(&config));
-            assert!(!how.equation.is_empty() && !how.symbols.is_empty(), "{method}");
+            let explanation = method.explanation(Some(&config));
+            assert!(!explanation.equation.is_empty() && !explanation.symbols.is_empty(), "{method}");
         }
-        let how = AttackMethod::Embedding.how(Some(&config));
-        let size = |name: &str| how.symbols.iter().find(|symbol| symbol.name == name).map(|symbol| symbol.size.clone());
-        assert_eq!(size("X").as_deref(), Some("64 × 48"));
-        assert_eq!(size("G_E").as_deref(), Some("192 × 48"));
+        let symbols = AttackMethod::Embedding.explanation(Some(&config)).symbols;
+        let size = |name: &str| symbols.iter().find(|symbol| symbol[0] == name).map(|symbol| symbol[2].as_str());
+        assert_eq!((size("X"), size("G_E")), (Some("64 × 48"), Some("192 × 48")));
     }
 }

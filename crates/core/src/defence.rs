@@ -1,4 +1,6 @@
-//! The choice of a defence, and its one string form.
+//! The choice of a defence, its one string form, and what others must know of it.
+//!
+//! Nobody but `unmask-defence` asks which defence it is: rounds, attacks and pages go by the properties here.
 
 mod noise;
 mod rates;
@@ -10,8 +12,8 @@ pub use self::{
     rates::{GroupRates, ParseRatesError, RateError, RateRun, ZeroRate},
 };
 use crate::{
-    Architecture,
-    text::{serde_as_text, words},
+    Architecture, ParamGroup,
+    text::{named, serde_as_text, words},
 };
 
 /// A defence, as the teacher chooses it.
@@ -47,18 +49,10 @@ pub enum EncryptionStart {
     Keyed,
 }
 
-impl EncryptionStart {
-    pub const ALL: [Self; 2] = [Self::Plain, Self::Keyed];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Plain => "plain",
-            Self::Keyed => "keyed",
-        }
-    }
-}
-
-words!(EncryptionStart, UnknownEncryptionStart, "an encrypted model has no start {name:?}; write {words}", " or ");
+words!(EncryptionStart {
+    Plain = "plain",
+    Keyed = "keyed",
+}, UnknownEncryptionStart, "an encrypted model has no start {name:?}; write {words}", " or ");
 
 /// A defence without its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,22 +65,16 @@ pub enum DefenceKind {
     Encrypted,
 }
 
+named!(DefenceKind {
+    None = "none",
+    FixedPosition = "fixed-position",
+    RandomBinary = "random-binary",
+    FrozenBinary = "frozen-binary",
+    Gaussian = "gaussian",
+    Encrypted = "encrypted",
+});
+
 impl DefenceKind {
-    /// All of them, in the order shown.
-    pub const ALL: [Self; 6] =
-        [Self::None, Self::FixedPosition, Self::RandomBinary, Self::FrozenBinary, Self::Gaussian, Self::Encrypted];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::FixedPosition => "fixed-position",
-            Self::RandomBinary => "random-binary",
-            Self::FrozenBinary => "frozen-binary",
-            Self::Gaussian => "gaussian",
-            Self::Encrypted => "encrypted",
-        }
-    }
-
     pub fn title(self) -> &'static str {
         match self {
             Self::None => "None",
@@ -113,10 +101,23 @@ impl DefenceKind {
         }
     }
 
-    /// Whether it draws masks, and so has rates.
-    pub fn is_masked(self) -> bool {
-        matches!(self, Self::RandomBinary | Self::FrozenBinary)
+    /// The numbers that a person may choose for it.
+    pub fn numbers(self) -> &'static [NumberParameter] {
+        match self {
+            Self::Gaussian => &GaussianNoise::PARAMETERS,
+            _ => &[],
+        }
     }
+}
+
+/// A number among a defence's parameters, as a form asks for it. Its range is for the defence's parser to say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NumberParameter {
+    /// In the string form, such as `eps` in `gaussian:eps=4`.
+    pub key: &'static str,
+    /// In equations, such as `ε`.
+    pub symbol: &'static str,
+    pub title: &'static str,
 }
 
 /// A defence of embeddings for a model without any.
@@ -127,8 +128,22 @@ pub struct NoEmbeddings {
     pub architecture: Architecture,
 }
 
+/// With the parameters that it has where nothing else is said.
+impl From<DefenceKind> for Defence {
+    fn from(kind: DefenceKind) -> Self {
+        let rates = GroupRates::uniform(ZeroRate::nearest(0.5));
+        match kind {
+            DefenceKind::None => Self::None,
+            DefenceKind::FixedPosition => Self::FixedPosition,
+            DefenceKind::RandomBinary => Self::RandomBinary { rates },
+            DefenceKind::FrozenBinary => Self::FrozenBinary { rates },
+            DefenceKind::Gaussian => Self::Gaussian(GaussianNoise::default()),
+            DefenceKind::Encrypted => Self::Encrypted { start: EncryptionStart::default() },
+        }
+    }
+}
+
 impl Defence {
-    /// The defence without its parameters.
     pub fn kind(&self) -> DefenceKind {
         match self {
             Self::None => DefenceKind::None,
@@ -145,15 +160,14 @@ impl Defence {
     /// # Errors
     /// It changes embeddings alone, and the model has none.
     pub fn check(&self, architecture: Architecture) -> Result<(), NoEmbeddings> {
-        match self.kind() {
-            kind @ (DefenceKind::FixedPosition | DefenceKind::Encrypted) if architecture.vit().is_none() => {
-                Err(NoEmbeddings { kind, architecture })
-            }
-            _ => Ok(()),
+        let needs_embeddings = self.is_encrypted() || self.fixes(ParamGroup::Position);
+        if needs_embeddings && architecture.vit().is_none() {
+            return Err(NoEmbeddings { kind: self.kind(), architecture });
         }
+        Ok(())
     }
 
-    /// The masks' rates, where there are masks.
+    /// The masks' rates, where values are dropped under masks.
     pub fn rates(&self) -> Option<&GroupRates> {
         match self {
             Self::RandomBinary { rates } | Self::FrozenBinary { rates } => Some(rates),
@@ -161,9 +175,75 @@ impl Defence {
         }
     }
 
-    /// Whether the relay's weights are cipher text.
+    /// The same with other rates, where it has some.
+    #[must_use]
+    pub fn with_rates(self, rates: GroupRates) -> Self {
+        match self {
+            Self::RandomBinary { .. } => Self::RandomBinary { rates },
+            Self::FrozenBinary { .. } => Self::FrozenBinary { rates },
+            other => other,
+        }
+    }
+
+    /// Whether one mask serves all clients and rounds.
+    pub fn has_common_mask(&self) -> bool {
+        matches!(self, Self::FrozenBinary { .. })
+    }
+
+    /// Whether parameters of this group stay as they are: gradients come as zeros, weights as they went out.
+    pub fn fixes(&self, group: ParamGroup) -> bool {
+        *self == Self::FixedPosition && group == ParamGroup::Position
+    }
+
+    /// The noise added to every value, if any is.
+    pub fn noise(&self) -> Option<&GaussianNoise> {
+        match self {
+            Self::Gaussian(noise) => Some(noise),
+            _ => None,
+        }
+    }
+
+    /// How the encrypted model begins, where the relay's weights are cipher text.
+    pub fn encryption(&self) -> Option<EncryptionStart> {
+        match self {
+            Self::Encrypted { start } => Some(*start),
+            _ => None,
+        }
+    }
+
     pub fn is_encrypted(&self) -> bool {
-        matches!(self, Self::Encrypted { .. })
+        self.encryption().is_some()
+    }
+
+    /// The values of [`DefenceKind::numbers`], in the same order.
+    pub fn numbers(&self) -> Vec<f64> {
+        self.noise().map_or(Vec::new(), |noise| vec![noise.epsilon(), noise.delta(), noise.clip()])
+    }
+
+    /// In a phrase, such as `random binary weights, R = 0.5`.
+    pub fn phrase(&self) -> String {
+        match self {
+            Self::None => "no defence".to_owned(),
+            Self::FixedPosition => "fixed position".to_owned(),
+            Self::RandomBinary { rates } => format!("random binary weights, {}", rates.phrase()),
+            Self::FrozenBinary { rates } => format!("frozen binary weights, {}", rates.phrase()),
+            Self::Gaussian(noise) => format!("Gaussian noise, {}", noise.phrase()),
+            Self::Encrypted { start } => format!("encrypted, {start} start"),
+        }
+    }
+
+    /// In as few characters as a curve has room for, such as `R 0.5`.
+    pub fn label(&self) -> String {
+        let rate = |rates: &GroupRates| rates.single().map_or("by group".to_owned(), |rate| rate.to_string());
+        match self {
+            Self::None => "none".to_owned(),
+            Self::FixedPosition => "fixed position".to_owned(),
+            Self::RandomBinary { rates } => format!("R {}", rate(rates)),
+            Self::FrozenBinary { rates } => format!("frozen R {}", rate(rates)),
+            Self::Gaussian(noise) => format!("noise ε {}", noise.epsilon()),
+            Self::Encrypted { start: EncryptionStart::Plain } => "encrypted".to_owned(),
+            Self::Encrypted { start: EncryptionStart::Keyed } => "encrypted, keyed".to_owned(),
+        }
     }
 }
 
@@ -267,6 +347,45 @@ mod tests {
         }
         assert_eq!("encrypted:plain".parse::<Defence>().unwrap().to_string(), "encrypted");
         assert_eq!("gaussian".parse::<Defence>().unwrap(), Defence::Gaussian(GaussianNoise::default()));
+    }
+
+    #[test]
+    fn defences_are_put_in_words() {
+        for (form, phrase, label) in [
+            ("none", "no defence", "none"),
+            ("fixed-position", "fixed position", "fixed position"),
+            ("random-binary:0.5", "random binary weights, R = 0.5", "R 0.5"),
+            (
+                "random-binary:patch=0.95,pos=0.95,head=0.5,0.2",
+                "random binary weights, R = 0.2 but 0.95 for patch embedding and position embedding, 0.5 for head",
+                "R by group",
+            ),
+            ("frozen-binary:0.8", "frozen binary weights, R = 0.8", "frozen R 0.8"),
+            ("gaussian:eps=4,delta=1e-5,clip=0.5", "Gaussian noise, ε = 4, δ = 1e-5, clipped to 0.5", "noise ε 4"),
+            ("encrypted", "encrypted, plain start", "encrypted"),
+            ("encrypted:keyed", "encrypted, keyed start", "encrypted, keyed"),
+        ] {
+            let defence: Defence = form.parse().unwrap();
+            assert_eq!((defence.phrase().as_str(), defence.label().as_str()), (phrase, label));
+        }
+    }
+
+    #[test]
+    fn a_kind_is_that_of_its_default_and_has_as_many_numbers() {
+        for kind in DefenceKind::ALL {
+            let defence = Defence::from(kind);
+            assert_eq!(defence.kind(), kind);
+            let written: Vec<String> = kind
+                .numbers()
+                .iter()
+                .zip(defence.numbers())
+                .map(|(number, value)| format!("{}={value}", number.key))
+                .collect();
+            assert_eq!(defence.numbers().len(), kind.numbers().len());
+            if !written.is_empty() {
+                assert_eq!(format!("{}:{}", kind.name(), written.join(",")).parse(), Ok(defence));
+            }
+        }
     }
 
     proptest! {

@@ -20,13 +20,13 @@ mod text;
 mod update;
 mod vit;
 
-pub use architecture::{Architecture, ModelState, StatisticsError, UnknownArchitecture};
+pub use architecture::{Architecture, ModelDescription, ModelState, StatisticsError, UnknownArchitecture};
 pub use attack::{
-    AttackFamily, AttackMethod, How, Knowledge, MembershipVerdict, Symbol, UnknownFamily, UnknownMethod, UnknownVerdict,
+    AttackFamily, AttackMethod, Explanation, Knowledge, MembershipVerdict, UnknownFamily, UnknownMethod, UnknownVerdict,
 };
 pub use defence::{
-    Defence, DefenceKind, EncryptionStart, GaussianNoise, GroupRates, NoEmbeddings, ParseDefenceError, ParseNoiseError,
-    ParseRatesError, RateError, RateRun, UnknownEncryptionStart, ZeroRate,
+    Defence, DefenceKind, EncryptionStart, GaussianNoise, GroupRates, NoEmbeddings, NumberParameter, ParseDefenceError,
+    ParseNoiseError, ParseRatesError, RateError, RateRun, UnknownEncryptionStart, ZeroRate,
 };
 pub use init::{InitOptions, initial_weights};
 pub use layout::{Param, ParamGroup, ParamLayout, UnknownGroup};

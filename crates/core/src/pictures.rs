@@ -16,18 +16,10 @@ pub enum TrainOn {
     Shared,
 }
 
-impl TrainOn {
-    pub const ALL: [Self; 2] = [Self::Private, Self::Shared];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Private => "private",
-            Self::Shared => "shared",
-        }
-    }
-}
-
-words!(TrainOn, UnknownTrainOn, "rounds cannot train on {name:?} pictures; choose {words}", " or ");
+words!(TrainOn {
+    Private = "private",
+    Shared = "shared",
+}, UnknownTrainOn, "rounds cannot train on {name:?} pictures; choose {words}", " or ");
 
 /// The pictures of a round's policy: no average mixes updates on pictures of two divisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -117,18 +109,10 @@ pub enum InitialWeights {
     Pretrained,
 }
 
-impl InitialWeights {
-    pub const ALL: [Self; 2] = [Self::Scratch, Self::Pretrained];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Scratch => "scratch",
-            Self::Pretrained => "pretrained",
-        }
-    }
-}
-
-words!(InitialWeights, UnknownInitialWeights, "there are no initial weights {name:?}; write {words}", " or ");
+words!(InitialWeights {
+    Scratch = "scratch",
+    Pretrained = "pretrained",
+}, UnknownInitialWeights, "there are no initial weights {name:?}; write {words}", " or ");
 
 #[cfg(test)]
 mod tests {

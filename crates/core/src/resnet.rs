@@ -1,36 +1,24 @@
 //! Residual networks of basic blocks, as torchvision and timm build them.
 
-use serde::{Deserialize, Serialize};
-
-use crate::ParamLayout;
+use crate::{ParamLayout, text::named};
 
 /// A ResNet by name; torchvision's and timm's name where they have it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ResnetPreset {
     /// 32 x 32 images, one block a stage of 16, 32 and 64 channels behind a 3 x 3 stem: small enough to be trained on a
     /// laptop's processor.
-    #[serde(rename = "resnet_nano")]
     Nano,
     /// 224 x 224 images, 3, 4, 6 and 3 blocks of 64, 128, 256 and 512 channels.
-    #[serde(rename = "resnet34")]
     Resnet34,
 }
 
-impl ResnetPreset {
-    /// All presets, smallest first.
-    pub const ALL: [Self; 2] = [Self::Nano, Self::Resnet34];
-
-    /// The name on the command line, on the wire and in files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Nano => "resnet_nano",
-            Self::Resnet34 => "resnet34",
-        }
-    }
-}
+named!(ResnetPreset {
+    Nano = "resnet_nano",
+    Resnet34 = "resnet34",
+});
 
 /// Everything that decides a ResNet's shape.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ResnetSpec {
     pub preset: ResnetPreset,
     pub classes: usize,
@@ -46,11 +34,6 @@ impl ResnetSpec {
             ResnetPreset::Resnet34 => 224,
         };
         Self { preset, classes: 10, side }
-    }
-
-    /// The same network for images of another side.
-    pub fn with_side(self, side: usize) -> Self {
-        Self { side, ..self }
     }
 
     pub fn config(self) -> ResnetConfig {

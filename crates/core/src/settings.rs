@@ -12,7 +12,7 @@ pub struct RoundSettings {
     pictures: TrainingPictures,
 }
 
-/// RoundSettings that cannot work.
+/// Settings that cannot work.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum SettingsError {
     #[error("a batch of 0 samples trains nothing; give at least 1")]
@@ -28,7 +28,7 @@ pub enum SettingsError {
 }
 
 impl RoundSettings {
-    /// RoundSettings for rounds on private pictures; `batch` is the number of samples of one local gradient.
+    /// For rounds on private pictures; `batch` is the number of samples of one local gradient.
     ///
     /// # Errors
     /// If a number is out of range, or Adam is to step on encrypted gradients. Under FedAvg the server takes no step, so
@@ -56,34 +56,22 @@ impl RoundSettings {
         Ok(self)
     }
 
-    /// The same with another defence.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new).
+    /// The same with another defence; errors as those of [`new`](Self::new).
     pub fn with_defence(self, defence: Defence) -> Result<Self, SettingsError> {
         Self { defence, ..self }.checked()
     }
 
-    /// The same with another rule.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new).
+    /// The same with another rule; errors as those of [`new`](Self::new).
     pub fn with_rule(self, rule: Rule) -> Result<Self, SettingsError> {
         Self { rule, ..self }.checked()
     }
 
-    /// The same with another batch size.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new).
+    /// The same with another batch size; errors as those of [`new`](Self::new).
     pub fn with_batch(self, batch: u16) -> Result<Self, SettingsError> {
         Self { batch, ..self }.checked()
     }
 
-    /// The same with another optimiser.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new).
+    /// The same with another optimiser; errors as those of [`new`](Self::new).
     pub fn with_optimiser(self, optimiser: OptimiserKind) -> Result<Self, SettingsError> {
         Self { optimiser, ..self }.checked()
     }
@@ -118,10 +106,7 @@ impl RoundSettings {
 
     /// How the encrypted model begins, if updates are to be encrypted.
     pub fn encryption(&self) -> Option<EncryptionStart> {
-        match self.defence {
-            Defence::Encrypted { start } => Some(start),
-            _ => None,
-        }
+        self.defence.encryption()
     }
 }
 

@@ -1,6 +1,7 @@
 //! One string form for each value: on the command line, in files, in JSON and on the socket.
 
 /// Lets serde write and read types in the string form of their `Display` and `FromStr`.
+#[macro_export]
 macro_rules! serde_as_text {
     ($($name:ty),+) => {$(
         impl serde::Serialize for $name {
@@ -17,10 +18,29 @@ macro_rules! serde_as_text {
     )+};
 }
 
-/// The same for an enum whose forms are the plain words that `name()` gives to `ALL`. The message of the error may
-/// contain `{name}`, the word that is none of them, and `{words}`, all that are.
+/// Words for the variants of an enum: `ALL`, in the order given, and `name()`.
+macro_rules! named {
+    ($enum:ident { $($variant:ident = $name:literal),+ $(,)? }) => {
+        impl $enum {
+            /// All of them, in the order shown.
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
+
+            /// The word for it on the command line, in files and in messages.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name),+
+                }
+            }
+        }
+    };
+}
+
+/// The same, and these words as the string form. The message of the error may contain `{name}`, the word that is none of
+/// them, and `{words}`, all that are.
 macro_rules! words {
-    ($enum:ident, $error:ident, $message:literal, $separator:literal) => {
+    ($enum:ident $words:tt, $error:ident, $message:literal, $separator:literal) => {
+        crate::text::named!($enum $words);
+
         impl std::fmt::Display for $enum {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.pad(self.name())
@@ -46,4 +66,4 @@ macro_rules! words {
     };
 }
 
-pub(crate) use {serde_as_text, words};
+pub(crate) use {named, serde_as_text, words};

@@ -2,45 +2,33 @@
 
 use std::{fmt, str::FromStr};
 
-use serde::{Deserialize, Serialize};
-
-use crate::{Architecture, ParamLayout, UnknownArchitecture};
+use crate::{
+    Architecture, ParamLayout, UnknownArchitecture,
+    text::{named, serde_as_text},
+};
 
 /// A ViT by name; timm's name where timm has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum VitPreset {
     /// 16 x 16 images, D 48, depth 2, heads 3: small enough for emulated WebGPU in tests.
-    #[serde(rename = "vit_pico_patch4_16")]
     Pico,
     /// 32 x 32 images, D 96, depth 4, heads 3: the classroom's default.
-    #[serde(rename = "vit_nano_patch4_32")]
     Nano,
     /// 32 x 32 images, D 192, depth 4, heads 3: the attacks' laboratory.
-    #[serde(rename = "vit_lab_patch4_32")]
     Lab,
     /// 224 x 224 images, D 192, depth 12, heads 3.
-    #[serde(rename = "vit_tiny_patch16_224")]
     Tiny,
     /// 224 x 224 images, D 384, depth 12, heads 6.
-    #[serde(rename = "vit_small_patch16_224")]
     Small,
 }
 
-impl VitPreset {
-    /// All presets, smallest first.
-    pub const ALL: [Self; 5] = [Self::Pico, Self::Nano, Self::Lab, Self::Tiny, Self::Small];
-
-    /// The name on the command line, on the wire and in files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Pico => "vit_pico_patch4_16",
-            Self::Nano => "vit_nano_patch4_32",
-            Self::Lab => "vit_lab_patch4_32",
-            Self::Tiny => "vit_tiny_patch16_224",
-            Self::Small => "vit_small_patch16_224",
-        }
-    }
-}
+named!(VitPreset {
+    Pico = "vit_pico_patch4_16",
+    Nano = "vit_nano_patch4_32",
+    Lab = "vit_lab_patch4_32",
+    Tiny = "vit_tiny_patch16_224",
+    Small = "vit_small_patch16_224",
+});
 
 impl fmt::Display for VitPreset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -67,8 +55,10 @@ impl FromStr for VitPreset {
     }
 }
 
+serde_as_text!(VitPreset);
+
 /// Everything that decides a ViT's shape.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct VitSpec {
     pub preset: VitPreset,
     /// Whether block 0 is the norm-free, residual-free one that APRIL's closed form needs.

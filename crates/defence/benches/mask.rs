@@ -7,7 +7,7 @@ use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use unmask_core::{Defence, InitOptions, MaskSeed, ParamLayout, VitPreset, VitSpec, initial_weights};
-use unmask_defence::{Means, PlainUpdate, Protect};
+use unmask_defence::{KeyMaterial, PlainUpdate, Protect};
 use unmask_wire::{ClientMessage, Framer};
 
 const DEFENCES: [&str; 7] = [
@@ -30,8 +30,8 @@ fn protect_and_encode(criterion: &mut Criterion) {
         let defence: Defence = text.parse().expect("a defence");
         group.bench_function(text, |bencher| {
             let protect_and_encode = |values| {
-                let means = Means { seed: MaskSeed([1; 32]), cipher: None };
-                let update = defence.protect(&layout, PlainUpdate { values, reference: None }, means);
+                let keys = KeyMaterial { seed: MaskSeed([1; 32]), cipher: None };
+                let update = defence.protect(&layout, PlainUpdate { values, reference: None }, keys);
                 let update = update.expect("made for this layout");
                 let header = ClientMessage::Update { round: 1, policy: 1, loss: 1.0, samples: 1, form: update.form };
                 let frames = Framer::new(&header, &update.values).expect("a short header");

@@ -14,8 +14,9 @@ pub(crate) struct DrawnMask {
 const DENSE: u32 = 24;
 
 impl DrawnMask {
-    /// `runs` must be those that the mask is made of.
-    pub(crate) fn new(mask: Mask, runs: Vec<RateRun>) -> Self {
+    /// `mask` must be at its beginning.
+    pub(crate) fn new(mask: Mask) -> Self {
+        let runs = mask.runs().to_vec();
         Self { words: mask.into_words(), runs }
     }
 
@@ -183,7 +184,7 @@ mod tests {
             let layout = Architecture::from(VitPreset::Pico).layout();
             let rates = GroupRates::from_bits(if is_uniform { [bits[0]; 7] } else { bits });
             let mask = || Mask::new(MaskSeed(seed), &rates, &layout);
-            let drawn = DrawnMask::new(mask(), rates.runs(&layout));
+            let drawn = DrawnMask::new(mask());
             let entries: Vec<bool> = mask().entries().collect();
             let values: Vec<f32> = (0..layout.len()).map(|i| ((i * 37 % 1001) as f32 - 500.0) / 7.0).collect();
             let background: Vec<f32> = (0..layout.len()).map(|i| i as f32 * 0.01).collect();

@@ -15,5 +15,5 @@ mod update;
 
 pub use encryption::{Cipher, KeyError, RoomKey};
 pub use mask::Mask;
-pub use protect::{FROZEN_SEED, Means, PlainUpdate, Protect, ProtectError};
+pub use protect::{FROZEN_SEED, KeyMaterial, PlainUpdate, Protect, ProtectError};
 pub use update::{CheckedUpdate, ProtectedUpdate, UpdateError};

@@ -39,9 +39,14 @@ impl Mask {
         self.flat_map(|(word, len)| (0..len).map(move |lane| word >> lane & 1 == 1))
     }
 
+    /// The runs still to be drawn, but for the one in hand.
+    pub(crate) fn runs(&self) -> &[RateRun] {
+        self.runs.as_slice()
+    }
+
     /// All words from here on. One loop over each run, which is faster than one word after the other.
     pub(crate) fn into_words(mut self) -> Vec<u64> {
-        let runs = self.runs.as_slice().iter().map(|run| run.len.div_ceil(64)).sum::<usize>();
+        let runs = self.runs().iter().map(|run| run.len.div_ceil(64)).sum::<usize>();
         let mut words = Vec::with_capacity(self.remaining.div_ceil(64) + runs);
         loop {
             while self.remaining >= 64 {

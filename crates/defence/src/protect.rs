@@ -1,6 +1,6 @@
 //! From the plain update to the one that leaves.
 
-use unmask_core::{Defence, GroupRates, MaskSeed, ParamGroup, ParamLayout, UpdateForm};
+use unmask_core::{Defence, GroupRates, MaskSeed, ParamLayout, UpdateForm};
 
 use crate::{Cipher, KeyError, Mask, ProtectedUpdate, drawn::DrawnMask, noise::add_noise};
 
@@ -16,9 +16,9 @@ pub struct PlainUpdate<'a> {
     pub reference: Option<&'a [f32]>,
 }
 
-/// What a defence needs besides the update.
+/// What a defence draws from and encrypts with.
 #[derive(Debug, Clone, Copy)]
-pub struct Means<'a> {
+pub struct KeyMaterial<'a> {
     /// Fresh from the operating system for each call. Masks publish it, noise keeps it.
     pub seed: MaskSeed,
     /// The room's cipher, for [`Defence::Encrypted`].
@@ -49,7 +49,7 @@ pub trait Protect {
         self,
         layout: &ParamLayout,
         plain_update: PlainUpdate<'_>,
-        means: Means<'_>,
+        keys: KeyMaterial<'_>,
     ) -> Result<ProtectedUpdate, ProtectError>;
 }
 
@@ -58,7 +58,7 @@ impl Protect for Defence {
         self,
         layout: &ParamLayout,
         plain_update: PlainUpdate<'_>,
-        means: Means<'_>,
+        keys: KeyMaterial<'_>,
     ) -> Result<ProtectedUpdate, ProtectError> {
         let PlainUpdate { mut values, reference } = plain_update;
         let expected = layout.len();
@@ -72,7 +72,8 @@ impl Protect for Defence {
         Ok(match self {
             Self::None => ProtectedUpdate::dense(values),
             Self::FixedPosition => {
-                for range in layout.group_ranges(ParamGroup::Position) {
+                for param in layout.iter().filter(|param| self.fixes(param.group)) {
+                    let range = param.range.clone();
                     match reference {
                         Some(reference) => values[range.clone()].copy_from_slice(&reference[range]),
                         None => values[range].fill(0.0),
@@ -80,21 +81,21 @@ impl Protect for Defence {
                 }
                 ProtectedUpdate::dense(values)
             }
-            Self::RandomBinary { rates } => masked(layout, values, means.seed, rates),
+            Self::RandomBinary { rates } => masked(layout, values, keys.seed, rates),
             Self::FrozenBinary { rates } => masked(layout, values, FROZEN_SEED, rates),
             Self::Gaussian(noise) => {
                 match reference {
                     Some(reference) => {
                         values.iter_mut().zip(reference).for_each(|(weight, global)| *weight -= global);
-                        add_noise(&noise, &mut values, means.seed);
+                        add_noise(&noise, &mut values, keys.seed);
                         values.iter_mut().zip(reference).for_each(|(change, global)| *change += global);
                     }
-                    None => add_noise(&noise, &mut values, means.seed),
+                    None => add_noise(&noise, &mut values, keys.seed),
                 }
                 ProtectedUpdate::dense(values)
             }
             Self::Encrypted { .. } => {
-                let cipher = means.cipher.ok_or(ProtectError::NoKey)?;
+                let cipher = keys.cipher.ok_or(ProtectError::NoKey)?;
                 cipher.encrypt(&mut values)?;
                 ProtectedUpdate { form: UpdateForm::Encrypted { check: cipher.check() }, values }
             }
@@ -104,7 +105,7 @@ impl Protect for Defence {
 
 /// The kept values stay in the memory of all of them: fresh memory costs more time than the mask.
 fn masked(layout: &ParamLayout, mut values: Vec<f32>, seed: MaskSeed, rates: GroupRates) -> ProtectedUpdate {
-    DrawnMask::new(Mask::new(seed, &rates, layout), rates.runs(layout)).keep(&mut values);
+    DrawnMask::new(Mask::new(seed, &rates, layout)).keep(&mut values);
     ProtectedUpdate { form: UpdateForm::Masked { seed, rates }, values }
 }
 
@@ -125,8 +126,8 @@ mod tests {
 
     fn protect(defence: &str, seed: u8, reference: Option<&[f32]>) -> ProtectedUpdate {
         let defence: Defence = defence.parse().unwrap();
-        let means = Means { seed: MaskSeed([seed; 32]), cipher: None };
-        defence.protect(&layout(), PlainUpdate { values: values(1.0), reference }, means).unwrap()
+        let keys = KeyMaterial { seed: MaskSeed([seed; 32]), cipher: None };
+        defence.protect(&layout(), PlainUpdate { values: values(1.0), reference }, keys).unwrap()
     }
 
     #[test]
@@ -161,14 +162,14 @@ mod tests {
 
     #[test]
     fn nothing_leaves_that_does_not_fit_or_has_no_key() {
-        let means = Means { seed: MaskSeed([0; 32]), cipher: None };
+        let keys = KeyMaterial { seed: MaskSeed([0; 32]), cipher: None };
         let plain = |len, reference| PlainUpdate { values: vec![0.0; len], reference };
-        let error = Defence::None.protect(&layout(), plain(3, None), means).unwrap_err();
+        let error = Defence::None.protect(&layout(), plain(3, None), keys).unwrap_err();
         assert_eq!(error.to_string(), format!("the update has 3 values, its layout has {}", layout().len()));
-        let error = Defence::None.protect(&layout(), plain(layout().len(), Some(&[1.0])), means).unwrap_err();
+        let error = Defence::None.protect(&layout(), plain(layout().len(), Some(&[1.0])), keys).unwrap_err();
         assert!(error.to_string().starts_with("the global model has 1 values"));
         let encrypted: Defence = "encrypted".parse().unwrap();
-        let error = encrypted.protect(&layout(), plain(layout().len(), None), means).unwrap_err();
+        let error = encrypted.protect(&layout(), plain(layout().len(), None), keys).unwrap_err();
         assert_eq!(error, ProtectError::NoKey);
     }
 
@@ -179,9 +180,9 @@ mod tests {
         fn masked_update_is_the_plain_one_with_holes(seed in any::<[u8; 32]>(), bits in any::<[u16; 7]>(), same in any::<bool>()) {
             let rates = GroupRates::from_bits(if same { [bits[0]; 7] } else { bits });
             let (layout, plain) = (layout(), values(1.0));
-            let means = Means { seed: MaskSeed(seed), cipher: None };
+            let keys = KeyMaterial { seed: MaskSeed(seed), cipher: None };
             let update = PlainUpdate { values: plain.clone(), reference: None };
-            let sent = Defence::RandomBinary { rates }.protect(&layout, update, means).unwrap().expand(&layout).unwrap();
+            let sent = Defence::RandomBinary { rates }.protect(&layout, update, keys).unwrap().expand(&layout).unwrap();
             for (i, kept) in Mask::new(MaskSeed(seed), &rates, &layout).entries().enumerate() {
                 prop_assert_eq!(sent[i], if kept { plain[i] } else { 0.0 });
             }

@@ -44,17 +44,9 @@ impl ProtectedUpdate {
     }
 
     /// The same, ready to be added: the mask is drawn once for both.
-    ///
-    /// # Errors
-    /// As [`check`](Self::check).
     pub fn checked(&self, layout: &ParamLayout) -> Result<CheckedUpdate<'_>, UpdateError> {
         let values = self.values.as_slice();
-        let mask = match &self.form {
-            UpdateForm::Masked { seed, rates } => {
-                Some(DrawnMask::new(Mask::new(*seed, rates, layout), rates.runs(layout)))
-            }
-            UpdateForm::Dense | UpdateForm::Encrypted { .. } => None,
-        };
+        let mask = self.mask(layout).map(DrawnMask::new);
         let expected = mask.as_ref().map_or(layout.len(), DrawnMask::kept);
         if values.len() != expected {
             return Err(UpdateError::Length { values: values.len(), expected, masked: mask.is_some() });
@@ -68,18 +60,12 @@ impl ProtectedUpdate {
     }
 
     /// All P values in layout order, with zeros where the mask dropped one: B theta, which is what a naive attacker
-    /// takes for the update.
-    ///
-    /// # Errors
-    /// As [`check`](Self::check).
+    /// takes for the update. Errors as those of [`check`](Self::check).
     pub fn expand(&self, layout: &ParamLayout) -> Result<Vec<f32>, UpdateError> {
         self.expand_over(layout, vec![0.0; layout.len()])
     }
 
     /// The same with the values of `background`, `[P]`, where the mask dropped one.
-    ///
-    /// # Errors
-    /// As [`check`](Self::check).
     pub fn expand_over(&self, layout: &ParamLayout, mut background: Vec<f32>) -> Result<Vec<f32>, UpdateError> {
         let CheckedUpdate { values, mask } = self.checked(layout)?;
         match mask {

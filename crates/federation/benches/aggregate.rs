@@ -8,7 +8,7 @@ use std::{hint::black_box, sync::Arc};
 
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime};
 use unmask_core::{Defence, InitOptions, MaskSeed, ParamLayout, Rule, VitPreset, VitSpec, initial_weights};
-use unmask_defence::{Means, PlainUpdate, Protect, ProtectedUpdate};
+use unmask_defence::{KeyMaterial, PlainUpdate, Protect, ProtectedUpdate};
 use unmask_federation::{Aggregate, Optimiser, UpdateCounts};
 use unmask_wire::{Assembler, ClientMessage, frames};
 
@@ -30,8 +30,8 @@ impl Model {
 
     fn update(&self, defence: Defence, seed: u8) -> ProtectedUpdate {
         let plain = PlainUpdate { values: self.weights.clone(), reference: None };
-        let means = Means { seed: MaskSeed([seed; 32]), cipher: None };
-        defence.protect(&self.layout, plain, means).expect("made for this layout")
+        let keys = KeyMaterial { seed: MaskSeed([seed; 32]), cipher: None };
+        defence.protect(&self.layout, plain, keys).expect("made for this layout")
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unmask_core::{Defence, MaskSeed, ParamGroup, ParamLayout, UpdateForm};
+use unmask_core::{Defence, MaskSeed, ParamLayout, UpdateForm};
 use unmask_defence::{Mask, ProtectedUpdate};
 
 use crate::{
@@ -89,19 +89,17 @@ impl Aggregate {
 
     /// Whether the update looks as the defence makes them.
     pub(crate) fn check_kind(&self, update: &ProtectedUpdate) -> Result<(), Refusal> {
-        let sent = match (update.form, self.defence) {
-            (UpdateForm::Dense, Defence::None | Defence::FixedPosition | Defence::Gaussian(_)) => return Ok(()),
-            (UpdateForm::Encrypted { .. }, Defence::Encrypted { .. }) => return Ok(()),
-            (
-                UpdateForm::Masked { rates, .. },
-                Defence::RandomBinary { rates: wanted } | Defence::FrozenBinary { rates: wanted },
-            ) if rates == wanted => return Ok(()),
-            (UpdateForm::Masked { rates, .. }, _) => format!("masked at rate {rates}"),
-            (UpdateForm::Encrypted { .. }, _) => "encrypted".to_owned(),
-            (UpdateForm::Dense, Defence::Encrypted { .. }) => "not encrypted".to_owned(),
-            (UpdateForm::Dense, _) => "not masked".to_owned(),
+        let defence = self.defence;
+        let sent = match update.form {
+            UpdateForm::Masked { rates, .. } if defence.rates() == Some(&rates) => return Ok(()),
+            UpdateForm::Masked { rates, .. } => format!("masked at rate {rates}"),
+            UpdateForm::Encrypted { .. } if defence.is_encrypted() => return Ok(()),
+            UpdateForm::Encrypted { .. } => "encrypted".to_owned(),
+            UpdateForm::Dense if defence.is_encrypted() => "not encrypted".to_owned(),
+            UpdateForm::Dense if defence.rates().is_some() => "not masked".to_owned(),
+            UpdateForm::Dense => return Ok(()),
         };
-        Err(Refusal::OtherDefence { sent, defence: self.defence })
+        Err(Refusal::OtherDefence { sent, defence })
     }
 
     /// `[P]` weighted means `sum_n k_n B_n theta_n / sum_n k_n B_n`, `None` where no update has the value. Masks are drawn
@@ -138,8 +136,7 @@ impl Aggregate {
     /// rounded mean nor an optimiser's momentum moves them.
     fn for_each_unmasked_block(&self, mut f: impl FnMut(Block<'_>)) {
         for param in self.layout.iter() {
-            let is_fixed = self.defence == Defence::FixedPosition && param.group == ParamGroup::Position;
-            let weights = [if is_fixed { 0.0 } else { self.weight as f32 }; LANES];
+            let weights = [if self.defence.fixes(param.group) { 0.0 } else { self.weight as f32 }; LANES];
             for start in param.range.clone().step_by(LANES) {
                 let len = LANES.min(param.range.end - start);
                 let sent = if weights[0] > 0.0 { u64::MAX >> (LANES - len) } else { 0 };

@@ -16,5 +16,5 @@ mod update_counts;
 pub use aggregate::Aggregate;
 pub use mean::WeightedMean;
 pub use optimiser::{Optimiser, OptimiserState};
-pub use room::{Effect, Event, GlobalModel, MemberState, Phase, Refusal, Room, RoundSummary, Seal};
+pub use room::{Effect, Event, GlobalModel, MemberState, ReceivedUpdate, Refusal, Room, RoomPhase, RoundSummary, Seal};
 pub use update_counts::{CountBin, GroupCounts, UpdateCounts};

@@ -11,14 +11,13 @@ use std::{
 };
 
 use unmask_core::{
-    Architecture, ClientId, Defence, EncryptionStart, MaskSeed, ModelState, ParamGroup, ParamLayout, RoundSettings,
-    UpdateForm,
+    Architecture, ClientId, EncryptionStart, MaskSeed, ModelState, ParamGroup, ParamLayout, RoundSettings, UpdateForm,
 };
-use unmask_defence::{FROZEN_SEED, ProtectedUpdate};
+use unmask_defence::FROZEN_SEED;
 
 use self::sealing::Sealing;
 pub use self::{
-    message::{Effect, Event, RoundSummary},
+    message::{Effect, Event, ReceivedUpdate, RoundSummary},
     refusal::Refusal,
     sealing::Seal,
 };
@@ -46,7 +45,7 @@ impl fmt::Debug for GlobalModel {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
+pub enum RoomPhase {
     /// No round runs and none will until [`Event::Start`] or [`Event::OneRound`].
     Paused,
     /// Rounds are to run, but nobody is there to train.
@@ -95,17 +94,6 @@ struct Round {
     samples: u64,
     /// Of batch norm's running statistics: under FedSGD every client counts once, under FedAvg each of its samples.
     statistics: WeightedMean,
-}
-
-/// An update as it came in.
-struct Answer {
-    client: ClientId,
-    round: u32,
-    policy: u32,
-    loss: f32,
-    samples: u32,
-    update: ProtectedUpdate,
-    statistics: Vec<f32>,
 }
 
 #[derive(Debug)]
@@ -159,13 +147,13 @@ impl Room {
         }
     }
 
-    pub fn phase(&self) -> Phase {
+    pub fn phase(&self) -> RoomPhase {
         match (&self.work, self.run) {
-            (Work::Round(_), _) => Phase::Training,
-            (Work::Seal(_), _) => Phase::Sealing,
-            (Work::Idle, Run::Paused) => Phase::Paused,
-            (Work::Idle, _) if self.resting => Phase::Between,
-            (Work::Idle, _) => Phase::Waiting,
+            (Work::Round(_), _) => RoomPhase::Training,
+            (Work::Seal(_), _) => RoomPhase::Sealing,
+            (Work::Idle, Run::Paused) => RoomPhase::Paused,
+            (Work::Idle, _) if self.resting => RoomPhase::Between,
+            (Work::Idle, _) => RoomPhase::Waiting,
         }
     }
 
@@ -230,15 +218,13 @@ impl Room {
         match event {
             Event::Joined(client) => {
                 self.members.entry(client).or_insert(MemberState::Joined);
-                if self.phase() == Phase::Waiting { self.begin() } else { Vec::new() }
+                if self.phase() == RoomPhase::Waiting { self.begin() } else { Vec::new() }
             }
             Event::Left(client) => {
                 self.members.remove(&client);
                 if self.is_sealing(client) { self.give_up_sealing() } else { self.close_if_complete() }
             }
-            Event::Update { client, round, policy, loss, samples, update, statistics } => {
-                self.update(Answer { client, round, policy, loss, samples, update, statistics })
-            }
+            Event::Update(received) => self.update(received),
             Event::Unable { client, round, policy } => self.unable(client, round, policy),
             Event::Sealed { client, policy, check, weights } => self.sealed(client, policy, check, weights),
             Event::Deadline { round, policy } => self.deadline(round, policy),
@@ -400,11 +386,11 @@ impl Room {
         }
     }
 
-    fn update(&mut self, answer: Answer) -> Vec<Effect> {
-        let Answer { client, round, policy, .. } = answer;
+    fn update(&mut self, received: ReceivedUpdate) -> Vec<Effect> {
+        let ReceivedUpdate { client, round, policy, .. } = received;
         let was = self.member(client);
-        let mut effects = match (self.accept(&answer), &self.work) {
-            (Ok(()), _) => vec![Effect::Accepted { client, round }, Effect::Spent(answer.update.values)],
+        let mut effects = match (self.accept(&received), &self.work) {
+            (Ok(()), _) => vec![Effect::Accepted { client, round }, Effect::Spent(received.update.values)],
             (Err(refusal), work) => {
                 // A client whose answer was refused is done with its round: nobody waits for it any longer.
                 let is_done = match was {
@@ -417,7 +403,7 @@ impl Room {
                 if is_done {
                     self.members.insert(client, MemberState::Joined);
                 }
-                vec![Effect::Refused { client, refusal }, Effect::Spent(answer.update.values)]
+                vec![Effect::Refused { client, refusal }, Effect::Spent(received.update.values)]
             }
         };
         effects.extend(self.after_answer());
@@ -425,8 +411,8 @@ impl Room {
     }
 
     /// Adds an update to the running sums, or says why not.
-    fn accept(&mut self, answer: &Answer) -> Result<(), Refusal> {
-        let Answer { client, round, policy, loss, samples, update, statistics } = answer;
+    fn accept(&mut self, received: &ReceivedUpdate) -> Result<(), Refusal> {
+        let ReceivedUpdate { client, round, policy, loss, samples, update, statistics } = received;
         let Work::Round(current) = &mut self.work else {
             return Err(Refusal::Stale { update: *round, current: None });
         };
@@ -454,24 +440,23 @@ impl Room {
         }
         current.model.architecture.check_statistics(statistics)?;
         let defence = self.settings.defence();
-        match (update.form, defence) {
-            (UpdateForm::Masked { seed, .. }, Defence::FrozenBinary { .. }) if seed != FROZEN_SEED => {
+        match update.form {
+            UpdateForm::Masked { seed, .. } if defence.has_common_mask() && seed != FROZEN_SEED => {
                 return Err(Refusal::SeedNotCommon(defence));
             }
-            (UpdateForm::Masked { seed, .. }, Defence::RandomBinary { .. }) if self.seeds.contains(&seed) => {
+            UpdateForm::Masked { seed, .. } if !defence.has_common_mask() && self.seeds.contains(&seed) => {
                 return Err(Refusal::SeedReused);
             }
-            (UpdateForm::Encrypted { check }, _) if self.seal.is_none_or(|seal| seal.check != check) => {
+            UpdateForm::Encrypted { check } if self.seal.is_none_or(|seal| seal.check != check) => {
                 return Err(Refusal::OtherKey);
             }
-            (UpdateForm::Dense, Defence::FixedPosition) => {
-                let reference = self.settings.rule().is_fedavg().then_some(current.model.state.weights.as_slice());
-                if !keeps_position(&self.layout, &update.values, reference) {
-                    let sent = "one with a position embedding of its own".to_owned();
-                    return Err(Refusal::OtherDefence { sent, defence });
-                }
-            }
             _ => {}
+        }
+        let reference = self.settings.rule().is_fedavg().then_some(current.model.state.weights.as_slice());
+        let mut fixed = ParamGroup::ALL.into_iter().filter(|group| defence.fixes(*group));
+        if let Some(group) = fixed.find(|group| !is_kept(&self.layout, *group, &update.values, reference)) {
+            let sent = format!("one with a {group} of its own");
+            return Err(Refusal::OtherDefence { sent, defence });
         }
         let weight = if self.settings.rule().is_fedavg() { *samples } else { 1 };
         self.aggregate.add(update, weight)?;
@@ -535,15 +520,13 @@ impl Room {
     }
 }
 
-/// Whether the position embedding is that of `reference`, bit for bit, or zero where there is no reference.
-fn keeps_position(layout: &ParamLayout, values: &[f32], reference: Option<&[f32]>) -> bool {
-    layout.group_ranges(ParamGroup::Position).all(|range| {
-        let position = values.get(range.clone()).unwrap_or_default();
+/// Whether the group's values are those of `reference`, bit for bit, or zero where there is no reference.
+fn is_kept(layout: &ParamLayout, group: ParamGroup, values: &[f32], reference: Option<&[f32]>) -> bool {
+    layout.group_ranges(group).all(|range| {
+        let values = values.get(range.clone()).unwrap_or_default();
         match reference.and_then(|reference| reference.get(range)) {
-            Some(reference) => {
-                position.iter().zip(reference).all(|(value, wanted)| value.to_bits() == wanted.to_bits())
-            }
-            None => position.iter().all(|value| *value == 0.0),
+            Some(reference) => values.iter().zip(reference).all(|(value, kept)| value.to_bits() == kept.to_bits()),
+            None => values.iter().all(|value| *value == 0.0),
         }
     })
 }

@@ -110,13 +110,13 @@ impl UpdateCounts {
         let rounds = usize::from(self.rounds);
         for (group, expected) in ParamGroup::ALL.into_iter().zip(&mut self.expected) {
             let zero_rate = self.defence.rates().map_or(0.0, |rates| rates.get(group).get());
-            match self.defence {
-                Defence::FrozenBinary { .. } => {
-                    *expected = vec![0.0; rounds + 1];
-                    (expected[0], expected[rounds]) = (zero_rate, 1.0 - zero_rate);
-                }
-                Defence::FixedPosition if group == ParamGroup::Position => expected.push(0.0),
-                _ => count_one_more(expected, 1.0 - zero_rate.powf(updates.into())),
+            if self.defence.has_common_mask() {
+                *expected = vec![0.0; rounds + 1];
+                (expected[0], expected[rounds]) = (zero_rate, 1.0 - zero_rate);
+            } else if self.defence.fixes(group) {
+                expected.push(0.0);
+            } else {
+                count_one_more(expected, 1.0 - zero_rate.powf(updates.into()));
             }
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use unmask_core::{Architecture, Defence, GroupRates, MaskSeed, ParamGroup, ParamLayout, Rule, VitPreset};
-use unmask_defence::{Mask, Means, PlainUpdate, Protect, ProtectedUpdate};
+use unmask_defence::{KeyMaterial, Mask, PlainUpdate, Protect, ProtectedUpdate};
 use unmask_federation::{Aggregate, Optimiser, UpdateCounts};
 
 fn layout() -> Arc<ParamLayout> {
@@ -17,8 +17,8 @@ fn values(len: usize, client: usize) -> Vec<f32> {
 }
 
 fn protect(defence: Defence, layout: &ParamLayout, values: Vec<f32>, seed: [u8; 32]) -> ProtectedUpdate {
-    let means = Means { seed: MaskSeed(seed), cipher: None };
-    defence.protect(layout, PlainUpdate { values, reference: None }, means).unwrap()
+    let keys = KeyMaterial { seed: MaskSeed(seed), cipher: None };
+    defence.protect(layout, PlainUpdate { values, reference: None }, keys).unwrap()
 }
 
 #[derive(Debug, Clone)]
@@ -106,8 +106,8 @@ proptest! {
         let mut sums = vec![0f64; len];
         for (number, weight) in samples.iter().enumerate() {
             let plain = PlainUpdate { values: values(len, number), reference: Some(&before) };
-            let means = Means { seed: MaskSeed([0; 32]), cipher: None };
-            let update = defence.protect(&layout, plain, means).unwrap();
+            let keys = KeyMaterial { seed: MaskSeed([0; 32]), cipher: None };
+            let update = defence.protect(&layout, plain, keys).unwrap();
             sums.iter_mut().zip(&update.values).for_each(|(sum, value)| *sum += f64::from(*weight) * f64::from(*value));
             aggregate.add(&update, *weight).unwrap();
         }

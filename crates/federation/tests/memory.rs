@@ -2,8 +2,8 @@
 
 use peak_alloc::PeakAlloc;
 use unmask_core::{Architecture, ClientId, MaskSeed, ParamLayout, RoundSettings, Rule, VitPreset};
-use unmask_defence::{Means, PlainUpdate, Protect, ProtectedUpdate};
-use unmask_federation::{Effect, Event, GlobalModel, Room};
+use unmask_defence::{KeyMaterial, PlainUpdate, Protect, ProtectedUpdate};
+use unmask_federation::{Effect, Event, GlobalModel, ReceivedUpdate, Room};
 
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
@@ -39,7 +39,7 @@ fn adam_rounds_stay_within_four_models_and_one_update() {
             let update_bytes = 4 * &update.values.len();
             // The update exists before the room sees it, and is the one that may be in hand.
             MEMORY.reset_peak_usage();
-            let effects = room.handle(Event::Update {
+            let effects = room.handle(Event::Update(ReceivedUpdate {
                 client: ClientId(client),
                 round,
                 policy: room.policy(),
@@ -47,7 +47,7 @@ fn adam_rounds_stay_within_four_models_and_one_update() {
                 samples: 1,
                 update,
                 statistics: Vec::new(),
-            });
+            }));
             assert!(matches!(effects[0], Effect::Accepted { .. }));
             let peak = MEMORY.peak_usage() - before;
             let allowed = 4 * model_bytes + update_bytes + slack;
@@ -69,8 +69,8 @@ fn adam_rounds_stay_within_four_models_and_one_update() {
 /// A masked update in memory of its own size.
 fn update(layout: &ParamLayout, room: &Room, seed: [u8; 32]) -> ProtectedUpdate {
     let plain = PlainUpdate { values: vec![0.01; layout.len()], reference: None };
-    let means = Means { seed: MaskSeed(seed), cipher: None };
-    let mut update = room.settings().defence().protect(layout, plain, means).unwrap();
+    let keys = KeyMaterial { seed: MaskSeed(seed), cipher: None };
+    let mut update = room.settings().defence().protect(layout, plain, keys).unwrap();
     update.values.shrink_to_fit();
     update
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use unmask_core::{Architecture, Defence, MaskSeed, ParamGroup, Rule, VitPreset};
-use unmask_defence::{Means, PlainUpdate, Protect};
+use unmask_defence::{KeyMaterial, PlainUpdate, Protect};
 use unmask_federation::{Aggregate, GroupCounts, Optimiser, UpdateCounts};
 
 /// Counts after rounds of so many clients each.
@@ -19,8 +19,8 @@ fn counted(preset: VitPreset, defence: &str, rounds: &[u8]) -> UpdateCounts {
             let mut seed = [client; 32];
             seed[0] = round as u8;
             let plain = PlainUpdate { values: vec![1.0; layout.len()], reference: None };
-            let means = Means { seed: MaskSeed(seed), cipher: None };
-            aggregate.add(&defence.protect(&layout, plain, means).unwrap(), 1).unwrap();
+            let keys = KeyMaterial { seed: MaskSeed(seed), cipher: None };
+            aggregate.add(&defence.protect(&layout, plain, keys).unwrap(), 1).unwrap();
         }
         aggregate.close(Rule::FedSgd, &mut optimiser, &mut weights, &mut counts);
     }

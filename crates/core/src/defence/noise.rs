@@ -2,6 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
+use super::NumberParameter;
+
 /// The Gaussian mechanism as the papers set it up: clip to an L2 norm of S_f, then add N(0, (S_f sigma)^2) to each value.
 ///
 /// FLRSP's Table 1 uses delta = 0.5 and does not clip. That is no meaningful guarantee, so the update is clipped here, and
@@ -23,6 +25,12 @@ pub enum ParseNoiseError {
 }
 
 impl GaussianNoise {
+    pub(super) const PARAMETERS: [NumberParameter; 3] = [
+        NumberParameter { key: "eps", symbol: "ε", title: "epsilon asked of one round" },
+        NumberParameter { key: "delta", symbol: "δ", title: "delta asked of one round" },
+        NumberParameter { key: "clip", symbol: "clip S_f", title: "S_f, the length to which an update is shortened" },
+    ];
+
     /// `clip` is S_f.
     ///
     /// # Errors
@@ -64,6 +72,10 @@ impl GaussianNoise {
     pub fn deviation(&self) -> f64 {
         self.clip * self.sigma()
     }
+
+    pub(super) fn phrase(&self) -> String {
+        format!("ε = {}, δ = {}, clipped to {}", self.epsilon, short(self.delta), self.clip)
+    }
 }
 
 impl Default for GaussianNoise {
@@ -74,13 +86,13 @@ impl Default for GaussianNoise {
 
 impl fmt::Display for GaussianNoise {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { epsilon, delta, clip } = self;
-        if *delta < 1e-3 {
-            write!(f, "eps={epsilon},delta={delta:e},clip={clip}")
-        } else {
-            write!(f, "eps={epsilon},delta={delta},clip={clip}")
-        }
+        write!(f, "eps={},delta={},clip={}", self.epsilon, short(self.delta), self.clip)
     }
+}
+
+/// `0.5`, but `1e-5`.
+fn short(delta: f64) -> String {
+    if delta < 1e-3 { format!("{delta:e}") } else { delta.to_string() }
 }
 
 impl FromStr for GaussianNoise {

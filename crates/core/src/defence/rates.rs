@@ -118,6 +118,28 @@ impl GroupRates {
         self
     }
 
+    /// `R = 0.5`, or `R = 0.2 but 0.95 for patch embedding and position embedding`.
+    pub fn phrase(&self) -> String {
+        let default = self.commonest();
+        let mut others: Vec<(ZeroRate, Vec<&str>)> = Vec::new();
+        for group in ParamGroup::ALL.into_iter().filter(|group| self.get(*group) != default) {
+            let rate = self.get(group);
+            match others.iter_mut().find(|(known, _)| *known == rate) {
+                Some((_, titles)) => titles.push(group.title()),
+                None => others.push((rate, vec![group.title()])),
+            }
+        }
+        let others: Vec<String> =
+            others.into_iter().map(|(rate, titles)| format!("{rate} for {}", titles.join(" and "))).collect();
+        if others.is_empty() { format!("R = {default}") } else { format!("R = {default} but {}", others.join(", ")) }
+    }
+
+    /// The rate of most groups; of several such rates that of the last group.
+    fn commonest(&self) -> ZeroRate {
+        let frequency = |rate: &ZeroRate| self.0.iter().filter(|other| *other == rate).count();
+        self.0.into_iter().max_by_key(frequency).unwrap_or(self.0[0])
+    }
+
     /// In 65536ths, in the order of [`ParamGroup::ALL`].
     pub fn bits(&self) -> [u16; ParamGroup::ALL.len()] {
         self.0.map(ZeroRate::bits)
@@ -145,8 +167,7 @@ impl GroupRates {
 /// The most frequent rate stands alone and last, as the default; the others name their group.
 impl fmt::Display for GroupRates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let frequency = |rate: &ZeroRate| self.0.iter().filter(|other| *other == rate).count();
-        let default = self.0.into_iter().max_by_key(frequency).unwrap_or(self.0[0]);
+        let default = self.commonest();
         for group in ParamGroup::ALL {
             if self.get(group) != default {
                 write!(f, "{}={},", group.key(), self.get(group))?;

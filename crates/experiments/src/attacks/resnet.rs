@@ -16,7 +16,7 @@ use rayon::prelude::*;
 use unmask_attack::{CannotAttack, Observation, SearchOptions, WholeUpdate};
 use unmask_core::{Architecture, AttackMethod, Defence, MaskSeed, ModelState};
 use unmask_data::metrics;
-use unmask_defence::{Means, PlainUpdate, Protect, ProtectedUpdate};
+use unmask_defence::{KeyMaterial, PlainUpdate, Protect, ProtectedUpdate};
 use unmask_matching::GradientMatching;
 use unmask_model::{Network, block_on};
 use unmask_simulation::ConfigError;
@@ -147,8 +147,9 @@ impl AttackedModel {
         let step = block_on(self.network.evaluation_gradient(&self.state, &target.chw, &[target.label]))?;
         let layout = self.network.layout();
         let plain = PlainUpdate { values: step.gradient, reference: None };
-        let sent: ProtectedUpdate =
-            defence.protect(layout, plain, Means { seed, cipher: None }).map_err(|error| refused(error.to_string()))?;
+        let sent: ProtectedUpdate = defence
+            .protect(layout, plain, KeyMaterial { seed, cipher: None })
+            .map_err(|error| refused(error.to_string()))?;
         let architecture = self.network.architecture();
         let mut observation = Observation::new(Err(CannotAttack::NotVit { architecture }));
         observation.labels = Some(vec![target.label]);

@@ -13,46 +13,14 @@ pub enum Event {
     Joined(ClientId),
     /// Its socket closed.
     Left(ClientId),
-    /// It sent an update.
-    Update {
-        client: ClientId,
-        /// The round it answers.
-        round: u32,
-        /// The policy it was made under.
-        policy: u32,
-        /// Loss on the client's samples.
-        loss: f32,
-        /// Number of samples it was made from.
-        samples: u32,
-        /// The protected update.
-        update: ProtectedUpdate,
-        /// Batch norm's running statistics, `[Q]`, in the plain; empty for a ViT.
-        statistics: Vec<f32>,
-    },
-    /// It cannot take part in the round, or cannot seal the model.
-    Unable {
-        client: ClientId,
-        /// The round; 0 for a seal.
-        round: u32,
-        /// The policy of that round or seal.
-        policy: u32,
-    },
-    /// It encrypted the model, as asked for by [`Effect::Seal`].
-    Sealed {
-        client: ClientId,
-        /// The policy of the seal.
-        policy: u32,
-        /// Tells clients with the same key from others.
-        check: KeyCheck,
-        /// Encrypted weights, `[P]` in layout order.
-        weights: Vec<f32>,
-    },
+    /// A client's update came.
+    Update(ReceivedUpdate),
+    /// A client cannot take part in the round, or cannot encrypt the model (round 0).
+    Unable { client: ClientId, round: u32, policy: u32 },
+    /// It encrypted the model, as asked for by [`Effect::Seal`]; the weights are `[P]` in layout order.
+    Sealed { client: ClientId, policy: u32, check: KeyCheck, weights: Vec<f32> },
     /// The time armed by [`Effect::Deadline`] is over.
-    Deadline {
-        /// The round; 0 for a seal.
-        round: u32,
-        policy: u32,
-    },
+    Deadline { round: u32, policy: u32 },
     /// Fresh random bytes for the next seal, as asked for by [`Effect::NeedSalt`]; may also come before.
     Salt([u8; 16]),
     /// The pause asked for by [`Effect::Rest`] is over.
@@ -72,6 +40,22 @@ pub enum Event {
     Reset(GlobalModel),
 }
 
+/// An update as it came in.
+#[derive(Debug, Clone)]
+pub struct ReceivedUpdate {
+    pub client: ClientId,
+    /// The round it answers.
+    pub round: u32,
+    /// The policy it was made under.
+    pub policy: u32,
+    /// On the client's samples.
+    pub loss: f32,
+    pub samples: u32,
+    pub update: ProtectedUpdate,
+    /// Batch norm's running statistics, `[Q]`, in the plain; empty for a ViT.
+    pub statistics: Vec<f32>,
+}
+
 /// What the caller has to do.
 #[derive(Debug, Clone)]
 pub enum Effect {
@@ -80,11 +64,9 @@ pub enum Effect {
         cohort: Vec<ClientId>,
         round: u32,
         policy: u32,
-        /// What it runs under.
         settings: RoundSettings,
         /// Salt and check of the key, if the weights are encrypted.
         encryption: Option<([u8; 16], KeyCheck)>,
-        /// Model and weights.
         model: Arc<GlobalModel>,
     },
     /// Send [`Event::Salt`] back with 16 fresh random bytes.
@@ -92,21 +74,15 @@ pub enum Effect {
     /// Ask this client to encrypt the model.
     Seal {
         client: ClientId,
-        /// The policy of the seal.
         policy: u32,
         /// What the key is derived with, besides the passphrase.
         salt: [u8; 16],
-        /// Shape of the model.
         architecture: Architecture,
         /// The model to encrypt; `None` where the client is to make its own, which nobody else ever sees in the plain.
         model: Option<Arc<GlobalModel>>,
     },
-    /// Send [`Event::Deadline`] back when the time for a round or a seal is over.
-    Deadline {
-        /// The round; 0 for a seal.
-        round: u32,
-        policy: u32,
-    },
+    /// Send [`Event::Deadline`] back when the time for a round, or for a seal (round 0), is over.
+    Deadline { round: u32, policy: u32 },
     /// Send [`Event::Begin`] back after the pause between rounds.
     Rest,
     /// Tell the client that its update was taken.

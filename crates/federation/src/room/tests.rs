@@ -5,7 +5,7 @@ mod masks;
 mod interleavings;
 
 use unmask_core::{Architecture, Rule, TrainingPictures, VitPreset};
-use unmask_defence::{Cipher, Means, PlainUpdate, Protect};
+use unmask_defence::{Cipher, KeyMaterial, PlainUpdate, Protect, ProtectedUpdate};
 
 use super::*;
 
@@ -29,7 +29,7 @@ fn room(defence: &str) -> Room {
 fn protect(room: &Room, values: Vec<f32>, seed: [u8; 32], cipher: Option<&Cipher>) -> ProtectedUpdate {
     let reference = room.settings().rule().is_fedavg().then_some(room.model().state.weights.as_slice());
     let plain = PlainUpdate { values, reference };
-    room.settings().defence().protect(&room.layout, plain, Means { seed: MaskSeed(seed), cipher }).unwrap()
+    room.settings().defence().protect(&room.layout, plain, KeyMaterial { seed: MaskSeed(seed), cipher }).unwrap()
 }
 
 fn dense(room: &Room, value: f32) -> ProtectedUpdate {
@@ -42,7 +42,13 @@ fn send(room: &mut Room, client: ClientId, update: ProtectedUpdate) -> Vec<Effec
 
 fn send_samples(room: &mut Room, client: ClientId, update: ProtectedUpdate, samples: u32) -> Vec<Effect> {
     let (round, policy) = (room.number, room.policy);
-    room.handle(Event::Update { client, round, policy, loss: 2.0, samples, update, statistics: Vec::new() })
+    let statistics = Vec::new();
+    room.handle(Event::Update(ReceivedUpdate { client, round, policy, loss: 2.0, samples, update, statistics }))
+}
+
+/// A client's message on one sample.
+fn update_event(client: ClientId, round: u32, policy: u32, update: ProtectedUpdate) -> Event {
+    Event::Update(ReceivedUpdate { client, round, policy, loss: 1.0, samples: 1, update, statistics: Vec::new() })
 }
 
 fn cohort(effects: &[Effect]) -> Vec<ClientId> {
@@ -93,7 +99,7 @@ fn round_closes_when_all_have_answered() {
     assert!(
         room.model().state.weights.iter().zip(&before).all(|(after, before)| (after - (before - 0.2)).abs() < 1e-6)
     );
-    assert_eq!(room.phase(), Phase::Between);
+    assert_eq!(room.phase(), RoomPhase::Between);
     assert_eq!(cohort(&room.handle(Event::Begin)), [A, B]);
     assert_eq!(room.round(), 2);
 }
@@ -106,15 +112,7 @@ fn silent_client_is_late_and_comes_back_when_it_answers() {
     let summary = closed(&room.handle(Event::Deadline { round: 1, policy: 1 })).unwrap();
     assert_eq!(summary.late, [B]);
     assert_eq!(cohort(&room.handle(Event::Begin)), [A]);
-    let stale = room.handle(Event::Update {
-        client: B,
-        round: 1,
-        policy: 1,
-        loss: 1.0,
-        samples: 1,
-        update: update.clone(),
-        statistics: Vec::new(),
-    });
+    let stale = room.handle(update_event(B, 1, 1, update.clone()));
     assert_eq!(refusal(&stale), Refusal::Stale { update: 1, current: Some(2) });
     assert_eq!(room.member(B), Some(MemberState::Joined));
     send(&mut room, A, update);
@@ -128,7 +126,7 @@ fn deadline_of_an_old_round_does_nothing() {
     send(&mut room, A, update);
     room.handle(Event::Begin);
     assert!(room.handle(Event::Deadline { round: 1, policy: 1 }).is_empty());
-    assert_eq!(room.phase(), Phase::Training);
+    assert_eq!(room.phase(), RoomPhase::Training);
 }
 
 #[test]
@@ -147,7 +145,7 @@ fn round_without_any_update_leaves_the_weights() {
     assert_eq!((summary.updates, summary.loss), (0, None));
     assert_eq!(room.model(), &before);
     room.handle(Event::Begin);
-    assert_eq!(room.phase(), Phase::Waiting);
+    assert_eq!(room.phase(), RoomPhase::Waiting);
     assert_eq!(cohort(&room.handle(Event::Joined(B))), [B]);
 }
 
@@ -167,7 +165,7 @@ fn one_round_is_one_round() {
     let update = dense(&room, 1.0);
     send(&mut room, A, update);
     assert!(room.handle(Event::Begin).is_empty());
-    assert_eq!(room.phase(), Phase::Paused);
+    assert_eq!(room.phase(), RoomPhase::Paused);
 }
 
 #[test]
@@ -181,15 +179,7 @@ fn choices_take_effect_at_the_round_boundary() {
     assert!(closed(&send(&mut room, A, update.clone())).is_some());
     room.handle(Event::Begin);
     assert_eq!(room.settings(), masked);
-    let old = room.handle(Event::Update {
-        client: A,
-        round: 2,
-        policy: 1,
-        loss: 1.0,
-        samples: 1,
-        update: update.clone(),
-        statistics: Vec::new(),
-    });
+    let old = room.handle(update_event(A, 2, 1, update.clone()));
     assert_eq!(refusal(&old), Refusal::Policy { update: 1, current: 2 });
 }
 
@@ -208,15 +198,7 @@ fn other_pictures_are_another_policy() {
         let policy = round;
         assert_eq!((room.settings(), room.round(), room.policy()), (chosen, round, policy));
         let update = dense(&room, 1.0);
-        let old = Event::Update {
-            client: A,
-            round,
-            policy: policy - 1,
-            loss: 1.0,
-            samples: 1,
-            update,
-            statistics: Vec::new(),
-        };
+        let old = update_event(A, round, policy - 1, update);
         assert_eq!(refusal(&room.handle(old)), Refusal::Policy { update: policy - 1, current: policy });
     }
 }
@@ -230,7 +212,7 @@ fn poisoned_and_misshaped_updates_are_refused_and_the_round_goes_on() {
     ] {
         let mut room = started("none", &[A, B]);
         let before = room.model().state.weights.clone();
-        let effects = room.handle(Event::Update {
+        let effects = room.handle(Event::Update(ReceivedUpdate {
             client: A,
             round: 1,
             policy: 1,
@@ -238,7 +220,7 @@ fn poisoned_and_misshaped_updates_are_refused_and_the_round_goes_on() {
             samples: 1,
             update,
             statistics: Vec::new(),
-        });
+        }));
         refusal(&effects);
         let update = dense(&room, 0.0);
         assert_eq!(closed(&send(&mut room, B, update)).unwrap().updates, 1);
@@ -258,19 +240,11 @@ fn second_update_is_refused() {
 fn reset_drops_the_running_round() {
     let mut room = started("none", &[A]);
     room.handle(Event::Reset(model(2)));
-    assert_eq!((room.phase(), room.round()), (Phase::Paused, 0));
+    assert_eq!((room.phase(), room.round()), (RoomPhase::Paused, 0));
     assert_eq!(**room.model(), model(2));
     assert!(cohort(&room.handle(Event::Start)).is_empty(), "A is still busy with the dropped round");
     let update = dense(&room, 1.0);
-    let effects = room.handle(Event::Update {
-        client: A,
-        round: 1,
-        policy: 1,
-        loss: 1.0,
-        samples: 1,
-        update,
-        statistics: Vec::new(),
-    });
+    let effects = room.handle(update_event(A, 1, 1, update));
     refusal(&effects);
     assert_eq!(cohort(&effects), [A]);
 }

@@ -1,6 +1,6 @@
 //! What an update must look like under each defence.
 
-use unmask_core::GroupRates;
+use unmask_core::{Defence, GroupRates};
 
 use super::*;
 
@@ -89,7 +89,7 @@ fn frozen_seed_must_be_the_common_one_and_may_come_again() {
     let rates: GroupRates = "0.5".parse().unwrap();
     let own = Defence::RandomBinary { rates };
     let plain = PlainUpdate { values: vec![1.0; room.layout.len()], reference: None };
-    let own = own.protect(&room.layout, plain, Means { seed: MaskSeed([3; 32]), cipher: None }).unwrap();
+    let own = own.protect(&room.layout, plain, KeyMaterial { seed: MaskSeed([3; 32]), cipher: None }).unwrap();
     let refusal = refusal(&send(&mut room, A, own));
     assert!(refusal.to_string().contains("not the common frozen one"), "{refusal}");
 }

@@ -43,7 +43,7 @@ fn asking(defence: &str, rule: &str, clients: &[ClientId]) -> Room {
     }
     assert!(matches!(room.handle(Event::Start)[..], [Effect::NeedSalt]));
     assert_eq!(asked(&room.handle(Event::Salt(SALT))).unwrap().0, clients[0]);
-    assert_eq!((room.phase(), room.member(clients[0])), (Phase::Sealing, Some(MemberState::Training)));
+    assert_eq!((room.phase(), room.member(clients[0])), (RoomPhase::Sealing, Some(MemberState::Training)));
     room
 }
 

@@ -111,13 +111,13 @@ impl World {
                     None => {
                         let layout = plan.model.architecture.layout();
                         let reference = plan.settings.rule().is_fedavg().then_some(plan.model.state.weights.as_slice());
-                        let means = Means { seed: MaskSeed(seed), cipher: None };
+                        let keys = KeyMaterial { seed: MaskSeed(seed), cipher: None };
                         let plain = PlainUpdate { values, reference };
-                        plan.settings.defence().protect(&layout, plain, means).unwrap()
+                        plan.settings.defence().protect(&layout, plain, keys).unwrap()
                     }
                 };
                 let samples = 1 + (self.seeds % 7) as u32;
-                Event::Update {
+                Event::Update(ReceivedUpdate {
                     client: ClientId(c),
                     round: plan.round,
                     policy: plan.policy,
@@ -125,7 +125,7 @@ impl World {
                     samples,
                     update,
                     statistics: Vec::new(),
-                }
+                })
             }
             Action::Seal(c, good) => {
                 let mut weights = self.room.model().state.weights.clone();
@@ -142,11 +142,11 @@ impl World {
                 Event::Sealed { client, policy, check: KeyCheck([7; 16]), weights }
             }
             Action::Unable(c) => {
-                let round = if self.room.phase() == Phase::Sealing { 0 } else { self.room.number };
+                let round = if self.room.phase() == RoomPhase::Sealing { 0 } else { self.room.number };
                 Event::Unable { client: ClientId(c), round, policy }
             }
             Action::Deadline => {
-                let round = if self.room.phase() == Phase::Sealing { 0 } else { self.room.number };
+                let round = if self.room.phase() == RoomPhase::Sealing { 0 } else { self.room.number };
                 Event::Deadline { round, policy }
             }
             Action::Begin => Event::Begin,
@@ -170,7 +170,7 @@ impl World {
 
     fn take(&mut self, event: Event) -> Result<(), TestCaseError> {
         let answered = match &event {
-            Event::Update { round, policy, .. } => Some((*round, *policy)),
+            Event::Update(ReceivedUpdate { round, policy, .. }) => Some((*round, *policy)),
             _ => None,
         };
         let was_running = self.running.clone();
@@ -232,8 +232,8 @@ impl World {
         prop_assert_eq!(room.layout.len(), room.model().state.weights.len());
         let at_work = room.members.values().filter(|state| **state == MemberState::Training).count();
         match room.phase() {
-            Phase::Training => prop_assert!(at_work > 0, "nobody to wait for"),
-            Phase::Sealing => prop_assert_eq!(at_work, 1),
+            RoomPhase::Training => prop_assert!(at_work > 0, "nobody to wait for"),
+            RoomPhase::Sealing => prop_assert_eq!(at_work, 1),
             _ => prop_assert_eq!(at_work, 0),
         }
         Ok(())

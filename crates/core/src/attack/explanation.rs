@@ -1,32 +1,27 @@
 //! How each attack works, for those who open the drawer of its card.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{AttackMethod, VitConfig};
 
 /// What an attack solves, in the words of a lesson.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct How {
-    /// One sentence for the audience.
-    pub sentence: &'static str,
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Explanation {
+    /// For the audience.
+    pub sentence: String,
     /// What is solved.
-    pub equation: &'static str,
+    pub equation: String,
     /// What it needs, and where it ends.
-    pub limits: &'static str,
-    pub symbols: Vec<Symbol>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Symbol {
-    pub name: &'static str,
-    pub meaning: &'static str,
-    /// Its shape in the model at hand, such as `64 × 48`.
-    pub size: String,
+    pub limits: String,
+    /// Each symbol of the equation, its meaning, and its shape in the model at hand, such as `64 × 48`.
+    pub symbols: Vec<[String; 3]>,
 }
 
 impl AttackMethod {
     /// How it works, with the shapes of a ViT; without one, patches and embeddings have none.
-    pub fn how(self, config: Option<&VitConfig>) -> How {
+    pub fn explanation(self, config: Option<&VitConfig>) -> Explanation {
         let (d, s, l) = config.map_or((0, 0, 0), |config| (config.dim, config.patches(), config.patch_len()));
-        let symbol = |name, meaning, size| Symbol { name, meaning, size };
+        let symbol = |name: &str, meaning: &str, size: String| [name.to_owned(), meaning.to_owned(), size];
         let by = |rows: usize, columns: usize| match config {
             Some(_) => format!("{rows} × {columns}"),
             None => "none in this model".to_owned(),
@@ -35,7 +30,7 @@ impl AttackMethod {
         let patch = || symbol("G_E", "gradient of the patch embedding", by(d, l));
         let picture = || symbol("X", "the private picture, a row of pixels for each patch", by(s, l));
         let mask = || symbol("M", "1 where an entry arrived, 0 where the mask dropped it", "as the update".to_owned());
-        let whole = |name, meaning| symbol(name, meaning, "as the update".to_owned());
+        let whole = |name: &str, meaning: &str| symbol(name, meaning, "as the update".to_owned());
         let (sentence, equation, limits, symbols) = match self {
             Self::Embedding => (
                 "The first layer only mixes pixels linearly, so the gradients of the patch and position embeddings form \
@@ -164,6 +159,7 @@ impl AttackMethod {
                 ],
             ),
         };
-        How { sentence, equation, limits, symbols }
+        let [sentence, equation, limits] = [sentence, equation, limits].map(str::to_owned);
+        Explanation { sentence, equation, limits, symbols }
     }
 }
