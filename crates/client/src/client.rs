@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use unmask_core::{Architecture, AttackMethod, ClientId, Defence, EncryptionStart, MaskSeed};
+use unmask_core::{AttackMethod, ClientId, EncryptionStart, MaskSeed, ModelDescription};
 use unmask_defence::{KeyError, ProtectError};
 use unmask_wire::{Assembler, ClientMessage, EncryptionPlan, Framer, RelayMessage, ShardError, WireError, frames};
 
 use crate::{
-    Comparison, GroupLeaving, LocalUpdate, Plan, PrivatePicture, RoundPictures, SealTask, Shard,
+    GroupComparison, LocalUpdate, PrivatePicture, ReconstructionScore, RoundPictures, RoundPlan, SealTask, Shard,
+    compare_groups,
     history::PictureHistory,
     keys::{Keys, Locked},
-    leaving,
     pictures::PrivatePictures,
-    plan::{check_len, model},
+    plan::{check_len, known_architecture},
 };
 
 /// Largest plan a client takes, in parameters: more than any preset has, and within a phone's memory.
@@ -22,38 +22,18 @@ const MAX_TEXT: usize = 200;
 
 /// Something to tell whoever watches.
 #[derive(Debug, Clone, PartialEq)]
-pub enum News {
-    /// In the room.
-    Welcome {
-        /// Number in the room.
-        client: ClientId,
-        /// Nickname as the room shows it.
-        nickname: String,
-    },
+pub enum ClientEvent {
+    /// In the room, under the nickname that it shows.
+    Welcome { client: ClientId, nickname: String },
     /// The client's share of the room's data set has come; [`Client::shard`] keeps it. It may be of no use until a round
     /// is on shared pictures.
     Shard(Arc<Shard>),
     /// The update was taken.
     Accepted { round: u32 },
-    /// A round closed.
-    Closed {
-        round: u32,
-        /// Mean loss of the cohort.
-        loss: Option<f32>,
-        /// Number of updates averaged.
-        updates: u32,
-    },
-    /// What the relay made of this client's update.
-    Reconstruction {
-        /// The round attacked.
-        round: u32,
-        /// The attack.
-        attack: AttackMethod,
-        /// Side of the picture in pixels.
-        side: usize,
-        /// `[side, side, 3]` in `[0, 1]`.
-        picture: Vec<f32>,
-    },
+    /// A round closed: mean loss of the cohort, and how many updates were averaged.
+    Closed { round: u32, loss: Option<f32>, updates: u32 },
+    /// What the relay made of this client's update; the picture is `[side, side, 3]` in `[0, 1]`.
+    Reconstruction { round: u32, attack: AttackMethod, side: usize, picture: Vec<f32> },
     /// Something was refused, or cannot be done.
     Refused { reason: String },
     /// The relay closes the connection for good.
@@ -66,11 +46,11 @@ pub enum Action {
     /// Send these frames in order.
     Send(Vec<Vec<u8>>),
     /// Train. Of several plans waiting only the newest counts.
-    Train(Box<Plan>),
+    Train(Box<RoundPlan>),
     /// Encrypt the room's model with [`Client::seal`], and send it back.
     Seal(Box<SealTask>),
     /// Ask for the room's passphrase and hand it to [`Client::set_passphrase`]. It counts from the next round on.
-    Ask {
+    AskPassphrase {
         /// To be sent at once: the relay must not wait for an answer that a person has yet to type.
         frames: Vec<Vec<u8>>,
         /// What it is needed for, or what is wrong with the one at hand, in words for people.
@@ -78,21 +58,18 @@ pub enum Action {
         /// Whether there is one at hand that is not the room's.
         wrong: bool,
     },
-    /// Show.
-    Tell(News),
+    Report(ClientEvent),
 }
 
-/// An update ready to leave.
+/// An update ready to be sent.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outgoing {
-    /// The frames to send.
+pub struct OutgoingUpdate {
     pub frames: Vec<Vec<u8>>,
-    /// Their length in bytes.
+    /// Length of the frames.
     pub bytes: usize,
     /// What the values of an unprotected update alone would weigh, in bytes.
     pub plain_bytes: usize,
-    /// What each parameter group looks like before and after.
-    pub groups: Vec<GroupLeaving>,
+    pub groups: Vec<GroupComparison>,
 }
 
 /// What a relay sent that this client cannot follow.
@@ -118,14 +95,14 @@ pub enum UpdateFailure {
 }
 
 /// Why a plan or a seal is not carried out.
-enum Hindrance {
+enum Obstacle {
     /// In words for the relay.
     Unable(String),
     /// Without the room's passphrase nothing can be done.
     Ask { reason: &'static str, wrong: bool },
 }
 
-impl Hindrance {
+impl Obstacle {
     fn locked(locked: Locked, missing: &'static str) -> Self {
         match locked {
             Locked::Missing => Self::Ask { reason: missing, wrong: false },
@@ -196,10 +173,8 @@ impl Client {
         self.shard.as_ref()
     }
 
-    /// To be sent first on every new socket; after a dropped one it asks to come back as the same client.
-    ///
-    /// # Errors
-    /// Never in practice: strings are cut to fit.
+    /// To be sent first on every new socket; after a dropped one it asks to come back as the same client. Strings are cut,
+    /// so that this and the messages below always fit.
     pub fn hello(&mut self) -> Result<Vec<Vec<u8>>, WireError> {
         self.assembler = assembler();
         let (nickname, device) = (self.nickname.clone(), self.device.clone());
@@ -207,9 +182,6 @@ impl Client {
     }
 
     /// Says that the device is known now, or has changed.
-    ///
-    /// # Errors
-    /// Never in practice: strings are cut to fit.
     pub fn device(&mut self, device: &str) -> Result<Vec<Vec<u8>>, WireError> {
         self.device = cut(device);
         frames(&ClientMessage::Device { device: self.device.clone() }, &[])
@@ -224,52 +196,38 @@ impl Client {
         Ok(Some(match message {
             RelayMessage::Welcome { client, resume, nickname } => {
                 self.ticket = Some(resume);
-                Action::Tell(News::Welcome { client, nickname })
+                Action::Report(ClientEvent::Welcome { client, nickname })
             }
-            RelayMessage::Plan {
-                round,
-                policy,
-                model: name,
-                april_block,
-                classes,
-                defence,
-                rule,
-                batch,
-                pictures,
-                encryption,
-            } => {
-                let plan = model(&name, april_block, classes).and_then(|architecture| {
-                    let settings = (defence, rule, batch.into());
-                    Plan::new([round, policy], architecture, settings, (pictures, self.shard.as_ref()), values)
-                });
-                match plan.map_err(Hindrance::Unable).and_then(|plan| self.decrypted(plan, encryption)) {
+            RelayMessage::Plan(header) => {
+                let (round, policy, encryption) = (header.round, header.policy, header.encryption);
+                let plan = RoundPlan::new(header, self.shard.as_ref(), values).map_err(Obstacle::Unable);
+                match plan.and_then(|plan| self.decrypted(plan, encryption)) {
                     Ok(plan) => Action::Train(Box::new(plan)),
-                    Err(hindrance) => self.hindered(round, policy, hindrance)?,
+                    Err(obstacle) => self.decline(round, policy, obstacle)?,
                 }
             }
-            RelayMessage::Seal { policy, model: name, april_block, classes, salt } => {
-                let architecture = model(&name, april_block, classes).map_err(Hindrance::Unable);
-                match architecture.and_then(|architecture| self.seal_task(policy, architecture, salt, values)) {
-                    Ok(task) => Action::Seal(Box::new(task)),
-                    Err(hindrance) => self.hindered(0, policy, hindrance)?,
-                }
-            }
+            RelayMessage::Seal { policy, model, salt } => match self.seal_task(policy, model, salt, values) {
+                Ok(task) => Action::Seal(Box::new(task)),
+                Err(obstacle) => self.decline(0, policy, obstacle)?,
+            },
             RelayMessage::Shard(header) => {
                 let shard = Arc::new(Shard::new(header, &values)?);
                 self.shard = Some(Arc::clone(&shard));
-                Action::Tell(News::Shard(shard))
+                Action::Report(ClientEvent::Shard(shard))
             }
-            RelayMessage::Accepted { round } => Action::Tell(News::Accepted { round }),
-            RelayMessage::Closed { round, loss, updates } => Action::Tell(News::Closed { round, loss, updates }),
+            RelayMessage::Accepted { round } => Action::Report(ClientEvent::Accepted { round }),
+            RelayMessage::Closed { round, loss, updates } => {
+                Action::Report(ClientEvent::Closed { round, loss, updates })
+            }
             RelayMessage::Reconstruction { round, attack, side } => {
                 let side = usize::from(side);
                 if values.len() != side * side * 3 {
                     return Err(ClientError::Picture { side, values: values.len() });
                 }
-                Action::Tell(News::Reconstruction { round, attack, side, picture: values })
+                Action::Report(ClientEvent::Reconstruction { round, attack, side, picture: values })
             }
-            RelayMessage::Refused { reason } => Action::Tell(News::Refused { reason }),
-            RelayMessage::Goodbye { reason } => Action::Tell(News::Goodbye { reason }),
+            RelayMessage::Refused { reason } => Action::Report(ClientEvent::Refused { reason }),
+            RelayMessage::Goodbye { reason } => Action::Report(ClientEvent::Goodbye { reason }),
         }))
     }
 
@@ -278,7 +236,7 @@ impl Client {
     ///
     /// # Errors
     /// In words for people: it has none of its own, or the model lacks the class of one of them.
-    pub fn pictures(&mut self, plan: &Plan) -> Result<RoundPictures, String> {
+    pub fn pictures(&mut self, plan: &RoundPlan) -> Result<RoundPictures, String> {
         let pictures = self.pictures.of_round(plan)?;
         self.history.remember(plan, &pictures);
         Ok(pictures)
@@ -295,7 +253,7 @@ impl Client {
         attack: AttackMethod,
         side: usize,
         reconstruction: &[f32],
-    ) -> Option<Result<Comparison, String>> {
+    ) -> Option<Result<ReconstructionScore, String>> {
         self.history.compare(round, attack, side, reconstruction)
     }
 
@@ -303,7 +261,12 @@ impl Client {
     ///
     /// # Errors
     /// If the result is not of the plan's model; nothing leaves then.
-    pub fn update(&self, plan: &Plan, trained: LocalUpdate, seed: MaskSeed) -> Result<Outgoing, UpdateFailure> {
+    pub fn update(
+        &self,
+        plan: &RoundPlan,
+        trained: LocalUpdate,
+        seed: MaskSeed,
+    ) -> Result<OutgoingUpdate, UpdateFailure> {
         let LocalUpdate { loss, values, statistics, samples } = trained;
         let plain_bytes = 4 * values.len();
         let update = plan.task().protect(values.clone(), seed)?;
@@ -311,7 +274,7 @@ impl Client {
         let header = ClientMessage::Update { round, policy, loss, samples, form: update.form };
         let frames: Vec<_> = Framer::with_tail(&header, &update.values, statistics)?.collect();
         let bytes = frames.iter().map(Vec::len).sum();
-        Ok(Outgoing { frames, bytes, plain_bytes, groups: leaving(plan, values, &update) })
+        Ok(OutgoingUpdate { frames, bytes, plain_bytes, groups: compare_groups(plan, values, &update) })
     }
 
     /// Encrypts the room's model and makes it ready to leave. Under a keyed start it is drawn from `fresh`, which must
@@ -327,45 +290,39 @@ impl Client {
     }
 
     /// Says that this client cannot take part in a round.
-    ///
-    /// # Errors
-    /// Never in practice: the reason is cut to fit.
     pub fn unable(&self, round: u32, policy: u32, reason: &str) -> Result<Vec<Vec<u8>>, WireError> {
         frames(&ClientMessage::Unable { round, policy, reason: cut(reason), is_locked: false }, &[])
     }
 
     /// Reports how close a reconstruction came to the private image: two numbers, never the image.
-    ///
-    /// # Errors
-    /// Never in practice: the header is short.
     pub fn score(&self, round: u32, attack: AttackMethod, psnr: f32, ssim: f32) -> Result<Vec<Vec<u8>>, WireError> {
         frames(&ClientMessage::Score { round, attack, psnr, ssim }, &[])
     }
 
-    fn hindered(&self, round: u32, policy: u32, hindrance: Hindrance) -> Result<Action, WireError> {
-        Ok(match hindrance {
-            Hindrance::Unable(reason) => Action::Send(self.unable(round, policy, &reason)?),
-            Hindrance::Ask { reason, wrong } => {
+    fn decline(&self, round: u32, policy: u32, obstacle: Obstacle) -> Result<Action, WireError> {
+        Ok(match obstacle {
+            Obstacle::Unable(reason) => Action::Send(self.unable(round, policy, &reason)?),
+            Obstacle::Ask { reason, wrong } => {
                 let told =
                     if wrong { "this client has another passphrase" } else { "this client has no passphrase yet" };
                 let message = ClientMessage::Unable { round, policy, reason: told.to_owned(), is_locked: true };
-                Action::Ask { frames: frames(&message, &[])?, reason: reason.to_owned(), wrong }
+                Action::AskPassphrase { frames: frames(&message, &[])?, reason: reason.to_owned(), wrong }
             }
         })
     }
 
     /// The plan with its weights in the plain and the cipher under which the update must leave.
-    fn decrypted(&mut self, mut plan: Plan, encryption: Option<EncryptionPlan>) -> Result<Plan, Hindrance> {
+    fn decrypted(&mut self, mut plan: RoundPlan, encryption: Option<EncryptionPlan>) -> Result<RoundPlan, Obstacle> {
         let Some(EncryptionPlan { salt, check }) = encryption else {
             // Training on cipher text, or sending a plain update of a room that says it encrypts, helps nobody.
             return if plan.defence.is_encrypted() {
-                Err(Hindrance::Unable("the plan's defence is encrypted, but its weights are not".to_owned()))
+                Err(Obstacle::Unable("the plan's defence is encrypted, but its weights are not".to_owned()))
             } else {
                 Ok(plan)
             };
         };
-        let Defence::Encrypted { start } = plan.defence else {
-            return Err(Hindrance::Unable(format!(
+        let Some(start) = plan.defence.encryption() else {
+            return Err(Obstacle::Unable(format!(
                 "the plan's weights are encrypted, but its defence is {}",
                 plan.defence
             )));
@@ -374,8 +331,8 @@ impl Client {
         let cipher = self
             .keys
             .cipher((salt, start), Some(check), plan.architecture, &plan.layout)
-            .map_err(|locked| Hindrance::locked(locked, missing))?;
-        cipher.decrypt(&mut plan.state.weights).map_err(|error| Hindrance::Unable(error.to_string()))?;
+            .map_err(|locked| Obstacle::locked(locked, missing))?;
+        cipher.decrypt(&mut plan.state.weights).map_err(|error| Obstacle::Unable(error.to_string()))?;
         plan.cipher = Some(cipher);
         Ok(plan)
     }
@@ -383,20 +340,21 @@ impl Client {
     fn seal_task(
         &mut self,
         policy: u32,
-        architecture: Architecture,
+        model: ModelDescription,
         salt: [u8; 16],
         weights: Vec<f32>,
-    ) -> Result<SealTask, Hindrance> {
+    ) -> Result<SealTask, Obstacle> {
+        let architecture = known_architecture(model).map_err(Obstacle::Unable)?;
         let layout = architecture.layout();
         let (start, weights) = if weights.is_empty() {
             (EncryptionStart::Keyed, None)
         } else {
-            check_len(architecture, &layout, &weights).map_err(Hindrance::Unable)?;
+            check_len(architecture, &layout, &weights).map_err(Obstacle::Unable)?;
             (EncryptionStart::Plain, Some(weights))
         };
         let missing = "this room's model is about to be encrypted; type the room's passphrase to take part";
         let cipher = self.keys.cipher((salt, start), None, architecture, &layout);
-        let cipher = cipher.map_err(|locked| Hindrance::locked(locked, missing))?;
+        let cipher = cipher.map_err(|locked| Obstacle::locked(locked, missing))?;
         Ok(SealTask { policy, architecture, layout, weights, cipher })
     }
 }

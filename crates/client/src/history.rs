@@ -5,14 +5,14 @@ use std::collections::VecDeque;
 use unmask_core::AttackMethod;
 use unmask_data::{jigsaw, metrics};
 
-use crate::{Plan, pictures::PictureSource, pictures::RoundPictures};
+use crate::{PictureSource, RoundPictures, RoundPlan};
 
 /// Rounds whose pictures are remembered: a search goes on with an old update while the room trains on.
 const REMEMBERED_ROUNDS: usize = 1000;
 
 /// A reconstruction beside the picture it is of.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Comparison {
+pub struct ReconstructionScore {
     /// The picture as the model saw it, `[side, side, 3]` in `[0, 1]`.
     pub own: Vec<f32>,
     /// Whether it is a private one, and not one of the shared ones.
@@ -36,7 +36,7 @@ pub(crate) struct PictureHistory {
 }
 
 impl PictureHistory {
-    pub(crate) fn remember(&mut self, plan: &Plan, pictures: &RoundPictures) {
+    pub(crate) fn remember(&mut self, plan: &RoundPlan, pictures: &RoundPictures) {
         let patch = plan.architecture.vit().map(|config| config.patch);
         let only = (pictures.len() == 1).then(|| pictures.clone());
         self.rounds.push_back(Round { number: plan.round, patch, only });
@@ -47,22 +47,20 @@ impl PictureHistory {
 
     /// Compares `reconstruction` `[side, side, 3]` of round `round`. `None` where there were several pictures, or it is
     /// too long ago.
-    ///
-    /// # Errors
-    /// In words for people, if the sizes do not fit.
     pub(crate) fn compare(
         &self,
         round: u32,
         method: AttackMethod,
         side: usize,
         reconstruction: &[f32],
-    ) -> Option<Result<Comparison, String>> {
+    ) -> Option<Result<ReconstructionScore, String>> {
         // A room that was reset counts its rounds anew, so the newest of a number counts.
         let Round { patch, only, .. } = self.rounds.iter().rev().find(|known| known.number == round)?;
         let only = only.as_ref()?;
         let patch = patch.filter(|_| method == AttackMethod::Jigsaw);
         let (own, is_private) = (only.only(side)?, only.are_private());
-        Some(score(&own, side, reconstruction, patch).map(|(psnr, ssim)| Comparison { own, is_private, psnr, ssim }))
+        let score = score(&own, side, reconstruction, patch);
+        Some(score.map(|(psnr, ssim)| ReconstructionScore { own, is_private, psnr, ssim }))
     }
 }
 

@@ -8,9 +8,9 @@
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod client;
+mod groups;
 mod history;
 mod keys;
-mod leaving;
 #[cfg(feature = "native")]
 pub mod native;
 mod pictures;
@@ -18,10 +18,10 @@ mod plan;
 mod shard;
 mod training;
 
-pub use client::{Action, Client, ClientError, News, Outgoing, UpdateFailure};
-pub use history::Comparison;
-pub use leaving::{GroupLeaving, leaving};
+pub use client::{Action, Client, ClientError, ClientEvent, OutgoingUpdate, UpdateFailure};
+pub use groups::{GroupComparison, compare_groups};
+pub use history::ReconstructionScore;
 pub use pictures::{Batch, PictureSource, PrivatePicture, RoundPictures};
-pub use plan::{Plan, SealTask, TrainOn};
+pub use plan::{PictureSelection, RoundPlan, SealTask};
 pub use shard::Shard;
 pub use training::{LocalTask, LocalUpdate, TrainingError};

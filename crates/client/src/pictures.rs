@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use unmask_core::Rule;
 use unmask_data::{Picture, PictureError, chw_to_hwc};
 
-use crate::{Plan, Shard, TrainOn};
+use crate::{PictureSelection, RoundPlan, Shard};
 
 /// Pictures with labels, read a batch at a time: a shard at 224 pixels would not fit a phone.
 pub trait PictureSource {
@@ -16,9 +16,6 @@ pub trait PictureSource {
     }
 
     /// The pictures from `first` on, at most `most` of them.
-    ///
-    /// # Errors
-    /// If a picture cannot be read.
     fn batch(&self, first: usize, most: usize) -> Result<Batch, PictureError>;
 }
 
@@ -144,15 +141,12 @@ impl PrivatePictures {
     }
 
     /// The pictures that `plan` asks for: under FedSGD the next of them, as many as one gradient takes; under FedAvg all.
-    ///
-    /// # Errors
-    /// In words for people: there are none, or the model lacks the class of one of them.
-    pub(crate) fn of_round(&mut self, plan: &Plan) -> Result<RoundPictures, String> {
-        let origin = match &plan.train_on {
-            TrainOn::Shared { shard, positions } => {
+    pub(crate) fn of_round(&mut self, plan: &RoundPlan) -> Result<RoundPictures, String> {
+        let origin = match &plan.pictures {
+            PictureSelection::Shared { shard, positions } => {
                 Origin::Shared { shard: Arc::clone(shard), positions: positions.clone() }
             }
-            TrainOn::Private => {
+            PictureSelection::Private => {
                 let pictures = self.next(plan.rule, plan.batch);
                 if pictures.is_empty() {
                     return Err("this client has no private picture".to_owned());

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use unmask_core::{Architecture, Defence, ModelState, ParamLayout, Rule, TrainingPictures};
+use unmask_core::{Architecture, Defence, ModelDescription, ModelState, ParamLayout, Rule, TrainingPictures};
 use unmask_defence::Cipher;
+use unmask_wire::PlanHeader;
 
 use crate::{LocalTask, Shard};
 
-/// Which pictures to train on.
+/// The pictures of one round.
 #[derive(Debug, Clone, PartialEq)]
-pub enum TrainOn {
+pub enum PictureSelection {
     /// The client's own, which stay with it.
     Private,
     /// Pictures of its shard of the room's data set.
@@ -22,7 +23,7 @@ pub enum TrainOn {
 
 /// A round's task.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct RoundPlan {
     pub round: u32,
     /// Number of the policy the update must be made under.
     pub policy: u32,
@@ -33,7 +34,7 @@ pub struct Plan {
     pub rule: Rule,
     /// Samples per step.
     pub batch: usize,
-    pub train_on: TrainOn,
+    pub pictures: PictureSelection,
     /// Global weights w in the plain, and running statistics.
     pub state: ModelState,
     /// The room's cipher, if the relay holds the weights encrypted.
@@ -53,19 +54,11 @@ pub struct SealTask {
     pub cipher: Arc<Cipher>,
 }
 
-impl Plan {
+impl RoundPlan {
     /// A plan whose weights are in the plain, or yet to be decrypted.
-    ///
-    /// # Errors
-    /// In words for people, if the weights are of another model, or the shard to train on is not at hand or of other
-    /// classes.
-    pub(crate) fn new(
-        [round, policy]: [u32; 2],
-        architecture: Architecture,
-        (defence, rule, batch): (Defence, Rule, usize),
-        (pictures, shard): (TrainingPictures, Option<&Arc<Shard>>),
-        mut weights: Vec<f32>,
-    ) -> Result<Self, String> {
+    pub(crate) fn new(header: PlanHeader, shard: Option<&Arc<Shard>>, mut weights: Vec<f32>) -> Result<Self, String> {
+        let PlanHeader { round, policy, model, defence, rule, batch, pictures, .. } = header;
+        let (architecture, batch) = (known_architecture(model)?, usize::from(batch));
         let layout = architecture.layout();
         let statistics = weights.split_off(layout.len().min(weights.len()));
         check_len(architecture, &layout, &weights)?;
@@ -73,8 +66,8 @@ impl Plan {
         if batch == 0 {
             return Err("the plan asks for a batch of 0 samples".to_owned());
         }
-        let train_on = match pictures {
-            TrainingPictures::Private => TrainOn::Private,
+        let pictures = match pictures {
+            TrainingPictures::Private => PictureSelection::Private,
             TrainingPictures::Shared { shard: number } => {
                 let shard = shard.filter(|shard| shard.number() == number);
                 let shard = shard.ok_or("the room's shared pictures have not come to this client")?;
@@ -83,11 +76,11 @@ impl Plan {
                     Rule::FedSgd => shard.batch(round, batch),
                     Rule::FedAvg { .. } => (0..shard.len()).collect(),
                 };
-                TrainOn::Shared { shard: Arc::clone(shard), positions }
+                PictureSelection::Shared { shard: Arc::clone(shard), positions }
             }
         };
         let state = ModelState { weights, statistics };
-        Ok(Self { round, policy, architecture, layout, defence, rule, batch, train_on, state, cipher: None })
+        Ok(Self { round, policy, architecture, layout, defence, rule, batch, pictures, state, cipher: None })
     }
 
     /// What there is to compute and to protect.
@@ -97,9 +90,6 @@ impl Plan {
     }
 
     /// Whether the model has the class of a private picture.
-    ///
-    /// # Errors
-    /// In words for people, if it has not.
     pub(crate) fn check_label(&self, label: usize) -> Result<(), String> {
         if label < self.architecture.classes() {
             return Ok(());
@@ -112,16 +102,16 @@ impl Plan {
     }
 }
 
-/// A model as the relay describes it.
-///
 /// # Errors
 /// In words for people, if there is no such model.
-pub(crate) fn model(name: &str, april_block: bool, classes: u16) -> Result<Architecture, String> {
-    let architecture = Architecture::named(name, classes.into()).map_err(outdated)?;
-    if classes == 0 {
-        return Err(format!("{name} with 0 classes is no model"));
+pub(crate) fn known_architecture(model: ModelDescription) -> Result<Architecture, String> {
+    // A relay that names what this client does not know is of another release.
+    let outdated = |error| format!("{error}; reload the page or update this client");
+    let architecture = Architecture::try_from(model).map_err(outdated)?;
+    if architecture.classes() == 0 {
+        return Err(format!("{architecture} with 0 classes is no model"));
     }
-    Ok(architecture.with_april_block(april_block))
+    Ok(architecture)
 }
 
 /// # Errors
@@ -141,9 +131,4 @@ fn check_classes(architecture: Architecture, shard: &Shard) -> Result<(), String
     } else {
         Err(format!("the shared pictures have {classes} classes, and the room's model has {known}"))
     }
-}
-
-/// A relay that names what this client does not know is of another release.
-fn outdated(error: impl std::error::Error) -> String {
-    format!("{error}; reload the page or update this client")
 }

@@ -34,8 +34,8 @@ impl Shard {
     }
 
     /// Which of how many shards it is, from 0.
-    pub fn seat(&self) -> (u16, u16) {
-        (self.header.seat, self.header.seats)
+    pub fn place(&self) -> (u16, u16) {
+        (self.header.index, self.header.shards)
     }
 
     /// Names of the classes, by label.
@@ -98,8 +98,8 @@ mod tests {
             number: 1,
             data: "stripes".into(),
             partition: Partition::Iid,
-            seat: 0,
-            seats: 1,
+            index: 0,
+            shards: 1,
             classes: (0..10).map(|class| class.to_string()).collect(),
             side: 1,
             pictures: labels.len() as u32,

@@ -2,7 +2,7 @@
 
 use unmask_core::{Defence, MaskSeed, ModelState, ParamLayout, Rule};
 use unmask_data::PictureError;
-use unmask_defence::{Cipher, Means, PlainUpdate, Protect, ProtectError, ProtectedUpdate};
+use unmask_defence::{Cipher, KeyMaterial, PlainUpdate, Protect, ProtectError, ProtectedUpdate};
 use unmask_model::{ModelError, Network, Step};
 
 use crate::{Batch, PictureSource};
@@ -45,9 +45,6 @@ pub enum TrainingError {
 
 impl LocalTask<'_> {
     /// Trains `network` on `pictures`, those of this round.
-    ///
-    /// # Errors
-    /// As [`Network::loss_and_gradient`] and [`Network::train_locally`], or a picture cannot be read.
     pub async fn train(&self, network: &Network, pictures: &impl PictureSource) -> Result<LocalUpdate, TrainingError> {
         let gradient =
             async |images: &[f32], labels: &[usize]| network.loss_and_gradient(self.state, images, labels).await;
@@ -56,9 +53,6 @@ impl LocalTask<'_> {
 
     /// The same with the gradient of FedSGD computed by `gradient`, from images `[batch, 3, side, side]` and labels
     /// `[batch]`, as where several threads share a batch.
-    ///
-    /// # Errors
-    /// As [`train`](Self::train), and those of `gradient`.
     pub async fn train_with(
         &self,
         network: &Network,
@@ -111,7 +105,7 @@ impl LocalTask<'_> {
     /// The values are not of the layout or not finite, or the cipher is missing or of another model.
     pub fn protect(&self, values: Vec<f32>, seed: MaskSeed) -> Result<ProtectedUpdate, ProtectError> {
         let reference = self.rule.is_fedavg().then_some(self.state.weights.as_slice());
-        self.defence.protect(self.layout, PlainUpdate { values, reference }, Means { seed, cipher: self.cipher })
+        self.defence.protect(self.layout, PlainUpdate { values, reference }, KeyMaterial { seed, cipher: self.cipher })
     }
 }
 

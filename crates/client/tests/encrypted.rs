@@ -6,8 +6,8 @@ use unmask_client::native::sample_photographs;
 use unmask_core::{
     Architecture, ClientId, Defence, EncryptionStart, MaskSeed, ModelState, ParamLayout, RoundSettings, Rule, VitPreset,
 };
-use unmask_defence::{Cipher, Means, PlainUpdate, Protect, ProtectedUpdate, RoomKey};
-use unmask_federation::{Effect, Event, GlobalModel, Room};
+use unmask_defence::{Cipher, KeyMaterial, PlainUpdate, Protect, ProtectedUpdate, RoomKey};
+use unmask_federation::{Effect, Event, GlobalModel, ReceivedUpdate, Room};
 use unmask_model::{Device, Network};
 
 const CLIENTS: u32 = 5;
@@ -71,7 +71,7 @@ impl Run {
                         assert_eq!(cohort.len(), CLIENTS as usize);
                         for client in cohort {
                             let update = self.update(client, settings, &model.state.weights);
-                            events.push(Event::Update {
+                            events.push(Event::Update(ReceivedUpdate {
                                 client,
                                 round,
                                 policy,
@@ -79,7 +79,7 @@ impl Run {
                                 samples: 4,
                                 update,
                                 statistics: Vec::new(),
-                            });
+                            }));
                         }
                     }
                     Effect::Rest => events.push(Event::Begin),
@@ -110,8 +110,8 @@ impl Run {
                 (local.state.weights, Some(plain.weights.as_slice()))
             }
         };
-        let means = Means { seed: MaskSeed([0; 32]), cipher: self.cipher.as_deref() };
-        settings.defence().protect(&self.layout, PlainUpdate { values, reference }, means).unwrap()
+        let keys = KeyMaterial { seed: MaskSeed([0; 32]), cipher: self.cipher.as_deref() };
+        settings.defence().protect(&self.layout, PlainUpdate { values, reference }, keys).unwrap()
     }
 }
 

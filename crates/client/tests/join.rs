@@ -13,7 +13,7 @@ use unmask_core::{
 use unmask_data::{Picture, chw_to_hwc};
 use unmask_defence::{Cipher, RoomKey};
 use unmask_model::{Network, device::OpenDevice};
-use unmask_wire::{Assembler, ClientMessage, EncryptionPlan, RelayMessage, ShardHeader, frames};
+use unmask_wire::{Assembler, ClientMessage, EncryptionPlan, PlanHeader, RelayMessage, ShardHeader, frames};
 
 const SALT: [u8; 16] = [4; 16];
 
@@ -54,22 +54,10 @@ impl Relay {
         encryption: Option<EncryptionPlan>,
         weights: &[f32],
     ) {
-        let (model, classes) = (architecture().to_string(), 10);
+        let (policy, model) = (1, architecture().into());
         let (defence, rule) = (defence.parse().unwrap(), rule.parse().unwrap());
-        let (policy, april_block) = (1, false);
-        let header = RelayMessage::Plan {
-            round,
-            policy,
-            model,
-            april_block,
-            classes,
-            defence,
-            rule,
-            batch,
-            pictures,
-            encryption,
-        };
-        self.send(header, weights).await;
+        let header = PlanHeader { round, policy, model, defence, rule, batch, pictures, encryption };
+        self.send(RelayMessage::Plan(header), weights).await;
     }
 }
 
@@ -202,8 +190,7 @@ async fn encrypted_room_gets_cipher_text_alone() {
     let layout = architecture().layout();
     let cipher = Cipher::new(&RoomKey::derive(passphrase, &SALT, EncryptionStart::Keyed).unwrap(), &layout).unwrap();
     with_client(Some(passphrase), async |relay| {
-        let model = architecture().to_string();
-        relay.send(RelayMessage::Seal { policy: 1, model, april_block: false, classes: 10, salt: SALT }, &[]).await;
+        relay.send(RelayMessage::Seal { policy: 1, model: architecture().into(), salt: SALT }, &[]).await;
         let (ClientMessage::Sealed { policy: 1, check }, sealed) = relay.receive().await else { panic!("not sealed") };
         assert_eq!(check, cipher.check());
         relay.plan(1, ["encrypted:keyed", "fedsgd"], Some(EncryptionPlan { salt: SALT, check }), &sealed).await;
@@ -240,7 +227,7 @@ async fn without_the_passphrase_it_waits_for_a_round_it_can_read() {
 fn shard() -> (ShardHeader, Vec<u8>, Vec<u8>) {
     let classes = ["ring", "cross", "spiral"].map(str::to_owned).to_vec();
     let (data, partition) = ("shapes".to_owned(), Partition::Iid);
-    let header = ShardHeader { number: 4, data, partition, seat: 0, seats: 1, classes, side: 20, pictures: 7 };
+    let header = ShardHeader { number: 4, data, partition, index: 0, shards: 1, classes, side: 20, pictures: 7 };
     let pixels = (0..7 * 20 * 20 * 3).map(|i: usize| (i * i / 70 + i / 1200 * 31) as u8).collect();
     (header, vec![2, 0, 1, 0, 1, 2, 0], pixels)
 }
@@ -310,21 +297,19 @@ async fn private_label_beyond_the_models_classes_is_answered() {
     with_client(None, async |relay| {
         let few = architecture().with_classes(2);
         let weights = few.initial(3).weights;
-        let header = |round| RelayMessage::Plan {
+        let header = |round| PlanHeader {
             round,
             policy: 1,
-            model: few.to_string(),
-            april_block: false,
-            classes: 2,
+            model: few.into(),
             defence: "none".parse().unwrap(),
             rule: "fedsgd".parse().unwrap(),
             batch: 2,
             pictures: TrainingPictures::Private,
             encryption: None,
         };
-        relay.send(header(1), &weights).await;
+        relay.send(RelayMessage::Plan(header(1)), &weights).await;
         assert!(matches!(relay.receive().await.0, ClientMessage::Update { .. }));
-        relay.send(header(2), &weights).await;
+        relay.send(RelayMessage::Plan(header(2)), &weights).await;
         let (ClientMessage::Unable { reason, .. }, _) = relay.receive().await else { panic!("trained") };
         assert!(reason.contains("class number 2, and the room's model has the classes 0 to 1"), "{reason}");
     })

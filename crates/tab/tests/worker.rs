@@ -9,7 +9,7 @@ mod local_golden;
 
 use local_golden::Task;
 use unmask_core::{Architecture, Defence, EncryptionStart, MaskSeed, ParamLayout, UpdateForm, VitPreset};
-use unmask_defence::{Cipher, Means, PlainUpdate, Protect, ProtectedUpdate, RoomKey};
+use unmask_defence::{Cipher, KeyMaterial, PlainUpdate, Protect, ProtectedUpdate, RoomKey};
 use unmask_model::{
     device::{Compute, open, probe},
     parity,
@@ -73,7 +73,7 @@ fn plain(layout: &ParamLayout) -> Vec<f32> {
 fn protect(defence: &str, cipher: Option<&Cipher>) -> ProtectedUpdate {
     let (layout, defence) = (layout(), defence.parse::<Defence>().unwrap());
     let update = PlainUpdate { values: plain(&layout), reference: None };
-    defence.protect(&layout, update, Means { seed: MaskSeed([7; 32]), cipher }).unwrap()
+    defence.protect(&layout, update, KeyMaterial { seed: MaskSeed([7; 32]), cipher }).unwrap()
 }
 
 #[wasm_bindgen_test]

@@ -61,10 +61,8 @@ impl<V: AsRef<[f32]>> Framer<V> {
         Self::with_tail(header, values, Vec::new())
     }
 
-    /// The frames of `header` with `values` behind it and a few more behind those, as if they were one vector.
-    ///
-    /// # Errors
-    /// As [`Framer::new`].
+    /// The frames of `header` with `values` behind it and a few more behind those, as if they were one vector; errors as
+    /// those of [`Framer::new`].
     pub fn with_tail(header: &impl Serialize, values: V, tail: Vec<f32>) -> Result<Self, WireError> {
         let header = postcard::to_stdvec(header).map_err(|error| WireError::Header(error.to_string()))?;
         if header.len() > MAX_HEADER {
@@ -117,10 +115,7 @@ impl<V: AsRef<[f32]>> Iterator for Framer<V> {
     }
 }
 
-/// All frames of a message at once.
-///
-/// # Errors
-/// As [`Framer::new`].
+/// All frames of a message at once; errors as those of [`Framer::new`].
 pub fn frames(header: &impl Serialize, values: &[f32]) -> Result<Vec<Vec<u8>>, WireError> {
     Framer::new(header, values).map(Iterator::collect)
 }
@@ -256,9 +251,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use unmask_core::{AttackMethod, GroupRates, KeyCheck, MaskSeed, Rule, TrainingPictures, UpdateForm};
+    use unmask_core::{Architecture, AttackMethod, GroupRates, KeyCheck, MaskSeed, Rule, TrainingPictures, UpdateForm};
 
-    use crate::{ClientMessage, EncryptionPlan, RelayMessage};
+    use crate::{ClientMessage, EncryptionPlan, PlanHeader, RelayMessage};
 
     /// A tail is part of the values, wherever it begins.
     #[test]
@@ -375,18 +370,16 @@ mod tests {
 
     #[test]
     fn relay_messages_survive() {
-        let header = RelayMessage::Plan {
+        let header = RelayMessage::Plan(PlanHeader {
             round: 1,
             policy: 2,
-            model: "vit_nano_patch4_32".into(),
-            april_block: true,
-            classes: 10,
+            model: Architecture::default().with_april_block(true).into(),
             defence: "random-binary:0.5".parse().unwrap(),
             rule: Rule::FedAvg { epochs: 2, rate: 0.1 },
             batch: 1,
             pictures: TrainingPictures::Shared { shard: 7 },
             encryption: Some(EncryptionPlan { salt: [1; 16], check: KeyCheck([2; 16]) }),
-        };
+        });
         let frames = frames(&header, &[f32::MIN, -0.0, 1e-40]).unwrap();
         assert_eq!(assemble(&frames, 1000).unwrap().unwrap(), (header, vec![f32::MIN, -0.0, 1e-40]));
     }

@@ -13,5 +13,5 @@ mod shard;
 pub mod view;
 
 pub use frame::{Assembler, Framer, MAX_FRAME, VERSION, WireError, frames};
-pub use message::{ClientMessage, EncryptionPlan, RelayMessage};
+pub use message::{ClientMessage, EncryptionPlan, PlanHeader, RelayMessage};
 pub use shard::{MAX_CLASS_NAME, MAX_CLASSES, MAX_SHARD, ShardError, ShardHeader};

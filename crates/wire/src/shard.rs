@@ -17,12 +17,11 @@ pub struct ShardHeader {
     pub number: u32,
     /// Name of the data set, for people.
     pub data: String,
-    /// How it was divided among the seats.
     pub partition: Partition,
     /// Which of the shards this is, from 0.
-    pub seat: u16,
+    pub index: u16,
     /// Number of shards.
-    pub seats: u16,
+    pub shards: u16,
     /// Names of the classes, by label.
     pub classes: Vec<String>,
     /// Side of each picture in pixels.
@@ -121,8 +120,8 @@ mod tests {
             number: 3,
             data: "CIFAR-10".into(),
             partition: Partition::Iid,
-            seat: 1,
-            seats: 10,
+            index: 1,
+            shards: 10,
             classes: (0..classes).map(|class| format!("class {class}")).collect(),
             side,
             pictures,

@@ -4,8 +4,8 @@ mod learning;
 
 use serde::{Deserialize, Serialize};
 use unmask_core::{
-    AttackFamily, AttackMethod, ClientId, Defence, EncryptionStart, InitialWeights, MembershipVerdict, OptimiserKind,
-    Partition, Rule, TrainOn,
+    Architecture, AttackFamily, AttackMethod, ClientId, Defence, EncryptionStart, Explanation, InitialWeights,
+    MembershipVerdict, OptimiserKind, Partition, Rule, TrainOn,
 };
 
 pub use self::learning::{AccuracyPoint, DataView, EvaluationView};
@@ -51,7 +51,6 @@ pub struct ClientView {
     pub nickname: String,
     /// What it trains on, in words.
     pub device: String,
-    /// What it is doing.
     pub state: ClientState,
     /// The last loss it reported.
     pub loss: Option<f32>,
@@ -69,32 +68,27 @@ pub struct LossPoint {
     pub loss: f32,
     /// Number of updates averaged.
     pub updates: u32,
-    /// The defence in force.
     pub defence: Defence,
 }
 
 /// The last result of one attack on the client under attack.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct AttackView {
-    /// Which attack.
     pub attack: AttackMethod,
     /// Attacks of one family solve the same problem and are shown side by side.
     pub family: AttackFamily,
-    /// The family's name for people.
     pub family_title: String,
-    /// Name for people.
     pub title: String,
     /// Which attacker it is, such as "What a better attacker sees".
     pub attacker: String,
-    /// How it works.
-    pub how: HowView,
+    #[serde(rename = "how")]
+    pub explanation: Explanation,
     /// The round whose update was attacked.
     pub round: u32,
-    /// Number of the client attacked.
+    /// The client attacked.
     pub client: ClientId,
-    /// Its nickname.
     pub nickname: String,
-    /// The defence that update was made under.
+    /// What that update was made under.
     pub defence: Defence,
     /// Time the attack took; of a search, so far.
     pub seconds: f64,
@@ -104,27 +98,13 @@ pub struct AttackView {
     pub pictures: u16,
     /// Why there is no reconstruction, or what to know about it.
     pub remark: Option<String>,
-    /// PSNR in dB that the attacked client computed against its own image.
+    /// In dB, computed by the attacked client against its own image.
     pub psnr: Option<f32>,
-    /// SSIM that the attacked client computed against its own image.
+    /// From the same client.
     pub ssim: Option<f32>,
-    /// Where it stands, if it is a search.
     pub search: Option<SearchView>,
     /// What several rounds gave away together, if it gathers them.
     pub gathered: Option<GatheredView>,
-}
-
-/// How an attack works.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct HowView {
-    /// One plain sentence.
-    pub sentence: String,
-    /// What is solved.
-    pub equation: String,
-    /// What it needs, and where it ends.
-    pub limits: String,
-    /// What stands in the equation: symbol, meaning, shape in the model at hand.
-    pub symbols: Vec<[String; 3]>,
 }
 
 /// A search through the model.
@@ -144,14 +124,12 @@ pub struct SearchView {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SearchState {
-    /// It takes steps.
     #[default]
     Running,
     /// This round's budget is spent; it goes on with the next round, or while the room is paused.
     Waiting,
-    /// The teacher stopped it.
+    /// By the teacher.
     Stopped,
-    /// It is over.
     Done,
 }
 
@@ -179,11 +157,9 @@ pub struct GatheredView {
 pub struct LabelView {
     /// The round whose update was read.
     pub round: u32,
-    /// Number of the client.
     pub client: ClientId,
-    /// Its nickname.
     pub nickname: String,
-    /// The defence that update was made under.
+    /// What that update was made under.
     pub defence: Defence,
     /// Pictures in the update.
     pub samples: u32,
@@ -202,11 +178,9 @@ pub struct MembershipView {
     pub picture: String,
     /// The round whose update was asked; 0 before any.
     pub round: u32,
-    /// Number of the client.
     pub client: ClientId,
-    /// Its nickname.
     pub nickname: String,
-    /// The defence that update was made under.
+    /// What that update was made under.
     pub defence: Defence,
     /// Absent as long as there is none.
     pub verdict: Option<MembershipVerdict>,
@@ -236,28 +210,22 @@ pub struct BudgetView {
 pub struct LogLine {
     /// Counts up, so that a page can tell new lines from old ones.
     pub number: u64,
-    /// The round in which it happened.
     pub round: u32,
-    /// What happened, in words for people.
     pub text: String,
 }
 
 /// What was chosen for the next round; absent fields stay as they are.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct NextView {
-    /// A defence.
     pub defence: Option<Defence>,
-    /// An update rule.
     pub rule: Option<Rule>,
-    /// A server's optimiser.
     pub optimiser: Option<OptimiserKind>,
     /// Samples per step.
     pub batch: Option<u16>,
-    /// A model preset; whatever it is, the model begins with new weights.
-    pub model: Option<String>,
-    /// Whether that model has the April block.
-    pub april_block: Option<bool>,
-    /// What clients train on.
+    /// A model that begins with new weights, be it another one or the same; in the JSON `model`, `april_block` and
+    /// `classes`.
+    #[serde(flatten)]
+    pub architecture: Option<Architecture>,
     pub train_on: Option<TrainOn>,
     /// How the shared pictures are divided.
     pub partition: Option<Partition>,
@@ -275,7 +243,6 @@ pub struct EncryptionView {
 /// What Gaussian noise really guarantees after the rounds that ran under it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GuaranteeView {
-    /// Rounds run.
     pub rounds: u32,
     /// Epsilon, if there is a finite one.
     pub epsilon: Option<f64>,
@@ -294,18 +261,17 @@ pub struct UpdateCountsView {
     pub updates: f64,
     /// Number of parameters counted, where it is not all of them.
     pub sampled: Option<usize>,
-    /// By parameter group.
     pub groups: Vec<GroupCountsView>,
 }
 
 /// One parameter group's update counts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GroupCountsView {
-    /// Short name, such as `pos`.
+    /// Such as `pos`.
     pub key: String,
-    /// Name for people.
+    /// Such as `position embedding`.
     pub group: String,
-    /// Parameters counted.
+    /// How many are counted.
     pub parameters: usize,
     /// Share of zeros R in its masks, where there are masks.
     pub rate: Option<f64>,
@@ -314,15 +280,13 @@ pub struct GroupCountsView {
     /// Mean number of rounds that updated a parameter.
     pub mean: f64,
     /// The distribution; shares add up to 1.
-    pub bins: Vec<CountBin>,
+    pub bins: Vec<CountBinView>,
 }
 
 /// Parameters that were updated in `from` to `to` rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct CountBin {
-    /// Fewest rounds.
+pub struct CountBinView {
     pub from: u32,
-    /// Most rounds.
     pub to: u32,
     /// Their share of the group.
     pub share: f64,
@@ -330,7 +294,7 @@ pub struct CountBin {
     pub expected: f64,
 }
 
-/// The whole room.
+/// The whole room. What is said of model, rule, optimiser, batch and defence is what is in force.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RoomView {
     pub phase: Phase,
@@ -338,42 +302,34 @@ pub struct RoomView {
     pub round: u32,
     /// Seconds until the round's deadline, while one runs.
     pub deadline_seconds: Option<f32>,
-    /// Model preset.
-    pub model: String,
-    /// Whether the model has the April block.
-    pub april_block: bool,
+    /// The model in force; in the JSON `model`, `april_block` and `classes`.
+    #[serde(flatten)]
+    pub architecture: Architecture,
     /// Number of parameters P.
     pub parameters: usize,
-    /// What the model in force began with.
+    /// Of the model in force.
     #[serde(rename = "start")]
     pub initial_weights: InitialWeights,
     /// What the pretrained weights are, in words for people, where the room has some for its model.
     pub pretrained: Option<String>,
-    /// The update rule in force.
     pub rule: Rule,
     /// The server's optimiser under FedSGD.
     pub optimiser: OptimiserKind,
     /// Samples per step.
     pub batch: u16,
-    /// The defence in force.
     pub defence: Defence,
     /// What was chosen and is not in force until the next round.
     pub next: Option<NextView>,
-    /// How the model in force is encrypted, if it is.
     pub encryption: Option<EncryptionView>,
-    /// What the noise in force guarantees, if there is noise.
     pub guarantee: Option<GuaranteeView>,
     /// How often each parameter was updated under the policy in force, once a round has closed.
     pub update_counts: Option<UpdateCountsView>,
-    /// Address students open, over plain HTTP.
+    /// Where students open the page over plain HTTP, and for WebGPU over HTTPS.
     pub http_address: String,
-    /// Address students open for WebGPU, over HTTPS.
     pub https_address: String,
     /// The QR code of `https_address` as an SVG document.
     pub qr_svg: String,
-    /// Everybody who has joined.
     pub clients: Vec<ClientView>,
-    /// Loss by round.
     pub losses: Vec<LossPoint>,
     /// The data set that clients may be asked to train on, if the room has one.
     pub data: Option<DataView>,
@@ -383,23 +339,20 @@ pub struct RoomView {
     pub accuracies: Vec<AccuracyPoint>,
     /// The client under attack.
     pub target: Option<ClientId>,
-    /// The last result of each attack.
     pub attacks: Vec<AttackView>,
     /// What the head's gradients told about the labels, once they did.
     pub label: Option<LabelView>,
     /// The picture that the teacher dropped, and whether it was the client's.
     pub membership: Option<MembershipView>,
-    /// How much time the attacks may take.
     pub budget: BudgetView,
     /// Whether this relay can search through the model, and whether it is asked to.
     pub search: Option<bool>,
     /// Whether a client has given the relay the key of the encryption in force.
     pub has_key: bool,
-    /// The last things that happened.
     pub log: Vec<LogLine>,
 }
 
-/// What the teacher can do; the body of `POST /api/control`.
+/// What the teacher can do; the body of `POST /api/control`. Choices take effect with the next round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum Control {
@@ -411,71 +364,37 @@ pub enum Control {
     OneRound,
     /// New initial weights, round 0, empty curve; clients stay.
     Reset,
-    /// Choose the defence, from the next round on.
-    Defence {
-        /// The defence, such as `random-binary:0.5`.
-        defence: Defence,
-    },
-    /// Choose the update rule, from the next round on.
-    Rule {
-        /// The rule, such as `fedavg:epochs=2,rate=0.1`.
-        rule: Rule,
-    },
-    /// Choose the server's optimiser, from the next round on.
-    Optimiser {
-        /// The optimiser, such as `sgd:0.1`.
-        optimiser: OptimiserKind,
-    },
-    /// Choose the batch size, from the next round on.
-    Batch {
-        /// Samples per step.
-        samples: u16,
-    },
-    /// Choose what clients train on, from the next round on.
-    TrainOn {
-        /// Their own picture, or their shard of the room's data set.
-        pictures: TrainOn,
-    },
-    /// Divide the data set anew, from the next round on.
-    Partition {
-        /// The partition, such as `dirichlet:0.3`.
-        partition: Partition,
-    },
+    /// Choose the defence, such as `random-binary:0.5`.
+    Defence { defence: Defence },
+    /// Choose the update rule, such as `fedavg:epochs=2,rate=0.1`.
+    Rule { rule: Rule },
+    /// Choose the server's optimiser, such as `sgd:0.1`.
+    Optimiser { optimiser: OptimiserKind },
+    /// Choose the samples per step.
+    Batch { samples: u16 },
+    /// Choose what clients train on: their own picture, or their shard of the room's data set.
+    TrainOn { pictures: TrainOn },
+    /// Divide the data set anew, such as by `dirichlet:0.3`.
+    Partition { partition: Partition },
     /// New weights, round 0, empty curve, as [`Control::Reset`] does; later resets begin the same way.
     Model {
-        /// What it begins with.
         #[serde(rename = "start")]
         initial_weights: InitialWeights,
     },
-    /// Time for measuring the model on held-out pictures.
-    EvaluationBudget {
-        /// Seconds a round; 0 stops it.
-        seconds: f64,
-    },
-    /// Swap block 0, from the next round on; resets the model.
-    AprilBlock {
-        /// Whether the model shall have the April block.
-        on: bool,
-    },
+    /// Time for measuring the model on held-out pictures, in seconds a round; 0 stops it.
+    EvaluationBudget { seconds: f64 },
+    /// Give the model the April block, or the standard one; resets the model.
+    AprilBlock { on: bool },
     /// Attack this client, from its next update on.
     Target { client: ClientId },
-    /// Time for the attacks.
-    AttackBudget {
-        /// Seconds a round; 0 stops them.
-        seconds: f64,
-    },
+    /// Time for the attacks, in seconds a round; 0 stops them.
+    AttackBudget { seconds: f64 },
     /// Search through the model for the picture behind the newest update, or stop.
-    Search {
-        /// Whether to.
-        on: bool,
-    },
+    Search { on: bool },
     /// Forget the rounds gathered from the client under attack, and begin with its next update.
     GatherAnew,
-    /// Play the client that gives the relay the key of an encrypted room.
-    Collude {
-        /// The room's passphrase; absent to forget the key.
-        passphrase: Option<String>,
-    },
+    /// Play the client that gives the relay the key of an encrypted room; without a passphrase, forget the key.
+    Collude { passphrase: Option<String> },
     /// Forget the picture that was dropped (`POST /api/candidate` takes one).
     ForgetCandidate,
 }

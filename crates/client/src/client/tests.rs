@@ -6,10 +6,10 @@ use unmask_core::{
     VitPreset,
 };
 use unmask_defence::{Cipher, FROZEN_SEED, Mask, RoomKey};
-use unmask_wire::ShardHeader;
+use unmask_wire::{PlanHeader, ShardHeader};
 
 use super::*;
-use crate::TrainOn;
+use crate::PictureSelection;
 
 const PASSPHRASE: &str = "violet otter 1867";
 const SALT: [u8; 16] = [7; 16];
@@ -52,22 +52,24 @@ fn plan_frames(defence: &str, rule: &str) -> Vec<Vec<u8>> {
 }
 
 fn plan_header(model: &str, defence: &str, rule: &str, encryption: Option<EncryptionPlan>) -> RelayMessage {
-    RelayMessage::Plan {
+    RelayMessage::Plan(PlanHeader {
         round: 4,
         policy: 2,
-        model: model.into(),
-        april_block: false,
-        classes: 10,
+        model: described(model, 10),
         defence: defence.parse().unwrap(),
         rule: rule.parse().unwrap(),
         batch: 1,
         pictures: TrainingPictures::Private,
         encryption,
-    }
+    })
+}
+
+fn described(model: &str, classes: u16) -> ModelDescription {
+    ModelDescription { name: model.to_owned(), april_block: false, classes }
 }
 
 fn seal_frames(weights: &[f32]) -> Vec<Vec<u8>> {
-    let header = RelayMessage::Seal { policy: 9, model: MODEL.into(), april_block: false, classes: 10, salt: SALT };
+    let header = RelayMessage::Seal { policy: 9, model: described(MODEL, 10), salt: SALT };
     frames(&header, weights).unwrap()
 }
 
@@ -86,7 +88,7 @@ fn client(passphrase: Option<&str>) -> Client {
     client
 }
 
-fn planned(client: &mut Client, defence: &str, rule: &str) -> Box<Plan> {
+fn planned(client: &mut Client, defence: &str, rule: &str) -> Box<RoundPlan> {
     match receive(client, &plan_frames(defence, rule)) {
         Some(Action::Train(plan)) => plan,
         other => panic!("no plan but {other:?}"),
@@ -189,7 +191,7 @@ fn close(found: &[f32], expected: &[f32]) {
 fn without_a_passphrase_it_asks() {
     for (frames, round, policy) in [(plan_frames("encrypted", "fedsgd"), 4, 2), (seal_frames(&global()), 0, 9)] {
         let mut client = client(None);
-        let Some(Action::Ask { frames: answer, reason, wrong: false }) = receive(&mut client, &frames) else {
+        let Some(Action::AskPassphrase { frames: answer, reason, wrong: false }) = receive(&mut client, &frames) else {
             panic!("it does not ask");
         };
         assert!(reason.contains("type the room's passphrase"), "{reason}");
@@ -198,7 +200,7 @@ fn without_a_passphrase_it_asks() {
         };
         assert_eq!((r, p, values.len()), (round, policy, 0));
         client.set_passphrase(Some(PASSPHRASE.into()));
-        assert!(!matches!(receive(&mut client, &frames), Some(Action::Ask { .. })));
+        assert!(!matches!(receive(&mut client, &frames), Some(Action::AskPassphrase { .. })));
     }
 }
 
@@ -265,7 +267,7 @@ fn no_piece_of_the_passphrase_leaves() {
         for rule in ["fedsgd", "fedavg:epochs=1,rate=0.1"] {
             match receive(&mut client, &plan_frames("encrypted", rule)).unwrap() {
                 Action::Train(plan) => out.extend(client.update(&plan, step(), MaskSeed([1; 32])).unwrap().frames),
-                Action::Ask { frames, reason, wrong } => {
+                Action::AskPassphrase { frames, reason, wrong } => {
                     assert!(wrong && passphrase != PASSPHRASE);
                     assert!(!reason.contains(passphrase));
                     out.extend(frames);
@@ -369,7 +371,7 @@ proptest! {
         // The key is at hand the second time, and no righter.
         for _ in 0..2 {
             match receive(&mut client, &frames) {
-                Some(Action::Ask { frames, wrong: true, .. }) => {
+                Some(Action::AskPassphrase { frames, wrong: true, .. }) => {
                     let (message, values) = decode(&frames);
                     let refuses = matches!(message, ClientMessage::Unable { round: 4, policy: 2, .. });
                     prop_assert!(refuses && values.is_empty());
@@ -386,7 +388,7 @@ const CLASSES: [&str; 3] = ["ring", "cross", "spiral"];
 fn shard_header(number: u32) -> ShardHeader {
     let classes = CLASSES.map(str::to_owned).to_vec();
     let (data, partition) = ("Shapes".to_owned(), Partition::Iid);
-    ShardHeader { number, data, partition, seat: 2, seats: 8, classes, side: 1, pictures: 10 }
+    ShardHeader { number, data, partition, index: 2, shards: 8, classes, side: 1, pictures: 10 }
 }
 
 fn shard_frames(number: u32) -> Vec<Vec<u8>> {
@@ -398,8 +400,9 @@ fn shard_frames(number: u32) -> Vec<Vec<u8>> {
 
 fn shared_plan(number: u32, rule: &str, classes: u16) -> Vec<Vec<u8>> {
     let mut header = plan_header(MODEL, "none", rule, None);
-    let RelayMessage::Plan { pictures, batch, classes: of, .. } = &mut header else { panic!("no plan") };
-    (*pictures, *batch, *of) = (TrainingPictures::Shared { shard: number }, 4, classes);
+    let RelayMessage::Plan(plan) = &mut header else { panic!("no plan") };
+    (plan.pictures, plan.batch) = (TrainingPictures::Shared { shard: number }, 4);
+    plan.model.classes = classes;
     let architecture = architecture().with_classes(classes.into());
     frames(&header, &vec![0.1; architecture.layout().len()]).unwrap()
 }
@@ -407,12 +410,14 @@ fn shared_plan(number: u32, rule: &str, classes: u16) -> Vec<Vec<u8>> {
 #[test]
 fn shared_plan_takes_its_pictures_from_the_shard() {
     let mut client = client(None);
-    let Some(Action::Tell(News::Shard(shard))) = receive(&mut client, &shard_frames(6)) else { panic!("no shard") };
-    assert_eq!((shard.number(), shard.data(), shard.seat(), shard.len()), (6, "Shapes", (2, 8), 10));
+    let Some(Action::Report(ClientEvent::Shard(shard))) = receive(&mut client, &shard_frames(6)) else {
+        panic!("no shard")
+    };
+    assert_eq!((shard.number(), shard.data(), shard.place(), shard.len()), (6, "Shapes", (2, 8), 10));
     assert_eq!(client.shard(), Some(&shard));
     for (rule, taken) in [("fedsgd", 4), ("fedavg:epochs=1,rate=0.1", 10)] {
         let Some(Action::Train(plan)) = receive(&mut client, &shared_plan(6, rule, 10)) else { panic!("no plan") };
-        let TrainOn::Shared { shard: from, positions } = &plan.train_on else { panic!("private pictures") };
+        let PictureSelection::Shared { shard: from, positions } = &plan.pictures else { panic!("private pictures") };
         assert!(Arc::ptr_eq(from, &shard) && positions.len() == taken, "{positions:?}");
         assert!(positions.iter().all(|&position| shard.rgb(position).is_some()));
     }
@@ -420,7 +425,7 @@ fn shared_plan_takes_its_pictures_from_the_shard() {
     client.hello().unwrap();
     assert!(matches!(receive(&mut client, &shared_plan(6, "fedsgd", 10)), Some(Action::Train(_))));
     let plan = planned(&mut client, "none", "fedsgd");
-    assert_eq!(plan.train_on, TrainOn::Private);
+    assert_eq!(plan.pictures, PictureSelection::Private);
     assert!(plan.check_label(9).is_ok() && plan.check_label(10).unwrap_err().contains("the classes 0 to 9"));
 }
 

@@ -8,7 +8,7 @@ use tracing::{info, warn};
 use unmask_core::MaskSeed;
 use unmask_model::{Device, Network, block_on};
 
-use crate::{Action, Client, Comparison, LocalUpdate, News, Plan, RoundPictures};
+use crate::{Action, Client, ClientEvent, LocalUpdate, ReconstructionScore, RoundPictures, RoundPlan};
 
 pub(crate) enum SessionEnd {
     /// The socket dropped; coming back may work.
@@ -18,7 +18,7 @@ pub(crate) enum SessionEnd {
 }
 
 /// A finished or failed step, with the plan it answers.
-type Trained = (Box<Plan>, Result<LocalUpdate, String>);
+type Trained = (Box<RoundPlan>, Result<LocalUpdate, String>);
 
 /// The part of a client that outlives its socket.
 pub(crate) struct Session {
@@ -39,7 +39,7 @@ impl Session {
     {
         let (mut sender, mut receiver) = socket.split();
         let mut running: Option<JoinHandle<Trained>> = None;
-        let mut waiting: Option<Box<Plan>> = None;
+        let mut waiting: Option<Box<RoundPlan>> = None;
         let mut outbox = self.client.hello()?;
         loop {
             for frame in outbox.drain(..) {
@@ -83,20 +83,20 @@ impl Session {
                             outbox = self.client.seal(*task, fresh_number()?)?;
                             info!("encrypted the room's model");
                         }
-                        Some(Action::Ask { frames, reason, .. }) => {
+                        Some(Action::AskPassphrase { frames, reason, .. }) => {
                             self.ask(reason);
                             outbox = frames;
                         }
-                        Some(Action::Tell(News::Goodbye { reason })) => return Ok(SessionEnd::Dismissed(reason)),
-                        Some(Action::Tell(News::Reconstruction { round, attack, side, picture })) => {
+                        Some(Action::Report(ClientEvent::Goodbye { reason })) => return Ok(SessionEnd::Dismissed(reason)),
+                        Some(Action::Report(ClientEvent::Reconstruction { round, attack, side, picture })) => {
                             // What cannot be compared gets no score; the room shows the picture without one.
                             if let Some(Ok(found)) = self.client.compare(round, attack, side, &picture) {
-                                let Comparison { psnr, ssim, .. } = found;
+                                let ReconstructionScore { psnr, ssim, .. } = found;
                                 info!(round, %attack, psnr, ssim, "the relay attacked this client");
                                 outbox = self.client.score(round, attack, psnr, ssim)?;
                             }
                         }
-                        Some(Action::Tell(news)) => tell(&news),
+                        Some(Action::Report(event)) => report(&event),
                         None => {}
                     },
                     Some(Ok(_)) => {}
@@ -107,7 +107,7 @@ impl Session {
     }
 
     /// Trains beside the socket, so that pings are answered meanwhile.
-    fn train(&mut self, plan: Box<Plan>) -> JoinHandle<Trained> {
+    fn train(&mut self, plan: Box<RoundPlan>) -> JoinHandle<Trained> {
         self.question = None;
         let (pictures, device) = (self.client.pictures(&plan), self.device.clone());
         tokio::task::spawn_blocking(move || {
@@ -125,7 +125,7 @@ impl Session {
     }
 }
 
-fn train(plan: &Plan, pictures: &RoundPictures, device: &Device) -> Result<LocalUpdate, String> {
+fn train(plan: &RoundPlan, pictures: &RoundPictures, device: &Device) -> Result<LocalUpdate, String> {
     let network = Network::new(plan.architecture, device).map_err(|error| error.to_string())?;
     block_on(plan.task().train(&network, pictures)).map_err(|error| error.to_string())
 }
@@ -144,14 +144,14 @@ fn fresh_bytes<const N: usize>() -> anyhow::Result<[u8; N]> {
     Ok(bytes)
 }
 
-fn tell(news: &News) {
-    match news {
-        News::Welcome { client, nickname } => info!(client = client.0, "in the room as {nickname}"),
-        News::Accepted { round } => info!(round, "update accepted"),
-        News::Closed { round, loss: Some(loss), updates } => info!(round, loss, updates, "round closed"),
-        News::Closed { round, loss: None, .. } => info!(round, "round closed without an update"),
-        News::Refused { reason } => warn!("{reason}"),
-        News::Shard(shard) => info!(pictures = shard.len(), "shared pictures of {} came", shard.data()),
-        News::Goodbye { .. } | News::Reconstruction { .. } => {}
+fn report(event: &ClientEvent) {
+    match event {
+        ClientEvent::Welcome { client, nickname } => info!(client = client.0, "in the room as {nickname}"),
+        ClientEvent::Accepted { round } => info!(round, "update accepted"),
+        ClientEvent::Closed { round, loss: Some(loss), updates } => info!(round, loss, updates, "round closed"),
+        ClientEvent::Closed { round, loss: None, .. } => info!(round, "round closed without an update"),
+        ClientEvent::Refused { reason } => warn!("{reason}"),
+        ClientEvent::Shard(shard) => info!(pictures = shard.len(), "shared pictures of {} came", shard.data()),
+        ClientEvent::Goodbye { .. } | ClientEvent::Reconstruction { .. } => {}
     }
 }

@@ -1,6 +1,6 @@
 //! Update counts as geometry: shares in, bars and dots out.
 
-use unmask_wire::view::CountBin;
+use unmask_wire::view::CountBinView;
 
 use super::chart::{Frame, Mark};
 
@@ -38,7 +38,7 @@ const FILLED: f32 = 0.8;
 
 impl Histogram {
     /// Draws `bins` into `frame`; shares are those of the bins, whatever their width in rounds.
-    pub fn new(bins: &[CountBin], frame: Frame) -> Self {
+    pub fn new(bins: &[CountBinView], frame: Frame) -> Self {
         if bins.is_empty() {
             return Self::default();
         }
@@ -49,14 +49,14 @@ impl Histogram {
         let height = |share: f64| (share / top).clamp(0.0, 1.0) as f32 * frame.height;
         let width = frame.width / bins.len() as f32;
         let centre = |place: usize| frame.left + (place as f32 + 0.5) * width;
-        let bar = |(place, bin): (usize, &CountBin)| Bar {
+        let bar = |(place, bin): (usize, &CountBinView)| Bar {
             x: centre(place) - width * FILLED / 2.0,
             y: bottom - height(bin.share),
             width: width * FILLED,
             height: height(bin.share),
         };
         let step = bins.len().div_ceil(TICKS);
-        let tick = |(place, bin): (usize, &CountBin)| Mark {
+        let tick = |(place, bin): (usize, &CountBinView)| Mark {
             at: centre(place),
             text: if bin.from == bin.to { bin.from.to_string() } else { format!("{}–{}", bin.from, bin.to) },
         };
@@ -79,8 +79,8 @@ mod tests {
 
     const FRAME: Frame = Frame { left: 20.0, top: 10.0, width: 100.0, height: 50.0 };
 
-    fn bin(from: u32, to: u32, share: f64, expected: f64) -> CountBin {
-        CountBin { from, to, share, expected }
+    fn bin(from: u32, to: u32, share: f64, expected: f64) -> CountBinView {
+        CountBinView { from, to, share, expected }
     }
 
     #[test]
@@ -107,7 +107,8 @@ mod tests {
 
     #[test]
     fn many_bins_keep_few_ticks() {
-        let bins: Vec<CountBin> = (0..24).map(|place| bin(place * 4, place * 4 + 3, 1.0 / 24.0, 1.0 / 24.0)).collect();
+        let bins: Vec<CountBinView> =
+            (0..24).map(|place| bin(place * 4, place * 4 + 3, 1.0 / 24.0, 1.0 / 24.0)).collect();
         let drawn = Histogram::new(&bins, FRAME);
         assert!((2..=TICKS).contains(&drawn.ticks.len()), "{:?}", drawn.ticks);
         assert_eq!(drawn.ticks[0].text, "0–3");

@@ -4,7 +4,7 @@ mod attacks;
 mod learning;
 mod units;
 
-use unmask_core::{Defence, EncryptionStart, GaussianNoise, GroupRates, OptimiserKind, ParamGroup, Rule};
+use unmask_core::{Architecture, Defence, EncryptionStart, GaussianNoise, GroupRates, OptimiserKind, ParamGroup, Rule};
 use unmask_wire::view::{ClientState, EncryptionView, NextView, Phase};
 
 pub use self::attacks::{
@@ -94,15 +94,14 @@ pub fn optimiser(optimiser: OptimiserKind) -> String {
     format!("{}, rate {}", optimiser.title(), number(optimiser.rate().into()))
 }
 
-/// What changes with the next round, in words. `model` and `april_block` are those in force.
-pub fn next(next: &NextView, model: &str, april_block: bool) -> String {
-    let preset = next.model.as_deref().filter(|preset| *preset != model);
-    let block = next.april_block.filter(|on| *on != april_block);
-    let is_new = next.model.is_some() || next.april_block.is_some();
+/// What changes with the next round, in words. `architecture` is the one in force.
+pub fn next(next: &NextView, architecture: Architecture) -> String {
+    let model = next.architecture.filter(|next| next.name() != architecture.name());
+    let block = next.architecture.map(Architecture::april_block).filter(|on| *on != architecture.april_block());
     let parts = [
-        preset.map(str::to_owned),
+        model.map(|model| model.to_string()),
         block.map(|on| if on { "April block" } else { "standard block" }.to_owned()),
-        is_new.then(|| "new weights".to_owned()),
+        next.architecture.map(|_| "new weights".to_owned()),
         next.defence.as_ref().map(defence),
         next.rule.map(rule),
         next.optimiser.map(optimiser),
@@ -215,6 +214,8 @@ pub fn client_state(state: ClientState) -> (&'static str, &'static str, &'static
 
 #[cfg(test)]
 mod tests {
+    use unmask_core::VitPreset;
+
     use super::*;
 
     #[test]
@@ -255,15 +256,16 @@ mod tests {
 
     #[test]
     fn only_what_changes_is_announced() {
-        let pico = "vit_pico_patch4_16";
-        assert_eq!(next(&NextView::default(), pico, false), "");
+        let pico = Architecture::from(VitPreset::Pico);
+        assert_eq!(next(&NextView::default(), pico), "");
         let one = NextView { defence: Some("random-binary:0.5".parse().expect("a defence")), ..NextView::default() };
-        assert_eq!(next(&one, pico, false), "random binary weights, R = 0.5");
-        let both = NextView { april_block: Some(true), batch: Some(4), ..one };
-        assert_eq!(next(&both, pico, false), "April block; new weights; random binary weights, R = 0.5; batch 4");
-        let fresh = NextView { model: Some(pico.to_owned()), april_block: Some(false), ..NextView::default() };
-        assert_eq!(next(&fresh, pico, false), "new weights");
-        assert_eq!(next(&fresh, "vit_nano_patch4_32", true), "vit_pico_patch4_16; standard block; new weights");
+        assert_eq!(next(&one, pico), "random binary weights, R = 0.5");
+        let both = NextView { architecture: Some(pico.with_april_block(true)), batch: Some(4), ..one };
+        assert_eq!(next(&both, pico), "April block; new weights; random binary weights, R = 0.5; batch 4");
+        let fresh = NextView { architecture: Some(pico), ..NextView::default() };
+        assert_eq!(next(&fresh, pico), "new weights");
+        let nano = Architecture::from(VitPreset::Nano).with_april_block(true);
+        assert_eq!(next(&fresh, nano), "vit_pico_patch4_16; standard block; new weights");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The way to the page.
 
 use js_sys::global;
-use unmask_client::GroupLeaving;
+use unmask_client::GroupComparison;
 use wasm_bindgen::JsCast;
 use web_sys::DedicatedWorkerGlobalScope;
 
@@ -34,7 +34,7 @@ impl Page {
 }
 
 /// What the page shows of a parameter group.
-pub fn group_view(group: GroupLeaving) -> GroupView {
+pub fn group_view(group: GroupComparison) -> GroupView {
     GroupView {
         title: group.group.title().to_owned(),
         values: group.values,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures_util::{FutureExt, StreamExt};
 use gloo_timers::future::sleep;
-use unmask_client::{Action, Client, ClientError, News, PrivatePicture};
+use unmask_client::{Action, Client, ClientError, ClientEvent, PrivatePicture};
 use unmask_core::Architecture;
 use unmask_model::device::OpenDevice;
 use unmask_wire::WireError;
@@ -231,25 +231,25 @@ impl Worker {
             Action::Send(frames) => self.send(Ok(frames)),
             Action::Train(plan) => session.plan = Some(plan),
             Action::Seal(task) => self.seal(*task),
-            Action::Ask { frames, reason, wrong } => {
+            Action::AskPassphrase { frames, reason, wrong } => {
                 self.send(Ok(frames));
                 self.page.tell(FromWorker::AskPassphrase { reason, wrong });
             }
-            Action::Tell(News::Welcome { nickname, .. }) => {
+            Action::Report(ClientEvent::Welcome { nickname, .. }) => {
                 session.wait = 1;
                 let ticket = session.client.ticket();
                 self.page.tell(FromWorker::Connection(Connection::Online { nickname, ticket }));
             }
-            Action::Tell(News::Shard(shard)) => self.page.tell(FromWorker::Shard(sheet::view(&shard))),
-            Action::Tell(News::Accepted { .. }) => {}
-            Action::Tell(News::Closed { round, loss, updates }) => {
+            Action::Report(ClientEvent::Shard(shard)) => self.page.tell(FromWorker::Shard(sheet::view(&shard))),
+            Action::Report(ClientEvent::Accepted { .. }) => {}
+            Action::Report(ClientEvent::Closed { round, loss, updates }) => {
                 self.page.tell(FromWorker::Closed { round, loss, updates });
             }
-            Action::Tell(News::Reconstruction { round, attack, side, picture }) => {
+            Action::Report(ClientEvent::Reconstruction { round, attack, side, picture }) => {
                 self.attacked(round, attack, side, &picture);
             }
-            Action::Tell(News::Refused { reason }) => self.page.tell(FromWorker::Notice { text: reason }),
-            Action::Tell(News::Goodbye { reason }) => self.leave(&reason),
+            Action::Report(ClientEvent::Refused { reason }) => self.page.tell(FromWorker::Notice { text: reason }),
+            Action::Report(ClientEvent::Goodbye { reason }) => self.leave(&reason),
         }
     }
 

@@ -1,6 +1,6 @@
 //! One student's stay in one room, sockets come and go.
 
-use unmask_client::{Client, Plan};
+use unmask_client::{Client, RoundPlan};
 
 use super::{socket::Socket, trial::Trial};
 use crate::protocol::DeviceChoice;
@@ -14,9 +14,9 @@ pub struct Session {
     /// The device asked for.
     pub wanted: DeviceChoice,
     /// The newest plan not yet begun.
-    pub plan: Option<Box<Plan>>,
+    pub plan: Option<Box<RoundPlan>>,
     /// The plan trained last, for its weights.
-    pub trained: Option<Box<Plan>>,
+    pub trained: Option<Box<RoundPlan>>,
     /// The picture to try on the model.
     pub trial: Option<Trial>,
     /// Whether it has yet to be tried on the weights at hand.

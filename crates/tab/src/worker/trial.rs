@@ -1,6 +1,6 @@
 //! What the room's model says of a picture that the student tries on it.
 
-use unmask_client::{Plan, TrainOn};
+use unmask_client::{PictureSelection, RoundPlan};
 use unmask_data::{Picture, chw_to_hwc};
 use unmask_model::{Device, Network};
 
@@ -31,19 +31,19 @@ impl Trial {
     ///
     /// # Errors
     /// If the model cannot be computed, in words for people.
-    pub async fn answer(&self, plan: &Plan, device: &Device) -> Result<Answer, String> {
+    pub async fn answer(&self, plan: &RoundPlan, device: &Device) -> Result<Answer, String> {
         let side = plan.architecture.side();
         let image = self.picture.for_model(side);
         let network = Network::new(plan.architecture, device).map_err(|error| error.to_string())?;
         let logits = network.logits(&plan.state, &image, 1).await.map_err(|error| error.to_string())?;
         // A model may have more classes than its data set has.
-        let classes = match &plan.train_on {
-            TrainOn::Shared { shard, .. } => shard.classes().len().min(logits.len()),
-            TrainOn::Private => logits.len(),
+        let classes = match &plan.pictures {
+            PictureSelection::Shared { shard, .. } => shard.classes().len().min(logits.len()),
+            PictureSelection::Private => logits.len(),
         };
         Ok(Answer {
             after: plan.round.saturating_sub(1),
-            is_shared: matches!(plan.train_on, TrainOn::Shared { .. }),
+            is_shared: matches!(plan.pictures, PictureSelection::Shared { .. }),
             classes,
             best: ranking::best(&logits[..classes], NAMED),
             side: side as u32,

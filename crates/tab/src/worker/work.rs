@@ -1,6 +1,6 @@
 //! What the worker does for the room and the student: train, seal, compare, answer.
 
-use unmask_client::{LocalUpdate, Plan, RoundPictures, SealTask, TrainOn};
+use unmask_client::{LocalUpdate, PictureSelection, RoundPictures, RoundPlan, SealTask};
 use unmask_core::{AttackMethod, MaskSeed};
 use unmask_model::{
     Device, Network,
@@ -13,7 +13,7 @@ use crate::protocol::{Comparison, DeviceChoice, FromWorker};
 
 impl Worker {
     /// The step of `plan`, its defence, and the update on its way.
-    pub async fn train(&mut self, plan: &Plan) {
+    pub async fn train(&mut self, plan: &RoundPlan) {
         let device = self.device_for(plan).await;
         let Some(session) = &mut self.session else { return };
         self.page.tell(FromWorker::Training {
@@ -21,9 +21,9 @@ impl Worker {
             model: plan.architecture.to_string(),
             defence: plan.defence,
             rule: plan.rule,
-            shared: match &plan.train_on {
-                TrainOn::Private => None,
-                TrainOn::Shared { positions, .. } => Some(positions.len() as u32),
+            shared: match &plan.pictures {
+                PictureSelection::Private => None,
+                PictureSelection::Shared { positions, .. } => Some(positions.len() as u32),
             },
         });
         let begun = Instant::now();
@@ -90,7 +90,7 @@ impl Worker {
                     self.send(score);
                 }
                 let comparison = comparison.map(|compared| {
-                    let unmask_client::Comparison { own, is_private, psnr, ssim } = compared;
+                    let unmask_client::ReconstructionScore { own, is_private, psnr, ssim } = compared;
                     Comparison { own: rgba(&own), is_private, psnr, ssim }
                 });
                 let (side, reconstruction) = (side as u32, rgba(picture));
@@ -118,7 +118,7 @@ impl Worker {
     }
 
     /// The device chosen for this model; chosen anew when the size changes, since the faster one may be another then.
-    async fn device_for(&mut self, plan: &Plan) -> OpenDevice {
+    async fn device_for(&mut self, plan: &RoundPlan) -> OpenDevice {
         if let Some((architecture, device)) = &self.device
             && architecture.name() == plan.architecture.name()
         {
@@ -144,7 +144,7 @@ fn compute(wanted: DeviceChoice) -> Option<Compute> {
     }
 }
 
-async fn train(plan: &Plan, pictures: &RoundPictures, device: &Device) -> Result<LocalUpdate, String> {
+async fn train(plan: &RoundPlan, pictures: &RoundPictures, device: &Device) -> Result<LocalUpdate, String> {
     let network = Network::new(plan.architecture, device).map_err(|error| error.to_string())?;
     plan.task().train(&network, pictures).await.map_err(|error| error.to_string())
 }

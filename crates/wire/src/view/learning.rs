@@ -11,20 +11,20 @@ pub struct DataView {
     pub name: String,
     /// Whether it is in memory; the fields from `classes` to `shards` are empty or 0 until it is.
     pub is_ready: bool,
-    /// Names of its classes, by label.
+    /// Their names, by label.
     pub classes: Vec<String>,
     /// Pictures to train on, over all.
     pub pictures: u32,
     /// Pictures held out, of which the evaluation takes some.
     pub held_out: u32,
-    /// Pictures of each class in each seat's shard: `[seats][classes]`. Client n has the shard of seat
-    /// (n - 1) mod seats.
+    /// Pictures of each class in each shard, `[shards][classes]`. Client n has shard (n - 1) mod the number of shards.
     pub shards: Vec<Vec<u32>>,
-    /// Number of shards it is divided into.
-    pub seats: u16,
+    /// How many shards it is divided into.
+    #[serde(rename = "seats")]
+    pub shard_count: u16,
     /// Most pictures in a shard.
-    pub shard: u32,
-    /// How it is divided among the seats.
+    #[serde(rename = "shard")]
+    pub shard_pictures: u32,
     pub partition: Partition,
     /// What the rounds in force train on.
     pub train_on: TrainOn,
@@ -44,7 +44,6 @@ pub struct EvaluationView {
     pub pictures: u32,
     /// `[classes, classes]`, row-major: how many pictures of the class of the row were taken for that of the column.
     pub confusion: Vec<u32>,
-    /// Names of the classes.
     pub classes: Vec<String>,
     pub seconds: f64,
     /// Why the model of the room is not measured, in words for people; the result beside it, if any, is an earlier one.

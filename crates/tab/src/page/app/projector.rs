@@ -134,8 +134,8 @@ fn Headline(feed: Feed) -> impl IntoView {
     let phase = feed.part(|room| room.phase);
     let round = feed.part(|room| room.round);
     let model = feed.part(|room| {
-        let block = if room.april_block { ", April block" } else { "" };
-        format!("{}{block} · {} parameters", room.model, words::count(room.parameters))
+        let block = if room.architecture.april_block() { ", April block" } else { "" };
+        format!("{}{block} · {} parameters", room.architecture, words::count(room.parameters))
     });
     let rule = feed.part(|room| {
         let train_on = room.data.as_ref().map_or(TrainOn::Private, |data| data.train_on);

@@ -45,8 +45,8 @@ pub fn spread_of(data: &DataView) -> String {
         count(data.pictures as usize),
         count(data.held_out as usize),
         partition(data.partition),
-        data.seats,
-        data.shard
+        data.shard_count,
+        data.shard_pictures
     )
 }
 

@@ -31,7 +31,7 @@ pub fn FamilyCard(
         let first = attacks.with(|attacks| attacks.first().copied())?;
         feed.room.with(|room| {
             let attacks = &room.as_ref()?.attacks;
-            attacks.iter().find(|attack| attack.attack == first).map(|attack| attack.how.sentence.clone())
+            attacks.iter().find(|attack| attack.attack == first).map(|attack| attack.explanation.sentence.clone())
         })
     };
     let sentence = Memo::new(move |_| sentence());
@@ -57,7 +57,7 @@ pub fn FamilyCard(
                     <For each=move || attacks.get() key=|method| *method let:method>
                         {
                             let result = attack(feed, method);
-                            let how = Memo::new(move |_| result.with(|result| result.as_ref().map(|result| result.how.clone())));
+                            let how = Memo::new(move |_| result.with(|result| result.as_ref().map(|result| result.explanation.clone())));
                             view! { <How how title=Signal::derive(text(result, |result| result.title.clone()))/> }
                         }
                     </For>

@@ -1,17 +1,17 @@
 //! How an attack works, for those who open the drawer.
 
 use leptos::prelude::*;
-use unmask_wire::view::HowView;
+use unmask_core::Explanation;
 
 /// Sentence, equation, limits, and what stands in the equation.
 #[component]
 pub fn How(
     /// What to explain.
-    how: Memo<Option<HowView>>,
+    how: Memo<Option<Explanation>>,
     /// The attack's name for people.
     title: Signal<Option<String>>,
 ) -> impl IntoView {
-    let part = move |of: fn(&HowView) -> &String| move || how.with(|how| how.as_ref().map(|how| of(how).clone()));
+    let part = move |of: fn(&Explanation) -> &String| move || how.with(|how| how.as_ref().map(|how| of(how).clone()));
     let symbols = move || how.with(|how| how.as_ref().map(|how| how.symbols.clone()).unwrap_or_default());
     view! {
         <section class="explanation" data-testid="how">

@@ -78,7 +78,7 @@ fn Fold(is_open: RwSignal<bool>, title: &'static str, testid: &'static str) -> i
 fn InForce(feed: Feed) -> impl IntoView {
     let defence = feed.part(|room| room.defence);
     let next = feed.part(|room| {
-        let next = room.next.as_ref().map(|next| words::next(next, &room.model, room.april_block));
+        let next = room.next.as_ref().map(|next| words::next(next, room.architecture));
         next.filter(|next| !next.is_empty())
     });
     let guarantee = feed.part(|room| room.guarantee.as_ref().map(|guarantee| guarantee.sentence.clone()));
@@ -198,7 +198,8 @@ fn discarded(feed: Feed) -> Signal<Option<String>> {
 
 #[component]
 fn AprilBlock(feed: Feed, teacher: Teacher) -> impl IntoView {
-    let wanted = feed.part(|room| room.next.as_ref().and_then(|next| next.april_block).unwrap_or(room.april_block));
+    let wanted = feed
+        .part(|room| room.next.as_ref().and_then(|next| next.architecture).unwrap_or(room.architecture).april_block());
     let is_on = RwSignal::new(false);
     let follow = move |wanted: Option<bool>| is_on.set(wanted.unwrap_or(false));
     Effect::new(move |_| follow(wanted.get()));

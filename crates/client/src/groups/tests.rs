@@ -1,13 +1,13 @@
 use std::sync::Arc;
 
-use unmask_core::{Architecture, EncryptionStart, MaskSeed, ModelState, Rule, VitPreset};
-use unmask_defence::{Cipher, Means, PlainUpdate, Protect, RoomKey};
+use unmask_core::{Architecture, Defence, EncryptionStart, MaskSeed, ModelState, Rule, VitPreset};
+use unmask_defence::{Cipher, KeyMaterial, PlainUpdate, Protect, RoomKey};
 
 use super::*;
-use crate::TrainOn;
+use crate::PictureSelection;
 
 /// A plan whose weights are far from both zero and what training gives.
-fn plan(preset: VitPreset, defence: &str, rule: Rule) -> Plan {
+fn plan(preset: VitPreset, defence: &str, rule: Rule) -> RoundPlan {
     let architecture = Architecture::from(preset);
     let layout = architecture.layout();
     let defence: Defence = defence.parse().unwrap();
@@ -16,7 +16,7 @@ fn plan(preset: VitPreset, defence: &str, rule: Rule) -> Plan {
         Arc::new(Cipher::new(&key, &layout).unwrap())
     });
     let weights = (0..layout.len()).map(|i| (i as f32 * 0.37).cos()).collect();
-    Plan {
+    RoundPlan {
         round: 1,
         policy: 1,
         architecture,
@@ -24,28 +24,28 @@ fn plan(preset: VitPreset, defence: &str, rule: Rule) -> Plan {
         defence,
         rule,
         batch: 1,
-        train_on: TrainOn::Private,
+        pictures: PictureSelection::Private,
         state: ModelState::from_weights(weights),
         cipher,
     }
 }
 
 /// The change that training made: W_n - w under FedAvg, the gradient under FedSGD.
-fn change(plan: &Plan) -> Vec<f32> {
+fn change(plan: &RoundPlan) -> Vec<f32> {
     (0..plan.layout.len()).map(|i| (i as f32).sin() + 2.0).collect()
 }
 
-fn groups(preset: VitPreset, defence: &str, rule: Rule) -> Vec<GroupLeaving> {
+fn groups(preset: VitPreset, defence: &str, rule: Rule) -> Vec<GroupComparison> {
     let plan = plan(preset, defence, rule);
     let mut plain = change(&plan);
     if rule.is_fedavg() {
         plain.iter_mut().zip(&plan.state.weights).for_each(|(change, global)| *change += global);
     }
     let reference = rule.is_fedavg().then_some(plan.state.weights.as_slice());
-    let means = Means { seed: MaskSeed([1; 32]), cipher: plan.cipher.as_deref() };
+    let keys = KeyMaterial { seed: MaskSeed([1; 32]), cipher: plan.cipher.as_deref() };
     let update = PlainUpdate { values: plain.clone(), reference };
-    let update = plan.defence.protect(&plan.layout, update, means).unwrap();
-    leaving(&plan, plain, &update)
+    let update = plan.defence.protect(&plan.layout, update, keys).unwrap();
+    compare_groups(&plan, plain, &update)
 }
 
 const RULES: [Rule; 2] = [Rule::FedSgd, Rule::FED_AVG];
@@ -138,6 +138,6 @@ fn embeddings_alone_are_cipher_text() {
 fn what_does_not_fit_draws_nothing() {
     let plan = plan(VitPreset::Pico, "none", Rule::FedSgd);
     let p = plan.layout.len();
-    assert_eq!(leaving(&plan, vec![0.0; 3], &ProtectedUpdate::dense(vec![0.0; p])), []);
-    assert_eq!(leaving(&plan, vec![0.0; p], &ProtectedUpdate::dense(vec![0.0; 3])), []);
+    assert_eq!(compare_groups(&plan, vec![0.0; 3], &ProtectedUpdate::dense(vec![0.0; p])), []);
+    assert_eq!(compare_groups(&plan, vec![0.0; p], &ProtectedUpdate::dense(vec![0.0; 3])), []);
 }

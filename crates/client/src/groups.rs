@@ -1,9 +1,9 @@
-//! What leaves the device, as a picture.
+//! Each parameter group of an update before and after its defence, as pictures.
 
-use unmask_core::{Defence, ModelState, Param, ParamGroup, ParamLayout, UpdateForm};
+use unmask_core::{ModelState, Param, ParamGroup, ParamLayout, UpdateForm};
 use unmask_defence::ProtectedUpdate;
 
-use crate::Plan;
+use crate::RoundPlan;
 
 /// Largest piece shown of a group, in values.
 const MAX_WIDTH: usize = 96;
@@ -17,7 +17,7 @@ const DROPPED: [u8; 4] = [0x8a, 0x8f, 0x98, 0xff];
 /// What is shown is what the relay learns from it: under FedSGD the gradient, under FedAvg the change W_n - w, for the
 /// relay knows the w that it sent.
 #[derive(Debug, Clone, PartialEq)]
-pub struct GroupLeaving {
+pub struct GroupComparison {
     pub group: ParamGroup,
     /// Values in the group.
     pub values: usize,
@@ -44,8 +44,8 @@ pub struct GroupLeaving {
 
 /// Draws each group of what training gave under `plan`, `plain` `[P]`, beside what is left of it in `update`. There is
 /// nothing to draw if one of them does not fit the plan's layout.
-pub fn leaving(plan: &Plan, plain: Vec<f32>, update: &ProtectedUpdate) -> Vec<GroupLeaving> {
-    let Plan { layout, state: ModelState { weights, .. }, .. } = plan;
+pub fn compare_groups(plan: &RoundPlan, plain: Vec<f32>, update: &ProtectedUpdate) -> Vec<GroupComparison> {
+    let RoundPlan { layout, state: ModelState { weights, .. }, .. } = plan;
     let (mut before, after) = (plain, seen(plan, update));
     if before.len() != layout.len() || weights.len() != layout.len() {
         return Vec::new();
@@ -60,7 +60,7 @@ pub fn leaving(plan: &Plan, plain: Vec<f32>, update: &ProtectedUpdate) -> Vec<Gr
 
 /// What the relay sees of the update, `[P]`: its values under FedSGD, its change under FedAvg, and zero for what it did
 /// not get.
-fn seen(plan: &Plan, update: &ProtectedUpdate) -> Option<Vec<f32>> {
+fn seen(plan: &RoundPlan, update: &ProtectedUpdate) -> Option<Vec<f32>> {
     if !plan.rule.is_fedavg() {
         return update.expand(&plan.layout).ok();
     }
@@ -75,25 +75,25 @@ fn seen(plan: &Plan, update: &ProtectedUpdate) -> Option<Vec<f32>> {
 }
 
 struct Drawing<'a> {
-    plan: &'a Plan,
+    plan: &'a RoundPlan,
     before: &'a [f32],
     after: &'a [f32],
 }
 
 impl Drawing<'_> {
-    fn group(&self, group: ParamGroup) -> Option<GroupLeaving> {
-        let Self { plan: Plan { layout, defence, .. }, before, after } = *self;
+    fn group(&self, group: ParamGroup) -> Option<GroupComparison> {
+        let Self { plan: RoundPlan { layout, defence, .. }, before, after } = *self;
         let len: usize = layout.group_ranges(group).map(|range| range.len()).sum();
         let zeros = values(layout, group, after).filter(|value| *value == 0.0).count() as f32 / len.max(1) as f32;
         let norm_before = norm(values(layout, group, before));
         let added = values(layout, group, after).zip(values(layout, group, before)).map(|(is, was)| is - was);
-        let noise = matches!(defence, Defence::Gaussian(_)).then(|| norm(added) / norm_before);
+        let noise = defence.noise().is_some().then(|| norm(added) / norm_before);
         let params: Vec<&Param> = layout.iter().filter(|param| param.group == group).collect();
         let (positions, width) = piece(&params)?;
         let (was, is): (Vec<f32>, Vec<f32>) = positions.iter().map(|&i| (before[i], after[i])).unzip();
         let scale = SATURATION * norm(was.iter().copied()) / (was.len() as f32).sqrt();
         let dropped_or = |(&was, &is): (&f32, &f32)| if is == 0.0 && was != 0.0 { DROPPED } else { colour(is, scale) };
-        Some(GroupLeaving {
+        Some(GroupComparison {
             group,
             values: len,
             zeros,
