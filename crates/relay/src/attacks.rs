@@ -21,7 +21,6 @@ mod search;
 use std::{num::NonZeroUsize, sync::Arc, thread, time::Duration};
 
 use anyhow::Context;
-use tokio::sync::mpsc;
 use unmask_attack::{KnownStart, Method, Searches, WholeUpdate};
 use unmask_core::KeyCheck;
 use unmask_wire::view::BudgetView;
@@ -37,7 +36,6 @@ use self::{
     queue::{QueuedTask, Task},
     schedule::{Schedule, Shared},
 };
-use crate::room::Input;
 
 /// Most threads for closed forms.
 const MOST_THREADS: usize = 4;
@@ -45,23 +43,22 @@ const MOST_THREADS: usize = 4;
 const MOST_TO_GATHER: usize = 16;
 
 /// The attacking threads; they end when this is dropped, after what they are at.
-#[derive(Debug)]
 pub(crate) struct Attacker {
     shared: Arc<Shared>,
     can_search: bool,
 }
 
 impl Attacker {
-    /// Starts the threads; they report as [`Input::Attacked`].
+    /// Starts the threads; `report` gives false once nobody listens.
     ///
     /// # Errors
     /// If the operating system gives no thread.
     pub(crate) fn start(
-        room: mpsc::WeakSender<Input>,
+        report: impl Fn(Report) -> bool + Send + Sync + 'static,
         budget: Duration,
         searches: Option<Arc<dyn Searches>>,
     ) -> anyhow::Result<Self> {
-        let shared = Arc::new(Shared::new(budget, room));
+        let shared = Arc::new(Shared::new(budget, Box::new(report)));
         let attacker = Self { shared: Arc::clone(&shared), can_search: searches.is_some() };
         // The other half of the machine is the tabs', and the relay's own.
         let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get) / 2;

@@ -5,9 +5,9 @@ use tokio::{sync::oneshot, task::spawn_blocking};
 use unmask_data::{decode, encode_png};
 
 use crate::{
+    app::App,
     control::{answer, bad_request, refuse_strangers, stopping},
-    room::{Dropped, Input},
-    serve::App,
+    room::{CandidatePicture, Input},
 };
 
 /// Longest file taken, in bytes.
@@ -27,17 +27,17 @@ pub(crate) async fn candidate(State(app): State<App>, headers: HeaderMap, file: 
         Err(_) => return bad_request("The picture is not taken: it breaks the decoder.".to_owned()),
     };
     let (reply, receiver) = oneshot::channel();
-    if app.room.send(Input::Dropped { picture, reply }).await.is_err() {
+    if app.room.send(Input::Candidate { picture, reply }).await.is_err() {
         return stopping();
     }
     answer(receiver).await
 }
 
 /// The picture as a model of image side `side` sees it.
-fn read(file: &[u8], side: usize) -> Result<Dropped, String> {
+fn read(file: &[u8], side: usize) -> Result<CandidatePicture, String> {
     let picture = decode(file).map_err(|error| error.to_string())?;
     let values = unmask_data::chw_to_hwc(&picture.for_model(side), side, side);
     let shown = unmask_data::Picture::from_hwc(side, side, &values).map_err(|error| error.to_string())?;
     let png = encode_png(&shown).map_err(|error| error.to_string())?;
-    Ok(Dropped { values, png })
+    Ok(CandidatePicture { values, png })
 }

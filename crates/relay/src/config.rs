@@ -11,7 +11,7 @@ use anyhow::Context;
 use unmask_attack::Searches;
 use unmask_core::{Architecture, Defence, InitialWeights, OptimiserKind, Rule, VitPreset};
 
-use crate::{DataConfig, Evaluates, Pretrained};
+use crate::{DataConfig, ModelEvaluator, Pretrained};
 
 #[derive(Debug, Clone)]
 pub struct RelayConfig {
@@ -47,9 +47,8 @@ pub struct RelayConfig {
     /// The data set that clients can be asked to train on.
     pub data: DataConfig,
     /// What runs the model on held-out pictures; without it nothing is measured.
-    pub evaluates: Option<Arc<dyn Evaluates>>,
-    pub beginning: InitialWeights,
-    /// Pretrained weights, if there are any.
+    pub evaluator: Option<Arc<dyn ModelEvaluator>>,
+    pub initial_weights: InitialWeights,
     pub pretrained: Option<Pretrained>,
     /// How much the relay bears.
     pub limits: Limits,
@@ -85,8 +84,8 @@ impl RelayConfig {
             attack_budget: Duration::from_secs(5),
             searches: None,
             data: DataConfig::default(),
-            evaluates: None,
-            beginning: InitialWeights::default(),
+            evaluator: None,
+            initial_weights: InitialWeights::default(),
             pretrained: None,
             limits: Limits::default(),
         }

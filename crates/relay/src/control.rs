@@ -10,7 +10,7 @@ use subtle::ConstantTimeEq;
 use tokio::sync::oneshot;
 use unmask_wire::view::Control;
 
-use crate::{room::Input, serve::App};
+use crate::{app::App, room::Input};
 
 /// Longest body taken, in bytes.
 pub(crate) const MAX_BODY: usize = 16 * 1024;
@@ -31,7 +31,6 @@ pub(crate) async fn control(State(app): State<App>, headers: HeaderMap, body: By
     answer(receiver).await
 }
 
-/// What the room says to it.
 pub(crate) async fn answer(receiver: oneshot::Receiver<Result<(), String>>) -> Response {
     match receiver.await {
         Ok(Ok(())) => StatusCode::NO_CONTENT.into_response(),
@@ -40,7 +39,6 @@ pub(crate) async fn answer(receiver: oneshot::Receiver<Result<(), String>>) -> R
     }
 }
 
-/// The refusal of whoever has not the teacher's token.
 pub(crate) fn refuse_strangers(headers: &HeaderMap, token: &str) -> Option<Response> {
     let sentence = "This needs the teacher's token; open the teacher link that the relay printed.";
     let refusal = || (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], sentence).into_response();

@@ -6,23 +6,21 @@ mod measure;
 use std::{
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Weak, mpsc as threads},
+    sync::{Arc, Weak, mpsc},
     thread,
     time::Duration,
 };
 
 use anyhow::Context;
-use tokio::sync::mpsc;
 use unmask_core::{Architecture, ModelState};
 use unmask_federation::GlobalModel;
 
 pub(crate) use self::measure::{Measured, interval};
-use crate::{room::Input, sharing::SharedDataSet};
+use crate::sharing::SharedDataSet;
 
 /// Runs a model on labelled pictures. The relay knows no tensors, so that whoever starts it hands this in.
-pub trait Evaluates: fmt::Debug + Send + Sync {
-    /// What the model says to `images`, `[batch, 3, side, side]` in [0, 1], with labels `[batch]`; `state` is its
-    /// state.
+pub trait ModelEvaluator: fmt::Debug + Send + Sync {
+    /// What the model of `state` says to `images`, `[batch, 3, side, side]` in [0, 1], with labels `[batch]`.
     ///
     /// # Errors
     /// In words for people, if the model cannot be run on them.
@@ -32,12 +30,12 @@ pub trait Evaluates: fmt::Debug + Send + Sync {
         state: &ModelState,
         images: &[f32],
         labels: &[usize],
-    ) -> Result<Answers, String>;
+    ) -> Result<BatchEvaluation, String>;
 }
 
 /// What a model says to a batch of pictures.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answers {
+pub struct BatchEvaluation {
     pub loss: f32,
     /// `[batch, classes]`, row-major.
     pub logits: Vec<f32>,
@@ -55,35 +53,33 @@ pub(crate) struct EvaluationJob {
     pub(crate) budget: Duration,
 }
 
-/// The result of an [`EvaluationJob`].
+/// The result of an [`EvaluationJob`], or why there is none.
 #[derive(Debug)]
 pub(crate) struct Evaluation {
-    /// The job's number.
     pub(crate) serial: u64,
     pub(crate) round: u32,
-    /// The result, or why there is none.
     pub(crate) outcome: Result<Measured, String>,
 }
 
 /// The measuring thread; it ends when this is dropped, after what it is at.
 #[derive(Debug)]
-pub(crate) struct Evaluator {
-    jobs: threads::Sender<EvaluationJob>,
+pub(crate) struct EvaluationThread {
+    jobs: mpsc::Sender<EvaluationJob>,
     /// The model measured last, or being measured.
     newest: Weak<GlobalModel>,
     is_busy: bool,
 }
 
-impl Evaluator {
-    /// Starts the thread; it reports as [`Input::Evaluated`].
-    ///
-    /// # Errors
-    /// If the operating system gives no thread.
-    pub(crate) fn start(room: mpsc::WeakSender<Input>, evaluates: Arc<dyn Evaluates>) -> anyhow::Result<Self> {
-        let (jobs, waiting) = threads::channel();
+impl EvaluationThread {
+    /// Starts the thread; `report` gives false once nobody listens.
+    pub(crate) fn start(
+        report: impl Fn(Evaluation) -> bool + Send + 'static,
+        evaluator: Arc<dyn ModelEvaluator>,
+    ) -> anyhow::Result<Self> {
+        let (jobs, waiting) = mpsc::channel();
         thread::Builder::new()
             .name("evaluation".to_owned())
-            .spawn(move || work(&waiting, &room, evaluates.as_ref()))
+            .spawn(move || work(&waiting, report, evaluator.as_ref()))
             .context("no thread for measuring the model")?;
         Ok(Self { jobs, newest: Weak::new(), is_busy: false })
     }
@@ -98,7 +94,6 @@ impl Evaluator {
         std::ptr::eq(self.newest.as_ptr(), Arc::as_ptr(model))
     }
 
-    /// Forgets which model was measured last.
     pub(crate) fn forget(&mut self) {
         self.newest = Weak::new();
     }
@@ -110,22 +105,20 @@ impl Evaluator {
         self.is_busy = self.jobs.send(job).is_ok();
     }
 
-    /// The thread has reported.
     pub(crate) fn done(&mut self) {
         self.is_busy = false;
     }
 }
 
-fn work(jobs: &threads::Receiver<EvaluationJob>, room: &mpsc::WeakSender<Input>, evaluates: &dyn Evaluates) {
+fn work(jobs: &mpsc::Receiver<EvaluationJob>, report: impl Fn(Evaluation) -> bool, evaluator: &dyn ModelEvaluator) {
     for job in jobs {
         let (serial, round) = (job.serial, job.round);
         // What the model has become under strangers' updates decides what is computed here: whatever it does, the thread
         // lives on.
-        let outcome = catch_unwind(AssertUnwindSafe(|| measure::measure(evaluates, &job)))
+        let outcome = catch_unwind(AssertUnwindSafe(|| measure::measure(evaluator, &job)))
             .unwrap_or_else(|_| Err("measuring the model broke down".to_owned()));
         drop(job);
-        let Some(room) = room.upgrade() else { return };
-        if room.blocking_send(Input::Evaluated(Evaluation { serial, round, outcome })).is_err() {
+        if !report(Evaluation { serial, round, outcome }) {
             return;
         }
     }

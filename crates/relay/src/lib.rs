@@ -7,13 +7,14 @@
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod addresses;
+mod app;
 mod attacks;
-mod beginning;
 mod candidate;
 mod config;
 mod control;
 mod evaluation;
 mod events;
+mod initialiser;
 mod outbox;
 mod page;
 mod pictures;
@@ -27,11 +28,12 @@ mod serve;
 mod sharing;
 mod snapshot;
 mod socket;
+mod text;
 mod tls;
 
-pub use beginning::Pretrained;
 pub use config::{Limits, RelayConfig};
-pub use evaluation::{Answers, Evaluates};
+pub use evaluation::{BatchEvaluation, ModelEvaluator};
+pub use initialiser::Pretrained;
 pub use serve::{Running, serve};
 pub use sharing::DataConfig;
 pub use unmask_core::Defence;

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use unmask_federation::GlobalModel;
 use unmask_wire::RelayMessage;
 
-use crate::sharing::Share;
+use crate::sharing::EncodedShard;
 
 /// Most messages that may wait besides the task, the shard and the reconstructions.
 const MAX_WAITING: usize = 64;
@@ -24,8 +24,8 @@ pub(crate) enum OutboxMessage {
     /// no encoded copy of a model lies about. A client that still receives it when its round closes keeps the old
     /// weights alive; it sends nothing meanwhile.
     Weights { header: Arc<RelayMessage>, model: Arc<GlobalModel> },
-    /// A client's share of the data set, held once for all clients of a seat.
-    Shard(Arc<Share>),
+    /// Held once for all clients that have it.
+    Shard(Arc<EncodedShard>),
 }
 
 /// The weights of a model that is kept alive while they are sent.

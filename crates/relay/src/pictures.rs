@@ -11,7 +11,7 @@ use axum::body::Bytes;
 const KEPT: usize = 6;
 
 #[derive(Debug, Default)]
-struct Shelf {
+struct KeptPictures {
     /// Numbers all pictures, so that no path ever means two of them.
     number: u64,
     attacks: BTreeMap<&'static str, VecDeque<(String, Bytes)>>,
@@ -20,15 +20,15 @@ struct Shelf {
 
 /// The newest pictures as PNG, by the path under which they are served.
 #[derive(Debug, Default)]
-pub(crate) struct Pictures(Mutex<Shelf>);
+pub(crate) struct Pictures(Mutex<KeptPictures>);
 
 impl Pictures {
     /// Keeps a picture of an attack, and forgets the attack's oldest; its path, whose last part begins with `prefix`.
     pub(crate) fn keep(&self, attack: &'static str, prefix: &str, png: Vec<u8>) -> String {
-        let mut shelf = self.lock();
-        shelf.number += 1;
-        let path = format!("/api/reconstruction/{attack}/{prefix}{}.png", shelf.number);
-        let pictures = shelf.attacks.entry(attack).or_default();
+        let mut kept = self.lock();
+        kept.number += 1;
+        let path = format!("/api/reconstruction/{attack}/{prefix}{}.png", kept.number);
+        let pictures = kept.attacks.entry(attack).or_default();
         if pictures.len() == KEPT {
             pictures.pop_front();
         }
@@ -48,12 +48,12 @@ impl Pictures {
     }
 
     pub(crate) fn get(&self, path: &str) -> Option<Bytes> {
-        let shelf = self.lock();
-        let mut all = shelf.attacks.values().flatten().chain(&shelf.candidate);
-        all.find(|(kept, _)| kept == path).map(|(_, png)| png.clone())
+        let kept = self.lock();
+        let mut all = kept.attacks.values().flatten().chain(&kept.candidate);
+        all.find(|(own, _)| own == path).map(|(_, png)| png.clone())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shelf> {
+    fn lock(&self) -> MutexGuard<'_, KeptPictures> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -25,34 +25,34 @@ use tokio::{
 use tracing::{error, warn};
 use unmask_core::{Architecture, ClientId, InitialWeights, RoundSettings, TrainOn};
 use unmask_defence::ProtectedUpdate;
-use unmask_federation::{Event, Room};
+use unmask_federation::{Event, ReceivedUpdate, Room};
 use unmask_wire::{
     ClientMessage, RelayMessage, frames,
     view::{Control, LogLine, LossPoint},
 };
 
-pub(crate) use self::candidate::Dropped;
+pub(crate) use self::candidate::CandidatePicture;
 pub(crate) use self::view::JoinAddresses;
 use self::{attacking::Attacking, history::History, measuring::Measuring, sharing::Sharing, tasks::Task};
 use crate::{
     attacks::{GivenKey, Report},
-    beginning::Beginnings,
     config::RelayConfig,
     evaluation::Evaluation,
+    initialiser::Initialiser,
     outbox::{OutboxMessage, Slot, Waiting},
     pictures::Pictures,
     random,
     reusable_buffer::ReusableBuffer,
-    roster::{Roster, Seat, Ticket, clean},
+    roster::{Connection, Roster, Ticket},
     sharing::SharedDataSet,
     snapshot::Snapshot,
+    text::clean,
 };
 
 const MAX_LOSSES: usize = 1000;
 const MAX_LOG: usize = 100;
 const MAX_REASON: usize = 200;
 
-/// What a client says first.
 #[derive(Debug)]
 pub(crate) struct Hello {
     pub(crate) nickname: String,
@@ -60,27 +60,27 @@ pub(crate) struct Hello {
     pub(crate) device: String,
 }
 
-/// A client's seat and what it shall be sent, or why it cannot come in.
-pub(crate) type Admission = Result<(Seat, Waiting), String>;
+/// A client's connection and what it shall be sent, or why it cannot come in.
+pub(crate) type Admission = Result<(Connection, Waiting), String>;
 
 /// What the actor is told. It has no debug form: a control may carry a passphrase.
 pub(crate) enum Input {
     /// A socket has said hello.
     Hello { hello: Hello, reply: oneshot::Sender<Admission> },
-    /// A message came; `bytes` is its length on the socket. `done` is dropped once it is dealt with.
-    Message { seat: Seat, message: ClientMessage, values: Vec<f32>, bytes: u64, done: oneshot::Sender<()> },
+    /// A message came; `bytes` is its length on the socket.
+    Message { connection: Connection, message: ClientMessage, values: Vec<f32>, bytes: u64, done: Done },
     /// A socket said something that it must be closed for.
-    Misbehaved { seat: Seat, reason: String },
+    Misbehaved { connection: Connection, reason: String },
     /// A socket was closed for what it said before any hello.
-    Stranger { reason: String },
+    TurnedAway { reason: String },
     /// A socket closed.
-    Left { seat: Seat, reason: Option<String> },
+    Left { connection: Connection, reason: Option<String> },
     /// The teacher wants something.
     Control { control: Control, reply: Reply },
     /// The teacher dropped a picture.
-    Dropped { picture: Dropped, reply: Reply },
+    Candidate { picture: CandidatePicture, reply: Reply },
     /// A passphrase that the teacher gave away has become a key, or is the wrong one.
-    Given { key: Result<GivenKey, String>, reply: Reply },
+    KeyDerived { key: Result<GivenKey, String>, reply: Reply },
     /// The data set that the teacher asked for is in memory, or cannot be.
     DataSetLoaded { data_set: Result<Box<SharedDataSet>, String>, reply: Reply },
     /// News of an attack.
@@ -89,10 +89,12 @@ pub(crate) enum Input {
     Evaluated(Evaluation),
 }
 
+/// Dropped once a message is dealt with.
+pub(crate) type Done = oneshot::Sender<()>;
+
 /// Tells the teacher that it is done, or why it cannot be.
 pub(crate) type Reply = oneshot::Sender<Result<(), String>>;
 
-/// The actor's state.
 pub(crate) struct Actor {
     config: RelayConfig,
     room: Room,
@@ -108,9 +110,9 @@ pub(crate) struct Actor {
     attacking: Attacking,
     sharing: Sharing,
     measuring: Measuring,
-    beginnings: Beginnings,
-    /// How the model in force really began.
-    began: InitialWeights,
+    initialiser: Initialiser,
+    /// Of the model in force, which are not always those chosen.
+    initial_weights: InitialWeights,
     said_of_seal: HashSet<String>,
     deadline: Option<(Instant, Event)>,
     rest: Option<Instant>,
@@ -128,10 +130,6 @@ pub(crate) struct Actor {
 
 impl Actor {
     /// A paused room with fresh weights, or pretrained ones; `data_set` is its data set where that is in memory already.
-    ///
-    /// # Errors
-    /// If the operating system gives no random numbers or no thread, the data set cannot be divided, or the pretrained
-    /// weights are of another model.
     pub(crate) fn new(
         config: RelayConfig,
         data_set: Option<SharedDataSet>,
@@ -142,9 +140,9 @@ impl Actor {
         inputs: mpsc::WeakSender<Input>,
     ) -> anyhow::Result<Self> {
         let seed = config.seed.map_or_else(random::seed, Ok)?;
-        let beginnings = Beginnings::new(config.beginning, config.pretrained.clone());
-        beginnings.check(config.beginning, config.architecture).map_err(anyhow::Error::msg)?;
-        let (model, began) = beginnings.model(config.architecture, seed);
+        let initialiser = Initialiser::new(config.initial_weights, config.pretrained.clone());
+        initialiser.check(config.initial_weights, config.architecture).map_err(anyhow::Error::msg)?;
+        let (model, initial_weights) = initialiser.model(config.architecture, seed);
         let mut sharing = Sharing::new(&config, data_set);
         config.defence.check(config.architecture)?;
         let mut settings = RoundSettings::new(config.defence, config.rule, config.batch, config.optimiser)?;
@@ -162,8 +160,8 @@ impl Actor {
             attacking: Attacking::start(inputs.clone(), pictures, config.attack_budget, config.searches.clone())?,
             sharing,
             measuring: Measuring::start(inputs.clone(), &config)?,
-            beginnings,
-            began,
+            initialiser,
+            initial_weights,
             said_of_seal: HashSet::new(),
             deadline: None,
             rest: None,
@@ -219,34 +217,34 @@ impl Actor {
         match input {
             Input::Hello { hello, reply } => {
                 let admission = self.admit(&hello);
-                let seat = admission.as_ref().ok().map(|(seat, _)| *seat);
+                let connection = admission.as_ref().ok().map(|(connection, _)| *connection);
                 if reply.send(admission).is_err()
-                    && let Some(seat) = seat
+                    && let Some(connection) = connection
                 {
-                    self.leave(seat, None);
+                    self.leave(connection, None);
                 }
             }
-            Input::Message { seat, message, values, bytes, done } => {
-                if self.roster.seated(seat).is_some() {
-                    self.message(seat, message, values, bytes);
+            Input::Message { connection, message, values, bytes, done } => {
+                if self.roster.connected(connection).is_some() {
+                    self.message(connection, message, values, bytes);
                 }
                 drop(done);
             }
-            Input::Misbehaved { seat, reason } => {
-                if self.roster.seated(seat).is_some() {
-                    self.dismiss(seat.client, &reason);
+            Input::Misbehaved { connection, reason } => {
+                if self.roster.connected(connection).is_some() {
+                    self.dismiss(connection.client, &reason);
                 }
             }
-            Input::Stranger { reason } => self.say(format!("A connection was refused: {reason}.")),
-            Input::Left { seat, reason } => self.leave(seat, reason),
+            Input::TurnedAway { reason } => self.say(format!("A connection was refused: {reason}.")),
+            Input::Left { connection, reason } => self.leave(connection, reason),
             // Whoever asked may have gone; the control is carried out all the same.
             Input::Control { control: Control::Collude { passphrase: Some(passphrase) }, reply } => {
                 self.derive_key(passphrase, reply);
             }
             Input::Control { control: Control::TrainOn { pictures }, reply } => self.train_on(pictures, reply),
             Input::Control { control, reply } => drop(reply.send(self.control(control))),
-            Input::Dropped { picture, reply } => drop(reply.send(self.take_candidate(picture))),
-            Input::Given { key, reply } => drop(reply.send(self.take_key(key))),
+            Input::Candidate { picture, reply } => drop(reply.send(self.take_candidate(picture))),
+            Input::KeyDerived { key, reply } => drop(reply.send(self.take_key(key))),
             Input::DataSetLoaded { data_set, reply } => drop(reply.send(self.set_data_set(data_set))),
             Input::Attacked(report) => self.heard(report),
             Input::Evaluated(evaluation) => self.measured(evaluation),
@@ -271,8 +269,8 @@ impl Actor {
         self.roster.sweep(now, &self.config.limits);
     }
 
-    fn message(&mut self, seat: Seat, message: ClientMessage, mut values: Vec<f32>, bytes: u64) {
-        let client = seat.client;
+    fn message(&mut self, connection: Connection, message: ClientMessage, mut values: Vec<f32>, bytes: u64) {
+        let client = connection.client;
         match message {
             ClientMessage::Hello { .. } => self.refuse(client, "a second hello on one connection; it is ignored"),
             ClientMessage::Device { device } => {
@@ -293,7 +291,8 @@ impl Actor {
                 if self.target == Some(client) {
                     self.read(client, round, samples, &update);
                 }
-                self.feed(Event::Update { client, round, policy, loss, samples, update, statistics });
+                let received = ReceivedUpdate { client, round, policy, loss, samples, update, statistics };
+                self.feed(Event::Update(received));
                 self.attacking.job = None;
             }
             ClientMessage::Sealed { policy, check } => {
@@ -354,8 +353,8 @@ impl Actor {
     fn put(&mut self, client: ClientId, slot: Slot, message: OutboxMessage) {
         let Some(link) = self.roster.get(client).and_then(|entry| entry.link.as_ref()) else { return };
         if !link.outbox.put(slot, message) {
-            let seat = Seat { client, connection: link.connection };
-            self.leave(seat, Some("it reads nothing any more".to_owned()));
+            let connection = Connection { client, number: link.connection };
+            self.leave(connection, Some("it reads nothing any more".to_owned()));
         }
     }
 
@@ -371,6 +370,11 @@ impl Actor {
         let line = LogLine { number: self.lines, round: self.room.round(), text };
         keep(&mut self.log, MAX_LOG, line);
     }
+}
+
+/// Tells the room something from another thread; false once the room is gone.
+fn reporter<T>(inputs: mpsc::WeakSender<Input>, input: impl Fn(T) -> Input) -> impl Fn(T) -> bool {
+    move |news| inputs.upgrade().is_some_and(|room| room.blocking_send(input(news)).is_ok())
 }
 
 fn keep<T>(queue: &mut VecDeque<T>, max: usize, item: T) {

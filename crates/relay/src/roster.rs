@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use unmask_core::ClientId;
 
-use crate::{config::Limits, outbox::Outbox};
+use crate::{config::Limits, outbox::Outbox, text::clean};
 
 const MAX_NICKNAME: usize = 24;
 const MAX_DEVICE: usize = 100;
@@ -13,17 +13,18 @@ const MAX_DEVICE: usize = 100;
 /// Lets a client come back after its socket dropped.
 pub(crate) type Ticket = [u8; 16];
 
-/// A client's place on one of its sockets; messages of an older socket of the same client do not count.
+/// A client on one of its sockets; messages of an older socket of the same client do not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Seat {
+pub(crate) struct Connection {
     pub(crate) client: ClientId,
     /// Counts the sockets of the room.
-    pub(crate) connection: u64,
+    pub(crate) number: u64,
 }
 
 /// The room's side of a socket.
 #[derive(Debug)]
 pub(crate) struct Link {
+    /// Its number.
     pub(crate) connection: u64,
     pub(crate) outbox: Outbox,
 }
@@ -101,9 +102,8 @@ impl Roster {
     }
 
     /// A client by number, unless this is not its present socket.
-    pub(crate) fn seated(&mut self, seat: Seat) -> Option<&mut Entry> {
-        let connection = Some(seat.connection);
-        self.get_mut(seat.client).filter(|entry| entry.link.as_ref().map(|link| link.connection) == connection)
+    pub(crate) fn connected(&mut self, Connection { client, number }: Connection) -> Option<&mut Entry> {
+        self.get_mut(client).filter(|entry| entry.link.as_ref().is_some_and(|link| link.connection == number))
     }
 
     pub(crate) fn name(&self, client: ClientId) -> &str {
@@ -170,12 +170,6 @@ impl Entry {
         let kept: Duration = if self.updates == 0 { limits.gone } else { limits.remembered };
         self.gone_since.map(|since| since + kept)
     }
-}
-
-/// Text from outside: without control characters, trimmed, at most `max` characters.
-pub(crate) fn clean(text: &str, max: usize) -> String {
-    let printable: String = text.chars().filter(|c| !c.is_control()).collect();
-    printable.trim().chars().take(max).collect::<String>().trim_end().to_owned()
 }
 
 #[cfg(test)]

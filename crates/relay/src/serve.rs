@@ -25,19 +25,19 @@ use tokio::{
 use tower_http::compression::CompressionLayer;
 use tracing::error;
 use unmask_core::TrainOn;
-
 use unmask_data::datasets::Source;
 use unmask_wire::{Assembler, MAX_FRAME};
 
 use crate::{
     addresses::{Addresses, url},
+    app::App,
     candidate,
-    config::{Limits, RelayConfig},
+    config::RelayConfig,
     control, events, page,
     pictures::Pictures,
     qr, random,
     reusable_buffer::ReusableBuffer,
-    room::{Actor, Input, JoinAddresses},
+    room::{Actor, JoinAddresses},
     sharing::SharedDataSet,
     snapshot::Snapshot,
     socket,
@@ -46,22 +46,6 @@ use crate::{
 
 /// Inputs that may wait for the room; whoever has more waits at its socket.
 const MAX_INPUTS: usize = 16;
-
-/// What every handler knows.
-#[derive(Clone)]
-pub(crate) struct App {
-    pub(crate) room: mpsc::Sender<Input>,
-    pub(crate) token: Arc<str>,
-    snapshots: watch::Receiver<Snapshot>,
-    events: watch::Sender<Arc<str>>,
-    pictures: Arc<Pictures>,
-    limits: Limits,
-    /// Longest message of a client in bytes.
-    longest: usize,
-    /// Image side of the room's model.
-    pub(crate) side: usize,
-    reusable_buffer: ReusableBuffer,
-}
 
 /// A relay that runs; dropping it closes both ports and every connection.
 #[derive(Debug)]
@@ -149,9 +133,6 @@ impl Running {
     }
 
     /// Addresses (of this machine, `student` and `teacher` for the network), token and fingerprint as one line of JSON.
-    ///
-    /// # Errors
-    /// Never in practice: all of it is text.
     pub fn ready_json(&self) -> serde_json::Result<String> {
         serde_json::to_string(&Ready {
             http: url("http", "localhost", self.http.port()),

@@ -12,22 +12,21 @@ use unmask_core::{Partition, TrainOn};
 use unmask_data::datasets::{DataSet, Labelled, Source, default_cifar10_folder};
 use unmask_wire::{MAX_CLASS_NAME, MAX_CLASSES};
 
-pub(crate) use self::division::{Division, Share};
-use crate::roster::clean;
+pub(crate) use self::division::{Division, EncodedShard};
+use crate::text::clean;
 
 /// Which data set the room shares out beside the clients' private pictures, and what it does with it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DataConfig {
     /// Where the pictures come from. Generated ones are made on demand, others are read at the start.
     pub source: Source,
-    /// Folder of CIFAR-10.
     pub cifar10: PathBuf,
-    /// How the pictures to train on are divided among the seats.
+    /// How the pictures to train on are divided into shards.
     pub partition: Partition,
-    /// Number of shards; client n has shard (n - 1) mod seats.
-    pub seats: u16,
+    /// Number of shards; client n has shard (n - 1) mod `shards`.
+    pub shards: u16,
     /// Most pictures in a shard.
-    pub shard: u32,
+    pub shard_pictures: u32,
     /// Whether rounds train on shards from the start.
     pub train_on: TrainOn,
     /// Most held-out pictures that a model is measured on.
@@ -37,15 +36,15 @@ pub struct DataConfig {
 }
 
 impl Default for DataConfig {
-    /// Generated pictures, divided evenly among 10 seats of 200 pictures; rounds on private pictures; 500 held-out
+    /// Generated pictures, divided evenly into 10 shards of 200 pictures; rounds on private pictures; 500 held-out
     /// pictures within 2 s a round.
     fn default() -> Self {
         Self {
             source: Source::Generated,
             cifar10: default_cifar10_folder(),
             partition: Partition::Iid,
-            seats: 10,
-            shard: 200,
+            shards: 10,
+            shard_pictures: 200,
             train_on: TrainOn::Private,
             test_pictures: 500,
             evaluation_budget: Duration::from_secs(2),
@@ -69,9 +68,6 @@ pub(crate) struct SharedDataSet {
 
 impl SharedDataSet {
     /// Reads or makes the data set, which takes a while.
-    ///
-    /// # Errors
-    /// Its files are missing or damaged, or it has more classes than a client can be told of.
     pub(crate) fn load(config: &DataConfig, seed: u64) -> anyhow::Result<Self> {
         let DataSet { name, train, test, left_out } = DataSet::load(&config.source, &config.cifar10, seed)
             .with_context(|| format!("the data set {} cannot be shared out", config.source))?;

@@ -16,9 +16,6 @@ pub(crate) struct Snapshot {
 
 impl Snapshot {
     /// The view as JSON, with the time left as of now.
-    ///
-    /// # Errors
-    /// Never in practice: a view holds nothing that JSON cannot.
     pub(crate) fn json(&self) -> serde_json::Result<String> {
         let left = self.deadline.map(|at| at.saturating_duration_since(Instant::now()).as_secs_f32());
         serde_json::to_string(&RoomView { deadline_seconds: left, ..RoomView::clone(&self.view) })

@@ -34,15 +34,12 @@ const LINGER: Duration = Duration::from_secs(2);
 /// Time for the other side to read it where it is not seen to close.
 const GRACE: Duration = Duration::from_millis(500);
 /// A written frame of this length is a sign of life: shorter ones the operating system takes for a dead peer too.
-const TELLING: usize = MAX_FRAME / 4;
+const LIVENESS_FRAME: usize = MAX_FRAME / 4;
 
 /// What a read gave.
 enum Read {
-    Message {
-        message: ClientMessage,
-        values: Vec<f32>,
-        bytes: u64,
-    },
+    /// A whole message, and its length in bytes.
+    Message { message: ClientMessage, values: Vec<f32>, bytes: u64 },
     /// Something this connection must be closed for.
     Bad(String),
     /// The other side closed it.
@@ -62,14 +59,14 @@ enum End {
 }
 
 /// When the other side last showed that it is there.
-struct Life(Mutex<Instant>);
+struct Liveness(Mutex<Instant>);
 
-impl Life {
+impl Liveness {
     fn new() -> Self {
         Self(Mutex::new(Instant::now()))
     }
 
-    fn sign(&self) {
+    fn mark(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
@@ -95,8 +92,8 @@ pub(crate) async fn run(
 ) {
     let (mut sink, stream) = socket.split();
     let mut reader = Reader { stream, assembler: Assembler::new(HELLO_LIMIT), bytes: 0, reusable_buffer };
-    let life = Life::new();
-    let hello = match timeout(limits.hello, reader.hello(&life)).await {
+    let liveness = Liveness::new();
+    let hello = match timeout(limits.hello, reader.hello(&liveness)).await {
         Ok(Ok(Some(hello))) => hello,
         Ok(Ok(None)) => return,
         Ok(Err(reason)) => return turn_away(sink, reader, &room, reason).await,
@@ -110,7 +107,7 @@ pub(crate) async fn run(
     if room.send(Input::Hello { hello, reply }).await.is_err() {
         return;
     }
-    let (seat, waiting) = match answer.await {
+    let (connection, waiting) = match answer.await {
         Ok(Ok(admission)) => admission,
         Ok(Err(reason)) => {
             say_goodbye(&mut sink, reason).await;
@@ -119,13 +116,13 @@ pub(crate) async fn run(
         Err(_) => return,
     };
 
-    let mut writing = Box::pin(write(&mut sink, &waiting, &life, limits.ping));
+    let mut writing = Box::pin(write(&mut sink, &waiting, &liveness, limits.ping));
     let end = loop {
         tokio::select! {
-            read = reader.next(&life) => match read {
+            read = reader.next(&liveness) => match read {
                 Read::Message { message, values, bytes } => {
                     let (done, answer) = oneshot::channel();
-                    if room.send(Input::Message { seat, message, values, bytes, done }).await.is_err() {
+                    if room.send(Input::Message { connection, message, values, bytes, done }).await.is_err() {
                         // The room is gone; its end of the outbox with it.
                         break End::Dismissed;
                     }
@@ -135,7 +132,7 @@ pub(crate) async fn run(
                 Read::Bad(reason) => break End::Bad(reason),
                 Read::Closed => break End::Left(None),
             },
-            () = life.silence(limits.silence) => {
+            () = liveness.silence(limits.silence) => {
                 break End::Left(Some(format!("no sign of life for {} s", limits.silence.as_secs_f32())));
             }
             () = &mut writing => break End::Written,
@@ -143,13 +140,13 @@ pub(crate) async fn run(
     };
     // Where the room is gone there is nobody to tell.
     match end {
-        End::Left(reason) => drop(room.send(Input::Left { seat, reason }).await),
+        End::Left(reason) => drop(room.send(Input::Left { connection, reason }).await),
         End::Written => {
-            drop(room.send(Input::Left { seat, reason: None }).await);
+            drop(room.send(Input::Left { connection, reason: None }).await);
             reader.drain().await;
         }
         End::Bad(reason) => {
-            drop(room.send(Input::Misbehaved { seat, reason }).await);
+            drop(room.send(Input::Misbehaved { connection, reason }).await);
             let _ = timeout(LINGER, writing).await;
             reader.drain().await;
         }
@@ -160,7 +157,7 @@ pub(crate) async fn run(
 }
 
 /// Sends what waits, and pings, until the room is done or the socket breaks.
-async fn write(sink: &mut SplitSink<WebSocket, Message>, waiting: &Waiting, life: &Life, ping: Duration) {
+async fn write(sink: &mut SplitSink<WebSocket, Message>, waiting: &Waiting, liveness: &Liveness, ping: Duration) {
     let mut pings = interval(ping);
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -168,16 +165,16 @@ async fn write(sink: &mut SplitSink<WebSocket, Message>, waiting: &Waiting, life
             message = waiting.next() => {
                 let sent = match message {
                     None => break,
-                    Some(OutboxMessage::Frames(frames)) => send(sink, frames.iter().cloned(), life).await,
+                    Some(OutboxMessage::Frames(frames)) => send(sink, frames.iter().cloned(), liveness).await,
                     Some(OutboxMessage::Weights { header, model }) => {
                         let statistics = model.state.statistics.clone();
                         match Framer::with_tail(header.as_ref(), Weights(model), statistics) {
-                            Ok(frames) => send(sink, frames.map(Bytes::from), life).await,
+                            Ok(frames) => send(sink, frames.map(Bytes::from), liveness).await,
                             Err(error) => return error!("a message of the relay's own cannot be encoded: {error}"),
                         }
                     }
                     Some(OutboxMessage::Shard(share)) => match Framer::new(&share.header, share.words.as_slice()) {
-                        Ok(frames) => send(sink, frames.map(Bytes::from), life).await,
+                        Ok(frames) => send(sink, frames.map(Bytes::from), liveness).await,
                         Err(error) => return error!("a shard cannot be encoded: {error}"),
                     },
                 };
@@ -199,13 +196,13 @@ async fn write(sink: &mut SplitSink<WebSocket, Message>, waiting: &Waiting, life
 async fn send(
     sink: &mut SplitSink<WebSocket, Message>,
     frames: impl Iterator<Item = Bytes>,
-    life: &Life,
+    liveness: &Liveness,
 ) -> Result<(), axum::Error> {
     for frame in frames {
-        let is_telling = frame.len() >= TELLING;
+        let is_sign = frame.len() >= LIVENESS_FRAME;
         sink.send(Message::Binary(frame)).await?;
-        if is_telling {
-            life.sign();
+        if is_sign {
+            liveness.mark();
         }
     }
     Ok(())
@@ -217,7 +214,7 @@ async fn turn_away(
     room: &mpsc::Sender<Input>,
     reason: String,
 ) {
-    if room.send(Input::Stranger { reason: reason.clone() }).await.is_ok() {
+    if room.send(Input::TurnedAway { reason: reason.clone() }).await.is_ok() {
         say_goodbye(&mut sink, reason).await;
         reader.drain().await;
     }
@@ -248,8 +245,8 @@ struct Reader {
 
 impl Reader {
     /// The first message; `None` if the other side closed without one.
-    async fn hello(&mut self, life: &Life) -> Result<Option<Hello>, String> {
-        match self.next(life).await {
+    async fn hello(&mut self, liveness: &Liveness) -> Result<Option<Hello>, String> {
+        match self.next(liveness).await {
             Read::Message { message: ClientMessage::Hello { nickname, resume, device }, .. } => {
                 Ok(Some(Hello { nickname, resume, device }))
             }
@@ -260,13 +257,13 @@ impl Reader {
     }
 
     /// The next message. Nothing is lost when this is dropped before it is done.
-    async fn next(&mut self, life: &Life) -> Read {
+    async fn next(&mut self, liveness: &Liveness) -> Read {
         loop {
             let frame = match self.stream.next().await {
                 None | Some(Ok(Message::Close(_))) => return Read::Closed,
                 Some(Ok(Message::Binary(frame))) => frame,
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => {
-                    life.sign();
+                    liveness.mark();
                     continue;
                 }
                 Some(Ok(Message::Text(_))) => {
@@ -274,7 +271,7 @@ impl Reader {
                 }
                 Some(Err(error)) => return Read::Bad(error.to_string()),
             };
-            life.sign();
+            liveness.mark();
             // A first frame that is full begins a long message, which is an update.
             if self.bytes == 0 && frame.len() == MAX_FRAME {
                 self.assembler.reuse(self.reusable_buffer.take());

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 const CERTIFICATE: &str = "certificate.pem";
 const KEY: &str = "key.pem";
-const FACTS: &str = "certificate.json";
+const RECORD: &str = "certificate.json";
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// The longest that Apple's devices accept.
@@ -42,7 +42,7 @@ pub(crate) struct Identity {
 
 /// What the kept certificate holds.
 #[derive(Debug, Serialize, Deserialize)]
-struct Facts {
+struct CertificateRecord {
     names: Vec<String>,
     /// Seconds since 1970.
     expires: u64,
@@ -51,17 +51,14 @@ struct Facts {
 impl Identity {
     /// Takes the certificate kept in `folder`, or makes one for `names` if there is none, it lacks a name, or it is about
     /// to expire.
-    ///
-    /// # Errors
-    /// If the folder cannot be written, or the operating system has no random numbers.
     pub(crate) fn keep(folder: &Path, names: &[String]) -> anyhow::Result<Self> {
         fs::create_dir_all(folder).with_context(|| {
             format!("cannot create the data folder {}; choose another with --data-dir", folder.display())
         })?;
-        let facts = read_facts(folder);
-        let reason = match &facts {
+        let record = read_record(folder);
+        let reason = match &record {
             None => Some("there was none".to_owned()),
-            Some(facts) => facts.flaw(names, unix_now()),
+            Some(record) => record.flaw(names, unix_now()),
         };
         let reason = match reason {
             Some(reason) => reason,
@@ -71,7 +68,7 @@ impl Identity {
             },
         };
         let mut all = names.to_vec();
-        let earlier = facts.map(|facts| facts.names).unwrap_or_default();
+        let earlier = record.map(|record| record.names).unwrap_or_default();
         all.extend(earlier.into_iter().filter(|name| !names.contains(name)));
         all.truncate(MAX_NAMES.max(names.len()));
         make(folder, all).with_context(|| {
@@ -94,7 +91,7 @@ impl Identity {
     }
 }
 
-impl Facts {
+impl CertificateRecord {
     /// Why the certificate must be made anew, if it must.
     fn flaw(&self, names: &[String], now: u64) -> Option<String> {
         if let Some(missing) = names.iter().find(|name| !self.names.contains(name)) {
@@ -105,8 +102,8 @@ impl Facts {
 }
 
 /// Anything unreadable counts as nothing: the certificate is made anew then.
-fn read_facts(folder: &Path) -> Option<Facts> {
-    serde_json::from_slice(&fs::read(folder.join(FACTS)).ok()?).ok()
+fn read_record(folder: &Path) -> Option<CertificateRecord> {
+    serde_json::from_slice(&fs::read(folder.join(RECORD)).ok()?).ok()
 }
 
 fn make(folder: &Path, names: Vec<String>) -> anyhow::Result<()> {
@@ -119,11 +116,11 @@ fn make(folder: &Path, names: Vec<String>) -> anyhow::Result<()> {
     params.not_before = (now - DAY).into();
     params.not_after = (now + VALID).into();
     let certificate = params.self_signed(&key)?;
-    let facts = Facts { names, expires: unix_now() + VALID.as_secs() };
-    // The facts go last: without them the other two do not count.
+    let record = CertificateRecord { names, expires: unix_now() + VALID.as_secs() };
+    // The record goes last: without it the other two do not count.
     write(folder, KEY, key.serialize_pem().as_bytes())?;
     write(folder, CERTIFICATE, certificate.pem().as_bytes())?;
-    write(folder, FACTS, &serde_json::to_vec_pretty(&facts)?)?;
+    write(folder, RECORD, &serde_json::to_vec_pretty(&record)?)?;
     Ok(())
 }
 
@@ -181,16 +178,16 @@ mod tests {
 
     #[test]
     fn certificate_about_to_expire_is_flawed() {
-        let facts = Facts { names: names(&["localhost"]), expires: 1_000 + RENEW.as_secs() };
-        assert_eq!(facts.flaw(&names(&["localhost"]), 1_000), None);
-        assert!(facts.flaw(&names(&["localhost"]), 1_001).unwrap().contains("expire"));
+        let record = CertificateRecord { names: names(&["localhost"]), expires: 1_000 + RENEW.as_secs() };
+        assert_eq!(record.flaw(&names(&["localhost"]), 1_000), None);
+        assert!(record.flaw(&names(&["localhost"]), 1_001).unwrap().contains("expire"));
     }
 
     #[test]
     fn damaged_files_are_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let first = keep(folder.path(), &["localhost"]);
-        for file in [CERTIFICATE, KEY, FACTS] {
+        for file in [CERTIFICATE, KEY, RECORD] {
             fs::write(folder.path().join(file), "rubbish").unwrap();
             let next = keep(folder.path(), &["localhost"]);
             assert!(next.made_because.is_some(), "{file}");

@@ -8,7 +8,7 @@ use support::{
     protect, remark,
 };
 use unmask_core::{AttackMethod, MaskSeed};
-use unmask_defence::Means;
+use unmask_defence::KeyMaterial;
 use unmask_wire::{
     ClientMessage,
     view::{Control, RoomView},
@@ -56,7 +56,7 @@ async fn picture_is_recovered_and_scored() {
     assert_eq!(names, ["embedding", "embedding-aware", "april", "april-aware"]);
     let embedding = card(&room, "embedding");
     assert_eq!((embedding.nickname.as_str(), embedding.round, embedding.pictures), ("Ada", 1, 1));
-    assert!(embedding.seconds > 0.0 && embedding.how.equation.contains("G_pos"));
+    assert!(embedding.seconds > 0.0 && embedding.explanation.equation.contains("G_pos"));
     assert_eq!((embedding.family.name(), embedding.attacker.as_str()), ("embedding", "What the papers tested"));
     assert!(remark(&room, "embedding-aware").contains("knowing masks adds nothing"));
     assert!(remark(&room, "april").contains("normalises"), "{}", remark(&room, "april"));
@@ -175,7 +175,7 @@ async fn mixtures_are_called_mixtures() {
     let mut ada = relay.client("Ada").await;
     relay.control(Control::OneRound).await;
     let plan = ada.plan().await;
-    let update = protect(&plan, revealing(), Means { seed: MaskSeed([0; 32]), cipher: None });
+    let update = protect(&plan, revealing(), KeyMaterial { seed: MaskSeed([0; 32]), cipher: None });
     ada.send_samples(&plan, 1.0, 4, update).await;
     let room = relay.room_when("all results", |room| room.attacks.len() == 4 && room.label.is_some()).await;
     let remark = remark(&room, "embedding");

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use support::{Client, Plan, RATE, Relay, gradient, http, layout, protect};
 use unmask_core::{Defence, MaskSeed, Rule};
-use unmask_defence::{Means, PlainUpdate, Protect, ProtectedUpdate};
+use unmask_defence::{KeyMaterial, PlainUpdate, Protect, ProtectedUpdate};
 use unmask_relay::privacy::Mechanism;
 use unmask_wire::{
     RelayMessage,
@@ -16,7 +16,7 @@ use unmask_wire::{
 fn under(defence: &str, seed: u8) -> ProtectedUpdate {
     let defence: Defence = defence.parse().unwrap();
     let plain = PlainUpdate { values: gradient(2), reference: None };
-    defence.protect(&layout(), plain, Means { seed: MaskSeed([seed; 32]), cipher: None }).unwrap()
+    defence.protect(&layout(), plain, KeyMaterial { seed: MaskSeed([seed; 32]), cipher: None }).unwrap()
 }
 
 async fn choose(relay: &Relay, defence: &str) {
@@ -55,7 +55,7 @@ async fn each_defence_takes_updates_of_its_own_alone() {
         let before = plan.weights;
         let plan = one_round(&relay, &mut ada).await;
         assert_eq!(plan.weights, before, "what was refused under {defence} moved the model");
-        let sent = protect(&plan, gradient(1), Means { seed: MaskSeed([100 + number; 32]), cipher: None });
+        let sent = protect(&plan, gradient(1), KeyMaterial { seed: MaskSeed([100 + number; 32]), cipher: None });
         ada.send_update(&plan, 1.0, sent.clone()).await;
         assert_eq!(ada.answer().await, RelayMessage::Accepted { round: plan.round }, "{defence}");
         // One client's mean is what it sent.

@@ -280,7 +280,7 @@ async fn weights_are_fresh_after_encryption_and_before_a_keyed_start() {
     relay.log_line("new weights, since the relay cannot decrypt the old ones").await;
     let next = NextView {
         defence: Some("none".parse().unwrap()),
-        model: Some("vit_pico_patch4_16".into()),
+        architecture: Some(VitPreset::Pico.into()),
         ..NextView::default()
     };
     assert_eq!(relay.room().await.next, Some(next));

@@ -20,7 +20,7 @@ async fn measuring(change: impl FnOnce(&mut RelayConfig)) -> Relay {
     Relay::with(|config| {
         colours::share(config);
         config.data.train_on = TrainOn::Shared;
-        config.evaluates = Some(Arc::new(ByColour));
+        config.evaluator = Some(Arc::new(ByColour));
         change(config);
     })
     .await
@@ -97,7 +97,7 @@ async fn rooms_that_cannot_be_measured_say_why() {
     let private = measuring(|config| config.data.train_on = TrainOn::Private).await;
     let remark = private.room().await.evaluation.unwrap().remark.unwrap();
     assert!(remark.contains("whose classes are not those of colours"), "{remark}");
-    let on_demand = Relay::with(|config| config.evaluates = Some(Arc::new(ByColour))).await;
+    let on_demand = Relay::with(|config| config.evaluator = Some(Arc::new(ByColour))).await;
     let remark = on_demand.room().await.evaluation.unwrap().remark.unwrap();
     assert!(remark.contains("those of generated are made when rounds are to train on them"), "{remark}");
     let without = Relay::start().await;

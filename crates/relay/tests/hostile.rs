@@ -7,7 +7,7 @@ use std::time::Duration;
 use support::{Client, Plan, Relay, Socket, gradient, layout, protect, state};
 use tokio_tungstenite::tungstenite::Message;
 use unmask_core::{GroupRates, KeyCheck, MaskSeed, UpdateForm};
-use unmask_defence::{Means, ProtectedUpdate};
+use unmask_defence::{KeyMaterial, ProtectedUpdate};
 use unmask_wire::{ClientMessage, MAX_FRAME, RelayMessage, frames, view::ClientState, view::Control};
 
 fn update_message(plan: &Plan, form: UpdateForm) -> ClientMessage {
@@ -93,8 +93,8 @@ async fn bad_updates_are_refused_and_the_round_goes_on() {
     for value in [f32::NAN, f32::INFINITY] {
         let mut poisoned = gradient(2);
         poisoned.fill(value);
-        let means = Means { seed: MaskSeed([77; 32]), cipher: None };
-        let update = protect(&target, poisoned, means);
+        let keys = KeyMaterial { seed: MaskSeed([77; 32]), cipher: None };
+        let update = protect(&target, poisoned, keys);
         if value.is_nan() {
             eve.send_update(&target, 1.0, update).await;
             assert!(eve.refusal().await.contains("NaN at position 0"));

@@ -18,7 +18,7 @@ fn halves(config: &mut RelayConfig) {
         architecture,
         state: ModelState::from_weights(weights()).into(),
     });
-    config.beginning = InitialWeights::Pretrained;
+    config.initial_weights = InitialWeights::Pretrained;
 }
 
 /// The weights that the next first round begins with.
@@ -59,7 +59,7 @@ async fn other_block_begins_from_scratch() {
     relay.log_line("new weights from scratch: the pretrained ones are of the other block").await;
     assert_eq!(relay.room().await.pretrained, None);
     relay.control(Control::OneRound).await;
-    assert!(ada.plan().await.april_block);
+    assert!(ada.plan().await.model.april_block);
     assert_eq!(relay.room().await.initial_weights, InitialWeights::Scratch);
     let (status, sentence) = relay.try_control(&Control::Model { initial_weights: InitialWeights::Pretrained }).await;
     assert_eq!(status, 400);

@@ -4,7 +4,7 @@ mod support;
 
 use support::{Client, Plan, RATE, Relay, card, config};
 use unmask_core::{Architecture, Defence, MaskSeed, ModelState, ResnetPreset};
-use unmask_defence::{Mask, Means, PlainUpdate, Protect};
+use unmask_defence::{KeyMaterial, Mask, PlainUpdate, Protect};
 use unmask_relay::serve;
 use unmask_wire::{
     ClientMessage, RelayMessage,
@@ -34,9 +34,9 @@ async fn send(client: &mut Client, plan: &Plan, which: usize, defence: &str, pla
     let before = split(plan);
     let reference = plan.rule.is_fedavg().then_some(before.weights.as_slice());
     let defence: Defence = defence.parse().unwrap();
-    let means = Means { seed: seed(plan.round, which), cipher: None };
+    let keys = KeyMaterial { seed: seed(plan.round, which), cipher: None };
     let layout = architecture().layout();
-    let update = defence.protect(&layout, PlainUpdate { values: plain, reference }, means).unwrap();
+    let update = defence.protect(&layout, PlainUpdate { values: plain, reference }, keys).unwrap();
     let (round, policy, samples) = (plan.round, plan.policy, SAMPLES[which]);
     let message = ClientMessage::Update { round, policy, loss: 1.0, samples, form: update.form };
     client.socket.send(&message, &[&update.values, statistics].concat()).await;
@@ -152,7 +152,7 @@ async fn what_needs_embeddings_says_so() {
     };
     let attacks = ["embedding", "embedding-aware", "april", "april-aware"];
     let room = relay.room_when("four cards", |room| attacks.iter().all(|attack| is_said(attack, room))).await;
-    assert!(card(&room, "embedding").how.symbols.iter().any(|[_, _, size]| size == "none in this model"));
+    assert!(card(&room, "embedding").explanation.symbols.iter().any(|[_, _, size]| size == "none in this model"));
 }
 
 #[tokio::test]

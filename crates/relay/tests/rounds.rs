@@ -5,7 +5,7 @@ mod support;
 use std::time::Duration;
 
 use support::{RATE, Relay, gradient, layout, state, view};
-use unmask_core::{GroupRates, MaskSeed, ZeroRate};
+use unmask_core::{Architecture, GroupRates, MaskSeed, VitPreset, ZeroRate};
 use unmask_defence::Mask;
 use unmask_wire::{
     RelayMessage,
@@ -128,7 +128,8 @@ async fn controls_take_effect_from_the_next_round_on() {
     let plan = ada.plan().await;
     assert_eq!((plan.round, plan.defence.to_string().as_str()), (2, "random-binary:0.25"));
     relay.control(Control::AprilBlock { on: true }).await;
-    let next = NextView { model: Some("vit_pico_patch4_16".into()), april_block: Some(true), ..NextView::default() };
+    let april = Architecture::from(VitPreset::Pico).with_april_block(true);
+    let next = NextView { architecture: Some(april), ..NextView::default() };
     assert_eq!(relay.room().await.next, Some(next));
     // Taken back, nothing changes; chosen again, it does.
     relay.control(Control::AprilBlock { on: false }).await;
@@ -136,13 +137,13 @@ async fn controls_take_effect_from_the_next_round_on() {
     relay.control(Control::AprilBlock { on: true }).await;
     ada.update(&plan, gradient(1), [1; 32]).await;
     let plan = ada.plan().await;
-    assert_eq!((plan.round, plan.april_block), (1, true));
+    assert_eq!((plan.round, plan.model.april_block), (1, true));
     let room = relay.room().await;
-    assert!(room.april_block && room.next.is_none() && room.losses.is_empty());
+    assert!(room.architecture == april && room.next.is_none() && room.losses.is_empty());
     assert_eq!(room.parameters, plan.weights.len());
     relay.control(Control::Reset).await;
     let room = relay.room().await;
-    assert_eq!((room.phase, room.round, room.april_block), (Phase::Paused, 0, true));
+    assert_eq!((room.phase, room.round, room.architecture), (Phase::Paused, 0, april));
     // Its answer to the dropped round frees it for the next one.
     relay.control(Control::Start).await;
     ada.send_update(&plan, 1.0, unmask_defence::ProtectedUpdate::dense(Vec::new())).await;

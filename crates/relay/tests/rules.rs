@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use support::{Plan, Relay, gradient, layout, protect};
 use unmask_core::{GroupRates, MaskSeed, Rule, ZeroRate};
-use unmask_defence::{Mask, Means, ProtectedUpdate};
+use unmask_defence::{KeyMaterial, Mask, ProtectedUpdate};
 use unmask_wire::{RelayMessage, view::Control};
 
 /// Weights with few digits, so that their weighted mean is exact.
@@ -20,7 +20,7 @@ async fn fedavg(defence: &str) -> Relay {
 }
 
 fn sent(plan: &Plan, values: Vec<f32>, seed: [u8; 32]) -> ProtectedUpdate {
-    protect(plan, values, Means { seed: MaskSeed(seed), cipher: None })
+    protect(plan, values, KeyMaterial { seed: MaskSeed(seed), cipher: None })
 }
 
 /// Eq. 3, weighted by samples: the next plan holds the mean itself, to the bit.

@@ -12,7 +12,7 @@ use support::{
 };
 use unmask_relay::{Running, Source, serve};
 use unmask_wire::{
-    RelayMessage, ShardHeader,
+    PlanHeader, RelayMessage, ShardHeader,
     view::{Control, NextView},
 };
 
@@ -31,7 +31,7 @@ fn pictures((header, labels, pixels): &(ShardHeader, Vec<u8>, Vec<u8>)) -> BTree
 async fn clients_get_their_shards_once_and_train_on_them() {
     let relay = Relay::with(|config| {
         colours::share(config);
-        config.data.seats = 2;
+        config.data.shards = 2;
         config.data.train_on = TrainOn::Shared;
     })
     .await;
@@ -39,8 +39,8 @@ async fn clients_get_their_shards_once_and_train_on_them() {
         (relay.client("Ada").await, relay.client("Bob").await, relay.client("Cleo").await);
     relay.control(Control::Start).await;
     let shards = [ada.shard().await, bob.shard().await, cleo.shard().await];
-    let seats = shards.each_ref().map(|(header, ..)| (header.number, header.seat, header.seats));
-    assert_eq!(seats, [(1, 0, 2), (1, 1, 2), (1, 0, 2)]);
+    let places = shards.each_ref().map(|(header, ..)| (header.number, header.index, header.shards));
+    assert_eq!(places, [(1, 0, 2), (1, 1, 2), (1, 0, 2)]);
     assert_eq!(
         (shards[0].0.data.as_str(), shards[0].0.classes.as_slice()),
         ("colours", &COLOURS.map(str::to_owned)[..])
@@ -72,7 +72,7 @@ async fn clients_get_their_shards_once_and_train_on_them() {
     // In the next round nothing but the plan comes.
     loop {
         match ada.socket.message().await.unwrap().0 {
-            RelayMessage::Plan { round: 2, pictures: TrainingPictures::Shared { shard: 1 }, .. } => break,
+            RelayMessage::Plan(PlanHeader { round: 2, pictures: TrainingPictures::Shared { shard: 1 }, .. }) => break,
             message => assert!(!matches!(message, RelayMessage::Shard(_)), "{message:?}"),
         }
     }
@@ -83,7 +83,7 @@ async fn clients_get_their_shards_once_and_train_on_them() {
 async fn other_pictures_come_with_the_next_round() {
     let relay = Relay::with(|config| {
         colours::share(config);
-        (config.data.seats, config.data.shard) = (3, 5);
+        (config.data.shards, config.data.shard_pictures) = (3, 5);
     })
     .await;
     let mut ada = relay.client("Ada").await;
@@ -119,7 +119,11 @@ async fn other_pictures_come_with_the_next_round() {
         (2, "dirichlet:0.1", TrainingPictures::Shared { shard: 2 })
     );
     assert_eq!(relay.room().await.data.unwrap().partition.to_string(), "dirichlet:0.1");
-    let stale = support::Plan { policy: plan.policy - 1, ..plan.clone() };
+    let stale = {
+        let mut plan = plan.clone();
+        plan.header.policy -= 1;
+        plan
+    };
     ada.update(&stale, gradient(1), [1; 32]).await;
     assert!(ada.refusal().await.contains("it is not mixed in"));
 
@@ -185,7 +189,7 @@ async fn model_has_the_classes_of_the_data_set() {
         let mut ada = relay.client("Ada").await;
         relay.control(Control::Start).await;
         let plan = ada.plan().await;
-        assert_eq!((plan.classes, plan.pictures), (classes, TrainingPictures::Private));
+        assert_eq!((plan.model.classes, plan.pictures), (classes, TrainingPictures::Private));
         // Its update is taken: the relay's own limits know the larger head.
         let update = unmask_defence::ProtectedUpdate::dense(vec![0.0; plan.weights.len()]);
         ada.send_update(&plan, 1.0, update).await;
@@ -206,10 +210,10 @@ async fn what_cannot_be_shared_out_ends_the_start() {
     assert!(missing.contains("folder:no/such/folder cannot be shared out"), "{missing}");
     let crowded = error(&|config| {
         colours::share(config);
-        (config.data.seats, config.data.train_on) = (25, TrainOn::Shared);
+        (config.data.shards, config.data.train_on) = (25, TrainOn::Shared);
     })
     .await;
-    assert!(crowded.contains("divided among 25 seats: 24 pictures are too few"), "{crowded}");
+    assert!(crowded.contains("divided into 25 shards: 24 pictures are too few"), "{crowded}");
     let cifar = error(&|config| {
         config.data.source = Source::Cifar10;
         config.data.cifar10 = "no/such/folder".into();
@@ -223,7 +227,7 @@ async fn what_cannot_be_shared_out_ends_the_start() {
 async fn impossible_choice_changes_nothing() {
     let relay = Relay::with(|config| {
         colours::share(config);
-        config.data.seats = 25;
+        config.data.shards = 25;
     })
     .await;
     let (status, sentence) = relay.try_control(&train_on(TrainOn::Shared)).await;

@@ -15,7 +15,7 @@ use unmask_core::{Architecture, Partition, TrainOn, VitPreset};
 use unmask_matching::GradientMatching;
 use unmask_model::device::OpenDevice;
 use unmask_relay::{DataConfig, RelayConfig, Running, Source, serve};
-use unmask_simulation::Start;
+use unmask_simulation::StartWeights;
 
 use self::{
     evaluation::OnHeldOut,
@@ -73,7 +73,7 @@ pub struct Relay {
     test_seconds: Duration,
     /// The first weights: scratch, pretrained (of vit_nano_patch4_32), or a safetensors file with timm's names.
     #[arg(long, value_name = "WEIGHTS", default_value = "scratch")]
-    weights: Start,
+    weights: StartWeights,
     /// Longest time for a round, in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = some_seconds)]
     deadline: Duration,
@@ -155,8 +155,8 @@ impl Relay {
         let data = DataConfig {
             source: self.data.clone(),
             partition: self.partition,
-            seats: self.seats,
-            shard: self.shard,
+            shards: self.seats,
+            shard_pictures: self.shard,
             train_on: self.train_on,
             test_pictures: self.test_pictures,
             evaluation_budget: self.test_seconds,
@@ -181,8 +181,8 @@ impl Relay {
             attack_budget: self.attack_seconds,
             searches: Some(Arc::new(GradientMatching::new(OpenDevice::cpu()))),
             data: DataConfig { cifar10, ..data },
-            evaluates: Some(Arc::new(OnHeldOut::new(OpenDevice::cpu()))),
-            beginning: weights::beginning(&self.weights),
+            evaluator: Some(Arc::new(OnHeldOut::new(OpenDevice::cpu()))),
+            initial_weights: weights::initial_weights(&self.weights),
             pretrained: weights::choice(&self.weights, architecture)?,
             ..base
         })

@@ -53,7 +53,7 @@ fn answer(found: &Membership, samples: u32, defence: Defence) -> MembershipAnswe
     let median = found.distractors.get(found.distractors.len() / 2).copied().unwrap_or(1.0);
     let (verdict, end) = match found.verdict {
         MembershipVerdict::Member => (found.verdict, "It was among the client's pictures.".to_owned()),
-        MembershipVerdict::Stranger if matches!(defence, Defence::Gaussian(_)) => (
+        MembershipVerdict::Stranger if defence.noise().is_some() => (
             MembershipVerdict::Undecided,
             "That cannot be told from a stranger: noise was added to the update, and no picture explains noise."
                 .to_owned(),

@@ -64,7 +64,7 @@ impl Gathered {
 
 fn view(rounds: &Accumulated, defence: Defence) -> GatheredView {
     // One common mask hides the same entries in every round.
-    let is_frozen = matches!(defence, Defence::FrozenBinary { .. });
+    let is_frozen = defence.has_common_mask();
     let rounds_needed = rounds.rounds_until_solvable().filter(|_| !is_frozen);
     GatheredView {
         rounds: u32::try_from(rounds.rounds()).unwrap_or(u32::MAX),

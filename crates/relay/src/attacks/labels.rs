@@ -1,7 +1,6 @@
 //! Labels read off the head.
 
 use unmask_attack::LabelReading;
-use unmask_core::Defence;
 
 use super::About;
 
@@ -25,8 +24,8 @@ pub(super) fn with_remarks(LabelReading { counts, shares, margin }: LabelReading
         Some(margin) => (margin < CLOSE).then_some("Two classes have nearly the same evidence."),
         None => Some("Counted as if the model still found all classes equally likely."),
     };
-    let noise = matches!(about.defence, Defence::Gaussian(_))
-        .then_some("Noise was added to this update: what stands out may be the noise.");
+    let noise =
+        about.defence.noise().is_some().then_some("Noise was added to this update: what stands out may be the noise.");
     let plain =
         about.defence.is_encrypted().then_some("The head is not encrypted: the key covers the embeddings alone.");
     let remarks: Vec<&str> = [doubt, noise, plain].into_iter().flatten().collect();

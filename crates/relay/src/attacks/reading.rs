@@ -146,7 +146,7 @@ fn parts(update: &ProtectedUpdate, layout: &ParamLayout, ranges: &[Range<usize>]
 #[cfg(test)]
 mod tests {
     use unmask_core::{Architecture, Defence, MaskSeed, UpdateForm, VitPreset};
-    use unmask_defence::{Means, PlainUpdate, Protect};
+    use unmask_defence::{KeyMaterial, PlainUpdate, Protect};
 
     use super::*;
 
@@ -160,7 +160,7 @@ mod tests {
 
     fn protect(defence: &str, layout: &ParamLayout, plain: PlainUpdate<'_>) -> ProtectedUpdate {
         let defence: Defence = defence.parse().unwrap();
-        defence.protect(layout, plain, Means { seed: SEED, cipher: None }).unwrap()
+        defence.protect(layout, plain, KeyMaterial { seed: SEED, cipher: None }).unwrap()
     }
 
     /// The tensors read are those of the whole update expanded, and what is kept is what the mask kept.

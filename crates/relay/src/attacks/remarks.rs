@@ -1,7 +1,7 @@
 //! What to know about whatever an attack makes of an update.
 
 use unmask_attack::{Concealment, Knowledge, Method};
-use unmask_core::{Defence, Rule};
+use unmask_core::Rule;
 
 use super::job::Job;
 
@@ -28,7 +28,7 @@ pub(super) fn on(method: Method, job: &Job) -> Vec<String> {
     } else if job.concealment == Concealment::Nothing && !is_search && method.knowledge() == Knowledge::Aware {
         remarks.push("No mask dropped anything here, so that knowing masks adds nothing.".to_owned());
     }
-    if method == Method::Rounds && matches!(about.defence, Defence::FrozenBinary { .. }) {
+    if method == Method::Rounds && about.defence.has_common_mask() {
         remarks.push("This mask is the same in every round, so that more rounds show no further entries.".to_owned());
     }
     remarks

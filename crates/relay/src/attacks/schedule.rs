@@ -6,13 +6,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::mpsc;
-
 use super::{
     Report, budget::Budget, candidate::Candidate, gathering::Gathered, job::Job, keys::Keys, queue::Queue,
     search::SearchQueue,
 };
-use crate::room::Input;
 
 /// Everything that waits or is under way. It is locked for moments only: the room's actor takes it too.
 #[derive(Debug)]
@@ -53,17 +50,19 @@ impl Schedule {
     }
 }
 
+/// Tells the room; false once it is gone.
+type Reporter = Box<dyn Fn(Report) -> bool + Send + Sync>;
+
 /// The schedule and the signal that it has changed.
-#[derive(Debug)]
 pub(super) struct Shared {
     schedule: Mutex<Schedule>,
     changed: Condvar,
-    room: mpsc::WeakSender<Input>,
+    reporter: Reporter,
 }
 
 impl Shared {
     /// An empty schedule.
-    pub(super) fn new(budget: Duration, room: mpsc::WeakSender<Input>) -> Self {
+    pub(super) fn new(budget: Duration, reporter: Reporter) -> Self {
         let schedule = Schedule {
             queue: Queue::default(),
             budget: Budget::new(budget),
@@ -77,7 +76,7 @@ impl Shared {
             is_paused: true,
             is_closed: false,
         };
-        Self { schedule: Mutex::new(schedule), changed: Condvar::new(), room }
+        Self { schedule: Mutex::new(schedule), changed: Condvar::new(), reporter }
     }
 
     /// Locks the schedule. Nothing is reported while it is locked: the room may be waiting for it.
@@ -97,6 +96,6 @@ impl Shared {
 
     /// Tells the room; `false` once it is gone.
     pub(super) fn report(&self, report: Report) -> bool {
-        self.room.upgrade().is_some_and(|room| room.blocking_send(Input::Attacked(report)).is_ok())
+        (self.reporter)(report)
     }
 }

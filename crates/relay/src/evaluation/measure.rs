@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use unmask_core::Architecture;
 
-use super::{Answers, Evaluates, EvaluationJob};
+use super::{BatchEvaluation, EvaluationJob, ModelEvaluator};
 
 /// Pictures that go through the model at once: what fits a budget of a second even with a large one.
 const BATCH: usize = 20;
@@ -13,7 +13,6 @@ const BATCH: usize = 20;
 pub(crate) struct Measured {
     /// Number of pictures N.
     pub(crate) pictures: u32,
-    /// How many of them it names rightly.
     pub(crate) correct: u32,
     pub(crate) loss: f64,
     /// `[classes, classes]`, row-major: rows are what pictures are, columns what they were taken for.
@@ -23,7 +22,7 @@ pub(crate) struct Measured {
 
 /// Runs the model on held-out pictures until they or the budget are at an end. They come in random order, so that those
 /// within the budget are a fair sample too.
-pub(super) fn measure(evaluates: &dyn Evaluates, job: &EvaluationJob) -> Result<Measured, String> {
+pub(super) fn measure(evaluator: &dyn ModelEvaluator, job: &EvaluationJob) -> Result<Measured, String> {
     let EvaluationJob { model, data_set, budget, .. } = job;
     let (started, classes) = (Instant::now(), data_set.classes.len());
     if classes > model.architecture.classes() {
@@ -39,7 +38,8 @@ pub(super) fn measure(evaluates: &dyn Evaluates, job: &EvaluationJob) -> Result<
         let images: Vec<f32> = batch.iter().filter_map(|&i| data_set.held_out.chw_resized(i, side)).flatten().collect();
         let labels: Vec<usize> =
             batch.iter().filter_map(|&i| data_set.held_out.labels().get(i)).map(|label| usize::from(*label)).collect();
-        let Answers { loss, logits } = evaluates.evaluate(model.architecture, &model.state, &images, &labels)?;
+        let BatchEvaluation { loss, logits } =
+            evaluator.evaluate(model.architecture, &model.state, &images, &labels)?;
         check(model.architecture, &labels, loss, &logits)?;
         losses += f64::from(loss) * labels.len() as f64;
         for (&label, logits) in labels.iter().zip(logits.chunks_exact(model.architecture.classes())) {

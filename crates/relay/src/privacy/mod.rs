@@ -15,7 +15,6 @@ pub struct Mechanism {
     pub deviation: f64,
 }
 
-/// What holds after some rounds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Guarantee {
     /// Rounds of noised updates it covers.

@@ -6,7 +6,7 @@ use unmask_attack::{Concealment, Method};
 use unmask_core::{ClientId, VitConfig};
 use unmask_wire::{
     RelayMessage,
-    view::{AttackView, GatheredView, HowView},
+    view::{AttackView, GatheredView},
 };
 
 use crate::{
@@ -140,9 +140,6 @@ impl Attacked {
     }
 
     /// Takes the score that a client gives the reconstruction of its picture.
-    ///
-    /// # Errors
-    /// A sentence for the client: the attack, round or client is another, or a number cannot be.
     pub(super) fn score(
         &mut self,
         client: ClientId,
@@ -181,23 +178,14 @@ impl Attacked {
 
 /// A card with nothing found yet.
 fn blank(method: Method, about: &About, nickname: &str, config: Option<&VitConfig>) -> AttackView {
-    let (how, family) = (method.how(config), method.family());
+    let family = method.family();
     AttackView {
         attack: method,
         family,
         family_title: family.title().to_owned(),
         title: method.title().to_owned(),
         attacker: method.attacker().to_owned(),
-        how: HowView {
-            sentence: how.sentence.to_owned(),
-            equation: how.equation.to_owned(),
-            limits: how.limits.to_owned(),
-            symbols: how
-                .symbols
-                .into_iter()
-                .map(|symbol| [symbol.name.to_owned(), symbol.meaning.to_owned(), symbol.size])
-                .collect(),
-        },
+        explanation: method.explanation(config),
         round: about.round,
         client: about.client,
         nickname: nickname.to_owned(),

@@ -7,10 +7,10 @@ use tracing::warn;
 use unmask_attack::{KnownStart, Method, Searches, Tensors, WholeUpdate};
 use unmask_core::ClientId;
 use unmask_defence::ProtectedUpdate;
-use unmask_federation::{GlobalModel, Phase};
+use unmask_federation::{GlobalModel, RoomPhase};
 use unmask_wire::view::{LabelView, MembershipView};
 
-use super::{Actor, Input, Reply, attacked::Attacked};
+use super::{Actor, Input, Reply, attacked::Attacked, reporter};
 use crate::{
     attacks::{About, Attacker, GivenKey, Job, Labels, Report, Sent, embeddings, whole},
     outbox::Slot,
@@ -21,7 +21,6 @@ use crate::{
 const MAX_BUDGET: f64 = 600.0;
 
 /// What the actor holds of the attacks.
-#[derive(Debug)]
 pub(super) struct Attacking {
     pub(super) attacker: Attacker,
     /// One for each attack.
@@ -48,10 +47,6 @@ pub(super) struct Attacking {
 }
 
 impl Attacking {
-    /// Starts the attacks' threads.
-    ///
-    /// # Errors
-    /// If the operating system gives no thread.
     pub(super) fn start(
         inputs: mpsc::WeakSender<Input>,
         pictures: Arc<Pictures>,
@@ -59,7 +54,7 @@ impl Attacking {
         searches: Option<Arc<dyn Searches>>,
     ) -> anyhow::Result<Self> {
         Ok(Self {
-            attacker: Attacker::start(inputs.clone(), budget, searches)?,
+            attacker: Attacker::start(reporter(inputs.clone(), Input::Attacked), budget, searches)?,
             cards: Attacked::default(),
             label: None,
             membership: None,
@@ -138,7 +133,7 @@ impl Actor {
 
     /// Lets a search know whether rounds run.
     pub(super) fn tell_attacker(&self) {
-        self.attacking.attacker.room_is_paused(self.room.phase() == Phase::Paused);
+        self.attacking.attacker.room_is_paused(self.room.phase() == RoomPhase::Paused);
     }
 
     pub(super) fn heard(&mut self, report: Report) {
@@ -199,10 +194,6 @@ impl Actor {
         });
     }
 
-    /// Chooses the time for the attacks.
-    ///
-    /// # Errors
-    /// A sentence, if it is no time.
     pub(super) fn set_attack_budget(&mut self, seconds: f64) -> Result<(), String> {
         if !(0.0..=MAX_BUDGET).contains(&seconds) {
             return Err(format!("{seconds} is no time for the attacks; give seconds a round, 0 to {MAX_BUDGET}."));
@@ -215,10 +206,6 @@ impl Actor {
         Ok(())
     }
 
-    /// Searches or stops.
-    ///
-    /// # Errors
-    /// A sentence, where this relay cannot search.
     pub(super) fn search(&mut self, on: bool) -> Result<(), String> {
         if self.attacking.attacker.is_searching().is_none() {
             return Err("This relay cannot search through the model: it was started without token matching.".to_owned());
@@ -231,7 +218,6 @@ impl Actor {
         Ok(())
     }
 
-    /// Forgets the rounds gathered.
     pub(super) fn gather_anew(&mut self) {
         self.attacking.gathering += 1;
         self.attacking.cards.remove(Method::Rounds);
@@ -248,15 +234,11 @@ impl Actor {
         tokio::task::spawn_blocking(move || {
             let key = GivenKey::derive(&passphrase, &seal, architecture);
             if let Some(inputs) = inputs.upgrade() {
-                drop(inputs.blocking_send(Input::Given { key, reply }));
+                drop(inputs.blocking_send(Input::KeyDerived { key, reply }));
             }
         });
     }
 
-    /// Takes the key that a client gives away.
-    ///
-    /// # Errors
-    /// A sentence: it is none, or of an encryption that has ended meanwhile.
     pub(super) fn take_key(&mut self, key: Result<GivenKey, String>) -> Result<(), String> {
         let key = key?;
         if self.room.seal().is_none_or(|seal| seal.check != key.check()) {
@@ -267,7 +249,6 @@ impl Actor {
         Ok(())
     }
 
-    /// Forgets the key that a client gave away.
     pub(super) fn forget_key(&mut self) {
         if self.attacking.attacker.has_key() {
             self.attacking.attacker.set_key(None);

@@ -7,19 +7,15 @@ use crate::attacks::{About, Candidate, MembershipAnswer};
 
 /// A picture as the model sees it.
 #[derive(Debug)]
-pub(crate) struct Dropped {
+pub(crate) struct CandidatePicture {
     /// `[side, side, 3]` in [0, 1].
     pub(crate) values: Vec<f32>,
-    /// The same as PNG.
     pub(crate) png: Vec<u8>,
 }
 
 impl Actor {
     /// Asks for this picture from now on, in place of the one before.
-    ///
-    /// # Errors
-    /// A sentence, if it is not one that the model sees.
-    pub(super) fn take_candidate(&mut self, Dropped { values, png }: Dropped) -> Result<(), String> {
+    pub(super) fn take_candidate(&mut self, CandidatePicture { values, png }: CandidatePicture) -> Result<(), String> {
         let side = self.room.model().architecture.side();
         if values.len() != 3 * side * side {
             return Err(format!(
@@ -35,7 +31,6 @@ impl Actor {
         Ok(())
     }
 
-    /// Asks for no picture any more.
     pub(super) fn forget_candidate(&mut self) {
         self.attacking.attacker.ask(None);
         self.attacking.pictures.forget_candidate();

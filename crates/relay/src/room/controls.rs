@@ -4,17 +4,13 @@ use std::fmt::Display;
 
 use tracing::error;
 use unmask_core::{Architecture, EncryptionStart, InitialWeights, RoundSettings, SettingsError};
-use unmask_federation::{Event, GlobalModel, Phase};
+use unmask_federation::{Event, GlobalModel, RoomPhase};
 use unmask_wire::view::Control;
 
 use super::Actor;
 use crate::random;
 
 impl Actor {
-    /// Carries out a control.
-    ///
-    /// # Errors
-    /// A sentence that names what cannot be done.
     pub(super) fn control(&mut self, control: Control) -> Result<(), String> {
         match control {
             Control::Start => self.teacher("started the rounds", Event::Start),
@@ -64,23 +60,23 @@ impl Actor {
     }
 
     /// Begins again with pretrained weights, or from scratch; so do later resets.
-    fn begin_from(&mut self, beginning: InitialWeights) -> Result<(), String> {
-        self.beginnings.check(beginning, self.coming_architecture()).map_err(sentence)?;
-        self.beginnings.chosen = beginning;
+    fn begin_from(&mut self, initial_weights: InitialWeights) -> Result<(), String> {
+        self.initialiser.check(initial_weights, self.coming_architecture()).map_err(sentence)?;
+        self.initialiser.chosen = initial_weights;
         self.reset()
     }
 
     fn reset(&mut self) -> Result<(), String> {
-        let (model, began) = self.fresh_model(self.coming_architecture())?;
+        let (model, initial_weights) = self.fresh_model(self.coming_architecture())?;
         self.chosen_model = None;
         self.deadline = None;
         self.task = None;
-        let what = match began {
+        let what = match initial_weights {
             InitialWeights::Scratch => "reset the model; it begins from scratch",
             InitialWeights::Pretrained => "reset the model; it begins with pretrained weights",
         };
         self.teacher(what, Event::Reset(model));
-        self.began = began;
+        self.initial_weights = initial_weights;
         self.forget_earlier_model();
         self.attacking.attacker.keep_keys(None);
         Ok(())
@@ -135,8 +131,8 @@ impl Actor {
         let is_back = self.room.next_model().is_none() && architecture == self.room.model().architecture;
         self.chosen_model = (!is_back).then_some(architecture);
         let what = if on { "the April block" } else { "the standard block" };
-        let is_pretrained = self.beginnings.chosen == InitialWeights::Pretrained;
-        let follows = match self.beginnings.title(architecture) {
+        let is_pretrained = self.initialiser.chosen == InitialWeights::Pretrained;
+        let follows = match self.initialiser.title(architecture) {
             _ if is_back => "",
             Some(_) if is_pretrained => ", with pretrained weights",
             None if is_pretrained => ", with new weights from scratch: the pretrained ones are of the other block",
@@ -162,9 +158,9 @@ impl Actor {
     /// Whether a round may begin with this event.
     pub(super) fn may_begin(&self, event: &Event) -> bool {
         match self.room.phase() {
-            Phase::Training | Phase::Sealing => false,
-            Phase::Waiting => true,
-            Phase::Paused | Phase::Between => matches!(event, Event::Start | Event::OneRound | Event::Begin),
+            RoomPhase::Training | RoomPhase::Sealing => false,
+            RoomPhase::Waiting => true,
+            RoomPhase::Paused | RoomPhase::Between => matches!(event, Event::Start | Event::OneRound | Event::Begin),
         }
     }
 
@@ -175,9 +171,9 @@ impl Actor {
             return;
         }
         match self.fresh_model(self.coming_architecture()) {
-            Ok((model, began)) => {
+            Ok((model, initial_weights)) => {
                 self.chosen_model = None;
-                self.began = began;
+                self.initial_weights = initial_weights;
                 self.handle(Event::SetModel(model));
             }
             Err(reason) => {
@@ -189,12 +185,12 @@ impl Actor {
 
     fn fresh_model(&self, architecture: Architecture) -> Result<(GlobalModel, InitialWeights), String> {
         let seed = random::seed().map_err(|error| format!("No new weights: {error}."))?;
-        Ok(self.beginnings.model(architecture, seed))
+        Ok(self.initialiser.model(architecture, seed))
     }
 
     /// While a client encrypts the model no round runs, and what was chosen takes effect at once.
     pub(super) fn settle(&mut self) {
-        if self.room.phase() == Phase::Sealing {
+        if self.room.phase() == RoomPhase::Sealing {
             self.make_weights();
         }
     }

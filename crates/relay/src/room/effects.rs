@@ -53,7 +53,7 @@ impl Actor {
                 self.said_of_seal.clear();
                 self.compare_forms();
                 if self.room.seal().is_some_and(|seal| seal.start == EncryptionStart::Keyed) {
-                    self.began = InitialWeights::Scratch;
+                    self.initial_weights = InitialWeights::Scratch;
                 }
                 if let Some(entry) = self.roster.get_mut(client) {
                     (entry.excuse, entry.is_locked) = (None, false);

@@ -3,8 +3,8 @@
 
 use crate::privacy::{Guarantee, Mechanism, guarantee};
 use unmask_core::{Defence, GaussianNoise};
-use unmask_federation::{GroupCounts, RoundSummary, UpdateCounts};
-use unmask_wire::view::{CountBin, GroupCountsView, GuaranteeView, UpdateCountsView};
+use unmask_federation::{CountBin, GroupCounts, RoundSummary, UpdateCounts};
+use unmask_wire::view::{CountBinView, GroupCountsView, GuaranteeView, UpdateCountsView};
 
 /// Most bars in a chart of update counts.
 const MAX_BINS: usize = 24;
@@ -35,14 +35,14 @@ impl History {
         // A round without an update has told nothing.
         let told = u32::from(summary.updates > 0);
         let before = self.noisy.take();
-        self.noisy = match summary.settings.defence() {
-            Defence::Gaussian(noise) => {
+        self.noisy = match summary.settings.defence().noise().copied() {
+            Some(noise) => {
                 let is_other = before.as_ref().is_some_and(|before| before.noise != noise);
                 self.has_told_otherwise |= is_other;
                 let rounds = before.filter(|_| !is_other).map_or(0, |before| before.rounds).saturating_add(told);
                 (rounds > 0).then(|| Noisy { noise, rounds, guarantee: holds(noise, rounds, self.has_told_otherwise) })
             }
-            _ => {
+            None => {
                 self.has_told_otherwise |= told > 0 || before.is_some();
                 None
             }
@@ -65,12 +65,10 @@ impl History {
         (self.counted, self.updates) = (None, 0);
     }
 
-    /// Somebody encrypted the model.
     pub(super) fn sealed(&mut self, nickname: String) {
         self.sealed_by = Some(nickname);
     }
 
-    /// Who encrypted a model last.
     pub(super) fn sealed_by(&self) -> Option<String> {
         self.sealed_by.clone()
     }
@@ -78,7 +76,7 @@ impl History {
     /// What the noise in force guarantees after the rounds that ran under it, once there was one.
     pub(super) fn guarantee(&self, defence: Defence) -> Option<GuaranteeView> {
         let noisy = self.noisy.as_ref()?;
-        (defence == Defence::Gaussian(noisy.noise)).then(|| noisy.guarantee.clone())
+        (defence.noise() == Some(&noisy.noise)).then(|| noisy.guarantee.clone())
     }
 
     /// How often each parameter was updated, once there was a round.
@@ -101,7 +99,7 @@ fn holds(noise: GaussianNoise, rounds: u32, has_told_otherwise: bool) -> Guarant
 }
 
 fn group(counts: &GroupCounts) -> GroupCountsView {
-    let bin = |bin: unmask_federation::CountBin| CountBin {
+    let bin = |bin: CountBin| CountBinView {
         from: bin.from,
         to: bin.to,
         share: short(bin.share),

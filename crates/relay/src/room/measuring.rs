@@ -5,13 +5,13 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 use unmask_core::TrainingPictures;
 use unmask_data::CLASSES;
-use unmask_federation::Phase;
+use unmask_federation::RoomPhase;
 use unmask_wire::view::{AccuracyPoint, EvaluationView};
 
-use super::{Actor, Input, MAX_LOSSES, keep};
+use super::{Actor, Input, MAX_LOSSES, keep, reporter};
 use crate::{
     config::RelayConfig,
-    evaluation::{Evaluation, EvaluationJob, Evaluator, Measured, interval},
+    evaluation::{Evaluation, EvaluationJob, EvaluationThread, Measured, interval},
 };
 
 /// Longest time that may be chosen for measuring one model, in seconds.
@@ -21,11 +21,10 @@ const MAX_BUDGET: f64 = 600.0;
 #[derive(Debug)]
 pub(super) struct Measuring {
     /// Where this relay can measure.
-    evaluator: Option<Evaluator>,
+    thread: Option<EvaluationThread>,
     budget: Duration,
     /// Counts how often earlier results were to be forgotten.
     serial: u64,
-    /// The last result.
     last: Option<EvaluationView>,
     accuracies: VecDeque<AccuracyPoint>,
     /// Why the last model could not be measured.
@@ -34,13 +33,12 @@ pub(super) struct Measuring {
 
 impl Measuring {
     /// Starts the thread, where something to measure with was handed in.
-    ///
-    /// # Errors
-    /// If the operating system gives no thread.
     pub(super) fn start(inputs: mpsc::WeakSender<Input>, config: &RelayConfig) -> anyhow::Result<Self> {
-        let evaluates = config.evaluates.clone();
+        let evaluator = config.evaluator.clone();
         Ok(Self {
-            evaluator: evaluates.map(|evaluates| Evaluator::start(inputs, evaluates)).transpose()?,
+            thread: evaluator
+                .map(|evaluator| EvaluationThread::start(reporter(inputs, Input::Evaluated), evaluator))
+                .transpose()?,
             budget: config.data.evaluation_budget,
             serial: 0,
             last: None,
@@ -62,24 +60,24 @@ impl Actor {
         }
         let round = self.round_of_weights();
         let (model, budget, serial) = (self.room.model(), self.measuring.budget, self.measuring.serial);
-        if let (Some(evaluator), Some(data_set)) = (&mut self.measuring.evaluator, self.sharing.data_set())
-            && evaluator.is_due(model)
+        if let (Some(thread), Some(data_set)) = (&mut self.measuring.thread, self.sharing.data_set())
+            && thread.is_due(model)
         {
             let (model, data_set) = (Arc::clone(model), Arc::clone(data_set));
-            evaluator.begin(EvaluationJob { serial, round, model, data_set, budget });
+            thread.begin(EvaluationJob { serial, round, model, data_set, budget });
         }
     }
 
     /// The round after which the room's weights came about.
     fn round_of_weights(&self) -> u32 {
         let round = self.room.round();
-        if self.room.phase() == Phase::Training { round.saturating_sub(1) } else { round }
+        if self.room.phase() == RoomPhase::Training { round.saturating_sub(1) } else { round }
     }
 
     /// Why the model in force is not measured, in words for people; `None` where it is.
     fn why_not_measured(&self) -> Option<String> {
         let settings = self.room.settings();
-        if self.measuring.evaluator.is_none() {
+        if self.measuring.thread.is_none() {
             return Some("This relay was started without the means to run its model.".to_owned());
         }
         if self.room.seal().is_some() || settings.encryption().is_some() {
@@ -108,8 +106,8 @@ impl Actor {
     }
 
     pub(super) fn measured(&mut self, Evaluation { serial, round, outcome }: Evaluation) {
-        let Some(evaluator) = &mut self.measuring.evaluator else { return };
-        evaluator.done();
+        let Some(thread) = &mut self.measuring.thread else { return };
+        thread.done();
         if serial != self.measuring.serial {
             return;
         }
@@ -139,8 +137,8 @@ impl Actor {
     /// A new model begins: what was measured of an earlier one is not shown beside it. Of this one, the start may have
     /// been measured already.
     pub(super) fn forget_measured(&mut self) {
-        let is_known = self.measuring.evaluator.as_ref().is_some_and(|evaluator| evaluator.knows(self.room.model()));
-        let Measuring { last, accuracies, failure, serial, evaluator, .. } = &mut self.measuring;
+        let is_known = self.measuring.thread.as_ref().is_some_and(|thread| thread.knows(self.room.model()));
+        let Measuring { last, accuracies, failure, serial, thread, .. } = &mut self.measuring;
         if is_known {
             accuracies.retain(|point| point.round == 0);
             return;
@@ -148,8 +146,8 @@ impl Actor {
         *serial += 1;
         (*last, *failure) = (None, None);
         accuracies.clear();
-        if let Some(evaluator) = evaluator {
-            evaluator.forget();
+        if let Some(thread) = thread {
+            thread.forget();
         }
     }
 
@@ -162,10 +160,6 @@ impl Actor {
         }
     }
 
-    /// Chooses the time for measuring one model.
-    ///
-    /// # Errors
-    /// A sentence, if it is no time.
     pub(super) fn set_evaluation_budget(&mut self, seconds: f64) -> Result<(), String> {
         if !(0.0..=MAX_BUDGET).contains(&seconds) {
             return Err(format!(

@@ -10,14 +10,15 @@ use super::{Actor, Admission, Hello, MAX_REASON};
 use crate::{
     outbox::{Slot, outbox},
     random,
-    roster::{Link, Seat, clean},
+    roster::{Connection, Link},
+    text::clean,
 };
 
 impl Actor {
     /// Lets a client in, new or back with its ticket.
     pub(super) fn admit(&mut self, hello: &Hello) -> Admission {
         self.connections += 1;
-        let connection = self.connections;
+        let number = self.connections;
         let (outbox, waiting) = outbox();
         let old = hello.resume.and_then(|ticket| self.roster.iter().find(|entry| entry.ticket == ticket));
         let is_present = old.is_some_and(|entry| entry.link.is_some());
@@ -41,7 +42,7 @@ impl Actor {
                 self.roster.add(&hello.nickname, &hello.device, ticket)
             }
         };
-        entry.link = Some(Link { connection, outbox });
+        entry.link = Some(Link { connection: number, outbox });
         let (client, resume, nickname) = (entry.id, entry.ticket, entry.nickname.clone());
         info!(client = client.0, %nickname, resumed = known.is_some(), "joined");
         let came = if known.is_some() { "is back" } else { "joined" };
@@ -59,7 +60,7 @@ impl Actor {
             }
         }
         self.feed(Event::Joined(client));
-        Ok((Seat { client, connection }, waiting))
+        Ok((Connection { client, number }, waiting))
     }
 
     /// Ends the old socket of a client that is back on a new one.
@@ -86,17 +87,17 @@ impl Actor {
         self.remove(client);
     }
 
-    pub(super) fn leave(&mut self, seat: Seat, reason: Option<String>) {
-        if self.roster.seated(seat).is_none() {
+    pub(super) fn leave(&mut self, connection: Connection, reason: Option<String>) {
+        if self.roster.connected(connection).is_none() {
             return;
         }
-        let nickname = self.roster.name(seat.client).to_owned();
-        info!(client = seat.client.0, %nickname, "left");
+        let nickname = self.roster.name(connection.client).to_owned();
+        info!(client = connection.client.0, %nickname, "left");
         self.say(match reason {
             Some(reason) => format!("{nickname} is gone: {reason}."),
             None => format!("{nickname} left."),
         });
-        self.remove(seat.client);
+        self.remove(connection.client);
     }
 
     pub(super) fn remove(&mut self, client: ClientId) {

@@ -38,9 +38,6 @@ impl Sharing {
     }
 
     /// What rounds train on that are to be on shards, divided as was chosen last.
-    ///
-    /// # Errors
-    /// A sentence, if the data set is not in memory or cannot be divided so.
     pub(super) fn shared(&mut self, config: &RelayConfig) -> Result<TrainingPictures, String> {
         let newest = self.divisions.last().map(|division| (division.number, division.partition));
         if let Some((shard, partition)) = newest
@@ -88,9 +85,6 @@ impl Actor {
     }
 
     /// Takes the data set that was asked for, and trains on it from the next round on.
-    ///
-    /// # Errors
-    /// A sentence: there is none, or it does not fit the room.
     pub(super) fn set_data_set(&mut self, data_set: Result<Box<SharedDataSet>, String>) -> Result<(), String> {
         let data_set = data_set?;
         // Somebody may have asked twice.
@@ -116,9 +110,6 @@ impl Actor {
     }
 
     /// Chooses how the data set is divided.
-    ///
-    /// # Errors
-    /// A sentence, if the pictures cannot be divided so.
     pub(super) fn choose_partition(&mut self, partition: Partition) -> Result<(), String> {
         let before = std::mem::replace(&mut self.sharing.partition, partition);
         let coming = self.room.coming();
@@ -148,10 +139,10 @@ impl Actor {
         for &client in clients {
             let Some(entry) = self.roster.get_mut(client) else { continue };
             if entry.shard != Some(division.number)
-                && let Some(share) = division.share(client)
+                && let Some(shard) = division.shard_of(client)
             {
                 entry.shard = Some(division.number);
-                messages.push((client, OutboxMessage::Shard(Arc::clone(share))));
+                messages.push((client, OutboxMessage::Shard(Arc::clone(shard))));
             }
         }
         for (client, message) in messages {
@@ -173,8 +164,8 @@ impl Actor {
             pictures: count(data_set.map(SharedDataSet::len)),
             held_out: count(data_set.map(|data_set| data_set.test)),
             shards: division.map(|division| division.counts.clone()).unwrap_or_default(),
-            seats: config.seats,
-            shard: config.shard,
+            shard_count: config.shards,
+            shard_pictures: config.shard_pictures,
             partition: division.map_or(self.sharing.partition, |division| division.partition),
             train_on: pictures.train_on(),
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use unmask_core::{Architecture, RoundSettings};
 use unmask_federation::GlobalModel;
-use unmask_wire::{EncryptionPlan, RelayMessage};
+use unmask_wire::{EncryptionPlan, PlanHeader, RelayMessage};
 
 use super::encode;
 use crate::outbox::OutboxMessage;
@@ -25,30 +25,22 @@ impl Task {
         encryption: Option<EncryptionPlan>,
         architecture: Architecture,
     ) -> Self {
-        let header = RelayMessage::Plan {
+        let header = PlanHeader {
             round,
             policy,
-            model: architecture.name().to_owned(),
-            april_block: architecture.april_block(),
-            classes: classes(architecture),
+            model: architecture.into(),
             defence: settings.defence(),
             rule: settings.rule(),
             batch: settings.batch(),
             pictures: settings.pictures(),
             encryption,
         };
-        Self { header: Arc::new(header), has_weights: true }
+        Self { header: Arc::new(RelayMessage::Plan(header)), has_weights: true }
     }
 
     /// Encrypt the model, or, without its weights, make one and encrypt that.
     pub(super) fn seal(policy: u32, salt: [u8; 16], architecture: Architecture, has_weights: bool) -> Self {
-        let header = RelayMessage::Seal {
-            policy,
-            model: architecture.name().to_owned(),
-            april_block: architecture.april_block(),
-            classes: classes(architecture),
-            salt,
-        };
+        let header = RelayMessage::Seal { policy, model: architecture.into(), salt };
         Self { header: Arc::new(header), has_weights }
     }
 
@@ -60,8 +52,4 @@ impl Task {
             encode(&self.header, &[])
         }
     }
-}
-
-fn classes(architecture: Architecture) -> u16 {
-    u16::try_from(architecture.classes()).unwrap_or(u16::MAX)
 }

@@ -3,20 +3,17 @@
 use std::sync::Arc;
 
 use unmask_core::EncryptionStart;
-use unmask_federation::{MemberState, Phase as RoomPhase};
+use unmask_federation::{MemberState, RoomPhase};
 use unmask_wire::view::{ClientState, ClientView, EncryptionView, NextView, Phase, RoomView};
 
 use super::Actor;
 use crate::{roster::Entry, snapshot::Snapshot};
 
-/// What never changes in the view.
+/// Where students find the room.
 #[derive(Debug, Clone)]
 pub(crate) struct JoinAddresses {
-    /// Address students open, over plain HTTP.
     pub(crate) http_address: String,
-    /// The same over HTTPS.
     pub(crate) https_address: String,
-    /// QR code of the latter.
     pub(crate) qr_svg: String,
 }
 
@@ -40,8 +37,7 @@ impl Actor {
             },
             round: self.room.round(),
             deadline_seconds: None,
-            model: model.architecture.name().to_owned(),
-            april_block: model.architecture.april_block(),
+            architecture: model.architecture,
             parameters: model.state.weights.len(),
             rule: settings.rule(),
             optimiser: settings.optimiser(),
@@ -56,8 +52,8 @@ impl Actor {
             qr_svg: self.join_addresses.qr_svg.clone(),
             clients: self.roster.iter().map(|entry| self.client(entry)).collect(),
             losses: self.losses.iter().cloned().collect(),
-            initial_weights: self.began,
-            pretrained: self.beginnings.title(self.coming_architecture()).map(str::to_owned),
+            initial_weights: self.initial_weights,
+            pretrained: self.initialiser.title(self.coming_architecture()).map(str::to_owned),
             data: Some(self.data()),
             evaluation: self.evaluation(),
             accuracies: self.measuring.accuracies(),
@@ -81,16 +77,13 @@ impl Actor {
     /// What was chosen for the next round and is not in force yet.
     fn next(&self) -> Option<NextView> {
         let (now, coming) = (self.room.settings(), self.room.coming());
-        let architecture = self.coming_architecture();
         let (train_on, partition) = self.next_pictures();
         let next = NextView {
             defence: (coming.defence() != now.defence()).then(|| coming.defence()),
             rule: (coming.rule() != now.rule()).then(|| coming.rule()),
             optimiser: (coming.optimiser() != now.optimiser()).then(|| coming.optimiser()),
             batch: (coming.batch() != now.batch()).then(|| coming.batch()),
-            model: self.begins_anew().then(|| architecture.name().to_owned()),
-            april_block: (architecture.april_block() != self.room.model().architecture.april_block())
-                .then_some(architecture.april_block()),
+            architecture: self.begins_anew().then(|| self.coming_architecture()),
             train_on,
             partition,
         };

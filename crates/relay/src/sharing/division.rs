@@ -8,50 +8,49 @@ use unmask_wire::{RelayMessage, ShardHeader};
 
 use super::{DataConfig, SharedDataSet, sample};
 
-/// One seat's shard, ready for the socket.
+/// A shard, ready for the socket.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub(crate) struct EncodedShard {
     pub(crate) header: RelayMessage,
     /// Labels and pixels, as the wire packs them.
     pub(crate) words: Vec<f32>,
 }
 
-/// The data set divided among the seats.
+/// The data set divided into shards.
 #[derive(Debug)]
 pub(crate) struct Division {
     pub(crate) number: u32,
     pub(crate) partition: Partition,
-    /// Pictures of each class in each shard, `[seats][classes]`.
+    /// Pictures of each class in each shard, `[shards][classes]`.
     pub(crate) counts: Vec<Vec<u32>>,
-    shares: Vec<Arc<Share>>,
+    shards: Vec<Arc<EncodedShard>>,
 }
 
 impl Division {
-    /// The shard of a client: clients come and go, so that shards belong to seats, and those that join take them in turn.
-    pub(crate) fn share(&self, client: ClientId) -> Option<&Arc<Share>> {
-        let seat = client.0.saturating_sub(1) as usize % self.shares.len().max(1);
-        self.shares.get(seat)
+    /// The shard of a client. Clients come and go, and those that join take the shards in turn.
+    pub(crate) fn shard_of(&self, client: ClientId) -> Option<&Arc<EncodedShard>> {
+        self.shards.get(client.0.saturating_sub(1) as usize % self.shards.len().max(1))
     }
 }
 
 impl SharedDataSet {
-    /// Divides the pictures among the seats; of a share larger than a shard the seed draws which pictures stay in it.
-    ///
-    /// # Errors
-    /// A sentence: there are fewer pictures than seats, or a shard is too long to be sent.
+    /// Divides the pictures; of a part larger than a shard may be the seed draws which pictures stay in it.
     pub(crate) fn divide(
         &self,
         config: &DataConfig,
         (number, partition): (u32, Partition),
         seed: u64,
     ) -> Result<Division, String> {
-        let seats = config.seats;
-        let parts = divide(partition, self.train.labels(), seats.into(), seed).map_err(|error| {
-            format!("{} cannot be divided among {seats} seats: {error}; start the relay with fewer.", self.name)
+        let DataConfig { shards: shard_count, shard_pictures, .. } = *config;
+        let parts = divide(partition, self.train.labels(), shard_count.into(), seed).map_err(|error| {
+            format!(
+                "{} cannot be divided into {shard_count} shards: {error}; start the relay with fewer --seats.",
+                self.name
+            )
         })?;
-        let (mut shares, mut counts) = (Vec::new(), Vec::new());
-        for (seat, part) in parts.into_iter().enumerate() {
-            let mut kept = sample(part, config.shard as usize, seed.wrapping_add(1 + seat as u64));
+        let (mut shards, mut counts) = (Vec::new(), Vec::new());
+        for (index, part) in parts.into_iter().enumerate() {
+            let mut kept = sample(part, shard_pictures as usize, seed.wrapping_add(1 + index as u64));
             kept.sort_unstable();
             let shard = self.train.subset(&kept);
             let mut count = vec![0; self.classes.len()];
@@ -65,8 +64,8 @@ impl SharedDataSet {
                 number,
                 data: self.name.clone(),
                 partition,
-                seat: u16::try_from(seat).unwrap_or(u16::MAX),
-                seats,
+                index: u16::try_from(index).unwrap_or(u16::MAX),
+                shards: shard_count,
                 classes: self.classes.clone(),
                 side: u16::try_from(shard.side()).unwrap_or(u16::MAX),
                 pictures: u32::try_from(shard.len()).unwrap_or(u32::MAX),
@@ -75,9 +74,9 @@ impl SharedDataSet {
             let words = header
                 .words(shard.labels(), &pixels)
                 .map_err(|error| format!("{} cannot be shared out: {error}.", self.name))?;
-            shares.push(Arc::new(Share { header: RelayMessage::Shard(header), words }));
+            shards.push(Arc::new(EncodedShard { header: RelayMessage::Shard(header), words }));
         }
-        Ok(Division { number, partition, counts, shares })
+        Ok(Division { number, partition, counts, shards })
     }
 }
 
@@ -94,13 +93,13 @@ mod tests {
         SharedDataSet { name: "shapes".into(), classes, held_out: train.subset(&[]), test: 0, train }
     }
 
-    fn divide(seats: u16, shard: u32, partition: &str, seed: u64) -> Result<Division, String> {
-        let config = DataConfig { seats, shard, ..DataConfig::default() };
+    fn divide(shards: u16, shard_pictures: u32, partition: &str, seed: u64) -> Result<Division, String> {
+        let config = DataConfig { shards, shard_pictures, ..DataConfig::default() };
         data_set().divide(&config, (1, partition.parse().unwrap()), seed)
     }
 
     #[test]
-    fn seats_share_the_classes_as_the_partition_says() {
+    fn shards_hold_the_classes_that_the_partition_gives_them() {
         let even = divide(4, 30, "iid", 3).unwrap();
         assert!(even.counts.iter().all(|counts| counts.iter().sum::<u32>() == 30));
         assert!(even.counts.iter().flatten().all(|count| (4..=17).contains(count)), "{:?}", even.counts);
@@ -111,19 +110,19 @@ mod tests {
     }
 
     #[test]
-    fn clients_take_the_seats_in_turn() {
+    fn clients_take_the_shards_in_turn() {
         let division = divide(4, 30, "iid", 3).unwrap();
-        let seat = |client| match &division.share(ClientId(client)).unwrap().header {
-            RelayMessage::Shard(header) => header.seat,
+        let index = |client| match &division.shard_of(ClientId(client)).unwrap().header {
+            RelayMessage::Shard(header) => header.index,
             other => panic!("no shard but {other:?}"),
         };
-        assert_eq!([1, 2, 4, 5, 9].map(seat), [0, 1, 3, 0, 0]);
+        assert_eq!([1, 2, 4, 5, 9].map(index), [0, 1, 3, 0, 0]);
     }
 
     #[test]
     fn what_cannot_be_divided_is_named() {
         let error = divide(301, 30, "iid", 3).unwrap_err();
-        assert!(error.contains("shapes cannot be divided among 301 seats: 300 pictures are too few"), "{error}");
+        assert!(error.contains("shapes cannot be divided into 301 shards: 300 pictures are too few"), "{error}");
         assert!(divide(4, 0, "iid", 3).unwrap_err().contains("holds nothing to train on"));
     }
 }

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use unmask_core::{Architecture, ModelState};
 use unmask_data::{Picture, encode_png};
-use unmask_relay::{Answers, Evaluates, RelayConfig, Source};
+use unmask_relay::{BatchEvaluation, ModelEvaluator, RelayConfig, Source};
 
 /// In the order of their labels.
 pub const COLOURS: [&str; 3] = ["blue", "green", "red"];
@@ -38,14 +38,14 @@ pub fn share(config: &mut RelayConfig) {
 #[derive(Debug)]
 pub struct ByColour;
 
-impl Evaluates for ByColour {
+impl ModelEvaluator for ByColour {
     fn evaluate(
         &self,
         architecture: Architecture,
         state: &ModelState,
         images: &[f32],
         labels: &[usize],
-    ) -> Result<Answers, String> {
+    ) -> Result<BatchEvaluation, String> {
         let (side, weights) = (architecture.side(), &state.weights);
         assert_eq!(images.len(), labels.len() * 3 * side * side);
         if weights[0] < -100.0 {
@@ -59,6 +59,6 @@ impl Evaluates for ByColour {
             // Of a class that the data set has not: nobody means it.
             logits[architecture.classes() - 1] = 9.0;
         }
-        Ok(Answers { loss: 0.25, logits })
+        Ok(BatchEvaluation { loss: 0.25, logits })
     }
 }

@@ -5,7 +5,7 @@ pub mod colours;
 pub mod descent;
 pub mod private;
 
-use std::time::Duration;
+use std::{ops::Deref, time::Duration};
 
 use futures_util::{SinkExt, StreamExt};
 use tempfile::TempDir;
@@ -15,13 +15,11 @@ use tokio::{
     time::timeout,
 };
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async, tungstenite::Message};
-use unmask_core::{
-    Architecture, ClientId, Defence, EncryptionStart, MaskSeed, ParamLayout, Rule, TrainingPictures, VitPreset,
-};
-use unmask_defence::{Cipher, Means, PlainUpdate, Protect, ProtectedUpdate, RoomKey};
+use unmask_core::{Architecture, ClientId, EncryptionStart, MaskSeed, ParamLayout, VitPreset};
+use unmask_defence::{Cipher, KeyMaterial, PlainUpdate, Protect, ProtectedUpdate, RoomKey};
 use unmask_relay::{OptimiserKind, RelayConfig, Running, serve};
 use unmask_wire::{
-    Assembler, ClientMessage, EncryptionPlan, RelayMessage, ShardHeader, frames,
+    Assembler, ClientMessage, PlanHeader, RelayMessage, ShardHeader, frames,
     view::{AttackView, ClientState, ClientView, Control, RoomView},
 };
 
@@ -175,17 +173,17 @@ pub async fn http_bytes(
 /// A round's plan as the client got it.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    pub round: u32,
-    pub policy: u32,
-    pub defence: Defence,
-    pub rule: Rule,
-    pub batch: u16,
-    pub april_block: bool,
-    pub classes: u16,
-    pub pictures: TrainingPictures,
-    pub encryption: Option<EncryptionPlan>,
+    pub header: PlanHeader,
     /// As they came: cipher text where `encryption` is there.
     pub weights: Vec<f32>,
+}
+
+impl Deref for Plan {
+    type Target = PlanHeader;
+
+    fn deref(&self) -> &PlanHeader {
+        &self.header
+    }
 }
 
 /// What one client was asked to encrypt.
@@ -247,8 +245,9 @@ impl Client {
 
     /// The next plan.
     pub async fn plan(&mut self) -> Plan {
-        self.next("plan", |message, weights| {
-            matches!(message, RelayMessage::Plan { .. }).then(|| plan(message, weights))
+        self.next("plan", |message, weights| match message {
+            RelayMessage::Plan(header) => Some(Plan { header, weights }),
+            _ => None,
         })
         .await
     }
@@ -260,7 +259,7 @@ impl Client {
                 let (labels, pixels) = header.read(&words).unwrap();
                 Some((header, labels, pixels))
             }
-            RelayMessage::Plan { .. } => panic!("no shard but {message:?}"),
+            RelayMessage::Plan(_) => panic!("no shard but {message:?}"),
             _ => None,
         })
         .await
@@ -284,13 +283,13 @@ impl Client {
 
     /// Sends the update the plan asks for, made from this gradient, or, under FedAvg, these weights.
     pub async fn update(&mut self, plan: &Plan, values: Vec<f32>, seed: [u8; 32]) {
-        let update = protect(plan, values, Means { seed: MaskSeed(seed), cipher: None });
+        let update = protect(plan, values, KeyMaterial { seed: MaskSeed(seed), cipher: None });
         self.send_update(plan, 1.0, update).await;
     }
 
     /// The same under a cipher.
     pub async fn encrypted_update(&mut self, plan: &Plan, values: Vec<f32>, cipher: &Cipher) {
-        let update = protect(plan, values, Means { seed: MaskSeed([0; 32]), cipher: Some(cipher) });
+        let update = protect(plan, values, KeyMaterial { seed: MaskSeed([0; 32]), cipher: Some(cipher) });
         self.send_update(plan, 1.0, update).await;
     }
 
@@ -307,7 +306,7 @@ impl Client {
     /// The next message that is neither a plan nor the end of a round nor a reconstruction, which comes when it comes.
     pub async fn answer(&mut self) -> RelayMessage {
         self.next("answer", |message, _| match message {
-            RelayMessage::Plan { .. } | RelayMessage::Closed { .. } | RelayMessage::Reconstruction { .. } => None,
+            RelayMessage::Plan(_) | RelayMessage::Closed { .. } | RelayMessage::Reconstruction { .. } => None,
             answer => Some(answer),
         })
         .await
@@ -326,7 +325,7 @@ impl Client {
     pub async fn refusal(&mut self) -> String {
         self.next("refusal", |message, _| match message {
             RelayMessage::Refused { reason } => Some(reason),
-            RelayMessage::Plan { .. }
+            RelayMessage::Plan(_)
             | RelayMessage::Closed { .. }
             | RelayMessage::Reconstruction { .. }
             | RelayMessage::Accepted { .. } => None,
@@ -336,19 +335,10 @@ impl Client {
     }
 }
 
-fn plan(message: RelayMessage, weights: Vec<f32>) -> Plan {
-    let RelayMessage::Plan { round, policy, april_block, classes, defence, rule, batch, pictures, encryption, .. } =
-        message
-    else {
-        panic!("no plan but {message:?}");
-    };
-    Plan { round, policy, defence, rule, batch, april_block, classes, pictures, encryption, weights }
-}
-
 /// What leaves under the plan's defence.
-pub fn protect(plan: &Plan, values: Vec<f32>, means: Means<'_>) -> ProtectedUpdate {
+pub fn protect(plan: &Plan, values: Vec<f32>, keys: KeyMaterial<'_>) -> ProtectedUpdate {
     let reference = plan.rule.is_fedavg().then_some(plan.weights.as_slice());
-    plan.defence.protect(&layout(), PlainUpdate { values, reference }, means).unwrap()
+    plan.defence.protect(&layout(), PlainUpdate { values, reference }, keys).unwrap()
 }
 
 /// A socket to the room.

@@ -2,7 +2,7 @@
 
 use unmask_core::{Architecture, ModelState};
 use unmask_model::{Network, device::OpenDevice};
-use unmask_relay::{Answers, Evaluates};
+use unmask_relay::{BatchEvaluation, ModelEvaluator};
 
 /// Runs a room's model on one device.
 #[derive(Debug)]
@@ -17,16 +17,16 @@ impl OnHeldOut {
     }
 }
 
-impl Evaluates for OnHeldOut {
+impl ModelEvaluator for OnHeldOut {
     fn evaluate(
         &self,
         architecture: Architecture,
         state: &ModelState,
         images: &[f32],
         labels: &[usize],
-    ) -> Result<Answers, String> {
+    ) -> Result<BatchEvaluation, String> {
         let network = Network::new(architecture, self.device.device()).map_err(|error| error.to_string())?;
         let found = network.evaluate_blocking(state, images, labels).map_err(|error| error.to_string())?;
-        Ok(Answers { loss: found.loss, logits: found.logits })
+        Ok(BatchEvaluation { loss: found.loss, logits: found.logits })
     }
 }

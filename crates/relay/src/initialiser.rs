@@ -10,9 +10,7 @@ use unmask_federation::GlobalModel;
 pub struct Pretrained {
     /// What they are, in words for people, such as "trained on CIFAR-10".
     pub title: String,
-    /// The model they are of.
     pub architecture: Architecture,
-    /// Weights and running statistics.
     pub state: Arc<ModelState>,
 }
 
@@ -28,16 +26,14 @@ impl fmt::Debug for Pretrained {
     }
 }
 
-/// The weights a room can begin with.
+/// Makes a room's new models.
 #[derive(Debug, Clone)]
-pub(crate) struct Beginnings {
-    /// How models are to begin.
+pub(crate) struct Initialiser {
     pub(crate) chosen: InitialWeights,
     pretrained: Option<Pretrained>,
 }
 
-impl Beginnings {
-    /// A room that begins as `chosen`, with these pretrained weights at hand.
+impl Initialiser {
     pub(crate) fn new(chosen: InitialWeights, pretrained: Option<Pretrained>) -> Self {
         Self { chosen, pretrained }
     }
@@ -48,12 +44,9 @@ impl Beginnings {
     }
 
     /// Whether a model of `architecture` can begin so.
-    ///
-    /// # Errors
-    /// In words: what the pretrained weights are of, if they are not of this model.
-    pub(crate) fn check(&self, beginning: InitialWeights, architecture: Architecture) -> Result<(), String> {
+    pub(crate) fn check(&self, initial_weights: InitialWeights, architecture: Architecture) -> Result<(), String> {
         let wanted = describe(architecture);
-        match (beginning, &self.pretrained) {
+        match (initial_weights, &self.pretrained) {
             (InitialWeights::Scratch, _) => Ok(()),
             (InitialWeights::Pretrained, _) if self.fitting(architecture).is_some() => Ok(()),
             (InitialWeights::Pretrained, None) => {
@@ -98,10 +91,10 @@ mod tests {
         let architecture = Architecture::from(VitPreset::Pico);
         let state = Arc::new(ModelState::from_weights(vec![0.5; architecture.layout().len()]));
         let pretrained = Pretrained { title: "halves".into(), architecture, state };
-        let some = Beginnings::new(InitialWeights::Pretrained, Some(pretrained.clone()));
+        let some = Initialiser::new(InitialWeights::Pretrained, Some(pretrained.clone()));
         assert_eq!(some.title(architecture), Some("halves"));
-        let (model, beginning) = some.model(architecture, 1);
-        assert_eq!((&model.state, beginning), (&*pretrained.state, InitialWeights::Pretrained));
+        let (model, initial_weights) = some.model(architecture, 1);
+        assert_eq!((&model.state, initial_weights), (&*pretrained.state, InitialWeights::Pretrained));
         let other = architecture.with_april_block(true);
         assert_eq!(some.model(other, 1).1, InitialWeights::Scratch);
         let error = some.check(InitialWeights::Pretrained, other).unwrap_err();
@@ -113,13 +106,13 @@ mod tests {
             some.check(InitialWeights::Scratch, other).is_ok()
                 && some.check(InitialWeights::Pretrained, architecture).is_ok()
         );
-        let none = Beginnings::new(InitialWeights::Scratch, None);
+        let none = Initialiser::new(InitialWeights::Scratch, None);
         assert!(
             none.check(InitialWeights::Pretrained, architecture)
                 .unwrap_err()
                 .contains("no pretrained weights for vit_pico")
         );
-        let scratch = Beginnings::new(InitialWeights::Scratch, Some(pretrained));
+        let scratch = Initialiser::new(InitialWeights::Scratch, Some(pretrained));
         assert_eq!(scratch.model(architecture, 1), none.model(architecture, 1));
     }
 }

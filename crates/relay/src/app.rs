@@ -1,0 +1,22 @@
+//! What every handler knows.
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, watch};
+
+use crate::{config::Limits, pictures::Pictures, reusable_buffer::ReusableBuffer, room::Input, snapshot::Snapshot};
+
+#[derive(Clone)]
+pub(crate) struct App {
+    pub(crate) room: mpsc::Sender<Input>,
+    pub(crate) token: Arc<str>,
+    pub(crate) snapshots: watch::Receiver<Snapshot>,
+    pub(crate) events: watch::Sender<Arc<str>>,
+    pub(crate) pictures: Arc<Pictures>,
+    pub(crate) limits: Limits,
+    /// Longest message of a client in bytes.
+    pub(crate) longest: usize,
+    /// Image side of the room's model.
+    pub(crate) side: usize,
+    pub(crate) reusable_buffer: ReusableBuffer,
+}
