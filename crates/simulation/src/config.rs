@@ -1,22 +1,22 @@
 //! What a run is made of, and whether it fits together.
 
 mod read;
-mod text;
 mod values;
 mod words;
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use unmask_core::{
-    Architecture, Defence, OptimiserKind, Partition, RoundSettings, Rule, SettingsError, UnknownArchitecture,
+    Architecture, Defence, InitialWeights, NoEmbeddings, OptimiserKind, Partition, RoundSettings, Rule, SettingsError,
+    UnknownArchitecture,
 };
 use unmask_data::datasets::Source;
 use unmask_model::device::Compute;
 
 pub use self::{
     read::{KEYS, Origin},
-    words::{ParseSliceError, Schedule, Slice, Start},
+    words::{ParseSliceError, Schedule, Slice, StartWeights},
 };
 
 /// A config file with every key in it, explained.
@@ -35,29 +35,24 @@ pub struct Config {
     /// What is trained, such as `vit_nano_patch4_32` or `resnet_nano`.
     pub model: String,
     /// The weights it begins with.
-    #[serde(with = "text")]
-    pub start: Start,
+    pub start: StartWeights,
     /// Where the pictures come from.
-    #[serde(with = "text")]
     pub data: Source,
     /// Folder of the CIFAR-10 files, if it is not the usual one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data_dir: Option<PathBuf>,
     /// Which of the training pictures are used; all if absent.
-    #[serde(with = "text::optional", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub train_slice: Option<Slice>,
     /// Number of clients N.
     pub clients: usize,
     /// How the pictures are divided among them.
-    #[serde(with = "text")]
     pub partition: Partition,
     /// What a client computes, and what the server makes of it.
     pub rule: Rule,
     /// The server's step under FedSGD, with its rate per round.
-    #[serde(with = "text")]
     pub optimiser: OptimiserKind,
     /// What becomes of the rate over the rounds: of the server's under FedSGD, of the clients' under FedAvg.
-    #[serde(with = "text")]
     pub schedule: Schedule,
     /// What a client does to its update before it leaves.
     pub defence: Defence,
@@ -77,7 +72,7 @@ pub struct Config {
     /// Of everything that is drawn: start, shards, order, augmentation, masks, noise, the test sample.
     pub seed: u64,
     /// What computes.
-    #[serde(with = "text::compute")]
+    #[serde(serialize_with = "write_device", deserialize_with = "read_device")]
     pub device: Compute,
     /// Threads to compute with; as many as there are processors if absent. The result does not depend on it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,7 +91,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             model: "vit_nano_patch4_32".to_owned(),
-            start: Start::Scratch,
+            start: StartWeights::Initial(InitialWeights::Scratch),
             data: Source::Generated,
             data_dir: None,
             train_slice: None,
@@ -146,8 +141,8 @@ pub enum ConfigError {
     NoPassphrase(Defence),
     #[error("a passphrase is given, but defence = \"{0}\" encrypts nothing; leave it out or choose encrypted")]
     IdlePassphrase(Defence),
-    #[error("{model} cannot be encrypted: the keys change embeddings, which a ResNet has not; choose a ViT")]
-    NothingToEncrypt { model: String },
+    #[error("defence: {0}")]
+    Defence(#[from] NoEmbeddings),
     #[error(
         "start = \"pretrained\" is there for {}, not for {model}; choose that model, start = \"scratch\", or the path of a \
          safetensors file",
@@ -194,10 +189,10 @@ impl Config {
             (false, Some(_)) => return Err(ConfigError::IdlePassphrase(self.defence)),
             _ => {}
         }
-        if self.defence.is_encrypted() && matches!(architecture, Architecture::Resnet(_)) {
-            return Err(ConfigError::NothingToEncrypt { model: self.model.clone() });
-        }
-        if self.start == Start::Pretrained && crate::start::pretrained(&self.model).is_none() {
+        self.defence.check(architecture)?;
+        if self.start == StartWeights::Initial(InitialWeights::Pretrained)
+            && crate::start::pretrained(&self.model).is_none()
+        {
             let available = crate::start::pretrained_models().join(", ");
             return Err(ConfigError::NotPretrained { model: self.model.clone(), available });
         }
@@ -208,5 +203,20 @@ impl Config {
     pub fn to_toml(&self) -> String {
         // All fields are numbers, flags and strings, which TOML has; an empty text would show at once.
         toml::to_string(self).unwrap_or_default()
+    }
+}
+
+fn write_device<S: Serializer>(device: &Compute, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(match device {
+        Compute::Cpu => "cpu",
+        Compute::Gpu => "gpu",
+    })
+}
+
+fn read_device<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Compute, D::Error> {
+    match String::deserialize(deserializer)?.as_str() {
+        "cpu" => Ok(Compute::Cpu),
+        "gpu" => Ok(Compute::Gpu),
+        other => Err(D::Error::custom(format!("there is no device \"{other}\"; write cpu or gpu"))),
     }
 }

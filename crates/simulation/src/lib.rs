@@ -25,11 +25,11 @@ mod start;
 mod train;
 
 pub use checkpoint::CheckpointError;
-pub use config::{Config, ConfigError, EXAMPLE, KEYS, ParseSliceError, Schedule, Slice, Start};
+pub use config::{Config, ConfigError, EXAMPLE, KEYS, ParseSliceError, Schedule, Slice, StartWeights};
 pub use error::SimulationError;
 pub use evaluation::TestScore;
 pub use metrics::Metrics;
 pub use record::Commit;
-pub use simulation::{Event, Outcome, RoundReport, Simulation};
+pub use simulation::{RunEvent, RunOutcome, Simulation};
 pub use start::{check_start, pretrained, recognise};
 pub use train::{Files, TrainError, train};

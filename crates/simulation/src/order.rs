@@ -17,10 +17,6 @@ impl Order {
         Self { client, shard }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.shard.len()
-    }
-
     /// All pictures in the order of pass `pass`.
     pub(crate) fn pass(&self, seeds: Seeds, pass: u64) -> Vec<usize> {
         let mut order = self.shard.clone();

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use unmask_data::datasets::{DataSet, Labelled};
 
-use crate::{Config, Outcome};
+use crate::{Config, RunOutcome};
 
 /// The contents of `run.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Record {
+pub(crate) struct RunRecord {
     /// Every key as resolved, but for the passphrase.
     pub(crate) config: serde_json::Value,
     pub(crate) seed: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Record {
     pub(crate) commit: Option<String>,
     pub(crate) device: String,
     pub(crate) threads: usize,
-    pub(crate) data: Data,
+    pub(crate) data: DataRecord,
     /// UTC.
     pub(crate) started: Timestamp,
     /// UTC; absent while rounds are left.
@@ -49,7 +49,7 @@ impl fmt::Display for Commit {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Data {
+pub(crate) struct DataRecord {
     pub(crate) name: String,
     pub(crate) classes: Vec<String>,
     pub(crate) train_pictures: usize,
@@ -58,7 +58,7 @@ pub(crate) struct Data {
     pub(crate) sha256: String,
 }
 
-impl Data {
+impl DataRecord {
     pub(crate) fn new(data: &DataSet) -> Self {
         Self {
             name: data.name.clone(),
@@ -70,9 +70,9 @@ impl Data {
     }
 }
 
-impl Record {
+impl RunRecord {
     /// A run that begins now.
-    pub(crate) fn new(config: &Config, data: Data, device: String, threads: usize, rounds: u32) -> Self {
+    pub(crate) fn new(config: &Config, data: DataRecord, device: String, threads: usize, rounds: u32) -> Self {
         Self {
             // The config is a table of numbers, flags and strings.
             config: serde_json::to_value(config).unwrap_or_default(),
@@ -94,7 +94,7 @@ impl Record {
     }
 
     /// The same with what has come of it.
-    pub(crate) fn with_outcome(mut self, outcome: &Outcome) -> Self {
+    pub(crate) fn with_outcome(mut self, outcome: &RunOutcome) -> Self {
         let last = outcome.metrics.last();
         self.finished = outcome.finished.then(now);
         self.seconds = outcome.seconds;

@@ -3,7 +3,6 @@
 mod opening;
 mod plan;
 mod report;
-mod sums;
 
 use std::{
     ops::{ControlFlow, Range},
@@ -16,11 +15,11 @@ use unmask_client::LocalTask;
 use unmask_core::{Architecture, ModelState, ParamLayout, Rule};
 use unmask_data::datasets::DataSet;
 use unmask_defence::Cipher;
-use unmask_federation::{Aggregate, Optimiser, UpdateCounts};
+use unmask_federation::{Aggregate, Optimiser, UpdateCounts, WeightedMean};
 use unmask_model::Network;
 
-pub use self::report::{Event, Outcome, RoundReport};
-use self::{plan::Plan, sums::Sums};
+use self::plan::RunPlan;
+pub use self::report::{RunEvent, RunOutcome};
 use crate::{
     Config, Metrics, SimulationError, TestScore,
     evaluation::evaluate,
@@ -38,7 +37,7 @@ const CLIENTS_TOGETHER: usize = 16;
 /// The number of threads changes nothing but the time: results are the same bits.
 #[derive(Debug)]
 pub struct Simulation<'a> {
-    plan: Plan,
+    plan: RunPlan,
     /// What is to be said of the weights it begins with.
     notes: Vec<String>,
     data: &'a DataSet,
@@ -53,13 +52,13 @@ pub struct Simulation<'a> {
     pool: ThreadPool,
     /// Whether threads share a client's batch; a GPU is fed whole ones.
     in_pieces: bool,
-    pub(crate) progress: Progress,
+    pub(crate) current: RunState,
     aggregate: Aggregate,
 }
 
 /// All that changes from round to round.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub(crate) struct RunState {
     pub(crate) round: u32,
     /// What the server holds, `[P]`: cipher text in an encrypted run.
     pub(crate) weights: Vec<f32>,
@@ -82,7 +81,7 @@ impl<'a> Simulation<'a> {
     }
 
     pub fn round(&self) -> u32 {
-        self.progress.round
+        self.current.round
     }
 
     pub fn architecture(&self) -> Architecture {
@@ -98,23 +97,19 @@ impl<'a> Simulation<'a> {
         self.pool.current_num_threads()
     }
 
-    pub fn shard_sizes(&self) -> Vec<usize> {
-        self.orders.iter().map(Order::len).collect()
-    }
-
     pub fn metrics(&self) -> &[Metrics] {
-        &self.progress.metrics
+        &self.current.metrics
     }
 
     pub fn update_counts(&self) -> &UpdateCounts {
-        &self.progress.counts
+        &self.current.counts
     }
 
     /// The pictures of the coming round, for each client in its order, as indices into the training set.
     pub fn next_pictures(&self) -> Vec<Vec<usize>> {
         let settings = &self.plan.settings;
         let indices =
-            |order| learner::indices(self.seeds, settings.rule(), settings.batch().into(), order, self.progress.round);
+            |order| learner::indices(self.seeds, settings.rule(), settings.batch().into(), order, self.current.round);
         self.orders.iter().map(indices).collect()
     }
 
@@ -123,7 +118,7 @@ impl<'a> Simulation<'a> {
     /// # Errors
     /// If the key does not fit, which [`new`](Self::new) rules out.
     pub fn state(&self) -> Result<ModelState, SimulationError> {
-        let Progress { weights, statistics, .. } = &self.progress;
+        let RunState { weights, statistics, .. } = &self.current;
         let (mut weights, statistics) = (weights.clone(), statistics.clone());
         if let Some(cipher) = &self.cipher {
             cipher.decrypt(&mut weights)?;
@@ -131,15 +126,15 @@ impl<'a> Simulation<'a> {
         Ok(ModelState { weights, statistics })
     }
 
-    /// Runs one round: every client trains and protects, the server aggregates and steps.
+    /// Runs one round, without a test: every client trains and protects, the server aggregates and steps.
     ///
     /// # Errors
     /// [`SimulationError`] names client and round; the model is then as it was before.
-    pub fn step(&mut self) -> Result<RoundReport, SimulationError> {
+    pub fn step(&mut self) -> Result<Metrics, SimulationError> {
         let begin = Instant::now();
         let state = self.state()?;
-        let (round, rate) = (self.progress.round, self.plan.rate(self.progress.round));
-        let mut sums = Sums::new(state.statistics.len());
+        let (round, rate) = (self.current.round, self.plan.rate(self.current.round));
+        let (mut mean_loss, mut mean_statistics) = (WeightedMean::new(1), WeightedMean::new(state.statistics.len()));
         self.aggregate.restart(self.plan.settings.defence());
         for first in (0..self.orders.len()).step_by(CLIENTS_TOGETHER) {
             let last = self.orders.len().min(first + CLIENTS_TOGETHER);
@@ -147,21 +142,24 @@ impl<'a> Simulation<'a> {
                 let sent = sent?;
                 let refused = |source| SimulationError::Refused { client, round: round + 1, source };
                 self.aggregate.add(&sent.update, sent.weight).map_err(refused)?;
-                sums.add(&sent);
+                mean_loss.add(&[sent.loss], sent.weight);
+                mean_statistics.add(&sent.statistics, sent.weight);
             }
         }
-        let Progress { weights, statistics, optimiser, counts, .. } = &mut self.progress;
+        let RunState { weights, statistics, optimiser, counts, .. } = &mut self.current;
         optimiser.set_rate(rate);
         self.aggregate.close(self.plan.settings.rule(), optimiser, weights, counts);
-        *statistics = sums.statistics();
-        self.progress.round += 1;
-        self.progress.seconds += begin.elapsed().as_secs_f64();
-        Ok(RoundReport {
-            round: self.progress.round,
-            epoch: self.plan.epoch(self.progress.round),
-            loss: sums.loss(),
+        *statistics = mean_statistics.mean();
+        self.current.round += 1;
+        self.current.seconds += begin.elapsed().as_secs_f64();
+        Ok(Metrics {
+            round: self.current.round,
+            epoch: self.plan.epoch(self.current.round),
+            loss: mean_loss.mean().first().copied(),
             rate,
-            seconds: self.progress.seconds,
+            test_accuracy: None,
+            test_loss: None,
+            seconds: self.current.seconds,
         })
     }
 
@@ -176,42 +174,38 @@ impl<'a> Simulation<'a> {
 
     /// The next round, with its test where one is due; before the first round, the test of the start. `None` when all
     /// rounds are closed.
-    ///
-    /// # Errors
-    /// As [`step`](Self::step) and [`evaluate`](Self::evaluate).
     pub fn advance(&mut self) -> Result<Option<Metrics>, SimulationError> {
         let is_start =
-            self.progress.metrics.is_empty() && self.progress.round == 0 && self.plan.config.evaluate_every > 0;
+            self.current.metrics.is_empty() && self.current.round == 0 && self.plan.config.evaluate_every > 0;
         let mut metrics = if is_start {
             let rate = self.plan.rate(0);
             Metrics { round: 0, epoch: 0.0, loss: None, rate, test_accuracy: None, test_loss: None, seconds: 0.0 }
-        } else if self.progress.round < self.plan.rounds {
-            let RoundReport { round, epoch, loss, rate, seconds } = self.step()?;
-            Metrics { round, epoch, loss: Some(loss), rate, test_accuracy: None, test_loss: None, seconds }
+        } else if self.current.round < self.plan.rounds {
+            self.step()?
         } else {
             return Ok(None);
         };
         if is_start || self.plan.is_test_due(metrics.round) {
             let begin = Instant::now();
             let score = self.evaluate()?;
-            self.progress.seconds += begin.elapsed().as_secs_f64();
+            self.current.seconds += begin.elapsed().as_secs_f64();
             (metrics.test_accuracy, metrics.test_loss) = (Some(score.accuracy), Some(score.loss));
-            metrics.seconds = self.progress.seconds;
+            metrics.seconds = self.current.seconds;
         }
-        self.progress.metrics.push(metrics);
+        self.current.metrics.push(metrics);
         Ok(Some(metrics))
     }
 
     /// Runs all rounds that are left, and tells of each. Where `on_event` breaks, the outcome so far is given.
-    ///
-    /// # Errors
-    /// As [`advance`](Self::advance).
-    pub fn run(&mut self, on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>) -> Result<Outcome, SimulationError> {
-        if on_event(Event::Started { rounds: self.plan.rounds, notes: &self.notes }).is_break() {
+    pub fn run(
+        &mut self,
+        on_event: &mut dyn FnMut(RunEvent<'_>) -> ControlFlow<()>,
+    ) -> Result<RunOutcome, SimulationError> {
+        if on_event(RunEvent::Started { rounds: self.plan.rounds, notes: &self.notes }).is_break() {
             return self.outcome();
         }
         while let Some(metrics) = self.advance()? {
-            if on_event(Event::Round(&metrics)).is_break() {
+            if on_event(RunEvent::Round(&metrics)).is_break() {
                 break;
             }
         }
@@ -219,12 +213,9 @@ impl<'a> Simulation<'a> {
     }
 
     /// What the run has given so far.
-    ///
-    /// # Errors
-    /// As [`state`](Self::state).
-    pub fn outcome(&self) -> Result<Outcome, SimulationError> {
-        let Progress { metrics, counts, seconds, round, .. } = &self.progress;
-        Ok(Outcome {
+    pub fn outcome(&self) -> Result<RunOutcome, SimulationError> {
+        let RunState { metrics, counts, seconds, round, .. } = &self.current;
+        Ok(RunOutcome {
             metrics: metrics.clone(),
             state: self.state()?,
             update_counts: counts.clone(),
@@ -245,7 +236,7 @@ impl<'a> Simulation<'a> {
 
     /// What each of `clients` sends in the coming round, trained from the plain `state`.
     fn train(&self, clients: Range<usize>, state: &ModelState) -> Vec<Result<ClientUpdate, SimulationError>> {
-        let (settings, round) = (&self.plan.settings, self.progress.round);
+        let (settings, round) = (&self.plan.settings, self.current.round);
         let rate = self.plan.rate(round);
         let context = ClientContext {
             network: &self.network,

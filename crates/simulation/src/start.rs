@@ -3,10 +3,10 @@
 use std::io::{Read, Seek};
 
 use rust_embed::RustEmbed;
-use unmask_core::{Architecture, ModelState, ParamGroup};
+use unmask_core::{Architecture, InitialWeights, ModelState, ParamGroup};
 use unmask_model::weights::{HeadReplaced, Imported, TensorReader, import_from};
 
-use crate::{Config, ConfigError, SimulationError, Start};
+use crate::{Config, ConfigError, SimulationError, StartWeights};
 
 /// The checkpoints that come with the program; how each was trained stands beside them.
 #[derive(RustEmbed)]
@@ -52,15 +52,15 @@ pub fn check_start(config: &Config) -> Result<(), SimulationError> {
 /// The weights that `config` asks for, and what is to be said of them.
 pub(crate) fn load(config: &Config, architecture: Architecture) -> Result<(ModelState, Vec<String>), SimulationError> {
     match &config.start {
-        Start::Scratch => Ok((architecture.initial(config.seed), Vec::new())),
-        Start::File(path) => {
+        StartWeights::Initial(InitialWeights::Scratch) => Ok((architecture.initial(config.seed), Vec::new())),
+        StartWeights::File(path) => {
             let file = TensorReader::open(path)?;
             if let Some(found) = recognise(&file).filter(|found| *found != architecture.name()) {
                 return Err(SimulationError::OtherModel { file: path.clone(), found, wanted: architecture.name() });
             }
             import(file, architecture, config.seed)
         }
-        Start::Pretrained => {
+        StartWeights::Initial(InitialWeights::Pretrained) => {
             let name = format!("{}{TRAINED_ON}", config.model);
             let Some(bytes) = pretrained(&config.model) else {
                 let available = pretrained_models().join(", ");

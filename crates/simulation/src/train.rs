@@ -11,10 +11,10 @@ use unmask_model::{
 };
 
 use crate::{
-    CheckpointError, Commit, Config, Event, Metrics, Outcome, Simulation, SimulationError, checkpoint, curves,
+    CheckpointError, Commit, Config, Metrics, RunEvent, RunOutcome, Simulation, SimulationError, checkpoint, curves,
     files::{self, append, write_whole},
     metrics::{COLUMNS, csv},
-    record::{Data, Record},
+    record::{DataRecord, RunRecord},
 };
 
 /// Where the files of a run go.
@@ -73,22 +73,22 @@ pub fn train(
     data: &DataSet,
     device: &OpenDevice,
     files: &Files,
-    on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>,
-) -> Result<Outcome, TrainError> {
+    on_event: &mut dyn FnMut(RunEvent<'_>) -> ControlFlow<()>,
+) -> Result<RunOutcome, TrainError> {
     let mut simulation = Simulation::new(config, data, device)?;
     let folder = Folder::open(files)?;
-    let pictures = Data::new(data);
+    let pictures = DataRecord::new(data);
     let (fingerprint, rounds) = (pictures.sha256.clone(), simulation.rounds());
-    let mut record = Record::new(config, pictures, device.description(), simulation.threads(), rounds);
+    let mut record = RunRecord::new(config, pictures, device.description(), simulation.threads(), rounds);
     record.commit = files.commit.as_ref().map(ToString::to_string);
     let left_aside = match files.resume {
         true => Some(simulation.resume(&folder.checkpoints(), &fingerprint)?),
         false => None,
     };
-    let mut flow = on_event(Event::Started { rounds, notes: simulation.notes() });
+    let mut flow = on_event(RunEvent::Started { rounds, notes: simulation.notes() });
     if let Some(problems) = left_aside {
-        record.started = Record::started(&folder.path("run.json")).unwrap_or(record.started);
-        flow = on_event(Event::Resumed { round: simulation.round(), problems: &problems });
+        record.started = RunRecord::started(&folder.path("run.json")).unwrap_or(record.started);
+        flow = on_event(RunEvent::Resumed { round: simulation.round(), problems: &problems });
     }
     let table = csv(&COLUMNS, simulation.metrics()).map_err(|source| folder.failed("metrics.csv", source))?;
     folder.write("metrics.csv", &table)?;
@@ -106,7 +106,7 @@ pub fn train(
             folder.order(metrics.round, &order)?;
         }
         folder.append("metrics.csv", csv(&[], &[metrics]))?;
-        flow = on_event(Event::Round(&metrics));
+        flow = on_event(RunEvent::Round(&metrics));
         if config.checkpoint_every > 0 && metrics.round > kept && metrics.round.is_multiple_of(config.checkpoint_every)
         {
             kept = folder.keep(&simulation, &fingerprint)?;
@@ -157,7 +157,7 @@ impl Folder {
         write_whole(&self.path(name), bytes).map_err(|source| self.failed(name, source))
     }
 
-    fn record(&self, record: &Record, outcome: &Outcome) -> Result<(), TrainError> {
+    fn record(&self, record: &RunRecord, outcome: &RunOutcome) -> Result<(), TrainError> {
         let record = record.clone().with_outcome(outcome);
         let text = serde_json::to_string_pretty(&record).map_err(|error| self.failed("run.json", error.into()))?;
         self.write("run.json", (text + "\n").as_bytes())

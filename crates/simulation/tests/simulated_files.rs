@@ -9,14 +9,14 @@ use unmask_model::{
     device::OpenDevice,
     weights::{self, Storage, TensorReader},
 };
-use unmask_simulation::{Event, Files, Outcome, TrainError, train};
+use unmask_simulation::{Files, RunEvent, RunOutcome, TrainError, train};
 
 use common::{COLOURS, colours, config};
 
-fn run(out: &Path, resume: bool, overrides: &[&str], stop: Option<u32>) -> Result<Outcome, TrainError> {
+fn run(out: &Path, resume: bool, overrides: &[&str], stop: Option<u32>) -> Result<RunOutcome, TrainError> {
     let files = Files { out: out.to_owned(), resume, write_order: false, storage: Storage::F32, commit: None };
     train(&config(overrides), &COLOURS, &OpenDevice::cpu(), &files, &mut |event| match event {
-        Event::Round(metrics) if Some(metrics.round) == stop => ControlFlow::Break(()),
+        RunEvent::Round(metrics) if Some(metrics.round) == stop => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     })
 }
@@ -27,7 +27,7 @@ fn metrics(out: &Path) -> Vec<String> {
     text.lines().map(|line| line.rsplit_once(',').unwrap().0.to_owned()).collect()
 }
 
-fn refused(outcome: Result<Outcome, TrainError>) -> String {
+fn refused(outcome: Result<RunOutcome, TrainError>) -> String {
     let error = outcome.unwrap_err();
     assert!(error.is_input(), "{error}");
     error.to_string()
@@ -73,7 +73,7 @@ fn a_broken_checkpoint_costs_some_rounds_and_not_the_run() {
     let mut resumed = None;
     let files = Files { out: parts.clone(), resume: true, write_order: false, storage: Storage::F32, commit: None };
     train(&config(&["rounds=6"]), &COLOURS, &OpenDevice::cpu(), &files, &mut |event| {
-        if let Event::Resumed { round, problems } = event {
+        if let RunEvent::Resumed { round, problems } = event {
             resumed = Some((round, problems.to_vec()));
         }
         ControlFlow::Continue(())

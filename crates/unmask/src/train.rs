@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use unmask_data::datasets::{DataSet, default_cifar10_folder};
 use unmask_model::{device, weights::Storage};
-use unmask_simulation::{Config, EXAMPLE, Event, Files, Outcome, train};
+use unmask_simulation::{Config, EXAMPLE, Files, RunEvent, RunOutcome, train};
 
 use self::display::Display;
 use crate::{Failure, commit, counted, interrupt::Interrupt, say};
@@ -132,7 +132,7 @@ fn load(config: &Config) -> anyhow::Result<DataSet> {
     Ok(data)
 }
 
-fn result(outcome: &Outcome) -> String {
+fn result(outcome: &RunOutcome) -> String {
     let rounds = outcome.metrics.last().map_or(0, |metrics| metrics.round);
     match outcome.last_test().and_then(|metrics| metrics.test_accuracy) {
         Some(accuracy) => format!("{}, {:.2} % of the test pictures right", counted(rounds, "round"), 100.0 * accuracy),

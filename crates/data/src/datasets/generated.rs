@@ -33,9 +33,6 @@ pub enum Half {
 
 /// The first `count` pictures of a half. Classes take turns, so that ten pictures in a row are one of each; a longer
 /// set begins with the shorter one.
-///
-/// # Errors
-/// None in practice: [`LabelledError`] where the pictures did not fit their labels.
 pub fn generate(half: Half, count: usize, seed: u64) -> Result<Labelled, LabelledError> {
     let mut pixels = Vec::with_capacity(count * SIDE * SIDE * 3);
     let mut labels = Vec::with_capacity(count);

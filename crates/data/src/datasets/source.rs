@@ -6,8 +6,6 @@ use std::{
     str::FromStr,
 };
 
-use serde::{Deserialize, Serialize};
-
 use crate::datasets::{
     Labelled, LabelledError,
     cifar10::{Cifar10, Cifar10Error},
@@ -16,8 +14,7 @@ use crate::datasets::{
 };
 
 /// Where pictures come from. Written `cifar10`, `generated` or `folder:PATH`, in files as well.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// [CIFAR-10](crate::datasets::cifar10).
     Cifar10,
@@ -122,19 +119,7 @@ impl fmt::Display for Source {
     }
 }
 
-impl TryFrom<String> for Source {
-    type Error = ParseSourceError;
-
-    fn try_from(text: String) -> Result<Self, ParseSourceError> {
-        text.parse()
-    }
-}
-
-impl From<Source> for String {
-    fn from(source: Source) -> Self {
-        source.to_string()
-    }
-}
+unmask_core::serde_as_text!(Source);
 
 #[cfg(test)]
 mod tests {

@@ -263,7 +263,7 @@ mod tests {
             (vec!["rounds=5", "defence=encrypted", "passphrase=x"], "adam:0.001 cannot run on encrypted updates"),
             (
                 vec!["rounds=5", "defence=encrypted", "passphrase=x", "model=resnet_nano", "optimiser=sgd:0.1"],
-                "resnet_nano cannot be encrypted",
+                "defence: Encrypted protects embeddings, and resnet_nano has none",
             ),
             (vec!["rounds=5", "start=pretrained", "model=resnet_nano"], "start = \"pretrained\" is there for "),
         ] {

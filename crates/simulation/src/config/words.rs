@@ -2,37 +2,32 @@
 
 use std::{convert::Infallible, f64::consts::PI, fmt, ops::Range, path::PathBuf, str::FromStr};
 
+use unmask_core::{InitialWeights, serde_as_text};
+
 /// The weights a run begins with.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Start {
-    /// Drawn from the seed.
-    #[default]
-    Scratch,
-    /// The checkpoint that comes with the program.
-    Pretrained,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StartWeights {
+    /// Drawn from the seed, or those that come with the program.
+    Initial(InitialWeights),
     /// A safetensors file with timm's names.
     File(PathBuf),
 }
 
-impl fmt::Display for Start {
+impl fmt::Display for StartWeights {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Scratch => f.write_str("scratch"),
-            Self::Pretrained => f.write_str("pretrained"),
+            Self::Initial(weights) => write!(f, "{weights}"),
             Self::File(path) => write!(f, "{}", path.display()),
         }
     }
 }
 
-impl FromStr for Start {
+impl FromStr for StartWeights {
     type Err = Infallible;
 
+    /// Whatever is none of [`InitialWeights`] is the path of a file.
     fn from_str(text: &str) -> Result<Self, Infallible> {
-        Ok(match text {
-            "scratch" => Self::Scratch,
-            "pretrained" => Self::Pretrained,
-            path => Self::File(path.into()),
-        })
+        Ok(text.parse().map_or_else(|_| Self::File(text.into()), Self::Initial))
     }
 }
 
@@ -132,6 +127,8 @@ impl FromStr for Schedule {
     }
 }
 
+serde_as_text!(StartWeights, Slice, Schedule);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,7 +157,7 @@ mod tests {
             assert!(text.parse::<Schedule>().unwrap_err().to_string().contains("cosine:warmup=100"), "{text}");
         }
         for text in ["scratch", "pretrained", "my/model.safetensors"] {
-            assert_eq!(text.parse::<Start>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<StartWeights>().unwrap().to_string(), text);
         }
     }
 }

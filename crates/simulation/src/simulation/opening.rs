@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rand::seq::SliceRandom;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use unmask_core::{Architecture, Defence, ModelState, ParamLayout};
+use unmask_core::{Architecture, ModelState, ParamLayout};
 use unmask_data::datasets::{DataSet, divide};
 use unmask_defence::{Cipher, RoomKey};
 use unmask_federation::{Aggregate, Optimiser, UpdateCounts};
@@ -13,7 +13,7 @@ use unmask_model::{
     device::{Compute, OpenDevice},
 };
 
-use super::{Progress, Simulation, plan::Plan};
+use super::{RunState, Simulation, plan::RunPlan};
 use crate::{Config, SimulationError, order::Order, seeds::Seeds, start};
 
 impl<'a> Simulation<'a> {
@@ -23,7 +23,7 @@ impl<'a> Simulation<'a> {
     /// # Errors
     /// [`SimulationError`] where the config does not fit itself, the pictures or the machine.
     pub fn new(config: &Config, data: &'a DataSet, device: &OpenDevice) -> Result<Self, SimulationError> {
-        let plan = Plan::new(config, data)?;
+        let plan = RunPlan::new(config, data)?;
         let architecture = Architecture::named(&config.model, data.train.classes().len())
             .map_err(|error| SimulationError::Config(error.into()))?;
         let (layout, seeds) = (Arc::new(architecture.layout()), Seeds(config.seed));
@@ -39,7 +39,7 @@ impl<'a> Simulation<'a> {
         if let Some(cipher) = &cipher {
             cipher.encrypt(&mut weights)?;
         }
-        let progress = Progress {
+        let current = RunState {
             round: 0,
             weights,
             statistics,
@@ -59,7 +59,7 @@ impl<'a> Simulation<'a> {
             seeds,
             pool: pool(config, device)?,
             in_pieces: device.compute() == Compute::Cpu,
-            progress,
+            current,
             aggregate: Aggregate::new(Arc::clone(&layout), config.defence),
             layout,
             plan,
@@ -69,7 +69,7 @@ impl<'a> Simulation<'a> {
 
 /// The clients' keys, if the run is encrypted. The salt, which a room draws, follows from the seed here.
 fn cipher(config: &Config, seeds: Seeds, layout: &ParamLayout) -> Result<Option<Cipher>, SimulationError> {
-    let (Defence::Encrypted { start }, Some(passphrase)) = (config.defence, &config.passphrase) else {
+    let (Some(start), Some(passphrase)) = (config.defence.encryption(), &config.passphrase) else {
         return Ok(None);
     };
     let mut salt = [0; 16];

@@ -2,14 +2,14 @@
 
 use std::ops::Range;
 
-use unmask_core::{OptimiserKind, RoundSettings, Rule};
+use unmask_core::{RoundSettings, Rule};
 use unmask_data::datasets::DataSet;
 
 use crate::{Config, Schedule, SimulationError};
 
 /// A config worked out on its pictures.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct RunPlan {
     pub(super) config: Config,
     pub(super) settings: RoundSettings,
     /// Indices of the training pictures.
@@ -19,7 +19,7 @@ pub(super) struct Plan {
     epochs_per_round: f64,
 }
 
-impl Plan {
+impl RunPlan {
     pub(super) fn new(config: &Config, data: &DataSet) -> Result<Self, SimulationError> {
         let settings = config.validate()?;
         let pictures = data.train.len();
@@ -54,9 +54,9 @@ impl Plan {
 
     /// The learning rate of round `round`, counted from 0: the server's, or the clients' under FedAvg.
     pub(super) fn rate(&self, round: u32) -> f32 {
-        let rate = match (self.settings.rule(), self.config.optimiser) {
-            (Rule::FedAvg { rate, .. }, _) => rate,
-            (Rule::FedSgd, OptimiserKind::Sgd { rate } | OptimiserKind::Adam { rate }) => rate,
+        let rate = match self.settings.rule() {
+            Rule::FedAvg { rate, .. } => rate,
+            Rule::FedSgd => self.config.optimiser.rate(),
         };
         rate * self.config.schedule.factor(round, self.rounds)
     }

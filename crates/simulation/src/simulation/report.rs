@@ -5,23 +5,9 @@ use unmask_federation::UpdateCounts;
 
 use crate::Metrics;
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct RoundReport {
-    /// Its number, from 1.
-    pub round: u32,
-    /// How often all training pictures were seen by its end.
-    pub epoch: f64,
-    /// Mean cross-entropy of the clients' batches at the weights the round began with; under FedAvg as
-    /// [`train_locally`](unmask_model::Network::train_locally_blocking) measures it.
-    pub loss: f32,
-    /// Learning rate of the server's step, or of the clients' under FedAvg.
-    pub rate: f32,
-    pub seconds: f64,
-}
-
 /// What [`Simulation::run`](crate::Simulation::run) and [`train`](crate::train) tell as they go.
 #[derive(Debug, Clone, Copy)]
-pub enum Event<'e> {
+pub enum RunEvent<'e> {
     /// The run is about to begin, or to go on.
     Started {
         rounds: u32,
@@ -40,7 +26,7 @@ pub enum Event<'e> {
 }
 
 #[derive(Debug, Clone)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// One entry for each round; the first is the test of the start, unless tests come only at the end.
     pub metrics: Vec<Metrics>,
     /// The plain model.
@@ -51,7 +37,7 @@ pub struct Outcome {
     pub seconds: f64,
 }
 
-impl Outcome {
+impl RunOutcome {
     /// The last metrics with a test score.
     pub fn last_test(&self) -> Option<&Metrics> {
         self.metrics.iter().rev().find(|metrics| metrics.test_accuracy.is_some())

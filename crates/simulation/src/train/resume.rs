@@ -18,48 +18,45 @@ const LENGTHS: [&str; 2] = ["rounds", "epochs"];
 impl Simulation<'_> {
     /// The run as it stands.
     pub(crate) fn checkpoint(&self, pictures: &str) -> Checkpoint {
-        let progress = &self.progress;
-        let OptimiserState { steps, first, second } = progress.optimiser.state();
+        let current = &self.current;
+        let OptimiserState { steps, first, second } = current.optimiser.state();
         let header = Header {
             config: self.config().to_toml(),
             pictures: pictures.to_owned(),
             key: self.key(),
-            round: progress.round,
+            round: current.round,
             steps,
-            counted: progress.counts.rounds(),
-            seconds: progress.seconds,
+            counted: current.counts.rounds(),
+            seconds: current.seconds,
         };
         Checkpoint {
             header,
-            weights: progress.weights.clone(),
-            statistics: progress.statistics.clone(),
+            weights: current.weights.clone(),
+            statistics: current.statistics.clone(),
             moments: (first, second),
-            counts: progress.counts.counts().to_vec(),
-            metrics: progress.metrics.clone(),
+            counts: current.counts.counts().to_vec(),
+            metrics: current.metrics.clone(),
         }
     }
 
     /// Goes on from the newest whole checkpoint of `folder`; tells what is wrong with newer ones.
-    ///
-    /// # Errors
-    /// If there is none, or it is of another run.
     pub(crate) fn resume(&mut self, folder: &Path, pictures: &str) -> Result<Vec<String>, CheckpointError> {
         let (Checkpoint { header, weights, statistics, moments, counts, metrics }, problems) =
             Checkpoint::newest(folder)?;
         self.same_run(&header, pictures)?;
-        let progress = &mut self.progress;
+        let current = &mut self.current;
         // The same model has the same numbers of values.
-        if (weights.len(), statistics.len()) != (progress.weights.len(), progress.statistics.len()) {
+        if (weights.len(), statistics.len()) != (current.weights.len(), current.statistics.len()) {
             return Err(CheckpointError::OtherPictures);
         }
         let state = OptimiserState { steps: header.steps, first: moments.0, second: moments.1 };
-        progress.optimiser = Optimiser::resumed(progress.optimiser.kind(), state);
+        current.optimiser = Optimiser::resumed(current.optimiser.kind(), state);
         let (config, layout) = (self.config(), Arc::clone(self.layout()));
         let counts = UpdateCounts::resumed(layout, config.defence, counts, header.counted, config.clients as u32);
-        let progress = &mut self.progress;
-        progress.counts = counts;
-        (progress.weights, progress.statistics, progress.metrics) = (weights, statistics, metrics);
-        (progress.round, progress.seconds) = (header.round, header.seconds);
+        let current = &mut self.current;
+        current.counts = counts;
+        (current.weights, current.statistics, current.metrics) = (weights, statistics, metrics);
+        (current.round, current.seconds) = (header.round, header.seconds);
         Ok(problems)
     }
 

@@ -6,16 +6,16 @@ use anyhow::{Context, bail};
 use unmask_core::{Architecture, InitialWeights, ModelState, VitPreset};
 use unmask_model::weights::{TensorReader, read_state};
 use unmask_relay::Pretrained;
-use unmask_simulation::{Start, pretrained, recognise};
+use unmask_simulation::{StartWeights, pretrained, recognise};
 
 /// The model of which a checkpoint is in this program.
 const TRAINED: VitPreset = VitPreset::Nano;
 
 /// How the room begins with what `--weights` says.
-pub fn beginning(start: &Start) -> InitialWeights {
+pub fn initial_weights(start: &StartWeights) -> InitialWeights {
     match start {
-        Start::Scratch => InitialWeights::Scratch,
-        Start::Pretrained | Start::File(_) => InitialWeights::Pretrained,
+        StartWeights::Initial(weights) => *weights,
+        StartWeights::File(_) => InitialWeights::Pretrained,
     }
 }
 
@@ -23,16 +23,16 @@ pub fn beginning(start: &Start) -> InitialWeights {
 ///
 /// # Errors
 /// The file cannot be read, or its tensors are not those of the model.
-pub fn choice(start: &Start, architecture: Architecture) -> anyhow::Result<Option<Pretrained>> {
+pub fn choice(start: &StartWeights, architecture: Architecture) -> anyhow::Result<Option<Pretrained>> {
     match start {
-        Start::File(path) => {
+        StartWeights::File(path) => {
             let state = read(path, architecture).with_context(|| {
                 format!("--weights {} cannot begin a {}; write scratch or pretrained", path.display(), architecture)
             })?;
             let title = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             Ok(Some(Pretrained { title, architecture, state: state.into() }))
         }
-        Start::Scratch | Start::Pretrained => checkpoint(),
+        StartWeights::Initial(_) => checkpoint(),
     }
 }
 
@@ -58,19 +58,21 @@ mod tests {
     #[test]
     fn a_checkpoint_comes_with_the_program() {
         let architecture = Architecture::from(TRAINED);
-        let chosen = choice(&Start::Pretrained, architecture).unwrap().expect("assets/ holds it");
+        let chosen = choice(&StartWeights::Initial(InitialWeights::Pretrained), architecture)
+            .unwrap()
+            .expect("assets/ holds it");
         assert_eq!((chosen.architecture, chosen.state.weights.len()), (architecture, architecture.layout().len()));
-        assert_eq!(beginning(&Start::Pretrained), InitialWeights::Pretrained);
-        assert_eq!(beginning(&Start::Scratch), InitialWeights::Scratch);
     }
 
     #[test]
     fn words_and_paths() {
-        assert_eq!("scratch".parse(), Ok(Start::Scratch));
-        assert_eq!("pretrained".parse(), Ok(Start::Pretrained));
-        let file = Start::File("a/b.safetensors".into());
+        for weights in InitialWeights::ALL {
+            let start: StartWeights = weights.name().parse().unwrap();
+            assert_eq!((initial_weights(&start), start), (weights, StartWeights::Initial(weights)));
+        }
+        let file = StartWeights::File("a/b.safetensors".into());
         assert_eq!("a/b.safetensors".parse(), Ok(file.clone()));
-        assert_eq!(beginning(&file), InitialWeights::Pretrained);
+        assert_eq!(initial_weights(&file), InitialWeights::Pretrained);
         let error = choice(&file, Architecture::from(VitPreset::Pico)).unwrap_err();
         let text = format!("{error:#}");
         assert!(text.contains("a/b.safetensors cannot begin a vit_pico_patch4_16; write scratch or"), "{text}");

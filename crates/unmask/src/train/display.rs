@@ -7,7 +7,7 @@ use unmask_core::Rule;
 use unmask_data::datasets::DataSet;
 use unmask_simulation::{Config, Metrics};
 
-use super::Event;
+use super::RunEvent;
 use crate::{counted, progress};
 
 /// A line of what is run; then a bar over the rounds, with the newest loss and accuracy beside it, or, where standard
@@ -33,22 +33,22 @@ impl<'a> Display<'a> {
         Self { config, data, device, bar, rounds: None, tested: String::new(), begin: Instant::now(), first: 0 }
     }
 
-    pub(super) fn show(&mut self, event: Event<'_>) {
+    pub(super) fn show(&mut self, event: RunEvent<'_>) {
         match event {
-            Event::Started { rounds, notes } => {
+            RunEvent::Started { rounds, notes } => {
                 self.say(&self.head(rounds));
                 notes.iter().for_each(|note| self.say(note));
                 self.rounds = Some(rounds);
                 self.bar.set_length(rounds.into());
             }
-            Event::Resumed { round, problems } => {
+            RunEvent::Resumed { round, problems } => {
                 problems.iter().for_each(|problem| self.say(&format!("left aside: {problem}")));
                 self.say(&format!("going on after round {round}"));
                 self.first = round;
                 self.bar.set_position(round.into());
                 self.bar.reset_eta();
             }
-            Event::Round(metrics) => self.round(metrics),
+            RunEvent::Round(metrics) => self.round(metrics),
         }
     }
 

@@ -16,10 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const CHUNK: usize = 1 << 16;
 
 /// Fetches `url` to the file `part`. What is there already is taken for the beginning of it, and only the rest is asked
-/// for; a server that cannot do that sends everything again.
-///
-/// # Errors
-/// [`FetchError`]: after a cut the bytes so far are kept.
+/// for; a server that cannot do that sends everything again. After a cut the bytes so far are kept.
 pub(super) fn download(url: &str, part: &Path, on_progress: &mut dyn FnMut(Progress)) -> Result<(), FetchError> {
     let have = fs::metadata(part).map_or(0, |file| file.len());
     let response = get(url, have)?;
