@@ -5,27 +5,25 @@
 use std::{env, fs, ops::ControlFlow, path::Path};
 
 use anyhow::bail;
-use unmask_attack::{Evidence, Method, Needs, NoSearches, Observation, Precision, SearchOptions, Source, Tensors, run};
-use unmask_core::{ParamLayout, VitPreset, VitSpec};
+use unmask_attack::{Evidence, Needs, NoSearches, Observation, Rounding, SearchOptions, TensorSource, Tensors, run};
+use unmask_core::{Architecture, AttackMethod};
 use unmask_data::{Picture, encode_png};
 use unmask_experiments::read_update;
 
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let [model, gradients, picture] = &arguments[..] else { bail!("usage: invert MODEL GRADIENTS PICTURE") };
-    let model = VitSpec::new(model.parse::<VitPreset>()?);
-    let config = model.config();
+    let model: Architecture = model.parse()?;
 
     // A closed form reads a few tensors of the gradient, and of the model none.
-    let method = Method::Embedding;
-    let needs = Needs::of(method, &ParamLayout::vit(&config));
-    let update = read_update(model, Path::new(gradients), None, &needs.gradients)?;
-    let weights = Tensors::new(Source::Weights, &config, Precision::F32);
+    let method = AttackMethod::Embedding;
+    let update = read_update(model, Path::new(gradients), None, &Needs::of(method, model)?.gradients)?;
+    let weights = Tensors::new(TensorSource::Weights, model, Rounding::F32);
     let observation = Observation::new(Ok(Evidence { weights, gradients: update.gradients }));
 
     let go_on = &mut |_: unmask_attack::AttackProgress<'_>| ControlFlow::Continue(());
     let found = run(method, &observation, &NoSearches, SearchOptions::default(), go_on)?;
-    fs::write(picture, encode_png(&Picture::from_hwc(config.image, config.image, &found.pictures[0])?)?)?;
+    fs::write(picture, encode_png(&Picture::from_hwc(model.side(), model.side(), &found.pictures[0])?)?)?;
     println!("{} took {:.1} ms: {picture}", method.title(), 1e3 * found.seconds);
     Ok(())
 }

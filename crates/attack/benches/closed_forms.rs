@@ -8,35 +8,39 @@ use std::{hint::black_box, ops::ControlFlow};
 use criterion::{Criterion, criterion_group, criterion_main};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use unmask_attack::{Accumulated, AlsOptions, Attack, AttackKind, Evidence, als, solve};
-use unmask_core::{InitOptions, ParamLayout, VitPreset, VitSpec, initial_weights};
+use unmask_attack::{AccumulatedRounds, Evidence, Needs, als, april, embedding_inversion};
+use unmask_core::{Architecture, AttackMethod, VitPreset};
+
+/// What `method` reads of random values, of which a mask keeps half where there is one. The values do not matter for the
+/// time, only that every singular value is there.
+fn evidence(method: AttackMethod, architecture: Architecture, is_masked: bool) -> Evidence {
+    let mut rng = ChaCha8Rng::seed_from_u64(2);
+    let weights = architecture.initial(1).weights;
+    let gradient: Vec<f32> = weights.iter().map(|_| rng.random_range(-1.0..1.0)).collect();
+    let kept: Option<Vec<bool>> = is_masked.then(|| weights.iter().map(|_| rng.random()).collect());
+    let needs = Needs::of(method, architecture).expect("a ViT");
+    needs.read_flat(architecture, &weights, &gradient, kept.as_deref()).expect("made for this model")
+}
 
 fn closed_forms(criterion: &mut Criterion) {
     for preset in [VitPreset::Lab, VitPreset::Small] {
-        let config = VitSpec::new(preset).with_april_block(true).config();
-        let weights = initial_weights(&config, 1, InitOptions::default());
-        // The values do not matter for the time, only that every singular value is there.
-        let mut rng = ChaCha8Rng::seed_from_u64(2);
-        let gradient: Vec<f32> = (0..ParamLayout::vit(&config).len()).map(|_| rng.random_range(-1.0..1.0)).collect();
-        for kind in AttackKind::ALL {
-            let evidence = Evidence::from_flat(kind, &config, &weights, &gradient).expect("made for this model");
-            criterion.bench_function(&format!("{kind}/{preset}"), |bencher| {
-                bencher.iter(|| solve(kind, black_box(&evidence)));
-            });
-        }
+        let architecture = Architecture::from(preset).with_april_block(true);
+        let seen = evidence(AttackMethod::Embedding, architecture, false);
+        criterion.bench_function(&format!("embedding/{preset}"), |bencher| {
+            bencher.iter(|| embedding_inversion(black_box(&seen.gradients)));
+        });
+        let seen = evidence(AttackMethod::April, architecture, false);
+        criterion.bench_function(&format!("april/{preset}"), |bencher| {
+            bencher.iter(|| april(black_box(&seen.weights), black_box(&seen.gradients)));
+        });
     }
 }
 
 fn alternating_least_squares(criterion: &mut Criterion) {
-    let config = VitSpec::new(VitPreset::Lab).config();
-    let mut rng = ChaCha8Rng::seed_from_u64(3);
-    let gradient: Vec<f32> = (0..ParamLayout::vit(&config).len()).map(|_| rng.random_range(-1.0..1.0)).collect();
-    let kept: Vec<bool> = gradient.iter().map(|_| rng.random()).collect();
-    let attack = Attack::aware(AttackKind::Embedding);
-    let evidence = Evidence::from_flat_kept(attack, &config, &gradient, &gradient, &kept).expect("made for this model");
-    let round = Accumulated::of(&evidence).expect("half of it is there");
+    let seen = evidence(AttackMethod::EmbeddingAware, VitPreset::Lab.into(), true);
+    let round = AccumulatedRounds::of(&seen).expect("half of it is there");
     criterion.bench_function("als/vit_lab_patch4_32/5", |bencher| {
-        bencher.iter(|| als(black_box(&round), AlsOptions { iterations: 5 }, |_| ControlFlow::Continue(())));
+        bencher.iter(|| als(black_box(&round), 5, |_| ControlFlow::Continue(())));
     });
 }
 

@@ -4,15 +4,13 @@ use faer::Mat;
 use unmask_core::VitConfig;
 
 use crate::{
-    CannotAttack, Evidence, Tensors,
-    kind::{PATCH_BIAS, PATCH_WEIGHT, POSITION},
+    AttackError, Evidence, Tensors,
+    model::{PATCH_BIAS, PATCH_WEIGHT, POSITION},
     observed::Observed,
 };
 
-/// Whether a round was added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Added {
-    /// It was.
     Taken,
     /// It was not, nor will any later one be: the model has moved so far that one more round spoils the mean entries by
     /// more than the newly seen ones are worth.
@@ -23,9 +21,9 @@ pub enum Added {
 /// that kept it.
 ///
 /// A fresh mask each round hides an entry for K rounds with probability R^K only. The model moves meanwhile, so that the
-/// rounds' gradients differ: see [`Accumulated::error`] for when adding stops.
+/// rounds' gradients differ: see [`AccumulatedRounds::error`] for when adding stops.
 #[derive(Debug, Clone)]
-pub struct Accumulated {
+pub struct AccumulatedRounds {
     config: VitConfig,
     rounds: usize,
     /// Rounds offered, those after a drift among them.
@@ -47,8 +45,7 @@ struct Pooled {
 
 impl Pooled {
     fn new(rows: usize, columns: usize) -> Self {
-        let none = || Mat::zeros(rows, columns);
-        Self { mean: Observed { values: none(), weights: none() }, deviation: none() }
+        Self { mean: Observed::unknown(rows, columns), deviation: Mat::zeros(rows, columns) }
     }
 
     fn add(&mut self, round: &Observed) {
@@ -79,14 +76,12 @@ impl Pooled {
         self.mean.weights.col_iter().map(|column| column.iter().map(error).sum::<f64>() / rows).collect()
     }
 
-    /// The mean over all columns.
     fn error(&self) -> f64 {
         self.column_errors().iter().sum::<f64>() / self.mean.ncols() as f64
     }
 }
 
-impl Accumulated {
-    /// No rounds yet of a model of shape `config`.
+impl AccumulatedRounds {
     pub fn new(config: &VitConfig) -> Self {
         let (s, d, l) = (config.patches(), config.dim, config.patch_len());
         Self {
@@ -104,21 +99,21 @@ impl Accumulated {
     /// All of `rounds`, of which there is at least one, as far as the model stays where it is.
     ///
     /// # Errors
-    /// As [`Accumulated::add`], and if there is none.
-    pub fn gather<'a>(rounds: impl IntoIterator<Item = &'a Evidence>) -> Result<Self, CannotAttack> {
-        let mut gathered: Option<Self> = None;
+    /// As [`AccumulatedRounds::add`], and if there is none.
+    pub fn gather<'a>(rounds: impl IntoIterator<Item = &'a Evidence>) -> Result<Self, AttackError> {
+        let mut rounds = rounds.into_iter();
+        let mut gathered = Self::of(rounds.next().ok_or(AttackError::NoRounds)?)?;
         for round in rounds {
-            gathered.get_or_insert_with(|| Self::new(round.gradients.config())).add(round)?;
+            gathered.add(round)?;
         }
-        gathered.ok_or(CannotAttack::NoRounds)
+        Ok(gathered)
     }
 
-    /// One round alone.
     ///
     /// # Errors
-    /// As [`Accumulated::add`].
-    pub fn of(evidence: &Evidence) -> Result<Self, CannotAttack> {
-        let mut alone = Self::new(evidence.gradients.config());
+    /// As [`AccumulatedRounds::add`].
+    pub fn of(evidence: &Evidence) -> Result<Self, AttackError> {
+        let mut alone = Self::new(&evidence.gradients.vit()?);
         alone.add(evidence)?;
         Ok(alone)
     }
@@ -129,10 +124,10 @@ impl Accumulated {
     /// # Errors
     /// The evidence is of another model, or lacks the gradient of the patch or of the position embedding, or that is all
     /// zero where it was kept.
-    pub fn add(&mut self, evidence: &Evidence) -> Result<Added, CannotAttack> {
+    pub fn add(&mut self, evidence: &Evidence) -> Result<Added, AttackError> {
         let gradients = &evidence.gradients;
-        if *gradients.config() != self.config {
-            return Err(CannotAttack::OtherModel { rounds: self.rounds });
+        if gradients.vit()? != self.config {
+            return Err(AttackError::OtherModel { rounds: self.rounds });
         }
         let (position, patch, bias) = self.read(gradients)?;
         self.seen += 1;
@@ -154,26 +149,23 @@ impl Accumulated {
         Ok(Added::Taken)
     }
 
-    fn read(&self, gradients: &Tensors) -> Result<(Observed, Observed, Observed), CannotAttack> {
+    fn read(&self, gradients: &Tensors) -> Result<(Observed, Observed, Observed), AttackError> {
         let (s, d) = (self.config.patches(), self.config.dim);
         let values = gradients.get(POSITION)?;
         let position = Observed::new(s, &values[d..], gradients.kept(POSITION).map(|kept| &kept[d..]));
         let patch = gradients.observed(PATCH_WEIGHT, d)?;
         for (name, observed, refusal) in [
-            (POSITION, &position, CannotAttack::FixedPosition),
-            (PATCH_WEIGHT, &patch, CannotAttack::ZeroGradient { name: PATCH_WEIGHT }),
+            (POSITION, &position, AttackError::FixedPosition),
+            (PATCH_WEIGHT, &patch, AttackError::ZeroGradient { name: PATCH_WEIGHT }),
         ] {
             if observed.known() == 0 {
-                return Err(CannotAttack::NothingKept { name });
+                return Err(AttackError::NothingKept { name });
             }
             if observed.is_zero() {
                 return Err(refusal);
             }
         }
-        let bias = match gradients.get(PATCH_BIAS) {
-            Ok(values) => Observed::new(d, values, gradients.kept(PATCH_BIAS)),
-            Err(_) => Pooled::new(d, 1).mean,
-        };
+        let bias = gradients.observed(PATCH_BIAS, d).unwrap_or_else(|_| Observed::unknown(d, 1));
         Ok((position, patch, bias))
     }
 
@@ -181,7 +173,6 @@ impl Accumulated {
         self.position.mean.len() + self.patch.mean.len() + self.bias.mean.len()
     }
 
-    /// Number of rounds added, K.
     pub fn rounds(&self) -> usize {
         self.rounds
     }
@@ -208,11 +199,6 @@ impl Accumulated {
         (0..self.config.dim).filter(|&column| self.position.mean.known_in_column(column) == s).count()
     }
 
-    /// Whether there are as many equations with all coefficients as patches: what remains is least squares.
-    pub fn is_solvable(&self) -> bool {
-        self.whole_equations() >= self.config.patches()
-    }
-
     /// After how many rounds least squares is expected to become possible, D (1 - R^K)^S >= S with R the mean share
     /// hidden so far; `None` before the first round, and where it never does.
     pub fn rounds_until_solvable(&self) -> Option<usize> {
@@ -230,7 +216,6 @@ impl Accumulated {
         self.position.drift()
     }
 
-    /// Whether adding has stopped because the model had drifted.
     pub fn has_drifted(&self) -> bool {
         self.has_drifted
     }
@@ -249,7 +234,6 @@ impl Accumulated {
         self.position.column_errors()
     }
 
-    /// The model's shape.
     pub fn config(&self) -> &VitConfig {
         &self.config
     }

@@ -9,11 +9,12 @@ use faer::{
         solvers::{Llt, Solve},
     },
 };
-use unmask_core::VitConfig;
+use unmask_core::{AttackMethod, VitConfig};
 
 use crate::{
-    Accumulated, AttackKind, CannotAttack, Reconstruction,
+    AccumulatedRounds, AttackError, AttackProgress, Reconstruction,
     least_squares::Spectrum,
+    model::POSITION,
     total_variation::{Channel, Roughness},
 };
 
@@ -23,7 +24,6 @@ const EPS: f64 = 0.03;
 const REWEIGHTINGS: usize = 3;
 /// Weight of the total variation in the first iteration, per expected error of an equation.
 const FIRST_SMOOTHNESS: f64 = 0.1;
-/// The same in the last iteration.
 const LAST_SMOOTHNESS: f64 = 0.003;
 /// Both where all equations are exact and there are fewer of them than patches.
 const UNDETERMINED_SMOOTHNESS: (f64, f64) = (1e-4, 1e-8);
@@ -38,32 +38,8 @@ const TOLERANCE: f64 = 1e-5;
 const TIGHT_TOLERANCE: f64 = 1e-8;
 const MOST_STEPS: usize = 1000;
 
-/// How long [`als`] works.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AlsOptions {
-    /// Outer iterations; at least one is done.
-    pub iterations: usize,
-}
-
-impl Default for AlsOptions {
-    /// Ten iterations: more gain little.
-    fn default() -> Self {
-        Self { iterations: 10 }
-    }
-}
-
-/// Where [`als`] stands after an outer iteration.
-#[derive(Debug)]
-pub struct AlsProgress<'a> {
-    /// Iterations done, from 1.
-    pub iteration: usize,
-    /// Iterations to do in all.
-    pub iterations: usize,
-    /// The picture so far, `[side, side, 3]` in [0, 1].
-    pub picture: &'a Reconstruction,
-    /// ||G_pos^T X - G_E||^2 / ||G_E||^2 over the kept entries of G_E: 1 explains nothing, 0 everything.
-    pub misfit: f64,
-}
+/// Outer iterations of [`als`]: more gain little.
+pub const ALS_ITERATIONS: usize = 10;
 
 /// Recovers the picture X `[S, L]` and the dropped entries of G_pos `[S, D]` in turns.
 ///
@@ -78,19 +54,20 @@ pub struct AlsProgress<'a> {
 /// The weight of the total variation falls geometrically from 0.1 times the mean of the equations' expected errors to
 /// 0.003 times their harmonic mean, which is next to nothing once enough equations are exact.
 ///
-/// `progress` is called after each iteration and may end the work; the picture reached is returned then.
+/// At least one of `iterations` is done. `progress` is called after each, with ||G_pos^T X - G_E||^2 / ||G_E||^2 over the kept entries of G_E as the
+/// objective: 1 explains nothing, 0 everything. It may end the work; the picture reached is returned then.
 ///
 /// # Errors
-/// [`CannotAttack::NothingKept`] without a round; [`CannotAttack::Unsolvable`] where values are too large or small.
+/// [`AttackError::NothingKept`] without a round; [`AttackError::Unsolvable`] where values are too large or small.
 pub fn als(
-    rounds: &Accumulated,
-    options: AlsOptions,
-    mut progress: impl FnMut(&AlsProgress<'_>) -> ControlFlow<()>,
-) -> Result<Reconstruction, CannotAttack> {
+    rounds: &AccumulatedRounds,
+    iterations: usize,
+    mut progress: impl FnMut(AttackProgress<'_>) -> ControlFlow<()>,
+) -> Result<Reconstruction, AttackError> {
     if rounds.rounds() == 0 {
-        return Err(CannotAttack::NothingKept { name: crate::kind::POSITION });
+        return Err(AttackError::NothingKept { name: POSITION });
     }
-    let unsolvable = || CannotAttack::Unsolvable { kind: AttackKind::Embedding };
+    let unsolvable = || AttackError::Unsolvable { method: AttackMethod::Embedding };
     let config = rounds.config();
     let errors: Vec<f64> = rounds.equation_errors().iter().map(|error| error + LEAST_ERROR).collect();
     let equations = errors.len() as f64;
@@ -110,7 +87,7 @@ pub fn als(
     let size = position.mean_square().sqrt();
     let mut g = &position.values * faer::Scale(1.0 / (share * size));
     let mut x = Mat::zeros(config.patches(), config.patch_len());
-    let iterations = options.iterations.max(1);
+    let iterations = iterations.max(1);
     for iteration in 1.. {
         let done = (iteration - 1) as f64 / (iterations - 1).max(1) as f64;
         let smoothing = Smoothing { weight: first * (last / first).powf(done), tolerance };
@@ -118,12 +95,12 @@ pub fn als(
         let spectrum = spectrum(g.as_ref()).ok_or_else(unsolvable)?;
         let mut picture = Reconstruction::from_patches(x.as_ref(), config, spectrum);
         picture.note_hidden(rounds);
-        let misfit = misfit(rounds, size, g.as_ref(), x.as_ref());
-        if !misfit.is_finite() {
+        let objective = misfit(rounds, size, g.as_ref(), x.as_ref());
+        if !objective.is_finite() {
             return Err(unsolvable());
         }
-        let standing = AlsProgress { iteration, iterations, picture: &picture, misfit };
-        if progress(&standing).is_break() || iteration >= iterations {
+        let at = AttackProgress { iteration, iterations, objective, pictures: &picture.image };
+        if progress(at).is_break() || iteration >= iterations {
             return Ok(picture);
         }
         step_gradient(rounds, size, x.as_ref(), &mut g).ok_or_else(unsolvable)?;
@@ -144,7 +121,7 @@ fn spectrum(g: MatRef<'_, f64>) -> Option<Spectrum> {
     Some(Spectrum { ratio: smallest / largest, kept: singular.len(), total: singular.len() })
 }
 
-fn misfit(rounds: &Accumulated, size: f64, g: MatRef<'_, f64>, x: MatRef<'_, f64>) -> f64 {
+fn misfit(rounds: &AccumulatedRounds, size: f64, g: MatRef<'_, f64>, x: MatRef<'_, f64>) -> f64 {
     let patch = rounds.patch();
     let explained = g.transpose() * x;
     let (mut left, mut all) = (0.0, 0.0);
@@ -159,7 +136,7 @@ fn misfit(rounds: &Accumulated, size: f64, g: MatRef<'_, f64>, x: MatRef<'_, f64
 }
 
 /// Fills the unknown entries of G, column by column, by ridge regression; the known ones are put back.
-fn step_gradient(rounds: &Accumulated, size: f64, x: MatRef<'_, f64>, g: &mut Mat<f64>) -> Option<()> {
+fn step_gradient(rounds: &AccumulatedRounds, size: f64, x: MatRef<'_, f64>, g: &mut Mat<f64>) -> Option<()> {
     let (position, patch, bias) = (rounds.position(), rounds.patch(), rounds.bias());
     let (s, l) = (x.nrows(), x.ncols());
     let ridge = RIDGE * x.squared_norm_l2() / l as f64;
@@ -203,7 +180,7 @@ fn step_gradient(rounds: &Accumulated, size: f64, x: MatRef<'_, f64>, g: &mut Ma
 
 /// One picture that fits the kept entries of G_E and is smooth.
 fn step_picture(
-    rounds: &Accumulated,
+    rounds: &AccumulatedRounds,
     errors: &[f64],
     size: f64,
     g: MatRef<'_, f64>,
@@ -237,7 +214,13 @@ struct Normal {
 
 impl Normal {
     /// Scaled so that the mean of all diagonals is 1.
-    fn new(rounds: &Accumulated, errors: &[f64], size: f64, g: MatRef<'_, f64>, pixels: Range<usize>) -> Option<Self> {
+    fn new(
+        rounds: &AccumulatedRounds,
+        errors: &[f64],
+        size: f64,
+        g: MatRef<'_, f64>,
+        pixels: Range<usize>,
+    ) -> Option<Self> {
         let patch = rounds.patch();
         let (s, d) = (g.nrows(), g.ncols());
         let mut blocks = Vec::with_capacity(pixels.len());

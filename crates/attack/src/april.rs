@@ -1,17 +1,18 @@
 //! APRIL (Lu et al., CVPR 2022), and what is left of it where entries were dropped.
 
 use faer::{Mat, MatRef};
+use unmask_core::AttackMethod;
 
 use crate::{
-    Attack, AttackKind, CannotAttack, Evidence, Precision, Reconstruction, Tensors,
-    kind::{PATCH_BIAS, PATCH_WEIGHT, POSITION, QKV},
+    AttackError, Evidence, Reconstruction, Rounding, Tensors,
     least_squares::{Spectrum, least_squares},
+    model::{PATCH_BIAS, PATCH_WEIGHT, POSITION, QKV},
     observed::Observed,
     patch_prior::likeliest_patches,
 };
 
-const KIND: AttackKind = AttackKind::April;
-const UNSOLVABLE: CannotAttack = CannotAttack::Unsolvable { kind: KIND };
+const METHOD: AttackMethod = AttackMethod::April;
+const UNSOLVABLE: AttackError = AttackError::Unsolvable { method: METHOD };
 
 /// Solves A^T z = b for the tokens z that entered the first attention block, then inverts the patch embedding.
 ///
@@ -21,21 +22,21 @@ const UNSOLVABLE: CannotAttack = CannotAttack::Unsolvable { kind: KIND };
 /// leaves many patches x_s; the likeliest under a prior of smooth patches is taken. (The papers print the last step as
 /// x' = E (z0 - E_pos)^T; the inverse of the patch embedding is meant.)
 ///
-/// On a standard pre-LN block the equations do not hold: the result carries a note and no picture. `weights` must hold
-/// [`AttackKind::weights`], `gradients` [`AttackKind::gradients`], of the same model.
+/// On a standard pre-LN block the equations do not hold: the result carries a note and no picture.
 ///
 /// # Errors
-/// [`CannotAttack`]: D < S + 1, a tensor is missing, or a gradient is all zero.
-pub fn april(weights: &Tensors, gradients: &Tensors) -> Result<Reconstruction, CannotAttack> {
-    let dim = gradients.config().dim;
-    let a = gradients.position_gradient(KIND, gradients.config().tokens())?;
+/// [`AttackError`]: D < S + 1, a tensor is missing, or a gradient is all zero.
+pub fn april(weights: &Tensors, gradients: &Tensors) -> Result<Reconstruction, AttackError> {
+    let config = gradients.vit()?;
+    let dim = config.dim;
+    let a = gradients.position_gradient(METHOD, config.tokens())?;
     let qkv_gradient = gradients.matrix(QKV, 3 * dim)?;
     if gradients.get(QKV)?.iter().all(|&value| value == 0.0) {
-        return Err(CannotAttack::ZeroGradient { name: QKV });
+        return Err(AttackError::ZeroGradient { name: QKV });
     }
     // W and dW stack q, k and v by rows, so that one product is the sum of the three.
     let b = weights.matrix(QKV, 3 * dim)?.transpose() * qkv_gradient;
-    let cutoff = gradients.precision().cutoff();
+    let cutoff = gradients.rounding().cutoff();
     let (tokens, spectrum) = least_squares(a.transpose(), b.as_ref(), cutoff).ok_or(UNSOLVABLE)?;
     picture(weights, gradients, tokens.as_ref(), spectrum)
 }
@@ -50,23 +51,23 @@ pub fn april(weights: &Tensors, gradients: &Tensors) -> Result<Reconstruction, C
 /// - Both masked: neither step can begin.
 ///
 /// # Errors
-/// As [`april`]; [`CannotAttack::TooMuchHidden`] says which count fails.
-pub fn april_aware(evidence: &Evidence) -> Result<Reconstruction, CannotAttack> {
+/// As [`april`]; [`AttackError::TooMuchHidden`] says which count fails.
+pub fn april_aware(evidence: &Evidence) -> Result<Reconstruction, AttackError> {
     let Evidence { weights, gradients } = evidence;
-    let config = gradients.config();
+    let config = gradients.vit()?;
     let (tokens, dim) = (config.tokens(), config.dim);
     // The checks of the naive attack come first: without them the counts below mean nothing.
-    gradients.position_gradient(KIND, tokens)?;
+    gradients.position_gradient(METHOD, tokens)?;
     let a = gradients.observed(POSITION, tokens)?;
     let dw = gradients.observed(QKV, 3 * dim)?;
-    let too_much = |reason: String| CannotAttack::TooMuchHidden { attack: Attack::aware(KIND), reason };
-    let cutoff = gradients.precision().cutoff();
+    let too_much = |reason: String| AttackError::TooMuchHidden { method: AttackMethod::AprilAware, reason };
+    let cutoff = gradients.rounding().cutoff();
     let w = weights.matrix(QKV, 3 * dim)?;
     if a.is_whole() && dw.is_whole() {
         return april(weights, gradients);
     }
     if dw.is_zero() {
-        return Err(CannotAttack::ZeroGradient { name: QKV });
+        return Err(AttackError::ZeroGradient { name: QKV });
     }
     if !a.is_whole() && !dw.is_whole() {
         return Err(too_much(format!(
@@ -86,7 +87,7 @@ pub fn april_aware(evidence: &Evidence) -> Result<Reconstruction, CannotAttack> 
                  others takes {tokens}"
             )));
         }
-        let filled = fill_rows(&a, dw.values.as_ref(), w, gradients.precision()).ok_or(UNSOLVABLE)?;
+        let filled = fill_rows(&a, dw.values.as_ref(), w, gradients.rounding()).ok_or(UNSOLVABLE)?;
         let b = w.transpose() * &dw.values;
         least_squares(filled.transpose(), b.as_ref(), cutoff).ok_or(UNSOLVABLE)?
     } else {
@@ -110,7 +111,7 @@ fn known_in_row(observed: &Observed, row: usize) -> usize {
 }
 
 /// A with its missing entries, from the row space of U^T W.
-fn fill_rows(a: &Observed, dw: MatRef<'_, f64>, w: MatRef<'_, f64>, precision: Precision) -> Option<Mat<f64>> {
+fn fill_rows(a: &Observed, dw: MatRef<'_, f64>, w: MatRef<'_, f64>, rounding: Rounding) -> Option<Mat<f64>> {
     let svd = dw.thin_svd().ok()?;
     let rank = a.nrows().min(svd.U().ncols());
     let span = svd.U().subcols(0, rank).transpose() * w;
@@ -119,7 +120,7 @@ fn fill_rows(a: &Observed, dw: MatRef<'_, f64>, w: MatRef<'_, f64>, precision: P
         let known: Vec<usize> = (0..a.ncols()).filter(|&column| a.is_known(row, column)).collect();
         let basis = Mat::from_fn(known.len(), rank, |i, j| span[(j, known[i])]);
         let values = Mat::from_fn(known.len(), 1, |i, _| a.values[(row, known[i])]);
-        let (place, _) = least_squares(basis.as_ref(), values.as_ref(), precision.cutoff())?;
+        let (place, _) = least_squares(basis.as_ref(), values.as_ref(), rounding.cutoff())?;
         for column in (0..a.ncols()).filter(|&column| !a.is_known(row, column)) {
             filled[(row, column)] = (0..rank).map(|j| place[(j, 0)] * span[(j, column)]).sum();
         }
@@ -158,14 +159,14 @@ fn picture(
     gradients: &Tensors,
     tokens: MatRef<'_, f64>,
     spectrum: Spectrum,
-) -> Result<Reconstruction, CannotAttack> {
-    let config = gradients.config();
+) -> Result<Reconstruction, AttackError> {
+    let config = gradients.vit()?;
     let dim = config.dim;
     let position = weights.matrix(POSITION, config.tokens())?;
     let bias = weights.get(PATCH_BIAS)?;
     let embedding = weights.matrix(PATCH_WEIGHT, dim)?;
     let embedded = Mat::from_fn(dim, config.patches(), |d, s| tokens[(s + 1, d)] - position[(s + 1, d)] - bias[d]);
-    let weight_cutoff = Precision::F64.cutoff();
+    let weight_cutoff = Rounding::F64.cutoff();
     let determined = dim >= config.patch_len();
     let (patches, _) = if determined {
         least_squares(embedding, embedded.as_ref(), weight_cutoff)
@@ -174,7 +175,7 @@ fn picture(
     }
     .ok_or(UNSOLVABLE)?;
 
-    let mut reconstruction = Reconstruction::from_patches(patches.transpose(), config, spectrum);
+    let mut reconstruction = Reconstruction::from_patches(patches.transpose(), &config, spectrum);
     if !config.april_block {
         reconstruction.note(
             "The first block of this model normalises before attention and has a residual: APRIL's equations do not hold \
@@ -188,6 +189,6 @@ fn picture(
             config.patch_len(),
         ));
     }
-    reconstruction.note_cutoff(spectrum, gradients.precision());
+    reconstruction.note_cutoff(spectrum, gradients.rounding());
     Ok(reconstruction)
 }

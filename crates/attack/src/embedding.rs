@@ -1,6 +1,8 @@
 //! Embedding inversion.
 
-use crate::{AttackKind, CannotAttack, Reconstruction, Tensors, kind::PATCH_WEIGHT, least_squares::least_squares};
+use unmask_core::AttackMethod;
+
+use crate::{AttackError, Reconstruction, Tensors, least_squares::least_squares, model::PATCH_WEIGHT};
 
 /// Solves G_pos^T X = G_E for the patches X.
 ///
@@ -8,21 +10,19 @@ use crate::{AttackKind, CannotAttack, Reconstruction, Tensors, kind::PATCH_WEIGH
 /// G_pos = dl/dE_pos without the class row `[S, D]` and G_E = dl/dE `[D, L]`, G_E = G_pos^T X exactly for one picture.
 /// It needs D >= S, and nothing else of the model: no weights, no label, no architecture behind the embedding.
 ///
-/// `gradients` must hold [`AttackKind::gradients`].
-///
 /// # Errors
-/// [`CannotAttack`]: D < S, a tensor is missing, the position embedding's gradient or the patch embedding's is all zero.
-pub fn embedding_inversion(gradients: &Tensors) -> Result<Reconstruction, CannotAttack> {
-    let config = gradients.config();
-    let position = gradients.position_gradient(AttackKind::Embedding, config.patches())?;
+/// [`AttackError`]: D < S, a tensor is missing, the position embedding's gradient or the patch embedding's is all zero.
+pub fn embedding_inversion(gradients: &Tensors) -> Result<Reconstruction, AttackError> {
+    let config = gradients.vit()?;
+    let position = gradients.position_gradient(AttackMethod::Embedding, config.patches())?;
     let patch = gradients.matrix(PATCH_WEIGHT, config.dim)?;
     if gradients.get(PATCH_WEIGHT)?.iter().all(|&value| value == 0.0) {
-        return Err(CannotAttack::ZeroGradient { name: PATCH_WEIGHT });
+        return Err(AttackError::ZeroGradient { name: PATCH_WEIGHT });
     }
     let patches_of_position = position.subrows(1, config.patches());
-    let (x, spectrum) = least_squares(patches_of_position.transpose(), patch, gradients.precision().cutoff())
-        .ok_or(CannotAttack::Unsolvable { kind: AttackKind::Embedding })?;
-    let mut reconstruction = Reconstruction::from_patches(x.as_ref(), config, spectrum);
-    reconstruction.note_cutoff(spectrum, gradients.precision());
+    let (x, spectrum) = least_squares(patches_of_position.transpose(), patch, gradients.rounding().cutoff())
+        .ok_or(AttackError::Unsolvable { method: AttackMethod::Embedding })?;
+    let mut reconstruction = Reconstruction::from_patches(x.as_ref(), &config, spectrum);
+    reconstruction.note_cutoff(spectrum, gradients.rounding());
     Ok(reconstruction)
 }

@@ -3,38 +3,13 @@
 use std::collections::BTreeMap;
 
 use faer::{Mat, MatRef};
-use unmask_core::{ParamLayout, VitConfig};
+use unmask_core::{AttackMethod, Param, ParamLayout, VitConfig};
 
-use crate::{Attack, AttackKind, CannotAttack, observed::Observed};
-
-/// Whose tensors they are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
-    /// The model's parameters, which the relay itself sent out.
-    Weights,
-    /// What a client sent back.
-    Gradients,
-}
-
-impl Source {
-    pub(crate) fn plural(self) -> &'static str {
-        match self {
-            Self::Weights => "weights",
-            Self::Gradients => "gradients",
-        }
-    }
-
-    pub(crate) fn singular(self) -> &'static str {
-        match self {
-            Self::Weights => "weight",
-            Self::Gradients => "gradient",
-        }
-    }
-}
+use crate::{AttackError, ModelShape, TensorSource, model::POSITION, observed::Observed};
 
 /// How coarsely values were rounded before they reached the attacker, finest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum Precision {
+pub enum Rounding {
     /// 53 bits.
     F64,
     /// 24 bits: what clients send.
@@ -46,7 +21,7 @@ pub enum Precision {
     Bf16,
 }
 
-impl Precision {
+impl Rounding {
     /// The coarsest type that holds all of `values` exactly: gradients rounded to f16 stay recognisable in an f32 file.
     pub fn of(values: &[f64]) -> Self {
         let all = |holds: fn(f64) -> bool| values.iter().all(|&value| value == 0.0 || holds(value));
@@ -98,71 +73,49 @@ fn fits_f16(value: f64) -> bool {
 /// value.
 #[derive(Debug, Clone)]
 pub struct Tensors {
-    source: Source,
-    config: VitConfig,
+    source: TensorSource,
+    model: ModelShape,
     layout: ParamLayout,
-    precision: Precision,
+    rounding: Rounding,
     values: BTreeMap<String, Vec<f64>>,
     /// Which entries arrived, for the tensors of which some did not.
     kept: BTreeMap<String, Vec<bool>>,
 }
 
 impl Tensors {
-    /// No tensors yet, of a model of shape `config`, rounded to `precision` by whoever made them.
-    pub fn new(source: Source, config: &VitConfig, precision: Precision) -> Self {
-        Self {
-            source,
-            config: *config,
-            layout: ParamLayout::vit(config),
-            precision,
-            values: BTreeMap::new(),
-            kept: BTreeMap::new(),
-        }
+    /// No tensors yet, rounded like that by whoever makes them.
+    pub fn new(source: TensorSource, model: impl Into<ModelShape>, rounding: Rounding) -> Self {
+        let model = model.into();
+        Self { source, model, layout: model.layout(), rounding, values: BTreeMap::new(), kept: BTreeMap::new() }
     }
 
-    /// The tensors `names` out of a flat f32 vector in the order of [`ParamLayout::vit`].
+    /// The tensors `names` out of a flat f32 vector in the layout's order, of which only the entries with `kept` arrived,
+    /// all where it is absent; the others are not looked at.
     ///
     /// # Errors
-    /// The vector is not of this model, or one of the tensors holds NaN or infinity.
-    pub fn from_flat(source: Source, config: &VitConfig, flat: &[f32], names: &[&str]) -> Result<Self, CannotAttack> {
-        let mut tensors = Self::new(source, config, Precision::F32);
-        let expected = tensors.layout.len();
-        if flat.len() != expected {
-            return Err(CannotAttack::WrongLength { from: source, found: flat.len(), expected });
-        }
-        for &name in names {
-            let param = tensors.param(name)?;
-            let (shape, range) = (param.shape.clone(), param.range.clone());
-            tensors.insert(name, &shape, flat[range].iter().map(|&value| f64::from(value)).collect())?;
-        }
-        Ok(tensors)
-    }
-
-    /// The same where only the entries with `kept` arrived; `kept` has the order and length of `flat`, whose other
-    /// entries are not looked at.
-    ///
-    /// # Errors
-    /// Vector or mask is not of this model, or an entry that was kept is NaN or infinite.
-    pub fn from_flat_kept(
-        source: Source,
-        config: &VitConfig,
+    /// Vector or mask is not of this model, or an entry that arrived is NaN or infinite.
+    pub fn from_flat(
+        source: TensorSource,
+        model: impl Into<ModelShape>,
         flat: &[f32],
-        kept: &[bool],
+        kept: Option<&[bool]>,
         names: &[&str],
-    ) -> Result<Self, CannotAttack> {
-        let mut tensors = Self::new(source, config, Precision::F32);
+    ) -> Result<Self, AttackError> {
+        let mut tensors = Self::new(source, model, Rounding::F32);
         let expected = tensors.layout.len();
         if flat.len() != expected {
-            return Err(CannotAttack::WrongLength { from: source, found: flat.len(), expected });
+            return Err(AttackError::WrongLength { from: source, found: flat.len(), expected });
         }
-        if kept.len() != expected {
-            return Err(CannotAttack::WrongMask { found: kept.len(), expected });
+        if let Some(kept) = kept.filter(|kept| kept.len() != expected) {
+            return Err(AttackError::WrongMask { found: kept.len(), expected });
         }
         for &name in names {
-            let param = tensors.param(name)?;
-            let (shape, range) = (param.shape.clone(), param.range.clone());
+            let Param { shape, range, .. } = tensors.param(name)?.clone();
             let values = flat[range.clone()].iter().map(|&value| f64::from(value)).collect();
-            tensors.insert_kept(name, &shape, values, kept[range].to_vec())?;
+            match kept {
+                Some(kept) => tensors.insert_kept(name, &shape, values, kept[range].to_vec())?,
+                None => tensors.insert(name, &shape, values)?,
+            }
         }
         Ok(tensors)
     }
@@ -171,11 +124,11 @@ impl Tensors {
     ///
     /// # Errors
     /// The model has no such parameter, its shape is another, or a value is NaN or infinite.
-    pub fn insert(&mut self, name: &str, shape: &[usize], values: Vec<f64>) -> Result<(), CannotAttack> {
+    pub fn insert(&mut self, name: &str, shape: &[usize], values: Vec<f64>) -> Result<(), AttackError> {
         let from = self.source;
         let param = self.param(name)?;
         if shape != param.shape {
-            return Err(CannotAttack::WrongShape {
+            return Err(AttackError::WrongShape {
                 from,
                 name: name.to_owned(),
                 found: shape.to_vec(),
@@ -183,7 +136,7 @@ impl Tensors {
             });
         }
         if values.len() != param.range.len() {
-            return Err(CannotAttack::WrongCount {
+            return Err(AttackError::WrongCount {
                 from,
                 name: name.to_owned(),
                 found: values.len(),
@@ -191,7 +144,7 @@ impl Tensors {
             });
         }
         if let Some(index) = values.iter().position(|value| !value.is_finite()) {
-            return Err(CannotAttack::NonFinite { from, name: name.to_owned(), index, value: values[index] });
+            return Err(AttackError::NonFinite { from, name: name.to_owned(), index, value: values[index] });
         }
         self.values.insert(name.to_owned(), values);
         self.kept.remove(name);
@@ -208,9 +161,9 @@ impl Tensors {
         shape: &[usize],
         mut values: Vec<f64>,
         kept: Vec<bool>,
-    ) -> Result<(), CannotAttack> {
+    ) -> Result<(), AttackError> {
         if kept.len() != values.len() {
-            return Err(CannotAttack::WrongMask { found: kept.len(), expected: values.len() });
+            return Err(AttackError::WrongMask { found: kept.len(), expected: values.len() });
         }
         for (value, &kept) in values.iter_mut().zip(&kept) {
             if !kept {
@@ -235,49 +188,56 @@ impl Tensors {
     }
 
     /// A tensor as `[rows, everything else]` with what is known of it.
-    pub(crate) fn observed(&self, name: &str, rows: usize) -> Result<Observed, CannotAttack> {
+    pub(crate) fn observed(&self, name: &str, rows: usize) -> Result<Observed, AttackError> {
         Ok(Observed::new(rows, self.get(name)?, self.kept(name)))
     }
 
-    /// The model's shape.
-    pub fn config(&self) -> &VitConfig {
-        &self.config
+    pub fn model(&self) -> ModelShape {
+        self.model
     }
 
-    /// How coarsely the values were rounded.
-    pub fn precision(&self) -> Precision {
-        self.precision
+    /// The numbers of a ViT.
+    ///
+    /// # Errors
+    /// [`AttackError::NotVit`].
+    pub fn vit(&self) -> Result<VitConfig, AttackError> {
+        self.model.vit()
     }
 
-    fn param(&self, name: &str) -> Result<&unmask_core::Param, CannotAttack> {
-        self.layout.get(name).ok_or_else(|| CannotAttack::NoSuchParameter { name: name.to_owned() })
+    pub fn rounding(&self) -> Rounding {
+        self.rounding
     }
 
-    pub(crate) fn get(&self, name: &str) -> Result<&[f64], CannotAttack> {
+    fn param(&self, name: &str) -> Result<&Param, AttackError> {
+        self.layout.get(name).ok_or_else(|| AttackError::NoSuchParameter { name: name.to_owned() })
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Result<&[f64], AttackError> {
         self.values
             .get(name)
             .map(Vec::as_slice)
-            .ok_or_else(|| CannotAttack::Missing { from: self.source, name: name.to_owned() })
+            .ok_or_else(|| AttackError::Missing { from: self.source, name: name.to_owned() })
     }
 
     /// A tensor as `[rows, everything else]`.
-    pub(crate) fn matrix(&self, name: &str, rows: usize) -> Result<MatRef<'_, f64>, CannotAttack> {
+    pub(crate) fn matrix(&self, name: &str, rows: usize) -> Result<MatRef<'_, f64>, AttackError> {
         let values = self.get(name)?;
         Ok(MatRef::from_row_major_slice(values, rows, values.len() / rows))
     }
 
     /// Gradients of the position embedding, `[S + 1, D]`, class token first, of a model that has enough dimensions for
-    /// `unknowns` and whose patches' positions did learn.
-    pub(crate) fn position_gradient(&self, kind: AttackKind, unknowns: usize) -> Result<Mat<f64>, CannotAttack> {
-        let dim = self.config.dim;
+    /// the `unknowns` of `method` and whose patches' positions did learn.
+    pub(crate) fn position_gradient(&self, method: AttackMethod, unknowns: usize) -> Result<Mat<f64>, AttackError> {
+        let config = self.vit()?;
+        let dim = config.dim;
         if dim < unknowns {
-            return Err(CannotAttack::TooFewDimensions { kind, dim, unknowns });
+            return Err(AttackError::TooFewDimensions { method, dim, unknowns });
         }
-        let values = self.get(crate::kind::POSITION)?;
+        let values = self.get(POSITION)?;
         if values[dim..].iter().all(|&value| value == 0.0) {
-            return Err(CannotAttack::FixedPosition);
+            return Err(AttackError::FixedPosition);
         }
-        Ok(MatRef::from_row_major_slice(values, self.config.tokens(), dim).to_owned())
+        Ok(MatRef::from_row_major_slice(values, config.tokens(), dim).to_owned())
     }
 }
 
@@ -290,55 +250,19 @@ pub struct Evidence {
     pub gradients: Tensors,
 }
 
-impl Evidence {
-    /// Takes what `kind` needs out of flat f32 vectors in the order of [`ParamLayout::vit`]. Masked entries are zeros.
-    ///
-    /// # Errors
-    /// A vector is not of this model, or a tensor the attack needs holds NaN or infinity.
-    pub fn from_flat(
-        kind: AttackKind,
-        config: &VitConfig,
-        weights: &[f32],
-        gradient: &[f32],
-    ) -> Result<Self, CannotAttack> {
-        Ok(Self {
-            weights: Tensors::from_flat(Source::Weights, config, weights, kind.weights())?,
-            gradients: Tensors::from_flat(Source::Gradients, config, gradient, kind.gradients())?,
-        })
-    }
-
-    /// Takes what `attack` needs out of flat f32 vectors in the order of [`ParamLayout::vit`], where only the entries of
-    /// the gradient with `kept` arrived.
-    ///
-    /// # Errors
-    /// A vector or the mask is not of this model, or a tensor the attack needs holds NaN or infinity.
-    pub fn from_flat_kept(
-        attack: Attack,
-        config: &VitConfig,
-        weights: &[f32],
-        gradient: &[f32],
-        kept: &[bool],
-    ) -> Result<Self, CannotAttack> {
-        Ok(Self {
-            weights: Tensors::from_flat(Source::Weights, config, weights, attack.weights())?,
-            gradients: Tensors::from_flat_kept(Source::Gradients, config, gradient, kept, attack.gradients())?,
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn precision_is_read_off_the_values() {
-        assert_eq!(Precision::of(&[0.1, 0.0]), Precision::F64);
-        assert_eq!(Precision::of(&[f64::from(0.1f32), 1.0]), Precision::F32);
+    fn rounding_is_read_off_the_values() {
+        assert_eq!(Rounding::of(&[0.1, 0.0]), Rounding::F64);
+        assert_eq!(Rounding::of(&[f64::from(0.1f32), 1.0]), Rounding::F32);
         // 0x3dcd is 0.1 in bf16, 0x2e66 in f16.
-        assert_eq!(Precision::of(&[f64::from(f32::from_bits(0x3dcd_0000)), 1e30f32.trunc().into()]), Precision::F32);
-        assert_eq!(Precision::of(&[f64::from(f32::from_bits(0x3dcd_0000)), 2f64.powi(100)]), Precision::Bf16);
-        assert_eq!(Precision::of(&[0.099_975_585_937_5, 65504.0, -(2f64.powi(-24))]), Precision::F16);
-        assert_eq!(Precision::of(&[2f64.powi(-25)]), Precision::Bf16);
-        assert_eq!(Precision::of(&[0.0]), Precision::F64, "zeros say nothing, and the finest is assumed");
+        assert_eq!(Rounding::of(&[f64::from(f32::from_bits(0x3dcd_0000)), 1e30f32.trunc().into()]), Rounding::F32);
+        assert_eq!(Rounding::of(&[f64::from(f32::from_bits(0x3dcd_0000)), 2f64.powi(100)]), Rounding::Bf16);
+        assert_eq!(Rounding::of(&[0.099_975_585_937_5, 65504.0, -(2f64.powi(-24))]), Rounding::F16);
+        assert_eq!(Rounding::of(&[2f64.powi(-25)]), Rounding::Bf16);
+        assert_eq!(Rounding::of(&[0.0]), Rounding::F64, "zeros say nothing, and the finest is assumed");
     }
 }

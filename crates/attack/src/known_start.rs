@@ -5,9 +5,9 @@ use std::{fmt, sync::OnceLock};
 use faer::{Mat, MatRef};
 
 use crate::{
-    CannotAttack, Precision, Tensors,
-    kind::{PATCH_WEIGHT, POSITION},
+    AttackError, Rounding, Tensors,
     least_squares::least_squares,
+    model::{PATCH_WEIGHT, POSITION},
 };
 
 /// Two forms of one model agree to the rounding of f32; what is further apart than this is not one model.
@@ -33,38 +33,38 @@ impl RecoveredKey {
     ///
     /// # Errors
     /// D < L, a tensor is missing, the plain weights do not determine the key, or the two are not forms of one model.
-    pub fn from_known_start(plain: &Tensors, encrypted: &Tensors) -> Result<Self, CannotAttack> {
-        let config = plain.config();
-        if config != encrypted.config() {
-            return Err(CannotAttack::NotTwoForms { reason: "their shapes differ".to_owned() });
+    pub fn from_known_start(plain: &Tensors, encrypted: &Tensors) -> Result<Self, AttackError> {
+        let config = plain.vit()?;
+        if config != encrypted.vit()? {
+            return Err(AttackError::NotTwoForms { reason: "their shapes differ".to_owned() });
         }
         let (dim, len) = (config.dim, config.patch_len());
         if dim < len {
-            return Err(CannotAttack::TooFewRows { dim, len });
+            return Err(AttackError::TooFewRows { dim, len });
         }
         let source = order(plain.matrix(POSITION, config.tokens())?, encrypted.matrix(POSITION, config.tokens())?)?;
 
         let (weights, sent) = (plain.matrix(PATCH_WEIGHT, dim)?, encrypted.matrix(PATCH_WEIGHT, dim)?);
-        let undetermined = |rank| CannotAttack::KeyUndetermined { rank, len };
-        let cutoff = plain.precision().max(encrypted.precision()).cutoff();
+        let undetermined = |rank| AttackError::KeyUndetermined { rank, len };
+        let cutoff = plain.rounding().max(encrypted.rounding()).cutoff();
         let (key, spectrum) = least_squares(weights, sent, cutoff).ok_or(undetermined(0))?;
         if spectrum.kept < spectrum.total {
             return Err(undetermined(spectrum.kept));
         }
         let size = sent.norm_l2();
         if size == 0.0 {
-            return Err(CannotAttack::NotTwoForms { reason: "the encrypted patch embedding is all zero".to_owned() });
+            return Err(AttackError::NotTwoForms { reason: "the encrypted patch embedding is all zero".to_owned() });
         }
         let residual = (weights * &key - sent).norm_l2() / size;
         if residual > LARGEST_RESIDUAL {
             let percent = 100.0 * residual;
-            return Err(CannotAttack::NotTwoForms {
+            return Err(AttackError::NotTwoForms {
                 reason: format!("the best key leaves {percent:.1} % of the encrypted patch embedding unexplained"),
             });
         }
         let identity = Mat::<f64>::identity(len, len);
         let (inverse, spectrum) =
-            least_squares(key.as_ref(), identity.as_ref(), Precision::F64.cutoff()).ok_or(undetermined(0))?;
+            least_squares(key.as_ref(), identity.as_ref(), Rounding::F64.cutoff()).ok_or(undetermined(0))?;
         if spectrum.kept < spectrum.total {
             return Err(undetermined(spectrum.kept));
         }
@@ -78,11 +78,11 @@ impl RecoveredKey {
     /// # Errors
     /// The gradients are of another model than the key, or a mask hides some of the patch embedding's, which the key
     /// mixes with what it left.
-    pub fn decrypt(&self, gradients: &Tensors) -> Result<Tensors, CannotAttack> {
-        let config = gradients.config();
+    pub fn decrypt(&self, gradients: &Tensors) -> Result<Tensors, AttackError> {
+        let config = gradients.vit()?;
         let (patches, len) = (self.source.len(), self.inverse.nrows());
         if (config.patches(), config.patch_len()) != (patches, len) {
-            return Err(CannotAttack::OtherKey {
+            return Err(AttackError::OtherKey {
                 patches: config.patches(),
                 len: config.patch_len(),
                 key_patches: patches,
@@ -92,7 +92,7 @@ impl RecoveredKey {
         let mut plain = gradients.clone();
         if gradients.values(PATCH_WEIGHT).is_some() {
             if gradients.kept(PATCH_WEIGHT).is_some() {
-                return Err(CannotAttack::MaskedUnderKey { name: PATCH_WEIGHT });
+                return Err(AttackError::MaskedUnderKey { name: PATCH_WEIGHT });
             }
             let decrypted = gradients.matrix(PATCH_WEIGHT, config.dim)? * &self.inverse;
             let values = decrypted.row_iter().flat_map(|row| row.iter().copied()).collect();
@@ -124,7 +124,7 @@ pub struct KnownStart {
     plain: Tensors,
     encrypted: Tensors,
     /// Computed by the first attack that asks.
-    key: OnceLock<Result<RecoveredKey, CannotAttack>>,
+    key: OnceLock<Result<RecoveredKey, AttackError>>,
 }
 
 impl KnownStart {
@@ -137,7 +137,7 @@ impl KnownStart {
     ///
     /// # Errors
     /// As [`RecoveredKey::from_known_start`] and [`RecoveredKey::decrypt`].
-    pub fn decrypt(&self, gradients: &Tensors) -> Result<Tensors, CannotAttack> {
+    pub fn decrypt(&self, gradients: &Tensors) -> Result<Tensors, AttackError> {
         let recover = || RecoveredKey::from_known_start(&self.plain, &self.encrypted);
         self.key.get_or_init(recover).as_ref().map_err(Clone::clone)?.decrypt(gradients)
     }
@@ -161,8 +161,8 @@ impl fmt::Debug for RecoveredKey {
 }
 
 /// The plain patch row that each encrypted one is, of position embeddings `[1 + S, D]`.
-fn order(plain: MatRef<'_, f64>, encrypted: MatRef<'_, f64>) -> Result<Vec<usize>, CannotAttack> {
-    let different = |reason: String| CannotAttack::NotTwoForms { reason };
+fn order(plain: MatRef<'_, f64>, encrypted: MatRef<'_, f64>) -> Result<Vec<usize>, AttackError> {
+    let different = |reason: String| AttackError::NotTwoForms { reason };
     let distance = |a: usize, b: usize| (plain.row(a) - encrypted.row(b)).norm_l2();
     let is_far = |a: usize, b: usize| distance(a, b) > LARGEST_RESIDUAL * encrypted.row(b).norm_l2();
     if is_far(0, 0) {

@@ -1,13 +1,7 @@
-//! Labels, read off the gradients of the classification head.
+//! Labels, read off the gradients of the classification head: head.weight and head.bias of a ViT, fc.weight and fc.bias
+//! of a ResNet.
 
-use crate::{
-    CannotAttack, Tensors,
-    kind::{HEAD_BIAS, HEAD_WEIGHT},
-    observed::Observed,
-};
-
-/// timm names of the gradients that [`label`] and [`label_counts`] read.
-pub const LABEL_GRADIENTS: &[&str] = &[HEAD_WEIGHT, HEAD_BIAS];
+use crate::{AttackError, Tensors, observed::Observed};
 
 /// Energies this close, as a ratio, leave the choice to the sign of the bias.
 const TIE: f64 = 2.0;
@@ -15,7 +9,6 @@ const TIE: f64 = 2.0;
 /// The label of a batch of one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LabelGuess {
-    /// Its index.
     pub label: usize,
     /// Mean square of the kept entries of each class's row of dl/d(head.weight); 0 where none was kept.
     pub energies: Vec<f64>,
@@ -37,7 +30,6 @@ pub struct LabelCounts {
 /// The labels of an update as its head gives them away.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LabelReading {
-    /// Pictures of each class.
     pub counts: Vec<usize>,
     /// What each class has of the evidence, adding up to 1.
     pub shares: Vec<f64>,
@@ -53,24 +45,23 @@ impl LabelReading {
     }
 }
 
-/// Reads the labels of `batch` pictures off an update: by [`label`] for one, otherwise by [`label_counts`] with uniform
-/// predictions.
+/// Reads the labels of `batch` pictures off an update: by [`label`] for one, otherwise by [`label_counts`].
 ///
 /// # Errors
-/// [`CannotAttack`]: as those two, or the values are too large or too small to compare.
-pub fn read_labels(gradients: &Tensors, batch: usize) -> Result<LabelReading, CannotAttack> {
+/// [`AttackError`]: as those two, or the values are too large or too small to compare.
+pub fn read_labels(gradients: &Tensors, batch: usize) -> Result<LabelReading, AttackError> {
     let (counts, evidence, margin) = if batch == 1 {
         let guess = label(gradients)?;
         let counts = (0..guess.energies.len()).map(|class| usize::from(class == guess.label)).collect();
         (counts, guess.energies, Some(guess.margin))
     } else {
-        let found = label_counts(gradients, batch, None)?;
+        let found = label_counts(gradients, batch)?;
         (found.counts, found.estimates, None)
     };
     let positive = || evidence.iter().map(|value| value.max(0.0));
     let sum: f64 = positive().sum();
     if !(sum.is_finite() && sum > 0.0) {
-        return Err(CannotAttack::Incomparable);
+        return Err(AttackError::Incomparable);
     }
     Ok(LabelReading { counts, shares: positive().map(|value| value / sum).collect(), margin })
 }
@@ -83,8 +74,8 @@ pub fn read_labels(gradients: &Tensors, batch: usize) -> Result<LabelReading, Ca
 /// between rows of like energy, as in a model of two classes.
 ///
 /// # Errors
-/// [`CannotAttack`]: the gradient of head.weight is missing, all hidden or all zero.
-pub fn label(gradients: &Tensors) -> Result<LabelGuess, CannotAttack> {
+/// [`AttackError`]: the gradient of head.weight is missing, all hidden or all zero.
+pub fn label(gradients: &Tensors) -> Result<LabelGuess, AttackError> {
     let (rows, bias) = read(gradients)?;
     let energies: Vec<f64> = (0..rows.nrows())
         .map(|row| {
@@ -108,46 +99,37 @@ pub fn label(gradients: &Tensors) -> Result<LabelGuess, CannotAttack> {
 /// How many of a batch of `batch` belong to each class.
 ///
 /// dl/d(head.bias)_c is the mean of p_c - y_c over the batch, so that n_c = B (mean p_c - dl/d(head.bias)_c). The mean
-/// predictions are not known to the relay; `predicted` takes what it expects (uniform if `None`, as right after
-/// initialisation). Where an entry of the bias was dropped, its class's row of dl/d(head.weight) stands in: as far as the
-/// samples' features are alike, the rows are multiples of one vector, with those entries as factors.
+/// predictions are not known to the relay and taken for uniform, as right after initialisation. Where an entry of the bias
+/// was dropped, its class's row of dl/d(head.weight) stands in: as far as the samples' features are alike, the rows are
+/// multiples of one vector, with those entries as factors.
 ///
 /// # Errors
-/// [`CannotAttack`]: a gradient is missing or all zero, no entry of the bias was kept, or `predicted` has not one entry
-/// for each class.
-pub fn label_counts(gradients: &Tensors, batch: usize, predicted: Option<&[f64]>) -> Result<LabelCounts, CannotAttack> {
+/// [`AttackError`]: a gradient is missing or all zero, or no entry of the bias was kept.
+pub fn label_counts(gradients: &Tensors, batch: usize) -> Result<LabelCounts, AttackError> {
     let (rows, bias) = read(gradients)?;
     let classes = rows.nrows();
-    if let Some(predicted) = predicted
-        && predicted.len() != classes
-    {
-        return Err(CannotAttack::WrongPrediction { found: predicted.len(), expected: classes });
-    }
-    gradients.get(HEAD_BIAS)?;
+    let [_, name] = gradients.model().head();
+    gradients.get(name)?;
     if bias.known() == 0 {
-        return Err(CannotAttack::NothingKept { name: HEAD_BIAS });
+        return Err(AttackError::NothingKept { name });
     }
     let factors = factors(&rows, &bias);
-    let size = batch as f64;
-    let share = |class: usize| predicted.map_or(1.0 / classes as f64, |predicted| predicted[class]);
-    let estimates: Vec<f64> = (0..classes).map(|class| size * (share(class) - factors[class])).collect();
+    let (size, share) = (batch as f64, 1.0 / classes as f64);
+    let estimates: Vec<f64> = factors.iter().map(|factor| size * (share - factor)).collect();
     Ok(LabelCounts { counts: round(&estimates, batch), estimates })
 }
 
-fn read(gradients: &Tensors) -> Result<(Observed, Observed), CannotAttack> {
-    let classes = gradients.config().classes;
-    let rows = gradients.observed(HEAD_WEIGHT, classes)?;
+/// The gradients of the head's weight, a row for each class, and of its bias.
+fn read(gradients: &Tensors) -> Result<(Observed, Observed), AttackError> {
+    let (classes, [weight, bias]) = (gradients.model().classes(), gradients.model().head());
+    let rows = gradients.observed(weight, classes)?;
     if rows.known() == 0 {
-        return Err(CannotAttack::NothingKept { name: HEAD_WEIGHT });
+        return Err(AttackError::NothingKept { name: weight });
     }
     if rows.is_zero() {
-        return Err(CannotAttack::ZeroGradient { name: HEAD_WEIGHT });
+        return Err(AttackError::ZeroGradient { name: weight });
     }
-    let bias = match gradients.get(HEAD_BIAS) {
-        Ok(values) => Observed::new(classes, values, gradients.kept(HEAD_BIAS)),
-        Err(_) => Observed::new(classes, &vec![0.0; classes], Some(&vec![false; classes])),
-    };
-    Ok((rows, bias))
+    Ok((rows, gradients.observed(bias, classes).unwrap_or_else(|_| Observed::unknown(classes, 1))))
 }
 
 fn known(rows: &Observed, row: usize) -> impl Iterator<Item = (usize, f64)> {

@@ -2,14 +2,12 @@
 
 use faer::{Mat, MatRef};
 
-/// Singular values of a system.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Spectrum {
     /// Smallest over largest; the inverse of the condition number.
     pub(crate) ratio: f64,
     /// How many were above the cutoff.
     pub(crate) kept: usize,
-    /// How many there are.
     pub(crate) total: usize,
 }
 

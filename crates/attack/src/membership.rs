@@ -1,11 +1,11 @@
 //! Whether a given picture was among the private ones.
 
 use faer::{Mat, MatRef};
-use unmask_core::{MembershipVerdict, VitConfig};
+use unmask_core::{AttackMethod, MembershipVerdict, VitConfig};
 
 use crate::{
-    CannotAttack, Evidence, Tensors,
-    kind::{CLASS_TOKEN, NORM_BIAS, NORM_WEIGHT, PATCH_BIAS, PATCH_WEIGHT, POSITION, QKV},
+    AttackError, Evidence, Tensors,
+    model::{CLASS_TOKEN, NORM_BIAS, NORM_WEIGHT, PATCH_BIAS, PATCH_WEIGHT, POSITION, QKV},
     observed::Observed,
 };
 
@@ -44,7 +44,6 @@ pub struct Membership {
     pub distractors: Vec<f64>,
     /// timm's name of the gradient whose rows were fitted.
     pub gradient: &'static str,
-    /// The conclusion.
     pub verdict: MembershipVerdict,
 }
 
@@ -63,15 +62,15 @@ pub struct Membership {
 /// median, a stranger's lower bound above half of it.
 ///
 /// # Errors
-/// [`CannotAttack`]: the candidate has another size, no gradient is there or kept enough entries, or it is all zero.
-pub fn membership(evidence: &Evidence, candidate: &[f32]) -> Result<Membership, CannotAttack> {
-    let config = evidence.gradients.config();
+/// [`AttackError`]: the candidate has another size, no gradient is there or kept enough entries, or it is all zero.
+pub fn membership(evidence: &Evidence, candidate: &[f32]) -> Result<Membership, AttackError> {
+    let config = evidence.gradients.vit()?;
     let expected = config.image * config.image * VitConfig::CHANNELS;
     if candidate.len() != expected {
-        return Err(CannotAttack::WrongPicture { found: candidate.len(), expected });
+        return Err(AttackError::WrongPicture { found: candidate.len(), expected });
     }
     if let Some(index) = candidate.iter().position(|value| !value.is_finite()) {
-        return Err(CannotAttack::NonFinitePicture { index, value: candidate[index] });
+        return Err(AttackError::NonFinitePicture { index, value: candidate[index] });
     }
     let layer = Layer::of(evidence)?;
     let residuals = layer.residuals(evidence, candidate)?;
@@ -93,7 +92,6 @@ pub fn membership(evidence: &Evidence, candidate: &[f32]) -> Result<Membership, 
     Ok(Membership { residual, interval, distractors, gradient: layer.name, verdict })
 }
 
-/// The layer whose gradient is fitted.
 struct Layer {
     name: &'static str,
     /// Rows of the gradient, thinned out where each needs its own decomposition.
@@ -109,8 +107,8 @@ struct RowFit {
 }
 
 impl Layer {
-    fn of(evidence: &Evidence) -> Result<Self, CannotAttack> {
-        let config = evidence.gradients.config();
+    fn of(evidence: &Evidence) -> Result<Self, AttackError> {
+        let config = evidence.gradients.vit()?;
         let patch = Self::new(&evidence.gradients, PATCH_WEIGHT, config.dim, config.patches() + 1);
         if patch.is_ok() {
             return patch;
@@ -118,25 +116,25 @@ impl Layer {
         let qkv = Self::new(&evidence.gradients, QKV, 3 * config.dim, config.tokens());
         // The attention weights are the second choice: what is wrong with them is told only where they are there.
         match qkv {
-            Err(CannotAttack::Missing { .. }) => patch,
+            Err(AttackError::Missing { .. }) => patch,
             qkv => qkv,
         }
     }
 
-    fn new(gradients: &Tensors, name: &'static str, rows: usize, coefficients: usize) -> Result<Self, CannotAttack> {
+    fn new(gradients: &Tensors, name: &'static str, rows: usize, coefficients: usize) -> Result<Self, AttackError> {
         let gradient = gradients.observed(name, rows)?;
         if gradient.known() == 0 {
-            return Err(CannotAttack::NothingKept { name });
+            return Err(AttackError::NothingKept { name });
         }
         if gradient.is_zero() {
-            return Err(CannotAttack::ZeroGradient { name });
+            return Err(AttackError::ZeroGradient { name });
         }
         let kept = |row: usize| gradient.weights.row(row).iter().filter(|&&weight| weight > 0.0).count();
         let mut usable: Vec<usize> = (0..rows).filter(|&row| kept(row) >= coefficients + SPARE).collect();
         if 2 * usable.len() < rows {
             let mut counts: Vec<usize> = (0..rows).map(kept).collect();
             counts.sort_unstable();
-            return Err(CannotAttack::TooFewToJudge { name, kept: counts[rows / 2], coefficients });
+            return Err(AttackError::TooFewToJudge { name, kept: counts[rows / 2], coefficients });
         }
         if !gradient.is_whole() {
             let step = usable.len().div_ceil(MOST_ROWS);
@@ -146,17 +144,17 @@ impl Layer {
     }
 
     /// How well each row is fitted by the inputs that `picture` causes.
-    fn residuals(&self, evidence: &Evidence, picture: &[f32]) -> Result<Vec<RowFit>, CannotAttack> {
-        let config = evidence.gradients.config();
+    fn residuals(&self, evidence: &Evidence, picture: &[f32]) -> Result<Vec<RowFit>, AttackError> {
+        let config = evidence.gradients.vit()?;
         let inputs = if self.name == QKV {
             tokens(&evidence.weights, picture)?
         } else {
-            let patches = patches(picture, config);
+            let patches = patches(picture, &config);
             Mat::from_fn(config.patches() + 1, config.patch_len(), |s, l| {
                 if s == config.patches() { 1.0 } else { patches[(s, l)] }
             })
         };
-        let unsolvable = CannotAttack::Unsolvable { kind: crate::AttackKind::Embedding };
+        let unsolvable = AttackError::Unsolvable { method: AttackMethod::Embedding };
         if self.gradient.is_whole() {
             let basis = basis(inputs.transpose()).ok_or(unsolvable)?;
             return Ok(self.rows.iter().map(|&row| self.fit(row, None, basis.as_ref())).collect());
@@ -222,11 +220,11 @@ fn patches(picture: &[f32], config: &VitConfig) -> Mat<f64> {
 }
 
 /// What enters the first attention block `[S + 1, D]`.
-fn tokens(weights: &Tensors, picture: &[f32]) -> Result<Mat<f64>, CannotAttack> {
-    let config = weights.config();
+fn tokens(weights: &Tensors, picture: &[f32]) -> Result<Mat<f64>, AttackError> {
+    let config = weights.vit()?;
     let position = weights.matrix(POSITION, config.tokens())?;
     let (class, bias) = (weights.get(CLASS_TOKEN)?, weights.get(PATCH_BIAS)?);
-    let embedded = patches(picture, config) * weights.matrix(PATCH_WEIGHT, config.dim)?.transpose();
+    let embedded = patches(picture, &config) * weights.matrix(PATCH_WEIGHT, config.dim)?.transpose();
     let mut tokens = Mat::from_fn(config.tokens(), config.dim, |t, d| {
         position[(t, d)] + if t == 0 { class[d] } else { embedded[(t - 1, d)] + bias[d] }
     });

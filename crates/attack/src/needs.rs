@@ -1,29 +1,27 @@
-//! Which tensors an attack reads.
+//! What an attack needs of a model and an update.
 
-use unmask_core::ParamLayout;
+use unmask_core::{AttackMethod, ParamLayout};
 
 use crate::{
-    Attack, AttackKind, LABEL_GRADIENTS, MEMBERSHIP_GRADIENTS, MEMBERSHIP_WEIGHTS, Method, RecoveredKey,
-    kind::{CLASS_TOKEN, POSITION},
+    AttackError, Evidence, KeySource, MEMBERSHIP_GRADIENTS, MEMBERSHIP_WEIGHTS, ModelShape, TensorSource, Tensors,
+    method::{Definition, Required, Solver, WorksOn, definition},
+    model::is_front,
 };
 
-/// Tensors by timm's names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct TensorNames {
     /// Without these nothing works.
     pub required: Vec<String>,
     /// Used where they are there.
     pub optional: Vec<String>,
 }
 
-impl Wanted {
+impl TensorNames {
     fn new(required: &[&str], optional: &[&str]) -> Self {
-        let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         Self { required: owned(required), optional: owned(optional) }
     }
 
-    /// All of them.
-    pub fn names(&self) -> Vec<&str> {
+    pub fn all(&self) -> Vec<&str> {
         self.required.iter().chain(&self.optional).map(String::as_str).collect()
     }
 
@@ -41,108 +39,156 @@ impl Wanted {
     }
 }
 
-/// What an attack reads of a model and an update.
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|&name| name.to_owned()).collect()
+}
+
+/// What an attack needs of an update, a model and a room.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Of the update.
-    pub gradients: Wanted,
+    pub gradients: TensorNames,
     /// Of the weights at which it was taken.
-    pub weights: Wanted,
+    pub weights: TensorNames,
+    /// Whether the equations hold on models with the April block alone.
+    pub april_block: bool,
+    /// Whether it gathers several rounds of one client.
+    pub rounds: bool,
+    /// Where the key of an encrypted room comes from.
+    pub key: Option<KeySource>,
 }
 
 impl Needs {
-    /// What `method` reads of a model of `layout`.
-    pub fn of(method: Method, layout: &ParamLayout) -> Self {
-        let names = |keep: &dyn Fn(&str) -> bool| -> Vec<String> {
-            layout.iter().map(|param| param.name.clone()).filter(|name| keep(name)).collect()
-        };
-        let search = |required: Vec<String>, optional: &[&str]| Self {
-            gradients: Wanted { required, optional: Vec::new() }
-                .and(Wanted::new(&[], optional))
-                .and(Wanted::new(&[], LABEL_GRADIENTS)),
-            weights: Wanted { required: names(&|_| true), optional: Vec::new() },
-        };
-        let embeddings = Wanted::new(AttackKind::Embedding.gradients(), &[]);
-        match method {
-            Method::Gradients | Method::GradientsAware => search(names(&|_| true), &[]),
-            Method::Matching | Method::MatchingAware => search(names(&is_front), &[]),
-            Method::Jigsaw => search(names(&|name| is_front(name) && name != POSITION), &[POSITION]),
-            Method::KnownStart => Self { gradients: embeddings, weights: Wanted::new(&RecoveredKey::WEIGHTS, &[]) },
-            Method::Colluder => Self { gradients: embeddings, weights: Wanted::default() },
-            Method::Embedding | Method::EmbeddingAware | Method::April | Method::AprilAware | Method::Rounds => {
-                let attack = Attack::of(method).unwrap_or(Attack::aware(AttackKind::Embedding));
-                // What a closed form reads beyond its naive twin only sharpens the result.
-                Self {
-                    gradients: Wanted::new(attack.kind.gradients(), &[]).and(Wanted::new(&[], attack.gradients())),
-                    weights: Wanted::new(attack.weights(), &[]),
-                }
-            }
+    /// What `method` needs of a model.
+    ///
+    /// # Errors
+    /// [`AttackError::NotVit`], where it works on Vision Transformers alone.
+    pub fn of(method: AttackMethod, model: impl Into<ModelShape>) -> Result<Self, AttackError> {
+        let model = model.into();
+        let Definition { solver, works_on, gradients, optional, weights, .. } = definition(method);
+        if works_on != WorksOn::Any {
+            model.vit()?;
         }
-    }
-
-    /// What reading labels takes.
-    pub fn of_labels() -> Self {
-        Self { gradients: Wanted::new(&LABEL_GRADIENTS[..1], LABEL_GRADIENTS), weights: Wanted::default() }
-    }
-
-    /// What telling membership takes.
-    pub fn of_membership(layout: &ParamLayout) -> Self {
-        let weights: Vec<&str> = MEMBERSHIP_WEIGHTS.iter().copied().filter(|name| layout.get(name).is_some()).collect();
-        Self { gradients: Wanted::new(&[], MEMBERSHIP_GRADIENTS), weights: Wanted::new(&[], &weights) }
-    }
-
-    /// The same where nothing of it is asked for that is not there.
-    #[must_use]
-    pub fn if_there(self) -> Self {
-        let optional = |Wanted { mut required, optional }: Wanted| {
-            required.extend(optional);
-            Wanted { required: Vec::new(), optional: required }
+        let names = |is_read: &dyn Fn(&str) -> bool| -> Vec<String> {
+            model.layout().iter().map(|param| param.name.clone()).filter(|name| is_read(name)).collect()
         };
-        Self { gradients: optional(self.gradients), weights: optional(self.weights) }
+        let required = match gradients {
+            Required::Tensors(tensors) => owned(tensors),
+            Required::Front => names(&|name| is_front(name) && !optional.contains(&name)),
+            Required::All => names(&|_| true),
+        };
+        let mut needs = Self {
+            gradients: TensorNames { required, optional: owned(optional) },
+            weights: TensorNames::new(weights, &[]),
+            april_block: works_on == WorksOn::AprilBlock,
+            rounds: matches!(solver, Solver::Rounds),
+            key: if let Solver::Decryption(key) = solver { Some(key) } else { None },
+        };
+        if method.is_search() {
+            needs.weights.required = names(&|_| true);
+            needs = needs.and(Self::of_labels(model).if_there());
+        }
+        Ok(needs)
     }
 
-    /// Both together.
+    pub fn of_labels(model: impl Into<ModelShape>) -> Self {
+        let [weight, bias] = model.into().head();
+        Self { gradients: TensorNames::new(&[weight], &[bias]), ..Self::default() }
+    }
+
+    ///
+    /// # Errors
+    /// [`AttackError::NotVit`].
+    pub fn of_membership(model: impl Into<ModelShape>) -> Result<Self, AttackError> {
+        let layout = ParamLayout::vit(&model.into().vit()?);
+        let weights: Vec<&str> = MEMBERSHIP_WEIGHTS.iter().copied().filter(|name| layout.get(name).is_some()).collect();
+        Ok(Self {
+            gradients: TensorNames::new(&[], MEMBERSHIP_GRADIENTS),
+            weights: TensorNames::new(&[], &weights),
+            ..Self::default()
+        })
+    }
+
+    /// Takes what is needed out of flat f32 vectors in the layout's order. Of the gradient only the entries with `kept`
+    /// arrived, all where it is absent.
+    ///
+    /// # Errors
+    /// A vector or the mask is not of this model, or a tensor that is needed holds NaN or infinity.
+    pub fn read_flat(
+        &self,
+        model: impl Into<ModelShape>,
+        weights: &[f32],
+        gradient: &[f32],
+        kept: Option<&[bool]>,
+    ) -> Result<Evidence, AttackError> {
+        let model = model.into();
+        Ok(Evidence {
+            weights: Tensors::from_flat(TensorSource::Weights, model, weights, None, &self.weights.all())?,
+            gradients: Tensors::from_flat(TensorSource::Gradients, model, gradient, kept, &self.gradients.all())?,
+        })
+    }
+
+    /// The same where no tensor is asked for that is not there.
+    #[must_use]
+    pub fn if_there(mut self) -> Self {
+        for TensorNames { required, optional } in [&mut self.gradients, &mut self.weights] {
+            optional.append(required);
+        }
+        self
+    }
+
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        Self { gradients: self.gradients.and(other.gradients), weights: self.weights.and(other.weights) }
+        Self {
+            gradients: self.gradients.and(other.gradients),
+            weights: self.weights.and(other.weights),
+            april_block: self.april_block || other.april_block,
+            rounds: self.rounds || other.rounds,
+            key: self.key.or(other.key),
+        }
     }
-}
-
-/// Whether a parameter lies in front of the second block, where token matching looks.
-pub fn is_front(name: &str) -> bool {
-    name == POSITION || name == CLASS_TOKEN || name.starts_with("patch_embed.") || name.starts_with("blocks.0.")
 }
 
 #[cfg(test)]
 mod tests {
-    use unmask_core::{Architecture, VitPreset};
+    use unmask_core::{Architecture, ResnetPreset, VitPreset};
 
     use super::*;
+    use crate::model::POSITION;
 
-    /// Every name is one of the model's, with the April block and without.
+    /// Every name is one of the model's, and what needs a ViT says so.
     #[test]
     fn needs_are_parameters_of_the_model() {
-        for april_block in [false, true] {
-            let layout = Architecture::from(VitPreset::Pico).with_april_block(april_block).layout();
-            let methods = Method::ALL.map(|method| Needs::of(method, &layout));
-            for Needs { gradients, weights } in
-                methods.into_iter().chain([Needs::of_labels(), Needs::of_membership(&layout)])
-            {
-                for name in [gradients.names(), weights.names()].concat() {
-                    assert!(layout.get(name).is_some(), "{name}");
+        let vit = Architecture::from(VitPreset::Pico);
+        for architecture in [vit, vit.with_april_block(true), ResnetPreset::Nano.into()] {
+            let layout = architecture.layout();
+            let needs: Vec<_> = AttackMethod::ALL.map(|method| Needs::of(method, architecture)).into();
+            let needs =
+                needs.into_iter().chain([Ok(Needs::of_labels(architecture)), Needs::of_membership(architecture)]);
+            let mut usable = 0;
+            for needs in needs {
+                match needs {
+                    Ok(Needs { gradients, weights, .. }) => {
+                        usable += 1;
+                        for name in [gradients.all(), weights.all()].concat() {
+                            assert!(layout.get(name).is_some(), "{name}");
+                        }
+                    }
+                    Err(error) => assert_eq!(error, AttackError::NotVit { architecture }),
                 }
             }
+            assert_eq!(usable, if architecture.vit().is_some() { 14 } else { 3 }, "{architecture}");
         }
     }
 
     #[test]
     fn matching_reads_up_to_the_first_block_and_the_head_if_it_is_there() {
-        let layout = Architecture::from(VitPreset::Pico).layout();
-        let needs = Needs::of(Method::Matching, &layout);
+        let architecture = Architecture::from(VitPreset::Pico);
+        let needs = Needs::of(AttackMethod::Matching, architecture).unwrap();
         assert!(needs.gradients.required.iter().all(|name| is_front(name)));
         assert_eq!(needs.gradients.optional, ["head.bias", "head.weight"]);
-        assert_eq!(needs.weights.required.len(), layout.iter().count());
-        let jigsaw = Needs::of(Method::Jigsaw, &layout);
+        assert_eq!(needs.weights.required.len(), architecture.layout().iter().count());
+        let jigsaw = Needs::of(AttackMethod::Jigsaw, architecture).unwrap();
         assert!(jigsaw.gradients.optional.contains(&POSITION.to_owned()));
     }
 }

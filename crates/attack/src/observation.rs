@@ -5,18 +5,18 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use unmask_core::{Architecture, ModelState, ParamLayout, VitConfig};
+use unmask_core::{Architecture, AttackMethod, ModelState};
 
 use crate::{
-    Accumulated, Attack, AttackKind, CannotAttack, Evidence, KnownStart, LabelReading, Method, Precision,
-    Reconstruction, RecoveredKey, Source, Tensors, read_labels, solve,
+    AccumulatedRounds, AttackError, Evidence, KeySource, KnownStart, LabelReading, Reconstruction, RecoveredKey,
+    Rounding, TensorSource, Tensors, embeddings_layout, method::ClosedForm, read_labels,
 };
 
 /// All that an honest-but-curious relay holds of one client, and what else came its way. A clone shares everything.
 #[derive(Debug, Clone)]
 pub struct Observation {
     /// What the closed forms, labels and membership read of the update, or why it cannot be read.
-    pub evidence: Result<Arc<Evidence>, CannotAttack>,
+    pub evidence: Result<Arc<Evidence>, AttackError>,
     /// Pictures in the update.
     pub batch: usize,
     /// Their labels, where they are known; otherwise they are read off the update.
@@ -24,17 +24,16 @@ pub struct Observation {
     /// The update with its whole model, which searches run.
     pub whole: Option<Arc<WholeUpdate>>,
     /// Several rounds over the same pictures, or why they cannot be gathered.
-    pub rounds: Result<Arc<Accumulated>, CannotAttack>,
+    pub rounds: Result<Arc<AccumulatedRounds>, AttackError>,
     /// Where weights and updates are cipher text.
     pub encryption: Option<Encryption>,
-    /// What embedding inversion makes of the update, naive and mask-aware: searches start there.
-    inverted: Arc<[OnceLock<Result<Reconstruction, CannotAttack>>; 2]>,
+    /// What each closed form makes of the update: searches start there.
+    solved: Arc<[OnceLock<Result<Reconstruction, AttackError>>; AttackMethod::ALL.len()]>,
 }
 
 /// An update as one vector, with the model that it was made with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WholeUpdate {
-    /// The model.
     pub architecture: Architecture,
     /// Its state when the gradient was taken.
     pub state: ModelState,
@@ -42,6 +41,8 @@ pub struct WholeUpdate {
     pub gradient: Vec<f32>,
     /// Which of its entries arrived; `None` where all did.
     pub kept: Option<Vec<bool>>,
+    /// Whether batch norm used the batch's own moments, as it does while a network trains, and not the running statistics.
+    pub is_training: bool,
 }
 
 /// Takes the encryption of a flat vector of [`embeddings_layout`] back, in place.
@@ -66,74 +67,59 @@ impl fmt::Debug for Encryption {
     }
 }
 
-/// The layout of a model without its blocks: the embeddings stand in front, and keys change nothing else.
-pub fn embeddings_layout(config: &VitConfig) -> ParamLayout {
-    ParamLayout::vit(&VitConfig { depth: 0, ..*config })
-}
-
 impl Observation {
     /// One update of one picture, nothing of it encrypted.
-    pub fn new(evidence: Result<Evidence, CannotAttack>) -> Self {
+    pub fn new(evidence: Result<Evidence, AttackError>) -> Self {
         Self {
             evidence: evidence.map(Arc::new),
             batch: 1,
             labels: None,
             whole: None,
-            rounds: Err(CannotAttack::NoRounds),
+            rounds: Err(AttackError::NoRounds),
             encryption: None,
-            inverted: Arc::default(),
+            solved: Arc::default(),
         }
     }
 
-    /// What the update holds.
     ///
     /// # Errors
     /// Why it cannot be read.
-    pub fn evidence(&self) -> Result<&Evidence, CannotAttack> {
+    pub fn evidence(&self) -> Result<&Evidence, AttackError> {
         self.evidence.as_deref().map_err(Clone::clone)
     }
 
-    /// What a closed form makes of the update. Embedding inversion is computed once: whoever asks meanwhile waits for it.
-    ///
-    /// # Errors
-    /// Why it makes nothing.
-    pub fn solve(&self, attack: Attack) -> Result<Reconstruction, CannotAttack> {
-        let solve = || solve(attack, self.evidence()?);
-        match attack.kind {
-            AttackKind::Embedding => {
-                let is_aware = attack != Attack::naive(AttackKind::Embedding);
-                self.inverted[usize::from(is_aware)].get_or_init(solve).clone()
-            }
-            AttackKind::April => solve(),
-        }
+    /// What `solve`, the closed form of `method`, makes of the update. It is computed once: whoever asks meanwhile waits.
+    pub(crate) fn solve(&self, method: AttackMethod, solve: ClosedForm) -> Result<Reconstruction, AttackError> {
+        self.solved[method as usize].get_or_init(|| solve(self.evidence()?)).clone()
     }
 
-    /// Reads the labels off the update.
     ///
     /// # Errors
     /// Why they cannot be told.
-    pub fn read_labels(&self) -> Result<LabelReading, CannotAttack> {
+    pub fn read_labels(&self) -> Result<LabelReading, AttackError> {
         read_labels(&self.evidence()?.gradients, self.batch)
     }
 
-    /// The gradients of both embeddings in the plain, by the way to the key that `method` takes.
-    pub(crate) fn decrypted(&self, method: Method) -> Result<Tensors, CannotAttack> {
-        let encryption = self.encryption.as_ref().ok_or(CannotAttack::NotEncrypted)?;
+    /// The gradients of both embeddings in the plain.
+    pub(crate) fn decrypted(&self, key: KeySource) -> Result<Tensors, AttackError> {
+        let encryption = self.encryption.as_ref().ok_or(AttackError::NotEncrypted)?;
         let gradients = &self.evidence()?.gradients;
-        if method == Method::KnownStart {
-            return encryption.known_start.as_ref().ok_or(CannotAttack::NoPlainStart)?.decrypt(gradients);
-        }
-        let decrypt = encryption.key.as_ref().ok_or(CannotAttack::NoKey)?;
-        let config = gradients.config();
-        let layout = embeddings_layout(config);
+        let decrypt = match key {
+            KeySource::KnownStart => {
+                return encryption.known_start.as_ref().ok_or(AttackError::NoPlainStart)?.decrypt(gradients);
+            }
+            KeySource::Colluder => encryption.key.as_ref().ok_or(AttackError::NoKey)?,
+        };
+        let config = gradients.vit()?;
+        let layout = embeddings_layout(&config);
         let mut flat = vec![0.0; layout.len()];
         let params: Vec<_> = RecoveredKey::WEIGHTS.into_iter().filter_map(|name| layout.get(name)).collect();
         for param in &params {
             let values = gradients.get(&param.name)?;
             flat[param.range.clone()].iter_mut().zip(values).for_each(|(to, from)| *to = *from as f32);
         }
-        decrypt(&mut flat).map_err(|reason| CannotAttack::Key { reason })?;
-        let mut plain = Tensors::new(Source::Gradients, config, Precision::F32);
+        decrypt(&mut flat).map_err(|reason| AttackError::Key { reason })?;
+        let mut plain = Tensors::new(TensorSource::Gradients, &config, Rounding::F32);
         for param in params {
             let values = flat[param.range.clone()].iter().map(|&value| f64::from(value)).collect();
             plain.insert(&param.name, &param.shape, values)?;
@@ -143,52 +129,47 @@ impl Observation {
 }
 
 impl WholeUpdate {
-    /// From named tensors, among them all weights: what the gradients lack is 0, and they end where the last one does.
-    pub fn from_tensors(architecture: Architecture, evidence: &Evidence) -> Self {
+    /// From named gradients: what is not there is 0, and they end where the last one does.
+    pub fn from_tensors(architecture: Architecture, state: ModelState, gradients: &Tensors, is_training: bool) -> Self {
         let layout = architecture.layout();
-        let Evidence { weights, gradients } = evidence;
-        let end = layout.iter().filter(|param| gradients.values(&param.name).is_some()).map(|param| param.range.end);
-        let mut gradient = vec![0.0; end.max().unwrap_or(0)];
+        let there = || layout.iter().filter_map(|param| Some((param, gradients.values(&param.name)?)));
+        let mut gradient = vec![0.0; there().map(|(param, _)| param.range.end).max().unwrap_or(0)];
         let mut kept: Option<Vec<bool>> = None;
-        let mut flat = vec![0.0; layout.len()];
-        let copy = |from: &[f64], to: &mut [f32]| to.iter_mut().zip(from).for_each(|(to, &from)| *to = from as f32);
-        for param in &layout {
+        for (param, values) in there() {
             let range = param.range.clone();
-            weights.values(&param.name).into_iter().for_each(|values| copy(values, &mut flat[range.clone()]));
-            gradients.values(&param.name).into_iter().for_each(|values| copy(values, &mut gradient[range.clone()]));
+            gradient[range.clone()].iter_mut().zip(values).for_each(|(to, &from)| *to = from as f32);
             if let Some(kept_here) = gradients.kept(&param.name) {
                 kept.get_or_insert_with(|| vec![true; gradient.len()])[range].copy_from_slice(kept_here);
             }
         }
-        Self { architecture, state: ModelState::from_weights(flat), gradient, kept }
+        Self { architecture, state, gradient, kept, is_training }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use unmask_core::{Architecture, VitPreset};
+    use unmask_core::VitPreset;
 
     use super::*;
 
     #[test]
     fn tensors_become_the_front_of_the_flat_vector() {
         let architecture = Architecture::from(VitPreset::Pico);
-        let config = architecture.vit().unwrap();
         let layout = architecture.layout();
         let flat: Vec<f32> = (0..layout.len()).map(|i| i as f32).collect();
         let kept: Vec<bool> = (0..layout.len()).map(|i| i % 3 != 0).collect();
-        let all: Vec<&str> = layout.iter().map(|param| param.name.as_str()).collect();
         let end = layout.get("blocks.0.mlp.fc2.bias").unwrap().range.end;
         let front: Vec<&str> =
             layout.iter().filter(|param| param.range.end <= end).map(|param| param.name.as_str()).collect();
-        let weights = Tensors::from_flat(Source::Weights, &config, &flat, &all).unwrap();
-        let gradients = Tensors::from_flat_kept(Source::Gradients, &config, &flat, &kept, &front).unwrap();
-        let whole = WholeUpdate::from_tensors(architecture, &Evidence { weights: weights.clone(), gradients });
-        assert_eq!((whole.state.weights, whole.gradient.len()), (flat.clone(), end));
+        let state = ModelState::from_weights(flat.clone());
+        let gradients = TensorSource::Gradients;
+        let read = Tensors::from_flat(gradients, architecture, &flat, Some(&kept), &front).unwrap();
+        let whole = WholeUpdate::from_tensors(architecture, state.clone(), &read, true);
+        assert_eq!(whole.gradient.len(), end);
         assert_eq!(whole.kept.unwrap(), kept[..end]);
         assert!((0..end).all(|i| whole.gradient[i] == if kept[i] { flat[i] } else { 0.0 }));
-        let gradients = Tensors::new(Source::Gradients, &config, Precision::F32);
-        let nothing = WholeUpdate::from_tensors(architecture, &Evidence { weights, gradients });
+        let nothing = Tensors::new(gradients, architecture, Rounding::F32);
+        let nothing = WholeUpdate::from_tensors(architecture, state, &nothing, true);
         assert!(nothing.kept.is_none() && nothing.gradient.is_empty());
     }
 }

@@ -22,6 +22,10 @@ impl Observed {
         }
     }
 
+    pub(crate) fn unknown(rows: usize, columns: usize) -> Self {
+        Self { values: Mat::zeros(rows, columns), weights: Mat::zeros(rows, columns) }
+    }
+
     pub(crate) fn nrows(&self) -> usize {
         self.values.nrows()
     }
@@ -38,7 +42,6 @@ impl Observed {
         self.weights[(row, column)] > 0.0
     }
 
-    /// How many entries are known.
     pub(crate) fn known(&self) -> usize {
         self.weights.col_iter().map(|column| column.iter().filter(|&&weight| weight > 0.0).count()).sum()
     }
@@ -52,7 +55,6 @@ impl Observed {
         self.values.col_iter().all(|column| column.iter().all(|&value| value == 0.0))
     }
 
-    /// Known entries of a column.
     pub(crate) fn known_in_column(&self, column: usize) -> usize {
         self.weights.col(column).iter().filter(|&&weight| weight > 0.0).count()
     }

@@ -3,15 +3,13 @@
 use faer::MatRef;
 use unmask_core::VitConfig;
 
-use crate::{Accumulated, Precision, least_squares::Spectrum};
+use crate::{AccumulatedRounds, Rounding, least_squares::Spectrum};
 
 /// A recovered picture and how well-determined it was.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reconstruction {
     /// Pixels `[side, side, 3]`, row-major, in [0, 1].
     pub image: Vec<f32>,
-    /// Height and width in pixels.
-    pub side: usize,
     /// Smallest over largest singular value of the solved system: the share of the signal that rounding or noise may
     /// reach before detail drowns.
     pub singular_ratio: f64,
@@ -32,7 +30,7 @@ impl Reconstruction {
                 image[((top + y) * side + left + x) * channels + channel] = value as f32;
             }
         }
-        Self { image, side, singular_ratio: spectrum.ratio, notes: Vec::new() }
+        Self { image, singular_ratio: spectrum.ratio, notes: Vec::new() }
     }
 
     pub(crate) fn note(&mut self, note: String) {
@@ -40,7 +38,7 @@ impl Reconstruction {
     }
 
     /// Says how much was hidden, and over how many rounds.
-    pub(crate) fn note_hidden(&mut self, rounds: &Accumulated) {
+    pub(crate) fn note_hidden(&mut self, rounds: &AccumulatedRounds) {
         let hidden = 100.0 * rounds.hidden_share();
         if hidden > 0.0 {
             let seen =
@@ -55,13 +53,13 @@ impl Reconstruction {
     }
 
     /// Says so where singular values were left out.
-    pub(crate) fn note_cutoff(&mut self, spectrum: Spectrum, precision: Precision) {
+    pub(crate) fn note_cutoff(&mut self, spectrum: Spectrum, rounding: Rounding) {
         if spectrum.kept < spectrum.total {
             self.note(format!(
                 "{} of {} singular values lie within the rounding of {} and were left out: fine detail is lost.",
                 spectrum.total - spectrum.kept,
                 spectrum.total,
-                precision.name(),
+                rounding.name(),
             ));
         }
     }

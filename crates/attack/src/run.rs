@@ -4,10 +4,12 @@ use std::{ops::ControlFlow, time::Instant};
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use unmask_core::{AttackMethod, Knowledge};
 
 use crate::{
-    AlsOptions, Attack, AttackKind, CannotAttack, Knowledge, Method, Observation, Reconstruction, Search,
-    SearchOptions, Searches, Subject, als, embedding_inversion,
+    ALS_ITERATIONS, AttackError, AttackProgress, Needs, Observation, Reconstruction, Search, SearchOptions,
+    SearchTarget, Searches, WholeUpdate, als, embedding_inversion,
+    method::{Solver, definition},
 };
 
 /// Updates of more pictures than this are not searched: a start for each would take memory by the client's word.
@@ -17,20 +19,9 @@ const MOST_PICTURES: usize = 16;
 const MIXTURE: &str = "Measured on photographs, embedding inversion reached an SSIM of at most 0.35 with two pictures in an \
                        update and at most 0.15 with four or more, where 0.5 counts as seen.";
 
-/// Where an attack that works step by step stands.
-#[derive(Debug, Clone, Copy)]
-pub struct AttackProgress<'a> {
-    /// Steps done.
-    pub iteration: usize,
-    /// Steps to do in all.
-    pub iterations: usize,
-    /// What is being made small.
-    pub objective: f64,
-    /// `[batch, side, side, 3]` in [0, 1].
-    pub pictures: &'a [f32],
-}
+/// Hears of each step, and may end the attack.
+pub type OnProgress<'a> = &'a mut dyn FnMut(AttackProgress<'_>) -> ControlFlow<()>;
 
-/// What an attack recovered.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recovered {
     /// Each `[side, side, 3]` in [0, 1]. A closed form sees one mixture, however many pictures are in the update.
@@ -64,26 +55,20 @@ impl From<Reconstruction> for Recovered {
 /// rounds, and may end it: the best found so far is the result then.
 ///
 /// # Errors
-/// [`CannotAttack`] says why there is nothing to see.
+/// [`AttackError`] says why there is nothing to see.
 pub fn run(
-    method: Method,
+    method: AttackMethod,
     observation: &Observation,
     searches: &dyn Searches,
     options: SearchOptions,
-    progress: &mut dyn FnMut(AttackProgress<'_>) -> ControlFlow<()>,
-) -> Result<Recovered, CannotAttack> {
+    progress: OnProgress<'_>,
+) -> Result<Recovered, AttackError> {
     let clock = Instant::now();
-    let closed_form = |attack| observation.solve(attack).map(Recovered::from);
-    let mut recovered = match method {
-        Method::Embedding => closed_form(Attack::naive(AttackKind::Embedding))?,
-        Method::EmbeddingAware => closed_form(Attack::aware(AttackKind::Embedding))?,
-        Method::April => closed_form(Attack::naive(AttackKind::April))?,
-        Method::AprilAware => closed_form(Attack::aware(AttackKind::April))?,
-        Method::Rounds => rounds(observation, progress)?,
-        Method::KnownStart | Method::Colluder => embedding_inversion(&observation.decrypted(method)?)?.into(),
-        Method::Matching | Method::MatchingAware | Method::Gradients | Method::GradientsAware | Method::Jigsaw => {
-            search(method, observation, searches, options, progress)?
-        }
+    let mut recovered: Recovered = match definition(method).solver {
+        Solver::ClosedForm(solve) => observation.solve(method, solve)?.into(),
+        Solver::Rounds => rounds(observation, progress)?,
+        Solver::Decryption(key) => embedding_inversion(&observation.decrypted(key)?)?.into(),
+        Solver::Search(_) => search(begin(method, observation, searches, options)?.as_mut(), observation, progress)?,
     };
     if observation.batch > 1 && !method.is_search() {
         recovered.notes.push(format!(
@@ -96,20 +81,13 @@ pub fn run(
 }
 
 /// Solves for the picture behind all rounds gathered, and for what no round kept.
-fn rounds(
-    observation: &Observation,
-    progress: &mut dyn FnMut(AttackProgress<'_>) -> ControlFlow<()>,
-) -> Result<Recovered, CannotAttack> {
+fn rounds(observation: &Observation, progress: OnProgress<'_>) -> Result<Recovered, AttackError> {
+    observation.evidence()?.gradients.vit()?;
     let rounds = observation.rounds.as_ref().map_err(Clone::clone)?;
     let mut done = 0;
-    let found = als(rounds, AlsOptions::default(), |step| {
+    let found = als(rounds, ALS_ITERATIONS, |step| {
         done = step.iteration;
-        progress(AttackProgress {
-            iteration: step.iteration,
-            iterations: step.iterations,
-            objective: step.misfit,
-            pictures: &step.picture.image,
-        })
+        progress(step)
     })?;
     let mut recovered = Recovered::from(found);
     recovered.iterations = Some(done);
@@ -119,13 +97,10 @@ fn rounds(
 
 /// Searches until it is over, or `progress` ends it.
 fn search(
-    method: Method,
+    search: &mut dyn Search,
     observation: &Observation,
-    searches: &dyn Searches,
-    options: SearchOptions,
-    progress: &mut dyn FnMut(AttackProgress<'_>) -> ControlFlow<()>,
-) -> Result<Recovered, CannotAttack> {
-    let mut search = begin(method, observation, searches, options)?;
+    progress: OnProgress<'_>,
+) -> Result<Recovered, AttackError> {
     let mut notes = Vec::new();
     if observation.labels.is_none() {
         let labels: Vec<String> = observation.read_labels()?.labels().iter().map(ToString::to_string).collect();
@@ -163,65 +138,58 @@ fn search(
 /// noise of the options' seed. The labels are those that are known, or those that the update gives away.
 ///
 /// # Errors
-/// [`CannotAttack`] says why there is nothing to search for.
+/// [`AttackError`] says why there is nothing to search for.
 pub fn begin(
-    method: Method,
+    method: AttackMethod,
     observation: &Observation,
     searches: &dyn Searches,
     options: SearchOptions,
-) -> Result<Box<dyn Search>, CannotAttack> {
-    let mut subject = subject(method, observation)?;
-    let values = subject.labels.len() * subject.picture_len();
-    subject.start = match start(method, observation) {
-        Some(picture) => picture.repeat(subject.labels.len()),
-        None => noise(options.seed, values),
+) -> Result<Box<dyn Search>, AttackError> {
+    let mut target = target(method, observation)?;
+    let pictures = target.labels.len();
+    target.start = match start(method, observation) {
+        Some(picture) => picture.repeat(pictures),
+        None => noise(options.seed, pictures * target.picture_len()),
     };
-    searches.begin(method, &subject, options)
+    searches.begin(method, &target, options)
 }
 
 /// Goes on with a search by `method` on another update of the same client, from the pictures found so far.
 ///
 /// # Errors
-/// [`CannotAttack`] says why it cannot; the search goes on as it was.
-pub fn retarget(search: &mut dyn Search, method: Method, observation: &Observation) -> Result<(), CannotAttack> {
-    search.retarget(&subject(method, observation)?)
+/// [`AttackError`] says why it cannot; the search goes on as it was.
+pub fn retarget(search: &mut dyn Search, method: AttackMethod, observation: &Observation) -> Result<(), AttackError> {
+    search.retarget(&target(method, observation)?)
 }
 
 /// What a search is given, but for its start. A naive attacker is not told the mask.
-fn subject(method: Method, observation: &Observation) -> Result<Subject<'_>, CannotAttack> {
+fn target(method: AttackMethod, observation: &Observation) -> Result<SearchTarget<'_>, AttackError> {
     if observation.encryption.is_some() {
-        return Err(CannotAttack::CipherText);
+        return Err(AttackError::CipherText);
     }
-    let whole = observation.whole.as_deref().ok_or(CannotAttack::NoModel)?;
+    let whole = observation.whole.as_deref().ok_or(AttackError::NoModel)?;
+    // Before labels are looked for in vain.
+    Needs::of(method, whole.architecture)?;
     let batch = observation.batch;
     if batch > MOST_PICTURES {
-        return Err(CannotAttack::TooManyPictures { batch, most: MOST_PICTURES });
+        return Err(AttackError::TooManyPictures { batch, most: MOST_PICTURES });
     }
     let labels = match &observation.labels {
         Some(labels) if labels.len() == batch => labels.clone(),
-        Some(labels) => return Err(CannotAttack::LabelCount { labels: labels.len(), batch }),
-        None => observation.read_labels().map_err(|why| CannotAttack::NoLabels(Box::new(why)))?.labels(),
+        Some(labels) => return Err(AttackError::LabelCount { labels: labels.len(), batch }),
+        None => observation.read_labels().map_err(|why| AttackError::NoLabels(Box::new(why)))?.labels(),
     };
     let kept = whole.kept.as_deref().filter(|_| method.knowledge() == Knowledge::Aware);
-    Ok(Subject {
-        architecture: whole.architecture,
-        state: &whole.state,
-        gradient: &whole.gradient,
-        kept,
-        labels,
-        start: Vec::new(),
-    })
+    let WholeUpdate { architecture, ref state, ref gradient, is_training, .. } = *whole;
+    Ok(SearchTarget { architecture, state, gradient, kept, is_training, labels, start: Vec::new() })
 }
 
-/// The picture of the closed form of the same knowledge: a naive attacker must not start from what only a better one sees.
-/// Without the position embedding, and for networks without one, there is none.
-fn start(method: Method, observation: &Observation) -> Option<Vec<f32>> {
-    let attack = match method {
-        Method::Matching => Attack::naive(AttackKind::Embedding),
-        Method::MatchingAware => Attack::aware(AttackKind::Embedding),
-        _ => return None,
-    };
-    observation.solve(attack).ok().map(|found| found.image)
+/// The picture of the closed form that the search starts from. Without the position embedding, and for networks without
+/// one, there is none.
+fn start(method: AttackMethod, observation: &Observation) -> Option<Vec<f32>> {
+    let Solver::Search(Some(method)) = definition(method).solver else { return None };
+    let Solver::ClosedForm(solve) = definition(method).solver else { return None };
+    observation.solve(method, solve).ok().map(|found| found.image)
 }
 
 /// Uniform in [0, 1).

@@ -5,28 +5,30 @@
 
 use std::fmt;
 
-use unmask_core::{Architecture, ModelState, VitConfig};
+use unmask_core::{Architecture, AttackMethod, ModelState, VitConfig};
 
-use crate::{CannotAttack, Method};
+use crate::AttackError;
 
 /// What a search is given of one update.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Subject<'a> {
+pub struct SearchTarget<'a> {
     /// The model.
     pub architecture: Architecture,
     /// Its state when the gradient was taken.
     pub state: &'a ModelState,
-    /// The gradient, in the layout's order, zero where hidden. At least all parameters up to the first block.
+    /// The gradient, in the layout's order, zero where hidden. At least those that the method needs.
     pub gradient: &'a [f32],
     /// Which of its entries arrived; `None` where all did, or the attacker is not to know.
     pub kept: Option<&'a [bool]>,
+    /// Whether batch norm used the batch's own moments.
+    pub is_training: bool,
     /// Labels of the pictures in the update, one for each.
     pub labels: Vec<usize>,
     /// Where to start, `[batch, side, side, 3]` in [0, 1].
     pub start: Vec<f32>,
 }
 
-impl Subject<'_> {
+impl SearchTarget<'_> {
     /// Values of one picture, 3 side^2.
     pub fn picture_len(&self) -> usize {
         VitConfig::CHANNELS * self.architecture.side().pow(2)
@@ -42,6 +44,24 @@ pub struct SearchOptions {
     pub step: Option<f64>,
     /// Of the noise that a search starts from where no closed form helps.
     pub seed: u64,
+}
+
+impl SearchOptions {
+    /// The range of a pixel in [-1, 1]: a longer step leaves it at once.
+    const MOST_STEP: f64 = 2.0;
+
+    /// # Errors
+    /// No search can have so many steps, or a step of that size.
+    pub fn check(&self) -> Result<(), AttackError> {
+        let reason = match (self.iterations, self.step) {
+            (Some(0), _) => "a search of 0 iterations finds nothing; give at least 1".to_owned(),
+            (_, Some(step)) if !(step > 0.0 && step <= Self::MOST_STEP) => {
+                format!("the first step size of a search is {step}; give a number above 0 and up to 2, such as 0.1")
+            }
+            _ => return Ok(()),
+        };
+        Err(AttackError::Search { reason })
+    }
 }
 
 /// Where a search is after a step.
@@ -61,37 +81,50 @@ pub struct SearchProgress {
     pub note: Option<String>,
 }
 
+/// Where an attack that works step by step stands.
+#[derive(Debug, Clone, Copy)]
+pub struct AttackProgress<'a> {
+    /// Steps done.
+    pub iteration: usize,
+    /// Steps to do in all.
+    pub iterations: usize,
+    /// What is being made small.
+    pub objective: f64,
+    /// `[batch, side, side, 3]` in [0, 1].
+    pub pictures: &'a [f32],
+}
+
 /// A search under way.
 pub trait Search: Send {
     /// One step.
     ///
     /// # Errors
     /// Why it cannot go on.
-    fn step(&mut self) -> Result<SearchProgress, CannotAttack>;
+    fn step(&mut self) -> Result<SearchProgress, AttackError>;
 
     /// Ends it where it is, with the picture that explains the update best; `None` before the first step.
     fn finish(&mut self) -> Option<SearchProgress>;
 
-    /// Goes on with another update of the same client from the picture found so far; the subject's own start is not used.
+    /// Goes on with another update of the same client from the picture found so far; the target's own start is not used.
     ///
     /// # Errors
     /// Why it cannot; the search goes on as it was.
-    fn retarget(&mut self, subject: &Subject<'_>) -> Result<(), CannotAttack>;
+    fn retarget(&mut self, target: &SearchTarget<'_>) -> Result<(), AttackError>;
 }
 
 /// Where searches come from.
 pub trait Searches: fmt::Debug + Send + Sync {
-    /// Begins a search by `method`, one with [`Method::is_search`].
+    /// Begins a search by `method`, one with [`AttackMethod::is_search`].
     ///
     /// # Errors
     /// Why it cannot: the method is no search, the update does not fit the model or says nothing, or holds
     /// too many pictures.
     fn begin(
         &self,
-        method: Method,
-        subject: &Subject<'_>,
+        method: AttackMethod,
+        target: &SearchTarget<'_>,
         options: SearchOptions,
-    ) -> Result<Box<dyn Search>, CannotAttack>;
+    ) -> Result<Box<dyn Search>, AttackError>;
 }
 
 /// No searches: for whoever runs closed forms alone.
@@ -99,9 +132,12 @@ pub trait Searches: fmt::Debug + Send + Sync {
 pub struct NoSearches;
 
 impl Searches for NoSearches {
-    fn begin(&self, method: Method, _: &Subject<'_>, _: SearchOptions) -> Result<Box<dyn Search>, CannotAttack> {
-        Err(CannotAttack::Search {
-            reason: format!("{method} searches through the model, and no searches are at hand"),
-        })
+    fn begin(
+        &self,
+        method: AttackMethod,
+        _: &SearchTarget<'_>,
+        _: SearchOptions,
+    ) -> Result<Box<dyn Search>, AttackError> {
+        Err(AttackError::Search { reason: format!("{method} searches through the model, and no searches are at hand") })
     }
 }

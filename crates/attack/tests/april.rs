@@ -9,11 +9,11 @@ use common::{
     vectors,
 };
 use unmask_attack::{
-    AttackKind, CannotAttack, Evidence, Precision, Reconstruction, Source, Tensors, april, april_aware,
+    AttackError, Evidence, Needs, Reconstruction, Rounding, TensorSource, Tensors, april, april_aware,
 };
-use unmask_core::{VitConfig, VitPreset, VitSpec};
+use unmask_core::{AttackMethod, VitConfig, VitPreset, VitSpec};
 
-const KIND: AttackKind = AttackKind::April;
+const METHOD: AttackMethod = AttackMethod::April;
 
 /// Weights and true gradients of a model whose only block is multi-head attention, with the loss <R, attention(z)>.
 struct Block {
@@ -75,8 +75,8 @@ fn block(config: &VitConfig, image: &[f32], seed: u64) -> Block {
     let d_qkv = product(&transpose(&gradient, t, 3 * d), &z, 3 * d, t, d);
     let d_position = product(&gradient, &qkv, t, 3 * d, d);
 
-    let mut weights = Tensors::new(Source::Weights, config, Precision::F64);
-    let mut gradients = Tensors::new(Source::Gradients, config, Precision::F64);
+    let mut weights = Tensors::new(TensorSource::Weights, config, Rounding::F64);
+    let mut gradients = Tensors::new(TensorSource::Gradients, config, Rounding::F64);
     let add = |to: &mut Tensors, name: &str, values: Vec<f64>| to.insert(name, &shape(config, name), values).unwrap();
     add(&mut weights, "pos_embed", position);
     add(&mut weights, "patch_embed.proj.weight", embedding);
@@ -128,7 +128,7 @@ fn refuses_what_it_cannot_solve() {
     let few = block(&config, &noise(&config, 5), 5);
     assert_eq!(
         april(&few.weights, &few.gradients),
-        Err(CannotAttack::TooFewDimensions { kind: KIND, dim: 16, unknowns: 17 })
+        Err(AttackError::TooFewDimensions { method: METHOD, dim: 16, unknowns: 17 })
     );
 
     let config = VitConfig { dim: 30, heads: 3, ..config };
@@ -140,12 +140,9 @@ fn refuses_what_it_cannot_solve() {
         gradients.insert(name, &shape, vec![0.0; len]).unwrap();
         april(&good.weights, &gradients)
     };
-    assert_eq!(zeroed("pos_embed"), Err(CannotAttack::FixedPosition));
-    assert_eq!(
-        zeroed("blocks.0.attn.qkv.weight"),
-        Err(CannotAttack::ZeroGradient { name: "blocks.0.attn.qkv.weight" })
-    );
-    let without = Tensors::new(Source::Weights, &config, Precision::F64);
+    assert_eq!(zeroed("pos_embed"), Err(AttackError::FixedPosition));
+    assert_eq!(zeroed("blocks.0.attn.qkv.weight"), Err(AttackError::ZeroGradient { name: "blocks.0.attn.qkv.weight" }));
+    let without = Tensors::new(TensorSource::Weights, &config, Rounding::F64);
     let message = april(&without, &good.gradients).unwrap_err().to_string();
     assert_eq!(message, "the weights lack \"blocks.0.attn.qkv.weight\"");
 }
@@ -165,12 +162,13 @@ impl Reference {
     }
 
     /// APRIL's result, and its PSNR and SSIM.
-    fn attacked(&self, precision: Precision, mask: Option<&str>) -> (Reconstruction, f64, f64) {
+    fn attacked(&self, precision: Rounding, mask: Option<&str>) -> (Reconstruction, f64, f64) {
         let mask = mask.map(|rate| self.file(&format!("mask_{rate}")));
+        let Needs { weights: read, gradients: sent, .. } = Needs::of(METHOD, &self.config).unwrap();
         let weights = self.file("weights");
-        let weights = weights.tensors(Source::Weights, &self.config, Precision::F32, KIND.weights(), None);
+        let weights = weights.tensors(TensorSource::Weights, &self.config, Rounding::F32, &read.all(), None);
         let gradients = self.file("gradients_f64");
-        let gradients = gradients.tensors(Source::Gradients, &self.config, precision, KIND.gradients(), mask.as_ref());
+        let gradients = gradients.tensors(TensorSource::Gradients, &self.config, precision, &sent.all(), mask.as_ref());
         let result = april(&weights, &gradients).unwrap();
         let (psnr, ssim) = similarity(&result.image, &self.picture("image"), self.config.image);
         (result, psnr, ssim)
@@ -181,14 +179,14 @@ impl Reference {
     }
 
     fn is_exact_in_f64(&self) {
-        let (result, psnr, _) = self.attacked(Precision::F64, None);
+        let (result, psnr, _) = self.attacked(Rounding::F64, None);
         assert!(psnr >= 99.0, "{psnr} dB");
         assert!(largest_difference(&result.image, &self.picture("april")) < 1e-4);
     }
 
     /// Condition number 1e9: f32 gradients lose what the cutoff does not save.
     fn is_blurred_from_f32(&self) {
-        let (result, psnr, ssim) = self.attacked(Precision::F32, None);
+        let (result, psnr, ssim) = self.attacked(Rounding::F32, None);
         assert!(self.blurred.contains(&psnr) && ssim > 0.95, "{psnr} dB, {ssim}");
         assert!(result.notes.iter().any(|note| note.contains("f32")), "{:?}", result.notes);
         let difference = largest_difference(&result.image, &self.picture("april_f32"));
@@ -197,14 +195,14 @@ impl Reference {
 
     fn is_protected_under_masks(&self) {
         for (rate, want_psnr, want_ssim) in self.masked {
-            let (result, psnr, ssim) = self.attacked(Precision::F64, Some(rate));
+            let (result, psnr, ssim) = self.attacked(Rounding::F64, Some(rate));
             assert!((psnr - want_psnr).abs() < 0.01 && (ssim - want_ssim).abs() < 1e-3, "{rate}: {psnr} dB, {ssim}");
             assert!(largest_difference(&result.image, &self.picture(&format!("naive_april_{rate}"))) < 1e-4);
         }
     }
 
     fn gives_nothing_away(&self, want_psnr: f64, want_ssim: f64) {
-        let (result, psnr, ssim) = self.attacked(Precision::F64, None);
+        let (result, psnr, ssim) = self.attacked(Rounding::F64, None);
         assert!((psnr - want_psnr).abs() < 0.01 && (ssim - want_ssim).abs() < 1e-3, "{psnr} dB, {ssim}");
         assert!(result.notes[0].contains("residual"), "{:?}", result.notes);
     }
@@ -320,7 +318,7 @@ fn aware_says_what_it_cannot_fill() {
         (0.0, 0.5, "96 equations"),
     ] {
         let error = april_aware(&hidden(&block, 12, position, attention)).unwrap_err();
-        assert!(matches!(error, CannotAttack::TooMuchHidden { .. }), "{error}");
+        assert!(matches!(error, AttackError::TooMuchHidden { .. }), "{error}");
         let message = error.to_string();
         assert!(message.starts_with("april-aware cannot work: ") && message.contains(part), "{message}");
     }

@@ -5,7 +5,7 @@ mod common;
 use std::sync::LazyLock;
 
 use common::{committed, patches, product, rng, sample, similarity, transpose, uniform};
-use unmask_attack::{AttackKind, CannotAttack, RecoveredKey, Source, Tensors, embedding_inversion};
+use unmask_attack::{AttackError, RecoveredKey, TensorSource, Tensors, embedding_inversion};
 use unmask_core::{EncryptionStart, InitOptions, ParamLayout, VitConfig, VitPreset, VitSpec, initial_weights};
 use unmask_defence::{Cipher, RoomKey};
 
@@ -30,7 +30,7 @@ fn encrypted(cipher: &Cipher, plain: &[f32]) -> Vec<f32> {
 }
 
 fn weights(config: &VitConfig, flat: &[f32]) -> Tensors {
-    Tensors::from_flat(Source::Weights, config, flat, &RecoveredKey::WEIGHTS).unwrap()
+    Tensors::from_flat(TensorSource::Weights, config, flat, None, &RecoveredKey::WEIGHTS).unwrap()
 }
 
 /// The reference's gradient as a client sends it.
@@ -74,7 +74,9 @@ fn a_relay_that_knew_the_plain_model_sees_the_picture() {
         let key =
             RecoveredKey::from_known_start(&weights(&config, &plain), &weights(&config, &encrypted(&cipher, &plain)))
                 .unwrap();
-        let sent = Tensors::from_flat(Source::Gradients, &config, &encrypted(&cipher, &gradient), &GRADIENTS).unwrap();
+        let sent =
+            Tensors::from_flat(TensorSource::Gradients, &config, &encrypted(&cipher, &gradient), None, &GRADIENTS)
+                .unwrap();
         let without = embedding_inversion(&sent).unwrap();
         let with = embedding_inversion(&key.decrypt(&sent).unwrap()).unwrap();
         let (blind, _) = similarity(&without.image, &truth, config.image);
@@ -94,7 +96,7 @@ fn other_tensors_pass() {
         .unwrap();
     let gradient = uniform(&mut rng(3), plain.len(), 1.0).iter().map(|&value| value as f32).collect::<Vec<_>>();
     let names = ["head.weight", "head.bias", "pos_embed"];
-    let tensors = |flat: &[f32]| Tensors::from_flat(Source::Gradients, &config, flat, &names).unwrap();
+    let tensors = |flat: &[f32]| Tensors::from_flat(TensorSource::Gradients, &config, flat, None, &names).unwrap();
     let decrypted = key.decrypt(&tensors(&encrypted(&cipher, &gradient))).unwrap();
     for name in names {
         assert_eq!(decrypted.values(name), tensors(&gradient).values(name), "{name}");
@@ -112,7 +114,7 @@ fn weights_of_two_models_are_refused() {
             RecoveredKey::from_known_start(&weights(&config, plain), &weights(&config, sent)).unwrap_err()
         };
         let error = refusal(&plain, &encrypted(&cipher, &other));
-        assert!(matches!(error, CannotAttack::NotTwoForms { .. }), "{preset}: {error}");
+        assert!(matches!(error, AttackError::NotTwoForms { .. }), "{preset}: {error}");
 
         // The position embedding fits, the patch embedding does not.
         let patch = ParamLayout::vit(&config).get("patch_embed.proj.weight").unwrap().range.clone();
@@ -126,11 +128,11 @@ fn weights_of_two_models_are_refused() {
         blank[patch.clone()][..config.patch_len()].fill(0.0);
         if config.dim == config.patch_len() {
             let error = refusal(&blank, &encrypted(&cipher, &blank));
-            assert!(matches!(error, CannotAttack::KeyUndetermined { rank: 47, len: 48 }), "{preset}: {error}");
+            assert!(matches!(error, AttackError::KeyUndetermined { rank: 47, len: 48 }), "{preset}: {error}");
         }
         blank[patch].fill(0.0);
         let error = refusal(&blank, &encrypted(&cipher, &blank));
-        assert!(matches!(error, CannotAttack::KeyUndetermined { rank: 0, .. }), "{preset}: {error}");
+        assert!(matches!(error, AttackError::KeyUndetermined { rank: 0, .. }), "{preset}: {error}");
 
         // Rows that are all alike have no order.
         let mut alike = plain.clone();
@@ -149,20 +151,20 @@ fn nonsense_is_refused_with_its_numbers() {
     };
     let plain = weights(&tiny, &initial_weights(&tiny, 1, InitOptions::default()));
     let error = RecoveredKey::from_known_start(&plain, &plain).unwrap_err();
-    assert_eq!(error, CannotAttack::TooFewRows { dim: 192, len: 768 });
+    assert_eq!(error, AttackError::TooFewRows { dim: 192, len: 768 });
     let (plain, sent) = known(&pico);
-    assert!(matches!(RecoveredKey::from_known_start(&known(&nano).0, &sent), Err(CannotAttack::NotTwoForms { .. })));
-    let nothing = Tensors::new(Source::Weights, &pico, Default::default());
-    assert!(matches!(RecoveredKey::from_known_start(&plain, &nothing), Err(CannotAttack::Missing { .. })));
+    assert!(matches!(RecoveredKey::from_known_start(&known(&nano).0, &sent), Err(AttackError::NotTwoForms { .. })));
+    let nothing = Tensors::new(TensorSource::Weights, &pico, Default::default());
+    assert!(matches!(RecoveredKey::from_known_start(&plain, &nothing), Err(AttackError::Missing { .. })));
 
     let key = RecoveredKey::from_known_start(&plain, &sent).unwrap();
     let gradient = |config: &VitConfig, kept: bool| {
         let values = vec![1e-3; ParamLayout::vit(config).len()];
         let mask: Vec<bool> = (0..values.len()).map(|i| kept || i % 2 == 0).collect();
-        Tensors::from_flat_kept(Source::Gradients, config, &values, &mask, AttackKind::Embedding.gradients()).unwrap()
+        Tensors::from_flat(TensorSource::Gradients, config, &values, Some(&mask), &GRADIENTS).unwrap()
     };
     let error = key.decrypt(&gradient(&nano, true)).unwrap_err();
-    assert!(matches!(error, CannotAttack::OtherKey { patches: 64, key_patches: 16, .. }), "{error}");
-    assert!(matches!(key.decrypt(&gradient(&pico, false)), Err(CannotAttack::MaskedUnderKey { .. })));
+    assert!(matches!(error, AttackError::OtherKey { patches: 64, key_patches: 16, .. }), "{error}");
+    assert!(matches!(key.decrypt(&gradient(&pico, false)), Err(AttackError::MaskedUnderKey { .. })));
     assert_eq!(format!("{key:?}"), "RecoveredKey { patches: 16, patch_len: 48, .. }");
 }

@@ -1,19 +1,22 @@
-//! Labels against softmax gradients made by formula: dl/d(head.weight) = mean of (p - y) h^T.
+//! Labels against softmax gradients made by formula: dl/d(head's weight) = mean of (p - y) h^T.
 
 mod common;
 
 use common::{masked, rng, shape, uniform};
-use unmask_attack::{CannotAttack, Precision, Source, Tensors, label, label_counts};
-use unmask_core::{VitConfig, VitPreset, VitSpec};
+use unmask_attack::{AttackError, ModelShape, Needs, Rounding, TensorSource, Tensors, label, label_counts};
+use unmask_core::{Architecture, ResnetPreset, VitConfig, VitPreset, VitSpec};
 
 fn config(classes: usize) -> VitConfig {
     VitSpec { classes, ..VitSpec::new(VitPreset::Lab) }.config()
 }
 
 /// The head's gradients of a batch with `labels`, whose features share a direction as a fresh model's do.
-fn head(config: &VitConfig, labels: &[usize], seed: u64) -> Tensors {
-    let mut rng = rng(seed);
-    let (classes, dim) = (config.classes, config.dim);
+fn head(model: impl Into<ModelShape>, labels: &[usize], seed: u64) -> Tensors {
+    let (model, mut rng) = (model.into(), rng(seed));
+    let names = Needs::of_labels(model).gradients;
+    let layout = model.layout();
+    let [weights, biases] = [&names.required[0], &names.optional[0]].map(|name| layout.get(name).unwrap());
+    let (classes, dim) = (weights.shape[0], weights.shape[1]);
     let common = uniform(&mut rng, dim, 1.0);
     let (mut weight, mut bias) = (vec![0.0; classes * dim], vec![0.0; classes]);
     for &label in labels {
@@ -26,9 +29,9 @@ fn head(config: &VitConfig, labels: &[usize], seed: u64) -> Tensors {
             h.iter().enumerate().for_each(|(i, h)| weight[class * dim + i] += error * h);
         }
     }
-    let mut gradients = Tensors::new(Source::Gradients, config, Precision::F64);
-    gradients.insert("head.weight", &shape(config, "head.weight"), weight).unwrap();
-    gradients.insert("head.bias", &shape(config, "head.bias"), bias).unwrap();
+    let mut gradients = Tensors::new(TensorSource::Gradients, model, Rounding::F64);
+    gradients.insert(&weights.name, &weights.shape, weight).unwrap();
+    gradients.insert(&biases.name, &biases.shape, bias).unwrap();
     gradients
 }
 
@@ -44,6 +47,19 @@ fn label_of_one_survives_every_mask() {
         let hits = hits.count();
         assert!(hits >= if rate > 0.9 { 198 } else { 200 }, "R {rate}: {hits} of 200");
     }
+}
+
+/// Its head is called fc.
+#[test]
+fn a_resnets_labels_are_read_like_a_vits() {
+    let resnet = Architecture::from(ResnetPreset::Nano);
+    for seed in 0..20 {
+        let gradients = masked(&head(resnet, &[seed as usize % 10], seed), &mut rng(seed), 0.5, 0.5);
+        assert_eq!(label(&gradients).unwrap().label, seed as usize % 10);
+    }
+    assert_eq!(label_counts(&head(resnet, &[2, 2, 7, 9], 1), 4).unwrap().counts, [0, 0, 2, 0, 0, 0, 0, 1, 0, 1]);
+    let nothing = Tensors::new(TensorSource::Gradients, resnet, Rounding::F32);
+    assert_eq!(label(&nothing).unwrap_err().to_string(), "the gradients lack \"fc.weight\"");
 }
 
 /// Two rows of opposite sign and equal energy: only the bias tells.
@@ -64,8 +80,8 @@ fn counts_of_batches() {
     let truth = [3, 5, 0, 2, 0, 0, 0, 4, 0, 2];
     for seed in 0..20 {
         let gradients = head(&config, &labels, seed);
-        assert_eq!(label_counts(&gradients, 16, None).unwrap().counts, truth);
-        let found = label_counts(&masked(&gradients, &mut rng(seed), 0.5, 0.5), 16, None).unwrap();
+        assert_eq!(label_counts(&gradients, 16).unwrap().counts, truth);
+        let found = label_counts(&masked(&gradients, &mut rng(seed), 0.5, 0.5), 16).unwrap();
         let wrong: usize = found.counts.iter().zip(truth).map(|(a, b)| a.abs_diff(b)).sum();
         assert!(wrong <= 2 && found.counts.iter().sum::<usize>() == 16, "{:?}", found.estimates);
     }
@@ -82,12 +98,10 @@ fn what_cannot_be_read_says_why() {
         gradients.insert_kept(name, &shape, vec![value; len], vec![kept; len]).unwrap();
         gradients
     };
-    assert_eq!(label(&with("head.weight", 0.0, true)), Err(CannotAttack::ZeroGradient { name: "head.weight" }));
-    assert_eq!(label(&with("head.weight", 1.0, false)), Err(CannotAttack::NothingKept { name: "head.weight" }));
+    assert_eq!(label(&with("head.weight", 0.0, true)), Err(AttackError::ZeroGradient { name: "head.weight" }));
+    assert_eq!(label(&with("head.weight", 1.0, false)), Err(AttackError::NothingKept { name: "head.weight" }));
     assert_eq!(label(&with("head.bias", 1.0, false)).unwrap().label, 4);
     let hidden = with("head.bias", 1.0, false);
-    assert_eq!(label_counts(&hidden, 4, None), Err(CannotAttack::NothingKept { name: "head.bias" }));
-    let error = label_counts(&good, 4, Some(&[0.5; 2])).unwrap_err();
-    assert_eq!(error.to_string(), "2 predicted shares were given for 10 classes");
-    assert_eq!(label_counts(&good, 0, None).unwrap().counts, [0; 10]);
+    assert_eq!(label_counts(&hidden, 4), Err(AttackError::NothingKept { name: "head.bias" }));
+    assert_eq!(label_counts(&good, 0).unwrap().counts, [0; 10]);
 }

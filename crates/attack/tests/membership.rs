@@ -6,7 +6,7 @@ use std::path::Path;
 
 use common::{File, lab_vectors, masked, patches, product, rng, sample, shape, transpose, uniform, vectors};
 use unmask_attack::{
-    CannotAttack, Evidence, MEMBERSHIP_GRADIENTS, MEMBERSHIP_WEIGHTS, Precision, Source, Tensors, membership,
+    AttackError, Evidence, MEMBERSHIP_GRADIENTS, MEMBERSHIP_WEIGHTS, Rounding, TensorSource, Tensors, membership,
 };
 use unmask_core::{MembershipVerdict, VitConfig, VitPreset, VitSpec};
 
@@ -21,9 +21,9 @@ fn evidence(config: &VitConfig, image: &[f32]) -> Evidence {
     let coefficients = uniform(&mut rng(1), s * d, 1.0);
     let patch = product(&transpose(&coefficients, s, d), &patches(image, config), d, s, l);
     let patch = patch.iter().map(|&value| f64::from(value as f32)).collect();
-    let mut gradients = Tensors::new(Source::Gradients, config, Precision::F32);
+    let mut gradients = Tensors::new(TensorSource::Gradients, config, Rounding::F32);
     gradients.insert("patch_embed.proj.weight", &shape(config, "patch_embed.proj.weight"), patch).unwrap();
-    Evidence { weights: Tensors::new(Source::Weights, config, Precision::F32), gradients }
+    Evidence { weights: Tensors::new(TensorSource::Weights, config, Rounding::F32), gradients }
 }
 
 #[test]
@@ -53,28 +53,33 @@ fn what_cannot_be_judged_says_why() {
     hidden.gradients = masked(&hidden.gradients, &mut rng(2), 0.0, 0.8);
     let error = membership(&hidden, &truth).unwrap_err();
     assert!(
-        matches!(error, CannotAttack::TooFewToJudge { name: "patch_embed.proj.weight", coefficients: 17, .. }),
+        matches!(error, AttackError::TooFewToJudge { name: "patch_embed.proj.weight", coefficients: 17, .. }),
         "{error}"
     );
     let open = evidence(&config, &truth);
-    assert_eq!(membership(&open, &truth[1..]), Err(CannotAttack::WrongPicture { found: 767, expected: 768 }));
+    assert_eq!(membership(&open, &truth[1..]), Err(AttackError::WrongPicture { found: 767, expected: 768 }));
     let mut broken = truth.clone();
     broken[5] = f32::NAN;
-    assert!(matches!(membership(&open, &broken), Err(CannotAttack::NonFinitePicture { index: 5, .. })));
+    assert!(matches!(membership(&open, &broken), Err(AttackError::NonFinitePicture { index: 5, .. })));
     let mut zero = open;
     let shape = shape(&config, "patch_embed.proj.weight");
     zero.gradients.insert("patch_embed.proj.weight", &shape, vec![0.0; 48 * 48]).unwrap();
     let error = membership(&zero, &truth).unwrap_err();
-    assert_eq!(error, CannotAttack::ZeroGradient { name: "patch_embed.proj.weight" });
+    assert_eq!(error, AttackError::ZeroGradient { name: "patch_embed.proj.weight" });
 }
 
 /// With L < S the attention weights decide; the position embedding's gradient is not even read.
 fn tokens_tell_a_member_where_patches_cannot(folder: &Path, config: &VitConfig) {
     let file = |name: &str| File::read(&folder.join(name));
     let weights =
-        file("weights.safetensors").tensors(Source::Weights, config, Precision::F32, MEMBERSHIP_WEIGHTS, None);
-    let gradients =
-        file("gradients.safetensors").tensors(Source::Gradients, config, Precision::F32, MEMBERSHIP_GRADIENTS, None);
+        file("weights.safetensors").tensors(TensorSource::Weights, config, Rounding::F32, MEMBERSHIP_WEIGHTS, None);
+    let gradients = file("gradients.safetensors").tensors(
+        TensorSource::Gradients,
+        config,
+        Rounding::F32,
+        MEMBERSHIP_GRADIENTS,
+        None,
+    );
     let member = file("expected.safetensors").image("image");
     for rate in [0.0, 0.5] {
         let gradients = masked(&gradients, &mut rng(3), 0.0, rate);

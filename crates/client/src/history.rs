@@ -57,7 +57,7 @@ impl PictureHistory {
         // A room that was reset counts its rounds anew, so the newest of a number counts.
         let Round { patch, only, .. } = self.rounds.iter().rev().find(|known| known.number == round)?;
         let only = only.as_ref()?;
-        let patch = patch.filter(|_| method == AttackMethod::Jigsaw);
+        let patch = patch.filter(|_| method.is_unordered());
         let (own, is_private) = (only.only(side)?, only.are_private());
         let score = score(&own, side, reconstruction, patch);
         Some(score.map(|(psnr, ssim)| ReconstructionScore { own, is_private, psnr, ssim }))

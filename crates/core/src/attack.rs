@@ -125,6 +125,11 @@ impl AttackMethod {
     pub fn is_search(self) -> bool {
         matches!(self, Self::Matching | Self::MatchingAware | Self::Gradients | Self::GradientsAware | Self::Jigsaw)
     }
+
+    /// Whether it finds patches without their places, so that they are compared in the best order they can have.
+    pub fn is_unordered(self) -> bool {
+        self == Self::Jigsaw
+    }
 }
 
 // Each naive attack before its mask-aware twin.

@@ -4,7 +4,6 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Whether each test picture was classified correctly.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Packed", into = "Packed")]
 pub struct Correctness(Vec<bool>);
@@ -43,7 +42,6 @@ impl FromIterator<bool> for Correctness {
 }
 
 impl Correctness {
-    /// Number of test pictures.
     pub fn pictures(&self) -> usize {
         self.0.len()
     }
@@ -105,7 +103,6 @@ impl SeedSpread {
         self.half_width(self.within, self.cases, 1.0)
     }
 
-    /// The same of the difference of two cases' means.
     fn of_difference(&self) -> f64 {
         self.half_width(self.residual, self.cases.saturating_sub(1), 2.0)
     }
@@ -124,11 +121,8 @@ impl SeedSpread {
 /// seeds, which are a sample of all initial weights, orders and masks. With one seed the second is unknown and left out.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// The mean over seeds.
     pub mean: f64,
-    /// Half the width of the interval.
     pub half_width: f64,
-    /// Number of seeds.
     pub seeds: usize,
 }
 
@@ -154,12 +148,10 @@ impl Estimate {
         Self { mean: mean(pictures), half_width: of_seeds.hypot(of_pictures), seeds }
     }
 
-    /// The lower end of the interval.
     pub fn low(&self) -> f64 {
         self.mean - self.half_width
     }
 
-    /// The upper end of the interval.
     pub fn high(&self) -> f64 {
         self.mean + self.half_width
     }
@@ -216,7 +208,6 @@ mod tests {
         assert!((estimate.mean - 50.0).abs() < 1e-9 && (estimate.half_width - 0.98).abs() < 1e-3, "{estimate:?}");
     }
 
-    /// Quantiles from a table.
     #[test]
     fn quantiles_are_those_of_the_table() {
         for (freedom, wanted) in [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (10, 2.228), (30, 2.042)] {

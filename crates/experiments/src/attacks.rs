@@ -6,46 +6,26 @@ mod targets;
 mod vit;
 
 use serde::{Deserialize, Serialize};
+use unmask_core::{AttackMethod, Knowledge};
 
 pub(crate) use self::{
     resnet::{cost as resnet_cost, run as run_resnet},
     vit::run as run_vit,
 };
-use crate::{catalogue::Scale, figure::SeriesStyle};
+use crate::catalogue::Scale;
 
-/// Whether the attacker takes a dropped entry for a value, or knows the mask.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Attacker {
-    /// Dropped entries are zeros: whom the papers tested.
-    Naive,
-    /// Dropped entries are unknown.
-    Aware,
-}
-
-impl Attacker {
-    /// The name a person reads.
-    fn title(self) -> &'static str {
-        match self {
-            Self::Naive => "takes what was dropped for zeros, as in the papers",
-            Self::Aware => "knows the mask",
-        }
-    }
-
-    fn style(self) -> SeriesStyle {
-        match self {
-            Self::Naive => SeriesStyle::solid(1),
-            Self::Aware => SeriesStyle::solid(3),
-        }
+/// An attacker as a person reads of one.
+fn title(attacker: Knowledge) -> &'static str {
+    match attacker {
+        Knowledge::Naive => "takes what was dropped for zeros, as in the papers",
+        Knowledge::Aware => "knows the mask",
     }
 }
 
 /// One attack on one picture.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct AttackResult {
-    /// The attack's name.
-    pub(crate) attack: String,
-    pub(crate) attacker: Attacker,
+    pub(crate) attack: AttackMethod,
     /// Key of the defence.
     pub(crate) case: String,
     pub(crate) picture: String,

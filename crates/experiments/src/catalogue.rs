@@ -4,27 +4,17 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// An experiment of the papers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Experiment {
-    /// A pretrained ViT under FedSGD.
     VitFineTuned,
-    /// A ViT under FedSGD from random weights.
     VitFromScratch,
-    /// A ResNet under FedSGD.
     ResnetFedsgd,
-    /// A ResNet under FedAvg.
     ResnetFedavg,
-    /// Clients that see different classes.
     NonIid,
-    /// Inverting Gradients on a ResNet.
     AttacksResnet,
-    /// Closed forms on a ViT.
     AttacksVit,
-    /// How often each parameter is updated.
     UpdateRatios,
-    /// Training on cipher text.
     Encrypted,
 }
 
@@ -57,7 +47,6 @@ impl Experiment {
         }
     }
 
-    /// The report's title.
     pub fn title(self) -> &'static str {
         match self {
             Self::VitFineTuned => "Accuracy of a fine-tuned ViT under FedSGD",
@@ -72,7 +61,6 @@ impl Experiment {
         }
     }
 
-    /// Paper and figure.
     pub fn repeats(self) -> &'static str {
         match self {
             Self::VitFineTuned | Self::VitFromScratch => "RBW Fig. 5, FLRSP Fig. 4",
@@ -90,7 +78,6 @@ impl Experiment {
         matches!(self, Self::VitFineTuned | Self::Encrypted)
     }
 
-    /// What it asks.
     pub fn question(self) -> &'static str {
         match self {
             Self::VitFineTuned => "How much accuracy does each defence cost when a pretrained model learns on?",
@@ -116,14 +103,12 @@ impl fmt::Display for Experiment {
     }
 }
 
-/// A name that is none of [`Experiment::ALL`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "unknown experiment \"{name}\"; the experiments are {}, and all for every one of them",
     Experiment::ALL.map(Experiment::name).join(", ")
 )]
 pub struct UnknownExperiment {
-    /// What was given.
     pub name: String,
 }
 
@@ -136,7 +121,6 @@ impl FromStr for Experiment {
     }
 }
 
-/// How large an experiment is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scale {
@@ -144,12 +128,10 @@ pub enum Scale {
     Tiny,
     /// Nano models on CIFAR-10, each experiment in minutes on two cores.
     Small,
-    /// The papers' models and sizes.
     Paper,
 }
 
 impl Scale {
-    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tiny => "tiny",
@@ -165,11 +147,9 @@ impl fmt::Display for Scale {
     }
 }
 
-/// A name that is no scale.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown scale \"{name}\"; the scales are small and paper")]
 pub struct UnknownScale {
-    /// What was given.
     pub name: String,
 }
 

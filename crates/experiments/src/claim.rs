@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::accuracy::Estimate;
 
-/// Whether an expectation was met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Finding {
@@ -17,7 +16,6 @@ pub enum Finding {
 }
 
 impl Finding {
-    /// The word for it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Agrees => "agrees",
@@ -27,14 +25,12 @@ impl Finding {
     }
 }
 
-/// An expectation with what was found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
     /// What is expected, with its criterion.
     pub expected: String,
     /// What the numbers say, in a sentence.
     pub found: String,
-    /// Whether the one bears out the other.
     pub finding: Finding,
     /// Whether a 95 % interval decided that.
     #[serde(skip)]

@@ -7,21 +7,17 @@ use unmask_core::{Architecture, Rule};
 use unmask_model::{ModelError, Network};
 use unmask_simulation::ConfigError;
 
-use crate::{catalogue::Scale, error::ExperimentError, report::duration, run::Run, study::Study};
+use crate::{catalogue::Scale, error::ExperimentError, report::duration, run::ExperimentRun, study::Study};
 
 /// Training pictures of CIFAR-10.
 const TRAIN: f64 = 50_000.0;
-/// Classes of CIFAR-10.
 const CLASSES: usize = 10;
 /// Pictures of a measured step.
 const BATCH: usize = 4;
 
-/// How long a model takes for a picture.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SecondsPerPicture {
-    /// The model.
     pub model: String,
-    /// What computed.
     pub device: String,
     /// For loss and gradient.
     pub training: f64,
@@ -32,7 +28,6 @@ pub struct SecondsPerPicture {
 /// What an experiment takes at the papers' scale.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cost {
-    /// As measured.
     pub per_picture: SecondsPerPicture,
     /// How often a picture passes forwards and backwards.
     pub trained: f64,
@@ -43,7 +38,6 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Seconds in all.
     pub fn seconds(&self) -> f64 {
         self.trained * self.per_picture.training + self.tested * self.per_picture.test
     }
@@ -68,7 +62,7 @@ impl fmt::Display for Cost {
 }
 
 /// The cost of a training experiment, on the device at hand. `study` is the one of the papers' scale.
-pub(crate) fn of_training(run: &Run<'_, '_>, study: &Study) -> Result<Option<Cost>, ExperimentError> {
+pub(crate) fn of_training(run: &ExperimentRun<'_, '_>, study: &Study) -> Result<Option<Cost>, ExperimentError> {
     let Some(case) = study.cases.first() else { return Ok(None) };
     let config = study.config(case, run.request.seed, &[])?;
     let is_paper = run.request.scale == Scale::Paper;
@@ -90,7 +84,7 @@ pub(crate) fn of_training(run: &Run<'_, '_>, study: &Study) -> Result<Option<Cos
 
 /// The cost of `searches` by gradient matching of so many `steps`, each of which takes three passes through the model.
 pub(crate) fn of_searches(
-    run: &Run<'_, '_>,
+    run: &ExperimentRun<'_, '_>,
     model: &str,
     searches: usize,
     steps: usize,
@@ -104,7 +98,7 @@ pub(crate) fn of_searches(
 }
 
 /// Measured once for each model and device, after a step that warms up.
-fn measure(run: &Run<'_, '_>, model: &str) -> Result<SecondsPerPicture, ExperimentError> {
+fn measure(run: &ExperimentRun<'_, '_>, model: &str) -> Result<SecondsPerPicture, ExperimentError> {
     let device = run.request.device;
     let part = format!("seconds-per-picture-{model}");
     let settings = (device.description(), std::thread::available_parallelism().map_or(1, usize::from));

@@ -1,10 +1,13 @@
 //! The defences that the papers compare.
 
 use DefenceKind::{FixedPosition, FrozenMask, Noise, RandomMask};
+use unmask_core::{Defence, ParseDefenceError};
 
-use crate::figure::{LineStyle, SeriesStyle};
+use crate::{
+    error::ExperimentError,
+    figure::{LineStyle, SeriesStyle},
+};
 
-/// Which kind of protection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DefenceKind {
     None,
@@ -62,7 +65,6 @@ pub(crate) static ALL: [ComparedDefence; 10] = [NONE, R02, R05, R08, F02, F05, F
 pub(crate) static MASKS_AND_NOISE: [ComparedDefence; 6] = [NONE, R02, R05, R08, EPS4, EPS1];
 
 impl ComparedDefence {
-    /// How its line is drawn.
     pub(crate) fn style(&self) -> SeriesStyle {
         let line = match self.kind {
             DefenceKind::None | RandomMask => LineStyle::Solid,
@@ -70,6 +72,15 @@ impl ComparedDefence {
             Noise => LineStyle::Dotted,
         };
         SeriesStyle { colour: self.colour, line }
+    }
+
+    /// What a client does.
+    pub(crate) fn parsed(&self) -> Result<Defence, ExperimentError> {
+        let refused = |error: ParseDefenceError| ExperimentError::Attack {
+            what: self.defence.to_owned(),
+            reason: error.to_string(),
+        };
+        self.defence.parse().map_err(refused)
     }
 
     /// Whether it drops entries at random, anew in each round, so that an attacker may know which.

@@ -6,56 +6,28 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use unmask_attack::{CannotAttack, Precision, Source, Tensors, Wanted};
-use unmask_core::{ParamLayout, VitSpec};
+use unmask_attack::{AttackError, Rounding, TensorNames, TensorSource, Tensors};
+use unmask_core::{Architecture, ParamLayout};
 use unmask_model::weights::{NamedTensor, TensorReader, WeightsError};
 
 /// Files that hold no update of the model.
 #[derive(Debug, thiserror::Error)]
 pub enum DumpError {
-    /// A file cannot be read, or a tensor in it does not fit.
     #[error(transparent)]
     File(#[from] WeightsError),
-    /// A tensor that no attack can work on.
     #[error(transparent)]
-    Tensor(#[from] CannotAttack),
-    /// A mask that says neither yes nor no.
+    Tensor(#[from] AttackError),
     #[error("{}: {name} holds {value} at value {index}; a mask is 0 (hidden) or 1 (kept)", .path.display())]
-    Mask {
-        /// The mask's file.
-        path: PathBuf,
-        /// timm's name.
-        name: String,
-        /// What it holds.
-        value: f32,
-        /// Where.
-        index: usize,
-    },
-    /// A folder of rounds that cannot be listed.
+    Mask { path: PathBuf, name: String, value: f32, index: usize },
     #[error("the folder {} cannot be read: {source}", .path.display())]
-    Folder {
-        /// The folder.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A folder without rounds.
+    Folder { path: PathBuf, source: io::Error },
     #[error(
         "no updates in {}: put one NAME.safetensors for each round there, and NAME.mask.safetensors beside it where a mask \
          hid something", .path.display()
     )]
-    NoRounds {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// A mask whose update is not there.
+    NoRounds { path: PathBuf },
     #[error("{} is the mask of no update: {} is not there", .mask.display(), .update.display())]
-    MaskWithoutUpdate {
-        /// The mask's file.
-        mask: PathBuf,
-        /// What it belongs to.
-        update: PathBuf,
-    },
+    MaskWithoutUpdate { mask: PathBuf, update: PathBuf },
 }
 
 /// One update as its receiver sees it.
@@ -72,17 +44,16 @@ pub struct DumpedUpdate {
 /// # Errors
 /// [`DumpError`] names the file and the tensor that will not do.
 pub fn read_update(
-    spec: VitSpec,
+    architecture: Architecture,
     gradients: &Path,
     mask: Option<&Path>,
-    wanted: &Wanted,
+    wanted: &TensorNames,
 ) -> Result<DumpedUpdate, DumpError> {
-    let config = spec.config();
-    let layout = ParamLayout::vit(&config);
+    let layout = architecture.layout();
     let mut read: BTreeMap<String, NamedTensor<f64>> = read_tensors(gradients, &layout, wanted)?;
     // Before masking: a tensor's type shows in all of its values.
-    let precision = read.values().map(|tensor| Precision::of(&tensor.values)).max().unwrap_or_default();
-    let mut tensors = Tensors::new(Source::Gradients, &config, precision);
+    let rounding = read.values().map(|tensor| Rounding::of(&tensor.values)).max().unwrap_or_default();
+    let mut tensors = Tensors::new(TensorSource::Gradients, architecture, rounding);
     let Some(path) = mask else {
         for (name, tensor) in read {
             tensors.insert(&name, &tensor.shape, tensor.values)?;
@@ -110,10 +81,9 @@ pub fn read_update(
 ///
 /// # Errors
 /// [`DumpError`] names the file and the tensor that will not do.
-pub fn read_weights(spec: VitSpec, path: &Path, wanted: &Wanted) -> Result<Tensors, DumpError> {
-    let config = spec.config();
-    let mut tensors = Tensors::new(Source::Weights, &config, Precision::F32);
-    for (name, tensor) in read_tensors::<f64>(path, &ParamLayout::vit(&config), wanted)? {
+pub fn read_weights(architecture: Architecture, path: &Path, wanted: &TensorNames) -> Result<Tensors, DumpError> {
+    let mut tensors = Tensors::new(TensorSource::Weights, architecture, Rounding::F32);
+    for (name, tensor) in read_tensors::<f64>(path, &architecture.layout(), wanted)? {
         tensors.insert(&name, &tensor.shape, tensor.values)?;
     }
     Ok(tensors)
@@ -124,7 +94,11 @@ pub fn read_weights(spec: VitSpec, path: &Path, wanted: &Wanted) -> Result<Tenso
 ///
 /// # Errors
 /// [`DumpError`]: the folder cannot be listed or holds no update, a mask has no update, or a file will not do.
-pub fn read_rounds(spec: VitSpec, folder: &Path, wanted: &Wanted) -> Result<Vec<DumpedUpdate>, DumpError> {
+pub fn read_rounds(
+    architecture: Architecture,
+    folder: &Path,
+    wanted: &TensorNames,
+) -> Result<Vec<DumpedUpdate>, DumpError> {
     const UPDATE: &str = ".safetensors";
     const MASK: &str = ".mask.safetensors";
     let failed = |source| DumpError::Folder { path: folder.to_owned(), source };
@@ -145,7 +119,7 @@ pub fn read_rounds(spec: VitSpec, folder: &Path, wanted: &Wanted) -> Result<Vec<
     }
     let read = |update: &&String| {
         let mask = update.strip_suffix(UPDATE).map(|name| format!("{name}{MASK}")).filter(|mask| names.contains(mask));
-        read_update(spec, &folder.join(update), mask.map(|mask| folder.join(mask)).as_deref(), wanted)
+        read_update(architecture, &folder.join(update), mask.map(|mask| folder.join(mask)).as_deref(), wanted)
     };
     updates.iter().map(read).collect()
 }
@@ -153,7 +127,7 @@ pub fn read_rounds(spec: VitSpec, folder: &Path, wanted: &Wanted) -> Result<Vec<
 fn read_tensors<T: unmask_model::weights::Number>(
     path: &Path,
     layout: &ParamLayout,
-    wanted: &Wanted,
+    wanted: &TensorNames,
 ) -> Result<BTreeMap<String, NamedTensor<T>>, WeightsError> {
     let mut reader = TensorReader::open(path)?;
     let there = reader.names();
@@ -170,21 +144,21 @@ fn read_tensors<T: unmask_model::weights::Number>(
 mod tests {
     use std::fs;
 
-    use unmask_core::{Architecture, VitPreset};
+    use unmask_core::VitPreset;
     use unmask_model::weights::encode;
 
     use super::*;
 
-    const SPEC: VitPreset = VitPreset::Pico;
+    const PRESET: VitPreset = VitPreset::Pico;
     const NAMES: [&str; 3] = ["pos_embed", "patch_embed.proj.weight", "patch_embed.proj.bias"];
 
-    fn wanted() -> Wanted {
-        Wanted { required: vec![NAMES[0].to_owned(), NAMES[1].to_owned()], optional: vec![NAMES[2].to_owned()] }
+    fn wanted() -> TensorNames {
+        TensorNames { required: vec![NAMES[0].to_owned(), NAMES[1].to_owned()], optional: vec![NAMES[2].to_owned()] }
     }
 
     /// A file that holds the first `tensors` of [`NAMES`], filled by `value`.
     fn save(folder: &Path, name: &str, tensors: usize, value: impl Fn(usize) -> f32) {
-        let layout = Architecture::from(SPEC).layout();
+        let layout = Architecture::from(PRESET).layout();
         let params: Vec<_> = NAMES[..tensors].iter().filter_map(|name| layout.get(name)).collect();
         let values: Vec<Vec<f32>> = params.iter().map(|param| (0..param.range.len()).map(&value).collect()).collect();
         let tensors =
@@ -201,7 +175,7 @@ mod tests {
         }
         save(path, "round-2.mask.safetensors", 2, |i| f32::from(u8::from(i % 4 != 0)));
         fs::write(path.join("notes.txt"), "of no interest").unwrap();
-        let rounds = read_rounds(VitSpec::new(SPEC), path, &wanted()).unwrap();
+        let rounds = read_rounds(PRESET.into(), path, &wanted()).unwrap();
         let first = |round: &DumpedUpdate| round.gradients.values("pos_embed").unwrap()[1];
         assert_eq!(rounds.iter().map(first).collect::<Vec<_>>(), [1.0, 2.0, 3.0]);
         assert_eq!(rounds.iter().map(|round| round.hidden_share).collect::<Vec<_>>(), [0.0, 0.25, 0.0]);
@@ -214,13 +188,13 @@ mod tests {
     #[test]
     fn folders_that_hold_no_rounds_are_refused_in_words() {
         let folder = tempfile::tempdir().unwrap();
-        let refusal = || read_rounds(VitSpec::new(SPEC), folder.path(), &wanted()).unwrap_err().to_string();
+        let refusal = || read_rounds(PRESET.into(), folder.path(), &wanted()).unwrap_err().to_string();
         assert!(refusal().contains("no updates in"), "{}", refusal());
         save(folder.path(), "a.mask.safetensors", 2, |_| 1.0);
         assert!(refusal().contains("a.mask.safetensors is the mask of no update"), "{}", refusal());
         save(folder.path(), "a.safetensors", 1, |_| 1.0);
         assert!(refusal().contains("patch_embed.proj.weight") && refusal().contains("missing"), "{}", refusal());
-        let nowhere = read_rounds(VitSpec::new(SPEC), &folder.path().join("nowhere"), &wanted()).unwrap_err();
+        let nowhere = read_rounds(PRESET.into(), &folder.path().join("nowhere"), &wanted()).unwrap_err();
         assert!(nowhere.to_string().contains("nowhere cannot be read"), "{nowhere}");
     }
 }

@@ -20,7 +20,6 @@ pub use self::{
     intervals::{Interval, intervals},
 };
 
-/// A figure that could not be drawn.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a figure could not be drawn: {0}")]
 pub struct FigureError(String);
@@ -30,20 +29,15 @@ pub struct FigureError(String);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LineStyle {
-    /// Unbroken.
     Solid,
-    /// Long dashes.
     Dashed,
-    /// Dots.
     Dotted,
 }
 
-/// How a series is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeriesStyle {
     /// Which of `COLOURS`; 0 is the page's own ink.
     pub colour: usize,
-    /// The dashes.
     pub line: LineStyle,
 }
 
@@ -60,15 +54,12 @@ const FONT_SIZE: i32 = 17;
 const WIDTH: u32 = 640;
 
 impl SeriesStyle {
-    /// The page's ink, unbroken.
     pub const INK: Self = Self { colour: 0, line: LineStyle::Solid };
 
-    /// An unbroken line in a colour of `COLOURS`.
     pub fn solid(colour: usize) -> Self {
         Self { colour, line: LineStyle::Solid }
     }
 
-    /// The colour as CSS has it.
     pub fn css(self) -> String {
         match COLOURS[self.colour % COLOURS.len()] {
             INK => "currentColor".to_owned(),

@@ -3,15 +3,14 @@
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
-use unmask_attack::{Method, Needs};
-use unmask_core::ParamLayout;
+use unmask_attack::{AttackError, Needs};
+use unmask_core::{Architecture, AttackMethod};
 
 /// What an attacker infers from an update: the pictures, their labels, or whether a picture was there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum InferenceAttack {
-    /// Recovering the pictures.
-    Reconstruction(Method),
+    Reconstruction(AttackMethod),
     /// Reading the labels off the head's gradient.
     Labels,
     /// Telling whether a given picture was in the update.
@@ -21,7 +20,7 @@ pub enum InferenceAttack {
 impl InferenceAttack {
     /// All of them, reconstructions first.
     pub fn all() -> Vec<Self> {
-        Method::ALL.into_iter().map(Self::Reconstruction).chain([Self::Labels, Self::Membership]).collect()
+        AttackMethod::ALL.into_iter().map(Self::Reconstruction).chain([Self::Labels, Self::Membership]).collect()
     }
 
     /// The name on the command line and in files.
@@ -42,20 +41,22 @@ impl InferenceAttack {
         }
     }
 
-    /// The method, of a reconstruction.
-    pub fn method(self) -> Option<Method> {
+    pub fn method(self) -> Option<AttackMethod> {
         match self {
             Self::Reconstruction(method) => Some(method),
             Self::Labels | Self::Membership => None,
         }
     }
 
-    /// What it reads of a model of `layout`.
-    pub fn needs(self, layout: &ParamLayout) -> Needs {
+    /// What it needs of an update of `architecture`.
+    ///
+    /// # Errors
+    /// It does not work on such a network.
+    pub fn needs(self, architecture: Architecture) -> Result<Needs, AttackError> {
         match self {
-            Self::Reconstruction(method) => Needs::of(method, layout),
-            Self::Labels => Needs::of_labels(),
-            Self::Membership => Needs::of_membership(layout),
+            Self::Reconstruction(method) => Needs::of(method, architecture),
+            Self::Labels => Ok(Needs::of_labels(architecture)),
+            Self::Membership => Needs::of_membership(architecture),
         }
     }
 }
@@ -72,11 +73,9 @@ impl From<InferenceAttack> for String {
     }
 }
 
-/// A name that is none of [`InferenceAttack::all`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown attack \"{name}\"; the attacks are {}", InferenceAttack::all().into_iter().map(InferenceAttack::name).collect::<Vec<_>>().join(", "))]
 pub struct UnknownAttack {
-    /// What was given.
     pub name: String,
 }
 

@@ -40,6 +40,6 @@ pub use dump::{DumpError, DumpedUpdate, read_rounds, read_update, read_weights};
 pub use error::ExperimentError;
 pub use inference::{InferenceAttack, UnknownAttack};
 pub use reproduce::{Reproduced, estimate, reproduce};
-pub use request::Request;
-pub use run::{Event, OnEvent};
+pub use request::ExperimentRequest;
+pub use run::{ExperimentEvent, OnEvent};
 pub use score::{AttackVerdict, Score, ScoreError, score};

@@ -17,14 +17,15 @@ mod tables;
 use std::{ops::ControlFlow, path::Path};
 
 use serde::{Deserialize, Serialize};
-use unmask_attack::{Needs, Searches};
+use unmask_attack::Needs;
 use unmask_core::Defence;
 use unmask_data::Picture;
-use unmask_model::{Device, Network};
+use unmask_matching::GradientMatching;
+use unmask_model::{Network, device::OpenDevice};
 
-pub use self::plan::Settings;
+pub use self::plan::MatrixSettings;
 use self::{
-    client::Client,
+    client::AttackedClient,
     plan::{MatrixPlan, truth_file},
     rows::Rows,
 };
@@ -32,14 +33,11 @@ use crate::{error::ExperimentError, inference::InferenceAttack, score::AttackVer
 
 /// One attack on one picture (or one batch of them) under one defence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Row {
-    /// What was computed.
+pub struct MatrixRow {
     pub attack: InferenceAttack,
-    /// The client's defence.
     pub defence: Defence,
     /// The picture's name; several names joined by `+` are one batch.
     pub image: String,
-    /// How far it came.
     pub verdict: AttackVerdict,
     /// Why it could not work, or what to know about the result.
     pub reason: Option<String>,
@@ -47,7 +45,6 @@ pub struct Row {
     pub psnr: Option<f64>,
     /// Of a jigsaw, that of the best order of its pieces.
     pub ssim: Option<f64>,
-    /// Time of the attack.
     pub seconds: f64,
     /// Steps of a search or of alternating least squares.
     pub iterations: Option<usize>,
@@ -57,117 +54,99 @@ pub struct Row {
 
 /// What happens while a matrix is computed.
 #[derive(Debug, Clone, Copy)]
-pub enum Event<'a> {
-    /// The run starts: how many rows there are, how many of them are left to do, and how much work that is.
+pub enum MatrixEvent<'a> {
+    /// The run starts; `left` of `rows` are not done yet, and are so much `work`.
     Started {
-        /// All rows.
         rows: usize,
-        /// Those not yet done.
         left: usize,
-        /// In the unit of [`Event::Progress`] and [`Event::RowFinished`].
         work: u64,
     },
-    /// A row starts.
     RowStarted {
-        /// The attack.
         attack: InferenceAttack,
-        /// The defence.
         defence: Defence,
-        /// The picture's name.
         image: &'a str,
     },
-    /// A row's attack has come this far.
+    /// So much of the work is done.
     Progress {
-        /// Of the row's work.
         done: u64,
     },
-    /// A row is finished and kept.
+    /// A row is kept, and so much of the work is done.
     RowFinished {
-        /// The row.
-        row: &'a Row,
-        /// What it was expected to take.
-        work: u64,
+        done: u64,
     },
 }
 
-/// What a run computes with.
-#[derive(Debug, Clone, Copy)]
-pub struct Backend<'a> {
-    /// Where the client's model runs.
-    pub device: &'a Device,
-    /// Where searches come from.
-    pub searches: &'a dyn Searches,
-}
-
-/// How a run ended.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
+pub struct MatrixOutcome {
     /// All finished rows, ordered by picture, defence and attack.
-    pub rows: Vec<Row>,
+    pub rows: Vec<MatrixRow>,
     /// How many a whole matrix has.
     pub planned: usize,
 }
 
-/// Computes the rows that `folder` does not hold yet, and writes its tables and its page. `on_event` is told of every step and
-/// may end the run; the row at hand is dropped then.
+/// Computes the rows that `folder` does not hold yet, and writes its tables and its page. The client's model and the
+/// searches run on `device`. `on_event` is told of every step and may end the run; the row at hand is dropped then.
 ///
 /// # Errors
 /// [`ExperimentError`]: the settings do not fit the pictures, the folder holds rows of another run or cannot be written, or a
 /// client's model fails.
 pub fn run(
-    settings: &Settings,
+    settings: &MatrixSettings,
     pictures: &[(String, Picture)],
-    backend: Backend<'_>,
+    device: &OpenDevice,
     folder: &Path,
-    on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>,
-) -> Result<Outcome, ExperimentError> {
+    on_event: &mut dyn FnMut(MatrixEvent<'_>) -> ControlFlow<()>,
+) -> Result<MatrixOutcome, ExperimentError> {
     let plan = MatrixPlan::new(settings, pictures)?;
-    let network = Network::new(settings.architecture(), backend.device)?;
-    let client = Client::new(&network, settings);
-    let files = Rows::open(folder, &plan.run)?;
-    for (number, group) in plan.groups.iter().enumerate() {
-        for (index, truth) in group.truths.iter().enumerate() {
-            files.save_picture(&truth_file(number, index), network.architecture().side(), truth)?;
+    let network = Network::new(settings.model, device.device())?;
+    let searches = GradientMatching::new(device.clone());
+    let client = AttackedClient { network: &network, settings };
+    let (files, side) = (Rows::open(folder, &plan.run)?, settings.model.side());
+    for (number, batch) in plan.batches.iter().enumerate() {
+        for (index, truth) in batch.truths.iter().enumerate() {
+            files.save_picture(&truth_file(number, index), side, truth)?;
         }
     }
-    let finished = |cell| files.get(&plan.file(&cell), &plan.key(&cell));
-    let mut rows: Vec<Option<Row>> = plan.cells().map(finished).collect::<Result<_, _>>()?;
+    let kept = |cell| files.get(&plan.file(&cell), &plan.key(&cell));
+    let mut rows: Vec<Option<MatrixRow>> = plan.cells().map(kept).collect::<Result<_, _>>()?;
     let left: Vec<_> = plan.cells().filter(|cell| rows[cell.number].is_none()).collect();
     let work = left.iter().map(|cell| plan.work(cell)).sum();
-    let needs = settings.attacks.iter().map(|&attack| attack.needs(network.layout())).reduce(Needs::and);
-    let needs = needs.unwrap_or_default();
-    let mut observed = None;
-    let mut is_stopped = on_event(Event::Started { rows: rows.len(), left: left.len(), work }).is_break();
+    // Attacks that do not work on the model need nothing: they say so in their rows.
+    let needs = settings.attacks.iter().flat_map(|attack| attack.needs(settings.model));
+    let needs = needs.fold(Needs::default(), Needs::and);
+    let (mut observed, mut finished) = (None, 0);
+    let mut is_stopped = on_event(MatrixEvent::Started { rows: rows.len(), left: left.len(), work }).is_break();
     for cell in &left {
         let (attack, defence) = (cell.attack, cell.defence);
-        let image = plan.groups[cell.group].name.as_str();
-        is_stopped = is_stopped || on_event(Event::RowStarted { attack, defence, image }).is_break();
+        let image = plan.batches[cell.batch].name.as_str();
+        is_stopped = is_stopped || on_event(MatrixEvent::RowStarted { attack, defence, image }).is_break();
         if is_stopped {
             break;
         }
-        let at = (cell.group, defence);
+        let at = (cell.batch, defence);
         if observed.as_ref().is_none_or(|(of, _)| *of != at) {
             // What was held before is of no use any more, and large.
             drop(observed.take());
-            observed = Some((at, client.observe(defence, &plan.groups[cell.group], &needs)?));
+            observed = Some((at, client.observe(defence, &plan.batches[cell.batch], &needs)?));
         }
         let Some((_, observation)) = &observed else { continue };
         let work = plan.work(cell);
-        let computed = cell::compute(&plan, cell, observation, backend.searches, &mut |iteration, iterations| {
-            let done = work * iteration as u64 / iterations.max(1) as u64;
-            is_stopped = is_stopped || on_event(Event::Progress { done }).is_break();
+        let computed = cell::compute(&plan, cell, observation, &searches, &mut |at| {
+            let done = finished + work * at.iteration as u64 / at.iterations.max(1) as u64;
+            is_stopped = is_stopped || on_event(MatrixEvent::Progress { done }).is_break();
             if is_stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         if is_stopped {
             break;
         }
-        let row = files.put(&plan.file(cell), &plan.key(cell), network.architecture().side(), computed)?;
-        is_stopped = on_event(Event::RowFinished { row: &row, work }).is_break();
+        let row = files.put(&plan.file(cell), &plan.key(cell), side, computed)?;
         rows[cell.number] = Some(row);
+        finished += work;
+        is_stopped = on_event(MatrixEvent::RowFinished { done: finished }).is_break();
     }
     let planned = rows.len();
-    let rows: Vec<Row> = rows.into_iter().flatten().collect();
+    let rows: Vec<MatrixRow> = rows.into_iter().flatten().collect();
     tables::write(&files, &plan, &rows)?;
     page::write(&files, &plan, &rows)?;
-    Ok(Outcome { rows, planned })
+    Ok(MatrixOutcome { rows, planned })
 }

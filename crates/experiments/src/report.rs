@@ -16,21 +16,14 @@ use crate::{
 /// Where numbers come from: enough to get them again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Provenance {
-    /// The experiment.
     pub(crate) experiment: Experiment,
-    /// Its scale.
     pub(crate) scale: Scale,
-    /// The first seed.
     pub(crate) seed: u64,
     /// How many seeds, counted up from the first.
     pub(crate) seeds: u64,
-    /// Version of the program.
     pub(crate) version: String,
-    /// The git commit the program was built from, where that is known.
     pub(crate) commit: Option<String>,
-    /// Whether files differed from that commit.
     pub(crate) has_local_changes: bool,
-    /// What computed.
     pub(crate) device: String,
     /// Threads that were there to compute.
     pub(crate) threads: usize,
@@ -38,16 +31,13 @@ pub(crate) struct Provenance {
     pub(crate) finished: i64,
     /// Times of all parts added up, also of those that ran side by side.
     pub(crate) seconds: f64,
-    /// The command that does it again.
     pub(crate) command: String,
 }
 
-/// A drawing with its caption and legend.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Figure {
     /// What is seen, in a sentence or two.
     pub(crate) caption: String,
-    /// The SVG element.
     pub(crate) svg: String,
     /// Each series, and how it is drawn.
     pub(crate) legend: Vec<(SeriesStyle, String)>,
@@ -56,15 +46,12 @@ pub(crate) struct Figure {
 /// A table; the first column names its rows.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Table {
-    /// What it shows.
     pub(crate) caption: String,
-    /// Names of the columns.
     pub(crate) columns: Vec<String>,
     /// As many cells in each as there are columns.
     pub(crate) rows: Vec<Vec<String>>,
 }
 
-/// What an experiment found.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Findings {
     /// How many seeds, counted up from the first.
@@ -80,15 +67,11 @@ pub(crate) struct Findings {
     pub(crate) notes: Vec<String>,
     /// What the papers' scale would take, where it was measured.
     pub(crate) cost: Option<String>,
-    /// Commands that repeat single parts.
     pub(crate) commands: Vec<String>,
-    /// `results.csv`: every number, for programs.
     pub(crate) records: Vec<u8>,
-    /// Everything, for `results.json`.
     pub(crate) results: serde_json::Value,
 }
 
-/// `results.csv`: every number, for programs.
 pub(crate) fn csv<R: Serialize>(
     columns: &[&str],
     rows: impl IntoIterator<Item = R>,

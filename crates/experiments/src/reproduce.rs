@@ -13,39 +13,43 @@ use crate::{
     cost::{self, Cost},
     error::ExperimentError,
     report::{Findings, Provenance, duration, report_page},
-    request::Request,
-    run::{Event, OnEvent, Run},
+    request::ExperimentRequest,
+    run::{ExperimentEvent, ExperimentRun, OnEvent},
     store::{Store, damaged, write},
     study::Study,
     training, update_ratios,
 };
 
-/// What was written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reproduced {
     /// The folder with `report.html`, `results.json`, `results.csv` and `run.json`.
     pub folder: PathBuf,
-    /// What was expected and what was found.
     pub claims: Vec<Claim>,
 }
 
-/// Runs an experiment and writes its report to a folder of its name in [`Request::out`]; `None` if `on_event` ended it before
+/// Runs an experiment and writes its report to a folder of its name in [`ExperimentRequest::out`]; `None` if `on_event` ended it before
 /// the last part. Finished parts are kept either way.
 ///
 /// # Errors
 /// [`ExperimentError`]: pictures or weights are missing, the folder cannot be written, or the computation failed. Where no
 /// part is kept, no folder is left behind.
-pub fn reproduce(request: &Request<'_>, on_event: OnEvent<'_>) -> Result<Option<Reproduced>, ExperimentError> {
+pub fn reproduce(
+    request: &ExperimentRequest<'_>,
+    on_event: OnEvent<'_>,
+) -> Result<Option<Reproduced>, ExperimentError> {
     request.check()?;
     let folder = request.out.join(request.experiment.name());
-    let mut run = Run { request, store: Store::open(&folder.join("parts"))?, on_event };
+    let mut run = ExperimentRun { request, store: Store::open(&folder.join("parts"))?, on_event };
     let found = match (Study::of(request.experiment, request.scale), request.experiment) {
-        (Some(study), _) => training::run(&mut run, &study)?,
-        (None, Experiment::AttacksResnet) => attacks::run_resnet(&mut run)?,
-        (None, Experiment::AttacksVit) => attacks::run_vit(&mut run)?,
-        (None, _) => update_ratios::run(&mut run)?,
+        (Some(study), _) => training::run(&mut run, &study),
+        (None, Experiment::AttacksResnet) => attacks::run_resnet(&mut run),
+        (None, Experiment::AttacksVit) => attacks::run_vit(&mut run),
+        (None, _) => update_ratios::run(&mut run),
     };
-    let Some(findings) = found else { return Ok(None) };
+    let findings = match found {
+        Err(ExperimentError::Stopped) => return Ok(None),
+        found => found?,
+    };
     let provenance = provenance(request, &findings);
     let Findings { claims, records, results, .. } = &findings;
     let encoded = |value: &serde_json::Value| -> Vec<u8> { format!("{value:#}\n").into_bytes() };
@@ -65,10 +69,10 @@ pub fn reproduce(request: &Request<'_>, on_event: OnEvent<'_>) -> Result<Option<
 ///
 /// # Errors
 /// [`ExperimentError`]: the weights are another model's, the model cannot be run, or the folder cannot be written.
-pub fn estimate(request: &Request<'_>) -> Result<Option<Cost>, ExperimentError> {
+pub fn estimate(request: &ExperimentRequest<'_>) -> Result<Option<Cost>, ExperimentError> {
     request.check_weights(Scale::Paper)?;
     let store = Store::open(&request.out.join(request.experiment.name()).join("parts"))?;
-    let run = Run { request, store, on_event: &mut |_: Event<'_>| ControlFlow::Continue(()) };
+    let run = ExperimentRun { request, store, on_event: &mut |_: ExperimentEvent<'_>| ControlFlow::Continue(()) };
     match (Study::of(request.experiment, Scale::Paper), request.experiment) {
         (Some(study), _) => cost::of_training(&run, &study),
         (None, Experiment::AttacksResnet) => attacks::resnet_cost(&run).map(Some),
@@ -76,7 +80,7 @@ pub fn estimate(request: &Request<'_>) -> Result<Option<Cost>, ExperimentError> 
     }
 }
 
-fn provenance(request: &Request<'_>, findings: &Findings) -> Provenance {
+fn provenance(request: &ExperimentRequest<'_>, findings: &Findings) -> Provenance {
     Provenance {
         experiment: request.experiment,
         scale: request.scale,
@@ -101,7 +105,7 @@ struct Entry {
 }
 
 /// Writes `README.md` beside the reports: a line for each.
-fn list_reports(request: &Request<'_>) -> Result<(), ExperimentError> {
+fn list_reports(request: &ExperimentRequest<'_>) -> Result<(), ExperimentError> {
     let mut text =
         "# Reports\n\nWhat `unmask reproduce` found, an experiment in each line. The verdict is computed from the \
                     numbers; each report says by which criteria. Times are by the clock. Expectations include some of our own, such as that a mask protects from an attacker who knows it, of whom the papers say nothing.\n\n\

@@ -9,16 +9,12 @@ use unmask_simulation::{Commit, Config, check_start};
 use crate::{
     catalogue::{Experiment, Scale},
     error::ExperimentError,
-    study::Study,
-    update_ratios,
+    study::{self, Study},
 };
 
-/// What is asked for.
 #[derive(Debug)]
-pub struct Request<'a> {
-    /// The experiment.
+pub struct ExperimentRequest<'a> {
     pub experiment: Experiment,
-    /// Its scale.
     pub scale: Scale,
     /// The first seed; further ones are counted up from it.
     pub seed: u64,
@@ -26,19 +22,16 @@ pub struct Request<'a> {
     pub seeds: Option<u64>,
     /// Where the experiment gets a folder of its own.
     pub out: PathBuf,
-    /// Where CIFAR-10 is.
     pub cifar10: PathBuf,
     /// A safetensors file of pretrained weights, in place of those the scale begins with.
     pub weights: Option<PathBuf>,
-    /// What computes.
     pub device: &'a OpenDevice,
     /// Threads to compute with; all if absent.
     pub threads: Option<usize>,
-    /// What the program was built from.
     pub commit: Option<Commit>,
 }
 
-impl Request<'_> {
+impl ExperimentRequest<'_> {
     /// Whether it can be met, as far as that shows before anything is computed.
     ///
     /// # Errors
@@ -92,7 +85,7 @@ impl Request<'_> {
                 config.map(|config| format!("{trainings} trainings, each of {}", training(&config, *scale)))
             }
             (None, Experiment::UpdateRatios) => {
-                Some(format!("trainings of {}", training(&update_ratios::config(self, "none")?, *scale)))
+                Some(format!("trainings of {}", training(&study::update_ratios(*scale, *seed, "none")?, *scale)))
             }
             (None, _) => None,
         };

@@ -2,21 +2,16 @@
 
 use std::ops::ControlFlow;
 
-use crate::{request::Request, store::Store};
+use crate::{error::ExperimentError, request::ExperimentRequest, store::Store};
 
-/// What happens while an experiment runs.
 #[derive(Debug, Clone, Copy)]
-pub enum Event<'a> {
-    /// The run starts.
+pub enum ExperimentEvent<'a> {
     Started {
-        /// All parts.
         parts: usize,
         /// Parts that are not finished yet.
         left: usize,
     },
-    /// A part starts.
     PartStarted {
-        /// What it is.
         name: &'a str,
     },
     /// The part at hand has come this far.
@@ -26,28 +21,32 @@ pub enum Event<'a> {
         /// A few words on its state.
         note: &'a str,
     },
-    /// The part at hand is finished and kept.
     PartFinished,
 }
 
 /// Receives events, and may end the run.
-pub type OnEvent<'a> = &'a mut dyn FnMut(Event<'_>) -> ControlFlow<()>;
+pub type OnEvent<'a> = &'a mut dyn FnMut(ExperimentEvent<'_>) -> ControlFlow<()>;
 
 /// What an experiment computes with, and where it keeps what it found.
-pub(crate) struct Run<'a, 'b> {
-    pub(crate) request: &'a Request<'a>,
+pub(crate) struct ExperimentRun<'a, 'b> {
+    pub(crate) request: &'a ExperimentRequest<'a>,
     pub(crate) store: Store,
     pub(crate) on_event: OnEvent<'b>,
 }
 
-impl Run<'_, '_> {
-    /// The name of a part's file.
+impl ExperimentRun<'_, '_> {
     pub(crate) fn part(&self, key: &str, seed: u64) -> String {
         format!("{}-{key}-{seed}", self.request.scale)
     }
 
-    /// Passes an event on; whether the run is to end.
-    pub(crate) fn notify(&mut self, event: Event<'_>) -> ControlFlow<()> {
-        (self.on_event)(event)
+    /// Passes an event on.
+    ///
+    /// # Errors
+    /// [`ExperimentError::Stopped`], if the run is to end.
+    pub(crate) fn notify(&mut self, event: ExperimentEvent<'_>) -> Result<(), ExperimentError> {
+        match (self.on_event)(event) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(ExperimentError::Stopped),
+        }
     }
 }

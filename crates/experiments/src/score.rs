@@ -1,14 +1,12 @@
 //! How much a reconstruction shows of the private pictures.
 
 use serde::{Deserialize, Serialize};
-use unmask_attack::Method;
-use unmask_core::VitConfig;
+use unmask_core::{Architecture, AttackMethod};
 use unmask_data::{
     jigsaw::{CannotArrange, best_arrangement},
     metrics::{self, CannotCompare},
 };
 
-/// What became of an attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AttackVerdict {
@@ -21,12 +19,10 @@ pub enum AttackVerdict {
 }
 
 impl AttackVerdict {
-    /// The one of an SSIM.
     pub fn of(ssim: f64) -> Self {
         if ssim < metrics::PROTECTED_BELOW { Self::Protected } else { Self::Recognisable }
     }
 
-    /// The word for it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Recognisable => "recognisable",
@@ -48,13 +44,10 @@ pub struct Score {
     pub arranged: Option<Vec<Vec<f32>>>,
 }
 
-/// Pictures that cannot be compared.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ScoreError {
-    /// Sizes or values.
     #[error(transparent)]
     Compare(#[from] CannotCompare),
-    /// The jigsaw cannot be arranged.
     #[error(transparent)]
     Arrange(#[from] CannotArrange),
 }
@@ -65,21 +58,19 @@ pub enum ScoreError {
 /// arranged first.
 ///
 /// # Errors
-/// The sizes are not those of `config`, or a value is not finite.
+/// The sizes are not those of `architecture`, or a value is not finite.
 pub fn score(
-    method: Method,
+    method: AttackMethod,
     pictures: &[Vec<f32>],
     truths: &[Vec<f32>],
-    config: &VitConfig,
+    architecture: Architecture,
 ) -> Result<Score, ScoreError> {
-    let side = config.image;
+    let side = architecture.side();
+    let patch = architecture.vit().map(|config| config.patch).filter(|_| method.is_unordered());
     let mut pairs = Vec::new();
     for (found, picture) in pictures.iter().enumerate() {
         for (true_one, truth) in truths.iter().enumerate() {
-            let arranged = match method {
-                Method::Jigsaw => Some(best_arrangement(picture, truth, side, config.patch)?),
-                _ => None,
-            };
+            let arranged = patch.map(|patch| best_arrangement(picture, truth, side, patch)).transpose()?;
             let picture = arranged.as_ref().unwrap_or(picture);
             let ssim = metrics::ssim(picture, truth, side, side)?;
             pairs.push((found, true_one, ssim, metrics::psnr(picture, truth, side, side)?, arranged));
@@ -110,7 +101,7 @@ pub fn score(
 mod tests {
     use std::slice::from_ref;
 
-    use unmask_core::{VitPreset, VitSpec};
+    use unmask_core::VitPreset;
 
     use super::*;
 
@@ -120,10 +111,10 @@ mod tests {
 
     #[test]
     fn those_most_alike_are_compared() {
-        let config = VitSpec::new(VitPreset::Pico).config();
+        let pico = Architecture::from(VitPreset::Pico);
         let truths: Vec<_> = (0..3).map(|seed| picture(seed, 768)).collect();
         let mixed_up = [truths[2].clone(), truths[0].clone(), truths[1].clone()];
-        let score_of = |pictures: &[Vec<f32>]| score(Method::Matching, pictures, &truths, &config).unwrap();
+        let score_of = |pictures: &[Vec<f32>]| score(AttackMethod::Matching, pictures, &truths, pico).unwrap();
         assert!((score_of(&mixed_up).ssim - 1.0).abs() < 1e-9);
         assert_eq!(score_of(&mixed_up[..1]).psnr, metrics::PSNR_CAP, "a mixture is compared with what it is most like");
         let gray = vec![0.5; 768];
@@ -133,20 +124,20 @@ mod tests {
 
     #[test]
     fn jigsaws_are_laid_first() {
-        let config = VitSpec::new(VitPreset::Pico).config();
+        let pico = Architecture::from(VitPreset::Pico);
         let truth = picture(1, 768);
         // The upper half below the lower one.
         let swapped = [&truth[384..], &truth[..384]].concat();
-        let plain = score(Method::Matching, from_ref(&swapped), from_ref(&truth), &config).unwrap();
-        let arranged = score(Method::Jigsaw, &[swapped], from_ref(&truth), &config).unwrap();
+        let plain = score(AttackMethod::Matching, from_ref(&swapped), from_ref(&truth), pico).unwrap();
+        let arranged = score(AttackMethod::Jigsaw, &[swapped], from_ref(&truth), pico).unwrap();
         assert!(plain.ssim < 0.5 && plain.arranged.is_none());
         assert_eq!((arranged.psnr, arranged.arranged), (metrics::PSNR_CAP, Some(vec![truth])));
     }
 
     #[test]
     fn wrong_sizes_are_named() {
-        let config = VitSpec::new(VitPreset::Pico).config();
-        let error = score(Method::Embedding, &[vec![0.0; 3]], &[vec![0.0; 768]], &config).unwrap_err();
+        let pico = Architecture::from(VitPreset::Pico);
+        let error = score(AttackMethod::Embedding, &[vec![0.0; 3]], &[vec![0.0; 768]], pico).unwrap_err();
         assert!(error.to_string().contains("768 values, the two given have 3"), "{error}");
     }
 }

@@ -105,7 +105,6 @@ impl Drop for Store {
     }
 }
 
-/// Reads a file, where there is one.
 pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, ExperimentError> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),

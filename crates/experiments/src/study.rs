@@ -4,7 +4,6 @@ mod scale;
 
 use unmask_simulation::{Config, ConfigError};
 
-pub(crate) use self::scale::set as scale_set;
 use crate::{
     catalogue::{Experiment, Scale},
     defences::{ALL, ComparedDefence, DefenceKind, MASKS_AND_NOISE},
@@ -18,14 +17,12 @@ pub struct Case {
     pub key: String,
     /// The name a person reads.
     pub name: String,
-    /// How its line is drawn.
     pub style: SeriesStyle,
     /// `KEY=VALUE` for each key of the study's config that is different here.
     pub set: Vec<String>,
 }
 
 impl Case {
-    /// The training under a defence.
     fn under(defence: &ComparedDefence) -> Self {
         Self {
             key: defence.key.to_owned(),
@@ -36,18 +33,13 @@ impl Case {
     }
 }
 
-/// What is expected of a case beside another one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expectation {
-    /// The case.
     pub case: String,
-    /// What it is compared with.
     pub base: String,
-    /// How it relates to that.
     pub relation: Relation,
 }
 
-/// A relation of two accuracies.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Relation {
     /// No more than so many points apart.
@@ -56,7 +48,6 @@ pub enum Relation {
     Lower(f64),
 }
 
-/// Trainings that are compared with each other.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Study {
     /// A config for `unmask train`, which each case changes.
@@ -65,7 +56,6 @@ pub struct Study {
     pub set: Vec<String>,
     /// The first case is what the others are compared with.
     pub cases: Vec<Case>,
-    /// What is expected.
     pub expectations: Vec<Expectation>,
     /// Each case is repeated with so many seeds.
     pub seeds: u64,
@@ -117,6 +107,13 @@ impl Study {
         let set = [&self.set[..], &case.set, also, &[seed]].concat();
         Config::read(self.config, &set)
     }
+}
+
+/// What the experiment that counts updates runs under `defence`.
+pub(crate) fn update_ratios(scale: Scale, seed: u64, defence: &str) -> Result<Config, ConfigError> {
+    let set = scale::set(Experiment::UpdateRatios, scale);
+    let also = vec![format!("defence={defence}"), format!("seed={seed}")];
+    Config::read(include_str!("../configs/update-ratios.toml"), &[set, also].concat())
 }
 
 fn cases(defences: &[ComparedDefence]) -> Vec<Case> {
@@ -172,7 +169,6 @@ fn non_iid() -> (Vec<Case>, Vec<Expectation>) {
     (cases, expectations)
 }
 
-/// In the plain, and with the embeddings multiplied by keys.
 fn encrypted() -> Vec<Case> {
     let case = |key: &str, name: &str, style, set: &[&str]| Case {
         key: key.to_owned(),

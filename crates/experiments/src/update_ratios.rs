@@ -4,7 +4,7 @@ mod distribution;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use unmask_simulation::{Config, ConfigError, Simulation};
+use unmask_simulation::{Config, Simulation};
 
 use self::distribution::{UpdateHistogram, chi_squared_test, printed_sum};
 use crate::{
@@ -14,17 +14,13 @@ use crate::{
     figure::{Bars, SeriesStyle, bars},
     report::{Figure, Findings, Table, csv},
     reported,
-    request::Request,
-    run::{Event, Run},
+    run::{ExperimentEvent, ExperimentRun},
     study,
 };
-
-const CONFIG: &str = include_str!("../configs/update-ratios.toml");
 
 /// Shares of zeros, as FLRSP has them, with the colours of their bars.
 const RATES: [(&str, f64, usize); 3] = [("0.2", 0.2, 1), ("0.5", 0.5, 2), ("0.8", 0.8, 3)];
 
-/// The counts of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct CountedRun {
     defence: String,
@@ -34,38 +30,29 @@ struct CountedRun {
     seconds: f64,
 }
 
-/// Trains with each rate and with a frozen mask, and counts; `None` if it was ended before.
-pub(crate) fn run(run: &mut Run<'_, '_>) -> Result<Option<Findings>, ExperimentError> {
+/// Trains with each rate and with a frozen mask, and counts.
+pub(crate) fn run(run: &mut ExperimentRun<'_, '_>) -> Result<Findings, ExperimentError> {
     let seed = run.request.seed;
     let mut planned: Vec<(String, f64, usize)> =
         RATES.iter().map(|&(text, rate, colour)| (format!("random-binary:{text}"), rate, colour)).collect();
     planned.push(("frozen-binary:0.5".to_owned(), 0.5, 4));
-    if run.notify(Event::Started { parts: planned.len(), left: planned.len() }).is_break() {
-        return Ok(None);
-    }
+    run.notify(ExperimentEvent::Started { parts: planned.len(), left: planned.len() })?;
     let mut all = Vec::new();
     for (defence, rate, _) in &planned {
-        let Some(counted) = count(run, defence, *rate, seed)? else { return Ok(None) };
-        all.push(counted);
+        all.push(count(run, defence, *rate, seed)?);
     }
-    findings(run, &planned, &all).map(Some)
+    findings(run, &planned, &all)
 }
 
-/// What is run under `defence`.
-pub(crate) fn config(request: &Request<'_>, defence: &str) -> Result<Config, ConfigError> {
-    let set = study::scale_set(Experiment::UpdateRatios, request.scale);
-    Config::read(CONFIG, &[set, vec![format!("defence={defence}"), format!("seed={}", request.seed)]].concat())
-}
-
-fn count(run: &mut Run<'_, '_>, defence: &str, rate: f64, seed: u64) -> Result<Option<CountedRun>, ExperimentError> {
-    let config = Config { threads: run.request.threads, ..config(run.request, defence)? };
+fn count(run: &mut ExperimentRun<'_, '_>, defence: &str, rate: f64, seed: u64) -> Result<CountedRun, ExperimentError> {
+    let config = study::update_ratios(run.request.scale, seed, defence)?;
+    let config = Config { threads: run.request.threads, ..config };
     let settings = Config { threads: None, ..config.clone() }.to_toml();
     let part = run.part(&defence.replace(':', "-"), seed);
-    if run.notify(Event::PartStarted { name: defence }).is_break() {
-        return Ok(None);
-    }
+    run.notify(ExperimentEvent::PartStarted { name: defence })?;
     if let Some(counted) = run.store.get(&part, &settings)? {
-        return Ok(run.notify(Event::PartFinished).is_continue().then_some(counted));
+        run.notify(ExperimentEvent::PartFinished)?;
+        return Ok(counted);
     }
     let data = run.request.load(&config.data)?;
     let mut simulation = Simulation::new(&config, &data, run.request.device)?;
@@ -74,18 +61,17 @@ fn count(run: &mut Run<'_, '_>, defence: &str, rate: f64, seed: u64) -> Result<O
     while simulation.round() < simulation.rounds() {
         seconds = simulation.step()?.seconds;
         let share = f64::from(simulation.round()) / rounds;
-        if run.notify(Event::Progress { share, note: "" }).is_break() {
-            return Ok(None);
-        }
+        run.notify(ExperimentEvent::Progress { share, note: "" })?;
     }
     let counts = UpdateHistogram::of(&simulation.update_counts().groups());
     let counted = CountedRun { defence: defence.to_owned(), rate, clients: config.clients, counts, seconds };
     run.store.put(&part, &settings, &counted)?;
-    Ok(run.notify(Event::PartFinished).is_continue().then_some(counted))
+    run.notify(ExperimentEvent::PartFinished)?;
+    Ok(counted)
 }
 
 fn findings(
-    run: &Run<'_, '_>,
+    run: &ExperimentRun<'_, '_>,
     planned: &[(String, f64, usize)],
     all: &[CountedRun],
 ) -> Result<Findings, ExperimentError> {

@@ -3,19 +3,17 @@
 use std::{fs, ops::ControlFlow, path::Path};
 
 use tempfile::TempDir;
-use unmask_core::{Rule, VitPreset};
+use unmask_core::{Architecture, ResnetPreset, Rule, VitPreset};
 use unmask_data::{Picture, decode, load_folder};
 use unmask_experiments::{
     AttackVerdict, ExperimentError, InferenceAttack,
-    matrix::{Backend, Event, Outcome, Row, Settings, run},
+    matrix::{MatrixEvent, MatrixOutcome, MatrixRow, MatrixSettings, run},
 };
-use unmask_matching::GradientMatching;
 use unmask_model::device::OpenDevice;
 
-fn settings(model: VitPreset, attacks: &str, defences: &str) -> Settings {
-    Settings {
-        model,
-        april_block: false,
+fn settings(model: impl Into<Architecture>, attacks: &str, defences: &str) -> MatrixSettings {
+    MatrixSettings {
+        model: model.into(),
         attacks: attacks.split(',').map(|name| name.parse().unwrap()).collect(),
         defences: defences.split(';').map(|text| text.parse().unwrap()).collect(),
         seed: 1,
@@ -35,32 +33,31 @@ fn photographs(names: &[&str]) -> Vec<(String, Picture)> {
 }
 
 fn compute(
-    settings: &Settings,
+    settings: &MatrixSettings,
     pictures: &[(String, Picture)],
     folder: &Path,
-    on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>,
-) -> Result<Outcome, ExperimentError> {
-    let device = OpenDevice::cpu();
-    let searches = GradientMatching::new(device.clone());
-    run(settings, pictures, Backend { device: device.device(), searches: &searches }, folder, on_event)
+    on_event: &mut dyn FnMut(MatrixEvent<'_>) -> ControlFlow<()>,
+) -> Result<MatrixOutcome, ExperimentError> {
+    run(settings, pictures, &OpenDevice::cpu(), folder, on_event)
 }
 
-fn whole(settings: &Settings, pictures: &[(String, Picture)], folder: &Path) -> Vec<Row> {
-    let Outcome { rows, planned } = compute(settings, pictures, folder, &mut |_| ControlFlow::Continue(())).unwrap();
+fn whole(settings: &MatrixSettings, pictures: &[(String, Picture)], folder: &Path) -> Vec<MatrixRow> {
+    let MatrixOutcome { rows, planned } =
+        compute(settings, pictures, folder, &mut |_| ControlFlow::Continue(())).unwrap();
     assert_eq!(rows.len(), planned);
     rows
 }
 
-fn of<'a>(rows: &'a [Row], attack: &str, defence: &str) -> Vec<&'a Row> {
+fn of<'a>(rows: &'a [MatrixRow], attack: &str, defence: &str) -> Vec<&'a MatrixRow> {
     let attack: InferenceAttack = attack.parse().unwrap();
-    let found: Vec<&Row> =
+    let found: Vec<&MatrixRow> =
         rows.iter().filter(|row| row.attack == attack && row.defence.to_string() == defence).collect();
     assert!(!found.is_empty(), "{attack} under {defence}");
     found
 }
 
 /// Every picture under this attack and defence has an SSIM within these bounds.
-fn expect(rows: &[Row], attack: &str, defence: &str, bounds: std::ops::RangeInclusive<f64>) {
+fn expect(rows: &[MatrixRow], attack: &str, defence: &str, bounds: std::ops::RangeInclusive<f64>) {
     for row in of(rows, attack, defence) {
         let ssim = row.ssim.unwrap_or_else(|| panic!("{attack} under {defence}: {:?}", row.reason));
         assert!(bounds.contains(&ssim), "{attack} under {defence}, {}: {ssim}", row.image);
@@ -68,7 +65,7 @@ fn expect(rows: &[Row], attack: &str, defence: &str, bounds: std::ops::RangeIncl
     }
 }
 
-fn expect_cannot(rows: &[Row], attack: &str, defence: &str, says: &str) {
+fn expect_cannot(rows: &[MatrixRow], attack: &str, defence: &str, says: &str) {
     for row in of(rows, attack, defence) {
         assert_eq!(row.verdict, AttackVerdict::Cannot, "{row:?}");
         let reason = row.reason.as_deref().unwrap();
@@ -116,7 +113,7 @@ fn attacks_and_defences_on_photographs() {
     );
     let table: serde_json::Value =
         serde_json::from_slice(&fs::read(folder.path().join("matrix.json")).unwrap()).unwrap();
-    assert_eq!(serde_json::from_value::<Vec<Row>>(table["rows"].clone()).unwrap(), rows);
+    assert_eq!(serde_json::from_value::<Vec<MatrixRow>>(table["rows"].clone()).unwrap(), rows);
     assert_eq!(table["run"]["settings"]["seed"], 1);
     assert_eq!(fs::read_to_string(folder.path().join("matrix.csv")).unwrap().lines().count(), 1 + rows.len());
     for row in &rows {
@@ -125,6 +122,26 @@ fn attacks_and_defences_on_photographs() {
             assert_eq!(picture.width(), 32);
         }
     }
+}
+
+/// What a ResNet allows: labels, and a search that comes closer from noise; what needs embeddings says so.
+#[test]
+fn a_resnet_is_attacked_by_what_needs_no_embeddings() {
+    let attacks =
+        "embedding,april-aware,rounds,matching,jigsaw,inverting-gradients,inverting-gradients-aware,label,membership";
+    let settings = settings(ResnetPreset::Nano, attacks, "none;random-binary:0.5");
+    let folder = TempDir::new().unwrap();
+    let rows = whole(&settings, &photographs(&["cat"]), folder.path());
+    for defence in ["none", "random-binary:0.5"] {
+        for attack in ["embedding", "april-aware", "matching", "jigsaw", "membership"] {
+            expect_cannot(&rows, attack, defence, "resnet_nano is no Vision Transformer");
+        }
+        assert_eq!(of(&rows, "label", defence)[0].verdict, AttackVerdict::Recognisable);
+        expect(&rows, "inverting-gradients", defence, -0.3..=0.3);
+    }
+    expect_cannot(&rows, "inverting-gradients-aware", "none", "this is inverting-gradients");
+    expect(&rows, "inverting-gradients-aware", "random-binary:0.5", -0.3..=0.3);
+    expect_cannot(&rows, "rounds", "none", "one round was played");
 }
 
 /// What needs no picture: labels, and whether a given picture was there. Neither masks nor a fixed position hide them.
@@ -144,8 +161,8 @@ fn labels_and_members_show_without_a_picture() {
     assert!(reason.starts_with("cat: was there") && reason.contains("rocket: was not there"), "{reason}");
 }
 
-fn without_seconds(rows: &[Row]) -> Vec<Row> {
-    rows.iter().map(|row| Row { seconds: 0.0, ..row.clone() }).collect()
+fn without_seconds(rows: &[MatrixRow]) -> Vec<MatrixRow> {
+    rows.iter().map(|row| MatrixRow { seconds: 0.0, ..row.clone() }).collect()
 }
 
 /// A run that is cut off in the middle of a search, and again between rows, ends with the rows of one that is not.
@@ -162,7 +179,7 @@ fn an_interrupted_run_goes_on_with_the_same_rows() {
 
     let mut steps = 0;
     let first = compute(&settings, &pictures, in_pieces.path(), &mut |event| {
-        steps += usize::from(matches!(event, Event::Progress { .. }));
+        steps += usize::from(matches!(event, MatrixEvent::Progress { .. }));
         if steps == 7 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     let first = first.unwrap();
@@ -172,14 +189,14 @@ fn an_interrupted_run_goes_on_with_the_same_rows() {
 
     let mut ended = 0;
     let second = compute(&settings, &pictures, in_pieces.path(), &mut |event| {
-        ended += usize::from(matches!(event, Event::RowFinished { .. }));
+        ended += usize::from(matches!(event, MatrixEvent::RowFinished { .. }));
         if ended == 4 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     assert_eq!(second.unwrap().rows.len(), 5);
 
     let mut begun = Vec::new();
     let third = compute(&settings, &pictures, in_pieces.path(), &mut |event| {
-        if let Event::Started { rows, left, .. } = event {
+        if let MatrixEvent::Started { rows, left, .. } = event {
             begun.push((rows, left));
         }
         ControlFlow::Continue(())
@@ -199,7 +216,7 @@ fn an_interrupted_run_goes_on_with_the_same_rows() {
 fn rows_follow_from_the_seed_alone() {
     let pictures = photographs(&["cat", "coffee"]);
     let row = |attacks: &str, defences: &str, pictures: &[(String, Picture)], seed| {
-        let settings = Settings { seed, ..settings(VitPreset::Pico, attacks, defences) };
+        let settings = MatrixSettings { seed, ..settings(VitPreset::Pico, attacks, defences) };
         let folder = TempDir::new().unwrap();
         let rows = whole(&settings, pictures, folder.path());
         let row = of(&rows, "embedding-aware", "random-binary:0.5").into_iter().find(|row| row.image == "cat");
@@ -250,14 +267,14 @@ fn other_arguments_need_another_folder() {
     let one = settings(VitPreset::Pico, "label", "none");
     let folder = TempDir::new().unwrap();
     whole(&one, &pictures, folder.path());
-    let refusal = |settings: &Settings| {
+    let refusal = |settings: &MatrixSettings| {
         compute(settings, &pictures, folder.path(), &mut |_| ControlFlow::Continue(())).unwrap_err()
     };
-    let error = refusal(&Settings { seed: 2, ..one.clone() });
+    let error = refusal(&MatrixSettings { seed: 2, ..one.clone() });
     assert!(error.is_input() && error.to_string().contains("settings.seed was 1 and is now 2"), "{error}");
-    let error = refusal(&Settings { attacks: Vec::new(), ..one.clone() });
+    let error = refusal(&MatrixSettings { attacks: Vec::new(), ..one.clone() });
     assert!(error.to_string().contains("at least one attack"), "{error}");
-    let diverging = Settings { rule: Rule::FedAvg { epochs: 50, rate: 1e20 }, ..one };
+    let diverging = MatrixSettings { rule: Rule::FedAvg { epochs: 50, rate: 1e20 }, ..one };
     let empty = TempDir::new().unwrap();
     let error = compute(&diverging, &pictures, empty.path(), &mut |_| ControlFlow::Continue(())).unwrap_err();
     assert!(error.to_string().starts_with("the client could not train"), "{error}");

@@ -6,12 +6,13 @@ use maud::html;
 use serde_json::Value;
 use unmask_core::Architecture;
 use unmask_experiments::{
-    Claim, Event, Experiment, ExperimentError, Reproduced, Request, Scale, estimate, reproduce, tally, verdict,
+    Claim, Experiment, ExperimentError, ExperimentEvent, ExperimentRequest, Reproduced, Scale, estimate, reproduce,
+    tally, verdict,
 };
 use unmask_model::{device::OpenDevice, weights::encode_flat};
 
-fn request<'a>(experiment: Experiment, out: &Path, device: &'a OpenDevice) -> Request<'a> {
-    Request {
+fn request<'a>(experiment: Experiment, out: &Path, device: &'a OpenDevice) -> ExperimentRequest<'a> {
+    ExperimentRequest {
         experiment,
         scale: Scale::Tiny,
         seed: 1,
@@ -25,7 +26,7 @@ fn request<'a>(experiment: Experiment, out: &Path, device: &'a OpenDevice) -> Re
     }
 }
 
-fn finish(request: &Request<'_>) -> Reproduced {
+fn finish(request: &ExperimentRequest<'_>) -> Reproduced {
     reproduce(request, &mut |_| ControlFlow::Continue(())).unwrap().unwrap()
 }
 
@@ -115,7 +116,7 @@ fn an_interrupted_run_goes_on_where_it_was() {
     let cut = request(Experiment::Encrypted, out.path(), &device);
     let mut ended = 0;
     let stopped = reproduce(&cut, &mut |event| match event {
-        Event::PartFinished => {
+        ExperimentEvent::PartFinished => {
             ended += 1;
             if ended == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         }
@@ -125,8 +126,8 @@ fn an_interrupted_run_goes_on_where_it_was() {
     let (mut all, mut left, mut begun) = (0, 0, 0);
     let resumed = reproduce(&cut, &mut |event| {
         match event {
-            Event::Started { parts, left: to_do } => (all, left) = (parts, to_do),
-            Event::PartStarted { .. } => begun += 1,
+            ExperimentEvent::Started { parts, left: to_do } => (all, left) = (parts, to_do),
+            ExperimentEvent::PartStarted { .. } => begun += 1,
             _ => {}
         }
         ControlFlow::Continue(())
@@ -140,19 +141,19 @@ fn an_interrupted_run_goes_on_where_it_was() {
 fn what_is_missing_is_named() {
     let out = tempfile::tempdir().unwrap();
     let device = OpenDevice::cpu();
-    let refusal = |request: Request<'_>| reproduce(&request, &mut |_| ControlFlow::Continue(())).unwrap_err();
-    let small = Request { scale: Scale::Small, ..request(Experiment::VitFromScratch, out.path(), &device) };
+    let refusal = |request: ExperimentRequest<'_>| reproduce(&request, &mut |_| ControlFlow::Continue(())).unwrap_err();
+    let small = ExperimentRequest { scale: Scale::Small, ..request(Experiment::VitFromScratch, out.path(), &device) };
     let error = refusal(small);
     assert!(error.is_input() && error.to_string().contains("nowhere with CIFAR-10 in it"), "{error}");
-    let paper = Request { scale: Scale::Paper, ..request(Experiment::VitFineTuned, out.path(), &device) };
+    let paper = ExperimentRequest { scale: Scale::Paper, ..request(Experiment::VitFineTuned, out.path(), &device) };
     let error = refusal(paper);
     assert!(
         matches!(error, ExperimentError::NeedsWeights { .. }) && error.to_string().contains("--weights FILE"),
         "{error}"
     );
-    let none = Request { seeds: Some(0), ..request(Experiment::Encrypted, out.path(), &device) };
+    let none = ExperimentRequest { seeds: Some(0), ..request(Experiment::Encrypted, out.path(), &device) };
     assert!(refusal(none).to_string().contains("--seeds 1"));
-    let idle = Request { threads: Some(0), ..request(Experiment::UpdateRatios, out.path(), &device) };
+    let idle = ExperimentRequest { threads: Some(0), ..request(Experiment::UpdateRatios, out.path(), &device) };
     assert!(refusal(idle).to_string().contains("--threads 1"));
     assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0, "what was refused leaves nothing behind");
 }
@@ -171,8 +172,11 @@ fn weights_are_looked_at_first() {
         (Experiment::VitFromScratch, &file, "vit-from-scratch begins with weights of its own; leave --weights away"),
         (Experiment::AttacksVit, &file, "leave --weights away"),
     ] {
-        let request =
-            Request { scale: Scale::Paper, weights: Some(weights.clone()), ..request(experiment, out.path(), &device) };
+        let request = ExperimentRequest {
+            scale: Scale::Paper,
+            weights: Some(weights.clone()),
+            ..request(experiment, out.path(), &device)
+        };
         for error in
             [reproduce(&request, &mut |_| ControlFlow::Continue(())).unwrap_err(), estimate(&request).unwrap_err()]
         {

@@ -6,7 +6,7 @@
 use std::{hint::black_box, time::Instant};
 
 use unmask_core::{Architecture, VitConfig, VitPreset, VitSpec};
-use unmask_matching::{Matching, NetworkOracle, Objective, Problem, ReceivedGradient, Settings};
+use unmask_matching::{Matching, MatchingOptions, NetworkOracle, Objective, Problem, ReceivedGradient};
 use unmask_model::{Network, OracleOptions, WeightScope, device::OpenDevice};
 
 const SAMPLES: usize = 25;
@@ -36,12 +36,12 @@ fn main() {
         let oracle = NetworkOracle::new(&network, &state, &[3], options).expect("an oracle");
         let evidence = ReceivedGradient::naive(&update).expect("a finite update");
         let problem = Problem::new(oracle, Objective::tokens(&config), evidence).expect("a problem");
-        let mut matching = Matching::new(problem, &vec![0.5; len], Settings::default()).expect("a start");
+        let mut matching = Matching::new(problem, &vec![0.5; len], MatchingOptions::default()).expect("a start");
         let step = time(|| {
             black_box(network.loss_and_gradient_blocking(&state, &picture, &[3]).expect("a step"));
         });
         let iteration = time(|| {
-            black_box(matching.step_blocking().expect("an iteration"));
+            black_box(matching.step().expect("an iteration"));
         });
         println!(
             "{preset}: training step {:.2} ms (median {:.2}), matching iteration {:.2} ms (median {:.2}): {:.2} times",

@@ -18,21 +18,17 @@
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
-mod error;
 mod matching;
 mod objective;
 mod oracle;
 mod picture;
 mod received;
-#[cfg(not(target_family = "wasm"))]
 mod searches;
 mod sign_adam;
 mod total_variation;
 
-pub use error::MatchingError;
-pub use matching::{Matching, MatchingProgress, Problem, SearchVerdict, Settings};
+pub use matching::{Matching, MatchingOptions, Problem};
 pub use objective::{Objective, Terms};
 pub use oracle::{Inputs, NetworkOracle, Oracle};
 pub use received::ReceivedGradient;
-#[cfg(not(target_family = "wasm"))]
 pub use searches::GradientMatching;

@@ -2,14 +2,14 @@
 
 use std::ops::Range;
 
+use unmask_attack::AttackError;
 use unmask_core::{ParamLayout, VitConfig};
 
-use crate::{MatchingError, ReceivedGradient};
+use crate::ReceivedGradient;
 
 /// What is compared. The mask M of the evidence multiplies both sides of every term.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Objective {
-    /// Token matching, see [`Objective::tokens`].
     Tokens(Tokens),
     /// 1 - cos of all gradients as one vector (Inverting Gradients, Eq. 4).
     Cosine,
@@ -38,7 +38,6 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Their sum.
     pub fn sum(self) -> f64 {
         self.token + self.patch + self.rest
     }
@@ -86,21 +85,23 @@ impl Objective {
     }
 
     /// Refuses evidence that leaves a term without anything to compare with.
-    pub(crate) fn check(&self, evidence: &ReceivedGradient) -> Result<(), MatchingError> {
+    pub(crate) fn check(&self, evidence: &ReceivedGradient) -> Result<(), AttackError> {
         let nothing = |range: Range<usize>| evidence.values()[range].iter().all(|&value| value == 0.0);
         match self {
             Self::Tokens(tokens) => {
                 if tokens.rows.is_some() && nothing(tokens.position.clone()) {
-                    return Err(MatchingError::FixedPosition);
+                    return Err(AttackError::FixedPosition);
                 }
                 if nothing(tokens.patch.clone()) {
-                    return Err(MatchingError::Nothing { part: "the patch embedding's gradient" });
+                    return Err(AttackError::NothingToMatch { part: "the patch embedding's gradient" });
                 }
                 if tokens.others.iter().cloned().all(nothing) {
-                    return Err(MatchingError::Nothing { part: "the first block's gradient" });
+                    return Err(AttackError::NothingToMatch { part: "the first block's gradient" });
                 }
             }
-            Self::Cosine if nothing(0..evidence.len()) => return Err(MatchingError::Nothing { part: "the gradient" }),
+            Self::Cosine if nothing(0..evidence.len()) => {
+                return Err(AttackError::NothingToMatch { part: "the gradient" });
+            }
             Self::Cosine => {}
         }
         Ok(())

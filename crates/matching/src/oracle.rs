@@ -1,14 +1,12 @@
 //! What matching asks of a network.
 
 use unmask_core::ModelState;
-use unmask_model::{GradientOracle, ModelError, Network, OracleOptions};
+use unmask_model::{GradientOracle, ModelError, Network, OracleOptions, block_on};
 
 /// The pictures a network takes: `batch` of them, `[3, side, side]` each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Inputs {
-    /// Pictures in the batch.
     pub batch: usize,
-    /// Image side in pixels.
     pub side: usize,
 }
 
@@ -18,7 +16,6 @@ impl Inputs {
         self.batch.saturating_mul(3 * self.side * self.side)
     }
 
-    /// Whether there are no pictures, or none with pixels.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
@@ -29,7 +26,6 @@ impl Inputs {
 /// Pictures x are normalised, `[batch, 3, side, side]` in [-1, 1], row-major. All numbers are f64, whatever the network
 /// computes in.
 pub trait Oracle {
-    /// What can go wrong in the network.
     type Error: std::error::Error + Send + Sync + 'static;
 
     /// How many pictures of what size x holds.
@@ -39,10 +35,10 @@ pub trait Oracle {
     fn weights(&self) -> &[f64];
 
     /// dl/dw at x, as many values as [`Oracle::weights`] has.
-    fn gradient(&self, x: &[f64]) -> impl Future<Output = Result<Vec<f64>, Self::Error>>;
+    fn gradient(&self, x: &[f64]) -> Result<Vec<f64>, Self::Error>;
 
     /// [dl/dx at w + `shift` - dl/dx at w - `shift`] / 2, as many values as x has.
-    fn input_gradient_along(&self, x: &[f64], shift: &[f64]) -> impl Future<Output = Result<Vec<f64>, Self::Error>>;
+    fn input_gradient_along(&self, x: &[f64], shift: &[f64]) -> Result<Vec<f64>, Self::Error>;
 }
 
 /// A ViT or a ResNet at a given state, for pictures of given labels.
@@ -89,12 +85,12 @@ impl Oracle for NetworkOracle {
         self.oracle.weights()
     }
 
-    async fn gradient(&self, x: &[f64]) -> Result<Vec<f64>, ModelError> {
-        self.oracle.gradient(&to_unit(x), &self.labels).await
+    fn gradient(&self, x: &[f64]) -> Result<Vec<f64>, ModelError> {
+        block_on(self.oracle.gradient(&to_unit(x), &self.labels))
     }
 
-    async fn input_gradient_along(&self, x: &[f64], shift: &[f64]) -> Result<Vec<f64>, ModelError> {
-        let mut slope = self.oracle.input_gradient_along(&to_unit(x), &self.labels, shift).await?;
+    fn input_gradient_along(&self, x: &[f64], shift: &[f64]) -> Result<Vec<f64>, ModelError> {
+        let mut slope = block_on(self.oracle.input_gradient_along(&to_unit(x), &self.labels, shift))?;
         // A step of x moves images in [0, 1] half as far.
         slope.iter_mut().for_each(|slope| *slope *= 0.5);
         Ok(slope)

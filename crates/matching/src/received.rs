@@ -1,6 +1,6 @@
 //! What the attacker holds of a client's gradient.
 
-use crate::MatchingError;
+use unmask_attack::AttackError;
 
 /// A gradient as it arrived, and which of its entries are believed.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,7 +17,7 @@ impl ReceivedGradient {
     ///
     /// # Errors
     /// A value is not finite.
-    pub fn naive(update: &[f32]) -> Result<Self, MatchingError> {
+    pub fn naive(update: &[f32]) -> Result<Self, AttackError> {
         Self::checked(update, vec![1.0; update.len()])
     }
 
@@ -26,32 +26,29 @@ impl ReceivedGradient {
     ///
     /// # Errors
     /// The mask has another length, or a value is not finite.
-    pub fn aware(update: &[f32], kept: &[bool]) -> Result<Self, MatchingError> {
+    pub fn aware(update: &[f32], kept: &[bool]) -> Result<Self, AttackError> {
         if kept.len() != update.len() {
-            return Err(MatchingError::MaskLength { found: kept.len(), expected: update.len() });
+            return Err(AttackError::WrongMask { found: kept.len(), expected: update.len() });
         }
         Self::checked(update, kept.iter().map(|&kept| f64::from(u8::from(kept))).collect())
     }
 
-    fn checked(update: &[f32], mask: Vec<f64>) -> Result<Self, MatchingError> {
+    fn checked(update: &[f32], mask: Vec<f64>) -> Result<Self, AttackError> {
         if let Some((index, &value)) = update.iter().enumerate().find(|(_, value)| !value.is_finite()) {
-            return Err(MatchingError::NonFinite { index, value });
+            return Err(AttackError::NonFiniteUpdate { index, value });
         }
         let values = update.iter().zip(&mask).map(|(&value, mask)| f64::from(value) * mask).collect();
         Ok(Self { values, mask })
     }
 
-    /// Number of entries.
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// Zero where masked.
     pub(crate) fn values(&self) -> &[f64] {
         &self.values
     }

@@ -4,7 +4,6 @@ const FIRST_DECAY: f64 = 0.9;
 const SECOND_DECAY: f64 = 0.999;
 const EPSILON: f64 = 1e-8;
 
-/// The moments.
 #[derive(Debug, Clone)]
 pub(crate) struct SignAdam {
     first: Vec<f64>,

@@ -3,16 +3,21 @@
 mod common;
 
 use common::{photograph, ssim};
-use unmask_attack::{AttackKind, Evidence, Method, Search, SearchOptions, SearchProgress, Searches, Subject, solve};
-use unmask_core::{Architecture, ModelState, VitPreset};
+use unmask_attack::{Needs, Search, SearchOptions, SearchProgress, SearchTarget, Searches, embedding_inversion};
+use unmask_core::{Architecture, AttackMethod, Knowledge, ModelState, VitPreset};
 use unmask_data::{chw_to_hwc, metrics};
 use unmask_matching::GradientMatching;
 use unmask_model::{Network, device::OpenDevice};
 
 const SIDE: usize = 16;
 const LABELS: [usize; 4] = [3, 5, 7, 9];
-const SEARCHES: [Method; 5] =
-    [Method::Matching, Method::MatchingAware, Method::Gradients, Method::GradientsAware, Method::Jigsaw];
+const SEARCHES: [AttackMethod; 5] = [
+    AttackMethod::Matching,
+    AttackMethod::MatchingAware,
+    AttackMethod::Gradients,
+    AttackMethod::GradientsAware,
+    AttackMethod::Jigsaw,
+];
 
 fn searches() -> GradientMatching {
     GradientMatching::new(OpenDevice::cpu())
@@ -22,7 +27,7 @@ fn architecture() -> Architecture {
     Architecture::from(VitPreset::Pico)
 }
 
-/// What a [`Subject`] borrows.
+/// What a [`SearchTarget`] borrows.
 #[derive(Clone)]
 struct Owned {
     architecture: Architecture,
@@ -34,10 +39,11 @@ struct Owned {
 }
 
 impl Owned {
-    fn subject(&self) -> Subject<'_> {
+    fn target(&self) -> SearchTarget<'_> {
         let Self { architecture, state, gradient, kept, labels, start } = self;
         let (labels, start) = (labels.clone(), start.clone());
-        Subject { architecture: *architecture, state, gradient, kept: kept.as_deref(), labels, start }
+        let kept = kept.as_deref();
+        SearchTarget { architecture: *architecture, state, gradient, kept, is_training: true, labels, start }
     }
 }
 
@@ -54,9 +60,11 @@ fn subject(names: &[&str]) -> Owned {
     Owned { architecture, state, gradient, kept: Some(kept), labels, start }
 }
 
-fn begin(method: Method, subject: &Owned, iterations: usize) -> Box<dyn Search> {
+fn begin(method: AttackMethod, subject: &Owned, iterations: usize) -> Box<dyn Search> {
     let options = SearchOptions { iterations: Some(iterations), ..SearchOptions::default() };
-    searches().begin(method, &subject.subject(), options).unwrap_or_else(|error| panic!("{method}: {error}"))
+    let mut target = subject.target();
+    target.kept = target.kept.filter(|_| method.knowledge() == Knowledge::Aware);
+    searches().begin(method, &target, options).unwrap_or_else(|error| panic!("{method}: {error}"))
 }
 
 fn finish(search: &mut dyn Search) -> (SearchProgress, SearchProgress) {
@@ -87,7 +95,7 @@ fn one_masked_update_is_enough_for_the_aware_attacker() {
     let subject = subject(&["rocket.png"]);
     let truth = chw_to_hwc(&photograph("rocket.png", SIDE), SIDE, SIDE);
     let score = |method| ssim(&finish(begin(method, &subject, 300).as_mut()).1.image, &truth, SIDE);
-    let (aware, naive) = (score(Method::MatchingAware), score(Method::Matching));
+    let (aware, naive) = (score(AttackMethod::MatchingAware), score(AttackMethod::Matching));
     assert!(aware >= 0.5 && naive < 0.3, "SSIM {aware} with the mask, {naive} without");
 }
 
@@ -95,7 +103,7 @@ fn one_masked_update_is_enough_for_the_aware_attacker() {
 #[test]
 fn pictures_of_a_batch_do_not_stay_alike() {
     let subject = subject(&["astronaut.png", "rocket.png"]);
-    let (first, last) = finish(begin(Method::MatchingAware, &subject, 200).as_mut());
+    let (first, last) = finish(begin(AttackMethod::MatchingAware, &subject, 200).as_mut());
     assert!(last.objective < 0.5 * first.objective, "{} to {}", first.objective, last.objective);
     let (one, other) = last.image.split_at(SIDE * SIDE * 3);
     let alike = ssim(one, other, SIDE);
@@ -105,12 +113,12 @@ fn pictures_of_a_batch_do_not_stay_alike() {
 #[test]
 fn a_newer_update_goes_on_from_the_picture() {
     let subject = subject(&["rocket.png"]);
-    let mut search = begin(Method::MatchingAware, &subject, 40);
+    let mut search = begin(AttackMethod::MatchingAware, &subject, 40);
     let (first, last) = finish(search.as_mut());
     let unlike = self::subject(&["rocket.png", "cat.png"]);
-    assert!(search.retarget(&unlike.subject()).is_err());
+    assert!(search.retarget(&unlike.target()).is_err());
     assert_eq!(search.step().unwrap(), last, "a refused update changes nothing");
-    search.retarget(&subject.subject()).unwrap();
+    search.retarget(&subject.target()).unwrap();
     let next = search.step().unwrap();
     assert!(!next.is_over && next.iteration < last.iteration, "{next:?}");
     assert!(next.objective < 0.5 * (first.objective + last.objective), "{} after {}", next.objective, last.objective);
@@ -120,11 +128,11 @@ fn a_newer_update_goes_on_from_the_picture() {
 #[test]
 fn a_start_that_cannot_be_bettered_is_kept_and_said_so() {
     let mut subject = subject(&["rocket.png"]);
-    let found = finish(begin(Method::MatchingAware, &subject, 400).as_mut()).1;
+    let found = finish(begin(AttackMethod::MatchingAware, &subject, 400).as_mut()).1;
     assert_eq!(found.note, None);
     subject.start.clone_from(&found.image);
     let options = SearchOptions { iterations: Some(32), step: Some(0.5), ..SearchOptions::default() };
-    let mut search = searches().begin(Method::MatchingAware, &subject.subject(), options).unwrap();
+    let mut search = searches().begin(AttackMethod::MatchingAware, &subject.target(), options).unwrap();
     let last = finish(search.as_mut()).1;
     assert!(
         last.note.as_deref().is_some_and(|note| note.contains("better than the one the search started from")),
@@ -142,16 +150,15 @@ fn an_exact_start_is_not_made_worse() {
     let picture = photograph("rocket.png", SIDE);
     subject.gradient = network.loss_and_gradient_blocking(&subject.state, &picture, &subject.labels).unwrap().gradient;
     subject.kept = None;
-    let kind = AttackKind::Embedding;
-    let evidence =
-        Evidence::from_flat(kind, &architecture().vit().unwrap(), &subject.state.weights, &subject.gradient).unwrap();
-    subject.start = solve(kind, &evidence).unwrap().image;
+    let needs = Needs::of(AttackMethod::Embedding, architecture()).unwrap();
+    let evidence = needs.read_flat(architecture(), &subject.state.weights, &subject.gradient, None).unwrap();
+    subject.start = embedding_inversion(&evidence.gradients).unwrap().image;
     let psnr = |found: &[f32]| metrics::psnr(found, &chw_to_hwc(&picture, SIDE, SIDE), SIDE, SIDE).unwrap();
     let start = psnr(&subject.start);
     assert!(start > 60.0, "the closed form reaches {start} dB");
     for iterations in [16, 100] {
         for stop_after in [3, iterations] {
-            let mut search = begin(Method::MatchingAware, &subject, iterations);
+            let mut search = begin(AttackMethod::MatchingAware, &subject, iterations);
             let mut found = search.step().unwrap();
             while !found.is_over && found.iteration < stop_after {
                 found = search.step().unwrap();
@@ -166,21 +173,21 @@ fn an_exact_start_is_not_made_worse() {
 #[test]
 fn what_cannot_be_searched_is_refused_in_words() {
     let good = subject(&["rocket.png"]);
-    let refused = |method: Method, subject: &Owned, options: SearchOptions| match searches().begin(
+    let refused = |method: AttackMethod, subject: &Owned, options: SearchOptions| match searches().begin(
         method,
-        &subject.subject(),
+        &subject.target(),
         options,
     ) {
         Ok(_) => panic!("{method} began"),
         Err(reason) => reason.to_string(),
     };
-    let says = |method: Method, change: &dyn Fn(&mut Owned), words: &str| {
+    let says = |method: AttackMethod, change: &dyn Fn(&mut Owned), words: &str| {
         let mut subject = good.clone();
         change(&mut subject);
         let reason = refused(method, &subject, SearchOptions::default());
         assert!(reason.contains(words), "{method}: {reason}");
     };
-    for method in Method::ALL.into_iter().filter(|method| !method.is_search()) {
+    for method in AttackMethod::ALL.into_iter().filter(|method| !method.is_search()) {
         says(method, &|_| {}, "the searches are matching, matching-aware");
     }
     for method in SEARCHES {
@@ -193,19 +200,19 @@ fn what_cannot_be_searched_is_refused_in_words() {
         says(method, &|subject| subject.start[0] = f32::INFINITY, "the start holds inf");
         says(method, &|subject| subject.gradient.truncate(100), "100");
     }
-    says(Method::MatchingAware, &|subject| subject.kept = Some(vec![true]), "the mask has 1 entries");
-    says(Method::Jigsaw, &|subject| subject.architecture = Architecture::from(VitPreset::Nano), "weights");
+    says(AttackMethod::MatchingAware, &|subject| subject.kept = Some(vec![true]), "the mask has 1 entries");
+    says(AttackMethod::Jigsaw, &|subject| subject.architecture = Architecture::from(VitPreset::Nano), "weights");
     let position = Network::new(architecture(), OpenDevice::cpu().device()).unwrap();
     let position = position.layout().get("pos_embed").unwrap().range.clone();
-    says(Method::MatchingAware, &|subject| subject.gradient[position.clone()].fill(0.0), "fixed-position");
+    says(AttackMethod::MatchingAware, &|subject| subject.gradient[position.clone()].fill(0.0), "fixed-position");
 
     let four = subject(&["rocket.png", "cat.png", "coffee.png", "astronaut.png"]);
-    let reason = refused(Method::MatchingAware, &four, SearchOptions::default());
+    let reason = refused(AttackMethod::MatchingAware, &four, SearchOptions::default());
     assert!(reason.contains("mean gradient of 4 pictures"), "{reason}");
     for step in [0.0, -0.1, f64::NAN, 3.0] {
         let options = SearchOptions { step: Some(step), ..SearchOptions::default() };
-        assert!(refused(Method::Matching, &good, options).contains("first step size"));
+        assert!(refused(AttackMethod::Matching, &good, options).contains("first step size"));
     }
     let options = SearchOptions { iterations: Some(0), ..SearchOptions::default() };
-    assert!(refused(Method::Matching, &good, options).contains("0 iterations"));
+    assert!(refused(AttackMethod::Matching, &good, options).contains("0 iterations"));
 }

@@ -21,13 +21,13 @@ mod search;
 use std::{num::NonZeroUsize, sync::Arc, thread, time::Duration};
 
 use anyhow::Context;
-use unmask_attack::{KnownStart, Method, Searches, WholeUpdate};
-use unmask_core::KeyCheck;
+use unmask_attack::{KnownStart, Searches, WholeUpdate};
+use unmask_core::{AttackMethod, KeyCheck};
 use unmask_wire::view::BudgetView;
 
 pub(crate) use self::{
     candidate::{Candidate, MembershipAnswer},
-    job::{About, Job, Sent, whole},
+    job::{About, Job, Sent},
     keys::{GivenKey, embeddings},
     labels::Labels,
     report::{Finding, Report, Seen},
@@ -148,7 +148,7 @@ impl Attacker {
         self.change(|schedule| {
             schedule.keys.given = key;
             if schedule.newest.as_ref().is_some_and(|job| job.encryption.is_some()) {
-                at_once(schedule, Task::Method(Method::Colluder));
+                at_once(schedule, Task::Method(AttackMethod::Colluder));
             }
         });
     }

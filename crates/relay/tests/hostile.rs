@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use support::{Client, Plan, Relay, Socket, gradient, layout, protect, state};
 use tokio_tungstenite::tungstenite::Message;
-use unmask_core::{GroupRates, KeyCheck, MaskSeed, UpdateForm};
+use unmask_core::{AttackMethod, GroupRates, KeyCheck, MaskSeed, UpdateForm};
 use unmask_defence::{KeyMaterial, ProtectedUpdate};
 use unmask_wire::{ClientMessage, MAX_FRAME, RelayMessage, frames, view::ClientState, view::Control};
 
@@ -28,13 +28,18 @@ async fn bytes_that_are_no_message_close_the_connection() {
     };
     let mut announces_too_much = whole.clone();
     announces_too_much[4..8].copy_from_slice(&u32::MAX.to_le_bytes());
-    let cases: [(&str, Message, &str); 8] = [
+    let score = ClientMessage::Score { round: 1, attack: AttackMethod::Embedding, psnr: 20.0, ssim: 0.5 };
+    let mut unknown_attack = frames(&score, &[]).unwrap().swap_remove(0);
+    let name = unknown_attack.windows(9).position(|bytes| bytes == b"embedding").unwrap();
+    unknown_attack[name..name + 9].copy_from_slice(b"palmistry");
+    let cases: [(&str, Message, &str); 9] = [
         ("Foreign", Message::Binary(b"GET / HTTP/1.1".to_vec().into()), "unmask frame"),
         ("Empty", Message::Binary(Vec::new().into()), "unmask frame"),
         ("Version", Message::Binary(change(2, 9).into()), "version 9"),
         ("Truncated", Message::Binary(whole[..whole.len() - 1].to_vec().into()), "announced as"),
         ("Oversized", Message::Binary(announces_too_much.into()), "over the limit"),
         ("Unknown", Message::Binary(change(12, 99).into()), "unknown or malformed"),
+        ("Scorer", Message::Binary(unknown_attack.into()), "unknown or malformed"),
         ("Text", Message::text("{\"hello\":1}"), "text messages"),
         ("Huge", Message::Binary(vec![0; MAX_FRAME + 1].into()), "too long"),
     ];

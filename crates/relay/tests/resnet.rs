@@ -2,13 +2,16 @@
 
 mod support;
 
+use std::sync::{Arc, Mutex};
+
 use support::{Client, Plan, RATE, Relay, card, config};
-use unmask_core::{Architecture, Defence, MaskSeed, ModelState, ResnetPreset};
-use unmask_defence::{KeyMaterial, Mask, PlainUpdate, Protect};
+use unmask_attack::{AttackError, Search, SearchOptions, SearchProgress, SearchTarget, Searches};
+use unmask_core::{Architecture, AttackMethod, Defence, Knowledge, MaskSeed, ModelState, ResnetPreset};
+use unmask_defence::{Mask, KeyMaterial, PlainUpdate, Protect};
 use unmask_relay::serve;
 use unmask_wire::{
     ClientMessage, RelayMessage,
-    view::{Control, Phase},
+    view::{Control, Phase, RoomView},
 };
 
 /// Samples of the two clients.
@@ -147,12 +150,103 @@ async fn what_needs_embeddings_says_so() {
     let (layout, statistics) = (architecture().layout(), architecture().statistics());
     send(&mut ada, &plan, 0, "none", values(layout.len(), 1), &values(statistics.len(), 1)).await;
     let said = "resnet_nano is no Vision Transformer, and has no embeddings to solve for";
-    let is_said = |attack: &str, room: &unmask_wire::view::RoomView| {
+    let is_said = |attack: &str, room: &RoomView| {
         support::find_card(room, attack).is_some_and(|card| card.remark.as_deref().is_some_and(|it| it.contains(said)))
     };
     let attacks = ["embedding", "embedding-aware", "april", "april-aware"];
     let room = relay.room_when("four cards", |room| attacks.iter().all(|attack| is_said(attack, room))).await;
     assert!(card(&room, "embedding").explanation.symbols.iter().any(|[_, _, size]| size == "none in this model"));
+
+    relay.control(Control::Defence { defence: "random-binary:0.5".parse().unwrap() }).await;
+    relay.control(Control::OneRound).await;
+    let plan = ada.plan().await;
+    send(&mut ada, &plan, 0, "random-binary:0.5", values(layout.len(), 1), &values(statistics.len(), 1)).await;
+    relay.room_when("several rounds refused", |room| is_said("rounds", room)).await;
+}
+
+/// What was searched for: method, labels, length of the gradient, and whether the mask is known.
+type Begun = (AttackMethod, Vec<usize>, usize, bool);
+
+/// Searches that end where they begin.
+#[derive(Debug, Clone, Default)]
+struct Watched(Arc<Mutex<Vec<Begun>>>);
+
+impl Searches for Watched {
+    fn begin(
+        &self,
+        method: AttackMethod,
+        target: &SearchTarget<'_>,
+        _: SearchOptions,
+    ) -> Result<Box<dyn Search>, AttackError> {
+        assert!(target.is_training, "a client trains");
+        assert_eq!(target.state.statistics.len(), architecture().statistics().len());
+        let seen = (method, target.labels.clone(), target.gradient.len(), target.kept.is_some());
+        self.0.lock().unwrap().push(seen);
+        Ok(Box::new(OneStep(target.start.clone())))
+    }
+}
+
+struct OneStep(Vec<f32>);
+
+impl Search for OneStep {
+    fn step(&mut self) -> Result<SearchProgress, AttackError> {
+        let image = self.0.clone();
+        Ok(SearchProgress { iteration: 1, iterations: 1, objective: 0.5, image, is_over: true, note: None })
+    }
+
+    fn finish(&mut self) -> Option<SearchProgress> {
+        self.step().ok()
+    }
+
+    fn retarget(&mut self, _: &SearchTarget<'_>) -> Result<(), AttackError> {
+        Err(AttackError::NoModel)
+    }
+}
+
+/// The label is read off fc.weight and fc.bias, and the room searches by Inverting Gradients, with the whole gradient.
+#[tokio::test]
+async fn what_needs_no_embeddings_works() {
+    const LABEL: usize = 4;
+    let layout = architecture().layout();
+    let mut gradient = values(layout.len(), 1);
+    for name in ["fc.weight", "fc.bias"] {
+        let range = layout.get(name).unwrap().range.clone();
+        let row = range.len() / 10;
+        for (class, row) in gradient[range].chunks_exact_mut(row).enumerate() {
+            row.fill(if class == LABEL { -0.9 } else { 0.1 });
+        }
+    }
+    let statistics = values(architecture().statistics().len(), 1);
+    for (defence, methods) in [
+        ("none", &[AttackMethod::GradientsAware][..]),
+        ("random-binary:0.5", &[AttackMethod::GradientsAware, AttackMethod::Gradients]),
+    ] {
+        let watched = Watched::default();
+        let relay = Relay::with(|config| {
+            config.architecture = architecture();
+            config.defence = defence.parse().unwrap();
+            config.searches = Some(Arc::new(watched.clone()));
+        })
+        .await;
+        relay.control(Control::Search { on: true }).await;
+        let mut ada = relay.client("Ada").await;
+        relay.control(Control::OneRound).await;
+        let plan = ada.plan().await;
+        send(&mut ada, &plan, 0, defence, gradient.clone(), &statistics).await;
+        let is_shown = |room: &RoomView| {
+            let is_there = |method: &AttackMethod| {
+                support::find_card(room, method.name()).is_some_and(|card| card.picture.is_some())
+            };
+            methods.iter().all(is_there) && room.label.as_ref().is_some_and(|label| label.counts.len() == 10)
+        };
+        let room = relay.room_when("label and searches", is_shown).await;
+        assert_eq!(room.label.unwrap().counts[LABEL], 1);
+        let is_masked = defence != "none";
+        for (seen, &method) in watched.0.lock().unwrap().iter().zip(methods) {
+            let is_aware = is_masked && method.knowledge() == Knowledge::Aware;
+            assert_eq!(*seen, (method, vec![LABEL], layout.len(), is_aware), "{defence}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -14,7 +14,8 @@ use support::{
     find_card, gradient,
     private::{distance, picture, revealing_gradient},
 };
-use unmask_attack::{CannotAttack, Method, Search, SearchOptions, SearchProgress, Searches, Subject};
+use unmask_attack::{AttackError, Search, SearchOptions, SearchProgress, SearchTarget, Searches};
+use unmask_core::AttackMethod;
 
 use unmask_wire::{
     RelayMessage,
@@ -45,11 +46,11 @@ async fn round(relay: &Relay, client: &mut Client, number: u8) -> Plan {
     plan
 }
 
-fn state(room: &RoomView, method: Method) -> Option<SearchState> {
+fn state(room: &RoomView, method: AttackMethod) -> Option<SearchState> {
     find_card(room, method.name()).and_then(|card| card.search.as_ref()).map(|search| search.state)
 }
 
-fn is(method: Method, state: SearchState) -> impl Fn(&RoomView) -> bool {
+fn is(method: AttackMethod, state: SearchState) -> impl Fn(&RoomView) -> bool {
     move |room| self::state(room, method) == Some(state)
 }
 
@@ -70,13 +71,16 @@ async fn pair_takes_its_steps_in_turns_on_one_update() {
     assert_eq!(relay.room().await.search, Some(true));
     let mut ada = relay.client("Ada").await;
     round(&relay, &mut ada, 1).await;
-    let room = relay.room_when("the end", is(Method::Matching, SearchState::Done)).await;
+    let room = relay.room_when("the end", is(AttackMethod::Matching, SearchState::Done)).await;
     let begun = descent.begun();
-    assert_eq!(begun.iter().map(|begun| begun.method).collect::<Vec<_>>(), [Method::MatchingAware, Method::Matching]);
+    assert_eq!(
+        begun.iter().map(|begun| begun.method).collect::<Vec<_>>(),
+        [AttackMethod::MatchingAware, AttackMethod::Matching]
+    );
     assert!(begun[0].has_mask && !begun[1].has_mask);
     assert!(begun.iter().all(|begun| begun.labels == [LABEL]));
     assert_eq!(descent.steps(), 120);
-    for method in [Method::Matching, Method::MatchingAware] {
+    for method in [AttackMethod::Matching, AttackMethod::MatchingAware] {
         let card = card(&room, method.name());
         let search = card.search.as_ref().unwrap();
         assert_eq!((card.round, search.iteration, search.iterations, search.state), (1, 60, 60, SearchState::Done));
@@ -128,9 +132,9 @@ async fn search_stops_and_goes_on() {
     let relay = searching("none", &descent).await;
     let mut ada = relay.client("Ada").await;
     round(&relay, &mut ada, 1).await;
-    relay.room_when("a picture", is(Method::MatchingAware, SearchState::Running)).await;
+    relay.room_when("a picture", is(AttackMethod::MatchingAware, SearchState::Running)).await;
     relay.control(Control::Search { on: false }).await;
-    let room = relay.room_when("the stop", is(Method::MatchingAware, SearchState::Stopped)).await;
+    let room = relay.room_when("the stop", is(AttackMethod::MatchingAware, SearchState::Stopped)).await;
     assert!(card(&room, "matching-aware").picture.is_some());
     assert_eq!(room.search, Some(false));
     let steps = descent.steps();
@@ -138,19 +142,19 @@ async fn search_stops_and_goes_on() {
     assert_eq!(descent.steps(), steps);
 
     relay.control(Control::Search { on: true }).await;
-    relay.room_when("more steps", is(Method::MatchingAware, SearchState::Running)).await;
+    relay.room_when("more steps", is(AttackMethod::MatchingAware, SearchState::Running)).await;
     assert!(descent.steps() > steps);
     assert_eq!(descent.begun().len(), 1, "it goes on where it was");
 
     // Overtaken while it is off: from then on the newest update counts.
     relay.control(Control::Search { on: false }).await;
-    relay.room_when("the stop", is(Method::MatchingAware, SearchState::Stopped)).await;
+    relay.room_when("the stop", is(AttackMethod::MatchingAware, SearchState::Stopped)).await;
     round(&relay, &mut ada, 2).await;
     relay.room_when("round 2", |room| room.attacks.iter().any(|card| card.round == 2)).await;
     relay.control(Control::Search { on: true }).await;
     round(&relay, &mut ada, 3).await;
     let room = relay.room_when("round 3", |room| card(room, "matching-aware").round == 3).await;
-    assert_eq!(state(&room, Method::MatchingAware), Some(SearchState::Running));
+    assert_eq!(state(&room, AttackMethod::MatchingAware), Some(SearchState::Running));
     assert_eq!(descent.begun().len(), 2);
     assert!(descent.begun().iter().all(|begun| !begun.is_retarget));
 }
@@ -162,17 +166,19 @@ async fn newer_updates_are_taken_up_and_other_defences_begin_afresh() {
     let relay = searching("none", &descent).await;
     let mut ada = relay.client("Ada").await;
     round(&relay, &mut ada, 1).await;
-    relay.room_when("the end", is(Method::MatchingAware, SearchState::Done)).await;
+    relay.room_when("the end", is(AttackMethod::MatchingAware, SearchState::Done)).await;
     assert_eq!(descent.steps(), 20);
     let plan = round(&relay, &mut ada, 2).await;
     let is_second = |room: &RoomView| card(room, "matching-aware").round == 2;
-    relay.room_when("round 2", |room| is_second(room) && is(Method::MatchingAware, SearchState::Done)(room)).await;
+    relay
+        .room_when("round 2", |room| is_second(room) && is(AttackMethod::MatchingAware, SearchState::Done)(room))
+        .await;
     let begun = descent.begun();
     assert_eq!((begun.len(), begun[1].is_retarget, begun[1].first_weight), (2, true, plan.weights[0]));
 
     relay.control(Control::Defence { defence: "random-binary:0.5".parse().unwrap() }).await;
     round(&relay, &mut ada, 3).await;
-    relay.room_when("the pair", is(Method::Matching, SearchState::Done)).await;
+    relay.room_when("the pair", is(AttackMethod::Matching, SearchState::Done)).await;
     let begun = descent.begun();
     assert!(begun.len() == 4 && begun[2..].iter().all(|begun| !begun.is_retarget));
     assert!(distance(&begun[3].start, &picture(1)) > 0.05, "nothing found without masks is carried over");
@@ -184,13 +190,13 @@ async fn newer_updates_are_taken_up_and_other_defences_begin_afresh() {
 struct Breaking(usize);
 
 impl Searches for Breaking {
-    fn begin(&self, _: Method, _: &Subject<'_>, _: SearchOptions) -> Result<Box<dyn Search>, CannotAttack> {
+    fn begin(&self, _: AttackMethod, _: &SearchTarget<'_>, _: SearchOptions) -> Result<Box<dyn Search>, AttackError> {
         Ok(Box::new(Breaking(0)))
     }
 }
 
 impl Search for Breaking {
-    fn step(&mut self) -> Result<SearchProgress, CannotAttack> {
+    fn step(&mut self) -> Result<SearchProgress, AttackError> {
         self.0 += 1;
         assert!(self.0 < 2, "a search breaks down");
         let image = picture(2);
@@ -201,8 +207,8 @@ impl Search for Breaking {
         None
     }
 
-    fn retarget(&mut self, _: &Subject<'_>) -> Result<(), CannotAttack> {
-        Err(CannotAttack::Search { reason: "it never was over".to_owned() })
+    fn retarget(&mut self, _: &SearchTarget<'_>) -> Result<(), AttackError> {
+        Err(AttackError::Search { reason: "it never was over".to_owned() })
     }
 }
 
@@ -215,7 +221,7 @@ async fn search_that_breaks_down_leaves_its_picture_and_a_sentence() {
         round(&relay, &mut ada, number).await;
         let room = relay.room_when("the end", |room| {
             let is_of_round = find_card(room, "matching-aware").is_some_and(|card| card.round == u32::from(number));
-            is_of_round && is(Method::MatchingAware, SearchState::Done)(room)
+            is_of_round && is(AttackMethod::MatchingAware, SearchState::Done)(room)
         });
         let room = room.await;
         let card = card(&room, "matching-aware");
@@ -233,7 +239,7 @@ async fn fixed_position_leaves_a_jigsaw() {
     let mut values = gradient(3);
     values[support::layout().get("pos_embed").unwrap().range.clone()].fill(0.0);
     ada.update(&plan, values, [0; 32]).await;
-    let room = relay.room_when("the end", is(Method::Jigsaw, SearchState::Done)).await;
+    let room = relay.room_when("the end", is(AttackMethod::Jigsaw, SearchState::Done)).await;
     assert!(find_card(&room, "matching-aware").is_none());
     let start = &descent.begun()[0].start;
     let mean = start.iter().sum::<f32>() / start.len() as f32;
@@ -278,7 +284,7 @@ async fn search_waits_for_the_next_round_when_its_time_is_spent() {
     let plan = ada.plan().await;
     ada.update(&plan, revealing_gradient(&picture(1), LABEL), [0; 32]).await;
     let plan = ada.plan().await;
-    let room = relay.room_when("the wait", is(Method::MatchingAware, SearchState::Waiting)).await;
+    let room = relay.room_when("the wait", is(AttackMethod::MatchingAware, SearchState::Waiting)).await;
     assert_eq!(room.phase, Phase::Training);
     assert!(room.budget.spent >= 1.0 && room.budget.spent < 3.0, "{:?}", room.budget);
     let steps = descent.steps();
@@ -290,7 +296,7 @@ async fn search_waits_for_the_next_round_when_its_time_is_spent() {
     relay.room_when("the pause", |room| room.phase == Phase::Paused).await;
     tokio::time::sleep(Duration::from_millis(2500)).await;
     let room = relay.room().await;
-    assert_eq!(state(&room, Method::MatchingAware), Some(SearchState::Running));
+    assert_eq!(state(&room, AttackMethod::MatchingAware), Some(SearchState::Running));
     // More steps than two seconds of a round's time could hold.
     assert!(descent.steps() > steps + 55, "{} after {steps}", descent.steps());
     assert_eq!(card(&room, "matching-aware").round, 1);

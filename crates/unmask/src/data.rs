@@ -3,19 +3,12 @@
 mod fetch;
 mod show;
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 
 use crate::Failure;
 
-/// Arguments of `unmask data`.
-#[derive(Debug, Args)]
-pub struct Data {
-    #[command(subcommand)]
-    command: Command,
-}
-
 #[derive(Debug, Subcommand)]
-enum Command {
+pub enum Data {
     /// Get CIFAR-10: 60000 photographs of 32 x 32 pixels in ten classes, by Alex Krizhevsky.
     Cifar10(fetch::Cifar10),
     /// Look at a data set: how many pictures of which class, and a sheet of them.
@@ -28,9 +21,9 @@ impl Data {
     /// # Errors
     /// [`Failure::Input`] where an argument cannot work; [`Failure::Other`] where the network or the disk fails.
     pub fn run(self) -> Result<(), Failure> {
-        match self.command {
-            Command::Cifar10(cifar10) => cifar10.run(),
-            Command::Show(show) => show.run(),
+        match self {
+            Self::Cifar10(cifar10) => cifar10.run(),
+            Self::Show(show) => show.run(),
         }
     }
 }

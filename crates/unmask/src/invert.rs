@@ -12,17 +12,20 @@ use std::{
 use anyhow::{Context, bail};
 use clap::Args;
 use unmask_attack::{
-    Accumulated, CannotAttack, Encryption, Evidence, KnownStart, Method, Needs, Observation, Precision, Recovered,
-    SearchOptions, Source, Tensors, Wanted, WholeUpdate, membership, run,
+    AccumulatedRounds, AttackError, Encryption, Evidence, KeySource, KnownStart, Needs, Observation, Recovered,
+    Rounding, SearchOptions, TensorNames, TensorSource, Tensors, WholeUpdate, membership, run,
 };
-use unmask_core::{Architecture, ParamLayout, VitPreset, VitSpec};
+use unmask_core::{Architecture, AttackMethod, ModelState, ParamLayout, VitPreset};
 use unmask_data::{chw_to_hwc, decode};
 use unmask_experiments::{DumpedUpdate, InferenceAttack, read_rounds, read_update, read_weights, score};
 use unmask_matching::GradientMatching;
-use unmask_model::device::OpenDevice;
+use unmask_model::{
+    device::OpenDevice,
+    weights::{TensorReader, read_state},
+};
 
 use self::{output::Output, report::Report};
-use crate::{Failure, interrupt::Interrupt};
+use crate::{Failure, interrupt::Interrupt, with_april_block};
 
 const EXAMPLE: &str = "\
 Example, from PyTorch with timm (images normalised to [-1, 1], one image in the batch):
@@ -39,6 +42,9 @@ The attacks, and which tensors they read, in f16, bf16, f32 or f64. Those whose 
 which values arrived; the others take a hidden value for a zero. rounds reads each update in the folder --rounds;
 known-start the weights in both forms, --weights and --encrypted-weights; colluder a key, which no file holds: the room
 and `unmask matrix` show it; membership --candidate. label and membership make no picture.
+
+The names are a ViT's. Of a ResNet label reads fc.weight and, if there, fc.bias, and inverting-gradients all of the
+state_dict(); the other attacks need embeddings, and refuse.
 ";
 
 const SEARCHES: &str = "
@@ -52,9 +58,10 @@ incomplete or wrong, or the attack cannot work on it; one line says why.";
 
 /// The example, then each attack with what it reads.
 fn after_help() -> String {
-    let layout = ParamLayout::vit(&VitSpec::new(VitPreset::Pico).config());
+    let vit = Architecture::from(VitPreset::Pico);
+    let layout = vit.layout();
     let reads = |attack: InferenceAttack| {
-        let Needs { gradients, weights } = attack.needs(&layout);
+        let Needs { gradients, weights, .. } = attack.needs(vit).unwrap_or_default();
         let parts = [("gradients", gradients), ("weights", weights)].map(|(what, wanted)| {
             let required = listed(&wanted.required, &layout);
             let optional = listed(&wanted.optional, &layout);
@@ -84,16 +91,19 @@ fn listed(names: &[String], layout: &ParamLayout) -> String {
     listed.join(", ")
 }
 
-/// Arguments of `unmask invert`.
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub struct Invert {
-    /// The model, such as vit_small_patch16_224.
+    /// The model, such as vit_small_patch16_224 or resnet34.
     #[arg(long, value_name = "NAME")]
-    model: VitPreset,
+    model: Architecture,
     /// The first block has no LayerNorm before attention and no residual around it, as APRIL needs.
     #[arg(long)]
     april_block: bool,
+    /// The gradient was taken in evaluation mode (model.eval()), in which batch norm uses its running statistics; without
+    /// it, by the batch's own moments, as a model trains. A ViT has no batch norm.
+    #[arg(long)]
+    eval: bool,
     /// The weights at which the gradient was taken (safetensors, timm's names), for the attacks that read some.
     #[arg(long, value_name = "FILE")]
     weights: Option<PathBuf>,
@@ -147,22 +157,22 @@ impl Invert {
     /// # Errors
     /// [`Failure::Input`] where the input cannot work; [`Failure::Other`] where results cannot be written.
     pub fn run(self) -> Result<(), Failure> {
-        let spec = VitSpec::new(self.model).with_april_block(self.april_block);
-        let config = spec.config();
+        let model = with_april_block(self.model, self.april_block).map_err(Failure::Input)?;
+        let side = model.side();
         // Pictures are read first, so that a wrong path is reported before any work is done.
-        let read = |what: &'static str| move |path: &PathBuf| read_picture(what, path, config.image);
+        let read = |what: &'static str| move |path: &PathBuf| read_picture(what, path, side);
         let truths: Vec<Vec<f32>> =
             self.truth.iter().map(read("the truth")).collect::<Result<_, _>>().map_err(Failure::Input)?;
         let candidate = self.candidate.as_ref().map(read("the candidate")).transpose().map_err(Failure::Input)?;
-        let (observation, hidden_share) = self.observation(spec, candidate.is_some()).map_err(Failure::Input)?;
+        let (observation, hidden_share) = self.observation(model, candidate.is_some()).map_err(Failure::Input)?;
 
-        let mut report = Report::new(self.attack, spec, &self.labels, hidden_share);
-        let mut output = Output::new(&self.out, config.image);
+        let mut report = Report::new(self.attack, model, &self.labels, hidden_share);
+        let mut output = Output::new(&self.out, side);
         match self.attack {
             InferenceAttack::Reconstruction(method) => {
                 let found = self.attack(method, &observation, &mut output).map_err(Failure::Input)?;
                 if !truths.is_empty() {
-                    let score = score(method, &found.pictures, &truths, &config);
+                    let score = score(method, &found.pictures, &truths, model);
                     report.score(&score.map_err(|error| Failure::Other(error.into()))?);
                 }
                 report.found(&found);
@@ -186,7 +196,12 @@ impl Invert {
         Ok(())
     }
 
-    fn attack(&self, method: Method, observation: &Observation, output: &mut Output) -> anyhow::Result<Recovered> {
+    fn attack(
+        &self,
+        method: AttackMethod,
+        observation: &Observation,
+        output: &mut Output,
+    ) -> anyhow::Result<Recovered> {
         let searches = GradientMatching::new(OpenDevice::cpu());
         let options = SearchOptions { iterations: self.iterations, step: self.step, seed: self.seed };
         let interrupt = method.is_search().then(Interrupt::listen);
@@ -199,43 +214,27 @@ impl Invert {
     }
 
     /// Reads what the attack needs, and what can be told besides.
-    fn observation(&self, spec: VitSpec, has_candidate: bool) -> anyhow::Result<(Observation, f64)> {
-        let layout = ParamLayout::vit(&spec.config());
-        let method = self.attack.method();
-        if method == Some(Method::Colluder) {
-            bail!(
-                "colluder needs the key that clients make of their passphrase, which no file holds; a room shows it, and so \
-                 does `unmask matrix --attacks colluder --defences encrypted`"
-            );
+    fn observation(&self, model: Architecture, has_candidate: bool) -> anyhow::Result<(Observation, f64)> {
+        let needs = self.attack.needs(model).with_context(|| format!("{} cannot work", self.attack.title()))?;
+        self.check_arguments(&needs)?;
+        let is_encrypted = needs.key.is_some();
+        let is_search = self.attack.method().is_some_and(AttackMethod::is_search);
+        // A search takes the whole state instead.
+        let weights = if is_search { TensorNames::default() } else { needs.weights };
+        let mut read = Needs { weights, ..needs }.and(Needs::of_labels(model).if_there());
+        if has_candidate {
+            read = read.and(Needs::of_membership(model).context("membership cannot be told")?);
         }
-        let is_encrypted = method == Some(Method::KnownStart);
-        match &self.encrypted_weights {
-            Some(path) if !is_encrypted => {
-                bail!("{} is read by the attack known-start alone; leave --encrypted-weights out", path.display())
-            }
-            None if is_encrypted => bail!("known-start needs the weights in both forms; give --encrypted-weights too"),
-            _ => (),
-        }
-        let mut needs = self.attack.needs(&layout);
-        if let [first, ..] = needs.weights.required.as_slice()
-            && self.weights.is_none()
-        {
-            bail!("{} reads the model's {first}; give --weights", self.attack);
-        }
-        let besides = [(true, InferenceAttack::Labels), (has_candidate, InferenceAttack::Membership)];
-        for (_, attack) in besides.into_iter().filter(|(is_wanted, _)| *is_wanted) {
-            needs = needs.and(attack.needs(&layout).if_there());
-        }
-        let weights_of = |path: Option<&Path>, wanted: &Wanted| match path {
-            Some(path) => read_weights(spec, path, wanted),
-            None => Ok(Tensors::new(Source::Weights, &spec.config(), Precision::F32)),
+        let weights_of = |path: Option<&Path>| match path {
+            Some(path) => read_weights(model, path, &read.weights),
+            None => Ok(Tensors::new(TensorSource::Weights, model, Rounding::F32)),
         };
-        let weights = weights_of(self.weights.as_deref(), &needs.weights)?;
-        let updates = self.updates(spec, &needs.gradients)?;
+        let weights = weights_of(self.weights.as_deref())?;
+        let updates = self.updates(model, &read.gradients)?;
         let hidden_share = updates.iter().map(|update| update.hidden_share).sum::<f64>() / updates.len() as f64;
         let mut encryption = None;
         let held = if is_encrypted {
-            let encrypted = weights_of(self.encrypted_weights.as_deref(), &needs.weights)?;
+            let encrypted = weights_of(self.encrypted_weights.as_deref())?;
             let known_start = Some(Arc::new(KnownStart::new(weights, encrypted.clone())));
             encryption = Some(Encryption { known_start, key: None });
             encrypted
@@ -244,10 +243,10 @@ impl Invert {
         };
         let round = |update: DumpedUpdate| Evidence { weights: held.clone(), gradients: update.gradients };
         let rounds: Vec<Evidence> = updates.into_iter().map(round).collect();
-        let gathered = Accumulated::gather(&rounds);
-        let first = rounds.into_iter().next().ok_or(CannotAttack::NoRounds)?;
-        let whole = || WholeUpdate::from_tensors(Architecture::Vit(spec), &first);
-        let whole = method.is_some_and(Method::is_search).then(whole);
+        let gathered = AccumulatedRounds::gather(&rounds);
+        let first = rounds.into_iter().next().ok_or(AttackError::NoRounds)?;
+        let state = self.weights.as_deref().filter(|_| is_search).map(|path| state(path, model)).transpose()?;
+        let whole = state.map(|state| WholeUpdate::from_tensors(model, state, &first.gradients, !self.eval));
         let mut observation = Observation::new(Ok(first));
         observation.batch = self.batch.map_or(self.labels.len().max(1), usize::from);
         observation.labels = (!self.labels.is_empty()).then(|| self.labels.clone());
@@ -257,20 +256,42 @@ impl Invert {
         Ok((observation, hidden_share))
     }
 
-    fn updates(&self, spec: VitSpec, wanted: &Wanted) -> anyhow::Result<Vec<DumpedUpdate>> {
-        match (&self.rounds, &self.gradients) {
-            (Some(folder), _) if self.attack != InferenceAttack::Reconstruction(Method::Rounds) => {
-                bail!(
-                    "{} attacks one update; give --gradients, or --attack rounds for {}",
-                    self.attack,
-                    folder.display()
-                )
+    /// Whether the files that the attack needs are named, and no others.
+    fn check_arguments(&self, needs: &Needs) -> anyhow::Result<()> {
+        let attack = self.attack;
+        match (needs.key, &self.encrypted_weights, &self.rounds) {
+            (Some(KeySource::Colluder), ..) => bail!(
+                "{attack} needs the key that clients make of their passphrase, which no file holds; a room shows it, and so \
+                 does `unmask matrix --attacks {attack} --defences encrypted`"
+            ),
+            (Some(KeySource::KnownStart), None, _) => {
+                bail!("{attack} needs the weights in both forms; give --encrypted-weights too")
             }
-            (Some(folder), _) => Ok(read_rounds(spec, folder, wanted)?),
-            (None, Some(file)) => Ok(vec![read_update(spec, file, self.mask.as_deref(), wanted)?]),
+            (None, Some(path), _) => {
+                bail!("{} is read by the attack known-start alone; leave --encrypted-weights out", path.display())
+            }
+            (.., Some(folder)) if !needs.rounds => {
+                bail!("{attack} attacks one update; give --gradients, or --attack rounds for {}", folder.display())
+            }
+            _ if self.weights.is_none() && !needs.weights.required.is_empty() => {
+                bail!("{attack} reads the model's {}; give --weights", needs.weights.required[0])
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn updates(&self, model: Architecture, wanted: &TensorNames) -> anyhow::Result<Vec<DumpedUpdate>> {
+        match (&self.rounds, &self.gradients) {
+            (Some(folder), _) => Ok(read_rounds(model, folder, wanted)?),
+            (None, Some(file)) => Ok(vec![read_update(model, file, self.mask.as_deref(), wanted)?]),
             (None, None) => bail!("there is no update; give --gradients, or --rounds"),
         }
     }
+}
+
+/// The whole model, running statistics included.
+fn state(path: &Path, model: Architecture) -> anyhow::Result<ModelState> {
+    Ok(read_state(TensorReader::open(path)?, model)?)
 }
 
 /// What the model saw of a picture, `[side, side, 3]` in [0, 1].

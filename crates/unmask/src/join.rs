@@ -36,10 +36,8 @@ If the teacher announces an encrypted round, everybody in the room needs the sam
 It stays here, and there is no argument for the passphrase itself: the system's list of processes would show it to
 everybody on this machine. RUST_LOG=warn says less, RUST_LOG=debug more.";
 
-/// Environment variable that holds the passphrase.
 const PASSPHRASE: &str = "UNMASK_PASSPHRASE";
 
-/// Arguments of `unmask join`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Join {
@@ -63,7 +61,6 @@ pub struct Join {
     insecure: bool,
 }
 
-/// What to train on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum DeviceChoice {
     /// The faster one.

@@ -21,9 +21,10 @@ use std::{
 
 use clap::{CommandFactory, Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
+use unmask_core::Architecture;
+use unmask_experiments::ExperimentError;
 use unmask_simulation::Commit;
 
-/// Version and commit.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     let version = env!("CARGO_PKG_VERSION");
     commit().map_or_else(|| version.to_owned(), |commit| format!("{version} ({commit})"))
@@ -55,6 +56,7 @@ enum Command {
     /// Try every attack on pictures of yours under every defence, and make one page of it.
     Matrix(matrix::Matrix),
     /// Get pictures to learn from, and look at them.
+    #[command(subcommand)]
     Data(data::Data),
     /// Train a model with simulated clients, from a config file.
     Train(train::Train),
@@ -71,6 +73,12 @@ enum Failure {
     Input(anyhow::Error),
     /// Something else went wrong: exit code 1.
     Other(anyhow::Error),
+}
+
+impl From<ExperimentError> for Failure {
+    fn from(error: ExperimentError) -> Self {
+        if error.is_input() { Self::Input(error.into()) } else { Self::Other(error.into()) }
+    }
 }
 
 /// Runs a command that waits for the network, with its log on standard error.
@@ -124,6 +132,15 @@ fn one_line(error: &anyhow::Error) -> String {
 fn commit() -> Option<Commit> {
     let sha = option_env!("VERGEN_GIT_SHA")?.to_owned();
     Some(Commit { sha, has_local_changes: option_env!("VERGEN_GIT_DIRTY") == Some("true") })
+}
+
+/// The model with the block that APRIL needs, if that is asked for.
+fn with_april_block(model: Architecture, is_asked: bool) -> anyhow::Result<Architecture> {
+    anyhow::ensure!(
+        !is_asked || model.vit().is_some(),
+        "{model} has no transformer block to change; leave --april-block out, or choose a ViT"
+    );
+    Ok(model.with_april_block(is_asked))
 }
 
 /// Prints `text`, which may be read by somebody who stops in the middle, such as `head`.

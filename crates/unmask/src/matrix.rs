@@ -5,16 +5,15 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use clap::Args;
 use indicatif::ProgressBar;
-use unmask_core::{Defence, Rule, VitPreset};
+use unmask_core::{Architecture, Defence, Rule};
 use unmask_data::load_folder;
 use unmask_experiments::{
     AttackVerdict, InferenceAttack,
-    matrix::{Backend, Event, Outcome, Settings, run},
+    matrix::{MatrixEvent, MatrixOutcome, MatrixSettings, run},
 };
-use unmask_matching::GradientMatching;
 use unmask_model::device::OpenDevice;
 
-use crate::{Failure, interrupt::Interrupt, progress};
+use crate::{Failure, interrupt::Interrupt, progress, with_april_block};
 
 const EXAMPLE: &str = "\
 Example: what the papers' attackers and better ones see of your own photographs, under masks and under none
@@ -36,13 +35,12 @@ are kept as they are finished: after Ctrl-C, or a power cut, the same command go
 gives the same rows. A search takes thousands of passes through the model, so a matrix with searches takes minutes for
 each picture; --iterations makes it shorter and the searches weaker.";
 
-/// Arguments of `unmask matrix`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Matrix {
-    /// The model, such as vit_lab_patch4_32.
+    /// The model, such as vit_lab_patch4_32 or resnet_nano.
     #[arg(long, value_name = "NAME")]
-    model: VitPreset,
+    model: Architecture,
     /// Give the model the first block that APRIL needs.
     #[arg(long)]
     april_block: bool,
@@ -92,22 +90,15 @@ impl Matrix {
         for (path, failure) in &folder.failures {
             eprintln!("{} is left out: {failure}", path.display());
         }
-        let settings = self.settings();
-        let device = OpenDevice::cpu();
-        let searches = GradientMatching::new(device.clone());
-        let backend = Backend { device: device.device(), searches: &searches };
+        let settings = self.settings().map_err(Failure::Input)?;
         let interrupt = Interrupt::listen();
-        let mut bar = Bar::new();
-        let done = run(&settings, &folder.pictures, backend, &self.out, &mut |event| {
+        let mut bar = Bar { bar: ProgressBar::no_length(), rows: 0, number: 0 };
+        let done = run(&settings, &folder.pictures, &OpenDevice::cpu(), &self.out, &mut |event| {
             bar.show(event);
             interrupt.flow()
         });
         bar.bar.finish_and_clear();
-        let outcome = done.map_err(|error| match error.is_input() {
-            true => Failure::Input(error.into()),
-            false => Failure::Other(error.into()),
-        })?;
-        let Outcome { rows, planned } = outcome;
+        let MatrixOutcome { rows, planned } = done?;
         let count = |verdict| rows.iter().filter(|row| row.verdict == verdict).count();
         println!(
             "{} rows: {} recognisable, {} protected, {} where the attack cannot work: {}",
@@ -124,59 +115,41 @@ impl Matrix {
         Ok(())
     }
 
-    fn settings(&self) -> Settings {
-        let defences = if self.defences.is_empty() { Settings::default_defences() } else { self.defences.clone() };
-        let attacks = if self.attacks.is_empty() {
-            Settings::default_attacks(self.april_block, &defences)
-        } else {
-            self.attacks.clone()
-        };
-        Settings {
-            model: self.model,
-            april_block: self.april_block,
-            attacks,
-            defences,
-            seed: self.seed,
-            iterations: self.iterations,
-            step: self.step,
-            rounds: self.rounds,
-            rate: self.rate,
-            rule: self.rule,
-            batch: self.batch,
+    fn settings(&self) -> anyhow::Result<MatrixSettings> {
+        let model = with_april_block(self.model, self.april_block)?;
+        let mut defences = self.defences.clone();
+        if defences.is_empty() {
+            defences = MatrixSettings::default_defences(model);
         }
+        let mut attacks = self.attacks.clone();
+        if attacks.is_empty() {
+            attacks = MatrixSettings::default_attacks(model, &defences);
+        }
+        let Self { seed, iterations, step, rounds, rate, rule, batch, .. } = *self;
+        Ok(MatrixSettings { model, attacks, defences, seed, iterations, step, rounds, rate, rule, batch })
     }
 }
 
 /// The bar over all rows: its length is their work, so that a closed form does not promise too much of the searches.
 struct Bar {
     bar: ProgressBar,
-    /// Work of the rows that are finished.
-    finished: u64,
     rows: usize,
     number: usize,
 }
 
 impl Bar {
-    fn new() -> Self {
-        Self { bar: ProgressBar::no_length(), finished: 0, rows: 0, number: 0 }
-    }
-
-    fn show(&mut self, event: Event<'_>) {
+    fn show(&mut self, event: MatrixEvent<'_>) {
         match event {
-            Event::Started { rows, left, work } => {
+            MatrixEvent::Started { rows, left, work } => {
                 (self.rows, self.number) = (rows, rows - left);
                 progress::style(&self.bar, progress::STYLE);
                 self.bar.set_length(work);
             }
-            Event::RowStarted { attack, defence, image } => {
+            MatrixEvent::RowStarted { attack, defence, image } => {
                 self.number += 1;
                 self.bar.set_message(format!("row {} of {}: {attack}, {defence}, {image}", self.number, self.rows));
             }
-            Event::Progress { done } => self.bar.set_position(self.finished + done),
-            Event::RowFinished { work, .. } => {
-                self.finished += work;
-                self.bar.set_position(self.finished);
-            }
+            MatrixEvent::Progress { done } | MatrixEvent::RowFinished { done } => self.bar.set_position(done),
         }
     }
 }

@@ -21,9 +21,8 @@ use self::{
     evaluation::OnHeldOut,
     greeting::{greeting, open_page, write_ready},
 };
-use crate::{Failure, interrupt::asked_to_stop};
+use crate::{Failure, interrupt::asked_to_stop, with_april_block};
 
-/// Arguments of `unmask relay`.
 #[derive(Debug, Args)]
 #[command(after_help = help::EXAMPLE, allow_negative_numbers = true)]
 pub struct Relay {
@@ -163,7 +162,7 @@ impl Relay {
             ..base.data.clone()
         };
         let cifar10 = self.cifar10.clone().unwrap_or_else(|| data.cifar10.clone());
-        let architecture = self.model.with_april_block(self.april_block);
+        let architecture = with_april_block(self.model, self.april_block)?;
         Ok(RelayConfig {
             bind: self.bind,
             http_port: self.http_port,
@@ -181,7 +180,7 @@ impl Relay {
             attack_budget: self.attack_seconds,
             searches: Some(Arc::new(GradientMatching::new(OpenDevice::cpu()))),
             data: DataConfig { cifar10, ..data },
-            evaluator: Some(Arc::new(OnHeldOut::new(OpenDevice::cpu()))),
+            evaluator: Some(Arc::new(OnHeldOut(OpenDevice::cpu()))),
             initial_weights: weights::initial_weights(&self.weights),
             pretrained: weights::choice(&self.weights, architecture)?,
             ..base

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{anyhow, bail};
 use clap::Args;
 use unmask_data::datasets::default_cifar10_folder;
-use unmask_experiments::{Experiment, ExperimentError, Request, Scale, estimate, reproduce, verdict};
+use unmask_experiments::{Experiment, ExperimentRequest, Scale, estimate, reproduce, verdict};
 use unmask_model::device::{self, Compute, OpenDevice};
 
 use self::display::Display;
@@ -37,7 +37,6 @@ weights are missing; one line says which.";
 /// Hours of the longest run that begins without asking.
 const UNASKED_HOURS: f64 = 1.0;
 
-/// Arguments of `unmask reproduce`.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct Reproduce {
@@ -95,15 +94,15 @@ impl Reproduce {
         let experiments = self.experiments().map_err(Failure::Input)?;
         let scale = self.scale().map_err(Failure::Input)?;
         let device = open(&self.device)?;
-        let requests: Vec<Request<'_>> =
+        let requests: Vec<ExperimentRequest<'_>> =
             experiments.into_iter().map(|experiment| self.request(experiment, scale, &device)).collect();
         if !self.estimate {
             // All of them before the first begins, which may take hours.
-            requests.iter().try_for_each(Request::check).map_err(failure)?;
+            requests.iter().try_for_each(ExperimentRequest::check)?;
         }
         let interrupt = Interrupt::listen();
         for request in &requests {
-            eprintln!("{}", request.describe().map_err(failure)?);
+            eprintln!("{}", request.describe()?);
             if scale == Scale::Paper {
                 self.tell_cost(request)?;
             }
@@ -137,9 +136,9 @@ impl Reproduce {
         }
     }
 
-    fn request<'a>(&self, experiment: Experiment, scale: Scale, device: &'a OpenDevice) -> Request<'a> {
+    fn request<'a>(&self, experiment: Experiment, scale: Scale, device: &'a OpenDevice) -> ExperimentRequest<'a> {
         let is_one_of_all = self.name.as_deref() == Some("all");
-        Request {
+        ExperimentRequest {
             experiment,
             scale,
             seed: self.seed,
@@ -155,8 +154,8 @@ impl Reproduce {
     }
 
     /// Says what the papers' scale takes, and asks whether to begin where that is long.
-    fn tell_cost(&self, request: &Request<'_>) -> Result<(), Failure> {
-        let Some(cost) = estimate(request).map_err(failure)? else {
+    fn tell_cost(&self, request: &ExperimentRequest<'_>) -> Result<(), Failure> {
+        let Some(cost) = estimate(request)? else {
             println!(
                 "{}: what its steps take was not measured; it is closed forms and few rounds.",
                 request.experiment
@@ -202,14 +201,14 @@ fn ask() -> anyhow::Result<()> {
     }
 }
 
-fn run(request: &Request<'_>, interrupt: &Interrupt) -> Result<(), Failure> {
+fn run(request: &ExperimentRequest<'_>, interrupt: &Interrupt) -> Result<(), Failure> {
     let mut display = Display::new(request.experiment, request.out.join(request.experiment.name()));
     let done = reproduce(request, &mut |event| {
         display.show(event);
         interrupt.flow()
     });
     display.finish();
-    match done.map_err(failure)? {
+    match done? {
         Some(reproduced) => {
             println!("{}: {}", request.experiment, verdict(&reproduced.claims));
             println!("{}", page(&reproduced.folder).display());
@@ -224,8 +223,4 @@ fn run(request: &Request<'_>, interrupt: &Interrupt) -> Result<(), Failure> {
 
 fn page(folder: &Path) -> PathBuf {
     folder.join("report.html")
-}
-
-fn failure(error: ExperimentError) -> Failure {
-    if error.is_input() { Failure::Input(error.into()) } else { Failure::Other(error.into()) }
 }

@@ -35,7 +35,6 @@ DIR/ then holds model.safetensors (timm's names), metrics.csv (a line for each r
 (config, seed, commit, device, times, results) and checkpoints/ (the last two). Exit code 2: config or data cannot work;
 one line says why.";
 
-/// Arguments of `unmask train`.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct Train {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use safetensors::{Dtype, SafeTensors};
-use unmask_attack::{Precision, Source, Tensors};
+use unmask_attack::{Rounding, TensorSource, Tensors};
 use unmask_core::{ParamLayout, VitConfig};
 use unmask_data::metrics;
 
@@ -42,9 +42,9 @@ impl File {
     /// The tensors `names` as an attack takes them, rounded to `precision`, hidden where the mask is 0.
     pub fn tensors(
         &self,
-        source: Source,
+        source: TensorSource,
         config: &VitConfig,
-        precision: Precision,
+        precision: Rounding,
         names: &[&str],
         mask: Option<&Self>,
     ) -> Tensors {
@@ -52,7 +52,7 @@ impl File {
         for name in names {
             let (shape, values) = self.get(name);
             let mut values = values.to_vec();
-            if precision == Precision::F32 {
+            if precision == Rounding::F32 {
                 values.iter_mut().for_each(|value| *value = f64::from(*value as f32));
             }
             if let Some(mask) = mask {
@@ -162,7 +162,7 @@ pub fn moved_gradients(config: &VitConfig, image: &[f32], distance: f64) -> Tens
     let transposed = transpose(&position[d..], s, d);
     let patch = product(&transposed, &patches(image, config), d, s, l);
     let bias = transposed.chunks_exact(s).map(|row| row.iter().sum()).collect();
-    let mut gradients = Tensors::new(Source::Gradients, config, Precision::F64);
+    let mut gradients = Tensors::new(TensorSource::Gradients, config, Rounding::F64);
     gradients.insert("pos_embed", &shape(config, "pos_embed"), position).unwrap();
     gradients.insert("patch_embed.proj.weight", &shape(config, "patch_embed.proj.weight"), patch).unwrap();
     gradients.insert("patch_embed.proj.bias", &shape(config, "patch_embed.proj.bias"), bias).unwrap();
@@ -172,7 +172,7 @@ pub fn moved_gradients(config: &VitConfig, image: &[f32], distance: f64) -> Tens
 /// Hides a share `position_rate` of pos_embed and `rate` of all else.
 pub fn masked(gradients: &Tensors, rng: &mut ChaCha8Rng, position_rate: f64, rate: f64) -> Tensors {
     let mut hidden = gradients.clone();
-    for param in &ParamLayout::vit(gradients.config()) {
+    for param in &gradients.model().layout() {
         let Some(values) = gradients.values(&param.name) else { continue };
         let rate = if param.name == "pos_embed" { position_rate } else { rate };
         let kept = values.iter().map(|_| rng.random_range(0.0..1.0) >= rate).collect();

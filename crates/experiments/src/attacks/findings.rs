@@ -1,18 +1,19 @@
 //! Box plots, tables and claims of attacks.
 
 use serde_json::json;
+use unmask_core::Knowledge;
 use unmask_data::metrics::PROTECTED_BELOW;
 
-use super::{AttackResult, Attacker};
+use super::{AttackResult, title};
 use crate::{
     accuracy::mean,
     claim::{Claim, Finding},
     defences::{ComparedDefence, MASKS_AND_NOISE, NONE},
     error::ExperimentError,
-    figure::{BoxGroup, boxes, median},
+    figure::{BoxGroup, SeriesStyle, boxes, median},
     report::{Figure, Findings, Table, csv},
     reported::{self, UNKNOWN},
-    run::Run,
+    run::ExperimentRun,
 };
 
 /// Attacks that are shown in one figure: one method, naive and with the mask known.
@@ -23,13 +24,13 @@ pub(super) struct MethodResults {
     pub(super) defences: Vec<ComparedDefence>,
     pub(super) results: Vec<AttackResult>,
     /// Attacks that had nothing to solve, each with the key of the defence and its own words.
-    pub(super) cannot: Vec<(&'static str, Attacker, String)>,
+    pub(super) cannot: Vec<(&'static str, Knowledge, String)>,
 }
 
 impl MethodResults {
-    /// SSIM of all pictures.
-    fn ssim(&self, defence: &ComparedDefence, attacker: Attacker) -> Vec<f64> {
-        let here = self.results.iter().filter(|result| result.case == defence.key && result.attacker == attacker);
+    fn ssim(&self, defence: &ComparedDefence, attacker: Knowledge) -> Vec<f64> {
+        let here =
+            self.results.iter().filter(|result| result.case == defence.key && result.attack.knowledge() == attacker);
         here.map(|result| result.ssim).collect()
     }
 
@@ -40,11 +41,11 @@ impl MethodResults {
             .iter()
             .map(|defence| BoxGroup {
                 name: defence.label.to_owned(),
-                boxes: attackers(defence).iter().map(|&at| (at.style(), self.ssim(defence, at))).collect(),
+                boxes: attackers(defence).iter().map(|&at| (style(at), self.ssim(defence, at))).collect(),
             })
             .collect();
-        let pictures = self.defences.first().map_or(0, |defence| self.ssim(defence, Attacker::Naive).len());
-        let legend = [Attacker::Naive, Attacker::Aware].map(|attacker| (attacker.style(), attacker.title().to_owned()));
+        let pictures = self.defences.first().map_or(0, |defence| self.ssim(defence, Knowledge::Naive).len());
+        let legend = [Knowledge::Naive, Knowledge::Aware].map(|attacker| (style(attacker), title(attacker).to_owned()));
         Ok(Figure {
             caption: format!(
                 "{} on {}: SSIM of what comes out of {pictures} pictures, 1 for the very picture. Boxes are quartiles, whiskers the smallest and the \
@@ -60,7 +61,7 @@ impl MethodResults {
     /// What the papers say of naive attackers, and what follows if it is to hold for others too.
     fn claims(&self) -> Vec<Claim> {
         let undefended = self.defences.iter().find(|defence| defence.key == NONE.key);
-        let works = undefended.is_some_and(|defence| attack_works(&self.ssim(defence, Attacker::Naive)));
+        let works = undefended.is_some_and(|defence| attack_works(&self.ssim(defence, Knowledge::Naive)));
         let mut claims = Vec::new();
         for defence in &self.defences {
             for &attacker in attackers(defence) {
@@ -80,9 +81,9 @@ impl MethodResults {
                     continue;
                 }
                 let reported = match attacker {
-                    Attacker::Naive => reported(defence.key)
+                    Knowledge::Naive => reported(defence.key)
                         .map_or_else(|| UNKNOWN.to_owned(), |four| four.map(|ssim| format!("{ssim:.3}")).join(", ")),
-                    Attacker::Aware => "not tested there".to_owned(),
+                    Knowledge::Aware => "not tested there".to_owned(),
                 };
                 rows.push(vec![
                     format!("{}, {}", defence.label, short(attacker, defence)),
@@ -95,11 +96,9 @@ impl MethodResults {
         }
         rows
     }
-}
 
-impl MethodResults {
     /// The line of an attack that could not be tried.
-    fn nothing(&self, defence: &ComparedDefence, attacker: Attacker) -> Vec<String> {
+    fn nothing(&self, defence: &ComparedDefence, attacker: Knowledge) -> Vec<String> {
         let cannot = self.cannot.iter().find(|(key, at, _)| *key == defence.key && *at == attacker);
         let why = cannot.map_or("not tried", |(_, _, why)| why.as_str());
         let empty = || "–".to_owned();
@@ -108,15 +107,19 @@ impl MethodResults {
 }
 
 /// Who attacks under a defence: an attacker who knows the mask is another one only where there is a mask.
-fn attackers(defence: &ComparedDefence) -> &'static [Attacker] {
-    if defence.is_mask() { &[Attacker::Naive, Attacker::Aware] } else { &[Attacker::Naive] }
+fn attackers(defence: &ComparedDefence) -> &'static [Knowledge] {
+    if defence.is_mask() { &[Knowledge::Naive, Knowledge::Aware] } else { &[Knowledge::Naive] }
 }
 
-fn short(attacker: Attacker, defence: &ComparedDefence) -> &'static str {
+fn style(attacker: Knowledge) -> SeriesStyle {
+    SeriesStyle::solid(if attacker == Knowledge::Naive { 1 } else { 3 })
+}
+
+fn short(attacker: Knowledge, defence: &ComparedDefence) -> &'static str {
     match (attacker, defence.is_mask()) {
-        (Attacker::Aware, _) => "mask known",
-        (Attacker::Naive, true) => "mask unknown",
-        (Attacker::Naive, false) => "nothing dropped",
+        (Knowledge::Aware, _) => "mask known",
+        (Knowledge::Naive, true) => "mask unknown",
+        (Knowledge::Naive, false) => "nothing dropped",
     }
 }
 
@@ -131,7 +134,7 @@ pub(super) fn attack_works(ssim: &[f64]) -> bool {
 
 /// One expectation: without a defence the attack `works`; under one, no picture comes back. An attack that does not work
 /// in any case tells nothing of a defence that it does not break either.
-fn claim(attack: &str, defence: &ComparedDefence, attacker: Attacker, ssim: &[f64], works: bool) -> Option<Claim> {
+fn claim(attack: &str, defence: &ComparedDefence, attacker: Knowledge, ssim: &[f64], works: bool) -> Option<Claim> {
     let middle = median(ssim)?;
     let (seen, all) = (recognisable(ssim), ssim.len());
     let found = format!(
@@ -146,8 +149,8 @@ fn claim(attack: &str, defence: &ComparedDefence, attacker: Attacker, ssim: &[f6
         return Some(Claim::decided(expected, found, attack_works(ssim)));
     }
     let expected = match attacker {
-        Attacker::Naive => format!("{} protects from {attack}: no picture reaches {PROTECTED_BELOW}", defence.label),
-        Attacker::Aware => format!(
+        Knowledge::Naive => format!("{} protects from {attack}: no picture reaches {PROTECTED_BELOW}", defence.label),
+        Knowledge::Aware => format!(
             "{} protects from {attack} by an attacker who knows the mask as well, of whom the papers say nothing",
             defence.label
         ),
@@ -162,8 +165,7 @@ fn claim(attack: &str, defence: &ComparedDefence, attacker: Attacker, ssim: &[f6
 
 const COLUMNS: [&str; 5] = ["", "median SSIM", "mean SSIM", "recognisable", "reported"];
 
-/// The report of closed forms and token matching.
-pub(super) fn of_vit(run: &Run<'_, '_>, methods: &[MethodResults]) -> Result<Findings, ExperimentError> {
+pub(super) fn of_vit(run: &ExperimentRun<'_, '_>, methods: &[MethodResults]) -> Result<Findings, ExperimentError> {
     let notes = vec![
         "Models are at their initial weights, one picture is in each update, and its label is read off the update.".to_owned(),
         "APRIL's closed form needs a first block without LayerNorm before attention and without residual; its figure is of a \
@@ -176,9 +178,8 @@ pub(super) fn of_vit(run: &Run<'_, '_>, methods: &[MethodResults]) -> Result<Fin
     findings(run, methods, notes, &|_| None, None)
 }
 
-/// The report of Inverting Gradients.
 pub(super) fn of_resnet(
-    run: &Run<'_, '_>,
+    run: &ExperimentRun<'_, '_>,
     method: MethodResults,
     iterations: usize,
     cost: Option<String>,
@@ -203,7 +204,7 @@ pub(super) fn of_resnet(
 }
 
 fn findings(
-    run: &Run<'_, '_>,
+    run: &ExperimentRun<'_, '_>,
     methods: &[MethodResults],
     notes: Vec<String>,
     reported: &dyn Fn(&str) -> Option<[f64; 4]>,
@@ -256,12 +257,12 @@ mod tests {
             let defence = MASKS_AND_NOISE.iter().find(|defence| defence.key == key).unwrap();
             claim("APRIL", defence, attacker, ssim, works).map(|claim| claim.finding)
         };
-        assert_eq!(finding("r0.5", Attacker::Naive, &[0.1, 0.4, 0.49], true), Some(Finding::Agrees));
-        assert_eq!(finding("r0.5", Attacker::Naive, &[0.1, 0.4, 0.49], false), Some(Finding::Open));
-        assert_eq!(finding("r0.5", Attacker::Naive, &[0.1, 0.4, 0.5], true), Some(Finding::Differs));
-        assert_eq!(finding("r0.5", Attacker::Aware, &[0.9, 0.9, 0.9], true), Some(Finding::Differs));
-        assert_eq!(finding("none", Attacker::Naive, &[0.9, 0.8, 0.1], true), Some(Finding::Agrees));
-        assert_eq!(finding("none", Attacker::Naive, &[0.9, 0.1, 0.1], false), Some(Finding::Differs));
-        assert_eq!(finding("none", Attacker::Naive, &[], false), None);
+        assert_eq!(finding("r0.5", Knowledge::Naive, &[0.1, 0.4, 0.49], true), Some(Finding::Agrees));
+        assert_eq!(finding("r0.5", Knowledge::Naive, &[0.1, 0.4, 0.49], false), Some(Finding::Open));
+        assert_eq!(finding("r0.5", Knowledge::Naive, &[0.1, 0.4, 0.5], true), Some(Finding::Differs));
+        assert_eq!(finding("r0.5", Knowledge::Aware, &[0.9, 0.9, 0.9], true), Some(Finding::Differs));
+        assert_eq!(finding("none", Knowledge::Naive, &[0.9, 0.8, 0.1], true), Some(Finding::Agrees));
+        assert_eq!(finding("none", Knowledge::Naive, &[0.9, 0.1, 0.1], false), Some(Finding::Differs));
+        assert_eq!(finding("none", Knowledge::Naive, &[], false), None);
     }
 }

@@ -13,17 +13,18 @@ use std::{
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
-use unmask_attack::{CannotAttack, Observation, SearchOptions, WholeUpdate};
-use unmask_core::{Architecture, AttackMethod, Defence, MaskSeed, ModelState};
+use unmask_attack::{Needs, Observation, SearchOptions, WholeUpdate};
+use unmask_core::{Architecture, AttackMethod, MaskSeed, ModelState};
 use unmask_data::metrics;
-use unmask_defence::{KeyMaterial, PlainUpdate, Protect, ProtectedUpdate};
+use unmask_defence::{KeyMaterial, PlainUpdate, Protect};
 use unmask_matching::GradientMatching;
 use unmask_model::{Network, block_on};
 use unmask_simulation::ConfigError;
 
 use super::{
-    AttackResult, Attacker, findings, pictures,
+    AttackResult, findings, pictures,
     targets::{Target, targets},
+    title,
 };
 use crate::{
     catalogue::Scale,
@@ -31,7 +32,7 @@ use crate::{
     defences::{ComparedDefence, MASKS_AND_NOISE, NONE},
     error::ExperimentError,
     report::Findings,
-    run::{Event, Run},
+    run::{ExperimentEvent, ExperimentRun},
 };
 
 /// The model, and how long each search is.
@@ -43,38 +44,35 @@ fn size(scale: Scale) -> (&'static str, usize) {
     }
 }
 
-/// A defence and who attacks it.
-fn attacks() -> Vec<(ComparedDefence, Attacker)> {
-    let naive = MASKS_AND_NOISE.map(|defence| (defence, Attacker::Naive));
-    let aware =
-        MASKS_AND_NOISE.into_iter().filter(|defence| defence.is_mask()).map(|defence| (defence, Attacker::Aware));
-    naive.into_iter().chain(aware).collect()
+/// A defence and who attacks it, the naive attacker first.
+fn attacks() -> Vec<(ComparedDefence, AttackMethod)> {
+    let naive = MASKS_AND_NOISE.map(|defence| (defence, AttackMethod::Gradients));
+    let masks = MASKS_AND_NOISE.into_iter().filter(ComparedDefence::is_mask);
+    naive.into_iter().chain(masks.map(|defence| (defence, AttackMethod::GradientsAware))).collect()
 }
 
 /// What the attacks at the papers' scale take.
-pub(crate) fn cost(run: &Run<'_, '_>) -> Result<Cost, ExperimentError> {
+pub(crate) fn cost(run: &ExperimentRun<'_, '_>) -> Result<Cost, ExperimentError> {
     let (model, steps) = size(Scale::Paper);
     cost::of_searches(run, model, attacks().len() * pictures(Scale::Paper), steps)
 }
 
-/// Attacks the pictures under each defence; `None` if it was ended before.
-pub(crate) fn run(run: &mut Run<'_, '_>) -> Result<Option<Findings>, ExperimentError> {
+/// Attacks the pictures under each defence.
+pub(crate) fn run(run: &mut ExperimentRun<'_, '_>) -> Result<Findings, ExperimentError> {
     let (model, iterations) = size(run.request.scale);
     // Named, so that parts kept by a search that returned its last picture are computed again.
     let settings = (model, iterations, pictures(run.request.scale), "least misfit");
     let seed = run.request.seed;
     let mut parts = Vec::new();
-    for (defence, attacker) in attacks() {
-        let part = run.part(&format!("{}-{attacker:?}", defence.key), seed);
-        parts.push((defence, attacker, run.store.get::<Vec<AttackResult>>(&part, &settings)?, part));
+    for (defence, method) in attacks() {
+        let part = run.part(&format!("{}-{:?}", defence.key, method.knowledge()), seed);
+        parts.push((defence, method, run.store.get::<Vec<AttackResult>>(&part, &settings)?, part));
     }
     let left = parts.iter().filter(|(_, _, kept, _)| kept.is_none()).count();
-    if run.notify(Event::Started { parts: parts.len(), left }).is_break() {
-        return Ok(None);
-    }
+    run.notify(ExperimentEvent::Started { parts: parts.len(), left })?;
     let attacked = AttackedModel::new(run, model)?;
     let mut all: Vec<AttackResult> = Vec::new();
-    for (defence, attacker, kept, part) in parts {
+    for (defence, method, kept, part) in parts {
         if defence.is_mask() && is_idle(run, &all) {
             break;
         }
@@ -82,17 +80,13 @@ pub(crate) fn run(run: &mut Run<'_, '_>) -> Result<Option<Findings>, ExperimentE
             all.extend(results);
             continue;
         }
-        let name = format!("{}, an attacker who {}", defence.label, attacker.title());
-        if run.notify(Event::PartStarted { name: &name }).is_break() {
-            return Ok(None);
-        }
-        let setup = SearchSetup { attacked: &attacked, defence, attacker, iterations, seed };
-        let Some(results) = attack_all(run, &setup)? else { return Ok(None) };
+        let name = format!("{}, an attacker who {}", defence.label, title(method.knowledge()));
+        run.notify(ExperimentEvent::PartStarted { name: &name })?;
+        let setup = SearchSetup { attacked: &attacked, defence, method, iterations, seed };
+        let results = attack_all(run, &setup)?;
         run.store.put(&part, &settings, &results)?;
         all.extend(results);
-        if run.notify(Event::PartFinished).is_break() {
-            return Ok(None);
-        }
+        run.notify(ExperimentEvent::PartFinished)?;
     }
     let is_tried = |defence: &&ComparedDefence| all.iter().any(|result| result.case == defence.key);
     let method = findings::MethodResults {
@@ -104,18 +98,17 @@ pub(crate) fn run(run: &mut Run<'_, '_>) -> Result<Option<Findings>, ExperimentE
         cannot: Vec::new(),
     };
     let cost = if run.request.scale == Scale::Tiny { None } else { Some(cost(run)?.to_string()) };
-    findings::of_resnet(run, method, iterations, cost).map(Some)
+    findings::of_resnet(run, method, iterations, cost)
 }
 
 /// Whether the attack failed with no defence in its way, so that hours of attacks on defences would tell nothing. The tiny
 /// scale is for trying everything out.
-fn is_idle(run: &Run<'_, '_>, results: &[AttackResult]) -> bool {
+fn is_idle(run: &ExperimentRun<'_, '_>, results: &[AttackResult]) -> bool {
     let undefended = results.iter().filter(|result| result.case == NONE.key);
     let ssim: Vec<f64> = undefended.map(|result| result.ssim).collect();
     run.request.scale != Scale::Tiny && !findings::attack_works(&ssim)
 }
 
-/// The model at its initial weights, and the pictures.
 struct AttackedModel {
     network: Network,
     state: ModelState,
@@ -124,7 +117,7 @@ struct AttackedModel {
 }
 
 impl AttackedModel {
-    fn new(run: &Run<'_, '_>, model: &str) -> Result<Self, ExperimentError> {
+    fn new(run: &ExperimentRun<'_, '_>, model: &str) -> Result<Self, ExperimentError> {
         let architecture = Architecture::named(model, 10).map_err(ConfigError::from)?;
         Ok(Self {
             network: Network::new(architecture, run.request.device.device())?,
@@ -141,39 +134,31 @@ impl AttackedModel {
         defence: ComparedDefence,
         seed: MaskSeed,
     ) -> Result<Observation, ExperimentError> {
-        let refused = |reason: String| ExperimentError::Attack { what: defence.defence.to_owned(), reason };
-        let defence: Defence =
-            defence.defence.parse().map_err(|error: unmask_core::ParseDefenceError| refused(error.to_string()))?;
         let step = block_on(self.network.evaluation_gradient(&self.state, &target.chw, &[target.label]))?;
         let layout = self.network.layout();
         let plain = PlainUpdate { values: step.gradient, reference: None };
-        let sent: ProtectedUpdate = defence
-            .protect(layout, plain, KeyMaterial { seed, cipher: None })
-            .map_err(|error| refused(error.to_string()))?;
-        let architecture = self.network.architecture();
-        let mut observation = Observation::new(Err(CannotAttack::NotVit { architecture }));
+        let sent = defence.parsed()?.protect(layout, plain, KeyMaterial { seed, cipher: None })?;
+        let (architecture, state) = (self.network.architecture(), self.state.clone());
+        let gradient = sent.expand(layout)?;
+        let evidence = Needs::of_labels(architecture).read_flat(architecture, &state.weights, &gradient, None);
+        let kept = sent.mask(layout).map(|mask| mask.entries().collect());
+        let mut observation = Observation::new(evidence);
         observation.labels = Some(vec![target.label]);
-        observation.whole = Some(Arc::new(WholeUpdate {
-            architecture,
-            state: self.state.clone(),
-            gradient: sent.expand(layout).map_err(|error| refused(error.to_string()))?,
-            kept: sent.mask(layout).map(|mask| mask.entries().collect()),
-        }));
+        observation.whole = Some(Arc::new(WholeUpdate { architecture, state, gradient, kept, is_training: false }));
         Ok(observation)
     }
 }
 
-/// One attacker against one defence.
 struct SearchSetup<'a> {
     attacked: &'a AttackedModel,
     defence: ComparedDefence,
-    attacker: Attacker,
+    method: AttackMethod,
     iterations: usize,
     seed: u64,
 }
 
-/// All pictures, side by side on all threads; `None` if it was ended before.
-fn attack_all(run: &mut Run<'_, '_>, setup: &SearchSetup<'_>) -> Result<Option<Vec<AttackResult>>, ExperimentError> {
+/// All pictures, side by side on all threads.
+fn attack_all(run: &mut ExperimentRun<'_, '_>, setup: &SearchSetup<'_>) -> Result<Vec<AttackResult>, ExperimentError> {
     let targets = &setup.attacked.targets;
     let steps = (targets.len() * setup.iterations) as f64;
     let is_stopped = AtomicBool::new(false);
@@ -188,13 +173,13 @@ fn attack_all(run: &mut Run<'_, '_>, setup: &SearchSetup<'_>) -> Result<Option<V
             if receive.recv().is_err() {
                 break;
             }
-            if run.notify(Event::Progress { share: done as f64 / steps, note: "" }).is_break() {
+            if run.notify(ExperimentEvent::Progress { share: done as f64 / steps, note: "" }).is_err() {
                 is_stopped.store(true, Ordering::Relaxed);
             }
         }
         worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })?;
-    Ok((!is_stopped.into_inner()).then_some(found))
+    if is_stopped.into_inner() { Err(ExperimentError::Stopped) } else { Ok(found) }
 }
 
 /// Searches for one picture, from noise, with its label known.
@@ -205,17 +190,13 @@ fn attack(
     steps: &Sender<()>,
     is_stopped: &AtomicBool,
 ) -> Result<AttackResult, ExperimentError> {
-    let SearchSetup { attacked, defence, attacker, iterations, seed } = setup;
-    let mut rng = ChaCha8Rng::seed_from_u64(*seed);
+    let &SearchSetup { attacked, defence, method, iterations, seed } = setup;
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(place as u64);
     let mut mask_seed = [0; 32];
     rng.fill(&mut mask_seed);
-    let method = match attacker {
-        Attacker::Naive => AttackMethod::Gradients,
-        Attacker::Aware => AttackMethod::GradientsAware,
-    };
-    let observation = attacked.observe(target, *defence, MaskSeed(mask_seed))?;
-    let options = SearchOptions { iterations: Some(*iterations), seed: rng.random(), ..SearchOptions::default() };
+    let observation = attacked.observe(target, defence, MaskSeed(mask_seed))?;
+    let options = SearchOptions { iterations: Some(iterations), seed: rng.random(), ..SearchOptions::default() };
     let found = unmask_attack::run(method, &observation, &attacked.searches, options, &mut |_| {
         // Nobody listens only if the run has failed elsewhere, which is told there.
         let _ = steps.send(());
@@ -225,8 +206,7 @@ fn attack(
         .map_err(|error| ExperimentError::Attack { what: method.title().to_owned(), reason: error.to_string() })?;
     let (image, side) = (found.pictures.concat(), attacked.network.architecture().side());
     Ok(AttackResult {
-        attack: method.name().to_owned(),
-        attacker: *attacker,
+        attack: method,
         case: defence.key.to_owned(),
         picture: target.name.clone(),
         ssim: metrics::ssim(&image, &target.hwc, side, side)?,

@@ -4,9 +4,8 @@ use unmask_data::datasets::{DataSet, Source};
 use unmask_data::{Picture, PictureError, chw_to_hwc};
 
 use super::pictures;
-use crate::{catalogue::Scale, error::ExperimentError, run::Run};
+use crate::{catalogue::Scale, error::ExperimentError, run::ExperimentRun};
 
-/// A picture that must not be seen.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Target {
     pub(super) name: String,
@@ -18,7 +17,7 @@ pub(super) struct Target {
 }
 
 /// The first pictures of the test half, each with its name: CIFAR-10's, but for the tiny scale.
-fn data(run: &Run<'_, '_>) -> Result<DataSet, ExperimentError> {
+fn data(run: &ExperimentRun<'_, '_>) -> Result<DataSet, ExperimentError> {
     let source = if run.request.scale == Scale::Tiny { Source::Generated } else { Source::Cifar10 };
     let (data, wanted) = (run.request.load(&source)?, pictures(run.request.scale));
     match data.test.len() {
@@ -28,7 +27,7 @@ fn data(run: &Run<'_, '_>) -> Result<DataSet, ExperimentError> {
 }
 
 /// The pictures as a model of this side sees them.
-pub(super) fn targets(run: &Run<'_, '_>, side: usize) -> Result<Vec<Target>, ExperimentError> {
+pub(super) fn targets(run: &ExperimentRun<'_, '_>, side: usize) -> Result<Vec<Target>, ExperimentError> {
     let data = data(run)?;
     let target = |index: usize| {
         let chw = data.test.chw_resized(index, side)?;
@@ -39,7 +38,7 @@ pub(super) fn targets(run: &Run<'_, '_>, side: usize) -> Result<Vec<Target>, Exp
 }
 
 /// The same for those who resize themselves, by name.
-pub(super) fn named_pictures(run: &Run<'_, '_>) -> Result<Vec<(String, Picture)>, ExperimentError> {
+pub(super) fn named_pictures(run: &ExperimentRun<'_, '_>) -> Result<Vec<(String, Picture)>, ExperimentError> {
     let data = data(run)?;
     let side = data.test.side();
     let picture = |index: usize| Some((name(&data, index), data.test.rgb(index)?.to_vec()));

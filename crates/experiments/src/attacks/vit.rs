@@ -1,20 +1,16 @@
 //! Embedding inversion, APRIL and token matching against a ViT, through the matrix of `unmask matrix`.
 
+use unmask_core::{Architecture, AttackMethod, Knowledge, Rule, VitPreset};
+
+use super::{AttackResult, findings, targets::named_pictures};
 use crate::{
     InferenceAttack,
-    matrix::{self, Row, Settings},
-};
-use unmask_attack::Method;
-use unmask_core::{Defence, Rule, VitPreset};
-use unmask_matching::GradientMatching;
-
-use super::{AttackResult, Attacker, findings, targets::named_pictures};
-use crate::{
     catalogue::Scale,
     defences::{ComparedDefence, MASKS_AND_NOISE},
     error::ExperimentError,
+    matrix::{self, MatrixEvent, MatrixRow, MatrixSettings},
     report::Findings,
-    run::{Event, Run},
+    run::{ExperimentEvent, ExperimentRun},
 };
 
 /// One matrix: attacks that are shown in one figure.
@@ -23,12 +19,18 @@ struct MethodMatrix {
     title: &'static str,
     april_block: bool,
     /// The naive attack and its twin that knows the mask.
-    attacks: [Method; 2],
+    attacks: [AttackMethod; 2],
     defences: &'static [&'static str],
     model: VitPreset,
     iterations: Option<usize>,
     /// Most pictures that are attacked.
     pictures: usize,
+}
+
+impl MethodMatrix {
+    fn defences(&self) -> Vec<ComparedDefence> {
+        MASKS_AND_NOISE.into_iter().filter(|defence| self.defences.contains(&defence.key)).collect()
+    }
 }
 
 /// Pictures that are searched for, which takes its time.
@@ -47,7 +49,7 @@ fn matrices(scale: Scale) -> [MethodMatrix; 3] {
             key: "embedding",
             title: "Embedding inversion",
             april_block: false,
-            attacks: [Method::Embedding, Method::EmbeddingAware],
+            attacks: [AttackMethod::Embedding, AttackMethod::EmbeddingAware],
             defences: all,
             model,
             iterations: None,
@@ -57,7 +59,7 @@ fn matrices(scale: Scale) -> [MethodMatrix; 3] {
             key: "april",
             title: "APRIL, on the block that it needs",
             april_block: true,
-            attacks: [Method::April, Method::AprilAware],
+            attacks: [AttackMethod::April, AttackMethod::AprilAware],
             defences: all,
             model,
             iterations: None,
@@ -67,7 +69,7 @@ fn matrices(scale: Scale) -> [MethodMatrix; 3] {
             key: "matching",
             title: "Token matching, a search through the model",
             april_block: false,
-            attacks: [Method::Matching, Method::MatchingAware],
+            attacks: [AttackMethod::Matching, AttackMethod::MatchingAware],
             defences: &["none", "r0.5"],
             model: searched,
             iterations: Some(iterations),
@@ -76,80 +78,57 @@ fn matrices(scale: Scale) -> [MethodMatrix; 3] {
     ]
 }
 
-/// Attacks the pictures by each pair of methods; `None` if it was ended before.
-pub(crate) fn run(run: &mut Run<'_, '_>) -> Result<Option<Findings>, ExperimentError> {
+/// Attacks the pictures by each pair of methods.
+pub(crate) fn run(run: &mut ExperimentRun<'_, '_>) -> Result<Findings, ExperimentError> {
     let pictures = named_pictures(run)?;
     let matrices = matrices(run.request.scale);
-    if run.notify(Event::Started { parts: matrices.len(), left: matrices.len() }).is_break() {
-        return Ok(None);
-    }
+    run.notify(ExperimentEvent::Started { parts: matrices.len(), left: matrices.len() })?;
     let mut methods = Vec::new();
     for matrix in &matrices {
-        if run.notify(Event::PartStarted { name: matrix.title }).is_break() {
-            return Ok(None);
-        }
+        run.notify(ExperimentEvent::PartStarted { name: matrix.title })?;
         let settings = settings(run, matrix)?;
         let folder = run.store.folder(&run.part(matrix.key, run.request.seed));
-        let searches = GradientMatching::new(run.request.device.clone());
-        let backend = matrix::Backend { device: run.request.device.device(), searches: &searches };
-        let (mut total, mut finished) = (1, 0);
-        let outcome =
-            matrix::run(&settings, &pictures[..pictures.len().min(matrix.pictures)], backend, &folder, &mut |event| {
-                let done = match event {
-                    matrix::Event::Started { work, .. } => {
-                        total = work.max(1);
-                        0
-                    }
-                    matrix::Event::RowStarted { .. } => finished,
-                    matrix::Event::Progress { done } => finished + done,
-                    matrix::Event::RowFinished { work, .. } => {
-                        finished += work;
-                        finished
-                    }
-                };
-                run.notify(Event::Progress { share: done as f64 / total as f64, note: "" })
-            })?;
+        let (device, pictures) = (run.request.device, &pictures[..pictures.len().min(matrix.pictures)]);
+        let (mut total, mut share) = (1, 0.0);
+        let outcome = matrix::run(&settings, pictures, device, &folder, &mut |event| {
+            match event {
+                MatrixEvent::Started { work, .. } => total = work.max(1),
+                MatrixEvent::RowStarted { .. } => (),
+                MatrixEvent::Progress { done } | MatrixEvent::RowFinished { done } => {
+                    share = done as f64 / total as f64
+                }
+            }
+            (run.on_event)(ExperimentEvent::Progress { share, note: "" })
+        })?;
         if outcome.rows.len() < outcome.planned {
-            return Ok(None);
+            return Err(ExperimentError::Stopped);
         }
         let mut cannot = Vec::new();
         for row in &outcome.rows {
-            if let (Some((defence, attacker)), None, Some(why)) = (pairing(matrix, row), row.ssim, &row.reason)
-                && !cannot.iter().any(|(key, at, _)| *key == defence.key && *at == attacker)
+            if let (Some((defence, method)), None, Some(why)) = (pairing(row), row.ssim, &row.reason)
+                && !cannot.iter().any(|(key, at, _)| *key == defence.key && *at == method.knowledge())
             {
-                cannot.push((defence.key, attacker, why.clone()));
+                cannot.push((defence.key, method.knowledge(), why.clone()));
             }
         }
-        let results = outcome.rows.iter().filter_map(|row| result(matrix, row)).collect();
+        let results = outcome.rows.iter().filter_map(result).collect();
         methods.push(findings::MethodResults {
             key: matrix.key,
             title: matrix.title,
             model: matrix.model.name(),
-            defences: MASKS_AND_NOISE
-                .iter()
-                .filter(|defence| matrix.defences.contains(&defence.key))
-                .copied()
-                .collect(),
+            defences: matrix.defences(),
             results,
             cannot,
         });
-        if run.notify(Event::PartFinished).is_break() {
-            return Ok(None);
-        }
+        run.notify(ExperimentEvent::PartFinished)?;
     }
-    findings::of_vit(run, &methods).map(Some)
+    findings::of_vit(run, &methods)
 }
 
-fn settings(run: &Run<'_, '_>, matrix: &MethodMatrix) -> Result<Settings, ExperimentError> {
-    let refused = |reason: String| ExperimentError::Attack { what: "the defences".to_owned(), reason };
-    let defences: Vec<Defence> = MASKS_AND_NOISE
-        .iter()
-        .filter(|defence| matrix.defences.contains(&defence.key))
-        .map(|defence| defence.defence.parse::<Defence>().map_err(|error| refused(error.to_string())))
-        .collect::<Result<_, _>>()?;
-    Ok(Settings {
-        model: matrix.model,
-        april_block: matrix.april_block,
+fn settings(run: &ExperimentRun<'_, '_>, matrix: &MethodMatrix) -> Result<MatrixSettings, ExperimentError> {
+    let defences = matrix.defences().iter().map(ComparedDefence::parsed).collect::<Result<_, _>>()?;
+    Ok(MatrixSettings {
+        model: Architecture::from(matrix.model).with_april_block(matrix.april_block),
         attacks: matrix.attacks.map(InferenceAttack::Reconstruction).to_vec(),
         defences,
         seed: run.request.seed,
@@ -163,22 +142,17 @@ fn settings(run: &Run<'_, '_>, matrix: &MethodMatrix) -> Result<Settings, Experi
 }
 
 /// Whose row it is; where nothing was dropped, the attacker who knows the mask has none of his own.
-fn pairing(matrix: &MethodMatrix, row: &Row) -> Option<(&'static ComparedDefence, Attacker)> {
-    let defence = MASKS_AND_NOISE.iter().find(|defence| defence.defence.parse::<Defence>() == Ok(row.defence))?;
-    let attacker = if row.attack == InferenceAttack::Reconstruction(matrix.attacks[0]) {
-        Attacker::Naive
-    } else {
-        Attacker::Aware
-    };
-    (attacker == Attacker::Naive || defence.is_mask()).then_some((defence, attacker))
+fn pairing(row: &MatrixRow) -> Option<(&'static ComparedDefence, AttackMethod)> {
+    let defence = MASKS_AND_NOISE.iter().find(|defence| defence.parsed().is_ok_and(|parsed| parsed == row.defence))?;
+    let method = row.attack.method()?;
+    (method.knowledge() == Knowledge::Naive || defence.is_mask()).then_some((defence, method))
 }
 
 /// A row that has a picture.
-fn result(matrix: &MethodMatrix, row: &Row) -> Option<AttackResult> {
-    let (defence, attacker) = pairing(matrix, row)?;
+fn result(row: &MatrixRow) -> Option<AttackResult> {
+    let (defence, attack) = pairing(row)?;
     Some(AttackResult {
-        attack: row.attack.name().to_owned(),
-        attacker,
+        attack,
         case: defence.key.to_owned(),
         picture: row.image.clone(),
         ssim: row.ssim?,

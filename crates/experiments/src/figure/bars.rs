@@ -9,9 +9,7 @@ use super::{Axes, FigureError, SeriesStyle, ink, svg};
 pub struct Bars {
     /// How the bars are drawn; the dots take the page's ink.
     pub series: SeriesStyle,
-    /// Shares that were found.
     pub found: Vec<f64>,
-    /// Shares that are expected.
     pub expected: Vec<f64>,
 }
 

@@ -4,10 +4,8 @@ use plotters::prelude::*;
 
 use super::{Axes, FigureError, LineStyle, SeriesStyle, svg};
 
-/// One line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
-    /// How it is drawn.
     pub series: SeriesStyle,
     /// (x, y) from left to right.
     pub points: Vec<(f64, f64)>,

@@ -4,20 +4,14 @@ use plotters::prelude::*;
 
 use super::{Axes, FONT_SIZE, FigureError, SeriesStyle, ink, label, svg};
 
-/// A mean and its 95 % interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Interval {
-    /// What it is of.
     pub name: String,
-    /// How it is drawn.
     pub series: SeriesStyle,
-    /// The mean.
     pub mean: f64,
-    /// Half the width of the interval.
     pub half_width: f64,
 }
 
-/// Height of one line in pixels.
 const LINE: u32 = 30;
 /// Width of a letter in pixels, about.
 const LETTER: u32 = 9;

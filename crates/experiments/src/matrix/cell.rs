@@ -1,13 +1,13 @@
 //! One row: the attack and its verdict.
 
-use std::{ops::ControlFlow, time::Instant};
+use std::time::Instant;
 
-use unmask_attack::{Method, Observation, Recovered, SearchOptions, Searches, membership, run};
-use unmask_core::{MaskSeed, MembershipVerdict};
+use unmask_attack::{Observation, OnProgress, Recovered, SearchOptions, Searches, membership, run};
+use unmask_core::{AttackMethod, MaskSeed, MembershipVerdict};
 use unmask_simulation::files::rounded;
 
 use super::{
-    Row,
+    MatrixRow,
     plan::{Cell, MatrixPlan},
 };
 use crate::{
@@ -18,24 +18,24 @@ use crate::{
 
 /// A row and the pictures that belong to it, each `[side, side, 3]` in [0, 1].
 pub(super) struct ComputedRow {
-    pub(super) row: Row,
+    pub(super) row: MatrixRow,
     pub(super) pictures: Vec<Vec<f32>>,
 }
 
-/// Runs one attack. `step` is told how far a search is, and may end it.
+/// Runs one attack. `progress` is told how far a search is, and may end it.
 pub(super) fn compute(
     plan: &MatrixPlan,
     cell: &Cell,
     observation: &Observation,
     searches: &dyn Searches,
-    step: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+    progress: OnProgress<'_>,
 ) -> Result<ComputedRow, ExperimentError> {
-    let group = &plan.groups[cell.group];
+    let batch = &plan.batches[cell.batch];
     let mut computed = ComputedRow {
-        row: Row {
+        row: MatrixRow {
             attack: cell.attack,
             defence: cell.defence,
-            image: group.name.clone(),
+            image: batch.name.clone(),
             verdict: AttackVerdict::Cannot,
             reason: None,
             psnr: None,
@@ -52,16 +52,16 @@ pub(super) fn compute(
     }
     match cell.attack {
         InferenceAttack::Reconstruction(method) => {
-            let MaskSeed(seed) = plan.settings().seed_of(&["start", method.name(), &group.name]);
+            let MaskSeed(seed) = plan.settings().seed_of(&["start", method.name(), &batch.name]);
             let (seed, _) = seed.split_at(8);
             let seed = seed.iter().fold(0, |seed, &byte| seed << 8 | u64::from(byte));
             let options = SearchOptions { seed, ..plan.settings().search_options() };
-            match run(method, observation, searches, options, &mut |at| step(at.iteration, at.iterations)) {
+            match run(method, observation, searches, options, progress) {
                 Ok(found) => judge_pictures(&mut computed, method, found, plan, cell)?,
                 Err(cannot) => computed.row.reason = Some(cannot.to_string()),
             }
         }
-        InferenceAttack::Labels => judge_labels(&mut computed.row, observation, &group.labels),
+        InferenceAttack::Labels => judge_labels(&mut computed.row, observation, &batch.batch.labels),
         InferenceAttack::Membership => judge_membership(&mut computed.row, observation, plan, cell),
     }
     computed.row.seconds = rounded(computed.row.seconds, 3);
@@ -70,13 +70,13 @@ pub(super) fn compute(
 
 fn judge_pictures(
     computed: &mut ComputedRow,
-    method: Method,
+    method: AttackMethod,
     found: Recovered,
     plan: &MatrixPlan,
     cell: &Cell,
 ) -> Result<(), ExperimentError> {
-    let config = plan.settings().spec().config();
-    let score = score(method, &found.pictures, &plan.groups[cell.group].truths, &config)?;
+    let truths = &plan.batches[cell.batch].truths;
+    let score = score(method, &found.pictures, truths, plan.settings().model)?;
     let row = &mut computed.row;
     row.verdict = AttackVerdict::of(score.ssim);
     row.psnr = Some(rounded(score.psnr, 4));
@@ -94,7 +94,7 @@ fn judge_pictures(
 }
 
 /// The labels are recognised if each of them is.
-fn judge_labels(row: &mut Row, observation: &Observation, truth: &[usize]) {
+fn judge_labels(row: &mut MatrixRow, observation: &Observation, truth: &[usize]) {
     let clock = Instant::now();
     let read = observation.read_labels().map(|read| read.labels());
     row.seconds = clock.elapsed().as_secs_f64();
@@ -115,15 +115,15 @@ fn judge_labels(row: &mut Row, observation: &Observation, truth: &[usize]) {
 }
 
 /// The picture itself must be told apart from the next one of the folder, where there is one.
-fn judge_membership(row: &mut Row, observation: &Observation, plan: &MatrixPlan, cell: &Cell) {
+fn judge_membership(row: &mut MatrixRow, observation: &Observation, plan: &MatrixPlan, cell: &Cell) {
     let clock = Instant::now();
-    let member = &plan.groups[cell.group];
-    let stranger = (plan.groups.len() > 1).then(|| &plan.groups[(cell.group + 1) % plan.groups.len()]);
+    let (member, others) = (&plan.batches[cell.batch], plan.batches.len());
+    let stranger = (others > 1).then(|| &plan.batches[(cell.batch + 1) % others]);
     let candidates = [(Some(member), MembershipVerdict::Member), (stranger, MembershipVerdict::Stranger)];
     let mut words = Vec::new();
     let mut are_right = true;
     for (candidate, expected) in candidates {
-        let Some((group, candidate)) = candidate.and_then(|group| Some((group, group.truths.first()?))) else {
+        let Some((name, candidate)) = candidate.and_then(|batch| Some((&batch.name, batch.truths.first()?))) else {
             continue;
         };
         match observation.evidence().and_then(|evidence| membership(evidence, candidate)) {
@@ -134,7 +134,7 @@ fn judge_membership(row: &mut Row, observation: &Observation, plan: &MatrixPlan,
                     MembershipVerdict::Stranger => "was not there",
                     MembershipVerdict::Undecided => "cannot be told",
                 };
-                words.push(format!("{}: {answer} (residual {:.1e})", group.name, told.residual));
+                words.push(format!("{name}: {answer} (residual {:.1e})", told.residual));
             }
             Err(cannot) => {
                 row.reason = Some(cannot.to_string());

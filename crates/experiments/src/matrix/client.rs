@@ -3,103 +3,72 @@
 use std::sync::Arc;
 
 use unmask_attack::{
-    Accumulated, Attack, AttackKind, CannotAttack, Encryption, Evidence, KnownStart, Needs, Observation, RecoveredKey,
-    Source, Tensors, WholeUpdate, embeddings_layout,
+    AccumulatedRounds, AttackError, Encryption, KnownStart, Needs, Observation, RecoveredKey, TensorSource, Tensors,
+    WholeUpdate, embeddings_layout,
 };
-use unmask_client::{Batch, LocalTask};
-use unmask_core::{Defence, EncryptionStart, ModelState, Rule};
+use unmask_client::LocalTask;
+use unmask_core::{AttackMethod, Defence, EncryptionStart, ModelState, Rule, VitConfig};
 use unmask_defence::{Cipher, ProtectedUpdate, RoomKey};
 use unmask_model::{Network, block_on};
 
-use super::{ExperimentError, Settings, plan::Group};
+use super::{ExperimentError, MatrixSettings, plan::PictureBatch};
 
 /// Plays rounds of one client with a relay that gives it a model and steps by its update alone.
-pub(super) struct Client<'a> {
-    network: &'a Network,
-    settings: &'a Settings,
+pub(super) struct AttackedClient<'a> {
+    pub(super) network: &'a Network,
+    pub(super) settings: &'a MatrixSettings,
 }
 
-impl<'a> Client<'a> {
-    pub(super) fn new(network: &'a Network, settings: &'a Settings) -> Self {
-        Self { network, settings }
-    }
-
-    /// Plays all rounds with one batch under one defence. Of the first, the relay keeps what `needs` names; of later
-    /// ones what several rounds together are good for.
+impl AttackedClient<'_> {
+    /// Plays rounds with one batch under one defence: all of them where several are needed. Of the first, the relay keeps
+    /// what `needs` names; of later ones what several rounds together are good for.
     pub(super) fn observe(
         &self,
         defence: Defence,
-        group: &Group,
+        batch: &PictureBatch,
         needs: &Needs,
     ) -> Result<Observation, ExperimentError> {
-        let (config, settings) = (&self.settings.spec().config(), self.settings);
-        let plain = settings.architecture().initial(settings.seed).weights;
+        let Self { settings, network } = self;
+        let plain = settings.model.initial(settings.seed);
         let key = match defence {
             Defence::Encrypted { start } => Some(self.key(start)?),
             _ => None,
         };
-        let cipher = key.as_ref().map(|key| Cipher::new(key, self.network.layout())).transpose()?;
-        // The weights as the relay holds them: cipher text in an encrypted room.
+        let cipher = key.as_ref().map(|key| Cipher::new(key, network.layout())).transpose()?;
+        // The model as the relay holds it: cipher text in an encrypted room.
         let mut held = plain.clone();
         if let Some(cipher) = &cipher {
-            cipher.encrypt(&mut held)?;
+            cipher.encrypt(&mut held.weights)?;
         }
-        let encryption = key.as_ref().map(|key| self.encryption(defence, key, &plain, &held)).transpose()?;
-        let embeddings = Attack::aware(AttackKind::Embedding);
+        let encryption = match (&key, settings.model.vit()) {
+            (Some(key), Some(config)) => Some(encryption(defence, key, &config, &plain.weights, &held.weights)?),
+            _ => None,
+        };
+        let later = Needs::of(AttackMethod::Rounds, settings.model).unwrap_or_default();
+        let last = if needs.rounds { settings.rounds - 1 } else { 0 };
         let (mut rounds, mut whole) = (Vec::new(), None);
-        for round in 0..settings.rounds {
-            let update = self.update(defence, group, &held, cipher.as_ref(), round)?;
-            let (gradient, kept) = self.gradient(&held, &update)?;
-            let (weights, gradients) = if round == 0 {
-                (needs.weights.names(), needs.gradients.names())
-            } else {
-                (embeddings.weights().to_vec(), embeddings.gradients().to_vec())
-            };
-            rounds.push(Evidence {
-                weights: Tensors::from_flat(Source::Weights, config, &held, &weights)?,
-                gradients: match &kept {
-                    Some(kept) => Tensors::from_flat_kept(Source::Gradients, config, &gradient, kept, &gradients)?,
-                    None => Tensors::from_flat(Source::Gradients, config, &gradient, &gradients)?,
-                },
-            });
+        for round in 0..=last {
+            let (update, statistics) = self.update(defence, batch, &held, cipher.as_ref(), round)?;
+            let (gradient, kept) = self.gradient(&held.weights, &update)?;
+            let needs = if round == 0 { needs } else { &later };
+            rounds.push(needs.read_flat(settings.model, &held.weights, &gradient, kept.as_deref())?);
             if round == 0 {
-                let state = ModelState::from_weights(held.clone());
-                whole = Some(WholeUpdate { architecture: settings.architecture(), state, gradient, kept });
+                let (architecture, state) = (settings.model, held.clone());
+                whole = Some(WholeUpdate { architecture, state, gradient, kept, is_training: true });
             }
-            if round + 1 < settings.rounds {
-                self.step(&mut held, &update)?;
+            if round < last {
+                self.step(&mut held.weights, &update)?;
+                held.statistics = statistics;
             }
         }
-        let gathered = Accumulated::gather(&rounds);
-        let first = rounds.into_iter().next().ok_or(CannotAttack::NoRounds);
+        let gathered = AccumulatedRounds::gather(&rounds);
+        let first = rounds.into_iter().next().ok_or(AttackError::NoRounds);
         let mut observation = Observation::new(first);
-        observation.batch = group.labels.len();
+        observation.batch = batch.truths.len();
         observation.whole = whole.map(Arc::new);
         observation.rounds = gathered.map(Arc::new);
         observation.encryption = encryption;
         Ok(observation)
-    }
-
-    /// What comes the relay's way of an encrypted room's key: both forms of a model that it made itself, and a client that
-    /// gives the key away.
-    fn encryption(
-        &self,
-        defence: Defence,
-        key: &RoomKey,
-        plain: &[f32],
-        held: &[f32],
-    ) -> Result<Encryption, ExperimentError> {
-        let config = &self.settings.spec().config();
-        let embeddings = |weights| Tensors::from_flat(Source::Weights, config, weights, &RecoveredKey::WEIGHTS);
-        let known_start = match defence {
-            Defence::Encrypted { start: EncryptionStart::Plain } => {
-                Some(Arc::new(KnownStart::new(embeddings(plain)?, embeddings(held)?)))
-            }
-            _ => None,
-        };
-        let cipher = Cipher::new(key, &embeddings_layout(config))?;
-        let decrypt = move |values: &mut [f32]| cipher.decrypt(values).map_err(|error| error.to_string());
-        Ok(Encryption { known_start, key: Some(Arc::new(decrypt)) })
     }
 
     /// The room's key, from a passphrase that nobody guesses.
@@ -111,32 +80,30 @@ impl<'a> Client<'a> {
         Ok(RoomKey::derive(&passphrase, &salt, start)?)
     }
 
-    /// What the client computes at the weights it was sent, protected.
+    /// What the client computes at the model it was sent, protected, and the running statistics beside it.
     fn update(
         &self,
         defence: Defence,
-        group: &Group,
-        held: &[f32],
+        batch: &PictureBatch,
+        held: &ModelState,
         cipher: Option<&Cipher>,
         round: usize,
-    ) -> Result<ProtectedUpdate, ExperimentError> {
-        let mut state = ModelState::from_weights(held.to_vec());
+    ) -> Result<(ProtectedUpdate, Vec<f32>), ExperimentError> {
+        let mut state = held.clone();
         if let Some(cipher) = cipher {
             cipher.decrypt(&mut state.weights)?;
         }
-        let Group { chw, labels, name, .. } = group;
         let task = LocalTask {
             layout: self.network.layout(),
             state: &state,
             rule: self.settings.rule,
-            batch: labels.len(),
+            batch: batch.truths.len(),
             defence,
             cipher,
         };
-        let pictures = Batch { images: chw.clone(), labels: labels.clone() };
-        let trained = block_on(task.train(self.network, &pictures)).map_err(ExperimentError::Client)?;
-        let seed = self.settings.seed_of(&["protect", &defence.to_string(), name, &round.to_string()]);
-        Ok(task.protect(trained.values, seed)?)
+        let trained = block_on(task.train(self.network, &batch.batch)).map_err(ExperimentError::Client)?;
+        let seed = self.settings.seed_of(&["protect", &defence.to_string(), &batch.name, &round.to_string()]);
+        Ok((task.protect(trained.values, seed)?, trained.statistics))
     }
 
     /// The update as a gradient, and which of its entries arrived. Under FedAvg that is w - W_n: one local step makes it the
@@ -167,4 +134,25 @@ impl<'a> Client<'a> {
         }
         Ok(())
     }
+}
+
+/// What comes the relay's way of an encrypted room's key: both forms of a model that it made itself, and a client that
+/// gives the key away.
+fn encryption(
+    defence: Defence,
+    key: &RoomKey,
+    config: &VitConfig,
+    plain: &[f32],
+    held: &[f32],
+) -> Result<Encryption, ExperimentError> {
+    let embeddings = |weights| Tensors::from_flat(TensorSource::Weights, config, weights, None, &RecoveredKey::WEIGHTS);
+    let known_start = match defence {
+        Defence::Encrypted { start: EncryptionStart::Plain } => {
+            Some(Arc::new(KnownStart::new(embeddings(plain)?, embeddings(held)?)))
+        }
+        _ => None,
+    };
+    let cipher = Cipher::new(key, &embeddings_layout(config))?;
+    let decrypt = move |values: &mut [f32]| cipher.decrypt(values).map_err(|error| error.to_string());
+    Ok(Encryption { known_start, key: Some(Arc::new(decrypt)) })
 }

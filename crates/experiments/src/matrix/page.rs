@@ -6,7 +6,7 @@ use unmask_core::Defence;
 use unmask_data::metrics::PROTECTED_BELOW;
 
 use super::{
-    ExperimentError, Row, Settings,
+    ExperimentError, MatrixRow, MatrixSettings,
     plan::{MatrixPlan, truth_file},
     rows::Rows,
 };
@@ -16,7 +16,7 @@ use crate::{
 
 const STYLE: &str = include_str!("page.css");
 
-pub(super) fn write(files: &Rows, plan: &MatrixPlan, rows: &[Row]) -> Result<(), ExperimentError> {
+pub(super) fn write(files: &Rows, plan: &MatrixPlan, rows: &[MatrixRow]) -> Result<(), ExperimentError> {
     let picture = |name: &str| Ok(STANDARD.encode(files.picture(name)?));
     files.write("matrix.html", html(plan, rows, &picture)?.as_bytes())
 }
@@ -24,11 +24,11 @@ pub(super) fn write(files: &Rows, plan: &MatrixPlan, rows: &[Row]) -> Result<(),
 /// Base64 of a picture's file by its name.
 type Pictures<'a> = &'a dyn Fn(&str) -> Result<String, ExperimentError>;
 
-fn html(plan: &MatrixPlan, rows: &[Row], pictures: Pictures<'_>) -> Result<String, ExperimentError> {
+fn html(plan: &MatrixPlan, rows: &[MatrixRow], pictures: Pictures<'_>) -> Result<String, ExperimentError> {
     let settings = plan.settings();
-    let (planned, count) = (plan.cells().count(), plan.groups.len());
+    let (planned, count) = (plan.cells().count(), plan.batches.len());
     let means = table(settings, |attack, defence| {
-        let found: Vec<&Row> = rows.iter().filter(|row| row.attack == attack && row.defence == defence).collect();
+        let found: Vec<&MatrixRow> = rows.iter().filter(|row| row.attack == attack && row.defence == defence).collect();
         Ok(summary(&found))
     })?;
     let body = html! {
@@ -44,16 +44,16 @@ fn html(plan: &MatrixPlan, rows: &[Row], pictures: Pictures<'_>) -> Result<Strin
         }
         h2 { "Mean SSIM over " (count) " picture" @if count != 1 { "s" } }
         (means)
-        @for (number, group) in plan.groups.iter().enumerate() {
-            h2 { (group.name) }
+        @for (number, batch) in plan.batches.iter().enumerate() {
+            h2 { (batch.name) }
             p.truth {
-                @for index in 0..group.truths.len() {
-                    (image(&format!("{} as the model sees it", group.name), &pictures(&truth_file(number, index))?))
+                @for index in 0..batch.truths.len() {
+                    (image(&format!("{} as the model sees it", batch.name), &pictures(&truth_file(number, index))?))
                 }
                 span { "What must not be seen." }
             }
             (table(settings, |attack, defence| {
-                let is_here = |row: &&Row| row.attack == attack && row.defence == defence && row.image == group.name;
+                let is_here = |row: &&MatrixRow| row.attack == attack && row.defence == defence && row.image == batch.name;
                 rows.iter().find(is_here).map_or_else(|| Ok(missing()), |row| cell(row, pictures))
             })?)
         }
@@ -62,9 +62,9 @@ fn html(plan: &MatrixPlan, rows: &[Row], pictures: Pictures<'_>) -> Result<Strin
 }
 
 /// Under what the rows were computed, in a sentence.
-fn conditions(settings: &Settings) -> String {
-    let Settings { model, april_block, seed, rule, rounds, rate, batch, iterations, .. } = settings;
-    let block = if *april_block { " with the April block" } else { "" };
+fn conditions(settings: &MatrixSettings) -> String {
+    let MatrixSettings { model, seed, rule, rounds, rate, batch, iterations, .. } = settings;
+    let block = if model.april_block() { " with the April block" } else { "" };
     let steps = iterations.map_or(String::new(), |iterations| format!(", {iterations} steps of each search"));
     let round =
         if *rounds == 1 { "one round".to_owned() } else { format!("{rounds} rounds at a server's rate of {rate}") };
@@ -74,7 +74,7 @@ fn conditions(settings: &Settings) -> String {
 
 /// A table of attacks (rows) by defences (columns).
 fn table(
-    settings: &Settings,
+    settings: &MatrixSettings,
     mut cell: impl FnMut(InferenceAttack, Defence) -> Result<Markup, ExperimentError>,
 ) -> Result<Markup, ExperimentError> {
     let columns: Vec<String> =
@@ -100,7 +100,7 @@ fn image(alt: &str, data: &str) -> Markup {
 }
 
 /// The mean of an attack under a defence, over the pictures.
-fn summary(rows: &[&Row]) -> Markup {
+fn summary(rows: &[&MatrixRow]) -> Markup {
     let scores: Vec<f64> = rows.iter().filter_map(|row| row.ssim).collect();
     let seen = rows.iter().filter(|row| row.verdict == AttackVerdict::Recognisable).count();
     let all = rows.len();
@@ -117,7 +117,7 @@ fn summary(rows: &[&Row]) -> Markup {
     }
 }
 
-fn cell(row: &Row, pictures: Pictures<'_>) -> Result<Markup, ExperimentError> {
+fn cell(row: &MatrixRow, pictures: Pictures<'_>) -> Result<Markup, ExperimentError> {
     let word = match row.verdict {
         AttackVerdict::Recognisable => "recognisable",
         AttackVerdict::Protected => "not recognisable",
@@ -156,13 +156,13 @@ mod tests {
     use super::*;
     use crate::matrix::plan::tests::{pictures, settings};
 
-    fn page(name: &str, rows: &[Row]) -> String {
+    fn page(name: &str, rows: &[MatrixRow]) -> String {
         let plan = MatrixPlan::new(&settings("embedding,label", "none;fixed-position"), &pictures(&[name])).unwrap();
         html(&plan, rows, &|file| Ok(STANDARD.encode(file))).unwrap()
     }
 
-    fn row(name: &str) -> Row {
-        Row {
+    fn row(name: &str) -> MatrixRow {
+        MatrixRow {
             attack: "embedding".parse().unwrap(),
             defence: Defence::None,
             image: name.to_owned(),

@@ -2,23 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use unmask_attack::{Method, SearchOptions};
-use unmask_core::{Architecture, Defence, MaskSeed, Rule, VitPreset, VitSpec};
+use unmask_attack::{Needs, SearchOptions};
+use unmask_client::Batch;
+use unmask_core::{Architecture, AttackFamily, AttackMethod, Defence, Knowledge, MaskSeed, Rule};
 use unmask_data::{CLASSES, Picture, chw_to_hwc, class_in_name};
 
 use super::ExperimentError;
 use crate::InferenceAttack;
 
-/// The range of a pixel in [-1, 1]: a longer step leaves it at once.
-const MOST_STEP: f64 = 2.0;
-
 /// What decides the rows of a matrix, besides the pictures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Settings {
+pub struct MatrixSettings {
     /// The model, at its initial weights.
-    pub model: VitPreset,
-    /// Whether block 0 is the one that APRIL's closed form needs.
-    pub april_block: bool,
+    pub model: Architecture,
     /// In the order they are shown.
     pub attacks: Vec<InferenceAttack>,
     /// In the order they are shown.
@@ -33,15 +29,14 @@ pub struct Settings {
     pub rounds: usize,
     /// The server's learning rate between the rounds, under FedSGD.
     pub rate: f32,
-    /// What the client sends.
     pub rule: Rule,
     /// Pictures in one update.
     pub batch: usize,
 }
 
-impl Settings {
-    /// The defences that are compared unless others are named.
-    pub fn default_defences() -> Vec<Defence> {
+impl MatrixSettings {
+    /// The defences that are compared unless others are named, as far as they protect anything of `model`.
+    pub fn default_defences(model: Architecture) -> Vec<Defence> {
         [
             "none",
             "random-binary:0.2",
@@ -54,28 +49,17 @@ impl Settings {
         ]
         .iter()
         .filter_map(|text| text.parse().ok())
+        .filter(|defence: &Defence| defence.check(model).is_ok())
         .collect()
     }
 
-    /// All attacks that have something to work on: APRIL with the April block, ways to a key where something is encrypted.
-    pub fn default_attacks(april_block: bool, defences: &[Defence]) -> Vec<InferenceAttack> {
+    /// All attacks that have something to work on.
+    pub fn default_attacks(model: Architecture, defences: &[Defence]) -> Vec<InferenceAttack> {
         let is_encrypted = defences.iter().any(Defence::is_encrypted);
-        let applies = |trial: &InferenceAttack| match trial.method() {
-            Some(Method::April | Method::AprilAware) => april_block,
-            Some(Method::KnownStart | Method::Colluder) => is_encrypted,
-            _ => true,
-        };
-        InferenceAttack::all().into_iter().filter(applies).collect()
-    }
-
-    /// The model.
-    pub fn architecture(&self) -> Architecture {
-        Architecture::Vit(self.spec())
-    }
-
-    /// The model as a ViT.
-    pub(super) fn spec(&self) -> VitSpec {
-        VitSpec::new(self.model).with_april_block(self.april_block)
+        let applies =
+            |needs: &Needs| (model.april_block() || !needs.april_block) && (is_encrypted || needs.key.is_none());
+        let all = InferenceAttack::all().into_iter();
+        all.filter(|attack| attack.needs(model).is_ok_and(|needs| applies(&needs))).collect()
     }
 
     pub(super) fn search_options(&self) -> SearchOptions {
@@ -100,66 +84,60 @@ impl Settings {
 pub(super) struct RunRecord {
     /// Of the program: another one may compute other rows.
     pub(super) version: String,
-    pub(super) settings: Settings,
+    pub(super) settings: MatrixSettings,
     pub(super) images: Vec<Image>,
 }
 
-/// A picture by its name and pixels.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Image {
     pub(super) name: String,
     pub(super) sha256: String,
 }
 
-/// The pictures of one update.
 #[derive(Debug, Clone)]
-pub(super) struct Group {
+pub(super) struct PictureBatch {
     /// Their names, joined by `+`.
     pub(super) name: String,
     /// Each `[side, side, 3]` in [0, 1].
     pub(super) truths: Vec<Vec<f32>>,
-    /// `[batch, 3, side, side]` in [0, 1].
-    pub(super) chw: Vec<f32>,
-    pub(super) labels: Vec<usize>,
+    /// The same as the client has them.
+    pub(super) batch: Batch,
 }
 
-/// One row to be.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cell {
-    /// Its place among all rows.
     pub(super) number: usize,
-    pub(super) group: usize,
+    pub(super) batch: usize,
     pub(super) defence: Defence,
     pub(super) attack: InferenceAttack,
 }
 
-/// What tells a row from the others.
 pub(super) type Key = (InferenceAttack, Defence, String);
 
-/// All rows to be.
 #[derive(Debug)]
 pub(super) struct MatrixPlan {
     pub(super) run: RunRecord,
-    pub(super) groups: Vec<Group>,
+    pub(super) batches: Vec<PictureBatch>,
 }
 
 impl MatrixPlan {
-    pub(super) fn new(settings: &Settings, pictures: &[(String, Picture)]) -> Result<Self, ExperimentError> {
+    pub(super) fn new(settings: &MatrixSettings, pictures: &[(String, Picture)]) -> Result<Self, ExperimentError> {
         if settings.attacks.is_empty() || settings.defences.is_empty() {
             return Err(ExperimentError::EmptyMatrix);
         }
-        let counts = [("--rounds", Some(settings.rounds)), ("--batch", Some(settings.batch))];
-        for (what, count) in counts.into_iter().chain([("--iterations", settings.iterations)]) {
-            if count == Some(0) {
+        let counts = [("--rounds", settings.rounds), ("--batch", settings.batch)];
+        for (what, count) in counts {
+            if count == 0 {
                 return Err(ExperimentError::ZeroCount { what });
             }
         }
-        if let Some(step) = settings.step.filter(|step| !(*step > 0.0 && *step <= MOST_STEP)) {
-            return Err(ExperimentError::StepSize { step });
-        }
+        settings.search_options().check()?;
         let rate = settings.rate;
         if !(rate.is_finite() && rate >= 0.0) {
             return Err(ExperimentError::LearningRate { rate });
+        }
+        for defence in &settings.defences {
+            defence.check(settings.model)?;
         }
         refuse_duplicates(settings.attacks.iter().map(InferenceAttack::to_string), "the attack")?;
         refuse_duplicates(settings.defences.iter().map(Defence::to_string), "the defence")?;
@@ -167,28 +145,28 @@ impl MatrixPlan {
         if pictures.is_empty() || !pictures.len().is_multiple_of(settings.batch) {
             return Err(ExperimentError::UnevenBatches { pictures: pictures.len(), batch: settings.batch });
         }
-        let side = settings.spec().config().image;
+        let side = settings.model.side();
         let labelled: Vec<(usize, &(String, Picture))> = pictures.iter().enumerate().collect();
-        let groups = labelled.chunks(settings.batch).map(|members| group(members, side)).collect();
+        let batches = labelled.chunks(settings.batch).map(|members| batch(members, side)).collect();
         let images = pictures.iter().map(|(name, picture)| Image { name: name.clone(), sha256: digest(picture) });
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        Ok(Self { run: RunRecord { version, settings: settings.clone(), images: images.collect() }, groups })
+        Ok(Self { run: RunRecord { version, settings: settings.clone(), images: images.collect() }, batches })
     }
 
-    pub(super) fn settings(&self) -> &Settings {
+    pub(super) fn settings(&self) -> &MatrixSettings {
         &self.run.settings
     }
 
     /// By picture, then defence, then attack.
     pub(super) fn cells(&self) -> impl Iterator<Item = Cell> + '_ {
-        let Settings { attacks, defences, .. } = self.settings();
+        let MatrixSettings { attacks, defences, .. } = self.settings();
         let pairs = defences.iter().flat_map(|&defence| attacks.iter().map(move |&attack| (defence, attack)));
-        let all = (0..self.groups.len()).flat_map(move |group| pairs.clone().map(move |pair| (group, pair)));
-        all.enumerate().map(|(number, (group, (defence, attack)))| Cell { number, group, defence, attack })
+        let all = (0..self.batches.len()).flat_map(move |batch| pairs.clone().map(move |pair| (batch, pair)));
+        all.enumerate().map(|(number, (batch, (defence, attack)))| Cell { number, batch, defence, attack })
     }
 
     pub(super) fn key(&self, cell: &Cell) -> Key {
-        (cell.attack, cell.defence, self.groups[cell.group].name.clone())
+        (cell.attack, cell.defence, self.batches[cell.batch].name.clone())
     }
 
     /// The name of its file, with which those of its pictures begin.
@@ -204,43 +182,41 @@ impl MatrixPlan {
         const EVERYTHING: u64 = 3;
         let steps = self.settings().iterations.map_or(SEARCH, |iterations| iterations as u64);
         let is_idle = self.redundancy(cell).is_some() || cell.defence.is_encrypted();
-        match cell.attack.method() {
-            Some(Method::Gradients | Method::GradientsAware) if !is_idle => EVERYTHING * steps,
-            Some(method) if method.is_search() && !is_idle => steps,
+        let is_search = cell.attack.method().is_some_and(AttackMethod::is_search);
+        match cell.attack.needs(self.settings().model) {
+            Ok(Needs { gradients, weights, .. }) if is_search && !is_idle => {
+                let reads_everything = gradients.required.len() == weights.required.len();
+                if reads_everything { EVERYTHING * steps } else { steps }
+            }
             _ => CLOSED_FORM,
         }
     }
 
     /// Why a row is not worth its time: another row of the matrix says the same or more.
     pub(super) fn redundancy(&self, cell: &Cell) -> Option<String> {
-        let settings = self.settings();
-        let is_listed = |method| settings.attacks.contains(&InferenceAttack::Reconstruction(method));
-        let drops_nothing = matches!(cell.defence, Defence::None | Defence::Gaussian(_));
-        let as_well = |twin: Method| {
-            let dropped_nothing = drops_nothing && is_listed(twin);
-            dropped_nothing.then(|| format!("no entry was dropped, so that this is {twin}"))
+        let (settings, method) = (self.settings(), cell.attack.method()?);
+        let listed = || settings.attacks.iter().filter_map(|attack| attack.method());
+        let is_naive_twin = |other: &AttackMethod| {
+            (other.family(), other.knowledge()) == (method.family(), Knowledge::Naive) && *other != method
         };
-        match cell.attack.method()? {
-            Method::MatchingAware => as_well(Method::Matching),
-            Method::GradientsAware => as_well(Method::Gradients),
-            Method::Jigsaw => {
-                let is_hidden = matches!(cell.defence, Defence::FixedPosition | Defence::Encrypted { .. });
-                let sharper = is_listed(Method::Matching) || is_listed(Method::MatchingAware);
-                (!is_hidden && sharper).then(|| {
-                    "the position embedding's gradient arrived: token matching uses it and sees more".to_owned()
-                })
-            }
-            Method::Rounds if settings.rounds == 1 => {
-                Some("one round was played; --rounds 5 plays five over the same picture".to_owned())
-            }
-            _ => None,
+        if method.is_search()
+            && matches!(cell.defence, Defence::None | Defence::Gaussian(_))
+            && let Some(twin) = listed().find(is_naive_twin)
+        {
+            return Some(format!("no entry was dropped, so that this is {twin}"));
         }
+        let hides_positions = matches!(cell.defence, Defence::FixedPosition | Defence::Encrypted { .. });
+        if method.is_unordered() && !hides_positions && listed().any(|other| other.family() == AttackFamily::Matching) {
+            return Some("the position embedding's gradient arrived: token matching uses it and sees more".to_owned());
+        }
+        (settings.rounds == 1 && cell.attack.needs(settings.model).is_ok_and(|needs| needs.rounds))
+            .then(|| "one round was played; --rounds 5 plays five over the same picture".to_owned())
     }
 }
 
-/// The file of a group's picture, before any attack.
-pub(super) fn truth_file(group: usize, index: usize) -> String {
-    format!("truth-{group:03}-{index}.png")
+/// The file of a batch's picture, before any attack.
+pub(super) fn truth_file(batch: usize, index: usize) -> String {
+    format!("truth-{batch:03}-{index}.png")
 }
 
 fn refuse_duplicates(names: impl Iterator<Item = String>, what: &'static str) -> Result<(), ExperimentError> {
@@ -252,17 +228,17 @@ fn refuse_duplicates(names: impl Iterator<Item = String>, what: &'static str) ->
     }
 }
 
-fn group(members: &[(usize, &(String, Picture))], side: usize) -> Group {
-    let mut group = Group { name: String::new(), truths: Vec::new(), chw: Vec::new(), labels: Vec::new() };
+fn batch(members: &[(usize, &(String, Picture))], side: usize) -> PictureBatch {
+    let mut batch = PictureBatch { name: String::new(), truths: Vec::new(), batch: Batch::default() };
     for (position, (name, picture)) in members {
         let chw = picture.for_model(side);
-        group.name += if group.name.is_empty() { "" } else { "+" };
-        group.name += name;
-        group.truths.push(chw_to_hwc(&chw, side, side));
-        group.chw.extend(chw);
-        group.labels.push(class_in_name(name).unwrap_or(position % CLASSES.len()));
+        batch.name += if batch.name.is_empty() { "" } else { "+" };
+        batch.name += name;
+        batch.truths.push(chw_to_hwc(&chw, side, side));
+        batch.batch.images.extend(chw);
+        batch.batch.labels.push(class_in_name(name).unwrap_or(position % CLASSES.len()));
     }
-    group
+    batch
 }
 
 fn digest(picture: &Picture) -> String {
@@ -274,12 +250,13 @@ fn digest(picture: &Picture) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use unmask_core::{ResnetPreset, VitPreset};
+
     use super::*;
 
-    pub(crate) fn settings(attacks: &str, defences: &str) -> Settings {
-        Settings {
-            model: VitPreset::Pico,
-            april_block: false,
+    pub(crate) fn settings(attacks: &str, defences: &str) -> MatrixSettings {
+        MatrixSettings {
+            model: VitPreset::Pico.into(),
             attacks: attacks.split(',').map(|name| name.parse().unwrap()).collect(),
             defences: defences.split(';').map(|name| name.parse().unwrap()).collect(),
             seed: 1,
@@ -302,7 +279,7 @@ pub(super) mod tests {
 
     #[test]
     fn settings_that_make_no_matrix_are_refused_with_their_operands() {
-        let refusal = |change: &dyn Fn(&mut Settings), names: &[&str]| {
+        let refusal = |change: &dyn Fn(&mut MatrixSettings), names: &[&str]| {
             let mut settings = settings("embedding,label", "none;fixed-position");
             change(&mut settings);
             MatrixPlan::new(&settings, &pictures(names)).unwrap_err().to_string()
@@ -318,6 +295,25 @@ pub(super) mod tests {
             refusal(&|settings| settings.attacks.push(InferenceAttack::Labels), &["a"]).contains("the attack label")
         );
         assert!(refusal(&|settings| settings.defences.clear(), &["a"]).contains("at least one"));
+        let resnet = |settings: &mut MatrixSettings| settings.model = ResnetPreset::Nano.into();
+        assert!(refusal(&resnet, &["a"]).contains("resnet_nano has none"));
+    }
+
+    #[test]
+    fn defaults_are_what_works_on_the_model() {
+        let names = |model: Architecture| {
+            let defences = MatrixSettings::default_defences(model);
+            let attacks = MatrixSettings::default_attacks(model, &defences);
+            (defences.len(), attacks.into_iter().map(InferenceAttack::name).collect::<Vec<_>>())
+        };
+        let vit = Architecture::from(VitPreset::Pico);
+        let (defences, attacks) = names(vit);
+        assert!(defences == 8 && attacks.len() == 12 && !attacks.contains(&"april"), "{attacks:?}");
+        assert_eq!(names(vit.with_april_block(true)).1.len(), 14);
+        let resnet = ["inverting-gradients", "inverting-gradients-aware", "label"];
+        assert_eq!(names(ResnetPreset::Nano.into()), (5, resnet.to_vec()));
+        let plain = MatrixSettings::default_attacks(vit, &[Defence::None]);
+        assert!(plain.iter().all(|attack| attack.name() != "colluder"));
     }
 
     /// Seeds tell purposes apart however these are cut, and nothing else decides them.
@@ -326,7 +322,7 @@ pub(super) mod tests {
         let settings = settings("label", "none");
         assert_eq!(settings.seed_of(&["mask", "none"]), settings.seed_of(&["mask", "none"]));
         assert_ne!(settings.seed_of(&["mask", "none"]), settings.seed_of(&["masknone"]));
-        let other = Settings { seed: 2, ..settings.clone() };
+        let other = MatrixSettings { seed: 2, ..settings.clone() };
         assert_ne!(settings.seed_of(&["mask"]), other.seed_of(&["mask"]));
     }
 

@@ -8,7 +8,7 @@ use std::{
 use unmask_data::{Picture, encode_png};
 
 use super::{
-    ExperimentError, Row,
+    ExperimentError, MatrixRow,
     cell::ComputedRow,
     plan::{Key, RunRecord},
 };
@@ -59,8 +59,8 @@ impl Rows {
     }
 
     /// A finished row. One whose pictures somebody deleted is computed again.
-    pub(super) fn get(&self, name: &str, key: &Key) -> Result<Option<Row>, ExperimentError> {
-        let row: Option<Row> = self.store.get(name, key)?;
+    pub(super) fn get(&self, name: &str, key: &Key) -> Result<Option<MatrixRow>, ExperimentError> {
+        let row: Option<MatrixRow> = self.store.get(name, key)?;
         let is_there = |name: &String| self.folder.join(PICTURES).join(name).is_file();
         Ok(row.filter(|row| row.pictures.iter().all(is_there)))
     }
@@ -72,7 +72,7 @@ impl Rows {
         key: &Key,
         side: usize,
         computed: ComputedRow,
-    ) -> Result<Row, ExperimentError> {
+    ) -> Result<MatrixRow, ExperimentError> {
         let ComputedRow { mut row, pictures } = computed;
         for (index, picture) in pictures.iter().enumerate() {
             let file = format!("{name}-{index}.png");
@@ -91,13 +91,11 @@ impl Rows {
         write(&self.folder.join(PICTURES).join(name), &bytes)
     }
 
-    /// The bytes of a picture.
     pub(super) fn picture(&self, name: &str) -> Result<Vec<u8>, ExperimentError> {
         let path = self.folder.join(PICTURES).join(name);
         fs::read(&path).map_err(at(&path))
     }
 
-    /// Writes a file of results.
     pub(super) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), ExperimentError> {
         write(&self.folder.join(name), bytes)
     }
@@ -125,13 +123,13 @@ mod tests {
     use crate::{
         AttackVerdict, InferenceAttack,
         matrix::plan::{
-            MatrixPlan, Settings,
+            MatrixPlan, MatrixSettings,
             tests::{pictures, settings},
         },
     };
 
     fn computed(run: &RunRecord, image: &str) -> ComputedRow {
-        let row = Row {
+        let row = MatrixRow {
             attack: run.settings.attacks[0],
             defence: run.settings.defences[0],
             image: image.to_owned(),
@@ -146,7 +144,7 @@ mod tests {
         ComputedRow { row, pictures: vec![vec![0.5; 768]] }
     }
 
-    fn run_of(settings: &Settings) -> RunRecord {
+    fn run_of(settings: &MatrixSettings) -> RunRecord {
         MatrixPlan::new(settings, &pictures(&["a", "b"])).unwrap().run
     }
 
@@ -180,7 +178,7 @@ mod tests {
         rows.put("a", &key("a"), 16, computed(&run_of(&one), "a")).unwrap();
         drop(rows);
         let refusal = |run: &RunRecord| Rows::open(folder.path(), run).unwrap_err().to_string();
-        let error = refusal(&run_of(&Settings { seed: 7, ..one.clone() }));
+        let error = refusal(&run_of(&MatrixSettings { seed: 7, ..one.clone() }));
         assert!(error.contains("settings.seed was 1 and is now 7") && error.contains("another --out"), "{error}");
         let mut run = run_of(&one);
         run.images[1].sha256 = "0".to_owned();
@@ -188,17 +186,5 @@ mod tests {
         assert!(Rows::open(folder.path(), &run_of(&one)).is_ok());
         fs::remove_file(folder.path().join(RUN)).unwrap();
         assert!(refusal(&run_of(&one)).contains("run.json is missing"));
-    }
-
-    #[test]
-    fn one_writer_at_a_time_and_no_broken_rows() {
-        let folder = tempfile::tempdir().unwrap();
-        let run = run_of(&settings("label", "none"));
-        let rows = Rows::open(folder.path(), &run).unwrap();
-        let error = Rows::open(folder.path(), &run).unwrap_err().to_string();
-        assert!(error.contains("another unmask is writing to"), "{error}");
-        fs::write(folder.path().join(ROWS).join("a.json"), "{}\n").unwrap();
-        let error = rows.get("a", &key("a")).unwrap_err().to_string();
-        assert!(error.contains("a.json: missing field") && error.contains("delete that file"), "{error}");
     }
 }

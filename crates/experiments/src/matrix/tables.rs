@@ -5,20 +5,19 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use super::{
-    ExperimentError, Row,
+    ExperimentError, MatrixRow,
     plan::{MatrixPlan, RunRecord},
     rows::Rows,
 };
 use crate::report;
 
-/// `matrix.json`.
 #[derive(Serialize)]
 struct Table<'a> {
     run: &'a RunRecord,
-    rows: &'a [Row],
+    rows: &'a [MatrixRow],
 }
 
-pub(super) fn write(files: &Rows, plan: &MatrixPlan, rows: &[Row]) -> Result<(), ExperimentError> {
+pub(super) fn write(files: &Rows, plan: &MatrixPlan, rows: &[MatrixRow]) -> Result<(), ExperimentError> {
     let table = serde_json::to_vec_pretty(&Table { run: &plan.run, rows });
     let encode = |error: serde_json::Error| ExperimentError::Encode {
         what: "matrix.json".to_owned(),
@@ -28,10 +27,10 @@ pub(super) fn write(files: &Rows, plan: &MatrixPlan, rows: &[Row]) -> Result<(),
     files.write("matrix.csv", &csv(rows)?)
 }
 
-fn csv(rows: &[Row]) -> Result<Vec<u8>, ExperimentError> {
+fn csv(rows: &[MatrixRow]) -> Result<Vec<u8>, ExperimentError> {
     let columns = ["attack", "defence", "image", "verdict", "psnr", "ssim", "seconds", "iterations", "reason"];
     let rows = rows.iter().map(|row| {
-        let Row { attack, defence, image, verdict, psnr, ssim, seconds, iterations, reason, .. } = row;
+        let MatrixRow { attack, defence, image, verdict, psnr, ssim, seconds, iterations, reason, .. } = row;
         let reason = reason.as_deref().map(text);
         (attack.name(), defence.to_string(), text(image), verdict, psnr, ssim, seconds, iterations, reason)
     });
@@ -56,7 +55,7 @@ mod tests {
 
     #[test]
     fn every_row_has_every_column() {
-        let row = Row {
+        let row = MatrixRow {
             attack: "rounds".parse().unwrap(),
             defence: "gaussian:eps=4,delta=1e-5,clip=0.5".parse().unwrap(),
             image: "my, cat".to_owned(),

@@ -11,7 +11,6 @@ use crate::{
 
 const STYLE: &str = include_str!("page.css");
 
-/// The page of a report.
 pub(crate) fn report_page(provenance: &Provenance, findings: &Findings) -> String {
     let Provenance { experiment, scale, .. } = provenance;
     let Findings { lead, claims, figures, tables, notes, cost, .. } = findings;

@@ -1,10 +1,47 @@
-//! Which expectations the trainings bear out.
+//! Trainings beside each other, and which expectations they bear out.
 
-use super::findings::{CaseRuns, Comparison};
+use super::TrainingRun;
 use crate::{
+    accuracy::{Correctness, Estimate, SeedSpread},
     claim::Claim,
-    study::{Relation, Study},
+    study::{Case, Relation, Study},
 };
+
+/// All runs of one case, seed by seed.
+pub(super) struct CaseRuns<'a> {
+    pub(super) case: &'a Case,
+    pub(super) runs: Vec<&'a TrainingRun>,
+}
+
+/// All cases, and how far seeds spread.
+pub(super) struct Comparison<'a> {
+    pub(super) all: Vec<CaseRuns<'a>>,
+    spread: SeedSpread,
+}
+
+impl<'a> Comparison<'a> {
+    pub(super) fn new(study: &'a Study, trained: &'a [TrainingRun]) -> Self {
+        let runs =
+            |case: &'a Case| CaseRuns { case, runs: trained.iter().filter(|run| run.case == case.key).collect() };
+        let all: Vec<CaseRuns<'a>> = study.cases.iter().map(runs).collect();
+        let spread = SeedSpread::of(&all.iter().map(CaseRuns::correctness).collect::<Vec<_>>());
+        Self { all, spread }
+    }
+
+    pub(super) fn accuracy(&self, runs: &CaseRuns<'_>) -> Estimate {
+        Estimate::accuracy(&runs.correctness(), &self.spread)
+    }
+
+    pub(super) fn difference(&self, runs: &CaseRuns<'_>, base: &CaseRuns<'_>) -> Estimate {
+        Estimate::difference(&runs.correctness(), &base.correctness(), &self.spread)
+    }
+}
+
+impl CaseRuns<'_> {
+    pub(super) fn correctness(&self) -> Vec<&Correctness> {
+        self.runs.iter().map(|run| &run.correctness).collect()
+    }
+}
 
 /// One claim for each expectation, and, where cipher text was trained on, whether that changed anything.
 pub(super) fn claims(study: &Study, comparison: &Comparison<'_>) -> Vec<Claim> {
@@ -53,10 +90,8 @@ fn same(comparison: &Comparison<'_>, plain: &CaseRuns<'_>, encrypted: &CaseRuns<
 mod tests {
     use super::*;
     use crate::{
-        accuracy::Correctness,
         catalogue::{Experiment, Scale},
         claim::Finding,
-        training::TrainingRun,
     };
 
     fn run(case: &str, seed: u64, right: usize) -> TrainingRun {

@@ -4,81 +4,32 @@ use serde_json::json;
 use unmask_core::Rule;
 use unmask_simulation::Config;
 
-use super::{TrainingRun, claims::claims, config, run::TestPoint};
+use super::{
+    TrainingRun,
+    claims::{CaseRuns, Comparison, claims},
+    config,
+    run::TestPoint,
+};
 use crate::{
-    accuracy::{Correctness, Estimate, SeedSpread, mean},
+    accuracy::{Estimate, mean},
     catalogue::{Experiment, Scale},
     cost,
     error::ExperimentError,
     figure::{Curve, Interval, curves, intervals},
     report::{Figure, Findings, Table, csv},
     reported,
-    run::Run,
+    run::ExperimentRun,
     study::{Case, Study},
 };
-
-/// All runs of one case, seed by seed.
-pub(super) struct CaseRuns<'a> {
-    pub(super) case: &'a Case,
-    pub(super) runs: Vec<&'a TrainingRun>,
-}
-
-/// All cases, and how far seeds spread.
-pub(super) struct Comparison<'a> {
-    pub(super) all: Vec<CaseRuns<'a>>,
-    spread: SeedSpread,
-}
-
-impl<'a> Comparison<'a> {
-    pub(super) fn new(study: &'a Study, trained: &'a [TrainingRun]) -> Self {
-        let runs =
-            |case: &'a Case| CaseRuns { case, runs: trained.iter().filter(|run| run.case == case.key).collect() };
-        let all: Vec<CaseRuns<'a>> = study.cases.iter().map(runs).collect();
-        let spread = SeedSpread::of(&all.iter().map(CaseRuns::correctness).collect::<Vec<_>>());
-        Self { all, spread }
-    }
-
-    pub(super) fn accuracy(&self, runs: &CaseRuns<'_>) -> Estimate {
-        Estimate::accuracy(&runs.correctness(), &self.spread)
-    }
-
-    pub(super) fn difference(&self, runs: &CaseRuns<'_>, base: &CaseRuns<'_>) -> Estimate {
-        Estimate::difference(&runs.correctness(), &base.correctness(), &self.spread)
-    }
-
-    /// How far the first case came, in a sentence to follow others. Where that is next to nowhere, what costs no accuracy
-    /// has not been seen to cost no learning.
-    fn learnt(&self, pictures: usize) -> String {
-        let Some(base) = self.all.first() else { return String::new() };
-        let at = |point: fn(&TrainingRun) -> Option<f64>| {
-            mean(&base.runs.iter().filter_map(|run| point(run)).collect::<Vec<_>>())
-        };
-        let first = 100.0 * at(|run| run.points.first().map(|point| point.accuracy));
-        let last = 100.0 * at(|run| run.points.last().map(|point| point.accuracy));
-        let little = if last - first < BAND {
-            "; it learnt next to nothing in so few rounds, so that a defence that costs nothing here does no harm, but is not shown \
-             to learn as fast"
-        } else {
-            ""
-        };
-        format!(
-            " With {} it named {first:.1} % of {pictures} test pictures rightly when it was first tested, and {last:.1} % at the \
-             end{little}.",
-            base.case.name
-        )
-    }
-}
-
-impl CaseRuns<'_> {
-    pub(super) fn correctness(&self) -> Vec<&Correctness> {
-        self.runs.iter().map(|run| &run.correctness).collect()
-    }
-}
 
 /// Points of the band around the first case in which "within two points" lies.
 const BAND: f64 = 2.0;
 
-pub(super) fn findings(run: &Run<'_, '_>, study: &Study, trained: &[TrainingRun]) -> Result<Findings, ExperimentError> {
+pub(super) fn findings(
+    run: &ExperimentRun<'_, '_>,
+    study: &Study,
+    trained: &[TrainingRun],
+) -> Result<Findings, ExperimentError> {
     let comparison = Comparison::new(study, trained);
     let all = &comparison.all;
     let experiment = run.request.experiment;
@@ -113,7 +64,7 @@ pub(super) fn findings(run: &Run<'_, '_>, study: &Study, trained: &[TrainingRun]
     Ok(Findings {
         seeds,
         seconds: trained.iter().map(|run| run.seconds).sum(),
-        lead: lead(&first, trained, seeds) + &comparison.learnt(first.test_pictures),
+        lead: lead(&first, trained, seeds) + &learnt(&comparison, first.test_pictures),
         claims: claims(study, &comparison),
         figures,
         tables: vec![accuracies(run, &comparison)],
@@ -136,12 +87,34 @@ pub(super) fn findings(run: &Run<'_, '_>, study: &Study, trained: &[TrainingRun]
 }
 
 /// The tiny scale is for trying things out, and measures nothing.
-fn paper_cost(run: &Run<'_, '_>) -> Result<Option<String>, ExperimentError> {
+fn paper_cost(run: &ExperimentRun<'_, '_>) -> Result<Option<String>, ExperimentError> {
     if run.request.scale == Scale::Tiny {
         return Ok(None);
     }
     let Some(study) = Study::of(run.request.experiment, Scale::Paper) else { return Ok(None) };
     Ok(cost::of_training(run, &study)?.map(|cost| cost.to_string()))
+}
+
+/// How far the first case came, in a sentence to follow others. Where that is next to nowhere, what costs no accuracy
+/// has not been seen to cost no learning.
+fn learnt(comparison: &Comparison<'_>, pictures: usize) -> String {
+    let Some(base) = comparison.all.first() else { return String::new() };
+    let at = |point: fn(&TrainingRun) -> Option<f64>| {
+        mean(&base.runs.iter().filter_map(|run| point(run)).collect::<Vec<_>>())
+    };
+    let first = 100.0 * at(|run| run.points.first().map(|point| point.accuracy));
+    let last = 100.0 * at(|run| run.points.last().map(|point| point.accuracy));
+    let little = if last - first < BAND {
+        "; it learnt next to nothing in so few rounds, so that a defence that costs nothing here does no harm, but is not shown \
+         to learn as fast"
+    } else {
+        ""
+    };
+    format!(
+        " With {} it named {first:.1} % of {pictures} test pictures rightly when it was first tested, and {last:.1} % at the \
+         end{little}.",
+        base.case.name
+    )
 }
 
 fn curve(CaseRuns { case, runs }: &CaseRuns<'_>) -> Curve {
@@ -176,7 +149,7 @@ fn lead(config: &Config, trained: &[TrainingRun], seeds: u64) -> String {
     )
 }
 
-fn notes(run: &Run<'_, '_>, study: &Study, config: &Config, trained: &[TrainingRun]) -> Vec<String> {
+fn notes(run: &ExperimentRun<'_, '_>, study: &Study, config: &Config, trained: &[TrainingRun]) -> Vec<String> {
     let experiment = run.request.experiment;
     let mut notes = vec![
         "The 95 % interval of an accuracy, or of a difference, adds two errors in quadrature: that of the test pictures as a \
@@ -219,7 +192,7 @@ fn notes(run: &Run<'_, '_>, study: &Study, config: &Config, trained: &[TrainingR
     notes
 }
 
-fn accuracies(run: &Run<'_, '_>, comparison: &Comparison<'_>) -> Table {
+fn accuracies(run: &ExperimentRun<'_, '_>, comparison: &Comparison<'_>) -> Table {
     let experiment = run.request.experiment;
     let row = |(place, runs): (usize, &CaseRuns<'_>)| {
         let Estimate { mean, half_width, .. } = comparison.accuracy(runs);
@@ -245,7 +218,7 @@ fn accuracies(run: &Run<'_, '_>, comparison: &Comparison<'_>) -> Table {
 }
 
 /// The training of `case` with the first seed, tested on as many pictures as the last test here.
-fn command(run: &Run<'_, '_>, study: &Study, case: &Case, trained: &[TrainingRun]) -> String {
+fn command(run: &ExperimentRun<'_, '_>, study: &Study, case: &Case, trained: &[TrainingRun]) -> String {
     let (experiment, seed) = (run.request.experiment, run.request.seed);
     let pictures = trained.first().map_or(0, |run| run.correctness.pictures());
     let more = [format!("test-pictures={pictures}"), format!("seed={seed}")];

@@ -7,23 +7,21 @@ use serde::{Deserialize, Serialize};
 use unmask_client::TrainingError;
 use unmask_core::ModelState;
 use unmask_data::datasets::{DataSet, Labelled};
-use unmask_model::{ModelError, Network, device::OpenDevice};
+use unmask_model::{ModelError, Network};
 use unmask_simulation::{Config, Metrics, Simulation, SimulationError};
 
 use crate::{
     accuracy::{Correctness, mean},
     error::ExperimentError,
-    run::{Event, OnEvent},
+    run::{ExperimentEvent, ExperimentRun},
     study::Case,
 };
 
 /// Test pictures that are evaluated together: bounds the memory of one batch of the papers' models.
 const TOGETHER: usize = 32;
 
-/// What one training gave.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TrainingRun {
-    /// Which case.
     pub(crate) case: String,
     pub(crate) seed: u64,
     pub(crate) rounds: u32,
@@ -36,7 +34,6 @@ pub(crate) struct TrainingRun {
     pub(crate) seconds: f64,
 }
 
-/// The numbers of a round that was followed by a test.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TestPoint {
     pub(crate) round: u32,
@@ -67,25 +64,17 @@ impl Curve {
     }
 }
 
-/// What trainings share.
-#[derive(Clone, Copy)]
-pub(super) struct TrainingContext<'a> {
-    pub(super) data: &'a DataSet,
-    pub(super) device: &'a OpenDevice,
-    pub(super) threads: Option<usize>,
-    pub(super) test_pictures: usize,
-}
-
-/// Runs one training; `None` if it was ended before.
+/// Runs one training, and tests its model on so many pictures.
 pub(super) fn train(
+    run: &mut ExperimentRun<'_, '_>,
     case: &Case,
     config: &Config,
-    context: TrainingContext<'_>,
-    on_event: OnEvent<'_>,
-) -> Result<Option<TrainingRun>, ExperimentError> {
+    data: &DataSet,
+    test_pictures: usize,
+) -> Result<TrainingRun, ExperimentError> {
     let clock = Instant::now();
-    let config = Config { threads: context.threads, ..config.clone() };
-    let mut simulation = Simulation::new(&config, context.data, context.device)?;
+    let config = Config { threads: run.request.threads, ..config.clone() };
+    let mut simulation = Simulation::new(&config, data, run.request.device)?;
     let rounds = simulation.rounds();
     let mut curve = Curve::default();
     let diverged = loop {
@@ -98,17 +87,17 @@ pub(super) fn train(
         curve.push(&metrics);
         let loss = metrics.loss.map_or(String::new(), |loss| format!("loss {loss:.2}"));
         let share = f64::from(metrics.round) / f64::from(rounds.max(1));
-        if on_event(Event::Progress { share, note: &loss }).is_break() {
-            return Ok(None);
-        }
+        run.notify(ExperimentEvent::Progress { share, note: &loss })?;
     };
-    let network = Network::new(simulation.architecture(), context.device.device())?;
-    let correctness = match test(&network, &simulation.state()?, &context.data.test, context.test_pictures) {
+    let network = Network::new(simulation.architecture(), run.request.device.device())?;
+    let correctness = match test(&network, &simulation.state()?, &data.test, test_pictures) {
         // Weights that give no finite logits classify nothing correctly.
-        Err(ModelError::NonFinite { .. }) if diverged.is_some() => all_wrong(context),
+        Err(ModelError::NonFinite { .. }) if diverged.is_some() => {
+            (0..data.test.len().min(test_pictures)).map(|_| false).collect()
+        }
         correctness => correctness?,
     };
-    Ok(Some(TrainingRun {
+    Ok(TrainingRun {
         case: case.key.clone(),
         seed: config.seed,
         rounds,
@@ -116,7 +105,7 @@ pub(super) fn train(
         correctness,
         diverged,
         seconds: clock.elapsed().as_secs_f64(),
-    }))
+    })
 }
 
 /// Numbers that grew beyond all bounds are a result, as noise often has it, and no failure of the experiment.
@@ -127,10 +116,6 @@ fn has_diverged(error: &SimulationError) -> bool {
             | SimulationError::Model(ModelError::NonFinite { .. })
             | SimulationError::Refused { .. }
     )
-}
-
-fn all_wrong(context: TrainingContext<'_>) -> Correctness {
-    (0..context.data.test.len().min(context.test_pictures)).map(|_| false).collect()
 }
 
 /// Which of the first `pictures` of `set` the model classifies correctly.

@@ -21,7 +21,6 @@ impl UpdateHistogram {
         Self { histogram: (0..expected.len()).map(sum).collect(), expected }
     }
 
-    /// Number of rounds M.
     pub(super) fn rounds(&self) -> usize {
         self.histogram.len().saturating_sub(1)
     }
@@ -33,7 +32,6 @@ impl UpdateHistogram {
     }
 }
 
-/// A chi-squared test.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct ChiSquaredTest {
     /// Sum of (found - expected)^2 / expected.

@@ -2,7 +2,7 @@
 
 use unmask_core::{Architecture, ModelState, VitConfig, VitPreset, VitSpec};
 use unmask_data::{chw_to_hwc, decode, metrics::ssim};
-use unmask_model::{Network, OracleOptions, Precision, WeightScope, block_on, device::OpenDevice};
+use unmask_model::{Network, OracleOptions, Precision, WeightScope, device::OpenDevice};
 
 use super::*;
 use crate::NetworkOracle;
@@ -71,20 +71,20 @@ struct Run {
     last: f64,
     start: f64,
     found: f64,
-    verdict: SearchVerdict,
+    kept_start: bool,
 }
 
-fn run(problem: Problem<NetworkOracle>, start: &[f32], truth: &[f32], settings: Settings) -> Run {
+fn run(problem: Problem<NetworkOracle>, start: &[f32], truth: &[f32], options: MatchingOptions) -> Run {
     let side = |picture: &[f32]| ssim(picture, &chw_to_hwc(truth, SIDE, SIDE), SIDE, SIDE).unwrap();
     let start = chw_to_hwc(start, SIDE, SIDE);
-    let mut matching = Matching::new(problem, &start, settings).unwrap();
+    let mut matching = Matching::new(problem, &start, options).unwrap();
     let mut first = None;
     loop {
-        let progress = matching.step_blocking().unwrap();
+        let progress = matching.step().unwrap();
         let first = *first.get_or_insert(progress.objective);
-        if progress.verdict != SearchVerdict::Running {
+        if progress.is_over {
             let (last, found) = (progress.objective, side(&progress.image));
-            return Run { first, last, start: side(&start), found, verdict: progress.verdict };
+            return Run { first, last, start: side(&start), found, kept_start: progress.note.is_some() };
         }
     }
 }
@@ -106,12 +106,12 @@ fn slope_is_that_of_the_objective() {
         let evidence = ReceivedGradient::aware(&masked(&update, &kept), &kept).unwrap();
         let problem = Problem::new(oracle, objective, evidence).unwrap();
         let x: Vec<f64> = blurred(&truth).iter().map(|&v| f64::from(v) * 2.0 - 1.0).collect();
-        let (_, slope) = block_on(problem.evaluate(&x)).unwrap();
+        let (_, slope) = problem.evaluate(&x).unwrap();
         // Along d = slope / |slope| the objective rises by |slope|.
         let length = norm(&slope);
         let along = |step: f64| {
             let moved: Vec<f64> = x.iter().zip(&slope).map(|(x, s)| x + step * s / length).collect();
-            block_on(problem.evaluate(&moved)).unwrap().0.sum()
+            problem.evaluate(&moved).unwrap().0.sum()
         };
         let step = 1e-3;
         let rise = (along(step) - along(-step)) / (2.0 * step);
@@ -126,13 +126,13 @@ fn the_aware_attacker_sharpens_what_the_naive_one_spoils() {
     let update = gradient(&network, &truth, &[3]);
     let kept = half(update.len());
     let sent = masked(&update, &kept);
-    let settings = Settings { iterations: 200, ..Settings::default() };
+    let options = MatchingOptions { iterations: 200, ..MatchingOptions::default() };
     let run = |evidence: ReceivedGradient| {
-        run(problem(&network, &[3], Objective::tokens(&config()), evidence), &blurred(&truth), &truth, settings)
+        run(problem(&network, &[3], Objective::tokens(&config()), evidence), &blurred(&truth), &truth, options)
     };
     let aware = run(ReceivedGradient::aware(&sent, &kept).unwrap());
     let naive = run(ReceivedGradient::naive(&sent).unwrap());
-    assert_eq!(aware.verdict, SearchVerdict::Finished);
+    assert!(!aware.kept_start);
     assert!(aware.last < 0.1 * aware.first, "objective {} to {}", aware.first, aware.last);
     assert!(aware.found > aware.start + 0.04, "SSIM {} to {}", aware.start, aware.found);
     assert!(naive.found < 0.3, "naive SSIM {}", naive.found);
@@ -147,12 +147,13 @@ fn two_pictures_are_searched_for_together() {
     let evidence = ReceivedGradient::aware(&masked(&update, &kept), &kept).unwrap();
     let start: Vec<f32> = truth.iter().flat_map(|truth| chw_to_hwc(&blurred(truth), SIDE, SIDE)).collect();
     let problem = problem(&network, &[3, 5], Objective::tokens(&config()), evidence);
-    let mut matching = Matching::new(problem, &start, Settings { iterations: 60, ..Settings::default() }).unwrap();
-    let first = matching.step_blocking().unwrap();
+    let mut matching =
+        Matching::new(problem, &start, MatchingOptions { iterations: 60, ..MatchingOptions::default() }).unwrap();
+    let first = matching.step().unwrap();
     assert_eq!(first.image.len(), start.len());
     let mut last = first.clone();
-    while last.verdict == SearchVerdict::Running {
-        last = matching.step_blocking().unwrap();
+    while !last.is_over {
+        last = matching.step().unwrap();
     }
     assert!(last.objective < 0.2 * first.objective, "objective {} to {}", first.objective, last.objective);
 }
@@ -165,10 +166,10 @@ fn a_fixed_position_is_named_and_matched_without_its_term() {
     update[network.layout().get("pos_embed").unwrap().range.clone()].fill(0.0);
     let evidence = || ReceivedGradient::naive(&update).unwrap();
     let refusal = Problem::new(first_block(&network, &[3]), Objective::tokens(&config()), evidence()).unwrap_err();
-    assert!(matches!(refusal, MatchingError::FixedPosition), "{refusal}");
+    assert!(matches!(refusal, AttackError::FixedPosition), "{refusal}");
     let problem = problem(&network, &[3], Objective::tokens_without_position(&config()), evidence());
-    let settings = Settings { iterations: 60, ..Settings::default() };
-    let without = run(problem, &blurred(&truth), &truth, settings);
+    let options = MatchingOptions { iterations: 60, ..MatchingOptions::default() };
+    let without = run(problem, &blurred(&truth), &truth, options);
     assert!(without.last < 0.5 * without.first, "objective {} to {}", without.first, without.last);
 }
 
@@ -179,19 +180,20 @@ fn a_newer_update_goes_on_from_the_picture() {
     let update = gradient(&network, &truth, &[3]);
     let tokens = || problem(&network, &[3], Objective::tokens(&config()), ReceivedGradient::naive(&update).unwrap());
     let start = chw_to_hwc(&blurred(&truth), SIDE, SIDE);
-    let mut matching = Matching::new(tokens(), &start, Settings { iterations: 40, ..Settings::default() }).unwrap();
-    let mut last = matching.step_blocking().unwrap();
-    while last.verdict == SearchVerdict::Running {
-        last = matching.step_blocking().unwrap();
+    let mut matching =
+        Matching::new(tokens(), &start, MatchingOptions { iterations: 40, ..MatchingOptions::default() }).unwrap();
+    let mut last = matching.step().unwrap();
+    while !last.is_over {
+        last = matching.step().unwrap();
     }
     matching.retarget(tokens()).unwrap();
     assert_eq!(matching.image(), last.image);
-    let next = matching.step_blocking().unwrap();
-    assert_eq!((next.verdict, next.iteration), (SearchVerdict::Running, 16));
+    let next = matching.step().unwrap();
+    assert_eq!((next.is_over, next.iteration), (false, 16));
     assert!(next.objective <= 1.05 * last.objective, "{} after {}", next.objective, last.objective);
     let two = first_block(&network, &[3, 4]);
     let two = Problem::new(two, Objective::tokens(&config()), ReceivedGradient::naive(&update).unwrap()).unwrap();
-    assert!(matches!(matching.retarget(two), Err(MatchingError::StartLength { batch: 2, .. })));
+    assert!(matches!(matching.retarget(two), Err(AttackError::StartLength { batch: 2, .. })));
 }
 
 /// From the very picture no step leads down.
@@ -201,9 +203,9 @@ fn a_start_that_cannot_be_bettered_is_kept() {
     let truth = photograph("astronaut.png");
     let evidence = ReceivedGradient::naive(&gradient(&network, &truth, &[3])).unwrap();
     let problem = problem(&network, &[3], Objective::tokens(&config()), evidence);
-    let settings = Settings { iterations: 64, variation: 0.0, ..Settings::default() };
-    let kept = run(problem, &truth, &truth, settings);
-    assert_eq!(kept.verdict, SearchVerdict::KeptStart);
+    let options = MatchingOptions { iterations: 64, variation: 0.0, ..MatchingOptions::default() };
+    let kept = run(problem, &truth, &truth, options);
+    assert!(kept.kept_start);
     assert!(kept.found > 0.9999, "SSIM {}", kept.found);
 }
 
@@ -217,20 +219,20 @@ fn nonsense_is_refused_with_its_numbers() {
     let refusal = |labels: &[usize], update: &[f32]| {
         Problem::new(network(labels), tokens(), ReceivedGradient::naive(update).unwrap()).unwrap_err().to_string()
     };
-    assert!(refusal(&[3], &update[..100]).starts_with("the update has 100 values"));
+    assert!(refusal(&[3], &update[..100]).starts_with("the gradients have 100 values"));
     assert!(refusal(&[1, 2, 3, 4], &update).contains("mean gradient of 4 pictures"));
     assert!(refusal(&[3], &vec![0.0; len]).contains("all zero"));
     let mut poisoned = update.clone();
     poisoned[7] = f32::NAN;
-    assert!(matches!(ReceivedGradient::naive(&poisoned), Err(MatchingError::NonFinite { index: 7, .. })));
+    assert!(matches!(ReceivedGradient::naive(&poisoned), Err(AttackError::NonFiniteUpdate { index: 7, .. })));
     assert!(matches!(
         ReceivedGradient::aware(&update, &[true]),
-        Err(MatchingError::MaskLength { found: 1, expected }) if expected == len
+        Err(AttackError::WrongMask { found: 1, expected }) if expected == len
     ));
     let start = |start: &[f32]| {
         let problem = Problem::new(network(&[3]), tokens(), ReceivedGradient::naive(&update).unwrap()).unwrap();
-        Matching::new(problem, start, Settings::default()).unwrap_err()
+        Matching::new(problem, start, MatchingOptions::default()).unwrap_err()
     };
-    assert!(matches!(start(&[0.5; 12]), MatchingError::StartLength { found: 12, expected: 768, batch: 1, side: 16 }));
-    assert!(matches!(start(&[f32::INFINITY; 768]), MatchingError::StartNonFinite { index: 0, .. }));
+    assert!(matches!(start(&[0.5; 12]), AttackError::StartLength { found: 12, expected: 768, batch: 1, side: 16 }));
+    assert!(matches!(start(&[f32::INFINITY; 768]), AttackError::NonFiniteStart { index: 0, .. }));
 }

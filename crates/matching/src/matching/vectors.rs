@@ -4,7 +4,7 @@ use std::{fs::File, path::Path};
 
 use unmask_core::{Architecture, ModelState, VitPreset, VitSpec};
 use unmask_model::{
-    Network, OracleOptions, Precision, WeightScope, block_on,
+    Network, OracleOptions, Precision, WeightScope,
     device::OpenDevice,
     parity,
     weights::{TensorReader, read_state},
@@ -62,12 +62,12 @@ fn objective_slope_and_ten_steps_are_the_references(
             let oracle = NetworkOracle::new(&network, state, &[LABEL], options).unwrap();
             let objective = Objective::tokens(&VitSpec::new(preset).config());
             let problem = Problem::new(oracle, objective, received.clone()).unwrap();
-            let (found, found_slope) = block_on(problem.evaluate(&start)).unwrap();
+            let (found, found_slope) = problem.evaluate(&start).unwrap();
             // The reference's steps leave total variation out.
-            let settings = Settings { variation: 0.0, ..Settings::default() };
-            let mut matching = Matching::from_normalised(problem, start.clone(), settings);
+            let options = MatchingOptions { variation: 0.0, ..MatchingOptions::default() };
+            let mut matching = Matching::from_normalised(problem, start.clone(), options);
             for _ in 0..10 {
-                matching.step_blocking().unwrap();
+                matching.step().unwrap();
             }
             let deviations = [
                 deviation(&[found.token, found.patch, found.rest], &terms),

@@ -6,8 +6,8 @@ use std::{
 };
 
 use tracing::error;
-use unmask_attack::{Accumulated, Added, Concealment, Method};
-use unmask_core::{ClientId, Defence, Rule, VitConfig};
+use unmask_attack::{AccumulatedRounds, Added, Concealment};
+use unmask_core::{AttackMethod, ClientId, Defence, Rule, VitConfig};
 use unmask_wire::view::GatheredView;
 
 use super::{
@@ -38,18 +38,18 @@ impl Common {
 pub(super) struct Gathered {
     common: Common,
     /// The means over them.
-    pub(super) rounds: Arc<Accumulated>,
+    pub(super) rounds: Arc<AccumulatedRounds>,
     /// Whether the picture behind just these rounds was sought already.
     is_solved: bool,
 }
 
 impl Gathered {
     fn new(about: &About, config: &VitConfig) -> Self {
-        Self { common: Common::of(about), rounds: Arc::new(Accumulated::new(config)), is_solved: false }
+        Self { common: Common::of(about), rounds: Arc::new(AccumulatedRounds::new(config)), is_solved: false }
     }
 
     /// The picture behind these rounds was sought.
-    pub(super) fn solved(&mut self, rounds: &Arc<Accumulated>) {
+    pub(super) fn solved(&mut self, rounds: &Arc<AccumulatedRounds>) {
         self.is_solved |= Arc::ptr_eq(&self.rounds, rounds);
     }
 
@@ -62,7 +62,7 @@ impl Gathered {
     }
 }
 
-fn view(rounds: &Accumulated, defence: Defence) -> GatheredView {
+fn view(rounds: &AccumulatedRounds, defence: Defence) -> GatheredView {
     // One common mask hides the same entries in every round.
     let is_frozen = defence.has_common_mask();
     let rounds_needed = rounds.rounds_until_solvable().filter(|_| !is_frozen);
@@ -100,7 +100,7 @@ pub(super) fn work(shared: &Shared) {
             schedule.gathered = Some(gathered);
             schedule.is_gathering = false;
             if is_due && schedule.newest.as_ref().is_some_and(|newest| newest.about.serial == job.about.serial) {
-                let task = Task::Method(Method::Rounds);
+                let task = Task::Method(AttackMethod::Rounds);
                 schedule.queue.add(QueuedTask { task, job: Arc::clone(&job), is_asked: false });
             }
         }

@@ -1,6 +1,6 @@
 //! One update of the client under attack.
 
-use unmask_attack::{CannotAttack, Concealment, Encryption, Observation, WholeUpdate};
+use unmask_attack::{AttackError, Concealment, Encryption, Observation, WholeUpdate};
 use unmask_core::{Architecture, ClientId, Defence, EncryptionStart, KeyCheck, Rule, UpdateForm};
 use unmask_defence::ProtectedUpdate;
 use unmask_federation::GlobalModel;
@@ -62,7 +62,7 @@ pub(crate) struct Job {
     /// How it is encrypted, if it is.
     pub(crate) encryption: Option<(EncryptionStart, KeyCheck)>,
     /// The model.
-    pub(super) architecture: Architecture,
+    pub(crate) architecture: Architecture,
     /// What the attacks hold of it, but for what comes later: keys, rounds, and the model for a search.
     pub(super) observation: Observation,
 }
@@ -91,18 +91,19 @@ impl Job {
         Self { about: sent.about, concealment, encryption, architecture: sent.model.architecture, observation }
     }
 
+    /// Copies what a search needs of the update: the whole weights, and so a model's memory.
+    pub(crate) fn whole(&self, sent: &Sent<'_>) -> WholeUpdate {
+        let searches = self.concealment.searches(self.architecture);
+        let reading::Part { values, kept } = reading::front(&searches, sent.model, sent.scale(), sent.update);
+        let GlobalModel { architecture, state } = sent.model;
+        WholeUpdate { architecture: *architecture, state: state.clone(), gradient: values, kept, is_training: true }
+    }
+
     /// The labels behind the update.
     ///
     /// # Errors
     /// Why they cannot be told.
-    pub(super) fn labels(&self) -> Result<Labels, CannotAttack> {
+    pub(super) fn labels(&self) -> Result<Labels, AttackError> {
         Ok(labels::with_remarks(self.observation.read_labels()?, &self.about))
     }
-}
-
-/// Copies what a search needs of an update: the whole weights, and so a model's memory.
-pub(crate) fn whole(sent: &Sent<'_>) -> WholeUpdate {
-    let reading::Part { values, kept } = reading::front(sent.model, sent.scale(), sent.update);
-    let GlobalModel { architecture, state } = sent.model;
-    WholeUpdate { architecture: *architecture, state: state.clone(), gradient: values, kept }
 }

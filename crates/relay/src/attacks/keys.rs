@@ -2,7 +2,9 @@
 
 use std::{fmt, sync::Arc};
 
-use unmask_attack::{CannotAttack, Decrypt, Encryption, KnownStart, RecoveredKey, Source, Tensors, embeddings_layout};
+use unmask_attack::{
+    AttackError, Decrypt, Encryption, KnownStart, ModelShape, RecoveredKey, TensorSource, Tensors, embeddings_layout,
+};
 use unmask_core::{Architecture, KeyCheck};
 use unmask_defence::{Cipher, KeyError, RoomKey};
 use unmask_federation::{GlobalModel, Seal};
@@ -11,10 +13,10 @@ use unmask_federation::{GlobalModel, Seal};
 ///
 /// # Errors
 /// The model has no embeddings, or the weights are not its own.
-pub(crate) fn embeddings(model: &GlobalModel) -> Result<Tensors, CannotAttack> {
+pub(crate) fn embeddings(model: &GlobalModel) -> Result<Tensors, AttackError> {
     let GlobalModel { architecture, state } = model;
-    let config = architecture.vit().ok_or(CannotAttack::NotVit { architecture: *architecture })?;
-    Tensors::from_flat(Source::Weights, &config, &state.weights, &RecoveredKey::WEIGHTS)
+    let config = ModelShape::from(*architecture).vit()?;
+    Tensors::from_flat(TensorSource::Weights, &config, &state.weights, None, &RecoveredKey::WEIGHTS)
 }
 
 /// The key that a client gave away.
@@ -46,7 +48,7 @@ impl GivenKey {
                     .to_owned(),
             );
         }
-        let config = architecture.vit().ok_or_else(|| format!("{}.", CannotAttack::NotVit { architecture }))?;
+        let config = ModelShape::from(architecture).vit().map_err(|error| format!("{error}."))?;
         let cipher = Cipher::new(&key, &embeddings_layout(&config)).map_err(sentence)?;
         let decrypt = move |values: &mut [f32]| cipher.decrypt(values).map_err(|error| error.to_string());
         Ok(Self { check: seal.check, decrypt: Arc::new(decrypt) })

@@ -8,11 +8,13 @@ use std::{
 };
 
 use tracing::error;
-use unmask_attack::{Accumulated, AttackProgress, CannotAttack, Method, NoSearches, Recovered, SearchOptions};
+use unmask_attack::{AccumulatedRounds, AttackError, AttackProgress, NoSearches, Recovered, SearchOptions};
+use unmask_core::AttackMethod;
 
 use super::{
     Finding, Report, Seen,
     candidate::{self, Candidate},
+    gathering,
     job::Job,
     keys::Keys,
     queue::{QueuedTask, Task},
@@ -25,7 +27,7 @@ use super::{
 struct Held {
     keys: Keys,
     candidate: Option<Arc<Candidate>>,
-    rounds: Option<Arc<Accumulated>>,
+    rounds: Option<Arc<AccumulatedRounds>>,
 }
 
 /// What a thread is to do next.
@@ -35,10 +37,11 @@ enum Order {
     Skipped,
 }
 
-/// The tasks on an update as soon as it comes. Several rounds together follow once it is added to them.
+/// The tasks on an update as soon as it comes. Several rounds together follow once it is added to them, if it is to be.
 pub(super) fn tasks(job: &Job, has_candidate: bool) -> Vec<Task> {
-    let methods =
-        job.concealment.methods().into_iter().filter(|method| !method.is_search() && *method != Method::Rounds);
+    let is_later = |method| method == AttackMethod::Rounds && gathering::is_wanted(job);
+    let methods = job.concealment.methods(job.architecture).into_iter();
+    let methods = methods.filter(|&method| !method.is_search() && !is_later(method));
     let membership = has_candidate.then_some(Task::Membership);
     std::iter::once(Task::Label).chain(methods.map(Task::Method)).chain(membership).collect()
 }
@@ -77,7 +80,7 @@ fn order(schedule: &mut Schedule) -> Option<Order> {
         return Some(Order::Skipped);
     }
     let (serial, is_gathering) = (schedule.serial(), schedule.is_gathering);
-    let queued = schedule.queue.take(serial, |task| task != Task::Method(Method::Rounds) || !is_gathering)?;
+    let queued = schedule.queue.take(serial, |task| task != Task::Method(AttackMethod::Rounds) || !is_gathering)?;
     schedule.budget.make_up(queued.task.name());
     let rounds = schedule.gathered.as_ref().map(|gathered| Arc::clone(&gathered.rounds));
     let held = Held { keys: schedule.keys.clone(), candidate: schedule.candidate.clone(), rounds };
@@ -98,7 +101,7 @@ fn run(shared: &Shared, queued: &QueuedTask<Arc<Job>>, held: &Held) -> Option<Re
         let mut schedule = shared.lock();
         schedule.queue.done(*task);
         schedule.budget.spend(job.about.serial, took);
-        if let (Task::Method(Method::Rounds), Some(rounds)) = (*task, &held.rounds)
+        if let (Task::Method(AttackMethod::Rounds), Some(rounds)) = (*task, &held.rounds)
             && let Some(gathered) = &mut schedule.gathered
         {
             gathered.solved(rounds);
@@ -137,15 +140,15 @@ fn perform(task: Task, job: &Job, held: &Held) -> Option<Report> {
     }
 }
 
-fn found(method: Method, job: &Job, outcome: Result<Seen, String>) -> Report {
+fn found(method: AttackMethod, job: &Job, outcome: Result<Seen, String>) -> Report {
     let outcome = outcome.map_err(|reason| cannot(&reason));
     Report::Found(Box::new(Finding { about: job.about, method, seconds: 0.0, outcome, search: None }))
 }
 
-fn attack(method: Method, job: &Job, held: &Held) -> Result<Seen, String> {
+fn attack(method: AttackMethod, job: &Job, held: &Held) -> Result<Seen, String> {
     let mut observation = job.observation.clone();
     observation.encryption = job.encryption.map(|(_, check)| held.keys.of(check));
-    observation.rounds = held.rounds.clone().ok_or(CannotAttack::NoRounds);
+    observation.rounds = held.rounds.clone().ok_or(AttackError::NoRounds);
     let go_on = &mut |_: AttackProgress<'_>| ControlFlow::Continue(());
     let recovered = unmask_attack::run(method, &observation, &NoSearches, SearchOptions::default(), go_on);
     let Recovered { pictures, mut notes, .. } = recovered.map_err(|error| error.to_string())?;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use unmask_attack::Method;
+use unmask_core::AttackMethod;
 
 /// One thing to do with an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -10,7 +10,7 @@ pub(super) enum Task {
     /// Read the labels.
     Label,
     /// Reconstruct the picture.
-    Method(Method),
+    Method(AttackMethod),
     /// Tell whether the picture that was dropped is the client's.
     Membership,
 }
@@ -106,8 +106,8 @@ impl<J: Clone> Queue<J> {
 mod tests {
     use super::*;
 
-    const EMBEDDING: Task = Task::Method(Method::Embedding);
-    const APRIL: Task = Task::Method(Method::April);
+    const EMBEDDING: Task = Task::Method(AttackMethod::Embedding);
+    const APRIL: Task = Task::Method(AttackMethod::April);
 
     fn next(queue: &mut Queue<u64>, serial: u64) -> Option<(Task, u64)> {
         queue.take(serial, |_| true).map(|queued| (queued.task, queued.job))

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use unmask_attack::{CannotAttack, Evidence, Method, Needs, Precision, Source, Tensors, is_front};
-use unmask_core::{ParamLayout, Rule};
+use unmask_attack::{AttackError, Evidence, Needs, Rounding, TensorSource, Tensors};
+use unmask_core::{Architecture, AttackMethod, ParamLayout, Rule};
 use unmask_defence::ProtectedUpdate;
 use unmask_federation::GlobalModel;
 
@@ -53,19 +53,18 @@ pub(super) struct Part {
 /// keeps neither alive. Entries that a mask dropped are marked as not kept, whatever the rule.
 ///
 /// # Errors
-/// The model has no embeddings, or the update does not fit it.
-pub(super) fn evidence(model: &GlobalModel, scale: Scale, update: &ProtectedUpdate) -> Result<Evidence, CannotAttack> {
+/// The update does not fit the model.
+pub(super) fn evidence(model: &GlobalModel, scale: Scale, update: &ProtectedUpdate) -> Result<Evidence, AttackError> {
     let architecture = model.architecture;
-    let config = architecture.vit().ok_or(CannotAttack::NotVit { architecture })?;
     let layout = architecture.layout();
-    let mut weights = Tensors::new(Source::Weights, &config, Precision::F32);
-    let needs = needs(&layout);
-    for param in params(&layout, &needs.weights.names()) {
+    let mut weights = Tensors::new(TensorSource::Weights, architecture, Rounding::F32);
+    let needs = needs(architecture);
+    for param in params(&layout, &needs.weights.all()) {
         let values = slice(&model.state.weights, &param.range).iter().map(|&value| f64::from(value)).collect();
         weights.insert(&param.name, &param.shape, values)?;
     }
-    let mut gradients = Tensors::new(Source::Gradients, &config, Precision::F32);
-    let params = params(&layout, &needs.gradients.names());
+    let mut gradients = Tensors::new(TensorSource::Gradients, architecture, Rounding::F32);
+    let params = params(&layout, &needs.gradients.all());
     let ranges: Vec<Range<usize>> = params.iter().map(|param| param.range.clone()).collect();
     for (param, Part { values, kept }) in params.into_iter().zip(parts(update, &layout, &ranges)) {
         let weights = slice(&model.state.weights, &param.range);
@@ -78,10 +77,12 @@ pub(super) fn evidence(model: &GlobalModel, scale: Scale, update: &ProtectedUpda
     Ok(Evidence { weights, gradients })
 }
 
-/// The front of what stands for the gradient, in f32 and up to the end of the first block, for a search through the model.
-pub(super) fn front(model: &GlobalModel, scale: Scale, update: &ProtectedUpdate) -> Part {
+/// What stands for the gradient, in f32 and as far as these searches through the model look.
+pub(super) fn front(searches: &[AttackMethod], model: &GlobalModel, scale: Scale, update: &ProtectedUpdate) -> Part {
     let layout = model.architecture.layout();
-    let end = layout.iter().take_while(|param| is_front(&param.name)).last().map_or(0, |param| param.range.end);
+    let needs = union(searches.iter().filter_map(|&method| Needs::of(method, model.architecture).ok()));
+    let read = params(&layout, &needs.gradients.required.iter().map(String::as_str).collect::<Vec<_>>());
+    let end = read.last().map_or(0, |param| param.range.end);
     let mut parts = parts(update, &layout, std::slice::from_ref(&(0..end)));
     let Part { mut values, kept } = parts.pop().unwrap_or(Part { values: Vec::new(), kept: None });
     for (i, (value, &weight)) in values.iter_mut().zip(&model.state.weights).enumerate() {
@@ -91,11 +92,16 @@ pub(super) fn front(model: &GlobalModel, scale: Scale, update: &ProtectedUpdate)
     Part { values, kept }
 }
 
-/// What the closed forms, labels and membership read.
-fn needs(layout: &ParamLayout) -> Needs {
-    let closed_forms = Method::ALL.into_iter().filter(|method| !method.is_search());
-    let needs = closed_forms.map(|method| Needs::of(method, layout));
-    needs.fold(Needs::of_labels().and(Needs::of_membership(layout)), Needs::and)
+/// What the closed forms, labels and membership read, as far as they work on the model.
+fn needs(architecture: Architecture) -> Needs {
+    let closed_forms = AttackMethod::ALL.into_iter().filter(|method| !method.is_search());
+    let needs = closed_forms.map(|method| Needs::of(method, architecture));
+    let needs = needs.chain([Needs::of_membership(architecture)]);
+    union(needs.flatten()).and(Needs::of_labels(architecture))
+}
+
+fn union(needs: impl Iterator<Item = Needs>) -> Needs {
+    needs.fold(Needs::default(), Needs::and)
 }
 
 /// Those of the model's parameters that are named, in its order.
@@ -145,12 +151,13 @@ fn parts(update: &ProtectedUpdate, layout: &ParamLayout, ranges: &[Range<usize>]
 
 #[cfg(test)]
 mod tests {
-    use unmask_core::{Architecture, Defence, MaskSeed, UpdateForm, VitPreset};
+    use unmask_core::{Defence, MaskSeed, UpdateForm, VitPreset};
     use unmask_defence::{KeyMaterial, PlainUpdate, Protect};
 
     use super::*;
 
     const SEED: MaskSeed = MaskSeed([7; 32]);
+    const SEARCHES: [AttackMethod; 2] = [AttackMethod::MatchingAware, AttackMethod::Jigsaw];
 
     fn model() -> (GlobalModel, ParamLayout) {
         let architecture = Architecture::from(VitPreset::Pico);
@@ -172,8 +179,8 @@ mod tests {
             let update = protect(defence, &layout, PlainUpdate { values: values.clone(), reference: None });
             let expanded = update.expand(&layout).unwrap();
             let evidence = evidence(&model, Scale::Gradient, &update).unwrap();
-            let needs = needs(&layout);
-            let names = needs.gradients.names();
+            let needs = needs(model.architecture);
+            let names = needs.gradients.all();
             assert!(names.contains(&"head.bias") && names.contains(&"patch_embed.proj.bias"), "{names:?}");
             for name in names {
                 let range = layout.get(name).unwrap().range.clone();
@@ -183,7 +190,7 @@ mod tests {
                 let known = evidence.gradients.kept(name).map_or_else(|| vec![true; kept.len()], <[bool]>::to_vec);
                 assert_eq!(known, kept, "{name} under {defence}");
             }
-            let front = front(&model, Scale::Gradient, &update);
+            let front = front(&SEARCHES, &model, Scale::Gradient, &update);
             assert_eq!(front.values, expanded[..front.values.len()], "{defence}");
             assert_eq!(front.kept.is_some(), defence != "none");
             let end = layout.get("blocks.0.mlp.fc2.bias").unwrap().range.end;
@@ -206,7 +213,7 @@ mod tests {
         let range = layout.get("pos_embed").unwrap().range.clone();
         let (values, kept) =
             (evidence.gradients.values("pos_embed").unwrap(), evidence.gradients.kept("pos_embed").unwrap());
-        let front = front(&model, scale, &update);
+        let front = front(&SEARCHES, &model, scale, &update);
         assert!(kept.contains(&true) && kept.contains(&false));
         for (i, at) in range.enumerate() {
             let wanted = if kept[i] { gradient(at) } else { 0.0 };
@@ -226,7 +233,7 @@ mod tests {
             ProtectedUpdate::dense(Vec::new()),
         ] {
             let _ = evidence(&model, Scale::Gradient, &update);
-            let _ = front(&model, Scale::Gradient, &update);
+            let _ = front(&SEARCHES, &model, Scale::Gradient, &update);
         }
         assert!(evidence(&model, Scale::Gradient, &ProtectedUpdate::dense(vec![1.0; 10])).is_err());
     }

@@ -1,7 +1,7 @@
 //! What to know about whatever an attack makes of an update.
 
-use unmask_attack::{Concealment, Knowledge, Method};
-use unmask_core::Rule;
+use unmask_attack::Concealment;
+use unmask_core::{AttackFamily, AttackMethod, Knowledge, Rule};
 
 use super::job::Job;
 
@@ -10,7 +10,7 @@ const KEYLESS: &str = "The embeddings are encrypted, in the update and in the we
                        no key and takes ciphertext for values.";
 
 /// The remarks on a picture by `method`.
-pub(super) fn on(method: Method, job: &Job) -> Vec<String> {
+pub(super) fn on(method: AttackMethod, job: &Job) -> Vec<String> {
     let mut remarks = Vec::new();
     let (about, is_search) = (&job.about, method.is_search());
     if let Rule::FedAvg { epochs, .. } = about.rule {
@@ -22,13 +22,13 @@ pub(super) fn on(method: Method, job: &Job) -> Vec<String> {
              show less detail than a gradient would."
         ));
     }
-    let is_key = matches!(method, Method::KnownStart | Method::Colluder);
+    let is_key = method.family() == AttackFamily::Key;
     if job.concealment == Concealment::Embeddings && !is_key {
         remarks.push(KEYLESS.to_owned());
     } else if job.concealment == Concealment::Nothing && !is_search && method.knowledge() == Knowledge::Aware {
         remarks.push("No mask dropped anything here, so that knowing masks adds nothing.".to_owned());
     }
-    if method == Method::Rounds && about.defence.has_common_mask() {
+    if method == AttackMethod::Rounds && about.defence.has_common_mask() {
         remarks.push("This mask is the same in every round, so that more rounds show no further entries.".to_owned());
     }
     remarks

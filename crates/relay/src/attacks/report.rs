@@ -1,6 +1,6 @@
 //! What the attacks tell the room.
 
-use unmask_attack::Method;
+use unmask_core::AttackMethod;
 use unmask_data::{Picture, encode_png};
 use unmask_wire::view::{GatheredView, SearchView};
 
@@ -27,7 +27,7 @@ pub(crate) struct Finding {
     /// Which update.
     pub(crate) about: About,
     /// Which attack.
-    pub(crate) method: Method,
+    pub(crate) method: AttackMethod,
     /// Time it took, or has taken so far.
     pub(crate) seconds: f64,
     /// The picture, or why there is none.

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use unmask_attack::{Concealment, Method};
-use unmask_core::{ClientId, VitConfig};
+use unmask_core::{AttackMethod, ClientId, VitConfig};
 use unmask_wire::{
     RelayMessage,
     view::{AttackView, GatheredView},
@@ -28,26 +27,27 @@ struct Card {
 /// What the projector shows of each attack.
 #[derive(Debug, Default)]
 pub(super) struct Attacked {
-    cards: BTreeMap<Method, Card>,
+    cards: BTreeMap<AttackMethod, Card>,
     /// The attacks that say something about updates like the newest.
-    applicable: Vec<Method>,
+    applicable: Vec<AttackMethod>,
 }
 
 impl Attacked {
-    /// The results there are, in the order of [`Method::ALL`].
+    /// The results there are, in the order of [`AttackMethod::ALL`].
     pub(super) fn views(&self) -> impl Iterator<Item = &AttackView> {
         self.cards.values().filter_map(|card| card.view.as_ref())
     }
 
     /// A newer update is attacked: what says nothing about its kind is not shown beside it.
-    pub(super) fn begin(&mut self, concealment: Concealment) {
-        self.applicable = concealment.methods();
-        let gone: Vec<Method> = self.cards.keys().copied().filter(|method| !self.applicable.contains(method)).collect();
+    pub(super) fn begin(&mut self, applicable: Vec<AttackMethod>) {
+        self.applicable = applicable;
+        let gone: Vec<AttackMethod> =
+            self.cards.keys().copied().filter(|method| !self.applicable.contains(method)).collect();
         gone.into_iter().for_each(|method| self.remove(method));
     }
 
     /// Takes a result away.
-    pub(super) fn remove(&mut self, method: Method) {
+    pub(super) fn remove(&mut self, method: AttackMethod) {
         if let Some(card) = self.cards.get_mut(&method)
             && let Some(view) = card.view.take()
         {
@@ -98,10 +98,10 @@ impl Attacked {
         nickname: &str,
         config: Option<&VitConfig>,
     ) {
-        let Some((card, earlier)) = self.turn_in_place(Method::Rounds, about) else { return };
+        let Some((card, earlier)) = self.turn_in_place(AttackMethod::Rounds, about) else { return };
         let mut view = earlier
             .filter(|earlier| earlier.client == about.client)
-            .unwrap_or_else(|| blank(Method::Rounds, about, nickname, config));
+            .unwrap_or_else(|| blank(AttackMethod::Rounds, about, nickname, config));
         match outcome {
             Ok(gathered) => {
                 view.gathered = Some(gathered);
@@ -116,7 +116,7 @@ impl Attacked {
     }
 
     /// The card of a method to be replaced by a result of this update, and what it showed; `None` where it shall not be.
-    fn turn(&mut self, method: Method, about: &About) -> Option<(&mut Card, Option<AttackView>)> {
+    fn turn(&mut self, method: AttackMethod, about: &About) -> Option<(&mut Card, Option<AttackView>)> {
         let (card, earlier) = self.turn_in_place(method, about)?;
         card.serial = about.serial;
         if let Some(earlier) = &earlier
@@ -127,7 +127,7 @@ impl Attacked {
         Some((card, earlier))
     }
 
-    fn turn_in_place(&mut self, method: Method, about: &About) -> Option<(&mut Card, Option<AttackView>)> {
+    fn turn_in_place(&mut self, method: AttackMethod, about: &About) -> Option<(&mut Card, Option<AttackView>)> {
         if !self.applicable.contains(&method) {
             return None;
         }
@@ -144,7 +144,7 @@ impl Attacked {
         &mut self,
         client: ClientId,
         round: u32,
-        attack: Method,
+        attack: AttackMethod,
         psnr: f32,
         ssim: f32,
     ) -> Result<(), String> {
@@ -177,7 +177,7 @@ impl Attacked {
 }
 
 /// A card with nothing found yet.
-fn blank(method: Method, about: &About, nickname: &str, config: Option<&VitConfig>) -> AttackView {
+fn blank(method: AttackMethod, about: &About, nickname: &str, config: Option<&VitConfig>) -> AttackView {
     let family = method.family();
     AttackView {
         attack: method,
@@ -196,6 +196,7 @@ fn blank(method: Method, about: &About, nickname: &str, config: Option<&VitConfi
 
 #[cfg(test)]
 mod tests {
+    use unmask_attack::Concealment;
     use unmask_core::{Defence, Rule, VitPreset};
     use unmask_wire::view::{SearchState, SearchView};
 
@@ -228,13 +229,13 @@ mod tests {
     impl Shown {
         fn new(concealment: Concealment) -> Self {
             let mut attacked = Attacked::default();
-            attacked.begin(concealment);
+            attacked.begin(concealment.methods(VitPreset::Pico.into()));
             Self { attacked, pictures: Pictures::default() }
         }
 
         fn found(
             &mut self,
-            method: Method,
+            method: AttackMethod,
             round: u32,
             outcome: Result<Seen, String>,
             search: Option<SearchView>,
@@ -245,7 +246,7 @@ mod tests {
         }
 
         fn embedding(&mut self, round: u32, outcome: Result<Seen, String>) -> Option<(RelayMessage, Vec<f32>)> {
-            self.found(Method::Embedding, round, outcome, None)
+            self.found(AttackMethod::Embedding, round, outcome, None)
         }
 
         fn shown(&self) -> (u32, Option<f32>) {
@@ -256,25 +257,25 @@ mod tests {
     #[test]
     fn scores_count_for_the_picture_shown_alone() {
         let mut room = Shown::new(Concealment::Nothing);
-        let error = room.attacked.score(TARGET, 3, Method::Embedding, 20.0, 0.5).unwrap_err();
+        let error = room.attacked.score(TARGET, 3, AttackMethod::Embedding, 20.0, 0.5).unwrap_err();
         assert!(error.contains("shown nothing"), "{error}");
         let (message, values) = room.embedding(3, seen()).unwrap();
-        assert_eq!(message, RelayMessage::Reconstruction { round: 3, attack: Method::Embedding, side: 1 });
+        assert_eq!(message, RelayMessage::Reconstruction { round: 3, attack: AttackMethod::Embedding, side: 1 });
         assert_eq!(values, [0.5; 3]);
         for (client, round, attack, psnr, ssim, reason) in [
-            (ClientId(5), 3, Method::Embedding, 20.0, 0.5, "not under attack"),
-            (TARGET, 2, Method::Embedding, 20.0, 0.5, "is of round 3"),
-            (TARGET, 3, Method::April, 20.0, 0.5, "shown nothing"),
-            (TARGET, 3, Method::Jigsaw, 20.0, 0.5, "shown nothing"),
-            (TARGET, 3, Method::Embedding, 20.0, 1.1, "1.1"),
-            (TARGET, 3, Method::Embedding, 20.0, f32::NAN, "NaN"),
-            (TARGET, 3, Method::Embedding, f32::INFINITY, 0.5, "inf"),
+            (ClientId(5), 3, AttackMethod::Embedding, 20.0, 0.5, "not under attack"),
+            (TARGET, 2, AttackMethod::Embedding, 20.0, 0.5, "is of round 3"),
+            (TARGET, 3, AttackMethod::April, 20.0, 0.5, "shown nothing"),
+            (TARGET, 3, AttackMethod::Jigsaw, 20.0, 0.5, "shown nothing"),
+            (TARGET, 3, AttackMethod::Embedding, 20.0, 1.1, "1.1"),
+            (TARGET, 3, AttackMethod::Embedding, 20.0, f32::NAN, "NaN"),
+            (TARGET, 3, AttackMethod::Embedding, f32::INFINITY, 0.5, "inf"),
         ] {
             let error = room.attacked.score(client, round, attack, psnr, ssim).unwrap_err();
             assert!(error.contains(reason), "{error}");
             assert_eq!(room.shown(), (3, None));
         }
-        room.attacked.score(TARGET, 3, Method::Embedding, 20.0, -0.25).unwrap();
+        room.attacked.score(TARGET, 3, AttackMethod::Embedding, 20.0, -0.25).unwrap();
         assert_eq!(room.shown(), (3, Some(-0.25)));
         let path = room.attacked.views().next().unwrap().picture.clone().unwrap();
         assert!(path.starts_with("/api/reconstruction/embedding/3-"), "{path}");
@@ -287,9 +288,9 @@ mod tests {
         for round in [3, 4] {
             room.embedding(round, seen()).unwrap();
         }
-        room.attacked.score(TARGET, 3, Method::Embedding, 20.0, 0.5).unwrap();
+        room.attacked.score(TARGET, 3, AttackMethod::Embedding, 20.0, 0.5).unwrap();
         assert_eq!(room.shown(), (4, None));
-        room.attacked.score(TARGET, 2, Method::Embedding, 20.0, 0.5).unwrap_err();
+        room.attacked.score(TARGET, 2, AttackMethod::Embedding, 20.0, 0.5).unwrap_err();
     }
 
     #[test]
@@ -297,7 +298,7 @@ mod tests {
         let mut room = Shown::new(Concealment::Nothing);
         assert!(room.embedding(1, Err("cannot".into())).is_none());
         assert_eq!(room.attacked.views().next().unwrap().remark.as_deref(), Some("cannot"));
-        assert!(room.attacked.score(TARGET, 1, Method::Embedding, 20.0, 0.5).unwrap_err().contains("no picture"));
+        assert!(room.attacked.score(TARGET, 1, AttackMethod::Embedding, 20.0, 0.5).unwrap_err().contains("no picture"));
     }
 
     #[test]
@@ -312,14 +313,14 @@ mod tests {
     #[test]
     fn cards_that_do_not_apply_disappear() {
         let mut room = Shown::new(Concealment::Entries);
-        for method in [Method::Rounds, Method::Embedding] {
+        for method in [AttackMethod::Rounds, AttackMethod::Embedding] {
             room.found(method, 3, seen(), None).unwrap();
         }
-        room.attacked.begin(Concealment::Nothing);
-        let shown: Vec<Method> = room.attacked.views().map(|view| view.attack).collect();
-        assert_eq!(shown, [Method::Embedding]);
-        room.attacked.score(TARGET, 3, Method::Rounds, 20.0, 0.5).unwrap();
-        assert!(room.found(Method::Rounds, 3, seen(), None).is_none());
+        room.attacked.begin(Concealment::Nothing.methods(VitPreset::Pico.into()));
+        let shown: Vec<AttackMethod> = room.attacked.views().map(|view| view.attack).collect();
+        assert_eq!(shown, [AttackMethod::Embedding]);
+        room.attacked.score(TARGET, 3, AttackMethod::Rounds, 20.0, 0.5).unwrap();
+        assert!(room.found(AttackMethod::Rounds, 3, seen(), None).is_none());
         assert_eq!(room.attacked.views().count(), 1);
     }
 
@@ -328,11 +329,11 @@ mod tests {
         let mut room = Shown::new(Concealment::Nothing);
         let search =
             |iteration| Some(SearchView { iteration, iterations: 9, objective: 1.0, state: SearchState::Running });
-        room.found(Method::MatchingAware, 3, seen(), search(1)).unwrap();
-        room.attacked.score(TARGET, 3, Method::MatchingAware, 20.0, 0.5).unwrap();
-        room.found(Method::MatchingAware, 3, seen(), search(2)).unwrap();
+        room.found(AttackMethod::MatchingAware, 3, seen(), search(1)).unwrap();
+        room.attacked.score(TARGET, 3, AttackMethod::MatchingAware, 20.0, 0.5).unwrap();
+        room.found(AttackMethod::MatchingAware, 3, seen(), search(2)).unwrap();
         assert_eq!(room.shown(), (3, Some(0.5)));
-        room.found(Method::MatchingAware, 4, seen(), search(1)).unwrap();
+        room.found(AttackMethod::MatchingAware, 4, seen(), search(1)).unwrap();
         assert_eq!(room.shown(), (4, None));
     }
 
@@ -340,7 +341,7 @@ mod tests {
     fn pictures_of_a_batch_are_not_sent() {
         let mut room = Shown::new(Concealment::Nothing);
         let two = Ok(Seen { side: 1, pictures: 2, values: vec![0.5; 6], png: vec![1], remark: None });
-        assert!(room.found(Method::MatchingAware, 1, two, None).is_none());
+        assert!(room.found(AttackMethod::MatchingAware, 1, two, None).is_none());
         assert_eq!(room.attacked.views().next().unwrap().pictures, 2);
     }
 }

@@ -4,15 +4,15 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::mpsc;
 use tracing::warn;
-use unmask_attack::{KnownStart, Method, Searches, Tensors, WholeUpdate};
-use unmask_core::ClientId;
+use unmask_attack::{KnownStart, Searches, Tensors, WholeUpdate};
+use unmask_core::{AttackMethod, ClientId};
 use unmask_defence::ProtectedUpdate;
 use unmask_federation::{GlobalModel, RoomPhase};
 use unmask_wire::view::{LabelView, MembershipView};
 
 use super::{Actor, Input, Reply, attacked::Attacked, reporter};
 use crate::{
-    attacks::{About, Attacker, GivenKey, Job, Labels, Report, Sent, embeddings, whole},
+    attacks::{About, Attacker, GivenKey, Job, Labels, Report, Sent, embeddings},
     outbox::Slot,
     pictures::Pictures,
 };
@@ -73,7 +73,7 @@ impl Attacking {
     /// The update that was read is taken, and attacked.
     pub(super) fn begin(&mut self) {
         if let Some((job, whole)) = self.job.take() {
-            self.cards.begin(job.concealment);
+            self.cards.begin(job.concealment.methods(job.architecture));
             self.attacker.attack(job, whole);
         }
     }
@@ -120,7 +120,9 @@ impl Actor {
         let (batch, encryption) = (settings.batch(), settings.encryption());
         let sent = Sent { about, batch, encryption, model: self.room.model(), update };
         let is_searching = self.attacking.attacker.is_searching() == Some(true);
-        self.attacking.job = Some((Job::new(&sent), is_searching.then(|| whole(&sent))));
+        let job = Job::new(&sent);
+        let whole = is_searching.then(|| job.whole(&sent));
+        self.attacking.job = Some((job, whole));
     }
 
     /// Keeps both forms of the embeddings that were just encrypted, if the relay had them in the plain.
@@ -142,13 +144,13 @@ impl Actor {
             Report::Found(finding) if self.is_current(&finding.about) => {
                 let (client, method) = (finding.about.client, finding.method);
                 // Of rounds that were to be forgotten.
-                if method == Method::Rounds && finding.about.gathering != self.attacking.gathering {
+                if method == AttackMethod::Rounds && finding.about.gathering != self.attacking.gathering {
                     return;
                 }
                 let nickname = self.roster.name(client).to_owned();
                 let Attacking { cards, pictures, .. } = &mut self.attacking;
                 if let Some((message, values)) = cards.found(*finding, &nickname, config.as_ref(), pictures) {
-                    let slot = Method::ALL.iter().position(|other| *other == method).unwrap_or_default();
+                    let slot = AttackMethod::ALL.iter().position(|other| *other == method).unwrap_or_default();
                     self.send(client, Slot::Reconstruction(slot), &message, &values);
                 }
             }
@@ -220,7 +222,7 @@ impl Actor {
 
     pub(super) fn gather_anew(&mut self) {
         self.attacking.gathering += 1;
-        self.attacking.cards.remove(Method::Rounds);
+        self.attacking.cards.remove(AttackMethod::Rounds);
         self.say("The teacher has the relay gather rounds anew.".to_owned());
     }
 

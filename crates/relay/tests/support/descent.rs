@@ -11,15 +11,15 @@ use std::{
     time::Duration,
 };
 
-use unmask_attack::{CannotAttack, Method, Search, SearchOptions, SearchProgress, Searches, Subject};
-use unmask_core::{Architecture, VitConfig};
+use unmask_attack::{AttackError, Search, SearchOptions, SearchProgress, SearchTarget, Searches};
+use unmask_core::{Architecture, AttackMethod, VitConfig};
 
 use super::layout;
 
 /// What was asked of the searches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Begun {
-    pub method: Method,
+    pub method: AttackMethod,
     pub is_retarget: bool,
     pub labels: Vec<usize>,
     pub has_mask: bool,
@@ -55,14 +55,14 @@ impl Descent {
         self.begun.lock().unwrap().clone()
     }
 
-    fn note(&self, method: Method, subject: &Subject<'_>, is_retarget: bool) {
+    fn note(&self, method: AttackMethod, target: &SearchTarget<'_>, is_retarget: bool) {
         self.begun.lock().unwrap().push(Begun {
             method,
             is_retarget,
-            labels: subject.labels.clone(),
-            has_mask: subject.kept.is_some(),
-            start: subject.start.clone(),
-            first_weight: subject.state.weights[0],
+            labels: target.labels.clone(),
+            has_mask: target.kept.is_some(),
+            start: target.start.clone(),
+            first_weight: target.state.weights[0],
         });
     }
 }
@@ -72,27 +72,32 @@ impl Descent {
 pub struct Source(pub Arc<Descent>);
 
 impl Searches for Source {
-    fn begin(&self, method: Method, subject: &Subject<'_>, _: SearchOptions) -> Result<Box<dyn Search>, CannotAttack> {
-        assert_eq!(subject.state.weights.len(), layout().len());
-        if subject.labels.len() > 1 {
-            let reason = format!("{} pictures are more than this search takes apart", subject.labels.len());
-            return Err(CannotAttack::Search { reason });
+    fn begin(
+        &self,
+        method: AttackMethod,
+        target: &SearchTarget<'_>,
+        _: SearchOptions,
+    ) -> Result<Box<dyn Search>, AttackError> {
+        assert_eq!(target.state.weights.len(), layout().len());
+        if target.labels.len() > 1 {
+            let reason = format!("{} pictures are more than this search takes apart", target.labels.len());
+            return Err(AttackError::Search { reason });
         }
-        self.0.note(method, subject, false);
-        let config = config(subject);
+        self.0.note(method, target, false);
+        let config = config(target);
         Ok(Box::new(Step {
             origin: Arc::clone(&self.0),
             method,
             config,
-            equations: Equations::of(subject),
-            patches: to_patches(&subject.start, &config),
+            equations: Equations::of(target),
+            patches: to_patches(&target.start, &config),
             iteration: 0,
         }))
     }
 }
 
-fn config(subject: &Subject<'_>) -> VitConfig {
-    let Architecture::Vit(architecture) = subject.architecture else { panic!("{:?}", subject.architecture) };
+fn config(target: &SearchTarget<'_>) -> VitConfig {
+    let Architecture::Vit(architecture) = target.architecture else { panic!("{:?}", target.architecture) };
     architecture.config()
 }
 
@@ -104,12 +109,12 @@ struct Equations {
 }
 
 impl Equations {
-    fn of(subject: &Subject<'_>) -> Self {
-        let (layout, dim) = (layout(), config(subject).dim);
+    fn of(target: &SearchTarget<'_>) -> Self {
+        let (layout, dim) = (layout(), config(target).dim);
         let position = layout.get("pos_embed").unwrap().range.clone();
         let patch = layout.get("patch_embed.proj.weight").unwrap().range.clone();
-        let values = |range: std::ops::Range<usize>| subject.gradient[range].iter().map(|&v| f64::from(v)).collect();
-        let kept = subject.kept.as_ref().map_or_else(|| vec![true; patch.len()], |kept| kept[patch.clone()].to_vec());
+        let values = |range: std::ops::Range<usize>| target.gradient[range].iter().map(|&v| f64::from(v)).collect();
+        let kept = target.kept.as_ref().map_or_else(|| vec![true; patch.len()], |kept| kept[patch.clone()].to_vec());
         let position: Vec<f64> = values(position.start + dim..position.end);
         // Below 2 over the largest eigenvalue of the normal equations.
         let rate = 1.0 / position.iter().map(|value| value * value).sum::<f64>().max(1e-9);
@@ -119,7 +124,7 @@ impl Equations {
 
 struct Step {
     origin: Arc<Descent>,
-    method: Method,
+    method: AttackMethod,
     config: VitConfig,
     equations: Equations,
     /// `[S, L]` in [-1, 1].
@@ -128,7 +133,7 @@ struct Step {
 }
 
 impl Search for Step {
-    fn step(&mut self) -> Result<SearchProgress, CannotAttack> {
+    fn step(&mut self) -> Result<SearchProgress, AttackError> {
         thread::sleep(self.origin.pause);
         self.origin.steps.fetch_add(1, Ordering::SeqCst);
         let (s, d, l) = (self.config.patches(), self.config.dim, self.config.patch_len());
@@ -161,9 +166,9 @@ impl Search for Step {
         None
     }
 
-    fn retarget(&mut self, subject: &Subject<'_>) -> Result<(), CannotAttack> {
-        self.origin.note(self.method, subject, true);
-        self.equations = Equations::of(subject);
+    fn retarget(&mut self, target: &SearchTarget<'_>) -> Result<(), AttackError> {
+        self.origin.note(self.method, target, true);
+        self.equations = Equations::of(target);
         self.iteration = 0;
         Ok(())
     }

@@ -24,7 +24,6 @@ A download that is cut off goes on where it stopped when the same command runs a
 with the SHA-1 of the official one before it takes its place; it needs 400 MB of disk, and 185 MB in the end. The
 pictures belong to their owners, which is why they are not part of this program: do not pass them on.";
 
-/// Arguments of `unmask data cifar10`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Cifar10 {

@@ -27,7 +27,6 @@ A data set is one of
 
 The sheet has a row for each class, in the order of the list that is printed.";
 
-/// Arguments of `unmask data show`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Show {

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use serde::Serialize;
-use unmask_attack::{LabelReading, Membership, Method, Recovered};
-use unmask_core::{VitPreset, VitSpec};
+use unmask_attack::{LabelReading, Membership, Recovered};
+use unmask_core::{Architecture, AttackMethod};
 use unmask_data::metrics::PROTECTED_BELOW;
 use unmask_experiments::{InferenceAttack, Score};
 
@@ -12,7 +12,7 @@ use unmask_experiments::{InferenceAttack, Score};
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     attack: InferenceAttack,
-    model: VitPreset,
+    model: &'static str,
     april_block: bool,
     /// As given, of one picture.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,11 +68,11 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl Report {
-    pub(super) fn new(attack: InferenceAttack, spec: VitSpec, labels: &[usize], hidden_share: f64) -> Self {
+    pub(super) fn new(attack: InferenceAttack, model: Architecture, labels: &[usize], hidden_share: f64) -> Self {
         Self {
             attack,
-            model: spec.preset,
-            april_block: spec.april_block,
+            model: model.name(),
+            april_block: model.april_block(),
             label: if let &[label] = labels { Some(label) } else { None },
             labels: (labels.len() > 1).then(|| labels.to_vec()),
             seconds: None,
@@ -127,7 +127,7 @@ impl Report {
             println!("PSNR {psnr:.1} dB, SSIM {ssim:.3}{order}: {verdict}");
         }
         // A search says in its notes which labels it took.
-        let says_so = self.attack.method().is_some_and(Method::is_search);
+        let says_so = self.attack.method().is_some_and(AttackMethod::is_search);
         if let Some(labels) = self.labels_read.as_ref().filter(|_| !says_so) {
             let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
             println!("labels read off the update: {}", labels.join(", "));

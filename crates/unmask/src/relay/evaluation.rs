@@ -6,16 +6,7 @@ use unmask_relay::{BatchEvaluation, ModelEvaluator};
 
 /// Runs a room's model on one device.
 #[derive(Debug)]
-pub struct OnHeldOut {
-    device: OpenDevice,
-}
-
-impl OnHeldOut {
-    /// On this device.
-    pub fn new(device: OpenDevice) -> Self {
-        Self { device }
-    }
-}
+pub struct OnHeldOut(pub OpenDevice);
 
 impl ModelEvaluator for OnHeldOut {
     fn evaluate(
@@ -25,7 +16,7 @@ impl ModelEvaluator for OnHeldOut {
         images: &[f32],
         labels: &[usize],
     ) -> Result<BatchEvaluation, String> {
-        let network = Network::new(architecture, self.device.device()).map_err(|error| error.to_string())?;
+        let network = Network::new(architecture, self.0.device()).map_err(|error| error.to_string())?;
         let found = network.evaluate_blocking(state, images, labels).map_err(|error| error.to_string())?;
         Ok(BatchEvaluation { loss: found.loss, logits: found.logits })
     }

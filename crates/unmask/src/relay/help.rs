@@ -1,6 +1,5 @@
 //! What `unmask relay --help` says besides the arguments.
 
-/// Forms and examples.
 pub(super) const EXAMPLE: &str = "\
 Defences (--defence), what each client does to its update before it leaves the device
 

@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 
 use indicatif::ProgressBar;
-use unmask_experiments::{Event, Experiment};
+use unmask_experiments::{Experiment, ExperimentEvent};
 
 use crate::{counted, progress};
 
-/// Length of one part.
 const PART: u64 = 1000;
 
 /// A bar whose length is the parts that are left; without a terminal, a line for each part.
@@ -27,9 +26,9 @@ impl Display {
         Self { bar: ProgressBar::no_length(), experiment, folder, finished: 0, left: 0, name: String::new() }
     }
 
-    pub(super) fn show(&mut self, event: Event<'_>) {
+    pub(super) fn show(&mut self, event: ExperimentEvent<'_>) {
         match event {
-            Event::Started { parts, left } => {
+            ExperimentEvent::Started { parts, left } => {
                 self.left = left as u64;
                 progress::style(&self.bar, progress::STYLE);
                 self.bar.set_length(self.left * PART);
@@ -42,20 +41,20 @@ impl Display {
                 let line = format!("{experiment}: {parts}{before}; what is finished is kept in {folder}");
                 progress::say(&self.bar, &line);
             }
-            Event::PartStarted { name } => {
+            ExperimentEvent::PartStarted { name } => {
                 self.name = format!("{}: {name}, part {} of {}", self.experiment, self.finished + 1, self.left);
                 self.bar.set_message(self.name.clone());
                 if self.bar.is_hidden() {
                     eprintln!("{}", self.name);
                 }
             }
-            Event::Progress { share, note } => {
+            ExperimentEvent::Progress { share, note } => {
                 self.bar.set_position(self.finished * PART + (share.clamp(0.0, 1.0) * PART as f64) as u64);
                 if !note.is_empty() {
                     self.bar.set_message(format!("{}, {note}", self.name));
                 }
             }
-            Event::PartFinished => {
+            ExperimentEvent::PartFinished => {
                 self.finished += 1;
                 self.bar.set_position(self.finished * PART);
             }

@@ -7,7 +7,8 @@ use std::{
 };
 
 use tracing::error;
-use unmask_attack::{CannotAttack, Method, Observation, Search, SearchOptions, SearchProgress, Searches};
+use unmask_attack::{AttackError, Observation, Search, SearchOptions, SearchProgress, Searches};
+use unmask_core::AttackMethod;
 use unmask_wire::view::{SearchState, SearchView};
 
 use super::Target;
@@ -18,7 +19,7 @@ const BEAT: Duration = Duration::from_millis(250);
 
 /// One search of several on the same update.
 struct Member {
-    method: Method,
+    method: AttackMethod,
     /// `None` once it has failed.
     search: Option<Box<dyn Search>>,
     last: Option<SearchProgress>,
@@ -40,8 +41,8 @@ impl Current {
     /// Begins those that say something about an update that hides what this one does.
     pub(super) fn begin(searches: &dyn Searches, target: Target) -> Self {
         let (job, observation) = observe(target);
-        let begin = |&method| Member::begin(method, searches, &observation, job.about.round);
-        let members = job.concealment.searches().iter().map(begin).collect();
+        let begin = |method| Member::begin(method, searches, &observation, job.about.round);
+        let members = job.concealment.searches(job.architecture).into_iter().map(begin).collect();
         Self { job, members, turn: 0 }
     }
 
@@ -114,13 +115,13 @@ impl Current {
 }
 
 impl Member {
-    fn new(method: Method, search: Option<Box<dyn Search>>, refusal: Option<String>, seconds: f64) -> Self {
+    fn new(method: AttackMethod, search: Option<Box<dyn Search>>, refusal: Option<String>, seconds: f64) -> Self {
         let state = if search.is_some() { SearchState::Running } else { SearchState::Done };
         Self { method, search, last: None, state, refusal, seconds, shown: None }
     }
 
     /// Noise to start from differs by round.
-    fn begin(method: Method, searches: &dyn Searches, observation: &Observation, round: u32) -> Self {
+    fn begin(method: AttackMethod, searches: &dyn Searches, observation: &Observation, round: u32) -> Self {
         let started = Instant::now();
         let options = SearchOptions { seed: round.into(), ..SearchOptions::default() };
         let begun = guarded(method, || unmask_attack::begin(method, observation, searches, options));
@@ -187,7 +188,7 @@ impl Member {
 }
 
 /// What a panic of the search's own becomes, so that the thread lives on.
-fn guarded<T>(method: Method, run: impl FnOnce() -> Result<T, CannotAttack>) -> Result<T, String> {
+fn guarded<T>(method: AttackMethod, run: impl FnOnce() -> Result<T, AttackError>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(outcome) => outcome.map_err(|error| error.to_string()),
         Err(_) => {

@@ -8,7 +8,7 @@ use crate::page::classes;
 
 /// What to know about how an attack's picture was compared.
 pub fn comparison(attack: AttackMethod) -> Option<&'static str> {
-    (attack == AttackMethod::Jigsaw).then_some("compared in the best order of its pieces, which only this tab can know")
+    attack.is_unordered().then_some("compared in the best order of its pieces, which only this tab can know")
 }
 
 /// What it means that a reconstruction cannot be recognised: that much about this attacker, and no more.

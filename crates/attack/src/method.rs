@@ -1,0 +1,183 @@
+//! What sets one attack apart from the others: what it reads, where it is tried, and how it is solved.
+
+use std::cmp::Reverse;
+
+use unmask_core::{Architecture, AttackMethod};
+
+use crate::{
+    AttackError, Evidence, Reconstruction, RecoveredKey, april, april_aware, embedding_inversion,
+    embedding_inversion_aware,
+    model::{PATCH_BIAS, PATCH_WEIGHT, POSITION, QKV},
+};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Concealment {
+    /// All entries arrived.
+    Nothing,
+    /// All entries arrived, those of the position embedding as zeros.
+    Positions,
+    /// A mask dropped entries.
+    Entries,
+    /// The embeddings are cipher text.
+    Embeddings,
+}
+
+impl Concealment {
+    /// The methods that a room tries on an update of `architecture` that hides this.
+    pub fn methods(self, architecture: Architecture) -> Vec<AttackMethod> {
+        let is_vit = architecture.vit().is_some();
+        AttackMethod::ALL.into_iter().filter(|&method| (definition(method).is_tried)(self, is_vit)).collect()
+    }
+
+    /// The searches among them, those that see more first.
+    pub fn searches(self, architecture: Architecture) -> Vec<AttackMethod> {
+        let mut searches = self.methods(architecture);
+        searches.retain(|method| method.is_search());
+        searches.sort_by_key(|method| Reverse(method.knowledge()));
+        searches
+    }
+}
+
+/// The picture that equations in one update determine.
+pub(crate) type ClosedForm = fn(&Evidence) -> Result<Reconstruction, AttackError>;
+
+/// How a method comes to its pictures.
+#[derive(Clone, Copy)]
+pub(crate) enum Solver {
+    ClosedForm(ClosedForm),
+    /// Embedding inversion over all rounds gathered.
+    Rounds,
+    /// Embedding inversion of what a key decrypts.
+    Decryption(KeySource),
+    /// A search through the model, from the picture of this closed form where there is one.
+    Search(Option<AttackMethod>),
+}
+
+/// How an attacker comes by the key of an encrypted room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeySource {
+    /// The embeddings' weights in both forms, plain and encrypted.
+    KnownStart,
+    /// A client gives it away.
+    Colluder,
+}
+
+/// The model that an attack works on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WorksOn {
+    Any,
+    Vit,
+    AprilBlock,
+}
+
+/// Gradients that an attack cannot do without.
+#[derive(Clone, Copy)]
+pub(crate) enum Required {
+    Tensors(&'static [&'static str]),
+    /// Those up to the end of the first block.
+    Front,
+    All,
+}
+
+/// All that is particular to a method.
+#[derive(Clone, Copy)]
+pub(crate) struct Definition {
+    pub(crate) solver: Solver,
+    pub(crate) works_on: WorksOn,
+    pub(crate) gradients: Required,
+    /// Gradients that are used where they are there.
+    pub(crate) optional: &'static [&'static str],
+    /// A search reads all of them.
+    pub(crate) weights: &'static [&'static str],
+    /// Whether a room tries it on an update that hides this, of a ViT (`true`) or of another network.
+    pub(crate) is_tried: fn(Concealment, bool) -> bool,
+}
+
+const EMBEDDINGS: &[&str] = &[POSITION, PATCH_WEIGHT];
+
+fn closed_form(solve: ClosedForm, gradients: &'static [&'static str]) -> Definition {
+    Definition {
+        solver: Solver::ClosedForm(solve),
+        works_on: WorksOn::Vit,
+        gradients: Required::Tensors(gradients),
+        optional: &[],
+        weights: &[],
+        is_tried: |_, _| true,
+    }
+}
+
+fn april_block(solve: ClosedForm) -> Definition {
+    let weights = &[POSITION, PATCH_WEIGHT, PATCH_BIAS, QKV];
+    Definition { works_on: WorksOn::AprilBlock, weights, ..closed_form(solve, &[POSITION, QKV]) }
+}
+
+fn decryption(key: KeySource, weights: &'static [&'static str]) -> Definition {
+    Definition {
+        solver: Solver::Decryption(key),
+        works_on: WorksOn::Vit,
+        gradients: Required::Tensors(EMBEDDINGS),
+        optional: &[],
+        weights,
+        is_tried: |hidden, _| hidden == Concealment::Embeddings,
+    }
+}
+
+fn search(works_on: WorksOn, gradients: Required, is_tried: fn(Concealment, bool) -> bool) -> Definition {
+    Definition { solver: Solver::Search(None), works_on, gradients, optional: &[], weights: &[], is_tried }
+}
+
+/// A search of the first block, from where a closed form of the same knowledge ends: a naive attacker must not start from
+/// what only a better one sees.
+fn token_matching(start: AttackMethod, is_tried: fn(Concealment, bool) -> bool) -> Definition {
+    let solver = Solver::Search(Some(start));
+    Definition { solver, ..search(WorksOn::Vit, Required::Front, is_tried) }
+}
+
+/// The one place that tells methods apart.
+pub(crate) fn definition(method: AttackMethod) -> Definition {
+    use Concealment::{Entries, Positions};
+    match method {
+        AttackMethod::Embedding => closed_form(|evidence| embedding_inversion(&evidence.gradients), EMBEDDINGS),
+        AttackMethod::EmbeddingAware => {
+            Definition { optional: &[PATCH_BIAS], ..closed_form(embedding_inversion_aware, EMBEDDINGS) }
+        }
+        AttackMethod::April => april_block(|evidence| april(&evidence.weights, &evidence.gradients)),
+        AttackMethod::AprilAware => april_block(april_aware),
+        AttackMethod::Rounds => Definition {
+            solver: Solver::Rounds,
+            is_tried: |hidden, _| hidden == Entries,
+            ..definition(AttackMethod::EmbeddingAware)
+        },
+        AttackMethod::Matching => token_matching(AttackMethod::Embedding, |hidden, is_vit| is_vit && hidden == Entries),
+        AttackMethod::MatchingAware => {
+            token_matching(AttackMethod::EmbeddingAware, |hidden, is_vit| is_vit && hidden != Positions)
+        }
+        // On a Vision Transformer token matching sees more.
+        AttackMethod::Gradients => search(WorksOn::Any, Required::All, |hidden, is_vit| !is_vit && hidden == Entries),
+        AttackMethod::GradientsAware => search(WorksOn::Any, Required::All, |_, is_vit| !is_vit),
+        AttackMethod::Jigsaw => Definition {
+            optional: &[POSITION],
+            ..search(WorksOn::Vit, Required::Front, |hidden, _| hidden == Positions)
+        },
+        AttackMethod::KnownStart => decryption(KeySource::KnownStart, &RecoveredKey::WEIGHTS),
+        AttackMethod::Colluder => decryption(KeySource::Colluder, &[]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unmask_core::{ResnetPreset, VitPreset};
+
+    use super::*;
+
+    #[test]
+    fn a_room_searches_by_what_works_on_its_network() {
+        use AttackMethod::{Gradients, GradientsAware, Jigsaw, Matching, MatchingAware};
+        let (vit, resnet) = (VitPreset::Pico.into(), ResnetPreset::Nano.into());
+        assert_eq!(Concealment::Nothing.searches(vit), [MatchingAware]);
+        assert_eq!(Concealment::Entries.searches(vit), [MatchingAware, Matching]);
+        assert_eq!(Concealment::Positions.searches(vit), [Jigsaw]);
+        assert_eq!(Concealment::Nothing.searches(resnet), [GradientsAware]);
+        assert_eq!(Concealment::Entries.searches(resnet), [GradientsAware, Gradients]);
+    }
+}

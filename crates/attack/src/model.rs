@@ -1,0 +1,81 @@
+//! The model under attack, and timm's names of its tensors.
+
+use unmask_core::{Architecture, ParamLayout, ResnetSpec, VitConfig};
+
+use crate::AttackError;
+
+pub(crate) const POSITION: &str = "pos_embed";
+pub(crate) const PATCH_WEIGHT: &str = "patch_embed.proj.weight";
+pub(crate) const PATCH_BIAS: &str = "patch_embed.proj.bias";
+pub(crate) const CLASS_TOKEN: &str = "cls_token";
+pub(crate) const NORM_WEIGHT: &str = "blocks.0.norm1.weight";
+pub(crate) const NORM_BIAS: &str = "blocks.0.norm1.bias";
+pub(crate) const QKV: &str = "blocks.0.attn.qkv.weight";
+
+/// What decides the shapes of a model's tensors: an [`Architecture`]'s, or those of a ViT of any size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModelShape {
+    Vit(VitConfig),
+    Resnet(ResnetSpec),
+}
+
+impl From<Architecture> for ModelShape {
+    fn from(architecture: Architecture) -> Self {
+        match architecture {
+            Architecture::Vit(spec) => Self::Vit(spec.config()),
+            Architecture::Resnet(spec) => Self::Resnet(spec),
+        }
+    }
+}
+
+impl From<&VitConfig> for ModelShape {
+    fn from(config: &VitConfig) -> Self {
+        Self::Vit(*config)
+    }
+}
+
+impl ModelShape {
+    /// The order, names and shapes of its parameters.
+    pub fn layout(self) -> ParamLayout {
+        match self {
+            Self::Vit(config) => ParamLayout::vit(&config),
+            Self::Resnet(spec) => ParamLayout::resnet(&spec),
+        }
+    }
+
+    /// The numbers of a ViT.
+    ///
+    /// # Errors
+    /// [`AttackError::NotVit`].
+    pub fn vit(self) -> Result<VitConfig, AttackError> {
+        match self {
+            Self::Vit(config) => Ok(config),
+            Self::Resnet(spec) => Err(AttackError::NotVit { architecture: Architecture::Resnet(spec) }),
+        }
+    }
+
+    pub(crate) fn classes(self) -> usize {
+        match self {
+            Self::Vit(config) => config.classes,
+            Self::Resnet(spec) => spec.classes,
+        }
+    }
+
+    /// Weight and bias of the classification head.
+    pub(crate) fn head(self) -> [&'static str; 2] {
+        match self {
+            Self::Vit(_) => ["head.weight", "head.bias"],
+            Self::Resnet(_) => ["fc.weight", "fc.bias"],
+        }
+    }
+}
+
+/// The layout of a model without its blocks: the embeddings stand in front, and keys change nothing else.
+pub fn embeddings_layout(config: &VitConfig) -> ParamLayout {
+    ParamLayout::vit(&VitConfig { depth: 0, ..*config })
+}
+
+/// Whether a parameter lies in front of the second block, where token matching looks.
+pub(crate) fn is_front(name: &str) -> bool {
+    name == POSITION || name == CLASS_TOKEN || name.starts_with("patch_embed.") || name.starts_with("blocks.0.")
+}
