@@ -66,8 +66,7 @@ async fn a_room_that_learns_from_shared_pictures() {
     ada.attribute_is("trains-on", "data-shared", "8").await;
     let pictures = ada.attribute("shard", "data-pictures").await;
     assert_eq!(pictures, "40");
-    let counts =
-        "[...document.querySelectorAll('[data-testid=\"shard-class\"]')].map(row => Number(row.dataset.count))";
+    let counts = "[...document.querySelectorAll('[data-testid=\"shard-class\"]')].map(row => Number(row.dataset.text))";
     let sum = ada.wait_for(&format!("{counts}.reduce((sum, count) => sum + count, 0)")).await;
     assert_eq!(sum.to_string(), pictures);
 
@@ -85,10 +84,10 @@ async fn a_room_that_learns_from_shared_pictures() {
     ada.attribute_is("try-answer", "data-shared", "true").await;
     let first = |what: &str| format!("document.querySelector('[data-testid=\"try-class\"]')?.dataset.{what}");
     let classes = evaluation["classes"].as_array().expect("names").clone();
-    let named = ada.wait_for(&first("class")).await;
+    let named = ada.wait_for(&first("name")).await;
     assert!(classes.contains(&named), "{named} is none of {classes:?}");
     let probability: f64 =
-        ada.wait_for(&first("probability")).await.as_str().and_then(|text| text.parse().ok()).expect("a number");
+        ada.wait_for(&first("share")).await.as_str().and_then(|text| text.parse().ok()).expect("a number");
     assert!((0.1..=1.0).contains(&probability), "{probability}");
     ada.choose_file("try-file", &photograph("LICENCE.md")).await;
     assert!(ada.text("try-problem").await.contains("LICENCE.md"));

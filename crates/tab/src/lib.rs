@@ -8,7 +8,7 @@
 pub mod page;
 #[cfg(target_family = "wasm")]
 pub mod post;
+pub mod prediction;
 pub mod protocol;
-pub mod ranking;
 #[cfg(all(target_family = "wasm", feature = "train"))]
 pub mod worker;

@@ -1,10 +1,48 @@
 //! What page and worker say to each other. Both come from one build, so the format needs no version.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use unmask_core::{AttackMethod, Defence, Partition, Rule};
 
 /// Side of the square picture that the page hands to the worker; the worker resizes it to the model's input.
 pub const PICTURE_SIDE: u32 = 256;
+
+/// A picture as a canvas takes it. Its bytes travel as a buffer that changes hands and is not copied.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Rgba {
+    /// In pixels.
+    pub width: u32,
+    /// In pixels.
+    pub height: u32,
+    /// RGBA, row by row.
+    #[serde(with = "buffer")]
+    pub bytes: Arc<[u8]>,
+}
+
+impl Rgba {
+    /// `None` unless there are four bytes for each pixel and at least one pixel.
+    pub fn new(width: u32, height: u32, bytes: Vec<u8>) -> Option<Self> {
+        let expected = 4 * u64::from(width) * u64::from(height);
+        (expected > 0 && bytes.len() as u64 == expected).then(|| Self { width, height, bytes: bytes.into() })
+    }
+}
+
+/// Bytes that serde sees as bytes, not as a sequence of numbers.
+mod buffer {
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+    use serde_bytes::ByteBuf;
+
+    pub fn serialize<S: Serializer>(bytes: &Arc<[u8]>, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(bytes)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<[u8]>, D::Error> {
+        ByteBuf::deserialize(deserializer).map(|bytes| bytes.into_vec().into())
+    }
+}
 
 /// The device a page's address asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -12,7 +50,6 @@ pub enum DeviceChoice {
     /// The faster one.
     #[default]
     Auto,
-    /// The processor.
     Cpu,
     /// WebGPU, even if it is slower.
     WebGpu,
@@ -29,38 +66,32 @@ impl DeviceChoice {
     }
 }
 
-/// From the page to the worker.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// From the page to the worker. Pictures and passphrases never leave this device.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ToWorker {
     /// Join the room and train until told otherwise.
     Join {
         /// WebSocket address of the room.
         socket: String,
-        /// Name to ask for.
         nickname: String,
-        /// The private picture, RGB, [`PICTURE_SIDE`] squared, row by row. It never leaves this device.
-        picture: Vec<u8>,
+        /// The private picture, [`PICTURE_SIDE`] squared.
+        picture: Rgba,
         /// Its class.
         label: u8,
-        /// The device to train on.
         device: DeviceChoice,
-        /// The room's passphrase, where the student has typed one. It never leaves this device.
+        /// The room's passphrase, where the student has typed one.
         passphrase: Option<String>,
-        /// The ticket of [`Connection::Online`], to come back as the same client after the page was loaded anew.
+        /// The ticket of [`Connection::Online`], to rejoin as the same client after the page was reloaded.
         ticket: Option<[u8; 16]>,
     },
-    /// The passphrase the worker asked for. It never leaves this device.
-    Passphrase {
-        /// As typed.
-        passphrase: String,
-    },
-    /// Ask the room's model what a picture shows, now and with the weights of every later round. It never leaves this
-    /// device.
-    Try {
+    /// The passphrase of [`FromWorker::AskPassphrase`], as typed.
+    Passphrase(String),
+    /// Ask the room's model what a picture shows, now and with the weights of every later round.
+    Classify {
         /// Counts up, so that answers about an earlier picture can be told from those about this one.
         number: u32,
-        /// RGB, [`PICTURE_SIDE`] squared, row by row.
-        picture: Vec<u8>,
+        /// [`PICTURE_SIDE`] squared.
+        picture: Rgba,
     },
     /// Close the socket and stop.
     Leave,
@@ -69,29 +100,74 @@ pub enum ToWorker {
 /// State of the socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Connection {
-    /// The worker is being set up, or the socket opened.
     Connecting,
-    /// In the room under this nickname.
     Online {
-        /// The nickname as the room shows it.
+        /// As the room shows it.
         nickname: String,
-        /// With which this client can come back.
+        /// With which this client can rejoin.
         ticket: Option<[u8; 16]>,
     },
     /// The socket dropped; the worker tries again by itself.
     Retrying {
-        /// Seconds until then.
+        /// Until then.
         seconds: u32,
     },
     /// Closed for good.
     Closed {
-        /// Why, in words for people.
+        /// In words for people.
         reason: String,
     },
 }
 
+/// The device the worker trains on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Device {
+    /// `WebGPU` or `CPU`.
+    pub name: String,
+    /// Why this one, in a sentence.
+    pub reason: String,
+}
+
+/// A round that trains now, or trained last.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Training {
+    pub round: u32,
+    /// The model preset.
+    pub model: String,
+    pub defence: Defence,
+    pub rule: Rule,
+    /// Number of shared pictures it takes; none where it takes the private one.
+    pub shared: Option<u32>,
+}
+
+/// Why the worker asks for a passphrase.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PassphraseRequest {
+    /// What it is needed for, or what is wrong with the one given, in words.
+    pub reason: String,
+    /// Whether one was given that does not unlock this room's model.
+    pub is_wrong: bool,
+}
+
+/// An update that left this device.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SentUpdate {
+    pub round: u32,
+    /// On its pictures, before this round's step.
+    pub loss: f32,
+    /// Time the step took.
+    pub milliseconds: f64,
+    pub bytes: u64,
+    /// Bytes of the same update without a defence.
+    pub plain_bytes: u64,
+    /// Number of pictures it was made from.
+    pub samples: u32,
+    pub rule: Rule,
+    pub groups: Vec<GroupView>,
+}
+
 /// What one parameter group's update looks like before and after the defence.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GroupView {
     /// Name for people, such as `patch embedding`.
     pub title: String,
@@ -107,14 +183,20 @@ pub struct GroupView {
     pub noise: Option<f32>,
     /// Whether what leaves is encrypted.
     pub ciphertext: bool,
-    /// Width of both pictures in pixels.
-    pub width: u32,
-    /// Height of both pictures in pixels.
-    pub height: u32,
-    /// A piece of the plain update, RGBA, row by row: blue below zero, red above, white at zero.
-    pub before: Vec<u8>,
+    /// A piece of the plain update: blue below zero, red above, white at zero.
+    pub before: Option<Rgba>,
     /// The same piece of what leaves; what is masked is drawn in grey.
-    pub after: Vec<u8>,
+    pub after: Option<Rgba>,
+}
+
+/// A round that the relay closed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClosedRound {
+    pub round: u32,
+    /// Mean loss of the cohort.
+    pub loss: Option<f32>,
+    /// Number of updates averaged.
+    pub updates: u32,
 }
 
 /// The tab's share of the room's data set.
@@ -126,135 +208,75 @@ pub struct ShardView {
     pub partition: Partition,
     /// Names of the classes, by label.
     pub classes: Vec<String>,
-    /// How many pictures there are of each of them.
+    /// Number of pictures of each class.
     pub counts: Vec<u32>,
-    /// Width of the contact sheet in pixels.
-    pub width: u32,
-    /// Its height in pixels.
-    pub height: u32,
-    /// The contact sheet, RGBA, row by row: some of the pictures, ordered by class, each class as often as its share.
-    pub sheet: Vec<u8>,
+    /// Some of the pictures, ordered by class, each class as often as its share.
+    pub contact_sheet: Option<Rgba>,
+}
+
+/// What the relay reconstructed from an update of this client.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Reconstruction {
+    /// The round attacked.
+    pub round: u32,
+    pub attack: AttackMethod,
+    pub picture: Option<Rgba>,
+    /// None where the update was made from several pictures, or too long ago.
+    pub comparison: Option<Comparison>,
 }
 
 /// How a reconstruction compares with the one picture that the update was made from.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// That picture as the model saw it, RGBA, row by row.
-    pub own: Vec<u8>,
+    /// That picture as the model saw it.
+    pub own: Option<Rgba>,
     /// Whether it is the private one, and not one of the shared ones.
     pub is_private: bool,
-    /// PSNR in dB, computed here.
+    /// In dB.
     pub psnr: f32,
-    /// SSIM, computed here.
     pub ssim: f32,
 }
 
 /// What the room's model says of a picture.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct Prediction {
     /// The round after which these were the room's weights; 0 before the first.
     pub after: u32,
     /// Whether the round that follows trains on shared pictures, whose classes have names of their own.
     pub is_shared: bool,
     /// Number of classes.
     pub classes: usize,
-    /// The most probable ones, best first: place and probability.
+    /// The most probable classes, best first: label and probability.
     pub best: Vec<(usize, f32)>,
-    /// Side of `seen` in pixels.
-    pub side: u32,
-    /// The picture as the model sees it, RGBA, row by row.
-    pub seen: Vec<u8>,
+    /// The picture as the model sees it.
+    pub input: Option<Rgba>,
 }
 
 /// From the worker to the page.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum FromWorker {
     /// The worker has loaded.
     Ready,
-    /// The device it trains on, and why that one.
-    Device {
-        /// `WebGPU` or `CPU`.
-        name: String,
-        /// One sentence.
-        reason: String,
-    },
-    /// The socket's state changed.
+    Device(Device),
     Connection(Connection),
     /// A round's plan came and training has begun.
-    Training {
-        /// The round.
-        round: u32,
-        /// The model preset.
-        model: String,
-        /// The defence.
-        defence: Defence,
-        /// The update rule.
-        rule: Rule,
-        /// Number of shared pictures it takes; none where it takes the private one.
-        shared: Option<u32>,
-    },
-    /// The tab's share of the room's data set has come, or another one in its place.
+    Training(Training),
+    /// A share of the room's data set has come, in place of an earlier one.
     Shard(ShardView),
-    /// What the room's model says of the picture of [`ToWorker::Try`].
-    Answered {
+    /// The answer to [`ToWorker::Classify`].
+    Classified {
         /// The number that was given with the picture.
         number: u32,
-        /// What it says, or why it says nothing, in words.
-        answer: Result<Answer, String>,
+        /// Or why there is no prediction, in words.
+        prediction: Result<Prediction, String>,
     },
     /// The room's model is encrypted, and this tab cannot read it. A later [`Self::Training`] withdraws the question.
-    AskPassphrase {
-        /// What the passphrase is needed for, or what is wrong with the one given, in words.
-        reason: String,
-        /// Whether one was given that does not open this room's model.
-        wrong: bool,
-    },
+    AskPassphrase(PassphraseRequest),
     /// This tab has encrypted the room's model and sent it back.
-    Sealed {},
-    /// The update was sent.
-    Sent {
-        /// The round.
-        round: u32,
-        /// Loss on its pictures before this round's step.
-        loss: f32,
-        /// Time the step took.
-        milliseconds: f64,
-        /// Bytes sent.
-        bytes: u64,
-        /// Bytes an unprotected update would have weighed.
-        plain_bytes: u64,
-        /// Number of pictures it was made from.
-        samples: u32,
-        /// The update rule it was made by.
-        rule: Rule,
-        /// One view for each parameter group.
-        groups: Vec<GroupView>,
-    },
-    /// A round closed.
-    Closed {
-        /// The round.
-        round: u32,
-        /// Mean loss of the cohort.
-        loss: Option<f32>,
-        /// Number of updates averaged.
-        updates: u32,
-    },
-    /// The relay attacked this client and sent back what it saw.
-    Attacked {
-        /// The round attacked.
-        round: u32,
-        /// The attack.
-        attack: AttackMethod,
-        /// Side of the picture in pixels.
-        side: u32,
-        /// The reconstruction, RGBA, row by row.
-        reconstruction: Vec<u8>,
-        /// How it compares; none where the update was made from several pictures, or too long ago.
-        comparison: Option<Comparison>,
-    },
-    /// Something to tell the student.
-    Notice {
-        /// In words.
-        text: String,
-    },
+    ModelEncrypted,
+    Sent(SentUpdate),
+    Closed(ClosedRound),
+    Attacked(Reconstruction),
+    /// Something to tell the student, in words.
+    Notice(String),
 }

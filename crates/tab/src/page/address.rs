@@ -4,7 +4,7 @@
 ///
 /// The room's own host name is not used, since a device may know the relay under another one. `None` when
 /// `room_https` is no HTTPS address.
-pub fn secure_twin(hostname: &str, room_https: &str, path_and_query: &str) -> Option<String> {
+pub fn https_twin(hostname: &str, room_https: &str, path_and_query: &str) -> Option<String> {
     let rest = room_https.strip_prefix("https://")?;
     let authority = rest.split(['/', '?', '#']).next().filter(|authority| !authority.is_empty())?;
     // The last colon may belong to a bracketed IPv6 address.
@@ -22,18 +22,9 @@ pub fn socket(protocol: &str, host: &str) -> String {
     format!("{scheme}://{host}/ws")
 }
 
-/// The teacher's token in a fragment such as `#token=XYZ`.
-pub fn token(fragment: &str) -> Option<&str> {
-    part(fragment, "token")
-}
-
-/// The passphrase in a fragment such as `#passphrase=blue%20whale`, still percent-encoded. A browser sends the fragment to
-/// nobody; a query would reach the relay and its logs.
-pub fn passphrase(fragment: &str) -> Option<&str> {
-    part(fragment, "passphrase")
-}
-
-fn part<'a>(fragment: &'a str, name: &str) -> Option<&'a str> {
+/// The teacher's token in a fragment such as `#token=XYZ`, or the passphrase in `#passphrase=blue%20whale`, still
+/// percent-encoded. A browser sends the fragment to nobody; a query would reach the relay and its logs.
+pub fn from_fragment<'a>(fragment: &'a str, name: &str) -> Option<&'a str> {
     fragment
         .trim_start_matches('#')
         .split('&')
@@ -46,8 +37,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secure_twin_keeps_the_host_and_takes_the_port() {
-        let twin = |hostname, https| secure_twin(hostname, https, "/?image=cat");
+    fn https_twin_keeps_the_host_and_takes_the_port() {
+        let twin = |hostname, https| https_twin(hostname, https, "/?image=cat");
         assert_eq!(
             twin("classroom.test", "https://192.168.1.5:8443/").as_deref(),
             Some("https://classroom.test:8443/?image=cat")
@@ -58,9 +49,9 @@ mod tests {
     }
 
     #[test]
-    fn secure_twin_refuses_what_is_no_https_address() {
+    fn https_twin_refuses_what_is_no_https_address() {
         for bad in ["", "http://a.test:80/", "https://", "https://a.test:99999/", "https://a.test:/"] {
-            assert_eq!(secure_twin("a.test", bad, "/"), None, "{bad}");
+            assert_eq!(https_twin("a.test", bad, "/"), None, "{bad}");
         }
     }
 
@@ -71,18 +62,18 @@ mod tests {
     }
 
     #[test]
-    fn token_is_found_beside_other_pairs() {
-        assert_eq!(token("#token=XYZ"), Some("XYZ"));
-        assert_eq!(token("#view=big&token=a-b_c"), Some("a-b_c"));
-        assert_eq!(token("#token="), None);
-        assert_eq!(token(""), None);
-    }
-
-    #[test]
-    fn passphrase_is_taken_from_its_own_pair() {
-        assert_eq!(passphrase("#passphrase=blue%20whale"), Some("blue%20whale"));
-        assert_eq!(passphrase("#token=XYZ&passphrase=a=b"), Some("a=b"));
-        assert_eq!(passphrase("#passphrases=no"), None);
-        assert_eq!(passphrase("#passphrase="), None);
+    fn fragments_are_read_by_name() {
+        for (fragment, name, value) in [
+            ("#token=XYZ", "token", Some("XYZ")),
+            ("#view=big&token=a-b_c", "token", Some("a-b_c")),
+            ("#token=", "token", None),
+            ("", "token", None),
+            ("#passphrase=blue%20whale", "passphrase", Some("blue%20whale")),
+            ("#token=XYZ&passphrase=a=b", "passphrase", Some("a=b")),
+            ("#passphrases=no", "passphrase", None),
+            ("#passphrase=", "passphrase", None),
+        ] {
+            assert_eq!(from_fragment(fragment, name), value, "{fragment}");
+        }
     }
 }

@@ -6,30 +6,25 @@ use unmask_wire::view::LossPoint;
 /// The box that the curve is drawn into, in SVG units.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Frame {
-    /// Left edge of the plot.
     pub left: f32,
-    /// Top edge of the plot.
     pub top: f32,
-    /// Width of the plot.
     pub width: f32,
-    /// Height of the plot.
     pub height: f32,
 }
 
 /// A value of one round.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
-    /// The round.
     pub round: u32,
     /// What was measured after it.
     pub value: f32,
-    /// What was in force; a change of it is marked.
-    pub policy: Defence,
+    /// In force then; a change of it is marked.
+    pub defence: Defence,
 }
 
 impl From<&LossPoint> for Point {
     fn from(point: &LossPoint) -> Self {
-        Self { round: point.round, value: point.loss, policy: point.defence }
+        Self { round: point.round, value: point.loss, defence: point.defence }
     }
 }
 
@@ -42,12 +37,11 @@ pub enum Scale {
     Share,
 }
 
-/// A line with a text: an axis' tick, or a change of policy.
+/// A line with a text: an axis' tick, or a change of defence.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mark {
     /// Its place along its axis, in SVG units.
     pub at: f32,
-    /// What it says.
     pub text: String,
 }
 
@@ -62,8 +56,8 @@ pub struct Curve {
     pub values: Vec<Mark>,
     /// Ticks of the round, left to right.
     pub rounds: Vec<Mark>,
-    /// Where the policy changed, in SVG units, the first one included.
-    pub policies: Vec<(f32, Defence)>,
+    /// Where the defence changed, in SVG units, the first one included.
+    pub defences: Vec<(f32, Defence)>,
 }
 
 /// Most ticks on either axis.
@@ -76,7 +70,7 @@ impl Curve {
         let (Some(first), Some(last)) = (points.first(), points.last()) else {
             return Self::default();
         };
-        let rounds = Axis { low: first.round as f32, high: (last.round.max(first.round + 1)) as f32 };
+        let rounds = Axis { low: first.round as f32, high: last.round.max(first.round + 1) as f32 };
         let (step, top) = match scale {
             Scale::Zero => {
                 let highest = f64::from(points.iter().fold(0.05_f32, |high, point| high.max(point.value)));
@@ -90,10 +84,10 @@ impl Curve {
         let y = |value: f32| frame.top + (1.0 - values.share(value)) * frame.height;
 
         let places: Vec<(f32, f32)> = points.iter().map(|point| (x(point.round), y(point.value.max(0.0)))).collect();
-        let mut policies: Vec<(f32, Defence)> = Vec::new();
+        let mut defences: Vec<(f32, Defence)> = Vec::new();
         for point in &points {
-            if policies.last().is_none_or(|(_, defence)| *defence != point.policy) {
-                policies.push((x(point.round), point.policy));
+            if defences.last().is_none_or(|(_, defence)| *defence != point.defence) {
+                defences.push((x(point.round), point.defence));
             }
         }
         let decimals = if step < 0.1 { 2 } else { usize::from(step < 1.0) };
@@ -110,7 +104,7 @@ impl Curve {
             .map(|tick| tick * round_step)
             .map(|round| Mark { at: x(round), text: round.to_string() })
             .collect();
-        Self { path: path(&places), end: places.last().copied(), values: value_ticks, rounds: round_ticks, policies }
+        Self { path: path(&places), end: places.last().copied(), values: value_ticks, rounds: round_ticks, defences }
     }
 }
 
@@ -119,7 +113,6 @@ impl Curve {
 pub struct Label {
     /// The line's place, in SVG units.
     pub at: f32,
-    /// What it says.
     pub text: String,
     /// Whether the text ends at the line instead of beginning there.
     pub ends_there: bool,
@@ -199,8 +192,8 @@ mod tests {
 
     const FRAME: Frame = Frame { left: 40.0, top: 10.0, width: 100.0, height: 50.0 };
 
-    fn point(round: u32, value: f32, policy: &str) -> Point {
-        Point { round, value, policy: policy.parse().expect("a defence") }
+    fn point(round: u32, value: f32, defence: &str) -> Point {
+        Point { round, value, defence: defence.parse().expect("a defence") }
     }
 
     fn curve(points: &[Point]) -> Curve {
@@ -233,16 +226,16 @@ mod tests {
     }
 
     #[test]
-    fn every_change_of_policy_is_marked_once() {
+    fn every_change_of_defence_is_marked_once() {
         let curve = curve(&[
             point(1, 2.0, "none"),
             point(2, 2.0, "none"),
             point(3, 1.9, "random-binary:0.5"),
             point(4, 1.8, "none"),
         ]);
-        let marks: Vec<String> = curve.policies.iter().map(|(_, defence)| defence.to_string()).collect();
+        let marks: Vec<String> = curve.defences.iter().map(|(_, defence)| defence.to_string()).collect();
         assert_eq!(marks, ["none", "random-binary:0.5", "none"]);
-        assert!(curve.policies.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        assert!(curve.defences.windows(2).all(|pair| pair[0].0 < pair[1].0));
     }
 
     #[test]

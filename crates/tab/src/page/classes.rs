@@ -1,20 +1,17 @@
 //! Names of classes, and the sample photographs.
 
 use unmask_core::TrainOn;
+use unmask_data::CLASSES;
 use unmask_wire::view::DataView;
-
-/// The classes of CIFAR-10 in its order, and of photographs where the room has no other; a label is a place in this list.
-pub const CLASSES: [&str; 10] =
-    ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"];
 
 /// A photograph that the relay serves under `/samples/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
-    /// Name, as in `?image=`.
+    /// As in `?image=`.
     pub name: &'static str,
     /// File in `www/samples`.
     pub file: &'static str,
-    /// Place in [`CLASSES`] that the page proposes: the class itself or the nearest one. What leaks does not depend on it.
+    /// Of the class in [`CLASSES`] that the page proposes: the class itself or the nearest one. What leaks does not depend on it.
     pub label: u8,
 }
 
@@ -33,13 +30,14 @@ pub fn sample(name: &str) -> Option<Sample> {
     SAMPLES.into_iter().find(|sample| sample.name == name)
 }
 
-/// The source of a data set whose pictures are drawn, and have classes that no photograph has.
-const DRAWN: &str = "generated";
+/// The source of the data set whose pictures are drawn, and have classes that no photograph has.
+const GENERATED: &str = "generated";
 
-/// The classes that a private picture can be labelled with in a room with this data set.
+/// The classes that a private picture can be labelled with in a room with this data set: those of CIFAR-10 where the room
+/// has no other.
 pub fn of_photographs(data: Option<&DataView>) -> Vec<String> {
     match data {
-        Some(data) if data.source != DRAWN && !data.classes.is_empty() => data.classes.clone(),
+        Some(data) if data.source != GENERATED && !data.classes.is_empty() => data.classes.clone(),
         _ => CLASSES.map(str::to_owned).to_vec(),
     }
 }

@@ -1,4 +1,4 @@
-//! What a model takes for what: a confusion matrix as cells, and in a sentence.
+//! A confusion matrix as cells, and in a sentence.
 
 /// One square of the matrix.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -7,7 +7,7 @@ pub struct Cell {
     pub row: usize,
     /// The class that the model says.
     pub column: usize,
-    /// Number of pictures.
+    /// In pictures.
     pub count: u32,
     /// Their share of the row, 0 to 1; 0 in an empty row.
     pub share: f32,
@@ -35,7 +35,6 @@ impl Confusion {
         (!classes.is_empty() && counts.len() == classes.len() * classes.len()).then_some(Self { classes, counts })
     }
 
-    /// Names of the classes.
     pub fn classes(&self) -> &[String] {
         &self.classes
     }
@@ -51,69 +50,36 @@ impl Confusion {
         self.counts.iter().enumerate().map(cell).collect()
     }
 
-    /// Number of pictures.
-    pub fn total(&self) -> u64 {
-        self.counts.iter().map(|&count| u64::from(count)).sum()
-    }
-
-    /// Number of pictures of which the model says what they show.
-    pub fn right(&self) -> u64 {
-        self.counts.iter().step_by(self.classes.len() + 1).map(|&count| u64::from(count)).sum()
-    }
-
-    /// The mistake made most often, the first of equals; `None` where there is none.
-    pub fn worst(&self) -> Option<Cell> {
-        let wrong = self.cells().into_iter().filter(|cell| !cell.is_right() && cell.count > 0);
-        wrong.reduce(|worst, cell| if cell.count > worst.count { cell } else { worst })
-    }
-
     /// The mistake made most often in words, or that there is none.
     pub fn sentence(&self) -> String {
-        if self.total() == 0 {
-            return "No picture was tried.".to_owned();
-        }
+        let cells: Vec<Cell> = self.cells().into_iter().filter(|cell| cell.count > 0).collect();
+        let Some(first) = cells.first() else { return "No pictures tested.".to_owned() };
         // A model that has learnt nothing says the same of everything, and a pair of classes would hide that.
-        if let Some(said) = self.only_answer()
-            && self.classes.len() > 1
-        {
-            return format!("It says “{said}” of every picture.");
+        if self.classes.len() > 1 && cells.iter().all(|cell| cell.column == first.column) {
+            return format!("It calls every picture “{}”.", self.classes[first.column]);
         }
-        match self.worst() {
-            Some(cell) => format!(
-                "Most often wrong: {} taken for {}, {} of {}.",
-                self.name(cell.row),
-                self.name(cell.column),
-                cell.count,
-                self.row_total(cell.row)
-            ),
-            None => "No mistake on these pictures.".to_owned(),
+        let mistakes = cells.into_iter().filter(|cell| !cell.is_right());
+        // Of equals the first.
+        match mistakes.reduce(|worst, cell| if cell.count > worst.count { cell } else { worst }) {
+            Some(worst) => format!("Most common mistake: {}.", self.describe(worst)),
+            None => "No mistakes on these pictures.".to_owned(),
         }
     }
 
     /// A cell in words.
     pub fn describe(&self, cell: Cell) -> String {
-        let (shown, said) = (self.name(cell.row), self.name(cell.column));
-        let of = self.row_total(cell.row);
+        let (shown, said) = (&self.classes[cell.row], &self.classes[cell.column]);
+        let (count, of) = (cell.count, self.row_total(cell.row));
         if cell.is_right() {
-            format!("{shown}: {} of {of} recognised", cell.count)
+            format!("{shown} recognised, {count} of {of}")
         } else {
-            format!("{shown} taken for {said}: {} of {of}", cell.count)
+            format!("{shown} taken for {said}, {count} of {of}")
         }
-    }
-
-    fn name(&self, class: usize) -> &str {
-        self.classes.get(class).map_or("", String::as_str)
     }
 
     fn row_total(&self, row: usize) -> u64 {
         let classes = self.classes.len();
         self.counts.iter().skip(row * classes).take(classes).map(|&count| u64::from(count)).sum()
-    }
-
-    fn only_answer(&self) -> Option<&str> {
-        let mut said = self.cells().into_iter().filter(|cell| cell.count > 0).map(|cell| cell.column);
-        let first = said.next()?;
-        said.all(|column| column == first).then(|| self.name(first))
     }
 }
 
@@ -135,20 +101,19 @@ mod tests {
     #[test]
     fn shares_are_of_what_is_shown() {
         let confusion = confusion(&[6, 3, 1, 0, 0, 0, 2, 0, 8]);
-        assert_eq!((confusion.total(), confusion.right()), (20, 14));
         let cells = confusion.cells();
         assert_eq!(cells[1], Cell { row: 0, column: 1, count: 3, share: 0.3 });
         // No dog was tried.
         assert!(cells[3..6].iter().all(|cell| cell.share == 0.0));
-        assert_eq!(confusion.sentence(), "Most often wrong: cat taken for dog, 3 of 10.");
-        assert_eq!(confusion.describe(cells[8]), "ship: 8 of 10 recognised");
-        assert_eq!(confusion.describe(cells[6]), "ship taken for cat: 2 of 10");
+        assert_eq!(confusion.sentence(), "Most common mistake: cat taken for dog, 3 of 10.");
+        assert_eq!(confusion.describe(cells[8]), "ship recognised, 8 of 10");
+        assert_eq!(confusion.describe(cells[6]), "ship taken for cat, 2 of 10");
     }
 
     #[test]
     fn the_ends_have_sentences_of_their_own() {
-        assert_eq!(confusion(&[0; 9]).sentence(), "No picture was tried.");
-        assert_eq!(confusion(&[4, 0, 0, 0, 4, 0, 0, 0, 4]).sentence(), "No mistake on these pictures.");
-        assert_eq!(confusion(&[0, 4, 0, 0, 4, 0, 0, 4, 0]).sentence(), "It says “dog” of every picture.");
+        assert_eq!(confusion(&[0; 9]).sentence(), "No pictures tested.");
+        assert_eq!(confusion(&[4, 0, 0, 0, 4, 0, 0, 0, 4]).sentence(), "No mistakes on these pictures.");
+        assert_eq!(confusion(&[0, 4, 0, 0, 4, 0, 0, 4, 0]).sentence(), "It calls every picture “dog”.");
     }
 }

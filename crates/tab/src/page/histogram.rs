@@ -4,16 +4,12 @@ use unmask_wire::view::CountBinView;
 
 use super::chart::{Frame, Mark};
 
-/// One bar.
+/// One bar, from its upper left corner.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bar {
-    /// Left edge.
     pub x: f32,
-    /// Top edge.
     pub y: f32,
-    /// Width.
     pub width: f32,
-    /// Height.
     pub height: f32,
 }
 

@@ -4,15 +4,14 @@
 //! and tested natively; the rest exists for wasm only.
 
 pub mod address;
+pub mod attack_groups;
 pub mod chart;
 pub mod classes;
 pub mod confusion;
-pub mod division;
-pub mod families;
-pub mod header;
+pub mod drafts;
 pub mod histogram;
-pub mod names;
-pub mod policy;
+pub mod image_header;
+pub mod nicknames;
 pub mod residuals;
 pub mod words;
 

@@ -4,23 +4,30 @@ mod attacks;
 mod learning;
 mod units;
 
+use serde::Serialize;
 use unmask_core::{Architecture, Defence, EncryptionStart, GaussianNoise, GroupRates, OptimiserKind, ParamGroup, Rule};
+use unmask_data::metrics::PROTECTED_BELOW;
 use unmask_wire::view::{ClientState, EncryptionView, NextView, Phase};
 
 pub use self::attacks::{
-    comparison, equations, hidden, labels, membership, search_state, share, skipped, spent, unrecognised,
+    attack_time_spent, attacks_skipped, comparison_note, equations, hidden_entries, labels, membership,
+    not_recognisable, search_state, share,
 };
 pub use self::learning::{
-    answer, asked, evaluated, head_start, partition, shard, spread_of, trained_loss, training, trains_on, unmeasured,
+    data_set, evaluated, initial_weights, loss_heading, model_asked, partition, prediction, shared_pictures, training,
+    trains_on, unmeasured,
 };
 pub use self::units::{bytes, count, counted, duration, number, percent};
 
-/// SSIM from which people recognise the picture; the line drawn on every gauge.
-pub const RECOGNISABLE: f32 = 0.5;
-
-/// What an SSIM means in one word, as the data attributes and the pages say it.
+/// What an SSIM means in one word, as the data attributes say it.
 pub fn verdict(ssim: f32) -> &'static str {
-    if ssim >= RECOGNISABLE { "recognisable" } else { "protected" }
+    if f64::from(ssim) < PROTECTED_BELOW { "protected" } else { "recognisable" }
+}
+
+/// The word by which the room's JSON calls something, for data attributes.
+pub fn key(value: impl Serialize) -> String {
+    let value = serde_json::to_value(value).unwrap_or_default();
+    value.as_str().unwrap_or_default().to_owned()
 }
 
 /// A defence in words.
@@ -41,7 +48,7 @@ pub fn defence(defence: &Defence) -> String {
     }
 }
 
-/// A defence in as few characters as the loss curve has room for.
+/// A defence in as few characters as a curve has room for.
 pub fn defence_short(defence: &Defence) -> String {
     let rates = |rates: &GroupRates| rates.single().map_or("by group".to_owned(), |rate| rate.to_string());
     match defence {
@@ -112,8 +119,8 @@ pub fn next(next: &NextView, architecture: Architecture) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// What the update is, by the rule it was made by; `samples` is the number of private pictures it was made from.
-pub fn made(rule: Rule, samples: u32) -> String {
+/// What an update made from `samples` pictures is under this rule.
+pub fn update_content(rule: Rule, samples: u32) -> String {
     let pictures = counted(samples, "picture");
     match rule {
         Rule::FedAvg { epochs, .. } => {
@@ -123,9 +130,9 @@ pub fn made(rule: Rule, samples: u32) -> String {
     }
 }
 
-/// What the pictures of an update show, where that needs saying.
-pub fn pictured(rule: Rule) -> &'static str {
-    if rule.is_fedavg() { " The pictures show how far the weights moved from those that came in." } else { "" }
+/// What the drawings of an update show, where that needs saying.
+pub fn drawing_note(rule: Rule) -> &'static str {
+    if rule.is_fedavg() { " The pictures show how far the weights moved from those received." } else { "" }
 }
 
 /// A noise-to-signal ratio: `3.4 : 1`, or `none` without noise.
@@ -140,33 +147,35 @@ pub fn ratio(noise: f32) -> String {
 /// The standard deviation that follows from the noise's parameters.
 pub fn deviation(noise: &GaussianNoise) -> String {
     format!(
-        "σ = √(2 ln(1.25/δ)) / ε = {}: noise of standard deviation S_f σ = {} on every value of an update of length at most {}.",
+        "σ = √(2 ln(1.25/δ)) / ε = {}: noise of standard deviation S_f σ = {} on every value of an update whose norm is at most {}.",
         number(noise.sigma()),
         number(noise.deviation()),
         number(noise.clip())
     )
 }
 
-/// What an encrypted room's relay knows, and who encrypted its model.
+/// Who encrypted a room's model, and what the relay knows of it.
 pub fn encryption(encryption: &EncryptionView) -> String {
     let is_keyed = encryption.start == EncryptionStart::Keyed;
     let knows = if is_keyed {
-        "the relay has never seen this model in the plain. A weak passphrase can still be guessed offline from the key check."
+        "the relay has never seen this model unencrypted. A weak passphrase can still be guessed offline from the key check."
     } else {
-        "the relay knows the model it sent out, and whoever knows it plain and encrypted can compute the key from the two. \
+        "the relay knows the model it sent out, and anyone who has it both plain and encrypted can compute the key. \
          A keyed start avoids that."
     };
     let start = if is_keyed { "Keyed start" } else { "Plain start" };
     match &encryption.sealed_by {
-        Some(nickname) if is_keyed => format!("{start}: {nickname} made and encrypted the weights; {knows}"),
+        Some(nickname) if is_keyed => format!("{start}: {nickname} drew and encrypted the weights; {knows}"),
         Some(nickname) => format!("{start}: {nickname} encrypted the weights; {knows}"),
         None => {
-            format!("{start}: not encrypted yet. The first tab with the passphrase does it before the next round.")
+            format!(
+                "{start}: not encrypted yet. The first tab with the passphrase encrypts the model before the next round."
+            )
         }
     }
 }
 
-/// A reason as a sentence: with a capital, and a full stop if it ends in none.
+/// A reason as a sentence: with a capital, and a full stop if it has none.
 pub fn sentence(reason: &str) -> String {
     let mut characters = reason.trim().chars();
     let first = characters.next().map(char::to_uppercase).into_iter().flatten();
@@ -181,7 +190,7 @@ pub fn sentence(reason: &str) -> String {
 pub fn phase(phase: Phase) -> &'static str {
     match phase {
         Phase::Paused => "Paused",
-        Phase::Waiting => "Waiting for somebody to join",
+        Phase::Waiting => "Waiting for someone to join",
         Phase::Locked => "Waiting for the passphrase",
         Phase::Sealing => "Encrypting the model",
         Phase::Training => "Training",
@@ -189,26 +198,14 @@ pub fn phase(phase: Phase) -> &'static str {
     }
 }
 
-/// The phase as a data attribute has it.
-pub fn phase_key(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Paused => "paused",
-        Phase::Waiting => "waiting",
-        Phase::Locked => "locked",
-        Phase::Sealing => "sealing",
-        Phase::Training => "training",
-        Phase::Between => "between",
-    }
-}
-
-/// A client's state: its data attribute, the word shown, and a sign that differs in shape, not only in colour.
-pub fn client_state(state: ClientState) -> (&'static str, &'static str, &'static str) {
+/// A client's state, with a sign that differs in shape, not only in colour.
+pub fn client_state(state: ClientState) -> &'static str {
     match state {
-        ClientState::Joined => ("joined", "joined", "○"),
-        ClientState::Training => ("training", "training", "◐"),
-        ClientState::Sent => ("sent", "sent", "●"),
-        ClientState::Late => ("late", "late", "▲"),
-        ClientState::Gone => ("gone", "gone", "✕"),
+        ClientState::Joined => "○ joined",
+        ClientState::Training => "◐ training",
+        ClientState::Sent => "● sent",
+        ClientState::Late => "▲ late",
+        ClientState::Gone => "✕ left",
     }
 }
 
@@ -238,6 +235,11 @@ mod tests {
             assert_eq!(defence(&parsed), long);
             assert_eq!(defence_short(&parsed), short);
         }
+    }
+
+    #[test]
+    fn states_are_called_as_in_the_rooms_json() {
+        assert_eq!((key(Phase::Between).as_str(), key(ClientState::Gone).as_str()), ("between", "gone"));
     }
 
     #[test]

@@ -3,19 +3,73 @@
 use unmask_core::Architecture;
 use unmask_model::device::{Compute, OpenDevice, open, probe};
 
-/// The device to train `architecture` on and why that one: the faster of WebGPU and CPU, unless `wanted` names one.
-pub async fn choose(architecture: Architecture, batch: usize, wanted: Option<Compute>) -> (OpenDevice, String) {
+/// The device chosen, and the model it was chosen for.
+#[derive(Default)]
+pub struct ChosenDevice(Option<(Architecture, OpenDevice)>);
+
+impl ChosenDevice {
+    /// In words, once there is one.
+    pub fn description(&self) -> Option<String> {
+        self.0.as_ref().map(|(_, device)| device.description())
+    }
+
+    /// The device to train `architecture` on and, where it is chosen now, why: for another model another one may be faster,
+    /// while the April block of the same model changes nothing.
+    pub async fn for_model(
+        &mut self,
+        architecture: Architecture,
+        wanted: Option<Compute>,
+    ) -> (OpenDevice, Option<String>) {
+        if let Some((known, device)) = &self.0
+            && known.name() == architecture.name()
+        {
+            return (device.clone(), None);
+        }
+        let (device, reason) = choose(architecture, wanted).await;
+        self.0 = Some((architecture, device.clone()));
+        (device, Some(reason))
+    }
+}
+
+/// The faster of WebGPU and CPU, unless `wanted` names one.
+async fn choose(architecture: Architecture, wanted: Option<Compute>) -> (OpenDevice, String) {
     if let Some(wanted) = wanted {
         return match open(wanted).await {
             Ok(device) => {
-                let reason = format!("{}: asked for by this page's address", device.description());
+                let reason = format!("{}: requested in this page’s address", device.description());
                 (device, reason)
             }
-            Err(error) => (OpenDevice::cpu(), format!("CPU: {wanted} was asked for, but {error}")),
+            Err(error) => (OpenDevice::cpu(), format!("CPU: {wanted} was requested, but {error}")),
         };
     }
-    match probe(architecture, batch).await {
+    match probe(architecture, 1).await {
         Ok(probe) => (probe.device, probe.reason),
         Err(error) => (OpenDevice::cpu(), format!("CPU: comparing devices failed ({error})")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unmask_core::VitPreset;
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use super::*;
+
+    #[wasm_bindgen_test]
+    async fn another_model_is_measured_and_another_april_block_is_not() {
+        let (pico, nano) = (Architecture::from(VitPreset::Pico), Architecture::from(VitPreset::Nano));
+        let mut chosen = ChosenDevice::default();
+        for (architecture, is_new) in [
+            (pico, true),
+            (pico, false),
+            (pico.with_april_block(true), false),
+            (nano.with_april_block(true), true),
+            (nano, false),
+            (pico, true),
+        ] {
+            let (device, reason) = chosen.for_model(architecture, Some(Compute::Cpu)).await;
+            assert_eq!(device.compute(), Compute::Cpu);
+            assert_eq!(reason.is_some(), is_new, "{architecture:?}");
+        }
     }
 }

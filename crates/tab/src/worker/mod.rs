@@ -1,13 +1,10 @@
 //! The worker: it alone holds the private picture, the socket and the model.
 
 mod device;
+mod event_loop;
 mod page;
-mod picture;
-mod run;
 mod session;
-mod sheet;
 mod socket;
-mod trial;
-mod work;
+mod views;
 
-pub use run::start;
+pub use event_loop::start;

@@ -1,19 +1,18 @@
 //! The way to the page.
 
+use gloo_events::EventListener;
 use js_sys::global;
-use unmask_client::GroupComparison;
 use wasm_bindgen::JsCast;
-use web_sys::DedicatedWorkerGlobalScope;
+use web_sys::{DedicatedWorkerGlobalScope, MessageEvent};
 
 use crate::{
     post,
-    protocol::{FromWorker, GroupView},
+    protocol::{FromWorker, ToWorker},
 };
 
 /// The way to the page.
 pub struct Page {
-    /// The worker itself.
-    pub scope: DedicatedWorkerGlobalScope,
+    scope: DedicatedWorkerGlobalScope,
 }
 
 impl Page {
@@ -22,30 +21,25 @@ impl Page {
         global().dyn_into().ok().map(|scope| Self { scope })
     }
 
+    /// Hands over whatever the page says, for as long as the worker lives.
+    pub fn listen(&self, take: impl Fn(ToWorker) + 'static) {
+        let listener = EventListener::new(&self.scope, "message", move |event| {
+            let Some(event) = event.dyn_ref::<MessageEvent>() else { return };
+            match post::decode(event.data()) {
+                Ok(message) => take(message),
+                Err(error) => web_sys::console::error_1(&error.to_string().into()),
+            }
+        });
+        listener.forget();
+    }
+
     /// Says something to the page.
     pub fn tell(&self, message: FromWorker) {
-        let posted = post::encode(&message)
-            .map_err(|error| error.to_string())
-            .and_then(|message| self.scope.post_message(&message).map_err(|error| format!("{error:?}")));
+        let posted = post::encode(&message).map_err(|error| error.to_string()).and_then(|(message, buffers)| {
+            self.scope.post_message_with_transfer(&message, &buffers).map_err(|error| format!("{error:?}"))
+        });
         if let Err(error) = posted {
             web_sys::console::error_1(&error.into());
         }
-    }
-}
-
-/// What the page shows of a parameter group.
-pub fn group_view(group: GroupComparison) -> GroupView {
-    GroupView {
-        title: group.group.title().to_owned(),
-        values: group.values,
-        zeros: group.zeros,
-        norm_before: group.norm_before,
-        norm_after: group.norm_after,
-        noise: group.noise,
-        ciphertext: group.ciphertext,
-        width: group.width as u32,
-        height: group.height as u32,
-        before: group.before,
-        after: group.after,
     }
 }

@@ -1,48 +1,242 @@
-//! One student's stay in one room, sockets come and go.
+//! One student's stay in one room: sockets come and go.
 
-use unmask_client::{Client, RoundPlan};
+use unmask_client::{Client, ReconstructionScore, LocalUpdate, RoundPlan, RoundPictures, SealTask, PictureSelection};
+use unmask_core::{AttackMethod, MaskSeed};
+use unmask_data::{Picture, chw_to_hwc};
+use unmask_model::{
+    Device, Network,
+    device::{Compute, OpenDevice},
+};
+use unmask_wire::WireError;
+use web_time::Instant;
 
-use super::{socket::Socket, trial::Trial};
-use crate::protocol::DeviceChoice;
+use super::{
+    device::ChosenDevice,
+    page::Page,
+    socket::{Socket, SocketEvent},
+    views,
+};
+use crate::{
+    prediction::most_probable,
+    protocol::{self, DeviceChoice, FromWorker, Prediction, Reconstruction, SentUpdate, Training},
+};
+
+/// Classes that a prediction names.
+const NAMED: usize = 5;
 
 /// In a room, or on the way there.
 pub struct Session {
     /// WebSocket address of the room.
     pub address: String,
-    /// Its client, which holds the private picture.
+    /// Holds the private picture.
     pub client: Client,
-    /// The device asked for.
-    pub wanted: DeviceChoice,
+    pub socket: Option<Socket>,
+    /// Seconds to wait before the next attempt to connect.
+    pub wait: u32,
     /// The newest plan not yet begun.
     pub plan: Option<Box<RoundPlan>>,
     /// The plan trained last, for its weights.
-    pub trained: Option<Box<RoundPlan>>,
-    /// The picture to try on the model.
-    pub trial: Option<Trial>,
-    /// Whether it has yet to be tried on the weights at hand.
-    pub is_trial_due: bool,
-    /// The socket, open or opening.
-    pub socket: Option<Socket>,
-    /// Whether it is open.
-    pub is_open: bool,
-    /// Seconds to wait before the next try to connect.
-    pub wait: u32,
+    trained: Option<Box<RoundPlan>>,
+    /// The device asked for; the faster one where it is none.
+    wanted: Option<Compute>,
+    /// The picture to classify, and the number that the page gave it.
+    picture: Option<(u32, Picture)>,
+    /// Whether it has yet to be classified with the weights at hand.
+    is_prediction_due: bool,
 }
 
 impl Session {
     /// Not connected yet.
     pub fn new(address: String, client: Client, wanted: DeviceChoice) -> Self {
+        let wanted = match wanted {
+            DeviceChoice::Auto => None,
+            DeviceChoice::Cpu => Some(Compute::Cpu),
+            DeviceChoice::WebGpu => Some(Compute::Gpu),
+        };
         Self {
             address,
             client,
-            wanted,
+            socket: None,
+            wait: 1,
             plan: None,
             trained: None,
-            trial: None,
-            is_trial_due: false,
-            socket: None,
-            is_open: false,
-            wait: 1,
+            wanted,
+            picture: None,
+            is_prediction_due: false,
         }
     }
+
+    /// Opens a socket in place of the last one.
+    ///
+    /// # Errors
+    /// If the browser refuses the address at once.
+    pub fn connect(&mut self, tell: impl Fn(SocketEvent) + 'static) -> Result<(), String> {
+        self.socket = Some(Socket::open(&self.address, tell)?);
+        Ok(())
+    }
+
+    /// Sends frames to the relay. Without a socket they are dropped: they are of a round that goes on without this tab.
+    pub fn send(&mut self, frames: Result<Vec<Vec<u8>>, WireError>, page: &Page) {
+        match (frames, &mut self.socket) {
+            (Ok(frames), Some(socket)) => socket.send(frames),
+            (Ok(_), None) => {}
+            (Err(error), _) => page.tell(FromWorker::Notice(error.to_string())),
+        }
+    }
+
+    /// The step of `plan`, its defence, and the update on its way.
+    pub async fn train(&mut self, plan: Box<RoundPlan>, device: &mut ChosenDevice, page: &Page) {
+        // A phone has no room for the weights of two rounds beside a step.
+        self.trained = None;
+        let device = self.device_for(&plan, device, page).await;
+        page.tell(FromWorker::Training(Training {
+            round: plan.round,
+            model: plan.architecture.to_string(),
+            defence: plan.defence,
+            rule: plan.rule,
+            shared: match &plan.pictures {
+                PictureSelection::Private => None,
+                PictureSelection::Shared { positions, .. } => Some(positions.len() as u32),
+            },
+        }));
+        match self.update(&plan, device.device()).await {
+            Ok((frames, sent)) => {
+                self.send(Ok(frames), page);
+                page.tell(FromWorker::Sent(sent));
+            }
+            Err(reason) => {
+                let unable = self.client.unable(plan.round, plan.policy, &reason);
+                self.send(unable, page);
+                page.tell(FromWorker::Notice(format!("no update was sent in round {}: {reason}", plan.round)));
+            }
+        }
+        self.trained = Some(plan);
+        self.is_prediction_due = self.picture.is_some();
+    }
+
+    async fn update(&mut self, plan: &RoundPlan, device: &Device) -> Result<(Vec<Vec<u8>>, SentUpdate), String> {
+        let begun = Instant::now();
+        let pictures = self.client.pictures(plan)?;
+        let trained = train(plan, &pictures, device).await?;
+        let milliseconds = begun.elapsed().as_secs_f64() * 1e3;
+        let (loss, samples) = (trained.loss, trained.samples);
+        let seed = fresh_bytes().map(MaskSeed)?;
+        let outgoing = self.client.update(plan, trained, seed).map_err(|error| error.to_string())?;
+        let sent = SentUpdate {
+            round: plan.round,
+            loss,
+            milliseconds,
+            bytes: outgoing.bytes as u64,
+            plain_bytes: outgoing.plain_bytes as u64,
+            samples,
+            rule: plan.rule,
+            groups: outgoing.groups.into_iter().map(views::group).collect(),
+        };
+        Ok((outgoing.frames, sent))
+    }
+
+    /// Encrypts the room's model and sends it back.
+    pub fn seal(&mut self, task: SealTask, page: &Page) {
+        let policy = task.policy;
+        let sealed = fresh_bytes()
+            .map(u64::from_le_bytes)
+            .and_then(|fresh| self.client.seal(task, fresh).map_err(|error| error.to_string()));
+        match sealed {
+            Ok(frames) => {
+                self.send(Ok(frames), page);
+                page.tell(FromWorker::ModelEncrypted);
+            }
+            Err(reason) => {
+                let unable = self.client.unable(0, policy, &reason);
+                self.send(unable, page);
+                page.tell(FromWorker::Notice(format!("the model could not be encrypted: {reason}")));
+            }
+        }
+    }
+
+    /// Compares a reconstruction with the picture it is of, where there is only one.
+    pub fn compare(&mut self, round: u32, attack: AttackMethod, side: usize, picture: &[f32], page: &Page) {
+        let comparison = match self.client.compare(round, attack, side, picture).transpose() {
+            Ok(comparison) => comparison,
+            Err(reason) => {
+                let text = format!("the reconstruction of round {round} cannot be compared: {reason}");
+                page.tell(FromWorker::Notice(text));
+                return;
+            }
+        };
+        if let Some(ReconstructionScore { psnr, ssim, .. }) = comparison {
+            let score = self.client.score(round, attack, psnr, ssim);
+            self.send(score, page);
+        }
+        let comparison = comparison.map(|ReconstructionScore { own, is_private, psnr, ssim }| protocol::ReconstructionScore {
+            own: views::rgba(side, &own),
+            is_private,
+            psnr,
+            ssim,
+        });
+        let picture = views::rgba(side, picture);
+        page.tell(FromWorker::Attacked(Reconstruction { round, attack, picture, comparison }));
+    }
+
+    /// Keeps a picture to classify, in place of an earlier one.
+    pub fn set_picture(&mut self, number: u32, picture: Picture) {
+        self.picture = Some((number, picture));
+        self.is_prediction_due = true;
+    }
+
+    /// Whether there is a picture to classify, and weights to do it with.
+    pub fn is_prediction_due(&self) -> bool {
+        self.is_prediction_due && self.trained.is_some()
+    }
+
+    /// What the weights at hand say of the picture to classify.
+    pub async fn classify(&mut self, device: &mut ChosenDevice, page: &Page) {
+        self.is_prediction_due = false;
+        let Some((plan, (number, picture))) = self.trained.take().zip(self.picture.take()) else { return };
+        let device = self.device_for(&plan, device, page).await;
+        let prediction = predict(&picture, &plan, device.device()).await;
+        page.tell(FromWorker::Classified { number, prediction });
+        (self.trained, self.picture) = (Some(plan), Some((number, picture)));
+    }
+
+    /// The device for the model of `plan`; page and relay are told of another one.
+    async fn device_for(&mut self, plan: &RoundPlan, device: &mut ChosenDevice, page: &Page) -> OpenDevice {
+        let (device, reason) = device.for_model(plan.architecture, self.wanted).await;
+        if let Some(reason) = reason {
+            page.tell(FromWorker::Device(protocol::Device { name: device.compute().to_string(), reason }));
+            let message = self.client.device(&device.description());
+            self.send(message, page);
+        }
+        device
+    }
+}
+
+async fn train(plan: &RoundPlan, pictures: &RoundPictures, device: &Device) -> Result<LocalUpdate, String> {
+    let network = Network::new(plan.architecture, device).map_err(|error| error.to_string())?;
+    plan.task().train(&network, pictures).await.map_err(|error| error.to_string())
+}
+
+async fn predict(picture: &Picture, plan: &RoundPlan, device: &Device) -> Result<Prediction, String> {
+    let side = plan.architecture.side();
+    let image = picture.for_model(side);
+    let network = Network::new(plan.architecture, device).map_err(|error| error.to_string())?;
+    let logits = network.logits(&plan.state, &image, 1).await.map_err(|error| error.to_string())?;
+    // A model may have more classes than its data set has.
+    let classes = match &plan.pictures {
+        PictureSelection::Shared { shard, .. } => shard.classes().len().min(logits.len()),
+        PictureSelection::Private => logits.len(),
+    };
+    Ok(Prediction {
+        after: plan.round.saturating_sub(1),
+        is_shared: matches!(plan.pictures, PictureSelection::Shared { .. }),
+        classes,
+        best: most_probable(&logits[..classes], NAMED),
+        input: views::rgba(side, &chw_to_hwc(&image, side, side)),
+    })
+}
+
+fn fresh_bytes<const N: usize>() -> Result<[u8; N], String> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| format!("the browser provides no random numbers: {error}"))?;
+    Ok(bytes)
 }

@@ -1,15 +1,16 @@
-//! A WebSocket whose events arrive on a channel, so that the worker is one loop.
+//! The socket to the relay.
 
-use futures_channel::mpsc::UnboundedSender;
-use js_sys::{ArrayBuffer, Uint8Array};
-use wasm_bindgen::{JsCast, JsValue, closure::Closure};
-use web_sys::{BinaryType, CloseEvent, Event as DomEvent, MessageEvent, WebSocket};
+use std::{future::poll_fn, pin::pin};
 
-/// What a socket reports. `serial` tells the events of an old socket from those of its successor.
+use futures_channel::oneshot;
+use futures_util::{FutureExt, SinkExt, StreamExt, future::select, stream::SplitSink};
+use gloo_net::websocket::{Message, futures::WebSocket};
+use wasm_bindgen_futures::spawn_local;
+
+/// What a socket reports.
 pub enum SocketEvent {
-    /// Open for sending.
-    Open,
-    /// One binary frame.
+    /// It takes frames, or has failed, which [`Self::Closed`] then says.
+    Open(SplitSink<WebSocket, Message>),
     Frame(Vec<u8>),
     /// Closed, or never opened.
     Closed,
@@ -17,54 +18,48 @@ pub enum SocketEvent {
 
 /// An open or opening socket; closed when dropped.
 pub struct Socket {
-    socket: WebSocket,
-    // The browser calls these until the socket is gone.
-    _open: Closure<dyn FnMut(DomEvent)>,
-    _message: Closure<dyn FnMut(MessageEvent)>,
-    _close: Closure<dyn FnMut(CloseEvent)>,
+    sink: Option<SplitSink<WebSocket, Message>>,
+    // The task that reads ends with it.
+    _reader: oneshot::Sender<()>,
 }
 
 impl Socket {
-    /// Begins to open `address`; what follows arrives on `events` with `serial`.
+    /// Begins to open `address`, and tells what follows.
     ///
     /// # Errors
     /// If the browser refuses the address at once.
-    pub fn open(address: &str, serial: u32, events: UnboundedSender<(u32, SocketEvent)>) -> Result<Self, JsValue> {
-        let socket = WebSocket::new(address)?;
-        socket.set_binary_type(BinaryType::Arraybuffer);
-        // A closed channel means that the worker is stopping; there is nobody left to tell.
-        let send = move |event| drop(events.unbounded_send((serial, event)));
-        let on_open = send.clone();
-        let open = Closure::<dyn FnMut(DomEvent)>::new(move |_| on_open(SocketEvent::Open));
-        let on_message = send.clone();
-        let message = Closure::<dyn FnMut(MessageEvent)>::new(move |event: MessageEvent| {
-            if let Ok(buffer) = event.data().dyn_into::<ArrayBuffer>() {
-                on_message(SocketEvent::Frame(Uint8Array::new(&buffer).to_vec()));
-            }
+    pub fn open(address: &str, tell: impl Fn(SocketEvent) + 'static) -> Result<Self, String> {
+        let (mut sink, mut stream) = WebSocket::open(address).map_err(|error| error.to_string())?.split();
+        let (reader, dropped) = oneshot::channel::<()>();
+        spawn_local(async move {
+            let read = async {
+                if poll_fn(|context| sink.poll_ready_unpin(context)).await.is_ok() {
+                    tell(SocketEvent::Open(sink));
+                }
+                while let Some(Ok(message)) = stream.next().await {
+                    if let Message::Bytes(frame) = message {
+                        tell(SocketEvent::Frame(frame));
+                    }
+                }
+                tell(SocketEvent::Closed);
+            };
+            select(pin!(read), dropped).await;
         });
-        let close = Closure::<dyn FnMut(CloseEvent)>::new(move |_| send(SocketEvent::Closed));
-        socket.set_onopen(Some(open.as_ref().unchecked_ref()));
-        socket.set_onmessage(Some(message.as_ref().unchecked_ref()));
-        socket.set_onclose(Some(close.as_ref().unchecked_ref()));
-        Ok(Self { socket, _open: open, _message: message, _close: close })
+        Ok(Self { sink: None, _reader: reader })
     }
 
-    /// Sends frames in order. A socket that is closing drops them; its `Closed` event follows.
-    pub fn send(&self, frames: &[Vec<u8>]) {
+    /// Takes the sink of [`SocketEvent::Open`].
+    pub fn opened(&mut self, sink: SplitSink<WebSocket, Message>) {
+        self.sink = Some(sink);
+    }
+
+    /// Hands frames to the browser in order, before any other task runs. A socket that is not open drops them.
+    pub fn send(&mut self, frames: Vec<Vec<u8>>) {
+        let Some(sink) = &mut self.sink else { return };
         for frame in frames {
-            if self.socket.send_with_u8_array(frame).is_err() {
+            if !matches!(sink.send(Message::Bytes(frame)).now_or_never(), Some(Ok(()))) {
                 return;
             }
         }
-    }
-}
-
-impl Drop for Socket {
-    fn drop(&mut self) {
-        self.socket.set_onopen(None);
-        self.socket.set_onmessage(None);
-        self.socket.set_onclose(None);
-        // Closing a closed socket is no error worth telling.
-        drop(self.socket.close());
     }
 }

@@ -5,7 +5,10 @@ use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::{JsFuture, spawn_local};
 use web_sys::{MediaDevices, MediaStream, MediaStreamConstraints, MediaStreamTrack};
 
-use super::picture::{self, Picture};
+use super::{
+    files::FileButton,
+    picture::{self, Picture},
+};
 
 /// The browser's cameras; there are none for pages opened over plain HTTP.
 fn devices() -> Option<MediaDevices> {
@@ -18,7 +21,7 @@ async fn open(devices: MediaDevices) -> Result<MediaStream, String> {
         let reason = js_sys::Reflect::get(&error, &"name".into()).ok().and_then(|name| name.as_string());
         match reason.as_deref() {
             Some("NotAllowedError") => {
-                "The browser may not use the camera. Allow it in the address bar, or choose a file.".to_owned()
+                "The browser blocks the camera. Allow it in the address bar, or choose a file.".to_owned()
             }
             Some("NotFoundError") => "This device has no camera. Choose a file or a sample.".to_owned(),
             other => format!(
@@ -47,7 +50,7 @@ pub fn Camera(
     /// Called with the picture taken, or with a sentence on why there is none.
     on_picture: Callback<Result<Picture, String>>,
     /// Called with the file that the phone's camera app hands over.
-    on_file: Callback<web_sys::File>,
+    on_file: Callback<gloo_file::File>,
 ) -> impl IntoView {
     let stream = RwSignal::new_local(None::<MediaStream>);
     let video = NodeRef::<Video>::new();
@@ -83,25 +86,8 @@ pub fn Camera(
         }
     };
     if devices().is_none() {
-        return view! {
-            <label class="button file-button">
-                "Take a picture"
-                <input
-                    type="file"
-                    accept="image/*"
-                    capture="user"
-                    data-testid="camera-input"
-                    on:change=move |event| {
-                        let input: web_sys::HtmlInputElement = event_target(&event);
-                        if let Some(file) = input.files().and_then(|files| files.get(0)) {
-                            on_file.run(file);
-                        }
-                        input.set_value("");
-                    }
-                />
-            </label>
-        }
-        .into_any();
+        return view! { <FileButton title="Take a picture" testid="camera-input" from_camera=true on_file/> }
+            .into_any();
     }
     view! {
         <Show

@@ -18,15 +18,9 @@ fn frame(width: f32) -> Frame {
     Frame { left: 54.0, top: 26.0, width: width - 74.0, height: 150.0 }
 }
 
-/// Mean loss of the cohort by round; a dashed line where the defence changed.
+/// Mean loss of the cohort by round; a dashed line where the defence changed. It may share the column with another curve.
 #[component]
-pub fn LossCurve(
-    /// The room.
-    feed: Feed,
-    /// Whether it shares the column with another curve.
-    #[prop(into)]
-    is_beside: Signal<bool>,
-) -> impl IntoView {
+pub fn LossCurve(feed: Feed, #[prop(into)] is_beside: Signal<bool>) -> impl IntoView {
     let losses = feed.part(|room| room.losses.iter().map(Point::from).collect::<Vec<_>>());
     let points = Memo::new(move |_| losses.get().unwrap_or_default());
     let last = move || points.with(|points| points.last().map(|point| point.value));
@@ -39,18 +33,15 @@ pub fn LossCurve(
                 </b>
                 <span class="sub">" mean over the cohort, by round; dashed: the defence changed"</span>
             </h2>
-            <Drawing points scale=Scale::Zero is_beside label="Loss by round"/>
+            <CurveChart points scale=Scale::Zero is_beside label="Loss by round"/>
         </section>
     }
 }
 
-/// A curve with its axes, and a dashed line where the policy changed.
+/// A curve with its axes, and a dashed line where the defence changed.
 #[component]
-pub fn Drawing(
-    /// What to draw.
-    #[prop(into)]
-    points: Signal<Vec<Point>>,
-    /// The vertical axis.
+pub fn CurveChart(
+    #[prop(into)] points: Signal<Vec<Point>>,
     scale: Scale,
     /// Whether it shares the column with another curve.
     #[prop(into)]
@@ -77,13 +68,13 @@ pub fn Drawing(
                 let rounds = curve.rounds.into_iter().map(|tick| {
                     view! { <text class="tick" x=tick.at y=bottom + 20.0 text-anchor="middle">{tick.text}</text> }
                 });
-                let changes: Vec<f32> = curve.policies.iter().map(|(at, _)| *at).collect();
+                let changes: Vec<f32> = curve.defences.iter().map(|(at, _)| *at).collect();
                 let changes = changes.into_iter().map(|at| {
                     view! { <line class="change" x1=at x2=at y1=frame.top - 4.0 y2=bottom></line> }
                 });
                 let short = |(at, defence)| Mark { at, text: words::defence_short(&defence) };
-                let marks = curve.policies.into_iter().map(short).collect();
-                let policies = labels(marks, width).into_iter().map(|label| {
+                let marks = curve.defences.into_iter().map(short).collect();
+                let defences = labels(marks, width).into_iter().map(|label| {
                     let (shift, anchor) = if label.ends_there { (-4.0, "end") } else { (4.0, "start") };
                     view! {
                         <text class="change-text" x=label.at + shift y=frame.top - 10.0 text-anchor=anchor>{label.text}</text>
@@ -94,7 +85,7 @@ pub fn Drawing(
                     {values.collect_view()}
                     {rounds.collect_view()}
                     {changes.collect_view()}
-                    {policies.collect_view()}
+                    {defences.collect_view()}
                     <path class="line" d=curve.path></path>
                     {curve.end.map(|(x, y)| view! { <circle class="end" cx=x cy=y r="5"></circle> })}
                 }

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
+use futures_util::StreamExt;
+use gloo_net::eventsource::{State, futures::EventSource};
 use leptos::prelude::*;
-use unmask_wire::view::RoomView;
-use wasm_bindgen::{JsCast, closure::Closure};
+use unmask_core::AttackMethod;
+use unmask_wire::view::{AttackView, RoomView};
 use wasm_bindgen_futures::spawn_local;
-use web_sys::{EventSource, MessageEvent};
 
 use super::api;
 
-/// How often the room is asked for while the stream is down, and a closed stream opened again.
+/// How often the stream is looked after, and the room asked for while it is down.
 const POLL: Duration = Duration::from_secs(2);
 
 /// How often the countdown is drawn.
@@ -23,7 +24,6 @@ pub enum Link {
     Opening,
     /// By the event stream.
     Live,
-    /// By polling.
     Polling,
     /// Not at all: the relay does not answer.
     Lost,
@@ -32,9 +32,8 @@ pub enum Link {
 /// The last state of the room.
 #[derive(Clone, Copy)]
 pub struct Feed {
-    /// The room; `None` before the first answer.
+    /// `None` before the first answer.
     pub room: RwSignal<Option<RoomView>>,
-    /// How it is heard of.
     pub link: RwSignal<Link>,
     /// When the round's deadline is, in milliseconds of `performance.now()`.
     deadline: RwSignal<Option<f64>>,
@@ -59,8 +58,24 @@ impl Feed {
     }
 
     /// A part of the room that changes only when its value does.
-    pub fn part<T: PartialEq + Clone + Send + Sync + 'static>(self, part: fn(&RoomView) -> T) -> Memo<Option<T>> {
-        Memo::new(move |_| self.room.with(|room| room.as_ref().map(part)))
+    pub fn part<T: PartialEq + Send + Sync + 'static>(
+        self,
+        part: impl Fn(&RoomView) -> T + Send + Sync + 'static,
+    ) -> Memo<Option<T>> {
+        self.optional(move |room| Some(part(room)))
+    }
+
+    /// The same of a part that the room may lack.
+    pub fn optional<T: PartialEq + Send + Sync + 'static>(
+        self,
+        part: impl Fn(&RoomView) -> Option<T> + Send + Sync + 'static,
+    ) -> Memo<Option<T>> {
+        Memo::new(move |_| self.room.with(|room| room.as_ref().and_then(&part)))
+    }
+
+    /// The last result of an attack.
+    pub fn attack(self, method: AttackMethod) -> Memo<Option<AttackView>> {
+        self.optional(move |room| room.attacks.iter().find(|attack| attack.attack == method).cloned())
     }
 
     /// Seconds until the round's deadline, 0 when it has passed; `None` while no round runs.
@@ -70,38 +85,32 @@ impl Feed {
     }
 
     fn connect(self) {
-        let Ok(source) = EventSource::new("/api/events") else {
+        let opened = EventSource::new("/api/events").and_then(|mut source| Ok((source.subscribe("message")?, source)));
+        let Ok((mut messages, source)) = opened else {
             self.link.set(Link::Lost);
             return;
         };
-        let on_message = Closure::<dyn FnMut(MessageEvent)>::new(move |event: MessageEvent| {
-            let Some(text) = event.data().as_string() else { return };
-            // What cannot be read comes from a relay of another build; polling then says so.
-            if let Ok(room) = serde_json::from_str(&text) {
-                self.take(room, Link::Live);
-            }
-        });
-        source.set_onmessage(Some(on_message.as_ref().unchecked_ref()));
-        let on_error = Closure::<dyn FnMut()>::new(move || {
-            if self.link.get_untracked() == Link::Live {
-                self.link.set(Link::Polling);
-            }
-        });
-        source.set_onerror(Some(on_error.as_ref().unchecked_ref()));
-        on_message.forget();
-        on_error.forget();
         self.source.set_value(Some(source));
+        spawn_local(async move {
+            while let Some(Ok((_, message))) = messages.next().await {
+                let Some(text) = message.data().as_string() else { continue };
+                // What cannot be read comes from a relay of another build; polling then says so.
+                if let Ok(room) = serde_json::from_str(&text) {
+                    self.take(room, Link::Live);
+                }
+            }
+        });
     }
 
-    /// Polls while nothing comes by the stream, and opens a stream that the browser has given up.
+    /// Polls while the stream is down or brings nothing, and opens one that the browser has given up.
     fn watch(self) {
-        if self.link.get_untracked() == Link::Live {
-            return;
+        let state = self.source.with_value(|source| source.as_ref().map_or(State::Closed, EventSource::state));
+        match (self.link.get_untracked(), state) {
+            (Link::Live, State::Open) => return,
+            (Link::Live, _) => self.link.set(Link::Polling),
+            _ => {}
         }
-        let is_given_up = self
-            .source
-            .with_value(|source| source.as_ref().is_none_or(|source| source.ready_state() == EventSource::CLOSED));
-        if is_given_up {
+        if state == State::Closed {
             self.connect();
         }
         spawn_local(async move {

@@ -1,31 +1,31 @@
 //! Picture files that are chosen, or dropped on a part of the page.
 
+use gloo_file::File;
 use leptos::prelude::*;
-use wasm_bindgen::{JsCast, JsValue};
-use web_sys::{DragEvent, File, FileList, HtmlInputElement};
+use web_sys::{DragEvent, HtmlInputElement};
 
 /// A button that opens the browser's file dialogue.
 #[component]
 pub fn FileButton(
-    /// What it says.
     title: &'static str,
-    /// Its name for tests.
     testid: &'static str,
-    /// Gets the file.
-    #[prop(into)]
-    on_file: Callback<File>,
+    /// Only pictures from the phone's camera app, which takes any format.
+    #[prop(optional)]
+    from_camera: bool,
+    #[prop(into)] on_file: Callback<File>,
 ) -> impl IntoView {
     view! {
         <label class="button file-button">
             {title}
             <input
                 type="file"
-                accept="image/png,image/jpeg,image/webp"
+                accept=if from_camera { "image/*" } else { "image/png,image/jpeg,image/webp" }
+                capture=from_camera.then_some("user")
                 data-testid=testid
                 on:change=move |event| {
                     let input: HtmlInputElement = event_target(&event);
                     if let Some(file) = input.files().and_then(|files| files.get(0)) {
-                        on_file.run(file);
+                        on_file.run(file.into());
                     }
                     // The same file chosen again is to be a change.
                     input.set_value("");
@@ -45,10 +45,7 @@ pub fn keep_page() {
     }
 }
 
-/// The first file that was dropped. By name, since web-sys's feature for it would change what wgpu stands on, and compile
-/// Burn anew for the page.
+/// The first file that was dropped.
 pub fn dropped_file(event: &DragEvent) -> Option<File> {
-    let field = |of: &JsValue, name: &str| js_sys::Reflect::get(of, &name.into()).ok();
-    let files = field(&field(event.as_ref(), "dataTransfer")?, "files")?;
-    files.dyn_into::<FileList>().ok()?.get(0)
+    event.data_transfer()?.files()?.get(0).map(File::from)
 }

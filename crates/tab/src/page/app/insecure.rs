@@ -18,7 +18,7 @@ pub fn InsecureBanner() -> impl IntoView {
         let location = window().location();
         let here = location.hostname().unwrap_or_default();
         let path = location.pathname().unwrap_or_default() + &location.search().unwrap_or_default();
-        link.set(address::secure_twin(&here, &room.https_address, &path));
+        link.set(address::https_twin(&here, &room.https_address, &path));
     });
     view! {
         <aside class="banner" data-testid="insecure-banner" role="note">
@@ -27,7 +27,7 @@ pub fn InsecureBanner() -> impl IntoView {
             {move || match link.get() {
                 Some(address) => {
                     view! {
-                        "For the GPU open "
+                        "To use the GPU, open "
                         <a href=address.clone() data-testid="secure-link">{address.clone()}</a>
                         " and accept the warning about the relay’s own certificate."
                     }

@@ -1,46 +1,64 @@
 //! The form in which a student chooses a nickname, a private picture and its label.
 
+use gloo_file::File;
 use leptos::prelude::*;
 use wasm_bindgen_futures::spawn_local;
-use web_sys::File;
 
 use super::{
     camera::Camera,
-    comeback,
-    draft::{Draft, friendly},
+    fields::PassphraseField,
     files::FileButton,
+    join_draft::{JoinDraft, suggested_nickname},
     picture::Picture,
     pixels::Pixels,
-    secret::SecretInput,
+    saved_join,
+    signals::part,
     trainer::Trainer,
 };
-use crate::page::{classes::SAMPLES, names};
+use crate::page::{
+    classes::{SAMPLES, Sample},
+    nicknames::NICKNAME_LENGTH,
+};
 
 /// The form.
 #[component]
-pub fn JoinForm(
-    /// What is chosen.
-    draft: Draft,
-    /// Who gets it.
-    trainer: Trainer,
-) -> impl IntoView {
+pub fn JoinForm(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     let on_file = Callback::new(move |file: File| spawn_local(draft.take_file(file)));
     let on_picture = Callback::new(move |taken: Result<Picture, String>| {
         let choice = draft.next_choice();
-        if draft.take(choice, taken) {
-            draft.sample.set(None);
-        }
+        draft.take(choice, taken);
     });
-    let chosen = move || draft.picture.get().map(|picture| picture.pixels);
+    let thumbnail = move |sample: Sample| {
+        view! {
+            <button
+                type="button"
+                class="thumb"
+                data-testid=format!("sample-{}", sample.name)
+                data-sample=sample.name
+                aria-pressed=move || (draft.sample.get() == Some(sample.name)).to_string()
+                on:click=move |_| spawn_local(draft.take_sample(sample, None))
+            >
+                <img src=format!("/samples/{}", sample.file) alt="" width="96" height="96"/>
+                <span>{sample.name}</span>
+            </button>
+        }
+    };
+    let option = move |(place, class): (usize, String)| {
+        view! {
+            <option value=place.to_string() selected=move || usize::from(draft.label.get()) == place>
+                {class}
+            </option>
+        }
+    };
     view! {
         <section class="intro">
             <p>
-                "This tab helps to train a shared image model, on one picture of yours or on public ones that the relay hands out. Your picture stays on this device, and only an "
+                "This tab helps to train a shared image model, either on one of your pictures or on public ones that the relay hands out. Your picture stays on this device. Only an "
                 <em>"update"</em>
-                " of the model leaves it. The relay that collects the updates will try to see your picture in yours, and here you can watch whether it succeeds."
+                " of the model leaves it. The relay collects the updates and tries to reconstruct your picture from yours, and you can watch here whether it succeeds."
             </p>
         </section>
-        <ComeBack draft trainer/>
+        <Rejoin draft trainer/>
         <form
             class="join"
             on:submit=move |event| {
@@ -55,16 +73,16 @@ pub fn JoinForm(
                         id="nickname"
                         data-testid="nickname"
                         autocomplete="off"
-                        maxlength=names::NICKNAME_LENGTH.to_string()
+                        maxlength=NICKNAME_LENGTH.to_string()
                         bind:value=draft.nickname
                     />
                     <button
                         type="button"
                         class="button"
                         data-testid="nickname-roll"
-                        aria-label="Propose another nickname"
-                        title="Propose another nickname"
-                        on:click=move |_| draft.nickname.set(friendly())
+                        aria-label="Suggest another nickname"
+                        title="Suggest another nickname"
+                        on:click=move |_| draft.nickname.set(suggested_nickname())
                     >
                         "⟳"
                     </button>
@@ -74,46 +92,24 @@ pub fn JoinForm(
                 <legend><span class="step">"2"</span>"Private picture"</legend>
                 <div class="picker">
                     <div class="preview">
-                        <Pixels picture=Signal::derive(chosen) label="The chosen picture" class="photo"/>
+                        <Pixels
+                            picture=Signal::derive(part(draft.picture, |picture| picture.pixels.clone()))
+                            label="The chosen picture"
+                            class="photo"
+                        />
                         <p class="caption" data-testid="picture-name">
-                            {move || {
-                                draft.picture.with(|picture| match picture {
-                                    Some(picture) => picture.name.clone(),
-                                    None => "nothing chosen yet".to_owned(),
-                                })
-                            }}
+                            {move || part(draft.picture, |picture| picture.name.clone())().unwrap_or("no picture yet".to_owned())}
                         </p>
                     </div>
                     <div class="sources">
                         <div class="gallery" role="group" aria-label="Sample photographs">
-                            {SAMPLES
-                                .into_iter()
-                                .map(|sample| {
-                                    view! {
-                                        <button
-                                            type="button"
-                                            class="thumb"
-                                            data-testid=format!("sample-{}", sample.name)
-                                            data-sample=sample.name
-                                            aria-pressed=move || (draft.sample.get() == Some(sample.name)).to_string()
-                                            on:click=move |_| {
-                                                spawn_local(async move {
-                                                    draft.take_sample(sample, None).await;
-                                                });
-                                            }
-                                        >
-                                            <img src=format!("/samples/{}", sample.file) alt="" width="96" height="96"/>
-                                            <span>{sample.name}</span>
-                                        </button>
-                                    }
-                                })
-                                .collect_view()}
+                            {SAMPLES.into_iter().map(thumbnail).collect_view()}
                         </div>
                         <div class="row">
                             <FileButton title="Choose a file" testid="file" on_file/>
                             <Camera on_picture on_file/>
                         </div>
-                        <p class="hint">"PNG, JPEG or WebP, up to 64 megapixels; the square in the middle is used."</p>
+                        <p class="hint">"PNG, JPEG or WebP, up to 64 megapixels. The square in the middle is used."</p>
                     </div>
                 </div>
             </fieldset>
@@ -129,22 +125,13 @@ pub fn JoinForm(
                         }
                     }
                 >
-                    {move || {
-                        let option = |(place, class): (usize, String)| {
-                            view! {
-                                <option value=place.to_string() selected=move || usize::from(draft.label.get()) == place>
-                                    {class}
-                                </option>
-                            }
-                        };
-                        draft.classes.get().into_iter().enumerate().map(option).collect_view()
-                    }}
+                    {move || draft.classes.get().into_iter().enumerate().map(option).collect_view()}
                 </select>
-                <p class="hint">"The class that the model is to learn for it. If none fits, take the nearest: what leaks does not depend on it."</p>
+                <p class="hint">"The class that the model should learn for it. If none fits, choose the nearest: what leaks does not depend on it."</p>
             </div>
             <div class="card field">
                 <label for="passphrase"><span class="step">"4"</span>"Passphrase"<span class="optional">" optional"</span></label>
-                <SecretInput id="passphrase" testid="passphrase" value=draft.passphrase/>
+                <PassphraseField id="passphrase" value=draft.passphrase/>
                 <p class="hint">"Only needed if the teacher announces an encrypted round. It never leaves this tab."</p>
             </div>
             <div class="join-end">
@@ -155,36 +142,35 @@ pub fn JoinForm(
     }
 }
 
-/// One tap back into the room, after this page was loaded anew.
+/// One tap back into the room, after this page was reloaded.
 #[component]
-fn ComeBack(draft: Draft, trainer: Trainer) -> impl IntoView {
-    let known = move || draft.comeback.get();
+fn Rejoin(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     view! {
-        <Show when=move || draft.comeback.with(Option::is_some)>
-            <section class="card comeback" data-testid="comeback">
+        <Show when=move || draft.saved.with(Option::is_some)>
+            <section class="card rejoin">
                 <Pixels
-                    picture=Signal::derive(move || draft.picture.get().map(|picture| picture.pixels))
+                    picture=Signal::derive(part(draft.picture, |picture| picture.pixels.clone()))
                     label="Your private picture"
                     class="photo"
                 />
                 <div>
-                    <h2>{move || known().map(|known| format!("You were here as {}", known.nickname))}</h2>
-                    <p class="sub">"Nickname and picture were kept in this tab, and nowhere else."</p>
+                    <h2>{part(draft.saved, |saved| format!("You were here as {}", saved.nickname))}</h2>
+                    <p class="sub">"This tab kept your nickname and picture. Nobody else has them."</p>
                 </div>
                 <div class="row">
                     <button type="button" class="button accent large" data-testid="rejoin" on:click=move |_| draft.join(trainer)>
-                        "Come back"
+                        "Rejoin"
                     </button>
                     <button
                         type="button"
                         class="button"
                         data-testid="start-anew"
                         on:click=move |_| {
-                            comeback::forget();
-                            draft.comeback.set(None);
+                            saved_join::forget();
+                            draft.saved.set(None);
                         }
                     >
-                        "Join as somebody else"
+                        "Join as someone else"
                     </button>
                 </div>
             </section>

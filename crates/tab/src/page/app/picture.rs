@@ -1,27 +1,22 @@
 //! The private picture: decoded, cropped and scaled in this tab, and handed to the worker of this tab alone.
 
+use gloo_file::{Blob, futures::read_as_bytes};
 use leptos::prelude::*;
 use wasm_bindgen::{Clamped, JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
-use web_sys::{Blob, CanvasRenderingContext2d, HtmlCanvasElement, HtmlVideoElement, ImageBitmap, ImageData};
+use web_sys::{CanvasRenderingContext2d, HtmlCanvasElement, HtmlVideoElement, ImageBitmap, ImageData};
 
-use super::pixels::Rgba;
-use crate::{page::header, protocol::PICTURE_SIDE};
+use crate::{
+    page::image_header,
+    protocol::{PICTURE_SIDE, Rgba},
+};
 
 /// A picture of [`PICTURE_SIDE`] squared pixels.
 #[derive(Clone)]
 pub struct Picture {
-    /// Its name for people.
+    /// For people.
     pub name: String,
-    /// The pixels to show.
     pub pixels: Rgba,
-}
-
-impl Picture {
-    /// The pixels as the worker takes them: RGB, row by row.
-    pub fn rgb(&self) -> Vec<u8> {
-        self.pixels.bytes.chunks_exact(4).flat_map(|pixel| [pixel[0], pixel[1], pixel[2]]).collect()
-    }
 }
 
 /// Decodes a picture file with the browser's decoder, which turns it as its EXIF orientation says.
@@ -29,14 +24,12 @@ impl Picture {
 /// # Errors
 /// A sentence that names the file: not a PNG, JPEG or WebP picture, too large, or broken.
 pub async fn from_blob(name: &str, blob: &Blob) -> Result<Picture, String> {
-    let unreadable = |_: JsValue| format!("“{name}” could not be read. Choose it again, or choose another file.");
-    let start = blob.slice_with_i32_and_i32(0, header::HEADER_BYTES as i32).map_err(unreadable)?;
-    let start = JsFuture::from(start.array_buffer()).await.map_err(unreadable)?;
-    let start = js_sys::Uint8Array::new(&start).to_vec();
-    header::check(name, &start).map_err(|error| error.to_string())?;
+    let start = read_as_bytes(&blob.slice(0, image_header::HEADER_BYTES)).await;
+    let start = start.map_err(|_| format!("“{name}” could not be read. Choose it again, or choose another file."))?;
+    image_header::check(name, &start).map_err(|error| error.to_string())?;
 
     let broken = |_: JsValue| format!("“{name}” is broken: this browser cannot decode it. Choose another picture.");
-    let bitmap = window().create_image_bitmap_with_blob(blob).map_err(broken)?;
+    let bitmap = window().create_image_bitmap_with_blob(blob.as_ref()).map_err(broken)?;
     let bitmap: ImageBitmap = JsFuture::from(bitmap).await.and_then(JsCast::dyn_into).map_err(broken)?;
     let picture = square(name, bitmap.width(), bitmap.height(), |context, crop| {
         let side = f64::from(PICTURE_SIDE);
@@ -70,17 +63,18 @@ pub fn from_video(video: &HtmlVideoElement) -> Result<Picture, String> {
 /// # Errors
 /// A sentence, if the canvas fails.
 pub async fn png(picture: &Picture) -> Result<Blob, String> {
-    let failed = |_: JsValue| unpackable(&picture.name);
+    let failed = |_: JsValue| unsaved(&picture.name);
     let canvas = painted(picture)?;
-    let packed = js_sys::Promise::new(&mut |resolve, reject| {
+    let encoded = js_sys::Promise::new(&mut |resolve, reject| {
         let asked = canvas.to_blob_with_type(&resolve, "image/png");
         if let Err(error) = asked {
             // The promise is the one that is awaited below; there is nobody else to tell.
             let _ = reject.call1(&JsValue::NULL, &error);
         }
     });
-    // A browser that cannot pack the canvas hands over null.
-    JsFuture::from(packed).await.and_then(JsCast::dyn_into).map_err(failed)
+    // A browser that cannot encode the canvas hands over null.
+    let blob: web_sys::Blob = JsFuture::from(encoded).await.and_then(JsCast::dyn_into).map_err(failed)?;
+    Ok(blob.into())
 }
 
 /// The same as a `data:` address in base64.
@@ -88,12 +82,12 @@ pub async fn png(picture: &Picture) -> Result<Blob, String> {
 /// # Errors
 /// A sentence, if the canvas fails.
 pub fn png_address(picture: &Picture) -> Result<String, String> {
-    painted(picture)?.to_data_url().map_err(|_| unpackable(&picture.name))
+    painted(picture)?.to_data_url().map_err(|_| unsaved(&picture.name))
 }
 
 /// A canvas with the picture on it.
 fn painted(picture: &Picture) -> Result<HtmlCanvasElement, String> {
-    let failed = |_: JsValue| unpackable(&picture.name);
+    let failed = |_: JsValue| unsaved(&picture.name);
     let Rgba { width, height, bytes } = &picture.pixels;
     let data = ImageData::new_with_u8_clamped_array_and_sh(Clamped(bytes), *width, *height).map_err(failed)?;
     let (canvas, context) = canvas(&picture.name, *width, *height)?;
@@ -114,7 +108,7 @@ fn square(
     height: u32,
     draw: impl FnOnce(&CanvasRenderingContext2d, Crop) -> Result<(), JsValue>,
 ) -> Result<Picture, String> {
-    let failed = |_: JsValue| undrawable(name);
+    let failed = |_: JsValue| undrawn(name);
     let (_, context) = canvas(name, PICTURE_SIDE, PICTURE_SIDE)?;
     // Where the property does not exist the browser's default is used.
     let _ = js_sys::Reflect::set(&context, &"imageSmoothingQuality".into(), &"high".into());
@@ -127,28 +121,28 @@ fn square(
         Crop { left: (f64::from(width) - shorter) / 2.0, top: (f64::from(height) - shorter) / 2.0, side: shorter };
     draw(&context, crop).map_err(failed)?;
     let data = context.get_image_data(0.0, 0.0, side, side).map_err(failed)?.data();
-    let pixels = Rgba::new(PICTURE_SIDE, PICTURE_SIDE, &data).ok_or_else(|| undrawable(name))?;
+    let pixels = Rgba::new(PICTURE_SIDE, PICTURE_SIDE, data.to_vec()).ok_or_else(|| undrawn(name))?;
     Ok(Picture { name: name.to_owned(), pixels })
 }
 
 /// A canvas of its own, on no page.
 fn canvas(name: &str, width: u32, height: u32) -> Result<(HtmlCanvasElement, CanvasRenderingContext2d), String> {
-    let failed = |_: JsValue| undrawable(name);
+    let failed = |_: JsValue| undrawn(name);
     let canvas: HtmlCanvasElement =
         document().create_element("canvas").and_then(|element| Ok(element.dyn_into()?)).map_err(failed)?;
     canvas.set_width(width);
     canvas.set_height(height);
     let context = canvas.get_context("2d").map_err(failed)?.and_then(|context| context.dyn_into().ok());
-    let context = context
-        .ok_or_else(|| "This browser offers no canvas to draw pictures with; use another browser.".to_owned())?;
+    let context =
+        context.ok_or_else(|| "This browser has no canvas to draw pictures on. Use another browser.".to_owned())?;
     Ok((canvas, context))
 }
 
-fn unpackable(name: &str) -> String {
-    format!("“{name}” could not be packed. Reload the page and try again.")
+fn unsaved(name: &str) -> String {
+    format!("“{name}” could not be saved as PNG. Reload the page and try again.")
 }
 
-fn undrawable(name: &str) -> String {
+fn undrawn(name: &str) -> String {
     format!("“{name}” could not be drawn. Reload the page and try again.")
 }
 
@@ -161,20 +155,19 @@ mod tests {
     wasm_bindgen_test_configure!(run_in_browser);
 
     #[wasm_bindgen_test]
-    async fn a_packed_picture_is_read_as_it_was() {
+    async fn a_saved_picture_is_read_as_it_was() {
         let pixels = PICTURE_SIDE * PICTURE_SIDE;
         let bytes: Vec<u8> = (0..pixels).flat_map(|i| [i as u8, (i * 7) as u8, (i >> 8) as u8, 255]).collect();
-        let pixels = Rgba::new(PICTURE_SIDE, PICTURE_SIDE, &bytes).expect("four bytes a pixel");
-        let packed = png(&Picture { name: "a pattern".to_owned(), pixels }).await.expect("a file");
-        assert_eq!(packed.type_(), "image/png");
-        let read = from_blob("a pattern", &packed).await.expect("a picture");
-        assert!(read.pixels.bytes[..] == bytes[..], "packing changed the pixels");
+        let pixels = Rgba::new(PICTURE_SIDE, PICTURE_SIDE, bytes.clone()).expect("four bytes a pixel");
+        let saved = png(&Picture { name: "a pattern".to_owned(), pixels }).await.expect("a file");
+        assert_eq!(saved.raw_mime_type(), "image/png");
+        let read = from_blob("a pattern", &saved).await.expect("a picture");
+        assert!(read.pixels.bytes[..] == bytes[..], "saving changed the pixels");
     }
 
     #[wasm_bindgen_test]
     async fn what_is_no_picture_is_refused_by_name() {
-        let text = Blob::new_with_str_sequence(&js_sys::Array::of1(&"no picture at all".into())).expect("a blob");
-        let refusal = from_blob("notes.png", &text).await.err().expect("a refusal");
+        let refusal = from_blob("notes.png", &Blob::new("no picture at all")).await.err().expect("a refusal");
         assert!(refusal.contains("notes.png"), "{refusal}");
     }
 }

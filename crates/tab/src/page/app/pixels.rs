@@ -1,42 +1,19 @@
 //! Raw pixels on a canvas.
 
-use std::sync::Arc;
-
 use leptos::{html::Canvas, prelude::*};
 use wasm_bindgen::{Clamped, JsCast};
 use web_sys::{CanvasRenderingContext2d, ImageData};
 
-/// A picture as a canvas takes it.
-#[derive(Clone)]
-pub struct Rgba {
-    /// Width in pixels.
-    pub width: u32,
-    /// Height in pixels.
-    pub height: u32,
-    /// RGBA, row by row.
-    pub bytes: Arc<[u8]>,
-}
-
-impl Rgba {
-    /// `None` unless there are four bytes for each pixel and at least one pixel.
-    pub fn new(width: u32, height: u32, bytes: &[u8]) -> Option<Self> {
-        let expected = 4 * u64::from(width) * u64::from(height);
-        (expected > 0 && bytes.len() as u64 == expected).then(|| Self { width, height, bytes: bytes.into() })
-    }
-}
+use crate::protocol::Rgba;
 
 /// A canvas that always shows the last picture, one canvas pixel a picture pixel; styles scale it.
 #[component]
 pub fn Pixels(
-    /// What to show.
-    #[prop(into)]
-    picture: Signal<Option<Rgba>>,
+    #[prop(into)] picture: Signal<Option<Rgba>>,
     /// What it shows, for those who cannot see it.
     #[prop(into)]
     label: String,
-    /// Its class.
-    #[prop(optional)]
-    class: &'static str,
+    #[prop(optional)] class: &'static str,
 ) -> impl IntoView {
     let canvas = NodeRef::<Canvas>::new();
     Effect::new(move |_| {

@@ -2,107 +2,18 @@
 
 use leptos::prelude::*;
 use unmask_core::TrainOn;
-use unmask_wire::view::{Control, Phase};
-use wasm_bindgen_futures::spawn_local;
+use unmask_wire::view::Phase;
 
 use super::{
-    api,
     cards::Cards,
     controls::Controls,
-    counts::UpdateCounts,
     feed::{Feed, Link},
     learning::Learning,
     roster::Roster,
+    teacher::Teacher,
+    update_counts::UpdateCounts,
 };
 use crate::page::words;
-
-/// The teacher's hand on the room: the token, if this page has it, and what came of the last control.
-#[derive(Clone, Copy)]
-pub struct Teacher {
-    token: RwSignal<Option<String>>,
-    /// Why the last control failed.
-    pub problem: RwSignal<Option<String>>,
-    /// The control that the relay refused last, until one succeeds.
-    pub refused: RwSignal<Option<Control>>,
-}
-
-impl Teacher {
-    fn new() -> Self {
-        let teacher = Self {
-            token: RwSignal::new(api::take_token()),
-            problem: RwSignal::new(None),
-            refused: RwSignal::new(None),
-        };
-        // The teacher link pasted into this very tab changes the fragment only and loads nothing.
-        let handle = window_event_listener(leptos::ev::hashchange, move |_| {
-            if let Some(token) = api::take_token() {
-                teacher.token.set(Some(token));
-                teacher.problem.set(None);
-            }
-        });
-        on_cleanup(move || handle.remove());
-        teacher
-    }
-
-    /// Whether this page may use the controls.
-    pub fn may_drive(self) -> bool {
-        self.token.with(Option::is_some)
-    }
-
-    /// The token, for what is no control.
-    pub fn token(self) -> Option<String> {
-        self.token.get_untracked()
-    }
-
-    /// Calls `undo` whenever a control has failed: what the page shows then must be the room's state again.
-    pub fn on_failure(self, undo: impl Fn() + 'static) {
-        Effect::new(move |_| {
-            if self.problem.with(Option::is_some) {
-                undo();
-            }
-        });
-    }
-
-    /// Sends a control whose failure is told where it was asked for, in `problem`. Nothing of the control is kept.
-    pub fn ask(self, control: Control, problem: RwSignal<Option<String>>) {
-        let Some(token) = self.token() else { return };
-        spawn_local(async move { problem.set(api::control(&token, &control).await.err()) });
-    }
-
-    /// Sends a control; what goes wrong is shown above the controls.
-    pub fn send(self, control: Control) {
-        self.send_all(vec![control]);
-    }
-
-    /// Sends controls one after the other, up to the first that fails.
-    pub fn send_all(self, controls: Vec<Control>) {
-        let Some(token) = self.token() else { return };
-        spawn_local(async move {
-            for control in controls {
-                if let Err(problem) = api::control(&token, &control).await {
-                    self.refused.set(Some(control));
-                    self.problem.set(Some(problem));
-                    return;
-                }
-            }
-            self.refused.set(None);
-            self.problem.set(None);
-        });
-    }
-}
-
-/// Why what was asked for beside it failed.
-#[component]
-pub fn Problem(
-    /// The sentence, if something went wrong.
-    problem: RwSignal<Option<String>>,
-) -> impl IntoView {
-    view! {
-        <p class="problem" role="alert" data-testid="problem" hidden=move || problem.with(Option::is_none)>
-            {move || problem.get()}
-        </p>
-    }
-}
 
 /// The whole page.
 #[component]
@@ -164,7 +75,7 @@ fn Headline(feed: Feed) -> impl IntoView {
                 <span
                     class="phase"
                     data-testid="phase"
-                    data-phase=move || phase.get().map_or("unknown", words::phase_key)
+                    data-phase=move || phase.get().map_or("unknown".to_owned(), words::key)
                     role="status"
                 >
                     {phase_text}
@@ -184,21 +95,18 @@ fn Headline(feed: Feed) -> impl IntoView {
 fn Invitation(feed: Feed) -> impl IntoView {
     let https = feed.part(|room| room.https_address.clone());
     let http = feed.part(|room| room.http_address.clone());
-    let code = feed.part(|room| room.qr_svg.clone());
-    let source = move || {
-        code.get().filter(|svg| !svg.is_empty()).map(|svg| {
-            // As an image the document can run nothing in this page.
-            let encoded: String = js_sys::encode_uri_component(&svg).into();
-            format!("data:image/svg+xml;charset=utf-8,{encoded}")
-        })
-    };
+    let code = feed.optional(|room| {
+        // As an image the document can run nothing in this page.
+        let encoded = String::from(js_sys::encode_uri_component(&room.qr_svg));
+        (!encoded.is_empty()).then(|| format!("data:image/svg+xml;charset=utf-8,{encoded}"))
+    });
     view! {
         <section class="card invitation" aria-label="Join">
             <div class="qr" data-testid="qr">
-                {move || source().map(|source| view! { <img src=source alt="QR code of the address below"/> })}
+                {move || code.get().map(|code| view! { <img src=code alt="QR code of the address below"/> })}
             </div>
             <p class="address" data-testid="https-address">{move || https.get()}</p>
-            <p class="sub">"accept the browser’s warning once, or, without GPU:"</p>
+            <p class="sub">"Accept the browser’s warning once. Without the GPU:"</p>
             <p class="address lesser" data-testid="http-address">{move || http.get()}</p>
         </section>
     }
@@ -207,16 +115,11 @@ fn Invitation(feed: Feed) -> impl IntoView {
 /// The last things that happened, newest first.
 #[component]
 fn Log(feed: Feed) -> impl IntoView {
-    let lines = Memo::new(move |_| {
-        feed.room.with(|room| {
-            let lines = room.as_ref().map_or(&[][..], |room| &room.log);
-            lines.iter().rev().take(30).cloned().collect::<Vec<_>>()
-        })
-    });
+    let lines = feed.part(|room| room.log.iter().rev().take(30).cloned().collect::<Vec<_>>());
     view! {
         <section class="card log" aria-label="What happened">
             <ol aria-live="polite" data-testid="log">
-                <For each=move || lines.get() key=|line| line.number let:line>
+                <For each=move || lines.get().unwrap_or_default() key=|line| line.number let:line>
                     <li data-testid="log-line"><span class="log-round">{line.round}</span>{line.text.clone()}</li>
                 </For>
             </ol>

@@ -1,15 +1,15 @@
-//! The student's page: join, then watch what leaves this device and what the relay made of it.
+//! The student's page: join, then watch what leaves this device and what the relay reconstructs from it.
 
 use leptos::prelude::*;
 
-use super::{draft::Draft, insecure::InsecureBanner, join::JoinForm, session::Session, trainer::Trainer};
+use super::{dashboard::Dashboard, insecure::InsecureBanner, join::JoinForm, join_draft::JoinDraft, trainer::Trainer};
 use crate::protocol::Connection;
 
 /// The whole page.
 #[component]
 pub fn Student() -> impl IntoView {
     let trainer = Trainer::start();
-    let draft = Draft::new();
+    let draft = JoinDraft::new();
     let is_in = Memo::new(move |_| trainer.connection.with(Option::is_some));
     draft.begin(trainer);
     view! {
@@ -24,7 +24,7 @@ pub fn Student() -> impl IntoView {
             </p>
             <main>
                 <Show when=move || is_in.get() fallback=move || view! { <JoinForm draft trainer/> }>
-                    <Session draft trainer/>
+                    <Dashboard draft trainer/>
                 </Show>
             </main>
         </div>
@@ -40,7 +40,7 @@ fn ConnectionPill(trainer: Trainer) -> impl IntoView {
         None => ("ready", "○ trainer ready".to_owned()),
         Some(Connection::Connecting) => ("connecting", "◌ connecting…".to_owned()),
         Some(Connection::Online { .. }) => ("online", "● online".to_owned()),
-        Some(Connection::Retrying { seconds }) => ("retrying", format!("▲ connection lost, next try in {seconds} s")),
+        Some(Connection::Retrying { seconds }) => ("retrying", format!("▲ connection lost, retrying in {seconds} s")),
         Some(Connection::Closed { .. }) => ("closed", "✕ closed".to_owned()),
     });
     view! {

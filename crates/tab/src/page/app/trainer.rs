@@ -2,17 +2,20 @@
 
 use std::collections::VecDeque;
 
+use gloo_events::EventListener;
 use leptos::prelude::*;
-use wasm_bindgen::{JsCast, closure::Closure};
-use web_sys::{Event, MessageEvent, Worker};
+use unmask_core::AttackMethod;
+use wasm_bindgen::JsCast;
+use web_sys::{MessageEvent, Worker};
 
-use super::{
-    comeback,
-    reports::{Answered, Attacked, Closed, Plan, Question, Sent, Shard},
-};
+use super::saved_join;
 use crate::{
+    page::words::sentence,
     post,
-    protocol::{Connection, FromWorker, ToWorker},
+    protocol::{
+        ClosedRound, Connection, Device, FromWorker, PassphraseRequest, Prediction, Reconstruction, Rgba, SentUpdate,
+        ShardView, ToWorker, Training,
+    },
 };
 
 /// The loader that the build puts beside the page, at a fixed name.
@@ -21,7 +24,6 @@ const LOADER: &str = "/worker_loader.js";
 /// Losses kept for the small curve.
 const LOSSES_KEPT: usize = 200;
 
-/// Notices kept.
 const NOTICES_KEPT: usize = 8;
 
 /// The worker, and what is known from it.
@@ -36,30 +38,28 @@ pub struct Trainer {
     pub failure: RwSignal<Option<String>>,
     /// State of the socket, from the moment of joining.
     pub connection: RwSignal<Option<Connection>>,
-    /// The device it trains on, and why.
-    pub device: RwSignal<Option<(String, String)>>,
-    /// The round.
-    pub plan: RwSignal<Option<Plan>>,
-    /// The passphrase it asks for, if it does.
-    pub question: RwSignal<Option<Question>>,
+    pub device: RwSignal<Option<Device>>,
+    /// The round that trains now, or trained last.
+    pub training: RwSignal<Option<Training>>,
+    pub passphrase_request: RwSignal<Option<PassphraseRequest>>,
     /// Whether a step is being computed.
     pub is_busy: RwSignal<bool>,
     /// The losses of this client, oldest first.
     pub losses: RwSignal<Vec<f32>>,
     /// The last update that left.
-    pub sent: RwSignal<Option<Sent>>,
-    /// Bytes sent since joining, and what they would have been unprotected.
+    pub sent: RwSignal<Option<SentUpdate>>,
+    /// Bytes sent since joining, and what they would have been without a defence.
     pub bytes: RwSignal<(u64, u64)>,
     /// The last round that the relay closed.
-    pub closed: RwSignal<Option<Closed>>,
+    pub closed: RwSignal<Option<ClosedRound>>,
     /// This tab's share of the room's data set, if one has come.
-    pub shard: RwSignal<Option<Shard>>,
+    pub shard: RwSignal<Option<ShardView>>,
     /// Number of the picture that the model was last asked about; 0 before the first.
-    pub asked: RwSignal<u32>,
-    /// What the model says of it.
-    pub answer: RwSignal<Option<Answered>>,
+    asked: StoredValue<u32>,
+    /// What the model says of it, or why it says nothing.
+    pub prediction: RwSignal<Option<Result<Prediction, String>>>,
     /// The last result of each attack, in the order in which they first came.
-    pub attacks: RwSignal<Vec<Attacked>>,
+    pub attacks: RwSignal<Vec<Reconstruction>>,
     /// What the worker wanted to be said, newest first, numbered.
     pub notices: RwSignal<VecDeque<(u64, String)>>,
 }
@@ -74,62 +74,61 @@ impl Trainer {
             failure: RwSignal::new(None),
             connection: RwSignal::new(None),
             device: RwSignal::new(None),
-            plan: RwSignal::new(None),
-            question: RwSignal::new(None),
+            training: RwSignal::new(None),
+            passphrase_request: RwSignal::new(None),
             is_busy: RwSignal::new(false),
             losses: RwSignal::new(Vec::new()),
             sent: RwSignal::new(None),
             bytes: RwSignal::new((0, 0)),
             closed: RwSignal::new(None),
             shard: RwSignal::new(None),
-            asked: RwSignal::new(0),
-            answer: RwSignal::new(None),
+            asked: StoredValue::new(0),
+            prediction: RwSignal::new(None),
             attacks: RwSignal::new(Vec::new()),
             notices: RwSignal::new(VecDeque::new()),
         };
         match Worker::new(LOADER) {
             Ok(worker) => trainer.listen(worker),
             Err(_) => trainer.failure.set(Some(
-                "This browser cannot start the worker that trains. Use a current Chrome, Edge, Firefox or Safari."
-                    .to_owned(),
+                "This browser cannot start the trainer. Use a current Chrome, Edge, Firefox or Safari.".to_owned(),
             )),
         }
         trainer
     }
 
+    /// Listens for as long as the page lives, as the worker does.
     fn listen(self, worker: Worker) {
-        let on_message =
-            Closure::<dyn FnMut(MessageEvent)>::new(move |event: MessageEvent| match post::decode(&event.data()) {
+        let messages = EventListener::new(&worker, "message", move |event| {
+            let Some(event) = event.dyn_ref::<MessageEvent>() else { return };
+            match post::decode(event.data()) {
                 Ok(message) => self.take(message),
-                Err(error) => self.failure.set(Some(error.to_string())),
-            });
-        worker.set_onmessage(Some(on_message.as_ref().unchecked_ref()));
-        let on_error = Closure::<dyn FnMut(Event)>::new(move |event: Event| {
+                Err(error) => self.failure.set(Some(sentence(&error.to_string()))),
+            }
+        });
+        messages.forget();
+        let errors = EventListener::new(&worker, "error", move |event| {
             // A script that cannot be fetched gives a bare event, without the message that an `ErrorEvent` carries.
-            let reason = js_sys::Reflect::get(&event, &"message".into()).ok().and_then(|message| message.as_string());
+            let reason = js_sys::Reflect::get(event, &"message".into()).ok().and_then(|message| message.as_string());
             let reason = reason.unwrap_or_else(|| format!("{LOADER} could not be loaded"));
             self.is_busy.set(false);
-            self.failure.set(Some(format!("The trainer stopped: {reason}. Reload the page to start it again.")));
+            self.failure.set(Some(format!("The trainer stopped: {reason}. Reload the page to restart it.")));
         });
-        worker.set_onerror(Some(on_error.as_ref().unchecked_ref()));
-        // Both live as long as the page, as the worker does.
-        on_message.forget();
-        on_error.forget();
+        errors.forget();
         self.worker.set_value(Some(worker));
     }
 
     /// Joins the room; waits for the worker if it is still loading.
     pub fn join(self, message: ToWorker) {
         self.connection.set(Some(Connection::Connecting));
-        self.plan.set(None);
-        self.question.set(None);
+        self.training.set(None);
+        self.passphrase_request.set(None);
         self.is_busy.set(false);
         self.losses.set(Vec::new());
         self.sent.set(None);
         self.bytes.set((0, 0));
         self.closed.set(None);
         self.shard.set(None);
-        self.answer.set(None);
+        self.prediction.set(None);
         self.attacks.set(Vec::new());
         self.notices.set(VecDeque::new());
         self.send(message);
@@ -138,21 +137,26 @@ impl Trainer {
     /// Leaves the room.
     pub fn leave(self) {
         self.connection.set(None);
-        comeback::forget();
+        saved_join::forget();
         self.send(ToWorker::Leave);
     }
 
-    /// Answers the worker's question.
-    pub fn answer(self, passphrase: String) {
-        self.question.set(None);
-        self.send(ToWorker::Passphrase { passphrase });
+    /// Answers [`Self::passphrase_request`].
+    pub fn give_passphrase(self, passphrase: String) {
+        self.passphrase_request.set(None);
+        self.send(ToWorker::Passphrase(passphrase));
     }
 
-    /// Asks the room's model what a picture shows, RGB, row by row.
-    pub fn ask(self, picture: Vec<u8>) {
-        self.asked.update(|number| *number += 1);
-        self.answer.set(None);
-        self.send(ToWorker::Try { number: self.asked.get_untracked(), picture });
+    /// Asks the room's model what a picture shows.
+    pub fn classify(self, picture: Rgba) {
+        self.asked.update_value(|number| *number += 1);
+        self.prediction.set(None);
+        self.send(ToWorker::Classify { number: self.asked.get_value(), picture });
+    }
+
+    /// The last result of an attack.
+    pub fn attack(self, method: AttackMethod) -> Option<Reconstruction> {
+        self.attacks.with(|attacks| attacks.iter().find(|attack| attack.attack == method).cloned())
     }
 
     fn send(self, message: ToWorker) {
@@ -160,13 +164,14 @@ impl Trainer {
             self.waiting.update_value(|waiting| waiting.push(message));
             return;
         }
-        let sent = post::encode(&message).map_err(|error| error.to_string()).and_then(|bytes| {
-            self.worker.with_value(|worker| {
-                let worker = worker.as_ref().ok_or("The trainer is not running; reload the page.")?;
-                worker.post_message(&bytes).map_err(|_| "The trainer takes no message; reload the page.")
-            })?;
-            Ok(())
-        });
+        let sent =
+            post::encode(&message).map_err(|error| sentence(&error.to_string())).and_then(|(message, buffers)| {
+                self.worker.with_value(|worker| {
+                    let worker = worker.as_ref().ok_or("The trainer is not running. Reload the page.")?;
+                    let posted = worker.post_message_with_transfer(&message, &buffers);
+                    posted.map_err(|_| "The trainer does not respond. Reload the page.".to_owned())
+                })
+            });
         if let Err(problem) = sent {
             self.failure.set(Some(problem));
         }
@@ -180,69 +185,70 @@ impl Trainer {
                     self.send(message);
                 }
             }
-            FromWorker::Device { name, reason } => self.device.set(Some((name, reason))),
+            FromWorker::Device(device) => self.device.set(Some(device)),
             FromWorker::Connection(connection) => {
-                // What a worker says after the student left belongs to the session before.
+                // What a worker says after the student left is about the earlier stay.
                 if self.connection.with_untracked(Option::is_some) {
                     match &connection {
-                        Connection::Online { nickname, ticket } => comeback::let_in(nickname, *ticket),
+                        Connection::Online { nickname, ticket } => saved_join::add_ticket(nickname, *ticket),
                         _ => self.is_busy.set(false),
                     }
                     self.connection.set(Some(connection));
                 }
             }
-            FromWorker::Training { round, model, defence, rule, shared } => {
+            FromWorker::Training(training) => {
                 self.is_busy.set(true);
-                self.question.set(None);
-                let is_other = |plan: &Plan| plan.defence != defence || plan.shared.is_some() != shared.is_some();
-                // What was seen through another defence, or of other pictures, says nothing about these.
-                if self.plan.with_untracked(|plan| plan.as_ref().is_some_and(is_other)) {
+                self.passphrase_request.set(None);
+                let is_other = |last: &Training| {
+                    last.defence != training.defence || last.shared.is_some() != training.shared.is_some()
+                };
+                // What was reconstructed through another defence, or of other pictures, says nothing about these.
+                if self.training.with_untracked(|last| last.as_ref().is_some_and(is_other)) {
                     self.attacks.set(Vec::new());
                 }
-                self.plan.set(Some(Plan { round, model, defence, rule, shared }));
+                self.training.set(Some(training));
             }
-            FromWorker::Shard(shard) => self.shard.set(Some(Shard::from(shard))),
-            FromWorker::Answered { number, answer } if number == self.asked.get_untracked() => {
-                self.answer.set(Some(Answered::from(answer)));
+            FromWorker::Shard(shard) => self.shard.set(Some(shard)),
+            FromWorker::Classified { number, prediction } if number == self.asked.get_value() => {
+                self.prediction.set(Some(prediction));
             }
-            FromWorker::Answered { .. } => {}
-            FromWorker::AskPassphrase { reason, wrong } => {
+            FromWorker::Classified { .. } => {}
+            FromWorker::AskPassphrase(request) => {
                 self.is_busy.set(false);
-                self.question.set(Some(Question { reason, wrong }));
+                self.passphrase_request.set(Some(request));
             }
-            FromWorker::Sealed {} => {
-                self.question.set(None);
-                self.notice("This tab encrypted the room’s model with your passphrase and sent it back.".to_owned());
+            FromWorker::ModelEncrypted => {
+                self.passphrase_request.set(None);
+                self.notice("This tab encrypted the room’s model with your passphrase and sent it back.");
             }
-            FromWorker::Sent { round, loss, milliseconds, bytes, plain_bytes, samples, rule, groups } => {
+            FromWorker::Sent(sent) => {
                 self.is_busy.set(false);
                 self.losses.update(|losses| {
-                    losses.push(loss);
+                    losses.push(sent.loss);
                     let surplus = losses.len().saturating_sub(LOSSES_KEPT);
                     losses.drain(..surplus);
                 });
-                self.bytes.update(|(sent, plain)| {
-                    *sent += bytes;
-                    *plain += plain_bytes;
+                self.bytes.update(|(bytes, plain)| {
+                    *bytes += sent.bytes;
+                    *plain += sent.plain_bytes;
                 });
-                self.sent.set(Some(Sent { round, milliseconds, bytes, plain_bytes, samples, rule, groups }));
+                self.sent.set(Some(sent));
             }
-            FromWorker::Closed { round, loss, updates } => self.closed.set(Some(Closed { round, loss, updates })),
-            FromWorker::Attacked { round, attack, side, reconstruction, comparison } => {
-                let result = Attacked::new(round, attack, side, &reconstruction, comparison);
+            FromWorker::Closed(closed) => self.closed.set(Some(closed)),
+            FromWorker::Attacked(result) => {
                 self.attacks.update(|attacks| match attacks.iter_mut().find(|known| known.attack == result.attack) {
                     Some(known) => *known = result,
                     None => attacks.push(result),
                 });
             }
-            FromWorker::Notice { text } => self.notice(text),
+            FromWorker::Notice(text) => self.notice(&text),
         }
     }
 
-    fn notice(self, text: String) {
+    fn notice(self, text: &str) {
         self.notices.update(|notices| {
             let number = notices.front().map_or(0, |(number, _)| number + 1);
-            notices.push_front((number, text));
+            notices.push_front((number, sentence(text)));
             notices.truncate(NOTICES_KEPT);
         });
     }

@@ -7,26 +7,26 @@ use super::{counted, duration, number};
 use crate::page::classes;
 
 /// What to know about how an attack's picture was compared.
-pub fn comparison(attack: AttackMethod) -> Option<&'static str> {
-    attack.is_unordered().then_some("compared in the best order of its pieces, which only this tab can know")
+pub fn comparison_note(attack: AttackMethod) -> Option<&'static str> {
+    attack.is_unordered().then_some("compared with its pieces in the best order, which only this tab can know")
 }
 
 /// What it means that a reconstruction cannot be recognised: that much about this attacker, and no more.
-pub fn unrecognised(is_defended: bool, is_searching: bool) -> &'static str {
+pub fn not_recognisable(is_defended: bool, is_searching: bool) -> &'static str {
     match (is_searching, is_defended) {
         (true, _) => "◌ not recognisable yet",
         (false, true) => "✓ hidden from this attacker",
-        (false, false) => "✓ not recognisable, though nothing protects it",
+        (false, false) => "✓ not recognisable, although nothing protects it",
     }
 }
 
-/// Where a search stands: its data attribute, and in words.
-pub fn search_state(state: SearchState) -> (&'static str, &'static str) {
+/// Where a search stands.
+pub fn search_state(state: SearchState) -> &'static str {
     match state {
-        SearchState::Running => ("running", "searching"),
-        SearchState::Waiting => ("waiting", "out of time, goes on with the next round"),
-        SearchState::Stopped => ("stopped", "stopped"),
-        SearchState::Done => ("done", "done"),
+        SearchState::Running => "searching",
+        SearchState::Waiting => "out of time; continues with the next round",
+        SearchState::Stopped => "stopped",
+        SearchState::Done => "done",
     }
 }
 
@@ -36,7 +36,7 @@ pub fn share(share: f64) -> String {
 }
 
 /// How much several rounds leave hidden.
-pub fn hidden(gathered: &GatheredView) -> String {
+pub fn hidden_entries(gathered: &GatheredView) -> String {
     format!(
         "K = {}: {} of the entries still hidden, Rᴷ = {} expected",
         counted(gathered.rounds, "round"),
@@ -45,15 +45,15 @@ pub fn hidden(gathered: &GatheredView) -> String {
     )
 }
 
-/// How far it is to least squares.
+/// How far it is to a least-squares solution.
 pub fn equations(gathered: &GatheredView) -> String {
     let (whole, needed) = (gathered.whole_equations, gathered.needed_equations);
     let outlook = match gathered.rounds_needed {
         _ if whole >= needed => "enough to solve them without guessing".to_owned(),
         Some(rounds) => format!("expected after {}", counted(rounds, "round")),
-        None => "not to be expected at this rate".to_owned(),
+        None => "not expected at this rate".to_owned(),
     };
-    format!("whole equations: {whole} of {needed} needed; {outlook}")
+    format!("complete equations: {whole} of the {needed} needed; {outlook}")
 }
 
 /// The labels that were read, by these names: `cat`, or `2 × cat, 1 × dog`; none where the attack cannot tell.
@@ -70,19 +70,19 @@ pub fn labels(label: &LabelView, names: &[String]) -> Option<String> {
     }
 }
 
-/// Whether the dropped photograph was the client's, as a headline.
+/// Whether the client trained on the photograph, as a headline.
 pub fn membership(membership: &MembershipView) -> &'static str {
     match membership.verdict {
         Some(MembershipVerdict::Member) => "✕ This photograph was in the update",
         Some(MembershipVerdict::Stranger) => "✓ This photograph was not in the update",
-        Some(MembershipVerdict::Undecided) => "◌ It cannot be told",
-        None if membership.round == 0 => "◌ Waiting for an update to ask",
-        None => "◌ This update does not tell",
+        Some(MembershipVerdict::Undecided) => "◌ This cannot be decided",
+        None if membership.round == 0 => "◌ Waiting for an update",
+        None => "◌ This update does not say",
     }
 }
 
-/// What the attacks cost so far.
-pub fn spent(budget: &BudgetView) -> String {
+/// What the attacks took so far.
+pub fn attack_time_spent(budget: &BudgetView) -> String {
     if budget.seconds <= 0.0 {
         return "attacks are off".to_owned();
     }
@@ -90,7 +90,7 @@ pub fn spent(budget: &BudgetView) -> String {
 }
 
 /// What there was no time for, if anything.
-pub fn skipped(budget: &BudgetView) -> Option<String> {
+pub fn attacks_skipped(budget: &BudgetView) -> Option<String> {
     let title = |name: &String| name.parse().map_or(name.clone(), |attack: AttackMethod| attack.title().to_owned());
     let titles: Vec<String> = budget.skipped.iter().map(title).collect();
     (!titles.is_empty()).then(|| format!("no time for {}", titles.join(", ")))
@@ -102,9 +102,9 @@ mod tests {
 
     #[test]
     fn not_being_recognised_is_said_of_one_attacker_only() {
-        assert!(unrecognised(true, false).contains("this attacker"));
-        assert!(unrecognised(false, false).contains("nothing protects"));
-        assert!(unrecognised(true, true).contains("yet"));
+        assert!(not_recognisable(true, false).contains("this attacker"));
+        assert!(not_recognisable(false, false).contains("nothing protects"));
+        assert!(not_recognisable(true, true).contains("yet"));
     }
 
     #[test]
@@ -127,12 +127,12 @@ mod tests {
             rounds_needed: Some(9),
             has_drifted: false,
         };
-        assert_eq!(hidden(&gathered), "K = 5 rounds: 3.1 % of the entries still hidden, Rᴷ = 3.12 % expected");
-        assert_eq!(equations(&gathered), "whole equations: 12 of 64 needed; expected after 9 rounds");
+        assert_eq!(hidden_entries(&gathered), "K = 5 rounds: 3.1 % of the entries still hidden, Rᴷ = 3.12 % expected");
+        assert_eq!(equations(&gathered), "complete equations: 12 of the 64 needed; expected after 9 rounds");
         let never = GatheredView { rounds_needed: None, ..gathered.clone() };
-        assert!(equations(&never).ends_with("not to be expected at this rate"));
+        assert!(equations(&never).ends_with("not expected at this rate"));
         let enough = GatheredView { whole_equations: 70, ..gathered };
-        assert!(equations(&enough).contains("70 of 64 needed; enough"));
+        assert!(equations(&enough).contains("70 of the 64 needed; enough"));
     }
 
     #[test]
@@ -159,15 +159,15 @@ mod tests {
         assert!(of(Some(MembershipVerdict::Stranger), 4).contains("was not in"));
         assert!(of(Some(MembershipVerdict::Undecided), 4).contains("cannot"));
         assert!(of(None, 0).contains("Waiting"));
-        assert!(of(None, 4).contains("does not tell"));
+        assert!(of(None, 4).contains("does not say"));
     }
 
     #[test]
     fn the_budget_names_what_it_cut() {
         let budget = BudgetView { seconds: 5.0, spent: 5.2, skipped: vec!["april-aware".to_owned()] };
-        assert_eq!(spent(&budget), "5.2 s spent");
-        assert_eq!(skipped(&budget).as_deref(), Some("no time for APRIL that knows the mask"));
-        assert_eq!(skipped(&BudgetView::default()), None);
-        assert_eq!(spent(&BudgetView::default()), "attacks are off");
+        assert_eq!(attack_time_spent(&budget), "5.2 s spent");
+        assert_eq!(attacks_skipped(&budget).as_deref(), Some("no time for APRIL that knows the mask"));
+        assert_eq!(attacks_skipped(&BudgetView::default()), None);
+        assert_eq!(attack_time_spent(&BudgetView::default()), "attacks are off");
     }
 }

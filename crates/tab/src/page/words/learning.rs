@@ -1,4 +1,4 @@
-//! What is learnt from, and how well, in words.
+//! What the room learns from, and how well, in words.
 
 use unmask_core::{InitialWeights, OptimiserKind, Partition, Rule, TrainOn};
 use unmask_wire::view::{DataView, EvaluationView};
@@ -11,7 +11,7 @@ pub fn training(form: Rule, step: OptimiserKind, batch: u16, train_on: TrainOn) 
     let step = if form.is_fedavg() { String::new() } else { format!(" · {}", optimiser(step)) };
     let batch = match batch {
         1 => "batch 1".to_owned(),
-        batch if train_on == TrainOn::Private => format!("batch up to {batch}, a tab has one picture"),
+        batch if train_on == TrainOn::Private => format!("batch of up to {batch} (a tab has one picture)"),
         batch => format!("batch {batch}"),
     };
     format!("{}{step} · {} · {batch}", rule(form), trains_on(train_on))
@@ -34,12 +34,12 @@ pub fn partition(partition: Partition) -> String {
 }
 
 /// The data set and how it is divided, for the teacher.
-pub fn spread_of(data: &DataView) -> String {
+pub fn data_set(data: &DataView) -> String {
     if !data.is_ready {
-        return format!("{}; it is read when a round first needs it.", data.name);
+        return format!("{}, loaded when a round first needs it.", data.name);
     }
     format!(
-        "{}: {} classes, {} pictures to train on and {} held out; divided {} among {} seats, at most {} each.",
+        "{}: {} classes, {} training pictures, {} held out. Divided {} among {} seats, at most {} each.",
         data.name,
         data.classes.len(),
         count(data.pictures as usize),
@@ -51,7 +51,7 @@ pub fn spread_of(data: &DataView) -> String {
 }
 
 /// A shard in a sentence: how many pictures of what. `counts` are those of each of `classes`.
-pub fn shard(data: &str, classes: &[String], counts: &[u32]) -> String {
+pub fn shared_pictures(data: &str, classes: &[String], counts: &[u32]) -> String {
     let mut there: Vec<(u32, &str)> = counts
         .iter()
         .zip(classes)
@@ -67,12 +67,11 @@ pub fn shard(data: &str, classes: &[String], counts: &[u32]) -> String {
 }
 
 /// Whose pictures a client's loss is measured on, as a heading.
-pub fn trained_loss(is_shared: bool) -> &'static str {
+pub fn loss_heading(is_shared: bool) -> &'static str {
     if is_shared { "Loss on your shared pictures" } else { "Loss on your picture" }
 }
 
-/// What an accuracy was measured on, when, and between what it would lie for other pictures of the kind; none before the
-/// first result.
+/// What an accuracy was measured on and when, with its confidence interval; none before the first result.
 pub fn evaluated(evaluation: &EvaluationView) -> Option<String> {
     (evaluation.pictures > 0).then(|| {
         let when = match evaluation.round {
@@ -81,7 +80,7 @@ pub fn evaluated(evaluation: &EvaluationView) -> Option<String> {
         };
         let pictures = count(evaluation.pictures as usize);
         let [low, high] = evaluation.interval.map(|end| end * 100.0);
-        format!("of {pictures} pictures that nobody trains on, {when} (95 % interval {low:.0} to {high:.0} %)")
+        format!("on {pictures} held-out pictures, {when} (95 % interval: {low:.0} to {high:.0} %)")
     })
 }
 
@@ -90,8 +89,8 @@ pub fn unmeasured(evaluation: &EvaluationView) -> Option<String> {
     evaluation.remark.as_deref().map(super::sentence)
 }
 
-/// What the model in force began with.
-pub fn head_start(weights: InitialWeights) -> &'static str {
+/// What the model in force started from.
+pub fn initial_weights(weights: InitialWeights) -> &'static str {
     match weights {
         InitialWeights::Scratch => "from scratch",
         InitialWeights::Pretrained => weights.name(),
@@ -99,7 +98,7 @@ pub fn head_start(weights: InitialWeights) -> &'static str {
 }
 
 /// What the room's model says of a picture, for the class it finds most probable.
-pub fn answer(class: &str, probability: f32) -> String {
+pub fn prediction(class: &str, probability: f32) -> String {
     let sure = match probability {
         p if p >= 0.9 => "It is sure",
         p if p >= 0.5 => "It thinks",
@@ -109,20 +108,20 @@ pub fn answer(class: &str, probability: f32) -> String {
 }
 
 /// Which model was asked, and what its answer is worth.
-pub fn asked(after: u32, classes: usize) -> String {
+pub fn model_asked(after: u32, classes: usize) -> String {
     let model = match after {
         0 => "The room’s model before its first round".to_owned(),
         round => format!("The room’s model after round {round}"),
     };
     let chance = percent(1.0 / classes.max(1) as f32);
     format!(
-        "{model}. It knows {classes} classes and calls everything by one of them; by chance each would get {chance}."
+        "{model}. It knows {classes} classes and assigns every picture to one of them; by chance, each gets {chance}."
     )
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{super::made, *};
+    use super::{super::update_content, *};
 
     #[test]
     fn training_is_put_in_words() {
@@ -136,10 +135,10 @@ mod tests {
             training(fedavg(2, 0.05), adam, 16, TrainOn::Shared),
             "FedAvg, 2 local epochs at rate 0.05 · shared pictures · batch 16"
         );
-        assert!(training(Rule::FedSgd, sgd, 4, TrainOn::Private).ends_with("batch up to 4, a tab has one picture"));
+        assert!(training(Rule::FedSgd, sgd, 4, TrainOn::Private).ends_with("batch of up to 4 (a tab has one picture)"));
         assert_eq!(rule(Rule::FED_AVG), "FedAvg, 1 local epoch at rate 0.1");
-        assert_eq!(made(Rule::FedSgd, 1), "the gradient of 1 picture");
-        assert_eq!(made(fedavg(3, 0.1), 6), "the weights after 3 local epochs over 6 pictures");
+        assert_eq!(update_content(Rule::FedSgd, 1), "the gradient of 1 picture");
+        assert_eq!(update_content(fedavg(3, 0.1), 6), "the weights after 3 local epochs over 6 pictures");
     }
 
     #[test]
@@ -151,9 +150,15 @@ mod tests {
     #[test]
     fn a_shard_names_what_it_has_most_of() {
         let classes = ["cat", "dog", "ship", "horse"].map(str::to_owned);
-        assert_eq!(shard("CIFAR-10", &classes, &[2, 0, 150, 48]), "200 shared pictures of CIFAR-10: ship, horse, cat");
-        assert_eq!(shard("CIFAR-10", &classes, &[5, 5, 5, 5]), "20 shared pictures of CIFAR-10: cat, dog, ship, …");
-        assert_eq!(shard("CIFAR-10", &classes, &[0, 1, 0, 0]), "1 shared picture of CIFAR-10: dog");
+        assert_eq!(
+            shared_pictures("CIFAR-10", &classes, &[2, 0, 150, 48]),
+            "200 shared pictures of CIFAR-10: ship, horse, cat"
+        );
+        assert_eq!(
+            shared_pictures("CIFAR-10", &classes, &[5, 5, 5, 5]),
+            "20 shared pictures of CIFAR-10: cat, dog, ship, …"
+        );
+        assert_eq!(shared_pictures("CIFAR-10", &classes, &[0, 1, 0, 0]), "1 shared picture of CIFAR-10: dog");
     }
 
     #[test]
@@ -166,7 +171,7 @@ mod tests {
             remark: Some("the model is encrypted".to_owned()),
             ..EvaluationView::default()
         };
-        let text = "of 500 pictures that nobody trains on, after round 12 (95 % interval 58 to 66 %)";
+        let text = "on 500 held-out pictures, after round 12 (95 % interval: 58 to 66 %)";
         assert_eq!(evaluated(&evaluation).as_deref(), Some(text));
         assert_eq!(unmeasured(&evaluation).as_deref(), Some("The model is encrypted."));
         let start = EvaluationView { round: 0, remark: None, ..evaluation };
@@ -176,15 +181,15 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_says_which_model_gave_it() {
-        assert!(asked(0, 10).starts_with("The room’s model before its first round. It knows 10 classes"));
-        assert!(asked(7, 10).contains("after round 7") && asked(7, 10).ends_with("10.0 %."));
+    fn a_prediction_says_which_model_made_it() {
+        assert!(model_asked(0, 10).starts_with("The room’s model before its first round. It knows 10 classes"));
+        assert!(model_asked(7, 10).contains("after round 7") && model_asked(7, 10).ends_with("10.0 %."));
     }
 
     #[test]
     fn certainty_has_three_words() {
-        assert_eq!(answer("cat", 0.97), "It is sure: cat, 97.0 %");
-        assert!(answer("cat", 0.6).starts_with("It thinks"));
-        assert!(answer("cat", 0.2).starts_with("It guesses"));
+        assert_eq!(prediction("cat", 0.97), "It is sure: cat, 97.0 %");
+        assert!(prediction("cat", 0.6).starts_with("It thinks"));
+        assert!(prediction("cat", 0.2).starts_with("It guesses"));
     }
 }

@@ -1,18 +1,20 @@
 //! Whether a photograph that the teacher drops was the client's.
 
+use gloo_file::File;
 use leptos::prelude::*;
 use unmask_wire::view::{Control, MembershipView};
 use wasm_bindgen_futures::spawn_local;
-use web_sys::{DragEvent, File};
+use web_sys::DragEvent;
 
-use super::plot::ResidualPlot;
+use super::residual_plot::ResidualPlot;
 use crate::page::{
     app::{
         api,
         feed::Feed,
         files::{FileButton, dropped_file, keep_page},
         picture,
-        projector::{Problem, Teacher},
+        signals::{holds, optional, part},
+        teacher::{Problem, Teacher},
     },
     words,
 };
@@ -20,11 +22,7 @@ use crate::page::{
 /// Takes a photograph, and says whether the update was made from it. Without the token only what came of one is shown.
 #[component]
 pub fn MembershipCard(feed: Feed, teacher: Teacher) -> impl IntoView {
-    let membership = feed.part(|room| room.membership.clone());
-    let membership = Memo::new(move |_| membership.get().flatten());
-    let part = move |of: fn(&MembershipView) -> Option<String>| {
-        move || membership.with(|membership| membership.as_ref().and_then(of))
-    };
+    let membership = feed.optional(|room| room.membership.clone());
     let is_over = RwSignal::new(false);
     let is_busy = RwSignal::new(false);
     let problem = RwSignal::new(None);
@@ -42,16 +40,15 @@ pub fn MembershipCard(feed: Feed, teacher: Teacher) -> impl IntoView {
     };
     keep_page();
     let has_candidate = move || membership.with(Option::is_some);
-    let has_residual =
-        move || membership.with(|membership| membership.as_ref().is_some_and(|it| it.residual.is_some()));
+    let has_residual = holds(membership, |membership| membership.residual.is_some());
     view! {
         <article
             class="card finding membership"
-            class:over=move || is_over.get() && teacher.may_drive()
+            class:over=move || is_over.get() && teacher.is_here()
             data-testid="membership"
-            data-verdict=part(|membership| membership.verdict.map(|verdict| verdict.to_string()))
-            data-round=part(|membership| Some(membership.round.to_string()))
-            hidden=move || !teacher.may_drive() && !has_candidate()
+            data-verdict=optional(membership, |membership| membership.verdict.map(|verdict| verdict.to_string()))
+            data-round=part(membership, |membership| membership.round)
+            hidden=move || !teacher.is_here() && !has_candidate()
             on:dragover=move |_| is_over.set(true)
             on:dragleave=move |_| is_over.set(false)
             on:drop=move |event: DragEvent| {
@@ -63,14 +60,14 @@ pub fn MembershipCard(feed: Feed, teacher: Teacher) -> impl IntoView {
             <h3>"Was this photograph in the update?"</h3>
             <Show when=has_candidate>
                 <div class="candidate">
-                    <img src=part(|membership| Some(membership.picture.clone())) alt="The candidate as the model sees it"/>
+                    <img src=part(membership, |membership| membership.picture.clone()) alt="The photograph as the model sees it"/>
                     <div>
                         <p class="verdict-line" role="status">
-                            {move || membership.with(|membership| membership.as_ref().map(words::membership))}
+                            {part(membership, words::membership)}
                         </p>
-                        <p>{part(|membership| membership.remark.clone())}</p>
+                        <p>{optional(membership, |membership| membership.remark.clone())}</p>
                         <p class="sub">
-                            {part(|membership| {
+                            {optional(membership, |membership| {
                                 let MembershipView { nickname, round, defence, .. } = membership;
                                 (*round > 0).then(|| format!("{nickname} · round {round} · {}", words::defence(defence)))
                             })}
@@ -81,7 +78,7 @@ pub fn MembershipCard(feed: Feed, teacher: Teacher) -> impl IntoView {
             <Show when=has_residual>
                 <ResidualPlot membership/>
             </Show>
-            <Show when=move || teacher.may_drive()>
+            <Show when=move || teacher.is_here()>
                 <div class="drop">
                     <p>
                         {move || if is_busy.get() { "Sending the photograph…" } else { "Drop a photograph on this card, or" }}
@@ -98,7 +95,7 @@ pub fn MembershipCard(feed: Feed, teacher: Teacher) -> impl IntoView {
                     </button>
                 </div>
                 <p class="hint" hidden=has_candidate>
-                    "The relay compares it with the newest update. It is a guess that anybody who has a photograph of somebody can make."
+                    "The relay compares it with the newest update. Anyone who has a photograph of someone can make this guess."
                 </p>
                 <Problem problem/>
             </Show>

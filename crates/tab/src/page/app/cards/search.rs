@@ -6,7 +6,8 @@ use unmask_wire::view::{Control, SearchView};
 use crate::page::{
     app::{
         feed::Feed,
-        projector::{Problem, Teacher},
+        signals::part,
+        teacher::{Problem, Teacher},
     },
     words,
 };
@@ -22,9 +23,9 @@ pub fn SearchOffer(feed: Feed, teacher: Teacher) -> impl IntoView {
                     <h3>"Search through the model"</h3>
                     <p class="sentence">
                         {move || match is_asked.get() {
-                            Some(true) => "The search begins with the next update of the client under attack.",
+                            Some(true) => "The search starts with the next update of the client under attack.",
                             _ => {
-                                "A patient attacker tries pictures, thousands of them, until one makes the very update that came. \
+                                "A patient attacker tries thousands of pictures until one gives the update that came. \
                                  The rounds go on meanwhile."
                             }
                         }}
@@ -39,11 +40,11 @@ pub fn SearchOffer(feed: Feed, teacher: Teacher) -> impl IntoView {
 /// Starts and stops the search; only there for the teacher, on a relay that can search.
 #[component]
 pub fn SearchButton(feed: Feed, teacher: Teacher) -> impl IntoView {
-    let search = feed.part(|room| room.search);
-    let is_on = move || search.get().flatten() == Some(true);
+    let search = feed.optional(|room| room.search);
+    let is_on = move || search.get() == Some(true);
     let problem = RwSignal::new(None);
     view! {
-        <Show when=move || teacher.may_drive() && search.get().flatten().is_some()>
+        <Show when=move || teacher.is_here() && search.get().is_some()>
             <div class="hand">
                 <button
                     type="button"
@@ -63,25 +64,18 @@ pub fn SearchButton(feed: Feed, teacher: Teacher) -> impl IntoView {
 
 /// How far a search is, and what is left to be made small.
 #[component]
-pub fn Progress(
-    /// The search.
-    search: Memo<Option<SearchView>>,
-) -> impl IntoView {
-    let of = move |part: fn(&SearchView) -> String| {
-        move || search.with(|search| search.as_ref().map(part).unwrap_or_default())
-    };
-    let share = move || {
-        search.with(|search| {
-            search.as_ref().map_or(0.0, |search| search.iteration as f64 / search.iterations.max(1) as f64)
-        })
-    };
+pub fn SearchProgress(search: Memo<Option<SearchView>>) -> impl IntoView {
+    let width = part(search, |search| {
+        let share = search.iteration as f64 / search.iterations.max(1) as f64;
+        format!("width:{:.1}%", 100.0 * share.min(1.0))
+    });
     view! {
-        <div class="progress" data-state=of(|search| words::search_state(search.state).0.to_owned())>
-            <div class="meter" aria-hidden="true"><span class="meter-fill" style=move || format!("width:{:.1}%", 100.0 * share().min(1.0))></span></div>
+        <div class="progress" data-state=part(search, |search| words::key(search.state))>
+            <div class="meter" aria-hidden="true"><span class="meter-fill" style=width></span></div>
             <p class="spread">
-                <b>{of(|search| words::search_state(search.state).1.to_owned())}</b>
+                <b>{part(search, |search| words::search_state(search.state))}</b>
                 <span class="sub">
-                    {of(|search| {
+                    {part(search, |search| {
                         let (done, all) = (words::count(search.iteration), words::count(search.iterations));
                         format!("step {done} of {all} · mismatch {}", words::number(search.objective))
                     })}

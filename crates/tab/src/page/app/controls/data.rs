@@ -1,37 +1,29 @@
-//! The choice of what the room trains on, and of what the model begins with.
+//! The choice of what the room trains on, and of what the model starts from.
 
 use leptos::prelude::*;
-use unmask_core::{InitialWeights, Partition, TrainOn};
+use unmask_core::{InitialWeights, TrainOn};
 use unmask_wire::view::Control;
 
-use super::{confirm::ConfirmButton, discarded, segment::Segment};
+use super::discard::DiscardButton;
 use crate::page::{
-    app::{feed::Feed, projector::Teacher},
-    division::Division,
+    app::{feed::Feed, fields::Segments, signals::part, teacher::Teacher},
+    drafts::DataDraft,
     words,
 };
-
-/// What the data controls show.
-#[derive(Clone, Copy, PartialEq, Default)]
-struct Draft {
-    train_on: TrainOn,
-    division: Division,
-}
 
 /// Private or shared pictures, how the shared ones are divided, and a new model.
 #[component]
 pub fn DataEditor(feed: Feed, teacher: Teacher) -> impl IntoView {
-    let data = feed.part(|room| room.data.clone());
-    let data = Memo::new(move |_| data.get().flatten());
+    let data = feed.optional(|room| room.data.clone());
     view! {
         <div class="data">
             <Show
                 when=move || data.with(Option::is_some)
-                fallback=|| view! { <p class="hint">"This room has no pictures to share out; start the relay with --data to have some."</p> }
+                fallback=|| view! { <p class="hint">"This room has no shared pictures. Start the relay with --data to have some."</p> }
             >
                 <Pictures feed teacher/>
-                <p class="hint" data-testid="data" data-ready=move || data.with(|data| data.as_ref().map(|data| data.is_ready.to_string()))>
-                    {move || data.with(|data| data.as_ref().map(words::spread_of))}
+                <p class="hint" data-testid="data" data-ready=part(data, |data| data.is_ready.to_string())>
+                    {part(data, words::data_set)}
                 </p>
             </Show>
             <NewModel feed teacher/>
@@ -42,97 +34,71 @@ pub fn DataEditor(feed: Feed, teacher: Teacher) -> impl IntoView {
 /// Which pictures, and how the shared ones are divided.
 #[component]
 fn Pictures(feed: Feed, teacher: Teacher) -> impl IntoView {
-    let draft = RwSignal::new(Draft::default());
-    let wanted = feed.part(|room| {
+    let draft = RwSignal::new(DataDraft::default());
+    let wanted = feed.optional(|room| {
         let data = room.data.as_ref()?;
         let next = room.next.clone().unwrap_or_default();
-        let train_on = next.train_on.unwrap_or(data.train_on);
-        Some((train_on, next.partition.unwrap_or(data.partition)))
+        Some((next.train_on.unwrap_or(data.train_on), next.partition.unwrap_or(data.partition)))
     });
-    let follow = move |wanted: Option<(TrainOn, Partition)>| {
-        if let Some((train_on, partition)) = wanted {
-            draft.update(|draft| {
-                draft.train_on = train_on;
-                draft.division.follow(partition);
-            });
-        }
-    };
-    Effect::new(move |_| follow(wanted.get().flatten()));
-    teacher.on_failure(move || follow(wanted.get_untracked().flatten()));
-    let choose = move |pictures: TrainOn| {
-        draft.update(|draft| draft.train_on = pictures);
-        teacher.send(Control::TrainOn { pictures });
-    };
-    let settle = move || teacher.send(Control::Partition { partition: draft.get_untracked().division.partition() });
-    let skew = move |is_skewed: bool| {
-        draft.update(|draft| draft.division.is_skewed = is_skewed);
-        settle();
-    };
-    let is_shared = Memo::new(move |_| draft.get().train_on == TrainOn::Shared);
-    let is_skewed = Memo::new(move |_| draft.get().division.is_skewed);
-    let alpha = move || words::number(draft.get().division.alpha);
+    teacher.follow(wanted, move |(train_on, partition)| draft.update(|draft| draft.follow(train_on, partition)));
+    let send_partition = move || teacher.send(Control::Partition { partition: draft.get_untracked().partition() });
+    let is_skewed = Memo::new(move |_| draft.get().is_skewed);
+    let alpha = move || words::number(draft.get().alpha);
     view! {
         <fieldset class="row">
             <legend class="hidden">"What the rounds train on"</legend>
             <span class="sub">"Train on"</span>
-            <div class="segments">
-                <Segment
-                    row="train-on"
-                    testid="train-on-private".to_owned()
-                    title="Private pictures"
-                    tip="each client's own picture, which never leaves its device"
-                    is_chosen=Signal::derive(move || !is_shared.get())
-                    on_choose=move |()| choose(TrainOn::Private)
-                />
-                <Segment
-                    row="train-on"
-                    testid="train-on-shared".to_owned()
-                    title="Shared pictures"
-                    tip="a share of a public data set for each client, so that the model learns something"
-                    is_chosen=is_shared
-                    on_choose=move |()| choose(TrainOn::Shared)
-                />
-            </div>
+            <Segments
+                row="train-on"
+                options=vec![
+                    (TrainOn::Private, "private", "Private pictures", "each client’s own picture, which never leaves its device"),
+                    (
+                        TrainOn::Shared,
+                        "shared",
+                        "Shared pictures",
+                        "a share of a public data set for each client, so that the model learns something",
+                    ),
+                ]
+                chosen=Signal::derive(move || draft.get().train_on)
+                on_choose=move |pictures| {
+                    draft.update(|draft| draft.train_on = pictures);
+                    teacher.send(Control::TrainOn { pictures });
+                }
+            />
         </fieldset>
         <fieldset class="row">
             <legend class="hidden">"How the shared pictures are divided"</legend>
             <span class="sub">"divided"</span>
-            <div class="segments">
-                <Segment
-                    row="partition"
-                    testid="partition-iid".to_owned()
-                    title="Evenly"
-                    tip="IID: every client gets some of everything"
-                    is_chosen=Signal::derive(move || !is_skewed.get())
-                    on_choose=move |()| skew(false)
-                />
-                <Segment
-                    row="partition"
-                    testid="partition-dirichlet".to_owned()
-                    title="By Dirichlet"
-                    tip="non-IID: each class is divided unevenly, the more so the smaller alpha is"
-                    is_chosen=is_skewed
-                    on_choose=move |()| skew(true)
-                />
-            </div>
+            <Segments
+                row="partition"
+                options=vec![
+                    (false, "iid", "Evenly", "IID: every client gets some of everything"),
+                    (true, "dirichlet", "By Dirichlet", "non-IID: each class is divided unevenly; the smaller alpha, the more unevenly"),
+                ]
+                chosen=is_skewed
+                on_choose=move |is_skewed| {
+                    draft.update(|draft| draft.is_skewed = is_skewed);
+                    send_partition();
+                }
+            />
             <label class="slider" class:disabled=move || !is_skewed.get()>
                 <span class="slider-value">"α = " {alpha}</span>
                 <input
                     type="range"
                     min="0"
-                    max=Division::LAST_PLACE.to_string()
+                    max=DataDraft::LAST_POSITION.to_string()
                     step="1"
                     data-testid="alpha"
                     aria-label="alpha: the smaller, the fewer classes a client has"
                     aria-valuetext=alpha
                     disabled=move || !is_skewed.get()
-                    prop:value=move || draft.get().division.place().to_string()
+                    prop:value=move || draft.get().position().to_string()
                     on:input=move |event| {
-                        if let Ok(place) = event_target_value(&event).parse() {
-                            draft.update(|draft| draft.division = Division::at(place));
+                        if let Ok(position) = event_target_value(&event).parse() {
+                            draft.update(|draft| draft.slide(position));
                         }
                     }
-                    on:change=move |_| settle()
+                    on:change=move |_| send_partition()
                 />
             </label>
         </fieldset>
@@ -143,28 +109,27 @@ fn Pictures(feed: Feed, teacher: Teacher) -> impl IntoView {
 #[component]
 fn NewModel(feed: Feed, teacher: Teacher) -> impl IntoView {
     let start = feed.part(|room| room.initial_weights);
-    let pretrained = feed.part(|room| room.pretrained.clone());
-    let pretrained = Memo::new(move |_| pretrained.get().flatten());
+    let pretrained = feed.optional(|room| room.pretrained.clone());
     let begin = move |initial_weights| teacher.send(Control::Model { initial_weights });
     view! {
         <div class="row">
             <span class="sub">
-                "The model began "
-                <b data-testid="model-start" data-start=move || start.get().map(InitialWeights::name)>
-                    {move || start.get().map(words::head_start)}
+                "The model started "
+                <b data-testid="model-start" data-start=part(start, |start| start.name())>
+                    {part(start, |start| words::initial_weights(*start))}
                 </b>
                 ". New model:"
             </span>
-            <ConfirmButton
+            <DiscardButton
+                feed
                 testid="model-scratch"
                 title="From scratch"
-                loss=discarded(feed)
                 on_confirm=move |()| begin(InitialWeights::Scratch)
             />
-            <ConfirmButton
+            <DiscardButton
+                feed
                 testid="model-pretrained"
                 title="Pretrained"
-                loss=discarded(feed)
                 is_disabled=Signal::derive(move || pretrained.with(Option::is_none))
                 on_confirm=move |()| begin(InitialWeights::Pretrained)
             />

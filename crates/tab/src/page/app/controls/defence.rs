@@ -4,10 +4,14 @@ use leptos::prelude::*;
 use unmask_core::{Defence, DefenceKind, EncryptionStart, GaussianNoise};
 use unmask_wire::view::Control;
 
-use super::{number::NumberField, rates::RatesEditor, segment::Segment};
+use super::rates::RatesEditor;
 use crate::page::{
-    app::{feed::Feed, projector::Teacher},
-    policy::{DefenceDraft, read_noise},
+    app::{
+        feed::Feed,
+        fields::{NumberField, Segments},
+        teacher::Teacher,
+    },
+    drafts::{DefenceDraft, read_noise},
     words,
 };
 
@@ -19,41 +23,23 @@ const TABLE: [(&str, &str); 3] = [("1", "eps-1"), ("2", "eps-2"), ("4", "eps-4")
 pub fn DefenceEditor(feed: Feed, teacher: Teacher) -> impl IntoView {
     let draft = RwSignal::new(DefenceDraft::default());
     let wanted = feed.part(|room| room.next.as_ref().and_then(|next| next.defence).unwrap_or(room.defence));
-    let follow = move |wanted: Option<Defence>| {
-        if let Some(defence) = wanted {
-            draft.update(|draft| draft.follow(defence));
-        }
-    };
     // Another teacher's page, or the relay's own start options, may have chosen.
-    Effect::new(move |_| follow(wanted.get()));
-    teacher.on_failure(move || follow(wanted.get_untracked()));
+    teacher.follow(wanted, move |defence| draft.update(|draft| draft.follow(defence)));
     let send = move || teacher.send(Control::Defence { defence: draft.get_untracked().defence() });
     let choice = Memo::new(move |_| draft.get().choice);
     let is_encrypted = feed.part(|room| room.defence.is_encrypted());
     view! {
         <fieldset class="defence">
             <legend class="hidden">"Defence"</legend>
-            <div class="segments">
-                {DefenceKind::ALL
-                    .into_iter()
-                    .map(|segment| {
-                        let choose = move |()| {
-                            draft.update(|draft| draft.choice = segment);
-                            send();
-                        };
-                        view! {
-                            <Segment
-                                row="defence"
-                                testid=format!("defence-{}", segment.name())
-                                title=segment.title()
-                                tip=segment.sentence()
-                                is_chosen=Signal::derive(move || choice.get() == segment)
-                                on_choose=choose
-                            />
-                        }
-                    })
-                    .collect_view()}
-            </div>
+            <Segments
+                row="defence"
+                options=DefenceKind::ALL.map(|kind| (kind, kind.name(), kind.title(), kind.sentence())).to_vec()
+                chosen=choice
+                on_choose=move |kind| {
+                    draft.update(|draft| draft.choice = kind);
+                    send();
+                }
+            />
             <p class="hint">
                 {move || choice.get().sentence()}
                 <b data-testid="encrypted-reset" hidden=move || is_encrypted.get() != Some(true)>
@@ -83,46 +69,33 @@ pub fn DefenceEditor(feed: Feed, teacher: Teacher) -> impl IntoView {
 #[component]
 fn Noise(draft: RwSignal<DefenceDraft>, teacher: Teacher) -> impl IntoView {
     let noise = move || draft.get().noise;
-    let take = move |read: Result<GaussianNoise, String>| match read {
-        Ok(noise) => {
-            draft.update(|draft| draft.noise = noise);
-            teacher.send(Control::Defence { defence: Defence::Gaussian(noise) });
-        }
-        Err(problem) => teacher.problem.set(Some(problem)),
-    };
-    let parts = move || {
-        let noise = draft.get_untracked().noise;
-        [noise.epsilon().to_string(), noise.delta().to_string(), noise.clip().to_string()]
-    };
-    let typed = move |place: usize, text: String| {
-        let mut parts = parts();
-        parts[place] = text;
+    let parts = |noise: GaussianNoise| [noise.epsilon(), noise.delta(), noise.clip()];
+    let take = move |parts: [&str; 3]| {
         let [epsilon, delta, clip] = parts;
-        take(read_noise(&epsilon, &delta, &clip).map_err(|error| error.to_string()));
+        match read_noise(epsilon, delta, clip) {
+            Ok(noise) => {
+                draft.update(|draft| draft.noise = noise);
+                teacher.send(Control::Defence { defence: Defence::Gaussian(noise) });
+            }
+            Err(error) => teacher.problem.set(Some(error.to_string())),
+        }
+    };
+    let fields = [
+        ("ε", "epsilon asked of one round", "eps"),
+        ("δ", "delta asked of one round", "delta"),
+        ("clip S_f", "S_f, the norm to which an update is clipped", "clip"),
+    ];
+    let field = move |(place, (label, title, testid))| {
+        let on_change = move |text: String| {
+            let mut typed = parts(draft.get_untracked().noise).map(|part| part.to_string());
+            typed[place] = text;
+            take(typed.each_ref().map(String::as_str));
+        };
+        view! { <NumberField label title testid value=Signal::derive(move || words::number(parts(noise())[place])) on_change/> }
     };
     view! {
         <div class="row">
-            <NumberField
-                label="ε"
-                title="epsilon asked of one round"
-                testid="eps"
-                value=Signal::derive(move || words::number(noise().epsilon()))
-                on_change=move |text| typed(0, text)
-            />
-            <NumberField
-                label="δ"
-                title="delta asked of one round"
-                testid="delta"
-                value=Signal::derive(move || words::number(noise().delta()))
-                on_change=move |text| typed(1, text)
-            />
-            <NumberField
-                label="clip S_f"
-                title="S_f, the length to which an update is shortened"
-                testid="clip"
-                value=Signal::derive(move || words::number(noise().clip()))
-                on_change=move |text| typed(2, text)
-            />
+            {fields.into_iter().enumerate().map(field).collect_view()}
             <div class="row presets" role="group" aria-label="Rows of FLRSP’s Table 1">
                 <span class="sub">"FLRSP Table 1, no guarantee:"</span>
                 {TABLE
@@ -133,8 +106,8 @@ fn Noise(draft: RwSignal<DefenceDraft>, teacher: Teacher) -> impl IntoView {
                                 type="button"
                                 class="button small"
                                 data-testid=format!("preset-{name}")
-                                title="δ = 0.5 and S_f = 0.5: a mechanism that publishes every second picture would satisfy it"
-                                on:click=move |_| take(read_noise(epsilon, "0.5", "0.5").map_err(|error| error.to_string()))
+                                title="δ = 0.5 and S_f = 0.5: a mechanism that publishes every second picture would satisfy them"
+                                on:click=move |_| take([epsilon, "0.5", "0.5"])
                             >
                                 {format!("ε = {epsilon}")}
                             </button>
@@ -161,7 +134,7 @@ fn Starts(draft: RwSignal<DefenceDraft>, #[prop(into)] on_change: Callback<()>) 
         (
             EncryptionStart::Keyed,
             "Keyed start",
-            "a tab makes new weights that the relay never sees in the plain; resets the model",
+            "a tab draws new weights that the relay never sees unencrypted; resets the model",
         ),
     ];
     view! {

@@ -1,30 +1,26 @@
 //! The teacher's controls: a bar with what is in force, and the editors of what shall be.
 
-mod confirm;
 mod data;
 mod defence;
-mod number;
+mod discard;
 mod rates;
-mod segment;
 mod training;
 
 use leptos::prelude::*;
-use unmask_core::OptimiserKind;
-use unmask_wire::view::{Control, EncryptionView, Phase};
+use unmask_core::{Defence, OptimiserKind};
+use unmask_wire::view::{Control, Phase};
 
-pub use self::number::NumberField;
-use self::{confirm::ConfirmButton, data::DataEditor, defence::DefenceEditor, training::TrainingEditor};
-use super::{feed::Feed, projector::Teacher};
-use crate::page::{policy::sgd_would_help, words};
+use self::{data::DataEditor, defence::DefenceEditor, discard::DiscardButton, training::TrainingEditor};
+use super::{
+    feed::Feed,
+    signals::{optional, part},
+    teacher::Teacher,
+};
+use crate::page::{drafts::sgd_would_help, words};
 
 /// Run controls, what is in force, and the editors; without the token a note on where to get it.
 #[component]
-pub fn Controls(
-    /// The room.
-    feed: Feed,
-    /// Who may use them.
-    teacher: Teacher,
-) -> impl IntoView {
+pub fn Controls(feed: Feed, teacher: Teacher) -> impl IntoView {
     let is_defence_open = RwSignal::new(true);
     let is_training_open = RwSignal::new(false);
     let is_data_open = RwSignal::new(false);
@@ -32,9 +28,9 @@ pub fn Controls(
         <section class="card controls" aria-label="Controls" data-testid="controls">
             <div class="controls-row">
                 <Show
-                    when=move || teacher.may_drive()
+                    when=move || teacher.is_here()
                     fallback=|| {
-                        view! { <p class="hint" data-testid="view-only">"View only: open the teacher link printed in the terminal."</p> }
+                        view! { <p class="hint" data-testid="view-only">"View only. To control the room, open the teacher link printed in the terminal."</p> }
                     }
                 >
                     <Run feed teacher/>
@@ -47,7 +43,7 @@ pub fn Controls(
                 </Show>
             </div>
             <InForce feed/>
-            <Show when=move || teacher.may_drive()>
+            <Show when=move || teacher.is_here()>
                 <Refusal feed teacher/>
                 <div class="editor" hidden=move || !is_defence_open.get()><DefenceEditor feed teacher/></div>
                 <div class="editor" hidden=move || !is_training_open.get()><TrainingEditor feed teacher/></div>
@@ -77,37 +73,32 @@ fn Fold(is_open: RwSignal<bool>, title: &'static str, testid: &'static str) -> i
 #[component]
 fn InForce(feed: Feed) -> impl IntoView {
     let defence = feed.part(|room| room.defence);
-    let next = feed.part(|room| {
-        let next = room.next.as_ref().map(|next| words::next(next, room.architecture));
-        next.filter(|next| !next.is_empty())
+    let next = feed.optional(|room| {
+        let next = words::next(room.next.as_ref()?, room.architecture);
+        (!next.is_empty()).then(|| format!("from the next round: {next}"))
     });
-    let guarantee = feed.part(|room| room.guarantee.as_ref().map(|guarantee| guarantee.sentence.clone()));
-    let encryption = feed.part(|room| room.encryption.as_ref().map(words::encryption));
-    let encryption_part = |part: fn(&EncryptionView) -> Option<String>| {
-        move || feed.room.with(|room| room.as_ref()?.encryption.as_ref().and_then(part))
-    };
+    let guarantee = feed.optional(|room| room.guarantee.as_ref().map(|guarantee| guarantee.sentence.clone()));
+    let encryption = feed.optional(|room| room.encryption.clone());
     view! {
         <div class="in-force">
             <p>
                 "In force: "
-                <b data-testid="defence" data-defence=move || defence.get().map(|defence| defence.to_string())>
-                    {move || defence.get().map(|defence| words::defence(&defence))}
+                <b data-testid="defence" data-defence=part(defence, Defence::to_string)>
+                    {part(defence, words::defence)}
                 </b>
-                <span class="next" data-testid="next">
-                    {move || next.get().flatten().map(|next| format!("from the next round: {next}"))}
-                </span>
+                <span class="next" data-testid="next">{next}</span>
             </p>
-            <p class="promise" data-testid="guarantee" hidden=move || guarantee.get().flatten().is_none()>
-                {move || guarantee.get().flatten()}
+            <p class="promise" data-testid="guarantee" hidden=move || guarantee.with(Option::is_none)>
+                {guarantee}
             </p>
             <p
                 class="promise"
                 data-testid="encryption"
-                data-start=encryption_part(|encryption| Some(encryption.start.to_string()))
-                data-sealed-by=encryption_part(|encryption| encryption.sealed_by.clone())
-                hidden=move || encryption.get().flatten().is_none()
+                data-start=part(encryption, |encryption| encryption.start.name())
+                data-sealed-by=optional(encryption, |encryption| encryption.sealed_by.clone())
+                hidden=move || encryption.with(Option::is_none)
             >
-                {move || encryption.get().flatten()}
+                {part(encryption, words::encryption)}
             </p>
         </div>
     }
@@ -177,23 +168,9 @@ fn Run(feed: Feed, teacher: Teacher) -> impl IntoView {
             <button type="button" class="button" data-testid="one-round" on:click=move |_| teacher.send(Control::OneRound)>
                 "One round"
             </button>
-            <ConfirmButton
-                testid="reset"
-                title="Reset"
-                loss=discarded(feed)
-                on_confirm=move |()| teacher.send(Control::Reset)
-            />
+            <DiscardButton feed testid="reset" title="Reset" on_confirm=move |()| teacher.send(Control::Reset)/>
         </div>
     }
-}
-
-/// What new weights would cost: the rounds so far; none before the first.
-fn discarded(feed: Feed) -> Signal<Option<String>> {
-    let rounds = feed.part(|room| room.round);
-    Signal::derive(move || {
-        let rounds = rounds.get().filter(|rounds| *rounds > 0)?;
-        Some(format!("Discard {}", words::counted(rounds, "round")))
-    })
 }
 
 #[component]
@@ -201,11 +178,9 @@ fn AprilBlock(feed: Feed, teacher: Teacher) -> impl IntoView {
     let wanted = feed
         .part(|room| room.next.as_ref().and_then(|next| next.architecture).unwrap_or(room.architecture).april_block());
     let is_on = RwSignal::new(false);
-    let follow = move |wanted: Option<bool>| is_on.set(wanted.unwrap_or(false));
-    Effect::new(move |_| follow(wanted.get()));
-    teacher.on_failure(move || follow(wanted.get_untracked()));
+    teacher.follow(wanted, move |wanted| is_on.set(wanted));
     view! {
-        <label class="switch" title="A first block without norm and residual, as the APRIL attack needs it. Resets the model.">
+        <label class="switch" title="A first block without norm and residual, which the APRIL attack needs. Resets the model.">
             <input
                 type="checkbox"
                 role="switch"

@@ -3,17 +3,15 @@
 use leptos::prelude::*;
 use unmask_core::{GroupRates, ParamGroup, ZeroRate};
 
-use crate::page::policy::{middle, read_rate};
+use crate::page::drafts::middle;
 
 /// Rates of the papers' main experiments.
-const PRESETS: [&str; 3] = ["0.2", "0.5", "0.8"];
+const PRESETS: [f64; 3] = [0.2, 0.5, 0.8];
 
 /// A slider for all groups, presets, and a panel with a slider for each group.
 #[component]
 pub fn RatesEditor(
-    /// The rates shown.
-    #[prop(into)]
-    rates: Signal<GroupRates>,
+    #[prop(into)] rates: Signal<GroupRates>,
     /// Gets the rates while a slider moves.
     #[prop(into)]
     on_move: Callback<GroupRates>,
@@ -41,7 +39,7 @@ pub fn RatesEditor(
                     aria-valuetext=shown
                     prop:value=move || format!("{:.2}", middle(&rates.get()))
                     on:input=move |event| {
-                        if let Some(rate) = read_rate(&event_target_value(&event)) {
+                        if let Ok(rate) = event_target_value(&event).parse() {
                             on_move.run(GroupRates::uniform(rate));
                         }
                     }
@@ -57,13 +55,9 @@ pub fn RatesEditor(
                                 type="button"
                                 class="button small"
                                 data-testid=format!("preset-{preset}")
-                                on:click=move |_| {
-                                    if let Some(rate) = read_rate(preset) {
-                                        settle(GroupRates::uniform(rate));
-                                    }
-                                }
+                                on:click=move |_| settle(GroupRates::uniform(ZeroRate::nearest(preset)))
                             >
-                                {preset}
+                                {preset.to_string()}
                             </button>
                         }
                     })
@@ -72,10 +66,10 @@ pub fn RatesEditor(
                     type="button"
                     class="button small"
                     data-testid="preset-hint"
-                    title="The papers’ hint: high for the embeddings, from which pictures are read, low elsewhere"
+                    title="The papers’ advice: high for the embeddings, from which pictures are read, and low elsewhere"
                     on:click=move |_| settle(GroupRates::papers_hint())
                 >
-                    "papers’ hint: embeddings high"
+                    "papers’ advice: embeddings high"
                 </button>
             </div>
             <button
@@ -105,7 +99,7 @@ pub fn RatesEditor(
                                 aria-label=format!("R of the group {}", group.title())
                                 prop:value=move || format!("{:.2}", rate().get())
                                 on:input=move |event| {
-                                    if let Some(rate) = read_rate(&event_target_value(&event)) {
+                                    if let Ok(rate) = event_target_value(&event).parse() {
                                         on_move.run(rates.get_untracked().with(group, rate).within(&ParamGroup::VIT));
                                     }
                                 }

@@ -4,101 +4,59 @@ use leptos::prelude::*;
 use unmask_core::{OptimiserKind, Rule};
 use unmask_wire::view::Control;
 
-use super::{number::NumberField, segment::Segment};
 use crate::page::{
-    app::{feed::Feed, projector::Teacher},
-    policy::{read_batch, read_fedavg, read_step},
+    app::{
+        feed::Feed,
+        fields::{NumberField, Segments},
+        teacher::Teacher,
+    },
+    drafts::{TrainingDraft, read_batch, read_fedavg, read_optimiser},
     words,
 };
-
-/// What the training controls show.
-#[derive(Clone, Copy, PartialEq)]
-struct Draft {
-    rule: Rule,
-    /// FedAvg's parameters, also while FedSGD is chosen.
-    fedavg: (u16, f32),
-    step: OptimiserKind,
-    batch: u16,
-}
-
-impl Default for Draft {
-    fn default() -> Self {
-        Self { rule: Rule::FedSgd, fedavg: (1, 0.1), step: OptimiserKind::ADAM, batch: 1 }
-    }
-}
-
-impl Draft {
-    fn follow(&mut self, (rule, step, batch): (Rule, OptimiserKind, u16)) {
-        if let Rule::FedAvg { epochs, rate } = rule {
-            self.fedavg = (epochs, rate);
-        }
-        (self.rule, self.step, self.batch) = (rule, step, batch);
-    }
-
-    fn fedavg(&self) -> Rule {
-        let (epochs, rate) = self.fedavg;
-        Rule::FedAvg { epochs, rate }
-    }
-}
 
 /// Rule, local epochs and rate, batch size, server step.
 #[component]
 pub fn TrainingEditor(feed: Feed, teacher: Teacher) -> impl IntoView {
-    let draft = RwSignal::new(Draft::default());
+    let draft = RwSignal::new(TrainingDraft::default());
     let wanted = feed.part(|room| {
         let next = room.next.clone().unwrap_or_default();
         (next.rule.unwrap_or(room.rule), next.optimiser.unwrap_or(room.optimiser), next.batch.unwrap_or(room.batch))
     });
-    let follow = move |wanted: Option<(Rule, OptimiserKind, u16)>| {
-        if let Some(wanted) = wanted {
-            draft.update(|draft| draft.follow(wanted));
-        }
-    };
-    Effect::new(move |_| follow(wanted.get()));
-    teacher.on_failure(move || follow(wanted.get_untracked()));
+    teacher.follow(wanted, move |(rule, optimiser, batch)| draft.update(|draft| draft.follow(rule, optimiser, batch)));
 
     let problem = move |problem: String| teacher.problem.set(Some(problem));
     let choose_rule = move |rule: Rule| {
         draft.update(|draft| draft.rule = rule);
         teacher.send(Control::Rule { rule });
     };
-    let choose_step = move |step: OptimiserKind| {
-        draft.update(|draft| draft.step = step);
-        teacher.send(Control::Optimiser { optimiser: step });
+    let choose_optimiser = move |optimiser: OptimiserKind| {
+        draft.update(|draft| draft.optimiser = optimiser);
+        teacher.send(Control::Optimiser { optimiser });
     };
-    let type_local = move |epochs: Option<String>, rate: Option<String>| {
-        let (known_epochs, known_rate) = draft.get_untracked().fedavg;
-        let epochs = epochs.unwrap_or_else(|| known_epochs.to_string());
-        let rate = rate.unwrap_or_else(|| known_rate.to_string());
-        match read_fedavg(&epochs, &rate) {
-            Ok(rule) => choose_rule(rule),
-            Err(error) => problem(error.to_string()),
-        }
+    let choose_fedavg = move |epochs: &str, rate: &str| match read_fedavg(epochs, rate) {
+        Ok(rule) => choose_rule(rule),
+        Err(error) => problem(error.to_string()),
     };
+    let local = move || draft.get().local();
     let is_fedavg = Memo::new(move |_| draft.get().rule.is_fedavg());
-    let is_adam = Memo::new(move |_| draft.get().step.is_adam());
     view! {
         <div class="training">
             <fieldset class="row">
                 <legend class="hidden">"Update rule"</legend>
-                <div class="segments">
-                    <Segment
-                        row="rule"
-                        testid="rule-fedsgd".to_owned()
-                        title="FedSGD"
-                        tip="Each tab sends the gradient of one batch; the server takes the step."
-                        is_chosen=Signal::derive(move || !is_fedavg.get())
-                        on_choose=move |()| choose_rule(Rule::FedSgd)
-                    />
-                    <Segment
-                        row="rule"
-                        testid="rule-fedavg".to_owned()
-                        title="FedAvg"
-                        tip="Each tab takes its own steps and sends weights; they are averaged by number of pictures."
-                        is_chosen=Signal::derive(move || is_fedavg.get())
-                        on_choose=move |()| choose_rule(draft.get_untracked().fedavg())
-                    />
-                </div>
+                <Segments
+                    row="rule"
+                    options=vec![
+                        (false, "fedsgd", "FedSGD", "Each tab sends the gradient of one batch; the server takes the step."),
+                        (
+                            true,
+                            "fedavg",
+                            "FedAvg",
+                            "Each tab takes steps of its own and sends its weights; the server averages them by number of pictures.",
+                        ),
+                    ]
+                    chosen=is_fedavg
+                    on_choose=move |is_fedavg| choose_rule(if is_fedavg { draft.get_untracked().fedavg } else { Rule::FedSgd })
+                />
                 <NumberField
                     label="batch"
                     title="pictures per step; a tab has one, headless clients may have more"
@@ -109,7 +67,7 @@ pub fn TrainingEditor(feed: Feed, teacher: Teacher) -> impl IntoView {
                             draft.update(|draft| draft.batch = samples);
                             teacher.send(Control::Batch { samples });
                         }
-                        Err(error) => problem(error.to_string()),
+                        Err(error) => problem(error),
                     }
                 />
             </fieldset>
@@ -119,48 +77,38 @@ pub fn TrainingEditor(feed: Feed, teacher: Teacher) -> impl IntoView {
                     label="local epochs"
                     title="passes over a tab’s pictures in each round"
                     testid="epochs"
-                    value=Signal::derive(move || draft.get().fedavg.0.to_string())
-                    on_change=move |text| type_local(Some(text), None)
+                    value=Signal::derive(move || local().0.to_string())
+                    on_change=move |text: String| choose_fedavg(&text, &draft.get_untracked().local().1.to_string())
                 />
                 <NumberField
                     label="local rate"
                     title="learning rate of the tabs’ own steps"
                     testid="local-rate"
-                    value=Signal::derive(move || words::number(draft.get().fedavg.1.into()))
-                    on_change=move |text| type_local(None, Some(text))
+                    value=Signal::derive(move || words::number(local().1.into()))
+                    on_change=move |text: String| choose_fedavg(&draft.get_untracked().local().0.to_string(), &text)
                 />
             </fieldset>
             <fieldset class="row" disabled=move || is_fedavg.get()>
                 <legend class="hidden">"Step of the server"</legend>
-                <div class="segments">
-                    <Segment
-                        row="optimiser"
-                        testid="optimiser-sgd".to_owned()
-                        title="SGD"
-                        is_chosen=Signal::derive(move || !is_adam.get())
-                        on_choose=move |()| choose_step(OptimiserKind::SGD)
-                    />
-                    <Segment
-                        row="optimiser"
-                        testid="optimiser-adam".to_owned()
-                        title="Adam"
-                        is_chosen=Signal::derive(move || is_adam.get())
-                        on_choose=move |()| choose_step(OptimiserKind::ADAM)
-                    />
-                </div>
+                <Segments
+                    row="optimiser"
+                    options=[OptimiserKind::SGD, OptimiserKind::ADAM].map(|kind| (kind, kind.name(), kind.title(), "")).to_vec()
+                    chosen=Signal::derive(move || if draft.get().optimiser.is_adam() { OptimiserKind::ADAM } else { OptimiserKind::SGD })
+                    on_choose=choose_optimiser
+                />
                 <NumberField
                     label="server rate"
                     title="learning rate of the server’s step, per round"
                     testid="optimiser-rate"
-                    value=Signal::derive(move || words::number(draft.get().step.rate().into()))
-                    on_change=move |text: String| match read_step(draft.get_untracked().step, &text) {
-                        Ok(step) => choose_step(step),
+                    value=Signal::derive(move || words::number(draft.get().optimiser.rate().into()))
+                    on_change=move |text: String| match read_optimiser(draft.get_untracked().optimiser, &text) {
+                        Ok(optimiser) => choose_optimiser(optimiser),
                         Err(error) => problem(error.to_string()),
                     }
                 />
             </fieldset>
             <p class="hint" data-testid="optimiser-reason" hidden=move || !is_fedavg.get()>
-                "FedAvg averages weights, so there is no step of the server to choose."
+                "FedAvg averages weights, so the server takes no step."
             </p>
         </div>
     }

@@ -1,23 +1,19 @@
 //! How well the room learns: loss, held-out accuracy, and what is taken for what.
 
 mod accuracy;
-mod matrix;
+mod confusion;
 mod seats;
 
 use leptos::prelude::*;
 use unmask_core::TrainOn;
 
-use self::{accuracy::AccuracyCard, matrix::ConfusionCard, seats::SeatsCard};
+use self::{accuracy::AccuracyCard, confusion::ConfusionCard, seats::SeatsCard};
 use super::{curve::LossCurve, feed::Feed};
 
 /// Both curves, the confusion matrix, and who has which of the shared pictures.
 #[component]
-pub fn Learning(
-    /// The room.
-    feed: Feed,
-) -> impl IntoView {
-    let evaluation = feed.part(|room| room.evaluation.clone());
-    let evaluation = Memo::new(move |_| evaluation.get().flatten());
+pub fn Learning(feed: Feed) -> impl IntoView {
+    let evaluation = feed.optional(|room| room.evaluation.clone());
     let is_measured = Memo::new(move |_| evaluation.with(Option::is_some));
     let has_matrix = Memo::new(move |_| evaluation.with(|it| it.as_ref().is_some_and(|it| it.pictures > 0)));
     let is_shared = feed.part(|room| room.data.as_ref().is_some_and(|data| data.train_on == TrainOn::Shared));

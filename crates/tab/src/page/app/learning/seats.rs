@@ -3,7 +3,10 @@
 use leptos::prelude::*;
 use unmask_wire::view::DataView;
 
-use crate::page::{app::feed::Feed, words};
+use crate::page::{
+    app::{feed::Feed, signals::part},
+    words,
+};
 
 /// Hues of the classes; a class beyond them begins again.
 const HUES: usize = 10;
@@ -11,29 +14,22 @@ const HUES: usize = 10;
 /// A bar for each seat, made of its classes: how alike the clients' shares are is seen at once.
 #[component]
 pub fn SeatsCard(feed: Feed) -> impl IntoView {
-    let data = feed.part(|room| room.data.clone());
-    let data = Memo::new(move |_| data.get().flatten().unwrap_or_default());
-    let largest =
-        move || data.with(|data| data.shards.iter().map(|shard| shard.iter().sum::<u32>()).max().unwrap_or(0).max(1));
-    let legend = move || {
-        data.with(|data| {
-            let entry = |(place, name): (usize, &String)| {
-                view! { <span><i class=format!("swatch hue-{}", place % HUES)></i>{name.clone()}</span> }
-            };
-            data.classes.iter().enumerate().map(entry).collect_view()
-        })
-    };
-    let seats = move || {
-        let largest = largest();
-        data.with(|data| {
-            data.shards.iter().enumerate().map(|(seat, shard)| bar(data, seat, shard, largest)).collect_view()
-        })
-    };
+    let data = feed.optional(|room| room.data.clone().filter(|data| !data.shards.is_empty()));
+    let legend = part(data, |data| {
+        let entry = |(place, name): (usize, &String)| {
+            view! { <span><i class=format!("swatch hue-{}", place % HUES)></i>{name.clone()}</span> }
+        };
+        data.classes.iter().enumerate().map(entry).collect_view()
+    });
+    let seats = part(data, |data| {
+        let largest = data.shards.iter().map(|shard| shard.iter().sum::<u32>()).max().unwrap_or(0).max(1);
+        data.shards.iter().enumerate().map(|(seat, shard)| bar(data, seat, shard, largest)).collect_view()
+    });
     view! {
-        <section class="card seats" aria-label="Shared pictures" data-testid="seats" hidden=move || data.with(|data| data.shards.is_empty())>
+        <section class="card seats" aria-label="Shared pictures" data-testid="seats" hidden=move || data.with(Option::is_none)>
             <h2>"Who has which pictures"</h2>
             <p class="sub">
-                {move || data.with(|data| format!("{}, divided {}; one bar a seat, clients take seats in turn", data.name, words::partition(data.partition)))}
+                {part(data, |data| format!("{}, divided {}. One bar per seat; clients take seats in turn.", data.name, words::partition(data.partition)))}
             </p>
             <ul>{seats}</ul>
             <p class="legend">{legend}</p>

@@ -3,41 +3,40 @@
 use leptos::prelude::*;
 
 use super::{
-    pixels::{Pixels, Rgba},
+    pixels::Pixels,
+    signals::{holds, optional, part},
     trainer::Trainer,
 };
-use crate::{page::words, protocol::GroupView};
+use crate::{
+    page::words,
+    protocol::{GroupView, SentUpdate},
+};
 
 /// The last update, group by group, as computed and as sent.
 #[component]
-pub fn Leaving(
-    /// What the worker says.
-    trainer: Trainer,
-) -> impl IntoView {
+pub fn SentUpdatePanel(trainer: Trainer) -> impl IntoView {
+    let sent = trainer.sent;
     let titles = Memo::new(move |_| {
-        trainer.sent.with(|sent| {
-            let groups = sent.as_ref().map_or(&[][..], |sent| &sent.groups);
-            groups.iter().map(|group| group.title.clone()).collect::<Vec<_>>()
-        })
+        let titles = |sent: &SentUpdate| sent.groups.iter().map(|group| group.title.clone()).collect::<Vec<_>>();
+        part(sent, titles)().unwrap_or_default()
     });
-    let summary = move || match trainer.sent.get() {
-        Some(sent) => format!(
-            "Round {}: {}, {} sent; unprotected it would have been {}.{}",
+    let summary = part(sent, |sent| {
+        format!(
+            "Round {}: {}. {} sent, {} without a defence.{}",
             sent.round,
-            words::made(sent.rule, sent.samples),
+            words::update_content(sent.rule, sent.samples),
             words::bytes(sent.bytes),
             words::bytes(sent.plain_bytes),
-            words::pictured(sent.rule)
-        ),
-        None => "Nothing has left yet. After the first round you see here what did.".to_owned(),
-    };
-    let has_ciphertext = move || {
-        trainer.sent.with(|sent| sent.as_ref().is_some_and(|sent| sent.groups.iter().any(|group| group.ciphertext)))
-    };
+            words::drawing_note(sent.rule)
+        )
+    });
+    let has_ciphertext = holds(sent, |sent| sent.groups.iter().any(|group| group.ciphertext));
     view! {
         <section class="panel" data-testid="leaving">
             <h2>"What leaves this device"</h2>
-            <p class="panel-summary">{summary}</p>
+            <p class="panel-summary">
+                {move || summary().unwrap_or_else(|| "Nothing so far. After the first round you see here what did.".to_owned())}
+            </p>
             <p class="legend">
                 <span><i class="swatch minus"></i>"below zero"</span>
                 <span><i class="swatch zero"></i>"zero"</span>
@@ -47,7 +46,7 @@ pub fn Leaving(
             </p>
             <div class="groups">
                 <For each=move || titles.get() key=Clone::clone let:title>
-                    <Group trainer title/>
+                    <Group sent title/>
                 </For>
             </div>
         </section>
@@ -56,25 +55,19 @@ pub fn Leaving(
 
 /// One parameter group of the last update.
 #[component]
-fn Group(trainer: Trainer, title: String) -> impl IntoView {
+fn Group(sent: RwSignal<Option<SentUpdate>>, title: String) -> impl IntoView {
     let name = title.clone();
     let group = Memo::new_with_compare(
         move |_| {
-            trainer.sent.with(|sent| {
-                sent.as_ref().and_then(|sent| sent.groups.iter().find(|group| group.title == name).cloned())
-            })
+            let find = |sent: &SentUpdate| sent.groups.iter().find(|group| group.title == name).cloned();
+            sent.with(|sent| sent.as_ref().and_then(find))
         },
         // Every update is new; comparing its pictures would cost more than drawing them.
         |_, _| true,
     );
-    let picture = move |side: fn(&GroupView) -> &[u8]| {
-        Signal::derive(move || {
-            group.with(|group| group.as_ref().and_then(|group| Rgba::new(group.width, group.height, side(group))))
-        })
-    };
-    let number = move |of: fn(&GroupView) -> f32| group.with(|group| group.as_ref().map_or(0.0, of));
-    let noise = move || group.with(|group| group.as_ref().and_then(|group| group.noise));
-    let is_ciphertext = move || group.with(|group| group.as_ref().is_some_and(|group| group.ciphertext));
+    let number = move |of: fn(&GroupView) -> f32| part(group, of)().unwrap_or_default();
+    let noise = optional(group, |group| group.noise);
+    let is_ciphertext = holds(group, |group| group.ciphertext);
     view! {
         <article
             class="group"
@@ -87,20 +80,28 @@ fn Group(trainer: Trainer, title: String) -> impl IntoView {
             <h3>{title.clone()} <b class="tag" hidden=move || !is_ciphertext()>"ciphertext"</b></h3>
             <div class="pair">
                 <figure>
-                    <Pixels picture=picture(|group| &group.before) label=format!("{title}: the update as computed") class="update"/>
+                    <Pixels
+                        picture=Signal::derive(optional(group, |group| group.before.clone()))
+                        label=format!("{title}: the update as computed")
+                        class="update"
+                    />
                     <figcaption>"as computed"</figcaption>
                 </figure>
                 <figure>
-                    <Pixels picture=picture(|group| &group.after) label=format!("{title}: what leaves") class="update"/>
+                    <Pixels
+                        picture=Signal::derive(optional(group, |group| group.after.clone()))
+                        label=format!("{title}: what leaves")
+                        class="update"
+                    />
                     <figcaption>"as sent"</figcaption>
                 </figure>
             </div>
             <dl>
                 <div><dt>"zeros"</dt><dd>{move || words::percent(number(|group| group.zeros))}</dd></div>
-                <div><dt>"values"</dt><dd>{move || group.with(|group| words::count(group.as_ref().map_or(0, |group| group.values)))}</dd></div>
+                <div><dt>"values"</dt><dd>{part(group, |group| words::count(group.values))}</dd></div>
                 <div>
                     <dt>"norm"</dt>
-                    <dd>{move || format!("{:.3} → {:.3}", number(|group| group.norm_before), number(|group| group.norm_after))}</dd>
+                    <dd>{part(group, |group| format!("{:.3} → {:.3}", group.norm_before, group.norm_after))}</dd>
                 </div>
                 <div hidden=move || noise().is_none()>
                     <dt>"noise to signal"</dt>

@@ -3,7 +3,7 @@
 use leptos::prelude::*;
 use unmask_wire::view::MembershipView;
 
-use crate::page::residuals::Residuals;
+use crate::page::{app::signals::part, residuals::Residuals};
 
 const WIDTH: f32 = 440.0;
 const HEIGHT: f32 = 128.0;
@@ -14,21 +14,14 @@ const ROWS: [f32; 3] = [30.0, 70.0, 94.0];
 
 /// One row for the candidate with its interval, one for pictures that were not in the update.
 #[component]
-pub fn ResidualPlot(
-    /// What was asked.
-    membership: Memo<Option<MembershipView>>,
-) -> impl IntoView {
+pub fn ResidualPlot(membership: Memo<Option<MembershipView>>) -> impl IntoView {
     let [own, others, axis] = ROWS;
-    let drawn = move || {
-        membership.with(|membership| {
-            membership.as_ref().map_or_else(Residuals::default, |membership| Residuals::new(membership, LEFT, SPAN))
-        })
-    };
+    let drawn = part(membership, |membership| Residuals::new(membership, LEFT, SPAN));
     view! {
         <figure class="residuals">
-            <svg viewBox=format!("0 0 {WIDTH} {HEIGHT}") role="img" aria-label="What each picture leaves of the update, on a logarithmic axis">
+            <svg viewBox=format!("0 0 {WIDTH} {HEIGHT}") role="img" aria-label="The share of the update that each picture leaves unexplained, on a logarithmic axis">
                 {move || {
-                    let Residuals { candidate, interval, distractors, ticks } = drawn();
+                    let Residuals { candidate, interval, distractors, ticks } = drawn().unwrap_or_default();
                     view! {
                         {ticks
                             .into_iter()
@@ -51,7 +44,7 @@ pub fn ResidualPlot(
             </svg>
             <figcaption class="legend">
                 <span><i class="swatch own"></i>"this photograph"</span>
-                <span><i class="swatch distractor"></i>"pictures like it that were not there"</span>
+                <span><i class="swatch distractor"></i>"similar pictures that were not in the update"</span>
                 <span class="long">"share of the update that the picture leaves unexplained"</span>
             </figcaption>
         </figure>

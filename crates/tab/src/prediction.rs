@@ -1,8 +1,8 @@
-//! Probabilities out of logits.
+//! Class probabilities from logits.
 
-/// The `most` most probable classes, best first, with their probabilities; of equals the first comes first. Nothing where a
-/// logit is not finite.
-pub fn best(logits: &[f32], most: usize) -> Vec<(usize, f32)> {
+/// The `most` most probable classes, best first, with their softmax probabilities; of equals the first comes first. Nothing
+/// where a logit is not finite.
+pub fn most_probable(logits: &[f32], most: usize) -> Vec<(usize, f32)> {
     if logits.iter().any(|logit| !logit.is_finite()) {
         return Vec::new();
     }
@@ -23,7 +23,7 @@ mod tests {
     #[test]
     fn probabilities_are_those_of_softmax() {
         let ln = |value: f32| value.ln();
-        let best = best(&[ln(1.0), ln(6.0), ln(2.0), ln(1.0)], 3);
+        let best = most_probable(&[ln(1.0), ln(6.0), ln(2.0), ln(1.0)], 3);
         let places: Vec<usize> = best.iter().map(|(place, _)| *place).collect();
         assert_eq!(places, [1, 2, 0]);
         for ((_, found), expected) in best.iter().zip([0.6, 0.2, 0.1]) {
@@ -33,8 +33,8 @@ mod tests {
 
     #[test]
     fn large_logits_do_not_overflow() {
-        assert_eq!(best(&[1e30, 0.0], 5), [(0, 1.0), (1, 0.0)]);
-        assert_eq!(best(&[f32::NAN, 0.0], 5), []);
-        assert_eq!(best(&[], 5), []);
+        assert_eq!(most_probable(&[1e30, 0.0], 5), [(0, 1.0), (1, 0.0)]);
+        assert_eq!(most_probable(&[f32::NAN, 0.0], 5), []);
+        assert_eq!(most_probable(&[], 5), []);
     }
 }

@@ -1,19 +1,19 @@
 //! What the teacher's controls hold: the choices, and the parameters of those not chosen, so that coming back to one loses
 //! nothing.
 
+use std::num::NonZeroU16;
+
 use unmask_core::{
     Defence, DefenceKind, EncryptionStart, GaussianNoise, GroupRates, OptimiserKind, ParamGroup, ParseNoiseError,
-    ParseOptimiserError, ParseRuleError, RoundSettings, Rule, SettingsError, ZeroRate,
+    ParseOptimiserError, ParseRuleError, Partition, RoundSettings, Rule, SettingsError, TrainOn, ZeroRate,
 };
 
 /// What the defence control shows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DefenceDraft {
-    /// The kind chosen.
     pub choice: DefenceKind,
     /// R of each group, for either kind of mask.
     pub rates: GroupRates,
-    /// The noise.
     pub noise: GaussianNoise,
     /// How an encrypted model begins.
     pub start: EncryptionStart,
@@ -56,9 +56,85 @@ impl Default for DefenceDraft {
     }
 }
 
-/// R as a slider or a button gives it.
-pub fn read_rate(text: &str) -> Option<ZeroRate> {
-    text.parse().ok()
+/// What the training controls show.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TrainingDraft {
+    pub rule: Rule,
+    /// FedAvg with its parameters, also while FedSGD is chosen.
+    pub fedavg: Rule,
+    pub optimiser: OptimiserKind,
+    pub batch: u16,
+}
+
+impl TrainingDraft {
+    /// Takes over what the room has.
+    pub fn follow(&mut self, rule: Rule, optimiser: OptimiserKind, batch: u16) {
+        let fedavg = if rule.is_fedavg() { rule } else { self.fedavg };
+        *self = Self { rule, fedavg, optimiser, batch };
+    }
+
+    /// FedAvg's local epochs and rate.
+    pub fn local(&self) -> (u16, f32) {
+        match self.fedavg {
+            Rule::FedAvg { epochs, rate } => (epochs, rate),
+            Rule::FedSgd => (0, 0.0),
+        }
+    }
+}
+
+impl Default for TrainingDraft {
+    fn default() -> Self {
+        Self { rule: Rule::FedSgd, fedavg: Rule::FED_AVG, optimiser: OptimiserKind::ADAM, batch: 1 }
+    }
+}
+
+/// Values of alpha that the slider offers, from one class or two for each client to almost alike for all.
+const ALPHAS: [f64; 10] = [0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0, 10.0, 100.0];
+
+/// What the data controls show.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DataDraft {
+    pub train_on: TrainOn,
+    /// Whether the classes are divided by Dirichlet.
+    pub is_skewed: bool,
+    /// Dirichlet's alpha, also while all clients get alike: the smaller, the fewer classes a client has.
+    pub alpha: f64,
+}
+
+impl Default for DataDraft {
+    fn default() -> Self {
+        Self { train_on: TrainOn::Private, is_skewed: false, alpha: 0.3 }
+    }
+}
+
+impl DataDraft {
+    /// Last position of the slider.
+    pub const LAST_POSITION: usize = ALPHAS.len() - 1;
+
+    /// The partition chosen.
+    pub fn partition(self) -> Partition {
+        if self.is_skewed { Partition::Dirichlet { alpha: self.alpha } } else { Partition::Iid }
+    }
+
+    /// Takes over what the room has; a partition without an alpha keeps it.
+    pub fn follow(&mut self, train_on: TrainOn, partition: Partition) {
+        self.train_on = train_on;
+        self.is_skewed = partition != Partition::Iid;
+        if let Partition::Dirichlet { alpha } = partition {
+            self.alpha = alpha;
+        }
+    }
+
+    /// Where the slider stands: at the value nearest in proportion.
+    pub fn position(self) -> usize {
+        let distance = |position: &usize| (ALPHAS[*position] / self.alpha).ln().abs();
+        (0..ALPHAS.len()).min_by(|one, other| distance(one).total_cmp(&distance(other))).unwrap_or_default()
+    }
+
+    /// Moves the slider; a position beyond it is its end.
+    pub fn slide(&mut self, position: usize) {
+        (self.is_skewed, self.alpha) = (true, ALPHAS[position.min(Self::LAST_POSITION)]);
+    }
 }
 
 /// Where a slider stands that has to show several rates: in the middle of them.
@@ -86,11 +162,11 @@ pub fn read_fedavg(epochs: &str, rate: &str) -> Result<Rule, ParseRuleError> {
     format!("fedavg:epochs={epochs},rate={rate}").parse()
 }
 
-/// The same kind of step at a rate as typed.
+/// The same kind of server step at a rate as typed.
 ///
 /// # Errors
 /// [`ParseOptimiserError`], which names what was typed.
-pub fn read_step(kind: OptimiserKind, rate: &str) -> Result<OptimiserKind, ParseOptimiserError> {
+pub fn read_optimiser(kind: OptimiserKind, rate: &str) -> Result<OptimiserKind, ParseOptimiserError> {
     format!("{}:{rate}", kind.name()).parse()
 }
 
@@ -100,34 +176,16 @@ pub fn sgd_would_help(defence: Defence, rule: Rule, optimiser: OptimiserKind) ->
     matches!(RoundSettings::new(defence, rule, 1, optimiser), Err(SettingsError::AdamOnEncrypted(_)))
 }
 
-/// A number that will not do as a batch size.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("“{0}” is no batch size; give a whole number from 1 to 65535")]
-pub struct BatchError(String);
-
-/// The batch size as typed.
-///
-/// # Errors
-/// [`BatchError`], which names what was typed.
-pub fn read_batch(text: &str) -> Result<u16, BatchError> {
-    text.trim().parse().ok().filter(|batch| *batch > 0).ok_or_else(|| BatchError(text.to_owned()))
+/// The batch size as typed, or why it is none.
+pub fn read_batch(text: &str) -> Result<u16, String> {
+    let batch = text.trim().parse::<NonZeroU16>().map(NonZeroU16::get);
+    batch.map_err(|_| format!("“{text}” is not a batch size. Give a whole number from 1 to 65535."))
 }
 
-/// Longest time for attacks, in seconds a round.
-const LONGEST_BUDGET: f64 = 600.0;
-
-/// A time for attacks that is none.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("“{0}” is no time for attacks; give seconds from 0 to {LONGEST_BUDGET}, where 0 stops them")]
-pub struct BudgetError(String);
-
-/// The time for attacks that was typed, in seconds a round.
-///
-/// # Errors
-/// Where it is no number from 0 to 600.
-pub fn read_budget(text: &str) -> Result<f64, BudgetError> {
-    let read = text.trim().parse().ok().filter(|seconds| (0.0..=LONGEST_BUDGET).contains(seconds));
-    read.ok_or_else(|| BudgetError(text.to_owned()))
+/// The seconds of attacks as typed, or why they are none; the relay knows the limit.
+pub fn read_budget(text: &str) -> Result<f64, String> {
+    let seconds = text.trim().parse().ok().filter(|seconds: &f64| seconds.is_finite());
+    seconds.ok_or_else(|| format!("“{text}” is not a time for attacks. Give seconds per round, or 0 to stop them."))
 }
 
 #[cfg(test)]
@@ -169,6 +227,37 @@ mod tests {
     }
 
     #[test]
+    fn fedavg_outlives_a_visit_to_fedsgd() {
+        let mut draft = TrainingDraft::default();
+        draft.follow(Rule::FedAvg { epochs: 3, rate: 0.05 }, OptimiserKind::SGD, 4);
+        draft.follow(Rule::FedSgd, OptimiserKind::SGD, 4);
+        assert_eq!((draft.rule, draft.local()), (Rule::FedSgd, (3, 0.05)));
+    }
+
+    #[test]
+    fn alpha_outlives_a_visit_to_iid() {
+        let mut draft = DataDraft::default();
+        for partition in [Partition::Dirichlet { alpha: 0.07 }, Partition::Iid] {
+            draft.follow(TrainOn::Shared, partition);
+            assert_eq!(draft.partition(), partition);
+        }
+        assert_eq!(draft, DataDraft { train_on: TrainOn::Shared, is_skewed: false, alpha: 0.07 });
+    }
+
+    #[test]
+    fn the_alpha_slider_stands_at_the_nearest_alpha() {
+        let mut draft = DataDraft::default();
+        for position in 0..=DataDraft::LAST_POSITION {
+            draft.slide(position);
+            assert_eq!(draft.position(), position);
+        }
+        assert_eq!(DataDraft { alpha: 0.07, ..draft }.position(), 0);
+        assert_eq!(DataDraft { alpha: 1e9, ..draft }.position(), DataDraft::LAST_POSITION);
+        draft.slide(99);
+        assert_eq!(draft.alpha, 100.0);
+    }
+
+    #[test]
     fn a_slider_stands_between_the_rates_it_shows() {
         assert!((middle(&GroupRates::uniform(ZeroRate::nearest(0.3))) - 0.3).abs() < 1e-4);
         assert!((middle(&GroupRates::papers_hint()) - 0.575).abs() < 1e-4);
@@ -182,18 +271,18 @@ mod tests {
         assert!(read_fedavg("0", "0.05").expect_err("bad").to_string().contains("\"0\""));
         assert_eq!(read_batch(" 16 "), Ok(16));
         for bad in ["0", "-3", "1.5", "70000", "many", ""] {
-            assert!(read_batch(bad).expect_err("bad").to_string().contains(bad));
+            assert!(read_batch(bad).expect_err("bad").contains(bad));
         }
         assert_eq!((read_budget(" 2.5 "), read_budget("0")), (Ok(2.5), Ok(0.0)));
-        for bad in ["-1", "601", "NaN", "soon"] {
-            assert!(read_budget(bad).expect_err("bad").to_string().contains(bad));
+        for bad in ["inf", "NaN", "soon", ""] {
+            assert!(read_budget(bad).expect_err("bad").contains(bad));
         }
     }
 
     #[test]
-    fn steps_are_typed_as_rates() {
-        assert_eq!(read_step(OptimiserKind::ADAM, "0.01"), Ok(OptimiserKind::Adam { rate: 0.01 }));
-        assert!(read_step(OptimiserKind::SGD, "fast").expect_err("bad").to_string().contains("fast"));
+    fn a_server_step_is_typed_as_its_rate() {
+        assert_eq!(read_optimiser(OptimiserKind::ADAM, "0.01"), Ok(OptimiserKind::Adam { rate: 0.01 }));
+        assert!(read_optimiser(OptimiserKind::SGD, "fast").expect_err("bad").to_string().contains("fast"));
     }
 
     #[test]

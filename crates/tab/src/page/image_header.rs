@@ -7,39 +7,26 @@ use thiserror::Error;
 pub const PIXEL_LIMIT: u64 = 64_000_000;
 
 /// Bytes at the start of a file in which its header must be; camera metadata comes before a JPEG's size.
-pub const HEADER_BYTES: u32 = 1 << 20;
+pub const HEADER_BYTES: u64 = 1 << 20;
 
-/// Why a file was refused.
+/// Why the file `name` was refused; `width` and `height` are in pixels.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum HeaderError {
     /// The bytes are no PNG, JPEG or WebP picture.
-    #[error("“{name}” is not a picture this page can read. Choose a PNG, JPEG or WebP file.")]
-    NotAPicture {
-        /// The file's name.
-        name: String,
-    },
+    #[error("“{name}” is not a picture that this page can read. Choose a PNG, JPEG or WebP file.")]
+    NotAPicture { name: String },
     /// The picture says it has no pixels.
-    #[error("“{name}” says it is {width} × {height} pixels, which leaves nothing to show. Choose another picture.")]
-    Empty {
-        /// The file's name.
-        name: String,
-        /// Its width in pixels.
-        width: u64,
-        /// Its height in pixels.
-        height: u64,
-    },
+    #[error("“{name}” claims to be {width} × {height} pixels, so there is nothing to show. Choose another picture.")]
+    Empty { name: String, width: u64, height: u64 },
     /// The picture has more than [`PIXEL_LIMIT`] pixels.
     #[error(
-        "“{name}” is {width} × {height} pixels, {megapixels} megapixels; at most 64 are taken. Make it smaller or choose another picture."
+        "“{name}” has {width} × {height} pixels ({megapixels} megapixels); the limit is 64 megapixels. Make it smaller, or choose another picture."
     )]
     TooLarge {
-        /// The file's name.
         name: String,
-        /// Its width in pixels.
         width: u64,
-        /// Its height in pixels.
         height: u64,
-        /// Its size in megapixels, rounded up.
+        /// Rounded up.
         megapixels: u64,
     },
 }

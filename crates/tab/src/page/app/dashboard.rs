@@ -3,8 +3,15 @@
 use leptos::prelude::*;
 
 use super::{
-    draft::Draft, leaving::Leaving, pixels::Pixels, question::PassphrasePrompt, seen::Attacks, shard::TrainsOn,
-    trainer::Trainer, trial::TryPicture,
+    classify::Classify,
+    join_draft::JoinDraft,
+    passphrase_prompt::PassphrasePrompt,
+    pixels::Pixels,
+    reconstructions::Reconstructions,
+    sent_update::SentUpdatePanel,
+    shared_pictures::SharedPictures,
+    signals::{optional, part},
+    trainer::Trainer,
 };
 use crate::{
     page::{chart::sparkline, classes, words},
@@ -14,24 +21,19 @@ use crate::{
 const SPARK_WIDTH: f32 = 120.0;
 const SPARK_HEIGHT: f32 = 32.0;
 
-/// The running session.
+/// Status, results of attacks, and what leaves this device.
 #[component]
-pub fn Session(
-    /// The picture and label that were joined with.
-    draft: Draft,
-    /// What the worker says.
-    trainer: Trainer,
-) -> impl IntoView {
+pub fn Dashboard(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     view! {
         <Closed trainer/>
         <PassphrasePrompt draft trainer/>
         <Status draft trainer/>
         <Notices trainer/>
-        <TrainsOn trainer/>
-        <Attacks trainer/>
-        <TryPicture draft trainer/>
-        <Leaving trainer/>
-        <p class="session-end">
+        <SharedPictures trainer/>
+        <Reconstructions trainer/>
+        <Classify draft trainer/>
+        <SentUpdatePanel trainer/>
+        <p class="leave">
             <button type="button" class="button" data-testid="leave" on:click=move |_| trainer.leave()>
                 "Leave the room"
             </button>
@@ -39,13 +41,13 @@ pub fn Session(
     }
 }
 
-/// Why the room closed the connection for good.
+/// Why the connection was closed for good.
 #[component]
 fn Closed(trainer: Trainer) -> impl IntoView {
-    let reason = move || match trainer.connection.get() {
-        Some(Connection::Closed { reason }) => Some(reason),
+    let reason = optional(trainer.connection, |connection| match connection {
+        Connection::Closed { reason } => Some(words::sentence(reason)),
         _ => None,
-    };
+    });
     view! {
         <p class="banner error" role="alert" data-testid="closed" hidden=move || reason().is_none()>
             <strong>"The connection is closed. "</strong>
@@ -55,35 +57,32 @@ fn Closed(trainer: Trainer) -> impl IntoView {
 }
 
 #[component]
-fn Status(draft: Draft, trainer: Trainer) -> impl IntoView {
+fn Status(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     let nickname = move || match trainer.connection.get() {
         Some(Connection::Online { nickname, .. }) => nickname,
         _ => draft.nickname.get(),
     };
-    let round = move || trainer.plan.get().map(|plan| plan.round);
-    let doing = move || match (trainer.is_busy.get(), trainer.sent.get()) {
-        _ if trainer.question.with(Option::is_some) => "waiting for the passphrase".to_owned(),
+    let round = part(trainer.training, |training| training.round);
+    let status = move || match (trainer.is_busy.get(), trainer.sent.get()) {
+        _ if trainer.passphrase_request.with(Option::is_some) => "waiting for the passphrase".to_owned(),
         (true, _) => "training…".to_owned(),
-        (false, Some(sent)) => format!("update sent after {}", words::duration(sent.milliseconds)),
+        (false, Some(sent)) => format!("update sent; the step took {}", words::duration(sent.milliseconds)),
         (false, None) => "waiting for the teacher to start".to_owned(),
     };
-    let device = move || trainer.device.get();
+    let device = part(trainer.device, |device| device.name.clone());
     let loss = move || trainer.losses.with(|losses| losses.last().copied());
-    let room = move || match trainer.closed.get() {
-        Some(closed) => match closed.loss {
-            Some(loss) => format!("room: {loss:.3}, mean of {} in round {}", closed.updates, closed.round),
-            None => format!("room: no update came in round {}", closed.round),
-        },
-        None => "room: no round closed yet".to_owned(),
-    };
+    let room = part(trainer.closed, |closed| match closed.loss {
+        Some(loss) => format!("room: {loss:.3}, mean of {} in round {}", closed.updates, closed.round),
+        None => format!("room: no update came in round {}", closed.round),
+    });
     let curve = move || trainer.losses.with(|losses| sparkline(losses, SPARK_WIDTH, SPARK_HEIGHT));
     let label = move || draft.classes.with(|all| classes::name(all, draft.label.get().into()));
-    let shared = Memo::new(move |_| trainer.plan.with(|plan| plan.as_ref().and_then(|plan| plan.shared)));
+    let shared = Memo::new(move |_| optional(trainer.training, |training| training.shared)());
     view! {
         <section class="tiles" aria-label="This tab">
             <div class="tile own">
                 <Pixels
-                    picture=Signal::derive(move || draft.picture.get().map(|picture| picture.pixels))
+                    picture=Signal::derive(part(draft.picture, |picture| picture.pixels.clone()))
                     label="Your private picture"
                     class="photo"
                 />
@@ -91,9 +90,9 @@ fn Status(draft: Draft, trainer: Trainer) -> impl IntoView {
                     <h2 data-testid="room-nickname">{nickname}</h2>
                     <p class="sub" data-testid="trains-on" data-shared=move || shared.get().unwrap_or(0)>
                         {move || if shared.get().is_some() {
-                            "your private picture is not used now; it stays here".to_owned()
+                            "Your private picture stays here and is not used now.".to_owned()
                         } else {
-                            format!("private picture, trained as {}; it stays here", label())
+                            format!("Your private picture stays here. Its label: {}.", label())
                         }}
                     </p>
                 </div>
@@ -103,17 +102,17 @@ fn Status(draft: Draft, trainer: Trainer) -> impl IntoView {
                 <p class="figure" data-testid="round" data-round=move || round().unwrap_or(0)>
                     {move || round().map_or("–".to_owned(), |round| round.to_string())}
                 </p>
-                <p class="sub" data-testid="doing">{doing}</p>
+                <p class="sub">{status}</p>
             </div>
             <div class="tile">
-                <h3>"Computes on"</h3>
-                <p class="figure" data-testid="device" data-device=move || device().map(|(name, _)| name)>
-                    {move || device().map_or("measuring…".to_owned(), |(name, _)| name)}
+                <h3>"Device"</h3>
+                <p class="figure" data-testid="device" data-device=device>
+                    {move || device().unwrap_or_else(|| "choosing…".to_owned())}
                 </p>
-                <p class="sub" data-testid="device-reason">{move || device().map(|(_, reason)| reason)}</p>
+                <p class="sub" data-testid="device-reason">{part(trainer.device, |device| device.reason.clone())}</p>
             </div>
             <div class="tile">
-                <h3>{move || words::trained_loss(shared.get().is_some())}</h3>
+                <h3>{move || words::loss_heading(shared.get().is_some())}</h3>
                 <p class="figure spread">
                     <span data-testid="loss" data-loss=move || loss().map(|loss| loss.to_string())>
                         {move || loss().map_or("–".to_owned(), |loss| format!("{loss:.3}"))}
@@ -123,7 +122,7 @@ fn Status(draft: Draft, trainer: Trainer) -> impl IntoView {
                         {move || curve().1.map(|(x, y)| view! { <circle cx=x cy=y r="3"></circle> })}
                     </svg>
                 </p>
-                <p class="sub" data-testid="room-loss">{room}</p>
+                <p class="sub">{move || room().unwrap_or_else(|| "room: no round has closed yet".to_owned())}</p>
             </div>
             <div class="tile">
                 <h3>"Sent"</h3>
@@ -135,18 +134,18 @@ fn Status(draft: Draft, trainer: Trainer) -> impl IntoView {
                 >
                     {move || words::bytes(trainer.bytes.get().0)}
                 </p>
-                <p class="sub">{move || format!("{} if nothing were protected", words::bytes(trainer.bytes.get().1))}</p>
+                <p class="sub">{move || format!("{} without a defence", words::bytes(trainer.bytes.get().1))}</p>
             </div>
             <div class="tile wide">
                 <h3>"Model, rule and defence"</h3>
                 <p class="figure small" data-testid="model">
-                    {move || trainer.plan.get().map_or("–".to_owned(), |plan| plan.model)}
+                    {move || part(trainer.training, |training| training.model.clone())().unwrap_or("–".to_owned())}
                 </p>
-                <p class="sub" data-testid="rule" data-rule=move || trainer.plan.get().map(|plan| plan.rule.to_string())>
-                    {move || trainer.plan.get().map(|plan| words::rule(plan.rule))}
+                <p class="sub" data-testid="rule" data-rule=part(trainer.training, |training| training.rule.to_string())>
+                    {part(trainer.training, |training| words::rule(training.rule))}
                 </p>
-                <p class="sub" data-testid="defence" data-defence=move || trainer.plan.get().map(|plan| plan.defence.to_string())>
-                    {move || trainer.plan.get().map(|plan| words::defence(&plan.defence))}
+                <p class="sub" data-testid="defence" data-defence=part(trainer.training, |training| training.defence.to_string())>
+                    {part(trainer.training, |training| words::defence(&training.defence))}
                 </p>
             </div>
         </section>

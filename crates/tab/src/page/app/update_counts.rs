@@ -3,7 +3,7 @@
 use leptos::prelude::*;
 use unmask_wire::view::{GroupCountsView, UpdateCountsView};
 
-use super::feed::Feed;
+use super::{feed::Feed, signals::part};
 use crate::page::{chart::Frame, histogram::Histogram, words};
 
 const WIDTH: f32 = 280.0;
@@ -12,19 +12,11 @@ const FRAME: Frame = Frame { left: 44.0, top: 8.0, width: 230.0, height: 84.0 };
 
 /// One small chart for each parameter group; nothing before the first round under the defence in force has closed.
 #[component]
-pub fn UpdateCounts(
-    /// The room.
-    feed: Feed,
-) -> impl IntoView {
-    let counts = feed.part(|room| room.update_counts.clone());
-    let of = move |part: fn(&UpdateCountsView) -> String| {
-        Signal::derive(move || counts.with(|counts| counts.iter().flatten().map(part).next()))
-    };
+pub fn UpdateCounts(feed: Feed) -> impl IntoView {
+    let counts = feed.optional(|room| room.update_counts.clone());
     let keys = Memo::new(move |_| {
-        counts.with(|counts| {
-            let groups = counts.iter().flatten().flat_map(|counts| &counts.groups);
-            groups.map(|group| group.key.clone()).collect::<Vec<_>>()
-        })
+        let keys = |counts: &UpdateCountsView| counts.groups.iter().map(|group| group.key.clone()).collect::<Vec<_>>();
+        part(counts, keys)().unwrap_or_default()
     });
     view! {
         <details class="card counts" data-testid="update-counts" open hidden=move || keys.with(Vec::is_empty)>
@@ -33,7 +25,7 @@ pub fn UpdateCounts(
                     "How often each parameter was updated"
                     <span class="sub">
                         " in "
-                        {of(|counts| format!("M = {} rounds with N = {} updates each", counts.rounds, words::number(counts.updates)))}
+                        {part(counts, |counts| format!("M = {} rounds with N = {} updates each", counts.rounds, words::number(counts.updates)))}
                     </span>
                 </h2>
             </summary>
@@ -41,8 +33,8 @@ pub fn UpdateCounts(
                 <span><i class="swatch counted"></i>"share of parameters updated in f rounds"</span>
                 <span><i class="swatch expected"></i>"expected: G(f)"</span>
                 <span class="sub">
-                    {of(|counts| counts.sampled.map_or(String::new(), |sampled| {
-                        format!("counted on an even sample of {} parameters", words::count(sampled))
+                    {part(counts, |counts| counts.sampled.map(|sampled| {
+                        format!("counted on an evenly spaced sample of {} parameters", words::count(sampled))
                     }))}
                 </span>
             </p>
@@ -57,11 +49,11 @@ pub fn UpdateCounts(
                     "G(f) = C(M, f) (1 − R" <sup>"N"</sup> ")" <sup>"f"</sup> " (R" <sup>"N"</sup> ")" <sup>"M−f"</sup>
                 </p>
                 <p class="sub">
-                    "A round leaves a parameter as it was if all N tabs draw a zero for it, which happens with probability R"
+                    "A round leaves a parameter unchanged if all N tabs draw a zero for it, which happens with probability R"
                     <sup>"N"</sup>
-                    ". Over M rounds the number of updates f is therefore binomial; where N changed, each round counts with its own. "
-                    "(The papers print the exponent N(1−f), which is right for M = 1 alone.) Under a frozen mask all tabs draw "
-                    "the same zeros in every round: a share R is never updated, the rest always."
+                    ". Over M rounds, the number of updates f is therefore binomial; where N changed, each round counts with its own N. "
+                    "(The papers print the exponent N(1−f), which is right only for M = 1.) Under a frozen mask, all tabs draw "
+                    "the same zeros in every round: a share R is never updated, and the rest always is."
                 </p>
             </details>
         </details>
@@ -69,17 +61,13 @@ pub fn UpdateCounts(
 }
 
 #[component]
-fn Group(counts: Memo<Option<Option<UpdateCountsView>>>, key: String) -> impl IntoView {
+fn Group(counts: Memo<Option<UpdateCountsView>>, key: String) -> impl IntoView {
     let name = key.clone();
     let group = Memo::new(move |_| {
-        counts.with(|counts| {
-            let mut groups = counts.iter().flatten().flat_map(|counts| &counts.groups);
-            groups.find(|group| group.key == name).cloned()
-        })
+        let find = |counts: &UpdateCountsView| counts.groups.iter().find(|group| group.key == name).cloned();
+        counts.with(|counts| counts.as_ref().and_then(find))
     });
-    let of = move |part: fn(&GroupCountsView) -> String| {
-        Signal::derive(move || group.with(|group| group.as_ref().map(part)))
-    };
+    let summary = part(group, summary);
     let bottom = FRAME.top + FRAME.height;
     let right = FRAME.left + FRAME.width;
     view! {
@@ -87,18 +75,16 @@ fn Group(counts: Memo<Option<Option<UpdateCountsView>>>, key: String) -> impl In
             class="histogram"
             data-testid="update-counts-group"
             data-group=key
-            data-never=of(|group| group.never.to_string())
-            data-mean=of(|group| group.mean.to_string())
+            data-never=part(group, |group| group.never.to_string())
+            data-mean=part(group, |group| group.mean.to_string())
         >
             <figcaption>
-                <b>{of(|group| group.group.clone())}</b>
-                {of(|group| group.rate.map_or(String::new(), |rate| format!(" R = {}", words::number(rate))))}
+                <b>{part(group, |group| group.group.clone())}</b>
+                {part(group, |group| group.rate.map(|rate| format!(" R = {}", words::number(rate))))}
             </figcaption>
-            <svg viewBox=format!("0 0 {WIDTH} {HEIGHT}") role="img" aria-label=of(summary)>
+            <svg viewBox=format!("0 0 {WIDTH} {HEIGHT}") role="img" aria-label=summary>
                 {move || {
-                    let drawn = group.with(|group| {
-                        group.as_ref().map_or_else(Histogram::default, |group| Histogram::new(&group.bins, FRAME))
-                    });
+                    let drawn = part(group, |group| Histogram::new(&group.bins, FRAME))().unwrap_or_default();
                     let top = words::percent(drawn.top as f32).replace(".0", "");
                     let bars = drawn.bars.into_iter().map(|bar| {
                         view! { <rect class="counted" x=bar.x y=bar.y width=bar.width height=bar.height></rect> }
@@ -118,7 +104,7 @@ fn Group(counts: Memo<Option<Option<UpdateCountsView>>>, key: String) -> impl In
                     }
                 }}
             </svg>
-            <p class="sub">{of(summary)}</p>
+            <p class="sub">{summary}</p>
         </figure>
     }
 }

@@ -1,16 +1,15 @@
-//! How close a reconstruction came, with the line at which people recognise the picture.
+//! How similar a reconstruction is to the picture, with the SSIM from which people recognise it.
 
 use leptos::prelude::*;
+use unmask_data::metrics::PROTECTED_BELOW;
 
-use crate::page::words::{RECOGNISABLE, verdict};
+use crate::page::words::verdict;
 
-/// A bar from 0 to 1 with a line at [`RECOGNISABLE`], the two numbers, and the verdict in a word.
+/// A bar from 0 to 1 with a line at [`PROTECTED_BELOW`], both numbers, and the verdict in a word.
 #[component]
-pub fn Gauge(
-    /// SSIM, if it is known.
-    #[prop(into)]
-    ssim: Signal<Option<f32>>,
-    /// PSNR in dB, if it is known.
+pub fn SimilarityGauge(
+    #[prop(into)] ssim: Signal<Option<f32>>,
+    /// In dB.
     #[prop(into)]
     psnr: Signal<Option<f32>>,
     /// What to say where the picture cannot be recognised: only a defence protects, and only from the attacker shown.
@@ -22,17 +21,17 @@ pub fn Gauge(
 ) -> impl IntoView {
     let verdict_now = move || ssim.get().map(verdict);
     let width = move || format!("width:{:.1}%", ssim.get().unwrap_or(0.0).clamp(0.0, 1.0) * 100.0);
-    let line = format!("left:{}%", RECOGNISABLE * 100.0);
+    let line = format!("left:{}%", PROTECTED_BELOW * 100.0);
     view! {
         <div class="gauge" data-verdict=verdict_now>
             <div class="gauge-head">
-            <p class="gauge-verdict" data-testid="verdict">
-                {move || match verdict_now() {
-                    Some("recognisable") => "✕ leaks: recognisable".to_owned(),
-                    Some(_) => below.get().to_owned(),
-                    None => waiting.get(),
-                }}
-            </p>
+                <p class="gauge-verdict" data-testid="verdict">
+                    {move || match verdict_now() {
+                        Some("recognisable") => "✕ leaked: recognisable".to_owned(),
+                        Some(_) => below.get().to_owned(),
+                        None => waiting.get(),
+                    }}
+                </p>
                 <p class="gauge-numbers">
                     <span>"SSIM " <b>{move || ssim.get().map_or("–".to_owned(), |ssim| format!("{ssim:.2}"))}</b></span>
                     <span>"PSNR " <b>{move || psnr.get().map_or("–".to_owned(), |psnr| format!("{psnr:.1} dB"))}</b></span>
@@ -44,7 +43,7 @@ pub fn Gauge(
             </div>
             <p class="gauge-scale" aria-hidden="true">
                 <span>"0"</span>
-                <span>"0.5"</span>
+                <span>{PROTECTED_BELOW.to_string()}</span>
                 <span>"1"</span>
             </p>
         </div>

@@ -3,7 +3,10 @@
 use leptos::prelude::*;
 use unmask_wire::view::EvaluationView;
 
-use crate::page::confusion::{Cell, Confusion};
+use crate::page::{
+    app::signals::{optional, part},
+    confusion::{Cell, Confusion},
+};
 
 /// Side of the matrix in SVG units, and the room for the names to its left and above it.
 const SIDE: f32 = 400.0;
@@ -14,27 +17,26 @@ const NUMBERED: usize = 12;
 /// Rows are what pictures show, columns what the model says; the shade is the share of the row.
 #[component]
 pub fn ConfusionCard(evaluation: Memo<Option<EvaluationView>>) -> impl IntoView {
-    let confusion = Memo::new(move |_| {
-        evaluation.with(|it| it.as_ref().and_then(|it| Confusion::new(it.classes.clone(), it.confusion.clone())))
-    });
+    let confusion = optional(evaluation, |it| Confusion::new(it.classes.clone(), it.confusion.clone()));
+    let confusion = Memo::new(move |_| confusion());
     let hovered = RwSignal::new(None::<String>);
-    let sentence = move || confusion.with(|it| it.as_ref().map(Confusion::sentence));
+    let sentence = part(confusion, Confusion::sentence);
     let scale = NAMES + SIDE;
     view! {
         <section class="card confusion" aria-label="Confusion matrix" data-testid="confusion" hidden=move || confusion.with(Option::is_none)>
-            <h2>"What the model takes for what"</h2>
+            <h2>"What the model mistakes"</h2>
             <p class="verdict-line" data-testid="confusion-sentence">{sentence}</p>
             <svg
                 viewBox=format!("0 0 {} {}", scale + 4.0, scale + 4.0)
                 role="img"
-                aria-label=move || sentence().unwrap_or_default()
+                aria-label=sentence
                 on:mouseleave=move |_| hovered.set(None)
             >
-                {move || confusion.with(|it| it.as_ref().map(|it| drawing(it, hovered)))}
+                {part(confusion, move |confusion| drawing(confusion, hovered))}
             </svg>
             <p class="sub" data-testid="confusion-hovered">
                 {move || hovered.get().unwrap_or_else(|| {
-                    "Row: what the picture shows. Column: what the model says. Blue is right, orange wrong; the stronger, the more of the row.".to_owned()
+                    "Row: what the picture shows. Column: what the model says. Blue is right, orange is wrong; the stronger the colour, the larger the share of the row.".to_owned()
                 })}
             </p>
         </section>

@@ -6,21 +6,22 @@
 //! A passphrase is taken from the fragment alone, as in `#passphrase=blue%20whale`, which no browser sends to a server, and
 //! is taken out of the address at once.
 
+use gloo_file::File;
 use leptos::prelude::*;
 use wasm_bindgen_futures::spawn_local;
-use web_sys::{File, UrlSearchParams};
+use web_sys::UrlSearchParams;
 
 use super::{
     api,
-    comeback::{self, Comeback},
     picture::{self, Picture},
+    saved_join::{self, SavedJoin},
     trainer::Trainer,
 };
 use crate::{
     page::{
         address,
-        classes::{self, Sample, label, sample},
-        names,
+        classes::{self, Sample},
+        nicknames::{self, NICKNAME_LENGTH},
     },
     protocol::{DeviceChoice, ToWorker},
 };
@@ -29,56 +30,53 @@ const NICKNAME_KEY: &str = "unmask-nickname";
 
 /// What the student has chosen so far; it outlives the form, so that leaving the room loses nothing.
 #[derive(Clone, Copy)]
-pub struct Draft {
-    /// The nickname as typed.
+pub struct JoinDraft {
+    /// As typed.
     pub nickname: RwSignal<String>,
-    /// The picture.
     pub picture: RwSignal<Option<Picture>>,
     /// Name of the sample chosen, if the picture is one.
     pub sample: RwSignal<Option<&'static str>>,
-    /// Its class, a place in `classes`.
+    /// The picture's class, a place in `classes`.
     pub label: RwSignal<u8>,
     /// Names of the room's classes for photographs.
     pub classes: RwSignal<Vec<String>>,
-    /// The room's passphrase as typed; it is kept in this tab's memory alone.
+    /// As typed; it is kept in this tab's memory alone.
     pub passphrase: RwSignal<String>,
-    /// The device to train on.
     device: RwSignal<DeviceChoice>,
-    /// Who was in the room before this page was loaded anew; their ticket is used by the next join.
-    pub comeback: RwSignal<Option<Comeback>>,
+    /// Who was in the room before this page was reloaded; their ticket is used by the next join.
+    pub saved: RwSignal<Option<SavedJoin>>,
     /// Why the last choice did not work.
     pub problem: RwSignal<Option<String>>,
     /// Number of the last choice; one that was overtaken by another is dropped.
     choice: StoredValue<u32>,
 }
 
-impl Draft {
+impl JoinDraft {
     /// Nothing chosen yet; the nickname of last time, else a friendly one.
     pub fn new() -> Self {
-        let remembered = window().local_storage().ok().flatten().and_then(|storage| {
-            storage.get_item(NICKNAME_KEY).ok().flatten().filter(|nickname| !nickname.trim().is_empty())
-        });
+        let storage = window().local_storage().ok().flatten();
+        let last = storage.and_then(|storage| storage.get_item(NICKNAME_KEY).ok().flatten());
+        let last = last.filter(|nickname| !nickname.trim().is_empty());
         Self {
-            nickname: RwSignal::new(remembered.unwrap_or_else(friendly)),
+            nickname: RwSignal::new(last.unwrap_or_else(suggested_nickname)),
             picture: RwSignal::new(None),
             sample: RwSignal::new(None),
             label: RwSignal::new(0),
             classes: RwSignal::new(classes::of_photographs(None)),
             passphrase: RwSignal::new(String::new()),
             device: RwSignal::new(DeviceChoice::Auto),
-            comeback: RwSignal::new(None),
+            saved: RwSignal::new(None),
             problem: RwSignal::new(None),
             choice: StoredValue::new(0),
         }
     }
 
-    /// Fills in what the address asks for, and joins if it says so; otherwise what was chosen before this page was loaded
-    /// anew.
+    /// Fills in what the address asks for, and joins if it says so; otherwise what was chosen before this page was reloaded.
     pub fn begin(self, trainer: Trainer) {
         if let Some(passphrase) = api::take_passphrase() {
             self.passphrase.set(passphrase);
         }
-        let search = window().location().search().unwrap_or_default();
+        let search = search();
         let query = UrlSearchParams::new_with_str(&search).ok();
         let asked = |name: &str| query.as_ref().and_then(|query| query.get(name));
         if let Some(nickname) = asked("nickname").filter(|nickname| !nickname.trim().is_empty()) {
@@ -92,7 +90,7 @@ impl Draft {
             if let Ok(room) = api::room().await {
                 self.classes.set(classes::of_photographs(room.data.as_ref()));
             }
-            if !self.come_back(&search).await {
+            if !self.take_saved(&search).await {
                 self.take_address(asked_image, asked_label).await;
             }
             if joins && self.picture.with_untracked(Option::is_some) {
@@ -102,56 +100,54 @@ impl Draft {
     }
 
     /// Picture and label that the address asks for.
-    async fn take_address(self, image: Option<String>, label_asked: Option<String>) {
-        let known_label = label_asked.as_deref().and_then(|class| self.classes.with_untracked(|all| label(all, class)));
-        if let Some(known) = known_label {
-            self.label.set(known);
+    async fn take_address(self, image: Option<String>, class: Option<String>) {
+        let label = class.as_deref().and_then(|class| self.classes.with_untracked(|all| classes::label(all, class)));
+        if let Some(label) = label {
+            self.label.set(label);
         }
-        let known_image = image.as_deref().and_then(sample);
-        if let Some(known) = known_image {
-            self.take_sample(known, known_label).await;
+        let sample = image.as_deref().and_then(classes::sample);
+        if let Some(sample) = sample {
+            self.take_sample(sample, label).await;
         }
-        if let (Some(asked), None) = (&label_asked, known_label) {
-            self.problem
-                .set(Some(format!("The address asks for the class “{asked}”, which is not one of the room’s.")));
+        if let (Some(class), None) = (&class, label) {
+            let problem =
+                format!("The address asks for the class “{class}”, which this room does not have. Choose one below.");
+            self.problem.set(Some(problem));
         }
-        if let (Some(asked), None) = (&image, known_image) {
-            self.problem.set(Some(format!("The address asks for the sample “{asked}”, which is not in the gallery.")));
+        if let (Some(image), None) = (&image, sample) {
+            let problem = format!("The address asks for the sample “{image}”, which does not exist. Choose one below.");
+            self.problem.set(Some(problem));
         }
     }
 
-    /// Takes over what was chosen before this page was loaded anew. Says whether there was anything; an address that asks
-    /// for something else has its way.
-    async fn come_back(self, search: &str) -> bool {
-        let Some(known) = comeback::read().filter(|known| known.search == search) else { return false };
-        let Some(file) = known.file() else { return false };
+    /// Takes over what was chosen before this page was reloaded. Says whether there was anything; an address that asks for
+    /// something else has its way.
+    async fn take_saved(self, search: &str) -> bool {
+        let Some(saved) = saved_join::read().filter(|saved| saved.search == search) else { return false };
+        let Some(file) = saved.file() else { return false };
         let choice = self.next_choice();
-        let taken = picture::from_blob(&known.name, &file).await;
         // What cannot be read any more is chosen again.
-        if choice != self.choice.get_value() || taken.is_err() {
+        let Ok(picture) = picture::from_blob(&saved.name, &file).await else { return false };
+        if !self.take(choice, Ok(picture)) {
             return false;
         }
-        self.take(choice, taken);
-        self.nickname.set(known.nickname.clone());
-        self.label.set(known.label);
-        self.comeback.set(Some(known));
+        self.nickname.set(saved.nickname.clone());
+        self.label.set(saved.label);
+        self.saved.set(Some(saved));
         true
     }
 
-    /// Says whether the sample is now the picture.
-    pub async fn take_sample(self, sample: Sample, wanted_label: Option<u8>) -> bool {
+    /// Takes a sample, with this label or the one it proposes.
+    pub async fn take_sample(self, sample: Sample, label: Option<u8>) {
         let choice = self.next_choice();
-        let path = format!("/samples/{}", sample.file);
-        let taken = match api::blob(&path).await {
-            Ok(blob) => picture::from_blob(sample.name, &blob).await,
+        let taken = match api::file(&format!("/samples/{}", sample.file)).await {
+            Ok(file) => picture::from_blob(sample.name, &file).await,
             Err(problem) => Err(problem),
         };
-        let is_taken = self.take(choice, taken);
-        if is_taken {
+        if self.take(choice, taken) {
             self.sample.set(Some(sample.name));
-            self.label.set(wanted_label.unwrap_or(sample.label));
+            self.label.set(label.unwrap_or(sample.label));
         }
-        is_taken
     }
 
     /// Takes a picture file.
@@ -172,25 +168,24 @@ impl Draft {
         if choice != self.choice.get_value() {
             return false;
         }
-        match taken {
-            Ok(picture) => {
-                self.problem.set(None);
-                self.sample.set(None);
-                self.picture.set(Some(picture));
-                true
-            }
-            Err(problem) => {
-                self.problem.set(Some(problem));
-                false
-            }
+        let (picture, problem) = match taken {
+            Ok(picture) => (Some(picture), None),
+            Err(problem) => (None, Some(problem)),
+        };
+        self.problem.set(problem);
+        let is_taken = picture.is_some();
+        if is_taken {
+            self.sample.set(None);
+            self.picture.set(picture);
         }
+        is_taken
     }
 
     /// Hands picture, label and nickname to the worker, or says what is missing.
     pub fn join(self, trainer: Trainer) {
         let nickname = shortened(&self.nickname.get_untracked());
         if nickname.is_empty() {
-            self.problem.set(Some("Type a nickname, or let the page propose one.".to_owned()));
+            self.problem.set(Some("Type a nickname, or let the page suggest one.".to_owned()));
             return;
         }
         let Some(picture) = self.picture.get_untracked() else {
@@ -198,28 +193,30 @@ impl Draft {
             return;
         };
         if let Ok(Some(storage)) = window().local_storage() {
-            // Private windows may refuse; the nickname is then proposed anew next time.
+            // Private windows may refuse; another nickname is then suggested next time.
             let _ = storage.set_item(NICKNAME_KEY, &nickname);
         }
         self.problem.set(None);
         let label = self.label.get_untracked();
-        let ticket = self.comeback.try_update(Option::take).flatten().and_then(|known| known.ticket);
-        comeback::remember(&nickname, label, &picture, &window().location().search().unwrap_or_default());
+        let ticket = self.saved.try_update(Option::take).flatten().and_then(|saved| saved.ticket);
+        saved_join::save(&nickname, label, &picture, &search());
         let location = window().location();
         let socket = address::socket(&location.protocol().unwrap_or_default(), &location.host().unwrap_or_default());
-        let search = location.search().unwrap_or_default();
-        let query = UrlSearchParams::new_with_str(&search).ok();
-        let device = DeviceChoice::from_query(query.and_then(|query| query.get("device")).as_deref());
         let passphrase = Some(self.passphrase.get_untracked()).filter(|passphrase| !passphrase.trim().is_empty());
-        trainer.join(ToWorker::Join { socket, nickname, picture: picture.rgb(), label, device, passphrase, ticket });
+        let (picture, device) = (picture.pixels, self.device.get_untracked());
+        trainer.join(ToWorker::Join { socket, nickname, picture, label, device, passphrase, ticket });
     }
 }
 
 /// A nickname nobody has to think of.
-pub fn friendly() -> String {
-    names::nickname(js_sys::Math::random(), js_sys::Math::random())
+pub fn suggested_nickname() -> String {
+    nicknames::nickname(js_sys::Math::random(), js_sys::Math::random())
+}
+
+fn search() -> String {
+    window().location().search().unwrap_or_default()
 }
 
 fn shortened(nickname: &str) -> String {
-    nickname.trim().chars().take(names::NICKNAME_LENGTH).collect::<String>().trim_end().to_owned()
+    nickname.trim().chars().take(NICKNAME_LENGTH).collect::<String>().trim_end().to_owned()
 }

@@ -1,19 +1,18 @@
-//! What brings a student back after the page was loaded anew: kept in this tab's session storage, which no other tab or
-//! server sees and the browser empties when the tab is closed. The passphrase is not part of it.
+//! What lets a student rejoin after the page was reloaded: kept in this tab's session storage, which no other tab or server
+//! sees and the browser empties when the tab is closed. The passphrase is not part of it.
 
-use js_sys::{Array, Uint8Array};
+use gloo_file::Blob;
 use leptos::prelude::*;
 use serde::{Deserialize, Serialize};
-use web_sys::Blob;
 
 use super::picture::{self, Picture};
 
-const KEY: &str = "unmask-comeback";
+const KEY: &str = "unmask-saved-join";
 
 /// A student who was in the room.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Comeback {
-    /// The nickname as the room showed it.
+pub struct SavedJoin {
+    /// As the room showed it.
     pub nickname: String,
     /// The class of the private picture.
     pub label: u8,
@@ -27,34 +26,34 @@ pub struct Comeback {
     pub ticket: Option<[u8; 16]>,
 }
 
-impl Comeback {
+impl SavedJoin {
     /// The private picture as a file. Decoded here, since the page may fetch nothing but what the relay serves.
     pub fn file(&self) -> Option<Blob> {
         let (_, encoded) = self.picture.split_once(";base64,")?;
         let decoded = window().atob(encoded).ok()?;
         // One character a byte, as `atob` gives them.
         let bytes: Vec<u8> = decoded.chars().map(|character| character as u32 as u8).collect();
-        Blob::new_with_u8_array_sequence(&Array::of1(&Uint8Array::from(bytes.as_slice()))).ok()
+        Some(Blob::new(bytes.as_slice()))
     }
 }
 
-/// Who was here before, if anybody.
-pub fn read() -> Option<Comeback> {
+/// Who was here before, if anyone.
+pub fn read() -> Option<SavedJoin> {
     let text = window().session_storage().ok().flatten()?.get_item(KEY).ok().flatten()?;
     serde_json::from_str(&text).ok()
 }
 
 /// Keeps who joins now. Where the browser refuses, the form is filled in again by hand.
-pub fn remember(nickname: &str, label: u8, picture: &Picture, search: &str) {
+pub fn save(nickname: &str, label: u8, picture: &Picture, search: &str) {
     let Ok(address) = picture::png_address(picture) else { return };
     let (nickname, name, search) = (nickname.to_owned(), picture.name.clone(), search.to_owned());
-    write(&Comeback { nickname, label, name, picture: address, search, ticket: None });
+    write(&SavedJoin { nickname, label, name, picture: address, search, ticket: None });
 }
 
 /// Adds the room's ticket and the nickname under which it shows this student.
-pub fn let_in(nickname: &str, ticket: Option<[u8; 16]>) {
-    if let Some(known) = read() {
-        write(&Comeback { nickname: nickname.to_owned(), ticket, ..known });
+pub fn add_ticket(nickname: &str, ticket: Option<[u8; 16]>) {
+    if let Some(saved) = read() {
+        write(&SavedJoin { nickname: nickname.to_owned(), ticket, ..saved });
     }
 }
 
@@ -66,7 +65,7 @@ pub fn forget() {
     }
 }
 
-fn write(known: &Comeback) {
-    let (Ok(text), Ok(Some(storage))) = (serde_json::to_string(known), window().session_storage()) else { return };
+fn write(saved: &SavedJoin) {
+    let (Ok(text), Ok(Some(storage))) = (serde_json::to_string(saved), window().session_storage()) else { return };
     let _ = storage.set_item(KEY, &text);
 }

@@ -1,49 +1,40 @@
-//! A button for what cannot be undone.
+//! A button that throws away what the room has learnt.
 
-use std::time::Duration;
-
+use gloo_timers::callback::Timeout;
 use leptos::prelude::*;
 
-/// How long the question stands before it is withdrawn.
-const PATIENCE: Duration = Duration::from_secs(8);
+use crate::page::{app::feed::Feed, words};
 
-/// A button that asks before it acts, as long as there is something to lose.
+/// How long the question stands before it is withdrawn, in milliseconds.
+const PATIENCE: u32 = 8000;
+
+/// A button that asks before it acts, unless there is no round to lose.
 #[component]
-pub fn ConfirmButton(
+pub fn DiscardButton(
+    feed: Feed,
     /// Its name for tests; that of the answer which acts ends in `-yes`.
     testid: &'static str,
-    /// What it says.
     title: &'static str,
-    /// The answer that acts, such as "Discard 12 rounds"; none where nothing would be lost.
-    #[prop(into)]
-    loss: Signal<Option<String>>,
-    /// Whether it cannot be used now.
-    #[prop(into, optional)]
-    is_disabled: Signal<bool>,
+    #[prop(into, optional)] is_disabled: Signal<bool>,
     /// Called once it is meant.
     #[prop(into)]
     on_confirm: Callback<()>,
 ) -> impl IntoView {
+    let rounds = feed.part(|room| room.round);
     let is_asking = RwSignal::new(false);
-    let timer = StoredValue::new(None::<TimeoutHandle>);
+    // Dropped, it is cancelled.
+    let timer = StoredValue::new_local(None::<Timeout>);
     let stop = move || {
         is_asking.set(false);
-        if let Some(timer) = timer.try_update_value(Option::take).flatten() {
-            timer.clear();
-        }
+        timer.set_value(None);
     };
-    on_cleanup(move || {
-        if let Some(timer) = timer.try_update_value(Option::take).flatten() {
-            timer.clear();
-        }
-    });
     let ask = move |_| {
-        if loss.with_untracked(Option::is_none) {
+        if rounds.get_untracked().unwrap_or(0) == 0 {
             on_confirm.run(());
             return;
         }
         is_asking.set(true);
-        timer.set_value(set_timeout_with_handle(move || is_asking.set(false), PATIENCE).ok());
+        timer.set_value(Some(Timeout::new(PATIENCE, move || is_asking.set(false))));
     };
     view! {
         <Show
@@ -68,7 +59,7 @@ pub fn ConfirmButton(
                         on_confirm.run(());
                     }
                 >
-                    {move || loss.get()}
+                    {move || format!("Discard {}", words::counted(rounds.get().unwrap_or(0), "round"))}
                 </button>
             </span>
         </Show>

@@ -5,8 +5,8 @@ use unmask_wire::view::Control;
 
 use crate::page::app::{
     feed::Feed,
-    projector::{Problem, Teacher},
-    secret::SecretInput,
+    fields::PassphraseField,
+    teacher::{Problem, Teacher},
 };
 
 /// A field for the passphrase, or the way to forget the key. What is typed goes to the relay once and is kept nowhere.
@@ -34,8 +34,8 @@ pub fn Collude(feed: Feed, teacher: Teacher) -> impl IntoView {
                             give();
                         }
                     >
-                        <label for="collude">"Be the client that gives the key away"</label>
-                        <SecretInput id="collude" testid="collude-passphrase" value=passphrase/>
+                        <label for="collude-passphrase">"Play the client that gives the key away"</label>
+                        <PassphraseField id="collude-passphrase" value=passphrase/>
                         <button type="submit" class="button" data-testid="collude" disabled=is_empty>"Give the relay the key"</button>
                     </form>
                 }

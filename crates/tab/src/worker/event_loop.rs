@@ -1,0 +1,207 @@
+//! The worker's loop: events in from page and socket, one training step at a time.
+
+use std::time::Duration;
+
+use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
+use futures_util::{FutureExt, StreamExt};
+use gloo_timers::future::sleep;
+use unmask_client::{Action, Client, ClientEvent, PrivatePicture};
+use wasm_bindgen_futures::spawn_local;
+
+use super::{device::ChosenDevice, page::Page, session::Session, socket::SocketEvent, views};
+use crate::protocol::{ClosedRound, Connection, FromWorker, PassphraseRequest, ToWorker};
+
+const LONGEST_WAIT: u32 = 15;
+/// Shown until the first plan says what there is to compute.
+const UNKNOWN_DEVICE: &str = "choosing a device";
+
+enum Event {
+    Page(ToWorker),
+    Socket(SocketEvent),
+    Retry,
+}
+
+/// Events of sockets and timers carry the number of their connection, which tells an old one's from its successor's.
+type Numbered = (Option<u32>, Event);
+
+/// Starts the worker; returns at once.
+pub fn start() {
+    let Some(page) = Page::find() else {
+        web_sys::console::error_1(&"the trainer must run in a dedicated worker".into());
+        return;
+    };
+    // A panic ends in a promise that nobody awaits; without this the page would wait for ever.
+    std::panic::set_hook(Box::new(|panic| {
+        if let Some(page) = Page::find() {
+            let reason = format!("the trainer crashed; reload the page to rejoin ({panic})");
+            page.tell(FromWorker::Connection(Connection::Closed { reason }));
+        }
+    }));
+    let (events, receiver) = unbounded();
+    let from_page = events.clone();
+    page.listen(move |message| drop(from_page.unbounded_send((None, Event::Page(message)))));
+    page.tell(FromWorker::Ready);
+    let worker = Worker { page, events, connection: 0, session: None, device: ChosenDevice::default() };
+    spawn_local(worker.run(receiver));
+}
+
+struct Worker {
+    page: Page,
+    events: UnboundedSender<Numbered>,
+    connection: u32,
+    session: Option<Session>,
+    device: ChosenDevice,
+}
+
+impl Worker {
+    async fn run(mut self, mut events: UnboundedReceiver<Numbered>) {
+        loop {
+            // Everything that has arrived comes before the next step, so that only the newest plan is trained.
+            while let Some(event) = events.next().now_or_never() {
+                let Some(event) = event else { return };
+                self.handle(event);
+            }
+            let plan = self.session.as_mut().and_then(|session| session.plan.take());
+            match (&mut self.session, plan) {
+                (Some(session), Some(plan)) => session.train(plan, &mut self.device, &self.page).await,
+                // After the update, for which the room waits.
+                (Some(session), None) if session.is_prediction_due() => {
+                    session.classify(&mut self.device, &self.page).await;
+                }
+                _ => {
+                    let Some(event) = events.next().await else { return };
+                    self.handle(event);
+                }
+            }
+        }
+    }
+
+    fn handle(&mut self, (connection, event): Numbered) {
+        if connection.is_some_and(|number| number != self.connection) {
+            return;
+        }
+        match event {
+            Event::Page(message) => self.page_message(message),
+            Event::Socket(event) => self.socket_event(event),
+            Event::Retry => self.connect(),
+        }
+    }
+
+    fn page_message(&mut self, message: ToWorker) {
+        match message {
+            ToWorker::Join { socket, nickname, picture, label, device, passphrase, ticket } => {
+                let own = match views::from_page(&picture) {
+                    Ok(own) => PrivatePicture::new(own, label.into()),
+                    Err(reason) => return self.leave(format!("this picture cannot be used: {reason}")),
+                };
+                let description = self.device.description();
+                let description = description.as_deref().unwrap_or(UNKNOWN_DEVICE);
+                let mut client = Client::new(&nickname, description).with_pictures(vec![own]);
+                if let Some(ticket) = ticket {
+                    client = client.resuming(ticket);
+                }
+                client.set_passphrase(passphrase);
+                self.session = Some(Session::new(socket, client, device));
+                self.connect();
+            }
+            ToWorker::Classify { number, picture } => {
+                let Some(session) = &mut self.session else { return };
+                match views::from_page(&picture) {
+                    Ok(picture) => session.set_picture(number, picture),
+                    Err(reason) => {
+                        self.page.tell(FromWorker::Classified { number, prediction: Err(reason.to_string()) })
+                    }
+                }
+            }
+            // The relay was told that this tab cannot take part, so a passphrase counts from the next round on.
+            ToWorker::Passphrase(passphrase) => {
+                if let Some(session) = &mut self.session {
+                    session.client.set_passphrase(Some(passphrase));
+                }
+            }
+            ToWorker::Leave => self.leave("you left the room".to_owned()),
+        }
+    }
+
+    fn leave(&mut self, reason: String) {
+        self.connection += 1;
+        self.session = None;
+        self.page.tell(FromWorker::Connection(Connection::Closed { reason }));
+    }
+
+    fn connect(&mut self) {
+        let Some(session) = &mut self.session else { return };
+        self.connection += 1;
+        self.page.tell(FromWorker::Connection(Connection::Connecting));
+        let (events, connection) = (self.events.clone(), Some(self.connection));
+        // A closed channel means that the worker is stopping; there is nobody left to tell.
+        let tell = move |event| drop(events.unbounded_send((connection, Event::Socket(event))));
+        if let Err(error) = session.connect(tell) {
+            let reason = format!("the browser refuses the address {}: {error}", session.address);
+            self.leave(reason);
+        }
+    }
+
+    fn retry(&mut self) {
+        let Some(session) = &mut self.session else { return };
+        (session.socket, session.plan) = (None, None);
+        let seconds = session.wait;
+        session.wait = (2 * seconds).min(LONGEST_WAIT);
+        self.page.tell(FromWorker::Connection(Connection::Retrying { seconds }));
+        let (events, connection) = (self.events.clone(), Some(self.connection));
+        spawn_local(async move {
+            sleep(Duration::from_secs(seconds.into())).await;
+            drop(events.unbounded_send((connection, Event::Retry)));
+        });
+    }
+
+    fn socket_event(&mut self, event: SocketEvent) {
+        let Some(session) = &mut self.session else { return };
+        match event {
+            SocketEvent::Open(sink) => {
+                if let Some(socket) = &mut session.socket {
+                    socket.opened(sink);
+                }
+                let hello = session.client.hello();
+                session.send(hello, &self.page);
+            }
+            SocketEvent::Frame(frame) => match session.client.receive(&frame) {
+                Ok(Some(action)) => self.act(action),
+                Ok(None) => {}
+                // A relay that does not speak this protocol will not learn it by trying again.
+                Err(error) => {
+                    self.leave(format!("the relay sent something this page cannot read; reload the page ({error})"));
+                }
+            },
+            SocketEvent::Closed => self.retry(),
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        let (Some(session), page) = (&mut self.session, &self.page) else { return };
+        match action {
+            Action::Send(frames) => session.send(Ok(frames), page),
+            Action::Train(plan) => session.plan = Some(plan),
+            Action::Seal(task) => session.seal(*task, page),
+            Action::AskPassphrase { frames, reason, wrong } => {
+                session.send(Ok(frames), page);
+                page.tell(FromWorker::AskPassphrase(PassphraseRequest { reason, is_wrong: wrong }));
+            }
+            Action::Report(ClientEvent::Welcome { nickname, .. }) => {
+                session.wait = 1;
+                let ticket = session.client.ticket();
+                page.tell(FromWorker::Connection(Connection::Online { nickname, ticket }));
+            }
+            Action::Report(ClientEvent::Shard(shard)) => page.tell(FromWorker::Shard(views::shard(&shard))),
+            Action::Report(ClientEvent::Accepted { .. }) => {}
+            Action::Report(ClientEvent::Closed { round, loss, updates }) => {
+                page.tell(FromWorker::Closed(ClosedRound { round, loss, updates }));
+            }
+            Action::Report(ClientEvent::Reconstruction { round, attack, side, picture }) => {
+                session.compare(round, attack, side, &picture, page);
+            }
+            Action::Report(ClientEvent::Refused { reason }) => page.tell(FromWorker::Notice(reason)),
+            Action::Report(ClientEvent::Goodbye { reason }) => self.leave(reason),
+        }
+    }
+}

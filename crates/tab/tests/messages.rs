@@ -1,0 +1,155 @@
+//! Every message between page and worker arrives as it was sent, at the ends of its ranges too, and its pictures change
+//! hands instead of being copied.
+#![cfg(target_family = "wasm")]
+
+use std::fmt::Debug;
+
+use js_sys::{Array, ArrayBuffer, Function, Object, Reflect};
+use serde::{Serialize, de::DeserializeOwned};
+use unmask_core::{AttackMethod, Defence, Partition, Rule};
+use unmask_tab::{
+    post::{decode, encode},
+    protocol::{
+        ClosedRound, Comparison, Connection, Device, DeviceChoice, FromWorker, GroupView, PICTURE_SIDE,
+        PassphraseRequest, Prediction, Reconstruction, Rgba, SentUpdate, ShardView, ToWorker, Training,
+    },
+};
+use wasm_bindgen::{JsCast, JsValue};
+use wasm_bindgen_test::{wasm_bindgen_test, wasm_bindgen_test_configure};
+
+wasm_bindgen_test_configure!(run_in_dedicated_worker);
+
+/// Beyond what a JavaScript number holds exactly.
+const LARGE: u64 = (1 << 53) + 1;
+
+fn picture(width: u32, height: u32) -> Rgba {
+    let bytes = (0..4 * width * height).map(|i| i as u8).collect();
+    Rgba::new(width, height, bytes).expect("four bytes a pixel")
+}
+
+/// What `postMessage` does with a value and its list of buffers.
+fn structured_clone(value: &JsValue, buffers: &Array) -> JsValue {
+    let options = Object::new();
+    Reflect::set(&options, &"transfer".into(), buffers).expect("an object");
+    let clone = Reflect::get(&js_sys::global(), &"structuredClone".into()).expect("a current browser");
+    clone.unchecked_into::<Function>().call2(&JsValue::NULL, value, &options).expect("the value can be cloned")
+}
+
+/// Sends `message` and reads it; compared by their `Debug` form, in which NaN is NaN.
+fn check<T: Serialize + DeserializeOwned + Debug>(message: &T, pictures: u32) {
+    let (value, buffers) = encode(message).expect("it can be written");
+    assert_eq!(buffers.length(), pictures, "{message:?}");
+    let arrived = structured_clone(&value, &buffers);
+    for buffer in buffers.iter() {
+        assert_eq!(buffer.unchecked_into::<ArrayBuffer>().byte_length(), 0, "a picture was copied");
+    }
+    let read: T = decode(arrived).expect("it can be read");
+    assert_eq!(format!("{read:?}"), format!("{message:?}"));
+}
+
+#[wasm_bindgen_test]
+fn what_the_page_says_arrives() {
+    let join = |device, passphrase: Option<&str>, ticket| ToWorker::Join {
+        socket: "wss://[fe80::1]:8443/ws".to_owned(),
+        nickname: "ada 🦊 \0 \u{ffff}".to_owned(),
+        picture: picture(PICTURE_SIDE, PICTURE_SIDE),
+        label: u8::MAX,
+        device,
+        passphrase: passphrase.map(str::to_owned),
+        ticket,
+    };
+    check(&join(DeviceChoice::Auto, None, None), 1);
+    check(&join(DeviceChoice::Cpu, Some(""), Some([0; 16])), 1);
+    check(&join(DeviceChoice::WebGpu, Some("blue whale"), Some([u8::MAX; 16])), 1);
+    check(&ToWorker::Passphrase(String::new()), 0);
+    check(&ToWorker::Classify { number: u32::MAX, picture: picture(1, 1) }, 1);
+    check(&ToWorker::Leave, 0);
+}
+
+#[wasm_bindgen_test]
+fn what_the_worker_says_arrives() {
+    check(&FromWorker::Ready, 0);
+    check(&FromWorker::Device(Device { name: "CPU".to_owned(), reason: String::new() }), 0);
+    for connection in [
+        Connection::Connecting,
+        Connection::Online { nickname: "ada".to_owned(), ticket: None },
+        Connection::Online { nickname: String::new(), ticket: Some([7; 16]) },
+        Connection::Retrying { seconds: u32::MAX },
+        Connection::Closed { reason: "“gone”".to_owned() },
+    ] {
+        check(&FromWorker::Connection(connection), 0);
+    }
+    for (defence, rule, shared) in [
+        ("none", "fedsgd", None),
+        ("random-binary:patch=0.95,pos=0.95,0.2", "fedavg:epochs=65535,rate=0.00001", Some(0)),
+        ("gaussian:eps=4,delta=1e-5,clip=0.5", "fedsgd", Some(u32::MAX)),
+        ("encrypted:keyed", "fedavg", Some(1)),
+    ] {
+        let (defence, rule): (Defence, Rule) = (defence.parse().expect("one"), rule.parse().expect("one"));
+        let model = "vit_pico_patch4_16".to_owned();
+        check(&FromWorker::Training(Training { round: u32::MAX, model, defence, rule, shared }), 0);
+    }
+    for partition in [Partition::Iid, Partition::Dirichlet { alpha: Partition::MIN_ALPHA }] {
+        for (contact_sheet, pictures) in [(Some(picture(384, 128)), 1), (None, 0)] {
+            let (classes, counts) = (vec!["cat".to_owned(), String::new()], vec![0, u32::MAX]);
+            let data = "CIFAR-10".to_owned();
+            check(&FromWorker::Shard(ShardView { data, partition, classes, counts, contact_sheet }), pictures);
+        }
+    }
+    let prediction = Prediction {
+        after: u32::MAX,
+        is_shared: true,
+        classes: usize::MAX,
+        best: vec![(0, 1.0), (usize::MAX, f32::NAN), (1, f32::MIN_POSITIVE), (2, -0.0)],
+        input: Some(picture(2, 2)),
+    };
+    check(&FromWorker::Classified { number: 0, prediction: Ok(prediction.clone()) }, 1);
+    let empty = Prediction { best: Vec::new(), input: None, ..prediction };
+    check(&FromWorker::Classified { number: u32::MAX, prediction: Ok(empty) }, 0);
+    check(&FromWorker::Classified { number: 1, prediction: Err("no model".to_owned()) }, 0);
+    for is_wrong in [false, true] {
+        check(&FromWorker::AskPassphrase(PassphraseRequest { reason: "why".to_owned(), is_wrong }), 0);
+    }
+    check(&FromWorker::ModelEncrypted, 0);
+    let group = |noise, ciphertext, drawn: Option<Rgba>| GroupView {
+        title: "patch embedding".to_owned(),
+        values: usize::MAX,
+        zeros: 1.0,
+        norm_before: f32::MAX,
+        norm_after: f32::NEG_INFINITY,
+        noise,
+        ciphertext,
+        before: drawn.clone(),
+        after: drawn,
+    };
+    let sent = SentUpdate {
+        round: 1,
+        loss: f32::NAN,
+        milliseconds: f64::MAX,
+        bytes: u64::MAX,
+        plain_bytes: LARGE,
+        samples: 0,
+        rule: Rule::FedSgd,
+        groups: vec![group(None, false, Some(picture(96, 48))), group(Some(f32::INFINITY), true, None)],
+    };
+    check(&FromWorker::Sent(sent.clone()), 2);
+    check(&FromWorker::Sent(SentUpdate { groups: Vec::new(), ..sent }), 0);
+    for loss in [None, Some(f32::NAN), Some(2.25)] {
+        check(&FromWorker::Closed(ClosedRound { round: u32::MAX, loss, updates: 0 }), 0);
+    }
+    for attack in AttackMethod::ALL {
+        check(&FromWorker::Attacked(Reconstruction { round: 1, attack, picture: None, comparison: None }), 0);
+    }
+    let comparison = Some(Comparison { own: Some(picture(2, 1)), is_private: true, psnr: f32::INFINITY, ssim: -1.0 });
+    let picture = Some(picture(1, 2));
+    check(&FromWorker::Attacked(Reconstruction { round: 0, attack: AttackMethod::Jigsaw, picture, comparison }), 2);
+    check(&FromWorker::Notice("what the relay said".to_owned()), 0);
+}
+
+#[wasm_bindgen_test]
+fn what_is_no_message_is_refused_with_a_remedy() {
+    for value in [JsValue::UNDEFINED, JsValue::from_str("Dance"), JsValue::from_f64(1.0), Object::new().into()] {
+        let refusal = decode::<ToWorker>(value).expect_err("no message").to_string();
+        assert!(refusal.contains("reload the page"), "{refusal}");
+    }
+}
