@@ -6,6 +6,7 @@
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod aggregation;
 mod architecture;
 mod attack;
 mod defence;
@@ -20,6 +21,7 @@ mod text;
 mod update;
 mod vit;
 
+pub use aggregation::{Aggregation, ParseAggregationError};
 pub use architecture::{Architecture, ModelDescription, ModelState, StatisticsError, UnknownArchitecture};
 pub use attack::{
     AttackFamily, AttackMethod, Explanation, Knowledge, MembershipVerdict, UnknownFamily, UnknownMethod, UnknownVerdict,

@@ -1,6 +1,6 @@
 //! What the teacher sets for the rounds to come.
 
-use crate::{Defence, EncryptionStart, OptimiserKind, Rule, TrainingPictures};
+use crate::{Aggregation, Defence, EncryptionStart, OptimiserKind, Rule, TrainingPictures};
 
 /// What a round runs under: checked, so that no room ever holds settings that contradict each other.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -10,6 +10,7 @@ pub struct RoundSettings {
     batch: u16,
     optimiser: OptimiserKind,
     pictures: TrainingPictures,
+    aggregation: Aggregation,
 }
 
 /// Settings that cannot work.
@@ -28,13 +29,21 @@ pub enum SettingsError {
 }
 
 impl RoundSettings {
-    /// For rounds on private pictures; `batch` is the number of samples of one local gradient.
+    /// For rounds on private pictures, averaged with clipping; `batch` is the number of samples of one local gradient.
     ///
     /// # Errors
     /// If a number is out of range, or Adam is to step on encrypted gradients. Under FedAvg the server takes no step, so
     /// that any optimiser may stand by.
     pub fn new(defence: Defence, rule: Rule, batch: u16, optimiser: OptimiserKind) -> Result<Self, SettingsError> {
-        Self { defence, rule, batch, optimiser, pictures: TrainingPictures::Private }.checked()
+        Self {
+            defence,
+            rule,
+            batch,
+            optimiser,
+            pictures: TrainingPictures::Private,
+            aggregation: Aggregation::default(),
+        }
+        .checked()
     }
 
     fn checked(self) -> Result<Self, SettingsError> {
@@ -81,6 +90,12 @@ impl RoundSettings {
         Self { pictures, ..self }
     }
 
+    /// The same averaged in another way.
+    #[must_use]
+    pub fn with_aggregation(self, aggregation: Aggregation) -> Self {
+        Self { aggregation, ..self }
+    }
+
     pub fn defence(&self) -> Defence {
         self.defence
     }
@@ -102,6 +117,11 @@ impl RoundSettings {
 
     pub fn pictures(&self) -> TrainingPictures {
         self.pictures
+    }
+
+    /// How updates are averaged.
+    pub fn aggregation(&self) -> Aggregation {
+        self.aggregation
     }
 
     /// How the encrypted model begins, if updates are to be encrypted.

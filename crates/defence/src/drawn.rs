@@ -24,6 +24,15 @@ impl DrawnMask {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
+    /// For each run the share of values that its rate keeps in the mean, above 0, and the number that are kept here.
+    pub(crate) fn kept_by_run(&self) -> impl Iterator<Item = (f64, usize)> {
+        let mut words = self.words.iter();
+        self.runs.iter().map(move |run| {
+            let words = words.by_ref().take(run.len.div_ceil(64));
+            (1.0 - run.rate.get(), words.map(|word| word.count_ones() as usize).sum())
+        })
+    }
+
     /// Leaves of `values` `[P]` those that are kept, in order.
     pub(crate) fn keep(&self, values: &mut Vec<f32>) {
         let (mut start, mut kept) = (0, 0);

@@ -91,6 +91,57 @@ impl CheckedUpdate<'_> {
             Some(mask) => mask.add(self.values, weight, sums),
         }
     }
+
+    /// The squared norm of the change that the update stands for: of the values themselves, or with a `reference` (`[P]`) of
+    /// their difference from it. What a mask keeps of a run at rate R counts 1 / (1 - R) times, so that the estimate has
+    /// the same mean with every mask.
+    pub fn squared_norm(&self, reference: Option<&[f32]>) -> f64 {
+        let reference = reference.map(|reference| self.kept_of(reference));
+        let square = |values: &[f32], reference: Option<&[f32]>| -> f64 {
+            let square = |change: f64| change * change;
+            match reference {
+                None => values.iter().map(|&value| square(f64::from(value))).sum(),
+                Some(reference) => {
+                    values.iter().zip(reference).map(|(&a, &b)| square(f64::from(a) - f64::from(b))).sum()
+                }
+            }
+        };
+        let Some(mask) = &self.mask else { return square(self.values, reference.as_deref()) };
+        let (mut start, mut sum) = (0, 0.0);
+        for (share, kept) in mask.kept_by_run() {
+            let range = start..start + kept;
+            let reference = reference.as_ref().and_then(|reference| reference.get(range.clone()));
+            sum += square(self.values.get(range.clone()).unwrap_or_default(), reference) / share;
+            start = range.end;
+        }
+        sum
+    }
+
+    /// The values with their change scaled by `share`: b + share (x - b) with b of `reference` (`[P]`), or 0 without it.
+    pub fn scaled(&self, reference: Option<&[f32]>, share: f64) -> Vec<f32> {
+        let scale = |value: f32, base: f32| {
+            let base = f64::from(base);
+            (base + share * (f64::from(value) - base)) as f32
+        };
+        match reference.map(|reference| self.kept_of(reference)) {
+            None => self.values.iter().map(|&value| scale(value, 0.0)).collect(),
+            Some(reference) => self.values.iter().zip(reference).map(|(&value, base)| scale(value, base)).collect(),
+        }
+    }
+
+    /// The same update with other values, as many and finite.
+    pub fn with_values<'a>(&self, values: &'a [f32]) -> CheckedUpdate<'a> {
+        CheckedUpdate { values, mask: self.mask.clone() }
+    }
+
+    /// What the mask keeps of `values`, `[P]`.
+    fn kept_of(&self, values: &[f32]) -> Vec<f32> {
+        let mut kept = values.to_vec();
+        if let Some(mask) = &self.mask {
+            mask.keep(&mut kept);
+        }
+        kept
+    }
 }
 
 #[cfg(test)]

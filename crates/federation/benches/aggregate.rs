@@ -7,7 +7,9 @@
 use std::{hint::black_box, sync::Arc};
 
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime};
-use unmask_core::{Defence, InitOptions, MaskSeed, ParamLayout, Rule, VitPreset, VitSpec, initial_weights};
+use unmask_core::{
+    Aggregation, Defence, InitOptions, MaskSeed, ParamLayout, Rule, VitPreset, VitSpec, initial_weights,
+};
 use unmask_defence::{KeyMaterial, PlainUpdate, Protect, ProtectedUpdate};
 use unmask_federation::{Aggregate, Optimiser, UpdateCounts};
 use unmask_wire::{Assembler, ClientMessage, frames};
@@ -65,11 +67,11 @@ fn decode_and_add(group: &mut BenchmarkGroup<'_, WallTime>, model: &Model) {
         let bytes: usize = frames.iter().map(Vec::len).sum();
         println!("{text}: {bytes} bytes received for {} of plain update", 4 * model.weights.len());
         let mut assembler = Assembler::new(bytes);
-        let mut aggregate = Aggregate::new(Arc::clone(&model.layout), defence);
+        let mut aggregate = Aggregate::new(Arc::clone(&model.layout), defence, Aggregation::Mean);
         group.bench_function(format!("decode and add/{text}"), |bencher| {
             bencher.iter(|| {
                 let update = decode(&mut assembler, black_box(&frames));
-                aggregate.add(&update, 1).expect("made for this layout");
+                aggregate.add(&update, 1, None).expect("made for this layout");
                 assembler.reuse(update.values);
             });
         });
@@ -78,7 +80,7 @@ fn decode_and_add(group: &mut BenchmarkGroup<'_, WallTime>, model: &Model) {
             group.bench_function("decode and add/none, in memory fresh from the system", |bencher| {
                 bencher.iter(|| {
                     let update = decode(&mut assembler, black_box(&frames));
-                    aggregate.add(&update, 1).expect("made for this layout");
+                    aggregate.add(&update, 1, None).expect("made for this layout");
                 });
             });
         }
@@ -89,9 +91,9 @@ fn decode_and_add(group: &mut BenchmarkGroup<'_, WallTime>, model: &Model) {
 fn close(group: &mut BenchmarkGroup<'_, WallTime>, model: &Model) {
     for text in DEFENCES {
         let defence: Defence = text.parse().expect("a defence");
-        let mut aggregate = Aggregate::new(Arc::clone(&model.layout), defence);
+        let mut aggregate = Aggregate::new(Arc::clone(&model.layout), defence, Aggregation::Mean);
         for client in 0..CLIENTS {
-            aggregate.add(&model.update(defence, client), 1).expect("made for this layout");
+            aggregate.add(&model.update(defence, client), 1, None).expect("made for this layout");
         }
         for optimiser in ["sgd:0.1", "adam:0.001"] {
             let mut weights = model.weights.clone();

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use unmask_core::{Defence, MaskSeed, ParamLayout, UpdateForm};
-use unmask_defence::{Mask, ProtectedUpdate};
+use unmask_core::{Aggregation, Defence, MaskSeed, ParamLayout, UpdateForm};
+use unmask_defence::{CheckedUpdate, Mask, ProtectedUpdate};
 
 use crate::{
     Refusal,
     counts::{LANES, Tally},
+    norm_gate::NormGate,
 };
 
-/// Sums of the updates of one round, added as they arrive, so that memory does not grow with the cohort.
+/// Sums of the updates of one round, added as they arrive, so that memory does not grow with the cohort; only
+/// [`TrimmedMean`](Aggregation::TrimmedMean) and [`Median`](Aggregation::Median) must hold every update.
 ///
 /// Of the masks only the seeds are kept: how many updates stand behind each parameter is drawn again from them when the
 /// round closes.
@@ -18,11 +20,25 @@ use crate::{
 pub struct Aggregate {
     layout: Arc<ParamLayout>,
     defence: Defence,
+    aggregation: Aggregation,
+    norms: NormGate,
+    /// What waits for enough norms to judge it by.
+    held: Vec<Held>,
+    /// Of each update all values, `[P]`, NaN where its mask dropped one; where all of a parameter's are to be sorted.
+    whole: Vec<Vec<f32>>,
+    clipped: u32,
     /// `[P]`: sum_n k_n theta_n over the updates that have the value, k_n being the weight of update n.
     sums: Vec<f32>,
     masks: Vec<(MaskSeed, u32)>,
     updates: u32,
     weight: u32,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Held {
+    update: ProtectedUpdate,
+    weight: u32,
+    norm: f64,
 }
 
 /// Up to 64 parameters in a row, as they stand when the round closes.
@@ -40,17 +56,37 @@ pub(crate) struct Block<'a> {
 
 impl Aggregate {
     /// Nothing received yet, for a model of this `layout` whose updates come under `defence`.
-    pub fn new(layout: Arc<ParamLayout>, defence: Defence) -> Self {
+    pub fn new(layout: Arc<ParamLayout>, defence: Defence, aggregation: Aggregation) -> Self {
         let sums = vec![0.0; layout.len()];
-        Self { layout, defence, sums, masks: Vec::new(), updates: 0, weight: 0 }
+        Self {
+            layout,
+            defence,
+            aggregation,
+            norms: NormGate::default(),
+            held: Vec::new(),
+            whole: Vec::new(),
+            clipped: 0,
+            sums,
+            masks: Vec::new(),
+            updates: 0,
+            weight: 0,
+        }
     }
 
-    /// Forgets what was added and begins again, in the same memory.
-    pub fn restart(&mut self, defence: Defence) {
-        self.defence = defence;
+    /// Forgets what was added and begins again, in the same memory. What it knows of the norms of earlier rounds stays.
+    pub fn restart(&mut self) {
         self.sums.fill(0.0);
         self.masks.clear();
-        (self.updates, self.weight) = (0, 0);
+        self.held.clear();
+        self.whole.clear();
+        (self.updates, self.weight, self.clipped) = (0, 0, 0);
+    }
+
+    /// The same for updates of another kind: what was known of norms is forgotten as well.
+    pub fn change(&mut self, defence: Defence, aggregation: Aggregation) {
+        (self.defence, self.aggregation) = (defence, aggregation);
+        self.norms.clear();
+        self.restart();
     }
 
     pub fn layout(&self) -> &Arc<ParamLayout> {
@@ -66,20 +102,40 @@ impl Aggregate {
         self.weight
     }
 
+    /// Number of updates that were larger than the others by far and counted less for it.
+    pub fn clipped(&self) -> u32 {
+        self.clipped
+    }
+
     /// Adds an update with an integer weight: 1 under FedSGD (Eqs. 1 and 2), its number of samples under FedAvg (Eqs. 3
-    /// and 4). One that does not fit leaves the sums as they were.
+    /// and 4). `reference` (`[P]`) is what the values are a change of: the global weights under FedAvg, nothing under
+    /// FedSGD. An update that does not fit leaves the sums as they were.
     ///
     /// # Errors
     /// If it was made under another defence, does not fit the model, has a value that is not finite, or weighs nothing or
     /// more than can be counted.
-    pub fn add(&mut self, update: &ProtectedUpdate, weight: u32) -> Result<(), Refusal> {
+    pub fn add(&mut self, update: &ProtectedUpdate, weight: u32, reference: Option<&[f32]>) -> Result<(), Refusal> {
         self.check_kind(update)?;
         let total = self.weight.checked_add(weight).filter(|_| weight > 0).ok_or(Refusal::Samples(weight))?;
-        update.checked(&self.layout)?.accumulate(weight as f32, &mut self.sums);
-        if let UpdateForm::Masked { seed, .. } = &update.form {
-            match self.masks.iter_mut().find(|(known, _)| known == seed) {
-                Some((_, shared)) => *shared += weight,
-                None => self.masks.push((*seed, weight)),
+        let checked = update.checked(&self.layout)?;
+        match self.aggregation {
+            Aggregation::Mean => self.sum(update.form, &checked, weight),
+            Aggregation::Clipped => {
+                let norm = checked.squared_norm(reference).sqrt();
+                if self.norms.is_ready(0) {
+                    let bound = self.norms.bound();
+                    self.sum_clipped(update.form, &checked, weight, norm, reference);
+                    self.norms.accept(norm.min(bound));
+                } else {
+                    self.held.push(Held { update: update.clone(), weight, norm });
+                    if self.norms.is_ready(self.held.len()) {
+                        self.release(reference);
+                    }
+                }
+            }
+            Aggregation::TrimmedMean { .. } | Aggregation::Median => {
+                self.whole.push(update.expand_over(&self.layout, vec![f32::NAN; self.layout.len()])?);
+                self.remember_mask(update.form, 1);
             }
         }
         self.updates += 1;
@@ -87,6 +143,76 @@ impl Aggregate {
         Ok(())
     }
 
+    /// Adds what waited for the end of the round: for norms to be judged by, or for the values of the others.
+    pub(crate) fn finish(&mut self, reference: Option<&[f32]>) {
+        match self.aggregation {
+            Aggregation::Mean => {}
+            Aggregation::Clipped => self.release(reference),
+            Aggregation::TrimmedMean { share } => self.sort(|values| trimmed_mean(values, share)),
+            Aggregation::Median => self.sort(|values| trimmed_mean(values, 0.5)),
+        }
+    }
+
+    /// Adds what waited for norms to be judged by: together they are enough, or all there is.
+    fn release(&mut self, reference: Option<&[f32]>) {
+        let held = std::mem::take(&mut self.held);
+        held.iter().for_each(|held| self.norms.accept(held.norm));
+        for Held { update, weight, norm } in held {
+            // It was checked when it came.
+            if let Ok(checked) = update.checked(&self.layout) {
+                self.sum_clipped(update.form, &checked, weight, norm, reference);
+            }
+        }
+    }
+
+    fn sum_clipped(
+        &mut self,
+        form: UpdateForm,
+        checked: &CheckedUpdate<'_>,
+        weight: u32,
+        norm: f64,
+        reference: Option<&[f32]>,
+    ) {
+        let bound = self.norms.bound();
+        if norm <= bound {
+            return self.sum(form, checked, weight);
+        }
+        self.clipped += 1;
+        let values = checked.scaled(reference, bound / norm);
+        self.sum(form, &checked.with_values(&values), weight);
+    }
+
+    fn sum(&mut self, form: UpdateForm, checked: &CheckedUpdate<'_>, weight: u32) {
+        checked.accumulate(weight as f32, &mut self.sums);
+        self.remember_mask(form, weight);
+    }
+
+    fn remember_mask(&mut self, form: UpdateForm, weight: u32) {
+        if let UpdateForm::Masked { seed, .. } = form {
+            match self.masks.iter_mut().find(|(known, _)| *known == seed) {
+                Some((_, shared)) => *shared += weight,
+                None => self.masks.push((seed, weight)),
+            }
+        }
+    }
+
+    /// Makes of the values that the updates have of each parameter one.
+    fn sort(&mut self, one_of: impl Fn(&mut [f32]) -> f32) {
+        let mut values = Vec::with_capacity(self.whole.len());
+        for (i, sum) in self.sums.iter_mut().enumerate() {
+            values.clear();
+            values.extend(self.whole.iter().filter_map(|update| update.get(i)).filter(|value| !value.is_nan()));
+            *sum = one_of(&mut values);
+        }
+        self.whole.clear();
+    }
+
+    /// What no step survives: a mean that is not finite, or whose square is not. Every mean is at most its sum, since
+    /// weights are whole numbers, so that no mask need be drawn for it.
+    pub(crate) fn overflows(&self) -> bool {
+        const LARGEST: f32 = 1e18;
+        self.sums.iter().any(|sum| !(sum.abs() <= LARGEST))
+    }
     /// Whether the update looks as the defence makes them.
     pub(crate) fn check_kind(&self, update: &ProtectedUpdate) -> Result<(), Refusal> {
         let defence = self.defence;
@@ -123,6 +249,7 @@ impl Aggregate {
                 let mut start = 0;
                 while let Some((planes, len)) = tally.next() {
                     planes.write(&mut weights);
+                    self.count_once(&mut weights);
                     let sums = &self.sums[start..start + len];
                     f(Block { start, sums, weights: &weights[..len], sent: planes.any() });
                     start += len;
@@ -132,16 +259,38 @@ impl Aggregate {
         }
     }
 
+    /// What was sorted is one value already, whatever the number of those it was chosen from.
+    fn count_once(&self, weights: &mut [f32; LANES]) {
+        if self.aggregation.holds_updates() {
+            weights.iter_mut().for_each(|weight| *weight = weight.min(1.0));
+        }
+    }
+
     /// Without masks every update has every value. Values that the defence fixes count as not sent, so that neither a
     /// rounded mean nor an optimiser's momentum moves them.
     fn for_each_unmasked_block(&self, mut f: impl FnMut(Block<'_>)) {
         for param in self.layout.iter() {
-            let weights = [if self.defence.fixes(param.group) { 0.0 } else { self.weight as f32 }; LANES];
+            let mut weights = [if self.defence.fixes(param.group) { 0.0 } else { self.weight as f32 }; LANES];
+            self.count_once(&mut weights);
             for start in param.range.clone().step_by(LANES) {
                 let len = LANES.min(param.range.end - start);
                 let sent = if weights[0] > 0.0 { u64::MAX >> (LANES - len) } else { 0 };
                 f(Block { start, sums: &self.sums[start..start + len], weights: &weights[..len], sent });
             }
         }
+    }
+}
+
+/// The mean of what is left of `values` without a `share` of them at either end, at least one of them; with a share of
+/// one half the median. 0 of nothing.
+fn trimmed_mean(values: &mut [f32], share: f32) -> f32 {
+    values.sort_unstable_by(f32::total_cmp);
+    let most = values.len().saturating_sub(1) / 2;
+    let dropped = ((share * values.len() as f32) as usize).min(most);
+    let left = &values[dropped..values.len() - dropped];
+    if left.is_empty() {
+        0.0
+    } else {
+        (left.iter().map(|&value| f64::from(value)).sum::<f64>() / left.len() as f64) as f32
     }
 }

@@ -7,7 +7,9 @@
 
 mod aggregate;
 mod counts;
+mod gate;
 mod mean;
+mod norm_gate;
 mod optimiser;
 mod room;
 mod rules;
@@ -16,5 +18,8 @@ mod update_counts;
 pub use aggregate::Aggregate;
 pub use mean::WeightedMean;
 pub use optimiser::{Optimiser, OptimiserState};
-pub use room::{Effect, Event, GlobalModel, MemberState, ReceivedUpdate, Refusal, Room, RoomPhase, RoundSummary, Seal};
+pub use room::{
+    Effect, Event, GlobalModel, MemberState, Quorum, ReceivedUpdate, Refusal, Room, RoomPhase, RoundSummary, Seal, Void,
+};
+pub use rules::Overflow;
 pub use update_counts::{CountBin, GroupCounts, UpdateCounts};

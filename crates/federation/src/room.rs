@@ -11,20 +11,24 @@ use std::{
 };
 
 use unmask_core::{
-    Architecture, ClientId, EncryptionStart, MaskSeed, ModelState, ParamGroup, ParamLayout, RoundSettings, UpdateForm,
+    Architecture, ClientId, EncryptionStart, MaskSeed, ModelState, ParamGroup, ParamLayout, RoundSettings, Rule,
+    TrainingPictures, UpdateForm,
 };
 use unmask_defence::FROZEN_SEED;
 
 use self::sealing::Sealing;
 pub use self::{
-    message::{Effect, Event, ReceivedUpdate, RoundSummary},
+    message::{Effect, Event, ReceivedUpdate, RoundSummary, Void},
     refusal::Refusal,
     sealing::Seal,
 };
-use crate::{Aggregate, Optimiser, UpdateCounts, WeightedMean};
+use crate::{
+    Aggregate, Optimiser, UpdateCounts,
+    gate::{Losses, Statistics},
+};
 
-/// Most samples an update may stand for under FedAvg.
-const MAX_SAMPLES: u32 = 1_000_000;
+/// A client whose updates were refused this many times in a row is left out until the teacher takes it in again.
+const MAX_REFUSALS: u32 = 3;
 
 /// The model all clients train.
 #[derive(Clone, PartialEq)]
@@ -69,6 +73,8 @@ pub enum MemberState {
     Sent,
     /// Still busy with a round that has closed; in again as soon as it answers.
     Late,
+    /// Left out after too many refusals, until [`Event::Readmit`].
+    Excluded,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,13 +93,30 @@ enum Work {
     Round(Round),
 }
 
+/// How many clients a round waits for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Quorum {
+    /// Share of the cohort that is enough, in (0, 1]: the rest get some time more, and no whole deadline.
+    pub share: f64,
+    /// With fewer updates than this no step is taken.
+    pub updates: u32,
+}
+
+impl Default for Quorum {
+    /// Four of five clients, and any update.
+    fn default() -> Self {
+        Self { share: 0.8, updates: 1 }
+    }
+}
+
 #[derive(Debug)]
 struct Round {
+    /// How many clients were asked.
+    cohort: usize,
+    has_quorum: bool,
     model: Arc<GlobalModel>,
-    losses: f64,
+    losses: Losses,
     samples: u64,
-    /// Of batch norm's running statistics: under FedSGD every client counts once, under FedAvg each of its samples.
-    statistics: WeightedMean,
 }
 
 #[derive(Debug)]
@@ -102,6 +125,7 @@ pub struct Room {
     resting: bool,
     number: u32,
     policy: u32,
+    quorum: Quorum,
     settings: RoundSettings,
     next_settings: Option<RoundSettings>,
     model: Arc<GlobalModel>,
@@ -109,6 +133,7 @@ pub struct Room {
     layout: Arc<ParamLayout>,
     optimiser: Optimiser,
     aggregate: Aggregate,
+    statistics: Statistics,
     counts: UpdateCounts,
     /// The encryption of `model`, if its weights are encrypted.
     seal: Option<Seal>,
@@ -116,6 +141,10 @@ pub struct Room {
     /// Who was asked last to encrypt a model.
     asked: Option<ClientId>,
     members: BTreeMap<ClientId, MemberState>,
+    /// Refusals in a row, of clients present and gone.
+    refusals: BTreeMap<ClientId, u32>,
+    /// Pictures that a client was given by the room to train on; others count as one batch at most.
+    given: BTreeMap<ClientId, u32>,
     seeds: HashSet<MaskSeed>,
     work: Work,
 }
@@ -129,22 +158,32 @@ impl Room {
             resting: false,
             number: 0,
             policy: 1,
+            quorum: Quorum::default(),
             settings,
             next_settings: None,
             model: Arc::new(model),
             next_model: None,
             optimiser: Optimiser::new(settings.optimiser()),
-            aggregate: Aggregate::new(Arc::clone(&layout), settings.defence()),
+            aggregate: Aggregate::new(Arc::clone(&layout), settings.defence(), settings.aggregation()),
+            statistics: Statistics::default(),
             counts: UpdateCounts::new(Arc::clone(&layout), settings.defence()),
             layout,
             seal: None,
             salt: None,
             asked: None,
             members: BTreeMap::new(),
+            refusals: BTreeMap::new(),
+            given: BTreeMap::new(),
             // Whoever draws a mask of its own must not take the one everybody knows.
             seeds: HashSet::from([FROZEN_SEED]),
             work: Work::Idle,
         }
+    }
+
+    /// The same room with another quorum.
+    #[must_use]
+    pub fn with_quorum(self, quorum: Quorum) -> Self {
+        Self { quorum, ..self }
     }
 
     pub fn phase(&self) -> RoomPhase {
@@ -217,7 +256,8 @@ impl Room {
     pub fn handle(&mut self, event: Event) -> Vec<Effect> {
         match event {
             Event::Joined(client) => {
-                self.members.entry(client).or_insert(MemberState::Joined);
+                let state = if self.is_excluded(client) { MemberState::Excluded } else { MemberState::Joined };
+                self.members.entry(client).or_insert(state);
                 if self.phase() == RoomPhase::Waiting { self.begin() } else { Vec::new() }
             }
             Event::Left(client) => {
@@ -225,6 +265,18 @@ impl Room {
                 if self.is_sealing(client) { self.give_up_sealing() } else { self.close_if_complete() }
             }
             Event::Update(received) => self.update(received),
+            Event::Given { client, pictures } => {
+                self.given.insert(client, pictures);
+                Vec::new()
+            }
+            Event::Readmit(client) => {
+                self.refusals.remove(&client);
+                match self.members.get_mut(&client) {
+                    Some(state @ MemberState::Excluded) => *state = MemberState::Joined,
+                    _ => return Vec::new(),
+                }
+                if self.phase() == RoomPhase::Waiting { self.begin() } else { Vec::new() }
+            }
             Event::Unable { client, round, policy } => self.unable(client, round, policy),
             Event::Sealed { client, policy, check, weights } => self.sealed(client, policy, check, weights),
             Event::Deadline { round, policy } => self.deadline(round, policy),
@@ -257,6 +309,10 @@ impl Room {
                 }
                 self.run = Run::Paused;
                 self.next_model = Some(model);
+                self.refusals.clear();
+                for state in self.members.values_mut().filter(|state| **state == MemberState::Excluded) {
+                    *state = MemberState::Joined;
+                }
                 self.apply_choices();
                 Vec::new()
             }
@@ -308,10 +364,12 @@ impl Room {
             self.seal = None;
             if model.architecture != self.model.architecture {
                 self.layout = Arc::new(model.architecture.layout());
-                self.aggregate = Aggregate::new(Arc::clone(&self.layout), settings.defence());
+                self.aggregate = Aggregate::new(Arc::clone(&self.layout), settings.defence(), settings.aggregation());
             }
             self.model = Arc::new(model);
         }
+        self.aggregate.change(settings.defence(), settings.aggregation());
+        self.statistics = Statistics::default();
         self.counts = UpdateCounts::new(Arc::clone(&self.layout), settings.defence());
     }
 
@@ -320,7 +378,7 @@ impl Room {
         if self.run == Run::Paused || !matches!(self.work, Work::Idle) || self.resting {
             return Vec::new();
         }
-        if self.members.values().all(|state| *state == MemberState::Late) {
+        if self.members.values().all(|state| matches!(state, MemberState::Late | MemberState::Excluded)) {
             return Vec::new();
         }
         self.apply_choices();
@@ -338,17 +396,19 @@ impl Room {
         }
         let mut cohort = Vec::new();
         for (client, state) in &mut self.members {
-            if *state != MemberState::Late {
+            if !matches!(state, MemberState::Late | MemberState::Excluded) {
                 *state = MemberState::Training;
                 cohort.push(*client);
             }
         }
         let model = Arc::clone(&self.model);
-        self.aggregate.restart(self.settings.defence());
+        self.aggregate.restart();
+        self.statistics.restart();
         self.work = Work::Round(Round {
-            statistics: WeightedMean::new(model.state.statistics.len()),
+            cohort: cohort.len(),
+            has_quorum: false,
             model: Arc::clone(&model),
-            losses: 0.0,
+            losses: Losses::default(),
             samples: 0,
         });
         let (round, policy, settings) = (self.number, self.policy, self.settings);
@@ -390,7 +450,10 @@ impl Room {
         let ReceivedUpdate { client, round, policy, .. } = received;
         let was = self.member(client);
         let mut effects = match (self.accept(&received), &self.work) {
-            (Ok(()), _) => vec![Effect::Accepted { client, round }, Effect::Spent(received.update.values)],
+            (Ok(()), _) => {
+                self.refusals.remove(&client);
+                vec![Effect::Accepted { client, round }, Effect::Spent(received.update.values)]
+            }
             (Err(refusal), work) => {
                 // A client whose answer was refused is done with its round: nobody waits for it any longer.
                 let is_done = match was {
@@ -403,16 +466,45 @@ impl Room {
                 if is_done {
                     self.members.insert(client, MemberState::Joined);
                 }
-                vec![Effect::Refused { client, refusal }, Effect::Spent(received.update.values)]
+                let is_excluded = refusal.is_fault() && was.is_some() && self.count_refusal(client);
+                let mut effects = vec![Effect::Refused { client, refusal }, Effect::Spent(received.update.values)];
+                effects.extend(is_excluded.then_some(Effect::Excluded { client, refusals: MAX_REFUSALS }));
+                effects
             }
         };
         effects.extend(self.after_answer());
         effects
     }
 
+    fn is_excluded(&self, client: ClientId) -> bool {
+        self.refusals.get(&client).is_some_and(|&refusals| refusals >= MAX_REFUSALS)
+    }
+
+    /// Whether this refusal was one too many.
+    fn count_refusal(&mut self, client: ClientId) -> bool {
+        *self.refusals.entry(client).or_default() += 1;
+        let is_excluded = self.is_excluded(client);
+        if is_excluded {
+            self.members.insert(client, MemberState::Excluded);
+        }
+        is_excluded
+    }
+
+    /// Most samples that an update of this client may stand for: what it was given, or one batch of pictures of its own.
+    fn most_samples(&self, client: ClientId) -> u32 {
+        let batch = u32::from(self.settings.batch());
+        match (self.settings.pictures(), self.settings.rule()) {
+            (TrainingPictures::Shared { .. }, Rule::FedAvg { .. }) => {
+                self.given.get(&client).copied().unwrap_or(batch).max(1)
+            }
+            _ => batch,
+        }
+    }
+
     /// Adds an update to the running sums, or says why not.
     fn accept(&mut self, received: &ReceivedUpdate) -> Result<(), Refusal> {
         let ReceivedUpdate { client, round, policy, loss, samples, update, statistics } = received;
+        let most_samples = self.most_samples(*client);
         let Work::Round(current) = &mut self.work else {
             return Err(Refusal::Stale { update: *round, current: None });
         };
@@ -430,9 +522,11 @@ impl Room {
         if !loss.is_finite() {
             return Err(Refusal::Loss(loss.to_string()));
         }
-        if !(1..=MAX_SAMPLES).contains(samples) {
+        if *samples == 0 {
             return Err(Refusal::Samples(*samples));
         }
+        // An own folder may hold more pictures than a batch; in the mean they count as one.
+        let samples = *samples.min(&most_samples);
         self.aggregate.check_kind(update)?;
         if !statistics.is_empty() {
             // Values that are too few would have lost their last ones to the statistics behind them.
@@ -452,17 +546,18 @@ impl Room {
             }
             _ => {}
         }
-        let reference = self.settings.rule().is_fedavg().then_some(current.model.state.weights.as_slice());
+        let is_fedavg = self.settings.rule().is_fedavg();
+        let reference = is_fedavg.then_some(current.model.state.weights.as_slice());
         let mut fixed = ParamGroup::ALL.into_iter().filter(|group| defence.fixes(*group));
         if let Some(group) = fixed.find(|group| !is_kept(&self.layout, *group, &update.values, reference)) {
             let sent = format!("one with a {group} of its own");
             return Err(Refusal::OtherDefence { sent, defence });
         }
-        let weight = if self.settings.rule().is_fedavg() { *samples } else { 1 };
-        self.aggregate.add(update, weight)?;
-        current.statistics.add(statistics, weight);
-        current.losses += f64::from(*loss);
-        current.samples += u64::from(*samples);
+        let weight = if is_fedavg { samples } else { 1 };
+        self.aggregate.add(update, weight, reference)?;
+        self.statistics.add(statistics, weight);
+        current.losses.add(*loss);
+        current.samples += u64::from(samples);
         if let UpdateForm::Masked { seed, .. } = update.form {
             self.seeds.insert(seed);
         }
@@ -473,9 +568,29 @@ impl Room {
     /// Somebody answered: the round may be complete, or, with nobody free before, a new one may begin.
     fn after_answer(&mut self) -> Vec<Effect> {
         match self.work {
-            Work::Round(_) => self.close_if_complete(),
+            Work::Round(_) => {
+                let effects = self.close_if_complete();
+                if effects.is_empty() { self.quorum_reached() } else { effects }
+            }
             Work::Idle => self.begin(),
             Work::Seal(_) => Vec::new(),
+        }
+    }
+
+    /// Says once in a round that the rest need not be waited for until the deadline.
+    fn quorum_reached(&mut self) -> Vec<Effect> {
+        let awaited = self.members.values().filter(|state| **state == MemberState::Training).count();
+        let (round, policy) = (self.number, self.policy);
+        match &mut self.work {
+            Work::Round(current)
+                if !current.has_quorum
+                    && self.aggregate.updates() >= self.quorum.updates
+                    && current.cohort.saturating_sub(awaited) as f64 >= self.quorum.share * current.cohort as f64 =>
+            {
+                current.has_quorum = true;
+                vec![Effect::Quorum { round, policy }]
+            }
+            _ => Vec::new(),
         }
     }
 
@@ -496,6 +611,7 @@ impl Room {
                     MemberState::Late
                 }
                 MemberState::Sent | MemberState::Joined => MemberState::Joined,
+                MemberState::Excluded => MemberState::Excluded,
             };
         }
         late
@@ -503,18 +619,28 @@ impl Room {
 
     fn close(&mut self) -> Vec<Effect> {
         let Work::Round(round) = std::mem::replace(&mut self.work, Work::Idle) else { return Vec::new() };
-        let Round { model, losses, samples, statistics } = round;
+        let Round { model, losses, samples, .. } = round;
         let late = self.leave_behind();
         let updates = self.aggregate.updates();
-        if updates > 0 {
+        let (mut loss, mut void) = (None, None);
+        let least = self.quorum.updates;
+        if updates > 0 && updates < least {
+            void = Some(Void::TooFew { updates, least });
+        } else if updates > 0 {
+            let statistics = self.statistics.mean(&model.state.statistics, self.settings.aggregation());
+            let (classes, rule) = (model.architecture.classes(), self.settings.rule());
             // Attacks may still hold the old weights, so the new ones are a copy where they do.
             drop(model);
             let state = &mut Arc::make_mut(&mut self.model).state;
-            self.aggregate.close(self.settings.rule(), &mut self.optimiser, &mut state.weights, &mut self.counts);
-            state.statistics = statistics.mean();
+            match self.aggregate.close(rule, &mut self.optimiser, &mut state.weights, &mut self.counts) {
+                Ok(()) => state.statistics = statistics,
+                Err(overflow) => void = Some(overflow.into()),
+            }
+            loss = losses.mean(classes);
         }
-        let loss = (updates > 0).then(|| (losses / f64::from(updates)) as f32);
-        let summary = RoundSummary { round: self.number, settings: self.settings, updates, samples, loss, late };
+        let clipped = self.aggregate.clipped();
+        let summary =
+            RoundSummary { round: self.number, settings: self.settings, updates, clipped, samples, loss, void, late };
         self.resting = true;
         vec![Effect::Closed(summary), Effect::Rest]
     }

@@ -4,14 +4,32 @@ use unmask_core::Rule;
 
 use crate::{Aggregate, Optimiser, UpdateCounts, aggregate::Block};
 
+/// A round whose mean is too large for a step, because an update was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the mean of the updates is too large for a step")]
+pub struct Overflow;
+
 impl Aggregate {
     /// Closes the round: the new weights (`[P]`) and what was updated, in one pass over the parameters.
     ///
     /// Under FedSGD the optimiser steps on the mean gradient (Eqs. 1 and 2); under FedAvg the mean of the clients' weights
     /// takes the place of the old ones (Eqs. 3 and 4). A parameter that nobody sent stays as it is, bit for bit.
-    pub fn close(&self, rule: Rule, optimiser: &mut Optimiser, weights: &mut [f32], counts: &mut UpdateCounts) {
+    ///
+    /// # Errors
+    /// If the step would overflow. Weights, optimiser and counts are then as they were.
+    pub fn close(
+        &mut self,
+        rule: Rule,
+        optimiser: &mut Optimiser,
+        weights: &mut [f32],
+        counts: &mut UpdateCounts,
+    ) -> Result<(), Overflow> {
         if self.updates() == 0 {
-            return;
+            return Ok(());
+        }
+        self.finish(rule.is_fedavg().then_some(&*weights));
+        if self.overflows() {
+            return Err(Overflow);
         }
         let mut step = match rule {
             Rule::FedSgd => Some(optimiser.step(weights.len())),
@@ -26,6 +44,7 @@ impl Aggregate {
             counts.record(block.start, block.sums.len(), block.sent);
         });
         counts.end_round(self.updates());
+        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use unmask_core::{Architecture, Defence, GroupRates, MaskSeed, ParamGroup, ParamLayout, Rule, VitPreset};
+use unmask_core::{Aggregation, Architecture, Defence, GroupRates, MaskSeed, ParamGroup, ParamLayout, Rule, VitPreset};
 use unmask_defence::{KeyMaterial, Mask, PlainUpdate, Protect, ProtectedUpdate};
 use unmask_federation::{Aggregate, Optimiser, UpdateCounts};
 
@@ -53,12 +53,12 @@ proptest! {
         let defence = Defence::RandomBinary { rates };
         let rule = if way == 2 { Rule::FED_AVG } else { Rule::FedSgd };
         let mut optimiser = Optimiser::new(if way == 1 { format!("adam:{rate}") } else { format!("sgd:{rate}") }.parse().unwrap());
-        let mut aggregate = Aggregate::new(Arc::clone(&layout), defence);
+        let mut aggregate = Aggregate::new(Arc::clone(&layout), defence, Aggregation::Mean);
         let (mut sums, mut weights) = (vec![0f64; len], vec![0u64; len]);
         for (number, Client { seed, samples }) in clients.iter().enumerate() {
             let weight = if rule.is_fedavg() { *samples } else { 1 };
             let plain = values(len, number);
-            aggregate.add(&protect(defence, &layout, plain.clone(), *seed), weight).unwrap();
+            aggregate.add(&protect(defence, &layout, plain.clone(), *seed), weight, None).unwrap();
             for (i, kept) in Mask::new(MaskSeed(*seed), &rates, &layout).entries().enumerate() {
                 sums[i] += f64::from(u8::from(kept)) * f64::from(weight) * f64::from(plain[i]);
                 weights[i] += u64::from(kept) * u64::from(weight);
@@ -67,7 +67,7 @@ proptest! {
         let before: Vec<f32> = (0..len).map(|i| i as f32 / 100.0).collect();
         let mut after = before.clone();
         let mut counts = UpdateCounts::new(Arc::clone(&layout), defence);
-        aggregate.close(rule, &mut optimiser, &mut after, &mut counts);
+        aggregate.close(rule, &mut optimiser, &mut after, &mut counts).unwrap();
         let means = aggregate.mean();
         for i in 0..len {
             if weights[i] == 0 {
@@ -102,19 +102,19 @@ proptest! {
         let len = layout.len();
         let defence = if is_fixed { Defence::FixedPosition } else { Defence::None };
         let before: Vec<f32> = (0..len).map(|i| (i as f32 * 0.37).sin()).collect();
-        let mut aggregate = Aggregate::new(Arc::clone(&layout), defence);
+        let mut aggregate = Aggregate::new(Arc::clone(&layout), defence, Aggregation::Mean);
         let mut sums = vec![0f64; len];
         for (number, weight) in samples.iter().enumerate() {
             let plain = PlainUpdate { values: values(len, number), reference: Some(&before) };
             let keys = KeyMaterial { seed: MaskSeed([0; 32]), cipher: None };
             let update = defence.protect(&layout, plain, keys).unwrap();
             sums.iter_mut().zip(&update.values).for_each(|(sum, value)| *sum += f64::from(*weight) * f64::from(*value));
-            aggregate.add(&update, *weight).unwrap();
+            aggregate.add(&update, *weight, None).unwrap();
         }
         let total: f64 = samples.iter().map(|weight| f64::from(*weight)).sum();
         let mut after = before.clone();
         let mut counts = UpdateCounts::new(Arc::clone(&layout), defence);
-        aggregate.close(Rule::FED_AVG, &mut Optimiser::sgd(1.0), &mut after, &mut counts);
+        aggregate.close(Rule::FED_AVG, &mut Optimiser::sgd(1.0), &mut after, &mut counts).unwrap();
         for param in layout.iter() {
             for i in param.range.clone() {
                 if is_fixed && param.group == ParamGroup::Position {
@@ -133,11 +133,11 @@ fn mean_over_masks(values: &[f32], samples: &[u32], rate: &str) -> (f64, f64) {
     let defence: Defence = format!("random-binary:{rate}").parse().unwrap();
     let (mut total, mut squares, mut count) = (0f64, 0f64, 0f64);
     for trial in 0..60u8 {
-        let mut aggregate = Aggregate::new(Arc::clone(&layout), defence);
+        let mut aggregate = Aggregate::new(Arc::clone(&layout), defence, Aggregation::Mean);
         for (client, (value, weight)) in values.iter().zip(samples).enumerate() {
             let mut seed = [client as u8; 32];
             seed[0] = trial;
-            aggregate.add(&protect(defence, &layout, vec![*value; layout.len()], seed), *weight).unwrap();
+            aggregate.add(&protect(defence, &layout, vec![*value; layout.len()], seed), *weight, None).unwrap();
         }
         for mean in aggregate.mean().into_iter().flatten().map(f64::from) {
             total += mean;
@@ -194,16 +194,16 @@ fn masked_mean_of_unequal_weights_is_that_over_all_sets_of_senders() {
 #[test]
 fn refused_update_changes_nothing() {
     let layout = layout();
-    let mut aggregate = Aggregate::new(Arc::clone(&layout), Defence::None);
-    aggregate.add(&ProtectedUpdate::dense(values(layout.len(), 1)), 3).unwrap();
+    let mut aggregate = Aggregate::new(Arc::clone(&layout), Defence::None, Aggregation::Mean);
+    aggregate.add(&ProtectedUpdate::dense(values(layout.len(), 1)), 3, None).unwrap();
     let before = aggregate.clone();
     let mut poisoned = values(layout.len(), 2);
     poisoned[17] = f32::INFINITY;
-    assert!(aggregate.add(&ProtectedUpdate::dense(poisoned), 1).is_err());
-    assert!(aggregate.add(&ProtectedUpdate::dense(vec![1.0]), 1).is_err());
-    assert!(aggregate.add(&ProtectedUpdate::dense(values(layout.len(), 2)), 0).is_err());
-    assert!(aggregate.add(&ProtectedUpdate::dense(values(layout.len(), 2)), u32::MAX - 2).is_err());
+    assert!(aggregate.add(&ProtectedUpdate::dense(poisoned), 1, None).is_err());
+    assert!(aggregate.add(&ProtectedUpdate::dense(vec![1.0]), 1, None).is_err());
+    assert!(aggregate.add(&ProtectedUpdate::dense(values(layout.len(), 2)), 0, None).is_err());
+    assert!(aggregate.add(&ProtectedUpdate::dense(values(layout.len(), 2)), u32::MAX - 2, None).is_err());
     let masked: Defence = "random-binary:0.5".parse().unwrap();
-    assert!(aggregate.add(&protect(masked, &layout, values(layout.len(), 2), [1; 32]), 1).is_err());
+    assert!(aggregate.add(&protect(masked, &layout, values(layout.len(), 2), [1; 32]), 1, None).is_err());
     assert_eq!(aggregate, before);
 }

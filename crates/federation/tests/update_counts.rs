@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unmask_core::{Architecture, Defence, MaskSeed, ParamGroup, Rule, VitPreset};
+use unmask_core::{Aggregation, Architecture, Defence, MaskSeed, ParamGroup, Rule, VitPreset};
 use unmask_defence::{KeyMaterial, PlainUpdate, Protect};
 use unmask_federation::{Aggregate, GroupCounts, Optimiser, UpdateCounts};
 
@@ -12,17 +12,17 @@ fn counted(preset: VitPreset, defence: &str, rounds: &[u8]) -> UpdateCounts {
     let defence: Defence = defence.parse().unwrap();
     let mut counts = UpdateCounts::new(Arc::clone(&layout), defence);
     let (mut weights, mut optimiser) = (vec![0.0; layout.len()], Optimiser::sgd(0.1));
-    let mut aggregate = Aggregate::new(Arc::clone(&layout), defence);
+    let mut aggregate = Aggregate::new(Arc::clone(&layout), defence, Aggregation::Mean);
     for (round, clients) in rounds.iter().enumerate() {
-        aggregate.restart(defence);
+        aggregate.restart();
         for client in 0..*clients {
             let mut seed = [client; 32];
             seed[0] = round as u8;
             let plain = PlainUpdate { values: vec![1.0; layout.len()], reference: None };
             let keys = KeyMaterial { seed: MaskSeed(seed), cipher: None };
-            aggregate.add(&defence.protect(&layout, plain, keys).unwrap(), 1).unwrap();
+            aggregate.add(&defence.protect(&layout, plain, keys).unwrap(), 1, None).unwrap();
         }
-        aggregate.close(Rule::FedSgd, &mut optimiser, &mut weights, &mut counts);
+        aggregate.close(Rule::FedSgd, &mut optimiser, &mut weights, &mut counts).unwrap();
     }
     counts
 }

@@ -9,7 +9,8 @@ use std::{
 
 use anyhow::Context;
 use unmask_attack::Searches;
-use unmask_core::{Architecture, Defence, InitialWeights, OptimiserKind, Rule, VitPreset};
+use unmask_core::{Aggregation, Architecture, Defence, InitialWeights, OptimiserKind, Rule, VitPreset};
+use unmask_federation::Quorum;
 
 use crate::{DataConfig, ModelEvaluator, Pretrained};
 
@@ -30,6 +31,10 @@ pub struct RelayConfig {
     pub rule: Rule,
     /// The server's step under FedSGD.
     pub optimiser: OptimiserKind,
+    /// How updates are averaged.
+    pub aggregation: Aggregation,
+    /// How many clients a round waits for.
+    pub quorum: Quorum,
     /// Samples per local step.
     pub batch: u16,
     /// Longest time for a round.
@@ -76,6 +81,8 @@ impl RelayConfig {
             defence: Defence::None,
             rule: Rule::FedSgd,
             optimiser: OptimiserKind::Adam { rate: 0.001 },
+            aggregation: Aggregation::default(),
+            quorum: Quorum::default(),
             batch: 1,
             deadline: Duration::from_secs(60),
             pace: Duration::from_secs(1),

@@ -40,3 +40,4 @@ pub use unmask_core::Defence;
 pub use unmask_core::OptimiserKind;
 pub use unmask_core::Rule;
 pub use unmask_data::datasets::Source;
+pub use unmask_federation::Quorum;

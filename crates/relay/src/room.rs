@@ -3,6 +3,7 @@
 mod attacked;
 mod attacking;
 mod candidate;
+mod clock;
 mod controls;
 mod effects;
 mod history;
@@ -33,7 +34,9 @@ use unmask_wire::{
 
 pub(crate) use self::candidate::CandidatePicture;
 pub(crate) use self::view::JoinAddresses;
-use self::{attacking::Attacking, history::History, measuring::Measuring, sharing::Sharing, tasks::Task};
+use self::{
+    attacking::Attacking, clock::RoundClock, history::History, measuring::Measuring, sharing::Sharing, tasks::Task,
+};
 use crate::{
     attacks::{GivenKey, Report},
     config::RelayConfig,
@@ -114,6 +117,7 @@ pub(crate) struct Actor {
     /// Of the model in force, which are not always those chosen.
     initial_weights: InitialWeights,
     said_of_seal: HashSet<String>,
+    clock: RoundClock,
     deadline: Option<(Instant, Event)>,
     rest: Option<Instant>,
     losses: VecDeque<LossPoint>,
@@ -145,12 +149,14 @@ impl Actor {
         let (model, initial_weights) = initialiser.model(config.architecture, seed);
         let mut sharing = Sharing::new(&config, data_set);
         config.defence.check(config.architecture)?;
-        let mut settings = RoundSettings::new(config.defence, config.rule, config.batch, config.optimiser)?;
+        let mut settings = RoundSettings::new(config.defence, config.rule, config.batch, config.optimiser)?
+            .with_aggregation(config.aggregation);
         if config.data.train_on == TrainOn::Shared {
             settings = settings.with_pictures(sharing.shared(&config).map_err(anyhow::Error::msg)?);
         }
+        check_memory(&config, model.state.weights.len())?;
         let mut actor = Self {
-            room: Room::new(model, settings),
+            room: Room::new(model, settings).with_quorum(config.quorum),
             roster: Roster::default(),
             connections: 0,
             task: None,
@@ -163,6 +169,7 @@ impl Actor {
             initialiser,
             initial_weights,
             said_of_seal: HashSet::new(),
+            clock: RoundClock::start(Instant::now()),
             deadline: None,
             rest: None,
             losses: VecDeque::new(),
@@ -375,6 +382,21 @@ impl Actor {
 /// Tells the room something from another thread; false once the room is gone.
 fn reporter<T>(inputs: mpsc::WeakSender<Input>, input: impl Fn(T) -> Input) -> impl Fn(T) -> bool {
     move |news| inputs.upgrade().is_some_and(|room| room.blocking_send(input(news)).is_ok())
+}
+
+/// Whether the updates that an aggregation holds fit in memory, all of a full room's.
+fn check_memory(config: &RelayConfig, parameters: usize) -> anyhow::Result<()> {
+    const MOST: u64 = 2 << 30;
+    let (aggregation, clients) = (config.aggregation, config.limits.clients);
+    let needed = aggregation.memory(parameters, clients);
+    anyhow::ensure!(
+        needed <= MOST,
+        "{aggregation} holds every update of a round: {:.1} GB for {clients} clients on {}, and 2 GB are the limit; choose \
+         clipped or a smaller model",
+        needed as f64 / 1e9,
+        config.architecture
+    );
+    Ok(())
 }
 
 fn keep<T>(queue: &mut VecDeque<T>, max: usize, item: T) {

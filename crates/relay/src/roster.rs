@@ -44,6 +44,8 @@ pub(crate) struct Entry {
     pub(crate) excuse: Option<String>,
     /// Whether all it lacked was the room's passphrase.
     pub(crate) is_locked: bool,
+    /// Why its last update was refused, until one is taken.
+    pub(crate) refusal: Option<String>,
     /// Its socket, while it is there.
     pub(crate) link: Option<Link>,
     /// When its socket closed, while it is away.
@@ -72,6 +74,7 @@ impl Roster {
             shard: None,
             excuse: None,
             is_locked: false,
+            refusal: None,
             link: None,
             gone_since: None,
         };

@@ -4,11 +4,14 @@ mod support;
 
 use std::time::Duration;
 
-use support::{Client, Plan, Relay, Socket, gradient, layout, protect, state};
+use support::{Client, Plan, RATE, Relay, Socket, gradient, layout, protect, state, view};
 use tokio_tungstenite::tungstenite::Message;
 use unmask_core::{AttackMethod, GroupRates, KeyCheck, MaskSeed, UpdateForm};
 use unmask_defence::{KeyMaterial, ProtectedUpdate};
-use unmask_wire::{ClientMessage, MAX_FRAME, RelayMessage, frames, view::ClientState, view::Control};
+use unmask_wire::{
+    ClientMessage, MAX_FRAME, RelayMessage, frames,
+    view::{ClientState, Control, Phase},
+};
 
 fn update_message(plan: &Plan, form: UpdateForm) -> ClientMessage {
     ClientMessage::Update { round: plan.round, policy: plan.policy, loss: 1.0, samples: 1, form }
@@ -92,6 +95,13 @@ async fn bad_updates_are_refused_and_the_round_goes_on() {
         eve.socket.send(&update_message(&target, kind), &values).await;
         let said = eve.refusal().await;
         assert!(said.contains(reason), "{said}");
+        if number == 2 {
+            let room = relay
+                .room_when("the third one too many", |room| state(room, "Eve") == Some(ClientState::Excluded))
+                .await;
+            assert!(view(&room, "Eve").refusal.as_ref().is_some_and(|refusal| refusal.contains(reason)));
+            relay.control(Control::Readmit { client: eve.id }).await;
+        }
         honest.update(&plan, gradient(1), [number as u8; 32]).await;
     }
     let (plan, target) = (honest.plan().await, eve.plan().await);
@@ -113,6 +123,36 @@ async fn bad_updates_are_refused_and_the_round_goes_on() {
     let room = relay.room_when("six rounds", |room| room.losses.len() == 6).await;
     assert!(room.losses.iter().all(|point| point.updates == 1), "{:?}", room.losses);
     assert!(room.log.iter().any(|line| line.text.contains("Eve: refused, update has 5 values")));
+}
+
+/// An update as large as numbers go, with the claims that go with it: the room says so, and nothing else happens.
+#[tokio::test]
+async fn a_huge_update_moves_nothing() {
+    let relay = Relay::start().await;
+    let mut clients = Vec::new();
+    for nickname in ["Ada", "Bob", "Carol"] {
+        clients.push(relay.client(nickname).await);
+    }
+    let mut eve = relay.client("Eve").await;
+    relay.control(Control::OneRound).await;
+    for (number, client) in clients.iter_mut().enumerate() {
+        let plan = client.plan().await;
+        client.update(&plan, gradient(number), [number as u8; 32]).await;
+    }
+    let plan = eve.plan().await;
+    let form = UpdateForm::Dense;
+    let message =
+        ClientMessage::Update { round: plan.round, policy: plan.policy, loss: 1e38, samples: 1_000_000, form };
+    eve.socket.send(&message, &vec![1e25; layout().len()]).await;
+    relay.log_line("1 update is far larger than the others and was scaled down").await;
+    let room = relay.room_when("the end of the round", |room| room.phase == Phase::Paused).await;
+    assert_eq!((room.losses[0].updates, room.losses[0].loss), (4, 1.0));
+    relay.control(Control::OneRound).await;
+    let after = eve.plan().await.weights;
+    let norm = |values: Vec<f32>| values.iter().map(|value| value * value).sum::<f32>().sqrt();
+    let step: Vec<f32> = plan.weights.iter().zip(&after).map(|(before, after)| after - before).collect();
+    // Four times the norm of the others, in a mean of four, at the room's rate.
+    assert!(norm(step) <= 2.0 * RATE * norm(gradient(1)), "the model has moved too far");
 }
 
 #[tokio::test]

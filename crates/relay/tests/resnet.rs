@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use support::{Client, Plan, RATE, Relay, card, config};
 use unmask_attack::{AttackError, Search, SearchOptions, SearchProgress, SearchTarget, Searches};
 use unmask_core::{Architecture, AttackMethod, Defence, Knowledge, MaskSeed, ModelState, ResnetPreset};
-use unmask_defence::{Mask, KeyMaterial, PlainUpdate, Protect};
+use unmask_defence::{KeyMaterial, Mask, PlainUpdate, Protect};
 use unmask_relay::serve;
 use unmask_wire::{
     ClientMessage, RelayMessage,

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use unmask_client::TrainingError;
 use unmask_data::datasets::PartitionError;
 use unmask_defence::{KeyError, ProtectError};
-use unmask_federation::Refusal;
+use unmask_federation::{Overflow, Refusal};
 use unmask_model::{ModelError, weights::WeightsError};
 
 use crate::{ConfigError, Slice};
@@ -46,6 +46,8 @@ pub enum SimulationError {
     Protect { client: usize, round: u32, source: ProtectError },
     #[error("the server refused the update of client {client} in round {round}: {source}")]
     Refused { client: usize, round: u32, source: Refusal },
+    #[error("round {round}: {source}; try a smaller rate")]
+    Overflow { round: u32, source: Overflow },
     #[error("{threads} threads could not be started ({reason}); give fewer threads")]
     Threads { threads: usize, reason: String },
 }
@@ -67,6 +69,7 @@ impl SimulationError {
             | Self::Client { .. }
             | Self::Protect { .. }
             | Self::Refused { .. }
+            | Self::Overflow { .. }
             | Self::Threads { .. } => false,
         }
     }

@@ -135,20 +135,22 @@ impl<'a> Simulation<'a> {
         let state = self.state()?;
         let (round, rate) = (self.current.round, self.plan.rate(self.current.round));
         let (mut mean_loss, mut mean_statistics) = (WeightedMean::new(1), WeightedMean::new(state.statistics.len()));
-        self.aggregate.restart(self.plan.settings.defence());
+        self.aggregate.restart();
         for first in (0..self.orders.len()).step_by(CLIENTS_TOGETHER) {
             let last = self.orders.len().min(first + CLIENTS_TOGETHER);
             for (client, sent) in (first..last).zip(self.train(first..last, &state)) {
                 let sent = sent?;
                 let refused = |source| SimulationError::Refused { client, round: round + 1, source };
-                self.aggregate.add(&sent.update, sent.weight).map_err(refused)?;
+                // The papers' mean: no update is measured against a reference.
+                self.aggregate.add(&sent.update, sent.weight, None).map_err(refused)?;
                 mean_loss.add(&[sent.loss], sent.weight);
                 mean_statistics.add(&sent.statistics, sent.weight);
             }
         }
         let RunState { weights, statistics, optimiser, counts, .. } = &mut self.current;
         optimiser.set_rate(rate);
-        self.aggregate.close(self.plan.settings.rule(), optimiser, weights, counts);
+        let overflow = |source| SimulationError::Overflow { round: round + 1, source };
+        self.aggregate.close(self.plan.settings.rule(), optimiser, weights, counts).map_err(overflow)?;
         *statistics = mean_statistics.mean();
         self.current.round += 1;
         self.current.seconds += begin.elapsed().as_secs_f64();

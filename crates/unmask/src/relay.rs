@@ -11,10 +11,10 @@ use clap::Args;
 use tokio::task::JoinSet;
 use tracing::warn;
 use unmask_client::native::{JoinOptions, Passphrase, join, sample_photographs};
-use unmask_core::{Architecture, Partition, TrainOn, VitPreset};
+use unmask_core::{Aggregation, Architecture, Partition, TrainOn, VitPreset};
 use unmask_matching::GradientMatching;
 use unmask_model::device::OpenDevice;
-use unmask_relay::{DataConfig, RelayConfig, Running, Source, serve};
+use unmask_relay::{DataConfig, Quorum, RelayConfig, Running, Source, serve};
 use unmask_simulation::StartWeights;
 
 use self::{
@@ -42,6 +42,16 @@ pub struct Relay {
     /// The relay's step under fedsgd: sgd:RATE or adam:RATE.
     #[arg(long, value_name = "STEP", default_value = "adam:0.001")]
     optimiser: unmask_relay::OptimiserKind,
+    /// How updates are averaged: clipped scales down what is far larger than the others; mean is the papers'; of
+    /// trimmed-mean:SHARE and median every update of a round is held in memory.
+    #[arg(long, value_name = "WAY", default_value = "clipped")]
+    aggregate: Aggregation,
+    /// Share of the clients that a round waits for; the rest get twice the median time to an answer, and no whole deadline.
+    #[arg(long, value_name = "SHARE", default_value = "0.8", value_parser = share)]
+    quorum: f64,
+    /// With fewer updates than this a round takes no step.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    min_updates: u32,
     /// Samples per local step: of the one gradient under fedsgd, of each step under fedavg. The attacks are exact for 1
     /// alone.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
@@ -172,6 +182,8 @@ impl Relay {
             defence: self.defence,
             rule: self.rule,
             optimiser: self.optimiser,
+            aggregation: self.aggregate,
+            quorum: Quorum { share: self.quorum, updates: self.min_updates },
             batch: self.batch,
             deadline: self.deadline,
             pace: self.pace,
@@ -194,6 +206,13 @@ fn seconds(text: &str) -> Result<Duration, String> {
         .filter(|seconds| (0.0..=86_400.0).contains(seconds))
         .map(Duration::from_secs_f64)
         .ok_or_else(|| format!("{text:?} is no time; give seconds between 0 and 86400, such as 1.5"))
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|share| *share > 0.0 && *share <= 1.0)
+        .ok_or_else(|| format!("{text:?} is no share of the clients; give a number above 0 and at most 1, such as 0.8"))
 }
 
 /// A time in which something can happen.

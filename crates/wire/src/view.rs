@@ -4,8 +4,8 @@ mod learning;
 
 use serde::{Deserialize, Serialize};
 use unmask_core::{
-    Architecture, AttackFamily, AttackMethod, ClientId, Defence, EncryptionStart, Explanation, InitialWeights,
-    MembershipVerdict, OptimiserKind, Partition, Rule, TrainOn,
+    Aggregation, Architecture, AttackFamily, AttackMethod, ClientId, Defence, EncryptionStart, Explanation,
+    InitialWeights, MembershipVerdict, OptimiserKind, Partition, Rule, TrainOn,
 };
 
 pub use self::learning::{AccuracyPoint, DataView, EvaluationView};
@@ -41,6 +41,8 @@ pub enum ClientState {
     Sent,
     /// The deadline passed without its update; back in as soon as it answers.
     Late,
+    /// Left out of the rounds after too many refused updates, until the teacher takes it in again.
+    Excluded,
     /// Its socket is closed.
     Gone,
 }
@@ -58,6 +60,8 @@ pub struct ClientView {
     pub bytes_sent: u64,
     /// Updates taken from it so far.
     pub updates: u32,
+    /// Why its last update was refused, until one is taken.
+    pub refusal: Option<String>,
 }
 
 /// One point of the loss curve.
@@ -318,6 +322,8 @@ pub struct RoomView {
     /// Samples per step.
     pub batch: u16,
     pub defence: Defence,
+    /// How updates are averaged.
+    pub aggregation: Aggregation,
     /// What was chosen and is not in force until the next round.
     pub next: Option<NextView>,
     pub encryption: Option<EncryptionView>,
@@ -387,6 +393,8 @@ pub enum Control {
     AprilBlock { on: bool },
     /// Attack this client, from its next update on.
     Target { client: ClientId },
+    /// Take a client in again that was left out after too many refused updates.
+    Readmit { client: ClientId },
     /// Time for the attacks, in seconds a round; 0 stops them.
     AttackBudget { seconds: f64 },
     /// Search through the model for the picture behind the newest update, or stop.

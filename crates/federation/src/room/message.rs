@@ -6,6 +6,7 @@ use unmask_core::{Architecture, ClientId, KeyCheck, RoundSettings};
 use unmask_defence::ProtectedUpdate;
 
 use super::{GlobalModel, Refusal};
+use crate::Overflow;
 
 #[derive(Debug, Clone)]
 pub enum Event {
@@ -15,6 +16,10 @@ pub enum Event {
     Left(ClientId),
     /// A client's update came.
     Update(ReceivedUpdate),
+    /// A client was given so many pictures of the room's data set to train on.
+    Given { client: ClientId, pictures: u32 },
+    /// The teacher takes a client in again that was left out for its refused updates.
+    Readmit(ClientId),
     /// A client cannot take part in the round, or cannot encrypt the model (round 0).
     Unable { client: ClientId, round: u32, policy: u32 },
     /// It encrypted the model, as asked for by [`Effect::Seal`]; the weights are `[P]` in layout order.
@@ -83,12 +88,17 @@ pub enum Effect {
     },
     /// Send [`Event::Deadline`] back when the time for a round, or for a seal (round 0), is over.
     Deadline { round: u32, policy: u32 },
+    /// Enough of the cohort has answered. Send [`Event::Deadline`] of this round once twice the median time that they took
+    /// has passed, if that is sooner.
+    Quorum { round: u32, policy: u32 },
     /// Send [`Event::Begin`] back after the pause between rounds.
     Rest,
     /// Tell the client that its update was taken.
     Accepted { client: ClientId, round: u32 },
     /// Tell the client what was refused and why.
     Refused { client: ClientId, refusal: Refusal },
+    /// The client is in no cohort any more, after so many refusals in a row, until [`Event::Readmit`] or [`Event::Reset`].
+    Excluded { client: ClientId, refusals: u32 },
     /// The values of an update that was averaged or refused. Their memory is worth keeping for an update to come: fresh
     /// memory for a large model costs the operating system more time than the update's sums.
     Spent(Vec<f32>),
@@ -105,10 +115,30 @@ pub struct RoundSummary {
     pub settings: RoundSettings,
     /// Number of updates averaged.
     pub updates: u32,
+    /// Those of them that were larger than the others by far and counted less for it.
+    pub clipped: u32,
     /// Number of samples behind them.
     pub samples: u64,
-    /// Mean of the losses reported, if any were.
+    /// Mean of the plausible losses reported, if there are any.
     pub loss: Option<f32>,
+    /// Why no step was taken although there were updates. Weights, statistics and optimiser are then as they were.
+    pub void: Option<Void>,
     /// Who was in the cohort and did not answer in time.
     pub late: Vec<ClientId>,
+}
+
+/// Why a round ended without a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Void {
+    /// No step can be taken on so large a mean.
+    #[error(transparent)]
+    Overflow(#[from] Overflow),
+    /// Not enough clients answered.
+    #[error("only {updates} of at least {least} updates came")]
+    TooFew {
+        /// Updates that came.
+        updates: u32,
+        /// Updates that a step takes.
+        least: u32,
+    },
 }

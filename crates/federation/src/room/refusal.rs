@@ -21,7 +21,7 @@ pub enum Refusal {
     SeedNotCommon(Defence),
     #[error("the update was encrypted with another key than the room's; check the passphrase")]
     OtherKey,
-    #[error("{0} samples cannot be counted; an update stands for 1 to 1000000, and a round for at most 4294967295")]
+    #[error("{0} samples cannot be counted; an update stands for at least 1, and a round for at most 4294967295")]
     Samples(u32),
     #[error(transparent)]
     Update(#[from] UpdateError),
@@ -35,4 +35,27 @@ pub enum Refusal {
     SealAltered(String),
     #[error("the model came back with its patch embedding unencrypted")]
     SealPlain,
+}
+
+impl Refusal {
+    /// Whether the update itself is wrong. One that is late, comes twice or has another passphrase's key is nobody's fault.
+    pub fn is_fault(&self) -> bool {
+        match self {
+            Self::OtherDefence { .. }
+            | Self::SeedReused
+            | Self::SeedNotCommon(_)
+            | Self::Samples(_)
+            | Self::Update(_)
+            | Self::Statistics(_)
+            | Self::Loss(_) => true,
+            Self::Stale { .. }
+            | Self::Policy { .. }
+            | Self::NotInCohort
+            | Self::Twice { .. }
+            | Self::OtherKey
+            | Self::SealNotAsked
+            | Self::SealAltered(_)
+            | Self::SealPlain => false,
+        }
+    }
 }

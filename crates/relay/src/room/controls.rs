@@ -40,6 +40,13 @@ impl Actor {
                 self.target = Some(client);
                 self.say(line);
             }
+            Control::Readmit { client } => {
+                let entry =
+                    self.roster.get_mut(client).ok_or_else(|| format!("There is no client {client} in the room."))?;
+                entry.refusal = None;
+                let what = format!("takes {} in again", entry.nickname);
+                self.teacher(&what, Event::Readmit(client));
+            }
             Control::AttackBudget { seconds } => self.set_attack_budget(seconds)?,
             Control::Search { on } => self.search(on)?,
             Control::GatherAnew => self.gather_anew(),

@@ -8,7 +8,7 @@ use unmask_core::{ClientId, EncryptionStart, InitialWeights};
 use unmask_federation::{Effect, Event, GlobalModel, RoundSummary};
 use unmask_wire::{EncryptionPlan, RelayMessage, view::LossPoint};
 
-use super::{Actor, MAX_LOSSES, encode, keep, tasks::Task};
+use super::{Actor, MAX_LOSSES, clock::RoundClock, encode, keep, tasks::Task};
 use crate::{outbox::Slot, random};
 
 impl Actor {
@@ -65,18 +65,38 @@ impl Actor {
                 self.history.sealed(name);
             }
             Effect::Deadline { round, policy } => {
+                self.clock = RoundClock::start(Instant::now());
                 self.deadline = Some((Instant::now() + self.config.deadline, Event::Deadline { round, policy }));
+            }
+            Effect::Quorum { round, policy } => {
+                if let Some((at, Event::Deadline { round: armed, policy: under })) = &mut self.deadline
+                    && (*armed, *under) == (round, policy)
+                {
+                    *at = self.clock.enough().min(*at);
+                }
             }
             Effect::Rest => self.rest = Some(Instant::now() + self.config.pace),
             Effect::Accepted { client, round } => {
                 if let Some(entry) = self.roster.get_mut(client) {
                     entry.updates += 1;
-                    (entry.excuse, entry.is_locked) = (None, false);
+                    (entry.excuse, entry.is_locked, entry.refusal) = (None, false, None);
                 }
+                self.clock.answered();
                 self.attacking.begin();
                 self.send(client, Slot::All, &RelayMessage::Accepted { round }, &[]);
             }
-            Effect::Refused { client, refusal } => self.refuse(client, &refusal.to_string()),
+            Effect::Refused { client, refusal } => {
+                if let Some(entry) = self.roster.get_mut(client) {
+                    entry.refusal = Some(refusal.to_string());
+                }
+                self.refuse(client, &refusal.to_string());
+            }
+            Effect::Excluded { client, refusals } => {
+                let name = self.roster.name(client);
+                self.say(format!(
+                    "{name} is left out after {refusals} refused updates in a row; the teacher can take it in again."
+                ));
+            }
             Effect::Spent(buffer) => self.reusable_buffer.put(buffer),
             Effect::Closed(summary) => self.closed(summary),
         }
@@ -94,12 +114,19 @@ impl Actor {
 
     fn closed(&mut self, summary: RoundSummary) {
         self.history.closed(&summary, self.room.update_counts());
-        let RoundSummary { round, settings, updates, loss, late, .. } = summary;
+        let RoundSummary { round, settings, updates, clipped, loss, void, late, .. } = summary;
         self.deadline = None;
         self.task = None;
         info!(round, updates, loss, "round closed");
         if let Some(loss) = loss {
             keep(&mut self.losses, MAX_LOSSES, LossPoint { round, loss, updates, defence: settings.defence() });
+        }
+        if let Some(void) = void {
+            self.say(format!("Round {round} is void: {void}. The model stays as it was."));
+        }
+        if clipped > 0 {
+            let (are, were) = if clipped == 1 { ("update is", "was") } else { ("updates are", "were") };
+            self.say(format!("Round {round}: {clipped} {are} far larger than the others and {were} scaled down."));
         }
         if !late.is_empty() {
             let names: Vec<&str> = late.iter().map(|client| self.roster.name(*client)).collect();

@@ -135,18 +135,22 @@ impl Actor {
         let pictures = self.room.settings().pictures();
         self.sharing.prune(pictures);
         let Some(division) = self.sharing.division(pictures) else { return };
-        let mut messages = Vec::new();
+        let (mut messages, mut given) = (Vec::new(), Vec::new());
         for &client in clients {
             let Some(entry) = self.roster.get_mut(client) else { continue };
             if entry.shard != Some(division.number)
                 && let Some(shard) = division.shard_of(client)
             {
                 entry.shard = Some(division.number);
+                given.push((client, division.pictures(client)));
                 messages.push((client, OutboxMessage::Shard(Arc::clone(shard))));
             }
         }
         for (client, message) in messages {
             self.put(client, Slot::Shard, message);
+        }
+        for (client, pictures) in given {
+            self.handle(Event::Given { client, pictures });
         }
     }
 

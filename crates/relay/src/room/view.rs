@@ -43,6 +43,7 @@ impl Actor {
             optimiser: settings.optimiser(),
             batch: settings.batch(),
             defence: settings.defence(),
+            aggregation: settings.aggregation(),
             next: self.next(),
             encryption: settings.encryption().map(|start| self.encryption(start)),
             guarantee: self.history.guarantee(settings.defence()),
@@ -105,10 +106,12 @@ impl Actor {
                 (Some(_), Some(MemberState::Training)) => ClientState::Training,
                 (Some(_), Some(MemberState::Sent)) => ClientState::Sent,
                 (Some(_), Some(MemberState::Late)) => ClientState::Late,
+                (Some(_), Some(MemberState::Excluded)) => ClientState::Excluded,
             },
             loss: entry.loss,
             bytes_sent: entry.bytes_sent,
             updates: entry.updates,
+            refusal: entry.refusal.clone(),
         }
     }
 }

@@ -31,6 +31,12 @@ impl Division {
     pub(crate) fn shard_of(&self, client: ClientId) -> Option<&Arc<EncodedShard>> {
         self.shards.get(client.0.saturating_sub(1) as usize % self.shards.len().max(1))
     }
+
+    /// Number of pictures in that shard.
+    pub(crate) fn pictures(&self, client: ClientId) -> u32 {
+        let index = client.0.saturating_sub(1) as usize % self.counts.len().max(1);
+        self.counts.get(index).map_or(0, |counts| counts.iter().sum())
+    }
 }
 
 impl SharedDataSet {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rand::seq::SliceRandom;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use unmask_core::{Architecture, ModelState, ParamLayout};
+use unmask_core::{Aggregation, Architecture, ModelState, ParamLayout};
 use unmask_data::datasets::{DataSet, divide};
 use unmask_defence::{Cipher, RoomKey};
 use unmask_federation::{Aggregate, Optimiser, UpdateCounts};
@@ -60,7 +60,7 @@ impl<'a> Simulation<'a> {
             pool: pool(config, device)?,
             in_pieces: device.compute() == Compute::Cpu,
             current,
-            aggregate: Aggregate::new(Arc::clone(&layout), config.defence),
+            aggregate: Aggregate::new(Arc::clone(&layout), config.defence, Aggregation::Mean),
             layout,
             plan,
         })

@@ -205,6 +205,7 @@ pub fn client_state(state: ClientState) -> &'static str {
         ClientState::Training => "◐ training",
         ClientState::Sent => "● sent",
         ClientState::Late => "▲ late",
+        ClientState::Excluded => "⊘ left out",
         ClientState::Gone => "✕ left",
     }
 }

@@ -1,6 +1,6 @@
 //! One student's stay in one room: sockets come and go.
 
-use unmask_client::{Client, ReconstructionScore, LocalUpdate, RoundPlan, RoundPictures, SealTask, PictureSelection};
+use unmask_client::{Client, LocalUpdate, PictureSelection, ReconstructionScore, RoundPictures, RoundPlan, SealTask};
 use unmask_core::{AttackMethod, MaskSeed};
 use unmask_data::{Picture, chw_to_hwc};
 use unmask_model::{
@@ -168,11 +168,8 @@ impl Session {
             let score = self.client.score(round, attack, psnr, ssim);
             self.send(score, page);
         }
-        let comparison = comparison.map(|ReconstructionScore { own, is_private, psnr, ssim }| protocol::ReconstructionScore {
-            own: views::rgba(side, &own),
-            is_private,
-            psnr,
-            ssim,
+        let comparison = comparison.map(|ReconstructionScore { own, is_private, psnr, ssim }| {
+            protocol::ReconstructionScore { own: views::rgba(side, &own), is_private, psnr, ssim }
         });
         let picture = views::rgba(side, picture);
         page.tell(FromWorker::Attacked(Reconstruction { round, attack, picture, comparison }));

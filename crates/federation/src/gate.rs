@@ -1,0 +1,107 @@
+//! What a round makes of the numbers that come beside its updates.
+
+use unmask_core::Aggregation;
+
+use crate::{WeightedMean, norm_gate::NormGate};
+
+/// Losses as they were reported.
+#[derive(Debug, Default)]
+pub(crate) struct Losses(Vec<f32>);
+
+impl Losses {
+    /// A plausible loss is at most this many times the round's median, which itself counts as one to a hundred times the
+    /// loss of guessing.
+    const FACTOR: f32 = 10.0;
+
+    pub(crate) fn add(&mut self, loss: f32) {
+        self.0.push(loss);
+    }
+
+    /// The mean of the plausible ones, for a model of so many classes: a cross-entropy is never negative, and ln(classes)
+    /// for whoever guesses. `None` where there is none.
+    pub(crate) fn mean(mut self, classes: usize) -> Option<f32> {
+        self.0.sort_by(f32::total_cmp);
+        let median = *self.0.get(self.0.len().saturating_sub(1) / 2)?;
+        let guessing = (classes as f32).ln();
+        let most = Self::FACTOR * median.clamp(guessing, 100.0 * guessing);
+        let plausible: Vec<f64> =
+            self.0.iter().filter(|loss| (0.0..=most).contains(*loss)).map(|&loss| loss.into()).collect();
+        (!plausible.is_empty()).then(|| (plausible.iter().sum::<f64>() / plausible.len() as f64) as f32)
+    }
+}
+
+/// Batch norm's running statistics of a round's clients, `[Q]` each: few enough to be held until it closes.
+#[derive(Debug, Default)]
+pub(crate) struct Statistics {
+    norms: NormGate,
+    held: Vec<(Vec<f32>, u32)>,
+}
+
+impl Statistics {
+    /// Forgets the round's.
+    pub(crate) fn restart(&mut self) {
+        self.held.clear();
+    }
+
+    /// Those of one client: under FedSGD it counts once, under FedAvg each of its samples.
+    pub(crate) fn add(&mut self, statistics: &[f32], weight: u32) {
+        self.held.push((statistics.to_vec(), weight));
+    }
+
+    /// Their weighted mean. Unless it is to be the plain one, statistics that went further from the `old` ones than the
+    /// others by far count as if they had gone as far as is plausible.
+    pub(crate) fn mean(&mut self, old: &[f32], aggregation: Aggregation) -> Vec<f32> {
+        let square = |(&new, &old): (&f32, &f32)| (f64::from(new) - f64::from(old)).powi(2);
+        let norm = |new: &[f32]| new.iter().zip(old).map(square).sum::<f64>().sqrt();
+        let known = self.norms.bound();
+        for (statistics, _) in &self.held {
+            self.norms.accept(norm(statistics).min(known));
+        }
+        let bound = if aggregation == Aggregation::Mean { f64::INFINITY } else { self.norms.bound() };
+        let mut mean = WeightedMean::new(old.len());
+        for (mut statistics, weight) in self.held.drain(..) {
+            let norm = norm(&statistics);
+            if norm > bound {
+                for (new, &old) in statistics.iter_mut().zip(old) {
+                    *new = (f64::from(old) + bound / norm * (f64::from(*new) - f64::from(old))) as f32;
+                }
+            }
+            mean.add(&statistics, weight);
+        }
+        mean.mean()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mean(losses: &[f32]) -> Option<f32> {
+        let mut all = Losses::default();
+        losses.iter().for_each(|&loss| all.add(loss));
+        all.mean(10)
+    }
+
+    #[test]
+    fn an_implausible_loss_is_left_out() {
+        assert_eq!(mean(&[]), None);
+        assert_eq!(mean(&[1e38]), None);
+        assert_eq!(mean(&[300.0, 400.0]), Some(350.0), "training that diverges is shown");
+        assert_eq!(mean(&[2.0, 1e38, 3.0]), Some(2.5));
+        assert_eq!(mean(&[2.0, -1e38, 3.0]), Some(2.5));
+        assert_eq!(mean(&[0.001, 20.0]), Some(10.0005), "a picture not learnt among pictures that are");
+    }
+
+    #[test]
+    fn statistics_far_off_are_drawn_near() {
+        let mut statistics = Statistics::default();
+        for new in [[1.0, 0.0], [0.0, 1.0], [1e30, 0.0]] {
+            statistics.add(&new, 1);
+        }
+        let mean = statistics.mean(&[0.0, 0.0], Aggregation::Clipped);
+        let bound = NormGate::FACTOR as f32;
+        assert!((mean[0] - (1.0 + bound) / 3.0).abs() < 1e-6 && (mean[1] - 1.0 / 3.0).abs() < 1e-6, "{mean:?}");
+        statistics.add(&[1e30, 0.0], 1);
+        assert_eq!(statistics.mean(&[0.0, 0.0], Aggregation::Mean), [1e30, 0.0]);
+    }
+}

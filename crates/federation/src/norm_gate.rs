@@ -1,0 +1,90 @@
+//! How large an update may be, told by those that were accepted before.
+
+use std::collections::VecDeque;
+
+/// The running median of the norms of accepted updates, and the bound that follows from it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct NormGate {
+    /// The newest norms, each at most the bound that held when it came.
+    norms: VecDeque<f64>,
+}
+
+impl NormGate {
+    /// An update may be this many times as large as the median. Honest norms under a batch of one spread widely: a picture
+    /// that is learnt already has a gradient near zero.
+    pub(crate) const FACTOR: f64 = 4.0;
+
+    /// With fewer norms than this a median says nothing: two hostile clients among the first four would set it.
+    pub(crate) const ENOUGH: usize = 5;
+
+    /// Norms remembered.
+    const MOST: usize = 101;
+
+    /// Whether enough norms are known, with so many that `wait`, to judge the next one.
+    pub(crate) fn is_ready(&self, wait: usize) -> bool {
+        self.norms.len() + wait >= Self::ENOUGH
+    }
+
+    /// The norm to which a larger update is scaled down; infinite while nothing is known, and where most updates are zero.
+    pub(crate) fn bound(&self) -> f64 {
+        let mut sorted: Vec<f64> = self.norms.iter().copied().collect();
+        sorted.sort_by(f64::total_cmp);
+        // Of an even number the lower one of the two in the middle, so that half of the clients cannot raise it.
+        match sorted.get(sorted.len().saturating_sub(1) / 2) {
+            Some(&median) if median > 0.0 => Self::FACTOR * median,
+            _ => f64::INFINITY,
+        }
+    }
+
+    /// Remembers the norm of an accepted update, as it was taken.
+    pub(crate) fn accept(&mut self, norm: f64) {
+        if self.norms.len() == Self::MOST {
+            self.norms.pop_front();
+        }
+        self.norms.push_back(norm);
+    }
+
+    /// Forgets everything: the updates to come are of another kind.
+    pub(crate) fn clear(&mut self) {
+        self.norms.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gate(norms: &[f64]) -> NormGate {
+        let mut gate = NormGate::default();
+        norms.iter().for_each(|&norm| gate.accept(norm));
+        gate
+    }
+
+    #[test]
+    fn the_bound_is_a_multiple_of_the_lower_median() {
+        assert_eq!(gate(&[]).bound(), f64::INFINITY);
+        assert_eq!(gate(&[2.0]).bound(), 2.0 * NormGate::FACTOR);
+        assert_eq!(gate(&[1.0, 1e30, 3.0, 1e30]).bound(), 3.0 * NormGate::FACTOR);
+        assert_eq!(gate(&[0.0, 0.0, 7.0]).bound(), f64::INFINITY);
+    }
+
+    #[test]
+    fn old_norms_are_forgotten() {
+        let mut gate = gate(&[1.0; NormGate::MOST]);
+        (0..NormGate::MOST).for_each(|_| gate.accept(3.0));
+        assert_eq!(gate.bound(), 3.0 * NormGate::FACTOR);
+    }
+
+    /// The median grows as fast as honest updates do: three times a window at most is enough for any training seen.
+    #[test]
+    fn a_growing_cohort_is_followed() {
+        let mut gate = gate(&[1.0; 20]);
+        let mut norm = 1.0;
+        for _ in 0..400 {
+            norm *= 1.01;
+            let bound = gate.bound();
+            gate.accept(f64::min(norm, bound));
+        }
+        assert!(gate.bound() > norm, "{} against {norm}", gate.bound());
+    }
+}

@@ -1,0 +1,270 @@
+//! What a hostile client's numbers can do to a room: nothing that lasts.
+
+use std::collections::HashSet;
+
+use proptest::prelude::*;
+use unmask_core::{Aggregation, Architecture, ClientId, MaskSeed, RoundSettings, VitPreset};
+use unmask_defence::{KeyMaterial, PlainUpdate, Protect, ProtectedUpdate};
+use unmask_federation::{
+    Effect, Event, GlobalModel, MemberState, Quorum, ReceivedUpdate, Room, RoomPhase, RoundSummary, Void,
+};
+
+const HOSTILE: ClientId = ClientId(0);
+
+fn room(defence: &str, rule: &str, optimiser: &str, aggregation: Aggregation, clients: u64) -> Room {
+    let architecture = Architecture::from(VitPreset::Pico);
+    let [defence, rule, optimiser] = [defence, rule, optimiser];
+    let settings =
+        RoundSettings::new(defence.parse().unwrap(), rule.parse().unwrap(), 4, optimiser.parse().unwrap()).unwrap();
+    let model = GlobalModel { architecture, state: architecture.initial(1) };
+    let mut room = Room::new(model, settings.with_aggregation(aggregation));
+    for client in 0..clients {
+        room.handle(Event::Joined(ClientId(client)));
+    }
+    room.handle(Event::Start);
+    room
+}
+
+/// A client's update: `plain` protected as the room asks.
+fn protect(room: &Room, plain: Vec<f32>, seed: u64) -> ProtectedUpdate {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let reference = room.settings().rule().is_fedavg().then_some(room.model().state.weights.as_slice());
+    let keys = KeyMaterial { seed: MaskSeed(bytes), cipher: None };
+    let layout = room.model().architecture.layout();
+    room.settings().defence().protect(&layout, PlainUpdate { values: plain, reference }, keys).unwrap()
+}
+
+fn send(room: &mut Room, client: ClientId, update: ProtectedUpdate, loss: f32, samples: u32) -> Vec<Effect> {
+    let (round, policy) = (room.round(), room.policy());
+    room.handle(Event::Update(ReceivedUpdate { client, round, policy, loss, samples, update, statistics: Vec::new() }))
+}
+
+fn closed(effects: &[Effect]) -> Option<&RoundSummary> {
+    effects.iter().find_map(|effect| match effect {
+        Effect::Closed(summary) => Some(summary),
+        _ => None,
+    })
+}
+
+/// What an honest client would send: a small change, another one for each client.
+fn honest(room: &Room, client: u64) -> Vec<f32> {
+    let change = |i: usize| ((client as usize * 31 + i * 17) % 101) as f32 / 5000.0 - 0.01;
+    let weights = &room.model().state.weights;
+    if room.settings().rule().is_fedavg() {
+        weights.iter().enumerate().map(|(i, weight)| weight + change(i)).collect()
+    } else {
+        (0..weights.len()).map(change).collect()
+    }
+}
+
+/// Each finite float as likely as any other, the largest and the smallest ones among them.
+fn finite() -> impl Strategy<Value = f32> {
+    prop_oneof![any::<u32>().prop_map(f32::from_bits), Just(f32::MAX), Just(f32::MIN), Just(1e25), Just(0.0)]
+        .prop_filter("finite", |value| value.is_finite())
+}
+
+fn aggregation() -> impl Strategy<Value = Aggregation> {
+    prop_oneof![
+        Just(Aggregation::Mean),
+        Just(Aggregation::Clipped),
+        Just(Aggregation::TrimmedMean { share: 0.2 }),
+        Just(Aggregation::Median)
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever finite numbers arrive, the weights stay finite, and a round without a step leaves them as they were, bit for
+    /// bit.
+    #[test]
+    fn weights_stay_finite(
+        values in proptest::collection::vec(finite(), 1..5),
+        loss in finite(),
+        samples in 1u32..,
+        aggregation in aggregation(),
+        defence in prop_oneof![Just("none"), Just("random-binary:0.5"), Just("frozen-binary:0.5")],
+        (rule, optimiser) in
+            prop_oneof![Just(("fedsgd", "sgd:0.1")), Just(("fedsgd", "adam:0.001")), Just(("fedavg", "sgd:0.1"))],
+    ) {
+        let mut room = room(defence, rule, optimiser, aggregation, 4);
+        for round in 0..6 {
+            let before = room.model().state.weights.clone();
+            let mut summary = None;
+            for client in 0..4 {
+                let plain = if client == 0 {
+                    (0..before.len()).map(|i| values[i % values.len()]).collect()
+                } else {
+                    honest(&room, client)
+                };
+                let update = protect(&room, plain, 4 * round + client);
+                let (loss, samples) = if client == 0 { (loss, samples) } else { (2.0, 4) };
+                let effects = send(&mut room, ClientId(client), update, loss, samples);
+                summary = closed(&effects).cloned();
+            }
+            let summary = summary.unwrap();
+            prop_assert_eq!(summary.samples <= 16, true, "{} samples", summary.samples);
+            if let Some(loss) = summary.loss {
+                prop_assert!((0.0..=700.0).contains(&loss), "loss {loss}");
+            }
+            let after = &room.model().state.weights;
+            prop_assert!(after.iter().all(|weight| weight.is_finite()));
+            if summary.void.is_some() {
+                prop_assert_eq!(aggregation == Aggregation::Clipped, false, "clipped rounds are never void");
+                prop_assert_eq!(after, &before);
+            }
+            room.handle(Event::Begin);
+        }
+    }
+}
+
+/// One update of 1e25 among four: without the gate Adam's second moment overflows and the model never moves again.
+#[test]
+fn a_huge_update_neither_freezes_nor_moves_the_model() {
+    let mut room = room("none", "fedsgd", "adam:0.001", Aggregation::Clipped, 4);
+    for round in 0..4 {
+        let before = room.model().state.weights.clone();
+        let len = before.len();
+        for client in 0..4 {
+            let plain = if client == 0 && round == 1 { vec![1e25; len] } else { honest(&room, client) };
+            let update = protect(&room, plain, 4 * round + client);
+            let effects = send(&mut room, ClientId(client), update, 2.0, 1);
+            if let Some(summary) = closed(&effects) {
+                assert_eq!((summary.updates, summary.clipped, summary.void), (4, u32::from(round == 1), None));
+            }
+        }
+        let moved = |(after, before): (&f32, &f32)| (after - before).abs();
+        let largest = room.model().state.weights.iter().zip(&before).map(moved).fold(0.0, f32::max);
+        assert!((1e-5..=0.0032).contains(&largest), "a step of {largest} in round {round}");
+        room.handle(Event::Begin);
+    }
+}
+
+/// In the plain mean of the papers the same update makes the round void, and the room goes on from the weights before.
+#[test]
+fn a_mean_that_overflows_is_not_stepped_on() {
+    let mut room = room("none", "fedsgd", "adam:0.001", Aggregation::Mean, 2);
+    let before = room.model().state.weights.clone();
+    let huge = protect(&room, vec![3e38; before.len()], 0);
+    send(&mut room, HOSTILE, huge.clone(), 2.0, 1);
+    let effects = send(&mut room, ClientId(1), huge, 2.0, 1);
+    assert!(closed(&effects).unwrap().void.is_some());
+    assert_eq!(room.model().state.weights, before);
+    room.handle(Event::Begin);
+    for client in 0..2 {
+        let update = protect(&room, honest(&room, client), client);
+        send(&mut room, ClientId(client), update, 2.0, 1);
+    }
+    assert_ne!(room.model().state.weights, before);
+}
+
+#[test]
+fn three_refusals_in_a_row_exclude_until_the_teacher_readmits() {
+    let mut room = room("none", "fedsgd", "sgd:0.1", Aggregation::Clipped, 2);
+    let broken = ProtectedUpdate::dense(vec![f32::NAN; room.model().state.weights.len()]);
+    let mut excluded = Vec::new();
+    for round in 0..3 {
+        let effects = send(&mut room, HOSTILE, broken.clone(), 2.0, 1);
+        excluded.extend(effects.iter().filter(|effect| matches!(effect, Effect::Excluded { .. })).cloned());
+        assert_eq!(excluded.len(), usize::from(round == 2));
+        let update = protect(&room, honest(&room, 1), round);
+        assert!(closed(&send(&mut room, ClientId(1), update, 2.0, 1)).is_some());
+        room.handle(Event::Begin);
+    }
+    let cohort = |effects: &[Effect]| -> HashSet<ClientId> {
+        effects
+            .iter()
+            .find_map(|effect| match effect {
+                Effect::Plan { cohort, .. } => Some(cohort.iter().copied().collect()),
+                _ => None,
+            })
+            .unwrap_or_default()
+    };
+    assert_eq!(room.member(HOSTILE), Some(MemberState::Excluded));
+    // Leaving and coming back does not help.
+    room.handle(Event::Left(HOSTILE));
+    room.handle(Event::Joined(HOSTILE));
+    assert_eq!(room.member(HOSTILE), Some(MemberState::Excluded));
+    let update = protect(&room, honest(&room, 1), 9);
+    assert!(closed(&send(&mut room, ClientId(1), update, 2.0, 1)).is_some(), "nobody waits for the excluded one");
+    room.handle(Event::Readmit(HOSTILE));
+    assert_eq!(cohort(&room.handle(Event::Begin)), HashSet::from([HOSTILE, ClientId(1)]));
+    assert_eq!(room.phase(), RoomPhase::Training);
+}
+
+/// A refusal between two good updates is no row.
+#[test]
+fn an_accepted_update_ends_the_row() {
+    let mut room = room("none", "fedsgd", "sgd:0.1", Aggregation::Clipped, 1);
+    let broken = ProtectedUpdate::dense(Vec::new());
+    for round in 0..6 {
+        let update = if round % 3 == 2 { protect(&room, honest(&room, 1), round) } else { broken.clone() };
+        send(&mut room, HOSTILE, update, 2.0, 1);
+        room.handle(Event::Begin);
+    }
+    assert_eq!(room.member(HOSTILE), Some(MemberState::Training));
+}
+
+/// Under FedAvg an update weighs what the room handed out, and not what it claims.
+#[test]
+fn samples_weigh_what_was_given() {
+    let mut room = room("none", "fedavg", "sgd:0.1", Aggregation::Mean, 2);
+    let weights = room.model().state.weights.clone();
+    let moved = |by: f32| ProtectedUpdate::dense(weights.iter().map(|weight| weight + by).collect());
+    send(&mut room, HOSTILE, moved(1.0), 2.0, 1_000_000);
+    send(&mut room, ClientId(1), moved(0.0), 2.0, 4);
+    let after = &room.model().state.weights;
+    assert!(after.iter().zip(&weights).all(|(after, before)| (after - before - 0.5).abs() < 1e-6));
+}
+
+/// With every update held, a minority cannot move the median of any parameter beyond what the others sent.
+#[test]
+fn median_and_trimmed_mean_stay_among_honest_values() {
+    for aggregation in [Aggregation::Median, Aggregation::TrimmedMean { share: 0.34 }] {
+        let mut room = room("none", "fedsgd", "sgd:1", aggregation, 3);
+        let before = room.model().state.weights.clone();
+        for (client, value) in [(0, -1e30), (1, 1.0), (2, 2.0)] {
+            let update = ProtectedUpdate::dense(vec![value; before.len()]);
+            send(&mut room, ClientId(client), update, 2.0, 1);
+        }
+        let step: Vec<f32> =
+            room.model().state.weights.iter().zip(&before).map(|(after, before)| before - after).collect();
+        assert!(step.iter().all(|step| (step - 1.0).abs() < 1e-5), "{aggregation}: {}", step[0]);
+    }
+}
+
+/// Four of five are enough to wait no longer than twice as long as they took; fewer than the least number of updates make
+/// no step.
+#[test]
+fn a_quorum_ends_the_wait_and_too_few_take_no_step() {
+    let architecture = Architecture::from(VitPreset::Pico);
+    let settings = RoundSettings::new(Default::default(), Default::default(), 1, Default::default()).unwrap();
+    let model = GlobalModel { architecture, state: architecture.initial(1) };
+    let mut room = Room::new(model, settings).with_quorum(Quorum { share: 0.8, updates: 2 });
+    for client in 0..5 {
+        room.handle(Event::Joined(ClientId(client)));
+    }
+    room.handle(Event::Start);
+    let before = room.model().state.weights.clone();
+    let mut quorums = Vec::new();
+    for client in 0..4 {
+        let update = protect(&room, honest(&room, client), client);
+        let effects = send(&mut room, ClientId(client), update, 2.0, 1);
+        quorums.push(effects.iter().any(|effect| matches!(effect, Effect::Quorum { round: 1, policy: 1 })));
+    }
+    assert_eq!(quorums, [false, false, false, true]);
+    let effects = room.handle(Event::Deadline { round: 1, policy: 1 });
+    assert_eq!(closed(&effects).map(|summary| (summary.updates, summary.void)), Some((4, None)));
+    assert_ne!(room.model().state.weights, before);
+    // The fifth is late, and the others are waited for no longer than it takes them.
+    room.handle(Event::Begin);
+    let before = room.model().state.weights.clone();
+    let update = protect(&room, honest(&room, 0), 10);
+    send(&mut room, ClientId(0), update, 2.0, 1);
+    let effects = room.handle(Event::Deadline { round: 2, policy: 1 });
+    let summary = closed(&effects).unwrap();
+    assert_eq!(summary.void, Some(Void::TooFew { updates: 1, least: 2 }));
+    assert_eq!(summary.late, [ClientId(1), ClientId(2), ClientId(3)]);
+    assert_eq!(room.model().state.weights, before);
+}
