@@ -211,7 +211,7 @@ impl Aggregate {
     /// weights are whole numbers, so that no mask need be drawn for it.
     pub(crate) fn overflows(&self) -> bool {
         const LARGEST: f32 = 1e18;
-        self.sums.iter().any(|sum| !(sum.abs() <= LARGEST))
+        !self.sums.iter().all(|sum| sum.abs() <= LARGEST)
     }
     /// Whether the update looks as the defence makes them.
     pub(crate) fn check_kind(&self, update: &ProtectedUpdate) -> Result<(), Refusal> {

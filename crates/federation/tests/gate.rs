@@ -11,7 +11,7 @@ use unmask_federation::{
 
 const HOSTILE: ClientId = ClientId(0);
 
-fn room(defence: &str, rule: &str, optimiser: &str, aggregation: Aggregation, clients: u64) -> Room {
+fn room(defence: &str, rule: &str, optimiser: &str, aggregation: Aggregation, clients: u32) -> Room {
     let architecture = Architecture::from(VitPreset::Pico);
     let [defence, rule, optimiser] = [defence, rule, optimiser];
     let settings =
@@ -26,9 +26,9 @@ fn room(defence: &str, rule: &str, optimiser: &str, aggregation: Aggregation, cl
 }
 
 /// A client's update: `plain` protected as the room asks.
-fn protect(room: &Room, plain: Vec<f32>, seed: u64) -> ProtectedUpdate {
+fn protect(room: &Room, plain: Vec<f32>, seed: u32) -> ProtectedUpdate {
     let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    bytes[..4].copy_from_slice(&seed.to_le_bytes());
     let reference = room.settings().rule().is_fedavg().then_some(room.model().state.weights.as_slice());
     let keys = KeyMaterial { seed: MaskSeed(bytes), cipher: None };
     let layout = room.model().architecture.layout();
@@ -48,7 +48,7 @@ fn closed(effects: &[Effect]) -> Option<&RoundSummary> {
 }
 
 /// What an honest client would send: a small change, another one for each client.
-fn honest(room: &Room, client: u64) -> Vec<f32> {
+fn honest(room: &Room, client: u32) -> Vec<f32> {
     let change = |i: usize| ((client as usize * 31 + i * 17) % 101) as f32 / 5000.0 - 0.01;
     let weights = &room.model().state.weights;
     if room.settings().rule().is_fedavg() {

@@ -78,8 +78,8 @@ impl Federation<'_> {
         let layout = architecture.layout();
         let mut room = Room::new(GlobalModel { architecture, state: architecture.initial(self.seed) }, settings);
         for client in 0..CLIENTS {
-            room.handle(Event::Joined(ClientId(client as u64)));
-            room.handle(Event::Given { client: ClientId(client as u64), pictures: SHARD as u32 });
+            room.handle(Event::Joined(ClientId(client as u32)));
+            room.handle(Event::Given { client: ClientId(client as u32), pictures: SHARD as u32 });
         }
         let mut effects = room.handle(Event::Start);
         for round in 0..rounds {
@@ -124,7 +124,7 @@ impl Federation<'_> {
                             Attack::Samples(claimed) => samples = claimed,
                         }
                     }
-                    let (id, round) = (ClientId(client as u64), round + 1);
+                    let (id, round) = (ClientId(client as u32), round + 1);
                     let statistics = trained.statistics;
                     (
                         client,

@@ -81,7 +81,7 @@ impl Actor {
                     entry.updates += 1;
                     (entry.excuse, entry.is_locked, entry.refusal) = (None, false, None);
                 }
-                self.clock.answered();
+                self.clock.answered(Instant::now());
                 self.attacking.begin();
                 self.send(client, Slot::All, &RelayMessage::Accepted { round }, &[]);
             }

@@ -17,7 +17,7 @@ fn resnet(rule: &str) -> Room {
 
 fn answer(room: &mut Room, client: ClientId, update: ProtectedUpdate, statistics: Vec<f32>) -> Vec<Effect> {
     let (round, policy) = (room.number, room.policy);
-    room.handle(Event::Update { client, round, policy, loss: 2.0, samples: 1, update, statistics })
+    room.handle(Event::Update(ReceivedUpdate { client, round, policy, loss: 2.0, samples: 1, update, statistics }))
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn another_number_of_statistics_is_refused_and_the_round_goes_on() {
             let update = dense(&room, 0.5);
             let effects = answer(&mut room, A, update.clone(), vec![0.25; given]);
             assert_eq!(refusal(&effects), Refusal::Statistics(StatisticsError::Count { given, expected }), "{rule}");
-            assert_eq!(room.phase(), Phase::Training);
+            assert_eq!(room.phase(), RoomPhase::Training);
             // Nothing of what was refused is in the mean.
             let summary = closed(&answer(&mut room, B, update, vec![1.5; expected])).unwrap();
             assert_eq!((summary.updates, room.model().state.statistics.clone()), (1, vec![1.5; expected]), "{rule}");
