@@ -4,7 +4,7 @@ use std::{fs, ops::ControlFlow, path::Path};
 
 use tempfile::TempDir;
 use unmask_core::{Architecture, ResnetPreset, Rule, VitPreset};
-use unmask_data::{Picture, decode, load_folder};
+use unmask_data::{Picture, decode, load_folder, metrics};
 use unmask_experiments::{
     AttackVerdict, ExperimentError, InferenceAttack,
     matrix::{MatrixEvent, MatrixOutcome, MatrixRow, MatrixSettings, run},
@@ -95,8 +95,15 @@ fn attacks_and_defences_on_photographs() {
     expect_cannot(&rows, "embedding", "fixed-position", "position embedding");
     expect_cannot(&rows, "matching-aware", "none", "this is matching");
     expect_cannot(&rows, "jigsaw", "random-binary:0.5", "sees more");
-    for row in of(&rows, "jigsaw", "fixed-position") {
-        assert!(row.reason.as_deref().unwrap().contains("best order") && row.pictures.len() == 2, "{row:?}");
+    // Measured: 0.16, 0.19 and 0.09, after few steps.
+    expect(&rows, "jigsaw", "fixed-position", 0.05..=0.3);
+    let picture = |name: &str| decode(&fs::read(folder.path().join("pictures").join(name)).unwrap()).unwrap().to_hwc();
+    for (number, row) in of(&rows, "jigsaw", "fixed-position").into_iter().enumerate() {
+        let truth = picture(&format!("truth-{number:03}-0.png"));
+        let [found, arranged] = row.pictures.as_slice() else { panic!("{row:?}") };
+        let [found, arranged] = [found, arranged].map(|name| metrics::ssim(&picture(name), &truth, 32, 32).unwrap());
+        assert!((arranged - row.ssim.unwrap()).abs() < 1e-3 && arranged > found, "{found} to {arranged}: {row:?}");
+        assert!(row.reason.as_deref().unwrap().contains("best order"), "{row:?}");
     }
 
     expect(&rows, "embedding", "encrypted", -0.3..=0.3);
@@ -133,7 +140,7 @@ fn a_resnet_is_attacked_by_what_needs_no_embeddings() {
     let folder = TempDir::new().unwrap();
     let rows = whole(&settings, &photographs(&["cat"]), folder.path());
     for defence in ["none", "random-binary:0.5"] {
-        for attack in ["embedding", "april-aware", "matching", "jigsaw", "membership"] {
+        for attack in ["embedding", "april-aware", "rounds", "matching", "jigsaw", "membership"] {
             expect_cannot(&rows, attack, defence, "resnet_nano is no Vision Transformer");
         }
         assert_eq!(of(&rows, "label", defence)[0].verdict, AttackVerdict::Recognisable);
@@ -141,7 +148,6 @@ fn a_resnet_is_attacked_by_what_needs_no_embeddings() {
     }
     expect_cannot(&rows, "inverting-gradients-aware", "none", "this is inverting-gradients");
     expect(&rows, "inverting-gradients-aware", "random-binary:0.5", -0.3..=0.3);
-    expect_cannot(&rows, "rounds", "none", "one round was played");
 }
 
 /// What needs no picture: labels, and whether a given picture was there. Neither masks nor a fixed position hide them.

@@ -116,11 +116,9 @@ fn a_resnets_update_gives_its_label_and_is_searched_by_inverting_gradients() {
     assert_eq!(trained["labels_read"][0], 3, "{trained}");
     // The gradient is one by the batch's own moments: by the running ones no picture explains it as well.
     let evaluated = client.success("inverting-gradients", &[&arguments[..], &["--eval"]].concat());
-    eprintln!(
-        "resnet: {} {} eval {} {}",
-        trained["objective"], trained["ssim"], evaluated["objective"], evaluated["ssim"]
-    );
-    assert!(number(&trained, "objective") < number(&evaluated, "objective"), "{trained} {evaluated}");
+    // Measured: 0.06 and 0.36. It comes close to the gradient, and not to the picture.
+    assert!(number(&trained, "objective") < 0.1 && number(&evaluated, "objective") > 0.25, "{trained} {evaluated}");
+    assert!(number(&trained, "ssim").abs() < 0.1, "{trained}");
 
     let client = client.afresh();
     for (attack, more) in
@@ -143,17 +141,17 @@ fn searches_work_on_masked_updates_and_read_the_label_themselves() {
     let mask: Vec<f32> = (0..client.gradient.len()).map(|i| f32::from(u8::from(i * i % 7 > 2))).collect();
     client.save("mask", &mask);
     let (weights, mask, truth) = (client.file("weights"), client.file("mask"), sample("cat.png"));
-    let arguments = ["--weights", &weights, "--mask", &mask, "--truth", &truth, "--iterations", "150"];
+    let arguments = ["--weights", &weights, "--mask", &mask, "--truth", &truth, "--iterations", "500"];
     let [naive, aware] = ["matching", "matching-aware"].map(|attack| {
         let report = client.success(attack, &arguments);
         // A search that no longer comes closer ends before its last step.
-        assert!((1..=150).contains(&report["iterations"].as_u64().unwrap()), "{report}");
+        assert!((1..=500).contains(&report["iterations"].as_u64().unwrap()), "{report}");
         assert_eq!(report["labels_read"], serde_json::json!([3]), "{report}");
         assert!(report["notes"].to_string().contains("Labels read off the update: 3."), "{report}");
-        eprintln!("{attack}: {} {}", report["objective"], report["ssim"]);
         number(&report, "ssim")
     });
-    assert!(aware > naive, "SSIM {aware} with the mask, {naive} without");
+    // Measured: 0.60 and 0.02.
+    assert!(aware > 0.5 && naive < 0.15, "SSIM {aware} with the mask, {naive} without");
     let picture = decode(&fs::read(client.path("out/reconstruction.png")).unwrap()).unwrap();
     assert_eq!((picture.width(), picture.height()), (16, 16));
     let names: Vec<_> = fs::read_dir(client.path("out")).unwrap().map(|e| e.unwrap().file_name()).collect();
@@ -166,10 +164,10 @@ fn a_batch_of_two_makes_two_pictures() {
     let weights = client.file("weights");
     let truths = [sample("cat.png"), sample("rocket.png")];
     let arguments = ["--weights", &weights, "--labels", "3,0", "--truth", &truths[0], "--truth", &truths[1]];
-    let report = client.success("matching-aware", &[&arguments[..], &["--iterations", "20"]].concat());
+    let report = client.success("matching-aware", &[&arguments[..], &["--iterations", "400"]].concat());
     assert_eq!(report["labels"], serde_json::json!([3, 0]));
-    eprintln!("batch of two: {}", report["ssim"]);
-    assert!(number(&report, "ssim") > 0.0, "{report}");
+    // Measured: 0.64.
+    assert!(number(&report, "ssim") > 0.55, "{report}");
     assert!(client.path("out/reconstruction-0.png").is_file() && client.path("out/reconstruction-1.png").is_file());
     let report = client.success("label", &["--batch", "2"]);
     assert_eq!(report["labels_read"], serde_json::json!([0, 3]));
@@ -182,11 +180,11 @@ fn a_jigsaw_is_scored_in_its_best_order() {
     let tensors = params.iter().map(|p| (p.name.as_str(), p.shape.as_slice(), &client.gradient[p.range.clone()]));
     fs::write(client.file("without"), encode(tensors).unwrap()).unwrap();
     let (weights, without, truth) = (client.file("weights"), client.file("without"), sample("cat.png"));
-    let arguments = ["--weights", &weights, "--gradients", &without, "--truth", &truth, "--iterations", "20"];
+    let arguments = ["--weights", &weights, "--gradients", &without, "--truth", &truth, "--iterations", "400"];
     let report = client.success("jigsaw", &arguments);
     assert_eq!(report["best_order"], true);
-    eprintln!("jigsaw: {}", report["ssim"]);
-    assert!(number(&report, "ssim") > 0.0, "{report}");
+    // Measured: 0.50.
+    assert!(number(&report, "ssim") > 0.4, "{report}");
     let message = client.afresh().refusal("matching", &["--weights", &weights, "--gradients", &without]);
     assert!(message.contains("pos_embed") && message.contains("missing"), "{message}");
 }

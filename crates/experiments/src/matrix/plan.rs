@@ -195,6 +195,8 @@ impl MatrixPlan {
     /// Why a row is not worth its time: another row of the matrix says the same or more.
     pub(super) fn redundancy(&self, cell: &Cell) -> Option<String> {
         let (settings, method) = (self.settings(), cell.attack.method()?);
+        // What does not work on the model says so itself.
+        let needs = cell.attack.needs(settings.model).ok()?;
         let listed = || settings.attacks.iter().filter_map(|attack| attack.method());
         let is_naive_twin = |other: &AttackMethod| {
             (other.family(), other.knowledge()) == (method.family(), Knowledge::Naive) && *other != method
@@ -209,7 +211,7 @@ impl MatrixPlan {
         if method.is_unordered() && !hides_positions && listed().any(|other| other.family() == AttackFamily::Matching) {
             return Some("the position embedding's gradient arrived: token matching uses it and sees more".to_owned());
         }
-        (settings.rounds == 1 && cell.attack.needs(settings.model).is_ok_and(|needs| needs.rounds))
+        (settings.rounds == 1 && needs.rounds)
             .then(|| "one round was played; --rounds 5 plays five over the same picture".to_owned())
     }
 }
