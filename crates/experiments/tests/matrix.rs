@@ -96,7 +96,7 @@ fn attacks_and_defences_on_photographs() {
     expect_cannot(&rows, "matching-aware", "none", "this is matching");
     expect_cannot(&rows, "jigsaw", "random-binary:0.5", "sees more");
     // Measured: 0.16, 0.19 and 0.09, after few steps.
-    expect(&rows, "jigsaw", "fixed-position", 0.05..=0.3);
+    expect(&rows, "jigsaw", "fixed-position", 0.02..=0.35);
     let picture = |name: &str| decode(&fs::read(folder.path().join("pictures").join(name)).unwrap()).unwrap().to_hwc();
     for (number, row) in of(&rows, "jigsaw", "fixed-position").into_iter().enumerate() {
         let truth = picture(&format!("truth-{number:03}-0.png"));
