@@ -169,7 +169,7 @@ impl Session {
             self.send(score, page);
         }
         let comparison = comparison.map(|ReconstructionScore { own, is_private, psnr, ssim }| {
-            protocol::ReconstructionScore { own: views::rgba(side, &own), is_private, psnr, ssim }
+            protocol::Comparison { own: views::rgba(side, &own), is_private, psnr, ssim }
         });
         let picture = views::rgba(side, picture);
         page.tell(FromWorker::Attacked(Reconstruction { round, attack, picture, comparison }));
