@@ -93,6 +93,11 @@ async fn only_the_teacher_controls() {
         assert_eq!(relay.control_with(token, json!({ "do": "start" })).await, status);
     }
     assert_eq!(relay.control_with(Some(&relay.token), json!({ "do": "dance" })).await, 400);
+    // The page hands on whatever number was typed; the relay alone knows the limits.
+    for seconds in [-1.0, 601.0] {
+        let reason = relay.control_refused(json!({ "do": "attack_budget", "seconds": seconds })).await;
+        assert!(reason.contains(&seconds.to_string()) && reason.contains("600"), "{reason}");
+    }
     assert_eq!(relay.room().await["phase"], "paused");
 
     let browser = Browser::start().await;

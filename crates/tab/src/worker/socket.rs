@@ -29,11 +29,14 @@ impl Socket {
     /// # Errors
     /// If the browser refuses the address at once.
     pub fn open(address: &str, tell: impl Fn(SocketEvent) + 'static) -> Result<Self, String> {
-        let (mut sink, mut stream) = WebSocket::open(address).map_err(|error| error.to_string())?.split();
+        let mut socket = WebSocket::open(address).map_err(|error| error.to_string())?;
         let (reader, dropped) = oneshot::channel::<()>();
         spawn_local(async move {
             let read = async {
-                if poll_fn(|context| sink.poll_ready_unpin(context)).await.is_ok() {
+                // Asked of the whole socket: a split one's sink takes its first frame while the socket is still opening.
+                let is_open = poll_fn(|context| socket.poll_ready_unpin(context)).await.is_ok();
+                let (sink, mut stream) = socket.split();
+                if is_open {
                     tell(SocketEvent::Open(sink));
                 }
                 while let Some(Ok(message)) = stream.next().await {

@@ -111,11 +111,11 @@ impl JoinDraft {
         }
         if let (Some(class), None) = (&class, label) {
             let problem =
-                format!("The address asks for the class “{class}”, which this room does not have. Choose one below.");
+                format!("The address asks for the class “{class}”, which this room does not have. Choose another.");
             self.problem.set(Some(problem));
         }
         if let (Some(image), None) = (&image, sample) {
-            let problem = format!("The address asks for the sample “{image}”, which does not exist. Choose one below.");
+            let problem = format!("The address asks for the sample “{image}”, which does not exist. Choose another.");
             self.problem.set(Some(problem));
         }
     }
