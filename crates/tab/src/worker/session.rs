@@ -168,8 +168,11 @@ impl Session {
             let score = self.client.score(round, attack, psnr, ssim);
             self.send(score, page);
         }
-        let comparison = comparison.map(|ReconstructionScore { own, is_private, psnr, ssim }| {
-            protocol::Comparison { own: views::rgba(side, &own), is_private, psnr, ssim }
+        let comparison = comparison.map(|ReconstructionScore { own, is_private, psnr, ssim }| protocol::Comparison {
+            own: views::rgba(side, &own),
+            is_private,
+            psnr,
+            ssim,
         });
         let picture = views::rgba(side, picture);
         page.tell(FromWorker::Attacked(Reconstruction { round, attack, picture, comparison }));

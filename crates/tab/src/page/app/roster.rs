@@ -4,7 +4,11 @@ use leptos::prelude::*;
 use unmask_core::ClientId;
 use unmask_wire::view::{ClientState, ClientView, Control};
 
-use super::{feed::Feed, signals::part, teacher::Teacher};
+use super::{
+    feed::Feed,
+    signals::{holds, optional, part},
+    teacher::Teacher,
+};
 use crate::page::words;
 
 /// Clients up to which each has a row of its own; more stand two abreast, without details.
@@ -46,6 +50,8 @@ fn Client(feed: Feed, teacher: Teacher, id: ClientId) -> impl IntoView {
             if client.bytes_sent > 0 { format!(" · {}", words::bytes(client.bytes_sent)) } else { String::new() };
         format!("{}{loss}{sent}", client.device)
     });
+    let refusal = optional(client, |client| client.refusal.clone());
+    let is_excluded = holds(client, |client| client.state == ClientState::Excluded);
     view! {
         <li>
             <button
@@ -63,6 +69,16 @@ fn Client(feed: Feed, teacher: Teacher, id: ClientId) -> impl IntoView {
                 <span class="client-state">{part(client, |client| words::client_state(client.state))}</span>
                 <span class="client-detail">{detail}</span>
                 <span class="client-target" hidden=move || !is_target.get()>"under attack"</span>
+                <span class="client-refusal" hidden=move || refusal().is_none()>{move || refusal().map(|refusal| format!("refused: {refusal}"))}</span>
+            </button>
+            <button
+                type="button"
+                class="readmit"
+                data-testid="readmit"
+                hidden=move || !is_excluded() || !teacher.is_here()
+                on:click=move |_| teacher.send(Control::Readmit { client: id })
+            >
+                "Take in again"
             </button>
         </li>
     }
