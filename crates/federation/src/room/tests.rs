@@ -5,7 +5,7 @@ mod statistics;
 
 mod interleavings;
 
-use unmask_core::{Architecture, Rule, TrainingPictures, VitPreset};
+use unmask_core::{Aggregation, Architecture, Rule, TrainingPictures, VitPreset};
 use unmask_defence::{Cipher, KeyMaterial, PlainUpdate, Protect, ProtectedUpdate};
 
 use super::*;

@@ -95,13 +95,21 @@ fn frozen_seed_must_be_the_common_one_and_may_come_again() {
 }
 
 #[test]
-fn samples_out_of_range_are_refused() {
-    for samples in [0, 1_000_001, u32::MAX] {
+fn an_update_of_no_samples_is_refused() {
+    let mut room = started("none", &[A]);
+    let update = dense(&room, 1.0);
+    let refusal = refusal(&send_samples(&mut room, A, update, 0));
+    assert_eq!(refusal, Refusal::Samples(0));
+    assert!(refusal.to_string().starts_with("0 samples"));
+}
+
+/// What is claimed beyond the room's batch does not count.
+#[test]
+fn samples_beyond_the_batch_count_as_one_batch() {
+    for samples in [2, 1_000_001, u32::MAX] {
         let mut room = started("none", &[A]);
         let update = dense(&room, 1.0);
-        let refusal = refusal(&send_samples(&mut room, A, update, samples));
-        assert_eq!(refusal, Refusal::Samples(samples));
-        assert!(refusal.to_string().starts_with(&samples.to_string()));
+        assert_eq!(closed(&send_samples(&mut room, A, update, samples)).unwrap().samples, 1);
     }
 }
 
@@ -109,7 +117,8 @@ fn samples_out_of_range_are_refused() {
 #[test]
 fn samples_weigh_under_fedavg_alone() {
     for (rule, expected) in [("fedavg", 3.5), ("fedsgd", 0.0)] {
-        let mut room = Room::new(model(1), settings("none", rule));
+        let settings = settings("none", rule).with_batch(5).unwrap().with_aggregation(Aggregation::Mean);
+        let mut room = Room::new(model(1), settings);
         room.handle(Event::Joined(A));
         room.handle(Event::Joined(B));
         room.handle(Event::Start);
