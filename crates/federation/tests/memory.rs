@@ -1,7 +1,7 @@
 //! What a room takes of memory: at most four models (weights, sums and Adam's two moments) and the update in hand.
 
 use peak_alloc::PeakAlloc;
-use unmask_core::{Architecture, ClientId, MaskSeed, ParamLayout, RoundSettings, Rule, VitPreset};
+use unmask_core::{Aggregation, Architecture, ClientId, MaskSeed, ParamLayout, RoundSettings, Rule, VitPreset};
 use unmask_defence::{KeyMaterial, PlainUpdate, Protect, ProtectedUpdate};
 use unmask_federation::{Effect, Event, GlobalModel, ReceivedUpdate, Room};
 
@@ -12,6 +12,13 @@ const CLIENTS: u32 = 8;
 
 #[test]
 fn adam_rounds_stay_within_four_models_and_one_update() {
+    for (aggregation, held) in [(Aggregation::Mean, 0), (Aggregation::Clipped, 5)] {
+        adam_rounds(aggregation, held);
+    }
+}
+
+/// Until five norms are known, a clipped mean holds the updates that came.
+fn adam_rounds(aggregation: Aggregation, held: usize) {
     let architecture = Architecture::from(VitPreset::Tiny);
     let layout = architecture.layout();
     let model_bytes = 4 * layout.len();
@@ -25,7 +32,10 @@ fn adam_rounds_stay_within_four_models_and_one_update() {
     );
 
     let before = MEMORY.current_usage();
-    let mut room = Room::new(GlobalModel { architecture, state: architecture.initial(1) }, settings.unwrap());
+    let mut room = Room::new(
+        GlobalModel { architecture, state: architecture.initial(1) },
+        settings.unwrap().with_aggregation(aggregation),
+    );
     for client in 0..CLIENTS {
         room.handle(Event::Joined(ClientId(client)));
     }
@@ -50,7 +60,7 @@ fn adam_rounds_stay_within_four_models_and_one_update() {
             }));
             assert!(matches!(effects[0], Effect::Accepted { .. }));
             let peak = MEMORY.peak_usage() - before;
-            let allowed = 4 * model_bytes + update_bytes + slack;
+            let allowed = 4 * model_bytes + (1 + held) * update_bytes + slack;
             assert!(peak <= allowed, "round {round}, client {client}: {peak} bytes, {allowed} allowed");
             most = most.max(peak);
             updates += 1;
