@@ -54,6 +54,7 @@ async fn two_rounds(rule: &str, defence: &str, weights_of: [u32; 2]) {
     let relay = Relay::with(|config| {
         config.architecture = architecture();
         config.rule = rule.parse().unwrap();
+        config.batch = SAMPLES[1] as u16;
         config.defence = defence.parse().unwrap();
     })
     .await;

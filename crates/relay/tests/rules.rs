@@ -16,7 +16,7 @@ fn weights(number: usize) -> Vec<f32> {
 
 async fn fedavg(defence: &str) -> Relay {
     let defence = defence.parse().unwrap();
-    Relay::with(|config| (config.rule, config.defence) = (Rule::FED_AVG, defence)).await
+    Relay::with(|config| (config.rule, config.defence, config.batch) = (Rule::FED_AVG, defence, 3)).await
 }
 
 fn sent(plan: &Plan, values: Vec<f32>, seed: [u8; 32]) -> ProtectedUpdate {
@@ -75,18 +75,30 @@ async fn masked_weights_are_averaged_where_they_were_sent() {
 }
 
 #[tokio::test]
-async fn numbers_of_samples_that_cannot_be_are_refused() {
+async fn an_update_of_no_samples_is_refused() {
     let relay = fedavg("none").await;
     let mut eve = relay.client("Eve").await;
     relay.control(Control::Start).await;
-    for samples in [0, 1_000_001, u32::MAX] {
-        let plan = eve.plan().await;
-        eve.send_samples(&plan, 1.0, samples, sent(&plan, weights(1), [0; 32])).await;
-        let said = eve.refusal().await;
-        assert!(said.contains(&format!("{samples} samples")), "{said}");
-    }
+    let plan = eve.plan().await;
+    eve.send_samples(&plan, 1.0, 0, sent(&plan, weights(1), [0; 32])).await;
+    let said = eve.refusal().await;
+    assert!(said.contains("0 samples"), "{said}");
     let room = relay.room().await;
     assert!(room.losses.is_empty(), "{:?}", room.losses);
+}
+
+/// Whoever claims a million samples weighs as much as a batch.
+#[tokio::test]
+async fn a_claim_weighs_no_more_than_a_batch() {
+    let relay = fedavg("none").await;
+    let (mut ada, mut eve) = (relay.client("Ada").await, relay.client("Eve").await);
+    relay.control(Control::Start).await;
+    let (plan, other) = (ada.plan().await, eve.plan().await);
+    ada.send_samples(&plan, 1.0, 3, sent(&plan, weights(1), [1; 32])).await;
+    eve.send_samples(&other, 1.0, 1_000_000, sent(&other, weights(2), [2; 32])).await;
+    let mean: Vec<f32> =
+        weights(1).iter().zip(weights(2)).map(|(one, other)| (3.0 * one + 3.0 * other) / 6.0).collect();
+    assert_eq!(ada.plan().await.weights, mean);
 }
 
 /// A client that answers a round of the old rule while one of the new rule runs is told so, and nothing of it is averaged.

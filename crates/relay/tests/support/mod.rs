@@ -106,6 +106,8 @@ pub fn config(folder: std::path::PathBuf) -> RelayConfig {
         https_port: 0,
         architecture: Architecture::from(VitPreset::Pico),
         optimiser: OptimiserKind::Sgd { rate: RATE },
+        // The papers' equations, against hand computation.
+        aggregation: Aggregation::Mean,
         pace: Duration::from_millis(10),
         // Tests run unoptimised, several at a time.
         attack_budget: Duration::from_secs(600),
