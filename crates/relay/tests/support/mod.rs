@@ -15,7 +15,7 @@ use tokio::{
     time::timeout,
 };
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async, tungstenite::Message};
-use unmask_core::{Architecture, ClientId, EncryptionStart, MaskSeed, ParamLayout, VitPreset};
+use unmask_core::{Aggregation, Architecture, ClientId, EncryptionStart, MaskSeed, ParamLayout, VitPreset};
 use unmask_defence::{Cipher, KeyMaterial, PlainUpdate, Protect, ProtectedUpdate, RoomKey};
 use unmask_relay::{OptimiserKind, RelayConfig, Running, serve};
 use unmask_wire::{
