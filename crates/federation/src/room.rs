@@ -262,6 +262,7 @@ impl Room {
             }
             Event::Left(client) => {
                 self.members.remove(&client);
+                self.given.remove(&client);
                 if self.is_sealing(client) { self.give_up_sealing() } else { self.close_if_complete() }
             }
             Event::Update(received) => self.update(received),
