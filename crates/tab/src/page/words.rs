@@ -5,7 +5,7 @@ mod learning;
 mod units;
 
 use serde::Serialize;
-use unmask_core::{Architecture, Defence, EncryptionStart, GaussianNoise, GroupRates, OptimiserKind, ParamGroup, Rule};
+use unmask_core::{Architecture, Defence, EncryptionStart, GaussianNoise, OptimiserKind, Rule};
 use unmask_data::metrics::PROTECTED_BELOW;
 use unmask_wire::view::{ClientState, EncryptionView, NextView, Phase};
 
@@ -28,62 +28,6 @@ pub fn verdict(ssim: f32) -> &'static str {
 pub fn key(value: impl Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     value.as_str().unwrap_or_default().to_owned()
-}
-
-/// A defence in words.
-pub fn defence(defence: &Defence) -> String {
-    match defence {
-        Defence::None => "no defence".to_owned(),
-        Defence::FixedPosition => "fixed position".to_owned(),
-        Defence::RandomBinary { rates } => format!("random binary weights, {}", self::rates(rates)),
-        Defence::FrozenBinary { rates } => format!("frozen binary weights, {}", self::rates(rates)),
-        Defence::Gaussian(noise) => format!(
-            "Gaussian noise, ε = {}, δ = {}, clipped to {}",
-            number(noise.epsilon()),
-            number(noise.delta()),
-            number(noise.clip())
-        ),
-        Defence::Encrypted { start: EncryptionStart::Plain } => "encrypted, plain start".to_owned(),
-        Defence::Encrypted { start: EncryptionStart::Keyed } => "encrypted, keyed start".to_owned(),
-    }
-}
-
-/// A defence in as few characters as a curve has room for.
-pub fn defence_short(defence: &Defence) -> String {
-    let rates = |rates: &GroupRates| rates.single().map_or("by group".to_owned(), |rate| rate.to_string());
-    match defence {
-        Defence::None => "none".to_owned(),
-        Defence::FixedPosition => "fixed position".to_owned(),
-        Defence::RandomBinary { rates: drawn } => format!("R {}", rates(drawn)),
-        Defence::FrozenBinary { rates: drawn } => format!("frozen R {}", rates(drawn)),
-        Defence::Gaussian(noise) => format!("noise ε {}", number(noise.epsilon())),
-        Defence::Encrypted { start: EncryptionStart::Plain } => "encrypted".to_owned(),
-        Defence::Encrypted { start: EncryptionStart::Keyed } => "encrypted, keyed".to_owned(),
-    }
-}
-
-/// Rates in words: `R = 0.5`, or `R = 0.2 but 0.95 for patch embedding and position embedding`.
-pub fn rates(rates: &GroupRates) -> String {
-    if let Some(rate) = rates.single() {
-        return format!("R = {rate}");
-    }
-    // The string form names the groups that differ from the most frequent rate, which stands last.
-    let form = rates.to_string();
-    let default = form.rsplit(',').next().unwrap_or_default().to_owned();
-    let mut others: Vec<(String, Vec<&str>)> = Vec::new();
-    for group in ParamGroup::ALL {
-        let rate = rates.get(group).to_string();
-        if rate == default {
-            continue;
-        }
-        match others.iter_mut().find(|(known, _)| *known == rate) {
-            Some((_, titles)) => titles.push(group.title()),
-            None => others.push((rate, vec![group.title()])),
-        }
-    }
-    let others: Vec<String> =
-        others.into_iter().map(|(rate, titles)| format!("{rate} for {}", titles.join(" and "))).collect();
-    format!("R = {default} but {}", others.join(", "))
 }
 
 /// A rule in words.
@@ -109,7 +53,7 @@ pub fn next(next: &NextView, architecture: Architecture) -> String {
         model.map(|model| model.to_string()),
         block.map(|on| if on { "April block" } else { "standard block" }.to_owned()),
         next.architecture.map(|_| "new weights".to_owned()),
-        next.defence.as_ref().map(defence),
+        next.defence.as_ref().map(Defence::phrase),
         next.rule.map(rule),
         next.optimiser.map(optimiser),
         next.batch.map(|batch| format!("batch {batch}")),
@@ -215,28 +159,6 @@ mod tests {
     use unmask_core::VitPreset;
 
     use super::*;
-
-    #[test]
-    fn defences_are_put_in_words() {
-        for (form, long, short) in [
-            ("none", "no defence", "none"),
-            ("fixed-position", "fixed position", "fixed position"),
-            ("random-binary:0.5", "random binary weights, R = 0.5", "R 0.5"),
-            (
-                "random-binary:patch=0.95,pos=0.95,head=0.5,0.2",
-                "random binary weights, R = 0.2 but 0.95 for patch embedding and position embedding, 0.5 for head",
-                "R by group",
-            ),
-            ("frozen-binary:0.8", "frozen binary weights, R = 0.8", "frozen R 0.8"),
-            ("gaussian:eps=4,delta=1e-5,clip=0.5", "Gaussian noise, ε = 4, δ = 1e-5, clipped to 0.5", "noise ε 4"),
-            ("encrypted", "encrypted, plain start", "encrypted"),
-            ("encrypted:keyed", "encrypted, keyed start", "encrypted, keyed"),
-        ] {
-            let parsed: Defence = form.parse().expect("a defence");
-            assert_eq!(defence(&parsed), long);
-            assert_eq!(defence_short(&parsed), short);
-        }
-    }
 
     #[test]
     fn states_are_called_as_in_the_rooms_json() {

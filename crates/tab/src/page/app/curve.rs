@@ -1,12 +1,10 @@
 //! Curves over rounds on the projector.
 
 use leptos::prelude::*;
+use unmask_core::Defence;
 
 use super::feed::Feed;
-use crate::page::{
-    chart::{Curve, Frame, Mark, Point, Scale, labels},
-    words,
-};
+use crate::page::chart::{Curve, Frame, Mark, Point, Scale, labels};
 
 const HEIGHT: f32 = 210.0;
 /// Width of a curve that has the column to itself, in SVG units, and of one beside another.
@@ -72,7 +70,7 @@ pub fn CurveChart(
                 let changes = changes.into_iter().map(|at| {
                     view! { <line class="change" x1=at x2=at y1=frame.top - 4.0 y2=bottom></line> }
                 });
-                let short = |(at, defence)| Mark { at, text: words::defence_short(&defence) };
+                let short = |(at, defence): (f32, Defence)| Mark { at, text: defence.label() };
                 let marks = curve.defences.into_iter().map(short).collect();
                 let defences = labels(marks, width).into_iter().map(|label| {
                     let (shift, anchor) = if label.ends_there { (-4.0, "end") } else { (4.0, "start") };

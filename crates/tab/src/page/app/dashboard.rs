@@ -145,7 +145,7 @@ fn Status(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                     {part(trainer.training, |training| words::rule(training.rule))}
                 </p>
                 <p class="sub" data-testid="defence" data-defence=part(trainer.training, |training| training.defence.to_string())>
-                    {part(trainer.training, |training| words::defence(&training.defence))}
+                    {part(trainer.training, |training| training.defence.phrase())}
                 </p>
             </div>
         </section>

@@ -96,7 +96,7 @@ pub fn AttackResult(feed: Feed, teacher: Teacher, method: AttackMethod) -> impl 
                             "{} · round {} · {} · {}",
                             result.nickname,
                             result.round,
-                            words::defence(&result.defence),
+                            result.defence.phrase(),
                             words::duration(result.seconds * 1000.0),
                         )
                     })}

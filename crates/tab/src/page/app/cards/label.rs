@@ -44,7 +44,7 @@ pub fn LabelCard(feed: Feed) -> impl IntoView {
             <p class="remark" hidden=move || remark().is_none()>{remark}</p>
             <p class="sub">
                 "Read from the gradient of the last layer. "
-                {part(label, |label| format!("{} · round {} · {}", label.nickname, label.round, words::defence(&label.defence)))}
+                {part(label, |label| format!("{} · round {} · {}", label.nickname, label.round, label.defence.phrase()))}
             </p>
         </article>
     }

@@ -69,7 +69,7 @@ pub fn MembershipCard(feed: Feed, teacher: Teacher) -> impl IntoView {
                         <p class="sub">
                             {optional(membership, |membership| {
                                 let MembershipView { nickname, round, defence, .. } = membership;
-                                (*round > 0).then(|| format!("{nickname} · round {round} · {}", words::defence(defence)))
+                                (*round > 0).then(|| format!("{nickname} · round {round} · {}", defence.phrase()))
                             })}
                         </p>
                     </div>

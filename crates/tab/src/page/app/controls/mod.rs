@@ -84,7 +84,7 @@ fn InForce(feed: Feed) -> impl IntoView {
             <p>
                 "In force: "
                 <b data-testid="defence" data-defence=part(defence, Defence::to_string)>
-                    {part(defence, words::defence)}
+                    {part(defence, Defence::phrase)}
                 </b>
                 <span class="next" data-testid="next">{next}</span>
             </p>
