@@ -6,10 +6,12 @@
 
 mod budget;
 mod candidate;
+mod cards;
 mod gathering;
 mod job;
 mod keys;
 mod labels;
+mod pictures;
 mod pool;
 mod queue;
 mod reading;
@@ -27,9 +29,11 @@ use unmask_wire::view::BudgetView;
 
 pub(crate) use self::{
     candidate::{Candidate, MembershipAnswer},
+    cards::Attacked,
     job::{About, Job, Sent},
     keys::{GivenKey, embeddings},
     labels::Labels,
+    pictures::Pictures,
     report::{Finding, Report, Seen},
 };
 use self::{

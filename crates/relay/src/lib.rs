@@ -6,36 +6,17 @@
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
-mod addresses;
-mod app;
 mod attacks;
-mod candidate;
 mod config;
-mod control;
-mod evaluation;
-mod events;
-mod initialiser;
-mod outbox;
-mod page;
-mod pictures;
-pub mod privacy;
-mod qr;
+mod connection;
+mod http;
 mod random;
-mod reusable_buffer;
 mod room;
-mod roster;
-mod serve;
-mod sharing;
-mod snapshot;
-mod socket;
 mod text;
-mod tls;
 
 pub use config::{Limits, RelayConfig};
-pub use evaluation::{BatchEvaluation, ModelEvaluator};
-pub use initialiser::Pretrained;
-pub use serve::{Running, serve};
-pub use sharing::DataConfig;
+pub use http::{Running, serve};
+pub use room::{BatchEvaluation, DataConfig, ModelEvaluator, Pretrained, privacy};
 pub use unmask_core::Defence;
 pub use unmask_core::OptimiserKind;
 pub use unmask_core::Rule;

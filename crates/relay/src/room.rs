@@ -1,15 +1,20 @@
 //! The room's actor: the one task that owns the federation's state machine and the roster.
 
-mod attacked;
 mod attacking;
 mod candidate;
 mod clock;
 mod controls;
+mod data_set;
 mod effects;
+mod evaluation;
 mod history;
+mod initialiser;
 mod measuring;
 mod people;
+pub mod privacy;
+mod roster;
 mod sharing;
+mod snapshot;
 mod tasks;
 mod view;
 
@@ -32,23 +37,34 @@ use unmask_wire::{
     view::{Control, LogLine, LossPoint},
 };
 
-pub(crate) use self::candidate::CandidatePicture;
-pub(crate) use self::view::JoinAddresses;
 use self::{
-    attacking::Attacking, clock::RoundClock, history::History, measuring::Measuring, sharing::Sharing, tasks::Task,
+    attacking::Attacking,
+    clock::RoundClock,
+    evaluation::Evaluation,
+    history::History,
+    initialiser::Initialiser,
+    measuring::Measuring,
+    roster::{Roster, Ticket},
+    sharing::Sharing,
+    tasks::Task,
+};
+pub(crate) use self::{
+    candidate::CandidatePicture,
+    data_set::{EncodedShard, SharedDataSet},
+    roster::Connection,
+    snapshot::Snapshot,
+    view::JoinAddresses,
+};
+pub use self::{
+    data_set::DataConfig,
+    evaluation::{BatchEvaluation, ModelEvaluator},
+    initialiser::Pretrained,
 };
 use crate::{
-    attacks::{GivenKey, Report},
+    attacks::{GivenKey, Pictures, Report},
     config::RelayConfig,
-    evaluation::Evaluation,
-    initialiser::Initialiser,
-    outbox::{OutboxMessage, Slot, Waiting},
-    pictures::Pictures,
+    connection::{OutboxMessage, ReusableBuffer, Slot, Waiting},
     random,
-    reusable_buffer::ReusableBuffer,
-    roster::{Connection, Roster, Ticket},
-    sharing::SharedDataSet,
-    snapshot::Snapshot,
     text::clean,
 };
 

@@ -10,11 +10,10 @@ use unmask_defence::ProtectedUpdate;
 use unmask_federation::{GlobalModel, RoomPhase};
 use unmask_wire::view::{LabelView, MembershipView};
 
-use super::{Actor, Input, Reply, attacked::Attacked, reporter};
+use super::{Actor, Input, Reply, reporter};
 use crate::{
-    attacks::{About, Attacker, GivenKey, Job, Labels, Report, Sent, embeddings},
-    outbox::Slot,
-    pictures::Pictures,
+    attacks::{About, Attacked, Attacker, GivenKey, Job, Labels, Pictures, Report, Sent, embeddings},
+    connection::Slot,
 };
 
 /// Longest time that may be chosen for the attacks on one round, in seconds.

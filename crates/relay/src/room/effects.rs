@@ -9,7 +9,7 @@ use unmask_federation::{Effect, Event, GlobalModel, RoundSummary};
 use unmask_wire::{EncryptionPlan, RelayMessage, view::LossPoint};
 
 use super::{Actor, MAX_LOSSES, clock::RoundClock, encode, keep, tasks::Task};
-use crate::{outbox::Slot, random};
+use crate::{connection::Slot, random};
 
 impl Actor {
     pub(super) fn perform(&mut self, effect: Effect) {

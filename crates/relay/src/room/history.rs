@@ -1,7 +1,7 @@
 //! What the room has seen under the settings in force: who encrypted the model, how much noise the rounds had, how often
 //! each parameter was updated.
 
-use crate::privacy::{Guarantee, Mechanism, guarantee};
+use crate::room::privacy::{Guarantee, Mechanism, guarantee};
 use unmask_core::{Defence, GaussianNoise};
 use unmask_federation::{CountBin, GroupCounts, RoundSummary, UpdateCounts};
 use unmask_wire::view::{CountBinView, GroupCountsView, GuaranteeView, UpdateCountsView};

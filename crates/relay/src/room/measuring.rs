@@ -11,7 +11,7 @@ use unmask_wire::view::{AccuracyPoint, EvaluationView};
 use super::{Actor, Input, MAX_LOSSES, keep, reporter};
 use crate::{
     config::RelayConfig,
-    evaluation::{Evaluation, EvaluationJob, EvaluationThread, Measured, interval},
+    room::evaluation::{Evaluation, EvaluationJob, EvaluationThread, Measured, interval},
 };
 
 /// Longest time that may be chosen for measuring one model, in seconds.

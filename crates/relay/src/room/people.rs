@@ -8,9 +8,9 @@ use unmask_wire::RelayMessage;
 
 use super::{Actor, Admission, Hello, MAX_REASON};
 use crate::{
-    outbox::{Slot, outbox},
+    connection::{Slot, outbox},
     random,
-    roster::{Connection, Link},
+    room::roster::{Connection, Link},
     text::clean,
 };
 

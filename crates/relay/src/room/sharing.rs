@@ -9,8 +9,8 @@ use unmask_wire::view::DataView;
 use super::{Actor, Input, Reply};
 use crate::{
     config::RelayConfig,
-    outbox::{OutboxMessage, Slot},
-    sharing::{Division, SharedDataSet},
+    connection::{OutboxMessage, Slot},
+    room::data_set::{Division, SharedDataSet},
 };
 
 /// The data set in the room.

@@ -7,7 +7,7 @@ use unmask_federation::GlobalModel;
 use unmask_wire::{EncryptionPlan, PlanHeader, RelayMessage};
 
 use super::encode;
-use crate::outbox::OutboxMessage;
+use crate::connection::OutboxMessage;
 
 /// A task without the weights that go with it: whoever it is sent to again gets those of the room's model, and between
 /// rounds nothing but the room holds a model.

@@ -7,7 +7,7 @@ use unmask_federation::{MemberState, RoomPhase};
 use unmask_wire::view::{ClientState, ClientView, EncryptionView, NextView, Phase, RoomView};
 
 use super::Actor;
-use crate::{roster::Entry, snapshot::Snapshot};
+use crate::{room::Snapshot, room::roster::Entry};
 
 /// Where students find the room.
 #[derive(Debug, Clone)]

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use unmask_federation::GlobalModel;
 use unmask_wire::RelayMessage;
 
-use crate::sharing::EncodedShard;
+use crate::room::EncodedShard;
 
 /// Most messages that may wait besides the task, the shard and the reconstructions.
 const MAX_WAITING: usize = 64;

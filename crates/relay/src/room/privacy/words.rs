@@ -66,7 +66,7 @@ fn short(number: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::privacy::{Mechanism, guarantee};
+    use crate::room::privacy::{Mechanism, guarantee};
 
     use super::*;
 

@@ -13,7 +13,7 @@ use tokio::{
 };
 use tracing::error;
 
-use crate::snapshot::Snapshot;
+use crate::room::Snapshot;
 
 /// Shortest time between two events: what happens meanwhile goes into one.
 const COALESCE: Duration = Duration::from_millis(200);

@@ -13,7 +13,7 @@ use opendp::{
     metrics::L2Distance,
 };
 
-use crate::privacy::Mechanism;
+use crate::room::privacy::Mechanism;
 
 /// OpenDP exchanges the process's panic hook around its arithmetic. Two threads at once could leave the wrong one behind,
 /// and later panics would go unreported.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use unmask_core::ClientId;
 
-use crate::{config::Limits, outbox::Outbox, text::clean};
+use crate::{config::Limits, connection::Outbox, text::clean};
 
 const MAX_NICKNAME: usize = 24;
 const MAX_DEVICE: usize = 100;
@@ -180,7 +180,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::outbox::outbox;
+    use crate::connection::outbox;
 
     fn join(roster: &mut Roster, nickname: &str) -> (ClientId, String) {
         let entry = roster.add(nickname, "CPU", [0; 16]);

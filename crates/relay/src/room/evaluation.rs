@@ -16,7 +16,7 @@ use unmask_core::{Architecture, ModelState};
 use unmask_federation::GlobalModel;
 
 pub(crate) use self::measure::{Measured, interval};
-use crate::sharing::SharedDataSet;
+use crate::room::data_set::SharedDataSet;
 
 /// Runs a model on labelled pictures. The relay knows no tensors, so that whoever starts it hands this in.
 pub trait ModelEvaluator: fmt::Debug + Send + Sync {

@@ -10,7 +10,7 @@ use subtle::ConstantTimeEq;
 use tokio::sync::oneshot;
 use unmask_wire::view::Control;
 
-use crate::{app::App, room::Input};
+use crate::{http::app::App, room::Input};
 
 /// Longest body taken, in bytes.
 pub(crate) const MAX_BODY: usize = 16 * 1024;

@@ -1,5 +1,14 @@
 //! Two ports, one room.
 
+mod addresses;
+mod app;
+mod candidate;
+mod control;
+mod events;
+mod page;
+mod qr;
+mod tls;
+
 use std::{
     io,
     net::{SocketAddr, TcpListener},
@@ -28,20 +37,17 @@ use unmask_core::TrainOn;
 use unmask_data::datasets::Source;
 use unmask_wire::{Assembler, MAX_FRAME};
 
-use crate::{
+use self::{
     addresses::{Addresses, url},
     app::App,
-    candidate,
-    config::RelayConfig,
-    control, events, page,
-    pictures::Pictures,
-    qr, random,
-    reusable_buffer::ReusableBuffer,
-    room::{Actor, JoinAddresses},
-    sharing::SharedDataSet,
-    snapshot::Snapshot,
-    socket,
     tls::Identity,
+};
+use crate::{
+    attacks::Pictures,
+    config::RelayConfig,
+    connection::{self, ReusableBuffer},
+    random,
+    room::{Actor, JoinAddresses, SharedDataSet, Snapshot},
 };
 
 /// Inputs that may wait for the room; whoever has more waits at its socket.
@@ -306,7 +312,7 @@ async fn connect(State(app): State<App>, upgrade: WebSocketUpgrade) -> Response 
     upgrade
         .max_message_size(MAX_FRAME)
         .max_frame_size(MAX_FRAME)
-        .on_upgrade(move |socket| socket::run(socket, app.room, app.limits, app.longest, app.reusable_buffer))
+        .on_upgrade(move |socket| connection::run(socket, app.room, app.limits, app.longest, app.reusable_buffer))
 }
 
 async fn room(State(app): State<App>) -> Response {

@@ -5,8 +5,8 @@ use tokio::{sync::oneshot, task::spawn_blocking};
 use unmask_data::{decode, encode_png};
 
 use crate::{
-    app::App,
-    control::{answer, bad_request, refuse_strangers, stopping},
+    http::app::App,
+    http::control::{answer, bad_request, refuse_strangers, stopping},
     room::{CandidatePicture, Input},
 };
 

@@ -1,5 +1,8 @@
 //! One connection: frames in, frames out, signs of life.
 
+mod outbox;
+mod reusable_buffer;
+
 use std::{
     sync::{Mutex, PoisonError},
     time::Duration,
@@ -20,10 +23,13 @@ use tokio::{
 use tracing::{debug, error};
 use unmask_wire::{Assembler, ClientMessage, Framer, MAX_FRAME, RelayMessage, frames};
 
+use self::outbox::Weights;
+pub(crate) use self::{
+    outbox::{Outbox, OutboxMessage, Slot, Waiting, outbox},
+    reusable_buffer::ReusableBuffer,
+};
 use crate::{
     config::Limits,
-    outbox::{OutboxMessage, Waiting, Weights},
-    reusable_buffer::ReusableBuffer,
     room::{Hello, Input},
 };
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 
-use crate::{config::Limits, pictures::Pictures, reusable_buffer::ReusableBuffer, room::Input, snapshot::Snapshot};
+use crate::{attacks::Pictures, config::Limits, connection::ReusableBuffer, room::Input, room::Snapshot};
 
 #[derive(Clone)]
 pub(crate) struct App {

@@ -8,10 +8,7 @@ use unmask_wire::{
     view::{AttackView, GatheredView},
 };
 
-use crate::{
-    attacks::{About, Finding, Seen},
-    pictures::Pictures,
-};
+use crate::attacks::{About, Finding, Pictures, Seen};
 
 /// What is shown of one attack.
 #[derive(Debug, Default)]
@@ -26,7 +23,7 @@ struct Card {
 
 /// What the projector shows of each attack.
 #[derive(Debug, Default)]
-pub(super) struct Attacked {
+pub(crate) struct Attacked {
     cards: BTreeMap<AttackMethod, Card>,
     /// The attacks that say something about updates like the newest.
     applicable: Vec<AttackMethod>,
@@ -34,12 +31,12 @@ pub(super) struct Attacked {
 
 impl Attacked {
     /// The results there are, in the order of [`AttackMethod::ALL`].
-    pub(super) fn views(&self) -> impl Iterator<Item = &AttackView> {
+    pub(crate) fn views(&self) -> impl Iterator<Item = &AttackView> {
         self.cards.values().filter_map(|card| card.view.as_ref())
     }
 
     /// A newer update is attacked: what says nothing about its kind is not shown beside it.
-    pub(super) fn begin(&mut self, applicable: Vec<AttackMethod>) {
+    pub(crate) fn begin(&mut self, applicable: Vec<AttackMethod>) {
         self.applicable = applicable;
         let gone: Vec<AttackMethod> =
             self.cards.keys().copied().filter(|method| !self.applicable.contains(method)).collect();
@@ -47,7 +44,7 @@ impl Attacked {
     }
 
     /// Takes a result away.
-    pub(super) fn remove(&mut self, method: AttackMethod) {
+    pub(crate) fn remove(&mut self, method: AttackMethod) {
         if let Some(card) = self.cards.get_mut(&method)
             && let Some(view) = card.view.take()
         {
@@ -56,7 +53,7 @@ impl Attacked {
     }
 
     /// Takes a result; returns the message that shows the attacked client its reconstruction, if there is one picture.
-    pub(super) fn found(
+    pub(crate) fn found(
         &mut self,
         finding: Finding,
         nickname: &str,
@@ -91,7 +88,7 @@ impl Attacked {
     }
 
     /// Takes where the gathering of rounds stands; the picture comes by [`Attacked::found`].
-    pub(super) fn gathered(
+    pub(crate) fn gathered(
         &mut self,
         about: &About,
         outcome: Result<GatheredView, String>,
@@ -140,7 +137,7 @@ impl Attacked {
     }
 
     /// Takes the score that a client gives the reconstruction of its picture.
-    pub(super) fn score(
+    pub(crate) fn score(
         &mut self,
         client: ClientId,
         round: u32,
