@@ -25,6 +25,10 @@ const MAX_TEXT: usize = 200;
 pub enum ClientEvent {
     /// In the room, under the nickname that it shows.
     Welcome { client: ClientId, nickname: String },
+    /// The teacher gave it another nickname.
+    Renamed { nickname: String },
+    /// Left out of the rounds, after two without an answer, until it asks to come back.
+    SittingOut,
     /// The client's share of the room's data set has come; [`Client::shard`] keeps it. It may be of no use until a round
     /// is on shared pictures.
     Shard(Arc<Shard>),
@@ -120,6 +124,8 @@ impl Obstacle {
 pub struct Client {
     nickname: String,
     device: String,
+    /// Whether the class may see what leaks of its pictures.
+    may_show: bool,
     ticket: Option<[u8; 16]>,
     keys: Keys,
     pictures: PrivatePictures,
@@ -134,6 +140,7 @@ impl Client {
         Self {
             nickname: cut(nickname),
             device: cut(device),
+            may_show: true,
             ticket: None,
             keys: Keys::default(),
             pictures: PrivatePictures::default(),
@@ -178,7 +185,7 @@ impl Client {
     pub fn hello(&mut self) -> Result<Vec<Vec<u8>>, WireError> {
         self.assembler = assembler();
         let (nickname, device) = (self.nickname.clone(), self.device.clone());
-        frames(&ClientMessage::Hello { nickname, resume: self.ticket, device }, &[])
+        frames(&ClientMessage::Hello { nickname, resume: self.ticket, device, may_show: self.may_show }, &[])
     }
 
     /// Says that the device is known now, or has changed.
@@ -198,6 +205,9 @@ impl Client {
                 self.ticket = Some(resume);
                 Action::Report(ClientEvent::Welcome { client, nickname })
             }
+            RelayMessage::Renamed { nickname } => Action::Report(ClientEvent::Renamed { nickname }),
+            RelayMessage::SittingOut => Action::Report(ClientEvent::SittingOut),
+            RelayMessage::Pong => return Ok(None),
             RelayMessage::Plan(header) => {
                 let (round, policy, encryption) = (header.round, header.policy, header.encryption);
                 let plan = RoundPlan::new(header, self.shard.as_ref(), values).map_err(Obstacle::Unable);

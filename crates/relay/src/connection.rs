@@ -253,7 +253,7 @@ impl Reader {
     /// The first message; `None` if the other side closed without one.
     async fn hello(&mut self, liveness: &Liveness) -> Result<Option<Hello>, String> {
         match self.next(liveness).await {
-            Read::Message { message: ClientMessage::Hello { nickname, resume, device }, .. } => {
+            Read::Message { message: ClientMessage::Hello { nickname, resume, device, .. }, .. } => {
                 Ok(Some(Hello { nickname, resume, device }))
             }
             Read::Message { .. } => Err("the first message was no hello".to_owned()),

@@ -296,6 +296,10 @@ impl Actor {
         let client = connection.client;
         match message {
             ClientMessage::Hello { .. } => self.refuse(client, "a second hello on one connection; it is ignored"),
+            ClientMessage::Consent { .. }
+            | ClientMessage::Visibility { .. }
+            | ClientMessage::Return
+            | ClientMessage::Ping => {}
             ClientMessage::Device { device } => {
                 if let Some(entry) = self.roster.get_mut(client) {
                     entry.set_device(&device);

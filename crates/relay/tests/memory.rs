@@ -51,7 +51,12 @@ async fn client(
     all: Arc<Barrier>,
 ) -> Stream {
     let (mut stream, _) = connect_async(address).await.unwrap();
-    let hello = ClientMessage::Hello { nickname: format!("client {number}"), resume: None, device: "test".into() };
+    let hello = ClientMessage::Hello {
+        nickname: format!("client {number}"),
+        resume: None,
+        device: "test".into(),
+        may_show: true,
+    };
     for frame in unmask_wire::frames(&hello, &[]).unwrap() {
         stream.send(Message::Binary(frame.into())).await.unwrap();
     }

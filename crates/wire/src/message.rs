@@ -34,9 +34,24 @@ pub struct PlanHeader {
 pub enum ClientMessage {
     /// First message on a socket; `resume` is the ticket of an earlier [`RelayMessage::Welcome`], to come back as the same
     /// client.
-    Hello { nickname: String, resume: Option<[u8; 16]>, device: String },
+    Hello {
+        nickname: String,
+        resume: Option<[u8; 16]>,
+        device: String,
+        /// Whether the class may see what leaks of this client's picture; see [`ClientMessage::Consent`].
+        may_show: bool,
+    },
     /// The device changed, or became known, after the hello.
     Device { device: String },
+    /// Whether the class may see what leaks of this client's picture: the student has said so, or it is a sample photograph.
+    /// A client that did not agree is never attacked where others see it.
+    Consent { may_show: bool },
+    /// The tab went to the background, where browsers train slowly or not at all, or came back.
+    Visibility { is_hidden: bool },
+    /// Asks to be in the rounds again, after [`RelayMessage::SittingOut`].
+    Return,
+    /// Asks whether the relay is there; the answer is [`RelayMessage::Pong`]. Browsers show a page no pings of the socket's own.
+    Ping,
     /// The model, encrypted for the room: answer to [`RelayMessage::Seal`]; the weights travel behind the header.
     Sealed { policy: u32, check: KeyCheck },
     /// The protected update of one round; its values travel behind the header, and behind them batch norm's running
@@ -60,8 +75,8 @@ pub enum ClientMessage {
 /// From the relay to a client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum RelayMessage {
-    /// Answer to a hello: a number, a ticket with which to come back after a dropped socket, and the nickname as the room
-    /// shows it, which differs from the one asked for if that was taken.
+    /// Answer to a hello: a number, a ticket with which to come back once after a dropped socket, and the nickname as the
+    /// room shows it, which differs from the one asked for if that was taken.
     Welcome { client: ClientId, resume: [u8; 16], nickname: String },
     /// Asks one client to encrypt the model for the room. The plain weights travel behind the header (plain start), or
     /// nothing does (keyed start: the client makes fresh weights itself). It answers [`ClientMessage::Sealed`], or
@@ -72,6 +87,12 @@ pub enum RelayMessage {
     /// The client's share of the room's data set: public pictures to train on beside its private ones. Labels and pixels
     /// travel behind the header.
     Shard(ShardHeader),
+    /// The teacher gave this client another nickname.
+    Renamed { nickname: String },
+    /// The client has not answered in two rounds and is left out of the next ones until it sends [`ClientMessage::Return`].
+    SittingOut,
+    /// Answer to [`ClientMessage::Ping`].
+    Pong,
     /// The update of this round was taken.
     Accepted { round: u32 },
     /// A round is over: mean loss over the updates that came, absent if none did, and how many were averaged.

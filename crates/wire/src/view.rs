@@ -10,6 +10,36 @@ use unmask_core::{
 
 pub use self::learning::{AccuracyPoint, DataView, EvaluationView};
 
+/// What somebody may see and do. Each role has a secret of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// May join the room with a client of their own, and gets what concerns that client.
+    Student,
+    /// May see the room: roster, curves, reconstructions.
+    Projector,
+    /// May see and control it.
+    Teacher,
+}
+
+/// The body of `POST /api/session`: one of both.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionRequest {
+    /// The secret of a role, from the fragment of a link.
+    pub secret: Option<String>,
+    /// Six digits, as the projector shows them; they make a student.
+    pub pin: Option<String>,
+}
+
+/// Who is asking: the answer of `GET` and `POST /api/session`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionView {
+    /// Absent without a valid session.
+    pub role: Option<Role>,
+    /// Where the page is served over HTTPS; absent without a role.
+    pub https_address: Option<String>,
+}
+
 /// Where a room is in its round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -41,6 +71,10 @@ pub enum ClientState {
     Sent,
     /// The deadline passed without its update; back in as soon as it answers.
     Late,
+    /// Its tab is in the background, where browsers let it train slowly or not at all.
+    Away,
+    /// Has not answered in two rounds, and is left out until it asks to come back.
+    SittingOut,
     /// Left out of the rounds after too many refused updates, until the teacher takes it in again.
     Excluded,
     /// Its socket is closed.
@@ -62,6 +96,8 @@ pub struct ClientView {
     pub updates: u32,
     /// Why its last update was refused, until one is taken.
     pub refusal: Option<String>,
+    /// Whether the class may see what leaks of its picture; nobody else is attacked.
+    pub may_show: bool,
 }
 
 /// One point of the loss curve.
@@ -298,6 +334,15 @@ pub struct CountBinView {
     pub expected: f64,
 }
 
+/// How far the room is on disk.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct JournalView {
+    /// The last round that is there.
+    pub round: u32,
+    /// Why the room is not on disk, in words with the remedy.
+    pub failure: Option<String>,
+}
+
 /// The whole room. What is said of model, rule, optimiser, batch and defence is what is in force.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RoomView {
@@ -335,6 +380,14 @@ pub struct RoomView {
     pub https_address: String,
     /// The QR code of `https_address` as an SVG document.
     pub qr_svg: String,
+    /// Six digits that let whoever types the address in.
+    pub pin: String,
+    /// Whether newcomers are turned away.
+    pub is_locked: bool,
+    /// How many were banned.
+    pub banned: u32,
+    /// Absent where this relay keeps no journal.
+    pub journal: Option<JournalView>,
     pub clients: Vec<ClientView>,
     pub losses: Vec<LossPoint>,
     /// The data set that clients may be asked to train on, if the room has one.
@@ -395,6 +448,16 @@ pub enum Control {
     Target { client: ClientId },
     /// Take a client in again that was left out after too many refused updates.
     Readmit { client: ClientId },
+    /// Turn newcomers away, or let them in again; who is there stays, and can come back.
+    Lock { on: bool },
+    /// Give a client another nickname.
+    Rename { client: ClientId, nickname: String },
+    /// Disconnect a client; it may come again as somebody new.
+    Remove { client: ClientId },
+    /// Disconnect a client and turn it away when it comes again.
+    Ban { client: ClientId },
+    /// Let everybody in again who was banned.
+    LiftBans,
     /// Time for the attacks, in seconds a round; 0 stops them.
     AttackBudget { seconds: f64 },
     /// Search through the model for the picture behind the newest update, or stop.

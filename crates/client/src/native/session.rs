@@ -152,6 +152,8 @@ fn report(event: &ClientEvent) {
         ClientEvent::Closed { round, loss: None, .. } => info!(round, "round closed without an update"),
         ClientEvent::Refused { reason } => warn!("{reason}"),
         ClientEvent::Shard(shard) => info!(pictures = shard.len(), "shared pictures of {} came", shard.data()),
+        ClientEvent::Renamed { nickname } => info!("the teacher renamed this client {nickname}"),
+        ClientEvent::SittingOut => warn!("left out of the rounds after two without an answer"),
         ClientEvent::Goodbye { .. } | ClientEvent::Reconstruction { .. } => {}
     }
 }

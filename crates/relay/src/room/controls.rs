@@ -47,6 +47,11 @@ impl Actor {
                 let what = format!("takes {} in again", entry.nickname);
                 self.teacher(&what, Event::Readmit(client));
             }
+            Control::Lock { .. }
+            | Control::Rename { .. }
+            | Control::Remove { .. }
+            | Control::Ban { .. }
+            | Control::LiftBans => {}
             Control::AttackBudget { seconds } => self.set_attack_budget(seconds)?,
             Control::Search { on } => self.search(on)?,
             Control::GatherAnew => self.gather_anew(),

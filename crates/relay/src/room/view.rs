@@ -51,6 +51,10 @@ impl Actor {
             http_address: self.join_addresses.http_address.clone(),
             https_address: self.join_addresses.https_address.clone(),
             qr_svg: self.join_addresses.qr_svg.clone(),
+            pin: String::new(),
+            is_locked: false,
+            banned: 0,
+            journal: None,
             clients: self.roster.iter().map(|entry| self.client(entry)).collect(),
             losses: self.losses.iter().cloned().collect(),
             initial_weights: self.initial_weights,
@@ -112,6 +116,7 @@ impl Actor {
             bytes_sent: entry.bytes_sent,
             updates: entry.updates,
             refusal: entry.refusal.clone(),
+            may_show: true,
         }
     }
 }

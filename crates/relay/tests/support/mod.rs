@@ -360,7 +360,8 @@ impl Socket {
     }
 
     pub async fn hello(&mut self, nickname: &str, resume: Option<[u8; 16]>) {
-        let hello = ClientMessage::Hello { nickname: nickname.to_owned(), resume, device: "test".to_owned() };
+        let hello =
+            ClientMessage::Hello { nickname: nickname.to_owned(), resume, device: "test".to_owned(), may_show: true };
         self.send(&hello, &[]).await;
     }
 

@@ -149,6 +149,8 @@ pub fn client_state(state: ClientState) -> &'static str {
         ClientState::Training => "◐ training",
         ClientState::Sent => "● sent",
         ClientState::Late => "▲ late",
+        ClientState::Away => "◐ away",
+        ClientState::SittingOut => "‖ sitting out",
         ClientState::Excluded => "⊘ left out",
         ClientState::Gone => "✕ left",
     }

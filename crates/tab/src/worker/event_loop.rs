@@ -193,7 +193,11 @@ impl Worker {
                 page.tell(FromWorker::Connection(Connection::Online { nickname, ticket }));
             }
             Action::Report(ClientEvent::Shard(shard)) => page.tell(FromWorker::Shard(views::shard(&shard))),
-            Action::Report(ClientEvent::Accepted { .. }) => {}
+            Action::Report(ClientEvent::Renamed { nickname }) => {
+                let ticket = session.client.ticket();
+                page.tell(FromWorker::Connection(Connection::Online { nickname, ticket }));
+            }
+            Action::Report(ClientEvent::SittingOut | ClientEvent::Accepted { .. }) => {}
             Action::Report(ClientEvent::Closed { round, loss, updates }) => {
                 page.tell(FromWorker::Closed(ClosedRound { round, loss, updates }));
             }
