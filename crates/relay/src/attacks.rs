@@ -1,12 +1,15 @@
 //! The attacks, on threads of their own: rounds never wait for them.
 //!
-//! The room's actor reads off an update of the client under attack what they need ([`Job`]) and goes on. A small pool of
+//! The room reads off an update of the client under attack what they need ([`Attacks::read`]) and goes on. A small pool of
 //! threads runs closed forms, labels and membership on the newest update, one thread gathers rounds, and one searches through
-//! the model where this relay can. What they find comes back as [`Report`]s.
+//! the model where this relay can. What they find comes back as [`Report`]s, which the room hands to [`Attacks::heard`].
 
+mod about;
+mod attacker;
 mod budget;
 mod candidate;
 mod cards;
+mod gathered;
 mod gathering;
 mod job;
 mod keys;
@@ -19,175 +22,344 @@ mod remarks;
 mod report;
 mod schedule;
 mod search;
+mod search_queue;
 
-use std::{num::NonZeroUsize, sync::Arc, thread, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use anyhow::Context;
-use unmask_attack::{KnownStart, Searches, WholeUpdate};
-use unmask_core::{AttackMethod, KeyCheck};
-use unmask_wire::view::BudgetView;
-
-pub(crate) use self::{
-    candidate::{Candidate, MembershipAnswer},
-    cards::Attacked,
-    job::{About, Job, Sent},
-    keys::{GivenKey, embeddings},
-    labels::Labels,
-    pictures::Pictures,
-    report::{Finding, Report, Seen},
+use tracing::warn;
+use unmask_attack::{KnownStart, Searches, Tensors, WholeUpdate};
+use unmask_core::{AttackMethod, ClientId, KeyCheck, RoundSettings, VitConfig};
+use unmask_defence::ProtectedUpdate;
+use unmask_federation::{GlobalModel, Seal};
+use unmask_wire::{
+    RelayMessage,
+    view::{AttackView, BudgetView, LabelView, MembershipView},
 };
+
 use self::{
-    queue::{QueuedTask, Task},
-    schedule::{Schedule, Shared},
+    about::About,
+    attacker::Attacker,
+    candidate::{Candidate, MembershipCard},
+    cards::Attacked,
+    job::{Job, Sent},
+    keys::embeddings,
+    labels::LabelCard,
 };
+pub(crate) use self::{candidate::CandidatePicture, keys::GivenKey, pictures::Pictures, report::Report};
 
-/// Most threads for closed forms.
-const MOST_THREADS: usize = 4;
-/// Updates that may wait to be gathered; adding one takes less time than any round.
-const MOST_TO_GATHER: usize = 16;
+/// Longest time that may be chosen for the attacks on one round, in seconds.
+const MAX_BUDGET: f64 = 600.0;
 
-/// The attacking threads; they end when this is dropped, after what they are at.
-pub(crate) struct Attacker {
-    shared: Arc<Shared>,
-    can_search: bool,
+/// What an attacked client is sent: the picture made of its update, for its score.
+#[derive(Debug)]
+pub(crate) struct Reconstruction {
+    pub(crate) client: ClientId,
+    pub(crate) method: AttackMethod,
+    pub(crate) message: RelayMessage,
+    pub(crate) values: Vec<f32>,
 }
 
-impl Attacker {
+/// The attacks as the room has them: whom they are on, what their threads are handed, and what is shown of what they find.
+/// Where there is something to say, the line is returned.
+pub(crate) struct Attacks {
+    attacker: Attacker,
+    /// The client under attack.
+    target: Option<ClientId>,
+    /// One for each attack.
+    cards: Attacked,
+    label: LabelCard,
+    membership: MembershipCard,
+    /// What was read of the update that is being taken.
+    job: Option<(Job, Option<WholeUpdate>)>,
+    pictures: Arc<Pictures>,
+    /// Counts the models: what is known about an earlier one is not mixed in.
+    epoch: u64,
+    /// Counts the updates attacked.
+    serial: u64,
+    /// Counts how often rounds were to be gathered anew.
+    gathering: u64,
+    /// The embeddings as they were sent to the client that is encrypting them.
+    plain: Option<Tensors>,
+}
+
+impl Attacks {
     /// Starts the threads; `report` gives false once nobody listens.
     ///
     /// # Errors
     /// If the operating system gives no thread.
     pub(crate) fn start(
         report: impl Fn(Report) -> bool + Send + Sync + 'static,
+        pictures: Arc<Pictures>,
         budget: Duration,
         searches: Option<Arc<dyn Searches>>,
     ) -> anyhow::Result<Self> {
-        let shared = Arc::new(Shared::new(budget, Box::new(report)));
-        let attacker = Self { shared: Arc::clone(&shared), can_search: searches.is_some() };
-        // The other half of the machine is the tabs', and the relay's own.
-        let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get) / 2;
-        for number in 0..threads.clamp(1, MOST_THREADS) {
-            let shared = Arc::clone(&shared);
-            spawn(format!("attacks {number}"), move || pool::work(&shared))?;
-        }
-        if let Some(searches) = searches {
-            let shared = Arc::clone(&shared);
-            spawn("search".to_owned(), move || search::work(&shared, searches.as_ref()))?;
-        }
-        spawn("gathering".to_owned(), move || gathering::work(&shared))?;
-        Ok(attacker)
+        Ok(Self {
+            attacker: Attacker::start(report, budget, searches)?,
+            target: None,
+            cards: Attacked::default(),
+            label: LabelCard::default(),
+            membership: MembershipCard::default(),
+            job: None,
+            pictures,
+            epoch: 0,
+            serial: 0,
+            gathering: 0,
+            plain: None,
+        })
     }
 
-    /// Hands in an update. Of those waiting only the newest is attacked, and all masked ones are gathered.
-    pub(crate) fn attack(&self, job: Job, whole: Option<WholeUpdate>) {
-        let job = Arc::new(job);
-        self.change(|schedule| {
-            schedule.budget.begin(job.about.serial);
-            schedule.queue.renew(pool::tasks(&job, schedule.candidate.is_some()), &job);
-            if gathering::is_wanted(&job) {
-                if schedule.to_gather.len() == MOST_TO_GATHER {
-                    schedule.to_gather.pop_front();
+    /// The client under attack.
+    pub(crate) fn target(&self) -> Option<ClientId> {
+        self.target
+    }
+
+    /// Attacks this client from its next update on.
+    pub(crate) fn set_target(&mut self, client: ClientId) {
+        self.target = Some(client);
+    }
+
+    /// Somebody came: attacked where nobody is.
+    pub(crate) fn joined(&mut self, client: ClientId) {
+        self.target.get_or_insert(client);
+    }
+
+    /// Somebody left: where that was the client under attack, `next` is.
+    pub(crate) fn left(&mut self, client: ClientId, next: Option<ClientId>) {
+        if self.target == Some(client) {
+            self.target = next;
+        }
+    }
+
+    /// Reads off an update of the client under attack what the attacks need, before the round that it completes alters the
+    /// weights it was made with. Were the model kept for them, the step would have to copy it.
+    pub(crate) fn read(
+        &mut self,
+        (client, round, samples): (ClientId, u32, u32),
+        settings: &RoundSettings,
+        model: &GlobalModel,
+        update: &ProtectedUpdate,
+    ) {
+        if self.target != Some(client) {
+            return;
+        }
+        self.serial += 1;
+        let about = About {
+            epoch: self.epoch,
+            serial: self.serial,
+            gathering: self.gathering,
+            client,
+            round,
+            defence: settings.defence(),
+            rule: settings.rule(),
+            samples,
+        };
+        let sent = Sent { about, batch: settings.batch(), encryption: settings.encryption(), model, update };
+        let is_searching = self.attacker.is_searching() == Some(true);
+        let job = Job::new(&sent);
+        let whole = is_searching.then(|| job.whole(&sent));
+        self.job = Some((job, whole));
+    }
+
+    /// The update that was read is taken, and attacked.
+    pub(crate) fn begin(&mut self) {
+        if let Some((job, whole)) = self.job.take() {
+            self.cards.begin(job.concealment.methods(job.architecture));
+            self.attacker.attack(job, whole);
+        }
+    }
+
+    /// The update that was read is dealt with: where it was not taken, it is not attacked.
+    pub(crate) fn forget_read(&mut self) {
+        self.job = None;
+    }
+
+    /// A new model begins: nothing found of the old one is shown beside it. The picture that was dropped stays.
+    pub(crate) fn forget_model(&mut self) {
+        self.epoch += 1;
+        self.cards = Attacked::default();
+        self.label.forget();
+        self.membership.forget_answer();
+        self.attacker.forget_model();
+    }
+
+    /// Takes news of a thread; returns what the attacked client is to be sent.
+    pub(crate) fn heard(
+        &mut self,
+        report: Report,
+        config: Option<&VitConfig>,
+        nickname: impl Fn(ClientId) -> String,
+    ) -> Option<Reconstruction> {
+        match report {
+            Report::Found(finding) if self.is_current(&finding.about) => {
+                let (client, method) = (finding.about.client, finding.method);
+                // Of rounds that were to be forgotten.
+                if method == AttackMethod::Rounds && finding.about.gathering != self.gathering {
+                    return None;
                 }
-                schedule.to_gather.push_back(Arc::clone(&job));
+                let found = self.cards.found(*finding, &nickname(client), config, &self.pictures);
+                return found.map(|(message, values)| Reconstruction { client, method, message, values });
             }
-            (schedule.search.offer(&job, whole), schedule.newest.replace(job))
-        });
+            Report::Gathered(about, outcome) if self.is_current(&about) && about.gathering == self.gathering => {
+                self.cards.gathered(&about, outcome, &nickname(about.client), config);
+            }
+            Report::Labels(about, outcome) if self.is_current(&about) => {
+                self.label.told(&about, outcome, nickname(about.client));
+            }
+            Report::Membership(about, number, outcome) if self.is_current(&about) => {
+                self.membership.told(&about, number, outcome, nickname(about.client));
+            }
+            // Of a model that is gone; or nothing but time spent, which the view shows.
+            _ => {}
+        }
+        None
     }
 
-    /// The model is gone, and with it whatever was to be made of its updates.
-    pub(crate) fn forget_model(&self) {
-        self.change(|schedule| {
-            schedule.queue.clear();
-            schedule.to_gather.clear();
-            schedule.search.forget();
-            (schedule.newest.take(), schedule.gathered.take())
-        });
+    fn is_current(&self, about: &About) -> bool {
+        about.epoch == self.epoch
     }
 
-    /// Time for the attacks on one round.
-    pub(crate) fn set_budget(&self, time: Duration) {
-        self.change(|schedule| schedule.budget.set(time));
+    /// Takes the score that a client gives the reconstruction of its picture.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn score(
+        &mut self,
+        client: ClientId,
+        round: u32,
+        attack: AttackMethod,
+        psnr: f32,
+        ssim: f32,
+    ) -> Result<(), String> {
+        self.cards.score(client, round, attack, psnr, ssim)
     }
 
-    /// How much of it is spent.
-    pub(crate) fn budget(&self) -> BudgetView {
-        self.shared.lock().budget.view()
-    }
-
-    /// Whether no round runs and none is to come.
+    /// Lets a search know whether rounds run.
     pub(crate) fn room_is_paused(&self, is_paused: bool) {
-        if self.shared.lock().is_paused != is_paused {
-            self.change(|schedule| schedule.is_paused = is_paused);
+        self.attacker.room_is_paused(is_paused);
+    }
+
+    /// Asks for this picture from now on, in place of the one before. `side` is that of the room's model.
+    pub(crate) fn take_candidate(
+        &mut self,
+        CandidatePicture { values, png }: CandidatePicture,
+        side: usize,
+    ) -> Result<&'static str, String> {
+        if values.len() != 3 * side * side {
+            return Err(format!(
+                "The picture has not the {side} x {side} pixels that the room's model sees; drop it again."
+            ));
+        }
+        let number = self.membership.next_number();
+        self.membership.ask(self.pictures.keep_candidate(number, png));
+        self.attacker.ask(Some(Candidate { number, values }));
+        Ok("The teacher dropped a picture: was it among those of the client under attack?")
+    }
+
+    /// The picture that was dropped is asked for no more.
+    pub(crate) fn forget_candidate(&mut self) {
+        self.attacker.ask(None);
+        self.pictures.forget_candidate();
+        self.membership.forget_picture();
+    }
+
+    /// Chooses the time for the attacks on one round.
+    pub(crate) fn set_budget(&self, seconds: f64) -> Result<String, String> {
+        if !(0.0..=MAX_BUDGET).contains(&seconds) {
+            return Err(format!("{seconds} is no time for the attacks; give seconds a round, 0 to {MAX_BUDGET}."));
+        }
+        self.attacker.set_budget(Duration::from_secs_f64(seconds));
+        Ok(match seconds {
+            0.0 => "The teacher stopped the attacks.".to_owned(),
+            _ => format!("The teacher gives the attacks {seconds} s a round."),
+        })
+    }
+
+    /// Searches through the model, or stops.
+    pub(crate) fn search(&self, on: bool) -> Result<&'static str, String> {
+        if self.attacker.is_searching().is_none() {
+            return Err("This relay cannot search through the model: it was started without token matching.".to_owned());
+        }
+        self.attacker.search(on);
+        Ok(match on {
+            true => "The teacher has the relay search through the model for the picture behind an update.",
+            false => "The teacher stopped the search.",
+        })
+    }
+
+    /// Forgets the rounds gathered.
+    pub(crate) fn gather_anew(&mut self) -> &'static str {
+        self.gathering += 1;
+        self.cards.remove(AttackMethod::Rounds);
+        "The teacher has the relay gather rounds anew."
+    }
+
+    /// A client is asked to encrypt a model, which it is sent in the plain or makes itself.
+    pub(crate) fn sent_plain(&mut self, model: Option<&GlobalModel>) {
+        self.plain = model.and_then(readable);
+    }
+
+    /// Keeps both forms of the embeddings of the model that was just encrypted, if the relay had them in the plain.
+    pub(crate) fn compare_forms(&mut self, model: &GlobalModel, seal: Option<&Seal>) {
+        let (plain, encrypted) = (self.plain.take(), readable(model));
+        if let (Some(plain), Some(encrypted), Some(seal)) = (plain, encrypted, seal) {
+            self.attacker.set_known_start(seal.check, KnownStart::new(plain, encrypted));
         }
     }
 
-    /// Searches from the next update on, or goes on with the last; or stops.
-    pub(crate) fn search(&self, on: bool) {
-        self.change(|schedule| schedule.search.turn(on));
+    /// Takes the key that a client gave away, if it is that of the encryption in force.
+    pub(crate) fn take_key(&self, key: Result<GivenKey, String>, seal: Option<&Seal>) -> Result<&'static str, String> {
+        let key = key?;
+        if seal.is_none_or(|seal| seal.check != key.check()) {
+            return Err("The encryption that this key belonged to has ended.".to_owned());
+        }
+        self.attacker.set_key(Some(key));
+        Ok("A client, played by the teacher, gave the relay the key of the room.")
     }
 
-    /// Whether it is to search; `None` where this relay cannot.
-    pub(crate) fn is_searching(&self) -> Option<bool> {
-        self.can_search.then(|| self.shared.lock().search.is_on())
-    }
-
-    /// The picture to ask each update for, and the newest one at once.
-    pub(crate) fn ask(&self, candidate: Option<Candidate>) {
-        self.change(|schedule| {
-            let asks = candidate.is_some();
-            schedule.candidate = candidate.map(Arc::new);
-            if asks {
-                at_once(schedule, Task::Membership);
-            }
-        });
-    }
-
-    /// The model in force was just encrypted, and is known in both forms.
-    pub(crate) fn set_known_start(&self, check: KeyCheck, known: KnownStart) {
-        self.change(|schedule| schedule.keys.known = Some((check, Arc::new(known))));
-    }
-
-    /// A client gives the key away: the newest update is read with it at once.
-    pub(crate) fn set_key(&self, key: Option<GivenKey>) {
-        self.change(|schedule| {
-            schedule.keys.given = key;
-            if schedule.newest.as_ref().is_some_and(|job| job.encryption.is_some()) {
-                at_once(schedule, Task::Method(AttackMethod::Colluder));
-            }
-        });
-    }
-
-    /// Whether a client gave the key away.
-    pub(crate) fn has_key(&self) -> bool {
-        self.shared.lock().keys.given.is_some()
+    /// Forgets the key that a client gave away, if one did.
+    pub(crate) fn forget_key(&self) -> Option<&'static str> {
+        self.attacker.has_key().then(|| {
+            self.attacker.set_key(None);
+            "The relay has forgotten the key of the room."
+        })
     }
 
     /// Forgets all keys but those of the encryption of this check.
     pub(crate) fn keep_keys(&self, check: Option<KeyCheck>) {
-        self.shared.lock().keys.keep(check);
+        self.attacker.keep_keys(check);
     }
 
-    /// Changes the schedule and wakes the threads; what is taken out of it is dropped once it is unlocked.
-    fn change<T>(&self, change: impl FnOnce(&mut Schedule) -> T) {
-        let rest = change(&mut self.shared.lock());
-        self.shared.changed();
-        drop(rest);
+    /// The results there are, in the order of [`AttackMethod::ALL`].
+    pub(crate) fn cards(&self) -> impl Iterator<Item = &AttackView> {
+        self.cards.views()
+    }
+
+    /// The labels told last.
+    pub(crate) fn label(&self) -> Option<&LabelView> {
+        self.label.view()
+    }
+
+    /// What was last told of the picture that was dropped.
+    pub(crate) fn membership(&self) -> Option<&MembershipView> {
+        self.membership.view()
+    }
+
+    /// How much of the time is spent.
+    pub(crate) fn budget(&self) -> BudgetView {
+        self.attacker.budget()
+    }
+
+    /// Whether they search; `None` where this relay cannot.
+    pub(crate) fn is_searching(&self) -> Option<bool> {
+        self.attacker.is_searching()
+    }
+
+    /// Whether a client gave the key away.
+    pub(crate) fn has_key(&self) -> bool {
+        self.attacker.has_key()
     }
 }
 
-fn at_once(schedule: &mut Schedule, task: Task) {
-    if let Some(job) = schedule.newest.clone() {
-        schedule.queue.add(QueuedTask { task, job, is_asked: true });
-    }
-}
-
-fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> anyhow::Result<()> {
-    thread::Builder::new().name(name).spawn(work).context("no thread for the attacks")?;
-    Ok(())
-}
-
-impl Drop for Attacker {
-    fn drop(&mut self) {
-        self.change(|schedule| schedule.is_closed = true);
-    }
+fn readable(model: &GlobalModel) -> Option<Tensors> {
+    embeddings(model).inspect_err(|error| warn!("the embeddings of the room's model cannot be read: {error}")).ok()
 }

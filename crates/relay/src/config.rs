@@ -12,7 +12,7 @@ use unmask_attack::Searches;
 use unmask_core::{Aggregation, Architecture, Defence, InitialWeights, OptimiserKind, Rule, VitPreset};
 use unmask_federation::Quorum;
 
-use crate::{DataConfig, ModelEvaluator, Pretrained};
+use crate::room::{data_set::DataConfig, evaluation::ModelEvaluator, initialiser::Pretrained};
 
 #[derive(Debug, Clone)]
 pub struct RelayConfig {

@@ -1,6 +1,6 @@
 //! One connection: frames in, frames out, signs of life.
 
-mod outbox;
+pub(crate) mod outbox;
 mod reusable_buffer;
 
 use std::{
@@ -23,14 +23,11 @@ use tokio::{
 use tracing::{debug, error};
 use unmask_wire::{Assembler, ClientMessage, Framer, MAX_FRAME, RelayMessage, frames};
 
-use self::outbox::Weights;
-pub(crate) use self::{
-    outbox::{Outbox, OutboxMessage, Slot, Waiting, outbox},
-    reusable_buffer::ReusableBuffer,
-};
+use self::outbox::{OutboxMessage, Waiting, Weights};
+pub(crate) use self::reusable_buffer::ReusableBuffer;
 use crate::{
     config::Limits,
-    room::{Hello, Input},
+    room::input::{Hello, Input},
 };
 
 /// Longest first message in bytes.

@@ -1,146 +1,85 @@
-//! The room's actor: the one task that owns the federation's state machine and the roster.
+//! The room's actor: the one task that owns the federation's state machine and the room's components, and routes between
+//! them. A component owns its state and returns what is to be said and sent.
 
-mod attacking;
-mod candidate;
 mod clock;
 mod controls;
-mod data_set;
+pub(crate) mod data_set;
 mod effects;
-mod evaluation;
+pub(crate) mod evaluation;
 mod history;
-mod initialiser;
+pub(crate) mod initialiser;
+pub(crate) mod input;
+mod log;
 mod measuring;
 mod people;
 pub mod privacy;
+mod recent;
 mod roster;
 mod sharing;
 mod snapshot;
 mod tasks;
+mod timers;
 mod view;
 
-use std::{
-    collections::{HashSet, VecDeque},
-    sync::Arc,
-};
+use std::sync::Arc;
 
-use axum::body::Bytes;
 use tokio::{
-    sync::{mpsc, oneshot, watch},
+    sync::{mpsc, watch},
     time::{Instant, sleep_until},
 };
-use tracing::{error, warn};
-use unmask_core::{Architecture, ClientId, InitialWeights, RoundSettings, TrainOn};
+use tracing::warn;
+use unmask_core::{AttackMethod, ClientId, RoundSettings, TrainOn};
 use unmask_defence::ProtectedUpdate;
-use unmask_federation::{Event, ReceivedUpdate, Room};
-use unmask_wire::{
-    ClientMessage, RelayMessage, frames,
-    view::{Control, LogLine, LossPoint},
-};
+use unmask_federation::{Event, ReceivedUpdate, Room, RoomPhase};
+use unmask_wire::{ClientMessage, RelayMessage, view::Control};
 
-use self::{
-    attacking::Attacking,
-    clock::RoundClock,
-    evaluation::Evaluation,
-    history::History,
-    initialiser::Initialiser,
-    measuring::Measuring,
-    roster::{Roster, Ticket},
-    sharing::Sharing,
-    tasks::Task,
-};
-pub(crate) use self::{
-    candidate::CandidatePicture,
-    data_set::{EncodedShard, SharedDataSet},
-    roster::Connection,
-    snapshot::Snapshot,
-    view::JoinAddresses,
-};
 pub use self::{
     data_set::DataConfig,
     evaluation::{BatchEvaluation, ModelEvaluator},
     initialiser::Pretrained,
 };
+pub(crate) use self::{
+    data_set::SharedDataSet,
+    input::Input,
+    snapshot::{JoinAddresses, Snapshot},
+};
+use self::{
+    history::History,
+    initialiser::Initialiser,
+    log::Log,
+    measuring::Measuring,
+    roster::{Connection, Roster},
+    sharing::Sharing,
+    tasks::Task,
+    timers::Timers,
+};
 use crate::{
-    attacks::{GivenKey, Pictures, Report},
+    attacks::{Attacks, Pictures, Reconstruction, Report},
     config::RelayConfig,
-    connection::{OutboxMessage, ReusableBuffer, Slot, Waiting},
+    connection::{
+        ReusableBuffer,
+        outbox::{OutboxMessage, Slot},
+    },
     random,
     text::clean,
 };
 
-const MAX_LOSSES: usize = 1000;
-const MAX_LOG: usize = 100;
 const MAX_REASON: usize = 200;
 
-#[derive(Debug)]
-pub(crate) struct Hello {
-    pub(crate) nickname: String,
-    pub(crate) resume: Option<Ticket>,
-    pub(crate) device: String,
-}
-
-/// A client's connection and what it shall be sent, or why it cannot come in.
-pub(crate) type Admission = Result<(Connection, Waiting), String>;
-
-/// What the actor is told. It has no debug form: a control may carry a passphrase.
-pub(crate) enum Input {
-    /// A socket has said hello.
-    Hello { hello: Hello, reply: oneshot::Sender<Admission> },
-    /// A message came; `bytes` is its length on the socket.
-    Message { connection: Connection, message: ClientMessage, values: Vec<f32>, bytes: u64, done: Done },
-    /// A socket said something that it must be closed for.
-    Misbehaved { connection: Connection, reason: String },
-    /// A socket was closed for what it said before any hello.
-    TurnedAway { reason: String },
-    /// A socket closed.
-    Left { connection: Connection, reason: Option<String> },
-    /// The teacher wants something.
-    Control { control: Control, reply: Reply },
-    /// The teacher dropped a picture.
-    Candidate { picture: CandidatePicture, reply: Reply },
-    /// A passphrase that the teacher gave away has become a key, or is the wrong one.
-    KeyDerived { key: Result<GivenKey, String>, reply: Reply },
-    /// The data set that the teacher asked for is in memory, or cannot be.
-    DataSetLoaded { data_set: Result<Box<SharedDataSet>, String>, reply: Reply },
-    /// News of an attack.
-    Attacked(Report),
-    /// A model was measured.
-    Evaluated(Evaluation),
-}
-
-/// Dropped once a message is dealt with.
-pub(crate) type Done = oneshot::Sender<()>;
-
-/// Tells the teacher that it is done, or why it cannot be.
-pub(crate) type Reply = oneshot::Sender<Result<(), String>>;
-
+/// The room.
 pub(crate) struct Actor {
     config: RelayConfig,
     room: Room,
     roster: Roster,
-    connections: u64,
-    /// What clients were last asked to do, for those who come back in the midst of it.
-    task: Option<Task>,
-    /// The model chosen for the next round.
-    chosen_model: Option<Architecture>,
-    history: History,
-    /// The client under attack.
-    target: Option<ClientId>,
-    attacking: Attacking,
+    attacks: Attacks,
     sharing: Sharing,
     measuring: Measuring,
+    history: History,
+    log: Log,
     initialiser: Initialiser,
-    /// Of the model in force, which are not always those chosen.
-    initial_weights: InitialWeights,
-    said_of_seal: HashSet<String>,
-    clock: RoundClock,
-    deadline: Option<(Instant, Event)>,
-    rest: Option<Instant>,
-    losses: VecDeque<LossPoint>,
-    log: VecDeque<LogLine>,
-    lines: u64,
-    /// Counts the models: what is known about an earlier one is not mixed in.
-    epoch: u64,
+    timers: Timers,
+    /// What clients were last asked to do, for those who come back in the midst of it.
+    task: Option<Task>,
     reusable_buffer: ReusableBuffer,
     join_addresses: JoinAddresses,
     snapshots: watch::Sender<Snapshot>,
@@ -160,38 +99,31 @@ impl Actor {
         inputs: mpsc::WeakSender<Input>,
     ) -> anyhow::Result<Self> {
         let seed = config.seed.map_or_else(random::seed, Ok)?;
-        let initialiser = Initialiser::new(config.initial_weights, config.pretrained.clone());
+        let mut initialiser = Initialiser::new(config.initial_weights, config.pretrained.clone());
         initialiser.check(config.initial_weights, config.architecture).map_err(anyhow::Error::msg)?;
         let (model, initial_weights) = initialiser.model(config.architecture, seed);
-        let mut sharing = Sharing::new(&config, data_set);
+        initialiser.in_force = initial_weights;
+        let mut sharing = Sharing::new(config.data.clone(), config.data_seed(), data_set);
         config.defence.check(config.architecture)?;
         let mut settings = RoundSettings::new(config.defence, config.rule, config.batch, config.optimiser)?
             .with_aggregation(config.aggregation);
         if config.data.train_on == TrainOn::Shared {
-            settings = settings.with_pictures(sharing.shared(&config).map_err(anyhow::Error::msg)?);
+            settings = settings.with_pictures(sharing.shared().map_err(anyhow::Error::msg)?);
         }
         check_memory(&config, model.state.weights.len())?;
+        let attacked = reporter(inputs.clone(), Input::Attacked);
+        let evaluated = reporter(inputs.clone(), Input::Evaluated);
         let mut actor = Self {
             room: Room::new(model, settings).with_quorum(config.quorum),
             roster: Roster::default(),
-            connections: 0,
-            task: None,
-            chosen_model: None,
-            history: History::default(),
-            target: None,
-            attacking: Attacking::start(inputs.clone(), pictures, config.attack_budget, config.searches.clone())?,
+            attacks: Attacks::start(attacked, pictures, config.attack_budget, config.searches.clone())?,
             sharing,
-            measuring: Measuring::start(inputs.clone(), &config)?,
+            measuring: Measuring::start(evaluated, config.evaluator.clone(), config.data.evaluation_budget)?,
+            history: History::default(),
+            log: Log::default(),
             initialiser,
-            initial_weights,
-            said_of_seal: HashSet::new(),
-            clock: RoundClock::start(Instant::now()),
-            deadline: None,
-            rest: None,
-            losses: VecDeque::new(),
-            log: VecDeque::new(),
-            lines: 0,
-            epoch: 0,
+            timers: Timers::new(Instant::now()),
+            task: None,
             reusable_buffer,
             join_addresses,
             snapshots,
@@ -201,7 +133,7 @@ impl Actor {
         if actor.config.start {
             actor.feed(Event::Start);
         }
-        actor.measure();
+        actor.measuring.measure(&actor.room, &actor.sharing);
         actor.publish();
         Ok(actor)
     }
@@ -230,8 +162,8 @@ impl Actor {
                 () = timer => {}
             }
             self.tick(Instant::now());
-            self.tell_attacker();
-            self.measure();
+            self.attacks.room_is_paused(self.room.phase() == RoomPhase::Paused);
+            self.measuring.measure(&self.room, &self.sharing);
             self.publish();
         }
     }
@@ -270,24 +202,20 @@ impl Actor {
             Input::KeyDerived { key, reply } => drop(reply.send(self.take_key(key))),
             Input::DataSetLoaded { data_set, reply } => drop(reply.send(self.set_data_set(data_set))),
             Input::Attacked(report) => self.heard(report),
-            Input::Evaluated(evaluation) => self.measured(evaluation),
+            Input::Evaluated(evaluation) => self.measuring.measured(evaluation, self.sharing.data_set()),
         }
     }
 
     fn next_due(&self) -> Option<Instant> {
-        let deadline = self.deadline.as_ref().map(|(at, _)| *at);
-        [deadline, self.rest, self.roster.next_sweep(&self.config.limits)].into_iter().flatten().min()
+        [self.timers.next_due(), self.roster.next_sweep(&self.config.limits)].into_iter().flatten().min()
     }
 
     fn tick(&mut self, now: Instant) {
-        if self.deadline.as_ref().is_some_and(|(at, _)| *at <= now)
-            && let Some((_, event)) = self.deadline.take()
-        {
+        if let Some(event) = self.timers.take_deadline(now) {
             self.feed(event);
         }
-        if self.rest.is_some_and(|at| at <= now) {
-            self.rest = None;
-            self.feed(Event::Begin);
+        if let Some(event) = self.timers.take_rest(now) {
+            self.feed(event);
         }
         self.roster.sweep(now, &self.config.limits);
     }
@@ -315,12 +243,11 @@ impl Actor {
                 let statistics = self.room.model().state.statistics.len();
                 let statistics = values.split_off(values.len().saturating_sub(statistics));
                 let update = ProtectedUpdate { form, values };
-                if self.target == Some(client) {
-                    self.read(client, round, samples, &update);
-                }
+                let settings = self.room.settings();
+                self.attacks.read((client, round, samples), &settings, self.room.model(), &update);
                 let received = ReceivedUpdate { client, round, policy, loss, samples, update, statistics };
                 self.feed(Event::Update(received));
-                self.attacking.job = None;
+                self.attacks.forget_read();
             }
             ClientMessage::Sealed { policy, check } => {
                 if let Some(entry) = self.roster.get_mut(client) {
@@ -333,7 +260,7 @@ impl Actor {
                 self.feed(Event::Unable { client, round, policy });
             }
             ClientMessage::Score { round, attack, psnr, ssim } => {
-                if let Err(reason) = self.attacking.cards.score(client, round, attack, psnr, ssim) {
+                if let Err(reason) = self.attacks.score(client, round, attack, psnr, ssim) {
                     self.refuse(client, &reason);
                 }
             }
@@ -357,11 +284,21 @@ impl Actor {
 
     /// A new model begins: nothing of the old one shall be shown beside it.
     fn forget_earlier_model(&mut self) {
-        self.epoch += 1;
-        self.losses.clear();
-        self.attacking.forget_model();
-        self.forget_measured();
-        self.history.begun_anew();
+        self.attacks.forget_model();
+        self.measuring.forget_model(self.room.model());
+        self.history.forget_model();
+    }
+
+    /// Takes news of an attack, and sends the attacked client the picture, for its score.
+    fn heard(&mut self, report: Report) {
+        let config = self.room.model().architecture.vit();
+        let nickname = |client| self.roster.name(client).to_owned();
+        if let Some(Reconstruction { client, method, message, values }) =
+            self.attacks.heard(report, config.as_ref(), nickname)
+        {
+            let slot = AttackMethod::ALL.iter().position(|other| *other == method).unwrap_or_default();
+            self.send(client, Slot::Reconstruction(slot), &message, &values);
+        }
     }
 
     /// Tells a client and the room what was refused.
@@ -372,30 +309,24 @@ impl Actor {
     }
 
     fn send(&mut self, client: ClientId, slot: Slot, message: &RelayMessage, values: &[f32]) {
-        if let Some(frames) = encode(message, values) {
-            self.put(client, slot, frames);
+        if let Some(message) = OutboxMessage::encode(message, values) {
+            self.put(client, slot, message);
         }
     }
 
     fn put(&mut self, client: ClientId, slot: Slot, message: OutboxMessage) {
-        let Some(link) = self.roster.get(client).and_then(|entry| entry.link.as_ref()) else { return };
-        if !link.outbox.put(slot, message) {
-            let connection = Connection { client, number: link.connection };
-            self.leave(connection, Some("it reads nothing any more".to_owned()));
+        if let Some(deaf) = self.roster.put(client, slot, message) {
+            self.leave(deaf, Some("it reads nothing any more".to_owned()));
         }
     }
 
-    /// Says something of an encryption to come that may happen again and again: clients are asked in turn until one can.
+    /// Says something of an encryption to come that may happen again and again.
     fn say_once(&mut self, text: String) {
-        if self.said_of_seal.insert(text.clone()) {
-            self.say(text);
-        }
+        self.log.say_once(self.room.round(), text);
     }
 
-    fn say(&mut self, text: String) {
-        self.lines += 1;
-        let line = LogLine { number: self.lines, round: self.room.round(), text };
-        keep(&mut self.log, MAX_LOG, line);
+    fn say(&mut self, text: impl Into<String>) {
+        self.log.say(self.room.round(), text.into());
     }
 }
 
@@ -417,19 +348,4 @@ fn check_memory(config: &RelayConfig, parameters: usize) -> anyhow::Result<()> {
         config.architecture
     );
     Ok(())
-}
-
-fn keep<T>(queue: &mut VecDeque<T>, max: usize, item: T) {
-    if queue.len() == max {
-        queue.pop_front();
-    }
-    queue.push_back(item);
-}
-
-/// A message ready to be shared; its strings are short enough, so this does not fail in practice.
-fn encode(message: &RelayMessage, values: &[f32]) -> Option<OutboxMessage> {
-    frames(message, values)
-        .inspect_err(|error| error!("a message of the relay's own cannot be encoded: {error}"))
-        .ok()
-        .map(|frames| OutboxMessage::Frames(frames.into_iter().map(Bytes::from).collect()))
 }

@@ -2,8 +2,17 @@
 
 use unmask_attack::{Membership, membership};
 use unmask_core::{Defence, MembershipVerdict};
+use unmask_wire::view::MembershipView;
 
-use super::job::Job;
+use super::{about::About, job::Job};
+
+/// A picture as the model sees it.
+#[derive(Debug)]
+pub(crate) struct CandidatePicture {
+    /// `[side, side, 3]` in [0, 1].
+    pub(crate) values: Vec<f32>,
+    pub(crate) png: Vec<u8>,
+}
 
 /// A picture that may have been in an update.
 #[derive(Debug)]
@@ -27,6 +36,80 @@ pub(crate) struct MembershipAnswer {
     pub(crate) distractors: Vec<f64>,
     /// The verdict in words.
     pub(crate) sentence: String,
+}
+
+/// What the room shows of it.
+#[derive(Debug, Default)]
+pub(super) struct MembershipCard {
+    view: Option<MembershipView>,
+    /// Counts the pictures dropped.
+    pictures: u64,
+    /// Number of the update of which it was last told.
+    serial: u64,
+}
+
+impl MembershipCard {
+    /// What was told last, while there is a picture.
+    pub(super) fn view(&self) -> Option<&MembershipView> {
+        self.view.as_ref()
+    }
+
+    /// The number of one more picture.
+    pub(super) fn next_number(&mut self) -> u64 {
+        self.pictures += 1;
+        self.pictures
+    }
+
+    /// Asks for the picture under this path from now on.
+    pub(super) fn ask(&mut self, path: String) {
+        self.view = Some(blank(path));
+    }
+
+    /// There is no picture any more.
+    pub(super) fn forget_picture(&mut self) {
+        self.view = None;
+    }
+
+    /// A new model begins: nothing told of the old one is shown beside it. The picture stays.
+    pub(super) fn forget_answer(&mut self) {
+        self.view = self.view.take().map(|MembershipView { picture, .. }| blank(picture));
+    }
+
+    /// Takes the answer on the picture of this number, unless there is a newer picture, or one on a newer update.
+    pub(super) fn told(
+        &mut self,
+        about: &About,
+        number: u64,
+        outcome: Result<MembershipAnswer, String>,
+        nickname: String,
+    ) {
+        if number != self.pictures || about.serial < self.serial {
+            return;
+        }
+        self.serial = about.serial;
+        let Some(MembershipView { picture, .. }) = self.view.take() else { return };
+        let mut view = MembershipView {
+            round: about.round,
+            client: about.client,
+            nickname,
+            defence: about.defence,
+            ..blank(picture)
+        };
+        match outcome {
+            Ok(MembershipAnswer { verdict, residual, interval, distractors, sentence }) => {
+                view.verdict = Some(verdict);
+                (view.residual, view.interval, view.distractors) = (Some(residual), Some(interval), distractors);
+                view.remark = Some(sentence);
+            }
+            Err(reason) => view.remark = Some(format!("Cannot, because {reason}.")),
+        }
+        self.view = Some(view);
+    }
+}
+
+/// A card with nothing told yet.
+fn blank(picture: String) -> MembershipView {
+    MembershipView { picture, ..MembershipView::default() }
 }
 
 /// Asks whether `candidate` was in the update.

@@ -8,7 +8,11 @@ use unmask_wire::{
     view::{AttackView, GatheredView},
 };
 
-use crate::attacks::{About, Finding, Pictures, Seen};
+use super::{
+    about::About,
+    pictures::Pictures,
+    report::{Finding, Seen},
+};
 
 /// What is shown of one attack.
 #[derive(Debug, Default)]

@@ -1,35 +1,15 @@
 //! One update of the client under attack.
 
 use unmask_attack::{AttackError, Concealment, Encryption, Observation, WholeUpdate};
-use unmask_core::{Architecture, ClientId, Defence, EncryptionStart, KeyCheck, Rule, UpdateForm};
+use unmask_core::{Architecture, EncryptionStart, KeyCheck, UpdateForm};
 use unmask_defence::ProtectedUpdate;
 use unmask_federation::GlobalModel;
 
 use super::{
+    about::About,
     labels::{self, Labels},
     reading::{self, Scale},
 };
-
-/// Which update a result is of.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct About {
-    /// Tells the models of one room apart; results for an earlier one are not shown.
-    pub(crate) epoch: u64,
-    /// Counts the updates under attack: a result of a newer one is never replaced by that of an older.
-    pub(crate) serial: u64,
-    /// Counts how often the teacher had rounds gathered anew.
-    pub(crate) gathering: u64,
-    /// Who sent it.
-    pub(crate) client: ClientId,
-    /// The round.
-    pub(crate) round: u32,
-    /// The defence it was made under.
-    pub(crate) defence: Defence,
-    /// The rule it was made under.
-    pub(crate) rule: Rule,
-    /// Pictures in it, by what the client said.
-    pub(crate) samples: u32,
-}
 
 /// An update that came.
 #[derive(Debug, Clone, Copy)]

@@ -12,14 +12,13 @@ use unmask_attack::{AccumulatedRounds, AttackError, AttackProgress, NoSearches, 
 use unmask_core::AttackMethod;
 
 use super::{
-    Finding, Report, Seen,
     candidate::{self, Candidate},
-    gathering,
+    gathered,
     job::Job,
     keys::Keys,
     queue::{QueuedTask, Task},
     remarks,
-    report::cannot,
+    report::{Finding, Report, Seen, cannot},
     schedule::{Schedule, Shared},
 };
 
@@ -39,7 +38,7 @@ enum Order {
 
 /// The tasks on an update as soon as it comes. Several rounds together follow once it is added to them, if it is to be.
 pub(super) fn tasks(job: &Job, has_candidate: bool) -> Vec<Task> {
-    let is_later = |method| method == AttackMethod::Rounds && gathering::is_wanted(job);
+    let is_later = |method| method == AttackMethod::Rounds && gathered::is_wanted(job);
     let methods = job.concealment.methods(job.architecture).into_iter();
     let methods = methods.filter(|&method| !method.is_search() && !is_later(method));
     let membership = has_candidate.then_some(Task::Membership);

@@ -4,7 +4,7 @@ use unmask_core::AttackMethod;
 use unmask_data::{Picture, encode_png};
 use unmask_wire::view::{GatheredView, SearchView};
 
-use super::{About, candidate::MembershipAnswer, labels::Labels};
+use super::{about::About, candidate::MembershipAnswer, labels::Labels};
 
 /// News of an attack.
 #[derive(Debug)]

@@ -7,8 +7,8 @@ use std::{
 };
 
 use super::{
-    Report, budget::Budget, candidate::Candidate, gathering::Gathered, job::Job, keys::Keys, queue::Queue,
-    search::SearchQueue,
+    budget::Budget, candidate::Candidate, gathered::Gathered, job::Job, keys::Keys, queue::Queue, report::Report,
+    search_queue::SearchQueue,
 };
 
 /// Everything that waits or is under way. It is locked for moments only: the room's actor takes it too.

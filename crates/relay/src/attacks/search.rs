@@ -2,70 +2,17 @@
 
 mod current;
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use unmask_attack::{Searches, WholeUpdate};
+use unmask_attack::Searches;
 use unmask_wire::view::SearchState;
 
 use self::current::Current;
 use super::{
-    Report,
-    job::Job,
+    report::Report,
     schedule::{Schedule, Shared},
+    search_queue::Target,
 };
-
-/// An update to search through.
-#[derive(Debug)]
-pub(super) struct Target {
-    /// The update.
-    pub(super) job: Arc<Job>,
-    /// It whole, with its model.
-    pub(super) whole: WholeUpdate,
-}
-
-/// What the room wants of the search.
-#[derive(Debug, Default)]
-pub(super) struct SearchQueue {
-    /// Whether to search.
-    is_on: bool,
-    /// The newest update that came while it was on and has not been searched.
-    next: Option<Target>,
-    /// Whether a newer update came while it was off.
-    is_overtaken: bool,
-}
-
-impl SearchQueue {
-    /// Whether to search.
-    pub(super) fn is_on(&self) -> bool {
-        self.is_on
-    }
-
-    /// Begins, goes on or stops.
-    pub(super) fn turn(&mut self, on: bool) {
-        self.is_on = on;
-        if !on {
-            self.next = None;
-        }
-    }
-
-    /// A newer update of the client under attack, without its model where the search is off; the one that it replaces.
-    pub(super) fn offer(&mut self, job: &Arc<Job>, whole: Option<WholeUpdate>) -> Option<Target> {
-        let Some(whole) = whole.filter(|_| self.is_on) else {
-            self.is_overtaken = true;
-            return None;
-        };
-        self.next.replace(Target { job: Arc::clone(job), whole })
-    }
-
-    /// Everything belongs to a model that is gone.
-    pub(super) fn forget(&mut self) {
-        self.next = None;
-        self.is_overtaken = true;
-    }
-}
 
 /// What the thread is to do next.
 #[derive(Debug)]
@@ -143,13 +90,13 @@ fn order(schedule: &mut Schedule, current: Option<&Current>) -> Option<Order> {
         return Some(Order::End);
     }
     let state = current.map(Current::state);
-    if !schedule.search.is_on && matches!(state, Some(SearchState::Running | SearchState::Waiting)) {
+    if !schedule.search.is_on() && matches!(state, Some(SearchState::Running | SearchState::Waiting)) {
         return Some(Order::Rest(SearchState::Stopped));
     }
     if std::mem::take(&mut schedule.search.is_overtaken) && current.is_some() {
         return Some(Order::Forget);
     }
-    if !schedule.search.is_on {
+    if !schedule.search.is_on() {
         return None;
     }
     if schedule.may_search() {

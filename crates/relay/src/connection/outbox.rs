@@ -7,10 +7,9 @@ use std::{
 
 use axum::body::Bytes;
 use tokio::sync::Notify;
+use tracing::error;
 use unmask_federation::GlobalModel;
-use unmask_wire::RelayMessage;
-
-use crate::room::EncodedShard;
+use unmask_wire::{RelayMessage, frames};
 
 /// Most messages that may wait besides the task, the shard and the reconstructions.
 const MAX_WAITING: usize = 64;
@@ -26,6 +25,24 @@ pub(crate) enum OutboxMessage {
     Weights { header: Arc<RelayMessage>, model: Arc<GlobalModel> },
     /// Held once for all clients that have it.
     Shard(Arc<EncodedShard>),
+}
+
+impl OutboxMessage {
+    /// A message ready to be shared; its strings are short enough, so this does not fail in practice.
+    pub(crate) fn encode(message: &RelayMessage, values: &[f32]) -> Option<Self> {
+        frames(message, values)
+            .inspect_err(|error| error!("a message of the relay's own cannot be encoded: {error}"))
+            .ok()
+            .map(|frames| Self::Frames(frames.into_iter().map(Bytes::from).collect()))
+    }
+}
+
+/// A shard, ready for the socket.
+#[derive(Debug)]
+pub(crate) struct EncodedShard {
+    pub(crate) header: RelayMessage,
+    /// Labels and pixels, as the wire packs them.
+    pub(crate) words: Vec<f32>,
 }
 
 /// The weights of a model that is kept alive while they are sent.

@@ -5,9 +5,10 @@ use tokio::{sync::oneshot, task::spawn_blocking};
 use unmask_data::{decode, encode_png};
 
 use crate::{
+    attacks::CandidatePicture,
     http::app::App,
     http::control::{answer, bad_request, refuse_strangers, stopping},
-    room::{CandidatePicture, Input},
+    room::Input,
 };
 
 /// Longest file taken, in bytes.

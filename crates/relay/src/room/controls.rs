@@ -3,12 +3,19 @@
 use std::fmt::Display;
 
 use tracing::error;
-use unmask_core::{Architecture, EncryptionStart, InitialWeights, RoundSettings, SettingsError};
+use unmask_core::{Architecture, EncryptionStart, InitialWeights, Partition, RoundSettings, SettingsError, TrainOn};
 use unmask_federation::{Event, GlobalModel, RoomPhase};
 use unmask_wire::view::Control;
 
-use super::Actor;
-use crate::random;
+use super::{
+    Actor,
+    data_set::SharedDataSet,
+    input::{Input, Reply},
+};
+use crate::{
+    attacks::{CandidatePicture, GivenKey},
+    random,
+};
 
 impl Actor {
     pub(super) fn control(&mut self, control: Control) -> Result<(), String> {
@@ -37,7 +44,7 @@ impl Actor {
                     return Err(format!("{} (client {client}) is gone; choose somebody who is there.", entry.nickname));
                 }
                 let line = format!("The teacher has the relay attack {}.", entry.nickname);
-                self.target = Some(client);
+                self.attacks.set_target(client);
                 self.say(line);
             }
             Control::Readmit { client } => {
@@ -52,16 +59,32 @@ impl Actor {
             | Control::Remove { .. }
             | Control::Ban { .. }
             | Control::LiftBans => {}
-            Control::AttackBudget { seconds } => self.set_attack_budget(seconds)?,
-            Control::Search { on } => self.search(on)?,
-            Control::GatherAnew => self.gather_anew(),
+            Control::AttackBudget { seconds } => {
+                let line = self.attacks.set_budget(seconds)?;
+                self.say(line);
+            }
+            Control::Search { on } => {
+                let line = self.attacks.search(on)?;
+                self.say(line);
+            }
+            Control::GatherAnew => {
+                let line = self.attacks.gather_anew();
+                self.say(line);
+            }
             // What takes a while is answered by another way: a passphrase, and pictures to be made.
-            Control::Collude { .. } => self.forget_key(),
+            Control::Collude { .. } => {
+                if let Some(line) = self.attacks.forget_key() {
+                    self.say(line);
+                }
+            }
             Control::TrainOn { .. } => {}
-            Control::ForgetCandidate => self.forget_candidate(),
+            Control::ForgetCandidate => self.attacks.forget_candidate(),
             Control::Partition { partition } => self.choose_partition(partition)?,
             Control::Model { initial_weights } => self.begin_from(initial_weights)?,
-            Control::EvaluationBudget { seconds } => self.set_evaluation_budget(seconds)?,
+            Control::EvaluationBudget { seconds } => {
+                let line = self.measuring.set_budget(seconds)?;
+                self.say(line);
+            }
         }
         Ok(())
     }
@@ -80,17 +103,17 @@ impl Actor {
 
     fn reset(&mut self) -> Result<(), String> {
         let (model, initial_weights) = self.fresh_model(self.coming_architecture())?;
-        self.chosen_model = None;
-        self.deadline = None;
+        self.initialiser.next = None;
+        self.timers.end();
         self.task = None;
         let what = match initial_weights {
             InitialWeights::Scratch => "reset the model; it begins from scratch",
             InitialWeights::Pretrained => "reset the model; it begins with pretrained weights",
         };
         self.teacher(what, Event::Reset(model));
-        self.initial_weights = initial_weights;
+        self.initialiser.in_force = initial_weights;
         self.forget_earlier_model();
-        self.attacking.attacker.keep_keys(None);
+        self.attacks.keep_keys(None);
         Ok(())
     }
 
@@ -141,7 +164,7 @@ impl Actor {
         let architecture = architecture.with_april_block(on);
         // Nothing was made for the choice that is taken back.
         let is_back = self.room.next_model().is_none() && architecture == self.room.model().architecture;
-        self.chosen_model = (!is_back).then_some(architecture);
+        self.initialiser.next = (!is_back).then_some(architecture);
         let what = if on { "the April block" } else { "the standard block" };
         let is_pretrained = self.initialiser.chosen == InitialWeights::Pretrained;
         let follows = match self.initialiser.title(architecture) {
@@ -155,14 +178,80 @@ impl Actor {
         Ok(())
     }
 
+    /// Makes a key of a passphrase on another thread: the password hash is slow on purpose.
+    pub(super) fn derive_key(&self, passphrase: String, reply: Reply) {
+        let Some(seal) = self.room.seal().copied() else {
+            let reason = "The room's model is not encrypted, so that there is no key to give away.";
+            return drop(reply.send(Err(reason.to_owned())));
+        };
+        let (architecture, inputs) = (self.room.model().architecture, self.inputs.clone());
+        tokio::task::spawn_blocking(move || {
+            let key = GivenKey::derive(&passphrase, &seal, architecture);
+            if let Some(inputs) = inputs.upgrade() {
+                drop(inputs.blocking_send(Input::KeyDerived { key, reply }));
+            }
+        });
+    }
+
+    pub(super) fn take_key(&mut self, key: Result<GivenKey, String>) -> Result<(), String> {
+        let line = self.attacks.take_key(key, self.room.seal())?;
+        self.say(line);
+        Ok(())
+    }
+
+    /// Asks for this picture from now on, in place of the one before.
+    pub(super) fn take_candidate(&mut self, picture: CandidatePicture) -> Result<(), String> {
+        let line = self.attacks.take_candidate(picture, self.room.model().architecture.side())?;
+        self.say(line);
+        Ok(())
+    }
+
+    /// Chooses what rounds train on; with shared pictures that are not in memory, makes them first on another thread.
+    pub(super) fn train_on(&mut self, train_on: TrainOn, reply: Reply) {
+        if train_on == TrainOn::Private || self.sharing.data_set().is_some() {
+            return drop(reply.send(self.choose_pictures(train_on)));
+        }
+        let (load, inputs) = (self.sharing.loading(), self.inputs.clone());
+        tokio::task::spawn_blocking(move || {
+            let data_set = load();
+            if let Some(inputs) = inputs.upgrade() {
+                drop(inputs.blocking_send(Input::DataSetLoaded { data_set, reply }));
+            }
+        });
+    }
+
+    /// Takes the data set that was asked for, and trains on it from the next round on.
+    pub(super) fn set_data_set(&mut self, data_set: Result<Box<SharedDataSet>, String>) -> Result<(), String> {
+        self.sharing.loaded(data_set?);
+        self.choose_pictures(TrainOn::Shared)
+    }
+
+    fn choose_pictures(&mut self, train_on: TrainOn) -> Result<(), String> {
+        let (pictures, what) = self.sharing.choose(train_on, self.coming_architecture().classes())?;
+        let settings = self.room.coming().with_pictures(pictures);
+        self.teacher(&format!("has rounds train on {what} from the next one on"), Event::SetSettings(settings));
+        Ok(())
+    }
+
+    /// Chooses how the data set is divided.
+    fn choose_partition(&mut self, partition: Partition) -> Result<(), String> {
+        let coming = self.room.coming();
+        let line = format!("divides the shared pictures anew from the next round on: {partition}");
+        match self.sharing.choose_partition(partition, coming.pictures())? {
+            Some(pictures) => self.teacher(&line, Event::SetSettings(coming.with_pictures(pictures))),
+            None => self.say(format!("The teacher {line}.")),
+        }
+        Ok(())
+    }
+
     /// The model from the next round on.
     pub(super) fn coming_architecture(&self) -> Architecture {
-        self.chosen_model.or_else(|| self.room.next_model()).unwrap_or(self.room.model().architecture)
+        self.initialiser.next.or_else(|| self.room.next_model()).unwrap_or(self.room.model().architecture)
     }
 
     /// Whether the next round begins with new weights.
     pub(super) fn begins_anew(&self) -> bool {
-        self.chosen_model.is_some()
+        self.initialiser.next.is_some()
             || self.room.next_model().is_some()
             || self.room.needs_new_model(&self.room.coming())
     }
@@ -179,13 +268,13 @@ impl Actor {
     /// Makes the weights that were chosen for the next round, or that its settings call for. Not sooner: a choice that is
     /// taken back before the round ends has cost nothing, and a running round has models enough in memory.
     pub(super) fn make_weights(&mut self) {
-        if self.chosen_model.is_none() && !self.room.needs_new_model(&self.room.coming()) {
+        if self.initialiser.next.is_none() && !self.room.needs_new_model(&self.room.coming()) {
             return;
         }
         match self.fresh_model(self.coming_architecture()) {
             Ok((model, initial_weights)) => {
-                self.chosen_model = None;
-                self.initial_weights = initial_weights;
+                self.initialiser.next = None;
+                self.initialiser.in_force = initial_weights;
                 self.handle(Event::SetModel(model));
             }
             Err(reason) => {

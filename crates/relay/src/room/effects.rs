@@ -6,23 +6,26 @@ use tokio::time::Instant;
 use tracing::{error, info};
 use unmask_core::{ClientId, EncryptionStart, InitialWeights};
 use unmask_federation::{Effect, Event, GlobalModel, RoundSummary};
-use unmask_wire::{EncryptionPlan, RelayMessage, view::LossPoint};
+use unmask_wire::{EncryptionPlan, RelayMessage};
 
-use super::{Actor, MAX_LOSSES, clock::RoundClock, encode, keep, tasks::Task};
-use crate::{connection::Slot, random};
+use super::{Actor, sharing::Given, tasks::Task};
+use crate::{
+    connection::outbox::{OutboxMessage, Slot},
+    random,
+};
 
 impl Actor {
     pub(super) fn perform(&mut self, effect: Effect) {
         match effect {
             Effect::Plan { cohort, round, policy, settings, encryption, model } => {
-                self.said_of_seal.clear();
+                self.log.forget_said();
                 if round == 1 {
                     self.forget_earlier_model();
                 }
                 if self.room.update_counts().rounds() == 0 {
                     self.history.begun_anew();
                 }
-                self.attacking.attacker.keep_keys(encryption.map(|(_, check)| check));
+                self.attacks.keep_keys(encryption.map(|(_, check)| check));
                 let encryption = encryption.map(|(salt, check)| EncryptionPlan { salt, check });
                 let task = Task::train((round, policy), settings, encryption, model.architecture);
                 self.hand_out(&cohort);
@@ -42,18 +45,18 @@ impl Actor {
                     None => format!("{name} is asked to make a model and encrypt it."),
                 };
                 self.say_once(line);
-                self.attacking.sent_plain(model.as_deref());
+                self.attacks.sent_plain(model.as_deref());
                 let task = Task::seal(policy, salt, architecture, model.is_some());
                 let model = model.unwrap_or_else(|| Arc::clone(self.room.model()));
                 self.ask(&[client], task, &model);
             }
             Effect::Sealed(client) => {
-                self.deadline = None;
+                self.timers.end();
                 self.task = None;
-                self.said_of_seal.clear();
-                self.compare_forms();
+                self.log.forget_said();
+                self.attacks.compare_forms(self.room.model(), self.room.seal());
                 if self.room.seal().is_some_and(|seal| seal.start == EncryptionStart::Keyed) {
-                    self.initial_weights = InitialWeights::Scratch;
+                    self.initialiser.in_force = InitialWeights::Scratch;
                 }
                 if let Some(entry) = self.roster.get_mut(client) {
                     (entry.excuse, entry.is_locked) = (None, false);
@@ -65,24 +68,17 @@ impl Actor {
                 self.history.sealed(name);
             }
             Effect::Deadline { round, policy } => {
-                self.clock = RoundClock::start(Instant::now());
-                self.deadline = Some((Instant::now() + self.config.deadline, Event::Deadline { round, policy }));
+                self.timers.begin(Instant::now(), self.config.deadline, round, policy);
             }
-            Effect::Quorum { round, policy } => {
-                if let Some((at, Event::Deadline { round: armed, policy: under })) = &mut self.deadline
-                    && (*armed, *under) == (round, policy)
-                {
-                    *at = self.clock.enough().min(*at);
-                }
-            }
-            Effect::Rest => self.rest = Some(Instant::now() + self.config.pace),
+            Effect::Quorum { round, policy } => self.timers.quorum(round, policy),
+            Effect::Rest => self.timers.rest(Instant::now(), self.config.pace),
             Effect::Accepted { client, round } => {
                 if let Some(entry) = self.roster.get_mut(client) {
                     entry.updates += 1;
                     (entry.excuse, entry.is_locked, entry.refusal) = (None, false, None);
                 }
-                self.clock.answered(Instant::now());
-                self.attacking.begin();
+                self.timers.answered(Instant::now());
+                self.attacks.begin();
                 self.send(client, Slot::All, &RelayMessage::Accepted { round }, &[]);
             }
             Effect::Refused { client, refusal } => {
@@ -102,6 +98,19 @@ impl Actor {
         }
     }
 
+    /// Sends clients the shards that rounds in force train on, unless they have them.
+    pub(super) fn hand_out(&mut self, clients: &[ClientId]) {
+        let handed = self.sharing.hand_out(self.room.settings().pictures(), clients);
+        let given: Vec<Given> =
+            handed.into_iter().filter(|given| self.roster.takes_shard(given.client, given.number)).collect();
+        for Given { client, shard, .. } in &given {
+            self.put(*client, Slot::Shard, OutboxMessage::Shard(Arc::clone(shard)));
+        }
+        for Given { client, pictures, .. } in given {
+            self.handle(Event::Given { client, pictures });
+        }
+    }
+
     /// Sends a task to those who are to do it.
     fn ask(&mut self, clients: &[ClientId], task: Task, model: &Arc<GlobalModel>) {
         if let Some(message) = task.message(model) {
@@ -114,13 +123,10 @@ impl Actor {
 
     fn closed(&mut self, summary: RoundSummary) {
         self.history.closed(&summary, self.room.update_counts());
-        let RoundSummary { round, settings, updates, clipped, loss, void, late, .. } = summary;
-        self.deadline = None;
+        let RoundSummary { round, updates, clipped, loss, void, late, .. } = summary;
+        self.timers.end();
         self.task = None;
         info!(round, updates, loss, "round closed");
-        if let Some(loss) = loss {
-            keep(&mut self.losses, MAX_LOSSES, LossPoint { round, loss, updates, defence: settings.defence() });
-        }
         if let Some(void) = void {
             self.say(format!("Round {round} is void: {void}. The model stays as it was."));
         }
@@ -132,10 +138,11 @@ impl Actor {
             let names: Vec<&str> = late.iter().map(|client| self.roster.name(*client)).collect();
             self.say(format!("Round {round} closed without {}: no update in time.", names.join(", ")));
         }
-        let Some(frames) = encode(&RelayMessage::Closed { round, loss, updates }, &[]) else { return };
+        let closed = RelayMessage::Closed { round, loss, updates };
+        let Some(message) = OutboxMessage::encode(&closed, &[]) else { return };
         let present: Vec<ClientId> = self.roster.present().map(|entry| entry.id).collect();
         for client in present {
-            self.put(client, Slot::All, frames.clone());
+            self.put(client, Slot::All, message.clone());
         }
     }
 }

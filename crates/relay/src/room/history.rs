@@ -1,17 +1,22 @@
 //! What the room has seen under the settings in force: who encrypted the model, how much noise the rounds had, how often
-//! each parameter was updated.
+//! each parameter was updated; and the losses of the model in force.
 
-use crate::room::privacy::{Guarantee, Mechanism, guarantee};
 use unmask_core::{Defence, GaussianNoise};
 use unmask_federation::{CountBin, GroupCounts, RoundSummary, UpdateCounts};
-use unmask_wire::view::{CountBinView, GroupCountsView, GuaranteeView, UpdateCountsView};
+use unmask_wire::view::{CountBinView, GroupCountsView, GuaranteeView, LossPoint, UpdateCountsView};
+
+use super::{
+    privacy::{Guarantee, Mechanism, guarantee},
+    recent::{CURVE, Recent},
+};
 
 /// Most bars in a chart of update counts.
 const MAX_BINS: usize = 24;
 
 /// What is known of the rounds so far, worked out once a round.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct History {
+    losses: Recent<LossPoint>,
     sealed_by: Option<String>,
     noisy: Option<Noisy>,
     /// Whether updates came under anything but the noise of `noisy`.
@@ -19,6 +24,19 @@ pub(super) struct History {
     counted: Option<UpdateCountsView>,
     /// Updates in the rounds of `counted`.
     updates: u64,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self {
+            losses: Recent::new(CURVE),
+            sealed_by: None,
+            noisy: None,
+            has_told_otherwise: false,
+            counted: None,
+            updates: 0,
+        }
+    }
 }
 
 /// Rounds that ran one after the other under one and the same noise. What a client's updates tell adds up over them,
@@ -32,10 +50,14 @@ struct Noisy {
 
 impl History {
     pub(super) fn closed(&mut self, summary: &RoundSummary, counts: &UpdateCounts) {
+        let (round, updates, defence) = (summary.round, summary.updates, summary.settings.defence());
+        if let Some(loss) = summary.loss {
+            self.losses.push(LossPoint { round, loss, updates, defence });
+        }
         // A round without an update has told nothing.
         let told = u32::from(summary.updates > 0);
         let before = self.noisy.take();
-        self.noisy = match summary.settings.defence().noise().copied() {
+        self.noisy = match defence.noise().copied() {
             Some(noise) => {
                 let is_other = before.as_ref().is_some_and(|before| before.noise != noise);
                 self.has_told_otherwise |= is_other;
@@ -63,6 +85,16 @@ impl History {
     /// A new model or new settings: nothing was counted under them yet.
     pub(super) fn begun_anew(&mut self) {
         (self.counted, self.updates) = (None, 0);
+    }
+
+    /// A new model: its losses are no continuation of the old one's.
+    pub(super) fn forget_model(&mut self) {
+        self.losses.clear();
+        self.begun_anew();
+    }
+
+    pub(super) fn losses(&self) -> impl Iterator<Item = &LossPoint> {
+        self.losses.iter()
     }
 
     pub(super) fn sealed(&mut self, nickname: String) {

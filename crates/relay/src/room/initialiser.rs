@@ -30,12 +30,16 @@ impl fmt::Debug for Pretrained {
 #[derive(Debug, Clone)]
 pub(crate) struct Initialiser {
     pub(crate) chosen: InitialWeights,
+    /// Of the model in force, which are not always those chosen.
+    pub(crate) in_force: InitialWeights,
+    /// The model chosen for the next round.
+    pub(crate) next: Option<Architecture>,
     pretrained: Option<Pretrained>,
 }
 
 impl Initialiser {
     pub(crate) fn new(chosen: InitialWeights, pretrained: Option<Pretrained>) -> Self {
-        Self { chosen, pretrained }
+        Self { chosen, in_force: chosen, next: None, pretrained }
     }
 
     /// What the pretrained weights are, where there are some of this model.

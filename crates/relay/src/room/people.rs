@@ -6,23 +6,18 @@ use unmask_core::ClientId;
 use unmask_federation::{Event, MemberState};
 use unmask_wire::RelayMessage;
 
-use super::{Actor, Admission, Hello, MAX_REASON};
-use crate::{
-    connection::{Slot, outbox},
-    random,
-    room::roster::{Connection, Link},
-    text::clean,
+use super::{
+    Actor, MAX_REASON,
+    input::{Admission, Hello},
+    roster::{Connection, Entrance},
 };
+use crate::{connection::outbox::Slot, text::clean};
 
 impl Actor {
     /// Lets a client in, new or back with its ticket.
     pub(super) fn admit(&mut self, hello: &Hello) -> Admission {
-        self.connections += 1;
-        let number = self.connections;
-        let (outbox, waiting) = outbox();
-        let old = hello.resume.and_then(|ticket| self.roster.iter().find(|entry| entry.ticket == ticket));
-        let is_present = old.is_some_and(|entry| entry.link.is_some());
-        let known = old.map(|entry| entry.id);
+        let known = hello.resume.and_then(|ticket| self.roster.holder(ticket));
+        let (known, is_present) = (known.map(|entry| entry.id), known.is_some_and(|entry| entry.link.is_some()));
         if !is_present && self.roster.present().count() >= self.config.limits.clients {
             let clients = self.config.limits.clients;
             self.say(format!("{} was turned away: the room is full.", clean(&hello.nickname, 24)));
@@ -31,24 +26,14 @@ impl Actor {
         if is_present && let Some(client) = known {
             self.take_over(client);
         }
-        let back = match hello.resume {
-            Some(ticket) if known.is_some() => self.roster.resume(ticket, &hello.device),
-            _ => None,
-        };
-        let entry = match back {
-            Some(entry) => entry,
-            None => {
-                let ticket = random::bytes().map_err(|error| error.to_string())?;
-                self.roster.add(&hello.nickname, &hello.device, ticket)
-            }
-        };
-        entry.link = Some(Link { connection: number, outbox });
-        let (client, resume, nickname) = (entry.id, entry.ticket, entry.nickname.clone());
+        let entrance = self.roster.connect(hello.resume, &hello.nickname, &hello.device);
+        let Entrance { connection, ticket: resume, nickname, waiting } = entrance.map_err(|error| error.to_string())?;
+        let client = connection.client;
         info!(client = client.0, %nickname, resumed = known.is_some(), "joined");
         let came = if known.is_some() { "is back" } else { "joined" };
         self.say(format!("{nickname} {came}."));
         self.send(client, Slot::All, &RelayMessage::Welcome { client, resume, nickname }, &[]);
-        self.target = self.target.or(Some(client));
+        self.attacks.joined(client);
         // Still asked to do something, since its old socket had not been missed yet: the task may have been lost with it.
         if self.room.member(client) == Some(MemberState::Training)
             && let Some(task) = &self.task
@@ -60,7 +45,7 @@ impl Actor {
             }
         }
         self.feed(Event::Joined(client));
-        Ok((Connection { client, number }, waiting))
+        Ok((connection, waiting))
     }
 
     /// Ends the old socket of a client that is back on a new one.
@@ -80,9 +65,7 @@ impl Actor {
     pub(super) fn dismiss(&mut self, client: ClientId, reason: &str) {
         warn!(client = client.0, reason, "dismissed");
         self.say(format!("{} was disconnected: {reason}.", self.roster.name(client)));
-        if let Some(link) = self.roster.get(client).and_then(|entry| entry.link.as_ref()) {
-            link.outbox.clear();
-        }
+        self.roster.drop_waiting(client);
         self.send(client, Slot::All, &RelayMessage::Goodbye { reason: clean(reason, MAX_REASON) }, &[]);
         self.remove(client);
     }
@@ -104,9 +87,7 @@ impl Actor {
         if let Some(entry) = self.roster.get_mut(client) {
             entry.unlink(Instant::now());
         }
-        if self.target == Some(client) {
-            self.target = self.roster.present().next().map(|entry| entry.id);
-        }
+        self.attacks.left(client, self.roster.present().next().map(|entry| entry.id));
         self.feed(Event::Left(client));
     }
 

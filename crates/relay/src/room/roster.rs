@@ -5,7 +5,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 use unmask_core::ClientId;
 
-use crate::{config::Limits, connection::Outbox, text::clean};
+use crate::{
+    config::Limits,
+    connection::outbox::{Outbox, OutboxMessage, Slot, Waiting, outbox},
+    random,
+    text::clean,
+};
 
 const MAX_NICKNAME: usize = 24;
 const MAX_DEVICE: usize = 100;
@@ -52,14 +57,73 @@ pub(crate) struct Entry {
     gone_since: Option<Instant>,
 }
 
+/// A client that was let in.
+#[derive(Debug)]
+pub(crate) struct Entrance {
+    pub(crate) connection: Connection,
+    pub(crate) ticket: Ticket,
+    /// As it is shown, which may be another than was asked for.
+    pub(crate) nickname: String,
+    /// What it is to be sent.
+    pub(crate) waiting: Waiting,
+}
+
 /// Everybody the room knows, in the order of joining.
 #[derive(Debug, Default)]
 pub(crate) struct Roster {
     entries: Vec<Entry>,
+    /// Counts the clients.
     next: u32,
+    /// Counts the sockets.
+    connections: u64,
 }
 
 impl Roster {
+    /// Lets a client in on a new socket: the one that holds the ticket, or somebody new with a ticket of its own.
+    ///
+    /// # Errors
+    /// If the operating system gives no random numbers for a ticket.
+    pub(crate) fn connect(&mut self, ticket: Option<Ticket>, nickname: &str, device: &str) -> anyhow::Result<Entrance> {
+        self.connections += 1;
+        let number = self.connections;
+        let (outbox, waiting) = outbox();
+        let entry = match ticket.and_then(|ticket| self.resume(ticket, device)) {
+            Some(entry) => entry,
+            None => {
+                let ticket = random::bytes()?;
+                self.add(nickname, device, ticket)
+            }
+        };
+        entry.link = Some(Link { connection: number, outbox });
+        let connection = Connection { client: entry.id, number };
+        Ok(Entrance { connection, ticket: entry.ticket, nickname: entry.nickname.clone(), waiting })
+    }
+
+    /// Who holds a ticket.
+    pub(crate) fn holder(&self, ticket: Ticket) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.ticket == ticket)
+    }
+
+    /// Puts a message into a client's outbox, if it is there. Returns its connection if it has left so much unread that it
+    /// is to be disconnected.
+    #[must_use]
+    pub(crate) fn put(&self, client: ClientId, slot: Slot, message: OutboxMessage) -> Option<Connection> {
+        let link = self.get(client)?.link.as_ref()?;
+        (!link.outbox.put(slot, message)).then_some(Connection { client, number: link.connection })
+    }
+
+    /// Forgets what waits for a client, so that a last message goes out at once.
+    pub(crate) fn drop_waiting(&self, client: ClientId) {
+        if let Some(link) = self.get(client).and_then(|entry| entry.link.as_ref()) {
+            link.outbox.clear();
+        }
+    }
+
+    /// Whether a client lacks the shard of this division; from here on it has it.
+    pub(crate) fn takes_shard(&mut self, client: ClientId, division: u32) -> bool {
+        self.get_mut(client).is_some_and(|entry| entry.shard.replace(division) != Some(division))
+    }
+
     /// Adds somebody new; the nickname is made clean and unique among those present.
     pub(crate) fn add(&mut self, nickname: &str, device: &str, ticket: Ticket) -> &mut Entry {
         self.next += 1;
@@ -180,7 +244,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::connection::outbox;
 
     fn join(roster: &mut Roster, nickname: &str) -> (ClientId, String) {
         let entry = roster.add(nickname, "CPU", [0; 16]);

@@ -21,3 +21,11 @@ impl Snapshot {
         serde_json::to_string(&RoomView { deadline_seconds: left, ..RoomView::clone(&self.view) })
     }
 }
+
+/// Where students find the room.
+#[derive(Debug, Clone)]
+pub(crate) struct JoinAddresses {
+    pub(crate) http_address: String,
+    pub(crate) https_address: String,
+    pub(crate) qr_svg: String,
+}

@@ -6,8 +6,7 @@ use unmask_core::{Architecture, RoundSettings};
 use unmask_federation::GlobalModel;
 use unmask_wire::{EncryptionPlan, PlanHeader, RelayMessage};
 
-use super::encode;
-use crate::connection::OutboxMessage;
+use crate::connection::outbox::OutboxMessage;
 
 /// A task without the weights that go with it: whoever it is sent to again gets those of the room's model, and between
 /// rounds nothing but the room holds a model.
@@ -49,7 +48,7 @@ impl Task {
         if self.has_weights {
             Some(OutboxMessage::Weights { header: Arc::clone(&self.header), model: Arc::clone(model) })
         } else {
-            encode(&self.header, &[])
+            OutboxMessage::encode(&self.header, &[])
         }
     }
 }

@@ -6,21 +6,12 @@ use unmask_core::EncryptionStart;
 use unmask_federation::{MemberState, RoomPhase};
 use unmask_wire::view::{ClientState, ClientView, EncryptionView, NextView, Phase, RoomView};
 
-use super::Actor;
-use crate::{room::Snapshot, room::roster::Entry};
-
-/// Where students find the room.
-#[derive(Debug, Clone)]
-pub(crate) struct JoinAddresses {
-    pub(crate) http_address: String,
-    pub(crate) https_address: String,
-    pub(crate) qr_svg: String,
-}
+use super::{Actor, roster::Entry, snapshot::Snapshot};
 
 impl Actor {
     pub(super) fn publish(&self) {
-        let deadline = self.deadline.as_ref().map(|(at, _)| *at);
-        self.snapshots.send_replace(Snapshot { view: Arc::new(self.view()), deadline });
+        let snapshot = Snapshot { view: Arc::new(self.view()), deadline: self.timers.deadline() };
+        self.snapshots.send_replace(snapshot);
     }
 
     fn view(&self) -> RoomView {
@@ -56,20 +47,20 @@ impl Actor {
             banned: 0,
             journal: None,
             clients: self.roster.iter().map(|entry| self.client(entry)).collect(),
-            losses: self.losses.iter().cloned().collect(),
-            initial_weights: self.initial_weights,
+            losses: self.history.losses().cloned().collect(),
+            initial_weights: self.initialiser.in_force,
             pretrained: self.initialiser.title(self.coming_architecture()).map(str::to_owned),
-            data: Some(self.data()),
-            evaluation: self.evaluation(),
-            accuracies: self.measuring.accuracies(),
-            target: self.target,
-            attacks: self.attacking.cards.views().cloned().collect(),
-            label: self.attacking.label.clone(),
-            membership: self.attacking.membership.clone(),
-            budget: self.attacking.attacker.budget(),
-            search: self.attacking.attacker.is_searching(),
-            has_key: self.attacking.attacker.has_key(),
-            log: self.log.iter().cloned().collect(),
+            data: Some(self.sharing.view(settings.pictures())),
+            evaluation: self.measuring.view(&self.room, &self.sharing),
+            accuracies: self.measuring.accuracies().cloned().collect(),
+            target: self.attacks.target(),
+            attacks: self.attacks.cards().cloned().collect(),
+            label: self.attacks.label().cloned(),
+            membership: self.attacks.membership().cloned(),
+            budget: self.attacks.budget(),
+            search: self.attacks.is_searching(),
+            has_key: self.attacks.has_key(),
+            log: self.log.lines().cloned().collect(),
         }
     }
 
@@ -82,7 +73,7 @@ impl Actor {
     /// What was chosen for the next round and is not in force yet.
     fn next(&self) -> Option<NextView> {
         let (now, coming) = (self.room.settings(), self.room.coming());
-        let (train_on, partition) = self.next_pictures();
+        let (train_on, partition) = self.sharing.next(now.pictures(), coming.pictures());
         let next = NextView {
             defence: (coming.defence() != now.defence()).then(|| coming.defence()),
             rule: (coming.rule() != now.rule()).then(|| coming.rule()),

@@ -11,8 +11,13 @@ use unmask_attack::{AttackError, Observation, Search, SearchOptions, SearchProgr
 use unmask_core::AttackMethod;
 use unmask_wire::view::{SearchState, SearchView};
 
-use super::Target;
-use crate::attacks::{About, Finding, Seen, job::Job, remarks, report::cannot};
+use crate::attacks::{
+    about::About,
+    job::Job,
+    remarks,
+    report::{Finding, Seen, cannot},
+    search_queue::Target,
+};
 
 /// Shortest time between two pictures of one search.
 const BEAT: Duration = Duration::from_millis(250);

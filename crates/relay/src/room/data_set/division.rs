@@ -7,14 +7,7 @@ use unmask_data::datasets::divide;
 use unmask_wire::{RelayMessage, ShardHeader};
 
 use super::{DataConfig, SharedDataSet, sample};
-
-/// A shard, ready for the socket.
-#[derive(Debug)]
-pub(crate) struct EncodedShard {
-    pub(crate) header: RelayMessage,
-    /// Labels and pixels, as the wire packs them.
-    pub(crate) words: Vec<f32>,
-}
+use crate::connection::outbox::EncodedShard;
 
 /// The data set divided into shards.
 #[derive(Debug)]

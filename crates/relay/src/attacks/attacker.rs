@@ -1,0 +1,171 @@
+//! The attacking threads: what the room hands them, and how they are started and stopped.
+
+use std::{num::NonZeroUsize, sync::Arc, thread, time::Duration};
+
+use anyhow::Context;
+use unmask_attack::{KnownStart, Searches, WholeUpdate};
+use unmask_core::{AttackMethod, KeyCheck};
+use unmask_wire::view::BudgetView;
+
+use super::{
+    candidate::Candidate,
+    gathered, gathering,
+    job::Job,
+    keys::GivenKey,
+    pool,
+    queue::{QueuedTask, Task},
+    report::Report,
+    schedule::{Schedule, Shared},
+    search,
+};
+
+/// Most threads for closed forms.
+const MOST_THREADS: usize = 4;
+/// Updates that may wait to be gathered; adding one takes less time than any round.
+const MOST_TO_GATHER: usize = 16;
+
+/// The attacking threads; they end when this is dropped, after what they are at.
+pub(super) struct Attacker {
+    shared: Arc<Shared>,
+    can_search: bool,
+}
+
+impl Attacker {
+    /// Starts the threads; `report` gives false once nobody listens.
+    ///
+    /// # Errors
+    /// If the operating system gives no thread.
+    pub(super) fn start(
+        report: impl Fn(Report) -> bool + Send + Sync + 'static,
+        budget: Duration,
+        searches: Option<Arc<dyn Searches>>,
+    ) -> anyhow::Result<Self> {
+        let shared = Arc::new(Shared::new(budget, Box::new(report)));
+        let attacker = Self { shared: Arc::clone(&shared), can_search: searches.is_some() };
+        // The other half of the machine is the tabs', and the relay's own.
+        let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get) / 2;
+        for number in 0..threads.clamp(1, MOST_THREADS) {
+            let shared = Arc::clone(&shared);
+            spawn(format!("attacks {number}"), move || pool::work(&shared))?;
+        }
+        if let Some(searches) = searches {
+            let shared = Arc::clone(&shared);
+            spawn("search".to_owned(), move || search::work(&shared, searches.as_ref()))?;
+        }
+        spawn("gathering".to_owned(), move || gathering::work(&shared))?;
+        Ok(attacker)
+    }
+
+    /// Hands in an update. Of those waiting only the newest is attacked, and all masked ones are gathered.
+    pub(super) fn attack(&self, job: Job, whole: Option<WholeUpdate>) {
+        let job = Arc::new(job);
+        self.change(|schedule| {
+            schedule.budget.begin(job.about.serial);
+            schedule.queue.renew(pool::tasks(&job, schedule.candidate.is_some()), &job);
+            if gathered::is_wanted(&job) {
+                if schedule.to_gather.len() == MOST_TO_GATHER {
+                    schedule.to_gather.pop_front();
+                }
+                schedule.to_gather.push_back(Arc::clone(&job));
+            }
+            (schedule.search.offer(&job, whole), schedule.newest.replace(job))
+        });
+    }
+
+    /// The model is gone, and with it whatever was to be made of its updates.
+    pub(super) fn forget_model(&self) {
+        self.change(|schedule| {
+            schedule.queue.clear();
+            schedule.to_gather.clear();
+            schedule.search.forget();
+            (schedule.newest.take(), schedule.gathered.take())
+        });
+    }
+
+    /// Time for the attacks on one round.
+    pub(super) fn set_budget(&self, time: Duration) {
+        self.change(|schedule| schedule.budget.set(time));
+    }
+
+    /// How much of it is spent.
+    pub(super) fn budget(&self) -> BudgetView {
+        self.shared.lock().budget.view()
+    }
+
+    /// Whether no round runs and none is to come.
+    pub(super) fn room_is_paused(&self, is_paused: bool) {
+        if self.shared.lock().is_paused != is_paused {
+            self.change(|schedule| schedule.is_paused = is_paused);
+        }
+    }
+
+    /// Searches from the next update on, or goes on with the last; or stops.
+    pub(super) fn search(&self, on: bool) {
+        self.change(|schedule| schedule.search.turn(on));
+    }
+
+    /// Whether it is to search; `None` where this relay cannot.
+    pub(super) fn is_searching(&self) -> Option<bool> {
+        self.can_search.then(|| self.shared.lock().search.is_on())
+    }
+
+    /// The picture to ask each update for, and the newest one at once.
+    pub(super) fn ask(&self, candidate: Option<Candidate>) {
+        self.change(|schedule| {
+            let asks = candidate.is_some();
+            schedule.candidate = candidate.map(Arc::new);
+            if asks {
+                at_once(schedule, Task::Membership);
+            }
+        });
+    }
+
+    /// The model in force was just encrypted, and is known in both forms.
+    pub(super) fn set_known_start(&self, check: KeyCheck, known: KnownStart) {
+        self.change(|schedule| schedule.keys.known = Some((check, Arc::new(known))));
+    }
+
+    /// A client gives the key away: the newest update is read with it at once.
+    pub(super) fn set_key(&self, key: Option<GivenKey>) {
+        self.change(|schedule| {
+            schedule.keys.given = key;
+            if schedule.newest.as_ref().is_some_and(|job| job.encryption.is_some()) {
+                at_once(schedule, Task::Method(AttackMethod::Colluder));
+            }
+        });
+    }
+
+    /// Whether a client gave the key away.
+    pub(super) fn has_key(&self) -> bool {
+        self.shared.lock().keys.given.is_some()
+    }
+
+    /// Forgets all keys but those of the encryption of this check.
+    pub(super) fn keep_keys(&self, check: Option<KeyCheck>) {
+        self.shared.lock().keys.keep(check);
+    }
+
+    /// Changes the schedule and wakes the threads; what is taken out of it is dropped once it is unlocked.
+    fn change<T>(&self, change: impl FnOnce(&mut Schedule) -> T) {
+        let rest = change(&mut self.shared.lock());
+        self.shared.changed();
+        drop(rest);
+    }
+}
+
+fn at_once(schedule: &mut Schedule, task: Task) {
+    if let Some(job) = schedule.newest.clone() {
+        schedule.queue.add(QueuedTask { task, job, is_asked: true });
+    }
+}
+
+fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> anyhow::Result<()> {
+    thread::Builder::new().name(name).spawn(work).context("no thread for the attacks")?;
+    Ok(())
+}
+
+impl Drop for Attacker {
+    fn drop(&mut self) {
+        self.change(|schedule| schedule.is_closed = true);
+    }
+}

@@ -1,0 +1,85 @@
+//! Several rounds of one client, put together.
+
+use std::sync::Arc;
+
+use unmask_attack::{AccumulatedRounds, Added, Concealment};
+use unmask_core::{ClientId, Defence, Rule, VitConfig};
+use unmask_wire::view::GatheredView;
+
+use super::{about::About, job::Job};
+
+/// What rounds must have in common to be put together.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Common {
+    epoch: u64,
+    gathering: u64,
+    client: ClientId,
+    rule: Rule,
+}
+
+impl Common {
+    fn of(about: &About) -> Self {
+        let About { epoch, gathering, client, rule, .. } = *about;
+        Self { epoch, gathering, client, rule }
+    }
+}
+
+/// The rounds gathered so far.
+#[derive(Debug)]
+pub(super) struct Gathered {
+    common: Common,
+    /// The means over them.
+    pub(super) rounds: Arc<AccumulatedRounds>,
+    /// Whether the picture behind just these rounds was sought already.
+    is_solved: bool,
+}
+
+impl Gathered {
+    /// None yet, of updates like this one.
+    pub(super) fn new(about: &About, config: &VitConfig) -> Self {
+        Self { common: Common::of(about), rounds: Arc::new(AccumulatedRounds::new(config)), is_solved: false }
+    }
+
+    /// Whether an update may be put together with these.
+    pub(super) fn goes_with(&self, about: &About) -> bool {
+        self.common == Common::of(about)
+    }
+
+    /// Whether the picture behind just these rounds was sought already.
+    pub(super) fn is_solved(&self) -> bool {
+        self.is_solved
+    }
+
+    /// The picture behind these rounds was sought.
+    pub(super) fn solved(&mut self, rounds: &Arc<AccumulatedRounds>) {
+        self.is_solved |= Arc::ptr_eq(&self.rounds, rounds);
+    }
+
+    /// Adds an update, unless the model has drifted too far.
+    pub(super) fn add(&mut self, job: &Job) -> Result<GatheredView, String> {
+        let add = |evidence| Arc::make_mut(&mut self.rounds).add(evidence);
+        let added = job.observation.evidence().and_then(add).map_err(|error| error.to_string())?;
+        self.is_solved &= added == Added::Drifted;
+        Ok(view(&self.rounds, job.about.defence))
+    }
+}
+
+fn view(rounds: &AccumulatedRounds, defence: Defence) -> GatheredView {
+    // One common mask hides the same entries in every round.
+    let is_frozen = defence.has_common_mask();
+    let rounds_needed = rounds.rounds_until_solvable().filter(|_| !is_frozen);
+    GatheredView {
+        rounds: u32::try_from(rounds.rounds()).unwrap_or(u32::MAX),
+        hidden: rounds.hidden_share(),
+        expected_hidden: rounds.expected_hidden_share(),
+        whole_equations: rounds.whole_equations(),
+        needed_equations: rounds.config().patches(),
+        rounds_needed: rounds_needed.and_then(|rounds| u32::try_from(rounds).ok()),
+        has_drifted: rounds.has_drifted(),
+    }
+}
+
+/// Whether an update is to be added.
+pub(super) fn is_wanted(job: &Job) -> bool {
+    job.concealment == Concealment::Entries && job.architecture.vit().is_some()
+}

@@ -1,0 +1,56 @@
+//! What the room's actor is told.
+
+use tokio::sync::oneshot;
+use unmask_wire::{ClientMessage, view::Control};
+
+use super::{
+    data_set::SharedDataSet,
+    evaluation::Evaluation,
+    roster::{Connection, Ticket},
+};
+use crate::{
+    attacks::{CandidatePicture, GivenKey, Report},
+    connection::outbox::Waiting,
+};
+
+#[derive(Debug)]
+pub(crate) struct Hello {
+    pub(crate) nickname: String,
+    pub(crate) resume: Option<Ticket>,
+    pub(crate) device: String,
+}
+
+/// A client's connection and what it shall be sent, or why it cannot come in.
+pub(crate) type Admission = Result<(Connection, Waiting), String>;
+
+/// What the actor is told. It has no debug form: a control may carry a passphrase.
+pub(crate) enum Input {
+    /// A socket has said hello.
+    Hello { hello: Hello, reply: oneshot::Sender<Admission> },
+    /// A message came; `bytes` is its length on the socket.
+    Message { connection: Connection, message: ClientMessage, values: Vec<f32>, bytes: u64, done: Done },
+    /// A socket said something that it must be closed for.
+    Misbehaved { connection: Connection, reason: String },
+    /// A socket was closed for what it said before any hello.
+    TurnedAway { reason: String },
+    /// A socket closed.
+    Left { connection: Connection, reason: Option<String> },
+    /// The teacher wants something.
+    Control { control: Control, reply: Reply },
+    /// The teacher dropped a picture.
+    Candidate { picture: CandidatePicture, reply: Reply },
+    /// A passphrase that the teacher gave away has become a key, or is the wrong one.
+    KeyDerived { key: Result<GivenKey, String>, reply: Reply },
+    /// The data set that the teacher asked for is in memory, or cannot be.
+    DataSetLoaded { data_set: Result<Box<SharedDataSet>, String>, reply: Reply },
+    /// News of an attack.
+    Attacked(Report),
+    /// A model was measured.
+    Evaluated(Evaluation),
+}
+
+/// Dropped once a message is dealt with.
+pub(crate) type Done = oneshot::Sender<()>;
+
+/// Tells the teacher that it is done, or why it cannot be.
+pub(crate) type Reply = oneshot::Sender<Result<(), String>>;

@@ -1,0 +1,91 @@
+//! What happened, in words for people.
+
+use unmask_wire::view::LogLine;
+
+use super::recent::Recent;
+
+/// Lines kept.
+const LINES: usize = 100;
+/// Texts that are not said twice: two for each of 200 clients, and as many reasons again.
+const REMEMBERED: usize = 1024;
+
+/// The room's log.
+#[derive(Debug)]
+pub(crate) struct Log {
+    lines: Recent<LogLine>,
+    /// Counts the lines.
+    number: u64,
+    /// What was said of the encryption to come.
+    said: Recent<String>,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { lines: Recent::new(LINES), number: 0, said: Recent::new(REMEMBERED) }
+    }
+}
+
+impl Log {
+    pub(crate) fn say(&mut self, round: u32, text: String) {
+        self.number += 1;
+        self.lines.push(LogLine { number: self.number, round, text });
+    }
+
+    /// Says something of an encryption to come that may happen again and again: clients are asked in turn until one can.
+    pub(crate) fn say_once(&mut self, round: u32, text: String) {
+        if self.said.iter().all(|said| *said != text) {
+            self.said.push(text.clone());
+            self.say(round, text);
+        }
+    }
+
+    /// The encryption is there, or is not needed any more: of the next one everything may be said again.
+    pub(crate) fn forget_said(&mut self) {
+        self.said.clear();
+    }
+
+    /// The newest lines, oldest first.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = &LogLine> {
+        self.lines.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(log: &Log) -> Vec<&str> {
+        log.lines().map(|line| line.text.as_str()).collect()
+    }
+
+    #[test]
+    fn newest_lines_stay_with_their_numbers() {
+        let mut log = Log::default();
+        (0..=LINES).for_each(|i| log.say(3, i.to_string()));
+        let numbers: Vec<u64> = log.lines().map(|line| line.number).collect();
+        assert_eq!((numbers.len(), numbers[0], texts(&log)[0]), (LINES, 2, "1"));
+        assert!(log.lines().all(|line| line.round == 3));
+    }
+
+    #[test]
+    fn what_was_said_once_is_said_again_after_it_is_forgotten() {
+        let mut log = Log::default();
+        for text in ["Ada cannot.", "Bob cannot.", "Ada cannot."] {
+            log.say_once(0, text.to_owned());
+        }
+        assert_eq!(texts(&log), ["Ada cannot.", "Bob cannot."]);
+        log.forget_said();
+        log.say_once(0, "Ada cannot.".to_owned());
+        assert_eq!(texts(&log), ["Ada cannot.", "Bob cannot.", "Ada cannot."]);
+    }
+
+    /// Reasons come from clients, so that their memory has an end.
+    #[test]
+    fn memory_for_what_was_said_is_bounded() {
+        let mut log = Log::default();
+        (0..3 * REMEMBERED).for_each(|i| log.say_once(0, i.to_string()));
+        assert_eq!(log.said.iter().count(), REMEMBERED);
+        log.say_once(0, (3 * REMEMBERED - 1).to_string());
+        assert_eq!(log.number, 3 * REMEMBERED as u64);
+    }
+}

@@ -1,0 +1,73 @@
+//! When the room goes on by itself.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use unmask_federation::Event;
+
+use super::clock::RoundClock;
+
+/// The running round's clock and deadline, and the pause between rounds.
+#[derive(Debug)]
+pub(crate) struct Timers {
+    clock: RoundClock,
+    deadline: Option<(Instant, Event)>,
+    rest: Option<Instant>,
+}
+
+impl Timers {
+    /// Nothing is due.
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { clock: RoundClock::start(now), deadline: None, rest: None }
+    }
+
+    /// A round began, or was given another `time` to end.
+    pub(crate) fn begin(&mut self, now: Instant, time: Duration, round: u32, policy: u32) {
+        self.clock = RoundClock::start(now);
+        self.deadline = Some((now + time, Event::Deadline { round, policy }));
+    }
+
+    /// An update was taken.
+    pub(crate) fn answered(&mut self, now: Instant) {
+        self.clock.answered(now);
+    }
+
+    /// Enough clients of this round have answered: the others have until twice the median time to an answer has passed.
+    pub(crate) fn quorum(&mut self, round: u32, policy: u32) {
+        if let Some((at, Event::Deadline { round: armed, policy: under })) = &mut self.deadline
+            && (*armed, *under) == (round, policy)
+        {
+            *at = self.clock.enough().min(*at);
+        }
+    }
+
+    /// The round is over.
+    pub(crate) fn end(&mut self) {
+        self.deadline = None;
+    }
+
+    /// The next round begins in `pause`.
+    pub(crate) fn rest(&mut self, now: Instant, pause: Duration) {
+        self.rest = Some(now + pause);
+    }
+
+    /// When the running round ends at the latest.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.deadline.as_ref().map(|(at, _)| *at)
+    }
+
+    /// When something is due next.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        [self.deadline(), self.rest].into_iter().flatten().min()
+    }
+
+    /// What the round's deadline brings, once it has passed.
+    pub(crate) fn take_deadline(&mut self, now: Instant) -> Option<Event> {
+        self.deadline.take_if(|(at, _)| *at <= now).map(|(_, event)| event)
+    }
+
+    /// What the end of the pause brings, once it has passed.
+    pub(crate) fn take_rest(&mut self, now: Instant) -> Option<Event> {
+        self.rest.take_if(|at| *at <= now).map(|_| Event::Begin)
+    }
+}
