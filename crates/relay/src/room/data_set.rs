@@ -1,6 +1,6 @@
 //! The data set that the room shares out, and its division into shards.
 
-mod division;
+pub(super) mod division;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -12,7 +12,6 @@ use unmask_core::{Partition, TrainOn};
 use unmask_data::datasets::{DataSet, Labelled, Source, default_cifar10_folder};
 use unmask_wire::{MAX_CLASS_NAME, MAX_CLASSES};
 
-pub(crate) use self::division::Division;
 use crate::text::clean;
 
 /// Which data set the room shares out beside the clients' private pictures, and what it does with it.

@@ -1,22 +1,14 @@
-//! How well the global model does on pictures that nobody trains on, measured on a thread of its own: rounds never wait
-//! for it.
+//! How well the global model does on pictures that nobody trains on.
 
 mod measure;
+pub(super) mod thread;
 
-use std::{
-    fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Weak, mpsc},
-    thread,
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
-use anyhow::Context;
 use unmask_core::{Architecture, ModelState};
 use unmask_federation::GlobalModel;
 
-pub(crate) use self::measure::{Measured, interval};
-use crate::room::data_set::SharedDataSet;
+use super::data_set::SharedDataSet;
 
 /// Runs a model on labelled pictures. The relay knows no tensors, so that whoever starts it hands this in.
 pub trait ModelEvaluator: fmt::Debug + Send + Sync {
@@ -61,65 +53,41 @@ pub(crate) struct Evaluation {
     pub(crate) outcome: Result<Measured, String>,
 }
 
-/// The measuring thread; it ends when this is dropped, after what it is at.
-#[derive(Debug)]
-pub(crate) struct EvaluationThread {
-    jobs: mpsc::Sender<EvaluationJob>,
-    /// The model measured last, or being measured.
-    newest: Weak<GlobalModel>,
-    is_busy: bool,
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Measured {
+    /// Number of pictures N.
+    pub(crate) pictures: u32,
+    pub(crate) correct: u32,
+    pub(crate) loss: f64,
+    /// `[classes, classes]`, row-major: rows are what pictures are, columns what they were taken for.
+    pub(crate) confusion: Vec<u32>,
+    pub(crate) seconds: f64,
 }
 
-impl EvaluationThread {
-    /// Starts the thread; `report` gives false once nobody listens.
-    pub(crate) fn start(
-        report: impl Fn(Evaluation) -> bool + Send + 'static,
-        evaluator: Arc<dyn ModelEvaluator>,
-    ) -> anyhow::Result<Self> {
-        let (jobs, waiting) = mpsc::channel();
-        thread::Builder::new()
-            .name("evaluation".to_owned())
-            .spawn(move || work(&waiting, report, evaluator.as_ref()))
-            .context("no thread for measuring the model")?;
-        Ok(Self { jobs, newest: Weak::new(), is_busy: false })
-    }
-
-    /// Whether this model is worth measuring now: nothing is being measured, and it was not measured before.
-    pub(crate) fn is_due(&self, model: &Arc<GlobalModel>) -> bool {
-        !self.is_busy && !self.knows(model)
-    }
-
-    /// Whether this model was the last to be measured, or is being measured.
-    pub(crate) fn knows(&self, model: &Arc<GlobalModel>) -> bool {
-        std::ptr::eq(self.newest.as_ptr(), Arc::as_ptr(model))
-    }
-
-    pub(crate) fn forget(&mut self) {
-        self.newest = Weak::new();
-    }
-
-    /// Measures a model. Newer models wait with their round until this one is done, and nothing of them is copied.
-    pub(crate) fn begin(&mut self, job: EvaluationJob) {
-        self.newest = Arc::downgrade(&job.model);
-        // The thread ends with this sender alone.
-        self.is_busy = self.jobs.send(job).is_ok();
-    }
-
-    pub(crate) fn done(&mut self) {
-        self.is_busy = false;
-    }
+/// The 95 % interval of a share of which `hits` of `of` were counted (Wilson, 1927): unlike the textbook's, it is right for
+/// few pictures and for shares near 0 and 1.
+pub(crate) fn interval(hits: u32, of: u32) -> [f64; 2] {
+    const Z: f64 = 1.959_964;
+    let n = f64::from(of.max(1));
+    let share = f64::from(hits) / n;
+    let centre = share + Z * Z / (2.0 * n);
+    let spread = Z * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
+    let scale = 1.0 + Z * Z / n;
+    [((centre - spread) / scale).max(0.0), ((centre + spread) / scale).min(1.0)]
 }
 
-fn work(jobs: &mpsc::Receiver<EvaluationJob>, report: impl Fn(Evaluation) -> bool, evaluator: &dyn ModelEvaluator) {
-    for job in jobs {
-        let (serial, round) = (job.serial, job.round);
-        // What the model has become under strangers' updates decides what is computed here: whatever it does, the thread
-        // lives on.
-        let outcome = catch_unwind(AssertUnwindSafe(|| measure::measure(evaluator, &job)))
-            .unwrap_or_else(|_| Err("measuring the model broke down".to_owned()));
-        drop(job);
-        if !report(Evaluation { serial, round, outcome }) {
-            return;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The same from the formula in another program, in double precision.
+    #[test]
+    fn intervals_are_wilsons() {
+        for (hits, of, low, high) in
+            [(0, 10, 0.0, 0.277_532_8), (9, 10, 0.595_849_9, 0.982_123_8), (250, 500, 0.456_341_3, 0.543_658_7)]
+        {
+            let [found_low, found_high] = interval(hits, of);
+            assert!((found_low - low).abs() < 1e-4 && (found_high - high).abs() < 1e-4, "{found_low} {found_high}");
         }
     }
 }

@@ -9,7 +9,7 @@ use unmask_wire::view::{AccuracyPoint, EvaluationView};
 
 use super::{
     data_set::SharedDataSet,
-    evaluation::{Evaluation, EvaluationJob, EvaluationThread, Measured, ModelEvaluator, interval},
+    evaluation::{Evaluation, EvaluationJob, Measured, ModelEvaluator, interval, thread::EvaluationThread},
     recent::{CURVE, Recent},
     sharing::Sharing,
 };

@@ -242,6 +242,7 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use unmask_wire::RelayMessage;
 
     use super::*;
 
@@ -249,6 +250,41 @@ mod tests {
         let entry = roster.add(nickname, "CPU", [0; 16]);
         entry.link = Some(Link { connection: 0, outbox: outbox().0 });
         (entry.id, entry.nickname.clone())
+    }
+
+    #[test]
+    fn ticket_leads_back_to_its_client_on_another_socket() {
+        let mut roster = Roster::default();
+        let first = roster.connect(None, "Ada", "CPU").unwrap();
+        let again = roster.connect(Some(first.ticket), "Eve", "GPU").unwrap();
+        assert_eq!((again.connection.client, again.nickname.as_str()), (first.connection.client, "Ada"));
+        assert!(roster.connected(first.connection).is_none() && roster.connected(again.connection).is_some());
+        let stranger = roster.connect(Some([7; 16]), "Eve", "GPU").unwrap();
+        assert_ne!(stranger.connection.client, first.connection.client);
+    }
+
+    #[test]
+    fn whoever_reads_nothing_is_named() {
+        let mut roster = Roster::default();
+        let deaf = roster.connect(None, "Ada", "CPU").unwrap();
+        let client = deaf.connection.client;
+        let message = OutboxMessage::encode(&RelayMessage::Accepted { round: 1 }, &[]).unwrap();
+        let put = || roster.put(client, Slot::All, message.clone());
+        let named = (0..1000).find_map(|_| put());
+        assert_eq!(named, Some(deaf.connection));
+        roster.drop_waiting(client);
+        assert_eq!(roster.put(client, Slot::All, message.clone()), None);
+        assert_eq!(roster.put(ClientId(9), Slot::All, message), None);
+    }
+
+    #[test]
+    fn shard_is_taken_once_a_socket() {
+        let mut roster = Roster::default();
+        let ada = roster.connect(None, "Ada", "CPU").unwrap();
+        let client = ada.connection.client;
+        assert_eq!([1, 1, 2].map(|division| roster.takes_shard(client, division)), [true, false, true]);
+        roster.connect(Some(ada.ticket), "Ada", "CPU").unwrap();
+        assert!(roster.takes_shard(client, 2) && !roster.takes_shard(ClientId(9), 2));
     }
 
     #[test]

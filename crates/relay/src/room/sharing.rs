@@ -6,7 +6,7 @@ use unmask_core::{ClientId, Partition, TrainOn, TrainingPictures};
 use unmask_data::datasets::Source;
 use unmask_wire::view::DataView;
 
-use super::data_set::{DataConfig, Division, SharedDataSet};
+use super::data_set::{DataConfig, SharedDataSet, division::Division};
 use crate::connection::outbox::EncodedShard;
 
 /// The data set in the room.

@@ -71,3 +71,36 @@ impl Timers {
         self.rest.take_if(|at| *at <= now).map(|_| Event::Begin)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn quorum_brings_the_deadline_of_its_own_round_forward() {
+        let began = Instant::now();
+        let mut timers = Timers::new(began);
+        timers.begin(began, 60 * SECOND, 4, 2);
+        timers.answered(began + SECOND);
+        timers.quorum(3, 2);
+        assert_eq!(timers.next_due(), Some(began + 60 * SECOND));
+        timers.quorum(4, 2);
+        assert_eq!(timers.next_due(), Some(began + 2 * SECOND));
+        assert!(timers.take_deadline(began + SECOND).is_none());
+        let event = timers.take_deadline(began + 2 * SECOND);
+        assert!(matches!(event, Some(Event::Deadline { round: 4, policy: 2 })), "{event:?}");
+        assert_eq!(timers.next_due(), None);
+    }
+
+    #[test]
+    fn next_round_begins_after_the_pause() {
+        let now = Instant::now();
+        let mut timers = Timers::new(now);
+        timers.rest(now, SECOND);
+        assert!(timers.take_rest(now).is_none() && timers.deadline().is_none());
+        assert!(matches!(timers.take_rest(now + SECOND), Some(Event::Begin)));
+        assert!(timers.take_rest(now + SECOND).is_none());
+    }
+}

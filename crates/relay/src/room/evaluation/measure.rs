@@ -4,21 +4,10 @@ use std::time::Instant;
 
 use unmask_core::Architecture;
 
-use super::{BatchEvaluation, EvaluationJob, ModelEvaluator};
+use super::{BatchEvaluation, EvaluationJob, Measured, ModelEvaluator};
 
 /// Pictures that go through the model at once: what fits a budget of a second even with a large one.
 const BATCH: usize = 20;
-
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Measured {
-    /// Number of pictures N.
-    pub(crate) pictures: u32,
-    pub(crate) correct: u32,
-    pub(crate) loss: f64,
-    /// `[classes, classes]`, row-major: rows are what pictures are, columns what they were taken for.
-    pub(crate) confusion: Vec<u32>,
-    pub(crate) seconds: f64,
-}
 
 /// Runs the model on held-out pictures until they or the budget are at an end. They come in random order, so that those
 /// within the budget are a fair sample too.
@@ -71,32 +60,9 @@ fn largest(values: &[f32]) -> usize {
     values.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map_or(0, |(at, _)| at)
 }
 
-/// The 95 % interval of a share of which `hits` of `of` were counted (Wilson, 1927): unlike the textbook's, it is right for
-/// few pictures and for shares near 0 and 1.
-pub(crate) fn interval(hits: u32, of: u32) -> [f64; 2] {
-    const Z: f64 = 1.959_964;
-    let n = f64::from(of.max(1));
-    let share = f64::from(hits) / n;
-    let centre = share + Z * Z / (2.0 * n);
-    let spread = Z * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
-    let scale = 1.0 + Z * Z / n;
-    [((centre - spread) / scale).max(0.0), ((centre + spread) / scale).min(1.0)]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The same from the formula in another program, in double precision.
-    #[test]
-    fn intervals_are_wilsons() {
-        for (hits, of, low, high) in
-            [(0, 10, 0.0, 0.277_532_8), (9, 10, 0.595_849_9, 0.982_123_8), (250, 500, 0.456_341_3, 0.543_658_7)]
-        {
-            let [found_low, found_high] = interval(hits, of);
-            assert!((found_low - low).abs() < 1e-4 && (found_high - high).abs() < 1e-4, "{found_low} {found_high}");
-        }
-    }
 
     #[test]
     fn largest_of_several() {
