@@ -1,33 +1,38 @@
 //! What a round makes of the numbers that come beside its updates.
 
-use unmask_core::Aggregation;
+use unmask_core::{Aggregation, ClientId};
 
 use crate::{WeightedMean, norm_gate::NormGate};
 
-/// Losses as they were reported.
+/// Losses as they were reported, and by whom.
 #[derive(Debug, Default)]
-pub(crate) struct Losses(Vec<f32>);
+pub(crate) struct Losses(Vec<(ClientId, f32)>);
 
 impl Losses {
     /// A plausible loss is at most this many times the round's median, which itself counts as one to a hundred times the
     /// loss of guessing.
     const FACTOR: f32 = 10.0;
 
-    pub(crate) fn add(&mut self, loss: f32) {
-        self.0.push(loss);
+    pub(crate) fn add(&mut self, client: ClientId, loss: f32) {
+        self.0.push((client, loss));
     }
 
-    /// The mean of the plausible ones, for a model of so many classes: a cross-entropy is never negative, and ln(classes)
-    /// for whoever guesses. `None` where there is none.
-    pub(crate) fn mean(mut self, classes: usize) -> Option<f32> {
-        self.0.sort_by(f32::total_cmp);
-        let median = *self.0.get(self.0.len().saturating_sub(1) / 2)?;
+    /// The plausible ones, for a model of so many classes: a cross-entropy is never negative, and ln(classes) for whoever
+    /// guesses.
+    pub(crate) fn plausible(mut self, classes: usize) -> Vec<(ClientId, f32)> {
+        self.0.sort_by(|(_, one), (_, other)| one.total_cmp(other));
+        let Some((_, median)) = self.0.get(self.0.len().saturating_sub(1) / 2) else { return Vec::new() };
         let guessing = (classes as f32).ln();
         let most = Self::FACTOR * median.clamp(guessing, 100.0 * guessing);
-        let plausible: Vec<f64> =
-            self.0.iter().filter(|loss| (0.0..=most).contains(*loss)).map(|&loss| loss.into()).collect();
-        (!plausible.is_empty()).then(|| (plausible.iter().sum::<f64>() / plausible.len() as f64) as f32)
+        self.0.retain(|(_, loss)| (0.0..=most).contains(loss));
+        self.0
     }
+}
+
+/// The mean of what clients reported, if any did.
+pub(crate) fn mean_loss(losses: &[(ClientId, f32)]) -> Option<f32> {
+    let sum: f64 = losses.iter().map(|(_, loss)| f64::from(*loss)).sum();
+    (!losses.is_empty()).then(|| (sum / losses.len() as f64) as f32)
 }
 
 /// Batch norm's running statistics of a round's clients, `[Q]` each: few enough to be held until it closes.
@@ -78,8 +83,8 @@ mod tests {
 
     fn mean(losses: &[f32]) -> Option<f32> {
         let mut all = Losses::default();
-        losses.iter().for_each(|&loss| all.add(loss));
-        all.mean(10)
+        losses.iter().for_each(|&loss| all.add(ClientId(1), loss));
+        mean_loss(&all.plausible(10))
     }
 
     #[test]

@@ -1,34 +1,34 @@
 //! Who is in the room, and what happens when.
 
+mod members;
 mod message;
 mod refusal;
 mod sealing;
+mod seeds;
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    fmt,
-    sync::Arc,
-};
+use std::{fmt, sync::Arc};
 
 use unmask_core::{
-    Architecture, ClientId, EncryptionStart, MaskSeed, ModelState, ParamGroup, ParamLayout, RoundSettings, Rule,
+    Architecture, ClientId, EncryptionStart, ModelState, ParamGroup, ParamLayout, RoundSettings, Rule,
     TrainingPictures, UpdateForm,
 };
 use unmask_defence::FROZEN_SEED;
 
-use self::sealing::Sealing;
 pub use self::{
+    members::MemberState,
     message::{Effect, Event, ReceivedUpdate, RoundSummary, Void},
     refusal::Refusal,
     sealing::Seal,
 };
+use self::{
+    members::{MAX_REFUSALS, Members, Silent},
+    sealing::Sealing,
+    seeds::UsedSeeds,
+};
 use crate::{
     Aggregate, Optimiser, UpdateCounts,
-    gate::{Losses, Statistics},
+    gate::{Losses, Statistics, mean_loss},
 };
-
-/// A client whose updates were refused this many times in a row is left out until the teacher takes it in again.
-const MAX_REFUSALS: u32 = 3;
 
 /// The model all clients train.
 #[derive(Clone, PartialEq)]
@@ -60,21 +60,6 @@ pub enum RoomPhase {
     Training,
     /// A round has closed; the next one begins with [`Event::Begin`].
     Between,
-}
-
-/// What a member of the room is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MemberState {
-    /// Free, not in a running round.
-    Joined,
-    /// In the cohort, update awaited; or encrypting the model.
-    Training,
-    /// Its update of this round was taken.
-    Sent,
-    /// Still busy with a round that has closed; in again as soon as it answers.
-    Late,
-    /// Left out after too many refusals, until [`Event::Readmit`].
-    Excluded,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,12 +125,8 @@ pub struct Room {
     salt: Option<[u8; 16]>,
     /// Who was asked last to encrypt a model.
     asked: Option<ClientId>,
-    members: BTreeMap<ClientId, MemberState>,
-    /// Refusals in a row, of clients present and gone.
-    refusals: BTreeMap<ClientId, u32>,
-    /// Pictures that a client was given by the room to train on; others count as one batch at most.
-    given: BTreeMap<ClientId, u32>,
-    seeds: HashSet<MaskSeed>,
+    members: Members,
+    seeds: UsedSeeds,
     work: Work,
 }
 
@@ -171,11 +152,8 @@ impl Room {
             seal: None,
             salt: None,
             asked: None,
-            members: BTreeMap::new(),
-            refusals: BTreeMap::new(),
-            given: BTreeMap::new(),
-            // Whoever draws a mask of its own must not take the one everybody knows.
-            seeds: HashSet::from([FROZEN_SEED]),
+            members: Members::default(),
+            seeds: UsedSeeds::default(),
             work: Work::Idle,
         }
     }
@@ -250,33 +228,44 @@ impl Room {
 
     /// What a client is doing, if it is in the room.
     pub fn member(&self, client: ClientId) -> Option<MemberState> {
-        self.members.get(&client).copied()
+        self.members.state(client)
+    }
+
+    /// Whether a client is in the room, in the background.
+    pub fn is_hidden(&self, client: ClientId) -> bool {
+        self.members.is_hidden(client)
     }
 
     pub fn handle(&mut self, event: Event) -> Vec<Effect> {
         match event {
             Event::Joined(client) => {
-                let state = if self.is_excluded(client) { MemberState::Excluded } else { MemberState::Joined };
-                self.members.entry(client).or_insert(state);
-                if self.phase() == RoomPhase::Waiting { self.begin() } else { Vec::new() }
+                self.members.join(client);
+                self.go_on()
             }
             Event::Left(client) => {
-                self.members.remove(&client);
-                self.given.remove(&client);
-                if self.is_sealing(client) { self.give_up_sealing() } else { self.close_if_complete() }
+                self.members.leave(client);
+                if self.is_sealing(client) { self.give_up_sealing() } else { self.go_on() }
+            }
+            Event::Forgotten(client) => {
+                self.members.forget(client);
+                Vec::new()
+            }
+            Event::Visibility { client, is_hidden } => {
+                self.members.see(client, is_hidden);
+                self.go_on()
+            }
+            Event::Return(client) => {
+                self.members.return_to_rounds(client);
+                self.go_on()
             }
             Event::Update(received) => self.update(received),
             Event::Given { client, pictures } => {
-                self.given.insert(client, pictures);
+                self.members.give(client, pictures);
                 Vec::new()
             }
             Event::Readmit(client) => {
-                self.refusals.remove(&client);
-                match self.members.get_mut(&client) {
-                    Some(state @ MemberState::Excluded) => *state = MemberState::Joined,
-                    _ => return Vec::new(),
-                }
-                if self.phase() == RoomPhase::Waiting { self.begin() } else { Vec::new() }
+                self.members.readmit(client);
+                self.go_on()
             }
             Event::Unable { client, round, policy } => self.unable(client, round, policy),
             Event::Sealed { client, policy, check, weights } => self.sealed(client, policy, check, weights),
@@ -304,16 +293,11 @@ impl Room {
                 self.drop_seal()
             }
             Event::Reset(model) => {
-                if !matches!(self.work, Work::Idle) {
-                    self.work = Work::Idle;
-                    self.leave_behind();
-                }
+                self.work = Work::Idle;
+                self.members.drop_work();
                 self.run = Run::Paused;
                 self.next_model = Some(model);
-                self.refusals.clear();
-                for state in self.members.values_mut().filter(|state| **state == MemberState::Excluded) {
-                    *state = MemberState::Joined;
-                }
+                self.members.readmit_all();
                 self.apply_choices();
                 Vec::new()
             }
@@ -336,7 +320,7 @@ impl Room {
             return Vec::new();
         }
         self.work = Work::Idle;
-        self.leave_behind();
+        self.members.drop_work();
         self.apply_choices();
         self.begin()
     }
@@ -379,7 +363,7 @@ impl Room {
         if self.run == Run::Paused || !matches!(self.work, Work::Idle) || self.resting {
             return Vec::new();
         }
-        if self.members.values().all(|state| matches!(state, MemberState::Late | MemberState::Excluded)) {
+        if self.members.free().next().is_none() {
             return Vec::new();
         }
         self.apply_choices();
@@ -395,13 +379,7 @@ impl Room {
         if self.run == Run::Once {
             self.run = Run::Paused;
         }
-        let mut cohort = Vec::new();
-        for (client, state) in &mut self.members {
-            if !matches!(state, MemberState::Late | MemberState::Excluded) {
-                *state = MemberState::Training;
-                cohort.push(*client);
-            }
-        }
+        let cohort = self.members.begin_round();
         let model = Arc::clone(&self.model);
         self.aggregate.restart();
         self.statistics.restart();
@@ -422,26 +400,39 @@ impl Room {
             if (round, policy) != (0, self.policy) {
                 return Vec::new();
             }
-            self.members.insert(client, MemberState::Joined);
+            self.free(client);
             return self.give_up_sealing();
         }
-        if let Some(state) = self.members.get_mut(&client) {
-            let is_current = (round, policy) == (self.number, self.policy);
-            *state = match *state {
-                MemberState::Training if is_current => MemberState::Joined,
-                MemberState::Late => MemberState::Joined,
-                state => state,
-            };
+        if self.is_answer(client, round, policy) {
+            self.free(client);
         }
         self.after_answer()
+    }
+
+    /// Whether a client says with this that it is done with what it was asked: in this round, or in one that has closed.
+    fn is_answer(&self, client: ClientId, round: u32, policy: u32) -> bool {
+        match self.member(client) {
+            Some(MemberState::Late | MemberState::Away | MemberState::SittingOut) => true,
+            Some(MemberState::Training) => {
+                matches!(self.work, Work::Round(_)) && (round, policy) == (self.number, self.policy)
+            }
+            _ => false,
+        }
+    }
+
+    /// A client is done with what it was asked.
+    fn free(&mut self, client: ClientId) {
+        self.members.answered(client);
+        self.members.set(client, MemberState::Joined);
     }
 
     fn deadline(&mut self, round: u32, policy: u32) -> Vec<Effect> {
         match self.work {
             Work::Round(_) if (round, policy) == (self.number, self.policy) => self.close(),
             Work::Seal(_) if (round, policy) == (0, self.policy) => {
-                self.leave_behind();
-                self.give_up_sealing()
+                let mut effects = sit_out(self.members.end_round().sitting_out);
+                effects.extend(self.give_up_sealing());
+                effects
             }
             _ => Vec::new(),
         }
@@ -449,25 +440,17 @@ impl Room {
 
     fn update(&mut self, received: ReceivedUpdate) -> Vec<Effect> {
         let ReceivedUpdate { client, round, policy, .. } = received;
-        let was = self.member(client);
-        let mut effects = match (self.accept(&received), &self.work) {
-            (Ok(()), _) => {
-                self.refusals.remove(&client);
+        let mut effects = match self.accept(&received) {
+            Ok(()) => {
+                self.members.accepted(client);
                 vec![Effect::Accepted { client, round }, Effect::Spent(received.update.values)]
             }
-            (Err(refusal), work) => {
+            Err(refusal) => {
                 // A client whose answer was refused is done with its round: nobody waits for it any longer.
-                let is_done = match was {
-                    Some(MemberState::Late) => true,
-                    Some(MemberState::Training) => {
-                        matches!(work, Work::Round(_)) && (round, policy) == (self.number, self.policy)
-                    }
-                    _ => false,
-                };
-                if is_done {
-                    self.members.insert(client, MemberState::Joined);
+                if self.is_answer(client, round, policy) {
+                    self.free(client);
                 }
-                let is_excluded = refusal.is_fault() && was.is_some() && self.count_refusal(client);
+                let is_excluded = refusal.is_fault() && self.members.refused(client);
                 let mut effects = vec![Effect::Refused { client, refusal }, Effect::Spent(received.update.values)];
                 effects.extend(is_excluded.then_some(Effect::Excluded { client, refusals: MAX_REFUSALS }));
                 effects
@@ -477,26 +460,12 @@ impl Room {
         effects
     }
 
-    fn is_excluded(&self, client: ClientId) -> bool {
-        self.refusals.get(&client).is_some_and(|&refusals| refusals >= MAX_REFUSALS)
-    }
-
-    /// Whether this refusal was one too many.
-    fn count_refusal(&mut self, client: ClientId) -> bool {
-        *self.refusals.entry(client).or_default() += 1;
-        let is_excluded = self.is_excluded(client);
-        if is_excluded {
-            self.members.insert(client, MemberState::Excluded);
-        }
-        is_excluded
-    }
-
     /// Most samples that an update of this client may stand for: what it was given, or one batch of pictures of its own.
     fn most_samples(&self, client: ClientId) -> u32 {
         let batch = u32::from(self.settings.batch());
         match (self.settings.pictures(), self.settings.rule()) {
             (TrainingPictures::Shared { .. }, Rule::FedAvg { .. }) => {
-                self.given.get(&client).copied().unwrap_or(batch).max(1)
+                self.members.given(client).unwrap_or(batch).max(1)
             }
             _ => batch,
         }
@@ -515,7 +484,7 @@ impl Room {
         if *round != self.number {
             return Err(Refusal::Stale { update: *round, current: Some(self.number) });
         }
-        match self.members.get(client) {
+        match self.members.state(*client) {
             Some(MemberState::Training) => {}
             Some(MemberState::Sent) => return Err(Refusal::Twice { round: *round }),
             _ => return Err(Refusal::NotInCohort),
@@ -557,79 +526,63 @@ impl Room {
         let weight = if is_fedavg { samples } else { 1 };
         self.aggregate.add(update, weight, reference)?;
         self.statistics.add(statistics, weight);
-        current.losses.add(*loss);
+        current.losses.add(*client, *loss);
         current.samples += u64::from(samples);
         if let UpdateForm::Masked { seed, .. } = update.form {
             self.seeds.insert(seed);
         }
-        self.members.insert(*client, MemberState::Sent);
         Ok(())
     }
 
     /// Somebody answered: the round may be complete, or, with nobody free before, a new one may begin.
     fn after_answer(&mut self) -> Vec<Effect> {
         match self.work {
-            Work::Round(_) => {
-                let effects = self.close_if_complete();
-                if effects.is_empty() { self.quorum_reached() } else { effects }
-            }
+            Work::Round(_) if self.members.is_anybody_training() => self.quorum_reached(),
+            Work::Round(_) => self.close(),
             Work::Idle => self.begin(),
             Work::Seal(_) => Vec::new(),
         }
     }
 
-    /// Says once in a round that the rest need not be waited for until the deadline.
+    /// Somebody came, went, or is to be counted in another way.
+    fn go_on(&mut self) -> Vec<Effect> {
+        if matches!(self.work, Work::Round(_)) || self.phase() == RoomPhase::Waiting {
+            self.after_answer()
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Says once in a round that the rest need not be waited for until the deadline. Of those who have not answered only
+    /// some count: whoever is in the background, or missed two rounds, gets the time that the others take, and no more.
     fn quorum_reached(&mut self) -> Vec<Effect> {
-        let awaited = self.members.values().filter(|state| **state == MemberState::Training).count();
+        let (awaited, others) = self.members.training();
         let (round, policy) = (self.number, self.policy);
-        match &mut self.work {
-            Work::Round(current)
-                if !current.has_quorum
-                    && self.aggregate.updates() >= self.quorum.updates
-                    && current.cohort.saturating_sub(awaited) as f64 >= self.quorum.share * current.cohort as f64 =>
-            {
-                current.has_quorum = true;
-                vec![Effect::Quorum { round, policy }]
-            }
-            _ => Vec::new(),
+        let Work::Round(current) = &mut self.work else { return Vec::new() };
+        let counted = current.cohort.saturating_sub(others);
+        let answered = counted.saturating_sub(awaited);
+        let is_enough = self.aggregate.updates() >= self.quorum.updates.max(1)
+            && answered as f64 >= self.quorum.share * counted as f64;
+        if current.has_quorum || !is_enough {
+            return Vec::new();
         }
-    }
-
-    fn close_if_complete(&mut self) -> Vec<Effect> {
-        let is_awaited = self.members.values().any(|state| *state == MemberState::Training);
-        if matches!(self.work, Work::Round(_)) && !is_awaited { self.close() } else { Vec::new() }
-    }
-
-    /// Those still at work are late, the others free again.
-    fn leave_behind(&mut self) -> Vec<ClientId> {
-        let mut late = Vec::new();
-        for (client, state) in &mut self.members {
-            *state = match *state {
-                MemberState::Training | MemberState::Late => {
-                    if *state == MemberState::Training {
-                        late.push(*client);
-                    }
-                    MemberState::Late
-                }
-                MemberState::Sent | MemberState::Joined => MemberState::Joined,
-                MemberState::Excluded => MemberState::Excluded,
-            };
-        }
-        late
+        current.has_quorum = true;
+        vec![Effect::Quorum { round, policy }]
     }
 
     fn close(&mut self) -> Vec<Effect> {
         let Work::Round(round) = std::mem::replace(&mut self.work, Work::Idle) else { return Vec::new() };
         let Round { model, losses, samples, .. } = round;
-        let late = self.leave_behind();
+        let Silent { late, sitting_out } = self.members.end_round();
         let updates = self.aggregate.updates();
         let (mut loss, mut void) = (None, None);
+        let losses = losses.plausible(model.architecture.classes());
         let least = self.quorum.updates;
         if updates > 0 && updates < least {
             void = Some(Void::TooFew { updates, least });
         } else if updates > 0 {
             let statistics = self.statistics.mean(&model.state.statistics, self.settings.aggregation());
-            let (classes, rule) = (model.architecture.classes(), self.settings.rule());
+            let rule = self.settings.rule();
             // Attacks may still hold the old weights, so the new ones are a copy where they do.
             drop(model);
             let state = &mut Arc::make_mut(&mut self.model).state;
@@ -637,14 +590,20 @@ impl Room {
                 Ok(()) => state.statistics = statistics,
                 Err(overflow) => void = Some(overflow.into()),
             }
-            loss = losses.mean(classes);
+            loss = mean_loss(&losses);
         }
-        let clipped = self.aggregate.clipped();
-        let summary =
-            RoundSummary { round: self.number, settings: self.settings, updates, clipped, samples, loss, void, late };
+        let (round, settings, clipped) = (self.number, self.settings, self.aggregate.clipped());
+        let summary = RoundSummary { round, settings, updates, clipped, samples, loss, losses, void, late };
         self.resting = true;
-        vec![Effect::Closed(summary), Effect::Rest]
+        let mut effects = vec![Effect::Closed(summary)];
+        effects.extend(sit_out(sitting_out));
+        effects.push(Effect::Rest);
+        effects
     }
+}
+
+fn sit_out(clients: Vec<ClientId>) -> Vec<Effect> {
+    clients.into_iter().map(Effect::SittingOut).collect()
 }
 
 /// Whether the group's values are those of `reference`, bit for bit, or zero where there is no reference.

@@ -10,13 +10,21 @@ use crate::Overflow;
 
 #[derive(Debug, Clone)]
 pub enum Event {
-    /// A client is there, new or again.
+    /// A client is there: new, again, or on a new socket. It is in the rounds again, unless it was left out for its updates.
     Joined(ClientId),
     /// Its socket closed.
     Left(ClientId),
+    /// A client that left will not come back: what was remembered of it can go.
+    Forgotten(ClientId),
+    /// A client's tab went to the background, or came back. There it is asked as before, but a round is not held up for it,
+    /// and its silence is not held against it.
+    Visibility { client: ClientId, is_hidden: bool },
+    /// A client that is late, away or sitting out asks to be in the rounds again.
+    Return(ClientId),
     /// A client's update came.
     Update(ReceivedUpdate),
-    /// A client was given so many pictures of the room's data set to train on.
+    /// A client that is there was given so many pictures of the room's data set to train on, until it leaves. Without it an
+    /// update counts as one batch at most.
     Given { client: ClientId, pictures: u32 },
     /// The teacher takes a client in again that was left out for its refused updates.
     Readmit(ClientId),
@@ -99,6 +107,9 @@ pub enum Effect {
     Refused { client: ClientId, refusal: Refusal },
     /// The client is in no cohort any more, after so many refusals in a row, until [`Event::Readmit`] or [`Event::Reset`].
     Excluded { client: ClientId, refusals: u32 },
+    /// The client answered nothing in two rounds in a row and is in no cohort any more. Any answer, [`Event::Return`] or
+    /// [`Event::Joined`] ends that; until its next answer no round is held up for it.
+    SittingOut(ClientId),
     /// The values of an update that was averaged or refused. Their memory is worth keeping for an update to come: fresh
     /// memory for a large model costs the operating system more time than the update's sums.
     Spent(Vec<f32>),
@@ -121,9 +132,11 @@ pub struct RoundSummary {
     pub samples: u64,
     /// Mean of the plausible losses reported, if there are any.
     pub loss: Option<f32>,
+    /// The plausible ones themselves.
+    pub losses: Vec<(ClientId, f32)>,
     /// Why no step was taken although there were updates. Weights, statistics and optimiser are then as they were.
     pub void: Option<Void>,
-    /// Who was in the cohort and did not answer in time.
+    /// Who was in the cohort and in sight, and did not answer in time.
     pub late: Vec<ClientId>,
 }
 

@@ -39,11 +39,10 @@ impl Room {
         // A salt serves one request. Under one that a plain start had used, a keyed start's weights would be encrypted
         // with a key that the relay may know.
         let Some(salt) = self.salt.take() else { return vec![Effect::NeedSalt] };
-        let mut free = self.members.iter().filter(|(_, state)| **state != MemberState::Late).map(|(client, _)| *client);
-        let first = free.clone().next();
-        let Some(client) = free.find(|client| Some(*client) > self.asked).or(first) else { return Vec::new() };
+        let next = self.members.free().find(|client| Some(*client) > self.asked);
+        let Some(client) = next.or_else(|| self.members.free().next()) else { return Vec::new() };
         self.asked = Some(client);
-        self.members.insert(client, MemberState::Training);
+        self.members.set(client, MemberState::Training);
         self.work = Work::Seal(Sealing { client, start, salt });
         let model = (start == EncryptionStart::Plain).then(|| Arc::clone(&self.model));
         let (policy, architecture) = (self.policy, self.model.architecture);
@@ -57,15 +56,15 @@ impl Room {
             _ => None,
         };
         let Some((start, salt)) = asked else {
-            // An answer to a seal that was given up; the client is free again.
-            if self.member(client) == Some(MemberState::Late) {
-                self.members.insert(client, MemberState::Joined);
+            // Perhaps an answer to a seal that was given up; the client is free again.
+            if self.is_answer(client, 0, policy) {
+                self.free(client);
             }
             let mut effects = vec![Effect::Refused { client, refusal: Refusal::SealNotAsked }];
             effects.extend(self.after_answer());
             return effects;
         };
-        self.members.insert(client, MemberState::Joined);
+        self.free(client);
         let weights = match self.check_sealed(policy, start, check, weights) {
             Ok(weights) => weights,
             Err(refusal) => {

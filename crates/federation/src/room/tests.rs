@@ -1,11 +1,12 @@
 mod checks;
 mod encryption;
 mod masks;
+mod silence;
 mod statistics;
 
 mod interleavings;
 
-use unmask_core::{Aggregation, Architecture, Rule, TrainingPictures, VitPreset};
+use unmask_core::{Aggregation, Architecture, MaskSeed, Rule, TrainingPictures, VitPreset};
 use unmask_defence::{Cipher, KeyMaterial, PlainUpdate, Protect, ProtectedUpdate};
 
 use super::*;

@@ -1,5 +1,7 @@
 //! Any events in any order.
 
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 use unmask_core::KeyCheck;
 
@@ -14,6 +16,10 @@ enum Action {
     /// Encrypt the model, or send back something that is not it.
     Seal(u32, bool),
     Unable(u32),
+    /// Go to the background, or come back.
+    Hide(u32, bool),
+    Return(u32),
+    Forget(u32),
     Deadline,
     Begin,
     Start,
@@ -43,8 +49,11 @@ fn action() -> impl Strategy<Value = Action> {
         4 => (client.clone(), 0usize..3, any::<bool>()).prop_map(|(c, back, bad)| Action::Send(c, back, bad)),
         8 => client.clone().prop_map(|c| Action::Send(c, 0, false)),
         6 => (client.clone(), prop::bool::weighted(0.8)).prop_map(|(c, good)| Action::Seal(c, good)),
-        1 => client.prop_map(Action::Unable),
-        1 => Just(Action::Deadline),
+        1 => client.clone().prop_map(Action::Unable),
+        2 => (client.clone(), any::<bool>()).prop_map(|(c, is_hidden)| Action::Hide(c, is_hidden)),
+        1 => client.clone().prop_map(Action::Return),
+        1 => client.prop_map(Action::Forget),
+        2 => Just(Action::Deadline),
         6 => Just(Action::Begin),
         3 => Just(Action::Start),
         1 => Just(Action::Once),
@@ -78,6 +87,7 @@ struct World {
     plans: BTreeMap<u32, Vec<Plan>>,
     running: Option<Plan>,
     accepted: u32,
+    has_quorum: bool,
     /// Whom the model was asked to be encrypted by, and under which policy.
     seal: Option<(ClientId, u32)>,
     seeds: u64,
@@ -85,7 +95,9 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        Self { room: room("none"), plans: BTreeMap::new(), running: None, accepted: 0, seal: None, seeds: 0 }
+        let room = room("none");
+        let plans = BTreeMap::new();
+        Self { room, plans, running: None, accepted: 0, has_quorum: false, seal: None, seeds: 0 }
     }
 
     /// The events an action makes.
@@ -145,6 +157,9 @@ impl World {
                 let round = if self.room.phase() == RoomPhase::Sealing { 0 } else { self.room.number };
                 Event::Unable { client: ClientId(c), round, policy }
             }
+            Action::Hide(c, is_hidden) => Event::Visibility { client: ClientId(c), is_hidden },
+            Action::Return(c) => Event::Return(ClientId(c)),
+            Action::Forget(c) => Event::Forgotten(ClientId(c)),
             Action::Deadline => {
                 let round = if self.room.phase() == RoomPhase::Sealing { 0 } else { self.room.number };
                 Event::Deadline { round, policy }
@@ -178,6 +193,17 @@ impl World {
         if is_reset {
             self.running = None;
         }
+        let is_left_out = |client: &ClientId| {
+            matches!(self.room.member(*client), Some(MemberState::SittingOut | MemberState::Excluded))
+        };
+        let asks = match event {
+            Event::Update(ReceivedUpdate { client, .. }) | Event::Unable { client, .. } => Some(client),
+            Event::Sealed { client, .. } | Event::Joined(client) | Event::Return(client) => Some(client),
+            _ => None,
+        };
+        // Whoever says something with this may be asked at once.
+        let was_left_out: Vec<ClientId> =
+            (0..4).map(ClientId).filter(|client| is_left_out(client) && asks != Some(*client)).collect();
         let mut more = Vec::new();
         for effect in self.room.handle(event) {
             match effect {
@@ -188,13 +214,15 @@ impl World {
                     prop_assert_eq!(encryption.is_some(), is_marked(&self.room, &model.state.weights));
                     let plan = Plan { round, policy, settings, encryption, model };
                     for client in cohort {
+                        prop_assert_eq!(self.room.member(client), Some(MemberState::Training));
+                        prop_assert!(!was_left_out.contains(&client), "asked although it sits out or is left out");
                         self.plans.entry(client.0).or_default().push(plan.clone());
                     }
                     if let Some(old) = was_running.as_ref().filter(|old| old.policy == policy) {
                         prop_assert_eq!(old.settings, settings, "one policy number for two policies");
                     }
                     self.running = Some(plan);
-                    self.accepted = 0;
+                    (self.accepted, self.has_quorum) = (0, false);
                 }
                 Effect::NeedSalt => more.push(Event::Salt([5; 16])),
                 Effect::Seal { client, policy, salt, model, .. } => {
@@ -215,6 +243,21 @@ impl World {
                     prop_assert_eq!(summary.settings, running.settings);
                     prop_assert_eq!(summary.round, running.round);
                     prop_assert_eq!(summary.updates, self.accepted);
+                    for client in summary.late {
+                        let state = self.room.member(client);
+                        prop_assert!(matches!(state, Some(MemberState::Late | MemberState::SittingOut)), "{:?}", state);
+                        prop_assert!(!self.room.is_hidden(client), "away, not late");
+                    }
+                }
+                Effect::Quorum { round, .. } => {
+                    prop_assert_eq!(Some(round), self.running.as_ref().map(|plan| plan.round));
+                    prop_assert!(!self.has_quorum && self.accepted > 0);
+                    self.has_quorum = true;
+                }
+                Effect::SittingOut(client) => {
+                    prop_assert_eq!(self.room.member(client), Some(MemberState::SittingOut));
+                    prop_assert!(!self.room.is_hidden(client), "away, not silent");
+                    prop_assert!(!was_left_out.contains(&client), "it is told once");
                 }
                 _ => {}
             }
@@ -230,11 +273,16 @@ impl World {
         prop_assert!(room.model().state.weights.iter().all(|weight| weight.is_finite()));
         prop_assert_eq!(room.seal().is_some(), is_marked(room, &room.model().state.weights));
         prop_assert_eq!(room.layout.len(), room.model().state.weights.len());
-        let at_work = room.members.values().filter(|state| **state == MemberState::Training).count();
+        let (counted, others) = room.members.training();
+        let at_work = counted + others;
+        prop_assert!(room.members.known() <= 4);
         match room.phase() {
             RoomPhase::Training => prop_assert!(at_work > 0, "nobody to wait for"),
             RoomPhase::Sealing => prop_assert_eq!(at_work, 1),
             _ => prop_assert_eq!(at_work, 0),
+        }
+        if room.phase() == RoomPhase::Waiting {
+            prop_assert_eq!(room.members.free().next(), None, "a stall: somebody could be asked");
         }
         Ok(())
     }
@@ -245,7 +293,7 @@ proptest! {
 
     /// Whatever happens in whatever order: an update is averaged in its own round under its own policy or not at all,
     /// encrypted weights are never trained on as plain ones nor plain ones as encrypted, weights stay finite, a refused
-    /// update never counts, and whoever waits has somebody to wait for.
+    /// update never counts, whoever waits has somebody to wait for, and whoever sits out is left alone.
     #[test]
     fn no_average_mixes_two_policies(actions in proptest::collection::vec(action(), 0..80)) {
         let mut world = World::new();

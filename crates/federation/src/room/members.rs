@@ -1,0 +1,286 @@
+//! What the room knows of each client.
+
+use std::collections::BTreeMap;
+
+use unmask_core::ClientId;
+
+/// A client whose updates were refused this many times in a row is left out until the teacher takes it in again.
+pub(super) const MAX_REFUSALS: u32 = 3;
+
+/// A client that answered nothing in this many rounds in a row sits out until it asks to come back.
+const MAX_MISSED: u32 = 2;
+
+/// What a member of the room is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemberState {
+    /// Free, not in a running round.
+    Joined,
+    /// In the cohort, update awaited; or encrypting the model.
+    Training,
+    /// Its update of this round was taken.
+    Sent,
+    /// Still busy with a round that has closed; in again as soon as it answers.
+    Late,
+    /// The same in the background, where that is to be expected; in again as soon as it answers or is seen.
+    Away,
+    /// Left out since it answered nothing in two rounds in a row; in again as soon as it answers or asks.
+    SittingOut,
+    /// Left out after too many refusals, until the teacher takes it in again.
+    Excluded,
+}
+
+impl MemberState {
+    /// Whether it can be asked for something.
+    fn is_free(self) -> bool {
+        matches!(self, Self::Joined | Self::Sent)
+    }
+
+    /// Whether it was asked for something, has not answered, and is waited for no longer.
+    fn is_behind(self) -> bool {
+        matches!(self, Self::Late | Self::Away | Self::SittingOut)
+    }
+}
+
+/// One client.
+#[derive(Debug, Default)]
+struct Member {
+    /// `None` once it has left.
+    state: Option<MemberState>,
+    /// Whether its tab is in the background.
+    is_hidden: bool,
+    /// Rounds in a row that ended without an answer while it was in sight.
+    missed: u32,
+    /// Refusals in a row.
+    refusals: u32,
+    /// Pictures that it was given by the room to train on.
+    given: Option<u32>,
+}
+
+impl Member {
+    /// Whether a round is held up for it: one in the background may never answer, and one that missed two rounds has had
+    /// its chance.
+    fn is_counted(&self) -> bool {
+        !self.is_hidden && self.missed < MAX_MISSED
+    }
+
+    /// Whether there is anything to remember of it when it has left.
+    fn is_remarkable(&self) -> bool {
+        self.missed > 0 || self.refusals > 0
+    }
+
+    fn is(&self, state: MemberState) -> bool {
+        self.state == Some(state)
+    }
+}
+
+/// Those in the room, and those who left and were silent or refused before: leaving takes nothing back. The latter are
+/// remembered until they are [forgotten](Self::forget), so that there are never more than the caller knows clients.
+#[derive(Debug, Default)]
+pub(super) struct Members(BTreeMap<ClientId, Member>);
+
+/// Who answered nothing by the end of a round.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Silent {
+    /// In sight, and in the round that ended.
+    pub(super) late: Vec<ClientId>,
+    /// Those who missed two rounds in a row with this one.
+    pub(super) sitting_out: Vec<ClientId>,
+}
+
+impl Members {
+    /// What a client is doing, if it is there.
+    pub(super) fn state(&self, client: ClientId) -> Option<MemberState> {
+        self.0.get(&client).and_then(|member| member.state)
+    }
+
+    /// Whether it is there, in the background.
+    pub(super) fn is_hidden(&self, client: ClientId) -> bool {
+        self.0.get(&client).is_some_and(|member| member.state.is_some() && member.is_hidden)
+    }
+
+    /// Whether it is there and does this.
+    pub(super) fn is(&self, client: ClientId, state: MemberState) -> bool {
+        self.state(client) == Some(state)
+    }
+
+    /// Those who can be asked for something.
+    pub(super) fn free(&self) -> impl Iterator<Item = ClientId> {
+        self.0.iter().filter(|(_, member)| member.state.is_some_and(MemberState::is_free)).map(|(client, _)| *client)
+    }
+
+    /// A client is there, new, again, or on a new connection: it is in again, and in sight until it says otherwise.
+    pub(super) fn join(&mut self, client: ClientId) {
+        let member = self.0.entry(client).or_default();
+        member.is_hidden = false;
+        member.state = match member.state {
+            None if member.refusals >= MAX_REFUSALS => Some(MemberState::Excluded),
+            None => Some(MemberState::Joined),
+            Some(state) if state.is_behind() => Some(MemberState::Joined),
+            state => state,
+        };
+    }
+
+    pub(super) fn leave(&mut self, client: ClientId) {
+        if let Some(member) = self.0.get_mut(&client) {
+            (member.state, member.is_hidden, member.given) = (None, false, None);
+            if !member.is_remarkable() {
+                self.0.remove(&client);
+            }
+        }
+    }
+
+    /// Nobody will come back as this client.
+    pub(super) fn forget(&mut self, client: ClientId) {
+        if self.state(client).is_none() {
+            self.0.remove(&client);
+        }
+    }
+
+    /// A client that is there now does this.
+    pub(super) fn set(&mut self, client: ClientId, state: MemberState) {
+        if let Some(member) = self.present(client) {
+            member.state = Some(state);
+        }
+    }
+
+    /// The tab went to the background or came back. Coming back ends the wait for an answer to a round long closed.
+    pub(super) fn see(&mut self, client: ClientId, is_hidden: bool) {
+        let Some(member) = self.present(client) else { return };
+        member.is_hidden = is_hidden;
+        member.state = match member.state {
+            Some(MemberState::Late) if is_hidden => Some(MemberState::Away),
+            Some(MemberState::Away) if !is_hidden => Some(MemberState::Joined),
+            state => state,
+        };
+    }
+
+    /// A client asks to be in again.
+    pub(super) fn return_to_rounds(&mut self, client: ClientId) {
+        if let Some(member) = self.present(client)
+            && member.state.is_some_and(MemberState::is_behind)
+        {
+            member.state = Some(MemberState::Joined);
+        }
+    }
+
+    /// A client answered what it was asked, well or badly, in time or late: it is there, and free if it was behind.
+    pub(super) fn answered(&mut self, client: ClientId) {
+        if let Some(member) = self.present(client) {
+            member.missed = 0;
+        }
+        self.return_to_rounds(client);
+    }
+
+    /// An update was taken.
+    pub(super) fn accepted(&mut self, client: ClientId) {
+        self.answered(client);
+        if let Some(member) = self.present(client) {
+            (member.state, member.refusals) = (Some(MemberState::Sent), 0);
+        }
+    }
+
+    /// An update of a client that is there was refused for a fault of its own. Whether that was one too many.
+    pub(super) fn refused(&mut self, client: ClientId) -> bool {
+        let Some(member) = self.present(client) else { return false };
+        member.refusals = member.refusals.saturating_add(1);
+        let is_excluded = member.refusals >= MAX_REFUSALS;
+        if is_excluded {
+            member.state = Some(MemberState::Excluded);
+        }
+        is_excluded
+    }
+
+    /// Takes a client in again that was left out for its refusals.
+    pub(super) fn readmit(&mut self, client: ClientId) {
+        if let Some(member) = self.0.get_mut(&client) {
+            member.refusals = 0;
+            if member.is(MemberState::Excluded) {
+                member.state = Some(MemberState::Joined);
+            }
+        }
+    }
+
+    /// The same for everybody.
+    pub(super) fn readmit_all(&mut self) {
+        let all: Vec<ClientId> = self.0.keys().copied().collect();
+        all.into_iter().for_each(|client| self.readmit(client));
+        self.0.retain(|_, member| member.state.is_some() || member.is_remarkable());
+    }
+
+    pub(super) fn give(&mut self, client: ClientId, pictures: u32) {
+        if let Some(member) = self.present(client) {
+            member.given = Some(pictures);
+        }
+    }
+
+    pub(super) fn given(&self, client: ClientId) -> Option<u32> {
+        self.0.get(&client).and_then(|member| member.given)
+    }
+
+    /// Asks all who are free; returns them.
+    pub(super) fn begin_round(&mut self) -> Vec<ClientId> {
+        let cohort: Vec<ClientId> = self.free().collect();
+        cohort.iter().for_each(|&client| self.set(client, MemberState::Training));
+        cohort
+    }
+
+    /// Whether anybody is being waited for.
+    pub(super) fn is_anybody_training(&self) -> bool {
+        self.0.values().any(|member| member.is(MemberState::Training))
+    }
+
+    /// Of those at work how many a round is held up for, and how many it is not.
+    pub(super) fn training(&self) -> (usize, usize) {
+        let at_work = self.0.values().filter(|member| member.is(MemberState::Training));
+        let (counted, others): (Vec<_>, Vec<_>) = at_work.partition(|member| member.is_counted());
+        (counted.len(), others.len())
+    }
+
+    /// A round, or the time for a seal, is over: those still at work are behind, the others free again.
+    pub(super) fn end_round(&mut self) -> Silent {
+        let mut silent = Silent::default();
+        for (client, member) in &mut self.0 {
+            let was_asked = member.is(MemberState::Training);
+            member.state = match member.state {
+                Some(MemberState::Training | MemberState::Late) if member.is_hidden => Some(MemberState::Away),
+                Some(MemberState::Training | MemberState::Late) => {
+                    member.missed = member.missed.saturating_add(1);
+                    if was_asked {
+                        silent.late.push(*client);
+                    }
+                    if member.missed < MAX_MISSED {
+                        Some(MemberState::Late)
+                    } else {
+                        silent.sitting_out.push(*client);
+                        Some(MemberState::SittingOut)
+                    }
+                }
+                Some(MemberState::Sent) => Some(MemberState::Joined),
+                state => state,
+            };
+        }
+        silent
+    }
+
+    /// What is under way is dropped, for no fault of those who are at work on it.
+    pub(super) fn drop_work(&mut self) {
+        for member in self.0.values_mut() {
+            member.state = match member.state {
+                Some(MemberState::Training) if member.is_hidden => Some(MemberState::Away),
+                Some(MemberState::Training) => Some(MemberState::Late),
+                Some(MemberState::Sent) => Some(MemberState::Joined),
+                state => state,
+            };
+        }
+    }
+
+    /// How many clients are known, present and gone.
+    #[cfg(test)]
+    pub(super) fn known(&self) -> usize {
+        self.0.len()
+    }
+
+    fn present(&mut self, client: ClientId) -> Option<&mut Member> {
+        self.0.get_mut(&client).filter(|member| member.state.is_some())
+    }
+}

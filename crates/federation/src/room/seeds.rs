@@ -1,0 +1,70 @@
+//! Mask seeds that came before.
+
+use std::collections::{HashSet, VecDeque};
+
+use unmask_core::MaskSeed;
+use unmask_defence::FROZEN_SEED;
+
+/// The newest seeds, none of which may come again. Who repeats a seed shows the same values round after round, and two
+/// clients with one seed leave the same values out: both come to light within a few rounds. So it is enough to remember
+/// some hundred rounds of a full room, in 4 MB at most.
+#[derive(Debug, Default)]
+pub(super) struct UsedSeeds {
+    known: HashSet<MaskSeed>,
+    /// In the order in which they came.
+    order: VecDeque<MaskSeed>,
+}
+
+impl UsedSeeds {
+    /// Seeds remembered.
+    pub(super) const MOST: usize = 1 << 15;
+
+    /// Whether a seed has come before. Nobody draws the one that everybody knows.
+    pub(super) fn contains(&self, seed: &MaskSeed) -> bool {
+        *seed == FROZEN_SEED || self.known.contains(seed)
+    }
+
+    pub(super) fn insert(&mut self, seed: MaskSeed) {
+        if self.contains(&seed) {
+            return;
+        }
+        if self.order.len() == Self::MOST
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+        self.known.insert(seed);
+        self.order.push_back(seed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seed(number: usize) -> MaskSeed {
+        let mut bytes = [0; 32];
+        bytes[..8].copy_from_slice(&(number as u64 + 1).to_le_bytes());
+        MaskSeed(bytes)
+    }
+
+    #[test]
+    fn only_the_newest_seeds_are_remembered() {
+        let mut seeds = UsedSeeds::default();
+        for number in 0..=UsedSeeds::MOST {
+            assert!(!seeds.contains(&seed(number)));
+            seeds.insert(seed(number));
+            seeds.insert(seed(number));
+        }
+        assert!(!seeds.contains(&seed(0)), "the oldest one made room");
+        assert!((1..=UsedSeeds::MOST).all(|number| seeds.contains(&seed(number))));
+        assert_eq!((seeds.known.len(), seeds.order.len()), (UsedSeeds::MOST, UsedSeeds::MOST));
+    }
+
+    #[test]
+    fn the_common_seed_is_nobody_s_own() {
+        let mut seeds = UsedSeeds::default();
+        seeds.insert(FROZEN_SEED);
+        assert!(seeds.contains(&FROZEN_SEED) && seeds.order.is_empty());
+    }
+}

@@ -1,0 +1,329 @@
+//! Who does not answer: late, away, sitting out, and in again.
+
+use super::*;
+
+const C: ClientId = ClientId(3);
+const D: ClientId = ClientId(4);
+const E: ClientId = ClientId(5);
+
+/// An update of `client` is taken.
+fn answer(room: &mut Room, client: ClientId) -> Vec<Effect> {
+    let update = dense(room, 1.0);
+    let effects = send(room, client, update);
+    assert!(matches!(effects[0], Effect::Accepted { .. }), "{effects:?}");
+    effects
+}
+
+fn deadline(room: &mut Room) -> Vec<Effect> {
+    let (round, policy) = (room.number, room.policy);
+    room.handle(Event::Deadline { round, policy })
+}
+
+fn hide(room: &mut Room, client: ClientId, is_hidden: bool) -> Vec<Effect> {
+    room.handle(Event::Visibility { client, is_hidden })
+}
+
+fn sitting_out(effects: &[Effect]) -> Vec<ClientId> {
+    let out = |effect: &Effect| match effect {
+        Effect::SittingOut(client) => Some(*client),
+        _ => None,
+    };
+    effects.iter().filter_map(out).collect()
+}
+
+fn has_quorum(effects: &[Effect]) -> bool {
+    effects.iter().any(|effect| matches!(effect, Effect::Quorum { .. }))
+}
+
+/// Two rounds of A and B, in which B answers nothing.
+fn with_b_sitting_out() -> Room {
+    let mut room = started("none", &[A, B]);
+    answer(&mut room, A);
+    let effects = deadline(&mut room);
+    assert_eq!((closed(&effects).unwrap().late, sitting_out(&effects)), (vec![B], vec![]));
+    assert_eq!(room.member(B), Some(MemberState::Late));
+    assert_eq!(cohort(&room.handle(Event::Begin)), [A]);
+    let effects = answer(&mut room, A);
+    assert_eq!((closed(&effects).unwrap().late, sitting_out(&effects)), (vec![], vec![B]));
+    assert_eq!(room.member(B), Some(MemberState::SittingOut));
+    room
+}
+
+#[test]
+fn two_silent_rounds_make_a_client_sit_out_until_it_asks() {
+    let mut room = with_b_sitting_out();
+    for _ in 0..3 {
+        assert_eq!(cohort(&room.handle(Event::Begin)), [A]);
+        assert!(sitting_out(&answer(&mut room, A)).is_empty(), "it is told once");
+    }
+    assert!(room.handle(Event::Return(B)).is_empty());
+    assert_eq!(room.member(B), Some(MemberState::Joined));
+    assert_eq!(cohort(&room.handle(Event::Begin)), [A, B]);
+    answer(&mut room, B);
+    answer(&mut room, A);
+    // It has answered: silence begins anew.
+    room.handle(Event::Begin);
+    answer(&mut room, A);
+    assert!(sitting_out(&deadline(&mut room)).is_empty());
+    assert_eq!(room.member(B), Some(MemberState::Late));
+}
+
+/// A client that never answers costs one round's deadline, whatever it asks for: nobody waits for it until it answers.
+#[test]
+fn who_asks_and_stays_silent_is_not_waited_for() {
+    let mut room = with_b_sitting_out();
+    for ask in [Event::Return(B), Event::Joined(B)] {
+        room.handle(ask);
+        assert_eq!(cohort(&room.handle(Event::Begin)), [A, B]);
+        assert!(has_quorum(&answer(&mut room, A)), "the whole of the quorum has answered");
+        assert_eq!(sitting_out(&deadline(&mut room)), [B]);
+    }
+    // Leaving and coming back with the ticket takes nothing back either.
+    room.handle(Event::Left(B));
+    room.handle(Event::Joined(B));
+    assert_eq!(cohort(&room.handle(Event::Begin)), [A, B]);
+    assert!(has_quorum(&answer(&mut room, A)));
+    assert_eq!(sitting_out(&deadline(&mut room)), [B]);
+    // Whoever comes without the ticket is somebody new.
+    room.handle(Event::Left(B));
+    room.handle(Event::Forgotten(B));
+    room.handle(Event::Joined(B));
+    assert_eq!(cohort(&room.handle(Event::Begin)), [A, B]);
+    assert!(!has_quorum(&answer(&mut room, A)));
+}
+
+#[test]
+fn any_answer_shows_that_a_client_is_there() {
+    let late_update = |room: &Room| update_event(B, 1, 1, dense(room, 1.0));
+    let broken = |_: &Room| update_event(B, 1, 1, ProtectedUpdate::dense(Vec::new()));
+    let unable = |_: &Room| Event::Unable { client: B, round: 1, policy: 1 };
+    let answers: [&dyn Fn(&Room) -> Event; 3] = [&late_update, &broken, &unable];
+    for late in answers {
+        let mut room = with_b_sitting_out();
+        let answer_of_b = late(&room);
+        assert!(cohort(&room.handle(answer_of_b)).is_empty());
+        assert_eq!(room.member(B), Some(MemberState::Joined));
+        assert_eq!(cohort(&room.handle(Event::Begin)), [A, B]);
+        assert!(!has_quorum(&answer(&mut room, A)), "it is waited for again");
+    }
+}
+
+/// Slow is not silent: who answers after the deadline each time never sits out.
+#[test]
+fn who_is_always_late_never_sits_out() {
+    let mut room = started("none", &[A, B]);
+    for round in [1, 3, 5] {
+        answer(&mut room, A);
+        assert!(sitting_out(&deadline(&mut room)).is_empty());
+        room.handle(Event::Begin);
+        let late = update_event(B, round, 1, dense(&room, 1.0));
+        assert!(matches!(refusal(&room.handle(late)), Refusal::Stale { .. }));
+        assert!(sitting_out(&answer(&mut room, A)).is_empty());
+        assert_eq!(cohort(&room.handle(Event::Begin)), [A, B]);
+    }
+}
+
+#[test]
+fn a_late_client_that_asks_need_not_answer_first() {
+    let mut room = started("none", &[A, B]);
+    answer(&mut room, A);
+    deadline(&mut room);
+    room.handle(Event::Return(B));
+    assert_eq!(cohort(&room.handle(Event::Begin)), [A, B]);
+    answer(&mut room, A);
+    assert_eq!(sitting_out(&deadline(&mut room)), [B], "that was the second round in a row");
+}
+
+/// Nobody else is there: whoever comes back gets a round at once.
+#[test]
+fn a_room_of_silent_clients_waits_and_goes_on() {
+    let come_back: [(MemberState, Event); 5] = [
+        (MemberState::Late, Event::Return(A)),
+        (MemberState::Late, Event::Unable { client: A, round: 1, policy: 1 }),
+        (MemberState::Away, Event::Return(A)),
+        (MemberState::Away, Event::Visibility { client: A, is_hidden: false }),
+        (MemberState::Away, Event::Joined(A)),
+    ];
+    for (state, event) in come_back {
+        let mut room = started("none", &[A]);
+        hide(&mut room, A, state == MemberState::Away);
+        deadline(&mut room);
+        assert_eq!(room.member(A), Some(state));
+        assert!(room.handle(Event::Begin).is_empty());
+        assert_eq!(room.phase(), RoomPhase::Waiting);
+        assert_eq!(cohort(&room.handle(event)), [A]);
+    }
+    // A leaves; B, who sits out, and an excluded client are all there is.
+    let mut room = with_b_sitting_out();
+    room.handle(Event::Joined(C));
+    for _ in 0..3 {
+        room.handle(Event::Begin);
+        send(&mut room, C, ProtectedUpdate::dense(Vec::new()));
+        answer(&mut room, A);
+    }
+    assert_eq!(room.member(C), Some(MemberState::Excluded));
+    assert!(room.handle(Event::Left(A)).is_empty());
+    assert!(room.handle(Event::Begin).is_empty());
+    assert_eq!(room.phase(), RoomPhase::Waiting);
+    assert!(room.handle(Event::Return(C)).is_empty(), "the teacher alone takes it in again");
+    assert_eq!(cohort(&room.handle(Event::Return(B))), [B]);
+}
+
+/// Five clients, one of them in the background: four of four are enough, and a round does not wait for its deadline.
+#[test]
+fn a_hidden_client_is_neither_counted_nor_late() {
+    let all = [A, B, C, D, E];
+    let mut room = started("none", &all);
+    hide(&mut room, E, true);
+    assert!(room.is_hidden(E) && room.member(E) == Some(MemberState::Training));
+    for client in [A, B, C] {
+        assert!(!has_quorum(&answer(&mut room, client)), "three of four are less than 0.8");
+    }
+    assert!(has_quorum(&answer(&mut room, D)));
+    let effects = deadline(&mut room);
+    assert_eq!((closed(&effects).unwrap().late, sitting_out(&effects)), (vec![], vec![]));
+    assert_eq!(room.member(E), Some(MemberState::Away));
+    for _ in 0..3 {
+        assert_eq!(cohort(&room.handle(Event::Begin)), [A, B, C, D]);
+        for client in [A, B, C, D] {
+            assert!(sitting_out(&answer(&mut room, client)).is_empty());
+        }
+    }
+    // Its answer comes after all; it is still in the background, and is asked again.
+    room.handle(Event::Unable { client: E, round: 1, policy: 1 });
+    assert_eq!(cohort(&room.handle(Event::Begin)), all);
+    answer(&mut room, E);
+    assert_eq!(room.member(E), Some(MemberState::Sent), "in the background it may well be fast enough");
+}
+
+/// Whoever goes to the background in the midst of a round may be all that the others wait for.
+#[test]
+fn hiding_and_leaving_can_complete_the_quorum() {
+    for is_hiding in [true, false] {
+        let mut room = started("none", &[A, B, C]);
+        hide(&mut room, C, true);
+        answer(&mut room, A);
+        let effects = if is_hiding { hide(&mut room, B, true) } else { room.handle(Event::Left(B)) };
+        assert!(has_quorum(&effects));
+        assert!(!has_quorum(&hide(&mut room, B, false)), "said once");
+        assert_eq!(room.phase(), RoomPhase::Training);
+    }
+}
+
+/// With every client in the background there is nothing to measure the time by: the deadline ends the round.
+#[test]
+fn hidden_clients_alone_are_waited_for() {
+    let mut room = started("none", &[A, B]);
+    assert!(!has_quorum(&hide(&mut room, A, true)));
+    assert!(!has_quorum(&hide(&mut room, B, true)));
+    let unable = room.handle(Event::Unable { client: A, round: 1, policy: 1 });
+    assert!(!has_quorum(&unable), "no update has come");
+    assert_eq!(closed(&answer(&mut room, B)).unwrap().updates, 1);
+}
+
+#[test]
+fn a_late_client_that_hides_is_away_and_back_when_it_is_seen() {
+    let mut room = started("none", &[A, B]);
+    answer(&mut room, A);
+    deadline(&mut room);
+    hide(&mut room, B, true);
+    assert_eq!(room.member(B), Some(MemberState::Away));
+    for _ in 0..2 {
+        room.handle(Event::Begin);
+        assert!(sitting_out(&answer(&mut room, A)).is_empty());
+    }
+    hide(&mut room, B, false);
+    assert_eq!((room.member(B), room.is_hidden(B)), (Some(MemberState::Joined), false));
+    assert_eq!(cohort(&room.handle(Event::Begin)), [A, B]);
+}
+
+/// A page that was loaded anew is in sight until it says otherwise.
+#[test]
+fn joining_again_forgets_the_background() {
+    let mut room = started("none", &[A]);
+    hide(&mut room, A, true);
+    room.handle(Event::Joined(A));
+    assert!(!room.is_hidden(A));
+    hide(&mut room, B, true);
+    assert!(!room.is_hidden(B), "B is not there");
+}
+
+/// To sit out is not to be left out for bad updates, and being seen is not asking to come back.
+#[test]
+fn nothing_but_asking_or_answering_ends_sitting_out() {
+    let mut room = with_b_sitting_out();
+    hide(&mut room, B, true);
+    hide(&mut room, B, false);
+    room.handle(Event::Readmit(B));
+    room.handle(Event::Reset(model(2)));
+    assert_eq!(room.member(B), Some(MemberState::SittingOut));
+    room.handle(Event::Start);
+    assert_eq!(cohort(&room.handle(Event::Begin)), [A]);
+}
+
+/// A client asked to encrypt the model that stays silent has missed as much as a round.
+#[test]
+fn silence_about_a_seal_counts() {
+    let mut room = Room::new(model(1), settings("encrypted", "fedsgd"));
+    for client in [A, B] {
+        room.handle(Event::Joined(client));
+    }
+    room.handle(Event::Start);
+    let ask = |room: &mut Room| {
+        room.handle(Event::Begin);
+        room.handle(Event::Salt([1; 16]));
+    };
+    room.handle(Event::Salt([1; 16]));
+    let silence = Event::Deadline { round: 0, policy: room.policy };
+    assert!(sitting_out(&room.handle(silence.clone())).is_empty());
+    assert_eq!(room.member(A), Some(MemberState::Late));
+    ask(&mut room);
+    assert_eq!(room.member(B), Some(MemberState::Training));
+    assert_eq!(sitting_out(&room.handle(silence)), [A]);
+    assert_eq!((room.member(A), room.member(B)), (Some(MemberState::SittingOut), Some(MemberState::Late)));
+}
+
+/// Nobody who is left out for bad updates is asked to encrypt the model.
+#[test]
+fn an_excluded_client_is_not_asked_to_seal() {
+    let mut room = started("none", &[A, B]);
+    for _ in 0..3 {
+        send(&mut room, A, ProtectedUpdate::dense(Vec::new()));
+        answer(&mut room, B);
+        room.handle(Event::Begin);
+    }
+    assert_eq!(room.member(A), Some(MemberState::Excluded));
+    room.handle(Event::SetSettings(settings("encrypted", "fedsgd")));
+    answer(&mut room, B);
+    room.handle(Event::Salt([1; 16]));
+    room.handle(Event::Begin);
+    assert_eq!((room.phase(), room.member(B)), (RoomPhase::Sealing, Some(MemberState::Training)));
+    assert_eq!(room.member(A), Some(MemberState::Excluded));
+}
+
+/// What is known of clients is bounded by those who are there, and those whom the caller has not forgotten.
+#[test]
+fn clients_that_are_gone_are_forgotten() {
+    let mut room = started("none", &[A]);
+    for number in 10..1000 {
+        let passer_by = ClientId(number);
+        room.handle(Event::Joined(passer_by));
+        room.handle(Event::Given { client: passer_by, pictures: 7 });
+        room.handle(Event::Left(passer_by));
+    }
+    room.handle(Event::Given { client: B, pictures: 7 });
+    assert_eq!(room.members.known(), 1);
+    for number in 10..30 {
+        let hostile = ClientId(number);
+        room.handle(Event::Joined(hostile));
+        answer(&mut room, A);
+        assert_eq!(cohort(&room.handle(Event::Begin)), [A, hostile]);
+        send(&mut room, hostile, ProtectedUpdate::dense(Vec::new()));
+        room.handle(Event::Forgotten(hostile));
+        assert!(room.member(hostile).is_some(), "it is there");
+        room.handle(Event::Left(hostile));
+        assert_eq!(room.members.known(), 2);
+        room.handle(Event::Forgotten(hostile));
+        assert_eq!(room.members.known(), 1);
+    }
+}
