@@ -80,6 +80,7 @@ impl Statistics {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::norm_gate::CLIP_FACTOR;
 
     fn mean(losses: &[f32]) -> Option<f32> {
         let mut all = Losses::default();
@@ -104,7 +105,7 @@ mod tests {
             statistics.add(&new, 1);
         }
         let mean = statistics.mean(&[0.0, 0.0], Aggregation::Clipped);
-        let bound = NormGate::FACTOR as f32;
+        let bound = CLIP_FACTOR as f32;
         assert!((mean[0] - (1.0 + bound) / 3.0).abs() < 1e-6 && (mean[1] - 1.0 / 3.0).abs() < 1e-6, "{mean:?}");
         statistics.add(&[1e30, 0.0], 1);
         assert_eq!(statistics.mean(&[0.0, 0.0], Aggregation::Mean), [1e30, 0.0]);

@@ -17,6 +17,7 @@ mod update_counts;
 
 pub use aggregate::Aggregate;
 pub use mean::WeightedMean;
+pub use norm_gate::CLIP_FACTOR;
 pub use optimiser::{Optimiser, OptimiserState};
 pub use room::{
     Effect, Event, GlobalModel, MemberState, Quorum, ReceivedUpdate, Refusal, Room, RoomPhase, RoundSummary, Seal, Void,

@@ -2,6 +2,16 @@
 
 use std::collections::VecDeque;
 
+/// A clipped mean takes an update at no more than this many times the running median of the norms of accepted ones.
+///
+/// Count in units of an honest update. Of N clients a share f is hostile and pushes as hard as it may: f N times this many
+/// units against (1 - f) N honest ones, so that the honest lead while f < 1 / (1 + 2): a third of the clients. 2 hostile of 10
+/// have 4 units against 8, and if all of theirs point backwards, 0.4 of an honest step is left; with a factor of 4 they
+/// would have 8 against 8, and nothing would be left. Nearer to 1 the median follows norms that grow too slowly: it is half a
+/// window late, so that it lets them grow by the factor within 50 updates. And honest norms spread: under a batch of one a
+/// picture that is learnt already has a gradient near zero.
+pub const CLIP_FACTOR: f64 = 2.0;
+
 /// The running median of the norms of accepted updates, and the bound that follows from it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct NormGate {
@@ -10,16 +20,6 @@ pub(crate) struct NormGate {
 }
 
 impl NormGate {
-    /// An update may be this many times as large as the median.
-    ///
-    /// Count in units of an honest update. Of N clients a share f is hostile and pushes as hard as it may: f N FACTOR units
-    /// against (1 - f) N honest ones, so that the honest lead while f < 1 / (1 + FACTOR). Under 2 that is a third of the
-    /// clients: 2 hostile of 10 have 4 units against 8, and if all of theirs point backwards, 0.4 of an honest step is left;
-    /// under 4 they would have 8 against 8, and no step would be. Nearer to 1 the median follows norms that grow too
-    /// slowly: half a window late, it lets them grow FACTOR-fold within 50 updates. And honest norms spread: under a batch
-    /// of one a picture that is learnt already has a gradient near zero.
-    pub(crate) const FACTOR: f64 = 2.0;
-
     /// With fewer norms than this a median says nothing: two hostile clients among the first four would set it.
     pub(crate) const ENOUGH: usize = 5;
 
@@ -37,7 +37,7 @@ impl NormGate {
         sorted.sort_by(f64::total_cmp);
         // Of an even number the lower one of the two in the middle, so that half of the clients cannot raise it.
         match sorted.get(sorted.len().saturating_sub(1) / 2) {
-            Some(&median) if median > 0.0 => Self::FACTOR * median,
+            Some(&median) if median > 0.0 => CLIP_FACTOR * median,
             _ => f64::INFINITY,
         }
     }
@@ -69,8 +69,8 @@ mod tests {
     #[test]
     fn the_bound_is_a_multiple_of_the_lower_median() {
         assert_eq!(gate(&[]).bound(), f64::INFINITY);
-        assert_eq!(gate(&[2.0]).bound(), 2.0 * NormGate::FACTOR);
-        assert_eq!(gate(&[1.0, 1e30, 3.0, 1e30]).bound(), 3.0 * NormGate::FACTOR);
+        assert_eq!(gate(&[2.0]).bound(), 2.0 * CLIP_FACTOR);
+        assert_eq!(gate(&[1.0, 1e30, 3.0, 1e30]).bound(), 3.0 * CLIP_FACTOR);
         assert_eq!(gate(&[0.0, 0.0, 7.0]).bound(), f64::INFINITY);
     }
 
@@ -78,10 +78,10 @@ mod tests {
     fn old_norms_are_forgotten() {
         let mut gate = gate(&[1.0; NormGate::MOST]);
         (0..NormGate::MOST).for_each(|_| gate.accept(3.0));
-        assert_eq!(gate.bound(), 3.0 * NormGate::FACTOR);
+        assert_eq!(gate.bound(), 3.0 * CLIP_FACTOR);
     }
 
-    /// The median follows honest updates that grow: by FACTOR within half a window at most.
+    /// The median follows honest updates that grow: by the factor within half a window at most.
     #[test]
     fn a_growing_cohort_is_followed() {
         let mut gate = gate(&[1.0; 20]);

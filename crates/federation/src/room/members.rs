@@ -98,11 +98,6 @@ impl Members {
         self.0.get(&client).is_some_and(|member| member.state.is_some() && member.is_hidden)
     }
 
-    /// Whether it is there and does this.
-    pub(super) fn is(&self, client: ClientId, state: MemberState) -> bool {
-        self.state(client) == Some(state)
-    }
-
     /// Those who can be asked for something.
     pub(super) fn free(&self) -> impl Iterator<Item = ClientId> {
         self.0.iter().filter(|(_, member)| member.state.is_some_and(MemberState::is_free)).map(|(client, _)| *client)
