@@ -18,6 +18,7 @@ mod roster;
 mod sharing;
 mod snapshot;
 mod tasks;
+mod ticket;
 mod timers;
 mod view;
 
@@ -217,17 +218,19 @@ impl Actor {
         if let Some(event) = self.timers.take_rest(now) {
             self.feed(event);
         }
-        self.roster.sweep(now, &self.config.limits);
+        for client in self.roster.sweep(now, &self.config.limits) {
+            self.feed(Event::Forgotten(client));
+        }
     }
 
     fn message(&mut self, connection: Connection, message: ClientMessage, mut values: Vec<f32>, bytes: u64) {
         let client = connection.client;
         match message {
             ClientMessage::Hello { .. } => self.refuse(client, "a second hello on one connection; it is ignored"),
-            ClientMessage::Consent { .. }
-            | ClientMessage::Visibility { .. }
-            | ClientMessage::Return
-            | ClientMessage::Ping => {}
+            ClientMessage::Consent { .. } => {}
+            ClientMessage::Visibility { is_hidden } => self.feed(Event::Visibility { client, is_hidden }),
+            ClientMessage::Return => self.come_back(client),
+            ClientMessage::Ping => self.send(client, Slot::All, &RelayMessage::Pong, &[]),
             ClientMessage::Device { device } => {
                 if let Some(entry) = self.roster.get_mut(client) {
                     entry.set_device(&device);
@@ -236,9 +239,6 @@ impl Actor {
             ClientMessage::Update { round, policy, loss, samples, form } => {
                 if let Some(entry) = self.roster.get_mut(client) {
                     entry.bytes_sent += bytes;
-                    if loss.is_finite() {
-                        entry.loss = Some(loss);
-                    }
                 }
                 let statistics = self.room.model().state.statistics.len();
                 let statistics = values.split_off(values.len().saturating_sub(statistics));

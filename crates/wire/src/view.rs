@@ -88,7 +88,7 @@ pub struct ClientView {
     /// What it trains on, in words.
     pub device: String,
     pub state: ClientState,
-    /// The last loss it reported.
+    /// The last plausible loss it reported, once its round has closed.
     pub loss: Option<f32>,
     /// Bytes it has sent in updates so far, as counted on the socket.
     pub bytes_sent: u64,

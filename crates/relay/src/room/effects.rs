@@ -93,6 +93,11 @@ impl Actor {
                     "{name} is left out after {refusals} refused updates in a row; the teacher can take it in again."
                 ));
             }
+            Effect::SittingOut(client) => {
+                let name = self.roster.name(client);
+                self.say(format!("{name} has not answered in two rounds and sits out until it asks to come back."));
+                self.send(client, Slot::All, &RelayMessage::SittingOut, &[]);
+            }
             Effect::Spent(buffer) => self.reusable_buffer.put(buffer),
             Effect::Closed(summary) => self.closed(summary),
         }
@@ -123,7 +128,12 @@ impl Actor {
 
     fn closed(&mut self, summary: RoundSummary) {
         self.history.closed(&summary, self.room.update_counts());
-        let RoundSummary { round, updates, clipped, loss, void, late, .. } = summary;
+        let RoundSummary { round, updates, clipped, loss, losses, void, late, .. } = summary;
+        for (client, loss) in losses {
+            if let Some(entry) = self.roster.get_mut(client) {
+                entry.loss = Some(loss);
+            }
+        }
         self.timers.end();
         self.task = None;
         info!(round, updates, loss, "round closed");

@@ -3,11 +3,7 @@
 use tokio::sync::oneshot;
 use unmask_wire::{ClientMessage, view::Control};
 
-use super::{
-    data_set::SharedDataSet,
-    evaluation::Evaluation,
-    roster::{Connection, Ticket},
-};
+use super::{data_set::SharedDataSet, evaluation::Evaluation, roster::Connection, ticket::Ticket};
 use crate::{
     attacks::{CandidatePicture, GivenKey, Report},
     connection::outbox::Waiting,

@@ -16,7 +16,7 @@ use crate::{connection::outbox::Slot, text::clean};
 impl Actor {
     /// Lets a client in, new or back with its ticket.
     pub(super) fn admit(&mut self, hello: &Hello) -> Admission {
-        let known = hello.resume.and_then(|ticket| self.roster.holder(ticket));
+        let known = hello.resume.and_then(|ticket| self.roster.holder(&ticket));
         let (known, is_present) = (known.map(|entry| entry.id), known.is_some_and(|entry| entry.link.is_some()));
         if !is_present && self.roster.present().count() >= self.config.limits.clients {
             let clients = self.config.limits.clients;
@@ -55,10 +55,14 @@ impl Actor {
         if let Some(entry) = self.roster.get_mut(client) {
             entry.link = None;
         }
-        // Whether it still works on the closed round nobody knows; it starts afresh.
-        if self.room.member(client) == Some(MemberState::Late) {
-            self.feed(Event::Left(client));
+    }
+
+    /// A client that was left out for its silence asks to be in the rounds again.
+    pub(super) fn come_back(&mut self, client: ClientId) {
+        if self.room.member(client) == Some(MemberState::SittingOut) {
+            self.say(format!("{} is in the rounds again.", self.roster.name(client)));
         }
+        self.feed(Event::Return(client));
     }
 
     /// Says goodbye with a reason and closes.

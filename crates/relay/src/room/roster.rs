@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use unmask_core::ClientId;
 
+use super::ticket::{Ticket, TicketHash};
 use crate::{
     config::Limits,
     connection::outbox::{Outbox, OutboxMessage, Slot, Waiting, outbox},
@@ -14,9 +15,6 @@ use crate::{
 
 const MAX_NICKNAME: usize = 24;
 const MAX_DEVICE: usize = 100;
-
-/// Lets a client come back after its socket dropped.
-pub(crate) type Ticket = [u8; 16];
 
 /// A client on one of its sockets; messages of an older socket of the same client do not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +37,9 @@ pub(crate) struct Entry {
     pub(crate) id: ClientId,
     pub(crate) nickname: String,
     pub(crate) device: String,
-    pub(crate) ticket: Ticket,
+    /// Of the ticket that its newest socket was given.
+    pub(crate) ticket: TicketHash,
+    /// The last plausible one it reported.
     pub(crate) loss: Option<f32>,
     pub(crate) bytes_sent: u64,
     pub(crate) updates: u32,
@@ -61,6 +61,7 @@ pub(crate) struct Entry {
 #[derive(Debug)]
 pub(crate) struct Entrance {
     pub(crate) connection: Connection,
+    /// With which it can come back once.
     pub(crate) ticket: Ticket,
     /// As it is shown, which may be another than was asked for.
     pub(crate) nickname: String,
@@ -79,7 +80,8 @@ pub(crate) struct Roster {
 }
 
 impl Roster {
-    /// Lets a client in on a new socket: the one that holds the ticket, or somebody new with a ticket of its own.
+    /// Lets a client in on a new socket: the one that holds the ticket, or somebody new. Either gets a ticket for the next
+    /// time.
     ///
     /// # Errors
     /// If the operating system gives no random numbers for a ticket.
@@ -87,21 +89,20 @@ impl Roster {
         self.connections += 1;
         let number = self.connections;
         let (outbox, waiting) = outbox();
-        let entry = match ticket.and_then(|ticket| self.resume(ticket, device)) {
+        let next = random::bytes()?;
+        let entry = match ticket.and_then(|ticket| self.resume(&ticket, &next, device)) {
             Some(entry) => entry,
-            None => {
-                let ticket = random::bytes()?;
-                self.add(nickname, device, ticket)
-            }
+            None => self.add(nickname, device, &next),
         };
         entry.link = Some(Link { connection: number, outbox });
         let connection = Connection { client: entry.id, number };
-        Ok(Entrance { connection, ticket: entry.ticket, nickname: entry.nickname.clone(), waiting })
+        Ok(Entrance { connection, ticket: next, nickname: entry.nickname.clone(), waiting })
     }
 
     /// Who holds a ticket.
-    pub(crate) fn holder(&self, ticket: Ticket) -> Option<&Entry> {
-        self.entries.iter().find(|entry| entry.ticket == ticket)
+    pub(crate) fn holder(&self, ticket: &Ticket) -> Option<&Entry> {
+        let hash = TicketHash::of(ticket);
+        self.entries.iter().find(|entry| entry.ticket.is(&hash))
     }
 
     /// Puts a message into a client's outbox, if it is there. Returns its connection if it has left so much unread that it
@@ -125,13 +126,13 @@ impl Roster {
     }
 
     /// Adds somebody new; the nickname is made clean and unique among those present.
-    pub(crate) fn add(&mut self, nickname: &str, device: &str, ticket: Ticket) -> &mut Entry {
+    pub(crate) fn add(&mut self, nickname: &str, device: &str, ticket: &Ticket) -> &mut Entry {
         self.next += 1;
         let entry = Entry {
             id: ClientId(self.next),
             nickname: self.free_name(nickname, None),
             device: clean(device, MAX_DEVICE),
-            ticket,
+            ticket: TicketHash::of(ticket),
             loss: None,
             bytes_sent: 0,
             updates: 0,
@@ -147,11 +148,14 @@ impl Roster {
         &mut self.entries[index]
     }
 
-    /// The client that holds a ticket, with its nickname made unique again: somebody may have taken it meanwhile.
-    pub(crate) fn resume(&mut self, ticket: Ticket, device: &str) -> Option<&mut Entry> {
-        let index = self.entries.iter().position(|entry| entry.ticket == ticket)?;
+    /// The client that holds a ticket, from here on with the `next` one, and with its nickname made unique again: somebody
+    /// may have taken it meanwhile.
+    pub(crate) fn resume(&mut self, ticket: &Ticket, next: &Ticket, device: &str) -> Option<&mut Entry> {
+        let hash = TicketHash::of(ticket);
+        let index = self.entries.iter().position(|entry| entry.ticket.is(&hash))?;
         let nickname = self.free_name(&self.entries[index].nickname, Some(self.entries[index].id));
         let entry = &mut self.entries[index];
+        entry.ticket = TicketHash::of(next);
         entry.nickname = nickname;
         entry.set_device(device);
         entry.gone_since = None;
@@ -186,16 +190,18 @@ impl Roster {
         self.entries.iter().filter(|entry| entry.link.is_some())
     }
 
-    /// Forgets those who have been away for too long, and the longest away if there are more of them than clients may be
-    /// present. Returns whether anybody was forgotten.
-    pub(crate) fn sweep(&mut self, now: Instant, limits: &Limits) -> bool {
-        let before = self.entries.len();
-        self.entries.retain(|entry| entry.expires(limits).is_none_or(|expires| expires > now));
-        while self.entries.iter().filter(|entry| entry.gone_since.is_some()).count() > limits.clients {
-            let longest = self.entries.iter().filter_map(|entry| Some((entry.gone_since?, entry.id))).min();
-            self.entries.retain(|entry| Some(entry.id) != longest.map(|(_, id)| id));
-        }
-        self.entries.len() < before
+    /// Forgets those who have been gone for too long, and the longest gone if there are more of them than clients may be
+    /// present. Returns them.
+    pub(crate) fn sweep(&mut self, now: Instant, limits: &Limits) -> Vec<ClientId> {
+        let mut gone: Vec<(Instant, ClientId)> =
+            self.entries.iter().filter_map(|entry| Some((entry.gone_since?, entry.id))).collect();
+        gone.sort_unstable();
+        let too_many = gone.len().saturating_sub(limits.clients);
+        let mut forgotten: Vec<ClientId> = gone.into_iter().take(too_many).map(|(_, id)| id).collect();
+        let expired = |entry: &&Entry| entry.expires(limits).is_some_and(|expires| expires <= now);
+        forgotten.extend(self.entries.iter().filter(expired).map(|entry| entry.id));
+        self.entries.retain(|entry| !forgotten.contains(&entry.id));
+        forgotten
     }
 
     /// When [`sweep`](Self::sweep) next has something to do.
@@ -247,7 +253,7 @@ mod tests {
     use super::*;
 
     fn join(roster: &mut Roster, nickname: &str) -> (ClientId, String) {
-        let entry = roster.add(nickname, "CPU", [0; 16]);
+        let entry = roster.add(nickname, "CPU", &[0; 16]);
         entry.link = Some(Link { connection: 0, outbox: outbox().0 });
         (entry.id, entry.nickname.clone())
     }
@@ -306,11 +312,27 @@ mod tests {
     #[test]
     fn name_of_somebody_gone_is_free_until_they_come_back() {
         let mut roster = Roster::default();
-        let entry = roster.add("Ada", "CPU", [1; 16]);
+        let entry = roster.add("Ada", "CPU", &[1; 16]);
         entry.unlink(Instant::now());
         assert_eq!(join(&mut roster, "Ada").1, "Ada");
-        assert_eq!(roster.resume([1; 16], "CPU").unwrap().nickname, "Ada 2");
-        assert!(roster.resume([2; 16], "CPU").is_none());
+        assert_eq!(roster.resume(&[1; 16], &[3; 16], "CPU").unwrap().nickname, "Ada 2");
+        assert!(roster.resume(&[2; 16], &[4; 16], "CPU").is_none());
+    }
+
+    #[test]
+    fn a_ticket_works_once() {
+        let mut roster = Roster::default();
+        let mut connect = |ticket| {
+            let Entrance { connection, ticket, .. } = roster.connect(ticket, "Ada", "CPU").unwrap();
+            (connection.client, ticket)
+        };
+        let (ada, first) = connect(None);
+        let (back, second) = connect(Some(first));
+        assert!(back == ada && second != first);
+        let (thief, _) = connect(Some(first));
+        assert_ne!(thief, ada);
+        assert_eq!(connect(Some(second)).0, ada);
+        assert!(roster.holder(&second).is_none() && roster.holder(&first).is_none());
     }
 
     #[test]
@@ -326,10 +348,10 @@ mod tests {
             roster.get_mut(client).unwrap().unlink(now);
         }
         assert_eq!(roster.next_sweep(&limits), Some(now + limits.gone));
-        assert!(!roster.sweep(now + limits.gone / 2, &limits));
-        assert!(roster.sweep(now + limits.gone, &limits));
+        assert_eq!(roster.sweep(now + limits.gone / 2, &limits), []);
+        assert_eq!(roster.sweep(now + limits.gone, &limits), [visitor]);
         assert!(roster.get(visitor).is_none() && roster.get(worker).is_some());
-        assert!(roster.sweep(now + limits.remembered, &limits));
+        assert_eq!(roster.sweep(now + limits.remembered, &limits), [worker]);
         assert_eq!(roster.iter().count(), 1);
     }
 

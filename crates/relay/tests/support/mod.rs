@@ -330,6 +330,7 @@ impl Client {
             RelayMessage::Plan(_)
             | RelayMessage::Closed { .. }
             | RelayMessage::Reconstruction { .. }
+            | RelayMessage::SittingOut
             | RelayMessage::Accepted { .. } => None,
             other => panic!("no refusal but {other:?}"),
         })

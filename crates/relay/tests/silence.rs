@@ -1,0 +1,107 @@
+//! Who does not answer: sitting out, away, and back.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use support::{Client, Relay, gradient, state};
+use unmask_wire::{
+    ClientMessage, RelayMessage,
+    view::{ClientState, Control, RoomView},
+};
+
+/// The next plan of `client`, answered.
+async fn train(client: &mut Client) -> u32 {
+    let plan = client.plan().await;
+    client.update(&plan, gradient(1), [0; 32]).await;
+    plan.round
+}
+
+fn says(room: &RoomView, part: &str) -> usize {
+    room.log.iter().filter(|line| line.text.contains(part)).count()
+}
+
+/// Two rounds of Ada and Mute, who is sitting out after them. Rounds have this deadline.
+async fn with_mute_sitting_out(deadline: Duration) -> (Relay, Client, Client) {
+    let relay = Relay::with(|config| config.deadline = deadline).await;
+    let (mut ada, mut mute) = (relay.client("Ada").await, relay.client("Mute").await);
+    relay.control(Control::Start).await;
+    assert_eq!(mute.plan().await.round, 1);
+    assert_eq!((train(&mut ada).await, train(&mut ada).await), (1, 2));
+    assert_eq!(mute.answer().await, RelayMessage::SittingOut);
+    let room = relay.room_when("Mute out", |room| state(room, "Mute") == Some(ClientState::SittingOut)).await;
+    assert_eq!(says(&room, "Mute has not answered in two rounds and sits out"), 1);
+    (relay, ada, mute)
+}
+
+#[tokio::test]
+async fn silent_client_sits_out_until_it_asks_to_come_back() {
+    let (relay, mut ada, mut mute) = with_mute_sitting_out(Duration::from_secs(1)).await;
+    train(&mut ada).await;
+    mute.socket.send(&ClientMessage::Return, &[]).await;
+    relay.log_line("Mute is in the rounds again").await;
+    train(&mut ada).await;
+    let next = train(&mut ada).await;
+    let plan = mute.plan().await;
+    assert!(plan.round > 2 && plan.round <= next, "round {}", plan.round);
+}
+
+/// The deadline is waited for once, however often the client asks for another round, comes back with its ticket, or is
+/// seen: until it answers, the others' time is all it gets.
+#[tokio::test]
+async fn client_that_never_answers_costs_at_most_two_deadlines() {
+    let (began, deadline) = (Instant::now(), Duration::from_secs(3));
+    let (relay, mut ada, mut mute) = with_mute_sitting_out(deadline).await;
+    for _ in 0..2 {
+        mute.socket.send(&ClientMessage::Return, &[]).await;
+        relay.room_when("Mute in", |room| state(room, "Mute") != Some(ClientState::SittingOut)).await;
+        // One round may have begun before it asked.
+        train(&mut ada).await;
+        train(&mut ada).await;
+        assert_eq!(mute.answer().await, RelayMessage::SittingOut);
+    }
+    for _ in 0..2 {
+        mute = Client::join(&relay.running, "Mute", Some(mute.ticket)).await;
+        train(&mut ada).await;
+        train(&mut ada).await;
+        assert_eq!(mute.answer().await, RelayMessage::SittingOut);
+    }
+    assert!(began.elapsed() < 3 * deadline, "{:?} for rounds of some milliseconds", began.elapsed());
+}
+
+/// A tab in the background has its plan, and the round closes without it long before the deadline of a minute.
+#[tokio::test]
+async fn hidden_client_is_away_and_not_waited_for() {
+    let relay = Relay::start().await;
+    let (mut ada, mut phone) = (relay.client("Ada").await, relay.client("Phone").await);
+    phone.socket.send(&ClientMessage::Visibility { is_hidden: true }, &[]).await;
+    relay.room_when("Phone away", |room| state(room, "Phone") == Some(ClientState::Away)).await;
+    relay.control(Control::Start).await;
+    let plan = phone.plan().await;
+    for round in 1..=4 {
+        assert_eq!(train(&mut ada).await, round);
+    }
+    let room = relay.room().await;
+    assert_eq!(state(&room, "Phone"), Some(ClientState::Away));
+    assert_eq!((says(&room, "without Phone"), says(&room, "sits out")), (0, 0));
+    // In the background it may still answer, and is asked again.
+    phone.update(&plan, gradient(2), [0; 32]).await;
+    assert!(phone.refusal().await.contains("for round 1"));
+    train(&mut ada).await;
+    let round = train(&mut ada).await;
+    assert!(phone.plan().await.round > 4);
+    // Seen again, it need not answer first.
+    relay.room_when("the next round", |room| room.round > round).await;
+    phone.socket.send(&ClientMessage::Visibility { is_hidden: false }, &[]).await;
+    relay.room_when("Phone in sight", |room| state(room, "Phone") != Some(ClientState::Away)).await;
+    train(&mut ada).await;
+    phone.plan().await;
+}
+
+#[tokio::test]
+async fn ping_is_answered() {
+    let relay = Relay::start().await;
+    let mut ada = relay.client("Ada").await;
+    ada.socket.send(&ClientMessage::Ping, &[]).await;
+    assert_eq!(ada.answer().await, RelayMessage::Pong);
+}
