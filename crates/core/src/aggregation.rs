@@ -11,7 +11,7 @@ use crate::text::serde_as_text;
 pub enum Aggregation {
     /// The papers' weighted mean of the updates as they come.
     Mean,
-    /// The weighted mean, with what is larger than the others by far scaled down to a multiple of their median norm.
+    /// The weighted mean, with what is much larger than the others scaled down to a multiple of their median norm.
     #[default]
     Clipped,
     /// For each parameter the mean of the values that are left without the smallest and the largest ones (Yin et al. 2018);

@@ -102,7 +102,7 @@ impl Aggregate {
         self.weight
     }
 
-    /// Number of updates that were larger than the others by far and counted less for it.
+    /// Number of updates that were more than [`CLIP_FACTOR`](crate::CLIP_FACTOR) times as large as usual and counted less.
     pub fn clipped(&self) -> u32 {
         self.clipped
     }

@@ -42,7 +42,7 @@ pub struct Relay {
     /// The relay's step under fedsgd: sgd:RATE or adam:RATE.
     #[arg(long, value_name = "STEP", default_value = "adam:0.001")]
     optimiser: unmask_relay::OptimiserKind,
-    /// How updates are averaged: clipped scales down what is far larger than the others; mean is the papers'; of
+    /// How updates are averaged: clipped scales down what is much larger than the others; mean is the papers'; of
     /// trimmed-mean:SHARE and median every update of a round is held in memory.
     #[arg(long, value_name = "WAY", default_value = "clipped")]
     aggregate: Aggregation,

@@ -126,7 +126,7 @@ pub struct RoundSummary {
     pub settings: RoundSettings,
     /// Number of updates averaged.
     pub updates: u32,
-    /// Those of them that were larger than the others by far and counted less for it.
+    /// Those of them that were more than [`CLIP_FACTOR`](crate::CLIP_FACTOR) times as large as usual and counted less for it.
     pub clipped: u32,
     /// Number of samples behind them.
     pub samples: u64,
