@@ -1,6 +1,6 @@
 //! A federated client: joins a room with the pictures of a folder, and trains until the room closes.
 //!
-//!     cargo xtask example client http://127.0.0.1:8080 photos
+//!     cargo xtask example client 'http://127.0.0.1:8080/#room=0a1b2c...' photos
 //!
 //! The pictures stay here. What the room sees are updates, under the defence that its teacher chose.
 
@@ -13,16 +13,21 @@ use unmask_model::device::OpenDevice;
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let mut arguments = env::args().skip(1);
-    let address = arguments.next().context("usage: client URL [FOLDER]")?;
-    let samples = match arguments.next() {
-        Some(folder) => load_samples(Path::new(&folder))?,
+    let address = arguments.next().context("usage: client LINK [FOLDER]")?;
+    let folder = arguments.next();
+    let samples = match &folder {
+        Some(folder) => load_samples(Path::new(folder))?,
         None => sample_photographs()?,
     };
-    println!("Training on {} pictures in the room at {address}", samples.len());
+    println!("Training on {} pictures", samples.len());
     join(JoinOptions {
         address,
+        // The address holds the room's key.
+        pin: None,
         name: "example".to_owned(),
         samples,
+        // What leaks of one's own pictures is nobody else's to see.
+        may_show: folder.is_none(),
         passphrase: None,
         device: OpenDevice::cpu(),
         // A relay makes its own certificate; over plain HTTP there is none.

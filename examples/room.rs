@@ -17,16 +17,26 @@ async fn main() -> anyhow::Result<()> {
     let room = serve(config).await?;
     println!("The projector: {}", room.local_teacher_link());
     for (name, picture) in ["Ada", "Emmy", "Grace"].into_iter().zip(sample_photographs()?) {
-        let (address, name, device) = (room.own_address(), name.to_owned(), OpenDevice::cpu());
+        let (address, name, device) = (room.own_student_link(), name.to_owned(), OpenDevice::cpu());
         let samples = vec![picture];
-        let accept_any_certificate = false;
-        tokio::spawn(join(JoinOptions { address, name, samples, passphrase: None, device, accept_any_certificate }));
+        tokio::spawn(join(JoinOptions {
+            address,
+            pin: None,
+            name,
+            samples,
+            may_show: true,
+            passphrase: None,
+            device,
+            accept_any_certificate: false,
+        }));
     }
     let mut round = 0;
     while round < 20 {
         tokio::time::sleep(Duration::from_secs(2)).await;
         let url = format!("{}api/room", room.own_address());
-        let view = tokio::task::spawn_blocking(|| ureq::get(url).call()?.body_mut().read_to_string()).await??;
+        let secret = format!("Bearer {}", room.projector_secret());
+        let request = ureq::get(url).header("Authorization", secret);
+        let view = tokio::task::spawn_blocking(|| request.call()?.body_mut().read_to_string()).await??;
         let view: serde_json::Value = serde_json::from_str(&view)?;
         round = view["round"].as_u64().unwrap_or_default();
         println!("{}", view["losses"].as_array().and_then(|losses| losses.last()).unwrap_or(&view["phase"]));

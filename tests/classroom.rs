@@ -101,7 +101,7 @@ async fn only_the_teacher_controls() {
     assert_eq!(relay.room().await["phase"], "paused");
 
     let browser = Browser::start().await;
-    let student = browser.open(&relay.student_link("localhost", "").replace("/?", "/projector"), DESKTOP).await;
+    let student = browser.open(&relay.projector_link(), DESKTOP).await;
     student.wait_for("document.querySelector('[data-testid=\"view-only\"]')?.innerText").await;
     assert!(!student.shows("start").await);
 

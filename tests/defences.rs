@@ -23,7 +23,7 @@ async fn an_encrypted_room() {
     let browser = Browser::start().await;
     let join = |query: &str| relay.student_link("localhost", &format!("{query}&device=cpu&join=1"));
     let fragment = PASSPHRASE.replace(' ', "%20");
-    let ada = browser.open(&format!("{}#passphrase={fragment}", join("nickname=Ada&image=astronaut")), DESKTOP).await;
+    let ada = browser.open(&format!("{}&passphrase={fragment}", join("nickname=Ada&image=astronaut")), DESKTOP).await;
     let target = relay.client("Ada").await["id"].clone();
     relay.control(json!({ "do": "target", "client": target })).await;
     relay.control(json!({ "do": "start" })).await;

@@ -3,6 +3,7 @@
 use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::Arc,
 };
 
 use serde_json::Value;
@@ -13,12 +14,14 @@ use super::wait_for;
 /// A running relay; stopped when dropped.
 pub struct Relay {
     child: Child,
-    // Holds the certificate for as long as the relay runs.
-    _folder: TempDir,
+    /// Holds what the relay keeps, for the one that follows it too.
+    folder: Arc<TempDir>,
     /// `http://127.0.0.1:PORT`
     pub http: String,
     /// The teacher's token.
     pub token: String,
+    room_key: String,
+    projector_secret: String,
     http_port: u16,
     https_port: u16,
 }
@@ -26,18 +29,20 @@ pub struct Relay {
 impl Relay {
     /// Starts a relay on free ports, of the smallest model unless `arguments` name another.
     pub async fn start(arguments: &[&str]) -> Self {
-        Self::start_on(0, 0, arguments).await
+        Self::start_in(Arc::new(tempfile::tempdir().expect("a temporary folder")), 0, 0, arguments).await
     }
 
-    async fn start_on(http_port: u16, https_port: u16, arguments: &[&str]) -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+    async fn start_in(folder: Arc<TempDir>, http_port: u16, https_port: u16, arguments: &[&str]) -> Self {
         let ready = folder.path().join("ready.json");
+        let _ = std::fs::remove_file(&ready);
         // The program takes an option once; a test that names a model has another in mind than the smallest.
         let model: &[&str] = if arguments.contains(&"--model") { &[] } else { &["--model", "vit_pico_patch4_16"] };
         let child = Command::new(env!("CARGO_BIN_EXE_unmask"))
             .arg("relay")
             .args(model)
             .args(["--pace", "0.3"])
+            // A name that browsers map to this machine, and that is no secure context over plain HTTP.
+            .args(["--host", "classroom.test"])
             .args(["--http-port", &http_port.to_string(), "--https-port", &https_port.to_string()])
             .arg("--data-dir")
             .arg(folder.path())
@@ -53,14 +58,23 @@ impl Relay {
             address.trim_end_matches('/').rsplit(':').next().and_then(|port| port.parse::<u16>().ok()).expect("a port")
         };
         let (http_port, https_port) = (port("http"), port("https"));
-        let token = ready["token"].as_str().expect("a token").to_owned();
-        Self { child, _folder: folder, http: format!("http://127.0.0.1:{http_port}"), token, http_port, https_port }
+        let secret = |name: &str| ready[name].as_str().expect("a secret").to_owned();
+        Self {
+            child,
+            folder,
+            http: format!("http://127.0.0.1:{http_port}"),
+            token: secret("token"),
+            room_key: secret("room_key"),
+            projector_secret: secret("projector").rsplit('=').next().expect("a secret").to_owned(),
+            http_port,
+            https_port,
+        }
     }
 
-    /// Kills the relay and starts another one on the same ports.
+    /// Kills the relay and starts another one on the same ports and with the same folder.
     pub async fn restart(mut self) -> Self {
         self.stop();
-        Self::start_on(self.http_port, self.https_port, &[]).await
+        Self::start_in(Arc::clone(&self.folder), self.http_port, self.https_port, &[]).await
     }
 
     fn stop(&mut self) {
@@ -71,8 +85,10 @@ impl Relay {
     /// `GET /api/room`
     pub async fn room(&self) -> Value {
         let address = format!("{}/api/room", self.http);
+        let token = format!("Bearer {}", self.token);
         tokio::task::spawn_blocking(move || {
-            let body = ureq::get(&address).call().expect("the room answers").body_mut().read_to_string();
+            let request = ureq::get(&address).header("Authorization", token);
+            let body = request.call().expect("the room answers").body_mut().read_to_string();
             serde_json::from_str(&body.expect("a body")).expect("JSON")
         })
         .await
@@ -118,9 +134,14 @@ impl Relay {
         format!("http://localhost:{}/projector#token={}", self.http_port, self.token)
     }
 
+    /// The address of a projector's page that controls nothing.
+    pub fn projector_link(&self) -> String {
+        format!("http://localhost:{}/projector#view={}", self.http_port, self.projector_secret)
+    }
+
     /// The address of the student's page on a host of this name.
     pub fn student_link(&self, host: &str, query: &str) -> String {
-        format!("http://{host}:{}/?{query}", self.http_port)
+        format!("http://{host}:{}/?{query}#room={}", self.http_port, self.room_key)
     }
 
     /// The client with this nickname, once it is in the room.
@@ -200,7 +221,8 @@ pub fn robot_with_passphrase(relay: &Relay, name: &str, passphrase: &str) -> Rob
 
 fn start_robot(relay: &Relay, name: &str, command: &mut Command) -> Robot {
     let child = command
-        .args(["join", &relay.http, "--name", name, "--device", "cpu", "--images"])
+        .args(["join", &format!("{}/#room={}", relay.http, relay.room_key)])
+        .args(["--name", name, "--device", "cpu", "--may-show", "--images"])
         .arg(samples())
         .stdout(Stdio::null())
         .spawn();

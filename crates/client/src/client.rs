@@ -157,6 +157,14 @@ impl Client {
         self
     }
 
+    /// With the student's answer to whether the class may see what leaks of these pictures. Without this call it may, as of
+    /// sample photographs.
+    #[must_use]
+    pub fn with_consent(mut self, may_show: bool) -> Self {
+        self.may_show = may_show;
+        self
+    }
+
     /// Comes back as the client that was given this ticket, if the room still knows it.
     #[must_use]
     pub fn resuming(mut self, ticket: [u8; 16]) -> Self {

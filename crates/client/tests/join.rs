@@ -94,8 +94,10 @@ async fn with_client(passphrase: Option<&str>, script: impl AsyncFnOnce(&mut Rel
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let options = JoinOptions {
         address: format!("http://{}", listener.local_addr().unwrap()),
+        pin: None,
         name: "robot".to_owned(),
         samples: samples(),
+        may_show: true,
         passphrase: passphrase.and_then(Passphrase::new),
         device: OpenDevice::cpu(),
         accept_any_certificate: false,
@@ -320,8 +322,10 @@ async fn private_label_beyond_the_models_classes_is_answered() {
 async fn without_pictures_it_does_not_join() {
     let options = JoinOptions {
         address: "http://127.0.0.1:9".to_owned(),
+        pin: None,
         name: "robot".to_owned(),
         samples: Vec::new(),
+        may_show: true,
         passphrase: None,
         device: OpenDevice::cpu(),
         accept_any_certificate: false,

@@ -118,16 +118,25 @@ impl Attacks {
         self.target = Some(client);
     }
 
-    /// Somebody came: attacked where nobody is.
+    /// Somebody is there whose pictures the class may see: attacked where nobody is.
     pub(crate) fn joined(&mut self, client: ClientId) {
         self.target.get_or_insert(client);
     }
 
-    /// Somebody left: where that was the client under attack, `next` is.
+    /// Somebody left, or the class may not see their pictures any more: what was made of their updates is forgotten. Where
+    /// that was the client under attack, `next` is.
     pub(crate) fn left(&mut self, client: ClientId, next: Option<ClientId>) {
         if self.target == Some(client) {
             self.target = next;
+            // Rounds of before are not put together with those that may follow.
+            self.gathering += 1;
         }
+        self.job.take_if(|(job, _)| job.about.client == client);
+        self.attacker.forget_client(client);
+        self.cards.forget(client);
+        self.label.forget_client(client);
+        self.membership.forget_client(client);
+        self.pictures.forget(|other| other == client);
     }
 
     /// Reads off an update of the client under attack what the attacks need, before the round that it completes alters the
@@ -179,16 +188,19 @@ impl Attacks {
         self.cards = Attacked::default();
         self.label.forget();
         self.membership.forget_answer();
+        self.pictures.forget(|_| true);
         self.attacker.forget_model();
     }
 
-    /// Takes news of a thread; returns what the attacked client is to be sent.
+    /// Takes news of a thread; returns what the attacked client is to be sent. `nickname` is that of a client whose pictures
+    /// the class may see now, for the attack may have taken longer than the client stayed.
     pub(crate) fn heard(
         &mut self,
         report: Report,
         config: Option<&VitConfig>,
-        nickname: impl Fn(ClientId) -> String,
+        nickname: impl Fn(ClientId) -> Option<String>,
     ) -> Option<Reconstruction> {
+        let nickname = nickname(report.about()?.client)?;
         match report {
             Report::Found(finding) if self.is_current(&finding.about) => {
                 let (client, method) = (finding.about.client, finding.method);
@@ -196,17 +208,17 @@ impl Attacks {
                 if method == AttackMethod::Rounds && finding.about.gathering != self.gathering {
                     return None;
                 }
-                let found = self.cards.found(*finding, &nickname(client), config, &self.pictures);
+                let found = self.cards.found(*finding, &nickname, config, &self.pictures);
                 return found.map(|(message, values)| Reconstruction { client, method, message, values });
             }
             Report::Gathered(about, outcome) if self.is_current(&about) && about.gathering == self.gathering => {
-                self.cards.gathered(&about, outcome, &nickname(about.client), config);
+                self.cards.gathered(&about, outcome, &nickname, config);
             }
             Report::Labels(about, outcome) if self.is_current(&about) => {
-                self.label.told(&about, outcome, nickname(about.client));
+                self.label.told(&about, outcome, nickname);
             }
             Report::Membership(about, number, outcome) if self.is_current(&about) => {
-                self.membership.told(&about, number, outcome, nickname(about.client));
+                self.membership.told(&about, number, outcome, nickname);
             }
             // Of a model that is gone; or nothing but time spent, which the view shows.
             _ => {}

@@ -26,6 +26,10 @@ pub struct RelayConfig {
     pub host: Option<String>,
     /// Folder that keeps the certificate.
     pub data_dir: PathBuf,
+    /// A certificate to use in place of the relay's own.
+    pub certificate: Option<CertificateFiles>,
+    /// Serve everything over HTTPS alone; the HTTP port leads there.
+    pub https_only: bool,
     pub architecture: Architecture,
     pub defence: Defence,
     pub rule: Rule,
@@ -59,6 +63,15 @@ pub struct RelayConfig {
     pub limits: Limits,
 }
 
+/// PEM files of a certificate that browsers trust.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// The certificate, with the chain behind it.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
+
 impl RelayConfig {
     /// The classroom's defaults: ports 8080 and 8443, the nano model, no defence, Adam at 0.001, 5 s a round for the
     /// attacks.
@@ -77,6 +90,8 @@ impl RelayConfig {
             https_port: 8443,
             host: None,
             data_dir,
+            certificate: None,
+            https_only: false,
             architecture: Architecture::from(VitPreset::Nano),
             defence: Defence::None,
             rule: Rule::FedSgd,

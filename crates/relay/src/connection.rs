@@ -27,6 +27,7 @@ use self::outbox::{OutboxMessage, Waiting, Weights};
 pub(crate) use self::reusable_buffer::ReusableBuffer;
 use crate::{
     config::Limits,
+    peer::Peer,
     room::input::{Hello, Input},
 };
 
@@ -88,6 +89,7 @@ impl Liveness {
 /// Serves one client on one socket until either side closes it. `limit` is the longest message in bytes.
 pub(crate) async fn run(
     socket: WebSocket,
+    peer: Peer,
     room: mpsc::Sender<Input>,
     limits: Limits,
     limit: usize,
@@ -96,7 +98,7 @@ pub(crate) async fn run(
     let (mut sink, stream) = socket.split();
     let mut reader = Reader { stream, assembler: Assembler::new(HELLO_LIMIT), bytes: 0, reusable_buffer };
     let liveness = Liveness::new();
-    let hello = match timeout(limits.hello, reader.hello(&liveness)).await {
+    let hello = match timeout(limits.hello, reader.hello(peer, &liveness)).await {
         Ok(Ok(Some(hello))) => hello,
         Ok(Ok(None)) => return,
         Ok(Err(reason)) => return turn_away(sink, reader, &room, reason).await,
@@ -248,10 +250,10 @@ struct Reader {
 
 impl Reader {
     /// The first message; `None` if the other side closed without one.
-    async fn hello(&mut self, liveness: &Liveness) -> Result<Option<Hello>, String> {
+    async fn hello(&mut self, peer: Peer, liveness: &Liveness) -> Result<Option<Hello>, String> {
         match self.next(liveness).await {
-            Read::Message { message: ClientMessage::Hello { nickname, resume, device, .. }, .. } => {
-                Ok(Some(Hello { nickname, resume, device }))
+            Read::Message { message: ClientMessage::Hello { nickname, resume, device, may_show }, .. } => {
+                Ok(Some(Hello { nickname, resume, device, may_show, peer }))
             }
             Read::Message { .. } => Err("the first message was no hello".to_owned()),
             Read::Bad(reason) => Err(reason),

@@ -5,48 +5,52 @@ mod app;
 mod candidate;
 mod control;
 mod events;
+mod headers;
+mod names;
 mod page;
+mod peer;
+mod pin;
 mod qr;
+mod room;
+mod routes;
+mod scopes;
+mod secrets;
+mod session;
 mod tls;
 
 use std::{
-    io,
+    fmt, io,
     net::{SocketAddr, TcpListener},
     sync::Arc,
     time::Duration,
 };
 
 use anyhow::Context;
-use axum::{
-    Router,
-    extract::{DefaultBodyLimit, State, WebSocketUpgrade},
-    http::{HeaderName, HeaderValue, StatusCode, Uri, header},
-    middleware::map_response,
-    response::{IntoResponse, Response},
-    routing::{any, get, post},
-};
 use axum_server::{Handle, tls_rustls::RustlsConfig};
 use serde::Serialize;
 use tokio::{
     sync::{mpsc, watch},
     task::JoinHandle,
 };
-use tower_http::compression::CompressionLayer;
 use tracing::error;
 use unmask_core::TrainOn;
 use unmask_data::datasets::Source;
-use unmask_wire::{Assembler, MAX_FRAME};
+use unmask_wire::{Assembler, view::Role};
 
+pub use self::routes::{Route, routes};
 use self::{
     addresses::{Addresses, url},
     app::App,
+    names::Names,
+    pin::Pin,
+    scopes::Scopes,
+    secrets::Secrets,
     tls::Identity,
 };
 use crate::{
     attacks::Pictures,
     config::RelayConfig,
-    connection::{self, ReusableBuffer},
-    random,
+    connection::ReusableBuffer,
     room::{Actor, JoinAddresses, SharedDataSet, Snapshot},
 };
 
@@ -54,12 +58,13 @@ use crate::{
 const MAX_INPUTS: usize = 16;
 
 /// A relay that runs; dropping it closes both ports and every connection.
-#[derive(Debug)]
 pub struct Running {
     http: SocketAddr,
     https: SocketAddr,
     hosts: Vec<String>,
-    token: Arc<str>,
+    scopes: Arc<Scopes>,
+    is_https_only: bool,
+    has_given_certificate: bool,
     fingerprint: String,
     made_because: Option<String>,
     handles: [Handle<SocketAddr>; 2],
@@ -74,9 +79,18 @@ struct Ready<'a> {
     http: String,
     https: String,
     student: String,
+    projector: String,
     teacher: String,
+    room_key: &'a str,
+    pin: String,
     token: &'a str,
     fingerprint: &'a str,
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running").field("http", &self.http).field("https", &self.https).finish_non_exhaustive()
+    }
 }
 
 impl Running {
@@ -88,7 +102,8 @@ impl Running {
         self.https
     }
 
-    /// Addresses for students, the best one first: each host over HTTPS, then over HTTP.
+    /// Addresses for students to type, the best one first: each host over HTTPS, then over HTTP. Whoever types one needs
+    /// the PIN as well.
     pub fn student_addresses(&self) -> Vec<(String, String)> {
         self.hosts
             .iter()
@@ -96,26 +111,77 @@ impl Running {
             .collect()
     }
 
-    /// The address for programs on this machine, over plain HTTP.
+    /// The link in the QR code, with the room's key.
+    pub fn student_link(&self) -> String {
+        student_link(&self.best_address(), self.room_key())
+    }
+
+    /// The address for programs on this machine: over plain HTTP, unless this relay serves HTTPS alone.
     pub fn own_address(&self) -> String {
-        let host = if self.http.ip().is_unspecified() { "127.0.0.1".to_owned() } else { self.http.ip().to_string() };
-        url("http", &host, self.http.port())
+        let (scheme, served) = if self.is_https_only { ("https", self.https) } else { ("http", self.http) };
+        let host = if served.ip().is_unspecified() { "127.0.0.1".to_owned() } else { served.ip().to_string() };
+        url(scheme, &host, served.port())
+    }
+
+    /// The same with the room's key, for a client on this machine.
+    pub fn own_student_link(&self) -> String {
+        student_link(&self.own_address(), self.room_key())
+    }
+
+    /// The secret that lets a student in.
+    pub fn room_key(&self) -> &str {
+        self.scopes.secrets.of(Role::Student)
+    }
+
+    /// The secret that shows the room without its controls.
+    pub fn projector_secret(&self) -> &str {
+        self.scopes.secrets.of(Role::Projector)
     }
 
     /// The token that the teacher's controls need.
     pub fn token(&self) -> &str {
-        &self.token
+        self.scopes.secrets.of(Role::Teacher)
+    }
+
+    /// Six digits that let in whoever types the address. After many wrong tries there are others.
+    pub fn pin(&self) -> String {
+        self.scopes.pin.get()
+    }
+
+    /// The projector page without controls, from another machine of the network.
+    pub fn projector_link(&self) -> String {
+        format!("{}projector#view={}", self.best_address(), self.projector_secret())
     }
 
     /// The projector page with the teacher's controls, from another machine of the network.
     pub fn teacher_link(&self) -> String {
-        let host = self.hosts.first().map_or("localhost", String::as_str);
-        format!("{}projector#token={}", url("https", host, self.https.port()), self.token)
+        format!("{}projector#token={}", self.best_address(), self.token())
     }
 
     /// The same on this machine, where plain HTTP is as good as HTTPS.
     pub fn local_teacher_link(&self) -> String {
-        format!("{}projector#token={}", url("http", "localhost", self.http.port()), self.token)
+        format!("{}projector#token={}", self.local_address(), self.token())
+    }
+
+    fn best_address(&self) -> String {
+        self.student_addresses().into_iter().next().map_or_else(String::new, |(https, _)| https)
+    }
+
+    fn local_address(&self) -> String {
+        match self.is_https_only {
+            true => url("https", "localhost", self.https.port()),
+            false => url("http", "localhost", self.http.port()),
+        }
+    }
+
+    /// Whether everything is served over HTTPS alone.
+    pub fn is_https_only(&self) -> bool {
+        self.is_https_only
+    }
+
+    /// Whether the certificate was given, so that browsers trust it if they trust whoever signed it.
+    pub fn has_given_certificate(&self) -> bool {
+        self.has_given_certificate
     }
 
     /// SHA-256 of the certificate as browsers show it.
@@ -133,19 +199,23 @@ impl Running {
         page::is_built()
     }
 
-    /// The QR code of the students' HTTPS address for a terminal.
+    /// The QR code of the students' link for a terminal.
     pub fn qr_text(&self) -> String {
-        self.student_addresses().first().map_or_else(String::new, |(https, _)| qr::text(https))
+        qr::text(&self.student_link())
     }
 
-    /// Addresses (of this machine, `student` and `teacher` for the network), token and fingerprint as one line of JSON.
+    /// One line of JSON: addresses of this machine, links for the network, the room's key, PIN and token, and the
+    /// certificate's fingerprint.
     pub fn ready_json(&self) -> serde_json::Result<String> {
         serde_json::to_string(&Ready {
             http: url("http", "localhost", self.http.port()),
             https: url("https", "localhost", self.https.port()),
-            student: self.student_addresses().into_iter().next().map_or_else(String::new, |(https, _)| https),
+            student: self.student_link(),
+            projector: self.projector_link(),
             teacher: self.teacher_link(),
-            token: &self.token,
+            room_key: self.room_key(),
+            pin: self.pin(),
+            token: self.token(),
             fingerprint: &self.fingerprint,
         })
     }
@@ -199,13 +269,27 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
     let https_listener = listen(&config, config.https_port, "--https-port")?;
     let (http, https) = (http_listener.local_addr()?, https_listener.local_addr()?);
     let addresses = Addresses::find(config.bind, config.host.as_deref());
-    let identity = Identity::keep(&config.data_dir, &addresses.names)?;
-    let token: Arc<str> = random::bytes::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into();
+    let identity = match &config.certificate {
+        Some(files) => Identity::given(files)?,
+        None => Identity::keep(&config.data_dir, &addresses.names)?,
+    };
+    let (is_https_only, has_given_certificate) = (config.https_only, config.certificate.is_some());
+    let scopes = Arc::new(Scopes {
+        secrets: Secrets::draw()?,
+        pin: Pin::draw()?,
+        names: Names::new(&addresses, http.port(), https.port()),
+        cookie: format!("unmask-{}", http.port()),
+        is_cookie_secure: is_https_only,
+    });
 
     let best = addresses.hosts.first().map_or("localhost", String::as_str);
     let https_address = url("https", best, https.port());
-    let join_addresses =
-        JoinAddresses { http_address: url("http", best, http.port()), qr_svg: qr::svg(&https_address), https_address };
+    let join_addresses = JoinAddresses {
+        http_address: url("http", best, http.port()),
+        qr_svg: qr::svg(&student_link(&https_address, scopes.secrets.of(Role::Student))),
+        pin: scopes.pin.get(),
+        https_address: https_address.clone(),
+    };
     let (inputs, inbox) = mpsc::channel(MAX_INPUTS);
     let (snapshot_sender, snapshots) = watch::channel(Snapshot::default());
     let events = watch::Sender::new(Arc::from(""));
@@ -232,7 +316,9 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
     let publisher = tokio::spawn(events::publish(snapshots.clone(), events.clone()));
     let app = App {
         room: inputs,
-        token: Arc::clone(&token),
+        scopes: Arc::clone(&scopes),
+        https_address: https_address.into(),
+        https_port: https.port(),
         snapshots,
         events,
         pictures,
@@ -242,17 +328,24 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
         reusable_buffer,
     };
 
-    let service = router(app).into_make_service();
+    let whole = routes::router(app.clone());
+    let plain = if is_https_only { routes::redirects(app) } else { whole.clone() };
     let handles = [Handle::new(), Handle::new()];
-    let plain = axum_server::from_tcp(http_listener)?.handle(handles[0].clone()).serve(service.clone());
+    let plain = axum_server::from_tcp(http_listener)?
+        .handle(handles[0].clone())
+        .serve(plain.into_make_service_with_connect_info::<SocketAddr>());
     let tls = RustlsConfig::from_config(identity.config);
-    let secure = axum_server::from_tcp_rustls(https_listener, tls)?.handle(handles[1].clone()).serve(service);
+    let secure = axum_server::from_tcp_rustls(https_listener, tls)?
+        .handle(handles[1].clone())
+        .serve(whole.into_make_service_with_connect_info::<SocketAddr>());
     let servers = vec![tokio::spawn(report("HTTP", plain)), tokio::spawn(report("HTTPS", secure))];
     Ok(Running {
         http,
         https,
         hosts: addresses.hosts,
-        token,
+        scopes,
+        is_https_only,
+        has_given_certificate,
         fingerprint: identity.fingerprint,
         made_because: identity.made_because,
         handles,
@@ -274,6 +367,10 @@ async fn load_data_set(config: &mut RelayConfig) -> anyhow::Result<Option<Shared
     Ok(Some(data_set))
 }
 
+fn student_link(address: &str, key: &str) -> String {
+    format!("{address}#room={key}")
+}
+
 async fn report(name: &str, server: impl Future<Output = io::Result<()>>) {
     if let Err(error) = server.await {
         error!("the {name} port is no longer served: {error}");
@@ -290,75 +387,4 @@ fn listen(config: &RelayConfig, port: u16, flag: &str) -> anyhow::Result<TcpList
     })?;
     listener.set_nonblocking(true).context("cannot use the port without blocking")?;
     Ok(listener)
-}
-
-fn router(app: App) -> Router {
-    Router::new()
-        .route("/healthz", get(|| async { "ok" }))
-        .route("/ws", any(connect))
-        .route("/api/room", get(room))
-        .route("/api/events", get(stream))
-        .route("/api/control", post(control::control).layer(DefaultBodyLimit::max(control::MAX_BODY)))
-        .route("/api/candidate", post(candidate::candidate).layer(DefaultBodyLimit::max(candidate::MAX_FILE)))
-        .route("/api/candidate/{picture}", get(picture))
-        .route("/api/reconstruction/{attack}/{picture}", get(picture))
-        .fallback(get(page::serve))
-        .layer(CompressionLayer::new())
-        .layer(map_response(secured))
-        .with_state(app)
-}
-
-async fn connect(State(app): State<App>, upgrade: WebSocketUpgrade) -> Response {
-    upgrade
-        .max_message_size(MAX_FRAME)
-        .max_frame_size(MAX_FRAME)
-        .on_upgrade(move |socket| connection::run(socket, app.room, app.limits, app.longest, app.reusable_buffer))
-}
-
-async fn room(State(app): State<App>) -> Response {
-    let snapshot = app.snapshots.borrow().clone();
-    match snapshot.json() {
-        Ok(json) => {
-            ([(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")], json).into_response()
-        }
-        Err(error) => {
-            error!("the room cannot be written as JSON: {error}");
-            StatusCode::INTERNAL_SERVER_ERROR.into_response()
-        }
-    }
-}
-
-async fn stream(State(app): State<App>) -> Response {
-    let events = app.events.subscribe();
-    let snapshot = app.snapshots.borrow().clone();
-    events::stream(&snapshot, events)
-}
-
-async fn picture(State(app): State<App>, uri: Uri) -> Response {
-    match app.pictures.get(uri.path()) {
-        // A relay started anew counts rounds from 1 again.
-        Some(png) => ([(header::CONTENT_TYPE, "image/png"), (header::CACHE_CONTROL, "no-store")], png).into_response(),
-        None => (StatusCode::NOT_FOUND, "This picture is no longer kept.").into_response(),
-    }
-}
-
-/// What browsers may do with whatever comes from here. Trunk starts the page by an inline script, and its worker from a
-/// blob.
-async fn secured(mut response: Response) -> Response {
-    const HEADERS: [(HeaderName, &str); 4] = [
-        (
-            header::CONTENT_SECURITY_POLICY,
-            "default-src 'self'; script-src 'self' 'wasm-unsafe-eval' 'unsafe-inline'; worker-src 'self' blob:; \
-             style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; media-src 'self' blob:; \
-             connect-src 'self' ws: wss:; object-src 'none'; base-uri 'none'; form-action 'self'; \
-             frame-ancestors 'none'",
-        ),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::REFERRER_POLICY, "no-referrer"),
-        (HeaderName::from_static("permissions-policy"), "camera=(self), microphone=(), geolocation=()"),
-    ];
-    for (name, value) in HEADERS {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
-    response
 }

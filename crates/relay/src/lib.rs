@@ -10,12 +10,13 @@ mod attacks;
 mod config;
 mod connection;
 mod http;
+mod peer;
 mod random;
 mod room;
 mod text;
 
-pub use config::{Limits, RelayConfig};
-pub use http::{Running, serve};
+pub use config::{CertificateFiles, Limits, RelayConfig};
+pub use http::{Route, Running, routes, serve};
 pub use room::{BatchEvaluation, DataConfig, ModelEvaluator, Pretrained, privacy};
 pub use unmask_core::Defence;
 pub use unmask_core::OptimiserKind;

@@ -4,6 +4,7 @@
 mod clock;
 mod controls;
 pub(crate) mod data_set;
+mod door;
 mod effects;
 pub(crate) mod evaluation;
 mod history;
@@ -11,6 +12,7 @@ pub(crate) mod initialiser;
 pub(crate) mod input;
 mod log;
 mod measuring;
+mod moderation;
 mod people;
 pub mod privacy;
 mod recent;
@@ -45,6 +47,7 @@ pub(crate) use self::{
     snapshot::{JoinAddresses, Snapshot},
 };
 use self::{
+    door::Door,
     history::History,
     initialiser::Initialiser,
     log::Log,
@@ -72,6 +75,7 @@ pub(crate) struct Actor {
     config: RelayConfig,
     room: Room,
     roster: Roster,
+    door: Door,
     attacks: Attacks,
     sharing: Sharing,
     measuring: Measuring,
@@ -117,6 +121,7 @@ impl Actor {
         let mut actor = Self {
             room: Room::new(model, settings).with_quorum(config.quorum),
             roster: Roster::default(),
+            door: Door::default(),
             attacks: Attacks::start(attacked, pictures, config.attack_budget, config.searches.clone())?,
             sharing,
             measuring: Measuring::start(evaluated, config.evaluator.clone(), config.data.evaluation_budget)?,
@@ -202,6 +207,10 @@ impl Actor {
             Input::Candidate { picture, reply } => drop(reply.send(self.take_candidate(picture))),
             Input::KeyDerived { key, reply } => drop(reply.send(self.take_key(key))),
             Input::DataSetLoaded { data_set, reply } => drop(reply.send(self.set_data_set(data_set))),
+            Input::PinRenewed(pin) => {
+                self.join_addresses.pin = pin;
+                self.say("Too many wrong PINs were tried; the room has another one.".to_owned());
+            }
             Input::Attacked(report) => self.heard(report),
             Input::Evaluated(evaluation) => self.measuring.measured(evaluation, self.sharing.data_set()),
         }
@@ -227,7 +236,7 @@ impl Actor {
         let client = connection.client;
         match message {
             ClientMessage::Hello { .. } => self.refuse(client, "a second hello on one connection; it is ignored"),
-            ClientMessage::Consent { .. } => {}
+            ClientMessage::Consent { may_show } => self.consents(client, may_show),
             ClientMessage::Visibility { is_hidden } => self.feed(Event::Visibility { client, is_hidden }),
             ClientMessage::Return => self.come_back(client),
             ClientMessage::Ping => self.send(client, Slot::All, &RelayMessage::Pong, &[]),
@@ -292,7 +301,8 @@ impl Actor {
     /// Takes news of an attack, and sends the attacked client the picture, for its score.
     fn heard(&mut self, report: Report) {
         let config = self.room.model().architecture.vit();
-        let nickname = |client| self.roster.name(client).to_owned();
+        let shown = |client| self.roster.get(client).filter(|entry| entry.link.is_some() && entry.may_show);
+        let nickname = |client| shown(client).map(|entry| entry.nickname.clone());
         if let Some(Reconstruction { client, method, message, values }) =
             self.attacks.heard(report, config.as_ref(), nickname)
         {

@@ -3,7 +3,7 @@
 mod support;
 
 use support::{
-    Client, Plan, Relay, card, gradient, http_bytes,
+    Client, Plan, Relay, card, gradient,
     private::{distance, picture, revealing_gradient},
     protect, remark,
 };
@@ -65,10 +65,10 @@ async fn picture_is_recovered_and_scored() {
     assert!((label.shares.iter().sum::<f64>() - 1.0).abs() < 1e-9 && label.shares[LABEL] > 0.8, "{label:?}");
 
     let path = embedding.picture.clone().unwrap();
-    let (status, head, png) = http_bytes(&relay.running, "GET", &path, &[], "").await;
+    let (status, head, png) = relay.get(&path).await;
     assert_eq!((status, &png[1..4]), (200, &b"PNG"[..]));
     assert!(head.contains("content-type: image/png"));
-    let (status, ..) = http_bytes(&relay.running, "GET", "/api/reconstruction/embedding/99-1.png", &[], "").await;
+    let (status, ..) = relay.get("/api/reconstruction/embedding/99-1.png").await;
     assert_eq!(status, 404);
 
     let score = |round, ssim| ClientMessage::Score { round, attack: AttackMethod::Embedding, psnr: 60.0, ssim };

@@ -51,7 +51,7 @@ async fn members_and_strangers_are_told_apart() {
     assert!(view.residual.unwrap() < 1e-5 && view.distractors.len() == 11, "{view:?}");
     let sentence = view.remark.unwrap();
     assert!(sentence.contains("explains all but") && sentence.contains("pictures like it leave"), "{sentence}");
-    let (status, _, shown) = http_bytes(&relay.running, "GET", &view.picture, &[], "").await;
+    let (status, _, shown) = relay.get(&view.picture).await;
     assert_eq!((status, decode(&shown).unwrap().to_hwc()), (200, picture(1)));
 
     for (number, defence) in [(2, "random-binary:0.3"), (3, "fixed-position"), (4, "none")] {
@@ -68,12 +68,12 @@ async fn members_and_strangers_are_told_apart() {
     assert_eq!(drop_file(&relay, &png(&picture(2))).await.0, 204);
     let view = told(&relay, 4, "/api/candidate/2.png").await;
     assert_eq!(view.verdict.map(MembershipVerdict::name), Some("stranger"), "{view:?}");
-    let (status, ..) = http_bytes(&relay.running, "GET", "/api/candidate/1.png", &[], "").await;
+    let (status, ..) = relay.get("/api/candidate/1.png").await;
     assert_eq!(status, 404);
 
     relay.control(Control::ForgetCandidate).await;
     assert_eq!(relay.room().await.membership, None);
-    let (status, ..) = http_bytes(&relay.running, "GET", "/api/candidate/2.png", &[], "").await;
+    let (status, ..) = relay.get("/api/candidate/2.png").await;
     assert_eq!(status, 404);
 }
 

@@ -4,7 +4,7 @@ mod support;
 
 use std::collections::HashMap;
 
-use support::{Client, Plan, RATE, Relay, gradient, http, layout, protect};
+use support::{Client, Plan, RATE, Relay, gradient, layout, protect};
 use unmask_core::{Defence, MaskSeed, Rule};
 use unmask_defence::{KeyMaterial, PlainUpdate, Protect, ProtectedUpdate};
 use unmask_relay::privacy::Mechanism;
@@ -113,7 +113,7 @@ async fn update_counts_are_shown_for_the_policy_in_force() {
             assert!((bin.share - wanted).abs() < 6.0 * deviation + 1e-6, "{group:?}");
         }
     }
-    let (_, _, json) = http(&relay.running, "GET", "/api/room", &[], "").await;
+    let (_, _, json) = relay.get("/api/room").await;
     assert!(json.len() < 32 * 1024, "{} bytes", json.len());
 
     choose(&relay, "fixed-position").await;

@@ -10,9 +10,13 @@ use peak_alloc::PeakAlloc;
 use support::{
     Relay,
     descent::{Descent, Source},
+    upgrade,
 };
 use tokio::{net::TcpStream, sync::Barrier};
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async, tungstenite::Message};
+use tokio_tungstenite::{
+    MaybeTlsStream, WebSocketStream, connect_async,
+    tungstenite::{Message, handshake::client::Request},
+};
 use unmask_core::{Architecture, Defence, GroupRates, MaskSeed, ParamLayout, UpdateForm, VitPreset, ZeroRate};
 use unmask_defence::Mask;
 use unmask_wire::{ClientMessage, Framer, view::Control};
@@ -44,13 +48,13 @@ type Stream = WebSocketStream<MaybeTlsStream<TcpStream>>;
 /// Trains nothing and keeps nothing: reads plans frame by frame, and sends one value over and over, framed as it is sent.
 /// Returns the socket, since one that is dropped with something unread takes back what it sent.
 async fn client(
-    address: String,
+    request: Request,
     number: u8,
     layout: Arc<ParamLayout>,
     values: Arc<[f32]>,
     all: Arc<Barrier>,
 ) -> Stream {
-    let (mut stream, _) = connect_async(address).await.unwrap();
+    let (mut stream, _) = connect_async(request).await.unwrap();
     let hello = ClientMessage::Hello {
         nickname: format!("client {number}"),
         resume: None,
@@ -119,8 +123,8 @@ async fn measure(attack_budget: Duration, attacks: usize) {
     let all = Arc::new(Barrier::new(CLIENTS));
     let clients: Vec<_> = (0..CLIENTS as u8)
         .map(|number| {
-            let address = format!("ws://{}/ws", relay.running.http());
-            tokio::spawn(client(address, number, Arc::clone(&layout), Arc::clone(&values), Arc::clone(&all)))
+            let request = upgrade(&relay.running);
+            tokio::spawn(client(request, number, Arc::clone(&layout), Arc::clone(&values), Arc::clone(&all)))
         })
         .collect();
     relay.room_when("all clients", |room| room.clients.len() == CLIENTS).await;

@@ -10,7 +10,7 @@ use rustls::{
     crypto::ring::default_provider,
     pki_types::{CertificateDer, pem::PemObject},
 };
-use support::{Relay, Socket, config, http, http_bytes};
+use support::{Relay, Socket, config, host, http, http_bytes, upgrade_to};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -36,6 +36,9 @@ async fn room_describes_itself() {
         serde_json::from_str(&relay.running.ready_json().unwrap()).unwrap();
     assert_eq!(ready["http"], room.http_address);
     assert_eq!(ready["token"], relay.running.token());
+    assert_eq!((ready["pin"].as_str(), room.pin.as_str()), (relay.running.pin().as_str(), ready["pin"].as_str()));
+    assert_eq!(ready["student"], format!("{}#room={}", room.https_address, ready["room_key"]));
+    assert!(ready["projector"].ends_with(&format!("/projector#view={}", relay.running.projector_secret())));
 }
 
 /// HTTPS works with the kept certificate as the only one trusted, and the next relay shows the same one.
@@ -60,7 +63,8 @@ async fn certificate_is_kept() {
     let connector = Connector::Rustls(Arc::new(tls));
     for host in ["localhost", "127.0.0.1"] {
         let address = format!("wss://{host}:{}/ws", second.https().port());
-        let (stream, _) = connect_async_tls_with_config(address, None, true, Some(connector.clone())).await.unwrap();
+        let request = upgrade_to(&address, second.room_key());
+        let (stream, _) = connect_async_tls_with_config(request, None, true, Some(connector.clone())).await.unwrap();
         let mut socket = Socket::on(stream);
         socket.hello("Ada", None).await;
         assert!(matches!(socket.message().await, Some((RelayMessage::Welcome { .. }, _))), "{host}");
@@ -97,9 +101,19 @@ async fn page_is_served_or_said_to_be_missing() {
     for path in ["/", "/projector", "/index.html"] {
         let (status, head, body) = get(path, Vec::new()).await;
         assert!(head.contains("content-type: text/html"), "{head}");
-        for part in ["'wasm-unsafe-eval'", "worker-src 'self' blob:", "x-content-type-options: nosniff"] {
+        for part in [
+            "'wasm-unsafe-eval'",
+            "worker-src 'self' blob:",
+            "connect-src 'self';",
+            "x-content-type-options: nosniff",
+            "cross-origin-opener-policy: same-origin",
+            "cross-origin-resource-policy: same-origin",
+        ] {
             assert!(head.contains(part), "{part} is not in {head}");
         }
+        let scripts = head.split("script-src").nth(1).and_then(|rest| rest.split(';').next()).unwrap();
+        assert!(!scripts.contains("unsafe-inline"), "{scripts}");
+        assert_eq!(scripts.contains("'sha256-"), relay.running.has_page(), "{scripts}");
         let page = String::from_utf8(body).unwrap();
         if !relay.running.has_page() {
             assert_eq!(status, 503);
@@ -145,7 +159,9 @@ async fn gzip_only_where_it_is_accepted() {
 async fn events_follow_the_room() {
     let relay = Relay::start().await;
     let mut stream = TcpStream::connect(relay.running.http()).await.unwrap();
-    stream.write_all(b"GET /api/events HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    let (host, secret) = (host(&relay.running), relay.running.projector_secret());
+    let request = format!("GET /api/events HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {secret}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
     let mut received = String::new();
     let mut next = async |wanted: usize| {
         let mut buffer = vec![0; 1 << 16];
@@ -168,4 +184,23 @@ async fn events_follow_the_room() {
     assert!(next(0).await.clients.is_empty());
     let _ada = relay.client("Ada").await;
     assert_eq!(next(1).await.clients[0].nickname, "Ada");
+}
+
+/// The HTTP port leads to HTTPS and answers nothing else but whether the relay is there.
+#[tokio::test]
+async fn https_alone_leaves_a_redirect() {
+    let relay = Relay::with(|config| config.https_only = true).await;
+    let (http_port, https_port) = (relay.running.http().port(), relay.running.https().port());
+    let (status, _, body) = http(&relay.running, "GET", "/healthz", &[], "").await;
+    assert_eq!((status, body.as_str()), (200, "ok"));
+    let secret = format!("Bearer {}", relay.running.token());
+    for (method, path) in [("GET", "/?image=cat"), ("GET", "/api/room"), ("POST", "/api/control"), ("GET", "/ws")] {
+        let (status, head, body) = http(&relay.running, method, path, &[("authorization", &secret)], "").await;
+        assert_eq!((status, body.as_str()), (308, ""), "{path}");
+        assert!(head.contains(&format!("location: https://localhost:{https_port}{path}")), "{head}");
+    }
+    let foreign = format!("evil.test:{http_port}");
+    let (status, head, _) = http(&relay.running, "GET", "/", &[("host", &foreign)], "").await;
+    assert!(status == 421 && !head.contains("location"), "{head}");
+    assert!(relay.running.own_address().starts_with("https://") && relay.running.is_https_only());
 }

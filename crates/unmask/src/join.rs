@@ -9,7 +9,7 @@ use std::{
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
-use unmask_client::native::{JoinOptions, Passphrase, join, load_samples, sample_photographs, socket_address};
+use unmask_client::native::{JoinOptions, Passphrase, RoomAddress, join, load_samples, sample_photographs};
 use unmask_core::{Architecture, VitPreset};
 use unmask_model::device::{Compute, OpenDevice, open_blocking, probe_blocking};
 
@@ -18,7 +18,10 @@ use crate::Failure;
 const EXAMPLE: &str = "\
 Example: train in the room at the teacher's laptop on the pictures of a folder
 
-    unmask join http://192.168.1.5:8080 --images photos --name robot
+    unmask join 'http://192.168.1.5:8080/#room=0a1b2c...' --images photos --name robot
+    unmask join http://192.168.1.5:8080 --pin 123456 --images photos --name robot
+
+The relay prints the link; the PIN stands on the projector's page. Quote the link: to a shell # begins a comment.
 
 The pictures stay here; the room sees the updates, protected by the defence that the teacher chose. Under FedSGD an
 update is the gradient of one batch, and the pictures take turns; under FedAvg it is the weights after local epochs over
@@ -30,8 +33,8 @@ folder wait.
 
 If the teacher announces an encrypted round, everybody in the room needs the same passphrase:
 
-    unmask join http://192.168.1.5:8080 --passphrase-file passphrase.txt
-    UNMASK_PASSPHRASE='violet otter 1867' unmask join http://192.168.1.5:8080
+    unmask join http://192.168.1.5:8080 --pin 123456 --passphrase-file passphrase.txt
+    UNMASK_PASSPHRASE='violet otter 1867' unmask join http://192.168.1.5:8080 --pin 123456
 
 It stays here, and there is no argument for the passphrase itself: the system's list of processes would show it to
 everybody on this machine. RUST_LOG=warn says less, RUST_LOG=debug more.";
@@ -41,12 +44,19 @@ const PASSPHRASE: &str = "UNMASK_PASSPHRASE";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Join {
-    /// The room's address, as the relay prints it.
+    /// The room's link, as the relay prints it: with the room's key behind `#room=`, or without it and with --pin.
     #[arg(value_name = "URL")]
     address: String,
+    /// The six digits that the projector shows, for an address without a key.
+    #[arg(long, value_name = "DIGITS")]
+    pin: Option<String>,
     /// A folder of PNG, JPEG or WebP pictures; the built-in sample photographs if absent.
     #[arg(long, value_name = "DIR")]
     images: Option<PathBuf>,
+    /// The class may see what leaks of the pictures in the folder; of the sample photographs it always may. The room
+    /// attacks nobody who does not agree.
+    #[arg(long)]
+    may_show: bool,
     /// The nickname to ask for.
     #[arg(long, value_name = "NAME", default_value = "robot")]
     name: String,
@@ -78,15 +88,17 @@ impl Join {
     /// [`Failure::Input`] for a bad address, folder, passphrase file or device; [`Failure::Other`] if the room does not
     /// answer or dismisses this client.
     pub async fn run(self) -> Result<(), Failure> {
-        socket_address(&self.address).map_err(|error| Failure::Input(error.into()))?;
+        RoomAddress::parse(&self.address).map_err(|error| Failure::Input(error.into()))?;
         let samples = match &self.images {
             Some(folder) => load_samples(folder),
             None => sample_photographs(),
         };
         let options = JoinOptions {
             address: self.address,
+            pin: self.pin,
             name: self.name,
             samples: samples.map_err(Failure::Input)?,
+            may_show: self.may_show || self.images.is_none(),
             passphrase: passphrase(self.passphrase_file.as_deref()).map_err(Failure::Input)?,
             device: device(self.device).map_err(Failure::Input)?,
             accept_any_certificate: self.insecure,

@@ -14,7 +14,7 @@ use unmask_client::native::{JoinOptions, Passphrase, join, sample_photographs};
 use unmask_core::{Aggregation, Architecture, Partition, TrainOn, VitPreset};
 use unmask_matching::GradientMatching;
 use unmask_model::device::OpenDevice;
-use unmask_relay::{DataConfig, Quorum, RelayConfig, Running, Source, serve};
+use unmask_relay::{CertificateFiles, DataConfig, Quorum, RelayConfig, Running, Source, serve};
 use unmask_simulation::StartWeights;
 
 use self::{
@@ -117,13 +117,24 @@ pub struct Relay {
     /// Address to listen on.
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0")]
     bind: IpAddr,
-    /// Name or address for the students' link, if the one found is not the right one.
+    /// Name or address for the students' link, if the one found is not the right one. The relay answers to this name, to
+    /// localhost and to this machine's own names and addresses, and to no other.
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
+    /// A certificate that browsers trust (PEM, with the chain behind it), in place of the relay's own; --host names what it
+    /// is for.
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+    /// The private key of --cert (PEM).
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+    /// Serve everything over HTTPS alone: the HTTP port leads there and answers nothing else but /healthz.
+    #[arg(long)]
+    https_only: bool,
     /// Folder that keeps the certificate; the user's own data folder if absent.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Write addresses and token to this file as JSON once the room is open.
+    /// Write addresses, links and secrets to this file as JSON once the room is open.
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
 }
@@ -178,6 +189,12 @@ impl Relay {
             http_port: self.http_port,
             https_port: self.https_port,
             host: self.host.clone(),
+            certificate: self
+                .cert
+                .clone()
+                .zip(self.key.clone())
+                .map(|(certificate, key)| CertificateFiles { certificate, key }),
+            https_only: self.https_only,
             architecture,
             defence: self.defence,
             rule: self.rule,
@@ -234,12 +251,15 @@ fn headless(running: &Running, count: u16, passphrase: Option<&Passphrase>) -> a
         // One picture each, like a student, so that what the attacks show of a robot changes with the defence alone.
         let samples = samples.iter().cycle().skip(number).take(1).cloned().collect();
         let options = JoinOptions {
-            address: running.own_address(),
+            address: running.own_student_link(),
+            pin: None,
             name: format!("robot {}", number + 1),
             samples,
+            may_show: true,
             passphrase: passphrase.cloned(),
             device: OpenDevice::cpu(),
-            accept_any_certificate: false,
+            // Of this very process; a given certificate does not name this machine's loopback address.
+            accept_any_certificate: running.is_https_only(),
         };
         clients.spawn(async move {
             if let Err(error) = join(options).await {

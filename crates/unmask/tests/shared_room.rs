@@ -1,4 +1,4 @@
-//! `unmask relay` with clients of its own that learn from shared pictures, as a user runs it.
+//! `unmask relay` and `unmask join` as a user runs them: who gets in, and clients that learn from shared pictures.
 
 use std::{
     fs,
@@ -70,14 +70,18 @@ impl Relay {
         format!("{}{path}", self.ready["http"].as_str().unwrap().trim_end_matches('/'))
     }
 
+    fn bearer(&self) -> String {
+        format!("Bearer {}", self.ready["token"].as_str().unwrap())
+    }
+
     fn room(&self) -> Value {
-        let body = ureq::get(self.address("/api/room")).call().unwrap().body_mut().read_to_string().unwrap();
+        let request = ureq::get(self.address("/api/room")).header("Authorization", self.bearer());
+        let body = request.call().unwrap().body_mut().read_to_string().unwrap();
         serde_json::from_str(&body).unwrap()
     }
 
     fn control(&self, control: &Value) {
-        let token = format!("Bearer {}", self.ready["token"].as_str().unwrap());
-        let request = ureq::post(self.address("/api/control")).header("Authorization", &token);
+        let request = ureq::post(self.address("/api/control")).header("Authorization", self.bearer());
         request.send(control.to_string()).unwrap();
     }
 
@@ -152,6 +156,58 @@ fn robots_learn_from_their_shards_and_the_projector_sees_it() {
     assert!(remark.contains("whose classes are not those of generated shapes"), "{remark}");
 }
 
+/// A headless client; stopped when dropped.
+struct Robot(Child);
+
+impl Drop for Robot {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn join(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_unmask"));
+    command.args(["join", "--device", "cpu"]).args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+/// Over HTTP and HTTPS, by the link and by the PIN; whoever has neither, or a wrong one, is told what helps.
+#[test]
+fn room_opens_to_its_key_and_to_its_pin() {
+    let relay = Relay::start(&[]);
+    let ready = |name: &str| relay.ready[name].as_str().unwrap();
+    let (http, https, pin) = (ready("http"), ready("https"), ready("pin"));
+    let link = format!("{http}#room={}", ready("room_key"));
+    let ways = [
+        ("Ada", vec![link.as_str()]),
+        ("Bob", vec![http, "--pin", pin]),
+        ("Eve", vec![https, "--pin", pin, "--insecure"]),
+    ];
+    let _robots: Vec<Robot> =
+        ways.iter().map(|(name, way)| Robot(join(way).args(["--name", name]).spawn().unwrap())).collect();
+    for (name, way) in &ways {
+        relay.until(name, |relay| {
+            let room = relay.room();
+            let client = room["clients"].as_array()?.iter().find(|client| client["nickname"] == *name)?.clone();
+            assert_eq!(client["may_show"], true, "the sample photographs may always be shown: {way:?}");
+            Some(())
+        });
+    }
+    let wrong = format!("{:06}", (pin.parse::<u32>().unwrap() + 1) % 1_000_000);
+    let wrong_key = format!("{http}#room={}", "0".repeat(32));
+    for (way, part) in [
+        (vec![http], "--pin"),
+        (vec![wrong_key.as_str()], "--pin"),
+        (vec![http, "--pin", &wrong], "not the PIN that the projector shows"),
+        (vec![http, "--pin", "12"], "six digits"),
+    ] {
+        let Output { status, stderr, .. } = join(&way).stderr(Stdio::piped()).output().unwrap();
+        let stderr = String::from_utf8_lossy(&stderr);
+        assert!(!status.success() && stderr.contains(part), "{way:?}: {stderr}");
+    }
+}
+
 #[test]
 fn what_cannot_start_says_what_helps() {
     for (arguments, part) in [
@@ -161,6 +217,8 @@ fn what_cannot_start_says_what_helps() {
         (&["--partition", "dirichlet:-1"], "dirichlet:0.5"),
         (&["--train-on", "shared", "--seats", "1000", "--shard", "9999999", "--data", "folder:nowhere"], "nowhere"),
         (&["--train-on", "shared", "--seats", "1", "--shard", "9999999"], "give each client fewer"),
+        (&["--cert", "nowhere.pem", "--key", "nowhere.key"], "nowhere.pem"),
+        (&["--cert", "nowhere.pem"], "--key"),
         (&["--model", "vgg16"], "unknown model \"vgg16\""),
         (&["--seats", "2000"], "'--seats <N>': 2000 is not in 1..=1000"),
         (&["--batch", "-1"], "-1 is not in 1..=65535"),

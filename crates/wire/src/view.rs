@@ -378,7 +378,7 @@ pub struct RoomView {
     /// Where students open the page over plain HTTP, and for WebGPU over HTTPS.
     pub http_address: String,
     pub https_address: String,
-    /// The QR code of `https_address` as an SVG document.
+    /// The QR code of the students' link, which is `https_address` with the room's key, as an SVG document.
     pub qr_svg: String,
     /// Six digits that let whoever types the address in.
     pub pin: String,

@@ -9,14 +9,23 @@ use rustls::{
     crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
     pki_types::{CertificateDer, ServerName, UnixTime},
 };
-use tokio_tungstenite::{Connector, connect_async_tls_with_config};
+use tokio_tungstenite::{
+    Connector, connect_async_tls_with_config,
+    tungstenite::{
+        Error,
+        client::IntoClientRequest,
+        handshake::client::Request,
+        http::{HeaderValue, StatusCode, header::AUTHORIZATION},
+    },
+};
 use tracing::{info, warn};
 use unmask_model::device::OpenDevice;
 
 use super::{
     Passphrase, Sample,
-    address::socket_address,
+    address::RoomAddress,
     session::{Session, SessionEnd},
+    session_secret::exchange,
 };
 use crate::{Client, PrivatePicture};
 
@@ -25,12 +34,16 @@ const LONGEST_WAIT: Duration = Duration::from_secs(15);
 /// Who joins which room with what.
 #[derive(Debug, Clone)]
 pub struct JoinOptions {
-    /// Address of the room, as the relay prints it.
+    /// Address of the room, as the relay prints it; in a link with `#room=SECRET` the secret is used.
     pub address: String,
+    /// The PIN that the projector shows, for an address without a secret.
+    pub pin: Option<String>,
     /// Nickname to ask for.
     pub name: String,
     /// Pictures to train on: a batch of them each round under FedSGD, all of them under FedAvg; never sent.
     pub samples: Vec<Sample>,
+    /// Whether the class may see what leaks of them; the room attacks nobody who does not agree.
+    pub may_show: bool,
     /// Passphrase of an encrypted room; never sent.
     pub passphrase: Option<Passphrase>,
     pub device: OpenDevice,
@@ -41,22 +54,33 @@ pub struct JoinOptions {
 /// Joins the room and trains round after round, coming back after every dropped socket, until the relay says goodbye.
 ///
 /// # Errors
-/// If there are no pictures, the address is no room's or nobody answers there at the first try, or the relay dismisses this client.
+/// If there are no pictures, the address is no room's or nobody answers there at the first try, the room does not open to the
+/// secret or PIN, or the relay dismisses this client.
 pub async fn join(options: JoinOptions) -> anyhow::Result<()> {
-    let socket = socket_address(&options.address)?;
+    let RoomAddress { socket, session, secret } = RoomAddress::parse(&options.address)?;
     let connector = options.accept_any_certificate.then(any_certificate).transpose()?;
     if options.samples.is_empty() {
         bail!("a client needs at least one picture to train on");
     }
     let pictures =
         options.samples.into_iter().map(|sample| PrivatePicture::new(sample.picture, sample.label)).collect();
-    let mut client = Client::new(&options.name, &options.device.description()).with_pictures(pictures);
+    let secret = match (secret, options.pin) {
+        (None, Some(pin)) => {
+            let any = options.accept_any_certificate;
+            Some(tokio::task::spawn_blocking(move || exchange(&session, &pin, any)).await??)
+        }
+        (secret, _) => secret,
+    };
+    let request = request(&socket, secret.as_deref())?;
+    let mut client = Client::new(&options.name, &options.device.description())
+        .with_pictures(pictures)
+        .with_consent(options.may_show);
     client.set_passphrase(options.passphrase.map(Passphrase::into_inner));
     let mut session = Session::new(client, options.device.device().clone());
     let mut first = true;
     let mut wait = Duration::from_secs(1);
     loop {
-        match connect_async_tls_with_config(&socket, None, true, connector.clone()).await {
+        match connect_async_tls_with_config(request.clone(), None, true, connector.clone()).await {
             Ok((stream, _)) => {
                 first = false;
                 wait = Duration::from_secs(1);
@@ -64,6 +88,18 @@ pub async fn join(options: JoinOptions) -> anyhow::Result<()> {
                     SessionEnd::Dismissed(reason) => bail!("the relay closed the connection: {reason}"),
                     SessionEnd::Dropped => info!("the connection dropped"),
                 }
+            }
+            Err(Error::Http(answer)) if first || is_final(answer.status()) => {
+                let sentence = answer.body().as_deref().map(String::from_utf8_lossy).unwrap_or_default();
+                let remedy = match answer.status().as_u16() {
+                    401 | 403 => {
+                        "give the whole link that the relay prints, with #room=, or the projector's PIN with --pin"
+                    }
+                    421 => "start the relay with --host and the name in this address",
+                    429 => "wait, and try again",
+                    _ => "is an unmask relay running there?",
+                };
+                bail!("{socket} answers with status {}: {sentence} Remedy: {remedy}", answer.status().as_u16());
             }
             Err(error) if first => {
                 let remedy = if socket.starts_with("wss") && connector.is_none() {
@@ -79,6 +115,23 @@ pub async fn join(options: JoinOptions) -> anyhow::Result<()> {
         tokio::time::sleep(wait).await;
         wait = (wait * 2).min(LONGEST_WAIT);
     }
+}
+
+/// The request for a socket, with the secret that opens the room.
+fn request(socket: &str, secret: Option<&str>) -> anyhow::Result<Request> {
+    let mut request = socket.into_client_request().with_context(|| format!("{socket} is no address of a socket"))?;
+    if let Some(secret) = secret {
+        let mut bearer = HeaderValue::from_str(&format!("Bearer {secret}"))
+            .context("the secret in the address has characters that no relay puts there; copy the link again")?;
+        bearer.set_sensitive(true);
+        request.headers_mut().insert(AUTHORIZATION, bearer);
+    }
+    Ok(request)
+}
+
+/// Whether asking again is of no use, unlike to a relay that has too many connections.
+fn is_final(status: StatusCode) -> bool {
+    status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS
 }
 
 fn any_certificate() -> anyhow::Result<Connector> {

@@ -5,8 +5,9 @@ mod join;
 mod passphrase;
 mod samples;
 mod session;
+mod session_secret;
 
-pub use address::{AddressError, socket_address};
+pub use address::{AddressError, RoomAddress};
 pub use join::{JoinOptions, join};
 pub use passphrase::Passphrase;
 pub use samples::{Sample, load_samples, sample_photographs};

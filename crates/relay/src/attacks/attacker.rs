@@ -4,7 +4,7 @@ use std::{num::NonZeroUsize, sync::Arc, thread, time::Duration};
 
 use anyhow::Context;
 use unmask_attack::{KnownStart, Searches, WholeUpdate};
-use unmask_core::{AttackMethod, KeyCheck};
+use unmask_core::{AttackMethod, ClientId, KeyCheck};
 use unmask_wire::view::BudgetView;
 
 use super::{
@@ -79,6 +79,20 @@ impl Attacker {
             schedule.to_gather.clear();
             schedule.search.forget();
             (schedule.newest.take(), schedule.gathered.take())
+        });
+    }
+
+    /// Nothing more is to be made of this client's updates.
+    pub(super) fn forget_client(&self, client: ClientId) {
+        self.change(|schedule| {
+            schedule.to_gather.retain(|job| job.about.client != client);
+            let gathered = schedule.gathered.take_if(|gathered| gathered.is_of(client));
+            let newest = schedule.newest.take_if(|job| job.about.client == client);
+            if newest.is_some() {
+                schedule.queue.clear();
+                schedule.search.forget();
+            }
+            (gathered, newest)
         });
     }
 

@@ -1,7 +1,7 @@
 //! Whether the picture that the teacher dropped was the client's.
 
 use unmask_attack::{Membership, membership};
-use unmask_core::{Defence, MembershipVerdict};
+use unmask_core::{ClientId, Defence, MembershipVerdict};
 use unmask_wire::view::MembershipView;
 
 use super::{about::About, job::Job};
@@ -73,6 +73,13 @@ impl MembershipCard {
     /// A new model begins: nothing told of the old one is shown beside it. The picture stays.
     pub(super) fn forget_answer(&mut self) {
         self.view = self.view.take().map(|MembershipView { picture, .. }| blank(picture));
+    }
+
+    /// Forgets what was told of this client.
+    pub(super) fn forget_client(&mut self, client: ClientId) {
+        if self.view.as_ref().is_some_and(|view| view.client == client) {
+            self.forget_answer();
+        }
     }
 
     /// Takes the answer on the picture of this number, unless there is a newer picture, or one on a newer update.

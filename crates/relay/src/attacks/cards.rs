@@ -56,6 +56,14 @@ impl Attacked {
         }
     }
 
+    /// Takes away what is of this client.
+    pub(crate) fn forget(&mut self, client: ClientId) {
+        let is_of = |card: &Card| card.view.as_ref().is_some_and(|view| view.client == client);
+        let gone: Vec<AttackMethod> =
+            self.cards.iter().filter(|(_, card)| is_of(card)).map(|(method, _)| *method).collect();
+        gone.into_iter().for_each(|method| self.remove(method));
+    }
+
     /// Takes a result; returns the message that shows the attacked client its reconstruction, if there is one picture.
     pub(crate) fn found(
         &mut self,
@@ -71,7 +79,7 @@ impl Attacked {
         let mut message = None;
         match outcome {
             Ok(Seen { side, pictures: count, values, png, remark }) => {
-                view.picture = Some(pictures.keep(method.name(), &format!("{}-", about.round), png));
+                view.picture = Some(pictures.keep(about.client, method.name(), &format!("{}-", about.round), png));
                 (view.pictures, view.remark) = (count, remark);
                 if count == 1 {
                     let (round, attack) = (about.round, method);

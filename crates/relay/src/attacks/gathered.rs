@@ -45,6 +45,11 @@ impl Gathered {
         self.common == Common::of(about)
     }
 
+    /// Whether they are of this client.
+    pub(super) fn is_of(&self, client: ClientId) -> bool {
+        self.common.client == client
+    }
+
     /// Whether the picture behind just these rounds was sought already.
     pub(super) fn is_solved(&self) -> bool {
         self.is_solved

@@ -1,6 +1,7 @@
 //! Labels read off the head.
 
 use unmask_attack::LabelReading;
+use unmask_core::ClientId;
 use unmask_wire::view::LabelView;
 
 use super::about::About;
@@ -50,6 +51,11 @@ impl LabelCard {
     /// A new model begins.
     pub(super) fn forget(&mut self) {
         self.view = None;
+    }
+
+    /// Forgets what was told of this client.
+    pub(super) fn forget_client(&mut self, client: ClientId) {
+        self.view.take_if(|view| view.client == client);
     }
 
     /// Takes what was told of an update, unless something was told of a newer one.

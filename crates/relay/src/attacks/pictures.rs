@@ -6,15 +6,24 @@ use std::{
 };
 
 use axum::body::Bytes;
+use unmask_core::ClientId;
 
 /// Pictures kept of each attack: a page asks as soon as it hears of one, and a search makes four a second.
 const KEPT: usize = 6;
+
+/// A picture made of a client's update.
+#[derive(Debug)]
+struct Reconstructed {
+    client: ClientId,
+    path: String,
+    png: Bytes,
+}
 
 #[derive(Debug, Default)]
 struct KeptPictures {
     /// Numbers all pictures, so that no path ever means two of them.
     number: u64,
-    attacks: BTreeMap<&'static str, VecDeque<(String, Bytes)>>,
+    attacks: BTreeMap<&'static str, VecDeque<Reconstructed>>,
     candidate: Option<(String, Bytes)>,
 }
 
@@ -23,8 +32,9 @@ struct KeptPictures {
 pub(crate) struct Pictures(Mutex<KeptPictures>);
 
 impl Pictures {
-    /// Keeps a picture of an attack, and forgets the attack's oldest; its path, whose last part begins with `prefix`.
-    pub(crate) fn keep(&self, attack: &'static str, prefix: &str, png: Vec<u8>) -> String {
+    /// Keeps a picture that an attack made of a client's update, and forgets the attack's oldest; its path, whose last part
+    /// begins with `prefix`.
+    pub(crate) fn keep(&self, client: ClientId, attack: &'static str, prefix: &str, png: Vec<u8>) -> String {
         let mut kept = self.lock();
         kept.number += 1;
         let path = format!("/api/reconstruction/{attack}/{prefix}{}.png", kept.number);
@@ -32,8 +42,15 @@ impl Pictures {
         if pictures.len() == KEPT {
             pictures.pop_front();
         }
-        pictures.push_back((path.clone(), png.into()));
+        pictures.push_back(Reconstructed { client, path: path.clone(), png: png.into() });
         path
+    }
+
+    /// Forgets what was made of the updates of the clients that this picks out. The picture that the teacher dropped stays.
+    pub(crate) fn forget(&self, is_forgotten: impl Fn(ClientId) -> bool) {
+        for pictures in self.lock().attacks.values_mut() {
+            pictures.retain(|picture| !is_forgotten(picture.client));
+        }
     }
 
     /// Keeps the picture that the teacher dropped in place of the one before; its path.
@@ -49,8 +66,9 @@ impl Pictures {
 
     pub(crate) fn get(&self, path: &str) -> Option<Bytes> {
         let kept = self.lock();
-        let mut all = kept.attacks.values().flatten().chain(&kept.candidate);
-        all.find(|(own, _)| own == path).map(|(_, png)| png.clone())
+        let made = kept.attacks.values().flatten().map(|picture| (&picture.path, &picture.png));
+        let mut all = made.chain(kept.candidate.iter().map(|(own, png)| (own, png)));
+        all.find(|(own, _)| *own == path).map(|(_, png)| png.clone())
     }
 
     fn lock(&self) -> MutexGuard<'_, KeptPictures> {
@@ -65,8 +83,9 @@ mod tests {
     #[test]
     fn each_attack_keeps_its_newest() {
         let pictures = Pictures::default();
-        let april = pictures.keep("april", "1-", vec![0]);
-        let paths: Vec<String> = (1..=KEPT as u8 + 1).map(|i| pictures.keep("embedding", "2-", vec![i])).collect();
+        let ada = ClientId(1);
+        let april = pictures.keep(ada, "april", "1-", vec![0]);
+        let paths: Vec<String> = (1..=KEPT as u8 + 1).map(|i| pictures.keep(ada, "embedding", "2-", vec![i])).collect();
         assert_eq!(pictures.get(&paths[0]), None);
         assert_eq!(pictures.get(&paths[1]).as_deref(), Some(&[2][..]));
         assert_eq!(pictures.get(&april).as_deref(), Some(&[0][..]));
@@ -74,5 +93,16 @@ mod tests {
         assert_eq!((candidate.as_str(), pictures.get(&candidate).as_deref()), ("/api/candidate/7.png", Some(&[9][..])));
         pictures.forget_candidate();
         assert_eq!(pictures.get(&candidate), None);
+    }
+
+    #[test]
+    fn pictures_go_with_their_client() {
+        let pictures = Pictures::default();
+        let [ada, bob] = [1, 2].map(|client| pictures.keep(ClientId(client), "april", "1-", vec![client as u8]));
+        let candidate = pictures.keep_candidate(1, vec![9]);
+        pictures.forget(|client| client == ClientId(1));
+        assert_eq!((pictures.get(&ada), pictures.get(&bob).as_deref()), (None, Some(&[2][..])));
+        pictures.forget(|_| true);
+        assert!(pictures.get(&bob).is_none() && pictures.get(&candidate).is_some());
     }
 }

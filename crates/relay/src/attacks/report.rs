@@ -21,6 +21,17 @@ pub(crate) enum Report {
     Skipped,
 }
 
+impl Report {
+    /// The update it is of, if it is of one.
+    pub(super) fn about(&self) -> Option<&About> {
+        match self {
+            Self::Found(finding) => Some(&finding.about),
+            Self::Gathered(about, _) | Self::Labels(about, _) | Self::Membership(about, ..) => Some(about),
+            Self::Skipped => None,
+        }
+    }
+}
+
 /// What one attack made of an update.
 #[derive(Debug)]
 pub(crate) struct Finding {

@@ -46,6 +46,13 @@ pub(crate) fn url(scheme: &str, host: &str, port: u16) -> String {
     if host.contains(':') { format!("{scheme}://[{host}]:{port}/") } else { format!("{scheme}://{host}:{port}/") }
 }
 
+/// Whether this machine can be reached by this address now.
+pub(crate) fn is_own_address(address: IpAddr) -> bool {
+    let address = address.to_canonical();
+    let is_listed = || if_addrs::get_if_addrs().is_ok_and(|all| all.iter().any(|interface| interface.ip() == address));
+    address.is_loopback() || is_listed()
+}
+
 /// This machine's IPv4 addresses but for the loopback ones, the one with the way out first.
 fn lan_addresses() -> Vec<IpAddr> {
     let interfaces = if_addrs::get_if_addrs().unwrap_or_else(|error| {

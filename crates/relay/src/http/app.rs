@@ -4,12 +4,16 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 
+use super::scopes::Scopes;
 use crate::{attacks::Pictures, config::Limits, connection::ReusableBuffer, room::Input, room::Snapshot};
 
 #[derive(Clone)]
 pub(crate) struct App {
     pub(crate) room: mpsc::Sender<Input>,
-    pub(crate) token: Arc<str>,
+    pub(crate) scopes: Arc<Scopes>,
+    /// Where the page is served over HTTPS, for students to open.
+    pub(crate) https_address: Arc<str>,
+    pub(crate) https_port: u16,
     pub(crate) snapshots: watch::Receiver<Snapshot>,
     pub(crate) events: watch::Sender<Arc<str>>,
     pub(crate) pictures: Arc<Pictures>,

@@ -1,25 +1,22 @@
 //! `POST /api/candidate`: a picture that may have been the client's.
 
-use axum::{body::Bytes, extract::State, http::HeaderMap, response::Response};
+use axum::{body::Bytes, extract::State, response::Response};
 use tokio::{sync::oneshot, task::spawn_blocking};
 use unmask_data::{decode, encode_png};
 
 use crate::{
     attacks::CandidatePicture,
     http::app::App,
-    http::control::{answer, bad_request, refuse_strangers, stopping},
+    http::control::{answer, bad_request, stopping},
     room::Input,
 };
 
 /// Longest file taken, in bytes.
 pub(crate) const MAX_FILE: usize = 8 << 20;
 
-/// 204 when the picture is asked for from now on; 401 without the teacher's token; 400 with a sentence for a file that is
-/// no picture; 413 for one that is too long.
-pub(crate) async fn candidate(State(app): State<App>, headers: HeaderMap, file: Bytes) -> Response {
-    if let Some(refusal) = refuse_strangers(&headers, &app.token) {
-        return refusal;
-    }
+/// 204 when the picture is asked for from now on; 400 with a sentence for a file that is no picture; 413 for one that is too
+/// long.
+pub(crate) async fn candidate(State(app): State<App>, file: Bytes) -> Response {
     let side = app.side;
     // Decoding takes as long as the picture is large.
     let picture = match spawn_blocking(move || read(&file, side)).await {

@@ -34,6 +34,11 @@ pub(crate) fn is_built() -> bool {
     Page::get(INDEX).is_some()
 }
 
+/// The page itself, if it was there when this was compiled.
+pub(crate) fn index() -> Option<String> {
+    Page::get(INDEX).map(|file| String::from_utf8_lossy(&file.data).into_owned())
+}
+
 /// Serves a file of the page; the student's and the projector's address lead to the same one.
 pub(crate) async fn serve(uri: Uri, request: HeaderMap) -> Response {
     let name = match uri.path().trim_start_matches('/') {

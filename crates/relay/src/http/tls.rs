@@ -18,6 +18,8 @@ use rustls::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::config::CertificateFiles;
+
 const CERTIFICATE: &str = "certificate.pem";
 const KEY: &str = "key.pem";
 const RECORD: &str = "certificate.json";
@@ -62,7 +64,7 @@ impl Identity {
         };
         let reason = match reason {
             Some(reason) => reason,
-            None => match Self::load(folder, None) {
+            None => match Self::load(&folder.join(CERTIFICATE), &folder.join(KEY), None) {
                 Ok(identity) => return Ok(identity),
                 Err(error) => format!("the kept one cannot be used ({error:#})"),
             },
@@ -74,17 +76,36 @@ impl Identity {
         make(folder, all).with_context(|| {
             format!("cannot keep a certificate in {}; choose another folder with --data-dir", folder.display())
         })?;
-        Self::load(folder, Some(reason))
+        Self::load(&folder.join(CERTIFICATE), &folder.join(KEY), Some(reason))
     }
 
-    fn load(folder: &Path, made_because: Option<String>) -> anyhow::Result<Self> {
-        let certificate = CertificateDer::from_pem_file(folder.join(CERTIFICATE)).context(CERTIFICATE)?;
-        let key = PrivateKeyDer::from_pem_file(folder.join(KEY)).context(KEY)?;
-        let fingerprint = fingerprint(&certificate);
+    /// Takes a certificate that somebody signed, the chain behind it included.
+    ///
+    /// # Errors
+    /// If a file cannot be read or is no PEM file of its kind, or the two do not belong together. The message names file and
+    /// flag.
+    pub(crate) fn given(CertificateFiles { certificate, key }: &CertificateFiles) -> anyhow::Result<Self> {
+        Self::load(certificate, key, None).with_context(|| {
+            format!(
+                "cannot use the certificate {} with the key {}; give PEM files that belong together with --cert and --key",
+                certificate.display(),
+                key.display()
+            )
+        })
+    }
+
+    fn load(certificate: &Path, key: &Path, made_because: Option<String>) -> anyhow::Result<Self> {
+        let name = |path: &Path| path.display().to_string();
+        let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(certificate)
+            .and_then(Iterator::collect)
+            .with_context(|| name(certificate))?;
+        let first = chain.first().with_context(|| format!("{} holds no certificate", name(certificate)))?;
+        let fingerprint = fingerprint(first);
+        let key = PrivateKeyDer::from_pem_file(key).with_context(|| name(key))?;
         let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
-            .with_single_cert(vec![certificate], key)
+            .with_single_cert(chain, key)
             .context("certificate and key do not fit together")?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Self { config: Arc::new(config), fingerprint, made_because })
@@ -192,6 +213,32 @@ mod tests {
             let next = keep(folder.path(), &["localhost"]);
             assert!(next.made_because.is_some(), "{file}");
             assert_ne!(next.fingerprint, first.fingerprint);
+        }
+    }
+
+    /// A given pair is used as it is; whatever is wrong with it is named with its file.
+    #[test]
+    fn given_files_are_used_or_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let kept = keep(folder.path(), &["localhost"]);
+        let files = |certificate: &str, key: &str| CertificateFiles {
+            certificate: folder.path().join(certificate),
+            key: folder.path().join(key),
+        };
+        let given = Identity::given(&files(CERTIFICATE, KEY)).unwrap();
+        assert_eq!((given.fingerprint, given.made_because), (kept.fingerprint, None));
+        let other = folder.path().join("other");
+        keep(&other, &["localhost"]);
+        fs::write(folder.path().join("empty.pem"), "").unwrap();
+        for (certificate, key, part) in [
+            ("missing.pem", KEY, "missing.pem"),
+            (CERTIFICATE, "missing.pem", "missing.pem"),
+            ("empty.pem", KEY, "empty.pem holds no certificate"),
+            (CERTIFICATE, CERTIFICATE, CERTIFICATE),
+            (CERTIFICATE, "other/key.pem", "do not fit together"),
+        ] {
+            let error = Identity::given(&files(certificate, key)).err().map(|error| format!("{error:#}")).unwrap();
+            assert!(error.contains(part) && error.contains("--cert"), "{error}");
         }
     }
 

@@ -37,16 +37,7 @@ impl Actor {
                 self.choose(&format!("a batch size of {samples}"), |settings| settings.with_batch(samples))?;
             }
             Control::AprilBlock { on } => self.choose_block(on)?,
-            Control::Target { client } => {
-                let entry =
-                    self.roster.get(client).ok_or_else(|| format!("There is no client {client} in the room."))?;
-                if entry.link.is_none() {
-                    return Err(format!("{} (client {client}) is gone; choose somebody who is there.", entry.nickname));
-                }
-                let line = format!("The teacher has the relay attack {}.", entry.nickname);
-                self.attacks.set_target(client);
-                self.say(line);
-            }
+            Control::Target { client } => self.set_target(client)?,
             Control::Readmit { client } => {
                 let entry =
                     self.roster.get_mut(client).ok_or_else(|| format!("There is no client {client} in the room."))?;
@@ -54,11 +45,11 @@ impl Actor {
                 let what = format!("takes {} in again", entry.nickname);
                 self.teacher(&what, Event::Readmit(client));
             }
-            Control::Lock { .. }
-            | Control::Rename { .. }
-            | Control::Remove { .. }
-            | Control::Ban { .. }
-            | Control::LiftBans => {}
+            Control::Lock { on } => self.lock(on),
+            Control::Rename { client, nickname } => self.rename(client, &nickname)?,
+            Control::Remove { client } => self.remove_for_good(client)?,
+            Control::Ban { client } => self.ban(client)?,
+            Control::LiftBans => self.lift_bans(),
             Control::AttackBudget { seconds } => {
                 let line = self.attacks.set_budget(seconds)?;
                 self.say(line);

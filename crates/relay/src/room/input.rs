@@ -7,6 +7,7 @@ use super::{data_set::SharedDataSet, evaluation::Evaluation, roster::Connection,
 use crate::{
     attacks::{CandidatePicture, GivenKey, Report},
     connection::outbox::Waiting,
+    peer::Peer,
 };
 
 #[derive(Debug)]
@@ -14,6 +15,8 @@ pub(crate) struct Hello {
     pub(crate) nickname: String,
     pub(crate) resume: Option<Ticket>,
     pub(crate) device: String,
+    pub(crate) may_show: bool,
+    pub(crate) peer: Peer,
 }
 
 /// A client's connection and what it shall be sent, or why it cannot come in.
@@ -39,6 +42,8 @@ pub(crate) enum Input {
     KeyDerived { key: Result<GivenKey, String>, reply: Reply },
     /// The data set that the teacher asked for is in memory, or cannot be.
     DataSetLoaded { data_set: Result<Box<SharedDataSet>, String>, reply: Reply },
+    /// The room has another PIN, since too many wrong ones were tried.
+    PinRenewed(String),
     /// News of an attack.
     Attacked(Report),
     /// A model was measured.

@@ -11,16 +11,25 @@ use super::{
     input::{Admission, Hello},
     roster::{Connection, Entrance},
 };
-use crate::{connection::outbox::Slot, text::clean};
+use crate::{
+    connection::outbox::Slot,
+    text::{clean, clean_name},
+};
 
 impl Actor {
     /// Lets a client in, new or back with its ticket.
     pub(super) fn admit(&mut self, hello: &Hello) -> Admission {
         let known = hello.resume.and_then(|ticket| self.roster.holder(&ticket));
         let (known, is_present) = (known.map(|entry| entry.id), known.is_some_and(|entry| entry.link.is_some()));
+        if known.is_none()
+            && let Some(objection) = self.door.objection(&hello.peer)
+        {
+            self.say(format!("{} was turned away: {objection}.", clean_name(&hello.nickname, 24)));
+            return Err(objection.to_owned());
+        }
         if !is_present && self.roster.present().count() >= self.config.limits.clients {
             let clients = self.config.limits.clients;
-            self.say(format!("{} was turned away: the room is full.", clean(&hello.nickname, 24)));
+            self.say(format!("{} was turned away: the room is full.", clean_name(&hello.nickname, 24)));
             return Err(format!("the room is full with {clients} clients; ask the teacher"));
         }
         if is_present && let Some(client) = known {
@@ -29,11 +38,14 @@ impl Actor {
         let entrance = self.roster.connect(hello.resume, &hello.nickname, &hello.device);
         let Entrance { connection, ticket: resume, nickname, waiting } = entrance.map_err(|error| error.to_string())?;
         let client = connection.client;
+        if let Some(entry) = self.roster.get_mut(client) {
+            (entry.may_show, entry.peer) = (hello.may_show, hello.peer);
+        }
         info!(client = client.0, %nickname, resumed = known.is_some(), "joined");
         let came = if known.is_some() { "is back" } else { "joined" };
         self.say(format!("{nickname} {came}."));
         self.send(client, Slot::All, &RelayMessage::Welcome { client, resume, nickname }, &[]);
-        self.attacks.joined(client);
+        self.consents(client, hello.may_show);
         // Still asked to do something, since its old socket had not been missed yet: the task may have been lost with it.
         if self.room.member(client) == Some(MemberState::Training)
             && let Some(task) = &self.task
@@ -91,7 +103,7 @@ impl Actor {
         if let Some(entry) = self.roster.get_mut(client) {
             entry.unlink(Instant::now());
         }
-        self.attacks.left(client, self.roster.present().next().map(|entry| entry.id));
+        self.hide(client);
         self.feed(Event::Left(client));
     }
 

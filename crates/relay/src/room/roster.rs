@@ -9,8 +9,9 @@ use super::ticket::{Ticket, TicketHash};
 use crate::{
     config::Limits,
     connection::outbox::{Outbox, OutboxMessage, Slot, Waiting, outbox},
+    peer::Peer,
     random,
-    text::clean,
+    text::{clean, clean_name, look_alike},
 };
 
 const MAX_NICKNAME: usize = 24;
@@ -51,6 +52,10 @@ pub(crate) struct Entry {
     pub(crate) is_locked: bool,
     /// Why its last update was refused, until one is taken.
     pub(crate) refusal: Option<String>,
+    /// Whether the class may see what leaks of its picture.
+    pub(crate) may_show: bool,
+    /// Where its present socket, or its last one, comes from.
+    pub(crate) peer: Peer,
     /// Its socket, while it is there.
     pub(crate) link: Option<Link>,
     /// When its socket closed, while it is away.
@@ -140,6 +145,8 @@ impl Roster {
             excuse: None,
             is_locked: false,
             refusal: None,
+            may_show: false,
+            peer: Peer::default(),
             link: None,
             gone_since: None,
         };
@@ -162,6 +169,21 @@ impl Roster {
         // A reloaded page has forgotten what it had.
         (entry.shard, entry.excuse, entry.is_locked) = (None, None, false);
         Some(entry)
+    }
+
+    /// Gives a client the nickname, made clean and unlike those of the others; `None` if nothing of it can be shown.
+    pub(crate) fn rename(&mut self, client: ClientId, wanted: &str) -> Option<String> {
+        if clean_name(wanted, MAX_NICKNAME).is_empty() {
+            return None;
+        }
+        let nickname = self.free_name(wanted, Some(client));
+        self.get_mut(client)?.nickname.clone_from(&nickname);
+        Some(nickname)
+    }
+
+    /// Knows nothing more of a client; its ticket brings nobody back.
+    pub(crate) fn forget(&mut self, client: ClientId) {
+        self.entries.retain(|entry| entry.id != client);
     }
 
     pub(crate) fn get(&self, client: ClientId) -> Option<&Entry> {
@@ -209,13 +231,14 @@ impl Roster {
         self.entries.iter().filter_map(|entry| entry.expires(limits)).min()
     }
 
-    /// `wanted`, or with the smallest number behind it that nobody else present has.
+    /// `wanted`, or with the smallest number behind it that makes it unlike the names of all others present.
     fn free_name(&self, wanted: &str, own: Option<ClientId>) -> String {
-        let wanted = match clean(wanted, MAX_NICKNAME) {
+        let wanted = match clean_name(wanted, MAX_NICKNAME) {
             empty if empty.is_empty() => "guest".to_owned(),
             name => name,
         };
-        let is_taken = |name: &str| self.present().any(|entry| entry.nickname == name && Some(entry.id) != own);
+        let is_taken =
+            |name: &str| self.present().any(|entry| Some(entry.id) != own && look_alike(&entry.nickname, name));
         if !is_taken(&wanted) {
             return wanted;
         }
@@ -302,11 +325,29 @@ mod tests {
             ("Ada", "Ada 3"),
             ("", "guest"),
             ("\u{0}  ", "guest 2"),
+            ("A\u{200b}d\u{430}", "Ad\u{430} 4"),
+            ("\u{202e}Bob", "Bob"),
+            ("\u{ff22}ob", "Bob 2"),
             ("abcdefghijklmnopqrstuvwxyz", "abcdefghijklmnopqrstuvwx"),
             ("abcdefghijklmnopqrstuvwxyz", "abcdefghijklmnopqrstuv 2"),
         ] {
             assert_eq!(join(&mut roster, asked).1, shown);
         }
+    }
+
+    #[test]
+    fn another_name_is_clean_and_unlike_others_too() {
+        let mut roster = Roster::default();
+        let (ada, _) = join(&mut roster, "Ada");
+        let (bob, _) = join(&mut roster, "Bob");
+        assert_eq!(roster.rename(bob, "\u{202e}Ad\u{430}\n").as_deref(), Some("Ad\u{430} 2"));
+        assert_eq!(roster.rename(ada, "Ada").as_deref(), Some("Ada"));
+        for nothing in ["", " \u{200b}", "\u{2800}"] {
+            assert_eq!(roster.rename(bob, nothing), None);
+        }
+        assert_eq!((roster.name(ada), roster.name(bob)), ("Ada", "Ad\u{430} 2"));
+        roster.forget(bob);
+        assert!(roster.get(bob).is_none() && roster.rename(bob, "Bob").is_none());
     }
 
     #[test]
@@ -378,7 +419,8 @@ mod tests {
             for entry in roster.iter() {
                 prop_assert!((1..=MAX_NICKNAME).contains(&entry.nickname.chars().count()));
                 prop_assert!(!entry.nickname.chars().any(char::is_control));
-                prop_assert_eq!(roster.iter().filter(|other| other.nickname == entry.nickname).count(), 1);
+                let alike = roster.iter().filter(|other| look_alike(&other.nickname, &entry.nickname));
+                prop_assert_eq!(alike.count(), 1);
             }
         }
     }

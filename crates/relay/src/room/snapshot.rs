@@ -28,4 +28,6 @@ pub(crate) struct JoinAddresses {
     pub(crate) http_address: String,
     pub(crate) https_address: String,
     pub(crate) qr_svg: String,
+    /// For those who type an address.
+    pub(crate) pin: String,
 }

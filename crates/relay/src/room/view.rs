@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use unmask_core::EncryptionStart;
 use unmask_federation::{MemberState, RoomPhase};
-use unmask_wire::view::{ClientState, ClientView, EncryptionView, NextView, Phase, RoomView};
+use unmask_wire::view::{
+    AttackView, ClientState, ClientView, EncryptionView, LabelView, MembershipView, NextView, Phase, RoomView,
+};
 
 use super::{Actor, roster::Entry, snapshot::Snapshot};
 
@@ -42,9 +44,9 @@ impl Actor {
             http_address: self.join_addresses.http_address.clone(),
             https_address: self.join_addresses.https_address.clone(),
             qr_svg: self.join_addresses.qr_svg.clone(),
-            pin: String::new(),
-            is_locked: false,
-            banned: 0,
+            pin: self.join_addresses.pin.clone(),
+            is_locked: self.door.is_locked(),
+            banned: u32::try_from(self.door.banned()).unwrap_or(u32::MAX),
             journal: None,
             clients: self.roster.iter().map(|entry| self.client(entry)).collect(),
             losses: self.history.losses().cloned().collect(),
@@ -54,9 +56,20 @@ impl Actor {
             evaluation: self.measuring.view(&self.room, &self.sharing),
             accuracies: self.measuring.accuracies().cloned().collect(),
             target: self.attacks.target(),
-            attacks: self.attacks.cards().cloned().collect(),
-            label: self.attacks.label().cloned(),
-            membership: self.attacks.membership().cloned(),
+            // The teacher may have renamed somebody since.
+            attacks: self
+                .attacks
+                .cards()
+                .map(|card| AttackView { nickname: self.roster.name(card.client).to_owned(), ..card.clone() })
+                .collect(),
+            label: self
+                .attacks
+                .label()
+                .map(|label| LabelView { nickname: self.roster.name(label.client).to_owned(), ..label.clone() }),
+            membership: self.attacks.membership().map(|told| {
+                let nickname = self.roster.get(told.client).map(|entry| entry.nickname.clone()).unwrap_or_default();
+                MembershipView { nickname, ..told.clone() }
+            }),
             budget: self.attacks.budget(),
             search: self.attacks.is_searching(),
             has_key: self.attacks.has_key(),
@@ -110,7 +123,7 @@ impl Actor {
             bytes_sent: entry.bytes_sent,
             updates: entry.updates,
             refusal: entry.refusal.clone(),
-            may_show: true,
+            may_show: entry.may_show,
         }
     }
 }

@@ -14,7 +14,10 @@ use tokio::{
     net::TcpStream,
     time::timeout,
 };
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async, tungstenite::Message};
+use tokio_tungstenite::{
+    MaybeTlsStream, WebSocketStream, connect_async,
+    tungstenite::{Message, client::IntoClientRequest, handshake::client::Request},
+};
 use unmask_core::{Aggregation, Architecture, ClientId, EncryptionStart, MaskSeed, ParamLayout, VitPreset};
 use unmask_defence::{Cipher, KeyMaterial, PlainUpdate, Protect, ProtectedUpdate, RoomKey};
 use unmask_relay::{OptimiserKind, RelayConfig, Running, serve};
@@ -58,9 +61,15 @@ impl Relay {
     }
 
     pub async fn room(&self) -> RoomView {
-        let (status, _, body) = http(&self.running, "GET", "/api/room", &[], "").await;
+        let (status, _, body) = self.get("/api/room").await;
         assert_eq!(status, 200);
-        serde_json::from_str(&body).unwrap()
+        serde_json::from_slice(&body).unwrap()
+    }
+
+    /// What the projector gets of a path.
+    pub async fn get(&self, path: &str) -> (u16, String, Vec<u8>) {
+        let secret = format!("Bearer {}", self.running.projector_secret());
+        http_bytes(&self.running, "GET", path, &[("authorization", &secret)], "").await
     }
 
     /// The room, once it is as wanted.
@@ -135,6 +144,23 @@ pub fn state(room: &RoomView, nickname: &str) -> Option<ClientState> {
     room.clients.iter().find(|client| client.nickname == nickname).map(|client| client.state)
 }
 
+/// What a browser on this machine puts into `Host`.
+pub fn host(running: &Running) -> String {
+    format!("localhost:{}", running.http().port())
+}
+
+/// The request for a socket with the room's key.
+pub fn upgrade(running: &Running) -> Request {
+    upgrade_to(&format!("ws://{}/ws", running.http()), running.room_key())
+}
+
+/// The same at another address and with any secret.
+pub fn upgrade_to(address: &str, secret: &str) -> Request {
+    let mut request = address.into_client_request().unwrap();
+    request.headers_mut().insert("authorization", format!("Bearer {secret}").parse().unwrap());
+    request
+}
+
 /// One HTTP/1.1 request; status, headers in lower case, body.
 pub async fn http(
     running: &Running,
@@ -156,11 +182,12 @@ pub async fn http_bytes(
 ) -> (u16, String, Vec<u8>) {
     let body = body.as_ref();
     let mut stream = TcpStream::connect(running.http()).await.unwrap();
-    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let own_host = host(running);
+    let has_host = headers.iter().any(|(name, _)| *name == "host");
+    let host = (!has_host).then_some(("host", own_host.as_str()));
+    let headers: String = host.iter().chain(headers).map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let length = body.len();
-    let request = format!(
-        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n"
-    );
+    let request = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     // Whoever refuses a long body may close before all of it is written.
     let _ = stream.write_all(body).await;
@@ -218,6 +245,19 @@ impl Client {
     pub async fn join(running: &Running, nickname: &str, resume: Option<[u8; 16]>) -> Self {
         let mut socket = Socket::open(running).await;
         socket.hello(nickname, resume).await;
+        Self::welcomed(socket).await
+    }
+
+    /// Somebody who does not agree that the class sees what leaks of the picture.
+    pub async fn join_unseen(running: &Running, nickname: &str) -> Self {
+        let mut socket = Socket::open(running).await;
+        let (nickname, device) = (nickname.to_owned(), "test".to_owned());
+        socket.send(&ClientMessage::Hello { nickname, resume: None, device, may_show: false }, &[]).await;
+        Self::welcomed(socket).await
+    }
+
+    /// The client whose hello was sent on this socket.
+    pub async fn welcomed(mut socket: Socket) -> Self {
         match socket.message().await {
             Some((RelayMessage::Welcome { client, resume, nickname }, _)) => {
                 Self { id: client, nickname, ticket: resume, socket }
@@ -352,7 +392,7 @@ pub struct Socket {
 
 impl Socket {
     pub async fn open(running: &Running) -> Self {
-        let (stream, _) = connect_async(format!("ws://{}/ws", running.http())).await.unwrap();
+        let (stream, _) = connect_async(upgrade(running)).await.unwrap();
         Self::on(stream)
     }
 

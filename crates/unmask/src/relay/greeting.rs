@@ -18,14 +18,26 @@ pub(super) fn greeting(running: &Running) -> String {
         text.push_str(line);
         text.push('\n');
     };
-    if let Some((https, http)) = addresses.first() {
-        line(&format!("\n{}\n", running.qr_text()));
-        line(&format!("Students   {https}   (the browser warns once: Advanced, Continue)"));
-        line(&format!("           {http}   (no warning, but no WebGPU either)"));
+    line(&format!("\n{}\n", running.qr_text()));
+    let warning = if running.has_given_certificate() { "" } else { "   (the browser warns once: Advanced, Continue)" };
+    line(&format!("Students   {}{warning}", running.student_link()));
+    line(&format!("           or type one of these addresses, and the PIN {}", running.pin()));
+    for (https, http) in addresses {
+        line(&format!(
+            "           {https}{}",
+            if running.is_https_only() { String::new() } else { format!("   {http}") }
+        ));
     }
-    for (https, http) in addresses.iter().skip(1) {
-        line(&format!("           also {https} {http}"));
+    if !running.is_https_only() {
+        line(
+            "           http: no warning, but no WebGPU either; and whoever listens on the network sees what the relay",
+        );
+        line("           sees, and can take part as whom they like. --https-only closes it.");
     }
+    line(&format!(
+        "Projector  {}   (from another machine; shows the room, controls nothing)",
+        running.projector_link()
+    ));
     line(&format!("Teacher    {}", running.local_teacher_link()));
     line(&format!("           {}   (from another machine; do not show it)", running.teacher_link()));
     line(&format!("Certificate SHA-256 {}", running.fingerprint()));

@@ -55,4 +55,6 @@ Examples
 
 The teacher can change defence, rule, optimiser, batch size and pictures at any time; the change holds from the next
 round on.
-Students open the address printed; the controls need the teacher link. RUST_LOG=debug says more.";
+Students open the link printed, or type an address and the PIN; a second machine shows the room by the projector link, and
+the controls need the teacher link. With --cert and --key browsers do not warn; --https-only keeps out whoever listens on
+the network. RUST_LOG=debug says more.";

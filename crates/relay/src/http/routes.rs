@@ -1,0 +1,112 @@
+//! Every route of the relay: who may ask for it, and who answers.
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    extract::{DefaultBodyLimit, Request, State},
+    http::{StatusCode, header, uri::Authority},
+    middleware::{from_fn_with_state, map_response},
+    response::{IntoResponse, Response},
+    routing::{MethodRouter, any, get, post},
+};
+use tower_http::compression::CompressionLayer;
+use unmask_wire::view::Role;
+
+use super::{
+    app::App,
+    candidate, control,
+    headers::secured,
+    page, room,
+    scopes::{authorise, guard, host},
+    session,
+};
+
+/// One method of one path.
+#[derive(Debug, Clone, Copy)]
+pub struct Route {
+    pub method: &'static str,
+    /// As axum writes it: `{name}` stands for one segment, `{*name}` for all that follow.
+    pub path: &'static str,
+    /// The least role that may ask for it; absent where anybody may.
+    pub role: Option<Role>,
+    answer: fn() -> MethodRouter<App>,
+}
+
+const fn route(
+    method: &'static str,
+    path: &'static str,
+    role: Option<Role>,
+    answer: fn() -> MethodRouter<App>,
+) -> Route {
+    Route { method, path, role, answer }
+}
+
+/// The router is made of these and nothing else.
+static ROUTES: &[Route] = &[
+    route("GET", "/healthz", None, || get(healthz)),
+    route("GET", "/api/session", None, || get(session::show)),
+    route("POST", "/api/session", None, || post(session::open).layer(DefaultBodyLimit::max(session::MAX_BODY))),
+    route("GET", "/api/room", None, || get(room::room)),
+    // Over HTTP/2 a socket begins with another method.
+    route("GET", "/ws", Some(Role::Student), || any(room::connect)),
+    route("GET", "/api/events", Some(Role::Projector), || get(room::events)),
+    route("GET", "/api/reconstruction/{attack}/{picture}", Some(Role::Projector), || get(room::picture)),
+    route("GET", "/api/candidate/{picture}", Some(Role::Projector), || get(room::picture)),
+    route("POST", "/api/control", Some(Role::Teacher), || {
+        post(control::control).layer(DefaultBodyLimit::max(control::MAX_BODY))
+    }),
+    route("POST", "/api/candidate", Some(Role::Teacher), || {
+        post(candidate::candidate).layer(DefaultBodyLimit::max(candidate::MAX_FILE))
+    }),
+    route("GET", "/", None, || get(page::serve)),
+    route("GET", "/{*file}", None, || get(page::serve)),
+];
+
+/// Every route that a relay answers.
+pub fn routes() -> &'static [Route] {
+    ROUTES
+}
+
+/// The routes behind the checks that all of them share.
+pub(crate) fn router(app: App) -> Router {
+    let scopes = Arc::clone(&app.scopes);
+    let mut router = Router::new();
+    for route in ROUTES {
+        let answer = (route.answer)();
+        let answer = match route.role {
+            Some(role) => answer.layer(from_fn_with_state((Arc::clone(&scopes), role), authorise)),
+            None => answer,
+        };
+        router = router.route(route.path, answer);
+    }
+    router
+        .layer(CompressionLayer::new())
+        .layer(from_fn_with_state(scopes, guard))
+        .layer(map_response(secured))
+        .with_state(app)
+}
+
+/// What the HTTP port answers where everything else is for HTTPS: the same address there.
+pub(crate) fn redirects(app: App) -> Router {
+    let scopes = Arc::clone(&app.scopes);
+    Router::new()
+        .route("/healthz", get(healthz))
+        .fallback(redirect)
+        .layer(from_fn_with_state(scopes, guard))
+        .layer(map_response(secured))
+        .with_state(app)
+}
+
+async fn healthz() -> &'static str {
+    "ok"
+}
+
+async fn redirect(State(app): State<App>, request: Request) -> Response {
+    let asked = host(&request).and_then(|host| host.parse::<Authority>().ok());
+    // The guard has let no other through.
+    let Some(asked) = asked else { return StatusCode::MISDIRECTED_REQUEST.into_response() };
+    let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+    let address = format!("https://{}:{}{path}", asked.host(), app.https_port);
+    (StatusCode::PERMANENT_REDIRECT, [(header::LOCATION, address)]).into_response()
+}

@@ -1,0 +1,148 @@
+//! Who may ask for what: by the secret that a request carries, the name it asks for, and the page that sends it.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{FromRequestParts, Request, State},
+    http::{HeaderMap, StatusCode, header, request::Parts},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use unmask_wire::view::Role;
+
+use super::{app::App, names::Names, pin::Pin, secrets::Secrets};
+
+/// What a request is judged by.
+pub(crate) struct Scopes {
+    pub(crate) secrets: Secrets,
+    pub(crate) pin: Pin,
+    pub(crate) names: Names,
+    /// Name of the cookie that holds a secret. Cookies ignore ports, so another relay on this machine needs another name.
+    pub(crate) cookie: String,
+    /// Whether browsers are to send it over HTTPS alone.
+    pub(crate) is_cookie_secure: bool,
+}
+
+impl Scopes {
+    /// The role of whoever sends these headers.
+    fn role(&self, headers: &HeaderMap) -> Option<Role> {
+        let bearer = bearer(headers).and_then(|secret| self.secrets.role_of(secret));
+        bearer.or_else(|| self.role_by_cookie(headers))
+    }
+
+    /// Why a request is refused, whoever sends it.
+    fn objection(&self, request: &Request) -> Option<(StatusCode, String)> {
+        let headers = request.headers();
+        let host = host(request).unwrap_or_default();
+        if !self.names.is_own_host(host) {
+            let sentence = format!(
+                "This relay is not known as {host:?}. If students shall open it under that name, start it with --host and \
+                 the name."
+            );
+            return Some((StatusCode::MISDIRECTED_REQUEST, sentence));
+        }
+        let has_origin = headers.contains_key(header::ORIGIN);
+        if has_origin && !text(headers, header::ORIGIN).is_some_and(|origin| self.names.is_own_origin(origin)) {
+            let sentence = "A page of another site asks for this. Open the relay's own page; if this is it, start the \
+                            relay with --host and the name in the address.";
+            return Some((StatusCode::FORBIDDEN, sentence.to_owned()));
+        }
+        // Browsers name the origin of whatever changes something. Without it a cookie alone authorises nothing.
+        let has_cookie_alone = bearer(headers).is_none() && cookies(headers, &self.cookie).next().is_some();
+        if !request.method().is_safe() && !has_origin && has_cookie_alone {
+            let sentence = "A cookie without an Origin header changes nothing here. A program sends Authorization: \
+                            Bearer SECRET instead of the cookie.";
+            return Some((StatusCode::FORBIDDEN, sentence.to_owned()));
+        }
+        None
+    }
+
+    fn role_by_cookie(&self, headers: &HeaderMap) -> Option<Role> {
+        cookies(headers, &self.cookie).find_map(|secret| self.secrets.role_of(secret))
+    }
+}
+
+/// Who asks: the role that the request's secret gives, if it carries one.
+pub(crate) struct Caller(pub(crate) Option<Role>);
+
+impl FromRequestParts<App> for Caller {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Self::Rejection> {
+        Ok(Self(app.scopes.role(&parts.headers)))
+    }
+}
+
+/// Turns away requests that ask for another name than one of this relay's, and those that a page of another site sends.
+pub(crate) async fn guard(State(scopes): State<Arc<Scopes>>, request: Request, next: Next) -> Response {
+    match scopes.objection(&request) {
+        Some(refusal) => refusal.into_response(),
+        None => next.run(request).await,
+    }
+}
+
+/// Lets through who has at least this role. Nothing is read of the body before.
+pub(crate) async fn authorise(
+    State((scopes, least)): State<(Arc<Scopes>, Role)>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let Some(role) = scopes.role(request.headers()) else {
+        return (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], needs(least)).into_response();
+    };
+    // In the order of what they may.
+    if (role as u8) < least as u8 {
+        return (StatusCode::FORBIDDEN, needs(least)).into_response();
+    }
+    next.run(request).await
+}
+
+fn needs(least: Role) -> &'static str {
+    match least {
+        Role::Student => {
+            "This needs the room's key: open the link in the projector's QR code, or type the PIN beside it. A program \
+             gets the key from the link, or for the PIN from POST /api/session."
+        }
+        Role::Projector => "This needs the projector's secret; open the projector link that the relay printed.",
+        Role::Teacher => "This needs the teacher's token; open the teacher link that the relay printed.",
+    }
+}
+
+/// The host that a request asks for, with its port. HTTP/2 has it in the address.
+pub(crate) fn host(request: &Request) -> Option<&str> {
+    match request.uri().authority() {
+        Some(authority) => Some(authority.as_str()),
+        None => text(request.headers(), header::HOST),
+    }
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    text(headers, header::AUTHORIZATION)?.strip_prefix("Bearer ")
+}
+
+fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// The values of all cookies of this name.
+pub(crate) fn cookies<'a>(headers: &'a HeaderMap, name: &'a str) -> impl Iterator<Item = &'a str> {
+    let pairs = headers.get_all(header::COOKIE).into_iter().filter_map(|line| line.to_str().ok());
+    pairs
+        .flat_map(|line| line.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='))
+        .filter_map(move |(own, value)| (own == name).then_some(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cookies_of_other_names_are_passed_over() {
+        let mut headers = HeaderMap::new();
+        headers.append(header::COOKIE, "a=1; unmask-80=x;unmask-8080=y".parse().unwrap());
+        headers.append(header::COOKIE, "unmask-8080=z; unmask-8080".parse().unwrap());
+        assert_eq!(cookies(&headers, "unmask-8080").collect::<Vec<_>>(), ["y", "z"]);
+        assert_eq!(cookies(&headers, "unmask").count(), 0);
+    }
+}

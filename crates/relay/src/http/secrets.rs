@@ -1,0 +1,72 @@
+//! The three secrets of a room, one for each role.
+
+use ring::digest::{Digest, SHA256, digest};
+use subtle::ConstantTimeEq;
+use unmask_wire::view::Role;
+
+use crate::random;
+
+const ROLES: [Role; 3] = [Role::Student, Role::Projector, Role::Teacher];
+
+/// What opens the room, and how far. It has no debug form.
+pub(crate) struct Secrets {
+    /// In the order of [`ROLES`], each 128 bits in 32 hexadecimal digits, with its SHA-256.
+    secrets: [(String, Digest); 3],
+}
+
+impl Secrets {
+    /// Fresh ones.
+    ///
+    /// # Errors
+    /// If the operating system gives no random numbers.
+    pub(crate) fn draw() -> anyhow::Result<Self> {
+        let draw = || random::bytes::<16>().map(|bytes| bytes.iter().map(|byte| format!("{byte:02x}")).collect());
+        Ok(Self::new([draw()?, draw()?, draw()?]))
+    }
+
+    /// These, in the order of [`ROLES`].
+    fn new(secrets: [String; 3]) -> Self {
+        Self { secrets: secrets.map(|secret| (secret.clone(), hash(&secret))) }
+    }
+
+    /// The secret of a role.
+    pub(crate) fn of(&self, role: Role) -> &str {
+        let place = ROLES.iter().position(|other| *other == role).unwrap_or_default();
+        &self.secrets[place].0
+    }
+
+    /// Whose secret this is. The answer takes the same time whatever was given: hashes are compared, each one whole.
+    pub(crate) fn role_of(&self, given: &str) -> Option<Role> {
+        let given = hash(given);
+        let mut found = None;
+        for (role, (_, known)) in ROLES.into_iter().zip(&self.secrets) {
+            if bool::from(known.as_ref().ct_eq(given.as_ref())) {
+                found = Some(role);
+            }
+        }
+        found
+    }
+}
+
+fn hash(secret: &str) -> Digest {
+    digest(&SHA256, secret.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_role_has_a_secret_of_its_own() {
+        let (secrets, others) = (Secrets::draw().unwrap(), Secrets::draw().unwrap());
+        for role in ROLES {
+            let secret = secrets.of(role);
+            assert!(secret.len() == 32 && secret.bytes().all(|byte| byte.is_ascii_hexdigit()), "{secret}");
+            assert_eq!(secrets.role_of(secret), Some(role));
+            for wrong in [&secret[1..], &secret.to_uppercase(), &format!("{secret} "), others.of(role), ""] {
+                // A secret without letters is the same in capitals.
+                assert!(wrong == secret || secrets.role_of(wrong).is_none(), "{wrong}");
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! `/api/session`: a secret or a PIN becomes a cookie, so that a page need not keep either.
+
+use std::{net::SocketAddr, time::Duration};
+
+use axum::{
+    Json,
+    body::Bytes,
+    extract::{ConnectInfo, State},
+    http::{HeaderMap, HeaderName, StatusCode, header},
+    response::{AppendHeaders, IntoResponse, Response},
+};
+use tokio::time::Instant;
+use tracing::{error, warn};
+use unmask_wire::view::{Role, SessionRequest, SessionView};
+
+use super::{
+    app::App,
+    control::bad_request,
+    peer::{cookie_name, device},
+    pin::Try,
+    scopes::Caller,
+};
+use crate::{peer::DeviceId, room::Input};
+
+/// Longest body taken, in bytes.
+pub(crate) const MAX_BODY: usize = 1024;
+
+/// Who is asking.
+pub(crate) async fn show(State(app): State<App>, Caller(role): Caller) -> Response {
+    ([NO_STORE], Json(view(&app, role))).into_response()
+}
+
+/// 200 with the cookie for a right secret or PIN; 401 with a sentence for a wrong one; 429 after too many wrong PINs; 400
+/// for a body that holds neither.
+pub(crate) async fn open(
+    State(app): State<App>,
+    ConnectInfo(address): ConnectInfo<SocketAddr>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let request: SessionRequest = match serde_json::from_slice(&body) {
+        Ok(request) => request,
+        Err(error) => return bad_request(format!("The request for a session cannot be read: {error}.")),
+    };
+    let scopes = &app.scopes;
+    let role = match request {
+        SessionRequest { secret: Some(secret), .. } => scopes.secrets.role_of(&secret).ok_or_else(|| {
+            refusal("This link is of another room, or of an earlier lesson. Scan the QR code again, or type the PIN.")
+        }),
+        SessionRequest { pin: Some(pin), .. } => try_pin(&app, &pin, address).await.map(|()| Role::Student),
+        SessionRequest { secret: None, pin: None } => {
+            Err(bad_request("A session takes a \"secret\" or a \"pin\"; the request has neither.".to_owned()))
+        }
+    };
+    match role {
+        Ok(role) => {
+            let secret = Some((scopes.cookie.clone(), scopes.secrets.of(role).to_owned()));
+            let cookies = [secret, new_device(&app, &headers)].into_iter().flatten();
+            let cookies = cookies.map(|(name, value)| cookie(&name, &value, scopes.is_cookie_secure));
+            let cookies = AppendHeaders(cookies.map(|cookie| (header::SET_COOKIE, cookie)));
+            ([NO_STORE], cookies, Json(view(&app, Some(role)))).into_response()
+        }
+        Err(refusal) => refusal,
+    }
+}
+
+const NO_STORE: (HeaderName, &str) = (header::CACHE_CONTROL, "no-store");
+
+fn view(app: &App, role: Option<Role>) -> SessionView {
+    SessionView { role, https_address: role.map(|_| app.https_address.to_string()) }
+}
+
+async fn try_pin(app: &App, pin: &str, address: SocketAddr) -> Result<(), Response> {
+    // People group digits.
+    let pin: String = pin.split_whitespace().collect();
+    match app.scopes.pin.attempt(&pin, address.ip(), Instant::now()) {
+        Ok(Try::Right) => Ok(()),
+        Ok(Try::Wrong) => Err(refusal("This is not the PIN that the projector shows; type its six digits again.")),
+        Ok(Try::Renewed(pin)) => {
+            warn!(address = %address.ip(), "too many wrong PINs; the room has another");
+            // A room that is gone shows no PIN.
+            let _ = app.room.send(Input::PinRenewed(pin)).await;
+            Err(refusal(
+                "This is not the PIN, and the room has another one since so many were tried. Look at the projector.",
+            ))
+        }
+        Ok(Try::TooMany(wait)) => Err(too_many(wait)),
+        Err(error) => {
+            error!("{error}");
+            Err((StatusCode::INTERNAL_SERVER_ERROR, "The room cannot draw another PIN.").into_response())
+        }
+    }
+}
+
+fn refusal(sentence: &'static str) -> Response {
+    (StatusCode::UNAUTHORIZED, sentence).into_response()
+}
+
+fn too_many(wait: Duration) -> Response {
+    let seconds = wait.as_secs() + 1;
+    let sentence = format!("Too many wrong PINs. Try again in {seconds} s, or scan the QR code.");
+    (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, seconds.to_string())], sentence).into_response()
+}
+
+/// Gone when the browser is closed; no script sees it, and no other site's page makes a browser send it.
+fn cookie(name: &str, value: &str, is_secure: bool) -> String {
+    let secure = if is_secure { "; Secure" } else { "" };
+    format!("{name}={value}; HttpOnly; SameSite=Strict; Path=/{secure}")
+}
+
+/// Name and value of the cookie for a browser that has no number yet.
+fn new_device(app: &App, headers: &HeaderMap) -> Option<(String, String)> {
+    if device(headers, &app.scopes.cookie).is_some() {
+        return None;
+    }
+    let drawn = DeviceId::draw().inspect_err(|error| error!("{error}")).ok()?;
+    Some((cookie_name(&app.scopes.cookie), drawn.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where HTTPS is all there is, nobody is to lure a browser into sending the secret in the plain.
+    #[test]
+    fn cookie_of_https_alone_never_travels_in_the_plain() {
+        assert_eq!(cookie("unmask-80", "5ec", false), "unmask-80=5ec; HttpOnly; SameSite=Strict; Path=/");
+        assert_eq!(cookie("unmask-80", "5ec", true), "unmask-80=5ec; HttpOnly; SameSite=Strict; Path=/; Secure");
+    }
+}

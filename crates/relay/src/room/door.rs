@@ -1,0 +1,116 @@
+//! Who may come in.
+
+use std::net::IpAddr;
+
+use super::recent::Recent;
+use crate::peer::{DeviceId, Peer};
+
+/// Bans kept; a class has fewer students.
+const BANS: usize = 1000;
+
+/// What a banned client is known by when it comes again.
+#[derive(Debug)]
+struct Ban {
+    /// Absent where others share it.
+    address: Option<IpAddr>,
+    device: Option<DeviceId>,
+}
+
+/// The room's door.
+#[derive(Debug)]
+pub(crate) struct Door {
+    is_locked: bool,
+    bans: Recent<Ban>,
+}
+
+impl Default for Door {
+    fn default() -> Self {
+        Self { is_locked: false, bans: Recent::new(BANS) }
+    }
+}
+
+impl Door {
+    pub(crate) fn lock(&mut self, is_locked: bool) {
+        self.is_locked = is_locked;
+    }
+
+    pub(crate) fn is_locked(&self) -> bool {
+        self.is_locked
+    }
+
+    /// Why somebody who is new to the room cannot come in, if so.
+    pub(crate) fn objection(&self, peer: &Peer) -> Option<&'static str> {
+        let matches = |ban: &Ban| {
+            ban.address.is_some_and(|address| peer.address == Some(address))
+                || ban.device.is_some_and(|device| peer.device == Some(device))
+        };
+        if self.bans.iter().any(matches) {
+            return Some("the teacher has banned this device from the room");
+        }
+        self.is_locked.then_some("the room is locked; ask the teacher to unlock it")
+    }
+
+    /// Bans whoever comes from there. Returns whether it will be known again.
+    pub(crate) fn ban(&mut self, peer: Peer, is_address_shared: bool) -> bool {
+        let address = peer.address.filter(|_| !is_address_shared);
+        self.bans.push(Ban { address, device: peer.device });
+        address.is_some() || peer.device.is_some()
+    }
+
+    /// How many were banned.
+    pub(crate) fn banned(&self) -> usize {
+        self.bans.iter().count()
+    }
+
+    pub(crate) fn lift_bans(&mut self) {
+        self.bans.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(address: Option<u8>, device: Option<&str>) -> Peer {
+        Peer { address: address.map(|last| [10, 0, 0, last].into()), device: device.and_then(DeviceId::parse) }
+    }
+
+    #[test]
+    fn locked_door_keeps_everybody_out() {
+        let mut door = Door::default();
+        assert_eq!(door.objection(&peer(Some(1), None)), None);
+        door.lock(true);
+        assert!(door.objection(&peer(Some(1), None)).unwrap().contains("locked"));
+        door.lock(false);
+        assert_eq!(door.objection(&Peer::default()), None);
+    }
+
+    #[test]
+    fn banned_are_known_by_address_or_device() {
+        let mut door = Door::default();
+        assert!(door.ban(peer(Some(1), Some("a1")), false));
+        for (known, is_banned) in [
+            (peer(Some(1), None), true),
+            (peer(Some(1), Some("b2")), true),
+            (peer(Some(2), Some("a1")), true),
+            (peer(None, Some("a1")), true),
+            (peer(Some(2), Some("b2")), false),
+            (Peer::default(), false),
+        ] {
+            assert_eq!(door.objection(&known).is_some(), is_banned, "{known:?}");
+        }
+        door.lift_bans();
+        assert_eq!((door.objection(&peer(Some(1), None)), door.banned()), (None, 0));
+    }
+
+    /// Nobody is shut out with somebody else, and whoever cannot be told from others is not known again.
+    #[test]
+    fn shared_address_is_not_banned() {
+        let mut door = Door::default();
+        assert!(door.ban(peer(Some(1), Some("a1")), true));
+        assert_eq!(door.objection(&peer(Some(1), Some("b2"))), None);
+        assert!(!door.ban(peer(Some(1), None), true));
+        assert!(!door.ban(Peer::default(), false));
+        assert_eq!((door.objection(&Peer::default()), door.banned()), (None, 3));
+    }
+}

@@ -1,0 +1,108 @@
+//! What the teacher does about people, and what they agree to.
+
+use unmask_core::ClientId;
+use unmask_wire::RelayMessage;
+
+use super::{Actor, roster::Entry};
+use crate::connection::outbox::Slot;
+
+impl Actor {
+    pub(super) fn lock(&mut self, on: bool) {
+        self.door.lock(on);
+        self.say(match on {
+            true => "The teacher locked the room: who is there stays and can come back, nobody new comes in.",
+            false => "The teacher unlocked the room.",
+        });
+    }
+
+    /// Gives a client another nickname, made clean and told apart as every name is.
+    pub(super) fn rename(&mut self, client: ClientId, wanted: &str) -> Result<(), String> {
+        self.known(client)?;
+        let nickname = self.roster.rename(client, wanted).ok_or_else(|| {
+            format!("{wanted:?} shows nothing that could be a nickname; give one with letters or digits.")
+        })?;
+        self.send(client, Slot::All, &RelayMessage::Renamed { nickname: nickname.clone() }, &[]);
+        // The name before may be why.
+        self.say(format!("The teacher gave a client the name {nickname}."));
+        Ok(())
+    }
+
+    /// Disconnects a client for good; its ticket brings nobody back.
+    pub(super) fn remove_for_good(&mut self, client: ClientId) -> Result<(), String> {
+        self.known(client)?;
+        self.see_off(client, "the teacher removed this client from the room; it may join again");
+        Ok(())
+    }
+
+    /// The same, and turns it away when it comes again, as far as it can be told from others. Its other tabs go with it.
+    pub(super) fn ban(&mut self, client: ClientId) -> Result<(), String> {
+        let peer = self.known(client)?.peer;
+        let is_same = |entry: &Entry| entry.id == client || (peer.device.is_some() && entry.peer.device == peer.device);
+        let all: Vec<ClientId> = self.roster.iter().filter(|entry| is_same(entry)).map(|entry| entry.id).collect();
+        let is_shared = self.roster.present().any(|other| !is_same(other) && other.peer.address == peer.address);
+        let name = self.roster.name(client).to_owned();
+        if self.door.ban(peer, is_shared) {
+            self.say(format!("The teacher banned {name}."));
+        } else {
+            self.say(format!(
+                "The teacher banned {name}, but nothing tells it from others where it comes from: lock the room to keep it out."
+            ));
+        }
+        for client in all {
+            self.see_off(client, "the teacher banned this client from the room");
+        }
+        Ok(())
+    }
+
+    pub(super) fn lift_bans(&mut self) {
+        self.door.lift_bans();
+        self.say("The teacher lets everybody in again who was banned.");
+    }
+
+    /// Attacks this client from now on, if it agreed that the class sees what leaks of its picture.
+    pub(super) fn set_target(&mut self, client: ClientId) -> Result<(), String> {
+        let entry = self.known(client)?;
+        let nickname = entry.nickname.clone();
+        if entry.link.is_none() {
+            return Err(format!("{nickname} (client {client}) is gone; choose somebody who is there."));
+        }
+        if !entry.may_show {
+            return Err(format!(
+                "{nickname} (client {client}) has not agreed that the class sees what leaks of its picture; choose somebody \
+                 else."
+            ));
+        }
+        self.attacks.set_target(client);
+        self.say(format!("The teacher has the relay attack {nickname}."));
+        Ok(())
+    }
+
+    /// A student says whether the class may see what leaks of its picture.
+    pub(super) fn consents(&mut self, client: ClientId, may_show: bool) {
+        if let Some(entry) = self.roster.get_mut(client) {
+            entry.may_show = may_show;
+        }
+        if may_show {
+            self.attacks.joined(client);
+        } else {
+            self.hide(client);
+        }
+    }
+
+    /// Nothing made of this client's updates is shown any more; somebody else who agreed is attacked in its place.
+    pub(super) fn hide(&mut self, client: ClientId) {
+        let next = self.roster.present().find(|entry| entry.may_show && entry.id != client).map(|entry| entry.id);
+        self.attacks.left(client, next);
+    }
+
+    fn known(&self, client: ClientId) -> Result<&Entry, String> {
+        self.roster.get(client).ok_or_else(|| format!("There is no client {client} in the room."))
+    }
+
+    fn see_off(&mut self, client: ClientId, reason: &str) {
+        if self.roster.get(client).is_some_and(|entry| entry.link.is_some()) {
+            self.dismiss(client, reason);
+        }
+        self.roster.forget(client);
+    }
+}

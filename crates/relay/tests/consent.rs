@@ -1,0 +1,93 @@
+//! What a student agrees to, and that pictures made of its update vanish with it.
+
+mod support;
+
+use support::{
+    Client, Relay, find_card,
+    private::{picture, revealing_gradient},
+    state, view,
+};
+use unmask_wire::{
+    ClientMessage,
+    view::{ClientState, Control},
+};
+
+/// Runs a round in which this client, which is under attack, gives its picture away; the path of the picture.
+async fn attacked(relay: &Relay, client: &mut Client, seed: u8) -> String {
+    relay.control(Control::OneRound).await;
+    let plan = client.plan().await;
+    client.update(&plan, revealing_gradient(&picture(1), 3), [seed; 32]).await;
+    let is_shown = |room: &unmask_wire::view::RoomView| {
+        find_card(room, "embedding").is_some_and(|card| card.client == client.id && card.picture.is_some())
+    };
+    let room = relay.room_when("a reconstruction", is_shown).await;
+    let path = find_card(&room, "embedding").and_then(|card| card.picture.clone()).unwrap();
+    assert_eq!(relay.get(&path).await.0, 200);
+    path
+}
+
+/// Nothing of it is left: no picture, no card, no label.
+async fn nothing_left(relay: &Relay, path: &str, why: &str) {
+    relay.room_when(why, |room| room.attacks.is_empty() && room.label.is_none()).await;
+    assert_eq!(relay.get(path).await.0, 404, "{why}");
+}
+
+#[tokio::test]
+async fn nobody_is_attacked_who_did_not_agree() {
+    let relay = Relay::start().await;
+    let mut eve = Client::join_unseen(&relay.running, "Eve").await;
+    let room = relay.room().await;
+    assert_eq!((room.target, view(&room, "Eve").may_show), (None, false));
+    let (status, sentence) = relay.try_control(&Control::Target { client: eve.id }).await;
+    assert!(status == 400 && sentence.contains("Eve") && sentence.contains("has not agreed"), "{sentence}");
+    // It trains as everybody does.
+    relay.control(Control::OneRound).await;
+    let plan = eve.plan().await;
+    eve.update(&plan, revealing_gradient(&picture(1), 3), [0; 32]).await;
+    let room = relay.room_when("the round", |room| room.losses.len() == 1).await;
+    assert!(room.attacks.is_empty() && room.label.is_none(), "{:?}", room.attacks);
+
+    let ada = relay.client("Ada").await;
+    let room = relay.room().await;
+    assert_eq!((room.target, view(&room, "Ada").may_show), (Some(ada.id), true));
+    // With Ada gone there is nobody to attack: Eve is passed over.
+    drop(ada);
+    relay.room_when("no target", |room| room.target.is_none()).await;
+    eve.socket.send(&ClientMessage::Consent { may_show: true }, &[]).await;
+    let room = relay.room_when("Eve agrees", |room| room.target == Some(eve.id)).await;
+    assert!(view(&room, "Eve").may_show);
+}
+
+/// Whoever changes their mind is not shown any more, and somebody else is attacked.
+#[tokio::test]
+async fn consent_can_be_withdrawn() {
+    let relay = Relay::start().await;
+    let mut ada = relay.client("Ada").await;
+    let path = attacked(&relay, &mut ada, 1).await;
+    let bob = relay.client("Bob").await;
+    ada.socket.send(&ClientMessage::Consent { may_show: false }, &[]).await;
+    let room = relay.room_when("another target", |room| room.target == Some(bob.id)).await;
+    assert!(!view(&room, "Ada").may_show);
+    nothing_left(&relay, &path, "a consent withdrawn").await;
+    assert_eq!(relay.try_control(&Control::Target { client: ada.id }).await.0, 400);
+}
+
+#[tokio::test]
+async fn pictures_vanish_with_their_client_and_with_the_model() {
+    let relay = Relay::start().await;
+    for (seed, way) in [(1, "leave"), (2, "remove"), (3, "ban"), (4, "reset")] {
+        let mut ada = relay.client("Ada").await;
+        relay.control(Control::Target { client: ada.id }).await;
+        let path = attacked(&relay, &mut ada, seed).await;
+        match way {
+            "remove" => relay.control(Control::Remove { client: ada.id }).await,
+            "ban" => relay.control(Control::Ban { client: ada.id }).await,
+            "reset" => relay.control(Control::Reset).await,
+            _ => {
+                drop(ada);
+                relay.room_when("Ada gone", |room| state(room, "Ada") == Some(ClientState::Gone)).await;
+            }
+        }
+        nothing_left(&relay, &path, way).await;
+    }
+}

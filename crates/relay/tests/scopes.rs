@@ -1,0 +1,346 @@
+//! Who may ask for what.
+
+mod support;
+
+use std::{collections::BTreeSet, net::SocketAddr};
+
+use serde_json::{Value, json};
+use support::{Relay, host, http, upgrade_to};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpSocket, TcpStream},
+};
+use tokio_tungstenite::{connect_async, tungstenite::Error};
+use unmask_relay::{Running, routes};
+use unmask_wire::view::{Role, SessionView};
+
+/// Who asks, in the order of the table's columns.
+const CALLERS: [&str; 5] = ["nobody", "somebody with a wrong secret", "a student", "the projector", "the teacher"];
+
+/// A route, a request of it, and the status that each caller gets.
+struct Line {
+    method: &'static str,
+    route: &'static str,
+    path: &'static str,
+    body: String,
+    statuses: [u16; 5],
+}
+
+fn table(relay: &Running) -> Vec<Line> {
+    let page = if relay.has_page() { 200 } else { 503 };
+    let pin = json!({ "pin": relay.pin() }).to_string();
+    let lines = [
+        ("GET", "/healthz", "/healthz", "", [200; 5]),
+        ("GET", "/api/session", "/api/session", "", [200; 5]),
+        ("POST", "/api/session", "/api/session", pin.as_str(), [200; 5]),
+        ("GET", "/api/room", "/api/room", "", [200; 5]),
+        ("GET", "/ws", "/ws", "", [401, 401, 101, 101, 101]),
+        ("GET", "/api/events", "/api/events", "", [401, 401, 403, 200, 200]),
+        (
+            "GET",
+            "/api/reconstruction/{attack}/{picture}",
+            "/api/reconstruction/embedding/1-1.png",
+            "",
+            [401, 401, 403, 404, 404],
+        ),
+        ("GET", "/api/candidate/{picture}", "/api/candidate/1.png", "", [401, 401, 403, 404, 404]),
+        ("POST", "/api/control", "/api/control", r#"{"do":"pause"}"#, [401, 401, 403, 403, 204]),
+        ("POST", "/api/candidate", "/api/candidate", "no picture", [401, 401, 403, 403, 400]),
+        ("GET", "/", "/", "", [page; 5]),
+        ("GET", "/{*file}", "/no/such/file.js", "", [404; 5]),
+    ];
+    lines
+        .map(|(method, route, path, body, statuses)| Line { method, route, path, body: body.to_owned(), statuses })
+        .into()
+}
+
+/// Every route x role x Host x Origin. A route that is added needs a line above.
+#[tokio::test]
+async fn every_route_for_every_caller() {
+    let relay = Relay::start().await;
+    let running = &relay.running;
+    let table = table(running);
+    let lines: BTreeSet<_> = table.iter().map(|line| (line.method, line.route)).collect();
+    let known: BTreeSet<_> = routes().iter().map(|route| (route.method, route.path)).collect();
+    assert_eq!(lines, known, "the table and the router have not the same routes");
+    assert_eq!(table.len(), known.len());
+
+    let wrong = "0".repeat(32);
+    let secrets =
+        [None, Some(wrong.as_str()), Some(running.room_key()), Some(running.projector_secret()), Some(running.token())];
+    let own = host(running);
+    let foreign = format!("evil.test:{}", running.http().port());
+    let origins = [None, Some(format!("http://{own}")), Some(format!("http://{foreign}"))];
+    for line in &table {
+        for (caller, secret) in secrets.into_iter().enumerate() {
+            for is_cookie in [false, true].into_iter().take(if secret.is_some() { 2 } else { 1 }) {
+                for (host, origin) in
+                    [&own, &foreign].into_iter().flat_map(|host| origins.iter().map(move |o| (host, o)))
+                {
+                    let mut headers = vec![("host", host.clone())];
+                    headers.extend(origin.iter().map(|origin| ("origin", origin.clone())));
+                    headers.extend(secret.map(|secret| match is_cookie {
+                        true => ("cookie", format!("unmask-{}={secret}", running.http().port())),
+                        false => ("authorization", format!("Bearer {secret}")),
+                    }));
+                    let is_foreign = origin.as_ref().is_some_and(|origin| origin.contains("evil"));
+                    let wanted = if *host == foreign {
+                        421
+                    } else if is_foreign || (is_cookie && line.method == "POST" && origin.is_none()) {
+                        403
+                    } else {
+                        line.statuses[caller]
+                    };
+                    let head = ask(running, running.http(), line.method, line.path, &headers, &line.body).await;
+                    let who = CALLERS[caller];
+                    assert!(
+                        head.starts_with(&format!("http/1.1 {wanted}")),
+                        "{} {} by {who} with {headers:?}: {wanted} expected, not {head}",
+                        line.method,
+                        line.path
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// One request from an address of this machine; the answer's head in lower case. What follows it is not waited for.
+async fn ask(
+    running: &Running,
+    to: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, String)],
+    body: &str,
+) -> String {
+    ask_on(TcpStream::connect(to).await.unwrap(), running, method, path, headers, body).await
+}
+
+async fn ask_on(
+    mut stream: TcpStream,
+    running: &Running,
+    method: &str,
+    path: &str,
+    headers: &[(&str, String)],
+    body: &str,
+) -> String {
+    let mut request = format!("{method} {path} HTTP/1.1\r\ncontent-length: {}\r\n", body.len());
+    if !headers.iter().any(|(name, _)| *name == "host") {
+        request += &format!("host: {}\r\n", host(running));
+    }
+    if path.starts_with("/ws") {
+        request += "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n";
+        request += "sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n";
+    }
+    for (name, value) in headers {
+        request += &format!("{name}: {value}\r\n");
+    }
+    stream.write_all(format!("{request}\r\n{body}").as_bytes()).await.unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let byte = tokio::time::timeout(std::time::Duration::from_secs(20), stream.read_u8()).await;
+        head.push(byte.expect("an answer in time").expect("a whole head"));
+    }
+    String::from_utf8(head).unwrap().to_lowercase()
+}
+
+/// Without a scope, and for students, the room says that it is there; nothing of what is in it.
+#[tokio::test]
+async fn room_is_for_projector_and_teacher() {
+    let relay = Relay::start().await;
+    let _ada = relay.client("Ada").await;
+    let running = &relay.running;
+    for (secret, is_whole) in
+        [("", false), (running.room_key(), false), (running.projector_secret(), true), (running.token(), true)]
+    {
+        let bearer = format!("Bearer {secret}");
+        let (status, _, body) = http(running, "GET", "/api/room", &[("authorization", &bearer)], "").await;
+        assert_eq!((status, body.contains("Ada")), (200, is_whole));
+        assert_eq!(body == r#"{"room":true}"#, !is_whole);
+    }
+}
+
+/// No secret travels in an address, where logs and histories keep it.
+#[tokio::test]
+async fn secrets_in_a_query_open_nothing() {
+    let relay = Relay::start().await;
+    let running = &relay.running;
+    let token = running.token();
+    for name in ["room", "view", "token", "secret", "access_token"] {
+        for secret in [running.room_key(), token] {
+            let (_, _, body) = http(running, "GET", &format!("/api/room?{name}={secret}"), &[], "").await;
+            assert_eq!(body, r#"{"room":true}"#);
+            for path in ["/api/events", "/ws", &format!("/api/reconstruction/{secret}/1.png")] {
+                let head = ask(running, running.http(), "GET", &format!("{path}?{name}={secret}"), &[], "").await;
+                assert!(head.starts_with("http/1.1 401"), "{path}: {head}");
+            }
+        }
+        let path = format!("/api/control?{name}={token}");
+        let (status, ..) = http(running, "POST", &path, &[], r#"{"do":"start"}"#).await;
+        assert_eq!(status, 401);
+    }
+}
+
+/// Whoever may not control is told so before any of the body has come.
+#[tokio::test]
+async fn strangers_are_refused_before_their_body_is_read() {
+    let relay = Relay::start().await;
+    for path in ["/api/control", "/api/candidate"] {
+        let mut stream = TcpStream::connect(relay.running.http()).await.unwrap();
+        let request = format!("POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-length: 1000\r\n\r\n", host(&relay.running));
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut start = [0; 12];
+        let read = tokio::time::timeout(std::time::Duration::from_secs(20), stream.read_exact(&mut start)).await;
+        read.expect("an answer in time").unwrap();
+        assert_eq!(&start, b"HTTP/1.1 401");
+    }
+}
+
+/// A socket opens to every role over its own origin, and to no page of another site.
+#[tokio::test]
+async fn sockets_need_a_role_and_no_foreign_page() {
+    let relay = Relay::start().await;
+    let running = &relay.running;
+    let address = format!("ws://{}/ws", host(running));
+    let open = async |secret: &str, origin: Option<String>| {
+        let mut request = upgrade_to(&address, secret);
+        if let Some(origin) = origin {
+            request.headers_mut().insert("origin", origin.parse().unwrap());
+        }
+        match connect_async(request).await {
+            Ok(_) => 101,
+            Err(Error::Http(answer)) => answer.status().as_u16(),
+            Err(error) => panic!("{error}"),
+        }
+    };
+    let (http, https) = (running.http().port(), running.https().port());
+    for secret in [running.room_key(), running.projector_secret(), running.token()] {
+        assert_eq!(open(secret, None).await, 101);
+        for own in [format!("http://localhost:{http}"), format!("https://127.0.0.1:{https}")] {
+            assert_eq!(open(secret, Some(own)).await, 101);
+        }
+        for foreign in ["null".to_owned(), "https://evil.test".to_owned(), format!("http://localhost:{https}")] {
+            assert_eq!(open(secret, Some(foreign)).await, 403);
+        }
+    }
+    assert_eq!(open("", None).await, 401);
+}
+
+/// The names that this machine is reached by are the relay's; a sentence names the remedy for another.
+#[tokio::test]
+async fn own_names_are_answered_and_foreign_ones_told_of_host() {
+    let relay = Relay::with(|config| config.host = Some("classroom.test".to_owned())).await;
+    let (http_port, https_port) = (relay.running.http().port(), relay.running.https().port());
+    let get = async |host: String| http(&relay.running, "GET", "/healthz", &[("host", &host)], "").await;
+    for own in ["localhost", "127.0.0.1", "[::1]", "classroom.test", "Classroom.TEST"] {
+        for port in [http_port, https_port] {
+            assert_eq!(get(format!("{own}:{port}")).await.0, 200, "{own}:{port}");
+        }
+    }
+    let (status, _, sentence) = get(format!("evil.test:{http_port}")).await;
+    assert!(status == 421 && sentence.contains("--host") && sentence.contains("evil.test"), "{sentence}");
+    assert_eq!(get(String::new()).await.0, 421);
+}
+
+async fn session(relay: &Relay, body: &Value) -> (u16, String, String) {
+    http(&relay.running, "POST", "/api/session", &[], &body.to_string()).await
+}
+
+fn cookie<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    head.lines().find_map(|line| line.strip_prefix("set-cookie: ")?.strip_prefix(name)?.strip_prefix('='))
+}
+
+/// A secret or the PIN becomes a cookie that no script reads and no other site's page can use.
+#[tokio::test]
+async fn sessions_begin_with_a_secret_or_the_pin() {
+    let relay = Relay::start().await;
+    let running = &relay.running;
+    let name = format!("unmask-{}", running.http().port());
+    let address = format!("https://localhost:{}/", running.https().port());
+    let (_, _, body) = http(running, "GET", "/api/session", &[], "").await;
+    assert_eq!(serde_json::from_str::<SessionView>(&body).unwrap(), SessionView::default());
+    for (request, role, secret) in [
+        (json!({ "secret": running.room_key() }), Role::Student, running.room_key()),
+        (json!({ "secret": running.projector_secret() }), Role::Projector, running.projector_secret()),
+        (json!({ "secret": running.token() }), Role::Teacher, running.token()),
+        (json!({ "pin": running.pin() }), Role::Student, running.room_key()),
+    ] {
+        let wanted = SessionView { role: Some(role), https_address: Some(address.clone()) };
+        let (status, head, body) = session(&relay, &request).await;
+        assert_eq!((status, serde_json::from_str(&body).ok()), (200, Some(wanted.clone())));
+        assert_eq!(
+            cookie(&head, &name),
+            Some(format!("{secret}; httponly; samesite=strict; path=/").as_str()),
+            "{head}"
+        );
+        assert!(cookie(&head, &format!("{name}-device")).is_some(), "{head}");
+        let cookies = format!("{name}={secret}; {name}-device=00ff");
+        let (_, _, body) = http(running, "GET", "/api/session", &[("cookie", &cookies)], "").await;
+        assert_eq!(serde_json::from_str::<SessionView>(&body).unwrap(), wanted);
+        let headers = [("cookie", cookies.as_str()), ("origin", &format!("http://{}", host(running)))];
+        let (_, head, _) = http(running, "POST", "/api/session", &headers, &request.to_string()).await;
+        assert!(cookie(&head, &format!("{name}-device")).is_none(), "a browser keeps its number: {head}");
+    }
+    for (request, status, part) in [
+        (json!({ "secret": "0".repeat(32) }), 401, "QR code"),
+        (json!({ "secret": running.pin() }), 401, "QR code"),
+        (json!({}), 400, "neither"),
+        (json!({ "pin": 123_456 }), 400, "cannot be read"),
+    ] {
+        let (answer, head, sentence) = session(&relay, &request).await;
+        assert!(answer == status && sentence.contains(part), "{request}: {sentence}");
+        assert!(!head.contains("set-cookie"), "{head}");
+    }
+    let (status, ..) = session(&relay, &json!({ "secret": "0".repeat(5000) })).await;
+    assert_eq!(status, 413);
+}
+
+/// Six digits that are not the room's.
+fn wrong(pin: &str) -> Value {
+    json!({ "pin": format!("{:06}", (pin.parse::<u32>().unwrap() + 1) % 1_000_000) })
+}
+
+#[tokio::test]
+async fn pins_can_be_tried_five_times_a_minute() {
+    let relay = Relay::start().await;
+    let pin = relay.running.pin();
+    for _ in 0..5 {
+        let (status, _, sentence) = session(&relay, &wrong(&pin)).await;
+        assert!(status == 401 && sentence.contains("six digits"), "{sentence}");
+    }
+    for request in [wrong(&pin), json!({ "pin": pin })] {
+        let (status, head, sentence) = session(&relay, &request).await;
+        assert!(status == 429 && sentence.contains("Try again in"), "{sentence}");
+        let wait = head.lines().find_map(|line| line.strip_prefix("retry-after: ")?.parse::<u32>().ok());
+        assert!(wait.is_some_and(|wait| (1..=61).contains(&wait)), "{head}");
+    }
+    // Whoever scans the code need not wait.
+    assert_eq!(session(&relay, &json!({ "secret": relay.running.room_key() })).await.0, 200);
+    assert_eq!(relay.room().await.pin, pin);
+}
+
+/// With as many addresses as anybody likes: after 50 wrong tries the projector shows another PIN, and nobody may try for a
+/// while. Linux alone takes every address of the loopback network.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn many_addresses_do_not_find_the_pin() {
+    let relay = Relay::start().await;
+    let running = &relay.running;
+    let pin = running.pin();
+    let from = async |number: u8, request: &Value| {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::from(([127, 0, 7, number], 0))).unwrap();
+        let stream = socket.connect(running.http()).await.unwrap();
+        ask_on(stream, running, "POST", "/api/session", &[], &request.to_string()).await
+    };
+    for number in 1..=50 {
+        assert!(from(number, &wrong(&pin)).await.starts_with("http/1.1 401"));
+    }
+    let room = relay.room_when("another PIN", |room| room.pin != pin).await;
+    assert_eq!(room.pin, running.pin());
+    relay.log_line("Too many wrong PINs").await;
+    for request in [json!({ "pin": pin }), json!({ "pin": room.pin })] {
+        assert!(from(60, &request).await.starts_with("http/1.1 429"));
+    }
+}
