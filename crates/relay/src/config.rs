@@ -134,6 +134,35 @@ pub struct Limits {
     pub gone: Duration,
     /// A client that left and had sent updates stays, and can come back with its ticket, for this long.
     pub remembered: Duration,
+    /// Most connections at one time, over both ports; fewer where this process may not have as many files open.
+    pub connections: usize,
+    /// Most connections at one time from one address (one /64 network under IPv6). A class behind a router that translates
+    /// addresses has one for all. This machine's own address has no such limit.
+    pub connections_for_one_address: usize,
+    /// Time for a request's header, a TLS handshake, and between two requests on one connection.
+    pub header: Duration,
+    /// Time for a request's body.
+    pub body: Duration,
+    /// Time for the other side to take anything of what is sent to it; the room's deadline where that is longer, since a tab
+    /// that trains reads nothing meanwhile.
+    pub write: Duration,
+    /// Time for an update, from its first frame to its last; the room's deadline where that is longer.
+    pub update: Duration,
+    /// Messages a second that one socket may send in the long run, answers to pings included. Whoever sends more waits.
+    pub messages_per_second: u32,
+    /// Messages that may come at once.
+    pub messages_at_once: u32,
+    /// Clients a second that may join in the long run; as many as the room takes may come at once, and the others wait.
+    pub joins_per_second: u32,
+    /// Most bytes of updates in flight over all sockets: received, or not yet dealt with. One update always fits.
+    pub bytes_in_flight: usize,
+}
+
+impl Limits {
+    /// These limits in a room with this deadline for a round.
+    pub(crate) fn for_rounds_of(self, deadline: Duration) -> Self {
+        Self { write: self.write.max(deadline), update: self.update.max(deadline), ..self }
+    }
 }
 
 impl Default for Limits {
@@ -145,6 +174,16 @@ impl Default for Limits {
             silence: Duration::from_secs(30),
             gone: Duration::from_secs(30),
             remembered: Duration::from_secs(15 * 60),
+            connections: 2000,
+            connections_for_one_address: 256,
+            header: Duration::from_secs(10),
+            body: Duration::from_secs(30),
+            write: Duration::from_secs(60),
+            update: Duration::from_secs(60),
+            messages_per_second: 20,
+            messages_at_once: 60,
+            joins_per_second: 50,
+            bytes_in_flight: 1 << 30,
         }
     }
 }

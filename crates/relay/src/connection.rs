@@ -1,10 +1,18 @@
 //! One connection: frames in, frames out, signs of life.
 
+mod bucket;
+mod descriptors;
+mod gate;
+mod in_flight;
 pub(crate) mod outbox;
+mod refusals;
 mod reusable_buffer;
+mod seats;
 
 use std::{
-    sync::{Mutex, PoisonError},
+    error::Error,
+    io,
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -18,13 +26,20 @@ use futures_util::{
 };
 use tokio::{
     sync::{mpsc, oneshot},
-    time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout},
+    time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout, timeout_at},
 };
 use tracing::{debug, error};
-use unmask_wire::{Assembler, ClientMessage, Framer, MAX_FRAME, RelayMessage, frames};
+use unmask_wire::{Assembler, ClientMessage, Framer, MAX_FRAME, RelayMessage, WireError, frames};
 
-use self::outbox::{OutboxMessage, Waiting, Weights};
-pub(crate) use self::reusable_buffer::ReusableBuffer;
+use self::{
+    bucket::Bucket,
+    in_flight::{InFlight, Upload},
+    outbox::{OutboxMessage, Waiting, Weights},
+};
+pub(crate) use self::{
+    descriptors::available as available_descriptors, gate::Gate, refusals::Refusals, reusable_buffer::ReusableBuffer,
+    seats::Seats,
+};
 use crate::{
     config::Limits,
     peer::Peer,
@@ -54,8 +69,8 @@ enum Read {
 enum End {
     /// The other side closed it, or is silent for the reason given.
     Left(Option<String>),
-    /// The room is done with it and all is sent, or it cannot be written to any more.
-    Written,
+    /// The room is done with it and all is sent, or it cannot be written to any more, for the reason given.
+    Written(Option<String>),
     /// It must be closed for what the other side sent; the room says goodbye.
     Bad(String),
     /// The room is gone.
@@ -86,28 +101,57 @@ impl Liveness {
     }
 }
 
-/// Serves one client on one socket until either side closes it. `limit` is the longest message in bytes.
-pub(crate) async fn run(
-    socket: WebSocket,
-    peer: Peer,
-    room: mpsc::Sender<Input>,
+/// What all sockets of a room have in common.
+#[derive(Debug, Clone)]
+pub(crate) struct Common {
     limits: Limits,
-    limit: usize,
+    /// Longest message of a client in bytes.
+    longest: usize,
+    in_flight: InFlight,
+    /// Held by whose turn it is to join.
+    joins: Arc<tokio::sync::Mutex<Bucket>>,
     reusable_buffer: ReusableBuffer,
-) {
+    refusals: Refusals,
+}
+
+impl Common {
+    pub(crate) fn new(limits: Limits, longest: usize, reusable_buffer: ReusableBuffer, refusals: Refusals) -> Self {
+        let in_flight = InFlight::new(limits.bytes_in_flight, longest, limits.update);
+        let at_once = u32::try_from(limits.clients).unwrap_or(u32::MAX);
+        let joins = Arc::new(tokio::sync::Mutex::new(Bucket::new(limits.joins_per_second, at_once)));
+        Self { limits, longest, in_flight, joins, reusable_buffer, refusals }
+    }
+}
+
+/// Serves one client on one socket until either side closes it.
+pub(crate) async fn run(socket: WebSocket, peer: Peer, room: mpsc::Sender<Input>, common: Common) {
+    let Common { limits, longest, in_flight, joins, reusable_buffer, refusals } = common;
     let (mut sink, stream) = socket.split();
-    let mut reader = Reader { stream, assembler: Assembler::new(HELLO_LIMIT), bytes: 0, reusable_buffer };
+    let mut reader = Reader {
+        stream,
+        assembler: Assembler::new(HELLO_LIMIT),
+        bytes: 0,
+        bucket: Bucket::new(limits.messages_per_second, limits.messages_at_once),
+        in_flight,
+        upload: None,
+        reusable_buffer,
+    };
     let liveness = Liveness::new();
     let hello = match timeout(limits.hello, reader.hello(peer, &liveness)).await {
         Ok(Ok(Some(hello))) => hello,
         Ok(Ok(None)) => return,
-        Ok(Err(reason)) => return turn_away(sink, reader, &room, reason).await,
+        Ok(Err(reason)) => return turn_away(sink, reader, &refusals, reason).await,
         Err(_) => {
             let reason = format!("no hello came within {} s", limits.hello.as_secs_f32());
-            return turn_away(sink, reader, &room, reason).await;
+            return turn_away(sink, reader, &refusals, reason).await;
         }
     };
-    reader.assembler.set_limit(limit);
+    reader.assembler.set_limit(longest);
+    {
+        let mut joins = joins.lock().await;
+        joins.ready().await;
+        joins.take();
+    }
     let (reply, answer) = oneshot::channel();
     if room.send(Input::Hello { hello, reply }).await.is_err() {
         return;
@@ -120,8 +164,10 @@ pub(crate) async fn run(
         }
         Err(_) => return,
     };
+    // It may have waited long for its turn.
+    liveness.mark();
 
-    let mut writing = Box::pin(write(&mut sink, &waiting, &liveness, limits.ping));
+    let mut writing = Box::pin(write(&mut sink, &waiting, &liveness, &limits));
     let end = loop {
         tokio::select! {
             read = reader.next(&liveness) => match read {
@@ -133,6 +179,8 @@ pub(crate) async fn run(
                     }
                     // A client has one update in flight: nothing more is read before the room is done with this one.
                     let _ = answer.await;
+                    // Meanwhile nobody looked whether there was a sign.
+                    liveness.mark();
                 }
                 Read::Bad(reason) => break End::Bad(reason),
                 Read::Closed => break End::Left(None),
@@ -140,14 +188,14 @@ pub(crate) async fn run(
             () = liveness.silence(limits.silence) => {
                 break End::Left(Some(format!("no sign of life for {} s", limits.silence.as_secs_f32())));
             }
-            () = &mut writing => break End::Written,
+            written = &mut writing => break End::Written(written.err()),
         }
     };
     // Where the room is gone there is nobody to tell.
     match end {
         End::Left(reason) => drop(room.send(Input::Left { connection, reason }).await),
-        End::Written => {
-            drop(room.send(Input::Left { connection, reason: None }).await);
+        End::Written(reason) => {
+            drop(room.send(Input::Left { connection, reason }).await);
             reader.drain().await;
         }
         End::Bad(reason) => {
@@ -161,51 +209,95 @@ pub(crate) async fn run(
     }
 }
 
-/// Sends what waits, and pings, until the room is done or the socket breaks.
-async fn write(sink: &mut SplitSink<WebSocket, Message>, waiting: &Waiting, liveness: &Liveness, ping: Duration) {
-    let mut pings = interval(ping);
+/// Sends what waits, and pings, until the room is done or the socket breaks; the error says so of a client that does not
+/// read.
+async fn write(
+    sink: &mut SplitSink<WebSocket, Message>,
+    waiting: &Waiting,
+    liveness: &Liveness,
+    limits: &Limits,
+) -> Result<(), String> {
+    match send_all(sink, waiting, liveness, limits).await {
+        Ok(()) => {
+            // The other side may be gone already.
+            let _ = timeout(LINGER, sink.close()).await;
+            Ok(())
+        }
+        Err(Unsent::Unread) => Err(format!("it read nothing for {} s", limits.write.as_secs_f32())),
+        Err(Unsent::Broken) => Ok(()),
+        Err(Unsent::Unencoded(error)) => {
+            error!("a message of the relay's own cannot be encoded: {error}");
+            Ok(())
+        }
+    }
+}
+
+async fn send_all(
+    sink: &mut SplitSink<WebSocket, Message>,
+    waiting: &Waiting,
+    liveness: &Liveness,
+    limits: &Limits,
+) -> Result<(), Unsent> {
+    let patience = limits.write;
+    let mut pings = interval(limits.ping);
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            message = waiting.next() => {
-                let sent = match message {
-                    None => break,
-                    Some(OutboxMessage::Frames(frames)) => send(sink, frames.iter().cloned(), liveness).await,
-                    Some(OutboxMessage::Weights { header, model }) => {
-                        let statistics = model.state.statistics.clone();
-                        match Framer::with_tail(header.as_ref(), Weights(model), statistics) {
-                            Ok(frames) => send(sink, frames.map(Bytes::from), liveness).await,
-                            Err(error) => return error!("a message of the relay's own cannot be encoded: {error}"),
-                        }
-                    }
-                    Some(OutboxMessage::Shard(share)) => match Framer::new(&share.header, share.words.as_slice()) {
-                        Ok(frames) => send(sink, frames.map(Bytes::from), liveness).await,
-                        Err(error) => return error!("a shard cannot be encoded: {error}"),
-                    },
-                };
-                if sent.is_err() {
-                    return;
+            message = waiting.next() => match message {
+                None => return Ok(()),
+                Some(OutboxMessage::Frames(frames)) => send(sink, frames.iter().cloned(), liveness, patience).await?,
+                Some(OutboxMessage::Weights { header, model }) => {
+                    let statistics = model.state.statistics.clone();
+                    let framer = Framer::with_tail(header.as_ref(), Weights(model), statistics)?;
+                    send(sink, framer.map(Bytes::from), liveness, patience).await?;
                 }
-            }
-            _ = pings.tick() => {
-                if sink.send(Message::Ping(Default::default())).await.is_err() {
-                    return;
+                Some(OutboxMessage::Shard(share)) => {
+                    let framer = Framer::new(&share.header, share.words.as_slice())?;
+                    send(sink, framer.map(Bytes::from), liveness, patience).await?;
                 }
-            }
+            },
+            _ = pings.tick() => send_one(sink, Message::Ping(Default::default()), patience).await?,
         }
     }
-    // The other side may be gone already.
-    let _ = sink.close().await;
+}
+
+/// Why a message was not sent.
+enum Unsent {
+    /// The other side took nothing of it in time.
+    Unread,
+    /// The socket is closed or broken.
+    Broken,
+    Unencoded(WireError),
+}
+
+impl From<WireError> for Unsent {
+    fn from(error: WireError) -> Self {
+        Self::Unencoded(error)
+    }
+}
+
+impl From<axum::Error> for Unsent {
+    fn from(error: axum::Error) -> Self {
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+                return Self::Unread;
+            }
+            cause = error.source();
+        }
+        Self::Broken
+    }
 }
 
 async fn send(
     sink: &mut SplitSink<WebSocket, Message>,
     frames: impl Iterator<Item = Bytes>,
     liveness: &Liveness,
-) -> Result<(), axum::Error> {
+    patience: Duration,
+) -> Result<(), Unsent> {
     for frame in frames {
         let is_sign = frame.len() >= LIVENESS_FRAME;
-        sink.send(Message::Binary(frame)).await?;
+        send_one(sink, Message::Binary(frame), patience).await?;
         if is_sign {
             liveness.mark();
         }
@@ -213,16 +305,18 @@ async fn send(
     Ok(())
 }
 
-async fn turn_away(
-    mut sink: SplitSink<WebSocket, Message>,
-    reader: Reader,
-    room: &mpsc::Sender<Input>,
-    reason: String,
-) {
-    if room.send(Input::TurnedAway { reason: reason.clone() }).await.is_ok() {
-        say_goodbye(&mut sink, reason).await;
-        reader.drain().await;
-    }
+async fn send_one(
+    sink: &mut SplitSink<WebSocket, Message>,
+    message: Message,
+    patience: Duration,
+) -> Result<(), Unsent> {
+    Ok(timeout(patience, sink.send(message)).await.map_err(|_| Unsent::Unread)??)
+}
+
+async fn turn_away(mut sink: SplitSink<WebSocket, Message>, reader: Reader, refusals: &Refusals, reason: String) {
+    refusals.note(reason.clone());
+    say_goodbye(&mut sink, reason).await;
+    reader.drain().await;
 }
 
 async fn say_goodbye(sink: &mut SplitSink<WebSocket, Message>, reason: String) {
@@ -245,6 +339,10 @@ struct Reader {
     assembler: Assembler,
     /// Bytes of the message in progress.
     bytes: u64,
+    bucket: Bucket,
+    in_flight: InFlight,
+    /// There from a long message's first frame until the room is done with it.
+    upload: Option<Upload>,
     reusable_buffer: ReusableBuffer,
 }
 
@@ -263,8 +361,28 @@ impl Reader {
 
     /// The next message. Nothing is lost when this is dropped before it is done.
     async fn next(&mut self, liveness: &Liveness) -> Read {
+        if self.assembler.announced().is_none() {
+            self.upload = None;
+        }
         loop {
-            let frame = match self.stream.next().await {
+            if let (Some(announced), None) = (self.assembler.announced(), &self.upload) {
+                self.upload = Some(self.in_flight.take(announced, || liveness.mark()).await);
+            }
+            self.bucket.ready().await;
+            let next = self.stream.next();
+            let next = match &self.upload {
+                None => next.await,
+                Some(upload) => match timeout_at(upload.due(self.bytes), next).await {
+                    Ok(next) => next,
+                    Err(_) => return Read::Bad(upload.reproach(self.bytes)),
+                },
+            };
+            // Pieces of a long message are bound by their time and their share; all else, and its end, by the number.
+            let is_piece = matches!(&next, Some(Ok(Message::Binary(frame))) if frame.len() == MAX_FRAME);
+            if !is_piece {
+                self.bucket.take();
+            }
+            let frame = match next {
                 None | Some(Ok(Message::Close(_))) => return Read::Closed,
                 Some(Ok(Message::Binary(frame))) => frame,
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => {
@@ -278,13 +396,16 @@ impl Reader {
             };
             liveness.mark();
             // A first frame that is full begins a long message, which is an update.
-            if self.bytes == 0 && frame.len() == MAX_FRAME {
+            if self.bytes == 0 && is_piece {
                 self.assembler.reuse(self.reusable_buffer.take());
             }
             self.bytes += frame.len() as u64;
             match self.assembler.push(&frame) {
                 Ok(None) => {}
                 Ok(Some((message, values))) => {
+                    if is_piece {
+                        self.bucket.take();
+                    }
                     return Read::Message { message, values, bytes: std::mem::take(&mut self.bytes) };
                 }
                 Err(error) => return Read::Bad(error.to_string()),

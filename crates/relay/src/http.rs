@@ -6,11 +6,13 @@ mod candidate;
 mod control;
 mod events;
 mod headers;
+mod limits;
 mod names;
 mod page;
 mod peer;
 mod pin;
 mod qr;
+mod rendered;
 mod room;
 mod routes;
 mod scopes;
@@ -25,7 +27,6 @@ use std::{
     time::Duration,
 };
 
-use anyhow::Context;
 use axum_server::{Handle, tls_rustls::RustlsConfig};
 use serde::Serialize;
 use tokio::{
@@ -41,8 +42,10 @@ pub use self::routes::{Route, routes};
 use self::{
     addresses::{Addresses, url},
     app::App,
+    limits::Gatekeeper,
     names::Names,
     pin::Pin,
+    rendered::Rendered,
     scopes::Scopes,
     secrets::Secrets,
     tls::Identity,
@@ -50,7 +53,7 @@ use self::{
 use crate::{
     attacks::Pictures,
     config::RelayConfig,
-    connection::ReusableBuffer,
+    connection::{self, Refusals, ReusableBuffer},
     room::{Actor, JoinAddresses, SharedDataSet, Snapshot},
 };
 
@@ -294,7 +297,8 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
     let (snapshot_sender, snapshots) = watch::channel(Snapshot::default());
     let events = watch::Sender::new(Arc::from(""));
     let pictures = Arc::new(Pictures::default());
-    let limits = config.limits;
+    let limits = config.limits.for_rounds_of(config.deadline);
+    let rendered = Arc::<Rendered>::default();
     let longest = [false, true]
         .map(|block| config.architecture.with_april_block(block))
         .map(|architecture| architecture.layout().len() + architecture.statistics().len())
@@ -313,7 +317,9 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
         inputs.downgrade(),
     )?;
     let room = tokio::spawn(actor.run(inbox));
-    let publisher = tokio::spawn(events::publish(snapshots.clone(), events.clone()));
+    let publisher = tokio::spawn(events::publish(snapshots.clone(), events.clone(), Arc::clone(&rendered)));
+    let refusals = Refusals::told_to(inputs.downgrade());
+    let gatekeeper = Gatekeeper::new(limits, refusals.clone());
     let app = App {
         room: inputs,
         scopes: Arc::clone(&scopes),
@@ -322,20 +328,23 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
         snapshots,
         events,
         pictures,
+        rendered,
         limits,
-        longest,
         side,
-        reusable_buffer,
+        sockets: connection::Common::new(limits, longest, reusable_buffer, refusals),
     };
 
     let whole = routes::router(app.clone());
     let plain = if is_https_only { routes::redirects(app) } else { whole.clone() };
     let handles = [Handle::new(), Handle::new()];
-    let plain = axum_server::from_tcp(http_listener)?
+    let plain = gatekeeper
+        .guard(axum_server::from_tcp(http_listener)?)
         .handle(handles[0].clone())
         .serve(plain.into_make_service_with_connect_info::<SocketAddr>());
     let tls = RustlsConfig::from_config(identity.config);
-    let secure = axum_server::from_tcp_rustls(https_listener, tls)?
+    let secure = axum_server::from_tcp_rustls(https_listener, tls)?.map(|tls| tls.handshake_timeout(limits.header));
+    let secure = gatekeeper
+        .guard(secure)
         .handle(handles[1].clone())
         .serve(whole.into_make_service_with_connect_info::<SocketAddr>());
     let servers = vec![tokio::spawn(report("HTTP", plain)), tokio::spawn(report("HTTPS", secure))];
@@ -378,13 +387,11 @@ async fn report(name: &str, server: impl Future<Output = io::Result<()>>) {
 }
 
 fn listen(config: &RelayConfig, port: u16, flag: &str) -> anyhow::Result<TcpListener> {
-    let listener = TcpListener::bind((config.bind, port)).map_err(|error| match error.kind() {
+    limits::listen((config.bind, port).into()).map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => anyhow::anyhow!("port {port} is in use; choose another with {flag}"),
         io::ErrorKind::PermissionDenied => {
             anyhow::anyhow!("port {port} may not be used by this user; choose one above 1023 with {flag}")
         }
         _ => anyhow::anyhow!("cannot listen on {} port {port} ({error}); see --bind and {flag}", config.bind),
-    })?;
-    listener.set_nonblocking(true).context("cannot use the port without blocking")?;
-    Ok(listener)
+    })
 }

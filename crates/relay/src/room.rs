@@ -196,7 +196,8 @@ impl Actor {
                     self.dismiss(connection.client, &reason);
                 }
             }
-            Input::TurnedAway { reason } => self.say(format!("A connection was refused: {reason}.")),
+            Input::TurnedAway { count: 1, reason } => self.say(format!("A connection was refused: {reason}.")),
+            Input::TurnedAway { count, reason } => self.say(format!("{count} connections were refused: {reason}.")),
             Input::Left { connection, reason } => self.leave(connection, reason),
             // Whoever asked may have gone; the control is carried out all the same.
             Input::Control { control: Control::Collude { passphrase: Some(passphrase) }, reply } => {
@@ -313,8 +314,10 @@ impl Actor {
 
     /// Tells a client and the room what was refused.
     fn refuse(&mut self, client: ClientId, reason: &str) {
-        warn!(client = client.0, reason, "refused");
-        self.say(format!("{}: refused, {reason}.", self.roster.name(client)));
+        let line = format!("{}: refused, {reason}.", self.roster.name(client));
+        if self.log.say_if_new(self.room.round(), line) {
+            warn!(client = client.0, reason, "refused");
+        }
         self.send(client, Slot::All, &RelayMessage::Refused { reason: reason.to_owned() }, &[]);
     }
 

@@ -155,6 +155,11 @@ impl Assembler {
         }
     }
 
+    /// The length in bytes of the message in progress, as its sender announced it; `None` between two messages.
+    pub fn announced(&self) -> Option<usize> {
+        (self.received > 0).then_some(self.announced)
+    }
+
     /// The limit that fits a message with at most `values` `f32` values.
     pub fn limit_for(values: usize) -> usize {
         8 * 1024 + 4 * values

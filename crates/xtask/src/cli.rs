@@ -9,7 +9,7 @@ use crate::checkout::{self, Turn};
 use crate::env::Env;
 use crate::single::{Bench, Example, Test};
 use crate::tools::Purpose;
-use crate::{demo, dist, runner, steps, tools};
+use crate::{demo, dist, load, runner, steps, tools};
 
 /// Set-up, build, test and demo
 ///
@@ -36,6 +36,22 @@ enum Job {
     Test(Test),
     Bench(Bench),
     Example(Example),
+    /// Let honest clients into a room beside strangers who mean harm, and measure both
+    ///
+    /// `--help` behind `--` lists what can be chosen: `cargo xtask hostile -- --help`.
+    Hostile {
+        /// Passed on, for example `--idle 500 --seconds 20`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<String>,
+    },
+    /// Let clients come and go for an hour, and measure what the relay holds
+    ///
+    /// `--help` behind `--` lists what can be chosen: `cargo xtask soak -- --help`.
+    Soak {
+        /// Passed on, for example `--clients 200 --minutes 60`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<String>,
+    },
     /// Pack the program with the page inside, README, licences, completions and manual pages into one archive
     ///
     /// dist/unmask-VERSION-TARGET.tar.gz in the target folder, for this machine's kind of system; its SHA-256 lies beside
@@ -99,6 +115,14 @@ pub fn run() -> Result<ExitCode> {
         Job::Example(example) => {
             let (env, turn) = building_env()?;
             example.run(&env, turn)
+        }
+        Job::Hostile { options } => {
+            let (env, turn) = building_env()?;
+            load::run(&env, turn, "hostile", &options)
+        }
+        Job::Soak { options } => {
+            let (env, turn) = building_env()?;
+            load::run(&env, turn, "soak", &options)
         }
         Job::Dist => {
             let (env, _turn) = building_env()?;

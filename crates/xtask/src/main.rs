@@ -12,6 +12,7 @@ mod cli;
 mod demo;
 mod dist;
 mod env;
+mod load;
 mod page;
 mod runner;
 mod single;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 
-use super::scopes::Scopes;
-use crate::{attacks::Pictures, config::Limits, connection::ReusableBuffer, room::Input, room::Snapshot};
+use super::{rendered::Rendered, scopes::Scopes};
+use crate::{attacks::Pictures, config::Limits, connection::Common, room::Input, room::Snapshot};
 
 #[derive(Clone)]
 pub(crate) struct App {
@@ -17,10 +17,9 @@ pub(crate) struct App {
     pub(crate) snapshots: watch::Receiver<Snapshot>,
     pub(crate) events: watch::Sender<Arc<str>>,
     pub(crate) pictures: Arc<Pictures>,
+    pub(crate) rendered: Arc<Rendered>,
     pub(crate) limits: Limits,
-    /// Longest message of a client in bytes.
-    pub(crate) longest: usize,
     /// Image side of the room's model.
     pub(crate) side: usize,
-    pub(crate) reusable_buffer: ReusableBuffer,
+    pub(crate) sockets: Common,
 }

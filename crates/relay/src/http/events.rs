@@ -11,8 +11,8 @@ use tokio::{
     sync::watch,
     time::{Instant, sleep, sleep_until},
 };
-use tracing::error;
 
+use super::rendered::Rendered;
 use crate::room::Snapshot;
 
 /// Shortest time between two events: what happens meanwhile goes into one.
@@ -21,16 +21,17 @@ const COALESCE: Duration = Duration::from_millis(200);
 const BEAT: Duration = Duration::from_secs(1);
 
 /// Renders the room for all listeners at once, until the room is gone.
-pub(crate) async fn publish(mut snapshots: watch::Receiver<Snapshot>, events: watch::Sender<Arc<str>>) {
+pub(crate) async fn publish(
+    mut snapshots: watch::Receiver<Snapshot>,
+    events: watch::Sender<Arc<str>>,
+    rendered: Arc<Rendered>,
+) {
     loop {
         let snapshot = snapshots.borrow_and_update().clone();
-        if events.receiver_count() > 0 {
-            match snapshot.json() {
-                Ok(json) => {
-                    events.send_replace(json.into());
-                }
-                Err(error) => error!("the room cannot be written as JSON: {error}"),
-            }
+        if events.receiver_count() > 0
+            && let Some(json) = rendered.text(&snapshot)
+        {
+            events.send_replace(json);
         }
         let beat = Instant::now() + BEAT;
         sleep(COALESCE).await;
@@ -41,15 +42,14 @@ pub(crate) async fn publish(mut snapshots: watch::Receiver<Snapshot>, events: wa
     }
 }
 
-/// `GET /api/events`: the room now, and whenever it changes.
-pub(crate) fn stream(snapshot: &Snapshot, events: watch::Receiver<Arc<str>>) -> Response {
-    let first = snapshot.json().ok();
+/// `GET /api/events`: the room as it is, and whenever it changes.
+pub(crate) fn stream(first: Option<Arc<str>>, events: watch::Receiver<Arc<str>>) -> Response {
     let stream = stream::unfold((first, events), |(first, mut events)| async move {
         let json = match first {
             Some(json) => json,
             None => {
                 events.changed().await.ok()?;
-                events.borrow_and_update().to_string()
+                Arc::clone(&events.borrow_and_update())
             }
         };
         Some((Ok::<_, Infallible>(Event::default().data(json)), (None, events)))

@@ -88,7 +88,7 @@ fn gzipped(name: &str, data: &[u8]) -> Option<Bytes> {
 }
 
 /// Whether `Accept-Encoding` takes gzip, and not at a weight of 0 (RFC 9110, section 12.5.3).
-fn accepts_gzip(headers: &HeaderMap) -> bool {
+pub(super) fn accepts_gzip(headers: &HeaderMap) -> bool {
     let accepted = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
     accepted.split(',').any(|coding| {
         let (name, weight) = coding.split_once(';').unwrap_or((coding, "q=1"));

@@ -2,28 +2,27 @@
 
 use axum::{
     extract::{State, WebSocketUpgrade},
-    http::{StatusCode, Uri, header},
+    http::{HeaderMap, StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
-use tracing::error;
 use unmask_wire::{MAX_FRAME, view::Role};
 
 use super::{app::App, events as feed, scopes::Caller};
 use crate::{connection, peer::Peer};
 
+/// Most that may wait in a socket's own buffer, in bytes: the frame that is sent, and answers to pings.
+const MAX_WRITE_BUFFER: usize = 4 * MAX_FRAME;
+
 /// The whole room for projector and teacher; for anybody else that there is one.
-pub(crate) async fn room(State(app): State<App>, Caller(role): Caller) -> Response {
-    let json = match role {
-        Some(Role::Projector | Role::Teacher) => app.snapshots.borrow().clone().json(),
-        Some(Role::Student) | None => Ok(r#"{"room":true}"#.to_owned()),
-    };
-    match json {
-        Ok(json) => {
-            ([(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")], json).into_response()
+pub(crate) async fn room(State(app): State<App>, Caller(role): Caller, request: HeaderMap) -> Response {
+    match role {
+        Some(Role::Projector | Role::Teacher) => {
+            let snapshot = app.snapshots.borrow().clone();
+            app.rendered.answer(&snapshot, &request)
         }
-        Err(error) => {
-            error!("the room cannot be written as JSON: {error}");
-            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        Some(Role::Student) | None => {
+            let headers = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
+            (headers, r#"{"room":true}"#).into_response()
         }
     }
 }
@@ -31,7 +30,7 @@ pub(crate) async fn room(State(app): State<App>, Caller(role): Caller) -> Respon
 pub(crate) async fn events(State(app): State<App>) -> Response {
     let events = app.events.subscribe();
     let snapshot = app.snapshots.borrow().clone();
-    feed::stream(&snapshot, events)
+    feed::stream(app.rendered.text(&snapshot), events)
 }
 
 pub(crate) async fn picture(State(app): State<App>, uri: Uri) -> Response {
@@ -46,5 +45,6 @@ pub(crate) async fn connect(State(app): State<App>, peer: Peer, upgrade: WebSock
     upgrade
         .max_message_size(MAX_FRAME)
         .max_frame_size(MAX_FRAME)
-        .on_upgrade(move |socket| connection::run(socket, peer, app.room, app.limits, app.longest, app.reusable_buffer))
+        .max_write_buffer_size(MAX_WRITE_BUFFER)
+        .on_upgrade(move |socket| connection::run(socket, peer, app.room, app.sockets))
 }

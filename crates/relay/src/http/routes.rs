@@ -10,7 +10,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{MethodRouter, any, get, post},
 };
-use tower_http::compression::CompressionLayer;
+use tower_http::{compression::CompressionLayer, timeout::RequestBodyDeadlineLayer};
 use unmask_wire::view::Role;
 
 use super::{
@@ -70,7 +70,7 @@ pub fn routes() -> &'static [Route] {
 
 /// The routes behind the checks that all of them share.
 pub(crate) fn router(app: App) -> Router {
-    let scopes = Arc::clone(&app.scopes);
+    let (scopes, body) = (Arc::clone(&app.scopes), app.limits.body);
     let mut router = Router::new();
     for route in ROUTES {
         let answer = (route.answer)();
@@ -82,6 +82,7 @@ pub(crate) fn router(app: App) -> Router {
     }
     router
         .layer(CompressionLayer::new())
+        .layer(RequestBodyDeadlineLayer::new(body))
         .layer(from_fn_with_state(scopes, guard))
         .layer(map_response(secured))
         .with_state(app)

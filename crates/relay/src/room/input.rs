@@ -30,8 +30,8 @@ pub(crate) enum Input {
     Message { connection: Connection, message: ClientMessage, values: Vec<f32>, bytes: u64, done: Done },
     /// A socket said something that it must be closed for.
     Misbehaved { connection: Connection, reason: String },
-    /// A socket was closed for what it said before any hello.
-    TurnedAway { reason: String },
+    /// So many connections were refused before any hello.
+    TurnedAway { count: u64, reason: String },
     /// A socket closed.
     Left { connection: Connection, reason: Option<String> },
     /// The teacher wants something.

@@ -31,6 +31,16 @@ impl Log {
         self.lines.push(LogLine { number: self.number, round, text });
     }
 
+    /// Says something that a client can bring about as often as it likes: not again while it can still be read. Returns
+    /// whether it was said.
+    pub(crate) fn say_if_new(&mut self, round: u32, text: String) -> bool {
+        let is_new = self.lines.iter().all(|line| line.text != text);
+        if is_new {
+            self.say(round, text);
+        }
+        is_new
+    }
+
     /// Says something of an encryption to come that may happen again and again: clients are asked in turn until one can.
     pub(crate) fn say_once(&mut self, round: u32, text: String) {
         if self.said.iter().all(|said| *said != text) {
@@ -77,6 +87,15 @@ mod tests {
         log.forget_said();
         log.say_once(0, "Ada cannot.".to_owned());
         assert_eq!(texts(&log), ["Ada cannot.", "Bob cannot.", "Ada cannot."]);
+    }
+
+    #[test]
+    fn what_can_still_be_read_is_not_said_again() {
+        let mut log = Log::default();
+        let said = ["Eve: refused.", "Ada joined.", "Eve: refused."].map(|text| log.say_if_new(1, text.to_owned()));
+        assert_eq!(said, [true, true, false]);
+        (0..LINES).for_each(|i| log.say(2, i.to_string()));
+        assert!(log.say_if_new(3, "Eve: refused.".to_owned()));
     }
 
     /// Reasons come from clients, so that their memory has an end.

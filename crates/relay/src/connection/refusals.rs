@@ -1,0 +1,109 @@
+//! Connections that came to nothing, told to the room without filling its log.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use tokio::{
+    sync::mpsc,
+    time::{MissedTickBehavior, interval},
+};
+
+use crate::room::input::Input;
+
+/// Longest time until what was only counted is said.
+const PERIOD: Duration = Duration::from_secs(60);
+/// Most reasons that are told apart within it.
+const MAX_REASONS: usize = 8;
+/// Refusals that may wait to be counted; those beyond are lost to the log, and to nothing else.
+const MAX_WAITING: usize = 1024;
+const OTHERS: &str = "various reasons";
+
+/// Where refusals are noted.
+#[derive(Debug, Clone)]
+pub(crate) struct Refusals(mpsc::Sender<String>);
+
+impl Refusals {
+    /// Tells the room of each reason at once when it is new, and at most once a minute while it goes on. Ends with the last
+    /// place where refusals are noted, or with the room.
+    pub(crate) fn told_to(room: mpsc::WeakSender<Input>) -> Self {
+        let (sender, reasons) = mpsc::channel(MAX_WAITING);
+        tokio::spawn(tell(reasons, room));
+        Self(sender)
+    }
+
+    /// Notes a connection that was refused; `reason` goes on "A connection was refused: ". Never waits.
+    pub(crate) fn note(&self, reason: String) {
+        let _ = self.0.try_send(reason);
+    }
+}
+
+async fn tell(mut reasons: mpsc::Receiver<String>, room: mpsc::WeakSender<Input>) {
+    let mut unsaid = Unsaid::default();
+    let mut period = interval(PERIOD);
+    period.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let lines = tokio::select! {
+            reason = reasons.recv() => match reason {
+                Some(reason) => unsaid.count(reason).into_iter().collect(),
+                None => return,
+            },
+            _ = period.tick() => unsaid.take(),
+        };
+        for (reason, count) in lines {
+            let Some(room) = room.upgrade() else { return };
+            if room.send(Input::TurnedAway { count, reason }).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// How often each reason came since it was said last.
+#[derive(Debug, Default)]
+struct Unsaid(BTreeMap<String, u64>);
+
+impl Unsaid {
+    /// What is to be said at once: the first of its kind.
+    fn count(&mut self, reason: String) -> Option<(String, u64)> {
+        if let Some(count) = self.0.get_mut(&reason) {
+            *count += 1;
+            return None;
+        }
+        if self.0.len() < MAX_REASONS {
+            self.0.insert(reason.clone(), 0);
+            return Some((reason, 1));
+        }
+        *self.0.entry(OTHERS.to_owned()).or_default() += 1;
+        None
+    }
+
+    /// What has gathered. A reason that did not come again is forgotten, so that it counts as new.
+    fn take(&mut self) -> Vec<(String, u64)> {
+        self.0.retain(|_, count| *count > 0);
+        self.0.iter_mut().map(|(reason, count)| (reason.clone(), std::mem::take(count))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_said_at_once_and_then_counted() {
+        let mut unsaid = Unsaid::default();
+        assert_eq!(unsaid.count("full".into()), Some(("full".into(), 1)));
+        assert_eq!((unsaid.count("full".into()), unsaid.count("full".into())), (None, None));
+        assert_eq!(unsaid.take(), [("full".into(), 2)]);
+        assert_eq!(unsaid.count("full".into()), None, "it goes on");
+        assert_eq!(unsaid.take(), [("full".into(), 1)]);
+        assert!(unsaid.take().is_empty());
+        assert_eq!(unsaid.count("full".into()), Some(("full".into(), 1)), "it begins again");
+    }
+
+    #[test]
+    fn ever_other_reasons_are_counted_together() {
+        let mut unsaid = Unsaid::default();
+        let said = (0..1000).filter_map(|number| unsaid.count(format!("reason {number}"))).count();
+        assert_eq!(said, MAX_REASONS);
+        assert_eq!(unsaid.take(), [(OTHERS.to_owned(), 1000 - MAX_REASONS as u64)]);
+    }
+}

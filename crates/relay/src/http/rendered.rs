@@ -1,0 +1,117 @@
+//! The room as JSON, written and compressed once for all who ask at the same time.
+
+use std::{
+    io::Write,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::Duration,
+};
+
+use axum::{
+    body::Bytes,
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use flate2::{Compression, write::GzEncoder};
+use tokio::time::Instant;
+use tracing::error;
+
+use super::page::accepts_gzip;
+use crate::room::Snapshot;
+
+/// How old the time left may be that stands in it.
+const FRESH: Duration = Duration::from_millis(200);
+
+#[derive(Debug)]
+struct Json {
+    text: Arc<str>,
+    plain: Bytes,
+    gzipped: OnceLock<Option<Bytes>>,
+}
+
+#[derive(Debug)]
+struct Newest {
+    snapshot: Snapshot,
+    at: Instant,
+    json: Arc<Json>,
+}
+
+/// The newest snapshot's JSON.
+#[derive(Debug, Default)]
+pub(crate) struct Rendered(Mutex<Option<Newest>>);
+
+impl Rendered {
+    /// The snapshot as JSON; `None` if it cannot be written as such, which the log says.
+    pub(crate) fn text(&self, snapshot: &Snapshot) -> Option<Arc<str>> {
+        Some(Arc::clone(&self.json(snapshot)?.text))
+    }
+
+    /// The answer to a request with these headers.
+    pub(crate) fn answer(&self, snapshot: &Snapshot, request: &HeaderMap) -> Response {
+        let Some(json) = self.json(snapshot) else { return StatusCode::INTERNAL_SERVER_ERROR.into_response() };
+        let headers = [
+            (header::CONTENT_TYPE, "application/json"),
+            (header::CACHE_CONTROL, "no-store"),
+            (header::VARY, "accept-encoding"),
+        ];
+        match accepts_gzip(request).then(|| json.gzipped()).flatten() {
+            Some(gzipped) => (headers, [(header::CONTENT_ENCODING, "gzip")], gzipped).into_response(),
+            None => (headers, json.plain.clone()).into_response(),
+        }
+    }
+
+    fn json(&self, snapshot: &Snapshot) -> Option<Arc<Json>> {
+        // Held meanwhile, so that a class that asks at once waits for the first instead of writing it thirty times.
+        let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(newest) = newest.as_ref().filter(|newest| newest.is(snapshot)) {
+            return Some(Arc::clone(&newest.json));
+        }
+        let text = snapshot.json().inspect_err(|error| error!("the room cannot be written as JSON: {error}")).ok()?;
+        let json = Arc::new(Json { text: text.as_str().into(), plain: text.into(), gzipped: OnceLock::new() });
+        *newest = Some(Newest { snapshot: snapshot.clone(), at: Instant::now(), json: Arc::clone(&json) });
+        Some(json)
+    }
+}
+
+impl Newest {
+    /// Whether this is that snapshot, with a time left that is still about right.
+    fn is(&self, snapshot: &Snapshot) -> bool {
+        Arc::ptr_eq(&self.snapshot.view, &snapshot.view)
+            && self.snapshot.deadline == snapshot.deadline
+            && (snapshot.deadline.is_none() || self.at.elapsed() < FRESH)
+    }
+}
+
+impl Json {
+    /// `None` if it cannot be compressed.
+    fn gzipped(&self) -> Option<Bytes> {
+        let compress = || {
+            let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+            Some(Bytes::from(encoder.write_all(&self.plain).and_then(|()| encoder.finish()).ok()?))
+        };
+        self.gzipped.get_or_init(compress).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unmask_wire::view::RoomView;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_snapshot_is_written_once() {
+        let rendered = Rendered::default();
+        let snapshot =
+            |round, deadline| Snapshot { view: Arc::new(RoomView { round, ..RoomView::default() }), deadline };
+        let quiet = snapshot(1, None);
+        let first = rendered.text(&quiet).unwrap();
+        tokio::time::sleep(2 * FRESH).await;
+        assert!(Arc::ptr_eq(&first, &rendered.text(&quiet).unwrap()));
+
+        let busy = snapshot(2, Some(Instant::now() + Duration::from_secs(60)));
+        let first = rendered.text(&busy).unwrap();
+        assert!(first.contains("\"round\":2") && Arc::ptr_eq(&first, &rendered.text(&busy).unwrap()));
+        tokio::time::sleep(FRESH).await;
+        assert_ne!(first, rendered.text(&busy).unwrap(), "the time left has changed");
+    }
+}

@@ -1,0 +1,139 @@
+//! A light client: answers every plan at once with an update of the right size, and notes how its rounds went.
+
+use std::{
+    mem,
+    net::IpAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use unmask_core::UpdateForm;
+use unmask_wire::{ClientMessage, RelayMessage};
+
+use crate::{measure::Times, relay::Door, socket::Socket};
+
+/// Every value of every update: small enough to move no model far.
+const VALUE: f32 = 1e-3;
+
+/// What the clients of a swarm noted since this was taken last.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    /// From one plan to the next, at each client.
+    pub(crate) intervals: Vec<Duration>,
+    /// Updates that were taken.
+    pub(crate) accepted: u64,
+    /// Plans of which no update was taken.
+    pub(crate) lost: u64,
+    /// Why sockets ended that were not to end, or updates were not taken.
+    pub(crate) troubles: Vec<String>,
+}
+
+impl Notes {
+    /// How much longer than `pace` the intervals were.
+    pub(crate) fn overhead(&self, pace: Duration) -> Times {
+        self.intervals.iter().map(|interval| interval.saturating_sub(pace)).collect()
+    }
+}
+
+/// Where all clients of a swarm write what they note.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Notebook(Arc<Mutex<Notes>>);
+
+impl Notebook {
+    /// Most troubles that are kept.
+    const MAX_TROUBLES: usize = 20;
+
+    pub(crate) fn take(&self) -> Notes {
+        mem::take(&mut self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Notes> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn trouble(&self, text: String) {
+        let mut notes = self.lock();
+        if notes.troubles.len() < Self::MAX_TROUBLES {
+            notes.troubles.push(text);
+        }
+    }
+}
+
+/// One client; on one socket at a time.
+#[derive(Debug, Clone)]
+pub(crate) struct LightClient {
+    pub(crate) door: Door,
+    pub(crate) from: IpAddr,
+    pub(crate) nickname: String,
+    pub(crate) notebook: Notebook,
+    /// With which it comes back as the same client.
+    pub(crate) ticket: Option<[u8; 16]>,
+}
+
+/// The plan that was answered last.
+#[derive(Debug, Clone, Copy)]
+struct Answered {
+    round: u32,
+    at: Instant,
+    is_accepted: bool,
+}
+
+impl LightClient {
+    /// Joins, and takes part until the first end of a round after `stay`. What ends the socket before is noted.
+    pub(crate) async fn visit(&mut self, stay: Duration) {
+        let outcome = match Socket::open(&self.door, self.from, false).await {
+            Ok(socket) => self.take_part(socket, stay).await,
+            Err(error) => Err(error.context("no socket")),
+        };
+        match outcome {
+            Ok(None) => {}
+            Ok(Some(reason)) => self.notebook.trouble(format!("{}: {reason}", self.nickname)),
+            Err(error) => self.notebook.trouble(format!("{}: {error:#}", self.nickname)),
+        }
+    }
+
+    /// Returns why the relay ended it; `None` if this client did.
+    async fn take_part(&mut self, mut socket: Socket, stay: Duration) -> anyhow::Result<Option<String>> {
+        let begun = Instant::now();
+        socket.hello(&self.nickname, self.ticket).await?;
+        let mut last: Option<Answered> = None;
+        loop {
+            let Some((message, mut values)) = socket.message().await? else {
+                return Ok(Some("the relay closed the socket".to_owned()));
+            };
+            match message {
+                RelayMessage::Welcome { resume, .. } => self.ticket = Some(resume),
+                RelayMessage::Plan(plan) => {
+                    let at = Instant::now();
+                    if let Some(last) = last.filter(|last| last.round + 1 == plan.round) {
+                        self.notebook.lock().intervals.push(at - last.at);
+                    }
+                    values.fill(VALUE);
+                    let (round, policy, form) = (plan.round, plan.policy, UpdateForm::Dense);
+                    let update = ClientMessage::Update { round, policy, loss: 1.0, samples: 1, form };
+                    last = Some(Answered { round, at, is_accepted: false });
+                    socket.send(&update, &values).await?;
+                    socket.reuse(values);
+                }
+                RelayMessage::Accepted { round } => {
+                    if let Some(last) = last.as_mut().filter(|last| last.round == round) {
+                        last.is_accepted = true;
+                        self.notebook.lock().accepted += 1;
+                    }
+                }
+                RelayMessage::Closed { round, .. } => {
+                    if last.is_some_and(|last| last.round == round && !last.is_accepted) {
+                        self.notebook.lock().lost += 1;
+                    }
+                    if begun.elapsed() >= stay {
+                        socket.close().await;
+                        return Ok(None);
+                    }
+                }
+                RelayMessage::Refused { reason } => self.notebook.trouble(format!("{}: {reason}", self.nickname)),
+                RelayMessage::Goodbye { reason } => return Ok(Some(reason)),
+                _ => {}
+            }
+        }
+    }
+}

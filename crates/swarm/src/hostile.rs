@@ -1,0 +1,268 @@
+//! Honest clients beside strangers.
+
+use std::{
+    fmt,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, ensure};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+
+use crate::{
+    client::{LightClient, Notebook, Notes},
+    measure::{Times, Usage, processor},
+    relay::{Door, RelayProcess},
+    socket::{connect, device},
+    strangers,
+};
+
+/// Rounds before anything is measured: the first ones wait for strangers that joined and never answer.
+const WARM_UP: u64 = 4;
+/// Longest wait for them.
+const PATIENCE: Duration = Duration::from_secs(180);
+/// Between two questions whether the relay is there.
+const PROBE: Duration = Duration::from_millis(250);
+/// Longest wait for an answer to one.
+const PROBE_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Who comes, and for how long.
+#[derive(Debug, Clone)]
+pub struct HostileOptions {
+    /// The `unmask` program, which is the relay.
+    pub program: PathBuf,
+    /// Most files that the relay may have open at a time; as many as the system allows if absent.
+    pub files: Option<u32>,
+    /// The room's model by its name.
+    pub model: String,
+    /// Clients that take part in every round.
+    pub honest: usize,
+    /// Connections that ask for nothing, or for half of something.
+    pub idle: usize,
+    /// Connections that send a byte a second.
+    pub tricklers: usize,
+    /// Clients that join and read nothing.
+    pub walls: usize,
+    /// Clients that send messages as fast as they can, and as many connections that ask as fast as they can.
+    pub floods: usize,
+    /// Time that is measured.
+    pub time: Duration,
+    /// The room's pause between rounds.
+    pub pace: Duration,
+    /// Longest time for a round; the first ones take it, since strangers that joined do not answer.
+    pub deadline: Duration,
+}
+
+/// How it went.
+#[derive(Debug)]
+pub struct HostileReport {
+    options: HostileOptions,
+    /// Updates that were taken.
+    pub accepted: u64,
+    /// Plans of honest clients of which no update was taken.
+    pub lost: u64,
+    /// Time from one plan to the next beyond the pace, at every honest client.
+    pub overhead: Times,
+    /// Time until the relay said that it is there.
+    pub health: Times,
+    /// How often it did not.
+    pub unanswered: u64,
+    /// Most resident memory in MB, where the system tells.
+    pub megabytes: Option<f64>,
+    /// Most file descriptors.
+    pub descriptors: Option<usize>,
+    /// What honest clients met with.
+    pub troubles: Vec<String>,
+}
+
+/// Opens a room, lets strangers and honest clients in, and measures.
+///
+/// # Errors
+/// If the relay does not start or ends, this system lends no addresses, or no round comes about.
+pub async fn hostile(options: HostileOptions) -> anyhow::Result<HostileReport> {
+    let wanted = options.idle + options.tricklers + options.walls + 2 * options.floods + options.honest;
+    raise_descriptors(wanted + 64);
+    let HostileOptions { program, files, model, pace, deadline, .. } = &options;
+    let mut relay = RelayProcess::start(program, *files, model, *pace, *deadline).await?;
+    let door = relay.door().clone();
+    drop(connect(&door, device(1), false).await.context("strangers need addresses of their own, as Linux lends them")?);
+
+    let notebook = Notebook::default();
+    let mut honest = JoinSet::new();
+    for number in 0..options.honest {
+        let mut client = LightClient {
+            door: door.clone(),
+            from: device(0),
+            nickname: format!("Honest {number}"),
+            notebook: notebook.clone(),
+            ticket: None,
+        };
+        honest.spawn(async move {
+            loop {
+                client.visit(Duration::MAX).await;
+                sleep(Duration::from_secs(1)).await;
+            }
+        });
+    }
+    let _strangers = let_in(&options, &door);
+
+    let mut accepted = 0;
+    let begun = Instant::now();
+    while accepted < WARM_UP * options.honest as u64 {
+        ensure!(begun.elapsed() < PATIENCE, "only {accepted} updates were taken in {} s", PATIENCE.as_secs());
+        sleep(Duration::from_millis(100)).await;
+        relay.check()?;
+        accepted += notebook.take().accepted;
+    }
+
+    let mut health = Vec::new();
+    let mut unanswered = 0;
+    let mut usage: Option<Usage> = None;
+    let begun = Instant::now();
+    while begun.elapsed() < options.time {
+        match timeout(PROBE_PATIENCE, probe(&door)).await {
+            Ok(Ok(time)) => health.push(time),
+            Ok(Err(_)) | Err(_) => unanswered += 1,
+        }
+        if let Some(now) = relay.usage() {
+            let most = usage.get_or_insert(now);
+            most.megabytes = most.megabytes.max(now.megabytes);
+            most.descriptors = most.descriptors.max(now.descriptors);
+        }
+        relay.check()?;
+        sleep(PROBE).await;
+    }
+    let notes = notebook.take();
+    let overhead = notes.overhead(options.pace);
+    let Notes { accepted, lost, troubles, .. } = notes;
+    Ok(HostileReport {
+        options,
+        accepted,
+        lost,
+        overhead,
+        health: health.into_iter().collect(),
+        unanswered,
+        megabytes: usage.map(|usage| usage.megabytes),
+        descriptors: usage.map(|usage| usage.descriptors),
+        troubles,
+    })
+}
+
+fn let_in(options: &HostileOptions, door: &Door) -> JoinSet<()> {
+    /// Of the tricklers those who join for it. It is few, since a round waits for all who are in it until its quorum is
+    /// reached, whatever they send.
+    const JOINED: usize = 4;
+    let mut tasks = JoinSet::new();
+    for number in 0..options.walls {
+        let wall = strangers::read_nothing(door.clone(), number);
+        tasks.spawn(async move { drop(wall.await) });
+    }
+    for number in 0..options.tricklers {
+        let door = door.clone();
+        if number < JOINED {
+            tasks.spawn(async move { drop(strangers::trickle_update(door, number).await) });
+        } else {
+            tasks.spawn(async move { match strangers::trickle_header(door, number).await {} });
+        }
+    }
+    for number in 0..options.idle {
+        let door = door.clone();
+        tasks.spawn(async move { match strangers::idle(door, number).await {} });
+    }
+    for number in 0..options.floods {
+        let messages = strangers::flood_messages(door.clone(), number);
+        tasks.spawn(async move { drop(messages.await) });
+        let door = door.clone();
+        tasks.spawn(async move { match strangers::flood_requests(door, number).await {} });
+    }
+    tasks
+}
+
+/// Asks the relay whether it is there, on a fresh connection from this machine's own address.
+async fn probe(door: &Door) -> anyhow::Result<Duration> {
+    let begun = Instant::now();
+    let mut stream = connect(door, device(0), false).await?;
+    let request =
+        format!("GET /healthz HTTP/1.1\r\nHost: localhost:{}\r\nConnection: close\r\n\r\n", door.address.port());
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    ensure!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    Ok(begun.elapsed())
+}
+
+/// Lets this process hold as many connections as it is to open, as far as the system allows.
+fn raise_descriptors(wanted: usize) {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+        let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+        let raised = maximum.map_or(wanted as u64, |most| most.min(wanted as u64));
+        if current.is_some_and(|current| current < raised)
+            && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(raised), maximum })
+        {
+            eprintln!("only {current:?} files may be open: {error}");
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = wanted;
+}
+
+impl HostileReport {
+    /// What of the aims was missed, in words.
+    pub fn missed(&self, overhead: Duration, megabytes: f64) -> Vec<String> {
+        let p99 = self.overhead.percentile(0.99);
+        let aims = [
+            (self.lost == 0, format!("{} updates of honest clients were lost", self.lost)),
+            (self.troubles.is_empty(), format!("honest clients met with trouble: {}", self.troubles.join("; "))),
+            (!self.overhead.is_empty(), "no two rounds followed one another".to_owned()),
+            (p99 <= overhead, format!("p99 beyond the pace is {p99:?}, {overhead:?} is the aim")),
+            (self.unanswered == 0, format!("{} of the questions after its health had no answer", self.unanswered)),
+            (
+                self.megabytes.is_none_or(|most| most <= megabytes),
+                format!("{:.0} MB of memory, {megabytes:.0} are the aim", self.megabytes.unwrap_or_default()),
+            ),
+        ];
+        aims.into_iter().filter(|(is_met, _)| !is_met).map(|(_, missed)| missed).collect()
+    }
+}
+
+impl fmt::Display for HostileReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let HostileOptions { model, honest, idle, tricklers, walls, floods, time, pace, .. } = &self.options;
+        writeln!(f, "{}", processor())?;
+        writeln!(
+            f,
+            "{honest} honest clients of {model} at a pace of {:.1} s for {:.0} s, beside {idle} idle connections, \
+             {tricklers} tricklers, {walls} clients that do not read, and {floods} floods of messages and of requests",
+            pace.as_secs_f64(),
+            time.as_secs_f64()
+        )?;
+        writeln!(f, "| | |\n|---|---|")?;
+        writeln!(f, "| updates taken | {} |", self.accepted)?;
+        writeln!(f, "| updates lost | {} |", self.lost)?;
+        writeln!(f, "| a round, beyond the pace | {} |", self.overhead)?;
+        writeln!(f, "| `/healthz` | {}; {} of {} without an answer |", self.health, self.unanswered, self.asked())?;
+        if let Some(megabytes) = self.megabytes {
+            writeln!(f, "| memory of the relay, at most | {megabytes:.0} MB |")?;
+        }
+        if let Some(descriptors) = self.descriptors {
+            writeln!(f, "| its file descriptors, at most | {descriptors} |")?;
+        }
+        for trouble in &self.troubles {
+            writeln!(f, "{trouble}")?;
+        }
+        Ok(())
+    }
+}
+
+impl HostileReport {
+    fn asked(&self) -> u64 {
+        self.health.len() as u64 + self.unanswered
+    }
+}

@@ -1,0 +1,134 @@
+//! `cargo xtask hostile` and `cargo xtask soak`: load for a relay, and figures of how it bears it.
+
+#![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
+use std::{path::PathBuf, process::ExitCode, time::Duration};
+
+use clap::{Args, Parser, Subcommand};
+use unmask_swarm::{HostileOptions, SoakOptions, hostile, soak};
+
+/// Load for a relay, and figures of how it bears it
+#[derive(Parser)]
+struct Cli {
+    /// The `unmask` program
+    #[arg(long, value_name = "FILE")]
+    program: PathBuf,
+    #[command(subcommand)]
+    load: Load,
+}
+
+#[derive(Subcommand)]
+enum Load {
+    Hostile(Hostile),
+    Soak(Soak),
+}
+
+/// Honest clients beside strangers who mean harm; fails where an aim is missed
+#[derive(Args)]
+struct Hostile {
+    #[command(flatten)]
+    room: Room,
+    /// Clients that take part in every round
+    #[arg(long, default_value_t = 30)]
+    honest: usize,
+    /// Connections that ask for nothing, or for half of something
+    #[arg(long, default_value_t = 2000)]
+    idle: usize,
+    /// Connections that send a byte a second
+    #[arg(long, default_value_t = 200)]
+    tricklers: usize,
+    /// Clients that join and read nothing
+    #[arg(long, default_value_t = 50)]
+    walls: usize,
+    /// Clients that send messages as fast as they can, and as many connections that ask as fast as they can
+    #[arg(long, default_value_t = 4)]
+    floods: usize,
+    /// Seconds to measure
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// Most files that the relay may have open; as many as the system allows if absent
+    #[arg(long)]
+    files: Option<u32>,
+    /// Longest time for a round in seconds; the first ones take it, since strangers that joined do not answer
+    #[arg(long, default_value_t = 10)]
+    deadline: u64,
+    /// Aim: most milliseconds of a round beyond the pace, for 99 of 100
+    #[arg(long, default_value_t = 200)]
+    overhead: u64,
+    /// Aim: most memory of the relay in MB
+    #[arg(long, default_value_t = 512.0)]
+    memory: f64,
+}
+
+/// Clients that come and go; a line a minute, and the slope of the relay's memory at the end
+#[derive(Args)]
+struct Soak {
+    #[command(flatten)]
+    room: Room,
+    /// Clients at one time
+    #[arg(long, default_value_t = 200)]
+    clients: usize,
+    /// Minutes to go on
+    #[arg(long, default_value_t = 60)]
+    minutes: u64,
+    /// Shortest time that a client stays, in seconds
+    #[arg(long, default_value_t = 60)]
+    stay: u64,
+}
+
+#[derive(Args)]
+struct Room {
+    /// The room's model
+    #[arg(long, default_value = "vit_nano_patch4_32")]
+    model: String,
+    /// Seconds between rounds
+    #[arg(long, default_value_t = 1.0)]
+    pace: f64,
+}
+
+impl Room {
+    fn pace(&self) -> anyhow::Result<Duration> {
+        Ok(Duration::try_from_secs_f64(self.pace)?)
+    }
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let Cli { program, load } = Cli::parse();
+    let outcome = match load {
+        Load::Hostile(load) => run_hostile(program, load).await,
+        Load::Soak(load) => run_soak(program, load).await,
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("swarm: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether all aims were met.
+async fn run_hostile(program: PathBuf, load: Hostile) -> anyhow::Result<bool> {
+    let Hostile { honest, idle, tricklers, walls, floods, files, .. } = load;
+    let (pace, time) = (load.room.pace()?, Duration::from_secs(load.seconds));
+    let (model, deadline) = (load.room.model, Duration::from_secs(load.deadline));
+    let options =
+        HostileOptions { program, files, model, honest, idle, tricklers, walls, floods, time, pace, deadline };
+    let report = hostile(options).await?;
+    print!("{report}");
+    let missed = report.missed(Duration::from_millis(load.overhead), load.memory);
+    for missed in &missed {
+        println!("Missed: {missed}");
+    }
+    Ok(missed.is_empty())
+}
+
+async fn run_soak(program: PathBuf, load: Soak) -> anyhow::Result<bool> {
+    let (pace, time) = (load.room.pace()?, Duration::from_secs(60 * load.minutes));
+    let (clients, stay) = (load.clients, Duration::from_secs(load.stay));
+    let report = soak(SoakOptions { program, model: load.room.model, clients, time, pace, stay }).await?;
+    print!("{report}");
+    Ok(report.lost == 0)
+}

@@ -1,0 +1,139 @@
+//! The relay under test, as a process of its own.
+
+use std::{
+    fs,
+    net::{Ipv4Addr, SocketAddr},
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail, ensure};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::measure::Usage;
+
+/// Longest wait for the room to open.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Where the room is, and what opens it.
+#[derive(Debug, Clone)]
+pub(crate) struct Door {
+    pub(crate) address: SocketAddr,
+    /// What a student's link holds, where the room asks for it.
+    pub(crate) key: Option<String>,
+}
+
+/// A relay that runs; stopped when this is dropped.
+#[derive(Debug)]
+pub(crate) struct RelayProcess {
+    child: Child,
+    door: Door,
+    // Holds the certificate for as long as the relay runs.
+    _folder: TempDir,
+}
+
+impl RelayProcess {
+    /// Starts `program` as a relay on free ports of this machine alone, with rounds that run at once, and no attacks and
+    /// measurements, which rounds never wait for. Where `files` is given, it may have no more open at a time.
+    pub(crate) async fn start(
+        program: &Path,
+        files: Option<u32>,
+        model: &str,
+        pace: Duration,
+        deadline: Duration,
+    ) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir().context("no folder for the relay")?;
+        let ready = folder.path().join("ready.json");
+        let child = limited(program, files)
+            .args(["relay", "--start", "--bind", "127.0.0.1", "--http-port", "0", "--https-port", "0"])
+            .args(["--attack-seconds", "0", "--test-seconds", "0", "--optimiser", "sgd:0.001", "--model", model])
+            // A round waits for all, so that who loses one has lost it to the relay.
+            .args(["--quorum", "1"])
+            .args(["--pace", &pace.as_secs_f64().to_string(), "--deadline", &deadline.as_secs_f64().to_string()])
+            .arg("--data-dir")
+            .arg(folder.path())
+            .arg("--ready-file")
+            .arg(&ready)
+            .env("RUST_LOG", "error")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .with_context(|| format!("cannot start {}", program.display()))?;
+        let unknown = Door { address: (Ipv4Addr::LOCALHOST, 0).into(), key: None };
+        let mut relay = Self { child, door: unknown, _folder: folder };
+        relay.door = relay.opened(&ready).await?;
+        Ok(relay)
+    }
+
+    async fn opened(&mut self, ready: &Path) -> anyhow::Result<Door> {
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
+            if let Some(ready) = fs::read(ready).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok()) {
+                return door(&ready);
+            }
+            if let Some(status) = self.child.try_wait()? {
+                bail!("the relay ended at once ({status}); its message stands above");
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        bail!("the relay opened no room within {} s", PATIENCE.as_secs())
+    }
+
+    pub(crate) fn door(&self) -> &Door {
+        &self.door
+    }
+
+    pub(crate) fn usage(&self) -> Option<Usage> {
+        Usage::of(self.child.id())
+    }
+
+    /// An error if it has ended.
+    pub(crate) fn check(&mut self) -> anyhow::Result<()> {
+        let ended = self.child.try_wait()?;
+        ensure!(ended.is_none(), "the relay has ended: {ended:?}");
+        Ok(())
+    }
+}
+
+impl Drop for RelayProcess {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A call of the program. The shell that limits it makes place for it, and leaves its process number.
+fn limited(program: &Path, files: Option<u32>) -> Command {
+    let Some(files) = files else { return Command::new(program) };
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit -n {files} && exec \"$0\" \"$@\"")]).arg(program);
+    command
+}
+
+/// The address and the key that stand in a ready file.
+fn door(ready: &Value) -> anyhow::Result<Door> {
+    let http = ready["http"].as_str().context("the ready file names no address")?;
+    let port = http.trim_end_matches('/').rsplit(':').next().and_then(|port| port.parse().ok());
+    let port: u16 = port.with_context(|| format!("{http} has no port"))?;
+    let key = ready["room_key"].as_str().map(str::to_owned);
+    Ok(Door { address: (Ipv4Addr::LOCALHOST, port).into(), key })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_key_is_taken_where_there_is_one() {
+        let open = door(&json!({"http": "http://localhost:8080/", "token": "t"})).unwrap();
+        assert_eq!((open.address.port(), open.key), (8080, None));
+        let locked = door(&json!({"http": "http://localhost:1/", "room_key": "k"})).unwrap();
+        assert_eq!(locked.key.as_deref(), Some("k"));
+        assert!(door(&json!({"http": "http://localhost/"})).is_err());
+    }
+}

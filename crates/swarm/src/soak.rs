@@ -1,0 +1,163 @@
+//! Clients that come and go, for as long as asked.
+
+use std::{
+    fmt,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use tokio::{task::JoinSet, time::sleep};
+
+use crate::{
+    client::{LightClient, Notebook},
+    measure::{Times, Usage, processor, slope},
+    relay::RelayProcess,
+    socket::device,
+};
+
+/// Longest time for a round.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// Between two looks at what the relay holds.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Who comes, and for how long.
+#[derive(Debug, Clone)]
+pub struct SoakOptions {
+    /// The `unmask` program, which is the relay.
+    pub program: PathBuf,
+    /// The room's model by its name.
+    pub model: String,
+    pub clients: usize,
+    pub time: Duration,
+    /// The room's pause between rounds.
+    pub pace: Duration,
+    /// A client stays for once to four times as long, and is away for a tenth of that.
+    pub stay: Duration,
+}
+
+/// How it went.
+#[derive(Debug)]
+pub struct SoakReport {
+    options: SoakOptions,
+    /// Updates that were taken.
+    pub accepted: u64,
+    /// Plans of which no update was taken.
+    pub lost: u64,
+    /// Time from one plan to the next beyond the pace, at every client.
+    pub overhead: Times,
+    /// Growth of the relay's resident memory in MB an hour after the first sixth of the time, where the system tells.
+    pub megabytes_an_hour: Option<f64>,
+    /// Fewest and most file descriptors in that time.
+    pub descriptors: Option<(usize, usize)>,
+    /// Resident memory in MB when that time began and when it ended.
+    pub megabytes: Option<(f64, f64)>,
+    /// What clients met with.
+    pub troubles: Vec<String>,
+}
+
+/// Opens a room, lets clients come and go, and prints a line a minute.
+///
+/// # Errors
+/// If the relay does not start, or ends.
+pub async fn soak(options: SoakOptions) -> anyhow::Result<SoakReport> {
+    let mut relay = RelayProcess::start(&options.program, None, &options.model, options.pace, DEADLINE).await?;
+    let notebook = Notebook::default();
+    let mut clients = JoinSet::new();
+    for number in 0..options.clients {
+        let mut client = LightClient {
+            door: relay.door().clone(),
+            from: device(0),
+            nickname: format!("Client {number}"),
+            notebook: notebook.clone(),
+            ticket: None,
+        };
+        let stay = options.stay;
+        clients.spawn(async move {
+            for visit in 0_usize.. {
+                // Some thirds of a stay more, another number of them for each client and visit.
+                let thirds = (7 * number + 5 * visit) % 10;
+                let stay = stay + stay * thirds as u32 / 3;
+                client.visit(stay).await;
+                sleep(stay / 10).await;
+            }
+        });
+    }
+
+    let begun = Instant::now();
+    let mut looks: Vec<(f64, Usage)> = Vec::new();
+    let mut intervals = Vec::new();
+    let (mut accepted, mut lost, mut troubles) = (0, 0, Vec::new());
+    let mut minutes = 0;
+    while begun.elapsed() < options.time {
+        sleep(LOOK.min(options.time.saturating_sub(begun.elapsed()))).await;
+        relay.check()?;
+        let elapsed = begun.elapsed();
+        looks.extend(relay.usage().map(|usage| (elapsed.as_secs_f64() / 3600.0, usage)));
+        if elapsed.as_secs() / 60 > minutes {
+            minutes = elapsed.as_secs() / 60;
+            let mut notes = notebook.take();
+            println!("{}", line(minutes, looks.last().map(|(_, usage)| usage), &notes.overhead(options.pace)));
+            accepted += notes.accepted;
+            lost += notes.lost;
+            intervals.append(&mut notes.intervals);
+            troubles.append(&mut notes.troubles);
+        }
+    }
+    let mut notes = notebook.take();
+    notes.intervals.append(&mut intervals);
+    troubles.append(&mut notes.troubles);
+    let settled = looks.iter().filter(|(hours, _)| *hours >= options.time.as_secs_f64() / 6.0 / 3600.0);
+    let settled: Vec<&(f64, Usage)> = settled.collect();
+    let memory: Vec<(f64, f64)> = settled.iter().map(|(hours, usage)| (*hours, usage.megabytes)).collect();
+    let descriptors = || settled.iter().map(|(_, usage)| usage.descriptors);
+    Ok(SoakReport {
+        accepted: accepted + notes.accepted,
+        lost: lost + notes.lost,
+        overhead: notes.overhead(options.pace),
+        megabytes_an_hour: (memory.len() > 1).then(|| slope(&memory)),
+        descriptors: descriptors().min().zip(descriptors().max()),
+        megabytes: memory.first().map(|(_, first)| *first).zip(memory.last().map(|(_, last)| *last)),
+        troubles,
+        options,
+    })
+}
+
+fn line(minute: u64, usage: Option<&Usage>, overhead: &Times) -> String {
+    let usage = usage.map_or_else(String::new, |usage| {
+        format!("{:.1} MB, {} file descriptors, ", usage.megabytes, usage.descriptors)
+    });
+    format!("minute {minute}: {usage}a round beyond the pace: {overhead}")
+}
+
+impl fmt::Display for SoakReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SoakOptions { model, clients, time, pace, stay, .. } = &self.options;
+        writeln!(f, "{}", processor())?;
+        writeln!(
+            f,
+            "{clients} clients of {model} at a pace of {:.1} s for {:.1} min, each staying {:.0} s to {:.0} s at a time",
+            pace.as_secs_f64(),
+            time.as_secs_f64() / 60.0,
+            stay.as_secs_f64(),
+            4.0 * stay.as_secs_f64()
+        )?;
+        writeln!(f, "| | |\n|---|---|")?;
+        writeln!(f, "| updates taken | {} |", self.accepted)?;
+        writeln!(f, "| updates lost | {} |", self.lost)?;
+        writeln!(f, "| a round, beyond the pace | {} |", self.overhead)?;
+        if let (Some((first, last)), Some(growth)) = (self.megabytes, self.megabytes_an_hour) {
+            writeln!(
+                f,
+                "| memory of the relay after a sixth of the time, and at the end | {first:.1} MB, {last:.1} MB |"
+            )?;
+            writeln!(f, "| its slope between them | {growth:.2} MB an hour |")?;
+        }
+        if let Some((fewest, most)) = self.descriptors {
+            writeln!(f, "| its file descriptors in that time | {fewest} to {most} |")?;
+        }
+        for trouble in &self.troubles {
+            writeln!(f, "{trouble}")?;
+        }
+        Ok(())
+    }
+}

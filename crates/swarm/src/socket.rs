@@ -1,0 +1,100 @@
+//! A connection from an address of one's own choice, and a socket of the room on it.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use anyhow::Context;
+use futures_util::{SinkExt, StreamExt};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio_tungstenite::{
+    WebSocketStream, client_async,
+    tungstenite::{Message, client::ClientRequestBuilder},
+};
+use unmask_wire::{Assembler, ClientMessage, Framer, RelayMessage};
+
+use crate::relay::Door;
+
+/// Longest message that is taken, in bytes: every model's plan is shorter.
+const MAX_MESSAGE: usize = 1 << 28;
+/// Receive buffer of who means not to read, in bytes.
+const SMALL_BUFFER: u32 = 4096;
+
+/// An address of this machine: the relay takes each for another device. Number 0 is the machine's own.
+pub(crate) fn device(number: u8) -> IpAddr {
+    Ipv4Addr::new(127, 0, 0, 1 + number.min(250)).into()
+}
+
+/// Connects to the room's plain port from this address.
+pub(crate) async fn connect(door: &Door, from: IpAddr, has_small_buffer: bool) -> anyhow::Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    if has_small_buffer {
+        socket.set_recv_buffer_size(SMALL_BUFFER)?;
+    }
+    socket.bind((from, 0).into()).with_context(|| format!("this system does not lend the address {from}"))?;
+    Ok(socket.connect(door.address).await?)
+}
+
+/// A socket of the room.
+pub(crate) struct Socket {
+    stream: WebSocketStream<TcpStream>,
+    assembler: Assembler,
+}
+
+impl Socket {
+    /// Opens one from this address, with the room's key where there is one.
+    pub(crate) async fn open(door: &Door, from: IpAddr, has_small_buffer: bool) -> anyhow::Result<Self> {
+        let stream = connect(door, from, has_small_buffer).await?;
+        stream.set_nodelay(true)?;
+        let address = format!("ws://localhost:{}/ws", door.address.port());
+        let mut request = ClientRequestBuilder::new(address.parse()?);
+        if let Some(key) = &door.key {
+            request = request.with_header("Authorization", format!("Bearer {key}"));
+        }
+        let (stream, _) = client_async(request, stream).await?;
+        Ok(Self { stream, assembler: Assembler::new(MAX_MESSAGE) })
+    }
+
+    /// Asks to join, or to come back with the ticket of an earlier welcome.
+    pub(crate) async fn hello(&mut self, nickname: &str, resume: Option<[u8; 16]>) -> anyhow::Result<()> {
+        let nickname = nickname.to_owned();
+        let hello = ClientMessage::Hello { nickname, resume, device: "swarm".to_owned(), may_show: false };
+        self.send(&hello, &[]).await
+    }
+
+    pub(crate) async fn send(&mut self, message: &ClientMessage, values: &[f32]) -> anyhow::Result<()> {
+        for frame in Framer::new(message, values)? {
+            self.stream.send(Message::Binary(frame.into())).await?;
+        }
+        Ok(())
+    }
+
+    /// A frame of one's own making.
+    pub(crate) async fn frame(&mut self, frame: Vec<u8>) -> anyhow::Result<()> {
+        Ok(self.stream.send(Message::Binary(frame.into())).await?)
+    }
+
+    /// The next message with its values; `None` once the relay has closed.
+    pub(crate) async fn message(&mut self) -> anyhow::Result<Option<(RelayMessage, Vec<f32>)>> {
+        loop {
+            match self.stream.next().await {
+                None | Some(Ok(Message::Close(_))) => return Ok(None),
+                Some(Ok(Message::Binary(frame))) => {
+                    if let Some(message) = self.assembler.push(&frame)? {
+                        return Ok(Some(message));
+                    }
+                }
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Memory for the values of a message to come.
+    pub(crate) fn reuse(&mut self, values: Vec<f32>) {
+        self.assembler.reuse(values);
+    }
+
+    pub(crate) async fn close(mut self) {
+        // The relay may be gone already.
+        let _ = self.stream.close(None).await;
+    }
+}

@@ -1,0 +1,117 @@
+//! Strangers who mean harm. Each comes back when it is thrown out, but for those who have to join for it.
+
+use std::{convert::Infallible, time::Duration};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::sleep,
+};
+use unmask_core::UpdateForm;
+use unmask_wire::{ClientMessage, Framer, RelayMessage};
+
+use crate::{
+    relay::Door,
+    socket::{Socket, connect, device},
+};
+
+/// Until somebody who was thrown out or not let in is back.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Between two bytes of a trickle.
+const DROP: Duration = Duration::from_secs(1);
+const HALF_A_REQUEST: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n";
+const REQUEST: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+/// Holds connections open and asks for nothing, or for half of something.
+pub(crate) async fn idle(door: Door, number: usize) -> Infallible {
+    // A few devices with many connections each.
+    let from = device(1 + (number % 8) as u8);
+    loop {
+        if let Ok(mut stream) = connect(&door, from, false).await {
+            let half = if number.is_multiple_of(2) { HALF_A_REQUEST } else { &[] };
+            // Whatever fails, it ends the connection, and another one follows.
+            let _ = stream.write_all(half).await;
+            read_to_end(&mut stream).await;
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// Sends a request's header byte by byte.
+pub(crate) async fn trickle_header(door: Door, number: usize) -> Infallible {
+    let from = device(20 + (number % 4) as u8);
+    loop {
+        if let Ok(mut stream) = connect(&door, from, false).await {
+            for byte in HALF_A_REQUEST.iter().chain(std::iter::repeat(&b'x')) {
+                if stream.write_all(&[*byte]).await.is_err() {
+                    break;
+                }
+                sleep(DROP).await;
+            }
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// Joins, and sends its update a few values at a time.
+pub(crate) async fn trickle_update(door: Door, number: usize) -> anyhow::Result<()> {
+    let mut socket = Socket::open(&door, device(24), false).await?;
+    socket.hello(&format!("Trickler {number}"), None).await?;
+    while let Some((message, values)) = socket.message().await? {
+        if let RelayMessage::Plan(plan) = message {
+            let (round, policy, form) = (plan.round, plan.policy, UpdateForm::Dense);
+            let update = ClientMessage::Update { round, policy, loss: 1.0, samples: 1, form };
+            if let Some(whole) = Framer::new(&update, values)?.next() {
+                let (header, values) = whole.split_at(8);
+                for piece in values.chunks(64) {
+                    let mut frame = header.to_vec();
+                    // Never the last one.
+                    frame[3] = 0;
+                    frame.extend_from_slice(piece);
+                    socket.frame(frame).await?;
+                    sleep(DROP).await;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Joins, asks for answers, and reads none.
+pub(crate) async fn read_nothing(door: Door, number: usize) -> anyhow::Result<()> {
+    let mut socket = Socket::open(&door, device(30), true).await?;
+    socket.hello(&format!("Wall {number}"), None).await?;
+    std::future::pending::<()>().await;
+    socket.close().await;
+    Ok(())
+}
+
+/// Joins, and sends what is refused as fast as it can.
+pub(crate) async fn flood_messages(door: Door, number: usize) -> anyhow::Result<()> {
+    let mut socket = Socket::open(&door, device(31), false).await?;
+    loop {
+        socket.hello(&format!("Flood {number}"), None).await?;
+    }
+}
+
+/// Asks as fast as it can, on one connection after the other.
+pub(crate) async fn flood_requests(door: Door, number: usize) -> Infallible {
+    let from = device(32 + (number % 4) as u8);
+    loop {
+        let Ok(mut stream) = connect(&door, from, false).await else {
+            sleep(PAUSE).await;
+            continue;
+        };
+        let mut answer = [0; 4096];
+        for _ in 0..100 {
+            if stream.write_all(REQUEST).await.is_err() || !matches!(stream.read(&mut answer).await, Ok(1..)) {
+                break;
+            }
+        }
+    }
+}
+
+async fn read_to_end(stream: &mut TcpStream) {
+    let mut buffer = [0; 1024];
+    while let Ok(1..) = stream.read(&mut buffer).await {}
+}

@@ -1,0 +1,64 @@
+//! `cargo xtask hostile` and `cargo xtask soak`, for half a minute.
+
+use std::time::Duration;
+
+use unmask_swarm::{HostileOptions, SoakOptions, hostile, soak};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_unmask");
+
+fn model() -> String {
+    "vit_pico_patch4_16".to_owned()
+}
+
+/// Strangers take nothing away from honest clients, though they want more connections than the relay may have files. How
+/// long a round takes beside them is measured on a machine with nothing else to do.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn honest_clients_lose_nothing_beside_strangers() {
+    let report = hostile(HostileOptions {
+        program: PROGRAM.into(),
+        files: Some(1024),
+        model: model(),
+        honest: 6,
+        idle: 1140,
+        tricklers: 20,
+        walls: 6,
+        floods: 2,
+        time: Duration::from_secs(8),
+        pace: Duration::from_millis(200),
+        deadline: Duration::from_secs(3),
+    })
+    .await
+    .unwrap();
+    println!("{report}");
+    let missed = report.missed(Duration::from_secs(3), 1000.0);
+    assert!(missed.is_empty(), "{missed:#?}");
+    assert!(report.accepted > 0 && report.health.percentile(1.0) < Duration::from_secs(10), "{report}");
+    assert!(report.descriptors.is_some_and(|most| most <= 1024), "{report}");
+}
+
+/// Clients come and go, and nothing of them stays.
+#[tokio::test]
+async fn nothing_grows_while_clients_come_and_go() {
+    const CLIENTS: usize = 20;
+    let report = soak(SoakOptions {
+        program: PROGRAM.into(),
+        model: model(),
+        clients: CLIENTS,
+        time: Duration::from_secs(30),
+        pace: Duration::from_millis(200),
+        stay: Duration::from_secs(3),
+    })
+    .await
+    .unwrap();
+    println!("{report}");
+    assert_eq!((report.lost, report.troubles.len()), (0, 0), "{report}");
+    assert!(report.accepted > CLIENTS as u64, "{report}");
+    if let Some((first, last)) = report.megabytes {
+        assert!(last - first < 50.0, "{report}");
+    }
+    if let Some((fewest, most)) = report.descriptors {
+        // One for each client that is there, and some that are on their way.
+        assert!(most - fewest <= 2 * CLIENTS, "{report}");
+    }
+}
