@@ -1,9 +1,12 @@
 //! What the teacher sets for the rounds to come.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Aggregation, Defence, EncryptionStart, OptimiserKind, Rule, TrainingPictures};
 
 /// What a round runs under: checked, so that no room ever holds settings that contradict each other.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "UncheckedSettings")]
 pub struct RoundSettings {
     defence: Defence,
     rule: Rule,
@@ -11,6 +14,27 @@ pub struct RoundSettings {
     optimiser: OptimiserKind,
     pictures: TrainingPictures,
     aggregation: Aggregation,
+}
+
+/// The same as they were read.
+#[derive(Deserialize)]
+struct UncheckedSettings {
+    defence: Defence,
+    rule: Rule,
+    batch: u16,
+    optimiser: OptimiserKind,
+    pictures: TrainingPictures,
+    aggregation: Aggregation,
+}
+
+impl TryFrom<UncheckedSettings> for RoundSettings {
+    type Error = SettingsError;
+
+    fn try_from(
+        UncheckedSettings { defence, rule, batch, optimiser, pictures, aggregation }: UncheckedSettings,
+    ) -> Result<Self, SettingsError> {
+        Self { defence, rule, batch, optimiser, pictures, aggregation }.checked()
+    }
 }
 
 /// Settings that cannot work.

@@ -73,6 +73,16 @@ impl Aggregate {
         }
     }
 
+    /// The same with what is known of the norms of earlier rounds.
+    pub(crate) fn resumed(self, norms: NormGate) -> Self {
+        Self { norms, ..self }
+    }
+
+    /// What is known of the norms of earlier rounds.
+    pub(crate) fn norms(&self) -> &NormGate {
+        &self.norms
+    }
+
     /// Forgets what was added and begins again, in the same memory. What it knows of the norms of earlier rounds stays.
     pub fn restart(&mut self) {
         self.sums.fill(0.0);

@@ -43,6 +43,16 @@ pub(crate) struct Statistics {
 }
 
 impl Statistics {
+    /// Goes on with what is known of earlier rounds.
+    pub(crate) fn resumed(norms: NormGate) -> Self {
+        Self { norms, held: Vec::new() }
+    }
+
+    /// What is known of earlier rounds.
+    pub(crate) fn norms(&self) -> &NormGate {
+        &self.norms
+    }
+
     /// Forgets the round's.
     pub(crate) fn restart(&mut self) {
         self.held.clear();

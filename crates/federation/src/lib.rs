@@ -18,9 +18,10 @@ mod update_counts;
 pub use aggregate::Aggregate;
 pub use mean::WeightedMean;
 pub use norm_gate::CLIP_FACTOR;
-pub use optimiser::{Optimiser, OptimiserState};
+pub use optimiser::{Moments, Optimiser, OptimiserState};
 pub use room::{
-    Effect, Event, GlobalModel, MemberState, Quorum, ReceivedUpdate, Refusal, Room, RoomPhase, RoundSummary, Seal, Void,
+    Effect, Event, GlobalModel, MemberState, Quorum, ReceivedUpdate, Refusal, RestoreError, Room, RoomPhase,
+    RoomRecords, RoomState, RoundSummary, SavedRoom, Seal, Void,
 };
 pub use rules::Overflow;
 pub use update_counts::{CountBin, GroupCounts, UpdateCounts};

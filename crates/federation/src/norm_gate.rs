@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 /// A clipped mean takes an update at no more than this many times the running median of the norms of accepted ones.
 ///
 /// Count in units of an honest update. Of N clients a share f is hostile and pushes as hard as it may: f N times this many
@@ -13,7 +15,7 @@ use std::collections::VecDeque;
 pub const CLIP_FACTOR: f64 = 2.0;
 
 /// The running median of the norms of accepted updates, and the bound that follows from it.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct NormGate {
     /// The newest norms, each at most the bound that held when it came.
     norms: VecDeque<f64>,

@@ -1,5 +1,7 @@
 //! The server's step on the averaged gradient.
 
+use std::sync::Arc;
+
 use unmask_core::OptimiserKind;
 
 use crate::aggregate::Block;
@@ -12,8 +14,17 @@ const EPSILON: f32 = 1e-8;
 pub struct Optimiser {
     kind: OptimiserKind,
     steps: i32,
-    /// Adam's first and second moment of each parameter; empty for SGD.
-    moments: (Vec<f32>, Vec<f32>),
+    /// Shared with whoever writes them down; a step meanwhile is taken on a copy.
+    moments: Arc<Moments>,
+}
+
+/// Adam's moments; empty for SGD and before the first step.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Moments {
+    /// First moment of each parameter, `[P]`.
+    pub first: Vec<f32>,
+    /// Second moment, of the same length.
+    pub second: Vec<f32>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -40,7 +51,7 @@ pub(crate) enum Step<'a> {
 
 impl Optimiser {
     pub fn new(kind: OptimiserKind) -> Self {
-        Self { kind, steps: 0, moments: (Vec::new(), Vec::new()) }
+        Self { kind, steps: 0, moments: Arc::default() }
     }
 
     pub fn sgd(rate: f32) -> Self {
@@ -58,8 +69,17 @@ impl Optimiser {
 
     /// What it remembers, for a run to be continued later.
     pub fn state(&self) -> OptimiserState {
-        let (first, second) = self.moments.clone();
-        OptimiserState { steps: self.steps.unsigned_abs(), first, second }
+        let Moments { first, second } = Moments::clone(&self.moments);
+        OptimiserState { steps: self.steps(), first, second }
+    }
+
+    /// Steps taken; Adam's alone are counted.
+    pub(crate) fn steps(&self) -> u32 {
+        self.steps.unsigned_abs()
+    }
+
+    pub(crate) fn moments(&self) -> &Arc<Moments> {
+        &self.moments
     }
 
     /// An optimiser that goes on from `state`, bit for bit. Moments of different lengths are cut to the shorter one.
@@ -68,7 +88,12 @@ impl Optimiser {
         let len = first.len().min(second.len());
         first.truncate(len);
         second.truncate(len);
-        Self { kind, steps: i32::try_from(steps).unwrap_or(i32::MAX), moments: (first, second) }
+        Self::with_moments(kind, steps, Arc::new(Moments { first, second }))
+    }
+
+    /// An optimiser that goes on from `moments` after so many steps.
+    pub(crate) fn with_moments(kind: OptimiserKind, steps: u32, moments: Arc<Moments>) -> Self {
+        Self { kind, steps: i32::try_from(steps).unwrap_or(i32::MAX), moments }
     }
 
     /// Begins the next step on `parameters` parameters.
@@ -77,7 +102,7 @@ impl Optimiser {
             OptimiserKind::Sgd { rate } => Step::Sgd(rate),
             OptimiserKind::Adam { rate } => {
                 self.steps = self.steps.saturating_add(1);
-                let (first, second) = &mut self.moments;
+                let Moments { first, second } = Arc::make_mut(&mut self.moments);
                 first.resize(parameters, 0.0);
                 second.resize(parameters, 0.0);
                 let corrections = (1.0 / (1.0 - BETA1.powi(self.steps)), 1.0 / (1.0 - BETA2.powi(self.steps)));

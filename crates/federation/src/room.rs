@@ -5,9 +5,11 @@ mod message;
 mod refusal;
 mod sealing;
 mod seeds;
+mod state;
 
 use std::{fmt, sync::Arc};
 
+use serde::{Deserialize, Serialize};
 use unmask_core::{
     Architecture, ClientId, EncryptionStart, ModelState, ParamGroup, ParamLayout, RoundSettings, Rule,
     TrainingPictures, UpdateForm,
@@ -19,6 +21,7 @@ pub use self::{
     message::{Effect, Event, ReceivedUpdate, RoundSummary, Void},
     refusal::Refusal,
     sealing::Seal,
+    state::{RestoreError, RoomRecords, RoomState, SavedRoom},
 };
 use self::{
     members::{MAX_REFUSALS, Members, Silent},
@@ -62,7 +65,7 @@ pub enum RoomPhase {
     Between,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Run {
     Paused,
     Once,
@@ -133,6 +136,10 @@ pub struct Room {
 impl Room {
     /// An empty, paused room.
     pub fn new(model: GlobalModel, settings: RoundSettings) -> Self {
+        Self::with_model(Arc::new(model), settings)
+    }
+
+    fn with_model(model: Arc<GlobalModel>, settings: RoundSettings) -> Self {
         let layout = Arc::new(model.architecture.layout());
         Self {
             run: Run::Paused,
@@ -142,7 +149,7 @@ impl Room {
             quorum: Quorum::default(),
             settings,
             next_settings: None,
-            model: Arc::new(model),
+            model,
             next_model: None,
             optimiser: Optimiser::new(settings.optimiser()),
             aggregate: Aggregate::new(Arc::clone(&layout), settings.defence(), settings.aggregation()),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use unmask_core::{Defence, ParamGroup, ParamLayout, ZeroRate};
 
 /// Most parameters that are counted one by one; of larger models an evenly spread sample is.
@@ -17,6 +18,14 @@ pub struct UpdateCounts {
     counts: Vec<u16>,
     rounds: u16,
     /// Per group, the probability that a parameter is updated f times, f from 0 to the number of rounds.
+    expected: [Vec<f64>; ParamGroup::ALL.len()],
+}
+
+/// [`UpdateCounts`] as they are written down.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct CountsRecord {
+    counts: Vec<u16>,
+    rounds: u16,
     expected: [Vec<f64>; ParamGroup::ALL.len()],
 }
 
@@ -66,6 +75,21 @@ impl UpdateCounts {
             resumed.end_round(updates);
         }
         resumed
+    }
+
+    pub(crate) fn record_of(&self) -> CountsRecord {
+        CountsRecord { counts: self.counts.clone(), rounds: self.rounds, expected: self.expected.clone() }
+    }
+
+    /// Counts that go on from a record; `None` where it is of another layout.
+    pub(crate) fn from_record(layout: Arc<ParamLayout>, defence: Defence, record: CountsRecord) -> Option<Self> {
+        let CountsRecord { counts, rounds, expected } = record;
+        let fresh = Self::new(layout, defence);
+        let numbers = usize::from(rounds) + 1;
+        let fits = counts.len() == fresh.counts.len()
+            && counts.iter().all(|&count| count <= rounds)
+            && expected.iter().all(|expected| expected.len() == numbers);
+        fits.then_some(Self { counts, rounds, expected, ..fresh })
     }
 
     /// How often each counted parameter was updated: of all of them, or of an evenly spread sample in a large model.

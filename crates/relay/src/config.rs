@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::Context;
 use unmask_attack::Searches;
-use unmask_core::{Aggregation, Architecture, Defence, InitialWeights, OptimiserKind, Rule, VitPreset};
+use unmask_core::{Aggregation, Architecture, Defence, InitialWeights, ModelState, OptimiserKind, Rule, VitPreset};
 use unmask_federation::Quorum;
 
 use crate::room::{data_set::DataConfig, evaluation::ModelEvaluator, initialiser::Pretrained};
@@ -59,6 +59,10 @@ pub struct RelayConfig {
     pub evaluator: Option<Arc<dyn ModelEvaluator>>,
     pub initial_weights: InitialWeights,
     pub pretrained: Option<Pretrained>,
+    /// What makes a file of a model, for the teacher to take home; without it the lesson's archive holds no model.
+    pub model_file: Option<ModelFile>,
+    /// What is kept of the lesson on the disk; without it nothing is, and a relay that starts again begins another one.
+    pub journal: Option<JournalConfig>,
     /// How much the relay bears.
     pub limits: Limits,
 }
@@ -74,15 +78,15 @@ pub struct CertificateFiles {
 
 impl RelayConfig {
     /// The classroom's defaults: ports 8080 and 8443, the nano model, no defence, Adam at 0.001, 5 s a round for the
-    /// attacks.
+    /// attacks, a journal.
     ///
     /// # Errors
     /// If this machine's user has no home folder, so that there is no place for the certificate.
     pub fn classroom() -> anyhow::Result<Self> {
-        Ok(Self::new(default_data_dir()?))
+        Ok(Self { journal: Some(JournalConfig::default()), ..Self::new(default_data_dir()?) })
     }
 
-    /// The same with the certificate kept in `data_dir`.
+    /// The same without a journal, with the certificate kept in `data_dir`.
     pub fn new(data_dir: PathBuf) -> Self {
         Self {
             bind: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -109,6 +113,8 @@ impl RelayConfig {
             evaluator: None,
             initial_weights: InitialWeights::default(),
             pretrained: None,
+            model_file: None,
+            journal: None,
             limits: Limits::default(),
         }
     }
@@ -116,6 +122,28 @@ impl RelayConfig {
     /// What the data set is made, divided and sampled with: the same in every lesson unless a seed is given.
     pub(crate) fn data_seed(&self) -> u64 {
         self.seed.unwrap_or(0)
+    }
+}
+
+/// The bytes of a safetensors file of the model, or why there are none, in words for people.
+pub type ModelFile = fn(Architecture, &ModelState) -> Result<Vec<u8>, String>;
+
+/// How a lesson is kept in the data folder.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JournalConfig {
+    /// How long a round may wait for the one before to be on the disk.
+    pub most_behind: Duration,
+    /// Begin another lesson, and move the last one out of the way.
+    pub begins_anew: bool,
+    /// Flags that were given on the command line, such as `--model`: a lesson that began with another value is refused.
+    /// Of all others the lesson's own values hold.
+    pub given: Vec<String>,
+}
+
+impl Default for JournalConfig {
+    /// At most 5 s behind; goes on with the last lesson, whatever it began with.
+    fn default() -> Self {
+        Self { most_behind: Duration::from_secs(5), begins_anew: false, given: Vec::new() }
     }
 }
 

@@ -4,6 +4,7 @@ mod addresses;
 mod app;
 mod candidate;
 mod control;
+mod download;
 mod events;
 mod headers;
 mod limits;
@@ -54,7 +55,8 @@ use crate::{
     attacks::Pictures,
     config::RelayConfig,
     connection::{self, Refusals, ReusableBuffer},
-    room::{Actor, JoinAddresses, SharedDataSet, Snapshot},
+    journal::LessonKey,
+    room::{Actor, JoinAddresses, Resumed, SharedDataSet, Snapshot, lesson::Opening},
 };
 
 /// Inputs that may wait for the room; whoever has more waits at its socket.
@@ -70,6 +72,7 @@ pub struct Running {
     has_given_certificate: bool,
     fingerprint: String,
     made_because: Option<String>,
+    resumed: Option<Resumed>,
     handles: [Handle<SocketAddr>; 2],
     servers: Vec<JoinHandle<()>>,
     room: JoinHandle<()>,
@@ -88,6 +91,7 @@ struct Ready<'a> {
     pin: String,
     token: &'a str,
     fingerprint: &'a str,
+    resumed: Option<&'a Resumed>,
 }
 
 impl fmt::Debug for Running {
@@ -197,6 +201,11 @@ impl Running {
         self.made_because.as_deref()
     }
 
+    /// The lesson that the relay goes on with; `None` if it began another.
+    pub fn resumed(&self) -> Option<&Resumed> {
+        self.resumed.as_ref()
+    }
+
     /// Whether the page is in this program.
     pub fn has_page(&self) -> bool {
         page::is_built()
@@ -220,6 +229,7 @@ impl Running {
             pin: self.pin(),
             token: self.token(),
             fingerprint: &self.fingerprint,
+            resumed: self.resumed.as_ref(),
         })
     }
 
@@ -236,6 +246,8 @@ impl Running {
     /// Stops: no new connections, the room ends, sockets are closed properly.
     pub async fn shutdown(mut self) {
         self.stop();
+        // Its end is that of the journal.
+        let _ = (&mut self.room).await;
         for server in std::mem::take(&mut self.servers) {
             // A server that panicked has said so; there is nothing left to stop.
             let _ = server.await;
@@ -263,13 +275,20 @@ impl Drop for Running {
 /// Must be called within a Tokio runtime.
 ///
 /// # Errors
-/// A port is taken or may not be used, the data folder cannot be written, the data set cannot be read or shared out, there
+/// A port is taken or may not be used, the data folder cannot be written or holds the journal of a relay that runs or of
+/// another lesson than is asked for, the data set cannot be read or shared out, there
 /// are no such pretrained weights, or the operating system has no random numbers or threads to give. The message names the
 /// flag that helps.
 pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
-    let data_set = load_data_set(&mut config).await?;
     let http_listener = listen(&config, config.http_port, "--http-port")?;
     let https_listener = listen(&config, config.https_port, "--https-port")?;
+    let (mut config, mut opening) = tokio::task::spawn_blocking(move || {
+        let opening = Opening::find(&mut config)?;
+        anyhow::Ok((config, opening))
+    })
+    .await??;
+    let resumed = opening.resumed();
+    opening.data_set = load_data_set(&mut config).await?;
     let (http, https) = (http_listener.local_addr()?, https_listener.local_addr()?);
     let addresses = Addresses::find(config.bind, config.host.as_deref());
     let identity = match &config.certificate {
@@ -277,8 +296,12 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
         None => Identity::keep(&config.data_dir, &addresses.names)?,
     };
     let (is_https_only, has_given_certificate) = (config.https_only, config.certificate.is_some());
+    let key = match &config.journal {
+        Some(_) => LessonKey::kept(&config.data_dir, opening.head.id)?,
+        None => LessonKey::fleeting()?,
+    };
     let scopes = Arc::new(Scopes {
-        secrets: Secrets::draw()?,
+        secrets: Secrets::of(&key),
         pin: Pin::draw()?,
         names: Names::new(&addresses, http.port(), https.port()),
         cookie: format!("unmask-{}", http.port()),
@@ -306,10 +329,11 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
         .max()
         .map_or(0, Assembler::limit_for);
     let side = config.architecture.side();
+    let model_file = config.model_file;
     let reusable_buffer = ReusableBuffer::default();
     let actor = Actor::new(
         config,
-        data_set,
+        opening,
         join_addresses,
         Arc::clone(&pictures),
         reusable_buffer.clone(),
@@ -332,6 +356,7 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
         limits,
         side,
         sockets: connection::Common::new(limits, longest, reusable_buffer, refusals),
+        model_file,
     };
 
     let whole = routes::router(app.clone());
@@ -357,6 +382,7 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
         has_given_certificate,
         fingerprint: identity.fingerprint,
         made_because: identity.made_because,
+        resumed,
         handles,
         servers,
         room,

@@ -3,10 +3,12 @@
 
 use std::{fmt, net::IpAddr};
 
+use serde::{Deserialize, Serialize};
+
 use crate::random;
 
 /// Where a connection comes from.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Peer {
     /// Absent for a connection of this machine's own, whose address says nothing about who it is.
     pub(crate) address: Option<IpAddr>,
@@ -15,7 +17,7 @@ pub(crate) struct Peer {
 }
 
 /// The number in a browser's cookie, 128 bits. It stands for a browser, and authorises nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DeviceId(u128);
 
 impl DeviceId {

@@ -7,15 +7,19 @@ pub(crate) mod data_set;
 mod door;
 mod effects;
 pub(crate) mod evaluation;
+pub(crate) mod files;
 mod history;
 pub(crate) mod initialiser;
 pub(crate) mod input;
+mod journaling;
+pub(crate) mod lesson;
 mod log;
 mod measuring;
 mod moderation;
 mod people;
 pub mod privacy;
 mod recent;
+mod resuming;
 mod roster;
 mod sharing;
 mod snapshot;
@@ -40,6 +44,7 @@ pub use self::{
     data_set::DataConfig,
     evaluation::{BatchEvaluation, ModelEvaluator},
     initialiser::Pretrained,
+    lesson::{Resumed, last_lesson},
 };
 pub(crate) use self::{
     data_set::SharedDataSet,
@@ -50,6 +55,8 @@ use self::{
     door::Door,
     history::History,
     initialiser::Initialiser,
+    journaling::Journaling,
+    lesson::{LastLesson, LessonHead, Opening},
     log::Log,
     measuring::Measuring,
     roster::{Connection, Roster},
@@ -83,6 +90,8 @@ pub(crate) struct Actor {
     log: Log,
     initialiser: Initialiser,
     timers: Timers,
+    journaling: Journaling,
+    head: LessonHead,
     /// What clients were last asked to do, for those who come back in the midst of it.
     task: Option<Task>,
     reusable_buffer: ReusableBuffer,
@@ -93,33 +102,37 @@ pub(crate) struct Actor {
 }
 
 impl Actor {
-    /// A paused room with fresh weights, or pretrained ones; `data_set` is its data set where that is in memory already.
+    /// The room of the last lesson, or a paused one with fresh weights, or pretrained ones.
     pub(crate) fn new(
         config: RelayConfig,
-        data_set: Option<SharedDataSet>,
+        mut opening: Opening,
         join_addresses: JoinAddresses,
         pictures: Arc<Pictures>,
         reusable_buffer: ReusableBuffer,
         snapshots: watch::Sender<Snapshot>,
         inputs: mpsc::WeakSender<Input>,
     ) -> anyhow::Result<Self> {
-        let seed = config.seed.map_or_else(random::seed, Ok)?;
+        let now = Instant::now();
         let mut initialiser = Initialiser::new(config.initial_weights, config.pretrained.clone());
-        initialiser.check(config.initial_weights, config.architecture).map_err(anyhow::Error::msg)?;
-        let (model, initial_weights) = initialiser.model(config.architecture, seed);
-        initialiser.in_force = initial_weights;
-        let mut sharing = Sharing::new(config.data.clone(), config.data_seed(), data_set);
-        config.defence.check(config.architecture)?;
-        let mut settings = RoundSettings::new(config.defence, config.rule, config.batch, config.optimiser)?
-            .with_aggregation(config.aggregation);
-        if config.data.train_on == TrainOn::Shared {
-            settings = settings.with_pictures(sharing.shared().map_err(anyhow::Error::msg)?);
-        }
-        check_memory(&config, model.state.weights.len())?;
+        let mut sharing = Sharing::new(config.data.clone(), config.data_seed(), opening.data_set.take());
+        let report = reporter(inputs.clone(), Input::Journaled);
+        let journaled = move |saved| {
+            report(saved);
+        };
+        let journaling = Journaling::start(journaled, &mut opening, now)?;
+        let Opening { head, last, problems, .. } = opening;
+        let (room, lesson) = match last {
+            Some(last) => {
+                let LastLesson { lesson, room } = *last;
+                (room, Some(lesson))
+            }
+            None => (first_room(&config, &mut initialiser, &mut sharing)?, None),
+        };
+        check_memory(&config, room.model().state.weights.len())?;
         let attacked = reporter(inputs.clone(), Input::Attacked);
         let evaluated = reporter(inputs.clone(), Input::Evaluated);
         let mut actor = Self {
-            room: Room::new(model, settings).with_quorum(config.quorum),
+            room: room.with_quorum(config.quorum),
             roster: Roster::default(),
             door: Door::default(),
             attacks: Attacks::start(attacked, pictures, config.attack_budget, config.searches.clone())?,
@@ -128,7 +141,9 @@ impl Actor {
             history: History::default(),
             log: Log::default(),
             initialiser,
-            timers: Timers::new(Instant::now()),
+            timers: Timers::new(now),
+            journaling,
+            head,
             task: None,
             reusable_buffer,
             join_addresses,
@@ -136,8 +151,11 @@ impl Actor {
             inputs,
             config,
         };
-        if actor.config.start {
-            actor.feed(Event::Start);
+        problems.into_iter().for_each(|problem| actor.say(problem));
+        match lesson {
+            Some(lesson) => actor.go_on(lesson, now)?,
+            None if actor.config.start => actor.feed(Event::Start),
+            None => {}
         }
         actor.measuring.measure(&actor.room, &actor.sharing);
         actor.publish();
@@ -167,7 +185,11 @@ impl Actor {
                 }
                 () = timer => {}
             }
+            self.timers.hold(self.journaling.holds_until());
             self.tick(Instant::now());
+            if self.journaling.next_due().is_some_and(|due| due <= Instant::now()) {
+                self.write_down();
+            }
             self.attacks.room_is_paused(self.room.phase() == RoomPhase::Paused);
             self.measuring.measure(&self.room, &self.sharing);
             self.publish();
@@ -175,6 +197,9 @@ impl Actor {
     }
 
     fn take(&mut self, input: Input) {
+        if input.is_change() {
+            self.journaling.changed(Instant::now());
+        }
         match input {
             Input::Hello { hello, reply } => {
                 let admission = self.admit(&hello);
@@ -214,11 +239,18 @@ impl Actor {
             }
             Input::Attacked(report) => self.heard(report),
             Input::Evaluated(evaluation) => self.measuring.measured(evaluation, self.sharing.data_set()),
+            Input::Journaled(saved) => {
+                if let Some(line) = self.journaling.saved(saved) {
+                    self.say(line);
+                }
+            }
+            Input::Download { reply } => drop(reply.send(Box::new(self.files()))),
         }
     }
 
     fn next_due(&self) -> Option<Instant> {
-        [self.timers.next_due(), self.roster.next_sweep(&self.config.limits)].into_iter().flatten().min()
+        let sweep = self.roster.next_sweep(&self.config.limits);
+        [self.timers.next_due(), self.journaling.next_due(), sweep].into_iter().flatten().min()
     }
 
     fn tick(&mut self, now: Instant) {
@@ -343,9 +375,34 @@ impl Actor {
     }
 }
 
+/// A relay that is stopped in good order loses nothing. By then [`run`](Actor::run) has dropped the inputs' receiver, so
+/// that the journal's thread does not wait for the room, which waits for it.
+impl Drop for Actor {
+    fn drop(&mut self) {
+        if self.journaling.is_unwritten() {
+            self.write_down();
+        }
+    }
+}
+
 /// Tells the room something from another thread; false once the room is gone.
 fn reporter<T>(inputs: mpsc::WeakSender<Input>, input: impl Fn(T) -> Input) -> impl Fn(T) -> bool {
     move |news| inputs.upgrade().is_some_and(|room| room.blocking_send(input(news)).is_ok())
+}
+
+/// A paused room with fresh weights, or pretrained ones.
+fn first_room(config: &RelayConfig, initialiser: &mut Initialiser, sharing: &mut Sharing) -> anyhow::Result<Room> {
+    let seed = config.seed.map_or_else(random::seed, Ok)?;
+    initialiser.check(config.initial_weights, config.architecture).map_err(anyhow::Error::msg)?;
+    let (model, initial_weights) = initialiser.model(config.architecture, seed);
+    initialiser.in_force = initial_weights;
+    config.defence.check(config.architecture)?;
+    let mut settings = RoundSettings::new(config.defence, config.rule, config.batch, config.optimiser)?
+        .with_aggregation(config.aggregation);
+    if config.data.train_on == TrainOn::Shared {
+        settings = settings.with_pictures(sharing.shared().map_err(anyhow::Error::msg)?);
+    }
+    Ok(Room::new(model, settings))
 }
 
 /// Whether the updates that an aggregation holds fit in memory, all of a full room's.

@@ -7,6 +7,7 @@ mod handbook;
 mod interrupt;
 mod invert;
 mod join;
+mod journal;
 mod matrix;
 mod progress;
 mod relay;
@@ -19,7 +20,7 @@ use std::{
     sync::LazyLock,
 };
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, parser::ValueSource};
 use tracing_subscriber::EnvFilter;
 use unmask_core::Architecture;
 use unmask_experiments::ExperimentError;
@@ -49,6 +50,8 @@ struct Arguments {
 enum Command {
     /// Open a room: serve the page, run rounds, attack what comes in.
     Relay(relay::Relay),
+    /// Say what the journal of a relay holds that is not running.
+    Journal(journal::Journal),
     /// Join a room as a headless client, with pictures from a folder.
     Join(join::Join),
     /// Recover the private picture from a gradient dumped by any framework.
@@ -96,8 +99,11 @@ fn run_async(command: impl Future<Output = Result<(), Failure>>) -> Result<(), F
 }
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
-        Command::Relay(relay) => run_async(relay.run()),
+    let matches = Arguments::command().get_matches();
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let result = match arguments.command {
+        Command::Relay(relay) => run_async(relay.run(given(&matches))),
+        Command::Journal(journal) => journal.run(),
         Command::Join(join) => run_async(join.run()),
         Command::Invert(invert) => invert.run(),
         Command::Matrix(matrix) => matrix.run(),
@@ -114,6 +120,14 @@ fn main() -> ExitCode {
     };
     eprintln!("unmask: {}", one_line(&error));
     ExitCode::from(code)
+}
+
+/// The flags of the subcommand that are on the command line, such as `--model`.
+fn given(matches: &ArgMatches) -> Vec<String> {
+    let Some((_, matches)) = matches.subcommand() else { return Vec::new() };
+    let is_given = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
+    let ids = matches.ids().map(|id| id.as_str());
+    ids.filter(is_given).map(|id| format!("--{}", id.replace('_', "-"))).collect()
 }
 
 /// An error and its causes on one line. Many libraries repeat a cause in the message of its effect; once is enough.
@@ -157,6 +171,16 @@ fn counted(number: impl Into<u64>, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn flags_are_told_from_defaults() {
+        let line = ["unmask", "relay", "--model", "vit_pico_patch4_16", "--april-block", "--seed", "3"];
+        let given = given(&Arguments::command().try_get_matches_from(line).unwrap());
+        for flag in ["--model", "--april-block", "--seed"] {
+            assert!(given.iter().any(|given| given == flag), "{flag} in {given:?}");
+        }
+        assert!(!given.iter().any(|given| given == "--defence"), "{given:?}");
+    }
 
     #[test]
     fn one_is_no_plural() {

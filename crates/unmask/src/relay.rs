@@ -11,10 +11,13 @@ use clap::Args;
 use tokio::task::JoinSet;
 use tracing::warn;
 use unmask_client::native::{JoinOptions, Passphrase, join, sample_photographs};
-use unmask_core::{Aggregation, Architecture, Partition, TrainOn, VitPreset};
+use unmask_core::{Aggregation, Architecture, ModelState, Partition, TrainOn, VitPreset};
 use unmask_matching::GradientMatching;
-use unmask_model::device::OpenDevice;
-use unmask_relay::{CertificateFiles, DataConfig, Quorum, RelayConfig, Running, Source, serve};
+use unmask_model::{
+    device::OpenDevice,
+    weights::{Storage, encode_state},
+};
+use unmask_relay::{CertificateFiles, DataConfig, JournalConfig, Quorum, RelayConfig, Running, Source, serve};
 use unmask_simulation::StartWeights;
 
 use self::{
@@ -131,7 +134,16 @@ pub struct Relay {
     /// Serve everything over HTTPS alone: the HTTP port leads there and answers nothing else but /healthz.
     #[arg(long)]
     https_only: bool,
-    /// Folder that keeps the certificate; the user's own data folder if absent.
+    /// Begin another lesson; the last one is moved out of the way.
+    #[arg(long, conflicts_with = "no_journal")]
+    new: bool,
+    /// Keep nothing of the lesson on the disk, and begin another one.
+    #[arg(long)]
+    no_journal: bool,
+    /// Longest time that a round waits for the one before to be on the disk, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    journal_seconds: Duration,
+    /// Folder that keeps certificate and lesson; the user's own data folder if absent.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// Write addresses, links and secrets to this file as JSON once the room is open.
@@ -140,12 +152,13 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Runs the room until the process is stopped.
+    /// Runs the room until the process is stopped; `given` are the flags on the command line, which a lesson to go on with
+    /// must fit.
     ///
     /// # Errors
     /// [`Failure::Input`] for ports, folders, pictures, weights or addresses that cannot be used; [`Failure::Other`] if the room breaks down.
-    pub async fn run(self) -> Result<(), Failure> {
-        let config = self.config().map_err(Failure::Input)?;
+    pub async fn run(self, given: Vec<String>) -> Result<(), Failure> {
+        let config = self.config(given).map_err(Failure::Input)?;
         let passphrase =
             self.passphrase_file.as_deref().map(Passphrase::from_file).transpose().map_err(Failure::Input)?;
         let mut running = serve(config).await.map_err(Failure::Input)?;
@@ -167,7 +180,7 @@ impl Relay {
         Ok(())
     }
 
-    fn config(&self) -> anyhow::Result<RelayConfig> {
+    fn config(&self, given: Vec<String>) -> anyhow::Result<RelayConfig> {
         let base = match &self.data_dir {
             Some(folder) => RelayConfig::new(folder.clone()),
             None => RelayConfig::classroom()?,
@@ -212,9 +225,20 @@ impl Relay {
             evaluator: Some(Arc::new(OnHeldOut(OpenDevice::cpu()))),
             initial_weights: weights::initial_weights(&self.weights),
             pretrained: weights::choice(&self.weights, architecture)?,
+            model_file: Some(model_file),
+            journal: (!self.no_journal).then_some(JournalConfig {
+                most_behind: self.journal_seconds,
+                begins_anew: self.new,
+                given,
+            }),
             ..base
         })
     }
+}
+
+/// The model as timm and PyTorch read it.
+fn model_file(architecture: Architecture, state: &ModelState) -> Result<Vec<u8>, String> {
+    encode_state(architecture, state, Storage::F32).map_err(|error| error.to_string())
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use unmask_core::ClientId;
 
 /// A client whose updates were refused this many times in a row is left out until the teacher takes it in again.
@@ -73,6 +74,13 @@ impl Member {
     }
 }
 
+/// What is remembered of a client that left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct MemberRecord {
+    missed: u32,
+    refusals: u32,
+}
+
 /// Those in the room, and those who left and were silent or refused before: leaving takes nothing back. The latter are
 /// remembered until they are [forgotten](Self::forget), so that there are never more than the caller knows clients.
 #[derive(Debug, Default)]
@@ -88,6 +96,20 @@ pub(super) struct Silent {
 }
 
 impl Members {
+    /// What would be remembered if everybody left.
+    pub(super) fn records(&self) -> BTreeMap<ClientId, MemberRecord> {
+        let remarkable = self.0.iter().filter(|(_, member)| member.is_remarkable());
+        remarkable
+            .map(|(&client, &Member { missed, refusals, .. })| (client, MemberRecord { missed, refusals }))
+            .collect()
+    }
+
+    /// Nobody is there; these are remembered.
+    pub(super) fn restore(records: BTreeMap<ClientId, MemberRecord>) -> Self {
+        let member = |MemberRecord { missed, refusals }| Member { missed, refusals, ..Member::default() };
+        Self(records.into_iter().map(|(client, record)| (client, member(record))).collect())
+    }
+
     /// What a client is doing, if it is there.
     pub(super) fn state(&self, client: ClientId) -> Option<MemberState> {
         self.0.get(&client).and_then(|member| member.state)

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use unmask_core::{ClientId, EncryptionStart, KeyCheck, ModelState, ParamLayout, UpdateForm};
 use unmask_defence::ProtectedUpdate;
 
 use super::{Effect, GlobalModel, MemberState, Refusal, Room, Work};
 
 /// The encryption of a room's weights.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seal {
     /// How it began.
     pub start: EncryptionStart,

@@ -24,6 +24,11 @@ impl UsedSeeds {
         *seed == FROZEN_SEED || self.known.contains(seed)
     }
 
+    /// Oldest first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = MaskSeed> {
+        self.order.iter().copied()
+    }
+
     pub(super) fn insert(&mut self, seed: MaskSeed) {
         if self.contains(&seed) {
             return;
@@ -35,6 +40,15 @@ impl UsedSeeds {
         }
         self.known.insert(seed);
         self.order.push_back(seed);
+    }
+}
+
+/// Oldest first.
+impl FromIterator<MaskSeed> for UsedSeeds {
+    fn from_iter<I: IntoIterator<Item = MaskSeed>>(seeds: I) -> Self {
+        let mut used = Self::default();
+        seeds.into_iter().for_each(|seed| used.insert(seed));
+        used
     }
 }
 

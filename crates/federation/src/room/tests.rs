@@ -1,6 +1,7 @@
 mod checks;
 mod encryption;
 mod masks;
+mod restored;
 mod silence;
 mod statistics;
 

@@ -5,7 +5,13 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
 use super::{rendered::Rendered, scopes::Scopes};
-use crate::{attacks::Pictures, config::Limits, connection::Common, room::Input, room::Snapshot};
+use crate::{
+    attacks::Pictures,
+    config::{Limits, ModelFile},
+    connection::Common,
+    room::Input,
+    room::Snapshot,
+};
 
 #[derive(Clone)]
 pub(crate) struct App {
@@ -22,4 +28,6 @@ pub(crate) struct App {
     /// Image side of the room's model.
     pub(crate) side: usize,
     pub(crate) sockets: Common,
+    /// What makes a file of the model.
+    pub(crate) model_file: Option<ModelFile>,
 }

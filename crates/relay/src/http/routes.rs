@@ -15,7 +15,7 @@ use unmask_wire::view::Role;
 
 use super::{
     app::App,
-    candidate, control,
+    candidate, control, download,
     headers::secured,
     page, room,
     scopes::{authorise, guard, host},
@@ -59,6 +59,7 @@ static ROUTES: &[Route] = &[
     route("POST", "/api/candidate", Some(Role::Teacher), || {
         post(candidate::candidate).layer(DefaultBodyLimit::max(candidate::MAX_FILE))
     }),
+    route("GET", "/api/session.zip", Some(Role::Teacher), || get(download::download)),
     route("GET", "/", None, || get(page::serve)),
     route("GET", "/{*file}", None, || get(page::serve)),
 ];

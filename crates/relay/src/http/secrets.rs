@@ -4,7 +4,7 @@ use ring::digest::{Digest, SHA256, digest};
 use subtle::ConstantTimeEq;
 use unmask_wire::view::Role;
 
-use crate::random;
+use crate::journal::LessonKey;
 
 const ROLES: [Role; 3] = [Role::Student, Role::Projector, Role::Teacher];
 
@@ -15,18 +15,14 @@ pub(crate) struct Secrets {
 }
 
 impl Secrets {
-    /// Fresh ones.
-    ///
-    /// # Errors
-    /// If the operating system gives no random numbers.
-    pub(crate) fn draw() -> anyhow::Result<Self> {
-        let draw = || random::bytes::<16>().map(|bytes| bytes.iter().map(|byte| format!("{byte:02x}")).collect());
-        Ok(Self::new([draw()?, draw()?, draw()?]))
-    }
-
-    /// These, in the order of [`ROLES`].
-    fn new(secrets: [String; 3]) -> Self {
-        Self { secrets: secrets.map(|secret| (secret.clone(), hash(&secret))) }
+    /// A lesson's: the same ones after a restart.
+    pub(crate) fn of(lesson: &LessonKey) -> Self {
+        let secret = |role| {
+            let secret = lesson.secret(purpose(role));
+            let hash = hash(&secret);
+            (secret, hash)
+        };
+        Self { secrets: ROLES.map(secret) }
     }
 
     /// The secret of a role.
@@ -48,6 +44,14 @@ impl Secrets {
     }
 }
 
+fn purpose(role: Role) -> &'static str {
+    match role {
+        Role::Student => "student",
+        Role::Projector => "projector",
+        Role::Teacher => "teacher",
+    }
+}
+
 fn hash(secret: &str) -> Digest {
     digest(&SHA256, secret.as_bytes())
 }
@@ -58,7 +62,8 @@ mod tests {
 
     #[test]
     fn each_role_has_a_secret_of_its_own() {
-        let (secrets, others) = (Secrets::draw().unwrap(), Secrets::draw().unwrap());
+        let secrets = || Secrets::of(&LessonKey::fleeting().unwrap());
+        let (secrets, others) = (secrets(), secrets());
         for role in ROLES {
             let secret = secrets.of(role);
             assert!(secret.len() == 32 && secret.bytes().all(|byte| byte.is_ascii_hexdigit()), "{secret}");

@@ -1,11 +1,10 @@
 //! The relay's own certificate, kept so that its fingerprint stays the same.
 
 use std::{
-    fs::{self, OpenOptions},
-    io::{self, Write},
+    fs,
     path::Path,
     sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime},
 };
 
 use anyhow::Context;
@@ -18,7 +17,7 @@ use rustls::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::config::CertificateFiles;
+use crate::{config::CertificateFiles, private_file::write, unix_time::unix_now};
 
 const CERTIFICATE: &str = "certificate.pem";
 const KEY: &str = "key.pem";
@@ -143,24 +142,6 @@ fn make(folder: &Path, names: Vec<String>) -> anyhow::Result<()> {
     write(folder, CERTIFICATE, certificate.pem().as_bytes())?;
     write(folder, RECORD, &serde_json::to_vec_pretty(&record)?)?;
     Ok(())
-}
-
-/// Writes a file that nobody else may read, all of it or nothing.
-fn write(folder: &Path, name: &str, content: &[u8]) -> io::Result<()> {
-    let unfinished = folder.join(format!("{name}.{}", std::process::id()));
-    let _ = fs::remove_file(&unfinished);
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&unfinished)?;
-    file.write_all(content)?;
-    file.sync_all()?;
-    fs::rename(unfinished, folder.join(name))
-}
-
-fn unix_now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
 /// SHA-256 of the whole certificate: `AB:CD:...`.

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use serde::{Deserialize, Serialize};
+
 use super::recent::Recent;
 use crate::peer::{DeviceId, Peer};
 
@@ -9,11 +11,18 @@ use crate::peer::{DeviceId, Peer};
 const BANS: usize = 1000;
 
 /// What a banned client is known by when it comes again.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Ban {
     /// Absent where others share it.
     address: Option<IpAddr>,
     device: Option<DeviceId>,
+}
+
+/// The door as it is written down.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(crate) struct DoorRecord {
+    is_locked: bool,
+    bans: Vec<Ban>,
 }
 
 /// The room's door.
@@ -65,6 +74,15 @@ impl Door {
     pub(crate) fn lift_bans(&mut self) {
         self.bans.clear();
     }
+
+    /// The door, to be written down.
+    pub(crate) fn record(&self) -> DoorRecord {
+        DoorRecord { is_locked: self.is_locked, bans: self.bans.iter().cloned().collect() }
+    }
+
+    pub(crate) fn restore(DoorRecord { is_locked, bans }: DoorRecord) -> Self {
+        Self { is_locked, bans: Recent::new(BANS).refilled(bans) }
+    }
 }
 
 #[cfg(test)]
@@ -99,6 +117,8 @@ mod tests {
         ] {
             assert_eq!(door.objection(&known).is_some(), is_banned, "{known:?}");
         }
+        assert_eq!(Door::restore(door.record()).record(), door.record());
+        assert!(Door::restore(door.record()).objection(&peer(Some(1), None)).is_some());
         door.lift_bans();
         assert_eq!((door.objection(&peer(Some(1), None)), door.banned()), (None, 0));
     }

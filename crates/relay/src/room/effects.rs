@@ -135,6 +135,7 @@ impl Actor {
             }
         }
         self.timers.end();
+        self.journaling.closed(Instant::now());
         self.task = None;
         info!(round, updates, loss, "round closed");
         if let Some(void) = void {

@@ -1,7 +1,8 @@
 //! What the room has seen under the settings in force: who encrypted the model, how much noise the rounds had, how often
 //! each parameter was updated; and the losses of the model in force.
 
-use unmask_core::{Defence, GaussianNoise};
+use serde::{Deserialize, Serialize};
+use unmask_core::{Defence, GaussianNoise, RoundSettings};
 use unmask_federation::{CountBin, GroupCounts, RoundSummary, UpdateCounts};
 use unmask_wire::view::{CountBinView, GroupCountsView, GuaranteeView, LossPoint, UpdateCountsView};
 
@@ -9,14 +10,20 @@ use super::{
     privacy::{Guarantee, Mechanism, guarantee},
     recent::{CURVE, Recent},
 };
+use crate::unix_time::unix_now;
 
 /// Most bars in a chart of update counts.
 const MAX_BINS: usize = 24;
+/// Rounds remembered of a lesson, over all its models: ten hours at two seconds each.
+const MAX_ROUNDS: usize = 18_000;
 
 /// What is known of the rounds so far, worked out once a round.
 #[derive(Debug)]
 pub(super) struct History {
     losses: Recent<LossPoint>,
+    rounds: Recent<RoundRecord>,
+    /// Counts the models.
+    model: u32,
     sealed_by: Option<String>,
     noisy: Option<Noisy>,
     /// Whether updates came under anything but the noise of `noisy`.
@@ -30,6 +37,8 @@ impl Default for History {
     fn default() -> Self {
         Self {
             losses: Recent::new(CURVE),
+            rounds: Recent::new(MAX_ROUNDS),
+            model: 1,
             sealed_by: None,
             noisy: None,
             has_told_otherwise: false,
@@ -37,6 +46,38 @@ impl Default for History {
             updates: 0,
         }
     }
+}
+
+/// One round, as it went.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RoundRecord {
+    /// When it closed, in seconds since 1970.
+    pub(crate) time: u64,
+    /// Which of the lesson's models it trained, from 1.
+    pub(crate) model: u32,
+    pub(crate) round: u32,
+    pub(crate) settings: RoundSettings,
+    pub(crate) updates: u32,
+    pub(crate) clipped: u32,
+    pub(crate) samples: u64,
+    /// Clients that did not answer in time.
+    pub(crate) late: u32,
+    pub(crate) loss: Option<f32>,
+    /// Why no step was taken, if none was.
+    pub(crate) void: Option<String>,
+}
+
+/// The history as it is written down. What follows from the update counts is worked out from them again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct HistoryRecord {
+    losses: Vec<LossPoint>,
+    rounds: Vec<RoundRecord>,
+    model: u32,
+    sealed_by: Option<String>,
+    /// A noise, as the defence that it is, and the rounds that ran under it.
+    noisy: Option<(Defence, u32)>,
+    has_told_otherwise: bool,
+    updates: u64,
 }
 
 /// Rounds that ran one after the other under one and the same noise. What a client's updates tell adds up over them,
@@ -51,6 +92,18 @@ struct Noisy {
 impl History {
     pub(super) fn closed(&mut self, summary: &RoundSummary, counts: &UpdateCounts) {
         let (round, updates, defence) = (summary.round, summary.updates, summary.settings.defence());
+        self.rounds.push(RoundRecord {
+            time: unix_now(),
+            model: self.model,
+            round,
+            settings: summary.settings,
+            updates,
+            clipped: summary.clipped,
+            samples: summary.samples,
+            late: summary.late.len().try_into().unwrap_or(u32::MAX),
+            loss: summary.loss,
+            void: summary.void.map(|void| void.to_string()),
+        });
         if let Some(loss) = summary.loss {
             self.losses.push(LossPoint { round, loss, updates, defence });
         }
@@ -74,12 +127,56 @@ impl History {
             return;
         }
         self.updates += u64::from(summary.updates);
-        self.counted = Some(UpdateCountsView {
+        self.count(counts);
+    }
+
+    fn count(&mut self, counts: &UpdateCounts) {
+        self.counted = (counts.rounds() > 0).then(|| UpdateCountsView {
             rounds: counts.rounds(),
             updates: short(self.updates as f64 / f64::from(counts.rounds())),
             sampled: counts.sampled(),
             groups: counts.groups().iter().map(group).collect(),
         });
+    }
+
+    pub(super) fn record(&self) -> HistoryRecord {
+        HistoryRecord {
+            losses: self.losses.iter().cloned().collect(),
+            rounds: self.rounds(),
+            model: self.model,
+            sealed_by: self.sealed_by.clone(),
+            noisy: self.noisy.as_ref().map(|noisy| (Defence::Gaussian(noisy.noise), noisy.rounds)),
+            has_told_otherwise: self.has_told_otherwise,
+            updates: self.updates,
+        }
+    }
+
+    /// The history of a record, whose room has counted this.
+    pub(super) fn restore(record: HistoryRecord, counts: &UpdateCounts) -> Self {
+        let HistoryRecord { losses, rounds, model, sealed_by, noisy, has_told_otherwise, updates } = record;
+        let noisy = noisy.and_then(|(defence, rounds)| Some((*defence.noise()?, rounds)));
+        let fresh = Self::default();
+        let mut history = Self {
+            losses: fresh.losses.refilled(losses),
+            rounds: fresh.rounds.refilled(rounds),
+            model,
+            sealed_by,
+            noisy: noisy.map(|(noise, rounds)| Noisy {
+                noise,
+                rounds,
+                guarantee: holds(noise, rounds, has_told_otherwise),
+            }),
+            has_told_otherwise,
+            counted: None,
+            updates,
+        };
+        history.count(counts);
+        history
+    }
+
+    /// The rounds of the lesson, oldest first.
+    pub(super) fn rounds(&self) -> Vec<RoundRecord> {
+        self.rounds.iter().cloned().collect()
     }
 
     /// A new model or new settings: nothing was counted under them yet.
@@ -90,6 +187,8 @@ impl History {
     /// A new model: its losses are no continuation of the old one's.
     pub(super) fn forget_model(&mut self) {
         self.losses.clear();
+        // A model that no round trained is none of the lesson's.
+        self.model += u32::from(self.rounds.iter().last().is_some_and(|round| round.model == self.model));
         self.begun_anew();
     }
 

@@ -3,10 +3,11 @@
 use tokio::sync::oneshot;
 use unmask_wire::{ClientMessage, view::Control};
 
-use super::{data_set::SharedDataSet, evaluation::Evaluation, roster::Connection, ticket::Ticket};
+use super::{data_set::SharedDataSet, evaluation::Evaluation, files::LessonFiles, roster::Connection, ticket::Ticket};
 use crate::{
     attacks::{CandidatePicture, GivenKey, Report},
     connection::outbox::Waiting,
+    journal::Saved,
     peer::Peer,
 };
 
@@ -48,6 +49,33 @@ pub(crate) enum Input {
     Attacked(Report),
     /// A model was measured.
     Evaluated(Evaluation),
+    /// The room was written down, or could not be.
+    Journaled(Saved),
+    /// The teacher takes the lesson home.
+    Download { reply: oneshot::Sender<Box<LessonFiles>> },
+}
+
+impl Input {
+    /// Whether it changes what the journal keeps, between two rounds.
+    pub(super) fn is_change(&self) -> bool {
+        match self {
+            Self::Hello { .. }
+            | Self::Misbehaved { .. }
+            | Self::Left { .. }
+            | Self::Control { .. }
+            | Self::DataSetLoaded { .. } => true,
+            Self::Message { message, .. } => {
+                matches!(message, ClientMessage::Device { .. } | ClientMessage::Consent { .. })
+            }
+            Self::TurnedAway { .. }
+            | Self::Candidate { .. }
+            | Self::KeyDerived { .. }
+            | Self::Attacked(_)
+            | Self::Evaluated(_)
+            | Self::Journaled(_)
+            | Self::Download { .. } => false,
+        }
+    }
 }
 
 /// Dropped once a message is dealt with.

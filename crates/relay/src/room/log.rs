@@ -1,10 +1,14 @@
 //! What happened, in words for people.
 
+use serde::{Deserialize, Serialize};
 use unmask_wire::view::LogLine;
 
 use super::recent::Recent;
+use crate::unix_time::unix_now;
 
-/// Lines kept.
+/// Lines kept: of the room's whole lesson, for whoever takes it home.
+const KEPT: usize = 10_000;
+/// Of these the newest are shown.
 const LINES: usize = 100;
 /// Texts that are not said twice: two for each of 200 clients, and as many reasons again.
 const REMEMBERED: usize = 1024;
@@ -12,23 +16,39 @@ const REMEMBERED: usize = 1024;
 /// The room's log.
 #[derive(Debug)]
 pub(crate) struct Log {
-    lines: Recent<LogLine>,
+    lines: Recent<TimedLine>,
     /// Counts the lines.
     number: u64,
     /// What was said of the encryption to come.
     said: Recent<String>,
 }
 
+/// A line, and when it was said.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TimedLine {
+    /// Seconds since 1970.
+    pub(crate) time: u64,
+    pub(crate) line: LogLine,
+}
+
+/// The log as it is written down.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(crate) struct LogRecord {
+    lines: Vec<TimedLine>,
+    number: u64,
+}
+
 impl Default for Log {
     fn default() -> Self {
-        Self { lines: Recent::new(LINES), number: 0, said: Recent::new(REMEMBERED) }
+        Self { lines: Recent::new(KEPT), number: 0, said: Recent::new(REMEMBERED) }
     }
 }
 
 impl Log {
     pub(crate) fn say(&mut self, round: u32, text: String) {
         self.number += 1;
-        self.lines.push(LogLine { number: self.number, round, text });
+        let line = LogLine { number: self.number, round, text };
+        self.lines.push(TimedLine { time: unix_now(), line });
     }
 
     /// Says something that a client can bring about as often as it likes: not again while it can still be read. Returns
@@ -56,7 +76,22 @@ impl Log {
 
     /// The newest lines, oldest first.
     pub(crate) fn lines(&self) -> impl Iterator<Item = &LogLine> {
-        self.lines.iter()
+        self.lines.iter().skip(self.lines.len().saturating_sub(LINES)).map(|timed| &timed.line)
+    }
+
+    pub(crate) fn record(&self) -> LogRecord {
+        LogRecord { lines: self.whole(), number: self.number }
+    }
+
+    /// The log of a record, which goes on.
+    pub(crate) fn restore(LogRecord { lines, number }: LogRecord) -> Self {
+        let log = Self::default();
+        Self { lines: log.lines.refilled(lines), number, ..log }
+    }
+
+    /// All lines kept.
+    pub(crate) fn whole(&self) -> Vec<TimedLine> {
+        self.lines.iter().cloned().collect()
     }
 }
 
@@ -75,6 +110,17 @@ mod tests {
         let numbers: Vec<u64> = log.lines().map(|line| line.number).collect();
         assert_eq!((numbers.len(), numbers[0], texts(&log)[0]), (LINES, 2, "1"));
         assert!(log.lines().all(|line| line.round == 3));
+    }
+
+    #[test]
+    fn a_restored_log_goes_on_counting() {
+        let mut log = Log::default();
+        (0..LINES + 5).for_each(|i| log.say(1, i.to_string()));
+        let mut again = Log::restore(log.record());
+        again.say(2, "more".to_owned());
+        assert_eq!(again.whole()[..LINES + 5], log.whole());
+        let last = again.lines().last().unwrap();
+        assert_eq!((last.number, again.lines().count()), (LINES as u64 + 6, LINES));
     }
 
     #[test]

@@ -52,6 +52,18 @@ impl Measuring {
         })
     }
 
+    /// Takes up the curve of a model that `round` rounds trained, whose last point is measured again.
+    pub(super) fn restore(&mut self, accuracies: Vec<AccuracyPoint>, round: u32, budget: Duration) {
+        let earlier = accuracies.into_iter().filter(|point| point.round < round);
+        self.accuracies = Recent::new(CURVE).refilled(earlier);
+        self.budget = budget;
+    }
+
+    /// Time for measuring one model.
+    pub(super) fn budget(&self) -> Duration {
+        self.budget
+    }
+
     pub(super) fn accuracies(&self) -> impl Iterator<Item = &AccuracyPoint> {
         self.accuracies.iter()
     }

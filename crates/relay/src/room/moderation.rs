@@ -1,6 +1,7 @@
 //! What the teacher does about people, and what they agree to.
 
 use unmask_core::ClientId;
+use unmask_federation::Event;
 use unmask_wire::RelayMessage;
 
 use super::{Actor, roster::Entry};
@@ -104,5 +105,6 @@ impl Actor {
             self.dismiss(client, reason);
         }
         self.roster.forget(client);
+        self.feed(Event::Forgotten(client));
     }
 }

@@ -25,6 +25,16 @@ impl<T> Recent<T> {
         self.items.push_back(item);
     }
 
+    /// Takes up items that were written down.
+    pub(super) fn refilled(mut self, items: impl IntoIterator<Item = T>) -> Self {
+        items.into_iter().for_each(|item| self.push(item));
+        self
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.items.len()
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
         self.items.iter()
     }

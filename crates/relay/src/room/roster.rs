@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use unmask_core::ClientId;
 
@@ -62,6 +63,27 @@ pub(crate) struct Entry {
     gone_since: Option<Instant>,
 }
 
+/// The roster as it is written down.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(crate) struct RosterRecord {
+    clients: Vec<ClientRecord>,
+    next: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct ClientRecord {
+    id: ClientId,
+    nickname: String,
+    device: String,
+    ticket: TicketHash,
+    loss: Option<f32>,
+    bytes_sent: u64,
+    updates: u32,
+    refusal: Option<String>,
+    may_show: bool,
+    peer: Peer,
+}
+
 /// A client that was let in.
 #[derive(Debug)]
 pub(crate) struct Entrance {
@@ -107,7 +129,7 @@ impl Roster {
     /// Who holds a ticket.
     pub(crate) fn holder(&self, ticket: &Ticket) -> Option<&Entry> {
         let hash = TicketHash::of(ticket);
-        self.entries.iter().find(|entry| entry.ticket.is(&hash))
+        self.entries.iter().find(|entry| entry.ticket == hash)
     }
 
     /// Puts a message into a client's outbox, if it is there. Returns its connection if it has left so much unread that it
@@ -159,7 +181,7 @@ impl Roster {
     /// may have taken it meanwhile.
     pub(crate) fn resume(&mut self, ticket: &Ticket, next: &Ticket, device: &str) -> Option<&mut Entry> {
         let hash = TicketHash::of(ticket);
-        let index = self.entries.iter().position(|entry| entry.ticket.is(&hash))?;
+        let index = self.entries.iter().position(|entry| entry.ticket == hash)?;
         let nickname = self.free_name(&self.entries[index].nickname, Some(self.entries[index].id));
         let entry = &mut self.entries[index];
         entry.ticket = TicketHash::of(next);
@@ -184,6 +206,45 @@ impl Roster {
     /// Knows nothing more of a client; its ticket brings nobody back.
     pub(crate) fn forget(&mut self, client: ClientId) {
         self.entries.retain(|entry| entry.id != client);
+    }
+
+    /// The roster, to be written down.
+    pub(crate) fn record(&self) -> RosterRecord {
+        let record = |entry: &Entry| ClientRecord {
+            id: entry.id,
+            nickname: entry.nickname.clone(),
+            device: entry.device.clone(),
+            ticket: entry.ticket,
+            loss: entry.loss,
+            bytes_sent: entry.bytes_sent,
+            updates: entry.updates,
+            refusal: entry.refusal.clone(),
+            may_show: entry.may_show,
+            peer: entry.peer,
+        };
+        RosterRecord { clients: self.entries.iter().map(record).collect(), next: self.next }
+    }
+
+    /// The roster of a record. Nobody is present: whoever was has from now on as long to come back as after leaving.
+    pub(crate) fn restore(RosterRecord { clients, next }: RosterRecord, now: Instant) -> Self {
+        let entry = |client: ClientRecord| Entry {
+            id: client.id,
+            nickname: client.nickname,
+            device: client.device,
+            ticket: client.ticket,
+            loss: client.loss,
+            bytes_sent: client.bytes_sent,
+            updates: client.updates,
+            shard: None,
+            excuse: None,
+            is_locked: false,
+            refusal: client.refusal,
+            may_show: client.may_show,
+            peer: client.peer,
+            link: None,
+            gone_since: Some(now),
+        };
+        Self { entries: clients.into_iter().map(entry).collect(), next, connections: 0 }
     }
 
     pub(crate) fn get(&self, client: ClientId) -> Option<&Entry> {
@@ -374,6 +435,23 @@ mod tests {
         assert_ne!(thief, ada);
         assert_eq!(connect(Some(second)).0, ada);
         assert!(roster.holder(&second).is_none() && roster.holder(&first).is_none());
+    }
+
+    #[test]
+    fn a_ticket_of_before_is_good_in_a_restored_roster() {
+        let mut roster = Roster::default();
+        let Entrance { connection, ticket, .. } = roster.connect(None, "Ada", "CPU").unwrap();
+        let entry = roster.get_mut(connection.client).unwrap();
+        (entry.updates, entry.bytes_sent, entry.loss) = (3, 1000, Some(0.5));
+        let record = roster.record();
+        assert!(!format!("{record:?}").contains(&format!("{ticket:?}")), "a ticket in the plain");
+        let mut again = Roster::restore(record.clone(), Instant::now());
+        assert_eq!((again.record(), again.present().count()), (record, 0));
+        let bob = again.connect(Some([7; 16]), "Bob", "CPU").unwrap().connection.client;
+        assert_eq!(bob, ClientId(connection.client.0 + 1));
+        let back = again.connect(Some(ticket), "whoever", "GPU").unwrap();
+        assert_eq!((back.connection.client, back.nickname.as_str()), (connection.client, "Ada"));
+        assert_eq!(again.get(back.connection.client).unwrap().updates, 3);
     }
 
     #[test]

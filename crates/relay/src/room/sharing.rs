@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use unmask_core::{ClientId, Partition, TrainOn, TrainingPictures};
 use unmask_data::datasets::Source;
 use unmask_wire::view::DataView;
@@ -34,10 +35,42 @@ pub(super) struct Given {
     pub(super) pictures: u32,
 }
 
+/// How pictures were shared, as it is written down: the seed makes the same divisions again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SharingRecord {
+    partition: Partition,
+    divisions: Vec<(u32, Partition)>,
+}
+
+impl SharingRecord {
+    /// Whether the data set must be in memory.
+    pub(crate) fn needs_data_set(&self) -> bool {
+        !self.divisions.is_empty()
+    }
+}
+
 impl Sharing {
     /// A room's data set, in memory or yet to be made; shards and samples are drawn with `seed`.
     pub(super) fn new(config: DataConfig, seed: u64, data_set: Option<SharedDataSet>) -> Self {
         Self { data_set: data_set.map(Arc::new), divisions: Vec::new(), partition: config.partition, seed, config }
+    }
+
+    pub(super) fn record(&self) -> SharingRecord {
+        let divisions = self.divisions.iter().map(|division| (division.number, division.partition)).collect();
+        SharingRecord { partition: self.partition, divisions }
+    }
+
+    /// Makes the divisions of a record.
+    ///
+    /// # Errors
+    /// If the data set is not there, or cannot be divided so.
+    pub(super) fn restore(&mut self, SharingRecord { partition, divisions }: SharingRecord) -> Result<(), String> {
+        self.partition = partition;
+        for division in divisions {
+            let data_set = self.data_set.as_ref().ok_or("The shared pictures are not there yet.")?;
+            self.divisions.push(data_set.divide(&self.config, division, self.seed)?);
+        }
+        Ok(())
     }
 
     pub(super) fn data_set(&self) -> Option<&Arc<SharedDataSet>> {

@@ -1,13 +1,14 @@
 //! What a client comes back with after its socket dropped.
 
 use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
+use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 
 /// Drawn anew for each socket; it works once.
 pub(crate) type Ticket = [u8; 16];
 
 /// All that the room keeps of a ticket: who reads it cannot come back as its holder.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct TicketHash([u8; SHA256_OUTPUT_LEN]);
 
 impl TicketHash {
@@ -16,9 +17,11 @@ impl TicketHash {
         hash.copy_from_slice(digest(&SHA256, ticket).as_ref());
         Self(hash)
     }
+}
 
-    /// Whether two are the same, in a time that does not tell how far they agree.
-    pub(crate) fn is(&self, other: &Self) -> bool {
+/// In a time that does not tell how far two agree.
+impl PartialEq for TicketHash {
+    fn eq(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
     }
 }
@@ -30,7 +33,7 @@ mod tests {
     #[test]
     fn a_hash_tells_tickets_apart_and_does_not_hold_them() {
         let (one, other) = (TicketHash::of(&[1; 16]), TicketHash::of(&[2; 16]));
-        assert!(one.is(&TicketHash::of(&[1; 16])) && !one.is(&other));
+        assert!(one == TicketHash::of(&[1; 16]) && one != other);
         assert!(one.0.windows(16).all(|part| part != [1; 16]));
     }
 }

@@ -13,12 +13,14 @@ pub(crate) struct Timers {
     clock: RoundClock,
     deadline: Option<(Instant, Event)>,
     rest: Option<Instant>,
+    /// The next round begins no sooner.
+    hold: Option<Instant>,
 }
 
 impl Timers {
     /// Nothing is due.
     pub(crate) fn new(now: Instant) -> Self {
-        Self { clock: RoundClock::start(now), deadline: None, rest: None }
+        Self { clock: RoundClock::start(now), deadline: None, rest: None, hold: None }
     }
 
     /// A round began, or was given another `time` to end.
@@ -51,6 +53,16 @@ impl Timers {
         self.rest = Some(now + pause);
     }
 
+    /// The pause lasts until then at least, while there is something to wait for.
+    pub(crate) fn hold(&mut self, until: Option<Instant>) {
+        self.hold = until;
+    }
+
+    /// When the pause ends.
+    fn rest_ends(&self) -> Option<Instant> {
+        self.rest.map(|at| at.max(self.hold.unwrap_or(at)))
+    }
+
     /// When the running round ends at the latest.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.deadline.as_ref().map(|(at, _)| *at)
@@ -58,7 +70,7 @@ impl Timers {
 
     /// When something is due next.
     pub(crate) fn next_due(&self) -> Option<Instant> {
-        [self.deadline(), self.rest].into_iter().flatten().min()
+        [self.deadline(), self.rest_ends()].into_iter().flatten().min()
     }
 
     /// What the round's deadline brings, once it has passed.
@@ -68,7 +80,8 @@ impl Timers {
 
     /// What the end of the pause brings, once it has passed.
     pub(crate) fn take_rest(&mut self, now: Instant) -> Option<Event> {
-        self.rest.take_if(|at| *at <= now).map(|_| Event::Begin)
+        let is_over = self.rest_ends().is_some_and(|at| at <= now);
+        self.rest.take_if(|_| is_over).map(|_| Event::Begin)
     }
 }
 
@@ -77,6 +90,21 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn the_pause_lasts_as_long_as_it_is_held() {
+        let now = Instant::now();
+        let at = |seconds| now + Duration::from_secs(seconds);
+        let mut timers = Timers::new(now);
+        timers.rest(now, Duration::from_secs(1));
+        timers.hold(Some(at(5)));
+        assert_eq!((timers.next_due(), timers.take_rest(at(2)).is_none()), (Some(at(5)), true));
+        timers.hold(None);
+        assert_eq!(timers.next_due(), Some(at(1)));
+        assert!(matches!(timers.take_rest(at(2)), Some(Event::Begin)));
+        timers.hold(Some(at(5)));
+        assert_eq!(timers.next_due(), None);
+    }
 
     #[test]
     fn quorum_brings_the_deadline_of_its_own_round_forward() {

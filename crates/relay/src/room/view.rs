@@ -16,7 +16,7 @@ impl Actor {
         self.snapshots.send_replace(snapshot);
     }
 
-    fn view(&self) -> RoomView {
+    pub(super) fn view(&self) -> RoomView {
         let model = self.room.model();
         let settings = self.room.settings();
         RoomView {
@@ -47,7 +47,7 @@ impl Actor {
             pin: self.join_addresses.pin.clone(),
             is_locked: self.door.is_locked(),
             banned: u32::try_from(self.door.banned()).unwrap_or(u32::MAX),
-            journal: None,
+            journal: self.journaling.view(),
             clients: self.roster.iter().map(|entry| self.client(entry)).collect(),
             losses: self.history.losses().cloned().collect(),
             initial_weights: self.initialiser.in_force,

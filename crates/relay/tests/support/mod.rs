@@ -54,10 +54,20 @@ impl Relay {
     }
 
     pub async fn with(change: impl FnOnce(&mut RelayConfig)) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::within(tempfile::tempdir().unwrap(), change).await
+    }
+
+    /// The same in a folder that may hold the journal of another one.
+    pub async fn within(folder: TempDir, change: impl FnOnce(&mut RelayConfig)) -> Self {
         let mut config = config(folder.path().to_path_buf());
         change(&mut config);
         Self { running: serve(config).await.unwrap(), _folder: folder }
+    }
+
+    /// Stops it in good order; its data folder.
+    pub async fn stop(self) -> TempDir {
+        self.running.shutdown().await;
+        self._folder
     }
 
     pub async fn room(&self) -> RoomView {

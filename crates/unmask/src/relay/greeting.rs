@@ -8,7 +8,9 @@ use std::{
 
 use anyhow::Context;
 use tracing::warn;
-use unmask_relay::Running;
+use unmask_relay::{Resumed, Running};
+
+use crate::counted;
 
 /// What a teacher needs to see.
 pub(super) fn greeting(running: &Running) -> String {
@@ -46,6 +48,9 @@ pub(super) fn greeting(running: &Running) -> String {
     }
     if !running.has_page() {
         line("The page is not in this program: build it and start the relay with `cargo demo`.");
+    }
+    if let Some(Resumed { round, model, .. }) = running.resumed() {
+        line(&format!("Goes on with the lesson of {model} after {}; --new begins another.", counted(*round, "round")));
     }
     line("Ctrl-C ends the lesson.\n");
     text

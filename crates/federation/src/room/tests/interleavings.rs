@@ -28,6 +28,8 @@ enum Action {
     Set(usize),
     NewModel,
     Reset,
+    /// Everybody leaves, and from here on a restored room goes through the same.
+    Restart,
 }
 
 const SETTINGS: [(&str, &str); 8] = [
@@ -61,6 +63,7 @@ fn action() -> impl Strategy<Value = Action> {
         3 => (0..SETTINGS.len()).prop_map(Action::Set),
         1 => Just(Action::NewModel),
         1 => Just(Action::Reset),
+        2 => Just(Action::Restart),
     ]
 }
 
@@ -83,6 +86,8 @@ fn is_marked(room: &Room, weights: &[f32]) -> bool {
 
 struct World {
     room: Room,
+    /// The room as it was restored, which answers as the other one does.
+    twin: Option<Room>,
     /// All plans each client got.
     plans: BTreeMap<u32, Vec<Plan>>,
     running: Option<Plan>,
@@ -97,7 +102,7 @@ impl World {
     fn new() -> Self {
         let room = room("none");
         let plans = BTreeMap::new();
-        Self { room, plans, running: None, accepted: 0, has_quorum: false, seal: None, seeds: 0 }
+        Self { room, twin: None, plans, running: None, accepted: 0, has_quorum: false, seal: None, seeds: 0 }
     }
 
     /// The events an action makes.
@@ -180,6 +185,7 @@ impl World {
             }
             Action::NewModel => Event::SetModel(model(2)),
             Action::Reset => Event::Reset(model(3)),
+            Action::Restart => return (0..4).map(|c| Event::Left(ClientId(c))).collect(),
         }]
     }
 
@@ -205,7 +211,14 @@ impl World {
         let was_left_out: Vec<ClientId> =
             (0..4).map(ClientId).filter(|client| is_left_out(client) && asks != Some(*client)).collect();
         let mut more = Vec::new();
-        for effect in self.room.handle(event) {
+        let effects = self.room.handle(event.clone());
+        if let Some(twin) = &mut self.twin {
+            let answer = twin.handle(event);
+            prop_assert_eq!(told(&answer), told(&effects));
+            prop_assert!(twin.model() == self.room.model(), "other weights");
+            prop_assert_eq!(twin.state(), self.room.state());
+        }
+        for effect in effects {
             match effect {
                 Effect::Plan { cohort, round, policy, settings, encryption, model } => {
                     prop_assert!(!cohort.is_empty());
@@ -268,6 +281,16 @@ impl World {
         Ok(())
     }
 
+    /// Puts a restored room in the twin's place.
+    fn restart(&mut self) {
+        let mut twin = Room::restore(self.room.saved()).unwrap();
+        if let Some(model) = &self.room.next_model {
+            // Weights to come are the caller's to make anew.
+            twin.handle(Event::SetModel(model.clone()));
+        }
+        self.twin = Some(twin);
+    }
+
     fn check(&self) -> Result<(), TestCaseError> {
         let room = &self.room;
         prop_assert!(room.model().state.weights.iter().all(|weight| weight.is_finite()));
@@ -288,19 +311,30 @@ impl World {
     }
 }
 
+/// What effects say, without the values that a spent update leaves.
+fn told(effects: &[Effect]) -> Vec<String> {
+    let is_news = |effect: &&Effect| !matches!(effect, Effect::Spent(_));
+    effects.iter().filter(is_news).map(|effect| format!("{effect:?}")).collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     /// Whatever happens in whatever order: an update is averaged in its own round under its own policy or not at all,
     /// encrypted weights are never trained on as plain ones nor plain ones as encrypted, weights stay finite, a refused
-    /// update never counts, whoever waits has somebody to wait for, and whoever sits out is left alone.
+    /// update never counts, whoever waits has somebody to wait for, and whoever sits out is left alone. A room restored between
+    /// rounds does the same.
     #[test]
     fn no_average_mixes_two_policies(actions in proptest::collection::vec(action(), 0..80)) {
         let mut world = World::new();
         for action in actions {
+            let is_restart = matches!(action, Action::Restart);
             for event in world.events(action) {
                 world.take(event)?;
                 world.check()?;
+            }
+            if is_restart {
+                world.restart();
             }
         }
     }

@@ -1,0 +1,180 @@
+//! A room as it is written down, to go on elsewhere.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+use unmask_core::{Architecture, ClientId, MaskSeed, OptimiserKind, RoundSettings};
+
+use super::{
+    GlobalModel, Room, Run, Seal, Work,
+    members::{MemberRecord, Members},
+};
+use crate::{
+    Aggregate, Moments, Optimiser, UpdateCounts, gate::Statistics, norm_gate::NormGate, update_counts::CountsRecord,
+};
+
+/// Everything that a room needs to go on, but for who is present: whoever was there joins again.
+#[derive(Debug, Clone)]
+pub struct SavedRoom {
+    pub state: RoomState,
+    pub model: Arc<GlobalModel>,
+    /// The server's.
+    pub moments: Arc<Moments>,
+    pub records: RoomRecords,
+}
+
+/// The numbers and words of a room: what changes when somebody presses a button.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RoomState {
+    run: Run,
+    resting: bool,
+    number: u32,
+    policy: u32,
+    architecture: Architecture,
+    settings: RoundSettings,
+    next_settings: Option<RoundSettings>,
+    next_architecture: Option<Architecture>,
+    optimiser: OptimiserKind,
+    steps: u32,
+    norms: NormGate,
+    statistics: NormGate,
+    seal: Option<Seal>,
+    salt: Option<[u8; 16]>,
+    asked: Option<ClientId>,
+    members: BTreeMap<ClientId, MemberRecord>,
+}
+
+/// What piles up with the rounds: how often each parameter was updated, and the seeds that no mask may be drawn from again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RoomRecords {
+    counts: CountsRecord,
+    seeds: Vec<MaskSeed>,
+}
+
+/// Why a room cannot go on from what was written down.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RestoreError {
+    #[error("there are {given} {what}, and {architecture} has {expected}")]
+    Length { what: &'static str, given: usize, expected: usize, architecture: Architecture },
+    #[error("the model is {model}, and the room's was {room}")]
+    Architecture { model: Architecture, room: Architecture },
+    #[error("the update counts are of another model")]
+    Counts,
+}
+
+impl RoomState {
+    /// The last round that was closed; 0 before the first.
+    pub fn round(&self) -> u32 {
+        self.number
+    }
+
+    pub fn architecture(&self) -> Architecture {
+        self.architecture
+    }
+
+    pub fn settings(&self) -> RoundSettings {
+        self.settings
+    }
+
+    /// The settings from the next round on.
+    pub fn coming(&self) -> RoundSettings {
+        self.next_settings.unwrap_or(self.settings)
+    }
+
+    /// The model from the next round on, if it was to change. Its weights, which no client has seen, are not kept:
+    /// whoever restores the room makes some ([`Event::SetModel`](super::Event::SetModel)).
+    pub fn next_architecture(&self) -> Option<Architecture> {
+        self.next_architecture
+    }
+
+    /// Whether rounds are to run.
+    pub fn is_running(&self) -> bool {
+        self.run != Run::Paused
+    }
+
+    /// Whether [`Event::Begin`](super::Event::Begin) is awaited.
+    pub fn is_resting(&self) -> bool {
+        self.resting
+    }
+}
+
+impl Room {
+    /// The room, with the arrays shared where they are large. A running round is left out: the restored room runs it
+    /// again.
+    pub fn saved(&self) -> SavedRoom {
+        let records = RoomRecords { counts: self.counts.record_of(), seeds: self.seeds.iter().collect() };
+        let moments = Arc::clone(self.optimiser.moments());
+        SavedRoom { state: self.state(), model: Arc::clone(&self.model), moments, records }
+    }
+
+    /// Its numbers and words alone.
+    pub fn state(&self) -> RoomState {
+        RoomState {
+            run: self.run,
+            resting: self.resting || !matches!(self.work, Work::Idle),
+            number: if matches!(self.work, Work::Round(_)) { self.number.saturating_sub(1) } else { self.number },
+            policy: self.policy,
+            architecture: self.model.architecture,
+            settings: self.settings,
+            next_settings: self.next_settings,
+            next_architecture: self.next_model(),
+            optimiser: self.optimiser.kind(),
+            steps: self.optimiser.steps(),
+            norms: self.aggregate.norms().clone(),
+            statistics: self.statistics.norms().clone(),
+            seal: self.seal,
+            salt: self.salt,
+            asked: self.asked,
+            members: self.members.records(),
+        }
+    }
+
+    /// The room that was [saved](Self::saved), with nobody present and the default quorum. To the same events it answers
+    /// as the other one would have, had everybody left.
+    ///
+    /// # Errors
+    /// If the arrays are not those of the model.
+    pub fn restore(saved: SavedRoom) -> Result<Self, RestoreError> {
+        let SavedRoom { state, model, moments, records } = saved;
+        let architecture = model.architecture;
+        if architecture != state.architecture {
+            return Err(RestoreError::Architecture { model: architecture, room: state.architecture });
+        }
+        let layout = Arc::new(architecture.layout());
+        let check = |what, given, expected| match given == expected {
+            true => Ok(()),
+            false => Err(RestoreError::Length { what, given, expected, architecture }),
+        };
+        check("weights", model.state.weights.len(), layout.len())?;
+        let statistics = architecture.statistics().len();
+        // An encrypted model has none, whatever its architecture.
+        if !model.state.statistics.is_empty() {
+            check("running statistics", model.state.statistics.len(), statistics)?;
+        }
+        for (what, moment) in [("first moments", &moments.first), ("second moments", &moments.second)] {
+            if !moment.is_empty() {
+                check(what, moment.len(), layout.len())?;
+            }
+        }
+        check("second moments", moments.second.len(), moments.first.len())?;
+        let (settings, defence) = (state.settings, state.settings.defence());
+        let counts = UpdateCounts::from_record(Arc::clone(&layout), defence, records.counts);
+        Ok(Self {
+            run: state.run,
+            resting: state.resting,
+            number: state.number,
+            policy: state.policy,
+            next_settings: state.next_settings,
+            optimiser: Optimiser::with_moments(state.optimiser, state.steps, moments),
+            aggregate: Aggregate::new(Arc::clone(&layout), defence, settings.aggregation()).resumed(state.norms),
+            statistics: Statistics::resumed(state.statistics),
+            counts: counts.ok_or(RestoreError::Counts)?,
+            seal: state.seal,
+            salt: state.salt,
+            asked: state.asked,
+            members: Members::restore(state.members),
+            seeds: records.seeds.into_iter().collect(),
+            ..Self::with_model(model, settings)
+        })
+    }
+}

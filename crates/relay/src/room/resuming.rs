@@ -1,0 +1,69 @@
+//! Writing the room down, and going on with one that was.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tracing::error;
+
+use super::{Actor, door::Door, history::History, lesson::Lesson, log::Log, roster::Roster};
+
+/// Time for clients to come back before a round begins with those who are there.
+const RETURN: Duration = Duration::from_secs(1);
+
+impl Actor {
+    /// Has the room written down.
+    pub(super) fn write_down(&mut self) {
+        match postcard::to_stdvec(&self.lesson()) {
+            Ok(header) => self.journaling.write(&self.room, header),
+            Err(error) => {
+                error!("the lesson cannot be encoded: {error}");
+                self.journaling.give_up();
+            }
+        }
+    }
+
+    fn lesson(&self) -> Lesson {
+        Lesson {
+            head: self.head.clone(),
+            room: self.room.state(),
+            initial_weights: (self.initialiser.chosen, self.initialiser.in_force),
+            next_model: self.initialiser.next,
+            roster: self.roster.record(),
+            door: self.door.record(),
+            history: self.history.record(),
+            log: self.log.record(),
+            sharing: self.sharing.record(),
+            accuracies: self.measuring.accuracies().cloned().collect(),
+            budgets: (self.measuring.budget().as_secs_f64(), self.attacks.budget().seconds),
+        }
+    }
+
+    /// Takes up everything of a lesson but its room, which is there.
+    ///
+    /// # Errors
+    /// If the data set cannot be divided as it was.
+    pub(super) fn go_on(&mut self, lesson: Lesson, now: Instant) -> anyhow::Result<()> {
+        let Lesson {
+            room, initial_weights, next_model, roster, door, history, log, sharing, accuracies, budgets, ..
+        } = lesson;
+        self.sharing.restore(sharing).map_err(anyhow::Error::msg)?;
+        (self.initialiser.chosen, self.initialiser.in_force) = initial_weights;
+        self.initialiser.next = next_model.or(room.next_architecture());
+        self.roster = Roster::restore(roster, now);
+        self.door = Door::restore(door);
+        self.history = History::restore(history, self.room.update_counts());
+        // What was said while the journal was opened belongs behind the rest.
+        let news: Vec<String> = self.log.lines().map(|line| line.text.clone()).collect();
+        self.log = Log::restore(log);
+        news.into_iter().for_each(|line| self.say(line));
+        let (measuring, attacks) = budgets;
+        let measuring = Duration::try_from_secs_f64(measuring).unwrap_or(self.measuring.budget());
+        self.measuring.restore(accuracies, room.round(), measuring);
+        self.attacks.set_budget(attacks).map_err(anyhow::Error::msg)?;
+        if room.is_resting() {
+            self.timers.rest(now, self.config.pace.max(RETURN));
+        }
+        self.say(format!("The relay was started again; the lesson goes on after round {}.", room.round()));
+        Ok(())
+    }
+}

@@ -1,0 +1,305 @@
+//! A lesson on the disk: what a relay that starts again goes on with.
+
+mod support;
+
+use std::{
+    fs::{self, OpenOptions},
+    io::{Cursor, Read},
+    path::{Path, PathBuf},
+};
+
+use support::{Client, Plan, Relay, config, gradient, http, http_bytes, view};
+use tempfile::TempDir;
+use unmask_core::{Architecture, ModelState, VitPreset};
+use unmask_relay::{JournalConfig, RelayConfig, last_lesson, serve};
+use unmask_wire::view::{ClientState, Control, Phase};
+use zip::ZipArchive;
+
+fn with_journal(config: &mut RelayConfig) {
+    config.journal = Some(JournalConfig::default());
+}
+
+async fn start(folder: TempDir) -> Relay {
+    Relay::within(folder, with_journal).await
+}
+
+async fn begin() -> Relay {
+    start(tempfile::tempdir().unwrap()).await
+}
+
+/// Lets two clients answer a plan, in a round and with seeds of its own.
+async fn answer(clients: &mut [Client; 2], plan: &Plan) {
+    for (number, client) in clients.iter_mut().enumerate() {
+        let seed = [100 * number as u8 + plan.round as u8; 32];
+        client.update(plan, gradient(number + plan.round as usize), seed).await;
+    }
+}
+
+/// Two clients and so many closed rounds; the plans, of which the last one is unanswered.
+async fn lesson(relay: &Relay, rounds: u32) -> ([Client; 2], Vec<Plan>) {
+    let mut clients = [relay.client("Ada").await, relay.client("Bob").await];
+    relay.control(Control::Start).await;
+    let mut plans = Vec::new();
+    for _ in 0..=rounds {
+        let (plan, other) = (clients[0].plan().await, clients[1].plan().await);
+        assert_eq!((plan.round, &plan.weights), (other.round, &other.weights));
+        if plan.round <= rounds {
+            answer(&mut clients, &plan).await;
+        }
+        plans.push(plan);
+    }
+    relay.room_when("the last round on disk", |room| room.journal.as_ref().is_some_and(|j| j.round == rounds)).await;
+    (clients, plans)
+}
+
+async fn come_back(relay: &Relay, clients: &[Client; 2]) -> [Client; 2] {
+    let [ada, bob] = clients;
+    [
+        Client::join(&relay.running, &ada.nickname, Some(ada.ticket)).await,
+        Client::join(&relay.running, &bob.nickname, Some(bob.ticket)).await,
+    ]
+}
+
+/// Masked rounds under Adam: the running round is begun again, on the same weights to the bit.
+#[tokio::test]
+async fn a_relay_that_starts_again_goes_on() {
+    let relay = Relay::with(|config| {
+        with_journal(config);
+        config.defence = "random-binary:0.5".parse().unwrap();
+        config.optimiser = "adam:0.01".parse().unwrap();
+    })
+    .await;
+    assert!(relay.running.resumed().is_none());
+    let (clients, plans) = lesson(&relay, 3).await;
+    let before = relay.room().await;
+    let token = relay.running.token().to_owned();
+    let folder = relay.stop().await;
+
+    let relay = start(folder).await;
+    let resumed = relay.running.resumed().unwrap().clone();
+    assert_eq!((resumed.round, resumed.model.as_str()), (3, "vit_pico_patch4_16"));
+    assert_eq!(relay.running.token(), token, "the teacher's link of before");
+    relay.log_line("the lesson goes on after round 3").await;
+    let room = relay.room().await;
+    assert!(room.round == 3 && matches!(room.phase, Phase::Between | Phase::Waiting), "{:?}", room.phase);
+    assert_eq!((&room.losses, &room.update_counts), (&before.losses, &before.update_counts));
+    assert_eq!((room.defence, room.optimiser), (before.defence, before.optimiser));
+    assert_eq!(room.log[..before.log.len()], before.log);
+    for name in ["Ada", "Bob"] {
+        let (now, then) = (view(&room, name), view(&before, name));
+        assert_eq!((now.state, now.updates, now.bytes_sent), (ClientState::Gone, 3, then.bytes_sent));
+        assert_eq!((now.id, now.loss), (then.id, then.loss));
+    }
+
+    let mut back = come_back(&relay, &clients).await;
+    assert_eq!([back[0].id, back[1].id], [clients[0].id, clients[1].id]);
+    let [plan, other] = [back[0].plan().await, back[1].plan().await];
+    assert_eq!(plan.round, other.round);
+    assert_eq!((plan.round, plan.policy), (4, plans[3].policy));
+    assert!(plan.weights == plans[3].weights, "other weights");
+    // A mask of before the restart does not come again.
+    back[0].update(&plan, gradient(1), [1; 32]).await;
+    assert!(back[0].refusal().await.contains("seed"));
+    back[1].update(&plan, gradient(1), [104; 32]).await;
+    assert_eq!(back[1].plan().await.round, 5);
+    let room = relay.room_when("a fourth round", |room| room.losses.len() == 4).await;
+    assert_eq!(room.update_counts.unwrap().rounds, 4);
+}
+
+/// What the teacher chose between rounds is on the disk as well.
+#[tokio::test]
+async fn choices_of_a_paused_room_stay() {
+    let relay = begin().await;
+    relay.control(Control::Defence { defence: "random-binary:0.25".parse().unwrap() }).await;
+    relay.control(Control::AprilBlock { on: true }).await;
+    relay.control(Control::AttackBudget { seconds: 3.0 }).await;
+    relay.control(Control::EvaluationBudget { seconds: 4.0 }).await;
+    let before = relay.room().await;
+    let relay = start(relay.stop().await).await;
+    let room = relay.room().await;
+    assert_eq!((room.phase, room.round, &room.next), (Phase::Paused, 0, &before.next));
+    assert!(room.next.is_some() && room.budget.seconds == 3.0);
+    relay.control(Control::OneRound).await;
+    let mut ada = relay.client("Ada").await;
+    let plan = ada.plan().await;
+    assert!(plan.model.april_block && plan.defence.to_string() == "random-binary:0.25");
+}
+
+/// A round on shared pictures after the restart has the shards of before it.
+#[tokio::test]
+async fn shared_pictures_are_divided_as_they_were() {
+    let relay = begin().await;
+    relay.control(Control::Partition { partition: "dirichlet:0.5".parse().unwrap() }).await;
+    relay.control(Control::TrainOn { pictures: unmask_core::TrainOn::Shared }).await;
+    relay.control(Control::OneRound).await;
+    let mut ada = relay.client("Ada").await;
+    let (header, labels, pixels) = ada.shard().await;
+    let plan = ada.plan().await;
+    ada.update(&plan, gradient(1), [0; 32]).await;
+    relay.room_when("the round on disk", |room| room.journal.as_ref().is_some_and(|j| j.round == 1)).await;
+    let relay = start(relay.stop().await).await;
+    relay.control(Control::OneRound).await;
+    let mut back = Client::join(&relay.running, "Ada", Some(ada.ticket)).await;
+    assert!(back.shard().await == (header, labels, pixels), "another shard");
+    assert_eq!(back.plan().await.pictures, plan.pictures);
+}
+
+/// The two files of a journal, the newer one last.
+fn files(folder: &Path) -> [PathBuf; 2] {
+    let mut files = ["journal-a.redb", "journal-b.redb"].map(|name| folder.join(name));
+    files.sort_by_key(|file| fs::metadata(file).unwrap().modified().unwrap());
+    files
+}
+
+#[tokio::test]
+async fn a_torn_file_costs_what_was_written_last() {
+    let relay = begin().await;
+    let (clients, plans) = lesson(&relay, 3).await;
+    let folder = relay.stop().await;
+    let [_, newer] = files(folder.path());
+    OpenOptions::new().write(true).open(&newer).unwrap().set_len(4096).unwrap();
+    let relay = start(folder).await;
+    relay.log_line("it was set aside as").await;
+    assert_eq!(relay.running.resumed().unwrap().round, 2);
+    let mut back = come_back(&relay, &clients).await;
+    let plan = back[0].plan().await;
+    assert!(plan.round == 3 && plan.weights == plans[2].weights, "round {}", plan.round);
+    answer(&mut back, &plan).await;
+    let plan = back[0].plan().await;
+    assert!(plan.round == 4 && plan.weights == plans[3].weights, "the same round gives the same weights");
+}
+
+/// As with a full disk: the room says so and goes on, and tries again.
+#[tokio::test]
+async fn what_cannot_be_written_is_said_and_the_room_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    // A folder where the first file is to be made: nothing can be written there.
+    let obstacle = folder.path().join("journal-b.unfinished");
+    fs::create_dir(&obstacle).unwrap();
+    let relay = start(folder).await;
+    relay.log_line("The lesson is not on the disk").await;
+    let mut clients = [relay.client("Ada").await, relay.client("Bob").await];
+    relay.control(Control::Start).await;
+    for round in 1..=3 {
+        let plan = clients[0].plan().await;
+        assert_eq!(plan.round, round);
+        answer(&mut clients, &plan).await;
+    }
+    let failure = relay.room().await.journal.unwrap().failure.unwrap();
+    assert!(failure.contains("journal-b.redb cannot be written") && failure.contains("make room"), "{failure}");
+    fs::remove_dir(&obstacle).unwrap();
+    let plan = clients[0].plan().await;
+    answer(&mut clients, &plan).await;
+    relay.log_line("The lesson is on the disk again, up to round").await;
+    let room = relay.room().await;
+    assert_eq!(room.journal.unwrap().failure, None);
+    let said = room.log.iter().filter(|line| line.text.contains("not on the disk")).count();
+    assert_eq!(said, 1, "the same failure is said once");
+    assert!(last_lesson(relay.stop().await.path()).unwrap().unwrap().round >= 4);
+}
+
+#[tokio::test]
+async fn another_lesson_begins_where_it_is_asked_for() {
+    let relay = begin().await;
+    let (_clients, _) = lesson(&relay, 2).await;
+    let token = relay.running.token().to_owned();
+    let folder = relay.stop().await;
+    let known = last_lesson(folder.path()).unwrap().unwrap();
+    assert_eq!(known.round, 2);
+
+    let refused = RelayConfig {
+        architecture: Architecture::from(VitPreset::Nano),
+        journal: Some(JournalConfig { given: vec!["--model".to_owned()], ..JournalConfig::default() }),
+        ..config(folder.path().to_path_buf())
+    };
+    let error = serve(refused.clone()).await.unwrap_err().to_string();
+    assert!(error.contains("--model vit_pico_patch4_16") && error.contains("--new"), "{error}");
+
+    // Where the flag was not given, its value is no wish.
+    let journal = Some(JournalConfig::default());
+    let running = serve(RelayConfig { journal, ..refused.clone() }).await.unwrap();
+    assert_eq!(running.resumed().unwrap(), &known);
+    let error = serve(RelayConfig { journal: Some(JournalConfig::default()), ..refused.clone() }).await.unwrap_err();
+    assert!(error.to_string().contains("another relay keeps its journal"), "{error}");
+    running.shutdown().await;
+
+    let relay = Relay::within(folder, |config| {
+        config.journal = Some(JournalConfig { begins_anew: true, ..JournalConfig::default() });
+    })
+    .await;
+    let room = relay.room().await;
+    assert_eq!((room.round, room.clients.len(), room.phase), (0, 0, Phase::Paused));
+    assert_ne!(relay.running.token(), token);
+    let folder = relay.stop().await;
+    assert!(folder.path().join("journal-a.redb.old").exists());
+    assert_eq!(last_lesson(folder.path()).unwrap().unwrap().round, 0);
+}
+
+/// A relay without a journal writes none, and shows none.
+#[tokio::test]
+async fn without_a_journal_nothing_is_written() {
+    let relay = Relay::start().await;
+    assert_eq!(relay.room().await.journal, None);
+    let folder = relay.stop().await;
+    assert!(last_lesson(folder.path()).unwrap().is_none());
+    assert!(!folder.path().join("room.key").exists());
+}
+
+/// Whoever reads the journal cannot come in with it.
+#[tokio::test]
+async fn no_ticket_and_no_secret_is_in_the_journal() {
+    let relay = begin().await;
+    let (clients, _) = lesson(&relay, 2).await;
+    let token = relay.running.token().to_owned();
+    let folder = relay.stop().await;
+    for file in files(folder.path()) {
+        let bytes = fs::read(file).unwrap();
+        let holds = |secret: &[u8]| bytes.windows(secret.len()).any(|window| window == secret);
+        assert!(holds(b"vit_pico_patch4_16"), "not as it is written");
+        assert!(clients.iter().all(|client| !holds(&client.ticket)) && !holds(token.as_bytes()));
+    }
+}
+
+fn read(archive: &mut ZipArchive<Cursor<Vec<u8>>>, name: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    archive.by_name(name).unwrap().read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+fn raw(_: Architecture, state: &ModelState) -> Result<Vec<u8>, String> {
+    Ok(state.weights.iter().flat_map(|value| value.to_le_bytes()).collect())
+}
+
+#[tokio::test]
+async fn the_teacher_takes_the_lesson_home() {
+    let relay = Relay::with(|config| {
+        with_journal(config);
+        config.model_file = Some(raw);
+    })
+    .await;
+    let (_clients, plans) = lesson(&relay, 2).await;
+    let (status, ..) = http(&relay.running, "GET", "/api/session.zip", &[], "").await;
+    assert_eq!(status, 401);
+    let token = format!("Bearer {}", relay.running.token());
+    let headers = [("authorization", token.as_str())];
+    let (status, head, body) = http_bytes(&relay.running, "GET", "/api/session.zip", &headers, "").await;
+    assert!(status == 200 && head.contains("application/zip") && head.contains("session.zip"), "{status} {head}");
+    let mut archive = ZipArchive::new(Cursor::new(body)).unwrap();
+    let metrics = String::from_utf8(read(&mut archive, "metrics.csv")).unwrap();
+    let rows: Vec<&str> = metrics.lines().collect();
+    assert_eq!((rows.len(), rows[0].split(',').count()), (3, rows[1].split(',').count()), "{metrics}");
+    assert!(rows[2].contains(",1,2,none,fedsgd,sgd:0.5,mean,1,2,0,0,2,1,"), "{metrics}");
+    let events = String::from_utf8(read(&mut archive, "events.jsonl")).unwrap();
+    let texts: Vec<String> = events
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["text"].as_str().unwrap().to_owned())
+        .collect();
+    assert!(texts.iter().any(|text| text == "Ada joined."), "{texts:?}");
+    let settings: serde_json::Value = serde_json::from_slice(&read(&mut archive, "settings.json")).unwrap();
+    assert_eq!((&settings["round"], &settings["flags"]["--optimiser"]), (&2.into(), &"sgd:0.5".into()));
+    let state = ModelState::from_weights(plans[2].weights.clone());
+    assert!(read(&mut archive, "model.safetensors") == raw(Architecture::from(VitPreset::Pico), &state).unwrap());
+    // What the archive says of the weights is what the journal says.
+    let folder = relay.stop().await;
+    assert_eq!(settings["weights_sha256"], last_lesson(folder.path()).unwrap().unwrap().weights);
+}

@@ -1,0 +1,45 @@
+//! `unmask journal`: what a relay would go on with.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use unmask_relay::{RelayConfig, last_lesson};
+
+use crate::{Failure, counted, say};
+
+#[derive(Debug, Args)]
+pub struct Journal {
+    /// The relay's data folder; the user's own if absent.
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Print one line of JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Journal {
+    /// Prints the last lesson's model, its rounds and the digest of its weights.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] if there is no lesson, or a relay has it open; [`Failure::Other`] if the journal is damaged.
+    pub fn run(self) -> Result<(), Failure> {
+        let folder = match self.data_dir {
+            Some(folder) => folder,
+            None => RelayConfig::classroom().map_err(Failure::Input)?.data_dir,
+        };
+        let lesson = last_lesson(&folder).map_err(Failure::Other)?.ok_or_else(|| {
+            Failure::Input(anyhow::anyhow!(
+                "there is no lesson in {}; choose another folder with --data-dir",
+                folder.display()
+            ))
+        })?;
+        if self.json {
+            let json = serde_json::to_string(&lesson).map_err(|error| Failure::Other(error.into()))?;
+            say(&format!("{json}\n"));
+        } else {
+            let rounds = counted(lesson.round, "round");
+            say(&format!("{}, after {rounds}\nweights SHA-256 {}\n", lesson.model, lesson.weights));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,225 @@
+//! The real relay, killed at random instants: it goes on where it was.
+//!
+//! `cargo xtask chaos --kills 200` runs this with more kills than the checks do.
+#![cfg(unix)]
+
+use std::{
+    collections::BTreeMap,
+    env,
+    fmt::Write as _,
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::{Ipv4Addr, TcpListener, TcpStream},
+    path::Path,
+    process::{Child, Command, Output, Stdio},
+    sync::{Arc, Mutex},
+    thread::{self, JoinHandle, sleep},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+/// A relay that was killed goes on within this time.
+const BACK: Duration = Duration::from_secs(5);
+/// Longest wait for anything else that must happen.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Longest life of a relay once a round has closed.
+const LIFE: Duration = Duration::from_millis(600);
+
+/// A number that the caller chooses in the environment.
+fn chosen(name: &str, default: u64) -> u64 {
+    env::var(name).ok().map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name}={value} is no number")))
+}
+
+/// What the relay says of a round on its standard error: `INFO on disk round=3 weights=ab12`.
+fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = line.split_once(&format!(" {name}="))?;
+    rest.split_whitespace().next().map(|value| value.trim_matches('"'))
+}
+
+fn rounds<'a>(lines: &'a [String], message: &'a str) -> impl Iterator<Item = (u32, &'a str)> {
+    lines
+        .iter()
+        .filter(move |line| line.contains(message))
+        .filter_map(|line| Some((field(line, "round")?.parse().ok()?, line.as_str())))
+}
+
+/// The round and the weights' digest of each such line.
+fn weights(lines: &[String], message: &str) -> BTreeMap<u32, String> {
+    rounds(lines, message).filter_map(|(round, line)| Some((round, field(line, "weights")?.to_owned()))).collect()
+}
+
+fn free_ports() -> [u16; 2] {
+    let listeners = [(); 2].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
+    listeners.map(|listener| listener.local_addr().unwrap().port())
+}
+
+/// A running relay with three clients of its own; killed when dropped.
+struct Relay {
+    child: Child,
+    lines: Arc<Mutex<Vec<String>>>,
+    reader: Option<JoinHandle<()>>,
+    began: Instant,
+    port: u16,
+}
+
+impl Relay {
+    fn start(mut command: Command, folder: &Path, ports: [u16; 2]) -> Self {
+        let [http, https] = ports.map(|port| port.to_string());
+        command
+            .args(["relay", "--bind", "127.0.0.1", "--model", "vit_pico_patch4_16", "--headless", "3", "--start"])
+            .args(["--pace", "0.05", "--attack-seconds", "0", "--test-seconds", "0"])
+            .args(["--http-port", &http, "--https-port", &https, "--data-dir"])
+            .arg(folder)
+            .arg("--ready-file")
+            .arg(folder.join("ready.json"))
+            .env("RUST_LOG", "info")
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let began = Instant::now();
+        let mut child = command.spawn().expect("the relay starts");
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let (stderr, heard) = (child.stderr.take().unwrap(), Arc::clone(&lines));
+        let reader = thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                heard.lock().unwrap().push(line);
+            }
+        });
+        Self { child, lines, reader: Some(reader), began, port: ports[0] }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        self.lines.lock().unwrap().clone()
+    }
+
+    /// How long after the start something was found.
+    fn until(&self, what: &str, is_found: impl Fn() -> bool) -> Duration {
+        while !is_found() {
+            assert!(self.began.elapsed() < PATIENCE, "{what} did not come about: {:#?}", self.lines());
+            sleep(Duration::from_millis(5));
+        }
+        self.began.elapsed()
+    }
+
+    fn is_healthy(&self) -> bool {
+        let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)) else { return false };
+        let mut answer = String::new();
+        stream.write_all(b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n").is_ok()
+            && stream.read_to_string(&mut answer).is_ok()
+            && answer.contains(" 200 ")
+    }
+
+    fn newest(&self, message: &str) -> u32 {
+        rounds(&self.lines(), message).map(|(round, _)| round).max().unwrap_or(0)
+    }
+
+    /// Kills it, and gives everything it said.
+    fn kill(mut self) -> Vec<String> {
+        self.end();
+        self.lines()
+    }
+
+    fn end(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+        }
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// What the journal holds, by another program than the relay.
+fn journal(folder: &Path) -> (u32, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_unmask"));
+    let Output { status, stdout, stderr } =
+        command.args(["journal", "--json", "--data-dir"]).arg(folder).output().unwrap();
+    assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
+    let found: Value = serde_json::from_slice(&stdout).unwrap();
+    (found["round"].as_u64().unwrap() as u32, found["weights"].as_str().unwrap().to_owned())
+}
+
+/// Whole numbers below `most`, the same ones for the same seed (splitmix64).
+fn random(state: &mut u64, most: u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (mixed ^ (mixed >> 31)) % most
+}
+
+#[test]
+fn a_killed_relay_goes_on() {
+    let (kills, mut seed) = (chosen("UNMASK_KILLS", 20), chosen("UNMASK_CHAOS_SEED", 7));
+    let (folder, ports) = (tempfile::tempdir().unwrap(), free_ports());
+    let mut table = "kill  lived ms  closed  on disk  lost  healthy ms  next round ms\n".to_owned();
+    let mut expected: Option<(u32, String)> = None;
+    let (mut slowest, mut lost_rounds) = (Duration::ZERO, 0);
+    for kill in 1..=kills + 1 {
+        let relay = Relay::start(Command::new(env!("CARGO_BIN_EXE_unmask")), folder.path(), ports);
+        let healthy = relay.until("an answer", || relay.is_healthy());
+        let before = expected.as_ref().map_or(0, |(round, _)| *round);
+        if let Some((round, digest)) = &expected {
+            let resumed = weights(&relay.lines(), "goes on with the last lesson");
+            assert_eq!(resumed.get(round), Some(digest), "after kill {}: {resumed:?}", kill - 1);
+        }
+        let next = relay.until("a round", || relay.newest("round closed") > before);
+        if expected.is_some() {
+            assert!(next < BACK, "after kill {} it took {next:?} to go on", kill - 1);
+            slowest = slowest.max(next);
+        }
+        if kill > kills {
+            break;
+        }
+        let life = Duration::from_micros(random(&mut seed, LIFE.as_micros() as u64));
+        sleep(life);
+        let lived = relay.began.elapsed();
+        let lines = relay.kill();
+        let closed = rounds(&lines, "round closed").map(|(round, _)| round).max().unwrap();
+        let (round, digest) = journal(folder.path());
+        let said = weights(&lines, "on disk");
+        match said.get(&round) {
+            Some(committed) => assert_eq!(committed, &digest, "kill {kill}: other weights than were committed"),
+            // Killed between the commit and the word of it, or after rounds without an update.
+            None => assert!(said.keys().all(|said| *said < round), "kill {kill}: {round} after {said:?}"),
+        }
+        let lost = closed.saturating_sub(round);
+        assert!(lost <= 1, "kill {kill}: round {closed} was closed, and round {round} is on disk");
+        lost_rounds += lost;
+        let (lived, healthy, next) = (lived.as_millis(), healthy.as_millis(), next.as_millis());
+        let _ = writeln!(table, "{kill:>4}  {lived:>8}  {closed:>6}  {round:>7}  {lost:>4}  {healthy:>10}  {next:>13}");
+        expected = Some((round, digest));
+    }
+    println!("{table}");
+    println!(
+        "{kills} kills: every one came back on the weights of the last commit, the slowest after {} ms; {lost_rounds} rounds \
+         were closed and not on disk",
+        slowest.as_millis()
+    );
+}
+
+/// A real limit of the operating system in place of a full disk: no file may grow above 32 kB.
+#[test]
+fn a_full_disk_stops_no_round() {
+    let (folder, ports) = (tempfile::tempdir().unwrap(), free_ports());
+    let mut command = Command::new("sh");
+    // The limit counts blocks of 512 bytes; without the trap the system would end the relay for its first long write.
+    command.args(["-c", "trap '' XFSZ; ulimit -f 64; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_unmask")]);
+    let relay = Relay::start(command, folder.path(), ports);
+    relay.until("three rounds", || relay.newest("round closed") >= 3);
+    let ready: Value = serde_json::from_slice(&fs::read(folder.path().join("ready.json")).unwrap()).unwrap();
+    let token = format!("Bearer {}", ready["token"].as_str().unwrap());
+    let mut answer =
+        ureq::get(format!("http://127.0.0.1:{}/api/room", ports[0])).header("Authorization", &token).call().unwrap();
+    let room: Value = serde_json::from_str(&answer.body_mut().read_to_string().unwrap()).unwrap();
+    let failure = room["journal"]["failure"].as_str().unwrap_or_default();
+    assert!(failure.contains("The lesson is not on the disk") && failure.contains("too large"), "{room:#}");
+    let lines = relay.kill();
+    assert!(weights(&lines, "on disk").is_empty(), "{lines:#?}");
+    let kept: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!kept.iter().any(|name| name == "journal-a.redb" || name == "journal-b.redb"), "{kept:?}");
+}
