@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::checkout::{self, Turn};
 use crate::env::Env;
-use crate::single::{Bench, Example, Test};
+use crate::single::{Bench, Chaos, Example, Test};
 use crate::tools::Purpose;
 use crate::{demo, dist, load, runner, steps, tools};
 
@@ -52,6 +52,7 @@ enum Job {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<String>,
     },
+    Chaos(Chaos),
     /// Pack the program with the page inside, README, licences, completions and manual pages into one archive
     ///
     /// dist/unmask-VERSION-TARGET.tar.gz in the target folder, for this machine's kind of system; its SHA-256 lies beside
@@ -123,6 +124,10 @@ pub fn run() -> Result<ExitCode> {
         Job::Soak { options } => {
             let (env, turn) = building_env()?;
             load::run(&env, turn, "soak", &options)
+        }
+        Job::Chaos(chaos) => {
+            let (env, _turn) = building_env()?;
+            chaos.run(&env).map(|()| ExitCode::SUCCESS)
         }
         Job::Dist => {
             let (env, _turn) = building_env()?;

@@ -1,4 +1,4 @@
-//! One test, one benchmark, one example, of what is built already.
+//! One test, one benchmark, one example, one trial, of what is built already.
 
 use std::process::{Command, ExitCode};
 
@@ -60,6 +60,18 @@ pub struct Example {
     arguments: Vec<String>,
 }
 
+/// Kill a real relay again and again, and see that it goes on where it was.
+///
+/// Each time it must be back within 5 s, on the weights of the last commit to the bit, with one round lost at most. The
+/// instants are drawn from the seed. The checks do the same with 20 kills.
+#[derive(Args)]
+pub struct Chaos {
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    kills: u32,
+    #[arg(long, value_name = "NUMBER", default_value_t = 7)]
+    seed: u64,
+}
+
 impl Test {
     /// Runs what was asked for; fails where a test fails.
     pub fn run(&self, env: &Env) -> Result<()> {
@@ -75,6 +87,20 @@ impl Test {
             command.args(["--test", file]);
         }
         command.arg("--").args(&self.filters).args(&self.options);
+        command
+    }
+}
+
+impl Chaos {
+    /// Runs the trial, which prints a line for each kill.
+    pub fn run(&self, env: &Env) -> Result<()> {
+        env::run(&mut self.command(env))
+    }
+
+    fn command(&self, env: &Env) -> Command {
+        let mut command = native(env, "test", &["--test", "chaos"]);
+        command.args(["--", "a_killed_relay_goes_on", "--nocapture"]);
+        command.env("UNMASK_KILLS", self.kills.to_string()).env("UNMASK_CHAOS_SEED", self.seed.to_string());
         command
     }
 }
@@ -111,6 +137,16 @@ mod tests {
     struct Line {
         #[command(flatten)]
         test: Test,
+    }
+
+    /// Cargo refuses to run a test that is not there, and libtest runs none of a name that is not.
+    #[test]
+    fn the_trial_is_there() {
+        let command = Chaos { kills: 3, seed: 1 }.command(&Env::detect().expect("a home"));
+        let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
+        let file = format!("{}/../unmask/tests/chaos.rs", env!("CARGO_MANIFEST_DIR"));
+        let source = std::fs::read_to_string(&file).expect("the trial");
+        assert!(words.iter().any(|word| source.contains(&format!("fn {word}()"))), "{words:?}");
     }
 
     fn cargo_line(words: &[&str]) -> String {

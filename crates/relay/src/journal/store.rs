@@ -250,7 +250,7 @@ impl Slot {
             None if is_new => {
                 // What a relay left that was killed while it made one.
                 let _ = fs::remove_file(self.unfinished());
-                builder().create(self.unfinished())?
+                guarded(|| Ok(builder().create(self.unfinished())?))?
             }
             None => guarded(|| Ok(builder().open(&self.path)?))?,
         };

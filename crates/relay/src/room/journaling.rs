@@ -106,6 +106,11 @@ impl Journaling {
         });
         self.written = (Arc::downgrade(room.model()), room.policy());
         self.is_busy = thread.write(Save { round: room.state().round(), header, arrays });
+        if !self.is_busy {
+            self.behind = None;
+            self.failure =
+                Some("The lesson is not on the disk: what writes it has broken down. Start the relay again.".into());
+        }
     }
 
     /// There is something that cannot be written: the next change may help.
