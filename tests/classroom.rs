@@ -143,19 +143,24 @@ async fn an_insecure_page_trains_on_the_cpu_and_points_to_https() {
     tab.screenshot("student-insecure").await;
 }
 
-/// A tab whose socket dropped comes back by itself, with its nickname and its picture.
+/// When the relay is killed and started again, the tab comes back by itself as the same client with its picture, rounds go on
+/// by themselves, and the teacher's page drives the room as before.
 #[tokio::test]
 async fn a_tab_comes_back() {
     let _turn = ONE_AT_A_TIME.lock().await;
     let relay = Relay::start(&["--start"]).await;
     let browser = Browser::start().await;
     let tab = browser.open(&relay.student_link("localhost", "nickname=Ada&image=cat&device=cpu&join=1"), DESKTOP).await;
-    relay.rounds(1).await;
+    let teacher = browser.open(&relay.teacher_link(), DESKTOP).await;
+    relay.rounds(2).await;
+    let before = relay.client("Ada").await["id"].clone();
     let relay = relay.restart().await;
-    relay.client("Ada").await;
-    relay.control(json!({ "do": "start" })).await;
-    assert_eq!(relay.rounds(1).await[0]["updates"], 1);
+    let points = relay.rounds_with(1).await;
+    assert!(points.iter().all(|point| point["round"].as_u64() >= Some(2)), "{points:?}");
+    assert_eq!(relay.client("Ada").await["id"], before);
     tab.attribute_is("connection", "data-state", "online").await;
+    teacher.click("pause").await;
+    wait_for("the pause", || async { (relay.room().await["phase"] == "paused").then_some(()) }).await;
 }
 
 /// A page that was loaded anew brings its student back with one tap, as the same client with the same picture.

@@ -71,7 +71,7 @@ impl Relay {
         }
     }
 
-    /// Kills the relay and starts another one on the same ports and with the same folder.
+    /// Kills the relay and starts another one on the same ports, which goes on with its lesson.
     pub async fn restart(mut self) -> Self {
         self.stop();
         Self::start_in(Arc::clone(&self.folder), self.http_port, self.https_port, &[]).await

@@ -379,7 +379,8 @@ impl Actor {
 /// that the journal's thread does not wait for the room, which waits for it.
 impl Drop for Actor {
     fn drop(&mut self) {
-        if self.journaling.is_unwritten() {
+        // A room that has broken down may be in the midst of a change.
+        if self.journaling.is_unwritten() && !std::thread::panicking() {
             self.write_down();
         }
     }
