@@ -2,6 +2,7 @@
 
 mod addresses;
 mod app;
+mod caller;
 mod candidate;
 mod control;
 mod download;
@@ -10,7 +11,6 @@ mod headers;
 mod limits;
 mod names;
 mod page;
-mod peer;
 mod pin;
 mod qr;
 mod rendered;

@@ -260,13 +260,14 @@ async fn sessions_begin_with_a_secret_or_the_pin() {
     let address = format!("https://localhost:{}/", running.https().port());
     let (_, _, body) = http(running, "GET", "/api/session", &[], "").await;
     assert_eq!(serde_json::from_str::<SessionView>(&body).unwrap(), SessionView::default());
+    assert!(relay.room().await.data.is_some_and(|data| data.photograph_classes().is_empty()), "drawn shapes");
     for (request, role, secret) in [
         (json!({ "secret": running.room_key() }), Role::Student, running.room_key()),
         (json!({ "secret": running.projector_secret() }), Role::Projector, running.projector_secret()),
         (json!({ "secret": running.token() }), Role::Teacher, running.token()),
         (json!({ "pin": running.pin() }), Role::Student, running.room_key()),
     ] {
-        let wanted = SessionView { role: Some(role), https_address: Some(address.clone()) };
+        let wanted = SessionView { role: Some(role), https_address: Some(address.clone()), ..SessionView::default() };
         let (status, head, body) = session(&relay, &request).await;
         assert_eq!((status, serde_json::from_str(&body).ok()), (200, Some(wanted.clone())));
         assert_eq!(
@@ -294,6 +295,17 @@ async fn sessions_begin_with_a_secret_or_the_pin() {
     }
     let (status, ..) = session(&relay, &json!({ "secret": "0".repeat(5000) })).await;
     assert_eq!(status, 413);
+}
+
+/// A student learns with the session what a picture can be labelled with, and nobody does without one.
+#[tokio::test]
+async fn session_names_the_classes_of_photographs() {
+    let relay = Relay::with(support::colours::share).await;
+    let (_, _, body) = http(&relay.running, "GET", "/api/session", &[], "").await;
+    assert!(serde_json::from_str::<SessionView>(&body).unwrap().classes.is_empty());
+    let (_, _, body) = session(&relay, &json!({ "secret": relay.running.room_key() })).await;
+    let classes = serde_json::from_str::<SessionView>(&body).unwrap().classes;
+    assert_eq!(classes, support::colours::COLOURS);
 }
 
 /// Six digits that are not the room's.

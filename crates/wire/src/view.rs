@@ -38,6 +38,10 @@ pub struct SessionView {
     pub role: Option<Role>,
     /// Where the page is served over HTTPS; absent without a role.
     pub https_address: Option<String>,
+    /// The classes that a private picture can be labelled with: the room's [`DataView::photograph_classes`], empty without
+    /// a role.
+    #[serde(default)]
+    pub classes: Vec<String>,
 }
 
 /// Where a room is in its round.

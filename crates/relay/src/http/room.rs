@@ -7,7 +7,7 @@ use axum::{
 };
 use unmask_wire::{MAX_FRAME, view::Role};
 
-use super::{app::App, events as feed, scopes::Caller};
+use super::{app::App, caller::Caller, events as feed};
 use crate::{connection, peer::Peer};
 
 /// Most that may wait in a socket's own buffer, in bytes: the frame that is sent, and answers to pings.

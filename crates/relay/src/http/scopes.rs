@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use axum::{
-    extract::{FromRequestParts, Request, State},
-    http::{HeaderMap, StatusCode, header, request::Parts},
+    extract::{Request, State},
+    http::{HeaderMap, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 use unmask_wire::view::Role;
 
-use super::{app::App, names::Names, pin::Pin, secrets::Secrets};
+use super::{names::Names, pin::Pin, secrets::Secrets};
 
 /// What a request is judged by.
 pub(crate) struct Scopes {
@@ -25,7 +25,7 @@ pub(crate) struct Scopes {
 
 impl Scopes {
     /// The role of whoever sends these headers.
-    fn role(&self, headers: &HeaderMap) -> Option<Role> {
+    pub(crate) fn role(&self, headers: &HeaderMap) -> Option<Role> {
         let bearer = bearer(headers).and_then(|secret| self.secrets.role_of(secret));
         bearer.or_else(|| self.role_by_cookie(headers))
     }
@@ -59,17 +59,6 @@ impl Scopes {
 
     fn role_by_cookie(&self, headers: &HeaderMap) -> Option<Role> {
         cookies(headers, &self.cookie).find_map(|secret| self.secrets.role_of(secret))
-    }
-}
-
-/// Who asks: the role that the request's secret gives, if it carries one.
-pub(crate) struct Caller(pub(crate) Option<Role>);
-
-impl FromRequestParts<App> for Caller {
-    type Rejection = std::convert::Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Self::Rejection> {
-        Ok(Self(app.scopes.role(&parts.headers)))
     }
 }
 

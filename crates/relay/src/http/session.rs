@@ -15,10 +15,9 @@ use unmask_wire::view::{Role, SessionRequest, SessionView};
 
 use super::{
     app::App,
+    caller::{Caller, cookie_name, device},
     control::bad_request,
-    peer::{cookie_name, device},
     pin::Try,
-    scopes::Caller,
 };
 use crate::{peer::DeviceId, room::Input};
 
@@ -67,7 +66,12 @@ pub(crate) async fn open(
 const NO_STORE: (HeaderName, &str) = (header::CACHE_CONTROL, "no-store");
 
 fn view(app: &App, role: Option<Role>) -> SessionView {
-    SessionView { role, https_address: role.map(|_| app.https_address.to_string()) }
+    if role.is_none() {
+        return SessionView::default();
+    }
+    let room = app.snapshots.borrow();
+    let classes = room.view.data.as_ref().map(|data| data.photograph_classes().to_vec()).unwrap_or_default();
+    SessionView { role, https_address: Some(app.https_address.to_string()), classes }
 }
 
 async fn try_pin(app: &App, pin: &str, address: SocketAddr) -> Result<(), Response> {

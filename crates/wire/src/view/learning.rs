@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 use unmask_core::{Partition, TrainOn};
 
+/// The source of the data set whose pictures are drawn, and have classes that no photograph has.
+const GENERATED: &str = "generated";
+
 /// The data set that the room can share out.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct DataView {
@@ -28,6 +31,14 @@ pub struct DataView {
     pub partition: Partition,
     /// What the rounds in force train on.
     pub train_on: TrainOn,
+}
+
+impl DataView {
+    /// The classes that a private picture can be labelled with; none where this data set names none for photographs, and
+    /// those of CIFAR-10 serve.
+    pub fn photograph_classes(&self) -> &[String] {
+        if self.source == GENERATED { &[] } else { &self.classes }
+    }
 }
 
 /// How well the global model does on pictures that no client trains on.

@@ -1,14 +1,26 @@
-//! Where a request comes from.
+//! Who sends a request, and from where.
 
-use std::net::SocketAddr;
+use std::{convert::Infallible, net::SocketAddr};
 
 use axum::{
     extract::{ConnectInfo, FromRequestParts},
     http::{HeaderMap, request::Parts},
 };
+use unmask_wire::view::Role;
 
 use super::{addresses::is_own_address, app::App, scopes::cookies};
 use crate::peer::{DeviceId, Peer};
+
+/// The role that the request's secret gives, if it carries one.
+pub(crate) struct Caller(pub(crate) Option<Role>);
+
+impl FromRequestParts<App> for Caller {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Self::Rejection> {
+        Ok(Self(app.scopes.role(&parts.headers)))
+    }
+}
 
 impl FromRequestParts<App> for Peer {
     type Rejection = <ConnectInfo<SocketAddr> as FromRequestParts<App>>::Rejection;
