@@ -4,6 +4,7 @@ mod attackers;
 mod classroom;
 mod data;
 mod defences;
+mod phones;
 mod support;
 
 use serde_json::Value;

@@ -202,6 +202,28 @@ impl Client {
         frames(&ClientMessage::Device { device: self.device.clone() }, &[])
     }
 
+    /// Says whether the class may see what leaks of this client's pictures; later hellos say the same.
+    pub fn consent(&mut self, may_show: bool) -> Result<Vec<Vec<u8>>, WireError> {
+        self.may_show = may_show;
+        frames(&ClientMessage::Consent { may_show }, &[])
+    }
+
+    /// Says that the tab went to the background, or came back from it.
+    pub fn visibility(&self, is_hidden: bool) -> Result<Vec<Vec<u8>>, WireError> {
+        frames(&ClientMessage::Visibility { is_hidden }, &[])
+    }
+
+    /// Asks to be in the rounds again, after [`ClientEvent::SittingOut`].
+    pub fn come_back(&self) -> Result<Vec<Vec<u8>>, WireError> {
+        frames(&ClientMessage::Return, &[])
+    }
+
+    /// Asks whether the relay is there. Its answer is a frame of which [`Self::receive`] makes nothing: that it came is what
+    /// it says.
+    pub fn ping(&self) -> Result<Vec<Vec<u8>>, WireError> {
+        frames(&ClientMessage::Ping, &[])
+    }
+
     /// Takes one binary frame from the socket.
     ///
     /// # Errors
@@ -213,7 +235,11 @@ impl Client {
                 self.ticket = Some(resume);
                 Action::Report(ClientEvent::Welcome { client, nickname })
             }
-            RelayMessage::Renamed { nickname } => Action::Report(ClientEvent::Renamed { nickname }),
+            RelayMessage::Renamed { nickname } => {
+                // A relay that has forgotten this client is not to hear the name that the teacher has taken away.
+                self.nickname = cut(&nickname);
+                Action::Report(ClientEvent::Renamed { nickname })
+            }
             RelayMessage::SittingOut => Action::Report(ClientEvent::SittingOut),
             RelayMessage::Pong => return Ok(None),
             RelayMessage::Plan(header) => {

@@ -79,6 +79,8 @@ pub enum ToWorker {
         /// Its class.
         label: u8,
         device: DeviceChoice,
+        /// Whether the class may see what leaks of this picture.
+        may_show: bool,
         /// The room's passphrase, where the student has typed one.
         passphrase: Option<String>,
         /// The ticket of [`Connection::Online`], to rejoin as the same client after the page was reloaded.
@@ -93,6 +95,14 @@ pub enum ToWorker {
         /// [`PICTURE_SIDE`] squared.
         picture: Rgba,
     },
+    /// Whether the class may see what leaks of the private picture, in place of what [`Self::Join`] said.
+    Consent { may_show: bool },
+    /// The page is out of sight, or seen again.
+    Visibility { is_hidden: bool },
+    /// Ask to be in the rounds again, after [`FromWorker::SittingOut`].
+    Return,
+    /// See at once whether the relay is there: this device may have slept, or changed its network.
+    Check,
     /// Close the socket and stop.
     Leave,
 }
@@ -275,6 +285,8 @@ pub enum FromWorker {
     /// This tab has encrypted the room's model and sent it back.
     ModelEncrypted,
     Sent(SentUpdate),
+    /// The relay leaves this tab out of the rounds until it asks to come back. A later [`Self::Training`] withdraws this.
+    SittingOut,
     Closed(ClosedRound),
     Attacked(Reconstruction),
     /// Something to tell the student, in words.

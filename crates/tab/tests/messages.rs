@@ -49,21 +49,28 @@ fn check<T: Serialize + DeserializeOwned + Debug>(message: &T, pictures: u32) {
 
 #[wasm_bindgen_test]
 fn what_the_page_says_arrives() {
-    let join = |device, passphrase: Option<&str>, ticket| ToWorker::Join {
+    let join = |device, may_show, passphrase: Option<&str>, ticket| ToWorker::Join {
         socket: "wss://[fe80::1]:8443/ws".to_owned(),
         nickname: "ada 🦊 \0 \u{ffff}".to_owned(),
         picture: picture(PICTURE_SIDE, PICTURE_SIDE),
         label: u8::MAX,
         device,
+        may_show,
         passphrase: passphrase.map(str::to_owned),
         ticket,
     };
-    check(&join(DeviceChoice::Auto, None, None), 1);
-    check(&join(DeviceChoice::Cpu, Some(""), Some([0; 16])), 1);
-    check(&join(DeviceChoice::WebGpu, Some("blue whale"), Some([u8::MAX; 16])), 1);
+    check(&join(DeviceChoice::Auto, false, None, None), 1);
+    check(&join(DeviceChoice::Cpu, true, Some(""), Some([0; 16])), 1);
+    check(&join(DeviceChoice::WebGpu, false, Some("blue whale"), Some([u8::MAX; 16])), 1);
     check(&ToWorker::Passphrase(String::new()), 0);
     check(&ToWorker::Classify { number: u32::MAX, picture: picture(1, 1) }, 1);
-    check(&ToWorker::Leave, 0);
+    for is_so in [false, true] {
+        check(&ToWorker::Consent { may_show: is_so }, 0);
+        check(&ToWorker::Visibility { is_hidden: is_so }, 0);
+    }
+    for message in [ToWorker::Return, ToWorker::Check, ToWorker::Leave] {
+        check(&message, 0);
+    }
 }
 
 #[wasm_bindgen_test]
@@ -111,6 +118,7 @@ fn what_the_worker_says_arrives() {
         check(&FromWorker::AskPassphrase(PassphraseRequest { reason: "why".to_owned(), is_wrong }), 0);
     }
     check(&FromWorker::ModelEncrypted, 0);
+    check(&FromWorker::SittingOut, 0);
     let group = |noise, ciphertext, drawn: Option<Rgba>| GroupView {
         title: "patch embedding".to_owned(),
         values: usize::MAX,

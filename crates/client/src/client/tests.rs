@@ -95,17 +95,62 @@ fn planned(client: &mut Client, defence: &str, rule: &str) -> Box<RoundPlan> {
     }
 }
 
-#[test]
-fn comes_back_with_its_ticket() {
-    let mut client = client(None);
-    let resume = |frames: Vec<Vec<u8>>| match decode(&frames).0 {
-        ClientMessage::Hello { resume, .. } => resume,
+/// Nickname, ticket and consent of the next hello.
+fn hello(client: &mut Client) -> (String, Option<[u8; 16]>, bool) {
+    match decode(&client.hello().unwrap()).0 {
+        ClientMessage::Hello { nickname, resume, may_show, .. } => (nickname, resume, may_show),
         other => panic!("no hello but {other:?}"),
-    };
-    assert_eq!(resume(client.hello().unwrap()), None);
-    let welcome = RelayMessage::Welcome { client: ClientId(1), resume: [5; 16], nickname: "Ada".into() };
-    receive(&mut client, &frames(&welcome, &[]).unwrap());
-    assert_eq!(resume(client.hello().unwrap()), Some([5; 16]));
+    }
+}
+
+#[test]
+fn every_welcome_brings_the_ticket_of_the_next_hello() {
+    assert_eq!(hello(&mut client(None)).1, None);
+    let mut client = client(None).resuming([4; 16]);
+    assert_eq!(hello(&mut client).1, Some([4; 16]));
+    for ticket in [[5; 16], [6; 16]] {
+        let welcome = RelayMessage::Welcome { client: ClientId(1), resume: ticket, nickname: "Ada".into() };
+        receive(&mut client, &frames(&welcome, &[]).unwrap());
+        assert_eq!((hello(&mut client).1, client.ticket()), (Some(ticket), Some(ticket)));
+    }
+}
+
+#[test]
+fn a_name_that_the_teacher_gave_outlives_the_socket() {
+    let mut client = client(None);
+    let nickname = "Grace".to_owned();
+    let renamed = frames(&RelayMessage::Renamed { nickname: nickname.clone() }, &[]).unwrap();
+    match receive(&mut client, &renamed) {
+        Some(Action::Report(event)) => assert_eq!(event, ClientEvent::Renamed { nickname: nickname.clone() }),
+        other => panic!("nothing of a new name but {other:?}"),
+    }
+    assert_eq!(hello(&mut client).0, nickname);
+}
+
+#[test]
+fn consent_outlives_the_socket() {
+    assert!(hello(&mut client(None)).2);
+    let mut client = client(None).with_consent(false);
+    assert!(!hello(&mut client).2);
+    for may_show in [true, false] {
+        assert_eq!(decode(&client.consent(may_show).unwrap()).0, ClientMessage::Consent { may_show });
+        assert_eq!(hello(&mut client).2, may_show);
+    }
+}
+
+#[test]
+fn a_client_on_a_phone_says_where_it_is() {
+    let mut client = client(None);
+    for is_hidden in [true, false] {
+        assert_eq!(decode(&client.visibility(is_hidden).unwrap()).0, ClientMessage::Visibility { is_hidden });
+    }
+    assert_eq!(decode(&client.come_back().unwrap()).0, ClientMessage::Return);
+    assert_eq!(decode(&client.ping().unwrap()).0, ClientMessage::Ping);
+    assert!(receive(&mut client, &frames(&RelayMessage::Pong, &[]).unwrap()).is_none());
+    match receive(&mut client, &frames(&RelayMessage::SittingOut, &[]).unwrap()) {
+        Some(Action::Report(event)) => assert_eq!(event, ClientEvent::SittingOut),
+        other => panic!("nothing of sitting out but {other:?}"),
+    }
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub fn socket(protocol: &str, host: &str) -> String {
     format!("{scheme}://{host}/ws")
 }
 
-/// The teacher's token in a fragment such as `#token=XYZ`, or the passphrase in `#passphrase=blue%20whale`, still
+/// The secret of a role in a fragment such as `#room=XYZ`, or the passphrase in `#passphrase=blue%20whale`, still
 /// percent-encoded. A browser sends the fragment to nobody; a query would reach the relay and its logs.
 pub fn from_fragment<'a>(fragment: &'a str, name: &str) -> Option<&'a str> {
     fragment
@@ -30,6 +30,14 @@ pub fn from_fragment<'a>(fragment: &'a str, name: &str) -> Option<&'a str> {
         .split('&')
         .find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
         .filter(|value| !value.is_empty())
+}
+
+/// The fragment, with its `#` unless it is empty, without the part of this name.
+pub fn without_part(fragment: &str, name: &str) -> String {
+    let is_named = |part: &&str| part.strip_prefix(name).is_some_and(|rest| rest.starts_with('='));
+    let parts = fragment.trim_start_matches('#').split('&').filter(|part| !part.is_empty() && !is_named(part));
+    let rest = parts.collect::<Vec<_>>().join("&");
+    if rest.is_empty() { rest } else { format!("#{rest}") }
 }
 
 #[cfg(test)]
@@ -74,6 +82,21 @@ mod tests {
             ("#passphrase=", "passphrase", None),
         ] {
             assert_eq!(from_fragment(fragment, name), value, "{fragment}");
+        }
+    }
+
+    #[test]
+    fn a_part_is_taken_and_the_others_stay() {
+        for (fragment, name, rest) in [
+            ("#room=XYZ", "room", ""),
+            ("#room=XYZ&passphrase=blue%20whale", "room", "#passphrase=blue%20whale"),
+            ("#room=XYZ&passphrase=a=b", "passphrase", "#room=XYZ"),
+            ("#rooms=1&room=", "room", "#rooms=1"),
+            ("#", "room", ""),
+            ("", "room", ""),
+        ] {
+            assert_eq!(without_part(fragment, name), rest, "{fragment} without {name}");
+            assert_eq!(from_fragment(&without_part(fragment, name), name), None);
         }
     }
 }

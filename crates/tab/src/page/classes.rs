@@ -30,23 +30,16 @@ pub fn sample(name: &str) -> Option<Sample> {
     SAMPLES.into_iter().find(|sample| sample.name == name)
 }
 
-/// The source of the data set whose pictures are drawn, and have classes that no photograph has.
-const GENERATED: &str = "generated";
-
-/// The classes that a private picture can be labelled with in a room with this data set: those of CIFAR-10 where the room
-/// has no other.
-pub fn of_photographs(data: Option<&DataView>) -> Vec<String> {
-    match data {
-        Some(data) if data.source != GENERATED && !data.classes.is_empty() => data.classes.clone(),
-        _ => CLASSES.map(str::to_owned).to_vec(),
-    }
+/// The classes that a private picture can be labelled with: those of CIFAR-10 where the room names no others.
+pub fn of_photographs(named: &[String]) -> Vec<String> {
+    if named.is_empty() { CLASSES.map(str::to_owned).to_vec() } else { named.to_vec() }
 }
 
 /// The classes that the rounds in force teach in a room with this data set.
 pub fn in_force(data: Option<&DataView>) -> Vec<String> {
     match data {
         Some(data) if data.train_on == TrainOn::Shared && !data.classes.is_empty() => data.classes.clone(),
-        data => of_photographs(data),
+        data => of_photographs(data.map_or(&[], DataView::photograph_classes)),
     }
 }
 
@@ -70,7 +63,7 @@ mod tests {
 
     #[test]
     fn labels_are_found_by_name_and_number() {
-        let classes = of_photographs(None);
+        let classes = of_photographs(&[]);
         let label = |class| label(&classes, class);
         assert_eq!(label("cat"), Some(3));
         assert_eq!(label("Truck"), Some(9));
@@ -96,11 +89,11 @@ mod tests {
             ("folder:/data", TrainOn::Shared, "ring", "ring"),
         ] {
             let data = data(source, train_on);
-            assert_eq!(first(of_photographs(Some(&data))), photograph, "{source} {train_on}");
+            assert_eq!(first(of_photographs(data.photograph_classes())), photograph, "{source} {train_on}");
             assert_eq!(first(in_force(Some(&data))), now, "{source} {train_on}");
         }
         let unread = DataView { classes: Vec::new(), ..data("folder:/data", TrainOn::Private) };
-        assert_eq!(first(of_photographs(Some(&unread))), "airplane");
+        assert_eq!(first(of_photographs(unread.photograph_classes())), "airplane");
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub mod drafts;
 pub mod histogram;
 pub mod image_header;
 pub mod nicknames;
+pub mod pin;
 pub mod residuals;
 pub mod words;
 

@@ -2,6 +2,7 @@
 
 mod attacks;
 mod learning;
+mod room;
 mod units;
 
 use serde::Serialize;
@@ -17,6 +18,7 @@ pub use self::learning::{
     data_set, evaluated, initial_weights, loss_heading, model_asked, partition, prediction, shared_pictures, training,
     trains_on, unmeasured,
 };
+pub use self::room::journal;
 pub use self::units::{bytes, count, counted, duration, number, percent};
 
 /// What an SSIM means in one word, as the data attributes say it.
@@ -149,7 +151,7 @@ pub fn client_state(state: ClientState) -> &'static str {
         ClientState::Training => "◐ training",
         ClientState::Sent => "● sent",
         ClientState::Late => "▲ late",
-        ClientState::Away => "◐ away",
+        ClientState::Away => "☾ away",
         ClientState::SittingOut => "‖ sitting out",
         ClientState::Excluded => "⊘ left out",
         ClientState::Gone => "✕ left",

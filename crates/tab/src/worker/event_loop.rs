@@ -7,11 +7,24 @@ use futures_util::{FutureExt, StreamExt};
 use gloo_timers::future::sleep;
 use unmask_client::{Action, Client, ClientEvent, PrivatePicture};
 use wasm_bindgen_futures::spawn_local;
+use web_time::Instant;
 
 use super::{device::ChosenDevice, page::Page, session::Session, socket::SocketEvent, views};
-use crate::protocol::{ClosedRound, Connection, FromWorker, PassphraseRequest, ToWorker};
+use crate::{
+    backoff::Backoff,
+    protocol::{ClosedRound, Connection, FromWorker, PassphraseRequest, ToWorker},
+};
 
-const LONGEST_WAIT: u32 = 15;
+/// How often the socket is looked after.
+const BEAT: Duration = Duration::from_secs(5);
+/// How often the relay is asked whether it is there.
+const PING: Duration = Duration::from_secs(10);
+/// How long an answer to that may take.
+const ANSWER: Duration = Duration::from_secs(3);
+/// A socket on which nothing has come for so long is checked, and given up after [`ANSWER`]: 25 s in all, and longer while an
+/// update may still be on its way.
+const SILENCE: Duration = Duration::from_secs(22);
+
 /// Shown until the first plan says what there is to compute.
 const UNKNOWN_DEVICE: &str = "choosing a device";
 
@@ -19,6 +32,12 @@ enum Event {
     Page(ToWorker),
     Socket(SocketEvent),
     Retry,
+    /// Time to look after the socket.
+    Beat,
+    /// By now something should have come on the socket since the relay was asked.
+    AnswerDue {
+        asked: Instant,
+    },
 }
 
 /// Events of sockets and timers carry the number of their connection, which tells an old one's from its successor's.
@@ -41,8 +60,32 @@ pub fn start() {
     let from_page = events.clone();
     page.listen(move |message| drop(from_page.unbounded_send((None, Event::Page(message)))));
     page.tell(FromWorker::Ready);
-    let worker = Worker { page, events, connection: 0, session: None, device: ChosenDevice::default() };
+    spawn_local(beat(events.clone()));
+    let worker =
+        Worker { page, events, connection: 0, session: None, device: ChosenDevice::default(), is_hidden: false };
     spawn_local(worker.run(receiver));
+}
+
+async fn beat(events: UnboundedSender<Numbered>) {
+    loop {
+        sleep(BEAT).await;
+        if events.unbounded_send((None, Event::Beat)).is_err() {
+            return;
+        }
+    }
+}
+
+/// Waits until this thread has been idle for `time`, as far as that can be had. A timer that rings late tells of a device that
+/// slept or of a long step of training, behind which whatever has come is still waiting to be read.
+async fn idle(time: Duration) {
+    // A browser may make every timer of a page out of sight late.
+    for _ in 0..5 {
+        let begun = Instant::now();
+        sleep(time).await;
+        if begun.elapsed() < time + Duration::from_secs(1) {
+            return;
+        }
+    }
 }
 
 struct Worker {
@@ -51,6 +94,8 @@ struct Worker {
     connection: u32,
     session: Option<Session>,
     device: ChosenDevice,
+    /// Whether the page is out of sight.
+    is_hidden: bool,
 }
 
 impl Worker {
@@ -84,19 +129,60 @@ impl Worker {
             Event::Page(message) => self.page_message(message),
             Event::Socket(event) => self.socket_event(event),
             Event::Retry => self.connect(),
+            Event::Beat => self.look_after_socket(),
+            Event::AnswerDue { asked } => {
+                let is_dead = |session: &Session| session.socket.is_some() && !session.has_heard_since(asked);
+                if self.session.as_ref().is_some_and(is_dead) {
+                    self.retry();
+                }
+            }
         }
+    }
+
+    fn look_after_socket(&mut self) {
+        let Some(session) = &mut self.session else { return };
+        // Without a socket a retry is on its way already.
+        if session.socket.is_some() && session.silence() >= SILENCE {
+            self.check();
+        } else if session.since_ping() >= PING {
+            session.ping(&self.page);
+        }
+    }
+
+    /// Finds out whether the relay is there, and connects anew if it is not.
+    fn check(&mut self) {
+        let Some(session) = &mut self.session else { return };
+        match &session.socket {
+            None => return self.connect(),
+            // It has the time of an answer to open; addresses that no longer lead anywhere can keep it busy for minutes.
+            Some(socket) if !socket.has_opened() => {
+                if session.silence() > ANSWER {
+                    self.connect();
+                }
+                return;
+            }
+            Some(_) => {}
+        }
+        let asked = Instant::now();
+        let wait = session.sending() + ANSWER;
+        session.ping(&self.page);
+        let (events, connection) = (self.events.clone(), Some(self.connection));
+        spawn_local(async move {
+            idle(wait).await;
+            drop(events.unbounded_send((connection, Event::AnswerDue { asked })));
+        });
     }
 
     fn page_message(&mut self, message: ToWorker) {
         match message {
-            ToWorker::Join { socket, nickname, picture, label, device, passphrase, ticket } => {
+            ToWorker::Join { socket, nickname, picture, label, device, may_show, passphrase, ticket } => {
                 let own = match views::from_page(&picture) {
                     Ok(own) => PrivatePicture::new(own, label.into()),
                     Err(reason) => return self.leave(format!("this picture cannot be used: {reason}")),
                 };
                 let description = self.device.description();
                 let description = description.as_deref().unwrap_or(UNKNOWN_DEVICE);
-                let mut client = Client::new(&nickname, description).with_pictures(vec![own]);
+                let mut client = Client::new(&nickname, description).with_pictures(vec![own]).with_consent(may_show);
                 if let Some(ticket) = ticket {
                     client = client.resuming(ticket);
                 }
@@ -119,7 +205,31 @@ impl Worker {
                     session.client.set_passphrase(Some(passphrase));
                 }
             }
+            ToWorker::Consent { may_show } => {
+                if let Some(session) = &mut self.session {
+                    let consent = session.client.consent(may_show);
+                    session.send(consent, &self.page);
+                }
+            }
+            ToWorker::Visibility { is_hidden } => {
+                self.is_hidden = is_hidden;
+                self.tell_visibility();
+            }
+            ToWorker::Return => {
+                if let Some(session) = &mut self.session {
+                    let back = session.client.come_back();
+                    session.send(back, &self.page);
+                }
+            }
+            ToWorker::Check => self.check(),
             ToWorker::Leave => self.leave("you left the room".to_owned()),
+        }
+    }
+
+    fn tell_visibility(&mut self) {
+        if let Some(session) = &mut self.session {
+            let visibility = session.client.visibility(self.is_hidden);
+            session.send(visibility, &self.page);
         }
     }
 
@@ -142,15 +252,16 @@ impl Worker {
         }
     }
 
+    /// Connects anew after a wait. This never ends: a relay that was started again gets its tabs back.
     fn retry(&mut self) {
         let Some(session) = &mut self.session else { return };
         (session.socket, session.plan) = (None, None);
-        let seconds = session.wait;
-        session.wait = (2 * seconds).min(LONGEST_WAIT);
+        let wait = session.backoff.wait(js_sys::Math::random());
+        let seconds = wait.as_secs_f64().ceil() as u32;
         self.page.tell(FromWorker::Connection(Connection::Retrying { seconds }));
         let (events, connection) = (self.events.clone(), Some(self.connection));
         spawn_local(async move {
-            sleep(Duration::from_secs(seconds.into())).await;
+            sleep(wait).await;
             drop(events.unbounded_send((connection, Event::Retry)));
         });
     }
@@ -188,16 +299,22 @@ impl Worker {
                 page.tell(FromWorker::AskPassphrase(PassphraseRequest { reason, is_wrong: wrong }));
             }
             Action::Report(ClientEvent::Welcome { nickname, .. }) => {
-                session.wait = 1;
+                session.backoff = Backoff::default();
                 let ticket = session.client.ticket();
                 page.tell(FromWorker::Connection(Connection::Online { nickname, ticket }));
+                // A new socket is taken to be of a tab in sight.
+                if self.is_hidden {
+                    self.tell_visibility();
+                }
             }
             Action::Report(ClientEvent::Shard(shard)) => page.tell(FromWorker::Shard(views::shard(&shard))),
             Action::Report(ClientEvent::Renamed { nickname }) => {
                 let ticket = session.client.ticket();
+                page.tell(FromWorker::Notice(format!("the teacher calls you {nickname} in this room")));
                 page.tell(FromWorker::Connection(Connection::Online { nickname, ticket }));
             }
-            Action::Report(ClientEvent::SittingOut | ClientEvent::Accepted { .. }) => {}
+            Action::Report(ClientEvent::SittingOut) => page.tell(FromWorker::SittingOut),
+            Action::Report(ClientEvent::Accepted { .. }) => session.update_arrived(),
             Action::Report(ClientEvent::Closed { round, loss, updates }) => {
                 page.tell(FromWorker::Closed(ClosedRound { round, loss, updates }));
             }

@@ -1,5 +1,7 @@
 //! One student's stay in one room: sockets come and go.
 
+use std::{cell::Cell, rc::Rc, time::Duration};
+
 use unmask_client::{Client, LocalUpdate, PictureSelection, ReconstructionScore, RoundPictures, RoundPlan, SealTask};
 use unmask_core::{AttackMethod, MaskSeed};
 use unmask_data::{Picture, chw_to_hwc};
@@ -17,12 +19,18 @@ use super::{
     views,
 };
 use crate::{
+    backoff::Backoff,
     prediction::most_probable,
     protocol::{self, DeviceChoice, FromWorker, Prediction, Reconstruction, SentUpdate, Training},
 };
 
 /// Classes that a prediction names.
 const NAMED: usize = 5;
+
+/// The slowest network on which an update is waited for, in bytes a second: a class that shares a poor one.
+const SLOWEST: f64 = 50_000.0;
+/// Longest that an update may be on its way, whatever its size.
+const LONGEST_UPLOAD: Duration = Duration::from_secs(60);
 
 /// In a room, or on the way there.
 pub struct Session {
@@ -31,8 +39,15 @@ pub struct Session {
     /// Holds the private picture.
     pub client: Client,
     pub socket: Option<Socket>,
-    /// Seconds to wait before the next attempt to connect.
-    pub wait: u32,
+    /// When this socket was opened, or something came on it last.
+    heard: Rc<Cell<Instant>>,
+    /// When what was sent has left this device, even on a slow network. Until then no answer can be expected, since a ping
+    /// waits in line behind it.
+    left_by: Instant,
+    /// When the relay was last asked whether it is there.
+    pinged: Instant,
+    /// How long to wait before the next attempts to connect.
+    pub backoff: Backoff,
     /// The newest plan not yet begun.
     pub plan: Option<Box<RoundPlan>>,
     /// The plan trained last, for its weights.
@@ -57,7 +72,10 @@ impl Session {
             address,
             client,
             socket: None,
-            wait: 1,
+            heard: Rc::new(Cell::new(Instant::now())),
+            left_by: Instant::now(),
+            pinged: Instant::now(),
+            backoff: Backoff::default(),
             plan: None,
             trained: None,
             wanted,
@@ -71,14 +89,60 @@ impl Session {
     /// # Errors
     /// If the browser refuses the address at once.
     pub fn connect(&mut self, tell: impl Fn(SocketEvent) + 'static) -> Result<(), String> {
+        // Each socket has a mark of its own: what still comes on the last one says nothing about this one.
+        self.heard = Rc::new(Cell::new(Instant::now()));
+        self.left_by = self.heard.get();
+        let heard = Rc::clone(&self.heard);
+        let tell = move |event| {
+            // At once, and not when the loop gets to it, which may be after a step of training.
+            heard.set(Instant::now());
+            tell(event);
+        };
         self.socket = Some(Socket::open(&self.address, tell)?);
         Ok(())
+    }
+
+    /// Time since anything came on this socket, or could be expected to.
+    pub fn silence(&self) -> Duration {
+        Instant::now().saturating_duration_since(self.heard.get().max(self.left_by))
+    }
+
+    /// Time until what was sent has left this device, even on a slow network.
+    pub fn sending(&self) -> Duration {
+        self.left_by.saturating_duration_since(Instant::now())
+    }
+
+    /// The relay has the update.
+    pub fn update_arrived(&mut self) {
+        self.left_by = Instant::now();
+    }
+
+    /// Whether anything has come on this socket since then.
+    pub fn has_heard_since(&self, then: Instant) -> bool {
+        self.heard.get() >= then
+    }
+
+    /// Time since the last [`Self::ping`].
+    pub fn since_ping(&self) -> Duration {
+        self.pinged.elapsed()
+    }
+
+    /// Asks whether the relay is there.
+    pub fn ping(&mut self, page: &Page) {
+        self.pinged = Instant::now();
+        let ping = self.client.ping();
+        self.send(ping, page);
     }
 
     /// Sends frames to the relay. Without a socket they are dropped: they are of a round that goes on without this tab.
     pub fn send(&mut self, frames: Result<Vec<Vec<u8>>, WireError>, page: &Page) {
         match (frames, &mut self.socket) {
-            (Ok(frames), Some(socket)) => socket.send(frames),
+            (Ok(frames), Some(socket)) => {
+                let bytes: usize = frames.iter().map(Vec::len).sum();
+                let time = Duration::from_secs_f64(bytes as f64 / SLOWEST).min(LONGEST_UPLOAD);
+                self.left_by = self.left_by.max(Instant::now()) + time;
+                socket.send(frames);
+            }
             (Ok(_), None) => {}
             (Err(error), _) => page.tell(FromWorker::Notice(error.to_string())),
         }

@@ -56,6 +56,11 @@ impl Socket {
         self.sink = Some(sink);
     }
 
+    /// Whether it has opened; it may have been closed since.
+    pub fn has_opened(&self) -> bool {
+        self.sink.is_some()
+    }
+
     /// Hands frames to the browser in order, before any other task runs. A socket that is not open drops them.
     pub fn send(&mut self, frames: Vec<Vec<u8>>) {
         let Some(sink) = &mut self.sink else { return };

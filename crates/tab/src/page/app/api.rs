@@ -1,25 +1,71 @@
-//! What the pages ask of the relay over HTTP, and what their address holds.
+//! What the pages ask of the relay over HTTP, and what their address holds. Who asks is told by a cookie, which the browser
+//! sends along and no script can read.
 
 use gloo_file::Blob;
-use gloo_net::http::Request;
+use gloo_net::http::{Request, Response};
 use leptos::prelude::*;
-use unmask_wire::view::{Control, RoomView};
+use serde::de::DeserializeOwned;
+use unmask_wire::view::{Control, Role, RoomView, SessionRequest, SessionView};
 use wasm_bindgen::JsValue;
 
-use crate::page::address::from_fragment;
+use crate::page::{
+    address::{from_fragment, without_part},
+    words::sentence,
+};
 
-const TOKEN_KEY: &str = "unmask-teacher-token";
+/// Why the relay did not do what it was asked.
+pub enum Failure {
+    /// There was no answer, or none that can be read; asking again may help. In a sentence.
+    NoAnswer(String),
+    /// In the relay's words, as a sentence.
+    Refused(String),
+}
 
-/// The room as it is now.
+impl Failure {
+    /// The sentence.
+    pub fn reason(self) -> String {
+        match self {
+            Self::NoAnswer(reason) | Self::Refused(reason) => reason,
+        }
+    }
+}
+
+/// Who this page is to the relay.
 ///
 /// # Errors
-/// A sentence that names the relay's answer.
-pub async fn room() -> Result<RoomView, String> {
-    let answer = Request::get("/api/room").send().await.map_err(|error| unreachable_relay(&error))?;
-    if !answer.ok() {
-        return Err(format!("The relay answered {} to /api/room. Reload the page.", answer.status()));
+/// If there is no answer that can be read.
+pub async fn session() -> Result<SessionView, Failure> {
+    read("/api/session", Request::get("/api/session").send().await).await
+}
+
+/// Shows the relay a secret or a PIN. It answers with a cookie, which makes this page somebody.
+///
+/// # Errors
+/// If the secret or the PIN is not one of the room's, or too many were tried, or there is no answer.
+pub async fn enter(request: &SessionRequest) -> Result<SessionView, Failure> {
+    let request = Request::post("/api/session").json(request).map_err(|error| Failure::NoAnswer(unsendable(&error)))?;
+    read("/api/session", request.send().await).await
+}
+
+/// The room as it is now; `None` where the relay does not show it to this page.
+///
+/// # Errors
+/// If there is no answer that can be read.
+pub async fn room() -> Result<Option<RoomView>, Failure> {
+    let room: serde_json::Value = read("/api/room", Request::get("/api/room").send().await).await?;
+    // Whoever may not see it is told that there is one, and no more.
+    if room.get("room").is_some() {
+        return Ok(None);
     }
-    answer.json().await.map_err(|error| format!("The relay’s answer cannot be read ({error}). Reload the page."))
+    serde_json::from_value(room).map(Some).map_err(|error| Failure::NoAnswer(unreadable("/api/room", &error)))
+}
+
+async fn read<T: DeserializeOwned>(route: &str, answer: Result<Response, gloo_net::Error>) -> Result<T, Failure> {
+    let answer = answer.map_err(|error| Failure::NoAnswer(unreachable_relay(&error)))?;
+    if !answer.ok() {
+        return Err(Failure::Refused(reason(answer).await));
+    }
+    answer.json().await.map_err(|error| Failure::NoAnswer(unreadable(route, &error)))
 }
 
 /// A file of this site.
@@ -36,64 +82,52 @@ pub async fn file(path: &str) -> Result<Blob, String> {
     Ok(Blob::new(bytes.as_slice()))
 }
 
-/// Sends one of the teacher's controls. The token travels in the `Authorization` header and nowhere else.
+/// Sends one of the teacher's controls.
 ///
 /// # Errors
 /// A sentence with the relay's own reason.
-pub async fn control(token: &str, control: &Control) -> Result<(), String> {
-    let request = Request::post("/api/control").header("Authorization", &format!("Bearer {token}")).json(control);
-    send(request).await
+pub async fn control(control: &Control) -> Result<(), String> {
+    send(Request::post("/api/control").json(control)).await
 }
 
 /// Sends the teacher's candidate, a picture file.
 ///
 /// # Errors
 /// A sentence with the relay's own reason.
-pub async fn candidate(token: &str, picture: &Blob) -> Result<(), String> {
-    let request = Request::post("/api/candidate")
-        .header("Authorization", &format!("Bearer {token}"))
-        .header("Content-Type", &picture.raw_mime_type())
-        .body(JsValue::from(picture.clone()));
-    send(request).await
+pub async fn candidate(picture: &Blob) -> Result<(), String> {
+    let request = Request::post("/api/candidate").header("Content-Type", &picture.raw_mime_type());
+    send(request.body(JsValue::from(picture.clone()))).await
 }
 
 /// Sends what only the teacher may ask for.
 async fn send(request: Result<Request, gloo_net::Error>) -> Result<(), String> {
-    let request = request.map_err(|error| format!("The browser cannot send this: {error}."))?;
-    let answer = request.send().await.map_err(|error| unreachable_relay(&error))?;
+    let answer = request.map_err(|error| unsendable(&error))?.send().await;
+    let answer = answer.map_err(|error| unreachable_relay(&error))?;
     match answer.status() {
         200..=299 => Ok(()),
-        401 | 403 => {
-            Err("The relay refused this page’s token. Open the teacher link printed in the terminal.".to_owned())
-        }
-        status => {
-            let reason = answer.text().await.unwrap_or_default();
-            let reason = reason.trim();
-            Err(if reason.is_empty() {
-                format!("The relay answered {status}.")
-            } else {
-                format!("The relay refused: {reason}")
-            })
-        }
+        401 => Err("The relay does not know this page. It may have been started anew: open the teacher link that it \
+                    printed in the terminal."
+            .to_owned()),
+        _ => Err(format!("The relay refused: {}", reason(answer).await)),
     }
 }
 
-/// The teacher's token, from the fragment of the address or from earlier in this tab.
-///
-/// The fragment is taken out of the address, since a projector shows the address to the whole room.
-pub fn take_token() -> Option<String> {
-    let storage = window().session_storage().ok().flatten();
-    if let Some(token) = take_fragment("token") {
-        if let Some(storage) = &storage {
-            // Without storage the token lives as long as this page does.
-            let _ = storage.set_item(TOKEN_KEY, &token);
-        }
-        return Some(token);
-    }
-    storage?.get_item(TOKEN_KEY).ok().flatten()
+/// Why the relay refused, in its own words.
+async fn reason(answer: Response) -> String {
+    let status = answer.status();
+    let reason = answer.text().await.unwrap_or_default();
+    if reason.trim().is_empty() { format!("It answered {status}. Reload the page.") } else { sentence(&reason) }
 }
 
-/// The room's passphrase, from the fragment of the address, which is then taken out of it. It is stored nowhere.
+/// The secret of a role, from the fragment of the address, from which it is taken: a projector shows the address to the
+/// whole room.
+pub fn take_secret() -> Option<(Role, String)> {
+    [("token", Role::Teacher), ("view", Role::Projector), ("room", Role::Student)]
+        .into_iter()
+        .find_map(|(name, role)| Some((role, take_fragment(name)?)))
+}
+
+/// The room's passphrase, from the fragment of the address, from which it is taken. It is stored nowhere.
 pub fn take_passphrase() -> Option<String> {
     let encoded = take_fragment("passphrase")?;
     // A text that is no percent-encoding is what was meant.
@@ -101,11 +135,13 @@ pub fn take_passphrase() -> Option<String> {
     Some(decoded.unwrap_or(encoded))
 }
 
-/// What the address's fragment gives this name. The fragment then goes from the address and from the history.
+/// What the address's fragment gives this name. That part then goes from the address and from the history.
 fn take_fragment(name: &str) -> Option<String> {
     let location = window().location();
-    let value = from_fragment(&location.hash().ok()?, name)?.to_owned();
-    let rest = format!("{}{}", location.pathname().unwrap_or_default(), location.search().unwrap_or_default());
+    let fragment = location.hash().ok()?;
+    let value = from_fragment(&fragment, name)?.to_owned();
+    let (path, search) = (location.pathname().unwrap_or_default(), location.search().unwrap_or_default());
+    let rest = format!("{path}{search}{}", without_part(&fragment, name));
     if let Ok(history) = window().history() {
         // A courtesy to those who look over a shoulder: the page works as well if the browser refuses.
         let _ = history.replace_state_with_url(&JsValue::NULL, "", Some(&rest));
@@ -113,6 +149,14 @@ fn take_fragment(name: &str) -> Option<String> {
     Some(value)
 }
 
+fn unsendable(error: &gloo_net::Error) -> String {
+    format!("The browser cannot send this: {error}.")
+}
+
 fn unreachable_relay(error: &gloo_net::Error) -> String {
     format!("The relay does not answer ({error}). Is it still running?")
+}
+
+fn unreadable(route: &str, error: &dyn std::fmt::Display) -> String {
+    format!("The relay’s answer to {route} cannot be read ({error}). Reload the page.")
 }

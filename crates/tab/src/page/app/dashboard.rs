@@ -4,6 +4,7 @@ use leptos::prelude::*;
 
 use super::{
     classify::Classify,
+    consent::Consent,
     join_draft::JoinDraft,
     passphrase_prompt::PassphrasePrompt,
     pixels::Pixels,
@@ -25,7 +26,8 @@ const SPARK_HEIGHT: f32 = 32.0;
 #[component]
 pub fn Dashboard(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     view! {
-        <Closed trainer/>
+        <Closed draft trainer/>
+        <SittingOut trainer/>
         <PassphrasePrompt draft trainer/>
         <Status draft trainer/>
         <Notices trainer/>
@@ -41,27 +43,53 @@ pub fn Dashboard(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     }
 }
 
-/// Why the connection was closed for good.
+/// Why the connection was closed for good, and a way back for whoever may take it.
 #[component]
-fn Closed(trainer: Trainer) -> impl IntoView {
+fn Closed(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     let reason = optional(trainer.connection, |connection| match connection {
         Connection::Closed { reason } => Some(words::sentence(reason)),
         _ => None,
     });
     view! {
-        <p class="banner error" role="alert" data-testid="closed" hidden=move || reason().is_none()>
-            <strong>"The connection is closed. "</strong>
-            {reason}
-        </p>
+        <div class="banner error" role="alert" data-testid="closed" hidden=move || reason().is_none()>
+            <p>
+                <strong>"The connection is closed. "</strong>
+                {reason}
+            </p>
+            <button type="button" class="button" data-testid="join-again" on:click=move |_| draft.join_again(trainer)>
+                "Join again"
+            </button>
+        </div>
+    }
+}
+
+/// The way back into the rounds.
+#[component]
+fn SittingOut(trainer: Trainer) -> impl IntoView {
+    // What is asked for without a socket would be lost.
+    let is_offline = move || !matches!(trainer.connection.get(), Some(Connection::Online { .. }));
+    view! {
+        <div class="banner error" role="alert" data-testid="sitting-out" hidden=move || !trainer.is_sitting_out.get()>
+            <p>
+                <strong>"You sit out. "</strong>
+                "You have not answered in two rounds, so the room goes on without you. Come back when this device is awake and in sight."
+            </p>
+            <button
+                type="button"
+                class="button accent"
+                data-testid="come-back"
+                disabled=is_offline
+                on:click=move |_| trainer.come_back()
+            >
+                "Come back"
+            </button>
+        </div>
     }
 }
 
 #[component]
 fn Status(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
-    let nickname = move || match trainer.connection.get() {
-        Some(Connection::Online { nickname, .. }) => nickname,
-        _ => draft.nickname.get(),
-    };
+    let nickname = move || trainer.nickname.get().unwrap_or_else(|| draft.nickname.get());
     let round = part(trainer.training, |training| training.round);
     let status = move || match (trainer.is_busy.get(), trainer.sent.get()) {
         _ if trainer.passphrase_request.with(Option::is_some) => "waiting for the passphrase".to_owned(),
@@ -95,6 +123,7 @@ fn Status(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                             format!("Your private picture stays here. Its label: {}.", label())
                         }}
                     </p>
+                    <Consent draft on_change=move |may_show| trainer.consent(may_show)/>
                 </div>
             </div>
             <div class="tile">

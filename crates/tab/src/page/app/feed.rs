@@ -9,10 +9,14 @@ use unmask_core::AttackMethod;
 use unmask_wire::view::{AttackView, RoomView};
 use wasm_bindgen_futures::spawn_local;
 
-use super::api;
+use super::{api, presence, session::Session};
 
 /// How often the stream is looked after, and the room asked for while it is down.
 const POLL: Duration = Duration::from_secs(2);
+
+/// A stream that has brought nothing for so long, in milliseconds, is opened anew: after a laptop's sleep a dead one looks as one
+/// of a room in which nothing happens.
+const SILENCE: f64 = 30_000.0;
 
 /// How often the countdown is drawn.
 const TICK: Duration = Duration::from_millis(250);
@@ -38,20 +42,32 @@ pub struct Feed {
     /// When the round's deadline is, in milliseconds of `performance.now()`.
     deadline: RwSignal<Option<f64>>,
     now: RwSignal<f64>,
+    session: Session,
+    /// When the stream was opened, or brought something last, in the same clock.
+    heard: StoredValue<f64>,
     source: StoredValue<Option<EventSource>, LocalStorage>,
 }
 
 impl Feed {
-    /// Opens the stream; it is kept open for as long as the page lives.
-    pub fn open() -> Self {
+    /// Opens the stream as soon as the relay lets this page watch; it is kept open for as long as it does.
+    pub fn open(session: Session) -> Self {
         let feed = Self {
             room: RwSignal::new(None),
             link: RwSignal::new(Link::Opening),
             deadline: RwSignal::new(None),
             now: RwSignal::new(0.0),
+            session,
+            heard: StoredValue::new(0.0),
             source: StoredValue::new_local(None),
         };
-        feed.connect();
+        Effect::new(move |_| {
+            if session.may_watch() {
+                feed.connect();
+            } else {
+                feed.source.set_value(None);
+            }
+        });
+        presence::on_return(move || feed.connect());
         set_interval(move || feed.watch(), POLL);
         set_interval(move || feed.now.set(milliseconds()), TICK);
         feed
@@ -84,7 +100,12 @@ impl Feed {
         Some((left / 1000.0).ceil().max(0.0) as u32)
     }
 
+    /// Opens a stream in place of the last one; it begins with the whole room.
     fn connect(self) {
+        if !untrack(|| self.session.may_watch()) {
+            return;
+        }
+        self.heard.set_value(milliseconds());
         let opened = EventSource::new("/api/events").and_then(|mut source| Ok((source.subscribe("message")?, source)));
         let Ok((mut messages, source)) = opened else {
             self.link.set(Link::Lost);
@@ -93,6 +114,7 @@ impl Feed {
         self.source.set_value(Some(source));
         spawn_local(async move {
             while let Some(Ok((_, message))) = messages.next().await {
+                self.heard.set_value(milliseconds());
                 let Some(text) = message.data().as_string() else { continue };
                 // What cannot be read comes from a relay of another build; polling then says so.
                 if let Ok(room) = serde_json::from_str(&text) {
@@ -102,21 +124,30 @@ impl Feed {
         });
     }
 
-    /// Polls while the stream is down or brings nothing, and opens one that the browser has given up.
+    /// Polls while the stream is down, and opens one that is silent or that the browser has given up. This never ends: a
+    /// relay that was away is found again within moments.
     fn watch(self) {
+        if !untrack(|| self.session.may_watch()) {
+            return;
+        }
         let state = self.source.with_value(|source| source.as_ref().map_or(State::Closed, EventSource::state));
+        if state == State::Closed || milliseconds() - self.heard.get_value() > SILENCE {
+            self.connect();
+        }
         match (self.link.get_untracked(), state) {
             (Link::Live, State::Open) => return,
             (Link::Live, _) => self.link.set(Link::Polling),
             _ => {}
         }
-        if state == State::Closed {
-            self.connect();
-        }
         spawn_local(async move {
             match api::room().await {
-                Ok(room) if self.link.get_untracked() != Link::Live => self.take(room, Link::Polling),
-                Ok(_) => {}
+                Ok(Some(room)) if self.link.get_untracked() != Link::Live => self.take(room, Link::Polling),
+                Ok(Some(_)) => {}
+                // Started anew, the relay may not know this page; the session then says so.
+                Ok(None) => {
+                    self.link.set(Link::Lost);
+                    self.session.check();
+                }
                 Err(_) => self.link.set(Link::Lost),
             }
         });

@@ -1,33 +1,32 @@
 //! The banner of a page that was opened without HTTPS.
 
 use leptos::prelude::*;
-use wasm_bindgen_futures::spawn_local;
 
-use super::api;
+use super::session::Session;
 use crate::page::address;
 
-/// Says that WebGPU needs HTTPS and links to this very page there; nothing where the context is secure.
+/// Says what plain HTTP costs and links to this very page under HTTPS; nothing where the context is secure.
 #[component]
-pub fn InsecureBanner() -> impl IntoView {
+pub fn InsecureBanner(session: Session) -> impl IntoView {
     if window().is_secure_context() {
         return ().into_any();
     }
-    let link = RwSignal::new(None::<String>);
-    spawn_local(async move {
-        let Ok(room) = api::room().await else { return };
+    // The relay says where that is to whom it lets in.
+    let link = move || {
+        let room = session.admitted()?.https_address?;
         let location = window().location();
         let here = location.hostname().unwrap_or_default();
         let path = location.pathname().unwrap_or_default() + &location.search().unwrap_or_default();
-        link.set(address::https_twin(&here, &room.https_address, &path));
-    });
+        address::https_twin(&here, &room, &path)
+    };
     view! {
         <aside class="banner" data-testid="insecure-banner" role="note">
-            <strong>"Slower, but it works. "</strong>
-            "Browsers allow WebGPU only over HTTPS, so this tab trains on the CPU. "
-            {move || match link.get() {
+            <strong>"Slower, and open to listeners. "</strong>
+            "Browsers allow WebGPU only over HTTPS, so this tab trains on the CPU. Whoever listens on this network sees what the relay sees. "
+            {move || match link() {
                 Some(address) => {
                     view! {
-                        "To use the GPU, open "
+                        "To use the GPU and to keep listeners out, open "
                         <a href=address.clone() data-testid="secure-link">{address.clone()}</a>
                         " and accept the warning about the relay’s own certificate."
                     }

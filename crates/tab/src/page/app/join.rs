@@ -6,6 +6,7 @@ use wasm_bindgen_futures::spawn_local;
 
 use super::{
     camera::Camera,
+    consent::Consent,
     fields::PassphraseField,
     files::FileButton,
     join_draft::{JoinDraft, suggested_nickname},
@@ -110,6 +111,7 @@ pub fn JoinForm(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                             <Camera on_picture on_file/>
                         </div>
                         <p class="hint">"PNG, JPEG or WebP, up to 64 megapixels. The square in the middle is used."</p>
+                        <Consent draft/>
                     </div>
                 </div>
             </fieldset>

@@ -2,12 +2,14 @@
 //!
 //! A lesson or a test can fill it in by the address: `/?nickname=lucky+otter&image=astronaut&label=cat&join=1` proposes
 //! that nickname, fetches that sample, chooses that class (a name or its number) and joins at once. `device=cpu` or
-//! `device=webgpu` overrules the measurement of which is faster. Each part may be left out; `join=1` needs an image.
+//! `device=webgpu` overrules the measurement of which is faster. Each part may be left out; `join=1` needs an image, and
+//! waits until the relay lets the page in.
 //! A passphrase is taken from the fragment alone, as in `#passphrase=blue%20whale`, which no browser sends to a server, and
 //! is taken out of the address at once.
 
 use gloo_file::File;
 use leptos::prelude::*;
+use unmask_wire::view::SessionView;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::UrlSearchParams;
 
@@ -36,6 +38,8 @@ pub struct JoinDraft {
     pub picture: RwSignal<Option<Picture>>,
     /// Name of the sample chosen, if the picture is one.
     pub sample: RwSignal<Option<&'static str>>,
+    /// Whether the class may see what leaks of a picture of one's own.
+    pub may_show: RwSignal<bool>,
     /// The picture's class, a place in `classes`.
     pub label: RwSignal<u8>,
     /// Names of the room's classes for photographs.
@@ -52,7 +56,7 @@ pub struct JoinDraft {
 }
 
 impl JoinDraft {
-    /// Nothing chosen yet; the nickname of last time, else a friendly one.
+    /// Nothing chosen yet; the nickname of last time, else a friendly one, and the passphrase of the address.
     pub fn new() -> Self {
         let storage = window().local_storage().ok().flatten();
         let last = storage.and_then(|storage| storage.get_item(NICKNAME_KEY).ok().flatten());
@@ -61,9 +65,10 @@ impl JoinDraft {
             nickname: RwSignal::new(last.unwrap_or_else(suggested_nickname)),
             picture: RwSignal::new(None),
             sample: RwSignal::new(None),
+            may_show: RwSignal::new(false),
             label: RwSignal::new(0),
-            classes: RwSignal::new(classes::of_photographs(None)),
-            passphrase: RwSignal::new(String::new()),
+            classes: RwSignal::new(classes::of_photographs(&[])),
+            passphrase: RwSignal::new(api::take_passphrase().unwrap_or_default()),
             device: RwSignal::new(DeviceChoice::Auto),
             saved: RwSignal::new(None),
             problem: RwSignal::new(None),
@@ -72,10 +77,9 @@ impl JoinDraft {
     }
 
     /// Fills in what the address asks for, and joins if it says so; otherwise what was chosen before this page was reloaded.
-    pub fn begin(self, trainer: Trainer) {
-        if let Some(passphrase) = api::take_passphrase() {
-            self.passphrase.set(passphrase);
-        }
+    /// To be called once the relay lets this page in, as which `session` it does.
+    pub fn begin(self, session: &SessionView, trainer: Trainer) {
+        self.classes.set(classes::of_photographs(&session.classes));
         let search = search();
         let query = UrlSearchParams::new_with_str(&search).ok();
         let asked = |name: &str| query.as_ref().and_then(|query| query.get(name));
@@ -86,10 +90,6 @@ impl JoinDraft {
         let (asked_image, asked_label) = (asked("image"), asked("label"));
         let joins = asked("join").is_some_and(|join| join == "1");
         spawn_local(async move {
-            // Without an answer the usual ten stay; the worker will say what is wrong with the relay.
-            if let Ok(room) = api::room().await {
-                self.classes.set(classes::of_photographs(room.data.as_ref()));
-            }
             if !self.take_saved(&search).await {
                 self.take_address(asked_image, asked_label).await;
             }
@@ -97,6 +97,11 @@ impl JoinDraft {
                 self.join(trainer);
             }
         });
+    }
+
+    /// Whether the picture is the student's own, and not a sample photograph.
+    pub fn has_own_picture(self) -> bool {
+        self.picture.with(Option::is_some) && self.sample.with(Option::is_none)
     }
 
     /// Picture and label that the address asks for.
@@ -133,6 +138,8 @@ impl JoinDraft {
         }
         self.nickname.set(saved.nickname.clone());
         self.label.set(saved.label);
+        self.sample.set(saved.sample.as_deref().and_then(classes::sample).map(|sample| sample.name));
+        self.may_show.set(saved.may_show);
         self.saved.set(Some(saved));
         true
     }
@@ -176,9 +183,17 @@ impl JoinDraft {
         let is_taken = picture.is_some();
         if is_taken {
             self.sample.set(None);
+            // Who agreed to one picture has not agreed to another.
+            self.may_show.set(false);
             self.picture.set(picture);
         }
         is_taken
+    }
+
+    /// Joins with what was chosen last, as the same client where the room still knows it.
+    pub fn join_again(self, trainer: Trainer) {
+        self.saved.set(saved_join::read());
+        self.join(trainer);
     }
 
     /// Hands picture, label and nickname to the worker, or says what is missing.
@@ -197,14 +212,26 @@ impl JoinDraft {
             let _ = storage.set_item(NICKNAME_KEY, &nickname);
         }
         self.problem.set(None);
-        let label = self.label.get_untracked();
+        let (label, sample) = (self.label.get_untracked(), self.sample.get_untracked());
+        let may_show = sample.is_some() || self.may_show.get_untracked();
         let ticket = self.saved.try_update(Option::take).flatten().and_then(|saved| saved.ticket);
-        saved_join::save(&nickname, label, &picture, &search());
+        if let Ok(address) = picture::png_address(&picture) {
+            saved_join::write(&SavedJoin {
+                nickname: nickname.clone(),
+                label,
+                name: picture.name.clone(),
+                sample: sample.map(str::to_owned),
+                may_show,
+                picture: address,
+                search: search(),
+                ticket: None,
+            });
+        }
         let location = window().location();
         let socket = address::socket(&location.protocol().unwrap_or_default(), &location.host().unwrap_or_default());
         let passphrase = Some(self.passphrase.get_untracked()).filter(|passphrase| !passphrase.trim().is_empty());
         let (picture, device) = (picture.pixels, self.device.get_untracked());
-        trainer.join(ToWorker::Join { socket, nickname, picture, label, device, passphrase, ticket });
+        trainer.join(ToWorker::Join { socket, nickname, picture, label, device, may_show, passphrase, ticket });
     }
 }
 

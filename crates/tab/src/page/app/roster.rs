@@ -5,6 +5,7 @@ use unmask_core::ClientId;
 use unmask_wire::view::{ClientState, ClientView, Control};
 
 use super::{
+    client_menu::ClientMenu,
     feed::Feed,
     signals::{holds, optional, part},
     teacher::Teacher,
@@ -14,7 +15,7 @@ use crate::page::words;
 /// Clients up to which each has a row of its own; more stand two abreast, without details.
 const COMPACT_FROM: usize = 10;
 
-/// One row for each client; with the teacher's token a click puts a client under attack.
+/// One row for each client. The teacher puts one under attack by a click, renames and removes them, and locks the room.
 #[component]
 pub fn Roster(feed: Feed, teacher: Teacher) -> impl IntoView {
     let ids = feed.part(|room| {
@@ -28,6 +29,9 @@ pub fn Roster(feed: Feed, teacher: Teacher) -> impl IntoView {
     view! {
         <section class="card roster" aria-label="Room">
             <h2>"In the room " <span class="count" data-testid="clients-here">{move || here.get().unwrap_or(0)}</span></h2>
+            <Show when=move || teacher.is_here()>
+                <Door feed teacher/>
+            </Show>
             <p class="hint" hidden=move || !ids().is_empty()>"Nobody yet. Scan the code to join."</p>
             <p class="hint" hidden=move || ids().is_empty() || !teacher.is_here()>"Click a name to attack that client."</p>
             <ul class:compact=move || { ids().len() > COMPACT_FROM }>
@@ -36,6 +40,38 @@ pub fn Roster(feed: Feed, teacher: Teacher) -> impl IntoView {
                 </For>
             </ul>
         </section>
+    }
+}
+
+/// Whether newcomers get in, and the way back for those who were banned.
+#[component]
+fn Door(feed: Feed, teacher: Teacher) -> impl IntoView {
+    let is_locked = feed.part(|room| room.is_locked);
+    let is_locked = move || is_locked.get() == Some(true);
+    let banned = feed.part(|room| room.banned);
+    let banned = move || banned.get().unwrap_or(0);
+    view! {
+        <div class="row door">
+            <button
+                type="button"
+                class="button small"
+                data-testid="lock"
+                aria-pressed=move || is_locked().to_string()
+                title="Who is in the room stays, and can come back"
+                on:click=move |_| teacher.send(Control::Lock { on: !untrack(is_locked) })
+            >
+                {move || if is_locked() { "Unlock joining" } else { "Lock joining" }}
+            </button>
+            <button
+                type="button"
+                class="button small"
+                data-testid="lift-bans"
+                hidden=move || banned() == 0
+                on:click=move |_| teacher.send(Control::LiftBans)
+            >
+                {move || format!("Lift bans ({})", banned())}
+            </button>
+        </div>
     }
 }
 
@@ -51,6 +87,7 @@ fn Client(feed: Feed, teacher: Teacher, id: ClientId) -> impl IntoView {
         format!("{}{loss}{sent}", client.device)
     });
     let refusal = optional(client, |client| client.refusal.clone());
+    let is_private = holds(client, |client| !client.may_show);
     let is_excluded = holds(client, |client| client.state == ClientState::Excluded);
     view! {
         <li>
@@ -61,14 +98,22 @@ fn Client(feed: Feed, teacher: Teacher, id: ClientId) -> impl IntoView {
                 data-client=id.to_string()
                 data-state=part(client, |client| words::key(client.state))
                 data-nickname=nickname
+                data-may-show=part(client, |client| client.may_show.to_string())
                 aria-pressed=move || is_target.get().to_string()
-                disabled=move || !teacher.is_here()
+                disabled=move || !teacher.is_here() || is_private()
                 on:click=move |_| teacher.send(Control::Target { client: id })
             >
                 <span class="client-name">{nickname}</span>
                 <span class="client-state">{part(client, |client| words::client_state(client.state))}</span>
                 <span class="client-detail">{detail}</span>
                 <span class="client-target" hidden=move || !is_target.get()>"under attack"</span>
+                <span
+                    class="client-private"
+                    title="Does not agree that the class sees what leaks of this picture, and is never attacked"
+                    hidden=move || !is_private()
+                >
+                    "⊝ not to be shown"
+                </span>
                 <span class="client-refusal" hidden=move || refusal().is_none()>{move || refusal().map(|refusal| format!("refused: {refusal}"))}</span>
             </button>
             <button
@@ -80,6 +125,9 @@ fn Client(feed: Feed, teacher: Teacher, id: ClientId) -> impl IntoView {
             >
                 "Take in again"
             </button>
+            <Show when=move || teacher.is_here()>
+                <ClientMenu teacher id nickname=Signal::derive(move || nickname().unwrap_or_default())/>
+            </Show>
         </li>
     }
 }

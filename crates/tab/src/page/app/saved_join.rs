@@ -5,8 +5,6 @@ use gloo_file::Blob;
 use leptos::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::picture::{self, Picture};
-
 const KEY: &str = "unmask-saved-join";
 
 /// A student who was in the room.
@@ -18,6 +16,10 @@ pub struct SavedJoin {
     pub label: u8,
     /// The picture's name.
     pub name: String,
+    /// Name of the sample photograph, if the picture is one.
+    pub sample: Option<String>,
+    /// Whether the class may see what leaks of a picture of the student's own.
+    pub may_show: bool,
     /// The private picture, as a `data:` address of a PNG file.
     pub picture: String,
     /// The query of the address that the page was opened with.
@@ -43,14 +45,14 @@ pub fn read() -> Option<SavedJoin> {
     serde_json::from_str(&text).ok()
 }
 
-/// Keeps who joins now. Where the browser refuses, the form is filled in again by hand.
-pub fn save(nickname: &str, label: u8, picture: &Picture, search: &str) {
-    let Ok(address) = picture::png_address(picture) else { return };
-    let (nickname, name, search) = (nickname.to_owned(), picture.name.clone(), search.to_owned());
-    write(&SavedJoin { nickname, label, name, picture: address, search, ticket: None });
+/// Keeps another answer to the question whether the class may see what leaks.
+pub fn set_consent(may_show: bool) {
+    if let Some(saved) = read() {
+        write(&SavedJoin { may_show, ..saved });
+    }
 }
 
-/// Adds the room's ticket and the nickname under which it shows this student.
+/// Keeps the room's newest ticket, since one works once, and the nickname under which it shows this student.
 pub fn add_ticket(nickname: &str, ticket: Option<[u8; 16]>) {
     if let Some(saved) = read() {
         write(&SavedJoin { nickname: nickname.to_owned(), ticket, ..saved });
@@ -65,7 +67,8 @@ pub fn forget() {
     }
 }
 
-fn write(saved: &SavedJoin) {
+/// Keeps who joins. Where the browser refuses, the form is filled in again by hand.
+pub fn write(saved: &SavedJoin) {
     let (Ok(text), Ok(Some(storage))) = (serde_json::to_string(saved), window().session_storage()) else { return };
     let _ = storage.set_item(KEY, &text);
 }

@@ -1,15 +1,15 @@
 //! What only the teacher may do, and what came of it.
 
 use leptos::prelude::*;
-use unmask_wire::view::Control;
+use unmask_wire::view::{Control, Role};
 use wasm_bindgen_futures::spawn_local;
 
-use super::api;
+use super::{api, session::Session};
 
-/// The teacher's token, if this page has it, and what came of the last control.
+/// The controls of a page whose session is the teacher's, and what came of the last one.
 #[derive(Clone, Copy)]
 pub struct Teacher {
-    token: RwSignal<Option<String>>,
+    session: Session,
     /// Why the last control failed.
     pub problem: RwSignal<Option<String>>,
     /// The control that the relay refused last, until one succeeds.
@@ -17,32 +17,14 @@ pub struct Teacher {
 }
 
 impl Teacher {
-    /// With the token of the page's address, now or when it changes.
-    pub fn new() -> Self {
-        let teacher = Self {
-            token: RwSignal::new(api::take_token()),
-            problem: RwSignal::new(None),
-            refused: RwSignal::new(None),
-        };
-        // The teacher link pasted into this very tab changes the fragment only and loads nothing.
-        let handle = window_event_listener(leptos::ev::hashchange, move |_| {
-            if let Some(token) = api::take_token() {
-                teacher.token.set(Some(token));
-                teacher.problem.set(None);
-            }
-        });
-        on_cleanup(move || handle.remove());
-        teacher
+    /// Nothing has been asked for yet.
+    pub fn new(session: Session) -> Self {
+        Self { session, problem: RwSignal::new(None), refused: RwSignal::new(None) }
     }
 
     /// Whether this page may use the controls.
     pub fn is_here(self) -> bool {
-        self.token.with(Option::is_some)
-    }
-
-    /// The token, for what is no control.
-    pub fn token(self) -> Option<String> {
-        self.token.get_untracked()
+        self.session.role() == Some(Role::Teacher)
     }
 
     /// Keeps a control in step with the room: `show` gets what the room has or will have, whenever that changes, and again
@@ -62,8 +44,7 @@ impl Teacher {
 
     /// Sends a control whose failure is shown where it was asked for, in `problem`. Nothing of the control is kept.
     pub fn ask(self, control: Control, problem: RwSignal<Option<String>>) {
-        let Some(token) = self.token() else { return };
-        spawn_local(async move { problem.set(api::control(&token, &control).await.err()) });
+        spawn_local(async move { problem.set(self.checked(api::control(&control).await).err()) });
     }
 
     /// Sends a control; what goes wrong is shown above the controls.
@@ -73,10 +54,9 @@ impl Teacher {
 
     /// Sends controls one after the other, up to the first that fails.
     pub fn send_all(self, controls: Vec<Control>) {
-        let Some(token) = self.token() else { return };
         spawn_local(async move {
             for control in controls {
-                if let Err(problem) = api::control(&token, &control).await {
+                if let Err(problem) = self.checked(api::control(&control).await) {
                     self.refused.set(Some(control));
                     self.problem.set(Some(problem));
                     return;
@@ -85,6 +65,14 @@ impl Teacher {
             self.refused.set(None);
             self.problem.set(None);
         });
+    }
+
+    /// The same outcome. One that failed may be the first sign of a relay that does not know this page any more.
+    pub fn checked(self, outcome: Result<(), String>) -> Result<(), String> {
+        if outcome.is_err() {
+            self.session.check();
+        }
+        outcome
     }
 }
 

@@ -42,6 +42,10 @@ pub struct Trainer {
     /// The round that trains now, or trained last.
     pub training: RwSignal<Option<Training>>,
     pub passphrase_request: RwSignal<Option<PassphraseRequest>>,
+    /// The nickname under which the room shows this tab, once it does.
+    pub nickname: RwSignal<Option<String>>,
+    /// Whether the relay leaves this tab out of the rounds until it asks to come back.
+    pub is_sitting_out: RwSignal<bool>,
     /// Whether a step is being computed.
     pub is_busy: RwSignal<bool>,
     /// The losses of this client, oldest first.
@@ -76,6 +80,8 @@ impl Trainer {
             device: RwSignal::new(None),
             training: RwSignal::new(None),
             passphrase_request: RwSignal::new(None),
+            nickname: RwSignal::new(None),
+            is_sitting_out: RwSignal::new(false),
             is_busy: RwSignal::new(false),
             losses: RwSignal::new(Vec::new()),
             sent: RwSignal::new(None),
@@ -122,6 +128,8 @@ impl Trainer {
         self.connection.set(Some(Connection::Connecting));
         self.training.set(None);
         self.passphrase_request.set(None);
+        self.nickname.set(None);
+        self.is_sitting_out.set(false);
         self.is_busy.set(false);
         self.losses.set(Vec::new());
         self.sent.set(None);
@@ -145,6 +153,37 @@ impl Trainer {
     pub fn give_passphrase(self, passphrase: String) {
         self.passphrase_request.set(None);
         self.send(ToWorker::Passphrase(passphrase));
+    }
+
+    /// Says whether the class may see what leaks of the private picture, from now on.
+    pub fn consent(self, may_show: bool) {
+        saved_join::set_consent(may_show);
+        self.send(ToWorker::Consent { may_show });
+    }
+
+    /// Says whether the page is in sight.
+    pub fn seen(self, is_seen: bool) {
+        self.send(ToWorker::Visibility { is_hidden: !is_seen });
+    }
+
+    /// Asks to be in the rounds again.
+    pub fn come_back(self) {
+        self.is_sitting_out.set(false);
+        self.send(ToWorker::Return);
+    }
+
+    /// Finds out at once whether the relay is still there.
+    pub fn check(self) {
+        self.send(ToWorker::Check);
+    }
+
+    fn is_online(self) -> bool {
+        self.connection.with_untracked(|connection| matches!(connection, Some(Connection::Online { .. })))
+    }
+
+    /// Whether this tab is in the room, or on its way back.
+    pub fn is_in_room(self) -> bool {
+        self.connection.with(|connection| !matches!(connection, None | Some(Connection::Closed { .. })))
     }
 
     /// Asks the room's model what a picture shows.
@@ -190,7 +229,14 @@ impl Trainer {
                 // What a worker says after the student left is about the earlier stay.
                 if self.connection.with_untracked(Option::is_some) {
                     match &connection {
-                        Connection::Online { nickname, ticket } => saved_join::add_ticket(nickname, *ticket),
+                        Connection::Online { nickname, ticket } => {
+                            saved_join::add_ticket(nickname, *ticket);
+                            // Who comes back on a new socket is in the rounds again.
+                            if !self.is_online() {
+                                self.is_sitting_out.set(false);
+                            }
+                            self.nickname.set(Some(nickname.clone()));
+                        }
                         _ => self.is_busy.set(false),
                     }
                     self.connection.set(Some(connection));
@@ -198,6 +244,7 @@ impl Trainer {
             }
             FromWorker::Training(training) => {
                 self.is_busy.set(true);
+                self.is_sitting_out.set(false);
                 self.passphrase_request.set(None);
                 let is_other = |last: &Training| {
                     last.defence != training.defence || last.shared.is_some() != training.shared.is_some()
@@ -208,6 +255,7 @@ impl Trainer {
                 }
                 self.training.set(Some(training));
             }
+            FromWorker::SittingOut => self.is_sitting_out.set(true),
             FromWorker::Shard(shard) => self.shard.set(Some(shard)),
             FromWorker::Classified { number, prediction } if number == self.asked.get_value() => {
                 self.prediction.set(Some(prediction));

@@ -144,7 +144,7 @@ mod tests {
             }
             LabelView { samples, counts, ..LabelView::default() }
         };
-        let names = classes::of_photographs(None);
+        let names = classes::of_photographs(&[]);
         let labels = |label: &LabelView| labels(label, &names);
         assert_eq!(labels(&counts(1, &[(3, 1)])).as_deref(), Some("cat"));
         assert_eq!(labels(&counts(3, &[(3, 2), (5, 1)])).as_deref(), Some("2 × cat, 1 × dog"));

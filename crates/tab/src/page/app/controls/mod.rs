@@ -18,10 +18,15 @@ use super::{
 };
 use crate::page::{drafts::sgd_would_help, words};
 
-/// Run controls, what is in force, and the editors; without the token a note on where to get it.
+/// Height of the window, in CSS pixels, below which an open editor would push the attacks' pictures out of sight: that of a
+/// projector with 720 lines is below, that of a laptop's screen above.
+const ROOM_FOR_AN_EDITOR: f64 = 800.0;
+
+/// Run controls, what is in force, and the editors; to others than the teacher a note on who may use them.
 #[component]
 pub fn Controls(feed: Feed, teacher: Teacher) -> impl IntoView {
-    let is_defence_open = RwSignal::new(true);
+    let height = window().inner_height().ok().and_then(|height| height.as_f64());
+    let is_defence_open = RwSignal::new(height.is_none_or(|height| height >= ROOM_FOR_AN_EDITOR));
     let is_training_open = RwSignal::new(false);
     let is_data_open = RwSignal::new(false);
     view! {

@@ -1,0 +1,134 @@
+//! Tabs on devices that come and go, and what their students decide.
+
+use serde_json::json;
+
+use crate::{
+    ONE_AT_A_TIME, PHONE,
+    attackers::photograph,
+    support::{Browser, Relay, robot, wait_for},
+};
+
+/// A cheap projector.
+const PROJECTOR: (u32, u32) = (1280, 720);
+
+/// A ticket works once, so that each time the page must have kept the newest.
+#[tokio::test]
+async fn a_tab_that_is_reloaded_again_and_again_stays_one_client() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&["--start"]).await;
+    let browser = Browser::start().await;
+    let tab = browser.open(&relay.student_link("localhost", "nickname=Ada&image=cat&device=cpu"), PHONE).await;
+    tab.wait_for("document.querySelector('[data-testid=\"picture-name\"]')?.innerText === 'cat' || null").await;
+    tab.click("join").await;
+    tab.attribute_is("connection", "data-state", "online").await;
+    let first = relay.client("Ada").await["id"].clone();
+    for _ in 0..3 {
+        tab.reload().await;
+        tab.click("rejoin").await;
+        tab.attribute_is("connection", "data-state", "online").await;
+        assert_eq!(relay.client("Ada").await["id"], first);
+    }
+    let clients = relay.room().await["clients"].clone();
+    assert_eq!(clients.as_array().map(Vec::len), Some(1), "{clients}");
+}
+
+/// Who typed the address has no key, and gets in by the PIN on the projector; what the address asks for waits for it.
+#[tokio::test]
+async fn a_student_comes_in_by_the_pin() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&[]).await;
+    let browser = Browser::start().await;
+    let link = relay.student_link("localhost", "nickname=Ada&image=cat&device=cpu&join=1");
+    let typed = link.split('#').next().expect("an address");
+    let tab = browser.open(typed, PHONE).await;
+    tab.fill("pin", "12 34").await;
+    tab.click("pin-enter").await;
+    assert!(tab.text("pin-problem").await.contains("six digits"));
+    tab.screenshot("student-pin").await;
+    assert!(!tab.shows("join").await);
+
+    let pin = relay.room().await["pin"].as_str().expect("a PIN").to_owned();
+    let digits: u32 = pin.parse().expect("digits");
+    let wrong = format!("{:06}", (digits + 1) % 1_000_000);
+    tab.fill("pin", &wrong).await;
+    tab.click("pin-enter").await;
+    tab.wait_for("document.querySelector('[data-testid=\"pin-problem\"]')?.innerText.includes('not the PIN') || null")
+        .await;
+    tab.fill("pin", &format!("{} {}", &pin[..3], &pin[3..])).await;
+    tab.click("pin-enter").await;
+    relay.client("Ada").await;
+    assert!(!tab.shows("pin").await);
+}
+
+/// A picture of one's own is not to be shown until its student says so, and the answer may change at any time.
+#[tokio::test]
+async fn a_student_says_whether_the_class_may_see_what_leaks() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&[]).await;
+    let browser = Browser::start().await;
+    let sample = browser.open(&relay.student_link("localhost", "nickname=Sam&image=cat&join=1"), PHONE).await;
+    assert_eq!(relay.client("Sam").await["may_show"], true);
+    assert!(!sample.shows("may-show").await);
+
+    let tab = browser.open(&relay.student_link("localhost", "nickname=Ada"), PHONE).await;
+    tab.choose_file("file", &photograph("cat.png")).await;
+    tab.wait_for("document.querySelector('[data-testid=\"picture-name\"]')?.innerText === 'cat.png' || null").await;
+    tab.screenshot("student-consent").await;
+    tab.click("join").await;
+    assert_eq!(relay.client("Ada").await["may_show"], false);
+    for agrees in [true, false] {
+        tab.click("may-show").await;
+        wait_for("the student's answer", || async { (relay.client("Ada").await["may_show"] == agrees).then_some(()) })
+            .await;
+    }
+    // A reload asks nothing again and changes nothing.
+    tab.click("may-show").await;
+    wait_for("the student's consent", || async { (relay.client("Ada").await["may_show"] == true).then_some(()) }).await;
+    tab.reload().await;
+    tab.click("rejoin").await;
+    tab.attribute_is("connection", "data-state", "online").await;
+    assert_eq!(relay.client("Ada").await["may_show"], true);
+}
+
+/// The teacher renames a client, and takes it out of the room.
+#[tokio::test]
+async fn a_tab_hears_what_the_teacher_does_with_it() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&[]).await;
+    let browser = Browser::start().await;
+    let tab = browser.open(&relay.student_link("localhost", "nickname=Ada&image=cat"), PHONE).await;
+    tab.wait_for("document.querySelector('[data-testid=\"picture-name\"]')?.innerText === 'cat' || null").await;
+    tab.click("join").await;
+    let id = relay.client("Ada").await["id"].clone();
+    relay.control(json!({ "do": "rename", "client": id, "nickname": "Grace" })).await;
+    tab.wait_for("document.querySelector('[data-testid=\"room-nickname\"]')?.innerText === 'Grace' || null").await;
+    tab.reload().await;
+    tab.click("rejoin").await;
+    assert_eq!(relay.client("Grace").await["id"], id);
+    tab.attribute_is("connection", "data-state", "online").await;
+    relay.control(json!({ "do": "remove", "client": id })).await;
+    tab.attribute_is("connection", "data-state", "closed").await;
+    assert!(tab.shows("closed").await);
+}
+
+/// Even on 720 lines, less what the browser takes of them, and with the controls: what leaks is seen without scrolling.
+#[tokio::test]
+async fn a_cheap_projector_shows_what_leaks() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&["--start"]).await;
+    let browser = Browser::start().await;
+    let _robot = robot(&relay, "Robot");
+    relay.client("Robot").await;
+    let teacher = browser.open(&relay.teacher_link(), PROJECTOR).await;
+    let picture = "document.querySelector('[data-testid=\"reconstruction\"]')";
+    teacher.wait_for(&format!("{picture}?.complete || null")).await;
+    teacher.screenshot("projector-720").await;
+    let place = format!("(box => [box.top, box.bottom, box.width, innerHeight])({picture}.getBoundingClientRect())");
+    let place = teacher.wait_for(&place).await;
+    let number = |at: usize| place[at].as_f64().expect("a number");
+    assert!(number(0) >= 0.0 && number(1) <= number(3), "top, bottom, width, lines: {place}");
+    // To be recognised from the back row it must be large.
+    assert!(number(2) >= 0.4 * number(3), "top, bottom, width, lines: {place}");
+    let pin = relay.room().await["pin"].clone();
+    assert_eq!(pin, teacher.attribute("pin", "data-pin").await);
+}
