@@ -5,54 +5,59 @@ use std::num::NonZeroU16;
 
 use unmask_core::{
     Defence, DefenceKind, EncryptionStart, GaussianNoise, GroupRates, OptimiserKind, ParamGroup, ParseNoiseError,
-    ParseOptimiserError, ParseRuleError, Partition, RoundSettings, Rule, SettingsError, TrainOn, ZeroRate,
+    ParseOptimiserError, ParseRuleError, Partition, RoundSettings, Rule, SettingsError, TrainOn,
 };
 
 /// What the defence control shows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DefenceDraft {
     pub choice: DefenceKind,
-    /// R of each group, for either kind of mask.
-    pub rates: GroupRates,
-    pub noise: GaussianNoise,
-    /// How an encrypted model begins.
-    pub start: EncryptionStart,
+    /// Each kind of defence as it was last chosen.
+    remembered: [Defence; DefenceKind::ALL.len()],
 }
 
 impl DefenceDraft {
     /// The defence chosen.
     pub fn defence(&self) -> Defence {
-        let Self { rates, noise, start, .. } = *self;
-        match self.choice {
-            DefenceKind::None => Defence::None,
-            DefenceKind::FixedPosition => Defence::FixedPosition,
-            DefenceKind::RandomBinary => Defence::RandomBinary { rates },
-            DefenceKind::FrozenBinary => Defence::FrozenBinary { rates },
-            DefenceKind::Gaussian => Defence::Gaussian(noise),
-            DefenceKind::Encrypted => Defence::Encrypted { start },
-        }
+        let remembered = self.remembered.iter().find(|defence| defence.kind() == self.choice);
+        remembered.copied().unwrap_or_else(|| self.choice.into())
+    }
+
+    /// R of each group, for either kind of mask.
+    pub fn rates(&self) -> GroupRates {
+        self.remembered.iter().find_map(Defence::rates).copied().unwrap_or_else(GroupRates::papers_hint)
+    }
+
+    pub fn noise(&self) -> GaussianNoise {
+        self.remembered.iter().find_map(Defence::noise).copied().unwrap_or_default()
+    }
+
+    /// How an encrypted model begins.
+    pub fn start(&self) -> EncryptionStart {
+        self.remembered.iter().find_map(Defence::encryption).unwrap_or_default()
     }
 
     /// Takes over what the room has.
     pub fn follow(&mut self, defence: Defence) {
         self.choice = defence.kind();
-        match defence {
-            Defence::RandomBinary { rates } | Defence::FrozenBinary { rates } => self.rates = rates,
-            Defence::Gaussian(noise) => self.noise = noise,
-            Defence::Encrypted { start } => self.start = start,
-            Defence::None | Defence::FixedPosition => {}
+        self.change(defence);
+    }
+
+    /// Changes the parameters of a kind of defence, whether it is the one chosen or not.
+    pub fn change(&mut self, defence: Defence) {
+        for remembered in &mut self.remembered {
+            if remembered.kind() == defence.kind() {
+                *remembered = defence;
+            } else if let Some(rates) = defence.rates() {
+                *remembered = remembered.with_rates(*rates);
+            }
         }
     }
 }
 
 impl Default for DefenceDraft {
     fn default() -> Self {
-        Self {
-            choice: DefenceKind::None,
-            rates: GroupRates::uniform(ZeroRate::nearest(0.5)),
-            noise: GaussianNoise::default(),
-            start: EncryptionStart::Plain,
-        }
+        Self { choice: DefenceKind::None, remembered: DefenceKind::ALL.map(Defence::from) }
     }
 }
 
@@ -190,6 +195,8 @@ pub fn read_budget(text: &str) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
+    use unmask_core::ZeroRate;
+
     use super::*;
 
     const FORMS: [&str; 8] = [
@@ -221,6 +228,7 @@ mod tests {
             draft.follow(form.parse().expect("a defence"));
         }
         draft.choice = DefenceKind::RandomBinary;
+        assert_eq!((draft.rates().to_string(), draft.start()), ("0.2".to_owned(), EncryptionStart::Keyed));
         assert_eq!(draft.defence().to_string(), "random-binary:0.2");
         draft.choice = DefenceKind::Gaussian;
         assert_eq!(draft.defence().to_string(), "gaussian:eps=4,delta=1e-5,clip=0.5");

@@ -46,20 +46,24 @@ pub fn DefenceEditor(feed: Feed, teacher: Teacher) -> impl IntoView {
                     " Leaving Encrypted, or changing its start, resets the model: the relay cannot decrypt the weights."
                 </b>
             </p>
-            {move || match choice.get() {
-                DefenceKind::RandomBinary | DefenceKind::FrozenBinary => {
+            {move || {
+                let chosen = Defence::from(choice.get());
+                if chosen.rates().is_some() {
                     view! {
                         <RatesEditor
-                            rates=Signal::derive(move || draft.get().rates)
-                            on_move=move |rates| draft.update(|draft| draft.rates = rates)
+                            rates=Signal::derive(move || draft.get().rates())
+                            on_move=move |rates| draft.update(|draft| draft.change(chosen.with_rates(rates)))
                             on_settled=move |()| send()
                         />
                     }
                         .into_any()
+                } else if chosen.noise().is_some() {
+                    view! { <Noise draft teacher/> }.into_any()
+                } else if chosen.is_encrypted() {
+                    view! { <Starts draft on_change=move |()| send()/> }.into_any()
+                } else {
+                    ().into_any()
                 }
-                DefenceKind::Gaussian => view! { <Noise draft teacher/> }.into_any(),
-                DefenceKind::Encrypted => view! { <Starts draft on_change=move |()| send()/> }.into_any(),
-                DefenceKind::None | DefenceKind::FixedPosition => ().into_any(),
             }}
         </fieldset>
     }
@@ -68,13 +72,13 @@ pub fn DefenceEditor(feed: Feed, teacher: Teacher) -> impl IntoView {
 /// Epsilon, delta and S_f.
 #[component]
 fn Noise(draft: RwSignal<DefenceDraft>, teacher: Teacher) -> impl IntoView {
-    let noise = move || draft.get().noise;
+    let noise = move || draft.get().noise();
     let parts = |noise: GaussianNoise| [noise.epsilon(), noise.delta(), noise.clip()];
     let take = move |parts: [&str; 3]| {
         let [epsilon, delta, clip] = parts;
         match read_noise(epsilon, delta, clip) {
             Ok(noise) => {
-                draft.update(|draft| draft.noise = noise);
+                draft.update(|draft| draft.change(Defence::Gaussian(noise)));
                 teacher.send(Control::Defence { defence: Defence::Gaussian(noise) });
             }
             Err(error) => teacher.problem.set(Some(error.to_string())),
@@ -87,7 +91,7 @@ fn Noise(draft: RwSignal<DefenceDraft>, teacher: Teacher) -> impl IntoView {
     ];
     let field = move |(place, (label, title, testid))| {
         let on_change = move |text: String| {
-            let mut typed = parts(draft.get_untracked().noise).map(|part| part.to_string());
+            let mut typed = parts(draft.get_untracked().noise()).map(|part| part.to_string());
             typed[place] = text;
             take(typed.each_ref().map(String::as_str));
         };
@@ -149,9 +153,9 @@ fn Starts(draft: RwSignal<DefenceDraft>, #[prop(into)] on_change: Callback<()>) 
                                 name="start"
                                 value=start.name()
                                 data-testid=format!("start-{start}")
-                                prop:checked=move || draft.get().start == start
+                                prop:checked=move || draft.get().start() == start
                                 on:change=move |_| {
-                                    draft.update(|draft| draft.start = start);
+                                    draft.update(|draft| draft.change(Defence::Encrypted { start }));
                                     on_change.run(());
                                 }
                             />
