@@ -14,14 +14,16 @@ use tokio::{
 };
 
 use crate::{
-    client::{LightClient, Notebook, Notes},
+    client::{LightClient, Notebook},
     measure::{Times, Usage, processor},
     relay::{Door, RelayProcess},
     socket::{connect, device},
     strangers,
 };
 
-/// Rounds before anything is measured: the first ones wait for strangers that joined and never answer.
+/// Time for strangers to join before honest clients do.
+const HEAD_START: Duration = Duration::from_secs(2);
+/// Rounds before anything is measured, since the last one that waited for strangers who joined and never answer.
 const WARM_UP: u64 = 4;
 /// Longest wait for them.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -61,9 +63,9 @@ pub struct HostileOptions {
 #[derive(Debug)]
 pub struct HostileReport {
     options: HostileOptions,
-    /// Updates that were taken.
+    /// Updates of honest clients that were taken.
     pub accepted: u64,
-    /// Plans of honest clients of which no update was taken.
+    /// Their plans of which no update was taken, from the first one that came.
     pub lost: u64,
     /// Time from one plan to the next beyond the pace, at every honest client.
     pub overhead: Times,
@@ -91,6 +93,8 @@ pub async fn hostile(options: HostileOptions) -> anyhow::Result<HostileReport> {
     let door = relay.door().clone();
     drop(connect(&door, device(1), false).await.context("strangers need addresses of their own, as Linux lends them")?);
 
+    let _strangers = let_in(&options, &door);
+    sleep(HEAD_START).await;
     let notebook = Notebook::default();
     let mut honest = JoinSet::new();
     for number in 0..options.honest {
@@ -108,15 +112,17 @@ pub async fn hostile(options: HostileOptions) -> anyhow::Result<HostileReport> {
             }
         });
     }
-    let _strangers = let_in(&options, &door);
-
-    let mut accepted = 0;
+    let (mut accepted, mut lost, mut troubles) = (0, 0, Vec::new());
     let begun = Instant::now();
     while accepted < WARM_UP * options.honest as u64 {
         ensure!(begun.elapsed() < PATIENCE, "only {accepted} updates were taken in {} s", PATIENCE.as_secs());
         sleep(Duration::from_millis(100)).await;
         relay.check()?;
-        accepted += notebook.take().accepted;
+        let mut notes = notebook.take();
+        lost += notes.lost;
+        troubles.append(&mut notes.troubles);
+        let has_waited = notes.intervals.iter().any(|interval| *interval > options.deadline / 2);
+        accepted = if has_waited { 0 } else { accepted + notes.accepted };
     }
 
     let mut health = Vec::new();
@@ -136,12 +142,13 @@ pub async fn hostile(options: HostileOptions) -> anyhow::Result<HostileReport> {
         relay.check()?;
         sleep(PROBE).await;
     }
-    let notes = notebook.take();
+    let mut notes = notebook.take();
+    lost += notes.lost;
+    troubles.append(&mut notes.troubles);
     let overhead = notes.overhead(options.pace);
-    let Notes { accepted, lost, troubles, .. } = notes;
     Ok(HostileReport {
         options,
-        accepted,
+        accepted: notes.accepted,
         lost,
         overhead,
         health: health.into_iter().collect(),

@@ -430,6 +430,18 @@ impl Socket {
         self.stream.send(message).await.unwrap();
     }
 
+    /// Returns when the relay has read all that was sent before; it must send nothing meanwhile.
+    pub async fn catch_up(&mut self) {
+        self.raw(Message::Ping(Vec::new().into())).await;
+        loop {
+            match timeout(PATIENCE, self.stream.next()).await.expect("a pong in time") {
+                Some(Ok(Message::Pong(_))) => return,
+                Some(Ok(Message::Ping(_))) => {}
+                other => panic!("no pong but {other:?}"),
+            }
+        }
+    }
+
     /// The next message, or `None` when the relay has closed the connection.
     pub async fn message(&mut self) -> Option<(RelayMessage, Vec<f32>)> {
         loop {
