@@ -1,8 +1,11 @@
 //! Chromium under WebDriver.
 
 use std::{
-    net::TcpListener,
+    io::{self, Read, Write},
+    net::{TcpListener, TcpStream},
     process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 use fantoccini::{Client, ClientBuilder, Locator};
@@ -12,10 +15,13 @@ use tempfile::TempDir;
 
 use super::wait_for;
 
-/// A chromedriver; stopped when dropped.
+/// Time for the driver to end its browsers.
+const SHUTDOWN: Duration = Duration::from_secs(10);
+
+/// A chromedriver; stopped when dropped, with all its browsers.
 pub struct Browser {
     child: Child,
-    address: String,
+    port: u16,
 }
 
 /// One tab in a Chromium of its own, as on a device of its own.
@@ -36,7 +42,7 @@ impl Browser {
             .spawn()
             .unwrap_or_else(|error| panic!("{driver} does not start ({error}); `cargo xtask setup` installs it"));
         wait_for("chromedriver", || async { tokio::net::TcpStream::connect(("127.0.0.1", port)).await.ok() }).await;
-        Self { child, address: format!("http://127.0.0.1:{port}") }
+        Self { child, port }
     }
 
     /// Opens `address` in a fresh Chromium of `width` x `height` pixels.
@@ -62,7 +68,7 @@ impl Browser {
         };
         let client = ClientBuilder::new(HttpConnector::new())
             .capabilities(capabilities)
-            .connect(&self.address)
+            .connect(&format!("http://127.0.0.1:{}", self.port))
             .await
             .expect("Chromium starts");
         client.goto(address).await.expect("the page opens");
@@ -70,8 +76,26 @@ impl Browser {
     }
 }
 
+impl Browser {
+    /// Asks the driver to end its browsers and itself: one that is killed leaves its browsers running.
+    fn shut_down(&mut self) -> io::Result<()> {
+        let begun = Instant::now();
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
+        stream.set_read_timeout(Some(SHUTDOWN))?;
+        stream.write_all(b"GET /shutdown HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+        // Whatever it answers, it answers when its browsers are gone.
+        stream.read_to_end(&mut Vec::new())?;
+        while self.child.try_wait()?.is_none() && begun.elapsed() < SHUTDOWN {
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+}
+
 impl Drop for Browser {
     fn drop(&mut self) {
+        // Where it no longer listens, `cargo check-all` ends what it left.
+        let _ = self.shut_down();
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use proptest::prelude::*;
-use unmask_core::{Aggregation, Architecture, ClientId, MaskSeed, RoundSettings, VitPreset};
+use unmask_core::{Aggregation, Architecture, ClientId, KeyCheck, MaskSeed, RoundSettings, UpdateForm, VitPreset};
 use unmask_defence::{KeyMaterial, PlainUpdate, Protect, ProtectedUpdate};
 use unmask_federation::{
     Effect, Event, GlobalModel, MemberState, Quorum, ReceivedUpdate, Room, RoomPhase, RoundSummary, Void,
@@ -84,7 +84,13 @@ proptest! {
         loss in finite(),
         samples in 1u32..,
         aggregation in aggregation(),
-        defence in prop_oneof![Just("none"), Just("random-binary:0.5"), Just("frozen-binary:0.5")],
+        defence in prop_oneof![
+            Just("none"),
+            Just("fixed-position"),
+            Just("random-binary:0.5"),
+            Just("random-binary:pos=0.9,0.2"),
+            Just("frozen-binary:0.5"),
+        ],
         (rule, optimiser) in
             prop_oneof![Just(("fedsgd", "sgd:0.1")), Just(("fedsgd", "adam:0.001")), Just(("fedavg", "sgd:0.1"))],
     ) {
@@ -114,6 +120,45 @@ proptest! {
                 prop_assert_eq!(aggregation == Aggregation::Clipped, false, "clipped rounds are never void");
                 prop_assert_eq!(after, &before);
             }
+            room.handle(Event::Begin);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// Nobody can judge cipher text, and a keyed start lets a client choose the weights themselves: finite they stay all the
+    /// same.
+    #[test]
+    fn encrypted_weights_stay_finite(
+        sealed in proptest::collection::vec(finite(), 1..5),
+        values in proptest::collection::vec(finite(), 1..5),
+        aggregation in aggregation(),
+        rule in prop_oneof![Just("fedsgd"), Just("fedavg")],
+    ) {
+        let check = KeyCheck([7; 16]);
+        let mut room = room("encrypted:keyed", rule, "sgd:0.1", aggregation, 3);
+        let len = room.model().state.weights.len();
+        let fill = |values: &[f32]| (0..len).map(|i| values[i % values.len()]).collect::<Vec<f32>>();
+        let asked = room.handle(Event::Salt([5; 16])).into_iter().find_map(|effect| match effect {
+            Effect::Seal { client, policy, .. } => Some((client, policy)),
+            _ => None,
+        });
+        let (client, policy) = asked.unwrap();
+        room.handle(Event::Sealed { client, policy, check, weights: fill(&sealed) });
+        prop_assert_eq!(room.phase(), RoomPhase::Training);
+        for _ in 0..4 {
+            for client in 0..3 {
+                let values = if client == 0 { fill(&values) } else { honest(&room, client) };
+                // What an honest client adds to weights as large as these need not be finite.
+                let values = values.into_iter().map(|value| value.clamp(f32::MIN, f32::MAX)).collect();
+                let update = ProtectedUpdate { form: UpdateForm::Encrypted { check }, values };
+                send(&mut room, ClientId(client), update, 2.0, 4);
+            }
+            prop_assert_eq!(room.phase(), RoomPhase::Between);
+            let after = &room.model().state.weights;
+            prop_assert!(after.iter().all(|weight| weight.is_finite()));
             room.handle(Event::Begin);
         }
     }

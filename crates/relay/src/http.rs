@@ -301,7 +301,7 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
         None => LessonKey::fleeting()?,
     };
     let scopes = Arc::new(Scopes {
-        secrets: Secrets::of(&key),
+        secrets: Secrets::of_lesson(&key),
         pin: Pin::draw()?,
         names: Names::new(&addresses, http.port(), https.port()),
         cookie: format!("unmask-{}", http.port()),

@@ -9,6 +9,8 @@
 mod attacks;
 mod config;
 mod connection;
+#[doc(hidden)]
+pub mod fuzzing;
 mod http;
 mod journal;
 mod peer;

@@ -20,7 +20,7 @@ mod people;
 pub mod privacy;
 mod recent;
 mod resuming;
-mod roster;
+pub(crate) mod roster;
 mod sharing;
 mod snapshot;
 mod tasks;

@@ -7,9 +7,10 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::checkout::{self, Turn};
 use crate::env::Env;
+use crate::fuzz::Fuzz;
 use crate::single::{Bench, Chaos, Example, Test};
 use crate::tools::Purpose;
-use crate::{demo, dist, load, runner, steps, tools};
+use crate::{demo, dist, leftovers, load, runner, steps, tools};
 
 /// Set-up, build, test and demo
 ///
@@ -53,6 +54,7 @@ enum Job {
         options: Vec<String>,
     },
     Chaos(Chaos),
+    Fuzz(Fuzz),
     /// Pack the program with the page inside, README, licences, completions and manual pages into one archive
     ///
     /// dist/unmask-VERSION-TARGET.tar.gz in the target folder, for this machine's kind of system; its SHA-256 lies beside
@@ -99,6 +101,7 @@ pub fn run() -> Result<ExitCode> {
                 return Ok(ExitCode::SUCCESS);
             }
             let env = Env::detect()?;
+            leftovers::end_when_interrupted(&env.mark)?;
             let builds = selected.iter().any(|step| !steps::WITHOUT_BUILD.contains(&step.name));
             let _turn = builds.then(|| checkout::take_over(&env.target_dir, &env.root)).transpose()?;
             let report = runner::run(&env, &selected, options.fail_fast);
@@ -107,6 +110,7 @@ pub fn run() -> Result<ExitCode> {
         }
         Job::Test(test) => {
             let (env, _turn) = building_env()?;
+            leftovers::end_when_interrupted(&env.mark)?;
             test.run(&env).map(|()| ExitCode::SUCCESS)
         }
         Job::Bench(bench) => {
@@ -128,6 +132,11 @@ pub fn run() -> Result<ExitCode> {
         Job::Chaos(chaos) => {
             let (env, _turn) = building_env()?;
             chaos.run(&env).map(|()| ExitCode::SUCCESS)
+        }
+        Job::Fuzz(fuzz) => {
+            let (env, _turn) = building_env()?;
+            leftovers::end_when_interrupted(&env.mark)?;
+            fuzz.run(&env).map(|()| ExitCode::SUCCESS)
         }
         Job::Dist => {
             let (env, _turn) = building_env()?;

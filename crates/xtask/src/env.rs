@@ -7,6 +7,8 @@ use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+use crate::leftovers;
+
 /// Folders, search path and terminal of this run.
 pub struct Env {
     pub root: PathBuf,
@@ -17,6 +19,8 @@ pub struct Env {
     pub tools_dir: PathBuf,
     /// No colours, no progress bars: a log file or a CI machine reads along.
     pub plain: bool,
+    /// What tells this run's processes from all others; see [`leftovers`].
+    pub mark: String,
     path: OsString,
 }
 
@@ -45,7 +49,7 @@ impl Env {
         )?;
         let wants_plain = |name: &str| std::env::var_os(name).is_some_and(|v| !v.is_empty() && v != "false");
         let plain = wants_plain("CI") || wants_plain("NO_COLOR") || !std::io::stderr().is_terminal();
-        Ok(Self { root, target_dir, tools_dir, plain, path })
+        Ok(Self { root, target_dir, tools_dir, plain, mark: leftovers::new_mark(), path })
     }
 
     /// A call of `program`, found on the children's search path, in the top folder.
@@ -59,7 +63,11 @@ impl Env {
                 command.env_remove(name);
             }
         }
-        command.current_dir(&self.root).env("PATH", &self.path).env("CARGO_TARGET_DIR", &self.target_dir);
+        command
+            .current_dir(&self.root)
+            .env("PATH", &self.path)
+            .env("CARGO_TARGET_DIR", &self.target_dir)
+            .env(leftovers::VARIABLE, &self.mark);
         // trunk takes NO_COLOR for a boolean and refuses the usual NO_COLOR=1.
         command.env_remove("NO_COLOR");
         if self.plain {

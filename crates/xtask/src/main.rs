@@ -12,6 +12,8 @@ mod cli;
 mod demo;
 mod dist;
 mod env;
+mod fuzz;
+mod leftovers;
 mod load;
 mod page;
 mod runner;
@@ -23,7 +25,7 @@ mod tools;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match cli::run() {
+    match fuzz::as_rustc().unwrap_or_else(cli::run) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");

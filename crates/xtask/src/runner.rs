@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use crate::env::Env;
+use crate::leftovers;
 
 pub struct Step {
     /// What `--only` and `--skip` take.
@@ -23,6 +24,11 @@ pub struct Step {
 pub struct Skipped(Vec<String>);
 
 impl Skipped {
+    /// What a step itself could not do here, and why.
+    pub fn note(&mut self, what: &str, reason: &str) {
+        self.0.push(format!("{what}: {reason}"));
+    }
+
     /// Looks for a skipped test in a line of a test program's output: what libtest says of an ignored one, or
     /// `skipped: NAME: REASON`, as `tests/support/skipped.rs` prints it.
     pub fn read(&mut self, line: &str) {
@@ -72,7 +78,7 @@ pub fn select<'a>(all: &'a [Step], only: &[String], skip: &[String]) -> Result<V
 }
 
 /// Runs `steps`. One that needs a step that did not succeed is not run; the others are, so that
-/// one run shows everything that is wrong, unless `fail_fast`.
+/// one run shows everything that is wrong, unless `fail_fast`. What a step leaves running ends with it.
 pub fn run(env: &Env, steps: &[&Step], fail_fast: bool) -> Report {
     let mut report = Report::default();
     for step in steps {
@@ -90,6 +96,7 @@ pub fn run(env: &Env, steps: &[&Step], fail_fast: bool) -> Report {
                 Outcome::Failed(format!("{error:#}"))
             }
         };
+        leftovers::end_and_say(&env.mark);
         report.steps.push((step.name, outcome, started.elapsed()));
         report.skipped.extend(skipped.0.into_iter().map(|test| (step.name, test)));
     }
@@ -170,6 +177,23 @@ mod tests {
             skipped.read(line);
         }
         Ok(())
+    }
+
+    #[cfg(target_os = "linux")]
+    fn leave_a_process(env: &Env, _: &mut Skipped) -> Result<()> {
+        let outcome = crate::env::run(env.command("sh").args(["-c", "sleep 600 & exit 7"]));
+        if leftovers::marked(&env.mark).is_empty() { bail!("nothing was left to end") } else { outcome }
+    }
+
+    /// A driver that was killed leaves its browser behind in the same way.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_a_failing_step_leaves_running_ends_with_it() {
+        let env = Env::detect().expect("a home");
+        let step = Step { name: "leaves", about: "", needs: &[], run: leave_a_process };
+        let report = run(&env, &[&step], false).to_string();
+        assert!(report.contains("failed (exit status: 7)"), "{report}");
+        assert_eq!(leftovers::marked(&env.mark), []);
     }
 
     const STEPS: &[Step] = &[

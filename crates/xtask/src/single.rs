@@ -7,6 +7,7 @@ use clap::Args;
 
 use crate::checkout::Turn;
 use crate::env::{self, Env};
+use crate::leftovers;
 use crate::steps::native;
 
 /// Run some of the native tests, with the dependencies that `check-all` has built.
@@ -75,7 +76,9 @@ pub struct Chaos {
 impl Test {
     /// Runs what was asked for; fails where a test fails.
     pub fn run(&self, env: &Env) -> Result<()> {
-        env::run(&mut self.command(env))
+        let outcome = env::run(&mut self.command(env));
+        leftovers::end_and_say(&env.mark);
+        outcome
     }
 
     fn command(&self, env: &Env) -> Command {

@@ -5,6 +5,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::env::{self, Env};
+use crate::fuzz::Fuzz;
 use crate::runner::{Skipped, Step};
 use crate::tools::{self, Purpose};
 use crate::{browser, page, tidy};
@@ -18,19 +19,26 @@ pub const ALL: &[Step] = &[
         needs: &[],
         run: |env, _| tidy::run(env),
     },
+    Step {
+        name: "deny",
+        about: "licences, bans, sources and advisories of all dependencies",
+        needs: &["tools"],
+        run: deny,
+    },
     Step { name: "fmt", about: "cargo fmt --check", needs: &["tools"], run: fmt },
     Step { name: "page", about: "trunk builds the page into dist", needs: &["tools"], run: |env, _| page::build(env) },
     Step { name: "clippy", about: "clippy on the native crates and their tests", needs: &["page"], run: clippy },
     Step { name: "clippy-wasm", about: "clippy on the page and its tests", needs: &["tools"], run: clippy_wasm },
     Step { name: "unit", about: "unit tests of the native crates", needs: &["page"], run: unit },
     Step { name: "integration", about: "tests/ of the native crates, end to end", needs: &["page"], run: integration },
+    Step { name: "fuzz", about: "30 s of fuzzing, guided by coverage", needs: &["page"], run: fuzz },
     Step { name: "doctest", about: "examples in the documentation", needs: &["page"], run: doctest },
     Step { name: "browser", about: "tests of the page in headless Chromium", needs: &["tools"], run: browser_tests },
     Step { name: "doc", about: "documentation without a warning", needs: &["page"], run: doc },
 ];
 
 /// Those of them that build nothing in the shared target folder, and so need not wait for it.
-pub const WITHOUT_BUILD: [&str; 3] = ["tools", "tidy", "fmt"];
+pub const WITHOUT_BUILD: [&str; 4] = ["tools", "tidy", "deny", "fmt"];
 
 /// All crates, as far as they can be built natively. Every native step names the same packages, and targets that pull in
 /// the dev-dependencies: cargo then sees one feature set, and compiles Burn once.
@@ -64,6 +72,19 @@ fn tools_step(env: &Env, _: &mut Skipped) -> Result<()> {
     Ok(())
 }
 
+/// What `deny.toml` says. The database of advisories lies on another server, which need not be within reach.
+fn deny(env: &Env, skipped: &mut Skipped) -> Result<()> {
+    const DENY: [&str; 3] = ["deny", "--workspace", "--locked"];
+    env::run(cargo(env, &DENY).args(["check", "bans", "licenses", "sources"]))?;
+    if env::read(cargo(env, &DENY).args(["fetch", "db"])).is_none() {
+        let reason = "the RustSec database cannot be fetched here; known vulnerabilities were not looked for";
+        println!("Warning: {reason}");
+        skipped.note("advisories", reason);
+        return Ok(());
+    }
+    env::run(cargo(env, &DENY).args(["--offline", "check", "advisories"]))
+}
+
 fn fmt(env: &Env, _: &mut Skipped) -> Result<()> {
     let mut command = cargo(env, &["fmt", "--all", "--check"]);
     if env.plain {
@@ -91,6 +112,10 @@ fn unit(env: &Env, skipped: &mut Skipped) -> Result<()> {
 
 fn integration(env: &Env, skipped: &mut Skipped) -> Result<()> {
     tests(&mut native(env, "test", &["--no-fail-fast", "--test", "*"]), skipped)
+}
+
+fn fuzz(env: &Env, _: &mut Skipped) -> Result<()> {
+    Fuzz::for_seconds(10).run(env)
 }
 
 fn doctest(env: &Env, _: &mut Skipped) -> Result<()> {

@@ -86,14 +86,24 @@ fn cargo_tools(env: &Env, purpose: Purpose) -> Result<Vec<CargoTool>> {
         },
     ];
     if purpose == Purpose::Checks {
-        tools.push(CargoTool {
-            package: "wasm-pack",
-            programs: &["wasm-pack"],
-            version: "0.15.1".into(),
-            is_locked: true,
-            minutes_on_two_cores: 2,
-            why: "it runs the tests of the page in a browser",
-        });
+        tools.extend([
+            CargoTool {
+                package: "wasm-pack",
+                programs: &["wasm-pack"],
+                version: "0.15.1".into(),
+                is_locked: true,
+                minutes_on_two_cores: 2,
+                why: "it runs the tests of the page in a browser",
+            },
+            CargoTool {
+                package: "cargo-deny",
+                programs: &["cargo-deny"],
+                version: "0.20.2".into(),
+                is_locked: true,
+                minutes_on_two_cores: 2,
+                why: "it knows the licences and sources of all dependencies",
+            },
+        ]);
     }
     Ok(tools)
 }

@@ -56,7 +56,7 @@ pub(crate) async fn serve(uri: Uri, request: HeaderMap) -> Response {
     let caching = if is_hashed(name) { "public, max-age=31536000, immutable" } else { "no-cache" };
     let is_known = request.get(header::IF_NONE_MATCH).is_some_and(|known| names(known, &etag));
     let headers = [
-        (header::CONTENT_TYPE, file.metadata.mimetype().to_owned()),
+        (header::CONTENT_TYPE, content_type(file.metadata.mimetype())),
         (header::CACHE_CONTROL, caching.to_owned()),
         (header::ETAG, etag),
     ];
@@ -70,6 +70,11 @@ pub(crate) async fn serve(uri: Uri, request: HeaderMap) -> Response {
         }
         None => (headers, file.data).into_response(),
     }
+}
+
+/// Text is UTF-8, and says so: a browser that has to guess takes the language of the user's system.
+fn content_type(kind: &str) -> String {
+    if kind.starts_with("text/") { format!("{kind}; charset=utf-8") } else { kind.to_owned() }
 }
 
 /// The file compressed, once for everybody: a class opens the page in the same minute, and the trainer's megabytes take
@@ -120,6 +125,12 @@ mod tests {
         for name in ["index.html", "worker_loader.js", "samples/astronaut.png", "snippets/deadbeef.js"] {
             assert!(!is_hashed(name), "{name}");
         }
+    }
+
+    #[test]
+    fn text_names_its_encoding() {
+        assert_eq!(content_type("text/javascript"), "text/javascript; charset=utf-8");
+        assert_eq!(content_type("application/wasm"), "application/wasm");
     }
 
     /// Whatever is embedded can be found.

@@ -16,7 +16,7 @@ pub(crate) struct Secrets {
 
 impl Secrets {
     /// A lesson's: the same ones after a restart.
-    pub(crate) fn of(lesson: &LessonKey) -> Self {
+    pub(crate) fn of_lesson(lesson: &LessonKey) -> Self {
         let secret = |role| {
             let secret = lesson.secret(purpose(role));
             let hash = hash(&secret);
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn each_role_has_a_secret_of_its_own() {
-        let secrets = || Secrets::of(&LessonKey::fleeting().unwrap());
+        let secrets = || Secrets::of_lesson(&LessonKey::fleeting().unwrap());
         let (secrets, others) = (secrets(), secrets());
         for role in ROLES {
             let secret = secrets.of(role);

@@ -73,6 +73,7 @@ impl Input {
             | Self::Attacked(_)
             | Self::Evaluated(_)
             | Self::Journaled(_)
+            | Self::PinRenewed(_)
             | Self::Download { .. } => false,
         }
     }

@@ -1,0 +1,31 @@
+//! The program that `cargo xtask fuzz` runs: libFuzzer around the target that `UNMASK_FUZZ_TARGET` names.
+
+#![no_main]
+
+use std::{env, path::Path, sync::OnceLock};
+
+use unmask_fuzz::Target;
+
+static TARGET: OnceLock<Target> = OnceLock::new();
+
+/// The target, with its first inputs written to the folder that `UNMASK_FUZZ_SEEDS` names.
+fn begin() -> Target {
+    let name = env::var("UNMASK_FUZZ_TARGET").unwrap_or_default();
+    let names = || Target::ALL.map(Target::name).join(", ");
+    let target =
+        Target::named(&name).unwrap_or_else(|| panic!("UNMASK_FUZZ_TARGET={name:?}: it is one of {}", names()));
+    if let Some(folder) = env::var_os("UNMASK_FUZZ_SEEDS") {
+        for (number, seed) in target.seeds().iter().enumerate() {
+            let path = Path::new(&folder).join(format!("seed-{number}"));
+            std::fs::write(&path, seed).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        }
+    }
+    target
+}
+
+libfuzzer_sys::fuzz_target!(
+    init: {
+        TARGET.get_or_init(begin);
+    },
+    |data: &[u8]| -> () { TARGET.get_or_init(begin).run(data) }
+);

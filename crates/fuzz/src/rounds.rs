@@ -1,0 +1,343 @@
+//! Messages of several clients to the state machine of the rounds.
+
+use std::sync::{Arc, OnceLock};
+
+use arbitrary::Arbitrary;
+use unmask_core::{
+    Aggregation, Architecture, ClientId, KeyCheck, MaskSeed, ModelState, RoundSettings, UpdateForm, VitPreset,
+};
+use unmask_defence::{KeyMaterial, PlainUpdate, Protect, ProtectedUpdate};
+use unmask_federation::{Effect, Event, GlobalModel, MemberState, ReceivedUpdate, Room, RoomPhase};
+
+use crate::values::{Float, Values, steps};
+
+/// More would make an input slow without making it different.
+const MAX_STEPS: usize = 40;
+const CLIENTS: u8 = 5;
+/// One that is in no input's reach.
+const HONEST: ClientId = ClientId(CLIENTS as u32 + 1);
+
+const DEFENCES: [&str; 6] =
+    ["none", "fixed-position", "random-binary:0.5", "frozen-binary:0.5", "encrypted", "encrypted:keyed"];
+const RULES: [&str; 2] = ["fedsgd", "fedavg:epochs=2,rate=0.1"];
+const OPTIMISERS: [&str; 2] = ["sgd:0.1", "adam:0.001"];
+const AGGREGATIONS: [Aggregation; 4] =
+    [Aggregation::Mean, Aggregation::Clipped, Aggregation::TrimmedMean { share: 0.2 }, Aggregation::Median];
+
+#[derive(Debug, Arbitrary)]
+enum Step {
+    Join(u8),
+    Leave(u8),
+    Update(Update),
+    /// As an honest client would, so that inputs get far.
+    Answer(u8),
+    Unable {
+        client: u8,
+        is_current: bool,
+    },
+    Sealed {
+        client: u8,
+        is_asked: bool,
+        values: Option<Values>,
+    },
+    Given {
+        client: u8,
+        pictures: u32,
+    },
+    Readmit(u8),
+    Deadline {
+        is_current: bool,
+    },
+    Begin,
+    Start,
+    Once,
+    Pause,
+    Salt,
+    Settings(Settings),
+    Model {
+        has_april_block: bool,
+    },
+    Reset,
+}
+
+#[derive(Debug, Clone, Copy, Arbitrary)]
+struct Settings {
+    defence: u8,
+    rule: u8,
+    optimiser: u8,
+    aggregation: u8,
+    batch: u8,
+}
+
+#[derive(Debug, Arbitrary)]
+struct Update {
+    client: u8,
+    round: Number,
+    policy: Number,
+    loss: Float,
+    samples: u32,
+    form: Form,
+    values: Values,
+    statistics: u8,
+}
+
+#[derive(Debug, Arbitrary)]
+enum Number {
+    Current,
+    Last,
+    Other(u32),
+}
+
+#[derive(Debug, Arbitrary)]
+enum Form {
+    AsAsked { seed: u8 },
+    Dense,
+    Masked { seed: u8, rate: u8 },
+    Encrypted { check: u8 },
+}
+
+/// Weights and round numbers stay sound whatever comes, and an honest client that comes afterwards gets a round done.
+pub(crate) fn run(data: &[u8]) {
+    let mut world = World { room: Room::new(model(false), settings(None)), asked: None, seeds: 0 };
+    for step in steps(data, MAX_STEPS) {
+        if let Some(event) = world.event(step) {
+            world.take(event);
+        }
+    }
+    world.goes_on();
+}
+
+struct World {
+    room: Room,
+    /// Whom the room asked to encrypt the model.
+    asked: Option<ClientId>,
+    seeds: u32,
+}
+
+impl World {
+    fn event(&mut self, step: Step) -> Option<Event> {
+        let (round, policy) = (self.current_round(), self.room.policy());
+        Some(match step {
+            Step::Join(client) => Event::Joined(id(client)),
+            Step::Leave(client) => Event::Left(id(client)),
+            Step::Update(update) => Event::Update(self.received(&update)),
+            Step::Answer(client) => self.honest(id(client)),
+            Step::Unable { client, is_current } => {
+                Event::Unable { client: id(client), round: if is_current { round } else { round + 1 }, policy }
+            }
+            Step::Sealed { client, is_asked, values } => {
+                let mut weights = self.room.model().state.weights.clone();
+                match values {
+                    Some(values) => weights = values.fill(weights.len()),
+                    None => self.seal(&mut weights),
+                }
+                let client = self.asked.filter(|_| is_asked).unwrap_or(id(client));
+                Event::Sealed { client, policy, check: KeyCheck([7; 16]), weights }
+            }
+            Step::Given { client, pictures } => Event::Given { client: id(client), pictures },
+            Step::Readmit(client) => Event::Readmit(id(client)),
+            Step::Deadline { is_current } => {
+                Event::Deadline { round: if is_current { round } else { round.wrapping_sub(1) }, policy }
+            }
+            Step::Begin => Event::Begin,
+            Step::Start => Event::Start,
+            Step::Once => Event::OneRound,
+            Step::Pause => Event::Pause,
+            Step::Salt => Event::Salt([5; 16]),
+            Step::Settings(chosen) => Event::SetSettings(settings(Some(chosen))),
+            Step::Model { has_april_block } => Event::SetModel(model(has_april_block)),
+            Step::Reset => Event::Reset(model(false)),
+        })
+    }
+
+    /// What a client is asked in: round 0 is the encryption of the model.
+    fn current_round(&self) -> u32 {
+        if self.room.phase() == RoomPhase::Sealing { 0 } else { self.room.round() }
+    }
+
+    fn received(&mut self, update: &Update) -> ReceivedUpdate {
+        let number = |number: &Number, current: u32| match number {
+            Number::Current => current,
+            Number::Last => current.wrapping_sub(1),
+            Number::Other(other) => *other,
+        };
+        let values = update.values.fill(self.room.model().state.weights.len());
+        let (loss, samples) = (update.loss.value(), update.samples);
+        let protected = match update.form {
+            Form::AsAsked { seed } => self.protect(values, u32::from(seed)),
+            Form::Dense => ProtectedUpdate::dense(values),
+            Form::Masked { seed, rate } => {
+                let rates = format!("{}", f32::from(rate) / 256.0).parse().expect("a rate below 1");
+                ProtectedUpdate { form: UpdateForm::Masked { seed: MaskSeed([seed; 32]), rates }, values }
+            }
+            Form::Encrypted { check } => {
+                ProtectedUpdate { form: UpdateForm::Encrypted { check: KeyCheck([check; 16]) }, values }
+            }
+        };
+        ReceivedUpdate {
+            client: id(update.client),
+            round: number(&update.round, self.room.round()),
+            policy: number(&update.policy, self.room.policy()),
+            loss,
+            samples,
+            update: protected,
+            statistics: vec![loss; usize::from(update.statistics % 3)],
+        }
+    }
+
+    /// A good update, or the model encrypted, whichever the room waits for.
+    fn honest(&mut self, client: ClientId) -> Event {
+        let (round, policy) = (self.room.round(), self.room.policy());
+        let mut weights = self.room.model().state.weights.clone();
+        if self.room.phase() == RoomPhase::Sealing {
+            self.seal(&mut weights);
+            return Event::Sealed { client, policy, check: KeyCheck([7; 16]), weights };
+        }
+        let values = if self.room.settings().rule().is_fedavg() { weights } else { vec![0.01; weights.len()] };
+        // Beyond those that an input can name.
+        self.seeds += 1;
+        let update = self.protect(values, 0x0100_0000 + self.seeds);
+        let statistics = Vec::new();
+        Event::Update(ReceivedUpdate { client, round, policy, loss: 2.0, samples: 1, update, statistics })
+    }
+
+    /// Values as the room's defence would have them; unprotected where it cannot.
+    fn protect(&self, values: Vec<f32>, seed: u32) -> ProtectedUpdate {
+        let settings = self.room.settings();
+        if settings.encryption().is_some() {
+            let check = self.room.seal().map_or(KeyCheck([7; 16]), |seal| seal.check);
+            return ProtectedUpdate { form: UpdateForm::Encrypted { check }, values };
+        }
+        let GlobalModel { architecture, state } = self.room.model().as_ref();
+        if values.len() != state.weights.len() {
+            return ProtectedUpdate::dense(values);
+        }
+        let mut bytes = [0; 32];
+        bytes[..4].copy_from_slice(&seed.to_le_bytes());
+        let reference = settings.rule().is_fedavg().then_some(state.weights.as_slice());
+        let keys = KeyMaterial { seed: MaskSeed(bytes), cipher: None };
+        let plain = PlainUpdate { values: values.clone(), reference };
+        settings
+            .defence()
+            .protect(&architecture.layout(), plain, keys)
+            .unwrap_or_else(|_| ProtectedUpdate::dense(values))
+    }
+
+    /// Another patch embedding, which is all that the room can see of an encryption.
+    fn seal(&self, weights: &mut [f32]) {
+        let layout = self.room.model().architecture.layout();
+        let patch = layout.iter().find(|param| param.name == "patch_embed.proj.weight").expect("a ViT has one");
+        for weight in &mut weights[patch.range.clone()] {
+            *weight += 1.0;
+        }
+    }
+
+    fn take(&mut self, event: Event) -> Vec<Effect> {
+        let before = (self.room.round(), Arc::clone(self.room.model()));
+        let effects = self.room.handle(event);
+        for effect in &effects {
+            match effect {
+                Effect::Plan { cohort, round, .. } => {
+                    assert!(!cohort.is_empty(), "a round without clients");
+                    assert!(*round == before.0 + 1 || *round == 1, "round {round} after round {}", before.0);
+                }
+                Effect::Seal { client, .. } => self.asked = Some(*client),
+                Effect::Closed(summary) => {
+                    if summary.void.is_some() {
+                        assert!(before.1.state == self.room.model().state, "a void round moved the model");
+                    }
+                    assert!(summary.loss.is_none_or(f32::is_finite), "loss {:?}", summary.loss);
+                    assert!(summary.clipped <= summary.updates && summary.updates <= u32::from(CLIENTS) + 1);
+                }
+                _ => {}
+            }
+        }
+        if !Arc::ptr_eq(&before.1, self.room.model()) {
+            let GlobalModel { architecture, state } = self.room.model().as_ref();
+            assert!(state.weights.iter().all(|weight| weight.is_finite()), "a weight is not finite");
+            assert_eq!(state.weights.len(), architecture.layout().len());
+        }
+        self.check_members();
+        effects
+    }
+
+    fn check_members(&self) {
+        let members = (0..CLIENTS).map(id).chain([HONEST]);
+        let at_work = members.filter(|client| self.room.member(*client) == Some(MemberState::Training)).count();
+        match self.room.phase() {
+            RoomPhase::Training => assert!(at_work > 0, "nobody to wait for"),
+            RoomPhase::Sealing => assert_eq!(at_work, 1, "one client encrypts"),
+            _ => assert_eq!(at_work, 0, "at work in no round"),
+        }
+    }
+
+    /// The others leave, the teacher resets, and one that is honest trains alone.
+    fn goes_on(&mut self) {
+        for client in (0..CLIENTS).map(id) {
+            self.take(Event::Left(client));
+        }
+        let settings = Event::SetSettings(settings(None));
+        for event in [settings, Event::Reset(model(false)), Event::Joined(HONEST), Event::Start] {
+            self.take(event);
+        }
+        if self.room.phase() != RoomPhase::Training {
+            // The rest after the last round was not over yet.
+            self.take(Event::Begin);
+        }
+        assert_eq!(self.room.phase(), RoomPhase::Training, "no round begins");
+        let answer = self.honest(HONEST);
+        let effects = self.take(answer);
+        let is_taken = effects.iter().any(|effect| matches!(effect, Effect::Accepted { client: HONEST, .. }));
+        assert!(is_taken, "an honest update was not taken: {effects:?}");
+        let closed = effects.iter().find_map(|effect| match effect {
+            Effect::Closed(summary) => Some((summary.updates, summary.void)),
+            _ => None,
+        });
+        assert_eq!(closed, Some((1, None)), "the round did not end with a step");
+    }
+}
+
+fn id(client: u8) -> ClientId {
+    ClientId(u32::from(client % CLIENTS))
+}
+
+/// The smallest network, the same each time: drawing its weights takes longer than most inputs.
+fn model(has_april_block: bool) -> GlobalModel {
+    static STATES: [OnceLock<ModelState>; 2] = [const { OnceLock::new() }; 2];
+    let architecture = Architecture::from(VitPreset::Pico).with_april_block(has_april_block);
+    let state = STATES[usize::from(has_april_block)].get_or_init(|| architecture.initial(1)).clone();
+    GlobalModel { architecture, state }
+}
+
+/// The settings chosen, or those of a new room where nothing is chosen or the choice is none.
+fn settings(chosen: Option<Settings>) -> RoundSettings {
+    let at = |list: &[&'static str], index: u8| list[usize::from(index) % list.len()];
+    let Settings { defence, rule, optimiser, aggregation, batch } =
+        chosen.unwrap_or(Settings { defence: 0, rule: 0, optimiser: 0, aggregation: 1, batch: 1 });
+    let defence = at(&DEFENCES, defence).parse().expect("a defence");
+    let rule = at(&RULES, rule).parse().expect("a rule");
+    let optimiser = at(&OPTIMISERS, optimiser).parse().expect("an optimiser");
+    let aggregation = AGGREGATIONS[usize::from(aggregation) % AGGREGATIONS.len()];
+    match RoundSettings::new(defence, rule, batch.into(), optimiser) {
+        Ok(settings) => settings.with_aggregation(aggregation),
+        Err(_) => settings(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unmask_core::EncryptionStart;
+
+    use super::*;
+
+    /// Were the choices no settings, the fuzzer would try nothing but the default.
+    #[test]
+    fn every_defence_can_be_chosen() {
+        let chosen = |defence, rule| settings(Some(Settings { defence, rule, optimiser: 0, aggregation: 0, batch: 2 }));
+        let mut seen: Vec<String> = (0..6).map(|defence| chosen(defence, 0).defence().to_string()).collect();
+        seen.dedup();
+        assert_eq!(seen.len(), DEFENCES.len(), "{seen:?}");
+        assert!(chosen(0, 1).rule().is_fedavg());
+        assert_eq!(chosen(5, 0).encryption(), Some(EncryptionStart::Keyed));
+    }
+}

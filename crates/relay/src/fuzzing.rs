@@ -1,0 +1,200 @@
+//! A room without sockets, for `cargo xtask fuzz`: frames go to the actor as a socket would hand them over.
+
+use std::{mem, sync::Arc, time::Duration};
+
+use tokio::{
+    runtime::{Builder, Runtime},
+    sync::{mpsc, oneshot, watch},
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+use unmask_core::ModelState;
+use unmask_wire::{
+    Assembler, ClientMessage, RelayMessage,
+    view::{Control, RoomView},
+};
+
+use crate::{
+    RelayConfig,
+    attacks::Pictures,
+    connection::{
+        ReusableBuffer,
+        outbox::{OutboxMessage, Waiting},
+    },
+    peer::{DeviceId, Peer},
+    room::{
+        Actor, JoinAddresses, Snapshot,
+        input::{Hello, Input},
+        lesson::Opening,
+        roster::Connection,
+    },
+};
+
+/// A room and the sockets that are open to it.
+#[derive(Debug)]
+pub struct Bench {
+    runtime: Runtime,
+    inputs: mpsc::Sender<Input>,
+    room: JoinHandle<()>,
+    snapshots: watch::Receiver<Snapshot>,
+    sockets: Vec<Option<Socket>>,
+    limit: usize,
+}
+
+#[derive(Debug)]
+struct Socket {
+    assembler: Assembler,
+    bytes: u64,
+    /// Once its hello was answered.
+    admitted: Option<(Connection, Waiting)>,
+}
+
+/// What the room sent to a client.
+#[derive(Debug)]
+pub enum Sent {
+    /// A short message.
+    Message(RelayMessage),
+    /// A message with the model behind it.
+    Model(Arc<RelayMessage>, ModelState),
+    /// Pictures to train on.
+    Shard,
+}
+
+impl Bench {
+    /// A room of its own, with nobody in it.
+    ///
+    /// # Errors
+    /// Those of [`crate::serve`] that have to do with neither ports nor pictures.
+    pub fn open(mut config: RelayConfig) -> anyhow::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_time().build()?;
+        let (inputs, inbox) = mpsc::channel(1);
+        let (sender, snapshots) = watch::channel(Snapshot::default());
+        let limit = Assembler::limit_for(config.architecture.layout().len());
+        let addresses = JoinAddresses {
+            http_address: String::new(),
+            https_address: String::new(),
+            qr_svg: String::new(),
+            pin: String::new(),
+        };
+        let opening = Opening::find(&mut config)?;
+        let pictures = Arc::new(Pictures::default());
+        let actor =
+            Actor::new(config, opening, addresses, pictures, ReusableBuffer::default(), sender, inputs.downgrade())?;
+        let room = runtime.spawn(actor.run(inbox));
+        Ok(Self { runtime, inputs, room, snapshots, sockets: Vec::new(), limit })
+    }
+
+    /// Another socket, by its number.
+    pub fn connect(&mut self) -> usize {
+        self.sockets.push(Some(Socket { assembler: Assembler::new(self.limit), bytes: 0, admitted: None }));
+        self.sockets.len() - 1
+    }
+
+    /// A frame comes on a socket. One that is not understood closes it.
+    pub fn receive(&mut self, socket: usize, frame: &[u8]) {
+        let Some(Some(open)) = self.sockets.get_mut(socket) else { return };
+        open.bytes += frame.len() as u64;
+        let read = open.assembler.push::<ClientMessage>(frame);
+        let bytes = if matches!(read, Ok(None)) { 0 } else { mem::take(&mut open.bytes) };
+        let connection = open.admitted.as_ref().map(|(connection, _)| *connection);
+        match (read, connection) {
+            (Ok(None), _) => {}
+            (Ok(Some((message, values))), Some(connection)) => {
+                let (done, answer) = oneshot::channel();
+                self.tell(Input::Message { connection, message, values, bytes, done });
+                // It is dropped without a word.
+                let _ = self.runtime.block_on(answer);
+            }
+            (Ok(Some((ClientMessage::Hello { nickname, resume, device, may_show }, _))), None) => {
+                let (reply, answer) = oneshot::channel();
+                // Each comes from another browser, so that a ban meets one of them.
+                let peer = Peer { address: None, device: DeviceId::parse(&format!("{socket:x}")) };
+                self.tell(Input::Hello { hello: Hello { nickname, resume, device, may_show, peer }, reply });
+                let admitted = self.runtime.block_on(answer).ok().and_then(Result::ok);
+                self.sockets[socket] =
+                    self.sockets[socket].take().filter(|_| admitted.is_some()).map(|open| Socket { admitted, ..open });
+            }
+            (Ok(Some(_)), None) => self.turn_away(socket, "the first message was no hello".to_owned()),
+            (Err(error), None) => self.turn_away(socket, error.to_string()),
+            (Err(error), Some(connection)) => {
+                self.sockets[socket] = None;
+                self.tell(Input::Misbehaved { connection, reason: error.to_string() });
+            }
+        }
+    }
+
+    fn turn_away(&mut self, socket: usize, reason: String) {
+        self.sockets[socket] = None;
+        self.tell(Input::TurnedAway { count: 1, reason });
+    }
+
+    /// The other side closes a socket.
+    pub fn close(&mut self, socket: usize) {
+        let open = self.sockets.get_mut(socket).and_then(Option::take);
+        if let Some((connection, _)) = open.and_then(|open| open.admitted) {
+            self.tell(Input::Left { connection, reason: None });
+        }
+    }
+
+    /// The teacher wants something.
+    ///
+    /// # Errors
+    /// What the room says against it.
+    pub fn control(&self, control: Control) -> Result<(), String> {
+        let (reply, answer) = oneshot::channel();
+        self.tell(Input::Control { control, reply });
+        self.runtime.block_on(answer).unwrap_or_else(|_| Err("the room is gone".to_owned()))
+    }
+
+    /// What waits to be sent on a socket, oldest first; the socket is closed where the room has ended it.
+    pub fn sent(&mut self, socket: usize) -> Vec<Sent> {
+        let Some(place) = self.sockets.get_mut(socket) else { return Vec::new() };
+        let Some(Socket { admitted: Some((_, waiting)), .. }) = place else { return Vec::new() };
+        let mut sent = Vec::new();
+        loop {
+            // With no time at all, what is there is taken and nothing is waited for.
+            match self.runtime.block_on(async { timeout(Duration::ZERO, waiting.next()).await }) {
+                Ok(Some(message)) => sent.extend(read(message)),
+                Ok(None) => {
+                    *place = None;
+                    return sent;
+                }
+                Err(_) => return sent,
+            }
+        }
+    }
+
+    /// Time passes.
+    pub fn pass(&self, time: Duration) {
+        self.runtime.block_on(sleep(time));
+    }
+
+    /// The room as it was published last.
+    pub fn view(&self) -> Arc<RoomView> {
+        Arc::clone(&self.snapshots.borrow().view)
+    }
+
+    /// Whether the room has not broken down.
+    pub fn is_running(&self) -> bool {
+        !self.room.is_finished()
+    }
+
+    /// Where the room is gone there is nobody to tell.
+    fn tell(&self, input: Input) {
+        let _ = self.runtime.block_on(self.inputs.send(input));
+        // The room's turn.
+        self.runtime.block_on(tokio::task::yield_now());
+    }
+}
+
+fn read(message: OutboxMessage) -> Option<Sent> {
+    match message {
+        OutboxMessage::Frames(frames) => {
+            let mut assembler = Assembler::new(usize::MAX);
+            let read = |frame| assembler.push::<RelayMessage>(frame).ok().flatten();
+            frames.iter().map(AsRef::as_ref).find_map(read).map(|(message, _)| Sent::Message(message))
+        }
+        OutboxMessage::Weights { header, model } => Some(Sent::Model(header, model.state.clone())),
+        OutboxMessage::Shard(_) => Some(Sent::Shard),
+    }
+}
