@@ -144,11 +144,17 @@ async fn shared_pictures_are_divided_as_they_were() {
     assert_eq!(back.plan().await.pictures, plan.pictures);
 }
 
-/// The two files of a journal, the newer one last.
-fn files(folder: &Path) -> [PathBuf; 2] {
-    let mut files = ["journal-a.redb", "journal-b.redb"].map(|name| folder.join(name));
-    files.sort_by_key(|file| fs::metadata(file).unwrap().modified().unwrap());
-    files
+const FILES: [&str; 2] = ["journal-a.redb", "journal-b.redb"];
+
+/// The file of a journal that holds the newer state.
+fn newer(folder: &Path) -> PathBuf {
+    let round = |name: &&str| {
+        // A journal of this file alone.
+        let alone = tempfile::tempdir().unwrap();
+        fs::copy(folder.join(name), alone.path().join(name)).unwrap();
+        last_lesson(alone.path()).unwrap().unwrap().round
+    };
+    folder.join(FILES.into_iter().max_by_key(round).unwrap())
 }
 
 #[tokio::test]
@@ -156,8 +162,7 @@ async fn a_torn_file_costs_what_was_written_last() {
     let relay = begin().await;
     let (clients, plans) = lesson(&relay, 3).await;
     let folder = relay.stop().await;
-    let [_, newer] = files(folder.path());
-    OpenOptions::new().write(true).open(&newer).unwrap().set_len(4096).unwrap();
+    OpenOptions::new().write(true).open(newer(folder.path())).unwrap().set_len(4096).unwrap();
     let relay = start(folder).await;
     relay.log_line("it was set aside as").await;
     assert_eq!(relay.running.resumed().unwrap().round, 2);
@@ -252,8 +257,8 @@ async fn no_ticket_and_no_secret_is_in_the_journal() {
     let (clients, _) = lesson(&relay, 2).await;
     let token = relay.running.token().to_owned();
     let folder = relay.stop().await;
-    for file in files(folder.path()) {
-        let bytes = fs::read(file).unwrap();
+    for name in FILES {
+        let bytes = fs::read(folder.path().join(name)).unwrap();
         let holds = |secret: &[u8]| bytes.windows(secret.len()).any(|window| window == secret);
         assert!(holds(b"vit_pico_patch4_16"), "not as it is written");
         assert!(clients.iter().all(|client| !holds(&client.ticket)) && !holds(token.as_bytes()));

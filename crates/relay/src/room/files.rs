@@ -5,7 +5,7 @@ use std::sync::Arc;
 use unmask_federation::GlobalModel;
 use unmask_wire::view::RoomView;
 
-use super::{Actor, history::RoundRecord, lesson::LessonHead, log::TimedLine};
+use super::{history::RoundRecord, lesson::LessonHead, log::TimedLine};
 
 /// What goes into the lesson's archive, as of one moment.
 #[derive(Debug)]
@@ -19,18 +19,4 @@ pub(crate) struct LessonFiles {
     pub(crate) is_encrypted: bool,
     pub(crate) rounds: Vec<RoundRecord>,
     pub(crate) events: Vec<TimedLine>,
-}
-
-impl Actor {
-    pub(super) fn files(&self) -> LessonFiles {
-        LessonFiles {
-            head: self.head.clone(),
-            view: self.view(),
-            model: Arc::clone(self.room.model()),
-            round: self.room.state().round(),
-            is_encrypted: self.room.seal().is_some(),
-            rounds: self.history.rounds(),
-            events: self.log.whole(),
-        }
-    }
 }

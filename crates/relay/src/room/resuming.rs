@@ -1,11 +1,11 @@
-//! Writing the room down, and going on with one that was.
+//! Writing the room down, going on with one that was, and giving it to its teacher to take home.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 use tracing::error;
 
-use super::{Actor, door::Door, history::History, lesson::Lesson, log::Log, roster::Roster};
+use super::{Actor, door::Door, files::LessonFiles, history::History, lesson::Lesson, log::Log, roster::Roster};
 
 /// Time for clients to come back before a round begins with those who are there.
 const RETURN: Duration = Duration::from_secs(1);
@@ -65,5 +65,17 @@ impl Actor {
         }
         self.say(format!("The relay was started again; the lesson goes on after round {}.", room.round()));
         Ok(())
+    }
+
+    pub(super) fn files(&self) -> LessonFiles {
+        LessonFiles {
+            head: self.head.clone(),
+            view: self.view(),
+            model: Arc::clone(self.room.model()),
+            round: self.room.state().round(),
+            is_encrypted: self.room.seal().is_some(),
+            rounds: self.history.rounds(),
+            events: self.log.whole(),
+        }
     }
 }
