@@ -286,6 +286,13 @@ impl Attacks {
         })
     }
 
+    /// Takes up the time that was chosen before.
+    pub(crate) fn restore_budget(&self, seconds: f64) {
+        if let Ok(budget) = Duration::try_from_secs_f64(seconds) {
+            self.attacker.set_budget(budget);
+        }
+    }
+
     /// Searches through the model, or stops.
     pub(crate) fn search(&self, on: bool) -> Result<&'static str, String> {
         if self.attacker.is_searching().is_none() {

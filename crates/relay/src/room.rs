@@ -59,7 +59,7 @@ use self::{
     lesson::{LastLesson, LessonHead, Opening},
     log::Log,
     measuring::Measuring,
-    roster::{Connection, Roster},
+    roster::{Connection, Entry, Roster},
     sharing::Sharing,
     tasks::Task,
     timers::Timers,
@@ -119,7 +119,7 @@ impl Actor {
         let journaled = move |saved| {
             report(saved);
         };
-        let journaling = Journaling::start(journaled, &mut opening, now)?;
+        let journaling = Journaling::start(journaled, &mut opening)?;
         let Opening { head, last, problems, .. } = opening;
         let (room, lesson) = match last {
             Some(last) => {
@@ -157,6 +157,7 @@ impl Actor {
             None if actor.config.start => actor.feed(Event::Start),
             None => {}
         }
+        actor.journaling.changed(now, true);
         actor.measuring.measure(&actor.room, &actor.sharing);
         actor.publish();
         Ok(actor)
@@ -198,7 +199,7 @@ impl Actor {
 
     fn take(&mut self, input: Input) {
         if input.is_change() {
-            self.journaling.changed(Instant::now());
+            self.journaling.changed(Instant::now(), matches!(input, Input::Hello { .. }));
         }
         match input {
             Input::Hello { hello, reply } => {
@@ -267,6 +268,9 @@ impl Actor {
 
     fn message(&mut self, connection: Connection, message: ClientMessage, mut values: Vec<f32>, bytes: u64) {
         let client = connection.client;
+        if let Some(entry) = self.roster.get_mut(client) {
+            entry.heard();
+        }
         match message {
             ClientMessage::Hello { .. } => self.refuse(client, "a second hello on one connection; it is ignored"),
             ClientMessage::Consent { may_show } => self.consents(client, may_show),
@@ -347,7 +351,8 @@ impl Actor {
     /// Tells a client and the room what was refused.
     fn refuse(&mut self, client: ClientId, reason: &str) {
         let line = format!("{}: refused, {reason}.", self.roster.name(client));
-        if self.log.say_if_new(self.room.round(), line) {
+        let is_taken = self.roster.get_mut(client).is_none_or(Entry::takes_line);
+        if is_taken && self.log.say_if_new(self.room.round(), line) {
             warn!(client = client.0, reason, "refused");
         }
         self.send(client, Slot::All, &RelayMessage::Refused { reason: reason.to_owned() }, &[]);

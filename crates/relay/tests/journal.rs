@@ -8,11 +8,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use support::{Client, Plan, Relay, config, gradient, http, http_bytes, view};
+use support::{Client, Plan, Relay, Socket, config, gradient, http, http_bytes, state, upgrade, view};
 use tempfile::TempDir;
+use tokio_tungstenite::connect_async;
 use unmask_core::{Architecture, ModelState, VitPreset};
 use unmask_relay::{JournalConfig, RelayConfig, last_lesson, serve};
-use unmask_wire::view::{ClientState, Control, Phase};
+use unmask_wire::{
+    ClientMessage,
+    view::{ClientState, Control, Phase},
+};
 use zip::ZipArchive;
 
 fn with_journal(config: &mut RelayConfig) {
@@ -123,6 +127,54 @@ async fn choices_of_a_paused_room_stay() {
     let mut ada = relay.client("Ada").await;
     let plan = ada.plan().await;
     assert!(plan.model.april_block && plan.defence.to_string() == "random-binary:0.25");
+}
+
+/// A socket of one browser, known by the number in its cookie, after its hello.
+async fn browser(relay: &Relay, nickname: &str) -> Socket {
+    let mut request = upgrade(&relay.running);
+    let cookie = format!("unmask-{}-device=e5e", relay.running.http().port());
+    request.headers_mut().insert("cookie", cookie.parse().unwrap());
+    let mut socket = Socket::on(connect_async(request).await.unwrap().0);
+    socket.hello(nickname, None).await;
+    socket
+}
+
+/// Whoever was in comes back through a locked door, and is attacked only if it agreed.
+#[tokio::test]
+async fn lock_bans_and_consent_stay() {
+    let relay = begin().await;
+    let mut eve = Client::welcomed(browser(&relay, "Eve").await).await;
+    relay.control(Control::Ban { client: eve.id }).await;
+    assert!(eve.socket.goodbye().await.contains("banned"));
+    let cleo = Client::join_unseen(&relay.running, "Cleo").await;
+    let ada = relay.client("Ada").await;
+    relay.control(Control::Lock { on: true }).await;
+
+    let relay = start(relay.stop().await).await;
+    let room = relay.room().await;
+    assert_eq!((room.is_locked, room.banned, room.target), (true, 1, None));
+    assert_eq!((view(&room, "Cleo").may_show, view(&room, "Ada").may_show), (false, true));
+    let mut stranger = Socket::open(&relay.running).await;
+    stranger.hello("Bob", None).await;
+    let reason = stranger.goodbye().await;
+    assert!(reason.contains("locked"), "{reason}");
+
+    let mut back = Socket::open(&relay.running).await;
+    let (nickname, device) = ("Cleo".to_owned(), "test".to_owned());
+    let hello = ClientMessage::Hello { nickname, resume: Some(cleo.ticket), device, may_show: false };
+    back.send(&hello, &[]).await;
+    let back = Client::welcomed(back).await;
+    assert_eq!(back.id, cleo.id);
+    let room = relay.room_when("Cleo back", |room| state(room, "Cleo") == Some(ClientState::Joined)).await;
+    assert_eq!(room.target, None);
+    assert_eq!(relay.try_control(&Control::Target { client: back.id }).await.0, 400);
+    let agrees = Client::join(&relay.running, "Ada", Some(ada.ticket)).await;
+    assert_eq!(agrees.id, ada.id);
+    relay.room_when("Ada under attack", |room| room.target == Some(ada.id)).await;
+
+    relay.control(Control::Lock { on: false }).await;
+    let reason = browser(&relay, "Mallory").await.goodbye().await;
+    assert!(reason.contains("banned"), "{reason}");
 }
 
 /// A round on shared pictures after the restart has the shards of before it.

@@ -64,6 +64,9 @@ async fn a_ticket_works_once() {
     let mut back = Client::join(&relay.running, "Ada", Some(ada.ticket)).await;
     assert_eq!(back.id, ada.id);
     assert_ne!(back.ticket, ada.ticket);
+    // Whoever was heard has its new ticket.
+    back.socket.send(&ClientMessage::Ping, &[]).await;
+    assert_eq!(back.answer().await, RelayMessage::Pong);
     let eve = Client::join(&relay.running, "Eve", Some(ada.ticket)).await;
     assert_eq!(eve.nickname, "Eve");
     assert_ne!(eve.id, ada.id);
@@ -107,23 +110,23 @@ async fn full_room_turns_away() {
 async fn sleeping_phone_is_gone_after_a_while() {
     let relay = Relay::with(|config| {
         config.limits.ping = Duration::from_millis(50);
-        config.limits.silence = Duration::from_millis(300);
+        config.limits.silence = Duration::from_millis(1500);
         config.limits.gone = Duration::from_millis(300);
     })
     .await;
     let mut awake = relay.client("Awake").await;
-    // Nobody reads this socket, so nobody answers its pings.
-    let _asleep = relay.client("Asleep").await;
-    relay.control(Control::Start).await;
+    // Reading answers the pings.
     let reader = tokio::spawn(async move {
         for _ in 0..3 {
             let plan = awake.plan().await;
             awake.update(&plan, gradient(1), [0; 32]).await;
         }
-        awake.socket.message().await;
-        awake
+        while awake.socket.message().await.is_some() {}
     });
-    relay.log_line("Asleep is gone: no sign of life for 0.3 s").await;
+    // Nobody reads this socket, so nobody answers its pings.
+    let _asleep = relay.client("Asleep").await;
+    relay.control(Control::Start).await;
+    relay.log_line("Asleep is gone: no sign of life for 1.5 s").await;
     relay.room_when("nothing of Asleep", |room| state(room, "Asleep").is_none()).await;
     let room = relay.room_when("three rounds", |room| room.losses.len() == 3).await;
     assert_ne!(state(&room, "Awake"), Some(ClientState::Gone));

@@ -19,6 +19,7 @@ impl Actor {
         match effect {
             Effect::Plan { cohort, round, policy, settings, encryption, model } => {
                 self.log.forget_said();
+                self.roster.begin_round();
                 if round == 1 {
                     self.forget_earlier_model();
                 }
@@ -135,7 +136,7 @@ impl Actor {
             }
         }
         self.timers.end();
-        self.journaling.closed(Instant::now());
+        self.journaling.closed(Instant::now(), updates > 0);
         self.task = None;
         info!(round, updates, loss, "round closed");
         if let Some(void) = void {

@@ -67,6 +67,9 @@ pub(crate) struct RoundRecord {
     pub(crate) void: Option<String>,
 }
 
+/// Rounds that may be missing on the disk: one that closed, and one that ran.
+const UNWRITTEN: u32 = 2;
+
 /// The history as it is written down. What follows from the update counts is worked out from them again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct HistoryRecord {
@@ -152,9 +155,11 @@ impl History {
     }
 
     /// The history of a record, whose room has counted this.
-    pub(super) fn restore(record: HistoryRecord, counts: &UpdateCounts) -> Self {
+    /// Rounds whose updates the relay may have had beside those on the disk count as well: what it received, it knows.
+    pub(super) fn restore(record: HistoryRecord, counts: &UpdateCounts, in_force: Defence) -> Self {
         let HistoryRecord { losses, rounds, model, sealed_by, noisy, has_told_otherwise, updates } = record;
-        let noisy = noisy.and_then(|(defence, rounds)| Some((*defence.noise()?, rounds)));
+        let noisy = noisy.or((in_force.noise().is_some()).then_some((in_force, 0)));
+        let noisy = noisy.and_then(|(defence, rounds)| Some((*defence.noise()?, rounds.saturating_add(UNWRITTEN))));
         let fresh = Self::default();
         let mut history = Self {
             losses: fresh.losses.refilled(losses),

@@ -65,7 +65,10 @@ impl Input {
             | Self::Control { .. }
             | Self::DataSetLoaded { .. } => true,
             Self::Message { message, .. } => {
-                matches!(message, ClientMessage::Device { .. } | ClientMessage::Consent { .. })
+                matches!(
+                    message,
+                    ClientMessage::Device { .. } | ClientMessage::Consent { .. } | ClientMessage::Sealed { .. }
+                )
             }
             Self::TurnedAway { .. }
             | Self::Candidate { .. }

@@ -44,18 +44,15 @@ impl Journaling {
     ///
     /// # Errors
     /// If the operating system gives no thread.
-    pub(super) fn start(
-        report: impl Fn(Saved) + Send + 'static,
-        opening: &mut Opening,
-        now: Instant,
-    ) -> anyhow::Result<Self> {
+    pub(super) fn start(report: impl Fn(Saved) + Send + 'static, opening: &mut Opening) -> anyhow::Result<Self> {
         let (store, config) = opening.journal.take().unzip();
         let written = opening.last.as_ref().map(|last| (Arc::downgrade(last.room.model()), last.room.policy()));
         Ok(Self {
             thread: store.map(|store| JournalThread::start(report, store)).transpose()?,
             most_behind: config.unwrap_or_default().most_behind,
             is_busy: false,
-            due: Some(now),
+            // A room that cannot be opened must not be written over the one that was.
+            due: None,
             behind: None,
             written: written.unwrap_or_default(),
             round: opening.last.as_ref().map_or(0, |last| last.room.round()),
@@ -63,16 +60,21 @@ impl Journaling {
         })
     }
 
-    /// A round has closed.
-    pub(super) fn closed(&mut self, now: Instant) {
+    /// A round has closed; `has_updates` where any were taken.
+    pub(super) fn closed(&mut self, now: Instant, has_updates: bool) {
         self.due = Some(now);
+        if has_updates {
+            // Seeds were used, even where the model stays as it was.
+            self.written = (Weak::new(), 0);
+        }
         let since = self.behind.take().map_or(now, |behind| behind.since);
         self.behind = Some(Behind { since, is_being_written: false });
     }
 
-    /// Something else has changed.
-    pub(super) fn changed(&mut self, now: Instant) {
-        self.due.get_or_insert(now + CHANGE);
+    /// Something else has changed. It is urgent where a client could be lost with it: it holds a new ticket.
+    pub(super) fn changed(&mut self, now: Instant, is_urgent: bool) {
+        let due = if is_urgent { now } else { now + CHANGE };
+        self.due = Some(self.due.map_or(due, |before| before.min(due)));
     }
 
     /// Until when the next round waits for the last one to be on the disk: so that a power cut costs one round at most,

@@ -54,7 +54,7 @@ impl Log {
     /// Says something that a client can bring about as often as it likes: not again while it can still be read. Returns
     /// whether it was said.
     pub(crate) fn say_if_new(&mut self, round: u32, text: String) -> bool {
-        let is_new = self.lines.iter().all(|line| line.line.text != text);
+        let is_new = self.lines().all(|line| line.text != text);
         if is_new {
             self.say(round, text);
         }

@@ -9,7 +9,7 @@ use unmask_wire::RelayMessage;
 use super::{
     Actor, MAX_REASON,
     input::{Admission, Hello},
-    roster::{Connection, Entrance},
+    roster::{Connection, Entrance, Entry},
 };
 use crate::{
     connection::outbox::Slot,
@@ -118,6 +118,7 @@ impl Actor {
         match round {
             0 => self.say_once(format!("{name} cannot encrypt the model: {reason}")),
             _ if before.as_ref() == Some(&reason) => {}
+            _ if !self.roster.get_mut(client).is_none_or(Entry::takes_line) => {}
             _ => self.say(format!("{name} cannot take part in round {round}: {reason}")),
         }
     }

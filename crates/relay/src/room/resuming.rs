@@ -51,15 +51,21 @@ impl Actor {
         self.initialiser.next = next_model.or(room.next_architecture());
         self.roster = Roster::restore(roster, now);
         self.door = Door::restore(door);
-        self.history = History::restore(history, self.room.update_counts());
+        self.history = History::restore(history, self.room.update_counts(), room.settings().defence());
         // What was said while the journal was opened belongs behind the rest.
         let news: Vec<String> = self.log.lines().map(|line| line.text.clone()).collect();
         self.log = Log::restore(log);
         news.into_iter().for_each(|line| self.say(line));
         let (measuring, attacks) = budgets;
-        let measuring = Duration::try_from_secs_f64(measuring).unwrap_or(self.measuring.budget());
-        self.measuring.restore(accuracies, room.round(), measuring);
-        self.attacks.set_budget(attacks).map_err(anyhow::Error::msg)?;
+        // What is given on the command line holds.
+        let is_given = |flag: &str| {
+            self.config.journal.as_ref().is_some_and(|journal| journal.given.iter().any(|given| given == flag))
+        };
+        let measuring = Duration::try_from_secs_f64(measuring).ok().filter(|_| !is_given("--test-seconds"));
+        self.measuring.restore(accuracies, room.round(), measuring.unwrap_or(self.measuring.budget()));
+        if !is_given("--attack-seconds") {
+            self.attacks.restore_budget(attacks);
+        }
         if room.is_resting() {
             self.timers.rest(now, self.config.pace.max(RETURN));
         }

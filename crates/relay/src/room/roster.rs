@@ -17,6 +17,8 @@ use crate::{
 
 const MAX_NICKNAME: usize = 24;
 const MAX_DEVICE: usize = 100;
+/// Most lines of the log that one client brings about between the beginnings of two rounds.
+const MAX_LINES: u8 = 5;
 
 /// A client on one of its sockets; messages of an older socket of the same client do not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +43,8 @@ pub(crate) struct Entry {
     pub(crate) device: String,
     /// Of the ticket that its newest socket was given.
     pub(crate) ticket: TicketHash,
+    /// Of the one before, until its holder was heard with the newest: a Welcome may be lost on its way.
+    earlier: Option<TicketHash>,
     /// The last plausible one it reported.
     pub(crate) loss: Option<f32>,
     pub(crate) bytes_sent: u64,
@@ -57,6 +61,8 @@ pub(crate) struct Entry {
     pub(crate) may_show: bool,
     /// Where its present socket, or its last one, comes from.
     pub(crate) peer: Peer,
+    /// Lines of the log that it brought about since the last round began.
+    lines: u8,
     /// Its socket, while it is there.
     pub(crate) link: Option<Link>,
     /// When its socket closed, while it is away.
@@ -76,6 +82,7 @@ struct ClientRecord {
     nickname: String,
     device: String,
     ticket: TicketHash,
+    earlier: Option<TicketHash>,
     loss: Option<f32>,
     bytes_sent: u64,
     updates: u32,
@@ -129,7 +136,7 @@ impl Roster {
     /// Who holds a ticket.
     pub(crate) fn holder(&self, ticket: &Ticket) -> Option<&Entry> {
         let hash = TicketHash::of(ticket);
-        self.entries.iter().find(|entry| entry.ticket == hash)
+        self.entries.iter().find(|entry| entry.has(&hash))
     }
 
     /// Puts a message into a client's outbox, if it is there. Returns its connection if it has left so much unread that it
@@ -160,6 +167,7 @@ impl Roster {
             nickname: self.free_name(nickname, None),
             device: clean(device, MAX_DEVICE),
             ticket: TicketHash::of(ticket),
+            earlier: None,
             loss: None,
             bytes_sent: 0,
             updates: 0,
@@ -169,6 +177,7 @@ impl Roster {
             refusal: None,
             may_show: false,
             peer: Peer::default(),
+            lines: 0,
             link: None,
             gone_since: None,
         };
@@ -181,10 +190,10 @@ impl Roster {
     /// may have taken it meanwhile.
     pub(crate) fn resume(&mut self, ticket: &Ticket, next: &Ticket, device: &str) -> Option<&mut Entry> {
         let hash = TicketHash::of(ticket);
-        let index = self.entries.iter().position(|entry| entry.ticket == hash)?;
+        let index = self.entries.iter().position(|entry| entry.has(&hash))?;
         let nickname = self.free_name(&self.entries[index].nickname, Some(self.entries[index].id));
         let entry = &mut self.entries[index];
-        entry.ticket = TicketHash::of(next);
+        (entry.ticket, entry.earlier) = (TicketHash::of(next), Some(hash));
         entry.nickname = nickname;
         entry.set_device(device);
         entry.gone_since = None;
@@ -203,6 +212,11 @@ impl Roster {
         Some(nickname)
     }
 
+    /// A round begins: everybody may be heard of again.
+    pub(crate) fn begin_round(&mut self) {
+        self.entries.iter_mut().for_each(|entry| entry.lines = 0);
+    }
+
     /// Knows nothing more of a client; its ticket brings nobody back.
     pub(crate) fn forget(&mut self, client: ClientId) {
         self.entries.retain(|entry| entry.id != client);
@@ -215,6 +229,7 @@ impl Roster {
             nickname: entry.nickname.clone(),
             device: entry.device.clone(),
             ticket: entry.ticket,
+            earlier: entry.earlier,
             loss: entry.loss,
             bytes_sent: entry.bytes_sent,
             updates: entry.updates,
@@ -232,6 +247,7 @@ impl Roster {
             nickname: client.nickname,
             device: client.device,
             ticket: client.ticket,
+            earlier: client.earlier,
             loss: client.loss,
             bytes_sent: client.bytes_sent,
             updates: client.updates,
@@ -241,6 +257,7 @@ impl Roster {
             refusal: client.refusal,
             may_show: client.may_show,
             peer: client.peer,
+            lines: 0,
             link: None,
             gone_since: Some(now),
         };
@@ -276,11 +293,12 @@ impl Roster {
     /// Forgets those who have been gone for too long, and the longest gone if there are more of them than clients may be
     /// present. Returns them.
     pub(crate) fn sweep(&mut self, now: Instant, limits: &Limits) -> Vec<ClientId> {
-        let mut gone: Vec<(Instant, ClientId)> =
-            self.entries.iter().filter_map(|entry| Some((entry.gone_since?, entry.id))).collect();
+        // Those who never sent anything go first: passers-by crowd out no student.
+        let gone = |entry: &Entry| Some((entry.updates > 0, entry.gone_since?, entry.id));
+        let mut gone: Vec<(bool, Instant, ClientId)> = self.entries.iter().filter_map(gone).collect();
         gone.sort_unstable();
         let too_many = gone.len().saturating_sub(limits.clients);
-        let mut forgotten: Vec<ClientId> = gone.into_iter().take(too_many).map(|(_, id)| id).collect();
+        let mut forgotten: Vec<ClientId> = gone.into_iter().take(too_many).map(|(.., id)| id).collect();
         let expired = |entry: &&Entry| entry.expires(limits).is_some_and(|expires| expires <= now);
         forgotten.extend(self.entries.iter().filter(expired).map(|entry| entry.id));
         self.entries.retain(|entry| !forgotten.contains(&entry.id));
@@ -314,6 +332,23 @@ impl Roster {
 }
 
 impl Entry {
+    /// Whether this is its ticket, or the one before where the newest may not have reached it.
+    fn has(&self, ticket: &TicketHash) -> bool {
+        self.ticket == *ticket || self.earlier.as_ref() == Some(ticket)
+    }
+
+    /// It was heard on its newest socket, and so has its newest ticket.
+    pub(crate) fn heard(&mut self) {
+        self.earlier = None;
+    }
+
+    /// Whether the log takes another line that this client brings about: a few a round, or one student fills it.
+    pub(crate) fn takes_line(&mut self) -> bool {
+        let is_taken = self.lines < MAX_LINES;
+        self.lines = self.lines.saturating_add(1);
+        is_taken
+    }
+
     pub(crate) fn set_device(&mut self, device: &str) {
         self.device = clean(device, MAX_DEVICE);
     }
@@ -424,17 +459,44 @@ mod tests {
     #[test]
     fn a_ticket_works_once() {
         let mut roster = Roster::default();
-        let mut connect = |ticket| {
+        let connect = |roster: &mut Roster, ticket| {
             let Entrance { connection, ticket, .. } = roster.connect(ticket, "Ada", "CPU").unwrap();
             (connection.client, ticket)
         };
-        let (ada, first) = connect(None);
-        let (back, second) = connect(Some(first));
+        let (ada, first) = connect(&mut roster, None);
+        let (back, second) = connect(&mut roster, Some(first));
         assert!(back == ada && second != first);
-        let (thief, _) = connect(Some(first));
+        roster.get_mut(ada).unwrap().heard();
+        let (thief, _) = connect(&mut roster, Some(first));
         assert_ne!(thief, ada);
-        assert_eq!(connect(Some(second)).0, ada);
+        assert_eq!(connect(&mut roster, Some(second)).0, ada);
+        roster.get_mut(ada).unwrap().heard();
         assert!(roster.holder(&second).is_none() && roster.holder(&first).is_none());
+    }
+
+    /// A phone that drops before the Welcome has the ticket before, and is no stranger.
+    #[test]
+    fn a_welcome_may_be_lost() {
+        let mut roster = Roster::default();
+        let first = roster.connect(None, "Ada", "CPU").unwrap();
+        let ada = first.connection.client;
+        let lost = roster.connect(Some(first.ticket), "Ada", "CPU").unwrap();
+        let mut again = Roster::restore(roster.record(), Instant::now());
+        for roster in [&mut roster, &mut again] {
+            let back = roster.connect(Some(first.ticket), "Ada", "CPU").unwrap();
+            assert_eq!(back.connection.client, ada);
+            assert!(roster.holder(&lost.ticket).is_none() && roster.holder(&back.ticket).is_some());
+        }
+    }
+
+    #[test]
+    fn one_client_fills_no_log() {
+        let mut roster = Roster::default();
+        let client = roster.connect(None, "Ada", "CPU").unwrap().connection.client;
+        let said = |roster: &mut Roster| (0..1000).filter(|_| roster.get_mut(client).unwrap().takes_line()).count();
+        assert_eq!(said(&mut roster), usize::from(MAX_LINES));
+        roster.begin_round();
+        assert_eq!(said(&mut roster), usize::from(MAX_LINES));
     }
 
     #[test]
