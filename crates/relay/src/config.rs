@@ -24,7 +24,7 @@ pub struct RelayConfig {
     pub https_port: u16,
     /// Name or address that students shall open, if it is not to be found out from this machine's network.
     pub host: Option<String>,
-    /// Folder that keeps the certificate.
+    /// Folder that keeps the certificate, the lesson's key and its journal.
     pub data_dir: PathBuf,
     /// A certificate to use in place of the relay's own.
     pub certificate: Option<CertificateFiles>,

@@ -35,7 +35,7 @@ pub(crate) async fn events(State(app): State<App>) -> Response {
 
 pub(crate) async fn picture(State(app): State<App>, uri: Uri) -> Response {
     match app.pictures.get(uri.path()) {
-        // A relay started anew counts rounds from 1 again.
+        // A relay that starts again numbers its pictures from 1 again.
         Some(png) => ([(header::CONTENT_TYPE, "image/png"), (header::CACHE_CONTROL, "no-store")], png).into_response(),
         None => (StatusCode::NOT_FOUND, "This picture is no longer kept.").into_response(),
     }

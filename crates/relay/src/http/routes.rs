@@ -10,7 +10,13 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{MethodRouter, any, get, post},
 };
-use tower_http::{compression::CompressionLayer, timeout::RequestBodyDeadlineLayer};
+use tower_http::{
+    compression::{
+        CompressionLayer,
+        predicate::{DefaultPredicate, NotForContentType, Predicate},
+    },
+    timeout::RequestBodyDeadlineLayer,
+};
 use unmask_wire::view::Role;
 
 use super::{
@@ -82,7 +88,11 @@ pub(crate) fn router(app: App) -> Router {
         router = router.route(route.path, answer);
     }
     router
-        .layer(CompressionLayer::new())
+        // An archive is compressed already.
+        .layer(
+            CompressionLayer::new()
+                .compress_when(DefaultPredicate::new().and(NotForContentType::const_new("application/zip"))),
+        )
         .layer(RequestBodyDeadlineLayer::new(body))
         .layer(from_fn_with_state(scopes, guard))
         .layer(map_response(secured))

@@ -82,8 +82,9 @@ async fn try_pin(app: &App, pin: &str, address: SocketAddr) -> Result<(), Respon
         Ok(Try::Wrong) => Err(refusal("This is not the PIN that the projector shows; type its six digits again.")),
         Ok(Try::Renewed(pin)) => {
             warn!(address = %address.ip(), "too many wrong PINs; the room has another");
-            // A room that is gone shows no PIN.
-            let _ = app.room.send(Input::PinRenewed(pin)).await;
+            // Whoever asked may hang up; the projector must show the new one all the same.
+            let room = app.room.clone();
+            tokio::spawn(async move { room.send(Input::PinRenewed(pin)).await });
             Err(refusal(
                 "This is not the PIN, and the room has another one since so many were tried. Look at the projector.",
             ))

@@ -13,7 +13,7 @@ use redb::{Builder, Database, DatabaseError, ReadableDatabase, TableDefinition, 
 use ring::digest::{self, SHA256, digest};
 use serde::{Deserialize, Serialize};
 
-use crate::unix_time::unix_now;
+use crate::{private_file, unix_time::unix_now};
 
 const FILES: [&str; 2] = ["journal-a.redb", "journal-b.redb"];
 const TABLE: TableDefinition<'_, (&str, u32), &[u8]> = TableDefinition::new("lesson");
@@ -250,6 +250,8 @@ impl Slot {
             None if is_new => {
                 // What a relay left that was killed while it made one.
                 let _ = fs::remove_file(self.unfinished());
+                // Names and addresses are in it.
+                drop(private_file::make(&self.unfinished())?);
                 guarded(|| Ok(builder().create(self.unfinished())?))?
             }
             None => guarded(|| Ok(builder().open(&self.path)?))?,

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::Write as _,
     path::Path,
     process::{Command, Stdio},
 };
@@ -60,7 +61,16 @@ pub(super) fn greeting(running: &Running) -> String {
 pub(super) fn write_ready(running: &Running, file: &Path) -> anyhow::Result<()> {
     let mut unfinished = file.as_os_str().to_owned();
     unfinished.push(".unfinished");
-    fs::write(&unfinished, running.ready_json()?)
+    let _ = fs::remove_file(&unfinished);
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    // The teacher's token is in it.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let ready = running.ready_json()?;
+    options
+        .open(&unfinished)
+        .and_then(|mut unfinished| unfinished.write_all(ready.as_bytes()))
         .and_then(|()| fs::rename(&unfinished, file))
         .with_context(|| format!("cannot write {}; choose another place with --ready-file", file.display()))
 }
