@@ -140,7 +140,7 @@ impl Client {
         Self {
             nickname: cut(nickname),
             device: cut(device),
-            may_show: true,
+            may_show: false,
             ticket: None,
             keys: Keys::default(),
             pictures: PrivatePictures::default(),
@@ -157,8 +157,7 @@ impl Client {
         self
     }
 
-    /// With the student's answer to whether the class may see what leaks of these pictures. Without this call it may, as of
-    /// sample photographs.
+    /// With the student's answer to whether the class may see what leaks of these pictures. Without this call it may not.
     #[must_use]
     pub fn with_consent(mut self, may_show: bool) -> Self {
         self.may_show = may_show;

@@ -129,9 +129,9 @@ fn a_name_that_the_teacher_gave_outlives_the_socket() {
 
 #[test]
 fn consent_outlives_the_socket() {
-    assert!(hello(&mut client(None)).2);
-    let mut client = client(None).with_consent(false);
-    assert!(!hello(&mut client).2);
+    assert!(!hello(&mut client(None)).2);
+    let mut client = client(None).with_consent(true);
+    assert!(hello(&mut client).2);
     for may_show in [true, false] {
         assert_eq!(decode(&client.consent(may_show).unwrap()).0, ClientMessage::Consent { may_show });
         assert_eq!(hello(&mut client).2, may_show);

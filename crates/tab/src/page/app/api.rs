@@ -105,9 +105,11 @@ async fn send(request: Result<Request, gloo_net::Error>) -> Result<(), String> {
     let answer = answer.map_err(|error| unreachable_relay(&error))?;
     match answer.status() {
         200..=299 => Ok(()),
-        401 => Err("The relay does not know this page. It may have been started anew: open the teacher link that it \
+        401 => {
+            Err("The relay does not know this page. It may have begun another lesson: open the teacher link that it \
                     printed in the terminal."
-            .to_owned()),
+                .to_owned())
+        }
         _ => Err(format!("The relay refused: {}", reason(answer).await)),
     }
 }

@@ -27,7 +27,7 @@ pub fn Entrance(session: Session) -> impl IntoView {
                     {move || if session.is_lost.get() { "The relay does not know this tab any more" } else { "Come in" }}
                 </h2>
                 <p hidden=move || !session.is_lost.get() data-testid="session-lost">
-                    "It was probably started anew. Nothing in this tab is lost: enter the PIN that the projector shows now."
+                    "It has probably begun another lesson. Nothing in this tab is lost: enter the PIN that the projector shows now."
                 </p>
                 <p>"Scan the code on the projector, or type the six digits beside it."</p>
                 <label for="pin">"PIN"</label>

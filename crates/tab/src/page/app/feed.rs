@@ -143,7 +143,7 @@ impl Feed {
             match api::room().await {
                 Ok(Some(room)) if self.link.get_untracked() != Link::Live => self.take(room, Link::Polling),
                 Ok(Some(_)) => {}
-                // Started anew, the relay may not know this page; the session then says so.
+                // A relay that has begun another lesson does not know this page; the session then says so.
                 Ok(None) => {
                     self.link.set(Link::Lost);
                     self.session.check();

@@ -224,7 +224,7 @@ impl JoinDraft {
                 may_show,
                 picture: address,
                 search: search(),
-                ticket: None,
+                ticket,
             });
         }
         let location = window().location();

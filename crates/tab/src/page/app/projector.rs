@@ -46,7 +46,7 @@ fn NotShown(session: Session) -> impl IntoView {
                 <h2>{title}</h2>
                 <p hidden=move || !session.is_settled()>
                     "Open the projector link that the relay printed in the terminal, or the teacher link for a page with the controls. "
-                    "A relay that was started anew may have printed others."
+                    "A relay that begins another lesson prints others."
                 </p>
                 <p hidden=move || !session.is_settled()>"Do you want to take part? "<a href="/">"The students’ page"</a>" asks for the PIN."</p>
                 <p class="problem" role="alert" data-testid="session-problem">{move || session.problem.get()}</p>

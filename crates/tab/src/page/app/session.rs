@@ -81,7 +81,7 @@ impl Session {
         });
     }
 
-    /// Asks whether the relay still knows this page: one that was started anew may not.
+    /// Asks whether the relay still knows this page: one that has begun another lesson does not.
     pub fn check(self) {
         spawn_local(async move {
             // A relay that does not answer has forgotten nobody.
