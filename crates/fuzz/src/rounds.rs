@@ -7,15 +7,15 @@ use unmask_core::{
     Aggregation, Architecture, ClientId, KeyCheck, MaskSeed, ModelState, RoundSettings, UpdateForm, VitPreset,
 };
 use unmask_defence::{KeyMaterial, PlainUpdate, Protect, ProtectedUpdate};
-use unmask_federation::{Effect, Event, GlobalModel, MemberState, ReceivedUpdate, Room, RoomPhase};
+use unmask_federation::{Effect, Event, GlobalModel, MemberState, Quorum, ReceivedUpdate, Room, RoomPhase};
 
 use crate::values::{Float, Values, steps};
 
 /// More would make an input slow without making it different.
 const MAX_STEPS: usize = 40;
 const CLIENTS: u8 = 5;
-/// One that is in no input's reach.
-const HONEST: ClientId = ClientId(CLIENTS as u32 + 1);
+/// They are in no input's reach.
+const HONEST: [ClientId; 2] = [ClientId(CLIENTS as u32 + 1), ClientId(CLIENTS as u32 + 2)];
 
 const DEFENCES: [&str; 6] =
     ["none", "fixed-position", "random-binary:0.5", "frozen-binary:0.5", "encrypted", "encrypted:keyed"];
@@ -28,6 +28,10 @@ const AGGREGATIONS: [Aggregation; 4] =
 enum Step {
     Join(u8),
     Leave(u8),
+    /// To the background, or back.
+    Hide(u8, bool),
+    Return(u8),
+    Forget(u8),
     Update(Update),
     /// As an honest client would, so that inputs get far.
     Answer(u8),
@@ -96,9 +100,11 @@ enum Form {
     Encrypted { check: u8 },
 }
 
-/// Weights and round numbers stay sound whatever comes, and an honest client that comes afterwards gets a round done.
+/// Weights and round numbers stay sound whatever comes, and honest clients that come afterwards get a round done. A round's
+/// step takes two updates where the first byte is odd, and one elsewhere.
 pub(crate) fn run(data: &[u8]) {
-    let mut world = World { room: Room::new(model(false), settings(None)), asked: None, seeds: 0 };
+    let least = 1 + u32::from(data.first().is_some_and(|byte| byte % 2 == 1));
+    let mut world = World::new(least);
     for step in steps(data, MAX_STEPS) {
         if let Some(event) = world.event(step) {
             world.take(event);
@@ -109,17 +115,34 @@ pub(crate) fn run(data: &[u8]) {
 
 struct World {
     room: Room,
+    /// With fewer updates no step is taken.
+    least: u32,
     /// Whom the room asked to encrypt the model.
     asked: Option<ClientId>,
+    /// Whether the room asked for a salt that has not come.
+    awaits_salt: bool,
+    /// The round and the policy of the last quorum.
+    quorum: Option<(u32, u32)>,
     seeds: u32,
 }
 
 impl World {
+    fn new(least: u32) -> Self {
+        let room = Room::new(model(false), settings(None));
+        let room = room.with_quorum(Quorum { updates: least, ..Quorum::default() });
+        Self { room, least, asked: None, awaits_salt: false, quorum: None, seeds: 0 }
+    }
+
     fn event(&mut self, step: Step) -> Option<Event> {
         let (round, policy) = (self.current_round(), self.room.policy());
         Some(match step {
             Step::Join(client) => Event::Joined(id(client)),
             Step::Leave(client) => Event::Left(id(client)),
+            Step::Hide(client, is_hidden) => Event::Visibility { client: id(client), is_hidden },
+            Step::Return(client) => Event::Return(id(client)),
+            // It is said of those alone who left.
+            Step::Forget(client) if self.room.member(id(client)).is_some() => return None,
+            Step::Forget(client) => Event::Forgotten(id(client)),
             Step::Update(update) => Event::Update(self.received(&update)),
             Step::Answer(client) => self.honest(id(client)),
             Step::Unable { client, is_current } => {
@@ -234,20 +257,52 @@ impl World {
 
     fn take(&mut self, event: Event) -> Vec<Effect> {
         let before = (self.room.round(), Arc::clone(self.room.model()));
+        // Whoever says something with this may be asked at once.
+        let asker = asker(&event);
+        let left_out: Vec<ClientId> =
+            clients().filter(|client| asker != Some(*client) && self.is_left_out(*client)).collect();
+        if matches!(event, Event::Salt(_)) {
+            self.awaits_salt = false;
+        }
         let effects = self.room.handle(event);
         for effect in &effects {
             match effect {
                 Effect::Plan { cohort, round, .. } => {
                     assert!(!cohort.is_empty(), "a round without clients");
                     assert!(*round == before.0 + 1 || *round == 1, "round {round} after round {}", before.0);
+                    for client in cohort {
+                        assert_eq!(self.room.member(*client), Some(MemberState::Training));
+                        assert!(!left_out.contains(client), "asked although it sits out or is left out");
+                    }
                 }
-                Effect::Seal { client, .. } => self.asked = Some(*client),
+                Effect::NeedSalt => self.awaits_salt = true,
+                Effect::Seal { client, .. } => {
+                    assert!(!left_out.contains(client), "asked although it sits out or is left out");
+                    self.asked = Some(*client);
+                }
+                Effect::Quorum { round, policy } => {
+                    assert_eq!((self.room.phase(), self.room.round()), (RoomPhase::Training, *round));
+                    assert_ne!(self.quorum, Some((*round, *policy)), "it is said once");
+                    self.quorum = Some((*round, *policy));
+                }
+                Effect::SittingOut(client) => {
+                    assert_eq!(self.room.member(*client), Some(MemberState::SittingOut));
+                    assert!(!self.room.is_hidden(*client), "away, not silent");
+                    assert!(!left_out.contains(client), "it is told once");
+                }
                 Effect::Closed(summary) => {
                     if summary.void.is_some() {
                         assert!(before.1.state == self.room.model().state, "a void round moved the model");
                     }
                     assert!(summary.loss.is_none_or(f32::is_finite), "loss {:?}", summary.loss);
-                    assert!(summary.clipped <= summary.updates && summary.updates <= u32::from(CLIENTS) + 1);
+                    assert!(summary.clipped <= summary.updates && summary.updates as usize <= clients().count());
+                    let is_enough = summary.updates == 0 || summary.updates >= self.least;
+                    assert!(is_enough || summary.void.is_some(), "a step on {} updates", summary.updates);
+                    for client in &summary.late {
+                        let state = self.room.member(*client);
+                        assert!(matches!(state, Some(MemberState::Late | MemberState::SittingOut)), "{state:?}");
+                        assert!(!self.room.is_hidden(*client), "away, not late");
+                    }
                 }
                 _ => {}
             }
@@ -261,23 +316,32 @@ impl World {
         effects
     }
 
+    fn is_left_out(&self, client: ClientId) -> bool {
+        matches!(self.room.member(client), Some(MemberState::SittingOut | MemberState::Excluded))
+    }
+
     fn check_members(&self) {
-        let members = (0..CLIENTS).map(id).chain([HONEST]);
-        let at_work = members.filter(|client| self.room.member(*client) == Some(MemberState::Training)).count();
+        let at_work = clients().filter(|client| self.room.member(*client) == Some(MemberState::Training)).count();
         match self.room.phase() {
             RoomPhase::Training => assert!(at_work > 0, "nobody to wait for"),
             RoomPhase::Sealing => assert_eq!(at_work, 1, "one client encrypts"),
             _ => assert_eq!(at_work, 0, "at work in no round"),
         }
+        if self.room.phase() == RoomPhase::Waiting && !self.awaits_salt {
+            let is_free = |client| matches!(self.room.member(client), Some(MemberState::Joined | MemberState::Sent));
+            assert!(!clients().any(is_free), "a stall: somebody could be asked");
+        }
     }
 
-    /// The others leave, the teacher resets, and one that is honest trains alone.
+    /// The others leave, the teacher resets, and as many as a step takes train honestly.
     fn goes_on(&mut self) {
+        let honest = &HONEST[..self.least as usize];
         for client in (0..CLIENTS).map(id) {
             self.take(Event::Left(client));
         }
         let settings = Event::SetSettings(settings(None));
-        for event in [settings, Event::Reset(model(false)), Event::Joined(HONEST), Event::Start] {
+        let joined = honest.iter().map(|client| Event::Joined(*client));
+        for event in [settings, Event::Reset(model(false))].into_iter().chain(joined).chain([Event::Start]) {
             self.take(event);
         }
         if self.room.phase() != RoomPhase::Training {
@@ -285,15 +349,34 @@ impl World {
             self.take(Event::Begin);
         }
         assert_eq!(self.room.phase(), RoomPhase::Training, "no round begins");
-        let answer = self.honest(HONEST);
-        let effects = self.take(answer);
-        let is_taken = effects.iter().any(|effect| matches!(effect, Effect::Accepted { client: HONEST, .. }));
-        assert!(is_taken, "an honest update was not taken: {effects:?}");
-        let closed = effects.iter().find_map(|effect| match effect {
-            Effect::Closed(summary) => Some((summary.updates, summary.void)),
-            _ => None,
-        });
-        assert_eq!(closed, Some((1, None)), "the round did not end with a step");
+        let mut closed = None;
+        for honest in honest {
+            let answer = self.honest(*honest);
+            let effects = self.take(answer);
+            let is_taken =
+                effects.iter().any(|effect| matches!(effect, Effect::Accepted { client, .. } if client == honest));
+            assert!(is_taken, "an honest update was not taken: {effects:?}");
+            closed = effects.iter().find_map(|effect| match effect {
+                Effect::Closed(summary) => Some((summary.updates, summary.void)),
+                _ => None,
+            });
+        }
+        assert_eq!(closed, Some((self.least, None)), "the round did not end with a step");
+    }
+}
+
+/// All that there can be.
+fn clients() -> impl Iterator<Item = ClientId> {
+    (0..CLIENTS).map(id).chain(HONEST)
+}
+
+/// Who says something with this, or is taken in again.
+fn asker(event: &Event) -> Option<ClientId> {
+    match event {
+        Event::Joined(client) | Event::Return(client) | Event::Readmit(client) => Some(*client),
+        Event::Update(ReceivedUpdate { client, .. }) => Some(*client),
+        Event::Unable { client, .. } | Event::Sealed { client, .. } => Some(*client),
+        _ => None,
     }
 }
 

@@ -26,7 +26,7 @@ const CLIENTS: usize = 6;
 const DEADLINE: Duration = Duration::from_millis(20);
 /// Real time, which is what an input has least of.
 const MAX_WAITS: u32 = 2;
-/// What the room keeps of what it said.
+/// Lines that the room shows.
 const MAX_LOG: usize = 100;
 /// Rounds in which an honest client may miss the short deadline, on a machine that is busy.
 const PATIENCE: u32 = 500;

@@ -19,6 +19,12 @@ use crate::{
 const DEADLINE: Duration = Duration::from_secs(60);
 /// Between two looks at what the relay holds.
 const LOOK: Duration = Duration::from_secs(1);
+/// From this time on the slope of the memory has an aim; before, it says more of the start than of what stays.
+const SETTLED: Duration = Duration::from_secs(60 * 60);
+/// Aim: the growth of the memory in MB an hour stays below this.
+const MAX_GROWTH: f64 = 1.0;
+/// Aim: most file descriptors beyond the fewest, for each client: its socket, and one that is on its way.
+const MAX_DESCRIPTORS: usize = 2;
 
 /// Who comes, and for how long.
 #[derive(Debug, Clone)]
@@ -129,6 +135,29 @@ fn line(minute: u64, usage: Option<&Usage>, overhead: &Times) -> String {
     format!("minute {minute}: {usage}a round beyond the pace: {overhead}")
 }
 
+impl SoakReport {
+    /// What of the aims was missed, in words.
+    pub fn missed(&self, overhead: Duration) -> Vec<String> {
+        let SoakOptions { clients, time, .. } = &self.options;
+        let p99 = self.overhead.percentile(0.99);
+        let growth = self.megabytes_an_hour.filter(|_| *time >= SETTLED).unwrap_or_default();
+        let spread = self.descriptors.map_or(0, |(fewest, most)| most - fewest);
+        let most_spread = MAX_DESCRIPTORS * clients;
+        let aims = [
+            (self.accepted > 0, "no update was taken".to_owned()),
+            (self.lost == 0, format!("{} updates were lost", self.lost)),
+            (self.troubles.is_empty(), format!("clients met with trouble: {}", self.troubles.join("; "))),
+            (p99 <= overhead, format!("p99 beyond the pace is {p99:?}, {overhead:?} is the aim")),
+            (growth < MAX_GROWTH, format!("the memory grows by {growth:.2} MB an hour, {MAX_GROWTH:.2} is the aim")),
+            (
+                spread <= most_spread,
+                format!("the file descriptors differ by {spread}, {most_spread} for {clients} clients is the aim"),
+            ),
+        ];
+        aims.into_iter().filter(|(is_met, _)| !is_met).map(|(_, missed)| missed).collect()
+    }
+}
+
 impl fmt::Display for SoakReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let SoakOptions { model, clients, time, pace, stay, .. } = &self.options;
@@ -159,5 +188,41 @@ impl fmt::Display for SoakReport {
             writeln!(f, "{trouble}")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(minutes: u64) -> SoakReport {
+        let (time, pace, stay) = (Duration::from_secs(60 * minutes), Duration::from_secs(1), Duration::from_secs(60));
+        SoakReport {
+            options: SoakOptions { program: PathBuf::new(), model: String::new(), clients: 3, time, pace, stay },
+            accepted: 1,
+            lost: 0,
+            overhead: Times::default(),
+            megabytes_an_hour: Some(20.0),
+            descriptors: Some((10, 16)),
+            megabytes: None,
+            troubles: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn each_aim_can_be_missed() {
+        let aim = Duration::from_millis(200);
+        assert_eq!(report(59).missed(aim), [""; 0], "a start grows");
+        let growth = report(60).missed(aim);
+        assert!(growth.len() == 1 && growth[0].contains("20.00 MB an hour"), "{growth:?}");
+        let bad = SoakReport {
+            accepted: 0,
+            lost: 2,
+            overhead: [Duration::from_millis(201)].into_iter().collect(),
+            descriptors: Some((10, 17)),
+            troubles: vec!["a refusal".to_owned()],
+            ..report(60)
+        };
+        assert_eq!(bad.missed(aim).len(), 6, "{:?}", bad.missed(aim));
     }
 }

@@ -31,6 +31,17 @@ impl Need {
         }
     }
 
+    pub fn cpp_compiler() -> Self {
+        Self {
+            what: "a C++ compiler",
+            why: "libFuzzer is written in C++",
+            debian: &["g++"],
+            ubuntu: &["g++"],
+            is_optional: false,
+            is_there: has_cpp_compiler,
+        }
+    }
+
     pub fn browser() -> Self {
         Self {
             what: "Chromium or Chrome",
@@ -142,6 +153,11 @@ fn apt(env: &Env, privilege: &[&str], arguments: &[&str]) -> Command {
     let mut command = env.command(words[0]);
     command.args(&words[1..]).args(arguments);
     command
+}
+
+/// Whether there is one of the usual names.
+pub fn has_cpp_compiler(env: &Env) -> bool {
+    ["c++", "g++", "clang++"].iter().any(|name| env.find(name).is_some())
 }
 
 fn has_vulkan_driver() -> bool {

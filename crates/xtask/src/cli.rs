@@ -123,14 +123,17 @@ pub fn run() -> Result<ExitCode> {
         }
         Job::Hostile { options } => {
             let (env, turn) = building_env()?;
-            load::run(&env, turn, "hostile", &options)
+            leftovers::end_when_interrupted(&env.mark)?;
+            load::run(&env, turn, "hostile", &options).map(|()| ExitCode::SUCCESS)
         }
         Job::Soak { options } => {
             let (env, turn) = building_env()?;
-            load::run(&env, turn, "soak", &options)
+            leftovers::end_when_interrupted(&env.mark)?;
+            load::run(&env, turn, "soak", &options).map(|()| ExitCode::SUCCESS)
         }
         Job::Chaos(chaos) => {
             let (env, _turn) = building_env()?;
+            leftovers::end_when_interrupted(&env.mark)?;
             chaos.run(&env).map(|()| ExitCode::SUCCESS)
         }
         Job::Fuzz(fuzz) => {

@@ -126,9 +126,12 @@ pub fn run_watched(command: &mut Command, mut on_line: impl FnMut(&str)) -> Resu
 }
 
 fn run_with(command: &mut Command, to_its_end: impl FnOnce(&mut Command) -> std::io::Result<ExitStatus>) -> Result<()> {
+    leftovers::wait_if_interrupted();
     let line = describe(command);
     eprintln!("$ {line}");
     let status = to_its_end(command).with_context(|| format!("cannot run `{line}`"))?;
+    // A call that was interrupted has not failed.
+    leftovers::wait_if_interrupted();
     if !status.success() {
         bail!("`{line}` failed ({status})");
     }

@@ -15,6 +15,7 @@ use clap::Args;
 
 use crate::env::{self, Env};
 use crate::steps::native;
+use crate::{apt, leftovers};
 
 /// Crates that deal with what clients send, and the one that calls them: what is generic is compiled there.
 const INSTRUMENTED: [&str; 6] =
@@ -67,6 +68,10 @@ pub struct Fuzz {
     /// Try this file alone
     #[arg(long, value_name = "FILE", conflicts_with_all = ["runs", "seconds"])]
     input: Option<PathBuf>,
+    /// Whether a run begins with the first inputs alone. What was kept grows with every run, and libFuzzer reads all of
+    /// it before it looks at the time.
+    #[arg(skip)]
+    is_short: bool,
 }
 
 /// When a target has had enough.
@@ -87,9 +92,9 @@ struct Statistics {
 }
 
 impl Fuzz {
-    /// Every target for some seconds, as the checks have it.
+    /// Every target for some seconds and from the first inputs on, as the checks have it.
     pub fn for_seconds(seconds: u32) -> Self {
-        Self { targets: Vec::new(), seconds: Some(seconds), runs: None, input: None }
+        Self { targets: Vec::new(), seconds: Some(seconds), runs: None, input: None, is_short: true }
     }
 
     /// Fuzzes until the time or the number of inputs is reached, or until something breaks.
@@ -111,7 +116,10 @@ impl Fuzz {
         let mut executions = 0;
         loop {
             for target in targets {
-                executions += fuzz(env, &program, target, until.unwrap_or(Until::Seconds(60)))?.executions;
+                let folder = env.target_dir.join("fuzz").join(target);
+                let corpus = if self.is_short { emptied(folder.join("short"))? } else { folder.join("corpus") };
+                let until = until.unwrap_or(Until::Seconds(60));
+                executions += fuzz(env, &program, target, &folder, &corpus, until)?.executions;
             }
             println!("{executions} executions in all, and nothing broke");
             if until.is_some() {
@@ -123,7 +131,7 @@ impl Fuzz {
 
 /// The fuzzer, with the crates under test instrumented.
 fn build(env: &Env) -> Result<PathBuf> {
-    if !["c++", "g++", "clang++"].iter().any(|name| env.find(name).is_some()) {
+    if !apt::has_cpp_compiler(env) {
         bail!("libFuzzer is written in C++, and there is no compiler for it: `sudo apt-get install -y g++`");
     }
     let this = std::env::current_exe().context("this program has no path")?;
@@ -132,14 +140,21 @@ fn build(env: &Env) -> Result<PathBuf> {
     Ok(env.release_binary("examples/fuzz"))
 }
 
-/// Fuzzes one target, and says what came of it.
-fn fuzz(env: &Env, program: &Path, target: &str, until: Until) -> Result<Statistics> {
-    let folder = env.target_dir.join("fuzz").join(target);
-    let corpus = folder.join("corpus");
-    fs::create_dir_all(&corpus).with_context(|| format!("cannot create {}", corpus.display()))?;
+/// The folder without what an earlier run left there.
+fn emptied(folder: PathBuf) -> Result<PathBuf> {
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    Ok(folder)
+}
+
+/// Fuzzes one target, and says what came of it. It begins with what lies in `corpus` and adds to it; an input that breaks
+/// something comes to lie in `folder`.
+fn fuzz(env: &Env, program: &Path, target: &str, folder: &Path, corpus: &Path, until: Until) -> Result<Statistics> {
+    fs::create_dir_all(corpus).with_context(|| format!("cannot create {}", corpus.display()))?;
     let mut command = env.command(&program.to_string_lossy());
     command
-        .arg(&corpus)
+        .arg(corpus)
         .arg(format!("-artifact_prefix={}/", folder.display()))
         .args(["-print_final_stats=1", "-timeout=30", "-rss_limit_mb=1024", "-max_len=4096"])
         .arg(match until {
@@ -147,7 +162,7 @@ fn fuzz(env: &Env, program: &Path, target: &str, until: Until) -> Result<Statist
             Until::Runs(runs) => format!("-runs={runs}"),
         })
         .env("UNMASK_FUZZ_TARGET", target)
-        .env("UNMASK_FUZZ_SEEDS", &corpus);
+        .env("UNMASK_FUZZ_SEEDS", corpus);
     println!("\nFuzzing {target}; inputs are kept in {}", corpus.display());
     let statistics = watch(&mut command).with_context(|| {
         format!(
@@ -165,6 +180,7 @@ fn fuzz(env: &Env, program: &Path, target: &str, until: Until) -> Result<Statist
 
 /// Runs libFuzzer, whose words go to the terminal; each line begins as `#8192 pulse cov: 512 ft: 900 corp: 70/12Kb`.
 fn watch(command: &mut Command) -> Result<Statistics> {
+    leftovers::wait_if_interrupted();
     let mut child = command.stderr(Stdio::piped()).spawn().context("the fuzzer does not start")?;
     let mut statistics = Statistics::default();
     if let Some(output) = child.stderr.take() {
@@ -176,6 +192,8 @@ fn watch(command: &mut Command) -> Result<Statistics> {
         }
     }
     let status = child.wait()?;
+    // A fuzzer that was interrupted has found nothing.
+    leftovers::wait_if_interrupted();
     if status.success() { Ok(statistics) } else { bail!("the fuzzer ended with {status}") }
 }
 

@@ -4,12 +4,17 @@
 //! no parent that knows of it, and may have a session of its own. So everything that a job starts has a mark in its
 //! environment, and so has whatever that starts in turn; on Linux, who bears it can be asked.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 
 /// The variable that holds the mark.
 pub const VARIABLE: &str = "UNMASK_JOB";
+
+/// Whether what bears the mark is being ended, and this process with it.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// A process that bears a mark.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,9 +29,22 @@ pub fn new_mark() -> String {
     format!("{}-{}", std::process::id(), now.as_nanos())
 }
 
-/// Ends what bears the mark, and names it: a job that leaves processes behind should be mended.
+/// Ends what bears the mark, and names it: a job that leaves processes behind should be mended. Never returns where the
+/// job was interrupted.
 pub fn end_and_say(mark: &str) {
-    let mut names: Vec<String> = end(mark).into_iter().map(|process| process.name).collect();
+    say(end(mark));
+    wait_if_interrupted();
+}
+
+/// Returns at once, or never where the job was interrupted: what it started is being ended, and it is to start no more.
+pub fn wait_if_interrupted() {
+    while INTERRUPTED.load(Ordering::SeqCst) {
+        thread::park();
+    }
+}
+
+fn say(ended: Vec<Marked>) {
+    let mut names: Vec<String> = ended.into_iter().map(|process| process.name).collect();
     names.sort_unstable();
     if !names.is_empty() {
         eprintln!("Ended what was left running: {}", names.join(", "));
@@ -40,7 +58,8 @@ pub fn end_and_say(mark: &str) {
 pub fn end_when_interrupted(mark: &str) -> Result<()> {
     let mark = mark.to_owned();
     let handler = move || {
-        end_and_say(&mark);
+        INTERRUPTED.store(true, Ordering::SeqCst);
+        say(end(&mark));
         // What a shell gives for a process that was interrupted.
         std::process::exit(130);
     };

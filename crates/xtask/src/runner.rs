@@ -82,6 +82,7 @@ pub fn select<'a>(all: &'a [Step], only: &[String], skip: &[String]) -> Result<V
 pub fn run(env: &Env, steps: &[&Step], fail_fast: bool) -> Report {
     let mut report = Report::default();
     for step in steps {
+        leftovers::wait_if_interrupted();
         if let Some(reason) = report.obstacle(step, fail_fast) {
             report.steps.push((step.name, Outcome::NotRun(reason), Duration::ZERO));
             continue;

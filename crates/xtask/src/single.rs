@@ -97,7 +97,9 @@ impl Test {
 impl Chaos {
     /// Runs the trial, which prints a line for each kill.
     pub fn run(&self, env: &Env) -> Result<()> {
-        env::run(&mut self.command(env))
+        let outcome = env::run(&mut self.command(env));
+        leftovers::end_and_say(&env.mark);
+        outcome
     }
 
     fn command(&self, env: &Env) -> Command {

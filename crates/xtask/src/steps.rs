@@ -76,10 +76,13 @@ fn tools_step(env: &Env, _: &mut Skipped) -> Result<()> {
 fn deny(env: &Env, skipped: &mut Skipped) -> Result<()> {
     const DENY: [&str; 3] = ["deny", "--workspace", "--locked"];
     env::run(cargo(env, &DENY).args(["check", "bans", "licenses", "sources"]))?;
-    if env::read(cargo(env, &DENY).args(["fetch", "db"])).is_none() {
+    let fetched = cargo(env, &DENY).args(["fetch", "db"]).output().context("cannot run `cargo deny fetch db`")?;
+    if !fetched.status.success() {
+        let said = String::from_utf8_lossy(&fetched.stderr);
+        let why = said.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("no word of why");
         let reason = "the RustSec database cannot be fetched here; known vulnerabilities were not looked for";
-        println!("Warning: {reason}");
-        skipped.note("advisories", reason);
+        println!("Warning: {reason}: {why}");
+        skipped.note("advisories", &format!("{reason}: {why}"));
         return Ok(());
     }
     env::run(cargo(env, &DENY).args(["--offline", "check", "advisories"]))

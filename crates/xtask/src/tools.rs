@@ -15,7 +15,7 @@ use crate::env::{self, Env};
 pub enum Purpose {
     /// Build and run: wasm target, trunk, wasm-bindgen, a C compiler.
     Demo,
-    /// The above, and what linting and testing in a browser takes.
+    /// The above, and what linting, fuzzing and testing in a browser takes.
     Checks,
 }
 
@@ -41,7 +41,7 @@ struct CargoTool {
 pub fn ensure(env: &Env, purpose: Purpose) -> Result<()> {
     let mut needs = vec![Need::c_compiler()];
     if purpose == Purpose::Checks {
-        needs.extend([Need::browser(), Need::driver(), Need::vulkan()]);
+        needs.extend([Need::cpp_compiler(), Need::browser(), Need::driver(), Need::vulkan()]);
     }
     apt::ensure(env, &needs)?;
     ensure_wasm_target(env)?;
