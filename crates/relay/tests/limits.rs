@@ -95,7 +95,7 @@ async fn half_open_requests_keep_nobody_waiting() {
 
 #[tokio::test]
 async fn headers_have_a_deadline() {
-    let relay = Relay::with(|config| config.limits.header = Duration::from_millis(200)).await;
+    let relay = Relay::with(|config| config.limits.header = Duration::from_secs(1)).await;
     let half: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: loc";
     for (address, bytes) in [
         (relay.running.http(), half),

@@ -71,13 +71,13 @@ async fn closed_is_told_to_everybody() {
 /// One client never answers: the deadline ends the round for the others, and the next one waits for nobody.
 #[tokio::test]
 async fn silent_client_is_late_and_comes_back() {
-    let relay = Relay::with(|config| config.deadline = Duration::from_millis(300)).await;
+    let relay = Relay::with(|config| config.deadline = Duration::from_secs(2)).await;
     let (mut ada, mut mute) = (relay.client("Ada").await, relay.client("Mute").await);
     relay.control(Control::Start).await;
     let (plan, missed) = (ada.plan().await, mute.plan().await);
     let room = relay.room().await;
     assert_eq!(room.phase, Phase::Training);
-    assert!(room.deadline_seconds.is_some_and(|left| left > 0.0 && left <= 0.3), "{:?}", room.deadline_seconds);
+    assert!(room.deadline_seconds.is_some_and(|left| left > 0.0 && left <= 2.0), "{:?}", room.deadline_seconds);
     ada.update(&plan, gradient(1), [0; 32]).await;
     let plan = ada.plan().await;
     assert_eq!(plan.round, 2);

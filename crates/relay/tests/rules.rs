@@ -104,7 +104,7 @@ async fn a_claim_weighs_no_more_than_a_batch() {
 /// A client that answers a round of the old rule while one of the new rule runs is told so, and nothing of it is averaged.
 #[tokio::test]
 async fn update_of_an_old_policy_is_refused_and_told() {
-    let relay = Relay::with(|config| config.deadline = Duration::from_millis(400)).await;
+    let relay = Relay::with(|config| config.deadline = Duration::from_secs(2)).await;
     let (mut ada, mut bob) = (relay.client("Ada").await, relay.client("Bob").await);
     relay.control(Control::Start).await;
     let (missed, plan) = (ada.plan().await, bob.plan().await);

@@ -49,8 +49,8 @@ async fn silent_client_sits_out_until_it_asks_to_come_back() {
 /// The deadline is waited for once, however often the client asks for another round, comes back with its ticket, or is
 /// seen: until it answers, the others' time is all it gets.
 #[tokio::test]
-async fn client_that_never_answers_costs_at_most_two_deadlines() {
-    let (began, deadline) = (Instant::now(), Duration::from_secs(3));
+async fn client_that_never_answers_is_waited_for_once() {
+    let (began, deadline) = (Instant::now(), Duration::from_secs(6));
     let (relay, mut ada, mut mute) = with_mute_sitting_out(deadline).await;
     for _ in 0..2 {
         mute.socket.send(&ClientMessage::Return, &[]).await;
@@ -66,7 +66,7 @@ async fn client_that_never_answers_costs_at_most_two_deadlines() {
         train(&mut ada).await;
         assert_eq!(mute.answer().await, RelayMessage::SittingOut);
     }
-    assert!(began.elapsed() < 3 * deadline, "{:?} for rounds of some milliseconds", began.elapsed());
+    assert!(began.elapsed() < 2 * deadline, "{:?} for rounds of some milliseconds", began.elapsed());
 }
 
 /// A tab in the background has its plan, and the round closes without it long before the deadline of a minute.

@@ -12,7 +12,7 @@ use std::{
     net::{Ipv4Addr, TcpListener, TcpStream},
     path::Path,
     process::{Child, Command, Output, Stdio},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle, sleep},
     time::{Duration, Instant},
 };
@@ -25,6 +25,12 @@ const BACK: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Longest life of a relay once a round has closed.
 const LIFE: Duration = Duration::from_millis(600);
+
+/// Held by each test: the other one's relay would slow its own.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A number that the caller chooses in the environment.
 fn chosen(name: &str, default: u64) -> u64 {
@@ -154,6 +160,7 @@ fn random(state: &mut u64, most: u64) -> u64 {
 
 #[test]
 fn a_killed_relay_goes_on() {
+    let _turn = turn();
     let (kills, mut seed) = (chosen("UNMASK_KILLS", 20), chosen("UNMASK_CHAOS_SEED", 7));
     let (folder, ports) = (tempfile::tempdir().unwrap(), free_ports());
     let mut table = "kill  lived ms  closed  on disk  lost  healthy ms  next round ms\n".to_owned();
@@ -208,6 +215,7 @@ fn a_killed_relay_goes_on() {
 /// A real limit of the operating system in place of a full disk: no file may grow above 32 kB.
 #[test]
 fn a_full_disk_stops_no_round() {
+    let _turn = turn();
     let (folder, ports) = (tempfile::tempdir().unwrap(), free_ports());
     let mut command = Command::new("sh");
     // The limit counts blocks of 512 bytes; without the trap the system would end the relay for its first long write.
