@@ -49,6 +49,8 @@ struct Member {
     state: Option<MemberState>,
     /// Whether its tab is in the background.
     is_hidden: bool,
+    /// Whether it was in the background when a round ended without its answer, and has not answered since.
+    was_away: bool,
     /// Rounds in a row that ended without an answer while it was in sight.
     missed: u32,
     /// Refusals in a row.
@@ -58,15 +60,15 @@ struct Member {
 }
 
 impl Member {
-    /// Whether a round is held up for it: one in the background may never answer, and one that missed two rounds has had
-    /// its chance.
+    /// Whether a round is held up for it: one in the background may never answer, one that was there when a round ended
+    /// without it is to answer first, and one that missed two rounds has had its chance.
     fn is_counted(&self) -> bool {
-        !self.is_hidden && self.missed < MAX_MISSED
+        !self.is_hidden && !self.was_away && self.missed < MAX_MISSED
     }
 
     /// Whether there is anything to remember of it when it has left.
     fn is_remarkable(&self) -> bool {
-        self.missed > 0 || self.refusals > 0
+        self.missed > 0 || self.refusals > 0 || self.was_away
     }
 
     fn is(&self, state: MemberState) -> bool {
@@ -79,6 +81,7 @@ impl Member {
 pub(super) struct MemberRecord {
     missed: u32,
     refusals: u32,
+    was_away: bool,
 }
 
 /// Those in the room, and those who left and were silent or refused before: leaving takes nothing back. The latter are
@@ -100,13 +103,16 @@ impl Members {
     pub(super) fn records(&self) -> BTreeMap<ClientId, MemberRecord> {
         let remarkable = self.0.iter().filter(|(_, member)| member.is_remarkable());
         remarkable
-            .map(|(&client, &Member { missed, refusals, .. })| (client, MemberRecord { missed, refusals }))
+            .map(|(&client, &Member { missed, refusals, was_away, .. })| {
+                (client, MemberRecord { missed, refusals, was_away })
+            })
             .collect()
     }
 
     /// Nobody is there; these are remembered.
     pub(super) fn restore(records: BTreeMap<ClientId, MemberRecord>) -> Self {
-        let member = |MemberRecord { missed, refusals }| Member { missed, refusals, ..Member::default() };
+        let member =
+            |MemberRecord { missed, refusals, was_away }| Member { missed, refusals, was_away, ..Member::default() };
         Self(records.into_iter().map(|(client, record)| (client, member(record))).collect())
     }
 
@@ -183,7 +189,7 @@ impl Members {
     /// A client answered what it was asked, well or badly, in time or late: it is there, and free if it was behind.
     pub(super) fn answered(&mut self, client: ClientId) {
         if let Some(member) = self.present(client) {
-            member.missed = 0;
+            (member.missed, member.was_away) = (0, false);
         }
         self.return_to_rounds(client);
     }
@@ -259,7 +265,10 @@ impl Members {
         for (client, member) in &mut self.0 {
             let was_asked = member.is(MemberState::Training);
             member.state = match member.state {
-                Some(MemberState::Training | MemberState::Late) if member.is_hidden => Some(MemberState::Away),
+                Some(MemberState::Training | MemberState::Late) if member.is_hidden => {
+                    member.was_away = true;
+                    Some(MemberState::Away)
+                }
                 Some(MemberState::Training | MemberState::Late) => {
                     member.missed = member.missed.saturating_add(1);
                     if was_asked {

@@ -87,11 +87,6 @@ impl RoomState {
         self.next_architecture
     }
 
-    /// Whether rounds are to run.
-    pub fn is_running(&self) -> bool {
-        self.run != Run::Paused
-    }
-
     /// Whether [`Event::Begin`](super::Event::Begin) is awaited.
     pub fn is_resting(&self) -> bool {
         self.resting
@@ -110,7 +105,11 @@ impl Room {
     /// Its numbers and words alone.
     pub fn state(&self) -> RoomState {
         RoomState {
-            run: self.run,
+            run: match (&self.work, self.run) {
+                // The running round is begun again, the last one before a pause too.
+                (Work::Round(_), Run::Paused) => Run::Once,
+                (_, run) => run,
+            },
             resting: self.resting || !matches!(self.work, Work::Idle),
             number: if matches!(self.work, Work::Round(_)) { self.number.saturating_sub(1) } else { self.number },
             policy: self.policy,
