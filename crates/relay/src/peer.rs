@@ -31,7 +31,8 @@ impl DeviceId {
 
     /// The one that a cookie's value stands for, if it is one.
     pub(crate) fn parse(value: &str) -> Option<Self> {
-        u128::from_str_radix(value, 16).ok().map(Self)
+        let is_number = value.len() <= 32 && value.bytes().all(|digit| digit.is_ascii_hexdigit());
+        is_number.then(|| u128::from_str_radix(value, 16).ok()).flatten().map(Self)
     }
 }
 

@@ -110,7 +110,7 @@ impl Relay {
     fn is_healthy(&self) -> bool {
         let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)) else { return false };
         let mut answer = String::new();
-        stream.write_all(b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n").is_ok()
+        write!(stream, "GET /healthz HTTP/1.0\r\nHost: localhost:{}\r\n\r\n", self.port).is_ok()
             && stream.read_to_string(&mut answer).is_ok()
             && answer.contains(" 200 ")
     }

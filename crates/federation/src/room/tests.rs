@@ -94,9 +94,9 @@ fn started(defence: &str, clients: &[ClientId]) -> Room {
 fn round_closes_when_all_have_answered() {
     let mut room = started("none", &[A, B]);
     let before = room.model().state.weights.clone();
-    let update = dense(&room, 1.0);
+    let update = dense(&room, 1.5);
     assert!(closed(&send(&mut room, A, update)).is_none());
-    let update = dense(&room, 3.0);
+    let update = dense(&room, 2.5);
     let summary = closed(&send(&mut room, B, update)).unwrap();
     assert_eq!((summary.round, summary.updates, summary.loss), (1, 2, Some(2.0)));
     assert!(
