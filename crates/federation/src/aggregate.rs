@@ -112,7 +112,8 @@ impl Aggregate {
         self.weight
     }
 
-    /// Number of updates that were more than [`CLIP_FACTOR`](crate::CLIP_FACTOR) times as large as usual and counted less.
+    /// Number of updates that were more than [`CLIP_FACTOR`](crate::CLIP_FACTOR) times as large as usual and counted less,
+    /// or not at all.
     pub fn clipped(&self) -> u32 {
         self.clipped
     }
@@ -122,8 +123,8 @@ impl Aggregate {
     /// FedSGD. An update that does not fit leaves the sums as they were.
     ///
     /// # Errors
-    /// If it was made under another defence, does not fit the model, has a value that is not finite, or weighs nothing or
-    /// more than can be counted.
+    /// If it was made under another defence, does not fit the model, has a value that is not finite, is far too large for a
+    /// clipped mean, or weighs nothing or more than can be counted.
     pub fn add(&mut self, update: &ProtectedUpdate, weight: u32, reference: Option<&[f32]>) -> Result<(), Refusal> {
         self.check_kind(update)?;
         let total = self.weight.checked_add(weight).filter(|_| weight > 0).ok_or(Refusal::Samples(weight))?;
@@ -133,14 +134,14 @@ impl Aggregate {
             Aggregation::Clipped => {
                 let norm = checked.squared_norm(reference).sqrt();
                 if self.norms.is_ready(0) {
+                    if let Some(times) = self.norms.implausible(norm) {
+                        return Err(Refusal::Implausible { times });
+                    }
                     let bound = self.norms.bound();
                     self.sum_clipped(update.form, &checked, weight, norm, reference);
                     self.norms.accept(norm.min(bound));
                 } else {
                     self.held.push(Held { update: update.clone(), weight, norm });
-                    if self.norms.is_ready(self.held.len()) {
-                        self.release(reference);
-                    }
                 }
             }
             Aggregation::TrimmedMean { .. } | Aggregation::Median => {
@@ -150,6 +151,9 @@ impl Aggregate {
         }
         self.updates += 1;
         self.weight = total;
+        if self.norms.is_ready(self.held.len()) {
+            self.release(reference);
+        }
         Ok(())
     }
 
@@ -168,6 +172,13 @@ impl Aggregate {
         let held = std::mem::take(&mut self.held);
         held.iter().for_each(|held| self.norms.accept(held.norm));
         for Held { update, weight, norm } in held {
+            if self.norms.implausible(norm).is_some() {
+                // Too late to refuse it.
+                self.clipped += 1;
+                self.updates -= 1;
+                self.weight -= weight;
+                continue;
+            }
             // It was checked when it came.
             if let Ok(checked) = update.checked(&self.layout) {
                 self.sum_clipped(update.form, &checked, weight, norm, reference);
@@ -221,8 +232,12 @@ impl Aggregate {
     /// weights are whole numbers, so that no mask need be drawn for it.
     pub(crate) fn overflows(&self) -> bool {
         const LARGEST: f32 = 1e18;
-        !self.sums.iter().all(|sum| sum.abs() <= LARGEST)
+        // By their bits without the sign, in which NaN and infinity are the largest, floats are ordered as integers are: a
+        // maximum that the compiler takes many at a time.
+        let magnitude = |sum: &f32| sum.to_bits() & !(1 << 31);
+        self.sums.iter().map(magnitude).fold(0, u32::max) > LARGEST.to_bits()
     }
+
     /// Whether the update looks as the defence makes them.
     pub(crate) fn check_kind(&self, update: &ProtectedUpdate) -> Result<(), Refusal> {
         let defence = self.defence;

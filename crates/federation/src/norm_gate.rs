@@ -14,6 +14,11 @@ use serde::{Deserialize, Serialize};
 /// picture that is learnt already has a gradient near zero.
 pub const CLIP_FACTOR: f64 = 2.0;
 
+/// An update this many times as large as the running median is refused, not clipped: no picture has such a gradient, and
+/// what is left of it once clipped still hurts. Adam steps equally far along each parameter, so that a bit of the same value
+/// everywhere outweighs the honest clients wherever their gradient is small.
+const IMPLAUSIBLE: f64 = 1e6;
+
 /// The running median of the norms of accepted updates, and the bound that follows from it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct NormGate {
@@ -42,6 +47,12 @@ impl NormGate {
             Some(&median) if median > 0.0 => CLIP_FACTOR * median,
             _ => f64::INFINITY,
         }
+    }
+
+    /// How many times as large as the running median `norm` is, where that is implausible.
+    pub(crate) fn implausible(&self, norm: f64) -> Option<f64> {
+        let times = CLIP_FACTOR * norm / self.bound();
+        (times > IMPLAUSIBLE).then_some(times)
     }
 
     /// Remembers the norm of an accepted update, as it was taken.
@@ -74,6 +85,14 @@ mod tests {
         assert_eq!(gate(&[2.0]).bound(), 2.0 * CLIP_FACTOR);
         assert_eq!(gate(&[1.0, 1e30, 3.0, 1e30]).bound(), 3.0 * CLIP_FACTOR);
         assert_eq!(gate(&[0.0, 0.0, 7.0]).bound(), f64::INFINITY);
+    }
+
+    #[test]
+    fn what_is_no_gradient_is_told() {
+        assert_eq!(gate(&[2.0, 2.0, 2.0]).implausible(1.9e6), None);
+        assert_eq!(gate(&[2.0, 2.0, 2.0]).implausible(4e6), Some(2e6));
+        assert_eq!(gate(&[]).implausible(f64::MAX), None, "nothing is known");
+        assert_eq!(gate(&[0.0, 0.0, 7.0]).implausible(1.0), None, "most updates are zero");
     }
 
     #[test]

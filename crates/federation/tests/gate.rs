@@ -176,7 +176,8 @@ fn a_huge_update_neither_freezes_nor_moves_the_model() {
             let update = protect(&room, plain, 4 * round + client);
             let effects = send(&mut room, ClientId(client), update, 2.0, 1);
             if let Some(summary) = closed(&effects) {
-                assert_eq!((summary.updates, summary.clipped, summary.void), (4, u32::from(round == 1), None));
+                let clipped = u32::from(round == 1);
+                assert_eq!((summary.updates, summary.clipped, summary.void), (4 - clipped, clipped, None));
             }
         }
         let moved = |(after, before): (&f32, &f32)| (after - before).abs();
@@ -236,6 +237,29 @@ fn three_refusals_in_a_row_exclude_until_the_teacher_readmits() {
     room.handle(Event::Readmit(HOSTILE));
     assert_eq!(cohort(&room.handle(Event::Begin)), HashSet::from([HOSTILE, ClientId(1)]));
     assert_eq!(room.phase(), RoomPhase::Training);
+}
+
+/// With norms to judge by, an update that is no gradient is refused; what is large and could be one is clipped.
+#[test]
+fn an_implausible_norm_is_refused() {
+    let mut room = room("none", "fedsgd", "sgd:0.1", Aggregation::Clipped, 6);
+    for client in 0..5 {
+        let update = protect(&room, honest(&room, client), client);
+        send(&mut room, ClientId(client), update, 2.0, 1);
+    }
+    room.handle(Event::Deadline { round: 1, policy: 1 });
+    for (times, is_refused) in [(1e4, false), (1e8, true)] {
+        room.handle(Event::Begin);
+        let values = honest(&room, 0).iter().map(|value| times * value).collect();
+        let effects = send(&mut room, HOSTILE, ProtectedUpdate::dense(values), 2.0, 1);
+        let refusal = effects.iter().find_map(|effect| match effect {
+            Effect::Refused { refusal, .. } => Some(refusal.to_string()),
+            _ => None,
+        });
+        assert_eq!(refusal.is_some(), is_refused, "{refusal:?}");
+        assert!(refusal.is_none_or(|refusal| refusal.contains("times as large as the others")));
+        room.handle(Event::Deadline { round: room.round(), policy: 1 });
+    }
 }
 
 /// A refusal between two good updates is no row.

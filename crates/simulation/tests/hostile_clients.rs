@@ -157,8 +157,8 @@ impl Federation {
         }
         let mut effects = room.handle(Event::Start);
         for round in 0..rounds {
-            let Some((policy, model)) = effects.iter().find_map(|effect| match effect {
-                Effect::Plan { policy, model, .. } => Some((*policy, model.clone())),
+            let Some((policy, model, cohort)) = effects.iter().find_map(|effect| match effect {
+                Effect::Plan { policy, model, cohort, .. } => Some((*policy, model.clone(), cohort.clone())),
                 _ => None,
             }) else {
                 panic!("no plan in round {round}: {effects:?}");
@@ -172,9 +172,10 @@ impl Federation {
                 cipher: None,
             };
             let reference = settings.rule().is_fedavg().then_some(model.state.weights.as_slice());
-            let answers: BTreeMap<usize, (ReceivedUpdate, f64)> = (0..CLIENTS)
+            let answers: BTreeMap<usize, (ReceivedUpdate, f64)> = cohort
                 .into_par_iter()
                 .map(|client| {
+                    let client = client.0 as usize;
                     let trained = block_on(task.train(&self.network, &self.pictures(client, round))).unwrap();
                     let norm = norm(&trained.values, reference);
                     let mut seed = [0; 32];
@@ -209,7 +210,7 @@ impl Federation {
                 honest = if client < HOSTILE { honest } else { f64::max(honest, norm) };
                 effects = room.handle(Event::Update(answer));
                 let refused = effects.iter().find(|effect| matches!(effect, Effect::Refused { .. }));
-                assert!(refused.is_none(), "{refused:?}");
+                assert!(client < HOSTILE || refused.is_none(), "{refused:?}");
             }
             let after = &room.model().state.weights;
             assert!(after.iter().all(|weight| weight.is_finite()), "{attack}, round {round}");
@@ -254,7 +255,7 @@ fn holds(lesson: Lesson, defence: &str, aggregation: Aggregation, attack: Attack
         let units = (CLIENTS - HOSTILE) as f64 + HOSTILE as f64 * CLIP_FACTOR;
         let longest = lesson.rate() * honest * units / CLIENTS as f64;
         is_held &= round.summary.void.is_none() && round.step > 0.0;
-        is_held &= round.summary.samples == (CLIENTS * lesson.samples()) as u64;
+        is_held &= round.summary.samples <= (CLIENTS * lesson.samples()) as u64;
         is_held &= !is_plain || round.step <= 1.001 * longest;
     });
     is_held

@@ -27,6 +27,8 @@ pub enum Refusal {
     Update(#[from] UpdateError),
     #[error(transparent)]
     Statistics(#[from] StatisticsError),
+    #[error("the update is {times:.0e} times as large as the others; the client's training has diverged")]
+    Implausible { times: f64 },
     #[error("the loss is {0}; the client's training has diverged")]
     Loss(String),
     #[error("this client is not asked to encrypt the model now; it is in from the next round on")]
@@ -47,6 +49,7 @@ impl Refusal {
             | Self::Samples(_)
             | Self::Update(_)
             | Self::Statistics(_)
+            | Self::Implausible { .. }
             | Self::Loss(_) => true,
             Self::Stale { .. }
             | Self::Policy { .. }
