@@ -303,7 +303,7 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
     let scopes = Arc::new(Scopes {
         secrets: Secrets::of_lesson(&key),
         pin: Pin::draw()?,
-        names: Names::new(&addresses, http.port(), https.port()),
+        names: Names::new(&addresses),
         cookie: format!("unmask-{}", http.port()),
         is_cookie_secure: is_https_only,
     });

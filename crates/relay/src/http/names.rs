@@ -6,41 +6,22 @@ use axum::http::uri::Authority;
 
 use super::addresses::{Addresses, is_own_address};
 
-/// The names that this relay answers to, on two ports. A page of another site cannot get a name of its own past it by
-/// pointing that name at this machine (DNS rebinding).
+/// The names that this relay answers to, whatever the port: a container or a router may have mapped it. A page of another
+/// site cannot get a name of its own past it by pointing that name at this machine (DNS rebinding).
 #[derive(Debug)]
 pub(crate) struct Names {
     /// In lower case.
     names: Vec<String>,
-    http: u16,
-    https: u16,
 }
 
 impl Names {
-    pub(crate) fn new(addresses: &Addresses, http: u16, https: u16) -> Self {
-        let names = addresses.names.iter().map(|name| name.to_ascii_lowercase()).collect();
-        Self { names, http, https }
+    pub(crate) fn new(addresses: &Addresses) -> Self {
+        Self { names: addresses.names.iter().map(|name| name.to_ascii_lowercase()).collect() }
     }
 
-    /// Whether a `Host` is one of ours, on either port.
+    /// Whether a `Host` is one of ours.
     pub(crate) fn is_own_host(&self, host: &str) -> bool {
-        let Ok(authority) = host.parse::<Authority>() else { return false };
-        [(80, self.http), (443, self.https)]
-            .into_iter()
-            .any(|(usual, port)| authority.port_u16().unwrap_or(usual) == port)
-            && self.is_own_name(&authority)
-    }
-
-    /// Whether an `Origin` is a page of ours, over HTTP or HTTPS.
-    pub(crate) fn is_own_origin(&self, origin: &str) -> bool {
-        let Some((scheme, host)) = origin.split_once("://") else { return false };
-        let (usual, port) = match scheme {
-            "http" => (80, self.http),
-            "https" => (443, self.https),
-            _ => return false,
-        };
-        let Ok(authority) = host.parse::<Authority>() else { return false };
-        authority.port_u16().unwrap_or(usual) == port && self.is_own_name(&authority)
+        host.parse::<Authority>().is_ok_and(|authority| self.is_own_name(&authority))
     }
 
     fn is_own_name(&self, authority: &Authority) -> bool {
@@ -57,16 +38,27 @@ impl Names {
     }
 }
 
+/// Whether an `Origin` is the page of that `Host`: browsers write the same name and the same port into both. Another port is
+/// another program.
+pub(super) fn is_same_origin(origin: &str, host: &str) -> bool {
+    let Some((scheme, authority)) = origin.split_once("://") else { return false };
+    let usual = match scheme {
+        "http" => ":80",
+        "https" => ":443",
+        _ => return false,
+    };
+    // Some programs write a port that need not be written.
+    let short = |authority: &str| authority.strip_suffix(usual).unwrap_or(authority).to_ascii_lowercase();
+    short(authority) == short(host)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn names() -> Names {
-        Names::new(&Addresses::find([127, 0, 0, 1].into(), Some("Classroom.test")), 8080, 443)
-    }
-
     #[test]
     fn hosts() {
+        let names = Names::new(&Addresses::find([127, 0, 0, 1].into(), Some("Classroom.test")));
         for own in [
             "localhost:8080",
             "LOCALHOST:443",
@@ -75,43 +67,47 @@ mod tests {
             "127.0.0.7:8080",
             "[::1]:8080",
             "[::1]",
-            "classroom.test:8080",
+            "classroom.test:9090",
             "classroom.test.",
         ] {
-            assert!(names().is_own_host(own), "{own}");
+            assert!(names.is_own_host(own), "{own}");
         }
         for foreign in [
             "",
             "evil.test:8080",
             "localhost.evil.test:8080",
-            "localhost:9090",
-            "localhost:80",
             "192.0.2.1:8080",
             "[2001:db8::1]:8080",
             "a@localhost:8080",
             "localhost:8080/path",
             "local host",
         ] {
-            assert!(!names().is_own_host(foreign), "{foreign}");
+            assert!(!names.is_own_host(foreign), "{foreign}");
         }
     }
 
     #[test]
     fn origins() {
-        for own in ["http://localhost:8080", "https://localhost", "https://classroom.test:443", "http://[::1]:8080"] {
-            assert!(names().is_own_origin(own), "{own}");
+        for (origin, host) in [
+            ("http://localhost:8080", "localhost:8080"),
+            ("https://localhost", "localhost"),
+            ("https://classroom.test:443", "Classroom.test"),
+            ("http://[::1]:8080", "[::1]:8080"),
+        ] {
+            assert!(is_same_origin(origin, host), "{origin}");
         }
         for foreign in [
             "null",
             "",
             "localhost:8080",
-            "https://localhost:8080",
             "http://localhost",
             "http://localhost:3000",
+            "http://localhost:80",
             "https://evil.test",
+            "https://evil.test:8080",
             "ftp://localhost:8080",
         ] {
-            assert!(!names().is_own_origin(foreign), "{foreign}");
+            assert!(!is_same_origin(foreign, "localhost:8080"), "{foreign}");
         }
     }
 }

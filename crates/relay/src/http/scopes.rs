@@ -10,7 +10,11 @@ use axum::{
 };
 use unmask_wire::view::Role;
 
-use super::{names::Names, pin::Pin, secrets::Secrets};
+use super::{
+    names::{Names, is_same_origin},
+    pin::Pin,
+    secrets::Secrets,
+};
 
 /// What a request is judged by.
 pub(crate) struct Scopes {
@@ -42,7 +46,7 @@ impl Scopes {
             return Some((StatusCode::MISDIRECTED_REQUEST, sentence));
         }
         let has_origin = headers.contains_key(header::ORIGIN);
-        if has_origin && !text(headers, header::ORIGIN).is_some_and(|origin| self.names.is_own_origin(origin)) {
+        if has_origin && !text(headers, header::ORIGIN).is_some_and(|origin| is_same_origin(origin, host)) {
             let sentence = "A page of another site asks for this. Open the relay's own page; if this is it, start the \
                             relay with --host and the name in the address.";
             return Some((StatusCode::FORBIDDEN, sentence.to_owned()));
