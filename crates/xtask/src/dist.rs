@@ -12,11 +12,14 @@ use tar::{Builder, Header};
 
 use crate::env::{self, Env};
 use crate::tools::{self, Purpose};
-use crate::{demo, page};
+use crate::{demo, licences, page};
 
 /// What is taken from the repository as it is. The program holds the sample photographs, so their licence goes along.
 const DOCUMENTS: [&str; 6] =
     ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT", "docs", "www/samples/LICENCE.md"];
+
+/// The licences of the crates that are compiled in.
+const THIRD_PARTY: &str = "THIRD-PARTY-LICENCES.txt";
 
 const SHELLS: [&str; 5] = ["bash", "elvish", "fish", "powershell", "zsh"];
 
@@ -55,6 +58,8 @@ fn stage(env: &Env, program: &Path, staged: &Path) -> Result<()> {
     for document in DOCUMENTS {
         copy(&env.root.join(document), &staged.join(document))?;
     }
+    let path = staged.join(THIRD_PARTY);
+    fs::write(&path, licences::third_party(env)?).with_context(|| format!("cannot write {}", path.display()))?;
     let unmask = program.to_string_lossy();
     for shell in SHELLS {
         let script = env::read(env.command(&unmask).args(["completions", shell]))

@@ -14,6 +14,7 @@ mod dist;
 mod env;
 mod fuzz;
 mod leftovers;
+mod licences;
 mod load;
 mod page;
 mod runner;

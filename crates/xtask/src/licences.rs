@@ -1,0 +1,118 @@
+//! The licences of all that is compiled into the program and its page.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::env::{self, Env};
+
+/// What is compiled in: the program for this machine, and the page for browsers.
+const PACKAGES: [(&str, Option<&str>); 2] = [("unmask", None), ("unmask-tab", Some("wasm32-unknown-unknown"))];
+
+/// How files begin that hold a licence or a notice that goes with it.
+const FILES: [&str; 5] = ["licen", "copying", "notice", "copyright", "unlicense"];
+
+/// Of each crate of others its name, version, licence and where it is from, and the texts that come with it.
+pub fn third_party(env: &Env) -> Result<String> {
+    let mut used = BTreeSet::new();
+    for (package, target) in PACKAGES {
+        let mut tree = env.command("cargo");
+        tree.args([
+            "tree",
+            "--locked",
+            "--edges",
+            "normal,build",
+            "--prefix",
+            "none",
+            "--format",
+            "{p}",
+            "-p",
+            package,
+        ]);
+        tree.args(target.map(|target| format!("--target={target}")));
+        let tree = env::read(&mut tree).with_context(|| format!("`cargo tree -p {package}` failed"))?;
+        used.extend(tree.lines().filter_map(name_and_version));
+    }
+    let metadata = env::read(env.command("cargo").args(["metadata", "--locked", "--format-version", "1"]))
+        .context("`cargo metadata` failed")?;
+    let metadata: Value = serde_json::from_str(&metadata).context("`cargo metadata` writes no JSON")?;
+    let mut text = "unmask is compiled from its own code and from these crates.\n".to_owned();
+    let mut packages: Vec<Package> =
+        metadata["packages"].as_array().into_iter().flatten().filter_map(Package::of_others).collect();
+    packages.sort();
+    for package in packages.iter().filter(|package| used.contains(&(package.name.into(), package.version.into()))) {
+        text += &package.text()?;
+    }
+    Ok(text)
+}
+
+/// Of a line of `cargo tree` such as `faer v0.23.2 (proc-macro)`.
+fn name_and_version(line: &str) -> Option<(String, String)> {
+    let mut words = line.split(' ');
+    Some((words.next()?.to_owned(), words.next()?.strip_prefix('v')?.to_owned()))
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Package<'a> {
+    name: &'a str,
+    version: &'a str,
+    licence: &'a str,
+    repository: &'a str,
+    folder: &'a Path,
+}
+
+impl<'a> Package<'a> {
+    /// `None` for our own.
+    fn of_others(package: &'a Value) -> Option<Self> {
+        package["source"].as_str()?;
+        Some(Self {
+            name: package["name"].as_str()?,
+            version: package["version"].as_str()?,
+            licence: package["license"].as_str().unwrap_or("see the text"),
+            repository: package["repository"].as_str().unwrap_or("-"),
+            folder: Path::new(package["manifest_path"].as_str()?).parent()?,
+        })
+    }
+
+    fn text(&self) -> Result<String> {
+        let Self { name, version, licence, repository, folder } = self;
+        let mut text = format!("\n{}\n{name} {version}: {licence}\n{repository}\n", "=".repeat(80));
+        for path in texts(folder).with_context(|| format!("cannot read {}", folder.display()))? {
+            let licence = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            text += &format!("\n{}\n", String::from_utf8_lossy(&licence).trim_end());
+        }
+        Ok(text)
+    }
+}
+
+/// The licence files of the crate in `folder`, sorted.
+fn texts(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+        if path.is_file() && FILES.iter().any(|begin| name.starts_with(begin)) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A crate that is in the program for certain, with the text of its licence; none of ours; none that tests alone use.
+    #[test]
+    fn what_is_compiled_in_is_listed_with_its_licence() {
+        let text = third_party(&Env::detect().unwrap()).unwrap();
+        let heads: Vec<&str> = text.lines().filter(|line| line.starts_with("tokio 1.")).collect();
+        assert_eq!(heads.len(), 1, "{heads:?}");
+        assert!(text.contains("\nleptos 0.") && text.contains("Permission is hereby granted"));
+        assert!(!text.contains("\nunmask-core ") && !text.contains("\nproptest "));
+    }
+}
