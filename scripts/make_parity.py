@@ -25,6 +25,8 @@ VITS = {
     "vit_pico_patch4_16": (16, 4, 48, 2, 3),
     "vit_nano_patch4_32": (32, 4, 96, 4, 3),
     "vit_lab_patch4_32": (32, 4, 192, 4, 3),
+    "vit_nano_patch8_32": (32, 8, 96, 4, 3),
+    "vit_lab_patch8_32": (32, 8, 192, 4, 3),
 }
 
 
@@ -133,6 +135,7 @@ def main():
     cases = {preset: [3, 7] for preset in VITS} | {
         "vit_tiny_patch16_224": [3],
         "vit_small_patch16_224": [3],
+        "vit_small_patch32_224": [3],
         "resnet_nano": [3, 7, 0],
         "resnet34": [3, 7],
     }

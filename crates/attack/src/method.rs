@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use unmask_core::{Architecture, AttackMethod};
 
 use crate::{
-    AttackError, Evidence, Reconstruction, RecoveredKey, april, april_aware, embedding_inversion,
+    AttackError, Evidence, Reconstruction, RecoveredKey, april, april_aware, completion, embedding_inversion,
     embedding_inversion_aware,
     model::{PATCH_BIAS, PATCH_WEIGHT, POSITION, QKV},
 };
@@ -143,6 +143,11 @@ pub(crate) fn definition(method: AttackMethod) -> Definition {
         }
         AttackMethod::April => april_block(|evidence| april(&evidence.weights, &evidence.gradients)),
         AttackMethod::AprilAware => april_block(april_aware),
+        AttackMethod::Completion => Definition {
+            optional: &[PATCH_BIAS],
+            is_tried: |hidden, is_vit| is_vit && hidden == Entries,
+            ..closed_form(completion, EMBEDDINGS)
+        },
         AttackMethod::Rounds => Definition {
             solver: Solver::Rounds,
             is_tried: |hidden, _| hidden == Entries,

@@ -177,7 +177,7 @@ mod tests {
                     Err(error) => assert_eq!(error, AttackError::NotVit { architecture }),
                 }
             }
-            assert_eq!(usable, if architecture.vit().is_some() { 14 } else { 3 }, "{architecture}");
+            assert_eq!(usable, if architecture.vit().is_some() { 15 } else { 3 }, "{architecture}");
         }
     }
 

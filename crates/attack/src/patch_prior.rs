@@ -26,6 +26,25 @@ pub(crate) fn likeliest_patches(
     Some((&root * x, spectrum))
 }
 
+/// G_E^T `[L, D]` with its hidden entries filled in: each column is a mixture of patches.
+pub(crate) fn likeliest_columns(known: &crate::observed::Observed, patch: usize) -> Mat<f64> {
+    let root = covariance_root(patch);
+    let covariance = &root * root.transpose();
+    let l = known.ncols();
+    let mut out = Mat::zeros(l, known.nrows());
+    for d in 0..known.nrows() {
+        let at: Vec<usize> = (0..l).filter(|&pixel| known.is_known(d, pixel)).collect();
+        let inner =
+            Mat::from_fn(at.len(), at.len(), |i, j| covariance[(at[i], at[j])] + if i == j { 1e-3 } else { 0.0 });
+        let right = Mat::from_fn(at.len(), 1, |i, _| known.values[(d, at[i])]);
+        let Ok(factor) = faer::linalg::solvers::Llt::new(inner.as_ref(), faer::Side::Lower) else { continue };
+        let weights = faer::linalg::solvers::Solve::solve(&factor, &right);
+        let outer = Mat::from_fn(l, at.len(), |i, j| covariance[(i, at[j])]);
+        out.col_mut(d).copy_from((outer * weights).col(0));
+    }
+    out
+}
+
 /// K `[L, L]` with K K^T = C; C is a Kronecker product over channel, y and x, and so is K.
 fn covariance_root(patch: usize) -> Mat<f64> {
     let index = |l: usize| (l / (patch * patch), l / patch % patch, l % patch);

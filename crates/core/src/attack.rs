@@ -17,6 +17,8 @@ pub enum AttackMethod {
     April,
     /// APRIL, dropped entries filled in first.
     AprilAware,
+    /// Embedding inversion of dropped entries completed by the rank of what they belong to.
+    Completion,
     /// Embedding inversion over what several rounds kept.
     Rounds,
     /// Token matching, dropped entries taken for zeros.
@@ -41,6 +43,7 @@ pub enum AttackFamily {
     #[default]
     Embedding,
     April,
+    Completion,
     Rounds,
     Matching,
     Gradients,
@@ -62,6 +65,7 @@ impl AttackFamily {
         match self {
             Self::Embedding => "Embedding inversion",
             Self::April => "APRIL",
+            Self::Completion => "Low-rank completion",
             Self::Rounds => "Several rounds together",
             Self::Matching => "Token matching",
             Self::Gradients => "Inverting Gradients",
@@ -77,6 +81,7 @@ impl AttackMethod {
         match self {
             Self::Embedding | Self::EmbeddingAware => AttackFamily::Embedding,
             Self::April | Self::AprilAware => AttackFamily::April,
+            Self::Completion => AttackFamily::Completion,
             Self::Rounds => AttackFamily::Rounds,
             Self::Matching | Self::MatchingAware => AttackFamily::Matching,
             Self::Gradients | Self::GradientsAware => AttackFamily::Gradients,
@@ -87,9 +92,13 @@ impl AttackMethod {
 
     pub fn title(self) -> &'static str {
         match self {
-            Self::Embedding | Self::April | Self::Rounds | Self::Matching | Self::Gradients | Self::Jigsaw => {
-                self.family().title()
-            }
+            Self::Embedding
+            | Self::April
+            | Self::Completion
+            | Self::Rounds
+            | Self::Matching
+            | Self::Gradients
+            | Self::Jigsaw => self.family().title(),
             Self::EmbeddingAware => "Embedding inversion that knows the mask",
             Self::AprilAware => "APRIL that knows the mask",
             Self::MatchingAware => "Token matching that knows the mask",
@@ -106,6 +115,7 @@ impl AttackMethod {
             Self::EmbeddingAware | Self::AprilAware | Self::MatchingAware | Self::GradientsAware => {
                 "What a better attacker sees"
             }
+            Self::Completion => "What rank gives away",
             Self::Rounds => "What patience sees",
             Self::Jigsaw => "What is left without positions",
             Self::KnownStart => "Knows the plain model",
@@ -138,6 +148,7 @@ words!(AttackMethod {
     EmbeddingAware = "embedding-aware",
     April = "april",
     AprilAware = "april-aware",
+    Completion = "completion",
     Rounds = "rounds",
     Matching = "matching",
     MatchingAware = "matching-aware",
@@ -151,6 +162,7 @@ words!(AttackMethod {
 words!(AttackFamily {
     Embedding = "embedding",
     April = "april",
+    Completion = "completion",
     Rounds = "rounds",
     Matching = "matching",
     Gradients = "inverting-gradients",

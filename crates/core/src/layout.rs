@@ -180,6 +180,7 @@ mod tests {
         let count = |preset| Architecture::from(preset).layout().len();
         assert_eq!(count(VitPreset::Tiny), 5_526_346);
         assert_eq!(count(VitPreset::Small), 21_669_514);
+        assert_eq!(count(VitPreset::SmallPatch32), 22_497_802);
     }
 
     #[test]

@@ -16,18 +16,27 @@ pub enum VitPreset {
     Nano,
     /// 32 x 32 images, D 192, depth 4, heads 3: the attacks' laboratory.
     Lab,
+    /// The default with patches of 8 x 8 pixels: fewer patches than dimensions.
+    NanoPatch8,
+    /// The laboratory with patches of 8 x 8 pixels.
+    LabPatch8,
     /// 224 x 224 images, D 192, depth 12, heads 3.
     Tiny,
     /// 224 x 224 images, D 384, depth 12, heads 6.
     Small,
+    /// The same with patches of 32 x 32 pixels.
+    SmallPatch32,
 }
 
 named!(VitPreset {
     Pico = "vit_pico_patch4_16",
     Nano = "vit_nano_patch4_32",
     Lab = "vit_lab_patch4_32",
+    NanoPatch8 = "vit_nano_patch8_32",
+    LabPatch8 = "vit_lab_patch8_32",
     Tiny = "vit_tiny_patch16_224",
     Small = "vit_small_patch16_224",
+    SmallPatch32 = "vit_small_patch32_224",
 });
 
 impl fmt::Display for VitPreset {
@@ -82,8 +91,11 @@ impl VitSpec {
             VitPreset::Pico => (16, 4, 48, 2, 3),
             VitPreset::Nano => (32, 4, 96, 4, 3),
             VitPreset::Lab => (32, 4, 192, 4, 3),
+            VitPreset::NanoPatch8 => (32, 8, 96, 4, 3),
+            VitPreset::LabPatch8 => (32, 8, 192, 4, 3),
             VitPreset::Tiny => (224, 16, 192, 12, 3),
             VitPreset::Small => (224, 16, 384, 12, 6),
+            VitPreset::SmallPatch32 => (224, 32, 384, 12, 6),
         };
         VitConfig { image, patch, dim, depth, heads, classes: self.classes, april_block: self.april_block }
     }

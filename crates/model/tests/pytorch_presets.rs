@@ -118,6 +118,16 @@ fn vit_lab() {
 }
 
 #[test]
+fn vit_nano_patch8() {
+    check("vit_nano_patch8_32");
+}
+
+#[test]
+fn vit_lab_patch8() {
+    check("vit_lab_patch8_32");
+}
+
+#[test]
 fn vit_tiny() {
     check("vit_tiny_patch16_224");
 }
@@ -125,6 +135,11 @@ fn vit_tiny() {
 #[test]
 fn vit_small() {
     check("vit_small_patch16_224");
+}
+
+#[test]
+fn vit_small_patch32() {
+    check("vit_small_patch32_224");
 }
 
 #[test]

@@ -29,8 +29,8 @@ use crate::{Failure, interrupt::asked_to_stop, with_april_block};
 #[derive(Debug, Args)]
 #[command(after_help = help::EXAMPLE, allow_negative_numbers = true)]
 pub struct Relay {
-    /// The model to train: vit_pico_patch4_16, vit_nano_patch4_32, vit_lab_patch4_32, vit_tiny_patch16_224,
-    /// vit_small_patch16_224, resnet_nano or resnet34. Attacks on embeddings, and defences of them, need a ViT.
+    /// The model to train: vit_pico_patch4_16, vit_nano_patch4_32, vit_lab_patch4_32, vit_nano_patch8_32,
+    /// vit_lab_patch8_32, vit_tiny_patch16_224, vit_small_patch16_224, vit_small_patch32_224, resnet_nano or resnet34. Attacks on embeddings, and defences of them, need a ViT.
     #[arg(long, value_name = "NAME", default_value_t = Architecture::from(VitPreset::Nano))]
     model: Architecture,
     /// Begin with the April block, which APRIL needs.

@@ -72,6 +72,22 @@ impl AttackMethod {
                     picture(),
                 ],
             ),
+            Self::Completion => (
+                "Every row of the embeddings' gradients is a mixture of S rows, one for each patch. Whoever knows enough \
+                 entries of such rows can compute the others, whichever a mask dropped, and then the picture.",
+                "Z = [G_Eᵀ; G_pos; b_E] = A Vᵀ of rank S:  min ‖M ∘ (Z − A Vᵀ)‖²,  then X = pinv(G_posᵀ) G_E",
+                "Exact, from one update of one picture, where it sent more entries than the S (L + D + 1) unknowns of A and \
+                 V, with something to spare: wide models of few patches.",
+                vec![
+                    position(),
+                    patch(),
+                    symbol("b_E", "gradient of the patch embedding's bias: the sum of G_pos's rows", by(1, d)),
+                    symbol("A", "how each row of Z is mixed", by(l + s + 1, s)),
+                    symbol("V", "the rows that are mixed", by(d, s)),
+                    mask(),
+                    picture(),
+                ],
+            ),
             Self::Rounds => (
                 "Every round draws another mask over the same picture. The relay averages what each round kept, and \
                  after K rounds an entry is still hidden with probability Rᴷ only.",

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""Makes the gradients that low-rank completion is measured on, with timm and torch in float32.
+
+    python3 -m venv venv && venv/bin/pip install torch timm safetensors scikit-image
+    venv/bin/python scripts/completion_gradients.py           # the committed one: vit_nano_patch8_32, a photograph
+    venv/bin/python scripts/completion_gradients.py --all     # those of the measured table, 60 MB in data/completion
+
+A file is of one photograph, one model and one update, `MODEL-START-UPDATE-PHOTOGRAPH.safetensors`: the gradients of both
+embeddings under timm's names, and `image` ([side, side, 3], u8). A start is `fresh`, timm's own initial weights, or
+`trained` on CIFAR-10. An update is `sgd`, one gradient, or `avg`: the weights before five steps of SGD at a rate of 0.01 over
+the photograph, less those after, as a client of federated averaging would have it.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import skimage
+import torch
+from PIL import Image
+from safetensors.torch import save_file
+
+from make_reference import vit
+
+ROOT = Path(__file__).resolve().parent.parent
+COMMITTED = ROOT / "crates" / "attack" / "tests" / "data" / "completion"
+DATA = ROOT / "data" / "completion"
+CIFAR10 = Path.home() / ".cache" / "unmask" / "cifar10"
+# Image side, patch, dimensions, depth, heads.
+MODELS = {
+    "vit_nano_patch8_32": (32, 8, 96, 4, 3),
+    "vit_lab_patch8_32": (32, 8, 192, 4, 3),
+    "vit_small_patch32_224": (224, 32, 384, 12, 6),
+    "vit_base_patch32_224": (224, 32, 768, 12, 12),
+}
+# Steps and pictures a step; the larger model takes seconds for each.
+TRAINING = {"vit_nano_patch8_32": (600, 64), "vit_lab_patch8_32": (600, 64), "vit_small_patch32_224": (100, 8)}
+READ = ["pos_embed", "patch_embed.proj.weight", "patch_embed.proj.bias"]
+SAMPLES = ["astronaut.png", "cat.png", "coffee.png", "rocket.png", "cameraman.jpg", "hubble.jpg"]
+SCIKIT_IMAGE = ["coins.png", "moon.png", "brick.png", "grass.png", "gravel.png", "retina.jpg", "ihc.png", "motorcycle_left.png"]
+CIFAR10_TEST = 6
+LABEL = 3
+STEPS, RATE = 5, 0.01
+
+
+def cifar10(file):
+    """Labels, and pictures `[N, 3, 32, 32]` of u8."""
+    records = torch.from_numpy(np.fromfile(CIFAR10 / f"{file}.bin", dtype=np.uint8).reshape(-1, 3073).copy())
+    return records[:, 0].long(), records[:, 1:].reshape(-1, 3, 32, 32)
+
+
+def square(path, side):
+    """The middle of a picture, `[side, side, 3]` of u8."""
+    image = Image.open(path).convert("RGB")
+    least = min(image.size)
+    left, top = (image.width - least) // 2, (image.height - least) // 2
+    image = image.crop((left, top, left + least, top + least)).resize((side, side), Image.Resampling.LANCZOS)
+    return torch.from_numpy(np.array(image))
+
+
+def photographs(side):
+    """Twenty where CIFAR-10 fits the model's pictures, otherwise fourteen."""
+    library = Path(skimage.__file__).parent / "data"
+    found = {Path(file).stem: square(ROOT / "www" / "samples" / file, side) for file in SAMPLES}
+    found |= {Path(file).stem: square(library / file, side) for file in SCIKIT_IMAGE}
+    if side == 32 and CIFAR10.exists():
+        pictures = cifar10("test_batch")[1][:CIFAR10_TEST]
+        found |= {f"cifar{i}": picture.permute(1, 2, 0) for i, picture in enumerate(pictures)}
+    return found
+
+
+def model_input(pictures):
+    """`[N, 3, side, side]` in [-1, 1] of u8."""
+    return (pictures.float() / 255 - 0.5) / 0.5
+
+
+def loss_of(model, image):
+    return torch.nn.functional.cross_entropy(model(model_input(image.permute(2, 0, 1)[None])), torch.tensor([LABEL]))
+
+
+def gradient(model, image):
+    model.zero_grad()
+    loss_of(model, image).backward()
+    return {name: p.grad.clone() for name, p in model.named_parameters() if name in READ}
+
+
+def difference(model, image):
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    optimiser = torch.optim.SGD(model.parameters(), lr=RATE)
+    for _ in range(STEPS):
+        optimiser.zero_grad()
+        loss_of(model, image).backward()
+        optimiser.step()
+    with torch.no_grad():
+        found = {name: before[name] - p for name, p in model.named_parameters() if name in READ}
+        for name, parameter in model.named_parameters():
+            parameter.copy_(before[name])
+    return found
+
+
+def initial(name):
+    torch.manual_seed(0)
+    return vit(MODELS[name], False).float()
+
+
+def train(model, name):
+    steps, batch = TRAINING[name]
+    labels, pictures = cifar10("data_batch_1")
+    generator = torch.Generator().manual_seed(0)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3 if batch > 8 else 1e-4)
+    for _ in range(steps):
+        chosen = torch.randint(len(labels), (batch,), generator=generator)
+        seen = model_input(pictures[chosen])
+        if MODELS[name][0] != 32:
+            seen = torch.nn.functional.interpolate(seen, size=MODELS[name][0], mode="bilinear")
+        loss = torch.nn.functional.cross_entropy(model(seen), labels[chosen])
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    print(f"{name}: loss {loss.item():.3f} after {steps} steps of {batch}")
+
+
+def write(folder, name, tensors):
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.safetensors"
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
+    print(f"{path.relative_to(ROOT)}: {path.stat().st_size} bytes")
+
+
+def all_of(name, names, starts):
+    model = initial(name)
+    for start in starts:
+        if start == "trained":
+            train(model, name)
+        for photograph, image in photographs(MODELS[name][0]).items():
+            if names and photograph not in names:
+                continue
+            write(DATA, f"{name}-{start}-sgd-{photograph}", gradient(model, image) | {"image": image})
+            if photograph in SHOWN:
+                write(DATA, f"{name}-{start}-avg-{photograph}", difference(model, image) | {"image": image})
+
+
+SHOWN = ["cat", "coffee", "rocket"]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--all", action="store_true", help="those of the measured table instead")
+    parser.add_argument("--model", choices=MODELS, action="append", help="of these models alone")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    if arguments.all:
+        for name in arguments.model or MODELS:
+            small = MODELS[name][0] == 32
+            all_of(name, None if small else SHOWN, ["fresh", "trained"] if name in TRAINING else ["fresh"])
+    else:
+        image = photographs(32)["cat"]
+        tensors = gradient(initial("vit_nano_patch8_32"), image) | {"image": image}
+        write(COMMITTED, "vit_nano_patch8_32-fresh-sgd-cat", tensors)
