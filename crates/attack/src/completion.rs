@@ -17,6 +17,13 @@ pub fn completion(evidence: &Evidence) -> Result<Reconstruction, AttackError> {
     let config = round.config();
     let s = config.patches();
     let z = stacked(&round);
+    let mut z = z;
+    let pw: f64 = std::env::var("PW").ok().and_then(|v| v.parse().ok()).unwrap_or(1.0);
+    for row in config.patch_len()..config.patch_len() + s {
+        for column in 0..config.dim {
+            z.weights[(row, column)] *= pw;
+        }
+    }
     let guess = guess(&round, config);
     let mode = std::env::var("GUESS").unwrap_or_default();
     let guess = match mode.as_str() {

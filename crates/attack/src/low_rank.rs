@@ -118,6 +118,23 @@ pub(crate) fn complete(
     PRIOR_ON.store(true, std::sync::atomic::Ordering::Relaxed);
     let search = |problem: &Problem, right: Mat<f64>, steps| problem.search(right, Effort { steps, ..effort });
     let (point, steps) = right.and_then(|right| search(&seen, right, effort.steps)).ok_or(LowRankError::Unsolvable)?;
+    if std::env::var("DIAG").is_ok() {
+        let mut lev: Vec<(f64, usize)> = (0..columns).map(|d| (point.right.row(d).squared_norm_l2(), d)).collect();
+        lev.sort_by(|a, b| b.0.total_cmp(&a.0));
+        eprintln!("leverage {:.2?}", &lev[..8]);
+        let tot = point.residual.squared_norm_l2();
+        let mut col: Vec<(f64, usize)> = (0..columns).map(|d| (point.residual.col(d).squared_norm_l2() / tot, d)).collect();
+        col.sort_by(|a, b| b.0.total_cmp(&a.0));
+        eprintln!("columns' residual {:.3?}", &col[..8]);
+        let mut row: Vec<(f64, usize)> = (0..rows).map(|d| (point.residual.row(d).squared_norm_l2() / tot, d)).collect();
+        row.sort_by(|a, b| b.0.total_cmp(&a.0));
+        eprintln!("rows' residual {:.3?}", &row[..8]);
+        let mut norm: Vec<(f64, usize)> = (0..rows).map(|d| (point.left.row(d).squared_norm_l2() / columns as f64, d)).collect();
+        norm.sort_by(|a, b| b.0.total_cmp(&a.0));
+        eprintln!("rows' sizes {:.2?}", &norm[..8]);
+        let sv = point.left.singular_values().unwrap();
+        eprintln!("singular {:.1e}", sv.iter().map(|s| s / sv[0]).last().unwrap());
+    }
     let held_out = whole.error(&point, |at| whole.weights[at] - seen.weights[at]);
     PRIOR_ON.store(false, std::sync::atomic::Ordering::Relaxed);
     let (point, more) = search(&whole, point.right, 3).ok_or(LowRankError::Unsolvable)?;
@@ -303,8 +320,28 @@ impl Problem {
         let floor = FLOOR * FLOOR * total;
         let mut point = self.at(right, None)?;
         let kappa: f64 = std::env::var("KAPPA").ok().and_then(|v| v.parse().ok()).unwrap_or(1.0);
+        let env = |n: &str, d: f64| std::env::var(n).ok().and_then(|v| v.parse().ok()).unwrap_or(d);
+        let (l0, decay, mode) = (env("L0", 0.1), env("DECAY", 0.5), env("MODE", 1.0));
+        let lambda = std::cell::Cell::new(l0);
         let reg = |point: Point| -> Option<Point> {
             if kappa == 0.0 { return Some(point); }
+            if mode == 1.0 {
+                let l = lambda.get();
+                lambda.set(l * decay);
+                return if l < 1e-12 { self.at(point.right, None) } else { self.at(point.right, Some(Mat::from_fn(self.rank, self.rank, |i, j| if i == j { l } else { 0.0 }))) };
+            }
+            if mode == 2.0 {
+                let l = lambda.get();
+                lambda.set(l * decay);
+                let mut t = product(point.left.transpose(), point.left.as_ref());
+                let mean = (0..self.rank).map(|i| t[(i, i)]).sum::<f64>() / self.rank as f64;
+                (0..self.rank).for_each(|i| t[(i, i)] += 1e-14 * mean);
+                let inv = Llt::new(t.as_ref(), Side::Lower).ok()?.inverse();
+                let p = (point.misfit / total) * l;
+                let mut r = inv * faer::Scale(p * self.values.nrows() as f64);
+                (0..self.rank).for_each(|i| r[(i, i)] += l * 0.01);
+                return self.at(point.right, Some(r));
+            }
             let noise = kappa * point.misfit / total;
             let n = self.values.nrows() as f64;
             let mut t = product(point.left.transpose(), point.left.as_ref());
@@ -328,7 +365,7 @@ impl Problem {
             log(step, &point, damping, gain, predicted, total);
             let share = gain / predicted;
             if share > 0.0 {
-                small = if gain < SMALL_GAIN * point.objective { small + 1 } else { 0 };
+                small = if gain < SMALL_GAIN * point.objective && (kappa == 0.0 || lambda.get() < 1e-9) { small + 1 } else { 0 };
                 point = next;
                 if PRIOR_ON.load(std::sync::atomic::Ordering::Relaxed) { point = reg(point)?; }
                 damping = (damping * (1.0 - (2.0 * share - 1.0).powi(3)).clamp(0.2, 2.0)).max(1e-9);
