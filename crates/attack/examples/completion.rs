@@ -1,71 +1,114 @@
-//! Repeats the measured table of `completion`: gradients of photographs behind random masks.
+//! Repeats the measured table of low-rank completion in docs/attacks.md:
+//!
+//!     python scripts/completion_gradients.py --all
+//!     cargo run --release -p unmask-attack --example completion -- vit_lab_patch8_32-fresh-sgd 0.5 3
+//!
+//! Attacks every gradient in data/completion whose name begins with the first argument, behind random binary masks of
+//! the rate and of as many seeds. Needs the gradients that the script makes.
+
+use std::{
+    error::Error,
+    fs,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use safetensors::SafeTensors;
-use std::{error::Error, path::Path, time::Instant};
-use unmask_attack::{Evidence, Rounding, TensorSource, Tensors, completion};
-use unmask_core::{VitConfig, VitPreset};
+use unmask_attack::{Evidence, Reconstruction, Rounding, TensorSource, Tensors, completion};
+use unmask_core::{Architecture, VitConfig};
 use unmask_data::metrics;
 
+/// From here on a picture counts as exact: f32 gradients without a mask give 89 to 99 dB.
+const EXACT: f64 = 89.0;
+/// Metrics say this where there is no error to speak of.
+const SEEN: f64 = 30.0;
+const READ: [&str; 3] = ["pos_embed", "patch_embed.proj.weight", "patch_embed.proj.bias"];
+
 fn main() -> Result<(), Box<dyn Error>> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let dir = Path::new(&args[0]);
-    let prefix = &args[1];
-    let rates: Vec<f64> = args[2].split(',').map(|r| r.parse().unwrap()).collect();
-    let seeds: u64 = args[3].parse()?;
-    let mut names: Vec<_> = std::fs::read_dir(dir)?
-        .map(|e| e.unwrap().file_name().into_string().unwrap())
-        .filter(|n| n.starts_with(prefix))
-        .collect();
-    names.sort();
-    for rate in rates {
-        let (mut exact, mut all) = (0, 0);
-        for name in &names {
-            for seed in 0..seeds {
-                let bytes = std::fs::read(dir.join(name))?;
-                let file = SafeTensors::deserialize(&bytes)?;
-                let preset = name.split('-').next().unwrap();
-                let config = match preset {
-                    "vit_base_patch32_224" => VitConfig {
-                        image: 224,
-                        patch: 32,
-                        dim: 768,
-                        depth: 1,
-                        heads: 12,
-                        classes: 10,
-                        april_block: false,
-                    },
-                    _ => unmask_core::VitSpec::new(preset.parse::<VitPreset>()?).config(),
-                };
-                let mut rng = ChaCha8Rng::seed_from_u64(seed);
-                let mut gradients = Tensors::new(TensorSource::Gradients, &config, Rounding::F32);
-                for tensor in ["pos_embed", "patch_embed.proj.weight", "patch_embed.proj.bias"] {
-                    let view = file.tensor(tensor)?;
-                    let values: Vec<f64> =
-                        view.data().as_chunks().0.iter().map(|&c| f64::from(f32::from_le_bytes(c))).collect();
-                    let kept = values.iter().map(|_| rng.random_range(0.0..1.0) >= rate).collect();
-                    gradients.insert_kept(tensor, view.shape(), values, kept)?;
-                }
-                let truth: Vec<f32> = file.tensor("image")?.data().iter().map(|&b| f32::from(b) / 255.0).collect();
-                let evidence =
-                    Evidence { weights: Tensors::new(TensorSource::Weights, &config, Rounding::F32), gradients };
-                let clock = Instant::now();
-                let found = completion(&evidence);
-                let seconds = clock.elapsed().as_secs_f64();
-                all += 1;
-                match found {
-                    Ok(found) => {
-                        let psnr = metrics::psnr(&found.image, &truth, config.image, config.image).unwrap();
-                        if psnr > 90.0 {
-                            exact += 1;
-                        }
-                        println!("{name} R {rate} seed {seed}: {psnr:.1} dB {seconds:.2} s {:?}", found.notes);
-                    }
-                    Err(error) => println!("{name} R {rate} seed {seed}: {error} {seconds:.2} s"),
-                }
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [prefix, rate, seeds] = arguments.as_slice() else {
+        return Err("give the beginning of the files' names, a rate and a number of seeds: \
+                    vit_lab_patch8_32-fresh-sgd 0.5 3"
+            .into());
+    };
+    let (rate, seeds) = (rate.parse()?, seeds.parse()?);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/completion");
+    let (mut exact, mut seen, mut refused, mut times) = (0, 0, 0, Vec::new());
+    for path in files(&folder, prefix)? {
+        for seed in 0..seeds {
+            let clock = Instant::now();
+            let (found, psnr) = attack(&path, rate, seed)?;
+            times.push(clock.elapsed().as_secs_f64());
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            let seconds = times.last().copied().unwrap_or_default();
+            match found {
+                Ok(found) => println!("{name}, mask {seed}: {psnr:.1} dB in {seconds:.2} s. {}", found.notes.join(" ")),
+                Err(reason) => println!("{name}, mask {seed}: refused after {seconds:.2} s: {reason}"),
             }
+            exact += usize::from(psnr >= EXACT);
+            seen += usize::from(psnr >= SEEN);
+            refused += usize::from(psnr.is_nan());
         }
-        println!("R {rate}: {exact} of {all} exact");
     }
+    times.sort_by(f64::total_cmp);
+    let count = times.len();
+    println!(
+        "{prefix} at R = {rate}: of {count} exact {exact}, above {SEEN} dB {seen}, refused {refused}; median {:.2} s, longest {:.2} s",
+        times.get(count / 2).copied().unwrap_or(f64::NAN),
+        times.last().copied().unwrap_or(f64::NAN),
+    );
     Ok(())
+}
+
+fn files(folder: &Path, prefix: &str) -> Result<Vec<PathBuf>, Box<dyn Error>> {
+    let listed = fs::read_dir(folder).map_err(|error| {
+        format!("{}: {error}; scripts/completion_gradients.py --all makes the gradients", folder.display())
+    })?;
+    let mut found: Vec<PathBuf> = listed.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
+    found.retain(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix)));
+    found.sort();
+    Ok(found)
+}
+
+/// The picture, and its PSNR in dB; NaN where there is none.
+#[expect(clippy::type_complexity, reason = "a result within a result")]
+fn attack(
+    path: &Path,
+    rate: f64,
+    seed: u64,
+) -> Result<(Result<Reconstruction, unmask_attack::AttackError>, f64), Box<dyn Error>> {
+    let bytes = fs::read(path)?;
+    let file = SafeTensors::deserialize(&bytes)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let config = config(name.split('-').next().unwrap_or_default())?;
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut gradients = Tensors::new(TensorSource::Gradients, &config, Rounding::F32);
+    for tensor in READ {
+        let view = file.tensor(tensor)?;
+        let values: Vec<f64> =
+            view.data().as_chunks().0.iter().map(|&chunk| f64::from(f32::from_le_bytes(chunk))).collect();
+        let kept = values.iter().map(|_| rng.random_range(0.0..1.0) >= rate).collect();
+        gradients.insert_kept(tensor, view.shape(), values, kept)?;
+    }
+    let truth: Vec<f32> = file.tensor("image")?.data().iter().map(|&byte| f32::from(byte) / 255.0).collect();
+    let found =
+        completion(&Evidence { weights: Tensors::new(TensorSource::Weights, &config, Rounding::F32), gradients });
+    let psnr = match &found {
+        Ok(found) => metrics::psnr(&found.image, &truth, config.image, config.image)?,
+        Err(_) => f64::NAN,
+    };
+    Ok((found, psnr))
+}
+
+/// That of a preset, or of timm's ViT-B/32, which is none.
+fn config(model: &str) -> Result<VitConfig, Box<dyn Error>> {
+    if model == "vit_base_patch32_224" {
+        return Ok(VitConfig { image: 224, patch: 32, dim: 768, depth: 0, heads: 12, classes: 10, april_block: false });
+    }
+    match model.parse()? {
+        Architecture::Vit(spec) => Ok(spec.config()),
+        other => Err(format!("{other} has no embeddings").into()),
+    }
 }

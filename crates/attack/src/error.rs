@@ -65,6 +65,12 @@ pub enum AttackError {
     NothingKept { name: &'static str },
     #[error("{method} cannot work: {reason}")]
     TooMuchHidden { method: AttackMethod, reason: String },
+    /// The best matrix found does not predict entries that were held out from it.
+    #[error(
+        "completion found no matrix of rank {rank} behind what was kept: entries held out from it are missed by {:.2} % of their size. The search is \
+         stuck, or the rank is another one, as with several pictures in an update", 100.0 * .held_out
+    )]
+    NotCompleted { rank: usize, held_out: f64 },
     #[error("the candidate picture has {found} values, the model's pictures have {expected}")]
     WrongPicture { found: usize, expected: usize },
     /// At an index of `[side, side, 3]`.

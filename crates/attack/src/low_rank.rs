@@ -20,21 +20,39 @@ use crate::observed::Observed;
 
 /// One in so many known entries is held out, to be predicted.
 const HELD_OUT: usize = 40;
+/// In a small matrix so many, if it can spare them.
+const FEWEST_HELD_OUT: usize = 30;
 /// Relative misfit below which there is nothing left to explain.
 const FLOOR: f64 = 1e-13;
+/// Error of held-out entries at which f32 leaves nothing more to find.
+const FOUND: f64 = 6e-6;
+/// A search that was shaken and comes back to its held-out error, up to this factor, had arrived.
+const SAME: f64 = 2.0;
+/// Above this it had arrived nowhere.
+const PLAUSIBLE: f64 = 1e-2;
 /// A step that gains less than this share of the misfit is a small one.
 const SMALL_GAIN: f64 = 0.02;
-/// So many small ones in turn end the search.
-const SMALL_STEPS: usize = 4;
-/// Of the equations of a row or a column, relative to their mean square.
+/// So many small ones in turn end a search.
+const SMALL_STEPS: usize = 3;
+/// Where damping is larger the step is too short to matter.
+const MOST_DAMPING: f64 = 1e4;
+/// Relative ridge that keeps rounding from making a Gram matrix indefinite.
 const RIDGE: f64 = 1e-13;
+/// So many equations are searched with for each unknown; more only take time.
+const EQUATIONS: usize = 6;
+/// Rounds of scaling rows and columns in turn.
+const SCALINGS: usize = 3;
+/// Steps with all that is known, once V is found.
+const LAST_STEPS: usize = 3;
+/// A search that was shaken weighs rows and columns anew, from this to 1.
+const LEAST_WEIGHT: f64 = 0.01;
 
 /// Why a matrix cannot be completed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum LowRankError {
     /// Known entries per unknown of the factors; below 1 they do not determine them.
     TooFewKnown { ratio: f64 },
-    /// A matrix of `rows` by `columns` has no rank above the smaller of the two, and completing one of that rank means nothing.
+    /// A matrix of these sides has full rank at `rank`, and nothing follows from that.
     FullRank { rank: usize, rows: usize, columns: usize },
     /// Values too large or small to compute with.
     Unsolvable,
@@ -47,19 +65,32 @@ pub(crate) struct Completion {
     pub(crate) left: Mat<f64>,
     /// V `[D, r]`, orthonormal.
     pub(crate) right: Mat<f64>,
-    /// Root mean square error, relative to the root mean square, of known entries that the search did not see; each row
-    /// counts alike. Of the order of the data's rounding where it converged, and not below 1e-3 or so where it did not.
+    /// Root mean square error of known entries that the search did not see, relative to their root mean square, each row and column scaled to
+    /// the same size. Of the order of the data's rounding where the matrix was found, and 1e-3 to 1 where the search is stuck or
+    /// the matrix has another rank. Infinite where no entry could be spared.
     pub(crate) held_out: f64,
-    /// The same of the entries that it saw.
-    pub(crate) misfit: f64,
-    /// Steps of the search.
-    pub(crate) steps: usize,
+    /// Whether those errors are as small as f32 has them, or stayed the same when rows and columns were weighed anew, as they do where noise and no
+    /// local minimum is the limit.
+    pub(crate) is_settled: bool,
+}
+
+/// Where to search from.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Start<'a> {
+    /// Matrices `[any, D]` whose strongest r directions among rows the search starts from, one after the other; what is known with zeros elsewhere
+    /// where there is none.
+    pub(crate) guesses: &'a [Mat<f64>],
+    /// How much each of the N rows counts while V is searched for; all alike where it is absent. A row that no other row resembles
+    /// should count little: it would take a direction of V for itself, and what it hides could be anything.
+    pub(crate) importance: Option<&'a [f64]>,
 }
 
 /// How hard to try.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Effort {
-    /// Steps of Levenberg-Marquardt.
+    /// Searches, each from where the last one was stuck with rows and columns weighed anew, or from the next guess.
+    pub(crate) searches: usize,
+    /// Steps of one search.
     pub(crate) steps: usize,
     /// Products with H in one step.
     pub(crate) products: usize,
@@ -67,20 +98,22 @@ pub(crate) struct Effort {
 
 impl Default for Effort {
     fn default() -> Self {
-        Self { steps: 100, products: 100 }
+        Self { searches: 10, steps: 60, products: 100 }
     }
 }
 
-/// Known entries per unknown of the factors, of those rows that know more than `rank`: the others say nothing of V.
-pub(crate) fn ratio(known: &Observed, rank: usize) -> f64 {
-    let rows: Vec<usize> = row_counts(known).into_iter().filter(|&count| count > rank).collect();
+/// Known entries per unknown, of those rows that know more than `rank` entries: the others say nothing of V.
+///
+/// n rows with |K_i| known entries each: sum |K_i| over r (n + D - r).
+pub(crate) fn known_per_unknown(known: &Observed, rank: usize) -> f64 {
+    let rows: Vec<usize> = row_counts(&known.weights).into_iter().filter(|&count| count > rank).collect();
     let unknowns = rank * (rows.len() + known.ncols()).saturating_sub(rank);
     rows.iter().sum::<usize>() as f64 / unknowns.max(1) as f64
 }
 
-fn row_counts(known: &Observed) -> Vec<usize> {
-    let mut counts = vec![0; known.nrows()];
-    for column in known.weights.col_iter() {
+fn row_counts(weights: &Mat<f64>) -> Vec<usize> {
+    let mut counts = vec![0; weights.nrows()];
+    for column in weights.col_iter() {
         for (count, &weight) in counts.iter_mut().zip(column.iter()) {
             *count += usize::from(weight > 0.0);
         }
@@ -88,64 +121,35 @@ fn row_counts(known: &Observed) -> Vec<usize> {
     counts
 }
 
-/// Completes a matrix `[N, D]` of rank r from its known entries, starting from the row space of `guess` `[any, D]` where there is one, otherwise from what is known
-/// with zeros elsewhere. Put the shorter side into the columns: r (D - r) unknowns are searched for.
+/// Completes a matrix `[N, D]` of rank r from its known entries. Put the shorter side into the columns: r (D - r) unknowns
+/// are searched for.
 ///
-/// A result is no proof: see [`Completion::held_out`].
+/// The function that is minimised has local minima: one direction of V serves a single row or column. The solution is a minimum whatever rows
+/// and columns weigh, a local one is not. A stuck search therefore goes on with other weights, and from the other guesses,
+/// until entries that were held out are predicted. A result is no proof: see [`Completion::held_out`].
 ///
 /// # Errors
-/// [`LowRankError`]: counting forbids it, or the values are beyond f64. Both are said before anything is computed but the last.
+/// [`LowRankError`]: counting forbids it, which is said before anything is computed, or the values are beyond f64.
 pub(crate) fn complete(
     known: &Observed,
     rank: usize,
-    guess: Option<MatRef<'_, f64>>,
+    start: Start<'_>,
     effort: Effort,
 ) -> Result<Completion, LowRankError> {
     let (rows, columns) = (known.nrows(), known.ncols());
     if rank == 0 || rank >= rows.min(columns) {
         return Err(LowRankError::FullRank { rank, rows, columns });
     }
-    let ratio = ratio(known, rank);
+    let ratio = known_per_unknown(known, rank);
     if ratio < 1.0 {
         return Err(LowRankError::TooFewKnown { ratio });
     }
     let whole = Problem::new(known, rank);
-    let seen = whole.without_some();
-    let right = match guess {
-        Some(guess) => row_space(guess, rank),
-        None => row_space(whole.values.as_ref(), rank),
-    };
-    PRIOR_ON.store(true, std::sync::atomic::Ordering::Relaxed);
-    let search = |problem: &Problem, right: Mat<f64>, steps| problem.search(right, Effort { steps, ..effort });
-    let (point, steps) = right.and_then(|right| search(&seen, right, effort.steps)).ok_or(LowRankError::Unsolvable)?;
-    if std::env::var("DIAG").is_ok() {
-        let mut lev: Vec<(f64, usize)> = (0..columns).map(|d| (point.right.row(d).squared_norm_l2(), d)).collect();
-        lev.sort_by(|a, b| b.0.total_cmp(&a.0));
-        eprintln!("leverage {:.2?}", &lev[..8]);
-        let tot = point.residual.squared_norm_l2();
-        let mut col: Vec<(f64, usize)> = (0..columns).map(|d| (point.residual.col(d).squared_norm_l2() / tot, d)).collect();
-        col.sort_by(|a, b| b.0.total_cmp(&a.0));
-        eprintln!("columns' residual {:.3?}", &col[..8]);
-        let mut row: Vec<(f64, usize)> = (0..rows).map(|d| (point.residual.row(d).squared_norm_l2() / tot, d)).collect();
-        row.sort_by(|a, b| b.0.total_cmp(&a.0));
-        eprintln!("rows' residual {:.3?}", &row[..8]);
-        let mut norm: Vec<(f64, usize)> = (0..rows).map(|d| (point.left.row(d).squared_norm_l2() / columns as f64, d)).collect();
-        norm.sort_by(|a, b| b.0.total_cmp(&a.0));
-        eprintln!("rows' sizes {:.2?}", &norm[..8]);
-        let sv = point.left.singular_values().unwrap();
-        eprintln!("singular {:.1e}", sv.iter().map(|s| s / sv[0]).last().unwrap());
-    }
-    let held_out = whole.error(&point, |at| whole.weights[at] - seen.weights[at]);
-    PRIOR_ON.store(false, std::sync::atomic::Ordering::Relaxed);
-    let (point, more) = search(&whole, point.right, 3).ok_or(LowRankError::Unsolvable)?;
-    let misfit = whole.error(&point, |at| whole.weights[at]);
-    let mut left = point.left;
-    for (row, (&scale, &count)) in whole.scales.iter().zip(&row_counts(known)).enumerate() {
-        for value in left.row_mut(row).iter_mut() {
-            *value = if count < rank { f64::NAN } else { *value * scale };
-        }
-    }
-    Ok(Completion { left, right: point.right, held_out, misfit, steps: steps + more })
+    let Found { right, held_out, is_settled } = whole.find(start, effort).ok_or(LowRankError::Unsolvable)?;
+    let last = Effort { steps: LAST_STEPS, ..effort };
+    let point = whole.search(right, last).ok_or(LowRankError::Unsolvable)?;
+    let (left, right) = whole.unscaled(&point);
+    Ok(Completion { left, right, held_out, is_settled })
 }
 
 /// An orthonormal basis `[D, r]` of the r strongest directions among the rows of a matrix.
@@ -186,16 +190,13 @@ struct Inverses {
 }
 
 impl Inverses {
-    /// Of those whose lower triangles are the rows of `packed` `[n, r (r + 1) / 2]`, each with `ridge` `[r, r]` added.
-    fn new(packed: MatRef<'_, f64>, prior: Option<MatRef<'_, f64>>, rank: usize) -> Option<Self> {
+    /// Of those whose lower triangles are the rows of `packed` `[n, r (r + 1) / 2]`, each with a ridge.
+    fn new(packed: MatRef<'_, f64>, rank: usize) -> Option<Self> {
         let mut values = Vec::with_capacity(packed.nrows() * rank * rank);
         let rows = packed.to_owned();
         for row in 0..packed.nrows() {
             let at = |j: usize, k: usize| rows[(row, j * (j + 1) / 2 + k)];
             let mut matrix = Mat::from_fn(rank, rank, |j, k| if k <= j { at(j, k) } else { at(k, j) });
-            if let Some(prior) = prior {
-                matrix += prior;
-            }
             let mean = (0..rank).map(|j| matrix[(j, j)]).sum::<f64>() / rank as f64;
             if mean <= 0.0 {
                 values.extend(std::iter::repeat_n(0.0, rank * rank));
@@ -233,7 +234,7 @@ impl Inverses {
     }
 }
 
-/// What is known, with each row scaled to a root mean square of 1 over its known entries.
+/// What is known, with rows and columns scaled to a root mean square of 1 over their known entries.
 struct Problem {
     rank: usize,
     /// `[N, D]`, 0 where unknown.
@@ -241,7 +242,9 @@ struct Problem {
     /// `[N, D]`, 0 where unknown.
     weights: Mat<f64>,
     /// What each row was divided by.
-    scales: Vec<f64>,
+    rows: Vec<f64>,
+    /// What each column was divided by.
+    columns: Vec<f64>,
 }
 
 /// V with all that follows from it.
@@ -256,44 +259,147 @@ struct Point {
     residual: Mat<f64>,
     /// Weighted sum of squares of Z - A V^T.
     objective: f64,
-    misfit: f64,
-    prior: Option<Mat<f64>>,
+}
+
+/// What searches found.
+struct Found {
+    right: Mat<f64>,
+    held_out: f64,
+    is_settled: bool,
 }
 
 impl Problem {
     fn new(known: &Observed, rank: usize) -> Self {
-        let (n, d) = (known.nrows(), known.ncols());
-        let counts = row_counts(known);
-        let mut scales = vec![0.0; n];
-        for column in known.values.col_iter() {
-            scales.iter_mut().zip(column.iter()).for_each(|(scale, value)| *scale += value * value);
+        let mut values = known.values.clone();
+        let weights = known.weights.clone();
+        let (mut rows, mut columns) = (vec![1.0; values.nrows()], vec![1.0; values.ncols()]);
+        let per_row = row_counts(&weights);
+        let per_column = row_counts(&weights.transpose().to_owned());
+        for _ in 0..SCALINGS {
+            let mut sizes = vec![0.0; rows.len()];
+            for column in values.col_iter() {
+                sizes.iter_mut().zip(column.iter()).for_each(|(size, value)| *size += value * value);
+            }
+            for ((scale, size), &count) in rows.iter_mut().zip(&mut sizes).zip(&per_row) {
+                *size = if *size > 0.0 { (*size / count as f64).sqrt() } else { 1.0 };
+                *scale *= *size;
+            }
+            for (j, column) in values.col_iter_mut().enumerate() {
+                let mut square = 0.0;
+                let mut column = column;
+                for (value, size) in column.as_mut().iter_mut().zip(&sizes) {
+                    *value /= size;
+                    square += *value * *value;
+                }
+                let size = if square > 0.0 { (square / per_column[j] as f64).sqrt() } else { 1.0 };
+                columns[j] *= size;
+                column.iter_mut().for_each(|value| *value /= size);
+            }
         }
-        for (scale, &count) in scales.iter_mut().zip(&counts) {
-            let size = (*scale / count.max(1) as f64).sqrt();
-            *scale = if size > 0.0 { size } else { 1.0 };
-        }
-        let values = Mat::from_fn(n, d, |i, j| known.values[(i, j)] / scales[i]);
-        Self { rank, values, weights: known.weights.clone(), scales }
+        Self { rank, values, weights, rows, columns }
     }
 
-    /// The same with some of the known entries held out, of rows and columns that can spare them.
-    fn without_some(&self) -> Self {
-        let mut rng = ChaCha8Rng::seed_from_u64(0);
-        let (mut values, mut weights) = (self.values.clone(), self.weights.clone());
-        for column in 0..values.ncols() {
-            for row in 0..values.nrows() {
-                if weights[(row, column)] > 0.0 && rng.random_range(0..HELD_OUT) == 0 {
-                    values[(row, column)] = 0.0;
-                    weights[(row, column)] = 0.0;
+    /// The factors of the matrix before it was scaled, V orthonormal again.
+    fn unscaled(&self, point: &Point) -> (Mat<f64>, Mat<f64>) {
+        let scaled = Mat::from_fn(self.columns.len(), self.rank, |j, k| self.columns[j] * point.right[(j, k)]);
+        let qr = scaled.qr();
+        let mut left = &point.left * qr.thin_R().transpose();
+        for (row, &count) in row_counts(&self.weights).iter().enumerate() {
+            let scale = if count < self.rank { f64::NAN } else { self.rows[row] };
+            left.row_mut(row).iter_mut().for_each(|value| *value *= scale);
+        }
+        (left, qr.compute_thin_Q())
+    }
+
+    /// The same values with other weights, of the rows given.
+    fn with(&self, rows: &[usize], weight: impl Fn(usize, usize) -> f64) -> Self {
+        let (n, d) = (rows.len(), self.columns.len());
+        let weights = Mat::from_fn(n, d, |i, j| weight(rows[i], j));
+        let values = Mat::from_fn(n, d, |i, j| if weights[(i, j)] > 0.0 { self.values[(rows[i], j)] } else { 0.0 });
+        let scales = rows.iter().map(|&row| self.rows[row]).collect();
+        Self { rank: self.rank, values, weights, rows: scales, columns: self.columns.clone() }
+    }
+
+    /// Weights of entries to hold out, of rows and columns that can spare them: `[N, D]`, 0 for those to be seen.
+    fn held_out(&self, rng: &mut ChaCha8Rng) -> Mat<f64> {
+        let mut per_row = row_counts(&self.weights);
+        let mut per_column = row_counts(&self.weights.transpose().to_owned());
+        let known: usize = per_row.iter().sum();
+        let one_in = (known / FEWEST_HELD_OUT).clamp(2, HELD_OUT);
+        let mut held = Mat::zeros(self.weights.nrows(), self.weights.ncols());
+        for (j, spare) in per_column.iter_mut().enumerate() {
+            for (i, spare_in_row) in per_row.iter_mut().enumerate() {
+                let is_spare = self.weights[(i, j)] > 0.0 && *spare > self.rank + 1 && *spare_in_row > self.rank + 1;
+                if is_spare && rng.random_range(0..one_in) == 0 {
+                    held[(i, j)] = self.weights[(i, j)];
+                    *spare -= 1;
+                    *spare_in_row -= 1;
                 }
             }
         }
-        Self { rank: self.rank, values, weights, scales: self.scales.clone() }
+        held
     }
 
-    fn at(&self, right: Mat<f64>, prior: Option<Mat<f64>>) -> Option<Point> {
-        let grams = Inverses::new(product(self.weights.as_ref(), pairs(right.as_ref()).as_ref()).as_ref(), prior.as_ref().map(|p| p.as_ref()), self.rank)?;
-        let left = grams.apply(product(self.weighted().as_ref(), right.as_ref()).as_ref());
+    /// The V that predicts held-out entries best.
+    fn find(&self, start: Start<'_>, effort: Effort) -> Option<Found> {
+        let mut rng = ChaCha8Rng::seed_from_u64(0);
+        let (n, d) = (self.rows.len(), self.columns.len());
+        let held = self.held_out(&mut rng);
+        let importance = |row: usize| start.importance.map_or(1.0, |importance| importance[row]);
+        let seen = |i: usize, j: usize| self.weights[(i, j)] - held[(i, j)];
+        let all: Vec<usize> = (0..n).collect();
+        let judge = self.with(&all, seen);
+        let rows = self.enough_rows();
+        let mut problem = judge.with(&rows, |i, j| seen(i, j) * importance(i));
+        let from = |guess: Option<&Mat<f64>>| match guess {
+            Some(guess) => {
+                let scaled = Mat::from_fn(guess.nrows(), d, |i, j| guess[(i, j)] / self.columns[j]);
+                row_space(scaled.as_ref(), self.rank)
+            }
+            None => row_space(judge.values.as_ref(), self.rank),
+        };
+        let mut right = from(start.guesses.first())?;
+        let mut best: Option<Found> = None;
+        let mut last = f64::INFINITY;
+        for search in 1..=effort.searches {
+            let point = problem.search(right, effort)?;
+            let error = self.error(&judge.at(point.right.clone())?, &held).unwrap_or(f64::INFINITY);
+            let is_settled = error <= FOUND || (error <= PLAUSIBLE && error <= SAME * last && last <= SAME * error);
+            if is_settled || best.as_ref().is_none_or(|best| error < best.held_out) {
+                best = Some(Found { right: point.right.clone(), held_out: error, is_settled });
+            }
+            if is_settled {
+                break;
+            }
+            // Every second time from another guess, as long as there is one; otherwise on from where it is stuck.
+            right = match start.guesses.get(search / 2) {
+                Some(guess) if search % 2 == 0 => from(Some(guess))?,
+                _ => point.right,
+            };
+            last = if search % 2 == 0 && search / 2 < start.guesses.len() { f64::INFINITY } else { error };
+            let mut draw = || LEAST_WEIGHT.powf(rng.random_range(0.0..1.0));
+            let by_row: Vec<f64> = (0..n).map(|_| draw()).collect();
+            let by_column: Vec<f64> = (0..d).map(|_| draw()).collect();
+            problem = judge.with(&rows, |i, j| seen(i, j) * importance(i) * by_row[i] * by_column[j]);
+        }
+        best
+    }
+
+    /// Rows, evenly spread, with [`EQUATIONS`] times as many equations as V has unknowns, or all.
+    fn enough_rows(&self) -> Vec<usize> {
+        let counts = row_counts(&self.weights);
+        let equations: usize = counts.iter().map(|count| count.saturating_sub(self.rank)).sum();
+        let needed = EQUATIONS * self.rank * (self.columns.len() - self.rank);
+        let n = self.rows.len();
+        let stride = (equations / needed.max(1)).clamp(1, n);
+        (0..n).step_by(stride).collect()
+    }
+
+    fn at(&self, right: Mat<f64>) -> Option<Point> {
+        let grams = Inverses::new(product(self.weights.as_ref(), pairs(right.as_ref()).as_ref()).as_ref(), self.rank)?;
+        let mut weighted = self.values.clone();
+        multiply(&mut weighted, &self.weights);
+        let left = grams.apply(product(weighted.as_ref(), right.as_ref()).as_ref());
         let mut residual = self.values.clone();
         matmul(residual.as_mut(), Accum::Add, left.as_ref(), right.transpose(), -1.0, Par::Seq);
         let mut objective = 0.0;
@@ -303,89 +409,39 @@ impl Problem {
                 *value *= weight;
             }
         }
-        let misfit = objective;
-        if let Some(prior) = &prior {
-            objective += inner(&left, &product(left.as_ref(), prior.as_ref()));
-        }
-        objective.is_finite().then_some(Point { right, left, grams, residual, objective, misfit, prior })
-    }
-
-    fn weighted(&self) -> Mat<f64> {
-        Mat::from_fn(self.values.nrows(), self.values.ncols(), |i, j| self.values[(i, j)] * self.weights[(i, j)])
+        objective.is_finite().then_some(Point { right, left, grams, residual, objective })
     }
 
     /// Levenberg-Marquardt from V, until little is gained.
-    fn search(&self, right: Mat<f64>, effort: Effort) -> Option<(Point, usize)> {
-        let total: f64 = self.weights.sum();
-        let floor = FLOOR * FLOOR * total;
-        let mut point = self.at(right, None)?;
-        let kappa: f64 = std::env::var("KAPPA").ok().and_then(|v| v.parse().ok()).unwrap_or(1.0);
-        let env = |n: &str, d: f64| std::env::var(n).ok().and_then(|v| v.parse().ok()).unwrap_or(d);
-        let (l0, decay, mode) = (env("L0", 0.1), env("DECAY", 0.5), env("MODE", 1.0));
-        let lambda = std::cell::Cell::new(l0);
-        let reg = |point: Point| -> Option<Point> {
-            if kappa == 0.0 { return Some(point); }
-            if mode == 1.0 {
-                let l = lambda.get();
-                lambda.set(l * decay);
-                return if l < 1e-12 { self.at(point.right, None) } else { self.at(point.right, Some(Mat::from_fn(self.rank, self.rank, |i, j| if i == j { l } else { 0.0 }))) };
-            }
-            if mode == 2.0 {
-                let l = lambda.get();
-                lambda.set(l * decay);
-                let mut t = product(point.left.transpose(), point.left.as_ref());
-                let mean = (0..self.rank).map(|i| t[(i, i)]).sum::<f64>() / self.rank as f64;
-                (0..self.rank).for_each(|i| t[(i, i)] += 1e-14 * mean);
-                let inv = Llt::new(t.as_ref(), Side::Lower).ok()?.inverse();
-                let p = (point.misfit / total) * l;
-                let mut r = inv * faer::Scale(p * self.values.nrows() as f64);
-                (0..self.rank).for_each(|i| r[(i, i)] += l * 0.01);
-                return self.at(point.right, Some(r));
-            }
-            let noise = kappa * point.misfit / total;
-            let n = self.values.nrows() as f64;
-            let mut t = product(point.left.transpose(), point.left.as_ref());
-            for inverse in point.grams.values.chunks_exact(self.rank * self.rank) {
-                t += MatRef::from_column_major_slice(inverse, self.rank, self.rank) * faer::Scale(noise);
-            }
-            t = t * faer::Scale(1.0 / n);
-            let inv = Llt::new(t.as_ref(), Side::Lower).ok()?.inverse();
-            self.at(point.right, Some(inv * faer::Scale(noise)))
-        };
-        if PRIOR_ON.load(std::sync::atomic::Ordering::Relaxed) { point = reg(point)?; }
-        let mut damping = 1.0;
-        let mut small = 0;
-        let mut growth = 4.0;
-        for step in 0..effort.steps {
-            if point.objective <= floor || small == SMALL_STEPS {
-                return Some((point, step));
+    fn search(&self, right: Mat<f64>, effort: Effort) -> Option<Point> {
+        let floor = FLOOR * FLOOR * self.weights.sum();
+        let mut point = self.at(right)?;
+        let (mut damping, mut growth, mut small) = (1.0, 4.0, 0);
+        for _ in 0..effort.steps {
+            if point.objective <= floor || small == SMALL_STEPS || damping > MOST_DAMPING {
+                return Some(point);
             }
             let (next, predicted) = self.step(&point, damping, effort.products)?;
             let gain = point.objective - next.objective;
-            log(step, &point, damping, gain, predicted, total);
             let share = gain / predicted;
             if share > 0.0 {
-                small = if gain < SMALL_GAIN * point.objective && (kappa == 0.0 || lambda.get() < 1e-9) { small + 1 } else { 0 };
-                point = next;
-                if PRIOR_ON.load(std::sync::atomic::Ordering::Relaxed) { point = reg(point)?; }
+                small = if gain < SMALL_GAIN * point.objective { small + 1 } else { 0 };
                 damping = (damping * (1.0 - (2.0 * share - 1.0).powi(3)).clamp(0.2, 2.0)).max(1e-9);
                 growth = 4.0;
+                point = next;
             } else {
                 damping *= growth;
                 growth *= 4.0;
-                if damping > 1e4 {
-                    return Some((point, step));
-                }
             }
         }
-        Some((point, effort.steps))
+        Some(point)
     }
 
     /// The point that (H + damping C) X = -gradient leads to, C being H without its projectors, and by how much the objective should fall.
     fn step(&self, point: &Point, damping: f64, products: usize) -> Option<(Point, f64)> {
         let (a, v) = (point.left.as_ref(), point.right.as_ref());
         let packed = product(self.weights.transpose(), pairs(a).as_ref());
-        let inverses = Inverses::new(packed.as_ref(), None, self.rank)?;
+        let inverses = Inverses::new(packed.as_ref(), self.rank)?;
         let damped = |x: &Mat<f64>| {
             let mut out = Mat::<f64>::zeros(x.nrows(), x.ncols());
             for j in 0..self.rank {
@@ -446,33 +502,22 @@ impl Problem {
         let predicted = inner(&x, &(&gradient + &r)) + damping * inner(&x, &damped(&x));
         let moved = v + x;
         let right = moved.qr().compute_thin_Q();
-        Some((self.at(right, point.prior.clone())?, predicted))
+        Some((self.at(right)?, predicted))
     }
 
-    /// Root mean square of the residual, relative to that of the values, each entry with its weight.
-    fn error(&self, point: &Point, weight: impl Fn((usize, usize)) -> f64) -> f64 {
+    /// Root mean square error at the entries with `weights`, relative to that of the values; `None` where there are none.
+    fn error(&self, point: &Point, weights: &Mat<f64>) -> Option<f64> {
         let made = product(point.left.as_ref(), point.right.transpose());
         let (mut error, mut size) = (0.0, 0.0);
         for j in 0..made.ncols() {
             for i in 0..made.nrows() {
-                let value = self.values[(i, j)];
-                error += weight((i, j)) * (value - made[(i, j)]).powi(2);
-                size += weight((i, j)) * value * value;
+                let (value, weight) = (self.values[(i, j)], weights[(i, j)]);
+                error += weight * (value - made[(i, j)]).powi(2);
+                size += weight * value * value;
             }
         }
-        (error / size).sqrt()
-    }
-}
-
-static PRIOR_ON: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(true);
-fn log(step: usize, point: &Point, damping: f64, gain: f64, predicted: f64, total: f64) {
-    if std::env::var("LR_LOG").is_ok() {
-        eprintln!(
-            "{step}: fit {:.3e} damping {damping:.1e} gain {:.3} of predicted {:.3}",
-            (point.misfit / total).sqrt(),
-            gain / point.objective,
-            predicted / point.objective
-        );
+        let ratio = (error / size).sqrt();
+        ratio.is_finite().then_some(ratio)
     }
 }
 

@@ -1,14 +1,22 @@
 //! What a patch of a photograph looks like before anything is known of it.
 
-use faer::{Mat, MatRef};
+use faer::{
+    Mat, MatRef, Side,
+    linalg::solvers::{Llt, Solve},
+};
 use unmask_core::VitConfig;
 
-use crate::least_squares::{Spectrum, least_squares};
+use crate::{
+    least_squares::{Spectrum, least_squares},
+    observed::Observed,
+};
 
 /// Correlation of neighbouring pixels within a channel.
 const PIXEL_CORRELATION: f64 = 0.98;
 /// Correlation of two colour channels at the same pixel.
 const CHANNEL_CORRELATION: f64 = 0.95;
+/// Variance of what a mixture of patches has beside, as a share of theirs.
+const NOT_PHOTOGRAPHIC: f64 = 1e-3;
 
 /// The likeliest patches `[L, S]` with E X = Z, E `[D, L]` having fewer rows than columns.
 ///
@@ -26,23 +34,30 @@ pub(crate) fn likeliest_patches(
     Some((&root * x, spectrum))
 }
 
-/// G_E^T `[L, D]` with its hidden entries filled in: each column is a mixture of patches.
-pub(crate) fn likeliest_columns(known: &crate::observed::Observed, patch: usize) -> Mat<f64> {
-    let root = covariance_root(patch);
-    let covariance = &root * root.transpose();
-    let l = known.ncols();
-    let mut out = Mat::zeros(l, known.nrows());
-    for d in 0..known.nrows() {
-        let at: Vec<usize> = (0..l).filter(|&pixel| known.is_known(d, pixel)).collect();
-        let inner =
-            Mat::from_fn(at.len(), at.len(), |i, j| covariance[(at[i], at[j])] + if i == j { 1e-3 } else { 0.0 });
-        let right = Mat::from_fn(at.len(), 1, |i, _| known.values[(d, at[i])]);
-        let Ok(factor) = faer::linalg::solvers::Llt::new(inner.as_ref(), faer::Side::Lower) else { continue };
-        let weights = faer::linalg::solvers::Solve::solve(&factor, &right);
-        let outer = Mat::from_fn(l, at.len(), |i, j| covariance[(i, at[j])]);
-        out.col_mut(d).copy_from((outer * weights).col(0));
+/// What `known` `[D, L]`, mixtures of patches such as G_E, has at `pixels`: `[pixels, D]`. Hidden entries are the likeliest under the same
+/// prior, C_hk (C_kk + v I)^-1 g_k with v = 1e-3 for what is no photograph.
+pub(crate) fn likeliest_mixtures(known: &Observed, pixels: &[usize], patch: usize) -> Option<Mat<f64>> {
+    let place = |l: usize| (l / (patch * patch), l / patch % patch, l % patch);
+    let covariance = Mat::from_fn(pixels.len(), pixels.len(), |i, j| {
+        let ((c, y, x), (c2, y2, x2)) = (place(pixels[i]), place(pixels[j]));
+        let channel = if c == c2 { 1.0 } else { CHANNEL_CORRELATION };
+        channel * PIXEL_CORRELATION.powi((y.abs_diff(y2) + x.abs_diff(x2)) as i32)
+    });
+    let mut mixtures = Mat::zeros(pixels.len(), known.nrows());
+    for row in 0..known.nrows() {
+        let at: Vec<usize> = (0..pixels.len()).filter(|&i| known.is_known(row, pixels[i])).collect();
+        if at.is_empty() {
+            continue;
+        }
+        let inner = Mat::from_fn(at.len(), at.len(), |i, j| {
+            covariance[(at[i], at[j])] + if i == j { NOT_PHOTOGRAPHIC } else { 0.0 }
+        });
+        let mut weights = Mat::from_fn(at.len(), 1, |i, _| known.values[(row, pixels[at[i]])]);
+        Llt::new(inner.as_ref(), Side::Lower).ok()?.solve_in_place(weights.as_mut());
+        let outer = Mat::from_fn(pixels.len(), at.len(), |i, j| covariance[(i, at[j])]);
+        mixtures.col_mut(row).copy_from((outer * weights).col(0));
     }
-    out
+    Some(mixtures)
 }
 
 /// K `[L, L]` with K K^T = C; C is a Kronecker product over channel, y and x, and so is K.
