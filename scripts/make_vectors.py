@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 import skimage
 import torch
+from PIL import Image
 from safetensors.torch import load_file, save_file
 from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 from skimage.transform import resize
@@ -28,13 +29,13 @@ from skimage.transform import resize
 from make_reference import PICO, vit
 
 ROOT = Path(__file__).resolve().parent.parent
+SAMPLES = ROOT / "www" / "samples"
 ATTACK = ROOT / "crates" / "attack" / "tests" / "data"
 LABEL = 3
 RATES = [0.2, 0.5, 0.8]
 POSITION, PATCH, PATCH_BIAS = "pos_embed", "patch_embed.proj.weight", "patch_embed.proj.bias"
 QKV = "blocks.0.attn.qkv.weight"
 CLOSED_FORMS = ["cls_token", POSITION, PATCH, PATCH_BIAS, QKV, "blocks.0.attn.qkv.bias"]
-MEMBERSHIP = ["cls_token", POSITION, PATCH, PATCH_BIAS, "blocks.0.norm1.weight", "blocks.0.norm1.bias"]
 # Singular values up to this share of the largest are left out, as the attacks do.
 CUTOFF = {torch.float64: 1e-14, torch.float32: 2.0**-25}
 
@@ -96,11 +97,40 @@ def embedding_inversion(gradients, patch, cutoff):
 
 
 def april(weights, gradients, patch, cutoff):
-    """A^T z = sum of W^T dW over q, k and v; then the patch embedding undone."""
+    """A^T z = sum of W^T dW over q, k and v; then the patch embedding undone. From f32 the noise decides what is kept."""
+    if cutoff == CUTOFF[torch.float32]:
+        return april_filtered(weights, gradients, patch, cutoff)
     b = weights[QKV].T @ gradients[QKV]
     tokens = least_squares(gradients[POSITION][0].T, b, cutoff)
     embedded = (tokens - weights[POSITION][0])[1:] - weights[PATCH_BIAS]
     return unpatched(least_squares(weights[PATCH].flatten(1), embedded.T, CUTOFF[torch.float64]).T, patch)
+
+
+def april_filtered(weights, gradients, patch, rounding):
+    """M X E^T = R + noise by Wiener's filter, as `crates/attack/src/wiener.rs` says; D >= L."""
+    a, weight = gradients[POSITION][0], weights[PATCH].flatten(1)
+    b = weights[QKV].T @ gradients[QKV]
+    known = weights[POSITION][0].clone()
+    known[1:] += weights[PATCH_BIAS]
+    tall, scale = a[1:].T, b.square().mean().sqrt()
+    unit = a[0] / a[0].norm()
+    m, r = (v - unit[:, None] * (unit @ v) for v in (tall, b - a.T @ known))
+    (u, s, vh), (p, t, qh) = (torch.linalg.svd(v, full_matrices=False) for v in (m, weight))
+    free = (len(r) - 1 - len(s)) * r.shape[1]
+    measured = (r - u @ (u.T @ r)).norm() / free**0.5
+    noise = max(rounding * scale, measured if measured < scale / 64 else 0)
+    signal, factor = u.T @ r @ p, torch.outer(s, t)
+    candidates = torch.tensor([10 ** (step / 8) for step in range(-40, 17)], dtype=torch.float64).square()
+    power = factor**2 * candidates[:, None, None] + noise**2
+    pools = []
+    for cost in (power.log() + signal**2 / power).sum(2).T:
+        pools.append((cost, 1))
+        while len(pools) > 1 and pools[-1][0].argmin() >= pools[-2][0].argmin():
+            (below, more), (above, rows) = pools.pop(), pools.pop()
+            pools.append((above + below, rows + more))
+    variance = torch.cat([candidates[cost.argmin()].repeat(rows) for cost, rows in pools])[:, None]
+    filtered = signal * factor * variance / (factor**2 * variance + noise**2)
+    return unpatched(vh.T @ filtered @ qh, patch)
 
 
 def case(folder, size, april_block, *, weights=None, gradients=(), rounded=(), rates=RATES, seed=0):
@@ -141,6 +171,46 @@ def case(folder, size, april_block, *, weights=None, gradients=(), rounded=(), r
         write(folder / "gradients.safetensors", {name: whole[name].float() for name in rounded})
     write(folder / "expected.safetensors", {"image": image, "logits": logits} | expected)
     (folder / "info.json").write_text(json.dumps(info, indent=1) + "\n")
+
+
+def classroom(size, seed, april_block=True):
+    """A model as `crates/core/src/init.rs` begins a room's, in f32."""
+    model, generator = vit(size, april_block), torch.Generator().manual_seed(seed)
+
+    def normal(shape, std):
+        return std * torch.nn.init.trunc_normal_(torch.empty(shape), a=-4, b=4, generator=generator)
+
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if name.startswith("patch_embed."):
+                value = (2 * torch.rand(p.shape, generator=generator) - 1) / (3 * size[1] ** 2) ** 0.5
+            elif name == "cls_token":
+                value = normal(p.shape, 1e-6)
+            elif "norm" in name:
+                value = torch.full(p.shape, float(name.endswith("weight")))
+            elif name.endswith("bias"):
+                value = torch.zeros(p.shape)
+            else:
+                value = normal(p.shape, 0.12 if name == QKV and april_block else 0.02)
+            p.copy_(value)
+    return model.float()
+
+
+def samples(folder, size, pictures, seed):
+    """The classroom's photographs: weights once, then for each the gradients that APRIL reads, and the photograph."""
+    model = classroom(size, seed)
+    plain = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    write(folder / "weights.safetensors", {name: plain[name] for name in [POSITION, PATCH, PATCH_BIAS, QKV]})
+    for path in pictures:
+        photo = Image.open(path).convert("RGB").resize((size[0], size[0]), Image.Resampling.LANCZOS)
+        image = torch.from_numpy(np.array(photo)).float() / 255
+        model.zero_grad()
+        logits = model(((image - 0.5) / 0.5).permute(2, 0, 1)[None])
+        torch.nn.functional.cross_entropy(logits, torch.tensor([LABEL])).backward()
+        found = {name: dict(model.named_parameters())[name].grad.detach() for name in [POSITION, QKV]}
+        exact = [{name: value.double() for name, value in of.items()} for of in (plain, found)]
+        made = april(*exact, size[1], CUTOFF[torch.float32])
+        write(folder / f"{path.stem}.safetensors", found | {"image": image, "april_f32": made})
 
 
 def matching(path, model, side):
@@ -201,9 +271,8 @@ def committed():
     # Of the first seeds the one at which f32 leaves most of the picture after a singular value was left out.
     case(ATTACK / "pico_april", PICO, True, weights=reads, gradients=[POSITION, PATCH, QKV], seed=10)
     case(ATTACK / "pico_standard", PICO, False, weights=reads, gradients=[POSITION, QKV], rates=[])
-    # More patches than values in one, and twice as many dimensions as tokens: what membership needs to go by tokens.
-    tokens = (18, 3, 96, 1, 3)
-    case(ATTACK / "tokens", tokens, False, weights=MEMBERSHIP, rounded=[PATCH, QKV], rates=[])
+    # The pictures that a fixed cutoff of singular values loses.
+    samples(ATTACK / "pico_dark", PICO, [SAMPLES / "rocket.png", SAMPLES / "hubble.jpg"], seed=4)
     model = vit(PICO, False)
     weights = load_file(ROOT / "crates" / "model" / "testdata" / "pico_standard.safetensors")
     with torch.no_grad():
@@ -217,6 +286,8 @@ def lab():
     for april_block in [False, True]:
         name = f"vit_lab_patch4_32_{'april' if april_block else 'standard'}_astronaut"
         case(folder / name, size, april_block, gradients=CLOSED_FORMS, rounded=names(size, april_block))
+    for name, size in [("vit_nano_patch4_32", (32, 4, 96, 4, 3)), ("vit_lab_patch4_32", size)]:
+        samples(folder / f"{name}_april_samples", size, sorted(SAMPLES.glob("*.[pj]*g")), seed=1)
     matching(folder / "vit_lab_patch4_32_matching" / "matching.safetensors", initial(size, False), 32)
 
 

@@ -1,44 +1,106 @@
 //! APRIL (Lu et al., CVPR 2022), and what is left of it where entries were dropped.
 
-use faer::{Mat, MatRef};
+use faer::{Mat, MatRef, RowRef};
 use unmask_core::AttackMethod;
 
 use crate::{
-    AttackError, Evidence, Reconstruction, Rounding, Tensors,
-    least_squares::{Spectrum, least_squares},
+    AttackError, Evidence, Reconstruction, Tensors,
+    least_squares::least_squares,
     model::{PATCH_BIAS, PATCH_WEIGHT, POSITION, QKV},
     observed::Observed,
-    patch_prior::likeliest_patches,
+    patch_prior::covariance_root,
+    wiener::NoisyEquations,
 };
 
 const METHOD: AttackMethod = AttackMethod::April;
 const UNSOLVABLE: AttackError = AttackError::Unsolvable { method: METHOD };
 
-/// Solves A^T z = b for the tokens z that entered the first attention block, then inverts the patch embedding.
+/// Solves A^T z = b for the tokens z that entered the first attention block, and those for the patches.
 ///
 /// With neither LayerNorm nor residual around attention, dl/dz = A reaches the position embedding through q, k and v
 /// alone, so that b = W_q^T dW_q + W_k^T dW_k + W_v^T dW_v = A^T z, with A = dl/dE_pos `[S + 1, D]` including the class
-/// row. Biases do not matter. Subtracting E_pos and dropping the class row leaves z_s = E x_s + E_b. Where D < L that
-/// leaves many patches x_s; the likeliest under a prior of smooth patches is taken. (The papers print the last step as
+/// row. Biases do not matter. A token is z_s = E x_s + E_b + p_s, so that with the known part moved to the right and the class
+/// token eliminated, A^T X E^T = b - A^T (E_b + p) gives the patches X. (The papers print the last step as
 /// x' = E (z0 - E_pos)^T; the inverse of the patch embedding is meant.)
 ///
-/// On a standard pre-LN block the equations do not hold: the result carries a note and no picture.
+/// The smallest singular values of A lie within the rounding of its values, more of them the darker the picture. D - S - 1
+/// combinations of the equations hold no picture and show how large that noise is; what it leaves of each direction
+/// is weighed by Wiener's filter. Where D < L the embedding leaves many patches, and the likeliest under a prior of smooth
+/// patches are taken.
+///
+/// On a standard pre-LN block the equations do not hold: the result carries a note and no picture. Zeros that a mask left
+/// are taken for values, which the equations contradict by more than any noise; nothing is filtered then.
 ///
 /// # Errors
 /// [`AttackError`]: D < S + 1, a tensor is missing, or a gradient is all zero.
 pub fn april(weights: &Tensors, gradients: &Tensors) -> Result<Reconstruction, AttackError> {
     let config = gradients.vit()?;
-    let dim = config.dim;
     let a = gradients.position_gradient(METHOD, config.tokens())?;
-    let qkv_gradient = gradients.matrix(QKV, 3 * dim)?;
-    if gradients.get(QKV)?.iter().all(|&value| value == 0.0) {
+    let dw = gradients.matrix(QKV, 3 * config.dim)?;
+    solve(weights, gradients, a.as_ref(), dw)
+}
+
+/// From A `[S + 1, D]` and dW `[3 D, D]` to the picture.
+fn solve(
+    weights: &Tensors,
+    gradients: &Tensors,
+    a: MatRef<'_, f64>,
+    dw: MatRef<'_, f64>,
+) -> Result<Reconstruction, AttackError> {
+    let config = gradients.vit()?;
+    let (dim, patches) = (config.dim, config.patches());
+    // W and dW stack q, k and v by rows, so that one product is the sum of the three.
+    let b = weights.matrix(QKV, 3 * dim)?.transpose() * dw;
+    if dw.squared_norm_l2() == 0.0 {
         return Err(AttackError::ZeroGradient { name: QKV });
     }
-    // W and dW stack q, k and v by rows, so that one product is the sum of the three.
-    let b = weights.matrix(QKV, 3 * dim)?.transpose() * qkv_gradient;
-    let cutoff = gradients.rounding().cutoff();
-    let (tokens, spectrum) = least_squares(a.transpose(), b.as_ref(), cutoff).ok_or(UNSOLVABLE)?;
-    picture(weights, gradients, tokens.as_ref(), spectrum)
+    let position = weights.matrix(POSITION, config.tokens())?;
+    let bias = weights.get(PATCH_BIAS)?;
+    let known = Mat::from_fn(config.tokens(), dim, |s, d| position[(s, d)] + if s == 0 { 0.0 } else { bias[d] });
+    let embedding = weights.matrix(PATCH_WEIGHT, dim)?;
+    let root = (dim < config.patch_len()).then(|| covariance_root(config.patch));
+    let whitened = root.as_ref().map(|root| embedding * root);
+
+    let class = a.row(0);
+    let m = without(class, a.subrows(1, patches).transpose().to_owned());
+    let r = without(class, &b - a.transpose() * known);
+    let scale = b.norm_l2() / dim as f64;
+    let equations = NoisyEquations {
+        m: m.as_ref(),
+        e: whitened.as_ref().map_or(embedding, Mat::as_ref),
+        r: r.as_ref(),
+        spent: 1,
+        rounding: gradients.rounding().cutoff() * scale,
+        scale,
+    };
+    let found = equations.solve().ok_or(UNSOLVABLE)?;
+    let x = root.as_ref().map_or_else(|| found.x.to_owned(), |root| &found.x * root.transpose());
+    let mut reconstruction = Reconstruction::from_patches(x.as_ref(), &config, found.spectrum);
+    if !config.april_block {
+        reconstruction.note(
+            "The first block of this model normalises before attention and has a residual: APRIL's equations do not hold \
+             there, and it recovers nothing."
+                .to_owned(),
+        );
+    }
+    if root.is_some() {
+        reconstruction.note(format!(
+            "D = {dim} embedding dimensions cannot hold the {} values of a patch: the likeliest smooth patches are shown.",
+            config.patch_len(),
+        ));
+    }
+    reconstruction.note_noise(found.spectrum, found.noise);
+    Ok(reconstruction)
+}
+
+/// The columns of `matrix` without their parts along `direction`.
+fn without(direction: RowRef<'_, f64>, matrix: Mat<f64>) -> Mat<f64> {
+    let square = direction.squared_norm_l2();
+    if square == 0.0 {
+        return matrix;
+    }
+    let shares = direction * &matrix / square;
+    &matrix - direction.transpose() * shares
 }
 
 /// APRIL with the dropped entries as unknowns.
@@ -79,7 +141,7 @@ pub fn april_aware(evidence: &Evidence) -> Result<Reconstruction, AttackError> {
             dw.len(),
         )));
     }
-    let (solved, spectrum) = if dw.is_whole() {
+    let mut reconstruction = if dw.is_whole() {
         let fewest = (0..tokens).map(|row| known_in_row(&a, row)).min().unwrap_or(0);
         if fewest < tokens {
             return Err(too_much(format!(
@@ -87,9 +149,8 @@ pub fn april_aware(evidence: &Evidence) -> Result<Reconstruction, AttackError> {
                  others takes {tokens}"
             )));
         }
-        let filled = fill_rows(&a, dw.values.as_ref(), w, gradients.rounding()).ok_or(UNSOLVABLE)?;
-        let b = w.transpose() * &dw.values;
-        least_squares(filled.transpose(), b.as_ref(), cutoff).ok_or(UNSOLVABLE)?
+        let filled = fill_rows(&a, dw.values.as_ref(), w, cutoff).ok_or(UNSOLVABLE)?;
+        solve(weights, gradients, filled.as_ref(), dw.values.as_ref())?
     } else {
         let most = (0..dim).map(|column| 3 * dim - dw.known_in_column(column)).max().unwrap_or(0);
         if tokens + most > dim {
@@ -99,9 +160,9 @@ pub fn april_aware(evidence: &Evidence) -> Result<Reconstruction, AttackError> {
                 tokens + most,
             )));
         }
-        solve_columns(&a, &dw, w, cutoff).ok_or(UNSOLVABLE)?
+        let filled = fill_columns(&a, &dw, w, cutoff).ok_or(UNSOLVABLE)?;
+        solve(weights, gradients, a.values.as_ref(), filled.as_ref())?
     };
-    let mut reconstruction = picture(weights, gradients, solved.as_ref(), spectrum)?;
     reconstruction.note("Dropped entries were solved for as unknowns.".to_owned());
     Ok(reconstruction)
 }
@@ -111,7 +172,7 @@ fn known_in_row(observed: &Observed, row: usize) -> usize {
 }
 
 /// A with its missing entries, from the row space of U^T W.
-fn fill_rows(a: &Observed, dw: MatRef<'_, f64>, w: MatRef<'_, f64>, rounding: Rounding) -> Option<Mat<f64>> {
+fn fill_rows(a: &Observed, dw: MatRef<'_, f64>, w: MatRef<'_, f64>, cutoff: f64) -> Option<Mat<f64>> {
     let svd = dw.thin_svd().ok()?;
     let rank = a.nrows().min(svd.U().ncols());
     let span = svd.U().subcols(0, rank).transpose() * w;
@@ -120,7 +181,7 @@ fn fill_rows(a: &Observed, dw: MatRef<'_, f64>, w: MatRef<'_, f64>, rounding: Ro
         let known: Vec<usize> = (0..a.ncols()).filter(|&column| a.is_known(row, column)).collect();
         let basis = Mat::from_fn(known.len(), rank, |i, j| span[(j, known[i])]);
         let values = Mat::from_fn(known.len(), 1, |i, _| a.values[(row, known[i])]);
-        let (place, _) = least_squares(basis.as_ref(), values.as_ref(), rounding.cutoff())?;
+        let (place, _) = least_squares(basis.as_ref(), values.as_ref(), cutoff)?;
         for column in (0..a.ncols()).filter(|&column| !a.is_known(row, column)) {
             filled[(row, column)] = (0..rank).map(|j| place[(j, 0)] * span[(j, column)]).sum();
         }
@@ -128,11 +189,10 @@ fn fill_rows(a: &Observed, dw: MatRef<'_, f64>, w: MatRef<'_, f64>, rounding: Ro
     Some(filled)
 }
 
-/// Tokens `[S + 1, D]` column by column, each with the missing entries of its column of dW; the worst of all spectra.
-fn solve_columns(a: &Observed, dw: &Observed, w: MatRef<'_, f64>, cutoff: f64) -> Option<(Mat<f64>, Spectrum)> {
+/// dW with its missing entries, column by column, each together with the tokens' entries in that column.
+fn fill_columns(a: &Observed, dw: &Observed, w: MatRef<'_, f64>, cutoff: f64) -> Option<Mat<f64>> {
     let (tokens, dim) = (a.nrows(), a.ncols());
-    let mut z = Mat::zeros(tokens, dim);
-    let mut worst: Option<Spectrum> = None;
+    let mut filled = dw.values.clone();
     // Unknowns of one scale keep the cutoff meaningful.
     let scale = (a.mean_square() / (w.squared_norm_l2() / (w.nrows() * w.ncols()) as f64)).sqrt();
     for column in 0..dim {
@@ -142,53 +202,10 @@ fn solve_columns(a: &Observed, dw: &Observed, w: MatRef<'_, f64>, cutoff: f64) -
             Some(i) => -scale * w[(missing[i], equation)],
         });
         let b = w.transpose() * dw.values.col(column).as_mat();
-        let (solution, spectrum) = least_squares(system.as_ref(), b.as_ref(), cutoff)?;
-        for token in 0..tokens {
-            z[(token, column)] = solution[(token, 0)];
-        }
-        if worst.is_none_or(|worst| spectrum.ratio < worst.ratio) {
-            worst = Some(spectrum);
+        let (solution, _) = least_squares(system.as_ref(), b.as_ref(), cutoff)?;
+        for (i, &row) in missing.iter().enumerate() {
+            filled[(row, column)] = scale * solution[(tokens + i, 0)];
         }
     }
-    Some((z, worst?))
-}
-
-/// From tokens `[S + 1, D]` to the picture.
-fn picture(
-    weights: &Tensors,
-    gradients: &Tensors,
-    tokens: MatRef<'_, f64>,
-    spectrum: Spectrum,
-) -> Result<Reconstruction, AttackError> {
-    let config = gradients.vit()?;
-    let dim = config.dim;
-    let position = weights.matrix(POSITION, config.tokens())?;
-    let bias = weights.get(PATCH_BIAS)?;
-    let embedding = weights.matrix(PATCH_WEIGHT, dim)?;
-    let embedded = Mat::from_fn(dim, config.patches(), |d, s| tokens[(s + 1, d)] - position[(s + 1, d)] - bias[d]);
-    let weight_cutoff = Rounding::F64.cutoff();
-    let determined = dim >= config.patch_len();
-    let (patches, _) = if determined {
-        least_squares(embedding, embedded.as_ref(), weight_cutoff)
-    } else {
-        likeliest_patches(embedding, embedded.as_ref(), config.patch, weight_cutoff)
-    }
-    .ok_or(UNSOLVABLE)?;
-
-    let mut reconstruction = Reconstruction::from_patches(patches.transpose(), &config, spectrum);
-    if !config.april_block {
-        reconstruction.note(
-            "The first block of this model normalises before attention and has a residual: APRIL's equations do not hold \
-             there, and it recovers nothing."
-                .to_owned(),
-        );
-    }
-    if !determined {
-        reconstruction.note(format!(
-            "D = {dim} embedding dimensions cannot hold the {} values of a patch: the likeliest smooth patches are shown.",
-            config.patch_len(),
-        ));
-    }
-    reconstruction.note_cutoff(spectrum, gradients.rounding());
-    Ok(reconstruction)
+    Some(filled)
 }

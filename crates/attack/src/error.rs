@@ -76,12 +76,9 @@ pub enum AttackError {
     /// At an index of `[side, side, 3]`.
     #[error("the candidate picture holds {value} at index {index}: pixels are numbers from 0 to 1")]
     NonFinitePicture { index: usize, value: f32 },
-    /// Too few entries kept, in the median row, to tell a member from a stranger.
-    #[error(
-        "membership cannot be told: rows of \"{name}\" were left {kept} entries and {coefficients} free coefficients fit \
-         nearly that many of any picture"
-    )]
-    TooFewToJudge { name: &'static str, kept: usize, coefficients: usize },
+    /// Neither batch size nor members can be read off the class tokens.
+    #[error("the class tokens of the last block do not show: {reason}")]
+    NoClassTokens { reason: String },
     /// A key that has more entries than the known weights give equations.
     #[error(
         "the patch embedding has D = {dim} rows of L = {len} pixels: knowing it plain and encrypted gives the key away \
@@ -122,7 +119,9 @@ pub enum AttackError {
     Incomparable,
     #[error("no round has been gathered")]
     NoRounds,
-    #[error("a search runs the model on pictures: give the whole update, and the weights at which it was taken")]
+    #[error(
+        "searches and membership run the model on pictures: give the whole update, and the weights at which it was taken"
+    )]
     NoModel,
     /// Without labels the model has no loss.
     #[error("the search needs the label of each picture, and the update does not tell: {0}")]

@@ -17,7 +17,8 @@
 //!
 //! Keys of encrypted models do not stay secret from somebody who saw the model before: see [`RecoveredKey`].
 //!
-//! [`label`] and [`label_counts`] read labels off the head, and [`membership`] tells whether a given picture was there.
+//! [`label`] and [`label_counts`] read labels off the head, [`batch_size`] the number of pictures off the last block, and
+//! [`membership`] tells there whether a given picture was among them.
 //!
 //! [`run`] runs any attack by its name on an [`Observation`]:
 //!
@@ -60,7 +61,9 @@ mod patch_prior;
 mod reconstruction;
 mod run;
 mod search;
+mod span;
 mod total_variation;
+mod wiener;
 
 pub use accumulate::{AccumulatedRounds, Added};
 pub use als::{ALS_ITERATIONS, als};
@@ -72,7 +75,7 @@ pub use error::{AttackError, TensorSource};
 pub use evidence::{Evidence, Rounding, Tensors};
 pub use known_start::{KnownStart, RecoveredKey};
 pub use labels::{LabelCounts, LabelGuess, LabelReading, label, label_counts, read_labels};
-pub use membership::{MEMBERSHIP_GRADIENTS, MEMBERSHIP_WEIGHTS, Membership, membership};
+pub use membership::{MEMBER, Members, Membership, STRANGER, membership};
 pub use method::{Concealment, KeySource};
 pub use model::{ModelShape, embeddings_layout};
 pub use needs::{Needs, TensorNames};
@@ -80,3 +83,4 @@ pub use observation::{Decrypt, Encryption, Observation, WholeUpdate};
 pub use reconstruction::Reconstruction;
 pub use run::{OnProgress, Recovered, begin, retarget, run};
 pub use search::{AttackProgress, NoSearches, Search, SearchOptions, SearchProgress, SearchTarget, Searches};
+pub use span::{BatchSize, batch_size, class_token_gradient};

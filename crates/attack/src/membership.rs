@@ -1,260 +1,178 @@
 //! Whether a given picture was among the private ones.
 
 use faer::{Mat, MatRef};
-use unmask_core::{AttackMethod, MembershipVerdict, VitConfig};
+use unmask_core::MembershipVerdict;
 
 use crate::{
-    AttackError, Evidence, Tensors,
-    model::{CLASS_TOKEN, NORM_BIAS, NORM_WEIGHT, PATCH_BIAS, PATCH_WEIGHT, POSITION, QKV},
-    observed::Observed,
+    AttackError, BatchSize, TensorSource, Tensors,
+    span::{Span, outside, token},
 };
 
-/// timm names of the gradients that [`membership`] reads; one of them is enough.
-pub const MEMBERSHIP_GRADIENTS: &[&str] = &[PATCH_WEIGHT, QKV];
+/// Below this residual a picture is a member. No stranger among 1,000 photographs of CIFAR-10 and 144 mirrored or recoloured
+/// copies of members came below it, of batches up to two thirds of the model's width: fewer than 0.3 % do (95 %).
+pub const MEMBER: f64 = 1e-4;
+/// Above this one it is a stranger, where nothing is hidden.
+pub const STRANGER: f64 = 4e-4;
+/// Of a batch of so many of the D directions strangers lie too near the span: the share up to which [`MEMBER`] was measured.
+const MOST_OF_WIDTH: f64 = 2.0 / 3.0;
+/// The noise that f32 leaves in a candidate's own token.
+const TOKEN_NOISE: f64 = 1e-6;
+/// A stranger's residual is so many times what noise alone could leave of a member.
+const ABOVE_NOISE: f64 = 10.0;
+const RESAMPLINGS: usize = 100;
 
-/// timm names of the weights that [`membership`] reads where it goes by the attention weights' gradient. A model with
-/// the April block has no norm there.
-pub const MEMBERSHIP_WEIGHTS: &[&str] = &[CLASS_TOKEN, POSITION, PATCH_WEIGHT, PATCH_BIAS, NORM_WEIGHT, NORM_BIAS];
-
-/// Entries a row must keep beyond the free coefficients.
-const SPARE: usize = 4;
-/// Masked rows each need a decomposition of their own; this many are enough.
-const MOST_ROWS: usize = 48;
-const RESAMPLINGS: usize = 200;
-/// Singular values below this share of the largest are left out of a span.
-const CUTOFF: f64 = 1e-9;
-/// LayerNorm's epsilon, as in timm.
-const NORM_EPSILON: f64 = 1e-6;
-/// A member's residual lies below this share of its distractors' median.
-const MEMBER: f64 = 0.1;
-/// A stranger's lies above this share.
-const STRANGER: f64 = 0.5;
-/// Below this residual rounding alone is left, which no stranger reaches however alike its distractors are.
-const ROUNDING: f64 = 1e-5;
-
-/// Residual of a candidate picture beside those of its distractors.
+/// Residual of a candidate picture, and what it amounts to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Membership {
-    /// Root mean square of what the candidate's span leaves unexplained of the kept entries, per degree of freedom and
-    /// relative to that of the entries: 0 explains all, 1 nothing.
+    /// Length of what the candidate's class token has outside the span of those in the update, relative to its own:
+    /// 0 for a member, 1 for one at right angles to all.
     pub residual: f64,
-    /// Central 95 % of the residual under resampling of the rows.
+    /// Central 95 % of the residual under resampling of the gradient's rows.
     pub interval: (f64, f64),
-    /// Residuals of mirrored, turned and recoloured copies of the candidate, ascending: what strangers like it reach.
+    /// What rounding, noise or an imperfect completion of a mask could leave of a member.
+    pub noise: f64,
+    /// Residuals of altered copies of the candidate, ascending: what pictures like it reach that were not there.
     pub distractors: Vec<f64>,
-    /// timm's name of the gradient whose rows were fitted.
-    pub gradient: &'static str,
+    /// Pictures in the update, by its rank.
+    pub batch: BatchSize,
     pub verdict: MembershipVerdict,
 }
 
-/// Tells whether `candidate`, `[side, side, 3]` in [0, 1], is the picture behind an update of batch 1.
+/// The class tokens behind an update, to compare candidates with.
 ///
-/// Each row of dl/d(weight) of a linear layer is a combination of the layer's inputs. The kept entries of the rows are
-/// fitted with free coefficients on the inputs that the candidate would have caused, so that neither the gradient of the
-/// position embedding nor the label is needed: the fixed-position defence and masks change nothing as long as a row keeps
-/// more entries than there are coefficients.
-///
-/// The patch embedding's rows are tried first, S patches and a constant for L (1 - R) entries; where those are too few,
-/// as where L <= S, the first attention block's qkv, S + 1 tokens for D (1 - R) entries, which needs the model's weights.
-///
-/// The verdict compares the residual with those of eleven copies that are mirrored, turned or have red and blue swapped,
-/// which are as natural as the candidate and were not in the batch: a member's upper bound lies below a tenth of their
-/// median, a stranger's lower bound above half of it.
+/// dl/d(fc1.weight) of the last block is sum_b d_b h_b^T with the class tokens h_b that entered it, one for each picture (see
+/// [`batch_size`](crate::batch_size)). A member's token lies in the row space V, so that of t, the candidate's,
+/// ||t - V V^T t|| / ||t|| is rounding; a stranger's is not. Behind a mask the matrix is completed first.
+pub struct Members {
+    span: Span,
+    /// V from rows drawn with replacement.
+    resampled: Vec<Mat<f64>>,
+    /// Pictures in the update, where that is known.
+    pictures: Option<usize>,
+    /// Rows and columns of the gradient.
+    shape: (usize, usize),
+}
+
+impl Members {
+    /// Reads them off an update of so many `pictures`, where that is known.
+    ///
+    /// # Errors
+    /// [`AttackError`]: no ViT, the gradient is missing, zero, or too much of it hidden by mask or noise, or the batch fills the
+    /// tokens' space so that everybody would look like a member.
+    pub fn of(gradients: &Tensors, pictures: Option<usize>) -> Result<Self, AttackError> {
+        let config = gradients.vit()?;
+        let (rows, dim) = (config.mlp_dim(), config.dim);
+        let span = Span::of(gradients)?;
+        if span.batch.seen() as f64 > MOST_OF_WIDTH * dim as f64 {
+            return Err(AttackError::NoClassTokens {
+                reason: format!(
+                    "the update mixes {} pictures, whose class tokens fill the {dim} dimensions that they live in: everybody \
+                     would look like a member",
+                    span.batch,
+                ),
+            });
+        }
+        let mut draw = draws(span.len());
+        let mut resampled = || {
+            let mut weights = vec![0.0; span.len()];
+            (0..span.len()).for_each(|_| weights[draw()] += 1.0);
+            span.resampled(&weights)
+        };
+        let resampled = (0..RESAMPLINGS).map(|_| resampled()).collect();
+        Ok(Self { span, resampled, pictures, shape: (rows, dim) })
+    }
+
+    /// Pictures in the update, by its rank.
+    pub fn batch(&self) -> BatchSize {
+        self.span.batch
+    }
+
+    /// Compares one candidate. `own` is dl/d(fc1.weight) `[4 D, D]`, row-major, of it alone, with any label, at the weights of
+    /// the update: it is of rank one, and its row space is the candidate's token.
+    ///
+    /// - *member*: the residual's upper bound lies below [`MEMBER`];
+    /// - *stranger*: its lower bound lies above [`STRANGER`] and ten times what noise could leave of a member, and all of the
+    ///   batch was seen: of as many directions as there are pictures, where that is known, and none may hide;
+    /// - *undecided* otherwise.
+    ///
+    /// # Errors
+    /// [`AttackError`]: `own` has another size, or is zero.
+    pub fn judge(&self, own: &[f64]) -> Result<Membership, AttackError> {
+        let token = self.token(own)?;
+        let residual = outside(self.span.basis.as_ref(), token.as_ref());
+        let interval = self.interval(&token, residual);
+        let noise = self.span.noise(token.as_ref()).max(TOKEN_NOISE);
+        let batch = self.span.batch;
+        let is_all_seen =
+            matches!(batch, BatchSize::Exactly(seen) if self.pictures.is_none_or(|pictures| pictures == seen));
+        let verdict = if interval.1 < MEMBER {
+            MembershipVerdict::Member
+        } else if is_all_seen && interval.0 > STRANGER.max(ABOVE_NOISE * noise) {
+            MembershipVerdict::Stranger
+        } else {
+            MembershipVerdict::Undecided
+        };
+        Ok(Membership { residual, interval, noise, distractors: Vec::new(), batch, verdict })
+    }
+
+    fn token(&self, own: &[f64]) -> Result<Mat<f64>, AttackError> {
+        let (rows, dim) = self.shape;
+        let (from, found, expected) = (TensorSource::Gradients, own.len(), rows * dim);
+        if found != expected {
+            return Err(AttackError::WrongLength { from, found, expected });
+        }
+        token(MatRef::from_row_major_slice(own, rows, dim)).ok_or_else(|| AttackError::NoClassTokens {
+            reason: "the candidate's own gradient is zero there; ask with another label".to_owned(),
+        })
+    }
+
+    /// Central 95 % of the residual over rows drawn with replacement.
+    fn interval(&self, token: &Mat<f64>, residual: f64) -> (f64, f64) {
+        let residuals = self.resampled.iter().map(|basis| outside(basis.as_ref(), token.as_ref()));
+        let mut residuals: Vec<f64> = residuals.filter(|residual| residual.is_finite()).collect();
+        residuals.sort_by(f64::total_cmp);
+        let at = |share: f64| residuals.get((share * residuals.len() as f64) as usize).copied();
+        (at(0.025).map_or(0.0, |low| low.min(residual)), at(0.975).map_or(1.0, |high| high.max(residual)))
+    }
+}
+
+/// Whether a picture was in the batch behind an update, whatever the batch's size and labels: see [`Members`]. `own` holds the
+/// gradient of [`Members::judge`] for the candidate; those of altered copies of it may follow, which are shown beside it and
+/// decide nothing.
 ///
 /// # Errors
-/// [`AttackError`]: the candidate has another size, no gradient is there or kept enough entries, or it is all zero.
-pub fn membership(evidence: &Evidence, candidate: &[f32]) -> Result<Membership, AttackError> {
-    let config = evidence.gradients.vit()?;
-    let expected = config.image * config.image * VitConfig::CHANNELS;
-    if candidate.len() != expected {
-        return Err(AttackError::WrongPicture { found: candidate.len(), expected });
+/// As [`Members::of`] and [`Members::judge`].
+pub fn membership(gradients: &Tensors, own: &[Vec<f64>], pictures: Option<usize>) -> Result<Membership, AttackError> {
+    let members = Members::of(gradients, pictures)?;
+    let (candidate, copies) = own.split_first().ok_or(AttackError::NoModel)?;
+    let mut membership = members.judge(candidate)?;
+    for copy in copies {
+        membership.distractors.push(outside(members.span.basis.as_ref(), members.token(copy)?.as_ref()));
     }
-    if let Some(index) = candidate.iter().position(|value| !value.is_finite()) {
-        return Err(AttackError::NonFinitePicture { index, value: candidate[index] });
-    }
-    let layer = Layer::of(evidence)?;
-    let residuals = layer.residuals(evidence, candidate)?;
-    let residual = pooled(&residuals);
-    let mut distractors = distractors(candidate, config.image)
-        .iter()
-        .map(|picture| layer.residuals(evidence, picture).map(|residuals| pooled(&residuals)))
-        .collect::<Result<Vec<_>, _>>()?;
-    distractors.sort_by(f64::total_cmp);
-    let interval = interval(&residuals);
-    let median = distractors[distractors.len() / 2];
-    let verdict = if residual < ROUNDING || interval.1 < MEMBER * median {
-        MembershipVerdict::Member
-    } else if interval.0 > STRANGER * median {
-        MembershipVerdict::Stranger
-    } else {
-        MembershipVerdict::Undecided
-    };
-    Ok(Membership { residual, interval, distractors, gradient: layer.name, verdict })
+    membership.distractors.sort_by(f64::total_cmp);
+    Ok(membership)
 }
 
-struct Layer {
-    name: &'static str,
-    /// Rows of the gradient, thinned out where each needs its own decomposition.
-    rows: Vec<usize>,
-    gradient: Observed,
-}
-
-/// One row's unexplained and whole sum of squares, each over its degrees of freedom.
-#[derive(Clone, Copy)]
-struct RowFit {
-    left: f64,
-    all: f64,
-}
-
-impl Layer {
-    fn of(evidence: &Evidence) -> Result<Self, AttackError> {
-        let config = evidence.gradients.vit()?;
-        let patch = Self::new(&evidence.gradients, PATCH_WEIGHT, config.dim, config.patches() + 1);
-        if patch.is_ok() {
-            return patch;
-        }
-        let qkv = Self::new(&evidence.gradients, QKV, 3 * config.dim, config.tokens());
-        // The attention weights are the second choice: what is wrong with them is told only where they are there.
-        match qkv {
-            Err(AttackError::Missing { .. }) => patch,
-            qkv => qkv,
-        }
-    }
-
-    fn new(gradients: &Tensors, name: &'static str, rows: usize, coefficients: usize) -> Result<Self, AttackError> {
-        let gradient = gradients.observed(name, rows)?;
-        if gradient.known() == 0 {
-            return Err(AttackError::NothingKept { name });
-        }
-        if gradient.is_zero() {
-            return Err(AttackError::ZeroGradient { name });
-        }
-        let kept = |row: usize| gradient.weights.row(row).iter().filter(|&&weight| weight > 0.0).count();
-        let mut usable: Vec<usize> = (0..rows).filter(|&row| kept(row) >= coefficients + SPARE).collect();
-        if 2 * usable.len() < rows {
-            let mut counts: Vec<usize> = (0..rows).map(kept).collect();
-            counts.sort_unstable();
-            return Err(AttackError::TooFewToJudge { name, kept: counts[rows / 2], coefficients });
-        }
-        if !gradient.is_whole() {
-            let step = usable.len().div_ceil(MOST_ROWS);
-            usable = usable.into_iter().step_by(step).collect();
-        }
-        Ok(Self { name, rows: usable, gradient })
-    }
-
-    /// How well each row is fitted by the inputs that `picture` causes.
-    fn residuals(&self, evidence: &Evidence, picture: &[f32]) -> Result<Vec<RowFit>, AttackError> {
-        let config = evidence.gradients.vit()?;
-        let inputs = if self.name == QKV {
-            tokens(&evidence.weights, picture)?
-        } else {
-            let patches = patches(picture, &config);
-            Mat::from_fn(config.patches() + 1, config.patch_len(), |s, l| {
-                if s == config.patches() { 1.0 } else { patches[(s, l)] }
-            })
-        };
-        let unsolvable = AttackError::Unsolvable { method: AttackMethod::Embedding };
-        if self.gradient.is_whole() {
-            let basis = basis(inputs.transpose()).ok_or(unsolvable)?;
-            return Ok(self.rows.iter().map(|&row| self.fit(row, None, basis.as_ref())).collect());
-        }
-        self.rows
-            .iter()
-            .map(|&row| {
-                let kept: Vec<usize> =
-                    (0..inputs.ncols()).filter(|&column| self.gradient.is_known(row, column)).collect();
-                let inputs = Mat::from_fn(kept.len(), inputs.nrows(), |i, s| inputs[(s, kept[i])]);
-                let basis = basis(inputs.as_ref()).ok_or(unsolvable.clone())?;
-                Ok(self.fit(row, Some(&kept), basis.as_ref()))
-            })
-            .collect()
-    }
-
-    fn fit(&self, row: usize, kept: Option<&[usize]>, basis: MatRef<'_, f64>) -> RowFit {
-        let values = Mat::from_fn(basis.nrows(), 1, |i, _| self.gradient.values[(row, kept.map_or(i, |kept| kept[i]))]);
-        let left = &values - basis * (basis.transpose() * &values);
-        let freedom = (basis.nrows() - basis.ncols()).max(1);
-        RowFit { left: left.squared_norm_l2() / freedom as f64, all: values.squared_norm_l2() / values.nrows() as f64 }
-    }
-}
-
-/// An orthonormal basis of the columns of `inputs`.
-fn basis(inputs: MatRef<'_, f64>) -> Option<Mat<f64>> {
-    let svd = inputs.thin_svd().ok()?;
-    let singular = svd.S().column_vector();
-    let largest = *singular.iter().next()?;
-    let rank = singular.iter().take_while(|&&value| value > CUTOFF * largest).count();
-    Some(svd.U().subcols(0, rank).to_owned())
-}
-
-fn pooled(rows: &[RowFit]) -> f64 {
-    let (left, all) = rows.iter().fold((0.0, 0.0), |(left, all), row| (left + row.left, all + row.all));
-    (left / all).sqrt()
-}
-
-/// Central 95 % of the pooled residual of rows drawn with replacement, by a fixed sequence of numbers so that the same
-/// evidence gives the same verdict.
-fn interval(rows: &[RowFit]) -> (f64, f64) {
+/// Numbers below `count`, by a fixed sequence so that the same evidence gives the same verdict.
+fn draws(count: usize) -> impl FnMut() -> usize {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut draw = || {
+    move || {
         // Knuth's linear congruential generator; its upper bits are good enough for a bootstrap.
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        rows[((state >> 33) as usize) % rows.len()]
-    };
-    let mut pooled: Vec<f64> =
-        (0..RESAMPLINGS).map(|_| pooled(&(0..rows.len()).map(|_| draw()).collect::<Vec<_>>())).collect();
-    pooled.sort_by(f64::total_cmp);
-    let tail = RESAMPLINGS / 40;
-    (pooled[tail], pooled[RESAMPLINGS - 1 - tail])
-}
-
-/// Patches `[S, L]` of a picture in the model's input space [-1, 1].
-fn patches(picture: &[f32], config: &VitConfig) -> Mat<f64> {
-    let (size, grid, side) = (config.patch, config.grid(), config.image);
-    Mat::from_fn(config.patches(), config.patch_len(), |s, l| {
-        let (c, y, x) = (l / (size * size), l / size % size, l % size);
-        let (row, column) = (s / grid * size + y, s % grid * size + x);
-        f64::from(picture[(row * side + column) * VitConfig::CHANNELS + c]).mul_add(2.0, -1.0)
-    })
-}
-
-/// What enters the first attention block `[S + 1, D]`.
-fn tokens(weights: &Tensors, picture: &[f32]) -> Result<Mat<f64>, AttackError> {
-    let config = weights.vit()?;
-    let position = weights.matrix(POSITION, config.tokens())?;
-    let (class, bias) = (weights.get(CLASS_TOKEN)?, weights.get(PATCH_BIAS)?);
-    let embedded = patches(picture, &config) * weights.matrix(PATCH_WEIGHT, config.dim)?.transpose();
-    let mut tokens = Mat::from_fn(config.tokens(), config.dim, |t, d| {
-        position[(t, d)] + if t == 0 { class[d] } else { embedded[(t - 1, d)] + bias[d] }
-    });
-    if config.has_norm1(0) {
-        let (scale, shift) = (weights.get(NORM_WEIGHT)?, weights.get(NORM_BIAS)?);
-        let dim = config.dim as f64;
-        for t in 0..tokens.nrows() {
-            let mean = tokens.row(t).sum() / dim;
-            let variance = tokens.row(t).iter().map(|value| (value - mean).powi(2)).sum::<f64>() / dim;
-            for d in 0..config.dim {
-                tokens[(t, d)] = (tokens[(t, d)] - mean) / (variance + NORM_EPSILON).sqrt() * scale[d] + shift[d];
-            }
-        }
+        ((state >> 33) as usize) % count
     }
-    Ok(tokens)
 }
 
-/// The seven other orientations of the picture, and four of all eight with red and blue swapped.
-fn distractors(picture: &[f32], side: usize) -> Vec<Vec<f32>> {
-    const ORIENTATIONS: usize = 8;
-    let copy = |orientation: usize, swapped: bool| -> Vec<f32> {
-        let pixel = |y: usize, x: usize| {
-            let (y, x) = if orientation & 1 == 0 { (y, x) } else { (x, y) };
-            let y = if orientation & 2 == 0 { y } else { side - 1 - y };
-            let x = if orientation & 4 == 0 { x } else { side - 1 - x };
-            let at = |c: usize| picture[(y * side + x) * VitConfig::CHANNELS + c];
-            if swapped { [at(2), at(1), at(0)] } else { [at(0), at(1), at(2)] }
-        };
-        (0..side * side).flat_map(|i| pixel(i / side, i % side)).collect()
+/// The picture `[side, side, 3]` mirrored, upside down, and with red and blue swapped, where that is another picture.
+pub(crate) fn altered(picture: &[f32], side: usize) -> Vec<Vec<f32>> {
+    let copy = |pixel: &dyn Fn(usize, usize) -> (usize, usize), channels: [usize; 3]| -> Vec<f32> {
+        let at = |(y, x): (usize, usize)| channels.map(|c| picture[(y * side + x) * 3 + c]);
+        (0..side * side).flat_map(|i| at(pixel(i / side, i % side))).collect()
     };
-    let turned = (1..ORIENTATIONS).map(|orientation| copy(orientation, false));
-    turned.chain((0..ORIENTATIONS).step_by(2).map(|orientation| copy(orientation, true))).collect()
+    let copies = [
+        copy(&|y, x| (y, side - 1 - x), [0, 1, 2]),
+        copy(&|y, x| (side - 1 - y, x), [0, 1, 2]),
+        copy(&|y, x| (y, x), [2, 1, 0]),
+    ];
+    copies.into_iter().filter(|copy| copy != picture).collect()
 }

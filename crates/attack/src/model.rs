@@ -8,8 +8,6 @@ pub(crate) const POSITION: &str = "pos_embed";
 pub(crate) const PATCH_WEIGHT: &str = "patch_embed.proj.weight";
 pub(crate) const PATCH_BIAS: &str = "patch_embed.proj.bias";
 pub(crate) const CLASS_TOKEN: &str = "cls_token";
-pub(crate) const NORM_WEIGHT: &str = "blocks.0.norm1.weight";
-pub(crate) const NORM_BIAS: &str = "blocks.0.norm1.bias";
 pub(crate) const QKV: &str = "blocks.0.attn.qkv.weight";
 
 /// What decides the shapes of a model's tensors: an [`Architecture`]'s, or those of a ViT of any size.

@@ -1,9 +1,9 @@
 //! What an attack needs of a model and an update.
 
-use unmask_core::{AttackMethod, ParamLayout};
+use unmask_core::AttackMethod;
 
 use crate::{
-    AttackError, Evidence, KeySource, MEMBERSHIP_GRADIENTS, MEMBERSHIP_WEIGHTS, ModelShape, TensorSource, Tensors,
+    AttackError, Evidence, KeySource, ModelShape, TensorSource, Tensors, class_token_gradient,
     method::{Definition, Required, Solver, WorksOn, definition},
     model::is_front,
 };
@@ -96,17 +96,14 @@ impl Needs {
         Self { gradients: TensorNames::new(&[weight], &[bias]), ..Self::default() }
     }
 
+    /// What [`membership`](crate::membership) and [`batch_size`](crate::batch_size) read of an update; who asks for a picture
+    /// needs the whole model besides, to run it on the picture.
     ///
     /// # Errors
     /// [`AttackError::NotVit`].
     pub fn of_membership(model: impl Into<ModelShape>) -> Result<Self, AttackError> {
-        let layout = ParamLayout::vit(&model.into().vit()?);
-        let weights: Vec<&str> = MEMBERSHIP_WEIGHTS.iter().copied().filter(|name| layout.get(name).is_some()).collect();
-        Ok(Self {
-            gradients: TensorNames::new(&[], MEMBERSHIP_GRADIENTS),
-            weights: TensorNames::new(&[], &weights),
-            ..Self::default()
-        })
+        let name = class_token_gradient(model)?;
+        Ok(Self { gradients: TensorNames::new(&[&name], &[]), ..Self::default() })
     }
 
     /// Takes what is needed out of flat f32 vectors in the layout's order. Of the gradient only the entries with `kept`

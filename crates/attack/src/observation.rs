@@ -5,11 +5,14 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use unmask_core::{Architecture, AttackMethod, ModelState};
+use unmask_core::{Architecture, AttackMethod, ModelState, VitConfig};
 
 use crate::{
-    AccumulatedRounds, AttackError, Evidence, KeySource, KnownStart, LabelReading, Reconstruction, RecoveredKey,
-    Rounding, TensorSource, Tensors, embeddings_layout, method::ClosedForm, read_labels,
+    AccumulatedRounds, AttackError, Evidence, KeySource, KnownStart, LabelReading, Membership, Reconstruction,
+    RecoveredKey, Rounding, Searches, TensorSource, Tensors, class_token_gradient, embeddings_layout,
+    membership::{altered, membership},
+    method::ClosedForm,
+    read_labels,
 };
 
 /// All that an honest-but-curious relay holds of one client, and what else came its way. A clone shares everything.
@@ -21,7 +24,7 @@ pub struct Observation {
     pub batch: usize,
     /// Their labels, where they are known; otherwise they are read off the update.
     pub labels: Option<Vec<usize>>,
-    /// The update with its whole model, which searches run.
+    /// The update with its whole model, which searches and membership run.
     pub whole: Option<Arc<WholeUpdate>>,
     /// Several rounds over the same pictures, or why they cannot be gathered.
     pub rounds: Result<Arc<AccumulatedRounds>, AttackError>,
@@ -98,6 +101,53 @@ impl Observation {
     /// Why they cannot be told.
     pub fn read_labels(&self) -> Result<LabelReading, AttackError> {
         read_labels(&self.evidence()?.gradients, self.batch)
+    }
+
+    /// Whether `picture`, `[side, side, 3]` in [0, 1], was in the update: `searches` runs the model of
+    /// [`whole`](Self::whole) on it and on altered copies, and [`membership`] compares. `pictures` are those in the update,
+    /// where that is known.
+    ///
+    /// # Errors
+    /// The update cannot be read, the model is no ViT, not there or encrypted, the picture has another size, or as
+    /// [`membership`].
+    pub fn membership(
+        &self,
+        searches: &dyn Searches,
+        picture: &[f32],
+        pictures: Option<usize>,
+    ) -> Result<Membership, AttackError> {
+        let gradients = &self.evidence()?.gradients;
+        let side = gradients.vit()?.image;
+        if self.encryption.is_some() {
+            return Err(AttackError::CipherText);
+        }
+        let (found, expected) = (picture.len(), side * side * VitConfig::CHANNELS);
+        if found != expected {
+            return Err(AttackError::WrongPicture { found, expected });
+        }
+        if let Some(index) = picture.iter().position(|value| !value.is_finite()) {
+            return Err(AttackError::NonFinitePicture { index, value: picture[index] });
+        }
+        let whole = self.whole.as_deref().ok_or(AttackError::NoModel)?;
+        let name = class_token_gradient(whole.architecture)?;
+        let range = whole.architecture.layout().get(&name).map(|param| param.range.clone()).unwrap_or_default();
+        let own = |picture: &[f32]| -> Result<Vec<f64>, AttackError> {
+            let mut own = Vec::new();
+            // A label that the model is sure of leaves no gradient; no two can be.
+            for label in 0..whole.architecture.classes().min(2) {
+                let whole = searches.gradient(whole, &[label], picture)?;
+                own = whole.get(range.clone()).unwrap_or_default().to_vec();
+                if own.iter().any(|&value| value != 0.0) {
+                    break;
+                }
+            }
+            Ok(own)
+        };
+        let mut all = vec![own(picture)?];
+        for copy in altered(picture, side) {
+            all.push(own(&copy)?);
+        }
+        membership(gradients, &all, pictures)
     }
 
     /// The gradients of both embeddings in the plain.

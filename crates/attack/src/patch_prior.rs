@@ -1,15 +1,12 @@
 //! What a patch of a photograph looks like before anything is known of it.
 
 use faer::{
-    Mat, MatRef, Side,
+    Mat, Side,
     linalg::solvers::{Llt, Solve},
 };
 use unmask_core::VitConfig;
 
-use crate::{
-    least_squares::{Spectrum, least_squares},
-    observed::Observed,
-};
+use crate::observed::Observed;
 
 /// Correlation of neighbouring pixels within a channel.
 const PIXEL_CORRELATION: f64 = 0.98;
@@ -17,22 +14,6 @@ const PIXEL_CORRELATION: f64 = 0.98;
 const CHANNEL_CORRELATION: f64 = 0.95;
 /// Variance of what a mixture of patches has beside, as a share of theirs.
 const NOT_PHOTOGRAPHIC: f64 = 1e-3;
-
-/// The likeliest patches `[L, S]` with E X = Z, E `[D, L]` having fewer rows than columns.
-///
-/// The prior is Gaussian with covariance C = 0.98^(|dx|+|dy|), 0.95 between channels:
-/// x = C E^T (E C E^T)^-1 z. With any C = K K^T that is x = K pinv(E K) z, which needs no normal equations.
-pub(crate) fn likeliest_patches(
-    embedding: MatRef<'_, f64>,
-    z: MatRef<'_, f64>,
-    patch: usize,
-    cutoff: f64,
-) -> Option<(Mat<f64>, Spectrum)> {
-    let root = covariance_root(patch);
-    let whitened = embedding * &root;
-    let (x, spectrum) = least_squares(whitened.as_ref(), z, cutoff)?;
-    Some((&root * x, spectrum))
-}
 
 /// What `known` `[D, L]`, mixtures of patches such as G_E, has at `pixels`: `[pixels, D]`. Hidden entries are the likeliest under the same
 /// prior, C_hk (C_kk + v I)^-1 g_k with v = 1e-3 for what is no photograph.
@@ -60,8 +41,12 @@ pub(crate) fn likeliest_mixtures(known: &Observed, pixels: &[usize], patch: usiz
     Some(mixtures)
 }
 
-/// K `[L, L]` with K K^T = C; C is a Kronecker product over channel, y and x, and so is K.
-fn covariance_root(patch: usize) -> Mat<f64> {
+/// K `[L, L]` with K K^T = C, the covariance of a patch: 0.98^(|dx|+|dy|), 0.95 between channels. C is a Kronecker product
+/// over channel, y and x, and so is K.
+///
+/// Of all patches x with E x = z, E `[D, L]` having fewer rows than columns, x = C E^T (E C E^T)^-1 z = K pinv(E K) z is the
+/// likeliest.
+pub(crate) fn covariance_root(patch: usize) -> Mat<f64> {
     let index = |l: usize| (l / (patch * patch), l / patch % patch, l % patch);
     let len = VitConfig::CHANNELS * patch * patch;
     Mat::from_fn(len, len, |row, column| {

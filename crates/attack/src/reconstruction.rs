@@ -52,6 +52,18 @@ impl Reconstruction {
         }
     }
 
+    /// Says so where noise of this share of the signal decided.
+    pub(crate) fn note_noise(&mut self, spectrum: Spectrum, noise: f64) {
+        if spectrum.kept < spectrum.total {
+            self.note(format!(
+                "{} of {} singular values lie within the noise of the equations, {noise:.0e} of their size: what they would \
+                 tell was damped, and fine detail is lost.",
+                spectrum.total - spectrum.kept,
+                spectrum.total,
+            ));
+        }
+    }
+
     /// Says so where singular values were left out.
     pub(crate) fn note_cutoff(&mut self, spectrum: Spectrum, rounding: Rounding) {
         if spectrum.kept < spectrum.total {

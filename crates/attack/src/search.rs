@@ -7,7 +7,7 @@ use std::fmt;
 
 use unmask_core::{Architecture, AttackMethod, ModelState, VitConfig};
 
-use crate::AttackError;
+use crate::{AttackError, WholeUpdate};
 
 /// What a search is given of one update.
 #[derive(Debug, Clone, PartialEq)]
@@ -112,7 +112,7 @@ pub trait Search: Send {
     fn retarget(&mut self, target: &SearchTarget<'_>) -> Result<(), AttackError>;
 }
 
-/// Where searches come from.
+/// Where searches come from, and what runs the model for a check.
 pub trait Searches: fmt::Debug + Send + Sync {
     /// Begins a search by `method`, one with [`AttackMethod::is_search`].
     ///
@@ -125,6 +125,16 @@ pub trait Searches: fmt::Debug + Send + Sync {
         target: &SearchTarget<'_>,
         options: SearchOptions,
     ) -> Result<Box<dyn Search>, AttackError>;
+
+    /// The gradient of the mean loss of `pictures`, `[batch, side, side, 3]` in [0, 1], with `labels`, at the state with
+    /// which `whole` was made: as many values as the model has parameters. By it reconstructions are checked.
+    ///
+    /// # Errors
+    /// Why the model cannot be run; whoever has none at hand says that.
+    fn gradient(&self, whole: &WholeUpdate, labels: &[usize], pictures: &[f32]) -> Result<Vec<f64>, AttackError> {
+        let _ = (labels, pictures);
+        Err(AttackError::Search { reason: format!("no {} is at hand to run", whole.architecture) })
+    }
 }
 
 /// No searches: for whoever runs closed forms alone.

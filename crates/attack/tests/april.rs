@@ -2,7 +2,10 @@
 
 mod common;
 
-use std::{ops::Range, path::PathBuf};
+use std::{
+    ops::Range,
+    path::{Path, PathBuf},
+};
 
 use common::{
     File, lab_vectors, largest_difference, masked, patches, product, rng, shape, similarity, transpose, uniform,
@@ -184,11 +187,11 @@ impl Reference {
         assert!(largest_difference(&result.image, &self.picture("april")) < 1e-4);
     }
 
-    /// Condition number 1e9: f32 gradients lose what the cutoff does not save.
+    /// Condition number 1e9: f32 gradients lose what the filter does not save.
     fn is_blurred_from_f32(&self) {
         let (result, psnr, ssim) = self.attacked(Rounding::F32, None);
         assert!(self.blurred.contains(&psnr) && ssim > 0.95, "{psnr} dB, {ssim}");
-        assert!(result.notes.iter().any(|note| note.contains("f32")), "{:?}", result.notes);
+        assert!(result.notes.iter().any(|note| note.contains("noise of the equations")), "{:?}", result.notes);
         let difference = largest_difference(&result.image, &self.picture("april_f32"));
         assert!(difference < 1e-4, "{difference}");
     }
@@ -215,7 +218,7 @@ mod pico {
     fn reference(april_block: bool, folder: &str) -> Reference {
         let masked = [("r0.2", 5.194, -0.0590), ("r0.5", 5.548, 0.0441), ("r0.8", 5.405, 0.0098)];
         let config = VitSpec::new(VitPreset::Pico).with_april_block(april_block).config();
-        Reference { folder: vectors(folder), config, blurred: 26.9..27.1, masked }
+        Reference { folder: vectors(folder), config, blurred: 36.2..36.3, masked }
     }
 
     #[test]
@@ -272,6 +275,48 @@ mod lab {
     #[ignore = "needs `python scripts/make_vectors.py --lab`"]
     fn gives_nothing_away_on_a_standard_block() {
         reference(false).gives_nothing_away(5.03, -0.0018);
+    }
+}
+
+/// PSNR and SSIM of what APRIL makes of a sample photograph's gradients as a tab of a new room computes them in f32: from all
+/// of them, and from the half that a mask kept. `made` is what PyTorch makes of all.
+fn classroom(folder: &Path, preset: VitPreset, name: &str) -> [(f64, f64); 2] {
+    let config = VitSpec::new(preset).with_april_block(true).config();
+    let Needs { weights: read, gradients: sent, .. } = Needs::of(METHOD, &config).unwrap();
+    let file = |name: &str| File::read(&folder.join(name).with_extension("safetensors"));
+    let weights = file("weights").tensors(TensorSource::Weights, &config, Rounding::F32, &read.all(), None);
+    let picture = file(name);
+    let whole = picture.tensors(TensorSource::Gradients, &config, Rounding::F32, &sent.all(), None);
+    let found = april(&weights, &whole).unwrap().image;
+    let difference = largest_difference(&found, &picture.image("april_f32"));
+    assert!(difference < 1e-3, "{name}: PyTorch's differs by {difference}");
+    let halved = april(&weights, &masked(&whole, &mut rng(13), 0.5, 0.5)).unwrap().image;
+    [found, halved].map(|found| similarity(&found, &picture.image("image"), config.image))
+}
+
+fn is_seen_and_hidden(folder: &Path, preset: VitPreset, name: &str, at_least: f64) {
+    let [(psnr, ssim), (_, hidden)] = classroom(folder, preset, name);
+    assert!(psnr >= at_least && ssim > 0.9, "{preset}, {name}: {psnr} dB, {ssim}");
+    assert!(hidden < 0.3, "{preset}, {name}, half of it: {hidden}");
+    println!("{preset} {name}: {psnr:.1} dB, SSIM {ssim:.3}; R = 0.5: SSIM {hidden:.3}");
+}
+
+/// The darker a picture, the more singular values lie within rounding: a fixed cutoff leaves 12 dB of the stars.
+#[test]
+fn dark_pictures_come_back_from_f32() {
+    for name in ["rocket", "hubble"] {
+        is_seen_and_hidden(&vectors("pico_dark"), VitPreset::Pico, name, 40.0);
+    }
+}
+
+#[test]
+#[ignore = "needs `python scripts/make_vectors.py --lab`"]
+fn all_samples_come_back_from_f32() {
+    for preset in [VitPreset::Nano, VitPreset::Lab] {
+        let folder = lab_vectors("april").with_file_name(format!("{preset}_april_samples"));
+        for name in ["astronaut", "cameraman", "cat", "coffee", "hubble", "rocket"] {
+            is_seen_and_hidden(&folder, preset, name, 30.0);
+        }
     }
 }
 

@@ -2,11 +2,15 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use unmask_attack::{AttackError, ModelShape, Search, SearchOptions, SearchProgress, SearchTarget, Searches};
+use unmask_attack::{
+    AttackError, ModelShape, Search, SearchOptions, SearchProgress, SearchTarget, Searches, WholeUpdate,
+};
 use unmask_core::{AttackFamily, AttackMethod};
 use unmask_model::{Network, Normalisation, OracleOptions, WeightScope, device::OpenDevice};
 
-use crate::{Matching, MatchingOptions, NetworkOracle, Objective, Problem, ReceivedGradient};
+use crate::{
+    Inputs, Matching, MatchingOptions, NetworkOracle, Objective, Oracle, Problem, ReceivedGradient, picture::normalise,
+};
 
 /// Most that the pictures of a batch are moved apart before the first step, in units of pixels in [0, 1].
 const APART: f32 = 0.02;
@@ -41,7 +45,7 @@ impl GradientMatching {
             Some(kept) => ReceivedGradient::aware(target.gradient, kept),
             None => ReceivedGradient::naive(target.gradient),
         };
-        let normalisation = if target.is_training { Normalisation::Batch } else { Normalisation::Running };
+        let normalisation = normalisation(target.is_training);
         let options = OracleOptions { scope, normalisation, ..OracleOptions::default() };
         let oracle = NetworkOracle::new(&network, target.state, &target.labels, options);
         Problem::new(oracle.map_err(said)?, objective, received?)
@@ -69,6 +73,23 @@ impl Searches for GradientMatching {
         let matching = Matching::new(problem, &start, options)?;
         Ok(Box::new(MatchingSearch { from: self.clone(), method, matching }))
     }
+
+    fn gradient(&self, whole: &WholeUpdate, labels: &[usize], pictures: &[f32]) -> Result<Vec<f64>, AttackError> {
+        let network = Network::new(whole.architecture, self.device.device()).map_err(said)?;
+        let options = OracleOptions { normalisation: normalisation(whole.is_training), ..OracleOptions::default() };
+        let oracle = NetworkOracle::new(&network, &whole.state, labels, options).map_err(said)?;
+        let inputs = oracle.inputs();
+        if pictures.len() != inputs.len() {
+            let (found, expected, Inputs { batch, side }) = (pictures.len(), inputs.len(), inputs);
+            return Err(AttackError::StartLength { found, expected, batch, side });
+        }
+        oracle.gradient(&normalise(inputs, pictures)).map_err(said)
+    }
+}
+
+/// What batch norm normalised by.
+fn normalisation(is_training: bool) -> Normalisation {
+    if is_training { Normalisation::Batch } else { Normalisation::Running }
 }
 
 /// Pictures of a batch that start alike have the same slope and stay alike, so each of them is moved by noise of its own.

@@ -70,7 +70,7 @@ pub(crate) struct Attacks {
     label: LabelCard,
     membership: MembershipCard,
     /// What was read of the update that is being taken.
-    job: Option<(Job, Option<WholeUpdate>)>,
+    job: Option<(Job, Option<Arc<WholeUpdate>>)>,
     pictures: Arc<Pictures>,
     /// Counts the models: what is known about an earlier one is not mixed in.
     epoch: u64,
@@ -163,9 +163,10 @@ impl Attacks {
             samples,
         };
         let sent = Sent { about, batch: settings.batch(), encryption: settings.encryption(), model, update };
-        let is_searching = self.attacker.is_searching() == Some(true);
+        // Membership runs the model too, also of a picture that is dropped only later.
+        let runs_model = self.attacker.is_searching().is_some_and(|on| on || model.architecture.vit().is_some());
         let job = Job::new(&sent);
-        let whole = is_searching.then(|| job.whole(&sent));
+        let whole = runs_model.then(|| Arc::new(job.whole(&sent)));
         self.job = Some((job, whole));
     }
 

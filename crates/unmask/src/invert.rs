@@ -13,7 +13,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use unmask_attack::{
     AccumulatedRounds, AttackError, Encryption, Evidence, KeySource, KnownStart, Needs, Observation, Recovered,
-    Rounding, SearchOptions, TensorNames, TensorSource, Tensors, WholeUpdate, membership, run,
+    Rounding, SearchOptions, TensorNames, TensorSource, Tensors, WholeUpdate, run,
 };
 use unmask_core::{Architecture, AttackMethod, ModelState, ParamLayout, VitPreset};
 use unmask_data::{chw_to_hwc, decode};
@@ -188,7 +188,9 @@ impl Invert {
             InferenceAttack::Membership => (),
         }
         if let Some(candidate) = candidate {
-            let found = observation.evidence().and_then(|evidence| membership(evidence, &candidate));
+            let searches = GradientMatching::new(OpenDevice::cpu());
+            let pictures = (self.batch.is_some() || !self.labels.is_empty()).then_some(observation.batch);
+            let found = observation.membership(&searches, &candidate, pictures);
             report.membership(&found.context("membership cannot be told").map_err(Failure::Input)?);
         }
         output.report(&report).map_err(Failure::Other)?;
@@ -245,7 +247,8 @@ impl Invert {
         let rounds: Vec<Evidence> = updates.into_iter().map(round).collect();
         let gathered = AccumulatedRounds::gather(&rounds);
         let first = rounds.into_iter().next().ok_or(AttackError::NoRounds)?;
-        let state = self.weights.as_deref().filter(|_| is_search).map(|path| state(path, model)).transpose()?;
+        let runs_model = is_search || has_candidate;
+        let state = self.weights.as_deref().filter(|_| runs_model).map(|path| state(path, model)).transpose()?;
         let whole = state.map(|state| WholeUpdate::from_tensors(model, state, &first.gradients, !self.eval));
         let mut observation = Observation::new(Ok(first));
         observation.batch = self.batch.map_or(self.labels.len().max(1), usize::from);

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use unmask_attack::{Observation, OnProgress, Recovered, SearchOptions, Searches, membership, run};
+use unmask_attack::{Observation, OnProgress, Recovered, SearchOptions, Searches, run};
 use unmask_core::{AttackMethod, MaskSeed, MembershipVerdict};
 use unmask_simulation::files::rounded;
 
@@ -62,7 +62,7 @@ pub(super) fn compute(
             }
         }
         InferenceAttack::Labels => judge_labels(&mut computed.row, observation, &batch.batch.labels),
-        InferenceAttack::Membership => judge_membership(&mut computed.row, observation, plan, cell),
+        InferenceAttack::Membership => judge_membership(&mut computed.row, observation, searches, plan, cell),
     }
     computed.row.seconds = rounded(computed.row.seconds, 3);
     Ok(computed)
@@ -115,7 +115,13 @@ fn judge_labels(row: &mut MatrixRow, observation: &Observation, truth: &[usize])
 }
 
 /// The picture itself must be told apart from the next one of the folder, where there is one.
-fn judge_membership(row: &mut MatrixRow, observation: &Observation, plan: &MatrixPlan, cell: &Cell) {
+fn judge_membership(
+    row: &mut MatrixRow,
+    observation: &Observation,
+    searches: &dyn Searches,
+    plan: &MatrixPlan,
+    cell: &Cell,
+) {
     let clock = Instant::now();
     let (member, others) = (&plan.batches[cell.batch], plan.batches.len());
     let stranger = (others > 1).then(|| &plan.batches[(cell.batch + 1) % others]);
@@ -126,7 +132,7 @@ fn judge_membership(row: &mut MatrixRow, observation: &Observation, plan: &Matri
         let Some((name, candidate)) = candidate.and_then(|batch| Some((&batch.name, batch.truths.first()?))) else {
             continue;
         };
-        match observation.evidence().and_then(|evidence| membership(evidence, candidate)) {
+        match observation.membership(searches, candidate, Some(observation.batch)) {
             Ok(told) => {
                 are_right &= told.verdict == expected;
                 let answer = match told.verdict {

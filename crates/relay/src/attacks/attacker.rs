@@ -3,7 +3,7 @@
 use std::{num::NonZeroUsize, sync::Arc, thread, time::Duration};
 
 use anyhow::Context;
-use unmask_attack::{KnownStart, Searches, WholeUpdate};
+use unmask_attack::{KnownStart, NoSearches, Searches, WholeUpdate};
 use unmask_core::{AttackMethod, ClientId, KeyCheck};
 use unmask_wire::view::BudgetView;
 
@@ -45,8 +45,10 @@ impl Attacker {
         // The other half of the machine is the tabs', and the relay's own.
         let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get) / 2;
         for number in 0..threads.clamp(1, MOST_THREADS) {
-            let shared = Arc::clone(&shared);
-            spawn(format!("attacks {number}"), move || pool::work(&shared))?;
+            let (shared, searches) = (Arc::clone(&shared), searches.clone());
+            spawn(format!("attacks {number}"), move || {
+                pool::work(&shared, searches.as_deref().unwrap_or(&NoSearches));
+            })?;
         }
         if let Some(searches) = searches {
             let shared = Arc::clone(&shared);
@@ -57,7 +59,7 @@ impl Attacker {
     }
 
     /// Hands in an update. Of those waiting only the newest is attacked, and all masked ones are gathered.
-    pub(super) fn attack(&self, job: Job, whole: Option<WholeUpdate>) {
+    pub(super) fn attack(&self, job: Job, whole: Option<Arc<WholeUpdate>>) {
         let job = Arc::new(job);
         self.change(|schedule| {
             schedule.budget.begin(job.about.serial);
@@ -68,7 +70,8 @@ impl Attacker {
                 }
                 schedule.to_gather.push_back(Arc::clone(&job));
             }
-            (schedule.search.offer(&job, whole), schedule.newest.replace(job))
+            let before = std::mem::replace(&mut schedule.whole, whole.clone());
+            (before, schedule.search.offer(&job, whole), schedule.newest.replace(job))
         });
     }
 
@@ -78,7 +81,7 @@ impl Attacker {
             schedule.queue.clear();
             schedule.to_gather.clear();
             schedule.search.forget();
-            (schedule.newest.take(), schedule.gathered.take())
+            (schedule.whole.take(), schedule.newest.take(), schedule.gathered.take())
         });
     }
 
@@ -88,11 +91,13 @@ impl Attacker {
             schedule.to_gather.retain(|job| job.about.client != client);
             let gathered = schedule.gathered.take_if(|gathered| gathered.is_of(client));
             let newest = schedule.newest.take_if(|job| job.about.client == client);
+            let mut whole = None;
             if newest.is_some() {
                 schedule.queue.clear();
                 schedule.search.forget();
+                whole = schedule.whole.take();
             }
-            (gathered, newest)
+            (gathered, newest, whole)
         });
     }
 

@@ -1,6 +1,8 @@
 //! Whether the picture that the teacher dropped was the client's.
 
-use unmask_attack::{Membership, membership};
+use std::sync::Arc;
+
+use unmask_attack::{Membership, Searches, WholeUpdate};
 use unmask_core::{ClientId, Defence, MembershipVerdict};
 use unmask_wire::view::MembershipView;
 
@@ -119,56 +121,58 @@ fn blank(picture: String) -> MembershipView {
     MembershipView { picture, ..MembershipView::default() }
 }
 
-/// Asks whether `candidate` was in the update.
+/// Asks whether `candidate` was in the update, by what `searches` make of it with the model of `whole`.
 ///
 /// # Errors
 /// Why that cannot be told.
-pub(super) fn ask(job: &Job, candidate: &Candidate) -> Result<MembershipAnswer, String> {
+pub(super) fn ask(
+    job: &Job,
+    candidate: &Candidate,
+    whole: Option<Arc<WholeUpdate>>,
+    searches: &dyn Searches,
+) -> Result<MembershipAnswer, String> {
     if job.encryption.is_some() {
         return Err("the embeddings are encrypted: what a picture causes can be compared with the update only by \
                     whoever has the key"
             .to_owned());
     }
-    let found = job.observation.evidence().and_then(|evidence| membership(evidence, &candidate.values));
-    let found = found.map_err(|error| error.to_string())?;
+    let mut observation = job.observation.clone();
+    observation.whole = whole;
+    let pictures = Some(observation.batch);
+    let found = observation.membership(searches, &candidate.values, pictures).map_err(|error| error.to_string())?;
     let numbers = [found.residual, found.interval.0, found.interval.1];
     if numbers.iter().chain(&found.distractors).any(|number| !number.is_finite()) {
         return Err("the update's values are too large or too small to compare".to_owned());
     }
-    Ok(answer(&found, job.about.samples, job.about.defence))
+    Ok(answer(&found, job.about.defence))
 }
 
-/// The verdict in words. A stranger's residual proves nothing where something else than a picture fills the update.
-fn answer(found: &Membership, samples: u32, defence: Defence) -> MembershipAnswer {
-    let median = found.distractors.get(found.distractors.len() / 2).copied().unwrap_or(1.0);
-    let (verdict, end) = match found.verdict {
-        MembershipVerdict::Member => (found.verdict, "It was among the client's pictures.".to_owned()),
-        MembershipVerdict::Stranger if defence.noise().is_some() => (
-            MembershipVerdict::Undecided,
-            "That cannot be told from a stranger: noise was added to the update, and no picture explains noise."
-                .to_owned(),
-        ),
-        MembershipVerdict::Stranger if samples > 1 => (
-            MembershipVerdict::Undecided,
-            format!(
-                "That cannot be told from a stranger: {samples} pictures are mixed in this update, and each alone \
-                 explains little of it."
-            ),
-        ),
-        MembershipVerdict::Stranger => (found.verdict, "It was not the client's picture.".to_owned()),
-        MembershipVerdict::Undecided => (
-            MembershipVerdict::Undecided,
-            "That is better than chance and worse than exact: an altered copy, one of several pictures, or one much \
-             like the client's."
-                .to_owned(),
-        ),
+/// The verdict in words.
+fn answer(found: &Membership, defence: Defence) -> MembershipAnswer {
+    let verdict = found.verdict;
+    let end = match verdict {
+        MembershipVerdict::Member => "It was among the client's pictures.",
+        MembershipVerdict::Stranger => "It was not among the client's pictures.",
+        MembershipVerdict::Undecided if defence.noise().is_some() => {
+            "That cannot be told from a stranger: noise was added to the update, and hides whose class tokens are in it."
+        }
+        MembershipVerdict::Undecided => {
+            "That is too much for a member and too little for a stranger: not all pictures of the update show, the client \
+             took several steps, or the photograph is an altered copy."
+        }
+    };
+    let likeness = match found.distractors.get(found.distractors.len() / 2) {
+        Some(&median) => format!("; altered copies of it leave {}", percent(median)),
+        None => String::new(),
     };
     let sentence = format!(
-        "The picture explains all but {} of the update (95 %: {} to {}); pictures like it leave {}. {end}",
+        "The update shows the class tokens of {} {}. The photograph's lies in their span but for {} of it (95 %: {} to \
+         {}){likeness}. {end}",
+        found.batch,
+        if found.batch.seen() == 1 { "picture" } else { "pictures" },
         percent(found.residual),
         percent(found.interval.0),
         percent(found.interval.1),
-        percent(median),
     );
     MembershipAnswer {
         verdict,
@@ -191,43 +195,32 @@ fn percent(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use unmask_attack::BatchSize;
+
     use super::*;
 
     fn found(residual: f64, verdict: MembershipVerdict) -> Membership {
         let interval = (residual * 0.9, residual * 1.1);
-        Membership {
-            residual,
-            interval,
-            distractors: vec![0.02, 0.03, 0.04],
-            gradient: "patch_embed.proj.weight",
-            verdict,
-        }
+        let (distractors, batch) = (vec![0.02, 0.03, 0.04], BatchSize::Exactly(2));
+        Membership { residual, interval, noise: 1e-6, distractors, batch, verdict }
     }
 
     #[test]
     fn verdict_carries_its_numbers() {
-        let told = answer(&found(0.0002, MembershipVerdict::Member), 1, Defence::None);
+        let told = answer(&found(0.00002, MembershipVerdict::Member), Defence::None);
         assert_eq!(
             told.sentence,
-            "The picture explains all but 0.020 % of the update (95 %: 0.018 % to 0.022 %); pictures like it leave \
-             3.0 %. It was among the client's pictures."
+            "The update shows the class tokens of 2 pictures. The photograph's lies in their span but for 0.0020 % of it \
+             (95 %: 0.0018 % to 0.0022 %); altered copies of it leave 3.0 %. It was among the client's pictures."
         );
         assert_eq!(percent(1e-15), "less than 0.00001 %");
         assert_eq!((percent(1.0).as_str(), percent(0.123).as_str()), ("100 %", "12 %"));
     }
 
     #[test]
-    fn noise_and_batches_make_nobody_a_stranger() {
+    fn what_is_undecided_says_why() {
         let noise = "gaussian:eps=1,delta=0.5,clip=1".parse().unwrap();
-        assert_eq!(
-            answer(&found(0.9, MembershipVerdict::Stranger), 1, Defence::None).verdict,
-            MembershipVerdict::Stranger
-        );
-        assert_eq!(answer(&found(0.9, MembershipVerdict::Stranger), 1, noise).verdict, MembershipVerdict::Undecided);
-        assert_eq!(
-            answer(&found(0.9, MembershipVerdict::Stranger), 2, Defence::None).verdict,
-            MembershipVerdict::Undecided
-        );
-        assert_eq!(answer(&found(1e-4, MembershipVerdict::Member), 2, noise).verdict, MembershipVerdict::Member);
+        let sentence = |defence| answer(&found(0.9, MembershipVerdict::Undecided), defence).sentence;
+        assert!(sentence(noise).contains("noise was added") && sentence(Defence::None).contains("several steps"));
     }
 }

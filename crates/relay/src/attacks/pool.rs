@@ -8,7 +8,9 @@ use std::{
 };
 
 use tracing::error;
-use unmask_attack::{AccumulatedRounds, AttackError, AttackProgress, NoSearches, Recovered, SearchOptions};
+use unmask_attack::{
+    AccumulatedRounds, AttackError, AttackProgress, NoSearches, Recovered, SearchOptions, Searches, WholeUpdate,
+};
 use unmask_core::AttackMethod;
 
 use super::{
@@ -26,6 +28,7 @@ use super::{
 struct Held {
     keys: Keys,
     candidate: Option<Arc<Candidate>>,
+    whole: Option<Arc<WholeUpdate>>,
     rounds: Option<Arc<AccumulatedRounds>>,
 }
 
@@ -45,12 +48,12 @@ pub(super) fn tasks(job: &Job, has_candidate: bool) -> Vec<Task> {
     std::iter::once(Task::Label).chain(methods.map(Task::Method)).chain(membership).collect()
 }
 
-/// Runs tasks until the room is gone.
-pub(super) fn work(shared: &Shared) {
+/// Runs tasks until the room is gone; `searches` run the model for membership.
+pub(super) fn work(shared: &Shared, searches: &dyn Searches) {
     while let Some(order) = next(shared) {
         let report = match order {
             Order::Skipped => Some(Report::Skipped),
-            Order::Run(queued, held) => run(shared, &queued, &held),
+            Order::Run(queued, held) => run(shared, searches, &queued, &held),
         };
         if report.is_some_and(|report| !shared.report(report)) {
             return;
@@ -82,16 +85,17 @@ fn order(schedule: &mut Schedule) -> Option<Order> {
     let queued = schedule.queue.take(serial, |task| task != Task::Method(AttackMethod::Rounds) || !is_gathering)?;
     schedule.budget.make_up(queued.task.name());
     let rounds = schedule.gathered.as_ref().map(|gathered| Arc::clone(&gathered.rounds));
-    let held = Held { keys: schedule.keys.clone(), candidate: schedule.candidate.clone(), rounds };
+    let whole = schedule.whole.clone().filter(|_| queued.task == Task::Membership && queued.job.about.serial == serial);
+    let held = Held { keys: schedule.keys.clone(), candidate: schedule.candidate.clone(), whole, rounds };
     Some(Order::Run(queued, held))
 }
 
 /// Runs one task; its time is taken off the budget.
-fn run(shared: &Shared, queued: &QueuedTask<Arc<Job>>, held: &Held) -> Option<Report> {
+fn run(shared: &Shared, searches: &dyn Searches, queued: &QueuedTask<Arc<Job>>, held: &Held) -> Option<Report> {
     let QueuedTask { task, job, .. } = queued;
     let started = Instant::now();
     // What is attacked comes from outside: whatever it makes the linear algebra do, the thread lives on.
-    let report = catch_unwind(AssertUnwindSafe(|| perform(*task, job, held))).unwrap_or_else(|_| {
+    let report = catch_unwind(AssertUnwindSafe(|| perform(*task, searches, job, held))).unwrap_or_else(|_| {
         error!(round = job.about.round, "{} broke down on an update", task.name());
         broken(*task, job, held)
     });
@@ -127,14 +131,18 @@ fn broken(task: Task, job: &Job, held: &Held) -> Option<Report> {
     }
 }
 
-fn perform(task: Task, job: &Job, held: &Held) -> Option<Report> {
+fn perform(task: Task, searches: &dyn Searches, job: &Job, held: &Held) -> Option<Report> {
     let about = Box::new(job.about);
     match task {
         Task::Label => Some(Report::Labels(about, job.labels().map_err(|error| error.to_string()))),
         Task::Method(method) => Some(found(method, job, attack(method, job, held))),
         Task::Membership => {
             let candidate = held.candidate.as_ref()?;
-            Some(Report::Membership(about, candidate.number, candidate::ask(job, candidate)))
+            Some(Report::Membership(
+                about,
+                candidate.number,
+                candidate::ask(job, candidate, held.whole.clone(), searches),
+            ))
         }
     }
 }

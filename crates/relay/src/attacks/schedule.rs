@@ -6,6 +6,8 @@ use std::{
     time::Duration,
 };
 
+use unmask_attack::WholeUpdate;
+
 use super::{
     budget::Budget, candidate::Candidate, gathered::Gathered, job::Job, keys::Keys, queue::Queue, report::Report,
     search_queue::SearchQueue,
@@ -20,6 +22,8 @@ pub(super) struct Schedule {
     pub(super) budget: Budget,
     /// The newest update of the client under attack.
     pub(super) newest: Option<Arc<Job>>,
+    /// It whole, with its model, where this relay can run that.
+    pub(super) whole: Option<Arc<WholeUpdate>>,
     /// Updates to gather, oldest first.
     pub(super) to_gather: VecDeque<Arc<Job>>,
     /// The rounds gathered, unless one is just being added.
@@ -67,6 +71,7 @@ impl Shared {
             queue: Queue::default(),
             budget: Budget::new(budget),
             newest: None,
+            whole: None,
             to_gather: VecDeque::new(),
             gathered: None,
             is_gathering: false,

@@ -12,7 +12,7 @@ pub(super) struct Target {
     /// The update.
     pub(super) job: Arc<Job>,
     /// It whole, with its model.
-    pub(super) whole: WholeUpdate,
+    pub(super) whole: Arc<WholeUpdate>,
 }
 
 /// What the room wants of the search.
@@ -41,7 +41,7 @@ impl SearchQueue {
     }
 
     /// A newer update of the client under attack, without its model where the search is off; the one that it replaces.
-    pub(super) fn offer(&mut self, job: &Arc<Job>, whole: Option<WholeUpdate>) -> Option<Target> {
+    pub(super) fn offer(&mut self, job: &Arc<Job>, whole: Option<Arc<WholeUpdate>>) -> Option<Target> {
         let Some(whole) = whole.filter(|_| self.is_on) else {
             self.is_overtaken = true;
             return None;

@@ -59,7 +59,9 @@ struct MembershipReport {
     residual: f64,
     /// 95 % of it.
     interval: (f64, f64),
-    /// The same of mirrored, turned and recoloured copies of it, which were not there, ascending.
+    /// Pictures that the update shows, such as "2" or "at least 90".
+    pictures: String,
+    /// The residuals of mirrored and recoloured copies of the candidate, which were not there, ascending.
     strangers: Vec<f64>,
 }
 
@@ -112,6 +114,7 @@ impl Report {
             verdict: told.verdict.name(),
             residual: told.residual,
             interval: told.interval,
+            pictures: told.batch.to_string(),
             strangers: told.distractors.clone(),
         });
     }
@@ -133,8 +136,10 @@ impl Report {
             println!("labels read off the update: {}", labels.join(", "));
         }
         if let Some(told) = &self.membership {
-            let median = told.strangers.get(told.strangers.len() / 2).copied().unwrap_or_default();
-            println!("candidate: {}, residual {:.1e}; strangers like it {median:.1e}", told.verdict, told.residual);
+            println!(
+                "candidate: {}, residual {:.1e} in an update of {} pictures",
+                told.verdict, told.residual, told.pictures
+            );
         }
         for note in &self.notes {
             println!("{note}");

@@ -206,6 +206,6 @@ fn guarded<T>(method: AttackMethod, run: impl FnOnce() -> Result<T, AttackError>
 /// The update and what a search holds of it.
 fn observe(Target { job, whole }: Target) -> (Arc<Job>, Observation) {
     let mut observation = job.observation.clone();
-    observation.whole = Some(Arc::new(whole));
+    observation.whole = Some(whole);
     (job, observation)
 }

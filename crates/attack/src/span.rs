@@ -1,0 +1,272 @@
+//! The class tokens that entered the last block's MLP, and what they span.
+//!
+//! The head reads the class token alone, so that in the last block nothing but class tokens reaches the MLP: with h_b the one
+//! of picture b (after norm2) and d_b = dl/d(its hidden layer), dl/d(fc1.weight) = sum_b d_b h_b^T `[4 D, D]`. Its rank is
+//! the number of pictures and its row space is spanned by their class tokens, whatever labels and positions were.
+
+use faer::{Mat, MatRef, RowRef, linalg::solvers::Solve};
+
+use crate::{
+    AttackError, Tensors,
+    low_rank::{Completion, Effort, LowRankError, complete},
+    observed::Observed,
+};
+
+/// f32 arithmetic leaves singular values up to 2e-8 of the largest where there should be none (`vit_nano_patch4_32` and
+/// `vit_lab_patch4_32`, batches of 1 to 128), 0.75 times its [cutoff](crate::Rounding::cutoff); those above twice that count.
+const CUTOFFS: f64 = 1.4;
+/// Of noise alone the median singular value of a `[4 D, D]` matrix exceeds the second smallest by no more than this.
+const FLAT: f64 = 4.0;
+/// The largest singular value of noise is 1.6 times its median; one this many times the median is a picture's.
+const ABOVE_MEDIAN: f64 = 4.0;
+/// What separates the last picture from noise if no further one hides in it.
+const CLEAR: f64 = 10.0;
+/// A completed matrix whose held-out entries are off by less than this has the rank that was asked for.
+const CONVERGED: f64 = 2e-6;
+/// Largest rank that is tried behind a mask, one after the other.
+const MOST_HIDDEN: usize = 32;
+/// So many ranks in turn that predict no better end it.
+const PATIENCE: usize = 4;
+/// What a completion left, beside unit vectors: thousands of its rows must not outweigh them.
+const WEAKER: f64 = 1e-4;
+
+/// How many pictures are in an update.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BatchSize {
+    Exactly(usize),
+    /// More may hide in the noise, or beyond the width of the model.
+    AtLeast(usize),
+}
+
+impl BatchSize {
+    /// The pictures that can be told apart.
+    pub fn seen(self) -> usize {
+        match self {
+            Self::Exactly(pictures) | Self::AtLeast(pictures) => pictures,
+        }
+    }
+}
+
+impl std::fmt::Display for BatchSize {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Exactly(pictures) => write!(f, "{pictures}"),
+            Self::AtLeast(pictures) => write!(f, "at least {pictures}"),
+        }
+    }
+}
+
+/// timm's name of the gradient that class tokens alone reach.
+///
+/// # Errors
+/// [`AttackError::NotVit`].
+pub fn class_token_gradient(model: impl Into<crate::ModelShape>) -> Result<String, AttackError> {
+    let config = model.into().vit()?;
+    Ok(format!("blocks.{}.mlp.fc1.weight", config.depth.saturating_sub(1)))
+}
+
+/// Reads the number of pictures off the rank of dl/d(fc1.weight) of the last block, completed where a mask hides entries.
+///
+/// Singular values count from four times the noise on: 4e-8 of the largest for f32, more where the smaller half of the
+/// spectrum is as flat as noise alone makes it and larger. Where rank reaches D - 1, to which LayerNorm confines the tokens,
+/// or the last value is not ten times the noise, there may be more pictures. Local epochs add a direction for each step.
+///
+/// # Errors
+/// [`AttackError`]: no ViT, the gradient is missing or zero, or mask or noise hide its rank.
+pub fn batch_size(gradients: &Tensors) -> Result<BatchSize, AttackError> {
+    Ok(Span::of(gradients)?.batch)
+}
+
+/// Rows that span what a completion found, and far weaker ones that span what it left.
+fn next_guess(known: &Observed, done: &Completion) -> Mat<f64> {
+    let (rank, columns) = (done.right.ncols(), known.ncols());
+    let made = &done.left * done.right.transpose();
+    let scale = |row: usize| {
+        let length = known.values.row(row).norm_l2();
+        if length > 0.0 { WEAKER / length } else { 0.0 }
+    };
+    let scales: Vec<f64> = (0..known.nrows()).map(scale).collect();
+    let left_over = |row: usize, column: usize| {
+        let left = known.values[(row, column)] - made[(row, column)];
+        if known.is_known(row, column) && left.is_finite() { scales[row] * left } else { 0.0 }
+    };
+    Mat::from_fn(rank + known.nrows(), columns, |row, column| match row.checked_sub(rank) {
+        None => done.right[(column, row)],
+        Some(row) => left_over(row, column),
+    })
+}
+
+/// A row space, with what it was found from.
+pub(crate) struct Span {
+    /// G = A V^T: V `[D, r]`, orthonormal.
+    pub(crate) basis: Mat<f64>,
+    /// A `[N, r]` of the rows that are known well enough.
+    rows: Mat<f64>,
+    /// G `[N, D]` of the same rows.
+    known: Observed,
+    /// Of each direction of V, by how much noise may have turned it.
+    turned: Vec<f64>,
+    pub(crate) batch: BatchSize,
+}
+
+fn cannot(reason: String) -> AttackError {
+    AttackError::NoClassTokens { reason }
+}
+
+impl Span {
+    /// Of dl/d(fc1.weight) among `gradients`.
+    pub(crate) fn of(gradients: &Tensors) -> Result<Self, AttackError> {
+        let name = class_token_gradient(gradients.model())?;
+        let config = gradients.vit()?;
+        let known = gradients.observed(&name, config.mlp_dim())?;
+        if known.known() == 0 {
+            return Err(cannot(format!("the mask kept no entry of \"{name}\"")));
+        }
+        if known.is_zero() {
+            return Err(cannot(format!("the gradient \"{name}\" is all zero")));
+        }
+        let roundoff = CUTOFFS * gradients.rounding().cutoff();
+        if known.is_whole() { Self::whole(known, roundoff, &name) } else { Self::masked(known, &name) }
+    }
+
+    fn whole(known: Observed, roundoff: f64, name: &str) -> Result<Self, AttackError> {
+        let unsolvable = || cannot(format!("the values of \"{name}\" are too large or too small to decompose"));
+        let svd = known.values.thin_svd().map_err(|_| unsolvable())?;
+        let values: Vec<f64> = svd.S().column_vector().iter().copied().collect();
+        let (batch, noise) = rank(&values, roundoff).ok_or_else(|| {
+            cannot(format!(
+                "the noise in \"{name}\" is larger than what any picture leaves there: no direction stands out of it"
+            ))
+        })?;
+        let count = batch.seen();
+        let rows = Mat::from_fn(known.nrows(), count, |i, k| svd.U()[(i, k)] * values[k]);
+        let turned = values[..count].iter().map(|value| noise / value).collect();
+        Ok(Self { basis: svd.V().subcols(0, count).to_owned(), rows, known, turned, batch })
+    }
+
+    /// Completes it to the smallest rank that predicts what was held out, each rank from the one before and the strongest
+    /// direction that it left.
+    fn masked(known: Observed, name: &str) -> Result<Self, AttackError> {
+        let (mut guess, mut best, mut tried) = (None, (f64::INFINITY, 0), 0);
+        for rank in 1..=MOST_HIDDEN {
+            let done = match complete(&known, rank, guess.as_ref().map(Mat::as_ref), Effort::default()) {
+                Ok(done) if done.held_out < CONVERGED => return Self::completed(known, done, rank, name),
+                Ok(done) => done,
+                Err(LowRankError::TooFewKnown { .. } | LowRankError::FullRank { .. }) => break,
+                Err(LowRankError::Unsolvable) => {
+                    return Err(cannot(format!("the values of \"{name}\" are too large or too small to complete")));
+                }
+            };
+            tried = rank;
+            if done.held_out < best.0 {
+                best = (done.held_out, rank);
+            } else if rank > best.1 + PATIENCE {
+                break;
+            }
+            guess = Some(next_guess(&known, &done));
+        }
+        let share = 100.0 * known.known() as f64 / known.len() as f64;
+        Err(cannot(if tried == 0 {
+            format!("the mask kept {share:.1} % of \"{name}\", fewer entries than its class tokens have unknowns")
+        } else {
+            format!(
+                "the mask kept {share:.1} % of \"{name}\", and no matrix of rank {tried} or less agrees with them: more \
+                 pictures, noise, or too few entries"
+            )
+        }))
+    }
+
+    fn completed(known: Observed, done: Completion, rank: usize, name: &str) -> Result<Self, AttackError> {
+        let usable: Vec<usize> = (0..known.nrows()).filter(|&row| done.left[(row, 0)].is_finite()).collect();
+        let pick = |from: &Mat<f64>| Mat::from_fn(usable.len(), from.ncols(), |i, j| from[(usable[i], j)]);
+        let (rows, known) = (pick(&done.left), Observed { values: pick(&known.values), weights: pick(&known.weights) });
+        // A's own singular directions, so that each direction has its size.
+        let svd = rows.thin_svd().map_err(|_| cannot(format!("\"{name}\" cannot be decomposed")))?;
+        let values: Vec<f64> = svd.S().column_vector().iter().copied().collect();
+        let size = rows.norm_l2();
+        let noise = done.held_out.max(done.misfit) * size / (known.ncols() as f64).sqrt();
+        // Of fewer pictures than were assumed the last directions are noise.
+        let count = values.iter().take_while(|&&value| value > noise).count().clamp(1, rank);
+        let turned: Vec<f64> = values[..count].iter().map(|value| noise / value).collect();
+        let turns = svd.V().subcols(0, count);
+        let (basis, rows) = (&done.right * turns, &rows * turns);
+        let is_clear = values[count - 1] > CLEAR * noise;
+        let batch = if is_clear { BatchSize::Exactly(count) } else { BatchSize::AtLeast(count) };
+        Ok(Self { basis, rows, known, turned, batch })
+    }
+
+    /// What noise alone leaves outside of a token of length 1 that lies in the span: sum over its directions of its share
+    /// times how far noise turned them.
+    pub(crate) fn noise(&self, token: MatRef<'_, f64>) -> f64 {
+        let shares = self.basis.transpose() * token;
+        let turned = |(k, turned): (usize, &f64)| (shares[(k, 0)] * turned).powi(2);
+        self.turned.iter().enumerate().map(turned).sum::<f64>().sqrt()
+    }
+
+    /// V `[D, r]` as rows drawn with these weights `[N]` would have it: fitted anew to them, with A as it is.
+    pub(crate) fn resampled(&self, weights: &[f64]) -> Mat<f64> {
+        let (rank, columns) = (self.basis.ncols(), self.basis.nrows());
+        // In units in which all directions are alike.
+        let sizes: Vec<f64> = (0..rank).map(|k| self.rows.col(k).norm_l2()).collect();
+        let rows = Mat::from_fn(self.rows.nrows(), rank, |i, k| self.rows[(i, k)] / sizes[k]);
+        let weighted = Mat::from_fn(rows.nrows(), rank, |i, k| weights[i] * rows[(i, k)]);
+        let mut basis = Mat::zeros(columns, rank);
+        if self.known.is_whole() {
+            let gram = weighted.transpose() * &rows;
+            let right = weighted.transpose() * &self.known.values;
+            basis.copy_from(gram.partial_piv_lu().solve(&right).transpose());
+        } else {
+            for column in 0..columns {
+                let at: Vec<usize> =
+                    (0..rows.nrows()).filter(|&i| weights[i] > 0.0 && self.known.is_known(i, column)).collect();
+                let pick = |from: &Mat<f64>| Mat::from_fn(at.len(), rank, |i, k| from[(at[i], k)]);
+                let (some, weighted) = (pick(&rows), pick(&weighted));
+                let values = Mat::from_fn(at.len(), 1, |i, _| self.known.values[(at[i], column)]);
+                let solved = (weighted.transpose() * some).partial_piv_lu().solve(weighted.transpose() * values);
+                (0..rank).for_each(|k| basis[(column, k)] = solved[(k, 0)]);
+            }
+        }
+        // Column k has the length of `sizes[k]`: without it the orthonormal basis would be of the largest alone.
+        for (k, size) in sizes.iter().enumerate() {
+            basis.col_mut(k).iter_mut().for_each(|value| *value /= size);
+        }
+        basis.qr().compute_thin_Q()
+    }
+
+    /// Rows that may be drawn.
+    pub(crate) fn len(&self) -> usize {
+        self.rows.nrows()
+    }
+}
+
+/// Length of what `token` has outside an orthonormal basis.
+pub(crate) fn outside(basis: MatRef<'_, f64>, token: MatRef<'_, f64>) -> f64 {
+    (token - basis * (basis.transpose() * token)).norm_l2()
+}
+
+/// The rank that falling singular values show, and the largest that noise alone reaches.
+fn rank(values: &[f64], roundoff: f64) -> Option<(BatchSize, f64)> {
+    let &largest = values.first().filter(|&&value| value > 0.0 && value.is_finite())?;
+    // LayerNorm leaves tokens D - 1 dimensions.
+    let limit = values.len() - 1;
+    let median = values[values.len() / 2];
+    let is_flat = limit > 2 && median < FLAT * values[limit - 1];
+    let noise = if is_flat { (ABOVE_MEDIAN * median).max(roundoff * largest) } else { roundoff * largest };
+    let count = values.iter().take_while(|&&value| value > noise).count().min(limit);
+    if count == 0 {
+        return None;
+    }
+    let is_clear = count < limit && values[count - 1] > CLEAR * noise.min(values[count] * ABOVE_MEDIAN);
+    Some((if is_clear { BatchSize::Exactly(count) } else { BatchSize::AtLeast(count) }, noise))
+}
+
+/// The class token behind the gradient dl/d(fc1.weight) `[4 D, D]` of one picture, of length 1: it is of rank one, and its row
+/// space is the token. `None` where the gradient is zero.
+pub(crate) fn token(gradient: MatRef<'_, f64>) -> Option<Mat<f64>> {
+    let norm = |row: RowRef<'_, f64>| row.squared_norm_l2();
+    let row = (0..gradient.nrows()).max_by(|&a, &b| norm(gradient.row(a)).total_cmp(&norm(gradient.row(b))))?;
+    // One step of power iteration averages the rounding of all rows.
+    let token = gradient.transpose() * (gradient * gradient.row(row).transpose().as_mat());
+    let length = token.norm_l2();
+    (length > 0.0 && length.is_finite()).then(|| token / length)
+}
