@@ -17,7 +17,7 @@ fn main() -> anyhow::Result<()> {
 
     // A closed form reads a few tensors of the gradient, and of the model none.
     let method = AttackMethod::Embedding;
-    let update = read_update(model, Path::new(gradients), None, &Needs::of(method, model)?.gradients)?;
+    let update = read_update(&model.into(), Path::new(gradients), None, &Needs::of(method, model)?.gradients)?;
     let weights = Tensors::new(TensorSource::Weights, model, Rounding::F32);
     let observation = Observation::new(Ok(Evidence { weights, gradients: update.gradients }));
 

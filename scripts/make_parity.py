@@ -137,7 +137,9 @@ def main():
         "vit_small_patch16_224": [3],
         "vit_small_patch32_224": [3],
         "resnet_nano": [3, 7, 0],
+        "resnet18": [3, 7],
         "resnet34": [3, 7],
+        "resnet50": [3, 7],
     }
     for preset, labels in cases.items():
         made = reference(preset, labels)

@@ -20,7 +20,7 @@ pub enum ModelShape {
 impl From<Architecture> for ModelShape {
     fn from(architecture: Architecture) -> Self {
         match architecture {
-            Architecture::Vit(spec) => Self::Vit(spec.config()),
+            Architecture::Vit(config) => Self::Vit(config),
             Architecture::Resnet(spec) => Self::Resnet(spec),
         }
     }

@@ -14,7 +14,7 @@ use common::{
 use unmask_attack::{
     AttackError, Evidence, Needs, Reconstruction, Rounding, TensorSource, Tensors, april, april_aware,
 };
-use unmask_core::{AttackMethod, VitConfig, VitPreset, VitSpec};
+use unmask_core::{AttackMethod, VitConfig, VitPreset};
 
 const METHOD: AttackMethod = AttackMethod::April;
 
@@ -217,7 +217,7 @@ mod pico {
 
     fn reference(april_block: bool, folder: &str) -> Reference {
         let masked = [("r0.2", 5.194, -0.0590), ("r0.5", 5.548, 0.0441), ("r0.8", 5.405, 0.0098)];
-        let config = VitSpec::new(VitPreset::Pico).with_april_block(april_block).config();
+        let config = VitConfig::from(VitPreset::Pico).with_april_block(april_block);
         Reference { folder: vectors(folder), config, blurred: 36.2..36.3, masked }
     }
 
@@ -249,7 +249,7 @@ mod lab {
     fn reference(april_block: bool) -> Reference {
         let folder = lab_vectors(if april_block { "april" } else { "standard" });
         let masked = [("r0.2", 7.0, -0.0171), ("r0.5", 7.08, -0.0029), ("r0.8", 7.25, -0.003)];
-        let config = VitSpec::new(VitPreset::Lab).with_april_block(april_block).config();
+        let config = VitConfig::from(VitPreset::Lab).with_april_block(april_block);
         Reference { folder, config, blurred: 30.0..60.0, masked }
     }
 
@@ -281,7 +281,7 @@ mod lab {
 /// PSNR and SSIM of what APRIL makes of a sample photograph's gradients as a tab of a new room computes them in f32: from all
 /// of them, and from the half that a mask kept. `made` is what PyTorch makes of all.
 fn classroom(folder: &Path, preset: VitPreset, name: &str) -> [(f64, f64); 2] {
-    let config = VitSpec::new(preset).with_april_block(true).config();
+    let config = VitConfig::from(preset).with_april_block(true);
     let Needs { weights: read, gradients: sent, .. } = Needs::of(METHOD, &config).unwrap();
     let file = |name: &str| File::read(&folder.join(name).with_extension("safetensors"));
     let weights = file("weights").tensors(TensorSource::Weights, &config, Rounding::F32, &read.all(), None);

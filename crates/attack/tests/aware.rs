@@ -10,10 +10,10 @@ use unmask_attack::{
     ALS_ITERATIONS, AccumulatedRounds, Added, AttackError, Evidence, Needs, Reconstruction, Rounding, TensorSource,
     Tensors, als, embedding_inversion, embedding_inversion_aware,
 };
-use unmask_core::{AttackMethod, VitConfig, VitPreset, VitSpec};
+use unmask_core::{AttackMethod, VitConfig, VitPreset};
 
 fn lab() -> VitConfig {
-    VitSpec::new(VitPreset::Lab).config()
+    VitConfig::from(VitPreset::Lab)
 }
 
 fn evidence(gradients: Tensors) -> Evidence {
@@ -180,7 +180,7 @@ fn what_cannot_be_solved_says_why() {
     assert!(matches!(error, AttackError::NonFinite { index: 0, .. }));
     let none = AccumulatedRounds::new(&config);
     assert!(als(&none, ALS_ITERATIONS, |_| ControlFlow::Continue(())).is_err());
-    let other = VitSpec::new(VitPreset::Pico).config();
+    let other = VitConfig::from(VitPreset::Pico);
     let error = AccumulatedRounds::new(&other).add(&evidence(gradients.clone())).unwrap_err();
     assert_eq!(error, AttackError::OtherModel { rounds: 0 });
 

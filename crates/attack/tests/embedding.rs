@@ -7,13 +7,13 @@ use proptest::prelude::*;
 use unmask_attack::{
     AttackError, ModelShape, Needs, Reconstruction, Rounding, TensorSource, Tensors, embedding_inversion,
 };
-use unmask_core::{AttackMethod, ParamLayout, VitConfig, VitPreset, VitSpec};
+use unmask_core::{AttackMethod, ParamLayout, VitConfig, VitPreset};
 
 const METHOD: AttackMethod = AttackMethod::Embedding;
 const READS: [&str; 2] = ["pos_embed", "patch_embed.proj.weight"];
 
 fn lab() -> VitConfig {
-    VitSpec::new(VitPreset::Lab).config()
+    VitConfig::from(VitPreset::Lab)
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn invert(config: &VitConfig, gradient: &[f32]) -> Result<Reconstruction, Attack
 
 #[test]
 fn too_few_dimensions_are_refused() {
-    let config = VitSpec::new(VitPreset::Tiny).config();
+    let config = VitConfig::from(VitPreset::Tiny);
     let flat = vec![0.5; ParamLayout::vit(&config).len()];
     let error = invert(&config, &flat).unwrap_err();
     assert_eq!(error, AttackError::TooFewDimensions { method: METHOD, dim: 192, unknowns: 196 });
@@ -99,7 +99,7 @@ fn too_few_dimensions_are_refused() {
 
 #[test]
 fn what_cannot_be_solved_says_why() {
-    let config = VitSpec::new(VitPreset::Pico).config();
+    let config = VitConfig::from(VitPreset::Pico);
     let layout = ParamLayout::vit(&config);
     let range = |name: &str| layout.get(name).unwrap().range.clone();
     let attack = |gradient: &[f32]| invert(&config, gradient);

@@ -6,13 +6,13 @@ use std::sync::LazyLock;
 
 use common::{committed, patches, product, rng, sample, similarity, transpose, uniform};
 use unmask_attack::{AttackError, RecoveredKey, TensorSource, Tensors, embedding_inversion};
-use unmask_core::{EncryptionStart, InitOptions, ParamLayout, VitConfig, VitPreset, VitSpec, initial_weights};
+use unmask_core::{EncryptionStart, InitOptions, ParamLayout, VitConfig, VitPreset, initial_weights};
 use unmask_defence::{Cipher, RoomKey};
 
 const GRADIENTS: [&str; 2] = ["pos_embed", "patch_embed.proj.weight"];
 
 fn config(preset: VitPreset) -> VitConfig {
-    VitSpec::new(preset).config()
+    VitConfig::from(preset)
 }
 
 /// A room's key is derived once: that takes as long as it should.

@@ -4,10 +4,10 @@ mod common;
 
 use common::{masked, rng, shape, uniform};
 use unmask_attack::{AttackError, ModelShape, Needs, Rounding, TensorSource, Tensors, label, label_counts};
-use unmask_core::{Architecture, ResnetPreset, VitConfig, VitPreset, VitSpec};
+use unmask_core::{Architecture, ResnetPreset, VitConfig, VitPreset};
 
 fn config(classes: usize) -> VitConfig {
-    VitSpec { classes, ..VitSpec::new(VitPreset::Lab) }.config()
+    VitConfig { classes, ..VitPreset::Lab.into() }
 }
 
 /// The head's gradients of a batch with `labels`, whose features share a direction as a fresh model's do.

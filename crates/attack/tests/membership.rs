@@ -11,14 +11,12 @@ use unmask_attack::{
     SearchOptions, SearchTarget, Searches, TensorSource, Tensors, WholeUpdate, batch_size, class_token_gradient,
     membership,
 };
-use unmask_core::{
-    Architecture, AttackMethod, MembershipVerdict, ModelState, ResnetPreset, VitConfig, VitPreset, VitSpec,
-};
+use unmask_core::{Architecture, AttackMethod, MembershipVerdict, ModelState, ResnetPreset, VitConfig, VitPreset};
 
 use MembershipVerdict::{Member, Stranger, Undecided};
 
 fn pico() -> VitConfig {
-    VitSpec::new(VitPreset::Pico).config()
+    VitConfig::from(VitPreset::Pico)
 }
 
 /// An update that holds nothing but dl/d(fc1.weight) of the last block.
@@ -279,7 +277,7 @@ fn false_positives_among_a_thousand_strangers() {
     for preset in [VitPreset::Nano, VitPreset::Lab] {
         for state in ["fresh", "trained"] {
             let file = File::read(&folder.join(format!("{preset}_{state}.safetensors")));
-            let measured = Measured { file, config: VitSpec::new(preset).config() };
+            let measured = Measured { file, config: VitConfig::from(preset) };
             let (all, strangers) = (measured.own("members"), measured.own("strangers"));
             let copies = [measured.own("mirrored"), measured.own("recoloured")].concat();
             for (batch, rate) in [1, 2, 4, 8, 16, 32, 64]

@@ -1,20 +1,20 @@
 //! A network by name, and everything that a trained one is.
 
-use std::{fmt, str::FromStr};
+use std::{borrow::Cow, fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    InitOptions, ParamLayout, ResnetPreset, ResnetSpec, VitConfig, VitPreset, VitSpec,
+    InitOptions, ParamLayout, ResnetPreset, ResnetSpec, SizeError, VitConfig, VitPreset,
     init::{initial_resnet, initial_statistics},
     initial_weights,
 };
 
-/// What a federation trains: a network by name, with its number of classes.
+/// What a federation trains: a network by its numbers, for which there is a name. Messages and files carry the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "ModelDescription", into = "ModelDescription")]
 pub enum Architecture {
-    Vit(VitSpec),
+    Vit(VitConfig),
     Resnet(ResnetSpec),
 }
 
@@ -32,14 +32,13 @@ pub struct ModelDescription {
 impl From<Architecture> for ModelDescription {
     fn from(architecture: Architecture) -> Self {
         Self {
-            name: architecture.name().to_owned(),
+            name: architecture.name().into_owned(),
             april_block: architecture.april_block(),
             classes: u16::try_from(architecture.classes()).unwrap_or(u16::MAX),
         }
     }
 }
 
-/// For images of the side that the preset was made for.
 impl TryFrom<ModelDescription> for Architecture {
     type Error = UnknownArchitecture;
 
@@ -79,34 +78,64 @@ pub enum StatisticsError {
     Value { name: String, value: f32 },
 }
 
+/// A name that is no network's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown model \"{name}\"; the models are {}", Architecture::names().collect::<Vec<_>>().join(", "))]
-pub struct UnknownArchitecture {
-    pub name: String,
+pub enum UnknownArchitecture {
+    #[error(
+        "unknown model \"{name}\"; the models are {}, and all of names such as vit_patch16_dim192_depth12_heads3_64",
+        Architecture::names().collect::<Vec<_>>().join(", ")
+    )]
+    Name { name: String },
+    #[error("there is no model \"{name}\": {reason}")]
+    Size { name: String, reason: SizeError },
 }
 
 impl Architecture {
-    /// The names of all networks: Vision Transformers first, each kind smallest first.
+    /// The names of the presets: Vision Transformers first, each kind smallest first.
     pub fn names() -> impl Iterator<Item = &'static str> {
         VitPreset::ALL.into_iter().map(VitPreset::name).chain(ResnetPreset::ALL.into_iter().map(ResnetPreset::name))
     }
 
-    /// The network of that name, with a head of `classes` classes.
+    /// The network of that name, with a head of `classes` classes: a preset, or one whose numbers are its name, such as
+    /// `vit_patch16_dim192_depth12_heads3_64`.
     ///
     /// # Errors
-    /// If no network has the name.
+    /// If no network has the name, its numbers fit no network, or it has more than 2^28 parameters.
     pub fn named(name: &str, classes: usize) -> Result<Self, UnknownArchitecture> {
         let vit = VitPreset::ALL.into_iter().find(|preset| preset.name() == name).map(Self::from);
         let resnet = || ResnetPreset::ALL.into_iter().find(|preset| preset.name() == name).map(Self::from);
-        let found = vit.or_else(resnet).ok_or_else(|| UnknownArchitecture { name: name.to_owned() })?;
-        Ok(found.with_classes(classes))
+        let numbered =
+            || VitConfig::numbered(name).map(Self::Vit).or_else(|| ResnetSpec::numbered(name).map(Self::Resnet));
+        let found = vit.or_else(resnet).or_else(numbered);
+        let found = found.ok_or_else(|| UnknownArchitecture::Name { name: name.to_owned() })?.with_classes(classes);
+        let sized = found.check().and_then(|()| SizeError::parameters(found.parameters()));
+        sized.map_err(|reason| UnknownArchitecture::Size { name: name.to_owned(), reason })?;
+        Ok(found)
     }
 
-    /// The name on the command line, on the wire and in files.
-    pub fn name(self) -> &'static str {
+    /// The name on the command line, on the wire and in files: a preset's, or else one made of the network's numbers.
+    pub fn name(self) -> Cow<'static, str> {
         match self {
-            Self::Vit(spec) => spec.preset.name(),
-            Self::Resnet(spec) => spec.preset.name(),
+            Self::Vit(config) => config.name(),
+            Self::Resnet(spec) => spec.name(),
+        }
+    }
+
+    /// Whether a network can have these numbers.
+    ///
+    /// # Errors
+    /// [`SizeError`] names the number that will not do.
+    pub fn check(self) -> Result<(), SizeError> {
+        match self {
+            Self::Vit(config) => config.check(),
+            Self::Resnet(spec) => spec.check(),
+        }
+    }
+
+    fn parameters(self) -> u64 {
+        match self {
+            Self::Vit(config) => config.parameters(),
+            Self::Resnet(spec) => spec.parameters(),
         }
     }
 
@@ -120,21 +149,21 @@ impl Architecture {
     /// The same network with a head of `classes` classes.
     pub fn with_classes(self, classes: usize) -> Self {
         match self {
-            Self::Vit(spec) => Self::Vit(VitSpec { classes, ..spec }),
+            Self::Vit(config) => Self::Vit(VitConfig { classes, ..config }),
             Self::Resnet(spec) => Self::Resnet(ResnetSpec { classes, ..spec }),
         }
     }
 
     /// Whether its first block is the norm-free, residual-free one that APRIL's closed form needs.
     pub fn april_block(self) -> bool {
-        matches!(self, Self::Vit(VitSpec { april_block: true, .. }))
+        matches!(self, Self::Vit(VitConfig { april_block: true, .. }))
     }
 
     /// The same network with the block that APRIL's closed form needs, or without. A ResNet has no such block and stays
     /// as it is.
     pub fn with_april_block(self, april_block: bool) -> Self {
         match self {
-            Self::Vit(spec) => Self::Vit(spec.with_april_block(april_block)),
+            Self::Vit(config) => Self::Vit(config.with_april_block(april_block)),
             Self::Resnet(_) => self,
         }
     }
@@ -142,7 +171,7 @@ impl Architecture {
     /// The numbers behind the name of a ViT; `None` for a ResNet.
     pub fn vit(self) -> Option<VitConfig> {
         match self {
-            Self::Vit(spec) => Some(spec.config()),
+            Self::Vit(config) => Some(config),
             Self::Resnet(_) => None,
         }
     }
@@ -150,7 +179,7 @@ impl Architecture {
     /// Side of the square images it takes, in pixels.
     pub fn side(self) -> usize {
         match self {
-            Self::Vit(spec) => spec.config().image,
+            Self::Vit(config) => config.image,
             Self::Resnet(spec) => spec.side,
         }
     }
@@ -158,7 +187,7 @@ impl Architecture {
     /// The order of the flat weights and gradients, `[P]`.
     pub fn layout(self) -> ParamLayout {
         match self {
-            Self::Vit(spec) => ParamLayout::vit(&spec.config()),
+            Self::Vit(config) => ParamLayout::vit(&config),
             Self::Resnet(spec) => ParamLayout::resnet(&spec),
         }
     }
@@ -194,7 +223,7 @@ impl Architecture {
     /// A fresh network, drawn from `seed`; the same seed gives the same one.
     pub fn initial(self, seed: u64) -> ModelState {
         let weights = match self {
-            Self::Vit(spec) => initial_weights(&spec.config(), seed, InitOptions::default()),
+            Self::Vit(config) => initial_weights(&config, seed, InitOptions::default()),
             Self::Resnet(spec) => initial_resnet(&spec, seed),
         };
         ModelState { weights, statistics: initial_statistics(&self.statistics()) }
@@ -211,14 +240,14 @@ impl Default for Architecture {
 /// With ten classes.
 impl From<VitPreset> for Architecture {
     fn from(preset: VitPreset) -> Self {
-        Self::Vit(VitSpec::new(preset))
+        Self::Vit(preset.into())
     }
 }
 
 /// With ten classes, for images of the side that the preset was made for.
 impl From<ResnetPreset> for Architecture {
     fn from(preset: ResnetPreset) -> Self {
-        Self::Resnet(ResnetSpec::new(preset))
+        Self::Resnet(preset.into())
     }
 }
 
@@ -233,7 +262,7 @@ impl FromStr for Architecture {
 
 impl fmt::Display for Architecture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(&self.name())
     }
 }
 
@@ -252,8 +281,41 @@ mod tests {
             let april = architecture.with_april_block(true);
             assert_eq!(ModelDescription::from(april).try_into(), Ok(april));
         }
-        let error = Architecture::named("resnet18", 10).unwrap_err().to_string();
-        assert!(error.contains("\"resnet18\"") && error.contains("resnet_nano, resnet34"), "{error}");
+        let error = Architecture::named("vgg16", 10).unwrap_err().to_string();
+        assert!(error.contains("\"vgg16\"") && error.contains("resnet_nano, resnet18, resnet34"), "{error}");
+    }
+
+    /// The wire, the journal and checkpoints hold an architecture by its name.
+    #[test]
+    fn a_network_of_any_numbers_survives_its_name() {
+        for architecture in [
+            Architecture::Vit(VitConfig { image: 64, classes: 1000, ..VitPreset::Tiny.into() }).with_april_block(true),
+            Architecture::Resnet(ResnetSpec { side: 64, classes: 100, ..ResnetPreset::Resnet50.into() }),
+        ] {
+            let description = ModelDescription::from(architecture);
+            assert_eq!(Architecture::try_from(description), Ok(architecture));
+            assert!(Architecture::names().all(|name| name != architecture.name()));
+        }
+    }
+
+    #[test]
+    fn absurd_numbers_are_refused_by_name_before_anything_is_reserved() {
+        for (name, reason) in [
+            ("vit_patch16_dim999999999_depth12_heads3_224", "dim is 999999999; give 1 to 8192"),
+            ("vit_patch1_dim8192_depth128_heads8_1024", "the most is 268435456"),
+            ("vit_patch1_dim8_depth1_heads1_999999999", "image is 999999999"),
+            ("vit_patch0_dim8_depth1_heads1_16", "patch is 0"),
+            ("vit_patch5_dim8_depth1_heads1_16", "choose a patch that divides 16"),
+            ("vit_patch4_dim8_depth0_heads1_16", "depth is 0"),
+            ("vit_patch4_dim8_depth1_heads3_16", "choose a number of heads that divides 8"),
+            ("vit_patch4_dim99999999999999999999_depth1_heads3_16", "unknown model"),
+            ("resnet_bottleneck_2048x64_2048x64_2048x64_2048x64_stem7_1024", "the most is 268435456"),
+        ] {
+            let error = Architecture::named(name, 10).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains(reason), "{error}");
+        }
+        let error = Architecture::named("vit_nano_patch4_32", 70_000).unwrap_err().to_string();
+        assert!(error.contains("classes is 70000"), "{error}");
     }
 
     #[test]

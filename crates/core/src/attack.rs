@@ -190,7 +190,7 @@ words!(MembershipVerdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{VitPreset, VitSpec};
+    use crate::{VitConfig, VitPreset};
 
     #[test]
     fn names_round_trip() {
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn shapes_are_those_of_the_model() {
-        let config = VitSpec::new(VitPreset::Lab).config();
+        let config = VitConfig::from(VitPreset::Lab);
         for method in AttackMethod::ALL {
             let explanation = method.explanation(Some(&config));
             assert!(!explanation.equation.is_empty() && !explanation.symbols.is_empty(), "{method}");

@@ -59,7 +59,7 @@ pub(crate) fn initial_resnet(spec: &ResnetSpec, seed: u64) -> Vec<f32> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let layout = ParamLayout::resnet(spec);
     let mut weights = vec![0.0; layout.len()];
-    let bound = 1.0 / (spec.config().features() as f32).sqrt();
+    let bound = 1.0 / (spec.config.features() as f32).sqrt();
     for param in &layout {
         let values = &mut weights[param.range.clone()];
         match (param.group, param.shape.as_slice()) {
@@ -108,7 +108,7 @@ fn normal(rng: &mut impl Rng) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ResnetPreset, VitPreset, VitSpec};
+    use crate::{ResnetPreset, VitPreset};
 
     fn moments(values: &[f32]) -> (f64, f64) {
         let n = values.len() as f64;
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn moments_are_timms() {
-        let config = VitSpec::new(VitPreset::Lab).with_april_block(true).config();
+        let config = VitConfig::from(VitPreset::Lab).with_april_block(true);
         let layout = ParamLayout::vit(&config);
         let weights = initial_weights(&config, 1, InitOptions::default());
         let check = |name: &str, std: f64| {
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn moments_of_a_resnet_are_torchvisions() {
-        let spec = ResnetSpec::new(ResnetPreset::Resnet34);
+        let spec = ResnetSpec::from(ResnetPreset::Resnet34);
         let layout = ParamLayout::resnet(&spec);
         let weights = initial_resnet(&spec, 1);
         for (name, std) in [
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn seed_decides() {
-        let config = VitSpec::new(VitPreset::Pico).config();
+        let config = VitConfig::from(VitPreset::Pico);
         let draw = |seed| initial_weights(&config, seed, InitOptions::default());
         assert_eq!(draw(7), draw(7));
         assert_ne!(draw(7), draw(8));

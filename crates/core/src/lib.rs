@@ -17,6 +17,7 @@ mod pictures;
 mod resnet;
 mod rule;
 mod settings;
+mod size;
 mod text;
 mod update;
 mod vit;
@@ -36,8 +37,9 @@ pub use optimiser::{OptimiserKind, ParseOptimiserError};
 pub use pictures::{
     InitialWeights, ParsePartitionError, Partition, TrainOn, TrainingPictures, UnknownInitialWeights, UnknownTrainOn,
 };
-pub use resnet::{BasicBlock, ResnetConfig, ResnetPreset, ResnetSpec, Stem};
+pub use resnet::{BlockKind, Convolution, ResidualBlock, ResnetConfig, ResnetPreset, ResnetSpec, Stem};
 pub use rule::{ParseRuleError, Rule};
 pub use settings::{RoundSettings, SettingsError};
+pub use size::SizeError;
 pub use update::{ClientId, KeyCheck, MaskSeed, UpdateForm};
-pub use vit::{UnknownVit, VitConfig, VitPreset, VitSpec};
+pub use vit::{UnknownVit, VitConfig, VitPreset};

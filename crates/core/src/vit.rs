@@ -1,9 +1,10 @@
 //! Vision Transformers, as timm builds them.
 
-use std::{fmt, str::FromStr};
+use std::{borrow::Cow, fmt, str::FromStr};
 
 use crate::{
-    Architecture, ParamLayout, UnknownArchitecture,
+    Architecture, ParamLayout, SizeError, UnknownArchitecture,
+    size::number,
     text::{named, serde_as_text},
 };
 
@@ -51,6 +52,8 @@ pub enum UnknownVit {
     Unknown(#[from] UnknownArchitecture),
     #[error("{architecture} is no Vision Transformer; those are {}", VitPreset::ALL.map(VitPreset::name).join(", "))]
     OtherKind { architecture: Architecture },
+    #[error("{name} has the numbers of no preset; those are {}", VitPreset::ALL.map(VitPreset::name).join(", "))]
+    NoPreset { name: String },
 }
 
 impl FromStr for VitPreset {
@@ -58,7 +61,7 @@ impl FromStr for VitPreset {
 
     fn from_str(name: &str) -> Result<Self, UnknownVit> {
         match name.parse::<Architecture>()? {
-            Architecture::Vit(spec) => Ok(spec.preset),
+            Architecture::Vit(config) => config.preset().ok_or_else(|| UnknownVit::NoPreset { name: name.to_owned() }),
             architecture => Err(UnknownVit::OtherKind { architecture }),
         }
     }
@@ -66,43 +69,8 @@ impl FromStr for VitPreset {
 
 serde_as_text!(VitPreset);
 
-/// Everything that decides a ViT's shape.
+/// The shape of a Vision Transformer, which is everything that decides its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct VitSpec {
-    pub preset: VitPreset,
-    /// Whether block 0 is the norm-free, residual-free one that APRIL's closed form needs.
-    pub april_block: bool,
-    pub classes: usize,
-}
-
-impl VitSpec {
-    /// A standard pre-LN ViT with ten classes.
-    pub fn new(preset: VitPreset) -> Self {
-        Self { preset, april_block: false, classes: 10 }
-    }
-
-    /// The same ViT with the block APRIL's closed form needs, or without.
-    pub fn with_april_block(self, april_block: bool) -> Self {
-        Self { april_block, ..self }
-    }
-
-    pub fn config(self) -> VitConfig {
-        let (image, patch, dim, depth, heads) = match self.preset {
-            VitPreset::Pico => (16, 4, 48, 2, 3),
-            VitPreset::Nano => (32, 4, 96, 4, 3),
-            VitPreset::Lab => (32, 4, 192, 4, 3),
-            VitPreset::NanoPatch8 => (32, 8, 96, 4, 3),
-            VitPreset::LabPatch8 => (32, 8, 192, 4, 3),
-            VitPreset::Tiny => (224, 16, 192, 12, 3),
-            VitPreset::Small => (224, 16, 384, 12, 6),
-            VitPreset::SmallPatch32 => (224, 32, 384, 12, 6),
-        };
-        VitConfig { image, patch, dim, depth, heads, classes: self.classes, april_block: self.april_block }
-    }
-}
-
-/// The shape of a Vision Transformer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VitConfig {
     /// Image side in pixels; images are square with [`VitConfig::CHANNELS`] channels.
     pub image: usize,
@@ -114,13 +82,102 @@ pub struct VitConfig {
     pub depth: usize,
     /// Attention heads; divides `dim`.
     pub heads: usize,
+    /// Of the head; 0 where there is no head.
     pub classes: usize,
     /// Whether block 0 has neither the LayerNorm before attention nor a residual: it is `mlp(norm2(attn(x)))`.
     pub april_block: bool,
 }
 
+/// A preset's numbers, with ten classes and a standard pre-LN first block.
+impl From<VitPreset> for VitConfig {
+    fn from(preset: VitPreset) -> Self {
+        let (image, patch, dim, depth, heads) = match preset {
+            VitPreset::Pico => (16, 4, 48, 2, 3),
+            VitPreset::Nano => (32, 4, 96, 4, 3),
+            VitPreset::Lab => (32, 4, 192, 4, 3),
+            VitPreset::NanoPatch8 => (32, 8, 96, 4, 3),
+            VitPreset::LabPatch8 => (32, 8, 192, 4, 3),
+            VitPreset::Tiny => (224, 16, 192, 12, 3),
+            VitPreset::Small => (224, 16, 384, 12, 6),
+            VitPreset::SmallPatch32 => (224, 32, 384, 12, 6),
+        };
+        Self { image, patch, dim, depth, heads, classes: 10, april_block: false }
+    }
+}
+
+/// The numbers behind a name, such as those of `vit_patch16_dim192_depth12_heads3_64`.
+const FORM: [&str; 4] = ["patch", "dim", "depth", "heads"];
+
 impl VitConfig {
     pub const CHANNELS: usize = 3;
+
+    /// The same ViT with the block APRIL's closed form needs, or without.
+    pub fn with_april_block(self, april_block: bool) -> Self {
+        Self { april_block, ..self }
+    }
+
+    /// The preset with these numbers, whatever its first block and the number of classes.
+    pub fn preset(&self) -> Option<VitPreset> {
+        let Self { classes, april_block, .. } = *self;
+        VitPreset::ALL.into_iter().find(|&preset| Self { classes, april_block, ..preset.into() } == *self)
+    }
+
+    /// The name of the preset with these numbers, or else the numbers, such as `vit_patch16_dim192_depth12_heads3_64` for
+    /// images of 64 x 64 pixels.
+    pub fn name(&self) -> Cow<'static, str> {
+        let Self { image, patch, dim, depth, heads, .. } = *self;
+        self.preset().map_or_else(
+            || format!("vit_patch{patch}_dim{dim}_depth{depth}_heads{heads}_{image}").into(),
+            |preset| preset.name().into(),
+        )
+    }
+
+    /// The ten-class ViT of a name made of numbers; `None` where the name is of another form.
+    pub(crate) fn numbered(name: &str) -> Option<Self> {
+        let mut parts = name.strip_prefix("vit_")?.split('_');
+        let [patch, dim, depth, heads] = FORM.map(|word| number(parts.next()?.strip_prefix(word)?));
+        let image = number(parts.next()?);
+        let config = Self {
+            image: image?,
+            patch: patch?,
+            dim: dim?,
+            depth: depth?,
+            heads: heads?,
+            classes: 10,
+            april_block: false,
+        };
+        parts.next().is_none().then_some(config)
+    }
+
+    /// Whether a ViT can have these numbers.
+    ///
+    /// # Errors
+    /// [`SizeError`] names the number that will not do.
+    pub fn check(&self) -> Result<(), SizeError> {
+        let Self { image, patch, dim, depth, heads, classes, .. } = *self;
+        SizeError::range("image", image, 1, 1024)?;
+        SizeError::range("patch", patch, 1, image)?;
+        SizeError::range("dim", dim, 1, 8192)?;
+        SizeError::range("depth", depth, 1, 128)?;
+        SizeError::range("heads", heads, 1, dim)?;
+        SizeError::range("classes", classes, 0, u16::MAX.into())?;
+        if !image.is_multiple_of(patch) {
+            return Err(SizeError::Patches { image, patch });
+        }
+        if !dim.is_multiple_of(heads) {
+            return Err(SizeError::Heads { dim, heads });
+        }
+        Ok(())
+    }
+
+    /// Number of parameters P. Unlike the layout's length it fits its type on every machine.
+    pub(crate) fn parameters(&self) -> u64 {
+        let [dim, depth, classes] = [self.dim, self.depth, self.classes].map(|number| number as u64);
+        let first_norms = depth - u64::from(self.april_block && self.depth > 0);
+        let block = 12 * dim * dim + 11 * dim;
+        let embeddings = dim * (1 + self.tokens() as u64 + self.patch_len() as u64 + 1);
+        embeddings + depth * block + 2 * dim * first_norms + 2 * dim + classes * (dim + 1)
+    }
 
     /// Patches along one side.
     pub fn grid(&self) -> usize {
@@ -180,8 +237,63 @@ impl ParamLayout {
         }
         layout.push("norm.weight".into(), &[dim]);
         layout.push("norm.bias".into(), &[dim]);
-        layout.push("head.weight".into(), &[classes, dim]);
-        layout.push("head.bias".into(), &[classes]);
+        if classes > 0 {
+            layout.push("head.weight".into(), &[classes, dim]);
+            layout.push("head.bias".into(), &[classes]);
+        }
         layout
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn parameters_are_the_layouts_length() {
+        for preset in VitPreset::ALL {
+            for april_block in [false, true] {
+                for classes in [0, 10, 1000] {
+                    let config = VitConfig { classes, april_block, ..preset.into() };
+                    assert_eq!(config.parameters(), ParamLayout::vit(&config).len() as u64, "{config:?}");
+                }
+            }
+        }
+        let without = VitConfig { classes: 0, ..VitPreset::Pico.into() };
+        assert!(ParamLayout::vit(&without).get("head.weight").is_none());
+    }
+
+    #[test]
+    fn a_preset_is_a_name_for_some_numbers() {
+        for preset in VitPreset::ALL {
+            let config = VitConfig { classes: 7, april_block: true, ..preset.into() };
+            assert_eq!((config.preset(), config.name()), (Some(preset), preset.name().into()));
+            config.check().unwrap();
+        }
+        let tiny = VitConfig::numbered("vit_patch16_dim192_depth12_heads3_224").unwrap();
+        assert_eq!(tiny.preset(), Some(VitPreset::Tiny));
+        for other in
+            ["vit_patch16_dim192_depth12_heads3", "vit_patch16_dim192_depth12_heads3_+224", "vit_tiny_patch16_224"]
+        {
+            assert_eq!(VitConfig::numbered(other), None, "{other}");
+        }
+        let error = "vit_patch16_dim192_depth12_heads3_64".parse::<VitPreset>().unwrap_err().to_string();
+        assert!(error.contains("no preset"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_become_a_name_and_come_back(
+            grid in 1_usize..64, patch in 1_usize..17, width in 1_usize..65, heads in 1_usize..17, depth in 1_usize..49
+        ) {
+            let config = VitConfig {
+                image: grid * patch, patch, dim: heads * width, depth, heads, classes: 10, april_block: false,
+            };
+            prop_assume!(config.preset().is_none());
+            prop_assert_eq!(VitConfig::numbered(&config.name()), Some(config));
+            prop_assert_eq!(config.check().is_ok(), config.image <= 1024);
+        }
     }
 }

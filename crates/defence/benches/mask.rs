@@ -6,7 +6,7 @@
 use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use unmask_core::{Defence, InitOptions, MaskSeed, ParamLayout, VitPreset, VitSpec, initial_weights};
+use unmask_core::{Defence, InitOptions, MaskSeed, ParamLayout, VitConfig, VitPreset, initial_weights};
 use unmask_defence::{KeyMaterial, PlainUpdate, Protect};
 use unmask_wire::{ClientMessage, Framer};
 
@@ -21,7 +21,7 @@ const DEFENCES: [&str; 7] = [
 ];
 
 fn protect_and_encode(criterion: &mut Criterion) {
-    let config = VitSpec::new(VitPreset::Small).config();
+    let config = VitConfig::from(VitPreset::Small);
     let layout = ParamLayout::vit(&config);
     let plain = initial_weights(&config, 1, InitOptions::default());
     let mut group = criterion.benchmark_group("protect and encode");

@@ -1,5 +1,8 @@
 //! Updates and weights from files that any framework wrote.
 
+mod model;
+mod pixels;
+
 use std::{
     collections::BTreeMap,
     io,
@@ -7,8 +10,19 @@ use std::{
 };
 
 use unmask_attack::{AttackError, Rounding, TensorNames, TensorSource, Tensors};
-use unmask_core::{Architecture, ParamLayout};
-use unmask_model::weights::{NamedTensor, TensorReader, WeightsError};
+use unmask_core::{Architecture, ModelState, ParamLayout, SizeError, VitConfig};
+use unmask_model::weights::{NamedTensor, Number, ShapeError, TensorReader, WeightsError, read_state};
+
+pub use self::{
+    model::{Asked, DumpedModel, Told},
+    pixels::{PixelError, PixelSpace},
+};
+
+/// timm's names of the layers that images meet first.
+const FIRST_LAYERS: [&str; 2] = ["patch_embed.proj.weight", "conv1.weight"];
+const POSITION: &str = "pos_embed";
+/// Tensors without use that are named.
+const NAMED: usize = 4;
 
 /// Files that hold no update of the model.
 #[derive(Debug, thiserror::Error)]
@@ -19,11 +33,35 @@ pub enum DumpError {
     Tensor(#[from] AttackError),
     #[error("{}: {name} holds {value} at value {index}; a mask is 0 (hidden) or 1 (kept)", .path.display())]
     Mask { path: PathBuf, name: String, value: f32, index: usize },
+    #[error(transparent)]
+    Shapes(#[from] ShapeError),
+    #[error("{architecture} is no model: {reason}")]
+    Numbers { architecture: Architecture, reason: SizeError },
+    #[error("{architecture} has no attention; leave --heads out")]
+    NoHeads { architecture: Architecture },
+    #[error(
+        "the position embedding tells images of {0} x {0} pixels, and --side is {side}; leave it out", architecture.side()
+    )]
+    Side { architecture: Architecture, side: usize },
+    #[error("{attack} runs the model, and no shape tells the heads that share its {dim} dimensions; give --heads")]
+    Heads { attack: String, dim: usize },
+    #[error("{attack} runs the model, and no file holds its blocks; give --weights with the whole state_dict()")]
+    NoBlocks { attack: String },
+    #[error(
+        "the files are of {variant}, and {attack} works on a standard ViT alone; embedding, embedding-aware, rounds and \
+         label work on this one too"
+    )]
+    Variant { attack: String, variant: &'static str },
+    #[error(
+        "{} holds what {architecture} has not, and what changes what it computes: {names}; a search through {architecture} \
+         would look for another model's gradient", .path.display()
+    )]
+    Foreign { path: PathBuf, architecture: Architecture, names: String },
     #[error("the folder {} cannot be read: {source}", .path.display())]
     Folder { path: PathBuf, source: io::Error },
     #[error(
-        "no updates in {}: put one NAME.safetensors for each round there, and NAME.mask.safetensors beside it where a mask \
-         hid something", .path.display()
+        "no updates in {}: put one NAME.safetensors (or .npz, .pt, .pth, .bin) for each round there, and NAME.mask.safetensors \
+         beside it where a mask hid something", .path.display()
     )]
     NoRounds { path: PathBuf },
     #[error("{} is the mask of no update: {} is not there", .mask.display(), .update.display())]
@@ -44,15 +82,16 @@ pub struct DumpedUpdate {
 /// # Errors
 /// [`DumpError`] names the file and the tensor that will not do.
 pub fn read_update(
-    architecture: Architecture,
+    model: &DumpedModel,
     gradients: &Path,
     mask: Option<&Path>,
     wanted: &TensorNames,
 ) -> Result<DumpedUpdate, DumpError> {
-    let layout = architecture.layout();
-    let mut read: BTreeMap<String, NamedTensor<f64>> = read_tensors(gradients, &layout, wanted)?;
+    let DumpedModel { architecture, pixels, .. } = *model;
+    let mut read: BTreeMap<String, NamedTensor<f64>> = read_tensors(gradients, architecture, wanted, 0.0)?;
     // Before masking: a tensor's type shows in all of its values.
     let rounding = read.values().map(|tensor| Rounding::of(&tensor.values)).max().unwrap_or_default();
+    scale(&mut read, 1.0 / pixels.reach());
     let mut tensors = Tensors::new(TensorSource::Gradients, architecture, rounding);
     let Some(path) = mask else {
         for (name, tensor) in read {
@@ -60,7 +99,7 @@ pub fn read_update(
         }
         return Ok(DumpedUpdate { gradients: tensors, hidden_share: 0.0 });
     };
-    let mut masks: BTreeMap<String, NamedTensor<f32>> = read_tensors(path, &layout, wanted)?;
+    let mut masks: BTreeMap<String, NamedTensor<f32>> = read_tensors(path, architecture, wanted, 1.0)?;
     // Of a tensor that the attack can do without and the mask does not know, nothing is known.
     read.retain(|name, _| masks.contains_key(name));
     let (mut hidden, mut total) = (0_usize, 0_usize);
@@ -81,76 +120,155 @@ pub fn read_update(
 ///
 /// # Errors
 /// [`DumpError`] names the file and the tensor that will not do.
-pub fn read_weights(architecture: Architecture, path: &Path, wanted: &TensorNames) -> Result<Tensors, DumpError> {
+pub fn read_weights(model: &DumpedModel, path: &Path, wanted: &TensorNames) -> Result<Tensors, DumpError> {
+    let DumpedModel { architecture, pixels, .. } = *model;
     let mut tensors = Tensors::new(TensorSource::Weights, architecture, Rounding::F32);
-    for (name, tensor) in read_tensors::<f64>(path, &architecture.layout(), wanted)? {
+    let mut read = read_tensors::<f64>(path, architecture, wanted, 0.0)?;
+    scale(&mut read, pixels.reach());
+    for (name, tensor) in read {
         tensors.insert(&name, &tensor.shape, tensor.values)?;
     }
     Ok(tensors)
 }
 
-/// Reads the updates of several rounds: each `NAME.safetensors` in `folder`, in the order of their names, with the mask
-/// `NAME.mask.safetensors` where there is one.
+/// Reads a whole model, running statistics included, for an attack that runs it.
 ///
 /// # Errors
-/// [`DumpError`]: the folder cannot be listed or holds no update, a mask has no update, or a file will not do.
-pub fn read_rounds(
-    architecture: Architecture,
-    folder: &Path,
-    wanted: &TensorNames,
-) -> Result<Vec<DumpedUpdate>, DumpError> {
-    const UPDATE: &str = ".safetensors";
-    const MASK: &str = ".mask.safetensors";
+/// [`DumpError`] names the file and the tensor that will not do, or that the model does not have.
+pub fn read_model(model: &DumpedModel, path: &Path) -> Result<ModelState, DumpError> {
+    let DumpedModel { architecture, pixels, .. } = *model;
+    let reader = TensorReader::open(path)?;
+    let foreign = reader.foreign(architecture);
+    let mut state = read_state(reader, architecture)?;
+    if !foreign.is_empty() {
+        let more = foreign.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let names = format!("{}{more}", foreign[..foreign.len().min(NAMED)].join(", "));
+        return Err(DumpError::Foreign { path: path.to_owned(), architecture, names });
+    }
+    let layout = architecture.layout();
+    for param in FIRST_LAYERS.into_iter().filter_map(|name| layout.get(name)) {
+        state.weights[param.range.clone()].iter_mut().for_each(|w| *w = (f64::from(*w) * pixels.reach()) as f32);
+    }
+    Ok(state)
+}
+
+/// Multiplies the layers that images meet first.
+fn scale(tensors: &mut BTreeMap<String, NamedTensor<f64>>, factor: f64) {
+    // A product with 1 is the value itself, whatever the value.
+    for tensor in FIRST_LAYERS.into_iter().flat_map(|name| tensors.get_mut(name).map(|tensor| &mut tensor.values)) {
+        tensor.iter_mut().for_each(|value| *value *= factor);
+    }
+}
+
+/// The updates of several rounds in `folder`, in the order of their names: each `NAME.safetensors`, `.npz`, `.pt`, `.pth` or
+/// `.bin`, with its mask `NAME.mask.safetensors` and so on where there is one.
+///
+/// # Errors
+/// [`DumpError`]: the folder cannot be listed or holds no update, or a mask has no update.
+pub fn round_files(folder: &Path) -> Result<Vec<(PathBuf, Option<PathBuf>)>, DumpError> {
+    const ENDS: [&str; 5] = [".safetensors", ".npz", ".pt", ".pth", ".bin"];
+    const MASK: &str = ".mask";
     let failed = |source| DumpError::Folder { path: folder.to_owned(), source };
     let mut names = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         names.push(entry.map_err(failed)?.file_name().to_string_lossy().into_owned());
     }
     names.sort_unstable();
-    for mask in names.iter().filter(|name| name.ends_with(MASK)) {
-        let update = mask.replace(MASK, UPDATE);
-        if !names.contains(&update) {
-            return Err(DumpError::MaskWithoutUpdate { mask: folder.join(mask), update: folder.join(update) });
+    let stem = |name: &str| ENDS.iter().find_map(|end| name.strip_suffix(end)).map(str::to_owned);
+    let (masks, updates): (Vec<_>, Vec<_>) =
+        names.iter().filter_map(|name| Some((stem(name)?, name))).partition(|(stem, _)| stem.ends_with(MASK));
+    for (stem, mask) in &masks {
+        let update = stem.strip_suffix(MASK).unwrap_or(stem);
+        if !updates.iter().any(|(stem, _)| stem == update) {
+            let update = folder.join(mask.replace(MASK, ""));
+            return Err(DumpError::MaskWithoutUpdate { mask: folder.join(mask), update });
         }
     }
-    let updates: Vec<&String> = names.iter().filter(|name| name.ends_with(UPDATE) && !name.ends_with(MASK)).collect();
     if updates.is_empty() {
         return Err(DumpError::NoRounds { path: folder.to_owned() });
     }
-    let read = |update: &&String| {
-        let mask = update.strip_suffix(UPDATE).map(|name| format!("{name}{MASK}")).filter(|mask| names.contains(mask));
-        read_update(architecture, &folder.join(update), mask.map(|mask| folder.join(mask)).as_deref(), wanted)
+    let mask_of = |stem: &str| masks.iter().find(|(mask, _)| mask.strip_suffix(MASK) == Some(stem));
+    let round = |(stem, name): &(String, &String)| {
+        (folder.join(name.as_str()), mask_of(stem).map(|(_, mask)| folder.join(mask.as_str())))
     };
-    updates.iter().map(read).collect()
+    Ok(updates.iter().map(round).collect())
 }
 
-fn read_tensors<T: unmask_model::weights::Number>(
+/// Reads the updates of several rounds, as [`round_files`] finds them.
+///
+/// # Errors
+/// [`DumpError`]: the folder holds no rounds, or a file will not do.
+pub fn read_rounds(model: &DumpedModel, folder: &Path, wanted: &TensorNames) -> Result<Vec<DumpedUpdate>, DumpError> {
+    let read = |(update, mask): (PathBuf, Option<PathBuf>)| read_update(model, &update, mask.as_deref(), wanted);
+    round_files(folder)?.into_iter().map(read).collect()
+}
+
+/// Reads what is `wanted` of a file. `filler` stands for the class token's row where a position embedding has none.
+fn read_tensors<T: Number>(
     path: &Path,
-    layout: &ParamLayout,
+    architecture: Architecture,
     wanted: &TensorNames,
+    filler: f64,
 ) -> Result<BTreeMap<String, NamedTensor<T>>, WeightsError> {
     let mut reader = TensorReader::open(path)?;
+    reader.check_blocks(architecture)?;
+    let layout = architecture.layout();
     let there = reader.names();
-    let names: Vec<&str> = wanted
-        .required
-        .iter()
-        .chain(wanted.optional.iter().filter(|name| there.contains(name)))
-        .map(String::as_str)
-        .collect();
-    reader.read_params(layout, &names)
+    let names = wanted.required.iter().chain(wanted.optional.iter().filter(|name| there.contains(name)));
+    let (position, names): (Vec<&str>, Vec<&str>) = names.map(String::as_str).partition(|name| {
+        let front = architecture.vit().and_then(|config| front_rows(&config, reader.shape(POSITION)?));
+        *name == POSITION && front.is_some_and(|front| front != 1)
+    });
+    let mut tensors = reader.read_params(&layout, &names)?;
+    if let (Some(config), false) = (architecture.vit(), position.is_empty()) {
+        let read = reader.read(POSITION)?;
+        tensors.insert(POSITION.to_owned(), with_class_row(&config, &layout, read, filler));
+    }
+    Ok(tensors)
+}
+
+/// Rows of a position embedding in front of the patches', where it is one of a ViT with these patches: a class token's, and
+/// the second of a distilled one; or none.
+fn front_rows(config: &VitConfig, shape: &[usize]) -> Option<usize> {
+    let &[1, rows, dim] = shape else { return None };
+    rows.checked_sub(config.patches()).filter(|&front| dim == config.dim && front <= 2)
+}
+
+/// A position embedding with one row in front of the patches': that of the class token, or `filler`. What attacks read of
+/// it are the patches' rows.
+fn with_class_row<T: Number>(
+    config: &VitConfig,
+    layout: &ParamLayout,
+    read: NamedTensor<T>,
+    filler: f64,
+) -> NamedTensor<T> {
+    let (dim, patches) = (config.dim, config.patches() * config.dim);
+    let mut values: Vec<T> = read.values.get(..dim).unwrap_or_default().to_vec();
+    if read.values.len() == patches {
+        values = vec![T::from_f64(filler); dim];
+    }
+    values.extend_from_slice(&read.values[read.values.len() - patches..]);
+    let shape = layout.get(POSITION).map_or_else(Vec::new, |param| param.shape.clone());
+    NamedTensor { name: read.name, shape, values }
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
 
-    use unmask_core::VitPreset;
+    use unmask_attack::Needs;
+    use unmask_core::{AttackMethod, VitPreset};
     use unmask_model::weights::encode;
 
     use super::*;
 
     const PRESET: VitPreset = VitPreset::Pico;
     const NAMES: [&str; 3] = ["pos_embed", "patch_embed.proj.weight", "patch_embed.proj.bias"];
+
+    fn model() -> DumpedModel {
+        Architecture::from(PRESET).into()
+    }
 
     fn wanted() -> TensorNames {
         TensorNames { required: vec![NAMES[0].to_owned(), NAMES[1].to_owned()], optional: vec![NAMES[2].to_owned()] }
@@ -175,7 +293,7 @@ mod tests {
         }
         save(path, "round-2.mask.safetensors", 2, |i| f32::from(u8::from(i % 4 != 0)));
         fs::write(path.join("notes.txt"), "of no interest").unwrap();
-        let rounds = read_rounds(PRESET.into(), path, &wanted()).unwrap();
+        let rounds = read_rounds(&model(), path, &wanted()).unwrap();
         let first = |round: &DumpedUpdate| round.gradients.values("pos_embed").unwrap()[1];
         assert_eq!(rounds.iter().map(first).collect::<Vec<_>>(), [1.0, 2.0, 3.0]);
         assert_eq!(rounds.iter().map(|round| round.hidden_share).collect::<Vec<_>>(), [0.0, 0.25, 0.0]);
@@ -188,13 +306,116 @@ mod tests {
     #[test]
     fn folders_that_hold_no_rounds_are_refused_in_words() {
         let folder = tempfile::tempdir().unwrap();
-        let refusal = || read_rounds(PRESET.into(), folder.path(), &wanted()).unwrap_err().to_string();
+        let refusal = || read_rounds(&model(), folder.path(), &wanted()).unwrap_err().to_string();
         assert!(refusal().contains("no updates in"), "{}", refusal());
         save(folder.path(), "a.mask.safetensors", 2, |_| 1.0);
         assert!(refusal().contains("a.mask.safetensors is the mask of no update"), "{}", refusal());
         save(folder.path(), "a.safetensors", 1, |_| 1.0);
         assert!(refusal().contains("patch_embed.proj.weight") && refusal().contains("missing"), "{}", refusal());
-        let nowhere = read_rounds(PRESET.into(), &folder.path().join("nowhere"), &wanted()).unwrap_err();
+        let nowhere = read_rounds(&model(), &folder.path().join("nowhere"), &wanted()).unwrap_err();
         assert!(nowhere.to_string().contains("nowhere cannot be read"), "{nowhere}");
+    }
+
+    fn write(path: &Path, tensors: &[(&str, Vec<usize>)]) {
+        let values: Vec<Vec<f32>> =
+            tensors.iter().map(|(_, shape)| (1..=shape.iter().product()).map(|i: usize| i as f32).collect()).collect();
+        let tensors = tensors.iter().zip(&values).map(|((name, shape), v)| (*name, shape.as_slice(), v.as_slice()));
+        fs::write(path, encode(tensors).unwrap()).unwrap();
+    }
+
+    #[test]
+    fn the_model_is_told_by_shapes_with_the_classes_of_its_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let (gradients, weights) = (folder.path().join("g.safetensors"), folder.path().join("w.safetensors"));
+        write(
+            &gradients,
+            &[
+                ("module.pos_embed", vec![1, 17, 64]),
+                ("module.patch_embed.proj.weight", vec![64, 3, 16, 16]),
+                ("module.head.weight", vec![1000, 64]),
+            ],
+        );
+        write(
+            &weights,
+            &[
+                ("pos_embed", vec![1, 17, 64]),
+                ("patch_embed.proj.weight", vec![64, 3, 16, 16]),
+                ("blocks.4.mlp.fc1.bias", vec![256]),
+            ],
+        );
+        let files = [gradients.as_path(), weights.as_path()];
+        let told = DumpedModel::tell(&Asked::default(), &files).unwrap();
+        assert_eq!(told.model.architecture.name(), "vit_patch16_dim64_depth5_heads1_64");
+        assert_eq!(told.model.architecture.classes(), 1000);
+        assert!(told.notes[0].contains("vit_patch16_dim64_depth5_heads1_64, with 1000 classes"), "{:?}", told.notes);
+        assert!(told.notes[1].contains("1, by timm's convention of 64 dimensions each"), "{:?}", told.notes);
+        let asked = |change: &dyn Fn(&mut Asked)| {
+            let mut asked = Asked::default();
+            change(&mut asked);
+            DumpedModel::tell(&asked, &files)
+        };
+        let heads = asked(&|asked| asked.heads = Some(4)).unwrap();
+        assert_eq!(heads.model.architecture.vit().unwrap().heads, 4);
+        let named = asked(&|asked| asked.model = Some(heads.model.architecture.with_classes(10))).unwrap();
+        assert_eq!(named.model.architecture.classes(), 1000);
+        let refused = |change: &dyn Fn(&mut Asked)| asked(change).unwrap_err().to_string();
+        assert!(refused(&|asked| asked.heads = Some(5)).contains("a number of heads that divides 64"));
+        assert!(refused(&|asked| asked.side = Some(32)).contains("tells images of 64 x 64 pixels"));
+        assert!(refused(&|asked| asked.model = Some(PRESET.into())).contains("deeper model than vit_pico_patch4_16"));
+        let resnet = Architecture::from(unmask_core::ResnetPreset::Nano);
+        assert!(refused(&|asked| (asked.model, asked.heads) = (Some(resnet), Some(1))).contains("no attention"));
+    }
+
+    #[test]
+    fn a_variant_lends_its_patches_rows_and_refuses_what_does_not_fit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("g.safetensors");
+        let wanted = TensorNames { required: vec![POSITION.to_owned()], optional: Vec::new() };
+        for (rows, first, patches) in [(18, 1.0, 129.0), (16, 0.0, 1.0), (17, 1.0, 65.0)] {
+            write(&path, &[(POSITION, vec![1, rows, 64]), ("patch_embed.proj.weight", vec![64, 3, 4, 4])]);
+            let told = DumpedModel::tell(&Asked::default(), &[&path]).unwrap().model;
+            let read = read_update(&told, &path, None, &wanted).unwrap();
+            let values = read.gradients.values(POSITION).unwrap();
+            assert_eq!((values.len(), values[0], values[64]), (17 * 64, first, patches), "{rows} rows");
+            let mask = read_update(&told, &path, Some(&path), &wanted);
+            assert!(mask.is_err(), "values beyond 0 and 1 are no mask");
+            let needs = |method| Needs::of(method, told.architecture).unwrap();
+            told.check_fits("embedding", &needs(AttackMethod::Embedding), false).unwrap();
+            let april = told.check_fits("april", &needs(AttackMethod::April), false);
+            assert_eq!(april.is_err(), rows != 17);
+            let search = told.check_fits("matching", &needs(AttackMethod::Matching), true).unwrap_err().to_string();
+            let reason = if rows == 17 { "no file holds its blocks" } else { "works on a standard ViT alone" };
+            assert!(search.contains(reason), "{search}");
+        }
+    }
+
+    #[test]
+    fn what_is_fed_scales_the_first_layer_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        save(folder.path(), "g.safetensors", 3, |i| i as f32);
+        let path = folder.path().join("g.safetensors");
+        let pixels = PixelSpace::new(&[0.0], &[0.25]).unwrap();
+        let fed = DumpedModel { pixels, ..model() };
+        let value = |tensors: &Tensors, name| tensors.values(name).unwrap()[8];
+        let gradients = read_update(&fed, &path, None, &wanted()).unwrap().gradients;
+        assert_eq!([value(&gradients, NAMES[0]), value(&gradients, NAMES[1])], [8.0, 2.0]);
+        let weights = read_weights(&fed, &path, &wanted()).unwrap();
+        assert_eq!([value(&weights, NAMES[0]), value(&weights, NAMES[1])], [8.0, 32.0]);
+    }
+
+    #[test]
+    fn a_model_with_more_than_its_network_is_not_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("w.safetensors");
+        let architecture = Architecture::from(PRESET);
+        let layout = architecture.layout();
+        let mut tensors: Vec<(&str, Vec<usize>)> =
+            layout.iter().map(|param| (param.name.as_str(), param.shape.clone())).collect();
+        write(&path, &tensors);
+        assert_eq!(read_model(&model(), &path).unwrap().weights.len(), layout.len());
+        tensors.push(("blocks.1.ls1.gamma", vec![48]));
+        write(&path, &tensors);
+        let refused = read_model(&model(), &path).unwrap_err().to_string();
+        assert!(refused.contains("blocks.1.ls1.gamma") && refused.contains("another model's gradient"), "{refused}");
     }
 }

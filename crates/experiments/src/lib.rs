@@ -36,7 +36,10 @@ mod update_ratios;
 pub use catalogue::{Experiment, Scale, UnknownExperiment, UnknownScale};
 pub use claim::{Claim, Finding, tally, verdict};
 pub use cost::Cost;
-pub use dump::{DumpError, DumpedUpdate, read_rounds, read_update, read_weights};
+pub use dump::{
+    Asked, DumpError, DumpedModel, DumpedUpdate, PixelError, PixelSpace, Told, read_model, read_rounds, read_update,
+    read_weights, round_files,
+};
 pub use error::ExperimentError;
 pub use inference::{InferenceAttack, UnknownAttack};
 pub use reproduce::{Reproduced, estimate, reproduce};

@@ -8,7 +8,7 @@ use std::{hint::black_box, sync::Arc};
 
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime};
 use unmask_core::{
-    Aggregation, Defence, InitOptions, MaskSeed, ParamLayout, Rule, VitPreset, VitSpec, initial_weights,
+    Aggregation, Defence, InitOptions, MaskSeed, ParamLayout, Rule, VitConfig, VitPreset, initial_weights,
 };
 use unmask_defence::{KeyMaterial, PlainUpdate, Protect, ProtectedUpdate};
 use unmask_federation::{Aggregate, Optimiser, UpdateCounts};
@@ -25,7 +25,7 @@ struct Model {
 
 impl Model {
     fn new() -> Self {
-        let config = VitSpec::new(VitPreset::Small).config();
+        let config = VitConfig::from(VitPreset::Small);
         let layout = Arc::new(ParamLayout::vit(&config));
         Self { layout, weights: initial_weights(&config, 1, InitOptions::default()) }
     }

@@ -5,7 +5,7 @@
 
 use std::{hint::black_box, time::Instant};
 
-use unmask_core::{Architecture, VitConfig, VitPreset, VitSpec};
+use unmask_core::{Architecture, VitConfig, VitPreset};
 use unmask_matching::{Matching, MatchingOptions, NetworkOracle, Objective, Problem, ReceivedGradient};
 use unmask_model::{Network, OracleOptions, WeightScope, device::OpenDevice};
 
@@ -28,7 +28,7 @@ fn main() {
     for preset in [VitPreset::Pico, VitPreset::Nano, VitPreset::Lab] {
         let network =
             Network::new(Architecture::from(preset), OpenDevice::cpu().device()).expect("a preset is a model");
-        let (config, state) = (VitSpec::new(preset).config(), Architecture::from(preset).initial(1));
+        let (config, state) = (VitConfig::from(preset), Architecture::from(preset).initial(1));
         let len = VitConfig::CHANNELS * config.image * config.image;
         let picture: Vec<f32> = (0..len).map(|i| (i % 251) as f32 / 250.0).collect();
         let update = network.loss_and_gradient_blocking(&state, &picture, &[3]).expect("a step").gradient;

@@ -33,9 +33,7 @@ impl Parameters {
         options: TensorOptions<'_>,
     ) -> Self {
         match architecture {
-            Architecture::Vit(spec) => {
-                Self::Vit(Box::new(vit::Parameters::new(&spec.config(), layout, weights, options)))
-            }
+            Architecture::Vit(config) => Self::Vit(Box::new(vit::Parameters::new(&config, layout, weights, options))),
             Architecture::Resnet(spec) => {
                 Self::Resnet(Box::new(resnet::Parameters::new(&spec, layout, weights, options)))
             }
@@ -74,7 +72,7 @@ impl Parameters {
 /// dl/d(images) of dl/d([`Output::input`]).
 pub(crate) fn image_gradient(architecture: Architecture, input: &[f64]) -> Vec<f64> {
     match architecture {
-        Architecture::Vit(spec) => vit::image_gradient(&spec.config(), input),
+        Architecture::Vit(config) => vit::image_gradient(&config, input),
         Architecture::Resnet(_) => input.iter().map(|&slope| image_slope(slope)).collect(),
     }
 }

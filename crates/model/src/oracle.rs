@@ -101,9 +101,9 @@ impl Network {
         let weights = state.weights.as_slice();
         let (within, late) = match (scope, self.architecture()) {
             (WeightScope::All, _) => (weights, None),
-            (WeightScope::FirstBlock, Architecture::Vit(spec)) => {
+            (WeightScope::FirstBlock, Architecture::Vit(config)) => {
                 let (early, late) = weights.split_at(EarlyLayers::len(self.layout()));
-                (early, Some(LateLayers::new(&spec.config(), self.layout(), late, options)))
+                (early, Some(LateLayers::new(&config, self.layout(), late, options)))
             }
             (WeightScope::FirstBlock, architecture) => return Err(ModelError::NoFirstBlock { architecture }),
         };
@@ -159,10 +159,10 @@ impl GradientOracle {
             return Err(ModelError::ShiftCount { given: shift.len(), expected: self.weights.len() });
         }
         let [forwards, backwards] = match (&self.late, self.network.architecture()) {
-            (Some(late), Architecture::Vit(spec)) => {
+            (Some(late), Architecture::Vit(config)) => {
                 let early = |sign| {
                     let weights = self.shifted(shift, sign);
-                    EarlyLayers::new(&spec.config(), self.network.layout(), &weights, self.options(false))
+                    EarlyLayers::new(&config, self.network.layout(), &weights, self.options(false))
                 };
                 self.both_sides([early(1.0), early(-1.0)], late, images, labels).await?
             }
@@ -211,8 +211,8 @@ impl GradientOracle {
     fn parameters(&self, weights: &[f64], options: TensorOptions<'_>) -> Parameters {
         let (architecture, layout) = (self.network.architecture(), self.network.layout());
         match (&self.late, architecture) {
-            (Some(late), Architecture::Vit(spec)) => {
-                let early = EarlyLayers::new(&spec.config(), layout, weights, options);
+            (Some(late), Architecture::Vit(config)) => {
+                let early = EarlyLayers::new(&config, layout, weights, options);
                 Parameters::Vit(Box::new(vit::Parameters::with_late(early, late.clone())))
             }
             _ => Parameters::new(architecture, layout, weights, options),

@@ -5,7 +5,7 @@ use burn::tensor::{
     module::{batch_norm, batch_norm_train, conv2d, max_pool2d},
     ops::{ConvOptions, MaxPoolOptions},
 };
-use unmask_core::{BasicBlock, ParamLayout, ResnetSpec};
+use unmask_core::{Convolution, ParamLayout, ResidualBlock, ResnetSpec};
 
 use crate::tensors::{Float, Leaf, Linear, ParamReader, TensorOptions, normalised};
 
@@ -43,8 +43,8 @@ struct ConvNorm {
 }
 
 struct Block {
-    first: ConvNorm,
-    second: ConvNorm,
+    /// Two, or three of a bottleneck.
+    convolutions: Vec<ConvNorm>,
     /// Absent where the shortcut is the identity.
     shortcut: Option<ConvNorm>,
 }
@@ -77,13 +77,13 @@ impl Parameters {
         weights: &[W],
         options: TensorOptions<'_>,
     ) -> Self {
-        let config = spec.config();
+        let config = spec.config;
         let mut reader = ParamReader::new(layout.iter().as_slice(), weights, options);
-        let (kernel, channels) = (config.stem.kernel, config.stem_channels());
-        let stem = ConvNorm::read(&mut reader, [channels, 3, kernel, kernel], config.stem.stride);
-        let blocks = config.blocks().map(|block| Block::read(&mut reader, block)).collect();
+        let stem = [config.stem_channels(), 3, config.stem.kernel()];
+        let stem = ConvNorm::read(&mut reader, Convolution { shape: stem, stride: config.stem.stride() });
+        let blocks = config.blocks().map(|block| Block::read(&mut reader, &block)).collect();
         let head = reader.linear(spec.classes);
-        Self { stem, pools: config.stem.pools, side: spec.side, blocks, head, leaves: reader.leaves }
+        Self { stem, pools: config.stem.pools(), side: spec.side, blocks, head, leaves: reader.leaves }
     }
 
     /// Logits `[batch, classes]` of `images` `[batch, 3, side, side]` in [0, 1], the tensor these became, and with
@@ -112,9 +112,10 @@ impl Parameters {
 }
 
 impl ConvNorm {
-    fn read<W: Element>(reader: &mut ParamReader<'_, W>, shape: [usize; 4], stride: usize) -> Self {
-        let filters = reader.filters(shape);
-        Self { filters, gamma: reader.vector(), beta: reader.vector(), stride, padding: shape[3] / 2 }
+    fn read<W: Element>(reader: &mut ParamReader<'_, W>, Convolution { shape, stride }: Convolution) -> Self {
+        let [out, input, kernel] = shape;
+        let filters = reader.filters([out, input, kernel, kernel]);
+        Self { filters, gamma: reader.vector(), beta: reader.vector(), stride, padding: kernel / 2 }
     }
 
     fn apply(&self, x: Tensor<4>, pass: &mut NormPass<'_>) -> Tensor<4> {
@@ -145,19 +146,21 @@ impl NormPass<'_> {
 }
 
 impl Block {
-    fn read<W: Element>(reader: &mut ParamReader<'_, W>, block: BasicBlock) -> Self {
-        let BasicBlock { input, output, stride, .. } = block;
+    fn read<W: Element>(reader: &mut ParamReader<'_, W>, block: &ResidualBlock) -> Self {
+        let shortcut = Convolution { shape: [block.output, block.input, 1], stride: block.stride };
         Self {
-            first: ConvNorm::read(reader, [output, input, 3, 3], stride),
-            second: ConvNorm::read(reader, [output, output, 3, 3], 1),
-            shortcut: block.has_downsample().then(|| ConvNorm::read(reader, [output, input, 1, 1], stride)),
+            convolutions: block.convolutions().map(|convolution| ConvNorm::read(reader, convolution)).collect(),
+            shortcut: block.has_downsample().then(|| ConvNorm::read(reader, shortcut)),
         }
     }
 
-    /// relu(bn(conv(relu(bn(conv(x))))) + shortcut(x))
+    /// relu(bn(conv(... relu(bn(conv(x))))) + shortcut(x))
     fn apply(&self, x: Tensor<4>, pass: &mut NormPass<'_>) -> Tensor<4> {
-        let y = activation::relu(self.first.apply(x.clone(), pass));
-        let y = self.second.apply(y, pass);
+        let mut y = x.clone();
+        for (index, convolution) in self.convolutions.iter().enumerate() {
+            let within = if index == 0 { y } else { activation::relu(y) };
+            y = convolution.apply(within, pass);
+        }
         let shortcut = match &self.shortcut {
             Some(shortcut) => shortcut.apply(x, pass),
             None => x,

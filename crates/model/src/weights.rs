@@ -1,25 +1,40 @@
-//! timm-named safetensors in and out.
+//! Tensors in and out of files, under timm's names.
 //!
-//! [`TensorReader`] reads the header, and then only the tensors asked for, from a file or from bytes. Values of type
-//! f16, bf16, f32, f64, u8 or bool come out as `f32` or `f64`.
+//! [`TensorReader`] reads what a file says of its tensors, and then only those asked for, from a file or from bytes:
+//! safetensors, and natively also NumPy's `.npz` and the archives of `torch.save`, of which no code is run. Names of
+//! torchvision, Hugging Face and wrapped models are taken for timm's. Values of type f16, bf16, f32, f64, u8 or bool come
+//! out as `f32` or `f64`.
 
 use std::{
     collections::BTreeMap,
     fmt,
-    io::{Cursor, Read, Seek, SeekFrom},
+    io::{Cursor, Read, Seek},
 };
 
-use safetensors::{
-    Dtype,
-    tensor::{Metadata, TensorInfo},
-};
+use safetensors::Dtype;
 use unmask_core::{Param, ParamLayout};
 
+#[cfg(not(target_family = "wasm"))]
+mod archive;
+mod container;
 mod error;
+mod index;
+mod names;
+#[cfg(not(target_family = "wasm"))]
+mod npy;
+#[cfg(not(target_family = "wasm"))]
+mod pickle;
+mod shapes;
 mod state;
 mod write;
 
+use self::{
+    container::Container,
+    index::{Entry, Stored},
+};
+
 pub use error::{TensorProblem, WeightsError};
+pub use shapes::{HeadsFrom, ShapeError, Shapes, Variant, likely_heads};
 pub use state::{HeadReplaced, Imported, Storage, encode_state, import_from, read_state};
 pub use write::{encode, encode_flat};
 
@@ -57,25 +72,20 @@ pub struct NamedTensor<T> {
     pub values: Vec<T>,
 }
 
-/// Reads single tensors of a safetensors file.
+/// Reads single tensors of a file.
 #[derive(Debug)]
 pub struct TensorReader<R> {
     what: String,
-    source: R,
-    metadata: Metadata,
-    data_start: u64,
+    container: Container<R>,
+    /// In the order they lie in the file.
+    entries: Vec<Entry>,
 }
-
-/// The header of a safetensors file is a length in eight bytes, then that many bytes of JSON.
-const LENGTH_BYTES: u64 = 8;
-/// What the safetensors library allows; a model of a thousand tensors needs a thousandth of it.
-const HEADER_LIMIT: u64 = 100_000_000;
 
 impl<'a> TensorReader<Cursor<&'a [u8]>> {
     /// Reads from bytes in memory; `what` names them in errors.
     ///
     /// # Errors
-    /// If they are no safetensors.
+    /// If they hold no tensors.
     pub fn from_bytes(what: &str, bytes: &'a [u8]) -> Result<Self, WeightsError> {
         Self::new(what, Cursor::new(bytes))
     }
@@ -86,7 +96,7 @@ impl TensorReader<std::fs::File> {
     /// Opens a file.
     ///
     /// # Errors
-    /// If it cannot be read or is no safetensors file.
+    /// If it cannot be read or holds no tensors.
     pub fn open(path: &std::path::Path) -> Result<Self, WeightsError> {
         let what = path.display().to_string();
         let file = std::fs::File::open(path).map_err(|source| WeightsError::Io { what: what.clone(), source })?;
@@ -95,55 +105,39 @@ impl TensorReader<std::fs::File> {
 }
 
 impl<R: Read + Seek> TensorReader<R> {
-    /// Reads the header of `source`; `what` names it in errors.
+    /// Reads what `source` says of its tensors; `what` names it in errors.
     ///
     /// # Errors
-    /// If it cannot be read or is no safetensors file.
-    pub fn new(what: &str, mut source: R) -> Result<Self, WeightsError> {
-        let io = |source| WeightsError::Io { what: what.to_owned(), source };
-        let format = |reason: String| WeightsError::Format { what: what.to_owned(), reason };
-        let total = source.seek(SeekFrom::End(0)).map_err(io)?;
-        source.seek(SeekFrom::Start(0)).map_err(io)?;
-        if total < LENGTH_BYTES {
-            return Err(format(format!("it has {total} bytes, less than the {LENGTH_BYTES} of a header's length")));
-        }
-        let mut length = [0; LENGTH_BYTES as usize];
-        source.read_exact(&mut length).map_err(io)?;
-        let length = u64::from_le_bytes(length);
-        if length > HEADER_LIMIT || length > total - LENGTH_BYTES {
-            return Err(format(format!("its header claims {length} bytes, the file has {total}")));
-        }
-        let mut header = vec![0; length as usize];
-        source.read_exact(&mut header).map_err(io)?;
-        // Deserialising checks that the tensors tile the data without gaps and that each has the size of its shape.
-        let metadata: Metadata = serde_json::from_slice(&header).map_err(|error| format(error.to_string()))?;
-        let data_start = LENGTH_BYTES + length;
-        let data_len = metadata.data_len() as u64;
-        if total - data_start != data_len {
-            let found = total - data_start;
-            return Err(format(format!("its header describes {data_len} bytes of tensors, {found} follow")));
-        }
-        Ok(Self { what: what.to_owned(), source, metadata, data_start })
+    /// If it cannot be read or holds no tensors.
+    pub fn new(what: &str, source: R) -> Result<Self, WeightsError> {
+        let (container, stored) = Container::open(what, source)?;
+        let format = |reason| WeightsError::Format { what: what.to_owned(), reason };
+        let entries = index::index(stored).map_err(format)?;
+        Ok(Self { what: what.to_owned(), container, entries })
     }
 
-    /// Names of all tensors, in the order they lie in the file.
+    /// timm's names of all tensors, in the order they lie in the file.
     pub fn names(&self) -> Vec<String> {
-        self.metadata.offset_keys()
+        self.entries.iter().map(|entry| entry.name.clone()).collect()
     }
 
     /// The shape of tensor `name`, if it is there.
     pub fn shape(&self, name: &str) -> Option<&[usize]> {
-        self.metadata.info(name).map(|info| info.shape.as_slice())
+        self.entry(name).map(|entry| entry.shape.as_slice())
     }
 
-    /// Reads one tensor by its name in the file, whatever its shape.
+    fn entry(&self, name: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.name == name)
+    }
+
+    /// Reads one tensor by timm's name, whatever its shape.
     ///
     /// # Errors
     /// If it is missing, not of a number type, or holds NaN or infinity.
     pub fn read<T: Number>(&mut self, name: &str) -> Result<NamedTensor<T>, WeightsError> {
         let absent = || TensorProblem::Absent { name: name.to_owned() };
-        match self.metadata.info(name).cloned() {
-            Some(info) => self.read_info(name, &info)?,
+        match self.entry(name).cloned() {
+            Some(entry) => self.read_entry(&entry)?,
             None => Err(absent()),
         }
         .map_err(|problem| WeightsError::Tensors { what: self.what.clone(), problems: vec![problem] })
@@ -198,45 +192,50 @@ impl<R: Read + Seek> TensorReader<R> {
     }
 
     fn read_param<T: Number>(&mut self, param: &Param) -> Result<Result<NamedTensor<T>, TensorProblem>, WeightsError> {
-        let Some(info) = self.metadata.info(&param.name).cloned() else {
+        let Some(entry) = self.entry(&param.name).cloned() else {
             return Ok(Err(TensorProblem::Missing { name: param.name.clone(), expected: param.shape.clone() }));
         };
-        if info.shape != param.shape {
-            return Ok(Err(TensorProblem::Shape {
-                name: param.name.clone(),
-                given: info.shape,
-                expected: param.shape.clone(),
-            }));
+        if entry.shape != param.shape {
+            let (name, expected) = (entry.shown(), param.shape.clone());
+            return Ok(Err(TensorProblem::Shape { name, given: entry.shape, expected }));
         }
-        self.read_info(&param.name, &info)
+        self.read_entry(&entry)
     }
 
     /// The outer error is the file's, the inner one the tensor's.
-    fn read_info<T: Number>(
-        &mut self,
-        name: &str,
-        info: &TensorInfo,
-    ) -> Result<Result<NamedTensor<T>, TensorProblem>, WeightsError> {
-        let (start, end) = info.data_offsets;
-        let io = |source| WeightsError::Io { what: self.what.clone(), source };
-        let mut bytes = vec![0; end - start];
-        self.source.seek(SeekFrom::Start(self.data_start + start as u64)).map_err(io)?;
-        self.source.read_exact(&mut bytes).map_err(io)?;
-        let Some(values) = numbers(info.dtype, &bytes) else {
-            let dtype = format!("{:?}", info.dtype);
-            return Ok(Err(TensorProblem::Type { name: name.to_owned(), dtype }));
-        };
+    fn read_entry<T: Number>(&mut self, entry: &Entry) -> Result<Result<NamedTensor<T>, TensorProblem>, WeightsError> {
+        let mut values: Vec<T> = Vec::new();
+        for part in &entry.parts {
+            let read = match part.dtype {
+                Some(dtype) => numbers(dtype, &self.container.read(&self.what, part, dtype)?),
+                None => None,
+            };
+            let Some(read) = read else {
+                return Ok(Err(TensorProblem::Type { name: entry.shown(), dtype: part.type_name.clone() }));
+            };
+            values.append(&mut in_order(part, read));
+        }
         let non_finite = values.iter().map(|&value: &T| value.into()).position(|value: f64| !value.is_finite());
+        let shape = entry.shape.clone();
         Ok(match non_finite {
-            Some(index) => Err(TensorProblem::NonFinite {
-                name: name.to_owned(),
-                shape: info.shape.clone(),
-                value: values[index].into(),
-                index,
-            }),
-            None => Ok(NamedTensor { name: name.to_owned(), shape: info.shape.clone(), values }),
+            Some(index) => {
+                Err(TensorProblem::NonFinite { name: entry.shown(), shape, value: values[index].into(), index })
+            }
+            None => Ok(NamedTensor { name: entry.name.clone(), shape, values }),
         })
     }
+}
+
+/// The values of `part` with the last dimension fastest, of those from its first to its last.
+fn in_order<T: Number>(part: &Stored, values: Vec<T>) -> Vec<T> {
+    if part.strides == index::row_major(&part.shape) || part.values() == 0 {
+        return values;
+    }
+    let mut places = vec![0];
+    for (&side, &stride) in part.shape.iter().zip(&part.strides) {
+        places = places.iter().flat_map(|place| (0..side).map(move |i| place + i * stride)).collect();
+    }
+    places.into_iter().map(|place: usize| values[place]).collect()
 }
 
 /// Little-endian values of type `dtype`, or `None` for a type that is no plain number.

@@ -4,7 +4,7 @@ use unmask_core::{Architecture, ModelState, ResnetPreset, ResnetSpec, Statistics
 use unmask_model::{Device, ModelError, Network};
 
 fn nano() -> (Network, ModelState, Vec<f32>, Vec<usize>) {
-    let architecture = Architecture::Resnet(ResnetSpec { side: 8, ..ResnetSpec::new(ResnetPreset::Nano) });
+    let architecture = Architecture::Resnet(ResnetSpec { side: 8, ..ResnetPreset::Nano.into() });
     let network = Network::new(architecture, &Device::flex()).unwrap();
     let images = (0..4 * 3 * 64).map(|i| 0.5 + 0.5 * (0.11 * i as f32).sin()).collect();
     (network, architecture.initial(2), images, vec![0, 3, 6, 9])
@@ -61,7 +61,7 @@ fn states_of_another_network_are_refused() {
 
 #[test]
 fn one_value_a_channel_has_no_variance() {
-    let architecture = Architecture::Resnet(ResnetSpec { side: 4, ..ResnetSpec::new(ResnetPreset::Nano) });
+    let architecture = Architecture::Resnet(ResnetSpec { side: 4, ..ResnetPreset::Nano.into() });
     let network = Network::new(architecture, &Device::flex()).unwrap();
     let state = architecture.initial(1);
     let error = network.loss_and_gradient_blocking(&state, &[0.5; 48], &[1]).unwrap_err();

@@ -5,11 +5,11 @@ use safetensors::{
     Dtype,
     tensor::{TensorView, serialize},
 };
-use unmask_core::{InitOptions, ParamLayout, VitPreset, VitSpec, initial_weights};
+use unmask_core::{InitOptions, ParamLayout, VitConfig, VitPreset, initial_weights};
 use unmask_model::weights::{TensorProblem, TensorReader, WeightsError, encode, encode_flat};
 
 fn pico() -> (ParamLayout, Vec<f32>) {
-    let config = VitSpec::new(VitPreset::Pico).config();
+    let config = VitConfig::from(VitPreset::Pico);
     (ParamLayout::vit(&config), initial_weights(&config, 3, InitOptions::default()))
 }
 

@@ -103,10 +103,10 @@ fn missing_and_surplus_tensors_are_named() {
     let mut file = tensors(architecture, &state);
     file.insert("bn1.num_batches_tracked".into(), (vec![1], vec![7.0]));
     file.insert("optimizer.step".into(), (vec![1], vec![7.0]));
-    file.insert("layer9.0.num_batches_tracked".into(), (vec![1], vec![7.0]));
+    file.insert("auxiliary.0.num_batches_tracked".into(), (vec![1], vec![7.0]));
     let imported = read(&file, architecture).unwrap();
     assert_eq!(imported.state, state);
-    assert_eq!(imported.surplus, ["layer9.0.num_batches_tracked", "optimizer.step"]);
+    assert_eq!(imported.surplus, ["auxiliary.0.num_batches_tracked", "optimizer.step"]);
     file.remove("bn1.running_var");
     file.remove("layer2.0.conv1.weight");
     let error = read(&file, architecture).unwrap_err();

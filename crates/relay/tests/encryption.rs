@@ -3,7 +3,7 @@
 mod support;
 
 use support::{Client, Plan, RATE, Relay, Seal, cipher, gradient, layout};
-use unmask_core::{EncryptionStart, InitOptions, KeyCheck, UpdateForm, VitPreset, VitSpec, initial_weights};
+use unmask_core::{EncryptionStart, InitOptions, KeyCheck, UpdateForm, VitConfig, VitPreset, initial_weights};
 use unmask_defence::Cipher;
 use unmask_wire::{
     ClientMessage, RelayMessage,
@@ -13,7 +13,7 @@ use unmask_wire::{
 const PASSPHRASE: &str = "seven grey herons";
 
 fn fresh(seed: u64) -> Vec<f32> {
-    initial_weights(&VitSpec::new(VitPreset::Pico).config(), seed, InitOptions::default())
+    initial_weights(&VitConfig::from(VitPreset::Pico), seed, InitOptions::default())
 }
 
 async fn encrypted(defence: &str) -> Relay {

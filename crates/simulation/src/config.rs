@@ -4,7 +4,7 @@ mod read;
 mod values;
 mod words;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use unmask_core::{
@@ -13,6 +13,8 @@ use unmask_core::{
 };
 use unmask_data::datasets::Source;
 use unmask_model::device::Compute;
+
+use crate::model_file::{ModelFileError, is_model_file, read_model_file};
 
 pub use self::{
     read::{KEYS, Origin},
@@ -32,8 +34,12 @@ const MOST_CLIENTS: usize = 10_000;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Config {
-    /// What is trained, such as `vit_nano_patch4_32` or `resnet_nano`.
+    /// What is trained: a name such as `vit_nano_patch4_32` or `resnet_nano`, one made of numbers, or until it is
+    /// [resolved](Config::resolved) the path of a TOML file.
     pub model: String,
+    /// Whether a ViT has the first block that APRIL needs.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub april_block: bool,
     /// The weights it begins with.
     pub start: StartWeights,
     /// Where the pictures come from.
@@ -91,6 +97,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             model: "vit_nano_patch4_32".to_owned(),
+            april_block: false,
             start: StartWeights::Initial(InitialWeights::Scratch),
             data: Source::Generated,
             data_dir: None,
@@ -129,6 +136,10 @@ pub enum ConfigError {
     Override(String),
     #[error("model: {0}")]
     Model(#[from] UnknownArchitecture),
+    #[error("model: {reason}")]
+    ModelFile { reason: String },
+    #[error("april-block = true, and {model} has no transformer block to change; leave it out, or choose a ViT")]
+    AprilBlock { model: String },
     #[error(transparent)]
     RoundSettings(#[from] SettingsError),
     #[error("{key} = {given} will not do; give {range}")]
@@ -152,13 +163,37 @@ pub enum ConfigError {
 }
 
 impl Config {
+    /// The same with the network of a model file in place of its path, so that the config needs no other file. Its number of
+    /// classes is left to the pictures.
+    ///
+    /// # Errors
+    /// [`ConfigError::ModelFile`] names the file, and the number that will not do.
+    pub fn resolved(mut self) -> Result<Self, ConfigError> {
+        if is_model_file(&self.model) {
+            let refused = |error: ModelFileError| ConfigError::ModelFile { reason: error.to_string() };
+            let architecture = read_model_file(Path::new(&self.model)).map_err(refused)?;
+            self.april_block |= architecture.april_block();
+            self.model = architecture.to_string();
+        }
+        Ok(self)
+    }
+
+    /// What is trained, with a head of `classes` classes.
+    pub(crate) fn architecture(&self, classes: usize) -> Result<Architecture, ConfigError> {
+        let architecture = Architecture::named(&self.model, classes)?.with_april_block(self.april_block);
+        match architecture.april_block() == self.april_block {
+            true => Ok(architecture),
+            false => Err(ConfigError::AprilBlock { model: self.model.clone() }),
+        }
+    }
+
     /// Checks all values, alone and together, and gives the settings of its rounds.
     ///
     /// # Errors
     /// [`ConfigError`] names the first value that cannot work, and the remedy.
     pub fn validate(&self) -> Result<RoundSettings, ConfigError> {
         let range = |key, given: String, range: &str| Err(ConfigError::Range { key, given, range: range.to_owned() });
-        let architecture = Architecture::named(&self.model, 10)?;
+        let architecture = self.architecture(10)?;
         if self.clients == 0 || self.clients > MOST_CLIENTS {
             return range("clients", self.clients.to_string(), "1 to 10000");
         }

@@ -31,7 +31,7 @@ pub enum SimulationError {
         "{} looks like a {found}, not like a {wanted}; choose the model {found}, or give a file of a {wanted}",
         file.display()
     )]
-    OtherModel { file: PathBuf, found: &'static str, wanted: &'static str },
+    OtherModel { file: PathBuf, found: String, wanted: String },
     #[error("the weights to begin with: {0}")]
     Weights(#[from] WeightsError),
     #[error(transparent)]

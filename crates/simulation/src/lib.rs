@@ -16,6 +16,7 @@ mod evaluation;
 pub mod files;
 mod learner;
 mod metrics;
+mod model_file;
 mod order;
 mod pieces;
 mod record;
@@ -29,7 +30,8 @@ pub use config::{Config, ConfigError, EXAMPLE, KEYS, ParseSliceError, Schedule, 
 pub use error::SimulationError;
 pub use evaluation::TestScore;
 pub use metrics::Metrics;
+pub use model_file::{ModelFileError, is_model_file, read_model_file};
 pub use record::Commit;
 pub use simulation::{RunEvent, RunOutcome, Simulation};
-pub use start::{check_start, pretrained, recognise};
+pub use start::{check_start, other_model, pretrained};
 pub use train::{Files, TrainError, train};

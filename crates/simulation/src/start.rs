@@ -3,7 +3,7 @@
 use std::io::{Read, Seek};
 
 use rust_embed::RustEmbed;
-use unmask_core::{Architecture, InitialWeights, ModelState, ParamGroup};
+use unmask_core::{Architecture, InitialWeights, ModelState};
 use unmask_model::weights::{HeadReplaced, Imported, TensorReader, import_from};
 
 use crate::{Config, ConfigError, SimulationError, StartWeights};
@@ -29,14 +29,9 @@ pub(crate) fn pretrained_models() -> Vec<String> {
     Checkpoints::iter().filter_map(|name| name.strip_suffix(TRAINED_ON).map(str::to_owned)).collect()
 }
 
-/// The name of the network whose tensors are all in the file, its head left aside; `None` where it is none of ours.
-pub fn recognise<R: Read + Seek>(file: &TensorReader<R>) -> Option<&'static str> {
-    let holds = |architecture: Architecture| {
-        let layout = architecture.layout();
-        let mut body = layout.iter().filter(|param| param.group != ParamGroup::Head);
-        body.all(|param| file.shape(&param.name) == Some(param.shape.as_slice()))
-    };
-    Architecture::names().find(|name| Architecture::named(name, 10).is_ok_and(holds))
+/// The network that the shapes in the file tell, if it is another than `architecture`; `None` too where they tell none.
+pub fn other_model<R: Read + Seek>(file: &TensorReader<R>, architecture: Architecture) -> Option<String> {
+    file.shapes().ok()?.other_than(architecture)
 }
 
 /// Whether the weights that `config` begins with are there and are those of its model.
@@ -45,7 +40,7 @@ pub fn recognise<R: Read + Seek>(file: &TensorReader<R>) -> Option<&'static str>
 /// [`SimulationError`] says what they lack.
 pub fn check_start(config: &Config) -> Result<(), SimulationError> {
     // A head of another number of classes is replaced, so that the number does not matter.
-    let architecture = Architecture::named(&config.model, 10).map_err(ConfigError::from)?;
+    let architecture = config.architecture(10)?;
     load(config, architecture).map(drop)
 }
 
@@ -55,8 +50,12 @@ pub(crate) fn load(config: &Config, architecture: Architecture) -> Result<(Model
         StartWeights::Initial(InitialWeights::Scratch) => Ok((architecture.initial(config.seed), Vec::new())),
         StartWeights::File(path) => {
             let file = TensorReader::open(path)?;
-            if let Some(found) = recognise(&file).filter(|found| *found != architecture.name()) {
-                return Err(SimulationError::OtherModel { file: path.clone(), found, wanted: architecture.name() });
+            if let Some(found) = other_model(&file, architecture) {
+                return Err(SimulationError::OtherModel {
+                    file: path.clone(),
+                    found,
+                    wanted: architecture.to_string(),
+                });
             }
             import(file, architecture, config.seed)
         }

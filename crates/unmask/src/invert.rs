@@ -15,35 +15,45 @@ use unmask_attack::{
     AccumulatedRounds, AttackError, Encryption, Evidence, KeySource, KnownStart, Needs, Observation, Recovered,
     Rounding, SearchOptions, TensorNames, TensorSource, Tensors, WholeUpdate, run,
 };
-use unmask_core::{Architecture, AttackMethod, ModelState, ParamLayout, VitPreset};
+use unmask_core::{Architecture, AttackMethod, ParamLayout, VitPreset};
 use unmask_data::{chw_to_hwc, decode};
-use unmask_experiments::{DumpedUpdate, InferenceAttack, read_rounds, read_update, read_weights, score};
-use unmask_matching::GradientMatching;
-use unmask_model::{
-    device::OpenDevice,
-    weights::{TensorReader, read_state},
+use unmask_experiments::{
+    Asked, DumpedModel, DumpedUpdate, InferenceAttack, PixelSpace, Told, read_model, read_rounds, read_update,
+    read_weights, round_files, score,
 };
+use unmask_matching::GradientMatching;
+use unmask_model::device::OpenDevice;
 
 use self::{output::Output, report::Report};
-use crate::{Failure, interrupt::Interrupt, with_april_block};
+use crate::{Failure, interrupt::Interrupt, model::model_argument, with_april_block};
 
 const EXAMPLE: &str = "\
-Example, from PyTorch with timm (images normalised to [-1, 1], one image in the batch):
+Example, from PyTorch with any ViT of timm, torchvision or Hugging Face (one image in the batch):
 
     loss = torch.nn.functional.cross_entropy(model(image), label)
     loss.backward()
-    safetensors.torch.save_file(
-        {name: p.grad.contiguous() for name, p in model.named_parameters()}, \"gradients.safetensors\")
+    torch.save({name: p.grad for name, p in model.named_parameters()}, \"gradients.pt\")
 
-    unmask invert --model vit_small_patch16_224 --gradients gradients.safetensors \\
+    unmask invert --gradients gradients.pt --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 \\
         --attack embedding --truth photo.jpg --out result
+
+--mean and --std are those that the images were normalised with, so that pictures come out in their own colours; without
+them images were taken to [-1, 1]. Files are safetensors, NumPy's .npz, or what torch.save writes of a dict of tensors,
+of which no code is run; names may have DataParallel's module. in front.
+
+The model is told by the shapes of the tensors: patch, image side, width, depth, classes, the April block. No shape tells
+the heads: they are a preset's, or D/64 as in timm's models, and --heads says otherwise. Closed forms do not ask. Where a
+file lacks the tensors that tell it, name it: --model vit_small_patch16_224, or by its numbers,
+--model vit_patch16_dim192_depth12_heads3_64 (the last is the images' side), or in a file, --model FILE.toml. Of a
+distilled (DeiT) or average-pooled ViT, and of one without a class token, embedding, embedding-aware, rounds and label
+work; the attacks that run the model, or read its blocks, refuse it by its name.
 
 The attacks, and which tensors they read, in f16, bf16, f32 or f64. Those whose name ends in -aware are told by --mask
 which values arrived; the others take a hidden value for a zero. rounds reads each update in the folder --rounds;
 known-start the weights in both forms, --weights and --encrypted-weights; colluder a key, which no file holds: the room
 and `unmask matrix` show it; membership --candidate. label and membership make no picture.
 
-The names are a ViT's. Of a ResNet label reads fc.weight and, if there, fc.bias, and inverting-gradients all of the
+The names are timm's of a ViT. Of a ResNet label reads fc.weight and, if there, fc.bias, and inverting-gradients all of the
 state_dict(); the other attacks need embeddings, and refuse.
 ";
 
@@ -94,9 +104,23 @@ fn listed(names: &[String], layout: &ParamLayout) -> String {
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub struct Invert {
-    /// The model, such as vit_small_patch16_224 or resnet34.
-    #[arg(long, value_name = "NAME")]
-    model: Architecture,
+    /// The model: a name such as vit_small_patch16_224 or resnet34, one made of numbers, or a TOML file; told by the
+    /// shapes in the files if absent. The number of classes is theirs.
+    #[arg(long, value_name = "NAME|FILE", value_parser = model_argument)]
+    model: Option<Architecture>,
+    /// Attention heads, which no shape tells; a preset's, or D/64, if absent.
+    #[arg(long, value_name = "N")]
+    heads: Option<usize>,
+    /// Side of the images in pixels, where no position embedding tells it: a ResNet's.
+    #[arg(long, value_name = "PIXELS")]
+    side: Option<usize>,
+    /// Mean that the images were normalised with, of pixels in [0, 1]: one number, or one each of red, green and blue; 0.5
+    /// if absent.
+    #[arg(long, value_name = "MEAN", value_delimiter = ',')]
+    mean: Vec<f64>,
+    /// Standard deviation that the images were normalised with; 0.5 if absent.
+    #[arg(long, value_name = "STD", value_delimiter = ',')]
+    std: Vec<f64>,
     /// The first block has no LayerNorm before attention and no residual around it, as APRIL needs.
     #[arg(long)]
     april_block: bool,
@@ -104,21 +128,21 @@ pub struct Invert {
     /// it, by the batch's own moments, as a model trains. A ViT has no batch norm.
     #[arg(long)]
     eval: bool,
-    /// The weights at which the gradient was taken (safetensors, timm's names), for the attacks that read some.
+    /// The weights at which the gradient was taken (safetensors, .npz or torch.save), for the attacks that read some.
     #[arg(long, value_name = "FILE")]
     weights: Option<PathBuf>,
     /// The same weights as an encrypted room holds them, for known-start.
     #[arg(long, value_name = "FILE")]
     encrypted_weights: Option<PathBuf>,
-    /// The gradient (safetensors, timm's names).
+    /// The gradient (safetensors, .npz or torch.save).
     #[arg(long, value_name = "FILE", required_unless_present = "rounds")]
     gradients: Option<PathBuf>,
-    /// What the defence kept (safetensors, u8, 1 = kept, same names); all other values are taken away first. Without it
+    /// What the defence kept (u8 or bool, 1 = kept, same names); all other values are taken away first. Without it
     /// nothing is hidden.
     #[arg(long, value_name = "FILE", requires = "gradients")]
     mask: Option<PathBuf>,
-    /// Updates of several rounds with the same picture: NAME.safetensors, and NAME.mask.safetensors where something is
-    /// hidden, in the order of their names.
+    /// Updates of several rounds with the same picture: NAME.safetensors (or .npz, .pt, .pth, .bin), and
+    /// NAME.mask.safetensors where something is hidden, in the order of their names.
     #[arg(long, value_name = "DIR", conflicts_with = "gradients")]
     rounds: Option<PathBuf>,
     /// The attack, one of those listed below.
@@ -157,20 +181,25 @@ impl Invert {
     /// # Errors
     /// [`Failure::Input`] where the input cannot work; [`Failure::Other`] where results cannot be written.
     pub fn run(self) -> Result<(), Failure> {
-        let model = with_april_block(self.model, self.april_block).map_err(Failure::Input)?;
+        let dumped = self.model().map_err(Failure::Input)?;
+        let (model, pixels) = (dumped.architecture, dumped.pixels);
         let side = model.side();
         // Pictures are read first, so that a wrong path is reported before any work is done.
         let read = |what: &'static str| move |path: &PathBuf| read_picture(what, path, side);
         let truths: Vec<Vec<f32>> =
             self.truth.iter().map(read("the truth")).collect::<Result<_, _>>().map_err(Failure::Input)?;
         let candidate = self.candidate.as_ref().map(read("the candidate")).transpose().map_err(Failure::Input)?;
-        let (observation, hidden_share) = self.observation(model, candidate.is_some()).map_err(Failure::Input)?;
+        let candidate = candidate.map(|picture| pixels.findable(&picture).into_owned());
+        let (observation, hidden_share) = self.observation(&dumped, candidate.is_some()).map_err(Failure::Input)?;
 
         let mut report = Report::new(self.attack, model, &self.labels, hidden_share);
-        let mut output = Output::new(&self.out, side);
+        let mut output = Output::new(&self.out, side, pixels);
         match self.attack {
             InferenceAttack::Reconstruction(method) => {
-                let found = self.attack(method, &observation, &mut output).map_err(Failure::Input)?;
+                let mut found = self.attack(method, &observation, &mut output).map_err(Failure::Input)?;
+                for picture in &mut found.pictures {
+                    *picture = pixels.pixels(picture).into_owned();
+                }
                 if !truths.is_empty() {
                     let score = score(method, &found.pictures, &truths, model);
                     report.score(&score.map_err(|error| Failure::Other(error.into()))?);
@@ -215,10 +244,32 @@ impl Invert {
         found.with_context(|| format!("{} cannot work", method.title()))
     }
 
+    /// The model as it is asked for, or as the files tell it; says how.
+    fn model(&self) -> anyhow::Result<DumpedModel> {
+        if let Some(model) = self.model {
+            with_april_block(model, self.april_block)?;
+        }
+        let Self { model, heads, side, april_block, .. } = *self;
+        let pixels = PixelSpace::new(&self.mean, &self.std)?;
+        let asked = Asked { model, heads, side, april_block, pixels };
+        let update = match (&self.rounds, &self.gradients) {
+            (Some(folder), _) => round_files(folder)?.into_iter().next().map(|(update, _)| update),
+            (None, file) => file.clone(),
+        };
+        let files: Vec<&Path> = self.weights.iter().chain(&update).map(PathBuf::as_path).collect();
+        let Told { model, notes } = DumpedModel::tell(&asked, &files)?;
+        for note in notes {
+            println!("{note}");
+        }
+        Ok(model)
+    }
+
     /// Reads what the attack needs, and what can be told besides.
-    fn observation(&self, model: Architecture, has_candidate: bool) -> anyhow::Result<(Observation, f64)> {
+    fn observation(&self, dumped: &DumpedModel, has_candidate: bool) -> anyhow::Result<(Observation, f64)> {
+        let model = dumped.architecture;
         let needs = self.attack.needs(model).with_context(|| format!("{} cannot work", self.attack.title()))?;
         self.check_arguments(&needs)?;
+        dumped.check_fits(self.attack.name(), &needs, self.attack.method().is_some_and(AttackMethod::is_search))?;
         let is_encrypted = needs.key.is_some();
         let is_search = self.attack.method().is_some_and(AttackMethod::is_search);
         // A search takes the whole state instead.
@@ -228,11 +279,11 @@ impl Invert {
             read = read.and(Needs::of_membership(model).context("membership cannot be told")?);
         }
         let weights_of = |path: Option<&Path>| match path {
-            Some(path) => read_weights(model, path, &read.weights),
+            Some(path) => read_weights(dumped, path, &read.weights),
             None => Ok(Tensors::new(TensorSource::Weights, model, Rounding::F32)),
         };
         let weights = weights_of(self.weights.as_deref())?;
-        let updates = self.updates(model, &read.gradients)?;
+        let updates = self.updates(dumped, &read.gradients)?;
         let hidden_share = updates.iter().map(|update| update.hidden_share).sum::<f64>() / updates.len() as f64;
         let mut encryption = None;
         let held = if is_encrypted {
@@ -248,7 +299,7 @@ impl Invert {
         let gathered = AccumulatedRounds::gather(&rounds);
         let first = rounds.into_iter().next().ok_or(AttackError::NoRounds)?;
         let runs_model = is_search || has_candidate;
-        let state = self.weights.as_deref().filter(|_| runs_model).map(|path| state(path, model)).transpose()?;
+        let state = self.weights.as_deref().filter(|_| runs_model).map(|path| read_model(dumped, path)).transpose()?;
         let whole = state.map(|state| WholeUpdate::from_tensors(model, state, &first.gradients, !self.eval));
         let mut observation = Observation::new(Ok(first));
         observation.batch = self.batch.map_or(self.labels.len().max(1), usize::from);
@@ -283,18 +334,13 @@ impl Invert {
         }
     }
 
-    fn updates(&self, model: Architecture, wanted: &TensorNames) -> anyhow::Result<Vec<DumpedUpdate>> {
+    fn updates(&self, model: &DumpedModel, wanted: &TensorNames) -> anyhow::Result<Vec<DumpedUpdate>> {
         match (&self.rounds, &self.gradients) {
             (Some(folder), _) => Ok(read_rounds(model, folder, wanted)?),
             (None, Some(file)) => Ok(vec![read_update(model, file, self.mask.as_deref(), wanted)?]),
             (None, None) => bail!("there is no update; give --gradients, or --rounds"),
         }
     }
-}
-
-/// The whole model, running statistics included.
-fn state(path: &Path, model: Architecture) -> anyhow::Result<ModelState> {
-    Ok(read_state(TensorReader::open(path)?, model)?)
 }
 
 /// What the model saw of a picture, `[side, side, 3]` in [0, 1].

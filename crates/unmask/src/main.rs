@@ -9,6 +9,7 @@ mod invert;
 mod join;
 mod journal;
 mod matrix;
+mod model;
 mod progress;
 mod relay;
 mod reproduce;
@@ -154,7 +155,7 @@ fn with_april_block(model: Architecture, is_asked: bool) -> anyhow::Result<Archi
         !is_asked || model.vit().is_some(),
         "{model} has no transformer block to change; leave --april-block out, or choose a ViT"
     );
-    Ok(model.with_april_block(is_asked))
+    Ok(model.with_april_block(is_asked || model.april_block()))
 }
 
 /// Prints `text`, which may be read by somebody who stops in the middle, such as `head`.

@@ -13,7 +13,7 @@ use unmask_experiments::{
 };
 use unmask_model::device::OpenDevice;
 
-use crate::{Failure, interrupt::Interrupt, progress, with_april_block};
+use crate::{Failure, interrupt::Interrupt, model::model_argument, progress, with_april_block};
 
 const EXAMPLE: &str = "\
 Example: what the papers' attackers and better ones see of your own photographs, under masks and under none
@@ -38,8 +38,9 @@ each picture; --iterations makes it shorter and the searches weaker.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Matrix {
-    /// The model, such as vit_lab_patch4_32 or resnet_nano.
-    #[arg(long, value_name = "NAME")]
+    /// The model: a name such as vit_lab_patch4_32 or resnet_nano, one made of numbers such as
+    /// vit_patch8_dim128_depth6_heads2_64, or a TOML file with such numbers.
+    #[arg(long, value_name = "NAME|FILE", value_parser = model_argument)]
     model: Architecture,
     /// Give the model the first block that APRIL needs.
     #[arg(long)]

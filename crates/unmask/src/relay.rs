@@ -24,14 +24,16 @@ use self::{
     evaluation::OnHeldOut,
     greeting::{greeting, open_page, write_ready},
 };
-use crate::{Failure, interrupt::asked_to_stop, with_april_block};
+use crate::{Failure, interrupt::asked_to_stop, model::model_argument, with_april_block};
 
 #[derive(Debug, Args)]
 #[command(after_help = help::EXAMPLE, allow_negative_numbers = true)]
 pub struct Relay {
     /// The model to train: vit_pico_patch4_16, vit_nano_patch4_32, vit_lab_patch4_32, vit_nano_patch8_32,
-    /// vit_lab_patch8_32, vit_tiny_patch16_224, vit_small_patch16_224, vit_small_patch32_224, resnet_nano or resnet34. Attacks on embeddings, and defences of them, need a ViT.
-    #[arg(long, value_name = "NAME", default_value_t = Architecture::from(VitPreset::Nano))]
+    /// vit_lab_patch8_32, vit_tiny_patch16_224, vit_small_patch16_224, vit_small_patch32_224, resnet_nano, resnet18, resnet34 or resnet50; one made of numbers, such as
+    /// vit_patch8_dim128_depth6_heads2_64; or a TOML file with such numbers. Attacks on embeddings, and defences of them,
+    /// need a ViT.
+    #[arg(long, value_name = "NAME|FILE", default_value_t = Architecture::from(VitPreset::Nano), value_parser = model_argument)]
     model: Architecture,
     /// Begin with the April block, which APRIL needs.
     #[arg(long)]
@@ -83,7 +85,7 @@ pub struct Relay {
     /// Time for that, in seconds a round, which may be too little for all of them; 0 tries none. Rounds never wait for it.
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     test_seconds: Duration,
-    /// The first weights: scratch, pretrained (of vit_nano_patch4_32), or a safetensors file with timm's names.
+    /// The first weights: scratch, pretrained (of vit_nano_patch4_32), or a file: safetensors, .npz or torch.save.
     #[arg(long, value_name = "WEIGHTS", default_value = "scratch")]
     weights: StartWeights,
     /// Longest time for a round, in seconds.

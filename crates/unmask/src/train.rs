@@ -116,7 +116,8 @@ impl Train {
         let text = fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
         let mut overrides = self.overrides.clone();
         overrides.extend(self.threads.map(|threads| format!("threads={threads}")));
-        let read = Config::read(&text, &overrides).and_then(|config| config.validate().map(|_| config));
+        let read = Config::read(&text, &overrides).and_then(Config::resolved);
+        let read = read.and_then(|config| config.validate().map(|_| config));
         let mut config = read.with_context(|| path.display().to_string())?;
         config.data_dir = self.cifar10.clone().or(config.data_dir);
         let stem = path.file_stem().unwrap_or(path.as_os_str());

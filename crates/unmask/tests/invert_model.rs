@@ -65,7 +65,7 @@ impl Client {
         let (gradients, out) = (self.file("gradients"), self.path("out").display().to_string());
         let mut command = Command::new(env!("CARGO_BIN_EXE_unmask"));
         command
-            .args(["invert", "--model", self.architecture.name(), "--attack", attack, "--out", &out])
+            .args(["invert", "--model", &self.architecture.name(), "--attack", attack, "--out", &out])
             .args(arguments);
         if !arguments.contains(&"--gradients") {
             command.args(["--gradients", &gradients]);

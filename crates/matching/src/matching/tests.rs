@@ -1,6 +1,6 @@
 //! On `vit_pico_patch4_16`, so that a test takes seconds.
 
-use unmask_core::{Architecture, ModelState, VitConfig, VitPreset, VitSpec};
+use unmask_core::{Architecture, ModelState, VitConfig, VitPreset};
 use unmask_data::{chw_to_hwc, decode, metrics::ssim};
 use unmask_model::{Network, OracleOptions, Precision, WeightScope, device::OpenDevice};
 
@@ -37,7 +37,7 @@ fn masked(update: &[f32], kept: &[bool]) -> Vec<f32> {
 }
 
 fn config() -> VitConfig {
-    VitSpec::new(VitPreset::Pico).config()
+    VitConfig::from(VitPreset::Pico)
 }
 
 fn first_block(network: &Network, labels: &[usize]) -> NetworkOracle {

@@ -2,7 +2,7 @@
 
 use std::{fs::File, path::Path};
 
-use unmask_core::{Architecture, ModelState, VitPreset, VitSpec};
+use unmask_core::{Architecture, ModelState, VitConfig, VitPreset};
 use unmask_model::{
     Network, OracleOptions, Precision, WeightScope,
     device::OpenDevice,
@@ -60,7 +60,7 @@ fn objective_slope_and_ten_steps_are_the_references(
         for precision in [Precision::F64, Precision::F32] {
             let options = OracleOptions { scope: WeightScope::FirstBlock, precision, ..OracleOptions::default() };
             let oracle = NetworkOracle::new(&network, state, &[LABEL], options).unwrap();
-            let objective = Objective::tokens(&VitSpec::new(preset).config());
+            let objective = Objective::tokens(&VitConfig::from(preset));
             let problem = Problem::new(oracle, objective, received.clone()).unwrap();
             let (found, found_slope) = problem.evaluate(&start).unwrap();
             // The reference's steps leave total variation out.

@@ -1,12 +1,19 @@
 //! What can be wrong with tensors in a file.
 
+use unmask_core::Architecture;
+
 /// Why tensors could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum WeightsError {
     #[error("{what}: {source}")]
     Io { what: String, source: std::io::Error },
-    #[error("{what} is no safetensors file: {reason}; save the tensors with the safetensors library")]
+    #[error("{what} holds no tensors that can be read: {reason}")]
     Format { what: String, reason: String },
+    #[error(
+        "{what} is of a deeper model than {architecture}: it holds {block}, the first of those that {architecture} lacks, and \
+         {blocks} blocks in all; name the model that it is from"
+    )]
+    MoreBlocks { what: String, architecture: Architecture, block: String, blocks: usize },
     #[error("{what} does not fit: {}", list(problems))]
     Tensors { what: String, problems: Vec<TensorProblem> },
     #[error("the vector has {given} values, the layout has {expected}")]

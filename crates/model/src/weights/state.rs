@@ -46,7 +46,8 @@ const BATCHES: &str = "num_batches_tracked";
 /// is a fresh one drawn from `seed`.
 ///
 /// # Errors
-/// Lists all tensors that are missing, of another shape than the network's, of no number type, or not finite.
+/// The file has more blocks than the network; or lists all tensors that are missing, of another shape than the network's,
+/// of no number type, or not finite.
 pub fn import_from<R: Read + Seek>(
     mut reader: TensorReader<R>,
     architecture: Architecture,
@@ -67,7 +68,8 @@ pub fn import_from<R: Read + Seek>(
 /// Reads a network from `reader` under timm's and torchvision's names. Other tensors in the file are ignored.
 ///
 /// # Errors
-/// Lists all tensors that are missing, of another shape than the network's, of no number type, or not finite.
+/// The file has more blocks than the network; or lists all tensors that are missing, of another shape than the network's,
+/// of no number type, or not finite.
 pub fn read_state<R: Read + Seek>(
     mut reader: TensorReader<R>,
     architecture: Architecture,
@@ -81,6 +83,7 @@ fn read<R: Read + Seek>(
     architecture: Architecture,
     fresh: Option<&[f32]>,
 ) -> Result<ModelState, WeightsError> {
+    reader.check_blocks(architecture)?;
     let (layout, statistics) = (architecture.layout(), architecture.statistics());
     let mut problems = Vec::new();
     let mut weights = Vec::with_capacity(layout.len());

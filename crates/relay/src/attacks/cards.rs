@@ -250,7 +250,7 @@ mod tests {
             search: Option<SearchView>,
         ) -> Option<(RelayMessage, Vec<f32>)> {
             let finding = Finding { about: about(round), method, seconds: 0.1, outcome, search };
-            let config = unmask_core::VitSpec::new(VitPreset::Pico).config();
+            let config = VitConfig::from(VitPreset::Pico);
             self.attacked.found(finding, "Ada", Some(&config), &self.pictures)
         }
 

@@ -97,8 +97,8 @@ impl Searches for Source {
 }
 
 fn config(target: &SearchTarget<'_>) -> VitConfig {
-    let Architecture::Vit(architecture) = target.architecture else { panic!("{:?}", target.architecture) };
-    architecture.config()
+    let Architecture::Vit(config) = target.architecture else { panic!("{:?}", target.architecture) };
+    config
 }
 
 struct Equations {

@@ -1,11 +1,11 @@
 //! A client's picture, and the gradient that it causes where the attacks look.
 
-use unmask_core::{VitConfig, VitPreset, VitSpec};
+use unmask_core::{VitConfig, VitPreset};
 
 use super::{gradient, layout};
 
 pub fn config() -> VitConfig {
-    VitSpec::new(VitPreset::Pico).config()
+    VitConfig::from(VitPreset::Pico)
 }
 
 /// A picture of 8-bit pixels, `[16, 16, 3]`, another one for each number: waves under a texture, since patches of waves

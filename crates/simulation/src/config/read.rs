@@ -12,8 +12,9 @@ use super::{
 };
 
 /// The keys of a config file.
-pub const KEYS: [&str; 22] = [
+pub const KEYS: [&str; 23] = [
     "model",
+    "april-block",
     "start",
     "data",
     "data-dir",

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rand::seq::SliceRandom;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use unmask_core::{Aggregation, Architecture, ModelState, ParamLayout};
+use unmask_core::{Aggregation, ModelState, ParamLayout};
 use unmask_data::datasets::{DataSet, divide};
 use unmask_defence::{Cipher, RoomKey};
 use unmask_federation::{Aggregate, Optimiser, UpdateCounts};
@@ -24,8 +24,7 @@ impl<'a> Simulation<'a> {
     /// [`SimulationError`] where the config does not fit itself, the pictures or the machine.
     pub fn new(config: &Config, data: &'a DataSet, device: &OpenDevice) -> Result<Self, SimulationError> {
         let plan = RunPlan::new(config, data)?;
-        let architecture = Architecture::named(&config.model, data.train.classes().len())
-            .map_err(|error| SimulationError::Config(error.into()))?;
+        let architecture = config.architecture(data.train.classes().len())?;
         let (layout, seeds) = (Arc::new(architecture.layout()), Seeds(config.seed));
         let labels: Vec<u8> = data.train.labels().get(plan.train.clone()).unwrap_or_default().to_vec();
         let shards = divide(config.partition, &labels, config.clients, config.seed)?;

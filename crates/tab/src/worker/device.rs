@@ -21,7 +21,7 @@ impl ChosenDevice {
         wanted: Option<Compute>,
     ) -> (OpenDevice, Option<String>) {
         if let Some((known, device)) = &self.0
-            && known.name() == architecture.name()
+            && known.with_april_block(false) == architecture.with_april_block(false)
         {
             return (device.clone(), None);
         }

@@ -11,6 +11,7 @@ use indicatif::ProgressBar;
 use unmask_attack::AttackProgress;
 use unmask_core::VitConfig;
 use unmask_data::{Picture, encode_png};
+use unmask_experiments::PixelSpace;
 use unmask_model::weights::encode;
 use unmask_simulation::files::write_whole;
 
@@ -25,13 +26,15 @@ const WATCHED_EVERY: Duration = Duration::from_secs(3);
 pub(super) struct Output {
     folder: PathBuf,
     side: usize,
+    pixels: PixelSpace,
     bar: Option<ProgressBar>,
     shown: Instant,
 }
 
 impl Output {
-    pub(super) fn new(folder: &Path, side: usize) -> Self {
-        Self { folder: folder.to_owned(), side, bar: None, shown: Instant::now() }
+    /// For pictures of `side` x `side` pixels, of a model fed with `pixels`.
+    pub(super) fn new(folder: &Path, side: usize, pixels: PixelSpace) -> Self {
+        Self { folder: folder.to_owned(), side, pixels, bar: None, shown: Instant::now() }
     }
 
     /// Moves the bar, and now and then lets the picture be seen.
@@ -46,7 +49,7 @@ impl Output {
         if self.shown.elapsed() >= WATCHED_EVERY {
             self.shown = Instant::now();
             // The results are written once more in the end, and a problem is reported then.
-            let _ = self.save_pictures(&self.split(progress.pictures));
+            let _ = self.save_pictures(&self.split(&self.pixels.pixels(progress.pictures)));
         }
     }
 

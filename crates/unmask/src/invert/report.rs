@@ -12,7 +12,7 @@ use unmask_experiments::{InferenceAttack, Score};
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     attack: InferenceAttack,
-    model: &'static str,
+    model: String,
     april_block: bool,
     /// As given, of one picture.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,7 +73,7 @@ impl Report {
     pub(super) fn new(attack: InferenceAttack, model: Architecture, labels: &[usize], hidden_share: f64) -> Self {
         Self {
             attack,
-            model: model.name(),
+            model: model.to_string(),
             april_block: model.april_block(),
             label: if let &[label] = labels { Some(label) } else { None },
             labels: (labels.len() > 1).then(|| labels.to_vec()),

@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use unmask_core::{Architecture, InitialWeights, ModelState, VitPreset};
 use unmask_model::weights::{TensorReader, read_state};
 use unmask_relay::Pretrained;
-use unmask_simulation::{StartWeights, pretrained, recognise};
+use unmask_simulation::{StartWeights, other_model, pretrained};
 
 /// The model of which a checkpoint is in this program.
 const TRAINED: VitPreset = VitPreset::Nano;
@@ -38,7 +38,7 @@ pub fn choice(start: &StartWeights, architecture: Architecture) -> anyhow::Resul
 
 fn read(path: &Path, architecture: Architecture) -> anyhow::Result<ModelState> {
     let file = TensorReader::open(path)?;
-    if let Some(found) = recognise(&file).filter(|found| *found != architecture.name()) {
+    if let Some(found) = other_model(&file, architecture) {
         bail!("it looks like a {found}");
     }
     Ok(read_state(file, architecture)?)

@@ -1,0 +1,35 @@
+//! What bounds the numbers of a network: a name that came over the network must not make anybody reserve terabytes.
+
+/// Most parameters of a network that has its numbers from a name: 1 GiB of `f32`.
+pub(crate) const MOST_PARAMETERS: u64 = 1 << 28;
+
+/// Numbers that no network has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SizeError {
+    #[error("{what} is {given}; give {least} to {most}")]
+    Range { what: &'static str, given: usize, least: usize, most: usize },
+    #[error(
+        "images of {image} x {image} pixels are not made of patches of {patch} x {patch}; choose a patch that divides {image}"
+    )]
+    Patches { image: usize, patch: usize },
+    #[error("{heads} heads cannot share {dim} dimensions; choose a number of heads that divides {dim}")]
+    Heads { dim: usize, heads: usize },
+    #[error("it has {parameters} parameters; the most is {MOST_PARAMETERS}")]
+    Parameters { parameters: u64 },
+}
+
+impl SizeError {
+    pub(crate) fn range(what: &'static str, given: usize, least: usize, most: usize) -> Result<(), Self> {
+        if (least..=most).contains(&given) { Ok(()) } else { Err(Self::Range { what, given, least, most }) }
+    }
+
+    pub(crate) fn parameters(parameters: u64) -> Result<(), Self> {
+        if parameters <= MOST_PARAMETERS { Ok(()) } else { Err(Self::Parameters { parameters }) }
+    }
+}
+
+/// A number within a name: at most nine digits and nothing else.
+pub(crate) fn number(text: &str) -> Option<usize> {
+    let is_plain = text.len() <= 9 && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_plain)
+}

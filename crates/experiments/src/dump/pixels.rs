@@ -1,0 +1,136 @@
+//! Pixels as a model saw them.
+
+use std::borrow::Cow;
+
+use unmask_core::VitConfig;
+
+const CHANNELS: usize = VitConfig::CHANNELS;
+
+/// How pixels in [0, 1] were normalised before the model saw them: x = (pixel - mean) / std, each channel with its own.
+///
+/// Attacks know one normalisation, (pixel - 0.5) / 0.5, and look for inputs in [-1, 1]. Inputs of another may lie within
+/// [-k, k] instead. A first layer with the weights k W computes of x / k what W computes of x, and its gradient is that of
+/// W divided by k; so attacks get these, and what they find is pixels once more after x = k (2 found - 1). One factor for
+/// all values leaves masks, zeros, the padding of convolutions and any linear encryption as they are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PixelSpace {
+    mean: [f64; CHANNELS],
+    std: [f64; CHANNELS],
+}
+
+/// Means and deviations that normalise nothing.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum PixelError {
+    #[error("--{what} has {given} numbers; give one for all channels, or three, such as {example}")]
+    Count { what: &'static str, given: usize, example: &'static str },
+    #[error("--mean {value} is no mean of pixels in [0, 1]; divide means of 0 to 255 by 255")]
+    Mean { value: f64 },
+    #[error("--std {value} is no deviation of pixels in [0, 1]; give a number above 0 and at most 1")]
+    Std { value: f64 },
+}
+
+/// What the models here are trained with.
+impl Default for PixelSpace {
+    fn default() -> Self {
+        Self { mean: [0.5; CHANNELS], std: [0.5; CHANNELS] }
+    }
+}
+
+impl PixelSpace {
+    /// From one number for all channels, or one for each of red, green and blue; 0.5 where there is none.
+    ///
+    /// # Errors
+    /// [`PixelError`] names the number that will not do.
+    pub fn new(mean: &[f64], std: &[f64]) -> Result<Self, PixelError> {
+        let three = |what, given: &[f64], example| match *given {
+            [] => Ok([0.5; CHANNELS]),
+            [one] => Ok([one; CHANNELS]),
+            [red, green, blue] => Ok([red, green, blue]),
+            _ => Err(PixelError::Count { what, given: given.len(), example }),
+        };
+        let mean = three("mean", mean, "0.485,0.456,0.406")?;
+        let std = three("std", std, "0.229,0.224,0.225")?;
+        if let Some(&value) = mean.iter().find(|value| !(0.0..=1.0).contains(*value)) {
+            return Err(PixelError::Mean { value });
+        }
+        // Below a thousandth a picture would have no more than its rounding.
+        if let Some(&value) = std.iter().find(|value| !(0.001..=1.0).contains(*value)) {
+            return Err(PixelError::Std { value });
+        }
+        Ok(Self { mean, std })
+    }
+
+    /// k, the largest input that a pixel in [0, 1] can become; 1 for (pixel - 0.5) / 0.5.
+    pub(super) fn reach(&self) -> f64 {
+        let largest = |(mean, std): (&f64, &f64)| mean.max(1.0 - mean) / std;
+        self.mean.iter().zip(&self.std).map(largest).fold(0.0, f64::max)
+    }
+
+    fn each<'a>(&self, picture: &'a [f32], map: impl Fn(f64, f64, f64) -> f64) -> Cow<'a, [f32]> {
+        if *self == Self::default() {
+            return Cow::Borrowed(picture);
+        }
+        let value = |(i, value): (usize, &f32)| map(f64::from(*value), self.mean[i % CHANNELS], self.std[i % CHANNELS]);
+        picture.iter().enumerate().map(|pixel| value(pixel).clamp(0.0, 1.0) as f32).collect()
+    }
+
+    /// Pixels `[..., 3]` in [0, 1] of what an attack found, `[..., 3]` in [0, 1].
+    pub fn pixels<'a>(&self, found: &'a [f32]) -> Cow<'a, [f32]> {
+        let reach = self.reach();
+        self.each(found, |found, mean, std| reach * (2.0 * found - 1.0) * std + mean)
+    }
+
+    /// What an attack would find of `pixels`, `[..., 3]` in [0, 1].
+    pub fn findable<'a>(&self, pixels: &'a [f32]) -> Cow<'a, [f32]> {
+        let reach = self.reach();
+        self.each(pixels, |pixel, mean, std| ((pixel - mean) / std / reach + 1.0) / 2.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IMAGENET: ([f64; 3], [f64; 3]) = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]);
+
+    #[test]
+    fn pixels_come_back_from_any_space() {
+        let picture: Vec<f32> = (0..48).map(|i| i as f32 / 47.0).collect();
+        for (mean, std) in [(&[][..], &[][..]), (&[0.0], &[1.0]), (&IMAGENET.0, &IMAGENET.1), (&[1.0], &[0.01])] {
+            let space = PixelSpace::new(mean, std).unwrap();
+            let back = space.pixels(&space.findable(&picture)).into_owned();
+            for (back, pixel) in back.iter().zip(&picture) {
+                assert!((back - pixel).abs() < 1e-5, "{mean:?} {std:?}: {back} of {pixel}");
+            }
+        }
+        assert_eq!(PixelSpace::default().reach(), 1.0);
+        assert!(matches!(PixelSpace::default().pixels(&picture), Cow::Borrowed(_)));
+    }
+
+    /// A patch p of pixels gives W (p - mean) / std, which is k W of the input in [-1, 1] that the attack looks for.
+    #[test]
+    fn the_scaled_layer_computes_the_same_of_what_is_found() {
+        let space = PixelSpace::new(&IMAGENET.0, &IMAGENET.1).unwrap();
+        let (pixels, weights) = ([0.1_f32, 0.9, 0.5, 1.0, 0.0, 0.3], [0.7, -0.2, 0.4, 0.9, -1.1, 0.3]);
+        let normalised =
+            pixels.iter().enumerate().map(|(i, p)| (f64::from(*p) - IMAGENET.0[i % 3]) / IMAGENET.1[i % 3]);
+        let expected: f64 = normalised.zip(weights).map(|(x, w)| x * w).sum();
+        let found = space.findable(&pixels);
+        let computed: f64 =
+            found.iter().zip(weights).map(|(x, w)| space.reach() * w * (2.0 * f64::from(*x) - 1.0)).sum();
+        assert!((computed - expected).abs() < 1e-5, "{computed} {expected}");
+    }
+
+    #[test]
+    fn numbers_that_normalise_nothing_are_refused() {
+        for (mean, std, reason) in [
+            (&[123.7, 116.3, 103.5][..], &[0.2][..], "divide means of 0 to 255 by 255"),
+            (&[0.5], &[0.0], "--std 0 is no deviation"),
+            (&[0.5], &[f64::NAN], "--std NaN"),
+            (&[0.5, 0.5], &[], "--mean has 2 numbers"),
+        ] {
+            let refused = PixelSpace::new(mean, std).unwrap_err().to_string();
+            assert!(refused.contains(reason), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Zip archives of tensors: NumPy's `.npz`, and what `torch.save` writes of a state dict.
+
+use std::io::{Read, Seek, SeekFrom};
+
+use safetensors::Dtype;
+use zip::{CompressionMethod, ZipArchive, result::ZipError};
+
+use super::{
+    index::{MOST_TENSORS, Place, Stored, row_major},
+    npy::{Header, column_major},
+    pickle::{self, SavedTensor},
+};
+
+/// What every zip archive begins with.
+pub(super) const MAGIC: &[u8; 4] = b"PK\x03\x04";
+/// Most bytes of a state dict's program; a model of a thousand tensors needs a five-hundredth of it.
+const MOST_PROGRAM: u64 = 64 << 20;
+
+/// The archive in `source`, and the tensors it holds.
+///
+/// # Errors
+/// It is damaged, holds no tensors, or does more than hold tensors.
+pub(super) fn open<R: Read + Seek>(source: R) -> Result<(ZipArchive<R>, Vec<Stored>), String> {
+    let mut archive = ZipArchive::new(source).map_err(said)?;
+    let names: Vec<String> =
+        archive.file_names().map(|name| Ok(name?.into_owned())).collect::<Result<_, _>>().map_err(said)?;
+    // One folder, named after the file, holds everything that `torch.save` writes.
+    let program = names.iter().position(|name| name.split_once('/').is_some_and(|(_, within)| within == "data.pkl"));
+    let stored = match program {
+        Some(program) => torch(&mut archive, &names, program)?,
+        None if names.iter().any(|name| name.ends_with(NPY)) => numpy(&mut archive, &names)?,
+        None => return Err("it is a zip archive of neither PyTorch's tensors nor NumPy's arrays".to_owned()),
+    };
+    Ok((archive, stored))
+}
+
+/// Reads `length` bytes of the content of entry `index`, from `start` on.
+///
+/// # Errors
+/// The archive is damaged, or ends before.
+pub(super) fn read<R: Read + Seek>(
+    archive: &mut ZipArchive<R>,
+    index: usize,
+    start: u64,
+    length: u64,
+) -> Result<Vec<u8>, String> {
+    let cut = |error: std::io::Error| error.to_string();
+    let mut bytes = Vec::new();
+    let entry = archive.by_index(index).map_err(said)?;
+    // Only what is there is reserved, whatever an entry claims.
+    if entry.compression() == CompressionMethod::Stored {
+        drop(entry);
+        let mut entry = archive.by_index_seek(index).map_err(said)?;
+        entry.seek(SeekFrom::Start(start)).map_err(cut)?;
+        entry.take(length).read_to_end(&mut bytes).map_err(cut)?;
+    } else {
+        let mut entry = entry;
+        std::io::copy(&mut entry.by_ref().take(start), &mut std::io::sink()).map_err(cut)?;
+        entry.take(length).read_to_end(&mut bytes).map_err(cut)?;
+    }
+    match bytes.len() as u64 == length {
+        true => Ok(bytes),
+        false => Err(format!("an entry ends {} bytes too early", length - bytes.len() as u64)),
+    }
+}
+
+const NPY: &str = ".npy";
+
+fn numpy<R: Read + Seek>(archive: &mut ZipArchive<R>, names: &[String]) -> Result<Vec<Stored>, String> {
+    if names.len() > MOST_TENSORS {
+        return Err(format!("it holds {} arrays; no model has more than {MOST_TENSORS}", names.len()));
+    }
+    let mut stored = Vec::new();
+    for (entry, (index, name)) in names.iter().enumerate().filter_map(|(i, n)| Some((i, (i, n.strip_suffix(NPY)?)))) {
+        let about = |reason: String| format!("{name}: {reason}");
+        let mut content = archive.by_index(index).map_err(|error| about(said(error)))?;
+        let header = Header::read(&mut content).map_err(about)?;
+        let bytes = content.size().saturating_sub(header.length);
+        let strides = if header.fortran { column_major(&header.shape) } else { row_major(&header.shape) };
+        stored.push(Stored {
+            name: name.to_owned(),
+            strides,
+            available: bytes / header.dtype.map_or(1, size),
+            dtype: header.dtype,
+            type_name: header.descr,
+            shape: header.shape,
+            place: Place::Entry { entry, byte: header.length },
+        });
+    }
+    Ok(stored)
+}
+
+fn torch<R: Read + Seek>(archive: &mut ZipArchive<R>, names: &[String], program: usize) -> Result<Vec<Stored>, String> {
+    let folder = names[program].trim_end_matches("data.pkl").to_owned();
+    let entry = |name: &str| names.iter().position(|known| known.strip_prefix(&folder) == Some(name));
+    if entry("constants.pkl").is_some() {
+        return Err("it is a TorchScript program; save its tensors: torch.save(model.state_dict(), ...)".to_owned());
+    }
+    if let Some(order) = entry("byteorder") {
+        let mut word = String::new();
+        let content = archive.by_index(order).map_err(said)?;
+        content.take(16).read_to_string(&mut word).map_err(|error| error.to_string())?;
+        if word != "little" {
+            return Err(format!(
+                "its values are stored in {word:?} byte order; save them again on a little-endian machine"
+            ));
+        }
+    }
+    let mut code = Vec::new();
+    let content = archive.by_index(program).map_err(said)?;
+    content.take(MOST_PROGRAM + 1).read_to_end(&mut code).map_err(|error| error.to_string())?;
+    if code.len() as u64 > MOST_PROGRAM {
+        return Err(format!("its data.pkl is larger than {MOST_PROGRAM} bytes"));
+    }
+    let places: std::collections::HashMap<&str, usize> =
+        names.iter().enumerate().filter_map(|(i, name)| Some((name.strip_prefix(&folder)?, i))).collect();
+    let mut stored = Vec::new();
+    for (name, tensor) in pickle::state_dict(&code)? {
+        let SavedTensor { storage, dtype, offset, shape, strides } = tensor;
+        let missing = || format!("{name}: its values, data/{storage}, are not there");
+        let entry = *places.get(format!("data/{storage}").as_str()).ok_or_else(missing)?;
+        let bytes = archive.by_index(entry).map_err(said)?.size();
+        let byte = (offset as u64).checked_mul(size(dtype)).filter(|byte| *byte <= bytes);
+        let byte = byte.ok_or_else(|| format!("{name} begins behind the end of its values, data/{storage}"))?;
+        stored.push(Stored {
+            name,
+            shape,
+            strides,
+            available: (bytes - byte) / size(dtype),
+            dtype: Some(dtype),
+            type_name: format!("{dtype:?}"),
+            place: Place::Entry { entry, byte },
+        });
+    }
+    Ok(stored)
+}
+
+/// Bytes of a value.
+fn size(dtype: Dtype) -> u64 {
+    (dtype.bitsize() / 8).max(1) as u64
+}
+
+fn said(error: ZipError) -> String {
+    format!("the archive is damaged: {error}")
+}

@@ -1,0 +1,108 @@
+//! The formats of files, and bytes out of them.
+
+use std::io::{Read, Seek, SeekFrom};
+
+use safetensors::{Dtype, tensor::Metadata};
+
+#[cfg(not(target_family = "wasm"))]
+use super::archive;
+use super::{
+    WeightsError,
+    index::{Place, Stored, row_major},
+};
+
+/// A file that holds tensors, once its format is known.
+#[derive(Debug)]
+pub(super) enum Container<R> {
+    Safetensors(R),
+    #[cfg(not(target_family = "wasm"))]
+    Archive(Box<zip::ZipArchive<R>>),
+}
+
+/// The header of a safetensors file is a length in eight bytes, then that many bytes of JSON.
+const LENGTH_BYTES: u64 = 8;
+/// What the safetensors library allows; a model of a thousand tensors needs a thousandth of it.
+const HEADER_LIMIT: u64 = 100_000_000;
+/// What a bare pickle begins with, as PyTorch wrote before 1.6.
+const PICKLE: u8 = 0x80;
+const SAVE: &str = "save its tensors with the safetensors library, numpy.savez or torch.save";
+
+impl<R: Read + Seek> Container<R> {
+    /// Finds out the format of `source` by its first bytes, and reads which tensors it holds.
+    ///
+    /// # Errors
+    /// It cannot be read, or is of no format that is read here.
+    pub(super) fn open(what: &str, mut source: R) -> Result<(Self, Vec<Stored>), WeightsError> {
+        let io = |source| WeightsError::Io { what: what.to_owned(), source };
+        let format = |reason: String| WeightsError::Format { what: what.to_owned(), reason };
+        let total = source.seek(SeekFrom::End(0)).map_err(io)?;
+        source.seek(SeekFrom::Start(0)).map_err(io)?;
+        if total < LENGTH_BYTES {
+            return Err(format(format!(
+                "it has {total} bytes, less than the {LENGTH_BYTES} of a safetensors header's length; {SAVE}"
+            )));
+        }
+        let mut start = [0; LENGTH_BYTES as usize];
+        source.read_exact(&mut start).map_err(io)?;
+        #[cfg(not(target_family = "wasm"))]
+        if start.starts_with(archive::MAGIC) {
+            let (archive, stored) = archive::open(source).map_err(format)?;
+            return Ok((Self::Archive(Box::new(archive)), stored));
+        }
+        let length = u64::from_le_bytes(start);
+        if length > HEADER_LIMIT || length > total - LENGTH_BYTES {
+            return Err(format(if start[0] == PICKLE && matches!(start[1], 2..=5) {
+                format!("it is a bare pickle, which PyTorch wrote before 1.6; {SAVE}")
+            } else {
+                format!("as safetensors its header claims {length} bytes, and the file has {total}; {SAVE}")
+            }));
+        }
+        let mut header = vec![0; length as usize];
+        source.read_exact(&mut header).map_err(io)?;
+        // Deserialising checks that the tensors tile the data without gaps and that each has the size of its shape.
+        let metadata: Metadata = serde_json::from_slice(&header).map_err(|error| format(format!("{error}; {SAVE}")))?;
+        let (start, data) = (LENGTH_BYTES + length, metadata.data_len() as u64);
+        let found = total - start;
+        if found != data {
+            return Err(format(format!("its header describes {data} bytes of tensors, {found} follow; {SAVE}")));
+        }
+        let tensor = |name: String| {
+            let info = metadata.info(&name)?;
+            Some(Stored {
+                shape: info.shape.clone(),
+                strides: row_major(&info.shape),
+                available: info.shape.iter().map(|&side| side as u64).product(),
+                dtype: Some(info.dtype),
+                type_name: format!("{:?}", info.dtype),
+                place: Place::Byte(start + info.data_offsets.0 as u64),
+                name,
+            })
+        };
+        let stored = metadata.offset_keys().into_iter().filter_map(tensor).collect();
+        Ok((Self::Safetensors(source), stored))
+    }
+
+    /// The bytes of `tensor` from its first value to its last.
+    ///
+    /// # Errors
+    /// The file cannot be read, or ends before.
+    pub(super) fn read(&mut self, what: &str, tensor: &Stored, dtype: Dtype) -> Result<Vec<u8>, WeightsError> {
+        let length = tensor.extent() as u64 * (dtype.bitsize() / 8) as u64;
+        match (self, tensor.place) {
+            (Self::Safetensors(source), Place::Byte(byte)) => {
+                let io = |source| WeightsError::Io { what: what.to_owned(), source };
+                let mut bytes = vec![0; length as usize];
+                source.seek(SeekFrom::Start(byte)).map_err(io)?;
+                source.read_exact(&mut bytes).map_err(io)?;
+                Ok(bytes)
+            }
+            #[cfg(not(target_family = "wasm"))]
+            (Self::Archive(archive), Place::Entry { entry, byte }) => archive::read(archive, entry, byte, length)
+                .map_err(|reason| {
+                    let reason = format!("{}: {reason}", tensor.name);
+                    WeightsError::Format { what: what.to_owned(), reason }
+                }),
+            _ => Ok(Vec::new()),
+        }
+    }
+}

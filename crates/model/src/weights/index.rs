@@ -1,0 +1,223 @@
+//! Which tensors a file holds, under timm's names, and where their values lie.
+
+use std::collections::HashMap;
+
+use safetensors::Dtype;
+
+use super::names::{Timm, timm};
+
+/// Files of more tensors than this are none of a model.
+pub(super) const MOST_TENSORS: usize = 100_000;
+/// Most dimensions of a tensor.
+pub(super) const MOST_DIMENSIONS: usize = 8;
+
+/// Where values lie in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// From this byte of the file on.
+    Byte(u64),
+    /// In this entry of an archive, from this byte of its content on.
+    #[cfg_attr(target_family = "wasm", expect(dead_code, reason = "archives are read natively only"))]
+    Entry { entry: usize, byte: u64 },
+}
+
+/// A tensor as its file has it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Stored {
+    /// Its name in the file.
+    pub(super) name: String,
+    pub(super) shape: Vec<usize>,
+    /// How far apart neighbours along each dimension lie, in values; as many as there are dimensions.
+    pub(super) strides: Vec<usize>,
+    /// How many values there are from its place on; a tensor reaches no farther, and has no more.
+    pub(super) available: u64,
+    /// `None` for a type that is not read here.
+    pub(super) dtype: Option<Dtype>,
+    /// The file's word for its type.
+    pub(super) type_name: String,
+    pub(super) place: Place,
+}
+
+impl Stored {
+    /// Number of values, once [`Stored::check`] found them there.
+    pub(super) fn values(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Values from the first to the last, those between them included.
+    pub(super) fn extent(&self) -> usize {
+        if self.values() == 0 {
+            return 0;
+        }
+        1 + self.shape.iter().zip(&self.strides).map(|(side, stride)| (side - 1) * stride).sum::<usize>()
+    }
+
+    /// Whether the file holds as many values as the shape says. From then on products and sums of its numbers fit.
+    fn check(&self) -> Result<(), String> {
+        let Self { name, shape, strides, available, .. } = self;
+        let spills = || format!("{name} {shape:?} with strides {strides:?} reaches beyond its {available} values");
+        if shape.len() > MOST_DIMENSIONS || shape.len() != strides.len() {
+            return Err(format!("{name} has {} dimensions and {} strides", shape.len(), strides.len()));
+        }
+        let sides = || shape.iter().map(|&side| side as u64);
+        let count = sides().try_fold(1_u64, u64::checked_mul).ok_or_else(spills)?;
+        if count == 0 {
+            return Ok(());
+        }
+        let reach = sides()
+            .zip(strides)
+            .try_fold(1_u64, |reach, (side, &stride)| reach.checked_add((side - 1).checked_mul(stride as u64)?));
+        let reach = reach.filter(|reach| reach <= available).ok_or_else(spills)?;
+        if count > reach {
+            return Err(format!(
+                "{name} {shape:?} repeats its {reach} values (strides {strides:?}); save it after .contiguous()"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Strides of a tensor whose last dimension runs fastest. Only a checked shape's are used.
+pub(super) fn row_major(shape: &[usize]) -> Vec<usize> {
+    let mut strides = vec![1_usize; shape.len()];
+    for i in (1..shape.len()).rev() {
+        strides[i - 1] = strides[i].saturating_mul(shape[i]);
+    }
+    strides
+}
+
+/// A tensor under timm's name.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) shape: Vec<usize>,
+    /// One after the other along the first dimension: q, k and v where the file keeps them apart.
+    pub(super) parts: Vec<Stored>,
+}
+
+impl Entry {
+    /// Its name, with the file's where that is another.
+    pub(super) fn shown(&self) -> String {
+        match self.parts.as_slice() {
+            [only] if only.name != self.name => format!("{} ({} in the file)", self.name, only.name),
+            [first, .., last] => format!("{} ({} to {} in the file)", self.name, first.name, last.name),
+            _ => self.name.clone(),
+        }
+    }
+}
+
+/// The tensors of a file in the order they lie there.
+pub(super) fn index(stored: Vec<Stored>) -> Result<Vec<Entry>, String> {
+    if stored.len() > MOST_TENSORS {
+        return Err(format!("it holds {} tensors; no model has more than {MOST_TENSORS}", stored.len()));
+    }
+    let mut order = Vec::new();
+    let mut groups: HashMap<String, Vec<(Option<usize>, Stored)>> = HashMap::new();
+    for tensor in stored {
+        tensor.check()?;
+        let Timm { name, third } = timm(&tensor.name);
+        let group = groups.entry(name).or_insert_with_key(|name| {
+            order.push(name.clone());
+            Vec::new()
+        });
+        group.push((third, tensor));
+    }
+    let mut entries = Vec::with_capacity(order.len());
+    for name in order {
+        let mut group = groups.remove(&name).unwrap_or_default();
+        group.sort_by_key(|(third, _)| *third);
+        let thirds: Vec<Option<usize>> = group.iter().map(|(third, _)| *third).collect();
+        let parts: Vec<Stored> = group.into_iter().map(|(_, tensor)| tensor).collect();
+        match thirds.as_slice() {
+            [None] => entries.push(Entry { name, shape: parts[0].shape.clone(), parts }),
+            [Some(0), Some(1), Some(2)] => entries.push(Entry { name, shape: stacked(&parts)?, parts }),
+            thirds if thirds.windows(2).any(|pair| pair[0] == pair[1]) || thirds.contains(&None) => {
+                return Err(format!("both {} and {} are timm's {name}", parts[0].name, parts[1].name));
+            }
+            // Without the other thirds they are nothing that timm has a name for.
+            _ => entries.extend(parts.into_iter().map(|part| Entry {
+                name: part.name.clone(),
+                shape: part.shape.clone(),
+                parts: vec![part],
+            })),
+        }
+    }
+    Ok(entries)
+}
+
+/// The shape of `parts` one after the other along the first dimension.
+fn stacked(parts: &[Stored]) -> Result<Vec<usize>, String> {
+    let [rows, rest @ ..] = parts[0].shape.as_slice() else {
+        return Err(format!("{} is a single number", parts[0].name));
+    };
+    match parts.iter().find(|part| part.shape != parts[0].shape) {
+        Some(other) => Err(format!(
+            "{} {:?} and {} {:?} are parts of one tensor and must have one shape",
+            parts[0].name, parts[0].shape, other.name, other.shape
+        )),
+        None => Ok([&[rows.saturating_mul(parts.len())], rest].concat()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stored(name: &str, shape: &[usize], strides: &[usize], available: u64) -> Stored {
+        Stored {
+            name: name.to_owned(),
+            shape: shape.to_vec(),
+            strides: strides.to_vec(),
+            available,
+            dtype: Some(Dtype::F32),
+            type_name: "F32".to_owned(),
+            place: Place::Byte(0),
+        }
+    }
+
+    fn refusal(tensors: Vec<Stored>) -> String {
+        index(tensors).unwrap_err()
+    }
+
+    #[test]
+    fn shapes_that_overflow_or_reach_too_far_are_refused() {
+        let huge = usize::MAX;
+        for (shape, strides, available) in [
+            (vec![huge, huge], vec![1, 1], 10),
+            (vec![3, 2], vec![2, 1], 5),
+            (vec![2, 2], vec![huge, 1], 4),
+            (vec![1 << 40], vec![1], 4),
+        ] {
+            let refused = refusal(vec![stored("head.weight", &shape, &strides, available)]);
+            assert!(refused.starts_with("head.weight [") && refused.contains("reaches beyond"), "{refused}");
+        }
+        let refused = refusal(vec![stored("a", &[1 << 40], &[0], 1)]);
+        assert!(refused.contains("repeats its 1 values") && refused.contains(".contiguous()"), "{refused}");
+        // However many values the file claims.
+        let refused = refusal(vec![stored("a", &[1 << 20, 1 << 20], &[1, 1], u64::MAX)]);
+        assert!(refused.contains("repeats its 2097151 values"), "{refused}");
+        let refused = refusal(vec![stored("a", &[1; 9], &[1; 9], 1)]);
+        assert!(refused.contains("9 dimensions"), "{refused}");
+        assert_eq!(index(vec![stored("a", &[0, huge, huge], &[1, 1, 1], 0)]).unwrap()[0].parts[0].extent(), 0);
+    }
+
+    #[test]
+    fn thirds_are_one_tensor_in_the_order_of_timm() {
+        let name = |which: &str| format!("vit.encoder.layer.3.attention.attention.{which}.weight");
+        let third = |which: &str| stored(&name(which), &[4, 4], &[4, 1], 16);
+        let found = index(vec![third("key"), third("query"), third("value")]).unwrap();
+        assert_eq!((found[0].name.as_str(), found[0].shape.as_slice()), ("blocks.3.attn.qkv.weight", &[12, 4][..]));
+        assert_eq!(
+            found[0].parts.iter().map(|part| &part.name).collect::<Vec<_>>(),
+            [&name("query"), &name("key"), &name("value")]
+        );
+        let found = index(vec![third("key"), third("value")]).unwrap();
+        assert_eq!(found.iter().map(|entry| &entry.name).collect::<Vec<_>>(), [&name("key"), &name("value")]);
+        let refused = refusal(vec![third("key"), third("key")]);
+        assert!(refused.starts_with("both vit.encoder.layer.3.attention.attention.key"), "{refused}");
+        let refused = refusal(vec![stored("head.weight", &[1], &[1], 1), stored("module.head.weight", &[1], &[1], 1)]);
+        assert_eq!(refused, "both head.weight and module.head.weight are timm's head.weight");
+        let odd = stored(&name("value"), &[5, 4], &[4, 1], 20);
+        assert!(refusal(vec![third("query"), third("key"), odd]).contains("must have one shape"));
+    }
+}

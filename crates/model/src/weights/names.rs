@@ -1,0 +1,165 @@
+//! timm's names for the tensors of torchvision's and Hugging Face's ViTs and ResNets, and of wrapped models.
+
+/// What timm calls a tensor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Timm {
+    pub(super) name: String,
+    /// Which third of it this is, where a file keeps q, k and v apart.
+    pub(super) third: Option<usize>,
+}
+
+/// What DataParallel, `torch.compile`, Opacus and training frameworks write in front of every name.
+const WRAPPERS: [&str; 4] = ["module.", "_orig_mod.", "_module.", "model."];
+/// What Hugging Face writes in front of the body of a model with a head.
+const BODIES: [&str; 3] = ["vit.", "deit.", "resnet."];
+
+/// Names outside of the blocks, by their fronts: theirs, and timm's.
+const FRONTS: [(&str, &str); 17] = [
+    // Hugging Face.
+    ("embeddings.cls_token", "cls_token"),
+    ("embeddings.distillation_token", "dist_token"),
+    ("embeddings.position_embeddings", "pos_embed"),
+    ("embeddings.patch_embeddings.projection.", "patch_embed.proj."),
+    ("layernorm.", "norm."),
+    ("embedder.embedder.convolution.", "conv1."),
+    ("embedder.embedder.normalization.", "bn1."),
+    ("classifier.1.", "fc."),
+    ("classifier.", "head."),
+    ("cls_classifier.", "head."),
+    ("distillation_classifier.", "head_dist."),
+    // torchvision.
+    ("class_token", "cls_token"),
+    ("conv_proj.", "patch_embed.proj."),
+    ("encoder.pos_embedding", "pos_embed"),
+    ("encoder.ln.", "norm."),
+    ("heads.head.", "head."),
+    ("heads.0.", "head."),
+];
+
+/// Fronts of the names in a ViT's block, up to its number: Hugging Face's up to its fourth version, its fifth's, and
+/// torchvision's.
+const BLOCKS: [&str; 3] = ["encoder.layer.", "layers.", "encoder.layers.encoder_layer_"];
+
+/// What follows the block's number, in the same order.
+const IN_BLOCK: [(&str, &str); 17] = [
+    ("layernorm_before.", "norm1."),
+    ("layernorm_after.", "norm2."),
+    ("attention.output.dense.", "attn.proj."),
+    ("intermediate.dense.", "mlp.fc1."),
+    ("output.dense.", "mlp.fc2."),
+    ("attention.o_proj.", "attn.proj."),
+    ("mlp.fc1.", "mlp.fc1."),
+    ("mlp.fc2.", "mlp.fc2."),
+    ("ln_1.", "norm1."),
+    ("ln_2.", "norm2."),
+    ("self_attention.in_proj_weight", "attn.qkv.weight"),
+    ("self_attention.in_proj_bias", "attn.qkv.bias"),
+    ("self_attention.out_proj.", "attn.proj."),
+    ("mlp.0.", "mlp.fc1."),
+    ("mlp.3.", "mlp.fc2."),
+    ("mlp.linear_1.", "mlp.fc1."),
+    ("mlp.linear_2.", "mlp.fc2."),
+];
+
+/// Hugging Face's thirds of `attn.qkv`.
+const THIRDS: [(&str, usize); 6] = [
+    ("attention.attention.query.", 0),
+    ("attention.attention.key.", 1),
+    ("attention.attention.value.", 2),
+    ("attention.q_proj.", 0),
+    ("attention.k_proj.", 1),
+    ("attention.v_proj.", 2),
+];
+
+/// timm's name for a tensor; the name itself, without what wrappers put in front, where no other is known.
+pub(super) fn timm(name: &str) -> Timm {
+    let mut bare = name;
+    while let Some(rest) = WRAPPERS.into_iter().find_map(|wrapper| bare.strip_prefix(wrapper)) {
+        bare = rest;
+    }
+    bare = BODIES.into_iter().find_map(|body| bare.strip_prefix(body)).unwrap_or(bare);
+    let whole = |name: String| Timm { name, third: None };
+    if let Some((block, rest)) = numbered(bare, &BLOCKS) {
+        let third = |(front, third)| Some((rest.strip_prefix(front)?, Some(third)));
+        if let Some((rest, third)) = THIRDS.into_iter().find_map(third) {
+            return Timm { name: format!("blocks.{block}.attn.qkv.{rest}"), third };
+        }
+        if let Some(rest) = replaced(rest, &IN_BLOCK) {
+            return whole(format!("blocks.{block}.{rest}"));
+        }
+    }
+    if let Some(name) = residual(bare) {
+        return whole(name);
+    }
+    whole(replaced(bare, &FRONTS).unwrap_or_else(|| bare.to_owned()))
+}
+
+/// Hugging Face's `encoder.stages.0.layers.1.layer.0.convolution.weight` is `layer1.1.conv1.weight`.
+fn residual(name: &str) -> Option<String> {
+    let (stage, rest) = numbered(name, &["encoder.stages."])?;
+    let (block, rest) = numbered(rest, &["layers."])?;
+    let place = format!("layer{}.{block}", stage + 1);
+    if let Some(found) =
+        replaced(rest, &[("shortcut.convolution.", "downsample.0."), ("shortcut.normalization.", "downsample.1.")])
+    {
+        return Some(format!("{place}.{found}"));
+    }
+    let (convolution, rest) = numbered(rest, &["layer."])?;
+    let (conv, bn) = (format!("conv{}.", convolution + 1), format!("bn{}.", convolution + 1));
+    Some(format!("{place}.{}", replaced(rest, &[("convolution.", &conv), ("normalization.", &bn)])?))
+}
+
+/// The number and what follows its dot, behind one of `fronts`. A number in a name has a few digits.
+fn numbered<'a>(name: &'a str, fronts: &[&str]) -> Option<(u16, &'a str)> {
+    let (number, rest) = fronts.iter().find_map(|front| name.strip_prefix(front))?.split_once('.')?;
+    Some((number.parse().ok().filter(|&number| number < u16::MAX)?, rest))
+}
+
+fn replaced(name: &str, fronts: &[(&str, &str)]) -> Option<String> {
+    fronts.iter().find_map(|(theirs, timms)| Some(format!("{timms}{}", name.strip_prefix(theirs)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_other_libraries_become_timms() {
+        for (theirs, timms) in [
+            ("module.blocks.0.attn.qkv.weight", "blocks.0.attn.qkv.weight"),
+            ("_orig_mod.module.pos_embed", "pos_embed"),
+            ("model.head.bias", "head.bias"),
+            ("layer1.0.conv1.weight", "layer1.0.conv1.weight"),
+            ("vit.embeddings.patch_embeddings.projection.bias", "patch_embed.proj.bias"),
+            ("embeddings.position_embeddings", "pos_embed"),
+            ("deit.embeddings.distillation_token", "dist_token"),
+            ("vit.encoder.layer.11.intermediate.dense.weight", "blocks.11.mlp.fc1.weight"),
+            ("vit.encoder.layer.11.attention.output.dense.bias", "blocks.11.attn.proj.bias"),
+            ("vit.encoder.layer.11.output.dense.bias", "blocks.11.mlp.fc2.bias"),
+            ("vit.layers.3.attention.o_proj.weight", "blocks.3.attn.proj.weight"),
+            ("vit.layers.3.mlp.fc2.weight", "blocks.3.mlp.fc2.weight"),
+            ("layers.0.blocks.0.attn.qkv.weight", "layers.0.blocks.0.attn.qkv.weight"),
+            ("vit.layernorm.weight", "norm.weight"),
+            ("classifier.weight", "head.weight"),
+            ("class_token", "cls_token"),
+            ("encoder.pos_embedding", "pos_embed"),
+            ("encoder.layers.encoder_layer_7.self_attention.in_proj_bias", "blocks.7.attn.qkv.bias"),
+            ("encoder.layers.encoder_layer_7.mlp.3.weight", "blocks.7.mlp.fc2.weight"),
+            ("encoder.ln.bias", "norm.bias"),
+            ("heads.head.weight", "head.weight"),
+            ("resnet.embedder.embedder.normalization.running_var", "bn1.running_var"),
+            ("resnet.encoder.stages.3.layers.2.layer.1.convolution.weight", "layer4.2.conv2.weight"),
+            ("resnet.encoder.stages.1.layers.0.shortcut.normalization.bias", "layer2.0.downsample.1.bias"),
+            ("classifier.1.bias", "fc.bias"),
+            (
+                "encoder.layer.99999999999999999999.output.dense.bias",
+                "encoder.layer.99999999999999999999.output.dense.bias",
+            ),
+        ] {
+            assert_eq!(timm(theirs), Timm { name: timms.to_owned(), third: None }, "{theirs}");
+        }
+        for key in ["deit.encoder.layer.2.attention.attention.key.bias", "vit.layers.2.attention.k_proj.bias"] {
+            assert_eq!(timm(key), Timm { name: "blocks.2.attn.qkv.bias".to_owned(), third: Some(1) });
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The header of a NumPy array.
+
+use std::io::Read;
+
+use safetensors::Dtype;
+
+const MAGIC: &[u8; 6] = b"\x93NUMPY";
+/// Most bytes of a header's text; that of a tensor has about a hundred.
+const MOST_HEADER: usize = 1 << 16;
+
+/// What stands before the values of an array.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Header {
+    /// Bytes before the first value.
+    pub(super) length: u64,
+    /// NumPy's word for the type, such as `<f4`.
+    pub(super) descr: String,
+    pub(super) dtype: Option<Dtype>,
+    pub(super) shape: Vec<usize>,
+    /// Whether the first dimension runs fastest.
+    pub(super) fortran: bool,
+}
+
+impl Header {
+    /// Reads it from the beginning of an array.
+    ///
+    /// # Errors
+    /// What follows is no array, or one of a form that is not read.
+    pub(super) fn read(source: &mut impl Read) -> Result<Self, String> {
+        let mut start = [0; 8];
+        let cut = |error: std::io::Error| format!("it is cut short or damaged: {error}");
+        source.read_exact(&mut start).map_err(cut)?;
+        let [magic @ .., major, _] = start;
+        if magic != *MAGIC {
+            return Err("it is no NumPy array".to_owned());
+        }
+        let mut length = [0; 4];
+        let width = if major == 1 { 2 } else { 4 };
+        source.read_exact(&mut length[..width]).map_err(cut)?;
+        let bytes = u32::from_le_bytes(length);
+        let text_len = usize::try_from(bytes).ok().filter(|&length| length <= MOST_HEADER);
+        let text_len = text_len.ok_or_else(|| format!("its header claims {bytes} bytes"))?;
+        let mut text = vec![0; text_len];
+        source.read_exact(&mut text).map_err(cut)?;
+        let text = String::from_utf8(text).map_err(|error| format!("its header is no text: {error}"))?;
+        let before = (start.len() + width + text_len) as u64;
+        Self::parse(&text, before).ok_or_else(|| format!("its header is not of a plain array: {}", text.trim()))
+    }
+
+    /// The text is a Python dict with three keys: `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`.
+    fn parse(text: &str, length: u64) -> Option<Self> {
+        let inside = text.trim().strip_prefix('{')?.strip_suffix('}')?;
+        let after = |key: &str| {
+            let (_, rest) = inside.split_once(&format!("'{key}':"))?;
+            Some(rest.trim_start())
+        };
+        let descr = after("descr")?.strip_prefix('\'')?.split_once('\'')?.0.to_owned();
+        let order = after("fortran_order")?;
+        let fortran = if order.starts_with("True") { true } else { order.strip_prefix("False").map(|_| false)? };
+        let sides = after("shape")?.strip_prefix('(')?.split_once(')')?.0;
+        let sides = sides.split(',').map(str::trim).filter(|side| !side.is_empty());
+        let shape = sides.map(|side| side.parse().ok()).collect::<Option<Vec<usize>>>()?;
+        let dtype = match descr.as_str() {
+            "<f2" => Some(Dtype::F16),
+            "<f4" => Some(Dtype::F32),
+            "<f8" => Some(Dtype::F64),
+            "|u1" => Some(Dtype::U8),
+            "|b1" => Some(Dtype::BOOL),
+            "|i1" => Some(Dtype::I8),
+            "<i4" => Some(Dtype::I32),
+            "<i8" => Some(Dtype::I64),
+            _ => None,
+        };
+        Some(Self { length, descr, dtype, shape, fortran })
+    }
+}
+
+/// Strides of an array whose first dimension runs fastest.
+pub(super) fn column_major(shape: &[usize]) -> Vec<usize> {
+    let mut stride = 1_usize;
+    let step = |&side: &usize| {
+        let next = stride.saturating_mul(side);
+        std::mem::replace(&mut stride, next)
+    };
+    shape.iter().map(step).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(text: &str) -> Vec<u8> {
+        let length = u16::try_from(text.len()).unwrap().to_le_bytes();
+        [MAGIC.as_slice(), &[1, 0], &length, text.as_bytes()].concat()
+    }
+
+    #[test]
+    fn headers_say_type_order_and_shape() {
+        let text = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }   \n";
+        let header = Header::read(&mut bytes(text).as_slice()).unwrap();
+        assert_eq!((header.dtype, header.fortran, header.shape.as_slice()), (Some(Dtype::F32), false, &[2, 3][..]));
+        assert_eq!(header.length, 10 + text.len() as u64);
+        let text = "{'descr': '>f8', 'fortran_order': True, 'shape': (), }";
+        let header = Header::read(&mut bytes(text).as_slice()).unwrap();
+        assert_eq!((header.dtype, header.fortran, header.shape.len()), (None, true, 0));
+        assert_eq!(column_major(&[2, 3, 4]), [1, 2, 6]);
+    }
+
+    #[test]
+    fn what_is_no_header_is_refused() {
+        for (bytes, reason) in [
+            (b"\x93NUMP".to_vec(), "cut short"),
+            (b"PK\x03\x04aaaaaaaa".to_vec(), "no NumPy array"),
+            (b"\x93NUMPY\x02\x00\xff\xff\xff\xff".to_vec(), "its header claims 4294967295 bytes"),
+            (bytes("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,)}"), "not of a plain array"),
+            (bytes("{'descr': '<f4', 'fortran_order': False, 'shape': (2, -3)}"), "not of a plain array"),
+            (bytes("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}"), "not of a plain"),
+            (bytes("import os"), "not of a plain array: import os"),
+        ] {
+            let refused = Header::read(&mut bytes.as_slice()).unwrap_err();
+            assert!(refused.contains(reason), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,476 @@
+//! What `torch.save` writes of a state dict, read without running anything.
+//!
+//! A pickle is a program for a stack machine, and most of its harm comes from one instruction: call any function by name.
+//! This machine knows the instructions that plain data and tensors need, and of all names the few that tensors need; the
+//! first of any other is the end, and the error names it. What is made lies in one arena, so that no nesting is too deep
+//! to be dropped, and nothing is made that is larger than the program.
+
+use std::collections::{HashMap, HashSet};
+
+use safetensors::Dtype;
+
+use super::index::{MOST_DIMENSIONS, MOST_TENSORS};
+
+/// The names that a state dict of tensors needs.
+const NAMES: [(&str, Global); 13] = [
+    ("collections.OrderedDict", Global::OrderedDict),
+    ("torch._utils._rebuild_tensor_v2", Global::Tensor),
+    ("torch._utils._rebuild_parameter", Global::Parameter),
+    ("torch.DoubleStorage", Global::Storage(Dtype::F64)),
+    ("torch.FloatStorage", Global::Storage(Dtype::F32)),
+    ("torch.HalfStorage", Global::Storage(Dtype::F16)),
+    ("torch.BFloat16Storage", Global::Storage(Dtype::BF16)),
+    ("torch.LongStorage", Global::Storage(Dtype::I64)),
+    ("torch.IntStorage", Global::Storage(Dtype::I32)),
+    ("torch.ShortStorage", Global::Storage(Dtype::I16)),
+    ("torch.CharStorage", Global::Storage(Dtype::I8)),
+    ("torch.ByteStorage", Global::Storage(Dtype::U8)),
+    ("torch.BoolStorage", Global::Storage(Dtype::BOOL)),
+];
+
+/// Longest name of a tensor or storage, in bytes.
+const LONGEST: usize = 512;
+/// Longest name shown in an error.
+const SHOWN: usize = 80;
+/// How deep the dict of tensors may lie in others.
+const DEEPEST: usize = 4;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Global {
+    OrderedDict,
+    Tensor,
+    Parameter,
+    Storage(Dtype),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Value {
+    None,
+    Int(i64),
+    /// A number or truth value that no tensor needs.
+    Plain,
+    Text(usize),
+    /// Tuple, list, dict, storage or tensor, by its place in the arena.
+    Object(usize),
+    Global(Global),
+    Mark,
+}
+
+#[derive(Debug)]
+enum Object {
+    Tuple(Vec<Value>),
+    List(Vec<Value>),
+    Dict(Vec<(Value, Value)>),
+    Storage { key: String, dtype: Dtype },
+    Tensor(SavedTensor),
+}
+
+/// A tensor of a state dict.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct SavedTensor {
+    /// Name of its storage in the archive.
+    pub(super) storage: String,
+    pub(super) dtype: Dtype,
+    /// In values, from the storage's beginning.
+    pub(super) offset: usize,
+    pub(super) shape: Vec<usize>,
+    pub(super) strides: Vec<usize>,
+}
+
+/// The named tensors of the state dict in `program`, in their order.
+///
+/// # Errors
+/// The program is cut short, does more than save tensors, or saves no dict of tensors.
+pub(super) fn state_dict(program: &[u8]) -> Result<Vec<(String, SavedTensor)>, String> {
+    let mut machine = Machine::default();
+    let saved = machine.run(program)?;
+    machine.tensors(saved, DEEPEST, &mut HashSet::new())
+}
+
+#[derive(Debug, Default)]
+struct Machine {
+    stack: Vec<Value>,
+    memo: HashMap<u32, Value>,
+    texts: Vec<String>,
+    arena: Vec<Object>,
+}
+
+/// The program from an instruction on.
+struct Code<'a>(&'a [u8]);
+
+impl<'a> Code<'a> {
+    fn bytes(&mut self, count: usize) -> Result<&'a [u8], String> {
+        let (taken, rest) = self.0.split_at_checked(count).ok_or("it ends in the middle of an instruction")?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], String> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.bytes(N)?);
+        Ok(array)
+    }
+
+    fn byte(&mut self) -> Result<u8, String> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    fn length(&mut self) -> Result<usize, String> {
+        usize::try_from(u32::from_le_bytes(self.array()?)).map_err(|error| error.to_string())
+    }
+
+    fn line(&mut self) -> Result<String, String> {
+        let end = self.0.iter().position(|&byte| byte == b'\n').ok_or("it ends in the middle of a name")?;
+        let line = text(self.bytes(end)?);
+        self.bytes(1)?;
+        line
+    }
+}
+
+fn text(bytes: &[u8]) -> Result<String, String> {
+    std::str::from_utf8(bytes).map(str::to_owned).map_err(|error| format!("a text in it is no UTF-8: {error}"))
+}
+
+impl Machine {
+    fn run(&mut self, program: &[u8]) -> Result<Value, String> {
+        let mut code = Code(program);
+        loop {
+            match code.byte()? {
+                0x80 => match code.byte()? {
+                    2..=5 => {}
+                    version => return Err(format!("it is a pickle of protocol {version}; 2 to 5 are read")),
+                },
+                // FRAME: a length that says nothing new.
+                0x95 => drop(code.array::<8>()?),
+                b'.' => return self.pop(),
+                b'(' => self.stack.push(Value::Mark),
+                b'N' => self.stack.push(Value::None),
+                0x88 | 0x89 => self.stack.push(Value::Plain),
+                b'J' => {
+                    let number = i32::from_le_bytes(code.array()?);
+                    self.stack.push(Value::Int(number.into()));
+                }
+                b'K' => {
+                    let number = code.byte()?;
+                    self.stack.push(Value::Int(number.into()));
+                }
+                b'M' => {
+                    let number = u16::from_le_bytes(code.array()?);
+                    self.stack.push(Value::Int(number.into()));
+                }
+                0x8a => {
+                    let length = code.byte()?.into();
+                    let long = long(code.bytes(length)?);
+                    self.stack.push(long.map_or(Value::Plain, Value::Int));
+                }
+                b'G' => {
+                    code.array::<8>()?;
+                    self.stack.push(Value::Plain);
+                }
+                b'X' => {
+                    let length = code.length()?;
+                    self.say(text(code.bytes(length)?)?);
+                }
+                0x8c => {
+                    let length = code.byte()?.into();
+                    self.say(text(code.bytes(length)?)?);
+                }
+                b'c' => {
+                    let (module, name) = (code.line()?, code.line()?);
+                    self.global(&module, &name)?;
+                }
+                0x93 => {
+                    let (name, module) = (self.pop()?, self.pop()?);
+                    let (module, name) = (self.text(module)?.to_owned(), self.text(name)?.to_owned());
+                    self.global(&module, &name)?;
+                }
+                b'q' => {
+                    let place = code.byte()?.into();
+                    self.remember(place)?;
+                }
+                b'r' => {
+                    let place = u32::from_le_bytes(code.array()?);
+                    self.remember(place)?;
+                }
+                0x94 => {
+                    let place = u32::try_from(self.memo.len()).map_err(|error| error.to_string())?;
+                    self.remember(place)?;
+                }
+                b'h' => {
+                    let place = code.byte()?.into();
+                    self.recall(place)?;
+                }
+                b'j' => {
+                    let place = u32::from_le_bytes(code.array()?);
+                    self.recall(place)?;
+                }
+                b')' => self.make(Object::Tuple(Vec::new())),
+                count @ 0x85..=0x87 => {
+                    let items = self.top(usize::from(count - 0x84))?;
+                    self.make(Object::Tuple(items));
+                }
+                b't' => {
+                    let items = self.above_mark()?;
+                    self.make(Object::Tuple(items));
+                }
+                b'}' => self.make(Object::Dict(Vec::new())),
+                b']' => self.make(Object::List(Vec::new())),
+                b's' => {
+                    let items = self.top(2)?;
+                    self.set(items)?;
+                }
+                b'u' => {
+                    let items = self.above_mark()?;
+                    self.set(items)?;
+                }
+                b'a' => {
+                    let items = self.top(1)?;
+                    self.append(items)?;
+                }
+                b'e' => {
+                    let items = self.above_mark()?;
+                    self.append(items)?;
+                }
+                b'Q' => {
+                    let id = self.pop()?;
+                    self.storage(id)?;
+                }
+                b'R' => {
+                    let (arguments, function) = (self.pop()?, self.pop()?);
+                    self.call(function, arguments)?;
+                }
+                // What an OrderedDict has besides its items, such as `_metadata`, is left aside.
+                b'b' => {
+                    let (_, target) = (self.pop()?, self.last()?);
+                    if !matches!(target, Value::Object(place) if matches!(self.arena.get(place), Some(Object::Dict(_))))
+                    {
+                        return Err("it changes an object that is no dict".to_owned());
+                    }
+                }
+                other => {
+                    return Err(format!(
+                        "its pickle has the instruction {other:#04x} ({:?}), which no state dict of tensors needs",
+                        char::from(other)
+                    ));
+                }
+            }
+        }
+    }
+
+    fn pop(&mut self) -> Result<Value, String> {
+        self.stack.pop().ok_or_else(|| "its pickle takes from an empty stack".to_owned())
+    }
+
+    fn last(&self) -> Result<Value, String> {
+        self.stack.last().copied().ok_or_else(|| "its pickle looks at an empty stack".to_owned())
+    }
+
+    /// The topmost values, the topmost last.
+    fn top(&mut self, count: usize) -> Result<Vec<Value>, String> {
+        let start = self.stack.len().checked_sub(count).ok_or("its pickle takes from an empty stack")?;
+        Ok(self.stack.split_off(start))
+    }
+
+    fn above_mark(&mut self) -> Result<Vec<Value>, String> {
+        let mark =
+            self.stack.iter().rposition(|value| matches!(value, Value::Mark)).ok_or("its pickle lacks a mark")?;
+        let items = self.stack.split_off(mark + 1);
+        self.stack.pop();
+        Ok(items)
+    }
+
+    fn make(&mut self, object: Object) {
+        self.arena.push(object);
+        self.stack.push(Value::Object(self.arena.len() - 1));
+    }
+
+    fn say(&mut self, text: String) {
+        self.texts.push(text);
+        self.stack.push(Value::Text(self.texts.len() - 1));
+    }
+
+    fn remember(&mut self, place: u32) -> Result<(), String> {
+        let value = self.last()?;
+        self.memo.insert(place, value);
+        Ok(())
+    }
+
+    fn recall(&mut self, place: u32) -> Result<(), String> {
+        let value = self.memo.get(&place).ok_or_else(|| format!("its pickle recalls {place}, which it never kept"))?;
+        self.stack.push(*value);
+        Ok(())
+    }
+
+    fn text(&self, value: Value) -> Result<&str, String> {
+        match value {
+            Value::Text(place) => self.texts.get(place).map(String::as_str),
+            _ => None,
+        }
+        .ok_or_else(|| "its pickle has something else where a text belongs".to_owned())
+    }
+
+    fn tuple(&self, value: Value) -> Result<&[Value], String> {
+        if let Value::Object(place) = value
+            && let Some(Object::Tuple(items)) = self.arena.get(place)
+        {
+            return Ok(items);
+        }
+        Err("its pickle has something else where a tuple belongs".to_owned())
+    }
+
+    fn sizes(&self, value: Value) -> Result<Vec<usize>, String> {
+        let size = |value: &Value| match value {
+            Value::Int(number) => usize::try_from(*number).map_err(|_| format!("a tensor in it has the size {number}")),
+            _ => Err("a tensor in it has a size that is no number".to_owned()),
+        };
+        let sizes = self.tuple(value)?;
+        if sizes.len() > MOST_DIMENSIONS {
+            return Err(format!("a tensor in it has {} dimensions", sizes.len()));
+        }
+        sizes.iter().map(size).collect()
+    }
+
+    fn global(&mut self, module: &str, name: &str) -> Result<(), String> {
+        let name = format!("{module}.{name}");
+        match NAMES.into_iter().find(|(known, _)| *known == name) {
+            Some((_, global)) => {
+                self.stack.push(Value::Global(global));
+                Ok(())
+            }
+            None => Err(format!(
+                "it wants {:?} run, and no code of a file is run here; save a dict of plain tensors: torch.save(model.\
+                 state_dict(), ...), or {{name: p.grad for name, p in model.named_parameters()}}",
+                name.chars().take(SHOWN).collect::<String>()
+            )),
+        }
+    }
+
+    /// `items` are keys and values in turn, for the dict below.
+    fn set(&mut self, items: Vec<Value>) -> Result<(), String> {
+        let (pairs, rest) = items.as_chunks::<2>();
+        if let Value::Object(place) = self.last()?
+            && let Some(Object::Dict(dict)) = self.arena.get_mut(place)
+            && rest.is_empty()
+        {
+            dict.extend(pairs.iter().map(|[key, value]| (*key, *value)));
+            return Ok(());
+        }
+        Err("it sets an item of what is no dict, or a key without a value".to_owned())
+    }
+
+    fn append(&mut self, items: Vec<Value>) -> Result<(), String> {
+        if let Value::Object(place) = self.last()?
+            && let Some(Object::List(list)) = self.arena.get_mut(place)
+        {
+            list.extend(items);
+            return Ok(());
+        }
+        Err("it appends to what is no list".to_owned())
+    }
+
+    /// `('storage', torch.FloatStorage, key, device, number of values)`
+    fn storage(&mut self, id: Value) -> Result<(), String> {
+        let &[word, Value::Global(Global::Storage(dtype)), key, _, _] = self.tuple(id)? else {
+            return Err("it refers to what is no tensor's storage".to_owned());
+        };
+        if self.text(word)? != "storage" {
+            return Err("it refers to what is no tensor's storage".to_owned());
+        }
+        let key = self.text(key)?;
+        if key.len() > LONGEST {
+            return Err(format!("it names a storage in {} bytes", key.len()));
+        }
+        let key = key.to_owned();
+        self.make(Object::Storage { key, dtype });
+        Ok(())
+    }
+
+    fn call(&mut self, function: Value, arguments: Value) -> Result<(), String> {
+        let arguments = self.tuple(arguments)?;
+        match (function, arguments) {
+            (Value::Global(Global::OrderedDict), []) => self.make(Object::Dict(Vec::new())),
+            (Value::Global(Global::Tensor), &[Value::Object(storage), Value::Int(offset), shape, strides, ..]) => {
+                let Some(Object::Storage { key, dtype }) = self.arena.get(storage) else {
+                    return Err("a tensor in it has no storage".to_owned());
+                };
+                let offset = usize::try_from(offset).map_err(|_| format!("a tensor in it begins at {offset}"))?;
+                let (storage, dtype) = (key.clone(), *dtype);
+                let (shape, strides) = (self.sizes(shape)?, self.sizes(strides)?);
+                self.make(Object::Tensor(SavedTensor { storage, dtype, offset, shape, strides }));
+            }
+            (Value::Global(Global::Parameter), &[tensor, ..]) => self.stack.push(tensor),
+            _ => return Err("it calls what is no function that tensors need".to_owned()),
+        }
+        Ok(())
+    }
+
+    /// The tensors of the dict `saved`, or of the one dict within it that has some, such as `state_dict`.
+    /// Each dict is looked into once, however often it lies in others.
+    fn tensors(
+        &self,
+        saved: Value,
+        depth: usize,
+        visited: &mut HashSet<usize>,
+    ) -> Result<Vec<(String, SavedTensor)>, String> {
+        let Value::Object(place) = saved else { return Err(NO_DICT.to_owned()) };
+        if !visited.insert(place) {
+            return Err(NO_DICT.to_owned());
+        }
+        let dict = match self.arena.get(place) {
+            Some(Object::Dict(dict)) => dict,
+            Some(Object::Tensor(_)) => return Err(format!("it is a single tensor; {NAMED}")),
+            Some(Object::List(_) | Object::Tuple(_)) => return Err(format!("it is a list; {NAMED}")),
+            _ => return Err(NO_DICT.to_owned()),
+        };
+        let mut found = Vec::new();
+        let mut within = Vec::new();
+        for &(key, value) in dict {
+            let (Value::Text(_), Value::Object(place)) = (key, value) else { continue };
+            let key = self.text(key)?;
+            match self.arena.get(place) {
+                Some(Object::Tensor(_)) if key.len() > LONGEST || found.len() == MOST_TENSORS => {
+                    return Err(format!(
+                        "it holds more than {MOST_TENSORS} tensors, or names of more than {LONGEST} bytes"
+                    ));
+                }
+                Some(Object::Tensor(tensor)) => found.push((key.to_owned(), tensor.clone())),
+                Some(Object::Dict(_)) if depth > 0 => within.push((key, value)),
+                _ => {}
+            }
+        }
+        if !found.is_empty() {
+            return Ok(found);
+        }
+        let mut inner = Vec::new();
+        for (key, value) in within {
+            // An optimiser's state has tensors too, and none of a model's names.
+            if let Ok(tensors) = self.tensors(value, depth - 1, visited) {
+                inner.push((key, tensors));
+            }
+        }
+        let preferred = ["state_dict", "model", "model_state_dict", "gradients", "grads"];
+        let place = inner.iter().position(|(key, _)| preferred.contains(key));
+        match (inner.len(), place) {
+            (0, _) => Err(NO_DICT.to_owned()),
+            (1, _) => Ok(inner.swap_remove(0).1),
+            (_, Some(place)) => Ok(inner.swap_remove(place).1),
+            _ => {
+                let keys: Vec<&str> = inner.iter().map(|(key, _)| *key).collect();
+                Err(format!("it holds several dicts of tensors, {}; save one of them", keys.join(", ")))
+            }
+        }
+    }
+}
+
+const NO_DICT: &str = "it holds no dict of tensors; save one, such as model.state_dict()";
+const NAMED: &str = "save a dict with the tensors' names: {name: p.grad for name, p in model.named_parameters()}";
+
+/// A little-endian number in two's complement, if it fits.
+fn long(bytes: &[u8]) -> Option<i64> {
+    let mut number = match bytes.last() {
+        Some(high) if high & 0x80 != 0 => [0xff; 8],
+        _ => [0; 8],
+    };
+    number.get_mut(..bytes.len())?.copy_from_slice(bytes);
+    Some(i64::from_le_bytes(number))
+}

@@ -1,0 +1,406 @@
+//! What the shapes of a file's tensors tell of the network that they are from.
+
+use std::{
+    collections::BTreeSet,
+    io::{Read, Seek},
+};
+
+use unmask_core::{Architecture, BlockKind, ResnetConfig, ResnetPreset, ResnetSpec, Stem, VitConfig, VitPreset};
+
+use super::{TensorReader, WeightsError};
+
+const POSITION: &str = "pos_embed";
+const PATCH: &str = "patch_embed.proj.weight";
+const VIT_HEAD: &str = "head.weight";
+const RESNET_HEAD: &str = "fc.weight";
+const STEM: &str = "conv1.weight";
+
+/// How a ViT differs from the one here: a class token in front, which the head reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Variant {
+    /// DeiT's distilled one: a second token, `dist_token`, and a head of its own, `head_dist`.
+    Distilled,
+    /// The head reads the mean over all patches: `fc_norm` in place of `norm`.
+    AveragePooled,
+    /// The position embedding has a row for each patch and none for a class token.
+    PatchesOnly,
+}
+
+impl Variant {
+    /// What it is, as a noun with its mark.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Distilled => "a distilled ViT (DeiT's dist_token and head_dist)",
+            Self::AveragePooled => "an average-pooled ViT (fc_norm in place of norm)",
+            Self::PatchesOnly => "a ViT whose position embedding has no class token",
+        }
+    }
+}
+
+/// The numbers of a network as far as shapes tell them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shapes {
+    /// `heads` is 1, since no shape tells it; `depth` is 0 where the file has no blocks, `classes` where it has no head.
+    Vit { config: VitConfig, variant: Option<Variant> },
+    /// The side of the images is the preset's, or 224: no shape tells it. `classes` is 0 where the file has no head.
+    Resnet(ResnetSpec),
+}
+
+/// Why shapes tell no network.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ShapeError {
+    #[error(
+        "{what} holds neither pos_embed and patch_embed.proj.weight, which tell a ViT, nor conv1.weight and the layers of \
+         a ResNet; name the model (--model), or put them into the file. It holds {holds}"
+    )]
+    Neither { what: String, holds: String },
+    #[error("{what}: {name} has shape {given:?}, expected {expected}")]
+    Shape { what: String, name: String, given: Vec<usize>, expected: String },
+    #[error("{what} has {present} and lacks {absent}")]
+    Gap { what: String, present: String, absent: String },
+}
+
+impl<R: Read + Seek> TensorReader<R> {
+    /// The network that the shapes tell.
+    ///
+    /// # Errors
+    /// [`ShapeError`]: tensors that would tell are missing or of shapes that no network here has.
+    pub fn shapes(&self) -> Result<Shapes, ShapeError> {
+        match (self.shape(PATCH), self.shape(STEM)) {
+            (Some(patch), _) => self.vit(patch),
+            (None, Some(stem)) => self.resnet(stem),
+            (None, None) => {
+                let names = self.names();
+                let holds = match names.len() {
+                    0 => "no tensor".to_owned(),
+                    count => format!("{count} tensors, {} first", names[0]),
+                };
+                Err(ShapeError::Neither { what: self.what.clone(), holds })
+            }
+        }
+    }
+
+    /// Number of blocks of a ViT in the file: one more than the highest.
+    pub fn depth(&self) -> usize {
+        let number = |entry: &super::Entry| {
+            let (number, _) = entry.name.strip_prefix("blocks.")?.split_once('.')?;
+            Some(number.parse::<u16>().ok()? as usize + 1)
+        };
+        self.entries.iter().filter_map(number).max().unwrap_or(0)
+    }
+
+    /// Classes of the head in the file, if it has one for `features` of either kind of network.
+    pub fn classes(&self, features: usize) -> Option<usize> {
+        match [VIT_HEAD, RESNET_HEAD].into_iter().find_map(|head| self.shape(head))? {
+            &[classes, columns] if columns == features => Some(classes),
+            _ => None,
+        }
+    }
+
+    /// Tensors that `architecture` has no use for and that change what a network computes, in the order of the file.
+    pub fn foreign(&self, architecture: Architecture) -> Vec<String> {
+        const IDLE: [&str; 4] = ["pooler.", "mask_token", "embeddings.mask_token", "attn.relative_position_index"];
+        let (layout, statistics) = (architecture.layout(), architecture.statistics());
+        let is_foreign = |name: &String| {
+            let is_idle = name.ends_with("num_batches_tracked") || IDLE.iter().any(|idle| name.starts_with(idle));
+            layout.get(name).is_none() && statistics.get(name).is_none() && !is_idle
+        };
+        self.names().into_iter().filter(is_foreign).collect()
+    }
+
+    /// Whether the file has no block that `architecture` lacks.
+    ///
+    /// # Errors
+    /// [`WeightsError::MoreBlocks`] names the first.
+    pub fn check_blocks(&self, architecture: Architecture) -> Result<(), WeightsError> {
+        let layout = architecture.layout();
+        let known: BTreeSet<String> = layout.iter().filter_map(|param| block_of(&param.name)).collect();
+        let blocks: BTreeSet<String> = self.entries.iter().filter_map(|entry| block_of(&entry.name)).collect();
+        let first = blocks.difference(&known).min_by_key(|block| (block.len(), *block));
+        first.map_or(Ok(()), |block| {
+            let (what, block) = (self.what.clone(), block.trim_end_matches('.').to_owned());
+            Err(WeightsError::MoreBlocks { what, architecture, block, blocks: blocks.len() })
+        })
+    }
+
+    fn wrong(&self, name: &str, given: &[usize], expected: impl Into<String>) -> ShapeError {
+        let (what, name) = (self.what.clone(), self.entry(name).map_or(name.to_owned(), super::Entry::shown));
+        ShapeError::Shape { what, name, given: given.to_vec(), expected: expected.into() }
+    }
+
+    fn vit(&self, patch_shape: &[usize]) -> Result<Shapes, ShapeError> {
+        let &[dim, VitConfig::CHANNELS, patch, width] = patch_shape else {
+            return Err(self.wrong(PATCH, patch_shape, "[D, 3, P, P]"));
+        };
+        if patch != width || patch == 0 || dim == 0 {
+            return Err(self.wrong(PATCH, patch_shape, "square patches, [D, 3, P, P]"));
+        }
+        let Some(position) = self.shape(POSITION) else {
+            let (present, absent) =
+                (PATCH.to_owned(), format!("{POSITION} [1, S + 1, {dim}], which tells the image's side"));
+            return Err(ShapeError::Gap { what: self.what.clone(), present, absent });
+        };
+        let &[1, tokens, columns] = position else {
+            return Err(self.wrong(POSITION, position, format!("[1, S + 1, {dim}]")));
+        };
+        if columns != dim {
+            return Err(self.wrong(POSITION, position, format!("[1, {tokens}, {dim}], by {PATCH} {patch_shape:?}")));
+        }
+        let grid_of = |patches: usize| Some(patches.isqrt()).filter(|grid| *grid > 0 && grid * grid == patches);
+        // A class token, one of DeiT's besides, or none: squares lie so far apart that one of them fits at most.
+        let (grid, front) = [1, 2, 0]
+            .into_iter()
+            .find_map(|front| Some((grid_of(tokens.checked_sub(front)?)?, front)))
+            .ok_or_else(|| self.wrong(POSITION, position, "a square number of patches and a class token"))?;
+        let variant = match front {
+            2 => Some(Variant::Distilled),
+            0 => Some(Variant::PatchesOnly),
+            _ if self.shape("dist_token").is_some() => Some(Variant::Distilled),
+            _ if self.shape("fc_norm.weight").is_some() => Some(Variant::AveragePooled),
+            _ => None,
+        };
+        let has = |name: &str| self.shape(name).is_some();
+        let april_block = has("blocks.0.norm2.weight") && !has("blocks.0.norm1.weight");
+        let config = VitConfig {
+            image: grid.saturating_mul(patch),
+            patch,
+            dim,
+            depth: self.depth(),
+            heads: 1,
+            classes: self.classes(dim).unwrap_or(0),
+            april_block,
+        };
+        Ok(Shapes::Vit { config, variant })
+    }
+
+    fn resnet(&self, stem_shape: &[usize]) -> Result<Shapes, ShapeError> {
+        let &[_, VitConfig::CHANNELS, kernel, _] = stem_shape else {
+            return Err(self.wrong(STEM, stem_shape, "[C, 3, 3, 3] or [C, 3, 7, 7]"));
+        };
+        let Some(stem) = Stem::of_kernel(kernel) else {
+            return Err(self.wrong(STEM, stem_shape, "filters of 3 x 3 or 7 x 7"));
+        };
+        let block = match self.shape("layer1.0.conv3.weight") {
+            Some(_) => BlockKind::Bottleneck,
+            None => BlockKind::Basic,
+        };
+        let mut stages = [ResnetConfig::NO_STAGE; ResnetConfig::STAGES];
+        for (stage, place) in (1..).zip(&mut stages) {
+            let Some(&[width, ..]) = self.shape(&format!("layer{stage}.0.conv1.weight")) else { break };
+            let width = u16::try_from(width).map_err(|_| self.wrong(STEM, stem_shape, "at most 2048 channels"))?;
+            let is_there = |block: &u16| self.shape(&format!("layer{stage}.{block}.conv1.weight")).is_some();
+            let blocks = (0..64).take_while(is_there).map(|block| block + 1).last().unwrap_or(0);
+            *place = (width, blocks);
+        }
+        if stages[0] == ResnetConfig::NO_STAGE {
+            let absent = "layer1.0.conv1.weight, so the blocks cannot be told".to_owned();
+            return Err(ShapeError::Gap { what: self.what.clone(), present: STEM.to_owned(), absent });
+        }
+        let config = ResnetConfig { stem, block, stages };
+        let classes = self.classes(config.features()).unwrap_or(0);
+        let preset = ResnetPreset::ALL.map(ResnetSpec::from).into_iter().find(|preset| preset.config == config);
+        Ok(Shapes::Resnet(ResnetSpec { config, classes, side: preset.map_or(224, |preset| preset.side) }))
+    }
+}
+
+impl Shapes {
+    /// The name of the network that the shapes tell, if it is another than `architecture` and has one. Heads, classes and the
+    /// side of a ResNet's images are not compared, and a ViT's blocks not where the file has none.
+    pub fn other_than(&self, architecture: Architecture) -> Option<String> {
+        let name = match (*self, architecture) {
+            (Self::Vit { variant: Some(_), .. }, _) => return None,
+            (Self::Vit { config, .. }, Architecture::Vit(wanted)) => {
+                let depth = if config.depth == 0 { wanted.depth } else { config.depth };
+                let told = VitConfig { depth, ..config };
+                let VitConfig { heads, classes, april_block, .. } = wanted;
+                if wanted == (VitConfig { heads, classes, april_block, ..told }) {
+                    return None;
+                }
+                match likely_heads(told) {
+                    (_, HeadsFrom::Nothing) => return None,
+                    (told, _) => told.name(),
+                }
+            }
+            (Self::Vit { config, .. }, Architecture::Resnet(_)) => likely_heads(config).0.name(),
+            (Self::Resnet(told), Architecture::Resnet(wanted)) if told.config == wanted.config => return None,
+            (Self::Resnet(told), _) => told.name(),
+        };
+        Some(name.into_owned())
+    }
+}
+
+/// How a number of heads came about that no shape tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeadsFrom {
+    /// The preset with the other numbers has as many.
+    Preset(VitPreset),
+    /// timm's convention: 64 dimensions a head.
+    Convention,
+    /// Nothing tells it: 1 stands in its place.
+    Nothing,
+}
+
+/// A ViT of which shapes told the rest, with the heads of the preset with its other numbers, or else D/64 where 64 divides
+/// D.
+pub fn likely_heads(config: VitConfig) -> (VitConfig, HeadsFrom) {
+    const PER_HEAD: usize = 64;
+    let with = |heads| VitConfig { heads, ..config };
+    let of_preset =
+        |preset: VitPreset| Some(with(VitConfig::from(preset).heads)).filter(|it| it.preset() == Some(preset));
+    match VitPreset::ALL.into_iter().find_map(|preset| Some((of_preset(preset)?, HeadsFrom::Preset(preset)))) {
+        Some(found) => found,
+        None if config.dim.is_multiple_of(PER_HEAD) => (with(config.dim / PER_HEAD), HeadsFrom::Convention),
+        None => (with(1), HeadsFrom::Nothing),
+    }
+}
+
+/// The front of names in a block, such as `blocks.11.` or `layer2.0.`.
+fn block_of(name: &str) -> Option<String> {
+    let mut parts = name.splitn(3, '.');
+    let (stage, number, _) = (parts.next()?, parts.next()?, parts.next()?);
+    let is_stage = stage == "blocks" || stage.strip_prefix("layer").is_some_and(|number| number.parse::<u8>().is_ok());
+    (is_stage && number.parse::<u16>().is_ok()).then(|| format!("{stage}.{number}."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::weights::encode;
+
+    fn reader_of(bytes: &[u8]) -> TensorReader<std::io::Cursor<&[u8]>> {
+        TensorReader::from_bytes("a file", bytes).unwrap()
+    }
+
+    fn file(shapes: &[(String, Vec<usize>)]) -> Vec<u8> {
+        let values: Vec<Vec<f32>> = shapes.iter().map(|(_, shape)| vec![0.5; shape.iter().product()]).collect();
+        encode(shapes.iter().zip(&values).map(|((name, shape), v)| (name.as_str(), shape.as_slice(), v.as_slice())))
+            .unwrap()
+    }
+
+    fn of(architecture: Architecture) -> Vec<(String, Vec<usize>)> {
+        architecture.layout().iter().map(|param| (param.name.clone(), param.shape.clone())).collect()
+    }
+
+    /// The deep ones of 64 dimensions a head, and tiny ones; any number of classes, or none.
+    #[test]
+    fn any_vit_is_told_by_its_shapes() {
+        for (image, patch, dim, depth, classes) in
+            [(64, 16, 64, 3, 1000), (64, 32, 128, 2, 0), (28, 7, 12, 1, 2), (8, 8, 4, 5, 1)]
+        {
+            for april_block in [false, true] {
+                let config = VitConfig { image, patch, dim, depth, heads: 1, classes, april_block };
+                let bytes = file(&of(Architecture::Vit(config)));
+                let told = reader_of(&bytes).shapes().unwrap();
+                assert_eq!(told, Shapes::Vit { config, variant: None });
+                assert_eq!(told.other_than(Architecture::Vit(VitConfig { heads: 2, classes: 7, ..config })), None);
+                let deeper = Architecture::Vit(VitConfig { depth: depth + 1, ..config });
+                let name = format!("vit_patch{patch}_dim{dim}_depth{depth}_heads{}_{image}", dim / 64);
+                assert_eq!(told.other_than(deeper), Some(name).filter(|_| dim >= 64));
+            }
+        }
+    }
+
+    #[test]
+    fn resnets_are_told_apart() {
+        for preset in [ResnetPreset::Nano, ResnetPreset::Resnet18] {
+            let spec = ResnetSpec { classes: 3, ..preset.into() };
+            let bytes = file(&of(Architecture::Resnet(spec)));
+            assert_eq!(reader_of(&bytes).shapes(), Ok(Shapes::Resnet(spec)));
+        }
+        let bytes = file(&of(ResnetPreset::Resnet18.into()));
+        let told = reader_of(&bytes).shapes().unwrap();
+        assert_eq!(told.other_than(ResnetPreset::Resnet34.into()).as_deref(), Some("resnet18"));
+        assert_eq!(told.other_than(VitPreset::Pico.into()).as_deref(), Some("resnet18"));
+        let bottleneck = ResnetConfig {
+            stem: Stem::Seven,
+            block: BlockKind::Bottleneck,
+            stages: [(4, 2), (8, 1), ResnetConfig::NO_STAGE, ResnetConfig::NO_STAGE],
+        };
+        let spec = ResnetSpec { config: bottleneck, classes: 5, side: 224 };
+        assert_eq!(reader_of(&file(&of(Architecture::Resnet(spec)))).shapes(), Ok(Shapes::Resnet(spec)));
+    }
+
+    #[test]
+    fn variants_are_named() {
+        let config = VitConfig { image: 16, patch: 4, dim: 8, depth: 1, heads: 1, classes: 3, april_block: false };
+        let with = |change: &dyn Fn(&mut Vec<(String, Vec<usize>)>)| {
+            let mut tensors = of(Architecture::Vit(config));
+            change(&mut tensors);
+            let bytes = file(&tensors);
+            let Shapes::Vit { config: told, variant } = reader_of(&bytes).shapes().unwrap() else { panic!() };
+            assert_eq!((told.image, told.depth, told.classes), (16, 1, 3));
+            variant
+        };
+        let position = |rows: usize| {
+            move |tensors: &mut Vec<(String, Vec<usize>)>| {
+                tensors.iter_mut().filter(|(name, _)| name == POSITION).for_each(|(_, shape)| shape[1] = rows);
+            }
+        };
+        assert_eq!(with(&|_| {}), None);
+        assert_eq!(with(&position(18)), Some(Variant::Distilled));
+        assert_eq!(with(&position(16)), Some(Variant::PatchesOnly));
+        let pooled = |tensors: &mut Vec<(String, Vec<usize>)>| {
+            tensors.iter_mut().for_each(|(name, _)| *name = name.replace("norm.", "fc_norm.").replace("fc_fc", "fc"));
+        };
+        assert_eq!(with(&pooled), Some(Variant::AveragePooled));
+    }
+
+    #[test]
+    fn shapes_that_tell_nothing_are_refused_with_the_tensor() {
+        let refused = |shapes: &[(&str, &[usize])]| {
+            let shapes: Vec<_> = shapes.iter().map(|(name, shape)| ((*name).to_owned(), shape.to_vec())).collect();
+            reader_of(&file(&shapes)).shapes().unwrap_err().to_string()
+        };
+        for (shapes, reason) in [
+            (&[("head.weight", &[10, 8][..])][..], "1 tensors, head.weight first"),
+            (&[(PATCH, &[8, 1, 4, 4])], "patch_embed.proj.weight has shape [8, 1, 4, 4], expected [D, 3, P, P]"),
+            (&[(PATCH, &[8, 3, 4, 2])], "expected square patches"),
+            (&[(PATCH, &[8, 3, 4, 4])], "lacks pos_embed [1, S + 1, 8]"),
+            (&[(PATCH, &[8, 3, 4, 4]), (POSITION, &[17, 8])], "pos_embed has shape [17, 8], expected [1, S + 1, 8]"),
+            (&[(PATCH, &[8, 3, 4, 4]), (POSITION, &[1, 17, 6])], "expected [1, 17, 8], by patch_embed"),
+            (&[(PATCH, &[8, 3, 4, 4]), (POSITION, &[1, 15, 8])], "a square number of patches"),
+            (&[(STEM, &[8, 3, 5, 5])], "conv1.weight has shape [8, 3, 5, 5], expected filters of 3 x 3 or 7 x 7"),
+            (&[(STEM, &[8, 3, 3, 3])], "lacks layer1.0.conv1.weight"),
+        ] {
+            let refused = refused(shapes);
+            assert!(refused.contains(reason), "{refused}");
+        }
+    }
+
+    #[test]
+    fn heads_are_a_presets_or_timms_convention() {
+        let nano = VitConfig { heads: 1, classes: 5, ..VitPreset::Nano.into() };
+        assert_eq!(likely_heads(nano).1, HeadsFrom::Preset(VitPreset::Nano));
+        assert_eq!(likely_heads(nano).0.heads, 3);
+        let base =
+            VitConfig { image: 224, patch: 16, dim: 768, depth: 12, heads: 1, classes: 1000, april_block: false };
+        assert_eq!(likely_heads(base), (VitConfig { heads: 12, ..base }, HeadsFrom::Convention));
+        let odd = VitConfig { dim: 100, ..base };
+        assert_eq!(likely_heads(odd), (odd, HeadsFrom::Nothing));
+    }
+
+    #[test]
+    fn a_deeper_file_is_refused_by_the_name_of_its_block() {
+        let deep = VitConfig { depth: 12, ..VitPreset::Pico.into() };
+        let bytes = file(&of(Architecture::Vit(deep)));
+        let refused = reader_of(&bytes).check_blocks(VitPreset::Pico.into()).unwrap_err().to_string();
+        assert!(refused.contains("deeper model than vit_pico_patch4_16"), "{refused}");
+        assert!(refused.contains("it holds blocks.2,") && refused.contains("12 blocks in all"), "{refused}");
+        reader_of(&bytes).check_blocks(Architecture::Vit(deep)).unwrap();
+        let bytes = file(&of(ResnetPreset::Resnet18.into()));
+        let refused = reader_of(&bytes).check_blocks(ResnetPreset::Nano.into()).unwrap_err().to_string();
+        assert!(refused.contains("it holds layer1.1,"), "{refused}");
+    }
+
+    #[test]
+    fn tensors_that_change_what_a_network_computes_are_foreign() {
+        let mut tensors = of(VitPreset::Pico.into());
+        for name in ["blocks.0.ls1.gamma", "pooler.dense.weight", "norm_pre.weight"] {
+            tensors.push((name.to_owned(), vec![48]));
+        }
+        let bytes = file(&tensors);
+        let mut foreign = reader_of(&bytes).foreign(VitPreset::Pico.into());
+        foreign.sort_unstable();
+        assert_eq!(foreign, ["blocks.0.ls1.gamma", "norm_pre.weight"]);
+    }
+}

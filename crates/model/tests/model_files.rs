@@ -1,0 +1,232 @@
+//! One tiny ViT as PyTorch, NumPy, torchvision and Hugging Face write it, and files that mean harm.
+//!
+//! `scripts/make_model_files.py` made `testdata/files`, and saw to it that each library's model computes the same from it.
+
+use std::{
+    fs,
+    io::{Cursor, Write},
+    path::PathBuf,
+};
+
+use proptest::prelude::*;
+use unmask_core::{Architecture, VitConfig};
+use unmask_model::weights::{Shapes, TensorReader, Variant, WeightsError, read_state};
+use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
+
+const TINY: VitConfig = VitConfig { image: 8, patch: 4, dim: 6, depth: 2, heads: 2, classes: 3, april_block: false };
+
+fn path(name: &str) -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "testdata/files", name].iter().collect()
+}
+
+fn weights(name: &str) -> Vec<f32> {
+    read_state(TensorReader::open(&path(name)).unwrap(), Architecture::Vit(TINY)).unwrap().weights
+}
+
+fn refusal(bytes: &[u8]) -> String {
+    match TensorReader::from_bytes("a file", bytes).unwrap_err() {
+        error @ WeightsError::Format { .. } => error.to_string(),
+        other => panic!("{other}"),
+    }
+}
+
+/// Every format, name and number type, views into common storages, and dimensions in another order.
+#[test]
+fn every_library_writes_the_same_model() {
+    let expected = weights("timm.safetensors");
+    for name in [
+        "timm.pt",
+        "timm.npz",
+        "mixed.pt",
+        "torchvision.pt",
+        "hugging_face_4.safetensors",
+        "hugging_face_5.safetensors",
+    ] {
+        assert_eq!(weights(name), expected, "{name}");
+        let shapes = TensorReader::open(&path(name)).unwrap().shapes().unwrap();
+        assert_eq!(shapes, Shapes::Vit { config: VitConfig { heads: 1, ..TINY }, variant: None }, "{name}");
+        let foreign = TensorReader::open(&path(name)).unwrap().foreign(Architecture::Vit(TINY));
+        assert!(foreign.is_empty(), "{name}: {foreign:?}");
+    }
+    let distilled = TensorReader::open(&path("distilled.pt")).unwrap();
+    assert_eq!(
+        distilled.shapes().unwrap(),
+        Shapes::Vit { config: VitConfig { heads: 1, depth: 1, ..TINY }, variant: Some(Variant::Distilled) }
+    );
+}
+
+#[test]
+fn what_saves_no_tensors_by_name_is_refused_in_words() {
+    for (name, reason) in [
+        ("whole_model.pt", "it wants \"timm.models.vision_transformer.VisionTransformer\" run"),
+        ("list.pt", "it is a list; save a dict with the tensors' names"),
+        ("before_1_6.pt", "it is a bare pickle, which PyTorch wrote before 1.6"),
+    ] {
+        let refused = refusal(&fs::read(path(name)).unwrap());
+        assert!(
+            refused.starts_with("a file holds no tensors that can be read: ") && refused.contains(reason),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn a_problem_names_the_tensor_as_the_file_does() {
+    let wider = Architecture::Vit(VitConfig { classes: 5, ..TINY });
+    let read = |name| read_state(TensorReader::open(&path(name)).unwrap(), wider).unwrap_err().to_string();
+    let refused = read("torchvision.pt");
+    assert!(
+        refused.contains("head.weight (heads.head.weight in the file) has shape [3, 6], expected [5, 6]"),
+        "{refused}"
+    );
+    let shallow = Architecture::Vit(VitConfig { depth: 1, ..TINY });
+    let file = TensorReader::open(&path("mixed.pt")).unwrap();
+    let refused = read_state(file, shallow).unwrap_err().to_string();
+    assert!(refused.contains("it holds blocks.1, the first") && refused.contains("2 blocks in all"), "{refused}");
+}
+
+fn archive(entries: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, bytes) in entries {
+        let method = if bytes.len() > 4096 { CompressionMethod::Deflated } else { CompressionMethod::Stored };
+        zip.start_file(*name, SimpleFileOptions::default().compression_method(method)).unwrap();
+        zip.write_all(bytes).unwrap();
+    }
+    zip.finish().unwrap().into_inner()
+}
+
+fn saved(program: &[u8]) -> Vec<u8> {
+    archive(&[("archive/data.pkl", program), ("archive/data/0", &[0; 64]), ("archive/byteorder", b"little")])
+}
+
+/// A program that saves `{"a": a tensor of this shape and these strides}` of sixteen f32 values.
+fn tensor(offset: i32, shape: &[i32], strides: &[i32]) -> Vec<u8> {
+    let number = |number: &i32| [b"J".as_slice(), &number.to_le_bytes()].concat();
+    let tuple = |numbers: &[i32]| [b"(".to_vec(), numbers.iter().flat_map(number).collect(), b"t".to_vec()].concat();
+    let text = |text: &str| [b"X", &u32::try_from(text.len()).unwrap().to_le_bytes()[..], text.as_bytes()].concat();
+    [
+        b"\x80\x02}".to_vec(),
+        text("a"),
+        b"ctorch._utils\n_rebuild_tensor_v2\n((".to_vec(),
+        text("storage"),
+        b"ctorch\nFloatStorage\n".to_vec(),
+        text("0"),
+        text("cpu"),
+        b"K\x10tQ".to_vec(),
+        number(&offset),
+        tuple(shape),
+        tuple(strides),
+        b"\x89ccollections\nOrderedDict\n)RtRs.".to_vec(),
+    ]
+    .concat()
+}
+
+#[test]
+fn a_pickle_runs_nothing() {
+    for (program, reason) in [
+        (
+            &b"\x80\x02cos\nsystem\nX\x02\x00\x00\x00id\x85R."[..],
+            "it wants \"os.system\" run, and no code of a file is run",
+        ),
+        (b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x02id\x85R.", "it wants \"os.system\" run"),
+        (b"\x80\x02cbuiltins\neval\n.", "it wants \"builtins.eval\" run"),
+        (b"\x80\x02ctorch.storage\n_load_from_bytes\n.", "it wants \"torch.storage._load_from_bytes\" run"),
+        (b"(ios\nsystem\n.", "the instruction 0x69 ('i')"),
+        (b"\x80\x02}\x81.", "the instruction 0x81"),
+        (b"\x80\x02ccollections\nOrderedDict\n)}b.", "it changes an object that is no dict"),
+        (b"\x80\x02ccollections\nOrderedDict\n)}R.", "something else where a tuple belongs"),
+        (b"\x80\x02NN\x86R.", "empty stack"),
+        (b"\x80\x02K\x01)R.", "it calls what is no function that tensors need"),
+        (b"\x80\x02h\x07.", "recalls 7, which it never kept"),
+        (b"\x80\x02t.", "lacks a mark"),
+        (b"\x80\x02X\xff\xff\xff\xff", "ends in the middle"),
+        (b"\x80\x02", "ends in the middle"),
+        (b"\x80\x07.", "protocol 7"),
+        (b"\x80\x02}.", "it holds no dict of tensors"),
+        (b"\x80\x02K\x01.", "it holds no dict of tensors"),
+    ] {
+        let refused = refusal(&saved(program));
+        assert!(refused.contains(reason), "{refused}");
+    }
+    // As deep as a program can be, and as wide: a dict that lies in itself, and tuples in tuples.
+    let deep = [b"\x80\x02)".to_vec(), vec![0x85; 3_000_000], b".".to_vec()].concat();
+    assert!(refusal(&saved(&deep)).contains("it is a list"));
+    assert!(refusal(&saved(b"\x80\x02}q\x00X\x01\x00\x00\x00ah\x00s.")).contains("no dict of tensors"));
+}
+
+#[test]
+fn strides_and_shapes_are_checked_before_values_are_read() {
+    let read = |offset, shape: &[i32], strides: &[i32]| {
+        let storage: Vec<u8> = (0..16).flat_map(|i| (i as f32).to_le_bytes()).collect();
+        let bytes = archive(&[("a/data.pkl", &tensor(offset, shape, strides)), ("a/data/0", &storage)]);
+        let mut reader = TensorReader::from_bytes("a file", &bytes)?;
+        reader.read::<f32>("a").map(|tensor| tensor.values)
+    };
+    assert_eq!(read(0, &[2, 3], &[3, 1]).unwrap(), [0., 1., 2., 3., 4., 5.]);
+    assert_eq!(read(1, &[3, 2], &[1, 4]).unwrap(), [1., 5., 2., 6., 3., 7.]);
+    assert_eq!(read(15, &[], &[]).unwrap(), [15.]);
+    assert!(read(16, &[0, 4], &[4, 1]).unwrap().is_empty());
+    for (offset, shape, strides, reason) in [
+        (0, &[17][..], &[1][..], "reaches beyond its 16 values"),
+        (12, &[2, 3], &[3, 1], "reaches beyond its 4 values"),
+        (17, &[1], &[1], "begins behind the end of its values, data/0"),
+        (-1, &[1], &[1], "begins at -1"),
+        (0, &[-2], &[1], "has the size -2"),
+        (0, &[2], &[-1], "has the size -1"),
+        (0, &[i32::MAX; 4], &[1; 4], "reaches beyond"),
+        (0, &[i32::MAX; 2], &[0; 2], "repeats its 1 values"),
+        (0, &[2, 2], &[1], "2 dimensions and 1 strides"),
+        (0, &[1; 9], &[1; 9], "9 dimensions"),
+    ] {
+        let refused = read(offset, shape, strides).unwrap_err().to_string();
+        assert!(refused.contains(reason), "{refused}");
+    }
+    let without = archive(&[("a/data.pkl", &tensor(0, &[1], &[1]))]);
+    assert!(refusal(&without).contains("a: its values, data/0, are not there"));
+    let big = archive(&[("a/data.pkl", &tensor(0, &[1], &[1])), ("a/data/0", &[0; 64]), ("a/byteorder", b"big")]);
+    assert!(refusal(&big).contains("\"big\" byte order"));
+    let script = archive(&[("a/data.pkl", b"."), ("a/constants.pkl", b".")]);
+    assert!(refusal(&script).contains("TorchScript"));
+    assert!(refusal(&archive(&[("photo.png", b"no tensor")])).contains("neither PyTorch's tensors nor NumPy's arrays"));
+}
+
+#[test]
+fn arrays_that_claim_more_than_they_hold_are_refused() {
+    let array = |shape: &str, values: &[u8]| {
+        let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}");
+        let length = u16::try_from(header.len()).unwrap().to_le_bytes();
+        [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), values].concat()
+    };
+    let refused = refusal(&archive(&[("pos_embed.npy", &array("(1, 1099511627776)", &[0; 64]))]));
+    assert!(refused.contains("pos_embed [1, 1099511627776]") && refused.contains("beyond its 16 values"), "{refused}");
+    let whole = archive(&[("x.npy", &array("(2048,)", &[7; 8192]))]);
+    assert_eq!(TensorReader::from_bytes("a file", &whole).unwrap().read::<f64>("x").unwrap().shape, [2048]);
+    let strange = archive(&[("x.npy", &array("(2,)", &[0; 8])[..].escape_ascii().to_string().into_bytes())]);
+    assert!(refusal(&strange).contains("x: it is no NumPy array"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Cut or changed anywhere, a file is read, or refused, or read up to the tensor that is damaged: nothing panics, and
+    /// nothing reserves what the file only claims.
+    #[test]
+    fn damaged_files_are_refused_or_read(
+        which in 0..4_usize, cut in 0.0..1.0_f64, changes in proptest::collection::vec((0.0..1.0_f64, any::<u8>()), 0..6)
+    ) {
+        let mut bytes = fs::read(path(["timm.pt", "timm.npz", "mixed.pt", "timm.safetensors"][which])).unwrap();
+        if changes.is_empty() {
+            bytes.truncate((cut * bytes.len() as f64) as usize);
+        }
+        for (place, value) in changes {
+            let place = (place * bytes.len() as f64) as usize;
+            bytes[place] = value;
+        }
+        if let Ok(mut reader) = TensorReader::from_bytes("a file", &bytes) {
+            let _ = reader.shapes();
+            for name in reader.names() {
+                let _ = reader.read::<f32>(&name);
+            }
+        }
+    }
+}
