@@ -117,12 +117,20 @@ pub enum AttackError {
     Unsolvable { method: AttackMethod },
     #[error("the head's gradients are too large or too small to compare")]
     Incomparable,
+    #[error(
+        "the update is not the weights after local training: it is as far from the weights before as these are long; give \
+         those that the client was sent, or leave the local rate and steps away for a gradient"
+    )]
+    OtherWeights,
     #[error("no round has been gathered")]
     NoRounds,
     #[error(
-        "searches and membership run the model on pictures: give the whole update, and the weights at which it was taken"
+        "the model has to be run on pictures for that: give the whole update, and all weights at which it was taken"
     )]
     NoModel,
+    /// A gradient that a model gave back, of fewer parameters than the update.
+    #[error("the model gave a gradient of {found} values, the update has {expected}; attack an update of that model")]
+    ShortGradient { found: usize, expected: usize },
     /// Without labels the model has no loss.
     #[error("the search needs the label of each picture, and the update does not tell: {0}")]
     NoLabels(#[source] Box<Self>),

@@ -33,6 +33,12 @@ pub(crate) fn least_squares(a: MatRef<'_, f64>, b: MatRef<'_, f64>, cutoff: f64)
     finite.then_some((x, Spectrum { ratio: smallest / largest, kept, total: singular.len() }))
 }
 
+/// Of A, which has at least as many rows as columns; `None` where it is 0 or the decomposition does not converge.
+pub(crate) fn smallest_singular_value(a: MatRef<'_, f64>) -> Option<f64> {
+    let svd = a.thin_svd().ok()?;
+    svd.S().column_vector().iter().copied().last().filter(|&value| value > 0.0)
+}
+
 #[cfg(test)]
 mod tests {
     use faer::mat;

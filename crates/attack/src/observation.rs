@@ -150,6 +150,19 @@ impl Observation {
         membership(gradients, &all, pictures)
     }
 
+    /// A label for each picture: those that are known, or those that the update gives away.
+    ///
+    /// # Errors
+    /// There are too few or too many, or the update does not tell.
+    pub fn known_labels(&self) -> Result<Vec<usize>, AttackError> {
+        let batch = self.batch;
+        match &self.labels {
+            Some(labels) if labels.len() == batch => Ok(labels.clone()),
+            Some(labels) => Err(AttackError::LabelCount { labels: labels.len(), batch }),
+            None => Ok(self.read_labels().map_err(|why| AttackError::NoLabels(Box::new(why)))?.labels()),
+        }
+    }
+
     /// The gradients of both embeddings in the plain.
     pub(crate) fn decrypted(&self, key: KeySource) -> Result<Tensors, AttackError> {
         let encryption = self.encryption.as_ref().ok_or(AttackError::NotEncrypted)?;
@@ -179,19 +192,21 @@ impl Observation {
 }
 
 impl WholeUpdate {
-    /// From named gradients: what is not there is 0, and they end where the last one does.
+    /// From named gradients: what is not there is 0 and did not arrive, and they end where the last one does.
     pub fn from_tensors(architecture: Architecture, state: ModelState, gradients: &Tensors, is_training: bool) -> Self {
         let layout = architecture.layout();
         let there = || layout.iter().filter_map(|param| Some((param, gradients.values(&param.name)?)));
         let mut gradient = vec![0.0; there().map(|(param, _)| param.range.end).max().unwrap_or(0)];
-        let mut kept: Option<Vec<bool>> = None;
+        let mut kept = vec![false; gradient.len()];
         for (param, values) in there() {
             let range = param.range.clone();
             gradient[range.clone()].iter_mut().zip(values).for_each(|(to, &from)| *to = from as f32);
-            if let Some(kept_here) = gradients.kept(&param.name) {
-                kept.get_or_insert_with(|| vec![true; gradient.len()])[range].copy_from_slice(kept_here);
+            match gradients.kept(&param.name) {
+                Some(kept_here) => kept[range].copy_from_slice(kept_here),
+                None => kept[range].fill(true),
             }
         }
+        let kept = kept.contains(&false).then_some(kept);
         Self { architecture, state, gradient, kept, is_training }
     }
 }
@@ -218,6 +233,10 @@ mod tests {
         assert_eq!(whole.gradient.len(), end);
         assert_eq!(whole.kept.unwrap(), kept[..end]);
         assert!((0..end).all(|i| whole.gradient[i] == if kept[i] { flat[i] } else { 0.0 }));
+        let some = Tensors::from_flat(gradients, architecture, &flat, None, &["pos_embed", "head.bias"]).unwrap();
+        let some = WholeUpdate::from_tensors(architecture, state.clone(), &some, true);
+        let there = layout.get("pos_embed").unwrap().range.len() + 10;
+        assert_eq!(some.kept.unwrap().iter().filter(|&&kept| kept).count(), there, "what is not there did not arrive");
         let nothing = Tensors::new(gradients, architecture, Rounding::F32);
         let nothing = WholeUpdate::from_tensors(architecture, state, &nothing, true);
         assert!(nothing.kept.is_none() && nothing.gradient.is_empty());

@@ -1,6 +1,6 @@
 //! What an attack recovers.
 
-use faer::MatRef;
+use faer::{Mat, MatRef};
 use unmask_core::VitConfig;
 
 use crate::{AccumulatedRounds, Rounding, least_squares::Spectrum};
@@ -15,6 +15,16 @@ pub struct Reconstruction {
     pub singular_ratio: f64,
     /// What limits the result, in plain sentences; empty where nothing does.
     pub notes: Vec<String>,
+}
+
+/// The patches `[S, L]` in [-1, 1], each a row of `[channel, y, x]`, of an image `[side, side, 3]` in [0, 1].
+pub(crate) fn patches_of(image: &[f32], config: &VitConfig) -> Mat<f64> {
+    let (side, size, channels) = (config.image, config.patch, VitConfig::CHANNELS);
+    Mat::from_fn(config.patches(), config.patch_len(), |s, l| {
+        let (top, left) = (s / config.grid() * size, s % config.grid() * size);
+        let (channel, y, x) = (l / (size * size), l / size % size, l % size);
+        2.0 * f64::from(image[((top + y) * side + left + x) * channels + channel]) - 1.0
+    })
 }
 
 impl Reconstruction {

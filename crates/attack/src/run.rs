@@ -7,9 +7,10 @@ use rand_chacha::ChaCha8Rng;
 use unmask_core::{AttackMethod, Knowledge};
 
 use crate::{
-    ALS_ITERATIONS, AttackError, AttackProgress, Needs, Observation, Reconstruction, Search, SearchOptions,
-    SearchTarget, Searches, WholeUpdate, als, embedding_inversion,
+    ALS_ITERATIONS, AttackError, AttackProgress, Evidence, Needs, Observation, Reconstruction, SAME_PICTURE, Search,
+    SearchOptions, SearchTarget, Searches, WholeUpdate, als, embedding_inversion,
     method::{Solver, definition},
+    pixel_uncertainty,
 };
 
 /// Updates of more pictures than this are not searched: a start for each would take memory by the client's word.
@@ -148,7 +149,12 @@ pub fn begin(
     let mut target = target(method, observation)?;
     let pictures = target.labels.len();
     target.start = match start(method, observation) {
-        Some(picture) => picture.repeat(pictures),
+        Some(found) => {
+            let error = |evidence: &Evidence| pixel_uncertainty(&evidence.gradients, &found.image);
+            target.is_start_exact =
+                observation.evidence().ok().and_then(error).is_some_and(|error| error < SAME_PICTURE);
+            found.image.repeat(pictures)
+        }
         None => noise(options.seed, pictures * target.picture_len()),
     };
     searches.begin(method, &target, options)
@@ -174,22 +180,27 @@ fn target(method: AttackMethod, observation: &Observation) -> Result<SearchTarge
     if batch > MOST_PICTURES {
         return Err(AttackError::TooManyPictures { batch, most: MOST_PICTURES });
     }
-    let labels = match &observation.labels {
-        Some(labels) if labels.len() == batch => labels.clone(),
-        Some(labels) => return Err(AttackError::LabelCount { labels: labels.len(), batch }),
-        None => observation.read_labels().map_err(|why| AttackError::NoLabels(Box::new(why)))?.labels(),
-    };
+    let labels = observation.known_labels()?;
     let kept = whole.kept.as_deref().filter(|_| method.knowledge() == Knowledge::Aware);
     let WholeUpdate { architecture, ref state, ref gradient, is_training, .. } = *whole;
-    Ok(SearchTarget { architecture, state, gradient, kept, is_training, labels, start: Vec::new() })
+    Ok(SearchTarget {
+        architecture,
+        state,
+        gradient,
+        kept,
+        is_training,
+        labels,
+        start: Vec::new(),
+        is_start_exact: false,
+    })
 }
 
-/// The picture of the closed form that the search starts from. Without the position embedding, and for networks without
+/// What the closed form finds that the search starts from. Without the position embedding, and for networks without
 /// one, there is none.
-fn start(method: AttackMethod, observation: &Observation) -> Option<Vec<f32>> {
+fn start(method: AttackMethod, observation: &Observation) -> Option<Reconstruction> {
     let Solver::Search(Some(method)) = definition(method).solver else { return None };
     let Solver::ClosedForm(solve) = definition(method).solver else { return None };
-    observation.solve(method, solve).ok().map(|found| found.image)
+    observation.solve(method, solve).ok()
 }
 
 /// Uniform in [0, 1).

@@ -26,6 +26,10 @@ pub struct SearchTarget<'a> {
     pub labels: Vec<usize>,
     /// Where to start, `[batch, side, side, 3]` in [0, 1].
     pub start: Vec<f32>,
+    /// Whether the embeddings' equations leave no other picture than the start, by
+    /// [`pixel_uncertainty`](crate::pixel_uncertainty). They hold whatever the model behind the embeddings is: no search may end
+    /// with another picture then, also where its model is not the update's.
+    pub is_start_exact: bool,
 }
 
 impl SearchTarget<'_> {

@@ -196,7 +196,7 @@ impl Reference {
         assert!(difference < 1e-4, "{difference}");
     }
 
-    fn is_protected_under_masks(&self) {
+    fn is_not_recognisable_under_masks(&self) {
         for (rate, want_psnr, want_ssim) in self.masked {
             let (result, psnr, ssim) = self.attacked(Rounding::F64, Some(rate));
             assert!((psnr - want_psnr).abs() < 0.01 && (ssim - want_ssim).abs() < 1e-3, "{rate}: {psnr} dB, {ssim}");
@@ -232,8 +232,8 @@ mod pico {
     }
 
     #[test]
-    fn is_protected_under_masks() {
-        reference(true, "pico_april").is_protected_under_masks();
+    fn is_not_recognisable_under_masks() {
+        reference(true, "pico_april").is_not_recognisable_under_masks();
     }
 
     #[test]
@@ -267,8 +267,8 @@ mod lab {
 
     #[test]
     #[ignore = "needs `python scripts/make_vectors.py --lab`"]
-    fn is_protected_under_masks() {
-        reference(true).is_protected_under_masks();
+    fn is_not_recognisable_under_masks() {
+        reference(true).is_not_recognisable_under_masks();
     }
 
     #[test]

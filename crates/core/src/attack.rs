@@ -1,8 +1,9 @@
 //! Every attack by name: what the command line, the room and its pages call it, and how it works.
 
 mod explanation;
+mod verdict;
 
-pub use self::explanation::Explanation;
+pub use self::{explanation::Explanation, verdict::Verdict};
 use crate::text::words;
 
 /// An attack by the name it has on the command line, in files, on the socket and in the room's JSON.

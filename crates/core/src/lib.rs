@@ -25,7 +25,8 @@ mod vit;
 pub use aggregation::{Aggregation, ParseAggregationError};
 pub use architecture::{Architecture, ModelDescription, ModelState, StatisticsError, UnknownArchitecture};
 pub use attack::{
-    AttackFamily, AttackMethod, Explanation, Knowledge, MembershipVerdict, UnknownFamily, UnknownMethod, UnknownVerdict,
+    AttackFamily, AttackMethod, Explanation, Knowledge, MembershipVerdict, UnknownFamily, UnknownMethod,
+    UnknownVerdict, Verdict,
 };
 pub use defence::{
     Defence, DefenceKind, EncryptionStart, GaussianNoise, GroupRates, NoEmbeddings, NumberParameter, ParseDefenceError,

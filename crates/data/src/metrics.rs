@@ -5,8 +5,9 @@
 /// PSNR of identical pictures, in dB, and the most that is ever reported.
 pub const PSNR_CAP: f64 = 99.0;
 
-/// SSIM below this counts as protected in the papers.
-pub const PROTECTED_BELOW: f64 = 0.5;
+/// SSIM from which people recognise a picture. The papers call what lies below safe; it says no more than that this
+/// reconstruction is not recognisable.
+pub const RECOGNISABLE_FROM: f64 = 0.5;
 
 /// Side of SSIM's window in pixels.
 const WINDOW: usize = 7;

@@ -170,14 +170,14 @@ pub(crate) fn mean(values: &[f64]) -> f64 {
 }
 
 /// Sample standard deviation over the root of the number.
-fn standard_error(values: &[f64]) -> f64 {
+pub(crate) fn standard_error(values: &[f64]) -> f64 {
     let (n, mean) = (values.len() as f64, mean(values));
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     (squares / (n - 1.0) / n).sqrt()
 }
 
 /// The 97.5 % quantile of Student's t; infinite where nothing is free.
-fn student(freedom: usize) -> f64 {
+pub(crate) fn student(freedom: usize) -> f64 {
     StudentsT::new(0.0, 1.0, freedom as f64).map_or(f64::INFINITY, |student| student.inverse_cdf(0.975))
 }
 

@@ -36,6 +36,8 @@ pub enum ExperimentError {
     UnusedWeights { experiment: &'static str },
     #[error("0 threads compute nothing; give --threads 1 or more, or leave it away for all processors")]
     NoThreads,
+    #[error("{threads} threads could not be started: {reason}")]
+    Threads { threads: usize, reason: String },
     #[error("0 seeds give no numbers; give --seeds 1 or more")]
     NoSeeds,
     #[error("{wanted} test pictures are attacked, but {name} has {found}; take another data set")]
@@ -92,6 +94,7 @@ impl ExperimentError {
         match self {
             Self::Simulation(error) => error.is_input(),
             Self::Io { .. }
+            | Self::Threads { .. }
             | Self::Encode { .. }
             | Self::Config(_)
             | Self::Model(_)

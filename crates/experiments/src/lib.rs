@@ -20,6 +20,7 @@ mod dump;
 mod error;
 mod figure;
 mod inference;
+mod judge;
 pub mod matrix;
 mod page;
 mod report;
@@ -42,7 +43,8 @@ pub use dump::{
 };
 pub use error::ExperimentError;
 pub use inference::{InferenceAttack, UnknownAttack};
+pub use judge::{Check, Reached, judge};
 pub use reproduce::{Reproduced, estimate, reproduce};
 pub use request::ExperimentRequest;
 pub use run::{ExperimentEvent, OnEvent};
-pub use score::{AttackVerdict, Score, ScoreError, score};
+pub use score::{Score, ScoreError, score};

@@ -4,32 +4,58 @@
 //! are kept in the output folder at once, so that a run that was cut off goes on where it stopped; in the end the folder
 //! holds the rows as `matrix.json` and `matrix.csv`, and `matrix.html` to look at.
 //!
-//! Every random choice follows from the run's seed and from what it is for, so that a row does not depend on which rows are
-//! computed beside it or in which order.
+//! Every random choice follows from the row's seed and from what it is for, so that a row does not depend on which rows are
+//! computed beside it, in which order, or on how many threads.
 
 mod cell;
 mod client;
+mod means;
 mod page;
 mod plan;
+mod progress;
 mod rows;
 mod tables;
 
 use std::{ops::ControlFlow, path::Path};
 
+use rayon::{ThreadPool, ThreadPoolBuilder, prelude::*};
 use serde::{Deserialize, Serialize};
-use unmask_attack::Needs;
-use unmask_core::Defence;
+use unmask_attack::{Needs, Observation};
+use unmask_core::{Defence, Verdict};
 use unmask_data::Picture;
 use unmask_matching::GradientMatching;
-use unmask_model::{Network, device::OpenDevice};
+use unmask_model::{
+    Network,
+    device::{Compute, OpenDevice},
+};
+use unmask_simulation::Commit;
 
-pub use self::plan::MatrixSettings;
 use self::{
     client::AttackedClient,
-    plan::{MatrixPlan, truth_file},
+    plan::{Cell, MatrixPlan, truth_file},
+    progress::Progress,
     rows::Rows,
 };
-use crate::{error::ExperimentError, inference::InferenceAttack, score::AttackVerdict};
+pub use self::{
+    means::{Interval, MatrixMean},
+    plan::MatrixSettings,
+};
+use crate::{error::ExperimentError, inference::InferenceAttack};
+
+/// What is computed, with what, and where it goes.
+#[derive(Debug, Clone)]
+pub struct MatrixRequest<'a> {
+    pub settings: &'a MatrixSettings,
+    /// By their names.
+    pub pictures: &'a [(String, Picture)],
+    /// What runs the client's model and the searches.
+    pub device: &'a OpenDevice,
+    /// Rows that are computed side by side; as many as there are processors if absent. A GPU is fed by one.
+    pub threads: Option<usize>,
+    /// What the program was built from.
+    pub commit: Option<Commit>,
+    pub out: &'a Path,
+}
 
 /// One attack on one picture (or one batch of them) under one defence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -38,13 +64,19 @@ pub struct MatrixRow {
     pub defence: Defence,
     /// The picture's name; several names joined by `+` are one batch.
     pub image: String,
-    pub verdict: AttackVerdict,
-    /// Why it could not work, or what to know about the result.
+    pub seed: u64,
+    /// `verdict`, and `because` where it cannot be told.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+    /// What to know about the result.
     pub reason: Option<String>,
     /// In dB, at most 99.
     pub psnr: Option<f64>,
     /// Of a jigsaw, that of the best order of its pieces.
     pub ssim: Option<f64>,
+    /// What the pictures leave unexplained of the update, as [`Misfit`](unmask_attack::Misfit) has it: 0 nothing, 1 all.
+    pub misfit: Option<f64>,
+    /// By the clock, with other rows beside it.
     pub seconds: f64,
     /// Steps of a search or of alternating least squares.
     pub iterations: Option<usize>,
@@ -65,6 +97,7 @@ pub enum MatrixEvent<'a> {
         attack: InferenceAttack,
         defence: Defence,
         image: &'a str,
+        seed: u64,
     },
     /// So much of the work is done.
     Progress {
@@ -78,75 +111,123 @@ pub enum MatrixEvent<'a> {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct MatrixOutcome {
-    /// All finished rows, ordered by picture, defence and attack.
+    /// All finished rows, ordered by seed, picture, defence and attack.
     pub rows: Vec<MatrixRow>,
     /// How many a whole matrix has.
     pub planned: usize,
 }
 
-/// Computes the rows that `folder` does not hold yet, and writes its tables and its page. The client's model and the
-/// searches run on `device`. `on_event` is told of every step and may end the run; the row at hand is dropped then.
+/// Receives events, from one thread at a time, and may end the run.
+pub type OnMatrixEvent<'a> = &'a mut (dyn FnMut(MatrixEvent<'_>) -> ControlFlow<()> + Send);
+
+/// Computes the rows that the folder does not hold yet, side by side, and writes its tables and its page. `on_event` is told of
+/// every step and may end the run; searches under way are dropped then.
 ///
 /// # Errors
 /// [`ExperimentError`]: the settings do not fit the pictures, the folder holds rows of another run or cannot be written, or a
 /// client's model fails.
-pub fn run(
-    settings: &MatrixSettings,
-    pictures: &[(String, Picture)],
-    device: &OpenDevice,
-    folder: &Path,
-    on_event: &mut dyn FnMut(MatrixEvent<'_>) -> ControlFlow<()>,
-) -> Result<MatrixOutcome, ExperimentError> {
-    let plan = MatrixPlan::new(settings, pictures)?;
-    let network = Network::new(settings.model, device.device())?;
-    let searches = GradientMatching::new(device.clone());
-    let client = AttackedClient { network: &network, settings };
-    let (files, side) = (Rows::open(folder, &plan.run)?, settings.model.side());
+pub fn run(request: &MatrixRequest<'_>, on_event: OnMatrixEvent<'_>) -> Result<MatrixOutcome, ExperimentError> {
+    let MatrixRequest { settings, device, .. } = *request;
+    let plan = MatrixPlan::new(request)?;
+    let pool = pool(request)?;
+    let computing = Computing {
+        plan: &plan,
+        network: Network::new(settings.model, device.device())?,
+        searches: GradientMatching::new(device.clone()),
+        // Attacks that do not work on the model need nothing: they say so in their rows.
+        needs: settings
+            .attacks
+            .iter()
+            .flat_map(|attack| attack.needs(settings.model))
+            .fold(Needs::default(), Needs::and),
+        files: Rows::open(request.out, &plan.run)?,
+        progress: Progress::new(on_event),
+    };
+    let files = &computing.files;
     for (number, batch) in plan.batches.iter().enumerate() {
         for (index, truth) in batch.truths.iter().enumerate() {
-            files.save_picture(&truth_file(number, index), side, truth)?;
+            files.save_picture(&truth_file(number, index), settings.model.side(), truth)?;
         }
     }
     let kept = |cell| files.get(&plan.file(&cell), &plan.key(&cell));
     let mut rows: Vec<Option<MatrixRow>> = plan.cells().map(kept).collect::<Result<_, _>>()?;
-    let left: Vec<_> = plan.cells().filter(|cell| rows[cell.number].is_none()).collect();
+    let left: Vec<Cell> = plan.cells().filter(|cell| rows[cell.number].is_none()).collect();
     let work = left.iter().map(|cell| plan.work(cell)).sum();
-    // Attacks that do not work on the model need nothing: they say so in their rows.
-    let needs = settings.attacks.iter().flat_map(|attack| attack.needs(settings.model));
-    let needs = needs.fold(Needs::default(), Needs::and);
-    let (mut observed, mut finished) = (None, 0);
-    let mut is_stopped = on_event(MatrixEvent::Started { rows: rows.len(), left: left.len(), work }).is_break();
-    for cell in &left {
-        let (attack, defence) = (cell.attack, cell.defence);
-        let image = plan.batches[cell.batch].name.as_str();
-        is_stopped = is_stopped || on_event(MatrixEvent::RowStarted { attack, defence, image }).is_break();
-        if is_stopped {
-            break;
-        }
-        let at = (cell.batch, defence);
-        if observed.as_ref().is_none_or(|(of, _)| *of != at) {
-            // What was held before is of no use any more, and large.
-            drop(observed.take());
-            observed = Some((at, client.observe(defence, &plan.batches[cell.batch], &needs)?));
-        }
-        let Some((_, observation)) = &observed else { continue };
-        let work = plan.work(cell);
-        let computed = cell::compute(&plan, cell, observation, &searches, &mut |at| {
-            let done = finished + work * at.iteration as u64 / at.iterations.max(1) as u64;
-            is_stopped = is_stopped || on_event(MatrixEvent::Progress { done }).is_break();
-            if is_stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    if computing.progress.tell(MatrixEvent::Started { rows: rows.len(), left: left.len(), work }).is_continue() {
+        let updates: Vec<&[Cell]> = left.chunk_by(|one, next| one.update() == next.update()).collect();
+        let computed = pool.install(|| {
+            let computed = updates.into_par_iter().map(|cells| computing.update(cells)).collect::<Result<Vec<_>, _>>();
+            computed.inspect_err(|_| computing.progress.stop())
         })?;
-        if is_stopped {
-            break;
+        for (number, row) in computed.into_iter().flatten() {
+            rows[number] = Some(row);
         }
-        let row = files.put(&plan.file(cell), &plan.key(cell), side, computed)?;
-        rows[cell.number] = Some(row);
-        finished += work;
-        is_stopped = on_event(MatrixEvent::RowFinished { done: finished }).is_break();
     }
     let planned = rows.len();
     let rows: Vec<MatrixRow> = rows.into_iter().flatten().collect();
-    tables::write(&files, &plan, &rows)?;
-    page::write(&files, &plan, &rows)?;
+    tables::write(files, &plan, pool.current_num_threads(), &rows)?;
+    page::write(files, &plan, &rows)?;
     Ok(MatrixOutcome { rows, planned })
+}
+
+/// Threads for rows, and for what the model's passes share out.
+fn pool(request: &MatrixRequest<'_>) -> Result<ThreadPool, ExperimentError> {
+    if request.threads == Some(0) {
+        return Err(ExperimentError::NoThreads);
+    }
+    let threads = match request.device.compute() {
+        Compute::Gpu => 1,
+        Compute::Cpu => request.threads.unwrap_or(0),
+    };
+    let failed = |error: rayon::ThreadPoolBuildError| ExperimentError::Threads { threads, reason: error.to_string() };
+    ThreadPoolBuilder::new().num_threads(threads).thread_name(|n| format!("row {n}")).build().map_err(failed)
+}
+
+/// What the threads share.
+struct Computing<'a> {
+    plan: &'a MatrixPlan,
+    network: Network,
+    searches: GradientMatching,
+    needs: Needs,
+    files: Rows,
+    progress: Progress<'a>,
+}
+
+impl Computing<'_> {
+    /// The rows of all attacks on one update. A run that was stopped has fewer.
+    fn update(&self, cells: &[Cell]) -> Result<Vec<(usize, MatrixRow)>, ExperimentError> {
+        let Some(first) = cells.first().filter(|_| !self.progress.is_stopped()) else { return Ok(Vec::new()) };
+        let client = AttackedClient { network: &self.network, settings: self.plan.settings(), seed: first.seed };
+        let observed = client.observe(first.defence, &self.plan.batches[first.batch], &self.needs);
+        let observation = observed.inspect_err(|_| self.progress.stop())?;
+        let row = |cell: &Cell| {
+            let row = self.row(cell, &observation).inspect_err(|_| self.progress.stop());
+            row.transpose().map(|row| row.map(|row| (cell.number, row)))
+        };
+        cells.par_iter().filter_map(row).collect()
+    }
+
+    /// One row, which is kept; `None` where the run was stopped before its end.
+    fn row(&self, cell: &Cell, observation: &Observation) -> Result<Option<MatrixRow>, ExperimentError> {
+        let Self { plan, searches, files, progress, .. } = self;
+        let (attack, defence, seed) = (cell.attack, cell.defence, cell.seed);
+        let image = plan.batches[cell.batch].name.as_str();
+        if progress.tell(MatrixEvent::RowStarted { attack, defence, image, seed }).is_break() {
+            return Ok(None);
+        }
+        let work = plan.work(cell);
+        let mut is_cut = false;
+        let computed = cell::compute(plan, cell, observation, searches, &mut |at| {
+            let flow = progress.reached(cell, work * at.iteration as u64 / at.iterations.max(1) as u64);
+            is_cut = flow.is_break();
+            flow
+        })?;
+        if is_cut {
+            return Ok(None);
+        }
+        let row = files.put(&plan.file(cell), &plan.key(cell), plan.settings().model.side(), computed)?;
+        // The row is kept, whether or not another one begins.
+        let _ = progress.finished(cell, work);
+        Ok(Some(row))
+    }
 }

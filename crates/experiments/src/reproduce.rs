@@ -108,7 +108,7 @@ struct Entry {
 fn list_reports(request: &ExperimentRequest<'_>) -> Result<(), ExperimentError> {
     let mut text =
         "# Reports\n\nWhat `unmask reproduce` found, an experiment in each line. The verdict is computed from the \
-                    numbers; each report says by which criteria. Times are by the clock. Expectations include some of our own, such as that a mask protects from an attacker who knows it, of whom the papers say nothing.\n\n\
+                    numbers; each report says by which criteria. Times are by the clock. Expectations include some of our own, such as that no picture is recognisable to an attacker who knows the mask, of whom the papers say nothing.\n\n\
                     | experiment | repeats | verdict | command | took |\n|---|---|---|---|---|\n"
             .to_owned();
     for experiment in Experiment::ALL {

@@ -1,36 +1,10 @@
 //! How much a reconstruction shows of the private pictures.
 
-use serde::{Deserialize, Serialize};
 use unmask_core::{Architecture, AttackMethod};
 use unmask_data::{
     jigsaw::{CannotArrange, best_arrangement},
     metrics::{self, CannotCompare},
 };
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum AttackVerdict {
-    /// The attacker sees what was private: SSIM of [`metrics::PROTECTED_BELOW`] or more, or the right answer.
-    Recognisable,
-    /// The attacker got something that is not it.
-    Protected,
-    /// There was nothing to solve, and the attack says why.
-    Cannot,
-}
-
-impl AttackVerdict {
-    pub fn of(ssim: f64) -> Self {
-        if ssim < metrics::PROTECTED_BELOW { Self::Protected } else { Self::Recognisable }
-    }
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Recognisable => "recognisable",
-            Self::Protected => "protected",
-            Self::Cannot => "cannot",
-        }
-    }
-}
 
 /// Similarity of reconstructions and private pictures; means over the pairs that were compared.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,6 +13,8 @@ pub struct Score {
     pub psnr: f64,
     /// 1 for identical pictures.
     pub ssim: f64,
+    /// SSIM of the pair that is most alike: one picture of a batch that is recognised is one too many.
+    pub best_ssim: f64,
     /// For a jigsaw, the pieces in the order that fits the truth best, which only the attacked client knows; one for
     /// each picture that was compared.
     pub arranged: Option<Vec<Vec<f32>>>,
@@ -78,7 +54,8 @@ pub fn score(
     }
     pairs.sort_by(|a, b| b.2.total_cmp(&a.2));
     let (mut used_found, mut used_true) = (Vec::new(), Vec::new());
-    let mut score = Score { psnr: 0.0, ssim: 0.0, arranged: None };
+    let best_ssim = pairs.first().map_or(0.0, |pair| pair.2);
+    let mut score = Score { psnr: 0.0, ssim: 0.0, best_ssim, arranged: None };
     for (found, true_one, ssim, psnr, arranged) in pairs {
         if used_found.contains(&found) || used_true.contains(&true_one) {
             continue;
@@ -120,6 +97,7 @@ mod tests {
         let gray = vec![0.5; 768];
         let one_lost = score_of(&[truths[1].clone(), gray, truths[0].clone()]);
         assert!(one_lost.ssim > 0.6 && one_lost.ssim < 0.8, "{}", one_lost.ssim);
+        assert!(one_lost.best_ssim > 0.999, "{}", one_lost.best_ssim);
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! Every experiment from the request to the files, at the tiny scale.
 
+#[path = "../../../tests/support/schema.rs"]
+mod schema;
+
 use std::{fs, ops::ControlFlow, path::Path};
 
 use maud::html;
@@ -57,6 +60,8 @@ fn check(experiment: Experiment, cases: usize) {
     assert_eq!(run["verdict"], verdict(&claims));
     let results = json(&folder.join("results.json"));
     assert_eq!(results["claims"].as_array().unwrap().len(), claims.len());
+    schema::assert_conforms(&run, "reproduce-run");
+    schema::assert_conforms(&results, "reproduce-results");
     let csv = fs::read_to_string(folder.join("results.csv")).unwrap();
     assert!(csv.lines().count() > cases, "{experiment}: {csv}");
     let index = fs::read_to_string(out.path().join("README.md")).unwrap();

@@ -27,7 +27,7 @@ mod searches;
 mod sign_adam;
 mod total_variation;
 
-pub use matching::{Matching, MatchingOptions, Problem};
+pub use matching::{Evaluation, Matching, MatchingOptions, Problem};
 pub use objective::{Objective, Terms};
 pub use oracle::{Inputs, NetworkOracle, Oracle};
 pub use received::ReceivedGradient;

@@ -22,7 +22,7 @@ const SHIFT: f64 = 1e-3;
 /// Share by which the objective has to fall in an eighth of the schedule for the search to go on.
 const LEAST_FALL: f64 = 0.01;
 
-/// What f32 gradients leave of an objective that is zero.
+/// What f32 gradients leave of an objective, or of a squared misfit, that is zero.
 const ROUNDING: f64 = 1e-6;
 
 /// Eighths of all iterations at which the step size falls to a tenth.
@@ -30,6 +30,10 @@ const DROPS: [usize; 3] = [3, 5, 7];
 
 /// Said of a search that ends where it began.
 const KEPT_START: &str = "No picture was found that explains the update better than the one the search started from.";
+
+/// Said of a search that could only make its start worse.
+const EXACT_START: &str =
+    "The search started from a picture that solves the embeddings' equations exactly, and ends with it.";
 
 /// How long and how fast to search.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -40,11 +44,13 @@ pub struct MatchingOptions {
     pub step: f64,
     /// Weight of total variation in the objective.
     pub variation: f64,
+    /// Whether the picture that it starts from is known to be the one behind the update: it is what the search ends with.
+    pub is_start_exact: bool,
 }
 
 impl Default for MatchingOptions {
     fn default() -> Self {
-        Self { iterations: 2000, step: 0.1, variation: 0.003 }
+        Self { iterations: 2000, step: 0.1, variation: 0.003, is_start_exact: false }
     }
 }
 
@@ -90,21 +96,33 @@ impl<O: Oracle> Problem<O> {
         Ok(Self { oracle, objective, evidence })
     }
 
-    /// The terms at x, and d(their sum)/dx by central differences of the gradient with respect to x.
-    pub fn evaluate(&self, x: &[f64]) -> Result<(Terms, Vec<f64>), AttackError> {
+    /// The terms at x, d(their sum)/dx by central differences of the gradient with respect to x, and what x leaves
+    /// unexplained: min over s of ||s g(x) - g|| / ||g|| over the entries that are compared.
+    pub fn evaluate(&self, x: &[f64]) -> Result<Evaluation, AttackError> {
         let failed = |error: O::Error| AttackError::Search { reason: error.to_string() };
         let gradient = self.oracle.gradient(x).map_err(failed)?;
         let (terms, mut shift) = self.objective.evaluate(&gradient, &self.evidence);
+        let misfit = self.objective.misfit(&gradient, &self.evidence);
         let length = norm(&shift);
         if length == 0.0 {
-            return Ok((terms, vec![0.0; x.len()]));
+            return Ok(Evaluation { terms, slope: vec![0.0; x.len()], misfit });
         }
         let e = SHIFT * norm(self.oracle.weights()) / length;
         shift.iter_mut().for_each(|shift| *shift *= e);
         let mut slope = self.oracle.input_gradient_along(x, &shift).map_err(failed)?;
         slope.iter_mut().for_each(|slope| *slope /= e);
-        Ok((terms, slope))
+        Ok(Evaluation { terms, slope, misfit })
     }
+}
+
+/// What a problem says of a picture x.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Evaluation {
+    pub terms: Terms,
+    /// d(sum of the terms)/dx.
+    pub slope: Vec<f64>,
+    /// What x leaves unexplained: 0 nothing, 1 all.
+    pub misfit: f64,
 }
 
 fn has_fallen(from: f64, to: f64) -> bool {
@@ -144,8 +162,8 @@ struct LookedAt {
 #[derive(Debug, Clone)]
 struct Iterate {
     x: Vec<f64>,
-    /// How much of the update it leaves unexplained. Total variation is left out: it is what pictures are like, and says
-    /// nothing about this one. On an unmasked update it draws the search away from a start that is exact.
+    /// How much of the update it leaves unexplained. Total variation has no part in it: it is what pictures are like, and
+    /// says nothing about this one. On an unmasked update it draws the search away from a start that is exact.
     misfit: f64,
     /// With total variation.
     objective: f64,
@@ -175,7 +193,8 @@ impl LookedAt {
     /// The picture to keep, and whether it is the start. A start that is bettered by no more than rounding is kept: on
     /// nearly converged models, whose gradients say little about the picture, less misfit means nothing.
     fn kept(&self) -> (&Iterate, bool) {
-        let is_start = !has_fallen(self.start.misfit, self.best.misfit);
+        // The objective goes with the square of the misfit.
+        let is_start = !has_fallen(self.start.misfit.powi(2), self.best.misfit.powi(2));
         (if is_start { &self.start } else { &self.best }, is_start)
     }
 }
@@ -210,7 +229,7 @@ impl<O: Oracle> Matching<O> {
         if let Some(over) = &self.over {
             return Ok(over.clone());
         }
-        let (terms, mut slope) = self.problem.evaluate(&self.x)?;
+        let Evaluation { terms, mut slope, misfit } = self.problem.evaluate(&self.x)?;
         let variation = add_total_variation(self.problem.oracle.inputs(), &self.x, self.options.variation, &mut slope);
         let objective = terms.sum() + variation;
         let diverged = |what, value| AttackError::Diverged { what, value, iteration: self.iteration };
@@ -220,7 +239,7 @@ impl<O: Oracle> Matching<O> {
         if let Some(&value) = slope.iter().find(|value| !value.is_finite()) {
             return Err(diverged("the objective's slope", value));
         }
-        let iterate = Iterate { x: self.x.clone(), misfit: terms.sum(), objective };
+        let iterate = Iterate { x: self.x.clone(), misfit, objective };
         match &mut self.looked_at {
             Some(looked_at) => looked_at.look_at(iterate),
             None => self.looked_at = Some(LookedAt::new(iterate)),
@@ -233,9 +252,12 @@ impl<O: Oracle> Matching<O> {
 
     /// Ends the search where it is, with the picture that explains the update best; `None` before the first step.
     pub fn finish(&mut self) -> Option<SearchProgress> {
-        let (&Iterate { ref x, objective, .. }, is_start) = self.looked_at.as_ref()?.kept();
+        let looked_at = self.looked_at.as_ref()?;
+        let is_exact = self.options.is_start_exact;
+        let (&Iterate { ref x, objective, .. }, is_start) =
+            if is_exact { (&looked_at.start, true) } else { looked_at.kept() };
         self.x.clone_from(x);
-        let note = is_start.then(|| KEPT_START.to_owned());
+        let note = is_start.then(|| if is_exact { EXACT_START } else { KEPT_START }.to_owned());
         self.over = Some(SearchProgress { is_over: true, note, ..self.progress(objective) });
         self.over.clone()
     }
@@ -261,6 +283,8 @@ impl<O: Oracle> Matching<O> {
         self.adam = SignAdam::new(found);
         self.iteration = self.iteration.min(self.options.first_drop());
         (self.looked_at, self.over) = (None, None);
+        // What solved the equations of one update is a start like any other for the next one.
+        self.options.is_start_exact = false;
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use unmask_attack::AttackError;
+use unmask_attack::{AttackError, Misfit};
 use unmask_core::{ParamLayout, VitConfig};
 
 use crate::ReceivedGradient;
@@ -74,6 +74,21 @@ impl Objective {
         let row = |token: usize| position.start + token * config.dim..position.start + (token + 1) * config.dim;
         let rows = with_position.then(|| (0..config.tokens()).map(row).collect());
         Self::Tokens(Tokens { rows, patch, others, position })
+    }
+
+    /// What `gradient` leaves unexplained of the entries that are compared, as [`Misfit`] has it. Searches end with the
+    /// picture for which it is least.
+    pub(crate) fn misfit(&self, gradient: &[f64], evidence: &ReceivedGradient) -> f64 {
+        let whole = 0..gradient.len();
+        let ranges: Vec<&Range<usize>> = match self {
+            Self::Cosine => vec![&whole],
+            Self::Tokens(tokens) => tokens.others.iter().chain(tokens.rows.iter().flatten()).collect(),
+        };
+        let entries = ranges.into_iter().flat_map(Range::clone).map(|index| {
+            let mask = evidence.mask()[index];
+            (mask * gradient[index], evidence.values()[index])
+        });
+        Misfit::between(entries).map_or(1.0, |misfit| misfit.relative)
     }
 
     /// The least number of entries of the flat vector that a network must reach.

@@ -67,7 +67,7 @@ impl Searches for GradientMatching {
         let default = MatchingOptions::default();
         let (iterations, step) =
             (options.iterations.unwrap_or(default.iterations), options.step.unwrap_or(default.step));
-        let options = MatchingOptions { iterations, step, ..default };
+        let options = MatchingOptions { iterations, step, is_start_exact: target.is_start_exact, ..default };
         let problem = self.problem(method, target)?;
         let start = apart(&target.start, target.labels.len());
         let matching = Matching::new(problem, &start, options)?;

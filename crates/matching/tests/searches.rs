@@ -3,7 +3,9 @@
 mod common;
 
 use common::{photograph, ssim};
-use unmask_attack::{Needs, Search, SearchOptions, SearchProgress, SearchTarget, Searches, embedding_inversion};
+use unmask_attack::{
+    Misfit, Needs, Search, SearchOptions, SearchProgress, SearchTarget, Searches, WholeUpdate, embedding_inversion,
+};
 use unmask_core::{Architecture, AttackMethod, Knowledge, ModelState, VitPreset};
 use unmask_data::{chw_to_hwc, metrics};
 use unmask_matching::GradientMatching;
@@ -43,7 +45,16 @@ impl Owned {
         let Self { architecture, state, gradient, kept, labels, start } = self;
         let (labels, start) = (labels.clone(), start.clone());
         let kept = kept.as_deref();
-        SearchTarget { architecture: *architecture, state, gradient, kept, is_training: true, labels, start }
+        SearchTarget {
+            architecture: *architecture,
+            state,
+            gradient,
+            kept,
+            is_training: true,
+            labels,
+            start,
+            is_start_exact: false,
+        }
     }
 }
 
@@ -168,6 +179,28 @@ fn an_exact_start_is_not_made_worse() {
             assert!(found.is_over && reached > start - 0.1, "{reached} dB after {found:?}, {start} dB at the start");
         }
     }
+}
+
+/// The very picture explains its update, masked or not and at any scale; a grey one, another label and noise do not.
+#[test]
+fn a_picture_is_checked_by_its_own_gradient() {
+    let subject = subject(&["rocket.png"]);
+    let truth = chw_to_hwc(&photograph("rocket.png", SIDE), SIDE, SIDE);
+    let Owned { architecture, state, gradient, kept, .. } = subject;
+    let mut whole = WholeUpdate { architecture, state, gradient, kept, is_training: true };
+    let misfit = |whole: &WholeUpdate, label: usize, picture: &[f32]| {
+        let own = searches().gradient(whole, &[label], picture).unwrap();
+        Misfit::of(&own, whole, Knowledge::Aware).unwrap()
+    };
+    let own = misfit(&whole, LABELS[0], &truth);
+    assert!(own.relative < 1e-4 && (own.scale - 1.0).abs() < 1e-4, "{own:?}");
+    assert!(misfit(&whole, LABELS[0], &[0.5; 768]).relative > 10.0 * Misfit::EXPLAINED);
+    assert!(misfit(&whole, LABELS[1], &truth).relative > 0.5);
+    whole.gradient.iter_mut().for_each(|value| *value *= 0.125);
+    let clipped = misfit(&whole, LABELS[0], &truth);
+    assert!(clipped.relative < 1e-4 && (clipped.scale - 0.125).abs() < 1e-4, "{clipped:?}");
+    let refused = searches().gradient(&whole, &[3, 5], &truth).unwrap_err().to_string();
+    assert!(refused.contains("2 pictures"), "{refused}");
 }
 
 #[test]

@@ -47,9 +47,14 @@ pub(crate) struct Header {
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
     #[error(
-        "the checkpoint of round {round} could not be written to {} ({source}); {}; make room there and go on with --resume",
+        "the checkpoint of round {round} could not be written to {} ({source}); {}",
         folder.display(),
-        match kept { Some(kept) => format!("that of round {kept} is whole"), None => "there is none before it".to_owned() }
+        match kept {
+            Some(kept) => format!("that of round {kept} is whole; make room there and go on with --resume"),
+            None => "it would have been the first, so that there is nothing to go on from; make room there and begin anew \
+                     by the same command"
+                .to_owned(),
+        }
     )]
     Write { round: u32, folder: PathBuf, kept: Option<u32>, source: io::Error },
     #[error("{} cannot be read ({source})", path.display())]

@@ -1,5 +1,6 @@
 //! `unmask invert`: attacks an update that was dumped from anywhere.
 
+mod fedavg;
 mod output;
 mod report;
 
@@ -18,13 +19,17 @@ use unmask_attack::{
 use unmask_core::{Architecture, AttackMethod, ParamLayout, VitPreset};
 use unmask_data::{chw_to_hwc, decode};
 use unmask_experiments::{
-    Asked, DumpedModel, DumpedUpdate, InferenceAttack, PixelSpace, Told, read_model, read_rounds, read_update,
+    Asked, Check, DumpedModel, DumpedUpdate, InferenceAttack, PixelSpace, Told, read_model, read_rounds, read_update,
     read_weights, round_files, score,
 };
 use unmask_matching::GradientMatching;
 use unmask_model::device::OpenDevice;
 
-use self::{output::Output, report::Report};
+use self::{
+    fedavg::{LocalTraining, refuse_weights},
+    output::Output,
+    report::Report,
+};
 use crate::{Failure, interrupt::Interrupt, model::model_argument, with_april_block};
 
 const EXAMPLE: &str = "\
@@ -63,8 +68,10 @@ reads them off head.weight and head.bias, or takes --labels. Watch reconstructio
 and keeps what it found.
 
 result/ then holds reconstruction.png, reconstruction.safetensors (\"reconstruction\", f32 [H, W, 3] in [0, 1]) and
-report.json; of a batch reconstruction-0.png, reconstruction-1.png and so on, and [B, H, W, 3]. Exit code 2: the input is
-incomplete or wrong, or the attack cannot work on it; one line says why.";
+report.json (docs/schema/report.json describes it); of a batch reconstruction-0.png, reconstruction-1.png and so on, and
+[B, H, W, 3]. The verdict is recognisable, not recognisable by this attack, or cannot tell: with --truth by its SSIM, and
+without by the picture's own gradient and the embeddings' equations, for which --weights must hold the whole model.
+Exit code 2: the input is incomplete or wrong, or the attack cannot work on it; one line says why.";
 
 /// The example, then each attack with what it reads.
 fn after_help() -> String {
@@ -137,6 +144,10 @@ pub struct Invert {
     /// The gradient (safetensors, .npz or torch.save).
     #[arg(long, value_name = "FILE", required_unless_present = "rounds")]
     gradients: Option<PathBuf>,
+    /// The update is not a gradient but the weights after local training, as under federated averaging: attack the
+    /// difference to --weights over RATE times STEPS.
+    #[arg(long, value_name = "rate=RATE,steps=STEPS", requires_all = ["gradients", "weights"])]
+    fedavg: Option<LocalTraining>,
     /// What the defence kept (u8 or bool, 1 = kept, same names); all other values are taken away first. Without it
     /// nothing is hidden.
     #[arg(long, value_name = "FILE", requires = "gradients")]
@@ -192,19 +203,21 @@ impl Invert {
         let candidate = candidate.map(|picture| pixels.findable(&picture).into_owned());
         let (observation, hidden_share) = self.observation(&dumped, candidate.is_some()).map_err(Failure::Input)?;
 
-        let mut report = Report::new(self.attack, model, &self.labels, hidden_share);
+        let mut report = Report::new(self.attack, model, (observation.batch, &self.labels), hidden_share, self.fedavg);
         let mut output = Output::new(&self.out, side, pixels);
         match self.attack {
             InferenceAttack::Reconstruction(method) => {
-                let mut found = self.attack(method, &observation, &mut output).map_err(Failure::Input)?;
+                let searches = GradientMatching::new(OpenDevice::cpu());
+                let mut found = self.attack(method, &observation, &searches, &mut output).map_err(Failure::Input)?;
+                let findable: Vec<Vec<f32>> = truths.iter().map(|truth| pixels.findable(truth).into_owned()).collect();
+                let check = Check::new(method, &observation, &searches, &found.pictures, &findable);
                 for picture in &mut found.pictures {
                     *picture = pixels.pixels(picture).into_owned();
                 }
-                if !truths.is_empty() {
-                    let score = score(method, &found.pictures, &truths, model);
-                    report.score(&score.map_err(|error| Failure::Other(error.into()))?);
-                }
+                let score = (!truths.is_empty()).then(|| score(method, &found.pictures, &truths, model));
+                let score = score.transpose().map_err(|error| Failure::Other(error.into()))?;
                 report.found(&found);
+                report.judge(method, score.as_ref(), &check);
                 output.pictures(&found.pictures).map_err(Failure::Other)?;
                 // Beside a picture they are told where the update holds them.
                 report.read_labels(observation.read_labels().ok());
@@ -231,12 +244,12 @@ impl Invert {
         &self,
         method: AttackMethod,
         observation: &Observation,
+        searches: &GradientMatching,
         output: &mut Output,
     ) -> anyhow::Result<Recovered> {
-        let searches = GradientMatching::new(OpenDevice::cpu());
         let options = SearchOptions { iterations: self.iterations, step: self.step, seed: self.seed };
         let interrupt = method.is_search().then(Interrupt::listen);
-        let found = run(method, observation, &searches, options, &mut |progress| {
+        let found = run(method, observation, searches, options, &mut |progress| {
             output.progress(progress);
             interrupt.as_ref().map_or(std::ops::ControlFlow::Continue(()), Interrupt::flow)
         });
@@ -284,6 +297,13 @@ impl Invert {
         };
         let weights = weights_of(self.weights.as_deref())?;
         let updates = self.updates(dumped, &read.gradients)?;
+        // More than the attack reads: what it makes is compared with all of it. A file need not hold more.
+        let every = model.layout().iter().map(|param| param.name.clone()).collect();
+        let everything = self.updates(dumped, &TensorNames { required: Vec::new(), optional: every });
+        let everything = everything.ok().and_then(|updates| Some(updates.into_iter().next()?.gradients));
+        if let (Some(everything), None, Some(path)) = (&everything, self.fedavg, &self.gradients) {
+            refuse_weights(everything, self.weights_like(dumped, everything).as_ref(), path)?;
+        }
         let hidden_share = updates.iter().map(|update| update.hidden_share).sum::<f64>() / updates.len() as f64;
         let mut encryption = None;
         let held = if is_encrypted {
@@ -298,13 +318,18 @@ impl Invert {
         let rounds: Vec<Evidence> = updates.into_iter().map(round).collect();
         let gathered = AccumulatedRounds::gather(&rounds);
         let first = rounds.into_iter().next().ok_or(AttackError::NoRounds)?;
+        // A closed form may be given some of the weights; what it makes is checked where all of them are there.
         let runs_model = is_search || has_candidate;
-        let state = self.weights.as_deref().filter(|_| runs_model).map(|path| read_model(dumped, path)).transpose()?;
-        let whole = state.map(|state| WholeUpdate::from_tensors(model, state, &first.gradients, !self.eval));
+        let state = self.weights.as_deref().map(|path| read_model(dumped, path)).transpose();
+        let state = if runs_model { state? } else { state.unwrap_or_default() };
+        let whole = state.map(|state| {
+            let gradients = everything.as_ref().unwrap_or(&first.gradients);
+            Arc::new(WholeUpdate::from_tensors(model, state, gradients, !self.eval))
+        });
         let mut observation = Observation::new(Ok(first));
         observation.batch = self.batch.map_or(self.labels.len().max(1), usize::from);
         observation.labels = (!self.labels.is_empty()).then(|| self.labels.clone());
-        observation.whole = whole.map(Arc::new);
+        observation.whole = whole;
         observation.rounds = gathered.map(Arc::new);
         observation.encryption = encryption;
         Ok((observation, hidden_share))
@@ -335,11 +360,26 @@ impl Invert {
     }
 
     fn updates(&self, model: &DumpedModel, wanted: &TensorNames) -> anyhow::Result<Vec<DumpedUpdate>> {
-        match (&self.rounds, &self.gradients) {
-            (Some(folder), _) => Ok(read_rounds(model, folder, wanted)?),
-            (None, Some(file)) => Ok(vec![read_update(model, file, self.mask.as_deref(), wanted)?]),
+        let mut updates = match (&self.rounds, &self.gradients) {
+            (Some(folder), _) => read_rounds(model, folder, wanted)?,
+            (None, Some(file)) => vec![read_update(model, file, self.mask.as_deref(), wanted)?],
             (None, None) => bail!("there is no update; give --gradients, or --rounds"),
+        };
+        if let Some(local) = self.fedavg {
+            for update in &mut updates {
+                let before = self.weights_like(model, &update.gradients);
+                update.gradients = local.gradient(before.as_ref(), &update.gradients)?;
+            }
         }
+        Ok(updates)
+    }
+
+    /// The weights of --weights that have the names of `update`'s tensors, as far as they are there.
+    fn weights_like(&self, dumped: &DumpedModel, update: &Tensors) -> Option<Tensors> {
+        let layout = dumped.architecture.layout();
+        let names = layout.iter().map(|param| param.name.clone());
+        let optional = names.filter(|name| update.values(name).is_some()).collect();
+        read_weights(dumped, self.weights.as_deref()?, &TensorNames { required: Vec::new(), optional }).ok()
     }
 }
 

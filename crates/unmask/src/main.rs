@@ -3,6 +3,7 @@
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod data;
+mod device;
 mod handbook;
 mod interrupt;
 mod invert;

@@ -5,15 +5,16 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use clap::Args;
 use indicatif::ProgressBar;
-use unmask_core::{Architecture, Defence, Rule};
+use unmask_core::{Architecture, Defence, Rule, Verdict};
 use unmask_data::load_folder;
 use unmask_experiments::{
-    AttackVerdict, InferenceAttack,
-    matrix::{MatrixEvent, MatrixOutcome, MatrixSettings, run},
+    InferenceAttack,
+    matrix::{MatrixEvent, MatrixOutcome, MatrixRequest, MatrixSettings, run},
 };
-use unmask_model::device::OpenDevice;
 
-use crate::{Failure, interrupt::Interrupt, model::model_argument, progress, with_april_block};
+use crate::{
+    Failure, commit, counted, device, interrupt::Interrupt, model::model_argument, progress, with_april_block,
+};
 
 const EXAMPLE: &str = "\
 Example: what the papers' attackers and better ones see of your own photographs, under masks and under none
@@ -30,9 +31,14 @@ A client is played here: it computes the gradient of each picture (or trains on 
 initial weights, protects it, and every attack gets what the relay would have. A picture's class is the one of airplane,
 automobile, bird, cat, deer, dog, frog, horse, ship, truck that its file name contains, or else follows from its place.
 
-result/ holds matrix.html, one page with all pictures in it, matrix.csv, matrix.json, and each picture in pictures/. Rows
-are kept as they are finished: after Ctrl-C, or a power cut, the same command goes on where it stopped. The same seed
-gives the same rows. A search takes thousands of passes through the model, so a matrix with searches takes minutes for
+result/ holds matrix.html, one page with all pictures in it, matrix.csv, matrix.json (rows, means and what they were
+computed by; docs/schema/matrix.json describes it), and each picture in pictures/. Rows are kept as they are finished: after
+Ctrl-C, or a power cut, the same command of the same build goes on where it stopped. The same seed gives the same rows, to
+the bit, whatever the number of threads. --seeds 5 computes each row with five seeds and gives every mean its 95 % interval,
+by Student's t over the seeds.
+
+A row is recognisable, not recognisable by this attack, or cannot be told: where the attack has nothing to work on, and where
+a search explains the update worse than the private picture does, so that it has not converged. A search takes thousands of passes through the model, so a matrix with searches takes minutes for
 each picture; --iterations makes it shorter and the searches weaker.";
 
 #[derive(Debug, Args)]
@@ -54,9 +60,12 @@ pub struct Matrix {
     /// The defences, separated by semicolons; each kind, and random-binary at 0.2, 0.5 and 0.8, if absent.
     #[arg(long, value_name = "LIST", value_delimiter = ';')]
     defences: Vec<Defence>,
-    /// Of the model's weights, masks, noise, keys and starts.
+    /// The first seed, of the model's weights, masks, noise, keys and starts.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Compute every row with so many seeds, counted up from --seed: means then have an interval.
+    #[arg(long, value_name = "K", default_value_t = 1)]
+    seeds: u64,
     /// Steps of a search; what suits the attack if absent.
     #[arg(long, value_name = "N")]
     iterations: Option<usize>,
@@ -75,6 +84,12 @@ pub struct Matrix {
     /// Pictures in one update.
     #[arg(long, value_name = "B", default_value_t = 1)]
     batch: usize,
+    /// What computes: cpu or gpu.
+    #[arg(long, value_name = "DEVICE", default_value = "cpu")]
+    device: String,
+    /// Rows to compute side by side; all processors if absent. A GPU takes one after another.
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
     /// Folder for the results; made if it is not there.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -92,21 +107,30 @@ impl Matrix {
             eprintln!("{} is left out: {failure}", path.display());
         }
         let settings = self.settings().map_err(Failure::Input)?;
+        let device = device::open(&self.device)?;
         let interrupt = Interrupt::listen();
-        let mut bar = Bar { bar: ProgressBar::no_length(), rows: 0, number: 0 };
-        let done = run(&settings, &folder.pictures, &OpenDevice::cpu(), &self.out, &mut |event| {
+        let mut bar = Bar { bar: ProgressBar::no_length(), rows: 0, finished: 0, beside: 0 };
+        let request = MatrixRequest {
+            settings: &settings,
+            pictures: &folder.pictures,
+            device: &device,
+            threads: self.threads,
+            commit: commit(),
+            out: &self.out,
+        };
+        let done = run(&request, &mut |event| {
             bar.show(event);
             interrupt.flow()
         });
         bar.bar.finish_and_clear();
         let MatrixOutcome { rows, planned } = done?;
-        let count = |verdict| rows.iter().filter(|row| row.verdict == verdict).count();
+        let count = |verdict: &Verdict| rows.iter().filter(|row| row.verdict == *verdict).count();
+        let recognisable = count(&Verdict::Recognisable);
+        let others = count(&Verdict::NotRecognisableByThisAttack);
         println!(
-            "{} rows: {} recognisable, {} protected, {} where the attack cannot work: {}",
-            rows.len(),
-            count(AttackVerdict::Recognisable),
-            count(AttackVerdict::Protected),
-            count(AttackVerdict::Cannot),
+            "{}: {recognisable} recognisable, {others} not recognisable by their attack, {} that cannot be told: {}",
+            counted(rows.len() as u64, "row"),
+            rows.len() - recognisable - others,
             self.out.join("matrix.html").display()
         );
         if rows.len() < planned {
@@ -126,31 +150,42 @@ impl Matrix {
         if attacks.is_empty() {
             attacks = MatrixSettings::default_attacks(model, &defences);
         }
-        let Self { seed, iterations, step, rounds, rate, rule, batch, .. } = *self;
-        Ok(MatrixSettings { model, attacks, defences, seed, iterations, step, rounds, rate, rule, batch })
+        let Self { seed, seeds, iterations, step, rounds, rate, rule, batch, .. } = *self;
+        Ok(MatrixSettings { model, attacks, defences, seed, seeds, iterations, step, rounds, rate, rule, batch })
     }
 }
 
-/// The bar over all rows: its length is their work, so that a closed form does not promise too much of the searches.
+/// The bar over all rows: its length is their work, so that a closed form does not promise too much of the searches, and the
+/// time that is left follows from how fast the work is done.
 struct Bar {
     bar: ProgressBar,
     rows: usize,
-    number: usize,
+    /// Rows that are there.
+    finished: usize,
+    /// Rows under way.
+    beside: usize,
 }
 
 impl Bar {
     fn show(&mut self, event: MatrixEvent<'_>) {
         match event {
             MatrixEvent::Started { rows, left, work } => {
-                (self.rows, self.number) = (rows, rows - left);
+                (self.rows, self.finished) = (rows, rows - left);
                 progress::style(&self.bar, progress::STYLE);
                 self.bar.set_length(work);
             }
-            MatrixEvent::RowStarted { attack, defence, image } => {
-                self.number += 1;
-                self.bar.set_message(format!("row {} of {}: {attack}, {defence}, {image}", self.number, self.rows));
+            MatrixEvent::RowStarted { attack, defence, image, seed } => {
+                self.beside += 1;
+                self.bar.set_message(format!(
+                    "{} of {} rows, {} under way: {attack}, {defence}, {image}, seed {seed}",
+                    self.finished, self.rows, self.beside
+                ));
             }
-            MatrixEvent::Progress { done } | MatrixEvent::RowFinished { done } => self.bar.set_position(done),
+            MatrixEvent::Progress { done } => self.bar.set_position(done),
+            MatrixEvent::RowFinished { done } => {
+                (self.finished, self.beside) = (self.finished + 1, self.beside.saturating_sub(1));
+                self.bar.set_position(done);
+            }
         }
     }
 }

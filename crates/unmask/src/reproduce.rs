@@ -11,10 +11,10 @@ use anyhow::{anyhow, bail};
 use clap::Args;
 use unmask_data::datasets::default_cifar10_folder;
 use unmask_experiments::{Experiment, ExperimentRequest, Scale, estimate, reproduce, verdict};
-use unmask_model::device::{self, Compute, OpenDevice};
+use unmask_model::device::OpenDevice;
 
 use self::display::Display;
-use crate::{Failure, commit, interrupt::Interrupt, say};
+use crate::{Failure, commit, device, interrupt::Interrupt, say};
 
 const HELP: &str = "\
 Example: what a fine-tuned ViT loses under masks and noise, in minutes
@@ -93,7 +93,7 @@ impl Reproduce {
         }
         let experiments = self.experiments().map_err(Failure::Input)?;
         let scale = self.scale().map_err(Failure::Input)?;
-        let device = open(&self.device)?;
+        let device = device::open(&self.device)?;
         let requests: Vec<ExperimentRequest<'_>> =
             experiments.into_iter().map(|experiment| self.request(experiment, scale, &device)).collect();
         if !self.estimate {
@@ -176,15 +176,6 @@ fn list() -> String {
         format!("{:18} {:26} {}\n", experiment.name(), experiment.repeats(), experiment.title())
     };
     Experiment::ALL.map(line).concat()
-}
-
-fn open(name: &str) -> Result<OpenDevice, Failure> {
-    let compute: Compute = match name {
-        "cpu" => Compute::Cpu,
-        "gpu" => Compute::Gpu,
-        other => return Err(Failure::Input(anyhow!("unknown device \"{other}\"; the devices are cpu and gpu"))),
-    };
-    device::open_blocking(compute).map_err(|error| Failure::Other(error.into()))
 }
 
 fn ask() -> anyhow::Result<()> {

@@ -99,7 +99,10 @@ impl Train {
         let out = files.out.display();
         if !outcome.finished {
             let done = outcome.metrics.last().map_or(0, |metrics| metrics.round);
-            return Err(Failure::Other(anyhow!("stopped after round {done}; --resume goes on from there ({out})")));
+            return Err(Failure::Other(match done {
+                0 => anyhow!("stopped before the first round; the same command begins anew ({out})"),
+                done => anyhow!("stopped after round {done}; --resume goes on from there ({out})"),
+            }));
         }
         println!("{} in {:.0} s: {out}", result(&outcome), begin.elapsed().as_secs_f64());
         Ok(())

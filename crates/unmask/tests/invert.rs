@@ -1,5 +1,8 @@
 //! `unmask invert` as a user runs it.
 
+#[path = "../../../tests/support/schema.rs"]
+mod schema;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -101,6 +104,7 @@ impl Case {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let out = self.path("out");
         let report: Value = serde_json::from_slice(&fs::read(out.join("report.json")).unwrap()).unwrap();
+        schema::assert_conforms(&report, "report");
         let bytes = fs::read(out.join("reconstruction.safetensors")).unwrap();
         let header_len = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
         let header: Value = serde_json::from_slice(&bytes[8..8 + header_len]).unwrap();
@@ -203,6 +207,7 @@ fn truth_is_optional_and_label_is_reported() {
     let (report, _) = case.success(&["--model", NANO, "--gradients", &file, "--attack", "embedding", "--label", "3"]);
     assert_eq!(report["label"], 3);
     assert!(report.get("psnr").is_none() && report.get("ssim").is_none(), "{report}");
+    assert!(report["because"].as_str().unwrap().contains("cannot be checked"), "{report}");
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! `unmask invert` on updates of a real model: searches, labels, membership and keys.
 
+#[path = "../../../tests/support/schema.rs"]
+mod schema;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -82,7 +85,9 @@ impl Client {
     fn success(&self, attack: &str, arguments: &[&str]) -> Value {
         let output = self.run(attack, arguments);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        serde_json::from_slice(&fs::read(self.path("out/report.json")).unwrap()).unwrap()
+        let report = serde_json::from_slice(&fs::read(self.path("out/report.json")).unwrap()).unwrap();
+        schema::assert_conforms(&report, "report");
+        report
     }
 
     fn refusal(&self, attack: &str, arguments: &[&str]) -> String {
@@ -156,6 +161,67 @@ fn searches_work_on_masked_updates_and_read_the_label_themselves() {
     assert_eq!((picture.width(), picture.height()), (16, 16));
     let names: Vec<_> = fs::read_dir(client.path("out")).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(names.len(), 3, "{names:?}");
+}
+
+/// Without the private picture, its own gradient tells whether a reconstruction is it.
+#[test]
+fn a_reconstruction_is_checked_by_its_own_gradient() {
+    let client = Client::new(&["cat.png"], &[3]);
+    let (weights, truth) = (client.file("weights"), sample("cat.png"));
+    let report = client.success("embedding", &["--weights", &weights]);
+    assert_eq!(report["verdict"], "recognisable", "{report}");
+    assert!(number(&report, "misfit") < 0.01 && (number(&report, "misfit_scale") - 1.0).abs() < 0.01, "{report}");
+    assert_eq!(report["misfit_entries"], client.gradient.len(), "{report}");
+    let unchecked = client.success("embedding", &[]);
+    assert!(unchecked["because"].as_str().unwrap().contains("cannot be checked"), "{unchecked}");
+    assert_eq!((&unchecked["verdict"], unchecked.get("misfit")), (&"cannot-tell".into(), None));
+
+    let mask: Vec<f32> = (0..client.gradient.len()).map(|i| f32::from(u8::from(i * i % 7 > 2))).collect();
+    client.save("mask", &mask);
+    let mask = client.file("mask");
+    let masked = client.success("embedding", &["--weights", &weights, "--mask", &mask]);
+    assert!(masked["because"].as_str().unwrap().contains("of the update unexplained"), "{masked}");
+    let told = client.success("embedding", &["--weights", &weights, "--mask", &mask, "--truth", &truth]);
+    assert_eq!(told["verdict"], "not-recognisable-by-this-attack", "{told}");
+    let cut = ["--weights", &weights, "--mask", &mask, "--truth", &truth, "--iterations", "2"];
+    let cut = client.success("matching-aware", &cut);
+    assert!(cut["because"].as_str().unwrap().contains("has not converged"), "{cut}");
+
+    // Weights that the update was not made with explain nothing, and drag no exact picture away.
+    let other = encode_state(client.architecture, &client.architecture.initial(6), Storage::F32).unwrap();
+    fs::write(client.file("other"), other).unwrap();
+    let other = client.file("other");
+    let wrong = client.success("embedding", &["--weights", &other]);
+    assert_eq!(wrong["verdict"], "cannot-tell", "{wrong}");
+    let dragged = ["--weights", &other, "--truth", &truth, "--labels", "3", "--iterations", "60"];
+    let dragged = client.success("matching", &dragged);
+    assert!(number(&dragged, "ssim") > 0.95, "{dragged}");
+    assert!(dragged["notes"].to_string().contains("solves the embeddings' equations exactly"), "{dragged}");
+}
+
+/// What a client of federated averaging sends is told from a gradient, and attacked as the difference that it makes.
+#[test]
+fn weights_after_training_are_recognised() {
+    let client = Client::new(&["cat.png"], &[3]);
+    let after: Vec<f32> =
+        client.state.weights.iter().zip(&client.gradient).map(|(weight, gradient)| weight - 0.1 * gradient).collect();
+    client.save("after", &after);
+    let (weights, after, truth) = (client.file("weights"), client.file("after"), sample("cat.png"));
+    let arguments = ["--gradients", after.as_str()];
+    let message = client.refusal("embedding", &[&arguments[..], &["--weights", &weights]].concat());
+    assert!(message.contains("holds weights") && message.contains("--fedavg"), "{message}");
+    let message = client.refusal("embedding", &arguments);
+    assert!(message.contains("norms' scales are about 1") && message.contains("--fedavg"), "{message}");
+    let message = client.refusal("embedding", &["--weights", &weights, "--fedavg", "rate=0.1,steps=1"]);
+    assert!(message.contains("not the weights after local training"), "{message}");
+
+    let local = ["--weights", &weights, "--fedavg", "rate=0.1,steps=1", "--truth", &truth];
+    let report = client.success("embedding", &[&arguments[..], &local].concat());
+    assert!(number(&report, "ssim") > 0.9 && report["verdict"] == "recognisable", "{report}");
+    // Rounded weights leave fewer digits of the difference than a gradient has.
+    assert!(number(&report, "misfit") < 0.05 && (number(&report, "misfit_scale") - 1.0).abs() < 0.05, "{report}");
+    assert_eq!(report["fedavg"], serde_json::json!({ "rate": 0.1, "steps": 1 }));
+    assert!(report["notes"].to_string().contains("over 0.1 x 1"), "{report}");
 }
 
 #[test]

@@ -109,6 +109,28 @@ fn a_run_that_is_asked_to_end_writes_a_checkpoint() {
     assert_eq!(fs::read_dir(folder.path().join("run/checkpoints")).unwrap().count(), 1);
 }
 
+/// Before the first checkpoint there is nothing that `--resume` could go on from, and nothing in the way of beginning anew.
+#[cfg(unix)]
+#[test]
+fn no_room_for_the_first_checkpoint_advises_no_resume() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(train(folder.path(), &["--out", "whole"]).status.success());
+    let largest = fs::read_dir(folder.path().join("whole/checkpoints")).unwrap();
+    let largest = largest.map(|file| file.unwrap().metadata().unwrap().len()).max().unwrap();
+    let script =
+        format!("trap '' XFSZ; ulimit -f {}; exec \"$0\" train --config config.toml --out run", largest / 1024 / 2);
+    let mut full = Command::new("bash");
+    full.current_dir(folder.path()).args(["-c", &script, env!("CARGO_BIN_EXE_unmask")]);
+    let full = full.output().unwrap();
+    assert_eq!(full.status.code(), Some(1), "{}", error(&full));
+    let said = error(&full);
+    assert!(said.contains("could not be written") && said.contains("begin anew"), "{said}");
+    assert!(!said.contains("--resume"), "{said}");
+    let anew = train(folder.path(), &["--out", "run"]);
+    assert!(anew.status.success(), "{}", error(&anew));
+    assert_eq!(model(folder.path(), "whole"), model(folder.path(), "run"));
+}
+
 /// The limit on the size of a file stands for a full disk: writing fails half way in both.
 #[cfg(unix)]
 #[test]

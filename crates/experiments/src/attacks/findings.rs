@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use unmask_core::Knowledge;
-use unmask_data::metrics::PROTECTED_BELOW;
+use unmask_data::metrics::RECOGNISABLE_FROM;
 
 use super::{AttackResult, title};
 use crate::{
@@ -49,11 +49,11 @@ impl MethodResults {
         Ok(Figure {
             caption: format!(
                 "{} on {}: SSIM of what comes out of {pictures} pictures, 1 for the very picture. Boxes are quartiles, whiskers the smallest and the \
-                 largest value, dots the pictures. Below the dashed line, {PROTECTED_BELOW}, a picture counts as protected. Repeats \
+                 largest value, dots the pictures. Below the dashed line, {RECOGNISABLE_FROM}, a picture is not recognisable by this attack. Repeats \
                  {repeats}.",
                 self.title, self.model
             ),
-            svg: boxes("SSIM", &groups, (least - 0.05, 1.05), PROTECTED_BELOW)?,
+            svg: boxes("SSIM", &groups, (least - 0.05, 1.05), RECOGNISABLE_FROM)?,
             legend: legend.to_vec(),
         })
     }
@@ -124,7 +124,7 @@ fn short(attacker: Knowledge, defence: &ComparedDefence) -> &'static str {
 }
 
 fn recognisable(ssim: &[f64]) -> usize {
-    ssim.iter().filter(|&&ssim| ssim >= PROTECTED_BELOW).count()
+    ssim.iter().filter(|&&ssim| ssim >= RECOGNISABLE_FROM).count()
 }
 
 /// Whether an attack works: more than half of the pictures are recognisable.
@@ -138,20 +138,20 @@ fn claim(attack: &str, defence: &ComparedDefence, attacker: Knowledge, ssim: &[f
     let middle = median(ssim)?;
     let (seen, all) = (recognisable(ssim), ssim.len());
     let found = format!(
-        "{attack}, {}, {}: {seen} of {all} pictures reach an SSIM of {PROTECTED_BELOW}, median {middle:.2}",
+        "{attack}, {}, {}: {seen} of {all} pictures reach an SSIM of {RECOGNISABLE_FROM}, median {middle:.2}",
         defence.label,
         short(attacker, defence)
     );
     if defence.key == NONE.key {
         let expected = format!(
-            "{attack} works without a defence: more than half of the pictures reach an SSIM of {PROTECTED_BELOW}"
+            "{attack} works without a defence: more than half of the pictures reach an SSIM of {RECOGNISABLE_FROM}"
         );
         return Some(Claim::decided(expected, found, attack_works(ssim)));
     }
     let expected = match attacker {
-        Knowledge::Naive => format!("{} protects from {attack}: no picture reaches {PROTECTED_BELOW}", defence.label),
+        Knowledge::Naive => format!("{}: no picture reaches {RECOGNISABLE_FROM} by {attack}", defence.label),
         Knowledge::Aware => format!(
-            "{} protects from {attack} by an attacker who knows the mask as well, of whom the papers say nothing",
+            "{}: no picture reaches {RECOGNISABLE_FROM} by {attack} with the mask known, of which the papers say nothing",
             defence.label
         ),
     };

@@ -1,5 +1,14 @@
 //! Embedding inversion, APRIL and token matching against a ViT, through the matrix of `unmask matrix`.
 
+use std::{
+    ops::ControlFlow,
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        mpsc::channel,
+    },
+    thread,
+};
+
 use unmask_core::{Architecture, AttackMethod, Knowledge, Rule, VitPreset};
 
 use super::{AttackResult, findings, targets::named_pictures};
@@ -8,7 +17,7 @@ use crate::{
     catalogue::Scale,
     defences::{ComparedDefence, MASKS_AND_NOISE},
     error::ExperimentError,
-    matrix::{self, MatrixEvent, MatrixRow, MatrixSettings},
+    matrix::{self, MatrixEvent, MatrixOutcome, MatrixRequest, MatrixRow, MatrixSettings},
     report::Findings,
     run::{ExperimentEvent, ExperimentRun},
 };
@@ -89,26 +98,24 @@ pub(crate) fn run(run: &mut ExperimentRun<'_, '_>) -> Result<Findings, Experimen
         let settings = settings(run, matrix)?;
         let folder = run.store.folder(&run.part(matrix.key, run.request.seed));
         let (device, pictures) = (run.request.device, &pictures[..pictures.len().min(matrix.pictures)]);
-        let (mut total, mut share) = (1, 0.0);
-        let outcome = matrix::run(&settings, pictures, device, &folder, &mut |event| {
-            match event {
-                MatrixEvent::Started { work, .. } => total = work.max(1),
-                MatrixEvent::RowStarted { .. } => (),
-                MatrixEvent::Progress { done } | MatrixEvent::RowFinished { done } => {
-                    share = done as f64 / total as f64
-                }
-            }
-            (run.on_event)(ExperimentEvent::Progress { share, note: "" })
-        })?;
+        let request = MatrixRequest {
+            settings: &settings,
+            pictures,
+            device,
+            threads: run.request.threads,
+            commit: run.request.commit.clone(),
+            out: &folder,
+        };
+        let outcome = watched(&request, run)?;
         if outcome.rows.len() < outcome.planned {
             return Err(ExperimentError::Stopped);
         }
         let mut cannot = Vec::new();
         for row in &outcome.rows {
-            if let (Some((defence, method)), None, Some(why)) = (pairing(row), row.ssim, &row.reason)
+            if let (Some((defence, method)), None, Some(why)) = (pairing(row), row.ssim, row.verdict.because())
                 && !cannot.iter().any(|(key, at, _)| *key == defence.key && *at == method.knowledge())
             {
-                cannot.push((defence.key, method.knowledge(), why.clone()));
+                cannot.push((defence.key, method.knowledge(), why.to_owned()));
             }
         }
         let results = outcome.rows.iter().filter_map(result).collect();
@@ -125,6 +132,34 @@ pub(crate) fn run(run: &mut ExperimentRun<'_, '_>) -> Result<Findings, Experimen
     findings::of_vit(run, &methods)
 }
 
+/// Computes a matrix on a thread of its own: whoever is told of the experiment may stay on this one.
+fn watched(request: &MatrixRequest<'_>, run: &mut ExperimentRun<'_, '_>) -> Result<MatrixOutcome, ExperimentError> {
+    let is_stopped = AtomicBool::new(false);
+    let (send, receive) = channel::<f64>();
+    thread::scope(|scope| {
+        let worker = scope.spawn(|| {
+            let (send, mut total) = (send, 1);
+            matrix::run(request, &mut |event| {
+                match event {
+                    MatrixEvent::Started { work, .. } => total = work.max(1),
+                    MatrixEvent::RowStarted { .. } => (),
+                    // Nobody listens only if this thread is about to end.
+                    MatrixEvent::Progress { done } | MatrixEvent::RowFinished { done } => {
+                        let _ = send.send(done as f64 / total as f64);
+                    }
+                }
+                if is_stopped.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })
+        });
+        for share in receive {
+            if run.notify(ExperimentEvent::Progress { share, note: "" }).is_err() {
+                is_stopped.store(true, Ordering::Relaxed);
+            }
+        }
+        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
 fn settings(run: &ExperimentRun<'_, '_>, matrix: &MethodMatrix) -> Result<MatrixSettings, ExperimentError> {
     let defences = matrix.defences().iter().map(ComparedDefence::parsed).collect::<Result<_, _>>()?;
     Ok(MatrixSettings {
@@ -132,6 +167,7 @@ fn settings(run: &ExperimentRun<'_, '_>, matrix: &MethodMatrix) -> Result<Matrix
         attacks: matrix.attacks.map(InferenceAttack::Reconstruction).to_vec(),
         defences,
         seed: run.request.seed,
+        seeds: 1,
         iterations: matrix.iterations,
         step: None,
         rounds: 1,

@@ -3,17 +3,18 @@
 use std::time::Instant;
 
 use unmask_attack::{Observation, OnProgress, Recovered, SearchOptions, Searches, run};
-use unmask_core::{AttackMethod, MaskSeed, MembershipVerdict};
+use unmask_core::{AttackMethod, MaskSeed, MembershipVerdict, Verdict};
 use unmask_simulation::files::rounded;
 
 use super::{
     MatrixRow,
-    plan::{Cell, MatrixPlan},
+    plan::{Cell, MatrixPlan, seed_of},
 };
 use crate::{
     error::ExperimentError,
     inference::InferenceAttack,
-    score::{AttackVerdict, score},
+    judge::{Check, judge},
+    score::score,
 };
 
 /// A row and the pictures that belong to it, each `[side, side, 3]` in [0, 1].
@@ -36,10 +37,12 @@ pub(super) fn compute(
             attack: cell.attack,
             defence: cell.defence,
             image: batch.name.clone(),
-            verdict: AttackVerdict::Cannot,
+            seed: cell.seed,
+            verdict: Verdict::CannotTell(String::new()),
             reason: None,
             psnr: None,
             ssim: None,
+            misfit: None,
             seconds: 0.0,
             iterations: None,
             pictures: Vec::new(),
@@ -47,18 +50,22 @@ pub(super) fn compute(
         pictures: Vec::new(),
     };
     if let Some(reason) = plan.redundancy(cell) {
-        computed.row.reason = Some(reason);
+        computed.row.verdict = Verdict::CannotTell(reason);
         return Ok(computed);
     }
     match cell.attack {
         InferenceAttack::Reconstruction(method) => {
-            let MaskSeed(seed) = plan.settings().seed_of(&["start", method.name(), &batch.name]);
+            let MaskSeed(seed) = seed_of(cell.seed, &["start", method.name(), &batch.name]);
             let (seed, _) = seed.split_at(8);
             let seed = seed.iter().fold(0, |seed, &byte| seed << 8 | u64::from(byte));
             let options = SearchOptions { seed, ..plan.settings().search_options() };
             match run(method, observation, searches, options, progress) {
-                Ok(found) => judge_pictures(&mut computed, method, found, plan, cell)?,
-                Err(cannot) => computed.row.reason = Some(cannot.to_string()),
+                Ok(found) => {
+                    let truths = &batch.truths;
+                    let check = Check::new(method, observation, searches, &found.pictures, truths);
+                    judge_pictures(&mut computed, method, found, &check, truths, plan)?;
+                }
+                Err(cannot) => computed.row.verdict = Verdict::CannotTell(cannot.to_string()),
             }
         }
         InferenceAttack::Labels => judge_labels(&mut computed.row, observation, &batch.batch.labels),
@@ -72,13 +79,14 @@ fn judge_pictures(
     computed: &mut ComputedRow,
     method: AttackMethod,
     found: Recovered,
+    check: &Check,
+    truths: &[Vec<f32>],
     plan: &MatrixPlan,
-    cell: &Cell,
 ) -> Result<(), ExperimentError> {
-    let truths = &plan.batches[cell.batch].truths;
     let score = score(method, &found.pictures, truths, plan.settings().model)?;
     let row = &mut computed.row;
-    row.verdict = AttackVerdict::of(score.ssim);
+    row.verdict = judge(method, Some(&score), check);
+    row.misfit = check.misfit.as_ref().ok().map(|misfit| rounded(misfit.relative, 6));
     row.psnr = Some(rounded(score.psnr, 4));
     row.ssim = Some(rounded(score.ssim, 6));
     row.seconds = found.seconds;
@@ -103,14 +111,14 @@ fn judge_labels(row: &mut MatrixRow, observation: &Observation, truth: &[usize])
             let mut truth = truth.to_vec();
             truth.sort_unstable();
             let is_right = read == truth;
-            row.verdict = if is_right { AttackVerdict::Recognisable } else { AttackVerdict::Protected };
+            row.verdict = if is_right { Verdict::Recognisable } else { Verdict::NotRecognisableByThisAttack };
             row.reason = Some(if is_right {
                 format!("Read {read:?}, which is right.")
             } else {
                 format!("Read {read:?}, where {truth:?} is right.")
             });
         }
-        Err(cannot) => row.reason = Some(cannot.to_string()),
+        Err(cannot) => row.verdict = Verdict::CannotTell(cannot.to_string()),
     }
 }
 
@@ -127,7 +135,7 @@ fn judge_membership(
     let stranger = (others > 1).then(|| &plan.batches[(cell.batch + 1) % others]);
     let candidates = [(Some(member), MembershipVerdict::Member), (stranger, MembershipVerdict::Stranger)];
     let mut words = Vec::new();
-    let mut are_right = true;
+    let (mut are_right, mut undecided) = (true, None);
     for (candidate, expected) in candidates {
         let Some((name, candidate)) = candidate.and_then(|batch| Some((&batch.name, batch.truths.first()?))) else {
             continue;
@@ -135,6 +143,9 @@ fn judge_membership(
         match observation.membership(searches, candidate, Some(observation.batch)) {
             Ok(told) => {
                 are_right &= told.verdict == expected;
+                if told.verdict == MembershipVerdict::Undecided {
+                    undecided = Some(name.clone());
+                }
                 let answer = match told.verdict {
                     MembershipVerdict::Member => "was there",
                     MembershipVerdict::Stranger => "was not there",
@@ -143,12 +154,16 @@ fn judge_membership(
                 words.push(format!("{name}: {answer} (residual {:.1e})", told.residual));
             }
             Err(cannot) => {
-                row.reason = Some(cannot.to_string());
+                row.verdict = Verdict::CannotTell(cannot.to_string());
                 return;
             }
         }
     }
     row.seconds = clock.elapsed().as_secs_f64();
-    row.verdict = if are_right { AttackVerdict::Recognisable } else { AttackVerdict::Protected };
+    row.verdict = match undecided {
+        Some(name) => Verdict::CannotTell(format!("{name} fits better than chance and worse than exactly")),
+        None if are_right => Verdict::Recognisable,
+        None => Verdict::NotRecognisableByThisAttack,
+    };
     row.reason = Some(words.join("; "));
 }

@@ -11,12 +11,17 @@ use unmask_core::{AttackMethod, Defence, EncryptionStart, ModelState, Rule, VitC
 use unmask_defence::{Cipher, ProtectedUpdate, RoomKey};
 use unmask_model::{Network, block_on};
 
-use super::{ExperimentError, MatrixSettings, plan::PictureBatch};
+use super::{
+    ExperimentError, MatrixSettings,
+    plan::{PictureBatch, seed_of},
+};
 
 /// Plays rounds of one client with a relay that gives it a model and steps by its update alone.
 pub(super) struct AttackedClient<'a> {
     pub(super) network: &'a Network,
     pub(super) settings: &'a MatrixSettings,
+    /// Of weights, masks, noise and keys.
+    pub(super) seed: u64,
 }
 
 impl AttackedClient<'_> {
@@ -28,8 +33,8 @@ impl AttackedClient<'_> {
         batch: &PictureBatch,
         needs: &Needs,
     ) -> Result<Observation, ExperimentError> {
-        let Self { settings, network } = self;
-        let plain = settings.model.initial(settings.seed);
+        let Self { settings, network, seed } = self;
+        let plain = settings.model.initial(*seed);
         let key = match defence {
             Defence::Encrypted { start } => Some(self.key(start)?),
             _ => None,
@@ -73,10 +78,10 @@ impl AttackedClient<'_> {
 
     /// The room's key, from a passphrase that nobody guesses.
     fn key(&self, start: EncryptionStart) -> Result<RoomKey, ExperimentError> {
-        let secret = self.settings.seed_of(&["passphrase"]).0;
+        let secret = seed_of(self.seed, &["passphrase"]).0;
         let passphrase: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
         let mut salt = [0; 16];
-        salt.copy_from_slice(&self.settings.seed_of(&["salt"]).0[..16]);
+        salt.copy_from_slice(&seed_of(self.seed, &["salt"]).0[..16]);
         Ok(RoomKey::derive(&passphrase, &salt, start)?)
     }
 
@@ -102,7 +107,7 @@ impl AttackedClient<'_> {
             cipher,
         };
         let trained = block_on(task.train(self.network, &batch.batch)).map_err(ExperimentError::Client)?;
-        let seed = self.settings.seed_of(&["protect", &defence.to_string(), &batch.name, &round.to_string()]);
+        let seed = seed_of(self.seed, &["protect", &defence.to_string(), &batch.name, &round.to_string()]);
         Ok((task.protect(trained.values, seed)?, trained.statistics))
     }
 

@@ -2,17 +2,16 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use maud::{Markup, html};
-use unmask_core::Defence;
-use unmask_data::metrics::PROTECTED_BELOW;
+use unmask_core::{Defence, Verdict};
+use unmask_data::metrics::RECOGNISABLE_FROM;
 
 use super::{
-    ExperimentError, MatrixRow, MatrixSettings,
+    ExperimentError, Interval, MatrixMean, MatrixRow, MatrixSettings,
+    means::means,
     plan::{MatrixPlan, truth_file},
     rows::Rows,
 };
-use crate::{
-    page, {AttackVerdict, InferenceAttack},
-};
+use crate::{InferenceAttack, page};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -27,9 +26,12 @@ type Pictures<'a> = &'a dyn Fn(&str) -> Result<String, ExperimentError>;
 fn html(plan: &MatrixPlan, rows: &[MatrixRow], pictures: Pictures<'_>) -> Result<String, ExperimentError> {
     let settings = plan.settings();
     let (planned, count) = (plan.cells().count(), plan.batches.len());
+    let means = means(settings, rows);
     let means = table(settings, |attack, defence| {
-        let found: Vec<&MatrixRow> = rows.iter().filter(|row| row.attack == attack && row.defence == defence).collect();
-        Ok(summary(&found))
+        let mean = means.iter().find(|mean| mean.attack == attack && mean.defence == defence);
+        let why = rows.iter().filter(|row| row.attack == attack && row.defence == defence);
+        let why = why.filter_map(|row| row.verdict.because()).next();
+        Ok(mean.map_or_else(missing, |mean| summary(mean, why)))
     })?;
     let body = html! {
         h1 { "What each attack sees under each defence" }
@@ -38,11 +40,20 @@ fn html(plan: &MatrixPlan, rows: &[MatrixRow], pictures: Pictures<'_>) -> Result
             p.warning { (rows.len()) " of " (planned) " rows are there; the same command computes the others." }
         }
         p.key {
-            span.recognisable { "SSIM of " (PROTECTED_BELOW) " or more: recognisable" } " "
-            span.protected { "below: not recognisable for this attacker" } " "
-            span.cannot { "the attack has nothing to work on" }
+            span.recognisable { "SSIM of " (RECOGNISABLE_FROM) " or more: recognisable" } " "
+            span.not-recognisable { "below: not recognisable by this attack; another may see more" } " "
+            span.cannot-tell { "cannot tell: the attack has nothing to work on, or did not come to its end" }
         }
-        h2 { "Mean SSIM over " (count) " picture" @if count != 1 { "s" } }
+        h2 {
+            "Mean SSIM over " (count) " picture" @if count != 1 { "s" }
+            @if settings.seeds > 1 { " and " (settings.seeds) " seeds" }
+        }
+        @if settings.seeds > 1 {
+            p.sub {
+                "± is the 95 % interval of the mean by Student's t over the seeds, for these pictures. Below, each picture shows \
+                 the row of seed " (settings.seed) "."
+            }
+        }
         (means)
         @for (number, batch) in plan.batches.iter().enumerate() {
             h2 { (batch.name) }
@@ -53,7 +64,9 @@ fn html(plan: &MatrixPlan, rows: &[MatrixRow], pictures: Pictures<'_>) -> Result
                 span { "What must not be seen." }
             }
             (table(settings, |attack, defence| {
-                let is_here = |row: &&MatrixRow| row.attack == attack && row.defence == defence && row.image == batch.name;
+                let is_here = |row: &&MatrixRow| {
+                    (row.attack, row.defence, row.seed) == (attack, defence, settings.seed) && row.image == batch.name
+                };
                 rows.iter().find(is_here).map_or_else(|| Ok(missing()), |row| cell(row, pictures))
             })?)
         }
@@ -63,13 +76,14 @@ fn html(plan: &MatrixPlan, rows: &[MatrixRow], pictures: Pictures<'_>) -> Result
 
 /// Under what the rows were computed, in a sentence.
 fn conditions(settings: &MatrixSettings) -> String {
-    let MatrixSettings { model, seed, rule, rounds, rate, batch, iterations, .. } = settings;
+    let MatrixSettings { model, seed, seeds, rule, rounds, rate, batch, iterations, .. } = settings;
     let block = if model.april_block() { " with the April block" } else { "" };
     let steps = iterations.map_or(String::new(), |iterations| format!(", {iterations} steps of each search"));
     let round =
         if *rounds == 1 { "one round".to_owned() } else { format!("{rounds} rounds at a server's rate of {rate}") };
     let pictures = if *batch == 1 { "one picture".to_owned() } else { format!("{batch} pictures") };
-    format!("{model}{block} at its initial weights, {rule}, {pictures} in an update, {round}, seed {seed}{steps}.")
+    let seeds = if *seeds == 1 { format!("seed {seed}") } else { format!("{seeds} seeds from {seed} on") };
+    format!("{model}{block} at its initial weights, {rule}, {pictures} in an update, {round}, {seeds}{steps}.")
 }
 
 /// A table of attacks (rows) by defences (columns).
@@ -99,39 +113,56 @@ fn image(alt: &str, data: &str) -> Markup {
     html! { img alt=(alt) src={ "data:image/png;base64," (data) }; }
 }
 
-/// The mean of an attack under a defence, over the pictures.
-fn summary(rows: &[&MatrixRow]) -> Markup {
-    let scores: Vec<f64> = rows.iter().filter_map(|row| row.ssim).collect();
-    let seen = rows.iter().filter(|row| row.verdict == AttackVerdict::Recognisable).count();
-    let all = rows.len();
-    if rows.is_empty() {
-        missing()
-    } else if rows.iter().all(|row| row.verdict == AttackVerdict::Cannot) {
-        html! { td.cannot title=[rows[0].reason.as_deref()] { "cannot" } }
-    } else if scores.is_empty() {
-        let class = if 2 * seen >= all { "recognisable" } else { "protected" };
-        html! { td class=(class) { b { (seen) " of " (all) " right" } } }
+/// The mean of an attack under a defence, over pictures and seeds; `why` one of its verdicts cannot be told.
+fn summary(mean: &MatrixMean, why: Option<&str>) -> Markup {
+    let &MatrixMean { recognisable, not_recognisable_by_this_attack, cannot_tell, .. } = mean;
+    let all = recognisable + not_recognisable_by_this_attack + cannot_tell;
+    if all == 0 {
+        return missing();
+    }
+    let class = if 2 * recognisable >= all {
+        class(&Verdict::Recognisable)
+    } else if 2 * cannot_tell >= all {
+        class(&Verdict::CannotTell(String::new()))
     } else {
-        let mean = scores.iter().sum::<f64>() / scores.len() as f64;
-        html! { td class=(AttackVerdict::of(mean).name()) { (gauge(mean)) small { (seen) " of " (all) " recognisable" } } }
+        class(&Verdict::NotRecognisableByThisAttack)
+    };
+    html! {
+        td class=(class) title=[why] {
+            @if let Some(Interval { mean, half_width, .. }) = mean.ssim {
+                (gauge(mean))
+                @if let Some(half) = half_width { small { "± " (format_args!("{half:.2}")) } }
+            }
+            @if cannot_tell == all && mean.ssim.is_none() {
+                "cannot tell"
+            } @else {
+                small { (recognisable) " of " (all) @if mean.ssim.is_some() { " recognisable" } @else { " right" } }
+                @if cannot_tell > 0 { small { (cannot_tell) " cannot be told" } }
+            }
+        }
+    }
+}
+
+/// How a cell looks.
+fn class(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Recognisable => "recognisable",
+        Verdict::NotRecognisableByThisAttack => "not-recognisable",
+        Verdict::CannotTell(_) => "cannot-tell",
     }
 }
 
 fn cell(row: &MatrixRow, pictures: Pictures<'_>) -> Result<Markup, ExperimentError> {
-    let word = match row.verdict {
-        AttackVerdict::Recognisable => "recognisable",
-        AttackVerdict::Protected => "not recognisable",
-        AttackVerdict::Cannot => "cannot",
-    };
     Ok(html! {
-        td class=(row.verdict.name()) {
+        td class=(class(&row.verdict)) {
             @for name in &row.pictures {
                 (image(&format!("{} reconstructed by {} under {}", row.image, row.attack, row.defence), &pictures(name)?))
             }
             @if let Some(ssim) = row.ssim { (gauge(ssim)) }
             small {
-                (word)
+                (row.verdict)
                 @if let Some(psnr) = row.psnr { ", " (format_args!("{psnr:.1}")) " dB" }
+                @if let Some(misfit) = row.misfit { ", leaves " (format_args!("{:.1}", 100.0 * misfit)) " % unexplained" }
                 @if row.seconds > 0.0 { ", " (format_args!("{:.1}", row.seconds)) " s" }
             }
             @if let Some(reason) = &row.reason { small.reason { (reason) } }
@@ -146,7 +177,7 @@ fn gauge(ssim: f64) -> Markup {
         b { (format_args!("{ssim:.2}")) }
         span.gauge {
             i style={ "width:" (percent(ssim.clamp(0.0, 1.0))) } {}
-            s style={ "left:" (percent(PROTECTED_BELOW)) } {}
+            s style={ "left:" (percent(RECOGNISABLE_FROM)) } {}
         }
     }
 }
@@ -154,10 +185,10 @@ fn gauge(ssim: f64) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::matrix::plan::tests::{pictures, settings};
+    use crate::matrix::plan::tests::{plan, settings};
 
     fn page(name: &str, rows: &[MatrixRow]) -> String {
-        let plan = MatrixPlan::new(&settings("embedding,label", "none;fixed-position"), &pictures(&[name])).unwrap();
+        let plan = plan(&settings("embedding,label", "none;fixed-position"), &[name]).unwrap();
         html(&plan, rows, &|file| Ok(STANDARD.encode(file))).unwrap()
     }
 
@@ -166,10 +197,12 @@ mod tests {
             attack: "embedding".parse().unwrap(),
             defence: Defence::None,
             image: name.to_owned(),
-            verdict: AttackVerdict::Recognisable,
+            seed: 1,
+            verdict: Verdict::Recognisable,
             reason: Some("a <b> & \"c\"".to_owned()),
             psnr: Some(31.25),
             ssim: Some(0.75),
+            misfit: Some(0.001),
             seconds: 0.1,
             iterations: None,
             pictures: vec!["x.png".to_owned()],
@@ -194,7 +227,8 @@ mod tests {
         assert!(page.contains(&STANDARD.encode(truth_file(0, 0))));
         assert!(!page.contains("src=\"http") && !page.contains("href="), "nothing is loaded from elsewhere");
         assert!(page.contains("1 of 4 rows are there") && page.contains("not yet computed"));
-        assert!(page.contains("<b>0.75</b>") && page.contains("31.2 dB"));
+        assert!(page.contains("<b>0.75</b>") && page.contains("31.2 dB, leaves 0.1 % unexplained"));
+        assert!(!page.contains("protected"), "one attacker cannot tell");
         assert_eq!(page.matches("<tr>").count(), 2 * 3, "a head and two attacks, in the summary and for the picture");
     }
 }

@@ -7,7 +7,7 @@ use unmask_client::Batch;
 use unmask_core::{Architecture, AttackFamily, AttackMethod, Defence, Knowledge, MaskSeed, Rule};
 use unmask_data::{CLASSES, Picture, chw_to_hwc, class_in_name};
 
-use super::ExperimentError;
+use super::{ExperimentError, MatrixRequest};
 use crate::InferenceAttack;
 
 /// What decides the rows of a matrix, besides the pictures.
@@ -19,8 +19,10 @@ pub struct MatrixSettings {
     pub attacks: Vec<InferenceAttack>,
     /// In the order they are shown.
     pub defences: Vec<Defence>,
-    /// Of weights, masks, noise, keys and starts.
+    /// The first seed of weights, masks, noise, keys and starts; further ones are counted up from it.
     pub seed: u64,
+    /// How often every row is computed, each time with another seed.
+    pub seeds: u64,
     /// Steps of a search; `None` takes what suits the method.
     pub iterations: Option<usize>,
     /// First step size of a search; `None` takes what suits the method.
@@ -66,17 +68,22 @@ impl MatrixSettings {
         SearchOptions { iterations: self.iterations, step: self.step, ..SearchOptions::default() }
     }
 
-    /// 32 bytes that follow from the seed and from what they are for.
-    pub(super) fn seed_of(&self, purpose: &[&str]) -> MaskSeed {
-        let mut hash = Sha256::new();
-        hash.update(b"unmask matrix");
-        hash.update(self.seed.to_le_bytes());
-        for part in purpose {
-            hash.update((part.len() as u64).to_le_bytes());
-            hash.update(part.as_bytes());
-        }
-        MaskSeed(hash.finalize().into())
+    pub(super) fn all_seeds(&self) -> impl Iterator<Item = u64> + Clone + use<> {
+        let first = self.seed;
+        (0..self.seeds).map(move |number| first.wrapping_add(number))
     }
+}
+
+/// 32 bytes that follow from the seed and from what they are for.
+pub(super) fn seed_of(seed: u64, purpose: &[&str]) -> MaskSeed {
+    let mut hash = Sha256::new();
+    hash.update(b"unmask matrix");
+    hash.update(seed.to_le_bytes());
+    for part in purpose {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part.as_bytes());
+    }
+    MaskSeed(hash.finalize().into())
 }
 
 /// What `run.json` holds: a folder's rows are all of one run.
@@ -84,6 +91,10 @@ impl MatrixSettings {
 pub(super) struct RunRecord {
     /// Of the program: another one may compute other rows.
     pub(super) version: String,
+    /// What the program was built from, `-dirty` where files differed from it; unknown outside a checkout.
+    pub(super) commit: Option<String>,
+    /// What computed: another one rounds otherwise.
+    pub(super) device: String,
     pub(super) settings: MatrixSettings,
     pub(super) images: Vec<Image>,
 }
@@ -107,12 +118,20 @@ pub(super) struct PictureBatch {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cell {
     pub(super) number: usize,
+    pub(super) seed: u64,
     pub(super) batch: usize,
     pub(super) defence: Defence,
     pub(super) attack: InferenceAttack,
 }
 
-pub(super) type Key = (InferenceAttack, Defence, String);
+impl Cell {
+    /// Which update it attacks.
+    pub(super) fn update(&self) -> (u64, usize, Defence) {
+        (self.seed, self.batch, self.defence)
+    }
+}
+
+pub(super) type Key = (InferenceAttack, Defence, String, u64);
 
 #[derive(Debug)]
 pub(super) struct MatrixPlan {
@@ -121,7 +140,8 @@ pub(super) struct MatrixPlan {
 }
 
 impl MatrixPlan {
-    pub(super) fn new(settings: &MatrixSettings, pictures: &[(String, Picture)]) -> Result<Self, ExperimentError> {
+    pub(super) fn new(request: &MatrixRequest<'_>) -> Result<Self, ExperimentError> {
+        let MatrixRequest { settings, pictures, .. } = *request;
         if settings.attacks.is_empty() || settings.defences.is_empty() {
             return Err(ExperimentError::EmptyMatrix);
         }
@@ -130,6 +150,9 @@ impl MatrixPlan {
             if count == 0 {
                 return Err(ExperimentError::ZeroCount { what });
             }
+        }
+        if settings.seeds == 0 {
+            return Err(ExperimentError::NoSeeds);
         }
         settings.search_options().check()?;
         let rate = settings.rate;
@@ -149,24 +172,37 @@ impl MatrixPlan {
         let labelled: Vec<(usize, &(String, Picture))> = pictures.iter().enumerate().collect();
         let batches = labelled.chunks(settings.batch).map(|members| batch(members, side)).collect();
         let images = pictures.iter().map(|(name, picture)| Image { name: name.clone(), sha256: digest(picture) });
-        let version = env!("CARGO_PKG_VERSION").to_owned();
-        Ok(Self { run: RunRecord { version, settings: settings.clone(), images: images.collect() }, batches })
+        let run = RunRecord {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            commit: request.commit.as_ref().map(ToString::to_string),
+            device: request.device.description(),
+            settings: settings.clone(),
+            images: images.collect(),
+        };
+        Ok(Self { run, batches })
     }
 
     pub(super) fn settings(&self) -> &MatrixSettings {
         &self.run.settings
     }
 
-    /// By picture, then defence, then attack.
+    /// By seed, then picture, then defence, then attack.
     pub(super) fn cells(&self) -> impl Iterator<Item = Cell> + '_ {
         let MatrixSettings { attacks, defences, .. } = self.settings();
         let pairs = defences.iter().flat_map(|&defence| attacks.iter().map(move |&attack| (defence, attack)));
-        let all = (0..self.batches.len()).flat_map(move |batch| pairs.clone().map(move |pair| (batch, pair)));
-        all.enumerate().map(|(number, (batch, (defence, attack)))| Cell { number, batch, defence, attack })
+        let of_seed = (0..self.batches.len()).flat_map(move |batch| pairs.clone().map(move |pair| (batch, pair)));
+        let all = self.settings().all_seeds().flat_map(move |seed| of_seed.clone().map(move |cell| (seed, cell)));
+        all.enumerate().map(|(number, (seed, (batch, (defence, attack))))| Cell {
+            number,
+            seed,
+            batch,
+            defence,
+            attack,
+        })
     }
 
     pub(super) fn key(&self, cell: &Cell) -> Key {
-        (cell.attack, cell.defence, self.batches[cell.batch].name.clone())
+        (cell.attack, cell.defence, self.batches[cell.batch].name.clone(), cell.seed)
     }
 
     /// The name of its file, with which those of its pictures begin.
@@ -253,6 +289,8 @@ fn digest(picture: &Picture) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use unmask_core::{ResnetPreset, VitPreset};
+    use unmask_model::device::OpenDevice;
+    use unmask_simulation::Commit;
 
     use super::*;
 
@@ -262,6 +300,7 @@ pub(super) mod tests {
             attacks: attacks.split(',').map(|name| name.parse().unwrap()).collect(),
             defences: defences.split(';').map(|name| name.parse().unwrap()).collect(),
             seed: 1,
+            seeds: 1,
             iterations: Some(4),
             step: None,
             rounds: 2,
@@ -279,17 +318,32 @@ pub(super) mod tests {
         names.iter().enumerate().map(|(seed, name)| ((*name).to_owned(), picture(seed))).collect()
     }
 
+    pub(crate) fn plan(settings: &MatrixSettings, names: &[&str]) -> Result<MatrixPlan, ExperimentError> {
+        let (pictures, device) = (pictures(names), OpenDevice::cpu());
+        let commit = Some(Commit { sha: "abc".to_owned(), has_local_changes: false });
+        let request = MatrixRequest {
+            settings,
+            pictures: &pictures,
+            device: &device,
+            threads: None,
+            commit,
+            out: std::path::Path::new(""),
+        };
+        MatrixPlan::new(&request)
+    }
+
     #[test]
     fn settings_that_make_no_matrix_are_refused_with_their_operands() {
         let refusal = |change: &dyn Fn(&mut MatrixSettings), names: &[&str]| {
             let mut settings = settings("embedding,label", "none;fixed-position");
             change(&mut settings);
-            MatrixPlan::new(&settings, &pictures(names)).unwrap_err().to_string()
+            plan(&settings, names).unwrap_err().to_string()
         };
         assert!(
             refusal(&|settings| settings.batch = 2, &["a", "b", "c"]).contains("3 pictures do not make batches of 2")
         );
         assert!(refusal(&|settings| settings.rounds = 0, &["a"]).contains("--rounds"));
+        assert!(refusal(&|settings| settings.seeds = 0, &["a"]).contains("--seeds 1 or more"));
         assert!(refusal(&|settings| settings.step = Some(2.5), &["a"]).contains("2.5"));
         assert!(refusal(&|settings| settings.rate = f32::NAN, &["a"]).contains("NaN"));
         assert!(refusal(&|_| (), &["a", "a"]).contains("picture name a"));
@@ -321,18 +375,28 @@ pub(super) mod tests {
     /// Seeds tell purposes apart however these are cut, and nothing else decides them.
     #[test]
     fn seeds_follow_from_their_purpose() {
-        let settings = settings("label", "none");
-        assert_eq!(settings.seed_of(&["mask", "none"]), settings.seed_of(&["mask", "none"]));
-        assert_ne!(settings.seed_of(&["mask", "none"]), settings.seed_of(&["masknone"]));
-        let other = MatrixSettings { seed: 2, ..settings.clone() };
-        assert_ne!(settings.seed_of(&["mask"]), other.seed_of(&["mask"]));
+        assert_eq!(seed_of(1, &["mask", "none"]), seed_of(1, &["mask", "none"]));
+        assert_ne!(seed_of(1, &["mask", "none"]), seed_of(1, &["masknone"]));
+        assert_ne!(seed_of(1, &["mask"]), seed_of(2, &["mask"]));
+    }
+
+    #[test]
+    fn every_seed_has_every_row() {
+        let settings =
+            MatrixSettings { seed: u64::MAX, seeds: 2, ..settings("embedding,label", "none;fixed-position") };
+        let plan = plan(&settings, &["a", "b"]).unwrap();
+        let cells: Vec<Cell> = plan.cells().collect();
+        assert_eq!(cells.len(), 2 * 2 * 2 * 2);
+        assert!(cells.iter().enumerate().all(|(number, cell)| cell.number == number));
+        assert_eq!((cells[0].seed, cells[8].seed), (u64::MAX, 0), "counted on from the greatest");
+        assert_eq!(cells.chunk_by(|one, next| one.update() == next.update()).count(), 8, "two attacks on each update");
     }
 
     #[test]
     fn rows_that_say_nothing_new_are_not_worth_their_time() {
         let mut settings = settings("matching,matching-aware,jigsaw,rounds", "none;random-binary:0.5;fixed-position");
         settings.rounds = 1;
-        let plan = MatrixPlan::new(&settings, &pictures(&["a"])).unwrap();
+        let plan = plan(&settings, &["a"]).unwrap();
         let redundancy: Vec<bool> = plan.cells().map(|cell| plan.redundancy(&cell).is_some()).collect();
         #[rustfmt::skip]
         assert_eq!(redundancy, [

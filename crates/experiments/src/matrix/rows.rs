@@ -18,7 +18,7 @@ const RUN: &str = "run.json";
 const ROWS: &str = "rows";
 const PICTURES: &str = "pictures";
 
-/// Rows on disk, one writer at a time.
+/// Rows on disk, of one process at a time; its threads write different rows.
 #[derive(Debug)]
 pub(super) struct Rows {
     folder: PathBuf,
@@ -117,14 +117,14 @@ fn difference(place: &str, held: &serde_json::Value, wanted: &serde_json::Value)
 
 #[cfg(test)]
 mod tests {
-    use unmask_core::Defence;
+    use unmask_core::{Defence, Verdict};
 
     use super::*;
     use crate::{
-        AttackVerdict, InferenceAttack,
+        InferenceAttack,
         matrix::plan::{
-            MatrixPlan, MatrixSettings,
-            tests::{pictures, settings},
+            MatrixSettings,
+            tests::{plan, settings},
         },
     };
 
@@ -133,10 +133,12 @@ mod tests {
             attack: run.settings.attacks[0],
             defence: run.settings.defences[0],
             image: image.to_owned(),
-            verdict: AttackVerdict::Protected,
+            seed: 1,
+            verdict: Verdict::CannotTell("the search has not converged".to_owned()),
             reason: None,
             psnr: Some(12.5),
             ssim: Some(0.123_456),
+            misfit: Some(0.25),
             seconds: 0.25,
             iterations: None,
             pictures: Vec::new(),
@@ -145,11 +147,11 @@ mod tests {
     }
 
     fn run_of(settings: &MatrixSettings) -> RunRecord {
-        MatrixPlan::new(settings, &pictures(&["a", "b"])).unwrap().run
+        plan(settings, &["a", "b"]).unwrap().run
     }
 
     fn key(image: &str) -> Key {
-        (InferenceAttack::Labels, Defence::None, image.to_owned())
+        (InferenceAttack::Labels, Defence::None, image.to_owned(), 1)
     }
 
     #[test]
@@ -180,6 +182,9 @@ mod tests {
         let refusal = |run: &RunRecord| Rows::open(folder.path(), run).unwrap_err().to_string();
         let error = refusal(&run_of(&MatrixSettings { seed: 7, ..one.clone() }));
         assert!(error.contains("settings.seed was 1 and is now 7") && error.contains("another --out"), "{error}");
+        let mut run = run_of(&one);
+        run.commit = Some("abd".to_owned());
+        assert!(refusal(&run).contains("commit was \"abc\" and is now \"abd\""));
         let mut run = run_of(&one);
         run.images[1].sha256 = "0".to_owned();
         assert!(refusal(&run).contains("images was"));

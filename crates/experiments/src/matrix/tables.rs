@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use super::{
-    ExperimentError, MatrixRow,
+    ExperimentError, MatrixMean, MatrixRow,
+    means::means,
     plan::{MatrixPlan, RunRecord},
     rows::Rows,
 };
@@ -14,11 +15,20 @@ use crate::report;
 #[derive(Serialize)]
 struct Table<'a> {
     run: &'a RunRecord,
+    /// Rows that were computed side by side, which makes each of them slower.
+    threads: usize,
+    means: Vec<MatrixMean>,
     rows: &'a [MatrixRow],
 }
 
-pub(super) fn write(files: &Rows, plan: &MatrixPlan, rows: &[MatrixRow]) -> Result<(), ExperimentError> {
-    let table = serde_json::to_vec_pretty(&Table { run: &plan.run, rows });
+pub(super) fn write(
+    files: &Rows,
+    plan: &MatrixPlan,
+    threads: usize,
+    rows: &[MatrixRow],
+) -> Result<(), ExperimentError> {
+    let means = means(plan.settings(), rows);
+    let table = serde_json::to_vec_pretty(&Table { run: &plan.run, threads, means, rows });
     let encode = |error: serde_json::Error| ExperimentError::Encode {
         what: "matrix.json".to_owned(),
         reason: error.to_string(),
@@ -28,11 +38,27 @@ pub(super) fn write(files: &Rows, plan: &MatrixPlan, rows: &[MatrixRow]) -> Resu
 }
 
 fn csv(rows: &[MatrixRow]) -> Result<Vec<u8>, ExperimentError> {
-    let columns = ["attack", "defence", "image", "verdict", "psnr", "ssim", "seconds", "iterations", "reason"];
+    let columns = [
+        "attack",
+        "defence",
+        "image",
+        "seed",
+        "verdict",
+        "because",
+        "psnr",
+        "ssim",
+        "misfit",
+        "seconds",
+        "iterations",
+        "reason",
+    ];
     let rows = rows.iter().map(|row| {
-        let MatrixRow { attack, defence, image, verdict, psnr, ssim, seconds, iterations, reason, .. } = row;
-        let reason = reason.as_deref().map(text);
-        (attack.name(), defence.to_string(), text(image), verdict, psnr, ssim, seconds, iterations, reason)
+        let MatrixRow {
+            attack, defence, image, seed, verdict, psnr, ssim, misfit, seconds, iterations, reason, ..
+        } = row;
+        let (because, reason) = (verdict.because().map(text), reason.as_deref().map(text));
+        let what = (attack.name(), defence.to_string(), text(image), seed, verdict.name(), because);
+        (what, (psnr, ssim, misfit, seconds, iterations, reason))
     });
     report::csv(&columns, rows)
 }
@@ -44,8 +70,9 @@ fn text(text: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
+    use unmask_core::Verdict;
+
     use super::*;
-    use crate::AttackVerdict;
 
     #[test]
     fn formulas_stay_text() {
@@ -59,16 +86,19 @@ mod tests {
             attack: "rounds".parse().unwrap(),
             defence: "gaussian:eps=4,delta=1e-5,clip=0.5".parse().unwrap(),
             image: "my, cat".to_owned(),
-            verdict: AttackVerdict::Cannot,
+            seed: 7,
+            verdict: Verdict::CannotTell("of, this".to_owned()),
             reason: Some("no".to_owned()),
             psnr: None,
             ssim: Some(0.25),
+            misfit: Some(0.5),
             seconds: 1.5,
             iterations: Some(3),
             pictures: Vec::new(),
         };
         let text = String::from_utf8(csv(&[row]).unwrap()).unwrap();
-        let line = "rounds,\"gaussian:eps=4,delta=1e-5,clip=0.5\",\"my, cat\",cannot,,0.25,1.5,3,no";
+        let line =
+            "rounds,\"gaussian:eps=4,delta=1e-5,clip=0.5\",\"my, cat\",7,cannot-tell,\"of, this\",,0.25,0.5,1.5,3,no";
         assert_eq!(text.lines().nth(1), Some(line));
     }
 }

@@ -106,12 +106,12 @@ fn slope_is_that_of_the_objective() {
         let evidence = ReceivedGradient::aware(&masked(&update, &kept), &kept).unwrap();
         let problem = Problem::new(oracle, objective, evidence).unwrap();
         let x: Vec<f64> = blurred(&truth).iter().map(|&v| f64::from(v) * 2.0 - 1.0).collect();
-        let (_, slope) = problem.evaluate(&x).unwrap();
+        let slope = problem.evaluate(&x).unwrap().slope;
         // Along d = slope / |slope| the objective rises by |slope|.
         let length = norm(&slope);
         let along = |step: f64| {
             let moved: Vec<f64> = x.iter().zip(&slope).map(|(x, s)| x + step * s / length).collect();
-            problem.evaluate(&moved).unwrap().0.sum()
+            problem.evaluate(&moved).unwrap().terms.sum()
         };
         let step = 1e-3;
         let rise = (along(step) - along(-step)) / (2.0 * step);
@@ -207,6 +207,50 @@ fn a_start_that_cannot_be_bettered_is_kept() {
     let kept = run(problem, &truth, &truth, options);
     assert!(kept.kept_start);
     assert!(kept.found > 0.9999, "SSIM {}", kept.found);
+}
+
+/// A search by the weights of another model finds pictures that explain the update better than the very picture does, and
+/// worse pictures they are. An exact start is what it ends with all the same.
+#[test]
+fn the_wrong_weights_do_not_drag_an_exact_start_away() {
+    let network = network();
+    let truth = photograph("astronaut.png");
+    let update = gradient(&network, &truth, &[3]);
+    let found = |is_start_exact| {
+        let options = OracleOptions { scope: WeightScope::FirstBlock, ..OracleOptions::default() };
+        let other = network.architecture().initial(2);
+        let oracle = NetworkOracle::new(&network, &other, &[3], options).unwrap();
+        let evidence = ReceivedGradient::naive(&update).unwrap();
+        let problem = Problem::new(oracle, Objective::tokens(&config()), evidence).unwrap();
+        let options = MatchingOptions { iterations: 100, is_start_exact, ..MatchingOptions::default() };
+        run(problem, &truth, &truth, options)
+    };
+    let (dragged, kept) = (found(false), found(true));
+    assert!(!dragged.kept_start && dragged.found < 0.9, "SSIM {}", dragged.found);
+    assert!(kept.kept_start && kept.found > 0.9999, "SSIM {}", kept.found);
+}
+
+/// What is kept is what leaves least unexplained, whatever the objective says of it.
+#[test]
+fn the_picture_that_explains_most_is_kept() {
+    let network = network();
+    let truth = photograph("astronaut.png");
+    let update = gradient(&network, &truth, &[3]);
+    let problem = || problem(&network, &[3], Objective::tokens(&config()), ReceivedGradient::naive(&update).unwrap());
+    let start = chw_to_hwc(&blurred(&truth), SIDE, SIDE);
+    let mut matching =
+        Matching::new(problem(), &start, MatchingOptions { iterations: 40, ..MatchingOptions::default() }).unwrap();
+    let misfit = |image: &[f32]| {
+        let inputs = Inputs { batch: 1, side: SIDE };
+        problem().evaluate(&normalise(inputs, image)).unwrap().misfit
+    };
+    let mut least = misfit(&start);
+    let mut last = matching.step().unwrap();
+    while !last.is_over {
+        least = least.min(misfit(&last.image));
+        last = matching.step().unwrap();
+    }
+    assert!(misfit(&last.image) <= least + 1e-4, "{} where {least} was seen", misfit(&last.image));
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn objective_slope_and_ten_steps_are_the_references(
             let oracle = NetworkOracle::new(&network, state, &[LABEL], options).unwrap();
             let objective = Objective::tokens(&VitConfig::from(preset));
             let problem = Problem::new(oracle, objective, received.clone()).unwrap();
-            let (found, found_slope) = problem.evaluate(&start).unwrap();
+            let Evaluation { terms: found, slope: found_slope, .. } = problem.evaluate(&start).unwrap();
             // The reference's steps leave total variation out.
             let options = MatchingOptions { variation: 0.0, ..MatchingOptions::default() };
             let mut matching = Matching::from_normalised(problem, start.clone(), options);

@@ -56,7 +56,7 @@ pub(super) fn work(shared: &Shared, searches: &dyn Searches) {
                 found.retarget(searches, *target);
                 found.news()
             }
-            Order::Step => current.as_mut().map(Current::step).unwrap_or_default(),
+            Order::Step => current.as_mut().map(|current| current.step(searches)).unwrap_or_default(),
             Order::Rest(state) => current.as_mut().map(|current| current.rest(state)).unwrap_or_default(),
         };
         spend(shared, started.elapsed(), is_free);

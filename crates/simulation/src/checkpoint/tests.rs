@@ -74,3 +74,20 @@ fn the_last_two_are_kept_and_the_newest_whole_one_is_found() {
     let broken = Checkpoint::newest(folder.path()).unwrap_err().to_string();
     assert!(broken.contains("no checkpoint of this version of unmask; begin anew"), "{broken}");
 }
+
+/// A folder that cannot be made stands for a full disk.
+#[test]
+fn only_what_can_be_gone_on_with_is_advised() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = folder.path().join("taken");
+    fs::write(&taken, "no folder").unwrap();
+    let first = checkpoint(7).write(&taken).unwrap_err().to_string();
+    assert!(first.contains("nothing to go on from") && first.contains("begin anew"), "{first}");
+    assert!(!first.contains("--resume"), "{first}");
+
+    let kept = folder.path().join("kept");
+    checkpoint(6).write(&kept).unwrap();
+    fs::create_dir_all(kept.join("round-00000007.ckpt/inside")).unwrap();
+    let second = checkpoint(7).write(&kept).unwrap_err();
+    assert!(matches!(second, CheckpointError::Write { round: 7, .. }), "{second}");
+}

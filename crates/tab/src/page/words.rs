@@ -7,7 +7,7 @@ mod units;
 
 use serde::Serialize;
 use unmask_core::{Architecture, Defence, EncryptionStart, GaussianNoise, OptimiserKind, Rule};
-use unmask_data::metrics::PROTECTED_BELOW;
+use unmask_data::metrics::RECOGNISABLE_FROM;
 use unmask_wire::view::{ClientState, EncryptionView, NextView, Phase};
 
 pub use self::attacks::{
@@ -23,7 +23,7 @@ pub use self::units::{bytes, count, counted, duration, number, percent};
 
 /// What an SSIM means in one word, as the data attributes say it.
 pub fn verdict(ssim: f32) -> &'static str {
-    if f64::from(ssim) < PROTECTED_BELOW { "protected" } else { "recognisable" }
+    if f64::from(ssim) < RECOGNISABLE_FROM { "not-recognisable" } else { "recognisable" }
 }
 
 /// The word by which the room's JSON calls something, for data attributes.
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn the_line_itself_counts_as_recognisable() {
         assert_eq!(verdict(0.5), "recognisable");
-        assert_eq!(verdict(0.499), "protected");
-        assert_eq!(verdict(-0.02), "protected");
+        assert_eq!(verdict(0.499), "not-recognisable");
+        assert_eq!(verdict(-0.02), "not-recognisable");
     }
 }

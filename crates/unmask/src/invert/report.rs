@@ -4,22 +4,41 @@ use std::path::Path;
 
 use serde::Serialize;
 use unmask_attack::{LabelReading, Membership, Recovered};
-use unmask_core::{Architecture, AttackMethod};
-use unmask_data::metrics::PROTECTED_BELOW;
-use unmask_experiments::{InferenceAttack, Score};
+use unmask_core::{Architecture, AttackMethod, Verdict};
+use unmask_experiments::{Check, InferenceAttack, Score, judge};
 
-/// `report.json`.
+use super::fedavg::LocalTraining;
+
+/// `report.json`, which `docs/schema/report.json` describes.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     attack: InferenceAttack,
     model: String,
     april_block: bool,
+    /// Pictures in the update, as given.
+    batch: usize,
     /// As given, of one picture.
     #[serde(skip_serializing_if = "Option::is_none")]
     label: Option<usize>,
     /// As given, of several.
     #[serde(skip_serializing_if = "Option::is_none")]
     labels: Option<Vec<usize>>,
+    /// `verdict`, and `because` where it cannot be told; of an attack that makes pictures.
+    #[serde(flatten)]
+    verdict: Option<Verdict>,
+    /// What the pictures leave unexplained of the update, over the entries that arrived: min over s >= 0 of
+    /// ||s g(x) - g|| / ||g||, 0 nothing and 1 all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    misfit: Option<f64>,
+    /// That s: 1 for a plain gradient.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    misfit_scale: Option<f64>,
+    /// How many entries are compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    misfit_entries: Option<usize>,
+    /// Of an update that was weights.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fedavg: Option<LocalTraining>,
     /// Time of the attack itself, without reading and writing.
     #[serde(skip_serializing_if = "Option::is_none")]
     seconds: Option<f64>,
@@ -70,13 +89,25 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl Report {
-    pub(super) fn new(attack: InferenceAttack, model: Architecture, labels: &[usize], hidden_share: f64) -> Self {
+    pub(super) fn new(
+        attack: InferenceAttack,
+        model: Architecture,
+        (batch, labels): (usize, &[usize]),
+        hidden_share: f64,
+        fedavg: Option<LocalTraining>,
+    ) -> Self {
         Self {
             attack,
             model: model.to_string(),
             april_block: model.april_block(),
+            batch,
             label: if let &[label] = labels { Some(label) } else { None },
             labels: (labels.len() > 1).then(|| labels.to_vec()),
+            verdict: None,
+            misfit: None,
+            misfit_scale: None,
+            misfit_entries: None,
+            fedavg,
             seconds: None,
             psnr: None,
             ssim: None,
@@ -87,7 +118,7 @@ impl Report {
             hidden_share,
             labels_read: None,
             membership: None,
-            notes: Vec::new(),
+            notes: fedavg.map(LocalTraining::note).into_iter().collect(),
         }
     }
 
@@ -96,13 +127,22 @@ impl Report {
         self.singular_values_ratio = found.singular_ratio;
         self.iterations = found.iterations;
         self.objective = found.objective;
-        self.notes.clone_from(&found.notes);
+        self.notes.extend(found.notes.iter().cloned());
     }
 
-    pub(super) fn score(&mut self, score: &Score) {
-        self.psnr = Some(score.psnr);
-        self.ssim = Some(score.ssim);
-        self.best_order = score.arranged.is_some();
+    /// What the pictures of `method` say, with the `score` where the private ones are known.
+    pub(super) fn judge(&mut self, method: AttackMethod, score: Option<&Score>, check: &Check) {
+        self.verdict = Some(judge(method, score, check));
+        if let Ok(misfit) = check.misfit {
+            self.misfit = Some(misfit.relative);
+            self.misfit_scale = Some(misfit.scale);
+            self.misfit_entries = Some(misfit.entries);
+        }
+        if let Some(score) = score {
+            self.psnr = Some(score.psnr);
+            self.ssim = Some(score.ssim);
+            self.best_order = score.arranged.is_some();
+        }
     }
 
     pub(super) fn read_labels(&mut self, labels: Option<LabelReading>) {
@@ -125,9 +165,14 @@ impl Report {
             println!("{} in {:.0} ms: {}", self.attack.title(), seconds * 1e3, out.display());
         }
         if let (Some(psnr), Some(ssim)) = (self.psnr, self.ssim) {
-            let verdict = if ssim < PROTECTED_BELOW { "protected" } else { "not protected" };
             let order = if self.best_order { " in the best order of the pieces" } else { "" };
-            println!("PSNR {psnr:.1} dB, SSIM {ssim:.3}{order}: {verdict}");
+            println!("PSNR {psnr:.1} dB, SSIM {ssim:.3}{order}");
+        }
+        if let Some(misfit) = self.misfit {
+            println!("by its own gradient, the picture leaves {:.2} % of the update unexplained", 100.0 * misfit);
+        }
+        if let Some(verdict) = &self.verdict {
+            println!("verdict: {verdict}");
         }
         // A search says in its notes which labels it took.
         let says_so = self.attack.method().is_some_and(AttackMethod::is_search);

@@ -7,8 +7,8 @@ use std::{
 };
 
 use tracing::error;
-use unmask_attack::{AttackError, Observation, Search, SearchOptions, SearchProgress, Searches};
-use unmask_core::AttackMethod;
+use unmask_attack::{AttackError, Misfit, Observation, Search, SearchOptions, SearchProgress, Searches, own_gradient};
+use unmask_core::{AttackMethod, Knowledge};
 use unmask_wire::view::{SearchState, SearchView};
 
 use crate::attacks::{
@@ -31,6 +31,8 @@ struct Member {
     state: SearchState,
     /// Why it cannot, or cannot go on.
     refusal: Option<String>,
+    /// What its last picture leaves unexplained, once it is done.
+    checked: Option<String>,
     seconds: f64,
     shown: Option<Instant>,
 }
@@ -38,6 +40,8 @@ struct Member {
 /// The searches on one update.
 pub(super) struct Current {
     job: Arc<Job>,
+    /// With the model, as long as one of them is not done.
+    observation: Observation,
     members: Vec<Member>,
     turn: usize,
 }
@@ -48,16 +52,17 @@ impl Current {
         let (job, observation) = observe(target);
         let begin = |method| Member::begin(method, searches, &observation, job.about.round);
         let members = job.concealment.searches(job.architecture).into_iter().map(begin).collect();
-        Self { job, members, turn: 0 }
+        Self { job, observation, members, turn: 0 }
     }
 
     /// Goes on with a newer update like this one from the pictures found, or, where there are none, begins.
     pub(super) fn retarget(&mut self, searches: &dyn Searches, target: Target) {
         let (job, observation) = observe(target);
-        self.job = job;
+        (self.job, self.observation) = (job, observation);
+        let observation = &self.observation;
         for member in &mut self.members {
-            if !member.retarget(&observation) {
-                *member = Member::begin(member.method, searches, &observation, self.job.about.round);
+            if !member.retarget(observation) {
+                *member = Member::begin(member.method, searches, observation, self.job.about.round);
             }
         }
     }
@@ -87,8 +92,9 @@ impl Current {
         self.members.iter_mut().filter(|member| member.refusal.is_some()).map(|member| member.show(job)).collect()
     }
 
-    /// One step of the next that is not done; what is to be shown of it.
-    pub(super) fn step(&mut self) -> Vec<Finding> {
+    /// One step of the next that is not done; what is to be shown of it. The picture that it ends with is checked by its own
+    /// gradient.
+    pub(super) fn step(&mut self, searches: &dyn Searches) -> Vec<Finding> {
         // Whoever stood still goes on.
         let is_resting = |member: &&mut Member| matches!(member.state, SearchState::Waiting | SearchState::Stopped);
         for member in self.members.iter_mut().filter(is_resting) {
@@ -102,6 +108,13 @@ impl Current {
         self.turn = at + 1;
         let member = &mut self.members[at];
         member.step();
+        if member.state == SearchState::Done {
+            member.check(searches, &self.observation);
+            if self.members.iter().all(|member| member.state == SearchState::Done) {
+                self.observation.whole = None;
+            }
+        }
+        let member = &mut self.members[at];
         let is_due = member.state == SearchState::Done || member.shown.is_none_or(|shown| shown.elapsed() >= BEAT);
         if is_due { vec![member.show(&self.job)] } else { Vec::new() }
     }
@@ -122,7 +135,7 @@ impl Current {
 impl Member {
     fn new(method: AttackMethod, search: Option<Box<dyn Search>>, refusal: Option<String>, seconds: f64) -> Self {
         let state = if search.is_some() { SearchState::Running } else { SearchState::Done };
-        Self { method, search, last: None, state, refusal, seconds, shown: None }
+        Self { method, search, last: None, state, refusal, checked: None, seconds, shown: None }
     }
 
     /// Noise to start from differs by round.
@@ -144,7 +157,7 @@ impl Member {
         if guarded(method, || unmask_attack::retarget(search.as_mut(), method, observation)).is_err() {
             return false;
         }
-        (self.state, self.shown, self.last) = (SearchState::Running, None, None);
+        (self.state, self.shown, self.last, self.checked) = (SearchState::Running, None, None, None);
         self.seconds = started.elapsed().as_secs_f64();
         true
     }
@@ -166,6 +179,20 @@ impl Member {
         }
     }
 
+    /// Says what the picture it ended with leaves unexplained, as far as the model can be run.
+    fn check(&mut self, searches: &dyn Searches, observation: &Observation) {
+        let (method, Some(progress), Some(whole)) = (self.method, &self.last, &observation.whole) else { return };
+        let values = (progress.image.len() / observation.batch.max(1)).max(1);
+        let pictures: Vec<Vec<f32>> = progress.image.chunks(values).map(<[f32]>::to_vec).collect();
+        let misfit = guarded(method, || {
+            let own = own_gradient(observation, searches, &pictures)?;
+            Misfit::of(&own, whole, Knowledge::Aware)
+        });
+        self.checked = misfit.ok().map(|Misfit { relative, .. }| {
+            format!("Its own gradient leaves {:.1} % of what arrived unexplained.", 100.0 * relative)
+        });
+    }
+
     /// It cannot go on; the last picture stays, with the reason beside it.
     fn fail(&mut self, reason: &str) {
         (self.search, self.state) = (None, SearchState::Done);
@@ -177,7 +204,8 @@ impl Member {
         let outcome = match (&self.last, &self.refusal) {
             (None, refusal) => Err(refusal.clone().unwrap_or_else(|| "It has made no picture yet.".to_owned())),
             (Some(progress), refusal) => {
-                let mut notes: Vec<String> = progress.note.iter().chain(refusal).cloned().collect();
+                let mut notes: Vec<String> =
+                    progress.note.iter().chain(refusal).chain(&self.checked).cloned().collect();
                 notes.extend(remarks::on(self.method, job));
                 Seen::new(job.architecture.side(), progress.image.clone(), &notes).map_err(|reason| cannot(&reason))
             }

@@ -1,18 +1,18 @@
 //! How similar a reconstruction is to the picture, with the SSIM from which people recognise it.
 
 use leptos::prelude::*;
-use unmask_data::metrics::PROTECTED_BELOW;
+use unmask_data::metrics::RECOGNISABLE_FROM;
 
 use crate::page::words::verdict;
 
-/// A bar from 0 to 1 with a line at [`PROTECTED_BELOW`], both numbers, and the verdict in a word.
+/// A bar from 0 to 1 with a line at [`RECOGNISABLE_FROM`], both numbers, and the verdict in a word.
 #[component]
 pub fn SimilarityGauge(
     #[prop(into)] ssim: Signal<Option<f32>>,
     /// In dB.
     #[prop(into)]
     psnr: Signal<Option<f32>>,
-    /// What to say where the picture cannot be recognised: only a defence protects, and only from the attacker shown.
+    /// What to say where the picture cannot be recognised: that much about the attack shown, and nothing of others.
     #[prop(into)]
     below: Signal<&'static str>,
     /// What to say as long as neither number is there.
@@ -21,7 +21,7 @@ pub fn SimilarityGauge(
 ) -> impl IntoView {
     let verdict_now = move || ssim.get().map(verdict);
     let width = move || format!("width:{:.1}%", ssim.get().unwrap_or(0.0).clamp(0.0, 1.0) * 100.0);
-    let line = format!("left:{}%", PROTECTED_BELOW * 100.0);
+    let line = format!("left:{}%", RECOGNISABLE_FROM * 100.0);
     view! {
         <div class="gauge" data-verdict=verdict_now>
             <div class="gauge-head">
@@ -43,7 +43,7 @@ pub fn SimilarityGauge(
             </div>
             <p class="gauge-scale" aria-hidden="true">
                 <span>"0"</span>
-                <span>{PROTECTED_BELOW.to_string()}</span>
+                <span>{RECOGNISABLE_FROM.to_string()}</span>
                 <span>"1"</span>
             </p>
         </div>

@@ -15,8 +15,8 @@ pub fn comparison_note(attack: AttackMethod) -> Option<&'static str> {
 pub fn not_recognisable(is_defended: bool, is_searching: bool) -> &'static str {
     match (is_searching, is_defended) {
         (true, _) => "◌ not recognisable yet",
-        (false, true) => "✓ hidden from this attacker",
-        (false, false) => "✓ not recognisable, although nothing protects it",
+        (false, true) => "not recognisable by this attack; another may see more",
+        (false, false) => "not recognisable by this attack, although there is no defence",
     }
 }
 
@@ -102,8 +102,8 @@ mod tests {
 
     #[test]
     fn not_being_recognised_is_said_of_one_attacker_only() {
-        assert!(not_recognisable(true, false).contains("this attacker"));
-        assert!(not_recognisable(false, false).contains("nothing protects"));
+        assert!(not_recognisable(true, false).contains("this attack; another may see more"));
+        assert!(not_recognisable(false, false).contains("no defence"));
         assert!(not_recognisable(true, true).contains("yet"));
     }
 

@@ -1,0 +1,163 @@
+//! What the pictures that an attack made say of the update: a verdict that does not go beyond its evidence.
+
+use unmask_attack::{AttackError, Misfit, Observation, SAME_PICTURE, Searches, own_gradient, pixel_uncertainty};
+use unmask_core::{AttackMethod, Verdict};
+use unmask_data::metrics::RECOGNISABLE_FROM;
+
+use crate::Score;
+
+/// By how much a search may explain less of the update than the private picture does and still have come to its end: a
+/// tenth, besides [`Misfit::EXPLAINED`].
+const NEARLY: f64 = 1.1;
+
+/// Pictures that were checked by their own gradient.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Check {
+    /// Over the entries that arrived, or why it cannot be told.
+    pub misfit: Result<Misfit, AttackError>,
+    /// Of a search, how far it came.
+    pub reached: Option<Reached>,
+    /// How far another picture that solves the embeddings' equations as well can be at most, RMS over pixels in [0, 1]: where
+    /// one picture is in the update, the private one is not known, and the equations are enough.
+    pub uncertainty: Option<f64>,
+}
+
+/// What a search leaves unexplained, over the entries that it goes by: a naive one by hidden entries too.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reached {
+    pub found: f64,
+    /// What the private picture itself leaves, which noise, and several local steps, make more than nothing. Taken for 0
+    /// where the private picture is not known.
+    pub truth: f64,
+}
+
+impl Reached {
+    fn is_there(self) -> bool {
+        self.found <= NEARLY * self.truth + Misfit::EXPLAINED
+    }
+}
+
+impl Check {
+    /// Runs the model on `pictures`, which `method` made, each `[side, side, 3]` in [0, 1], and for a search on the truth as
+    /// well, where one picture is in the update and `truths` has it.
+    pub fn new(
+        method: AttackMethod,
+        observation: &Observation,
+        models: &dyn Searches,
+        pictures: &[Vec<f32>],
+        truths: &[Vec<f32>],
+    ) -> Self {
+        let own = own_gradient(observation, models, pictures);
+        let whole = observation.whole.as_deref().ok_or(AttackError::NoModel);
+        let over = |gradient: &Result<Vec<f64>, AttackError>, knowledge| {
+            Misfit::of(gradient.as_ref().map_err(Clone::clone)?, whole.clone()?, knowledge)
+        };
+        let misfit = over(&own, unmask_core::Knowledge::Aware);
+        let found = over(&own, method.knowledge());
+        let reached = found.ok().filter(|_| method.is_search()).map(|found| {
+            let truth = (truths.len() == 1 && observation.batch == 1)
+                .then(|| over(&own_gradient(observation, models, truths), method.knowledge()).ok())
+                .flatten();
+            Reached { found: found.relative, truth: truth.map_or(0.0, |truth| truth.relative) }
+        });
+        let uncertainty = match (pictures, observation.evidence()) {
+            ([picture], Ok(evidence)) if truths.is_empty() && observation.batch == 1 => {
+                pixel_uncertainty(&evidence.gradients, picture)
+            }
+            _ => None,
+        };
+        Self { misfit, reached, uncertainty }
+    }
+}
+
+/// The verdict on pictures that `method` made, with the `score` where the private pictures are known.
+///
+/// - *Recognisable*: an SSIM of [`RECOGNISABLE_FROM`] or more. Where the private picture is not known, no other picture must
+///   be left: the embeddings' equations determine it to [`SAME_PICTURE`], and its own gradient explains the update to
+///   [`Misfit::EXPLAINED`], so that its pixels are what the model saw and no cipher text.
+/// - *Not recognisable by this attack*: less than that SSIM, by a closed form, or by a search that explains the update as well
+///   as the private picture does.
+/// - *Cannot tell*: everything else.
+pub fn judge(method: AttackMethod, score: Option<&Score>, check: &Check) -> Verdict {
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    if let Some(score) = score {
+        return match check.reached {
+            _ if score.best_ssim >= RECOGNISABLE_FROM => Verdict::Recognisable,
+            Some(reached) if !reached.is_there() => Verdict::CannotTell(format!(
+                "the search has not converged: its picture leaves {} of the update unexplained, the private picture {}; more \
+                 iterations, another step or another start may see more",
+                percent(reached.found),
+                percent(reached.truth)
+            )),
+            _ => Verdict::NotRecognisableByThisAttack,
+        };
+    }
+    let because = match (&check.misfit, check.uncertainty) {
+        (Err(why), _) => format!("the private picture is not known, and this one cannot be checked: {why}"),
+        (Ok(misfit), _) if misfit.relative > Misfit::EXPLAINED => format!(
+            "the private picture is not known, and this one leaves {} of the update unexplained",
+            percent(misfit.relative)
+        ),
+        (Ok(_), Some(error)) if error <= SAME_PICTURE => return Verdict::Recognisable,
+        (Ok(_), Some(error)) => format!(
+            "the private picture is not known; this one explains the update, and so may others that are up to {:.0} % of the \
+             range of a pixel away",
+            (100.0 * error).ceil()
+        ),
+        (Ok(_), None) => {
+            "the private picture is not known; this one explains the update, and so may others, since too few \
+                          equations of the embeddings arrived whole"
+                .to_owned()
+        }
+    };
+    Verdict::CannotTell(because)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn score(best_ssim: f64) -> Score {
+        Score { psnr: 12.0, ssim: best_ssim.min(0.3), best_ssim, arranged: None }
+    }
+
+    fn check(relative: f64) -> Check {
+        Check { misfit: Ok(Misfit { relative, scale: 1.0, entries: 1000 }), reached: None, uncertainty: None }
+    }
+
+    fn searched(found: f64, truth: f64) -> Check {
+        Check { reached: Some(Reached { found, truth }), ..check(found) }
+    }
+
+    fn because(verdict: Verdict) -> String {
+        verdict.because().unwrap_or_else(|| panic!("{verdict}")).to_owned()
+    }
+
+    #[test]
+    fn the_private_picture_decides_where_it_is_known() {
+        let judge = |ssim, check: &Check| judge(AttackMethod::Matching, Some(&score(ssim)), check);
+        assert_eq!(judge(0.5, &searched(0.9, 0.0)), Verdict::Recognisable, "however badly it explains the update");
+        assert_eq!(
+            judge(0.49, &check(0.9)),
+            Verdict::NotRecognisableByThisAttack,
+            "a closed form has no further to go"
+        );
+        assert_eq!(judge(0.2, &searched(0.005, 0.0)), Verdict::NotRecognisableByThisAttack);
+        assert_eq!(judge(0.2, &searched(0.93, 0.95)), Verdict::NotRecognisableByThisAttack, "under noise");
+        let because = because(judge(0.2, &searched(0.34, 0.0)));
+        assert!(because.contains("not converged") && because.contains("34.0 %"), "{because}");
+    }
+
+    #[test]
+    fn without_it_no_other_picture_may_be_left() {
+        let judge = |check: &Check| judge(AttackMethod::Embedding, None, check);
+        let determined = |relative, uncertainty| Check { uncertainty, ..check(relative) };
+        assert_eq!(judge(&determined(Misfit::EXPLAINED, Some(SAME_PICTURE))), Verdict::Recognisable);
+        let because = |check: &Check| because(judge(check));
+        assert!(because(&determined(0.2, Some(0.0))).contains("leaves 20.0 % of the update unexplained"));
+        assert!(because(&determined(0.0, Some(0.25))).contains("up to 25 % of the range of a pixel"));
+        assert!(because(&determined(0.0, None)).contains("too few equations"));
+        let unchecked = Check { misfit: Err(AttackError::NoModel), ..determined(0.0, Some(0.0)) };
+        assert!(because(&unchecked).contains("cannot be checked"));
+    }
+}

@@ -1,0 +1,69 @@
+//! How far rows are that are computed side by side.
+
+use std::{
+    collections::BTreeMap,
+    ops::ControlFlow,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use super::{MatrixEvent, OnMatrixEvent, plan::Cell};
+
+/// Tells events one after another, whichever thread they come from.
+pub(super) struct Progress<'a>(Mutex<State<'a>>);
+
+struct State<'a> {
+    on_event: OnMatrixEvent<'a>,
+    /// Work of finished rows.
+    finished: u64,
+    /// Of those under way, by their number.
+    under_way: BTreeMap<usize, u64>,
+    is_stopped: bool,
+}
+
+impl<'a> Progress<'a> {
+    pub(super) fn new(on_event: OnMatrixEvent<'a>) -> Self {
+        Self(Mutex::new(State { on_event, finished: 0, under_way: BTreeMap::new(), is_stopped: false }))
+    }
+
+    /// Tells of the whole run, or of a row that begins.
+    pub(super) fn tell(&self, event: MatrixEvent<'_>) -> ControlFlow<()> {
+        self.lock().tell(|_| event)
+    }
+
+    /// A row has done so much of its work.
+    pub(super) fn reached(&self, cell: &Cell, work: u64) -> ControlFlow<()> {
+        let mut state = self.lock();
+        state.under_way.insert(cell.number, work);
+        state.tell(|done| MatrixEvent::Progress { done })
+    }
+
+    /// A row that took `work` is kept.
+    pub(super) fn finished(&self, cell: &Cell, work: u64) -> ControlFlow<()> {
+        let mut state = self.lock();
+        state.under_way.remove(&cell.number);
+        state.finished += work;
+        state.tell(|done| MatrixEvent::RowFinished { done })
+    }
+
+    /// No further row is to begin.
+    pub(super) fn stop(&self) {
+        self.lock().is_stopped = true;
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.lock().is_stopped
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<'a>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State<'_> {
+    fn tell<'b>(&mut self, event: impl FnOnce(u64) -> MatrixEvent<'b>) -> ControlFlow<()> {
+        let done = self.finished + self.under_way.values().sum::<u64>();
+        // Whoever said stop is not asked again.
+        self.is_stopped = self.is_stopped || (self.on_event)(event(done)).is_break();
+        if self.is_stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}

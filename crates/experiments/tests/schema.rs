@@ -1,0 +1,92 @@
+//! The committed reports, and those of a fresh matrix, are what `docs/schema` says.
+
+#[path = "../../../tests/support/schema.rs"]
+mod schema;
+
+use std::{
+    fs,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+};
+
+use schema::assert_conforms;
+use serde_json::{Value, json};
+use unmask_core::{Rule, VitPreset};
+use unmask_data::load_folder;
+use unmask_experiments::matrix::{MatrixRequest, MatrixSettings, run};
+use unmask_model::device::OpenDevice;
+use unmask_simulation::Commit;
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+#[test]
+fn committed_reports_conform() {
+    let folders = fs::read_dir(repository().join("docs/reports")).unwrap().map(|entry| entry.unwrap().path());
+    let folders: Vec<PathBuf> = folders.filter(|path| path.is_dir()).collect();
+    assert!(folders.len() >= 9, "{folders:?}");
+    for folder in folders {
+        assert_conforms(&json(&folder.join("run.json")), "reproduce-run");
+        assert_conforms(&json(&folder.join("results.json")), "reproduce-results");
+    }
+}
+
+/// Every kind of row: pictures, a label, a member, and what cannot be told.
+#[test]
+fn a_matrix_conforms() {
+    let samples = load_folder(&repository().join("www/samples")).unwrap();
+    let settings = MatrixSettings {
+        model: VitPreset::Pico.into(),
+        attacks: ["embedding", "matching-aware", "jigsaw", "colluder", "label", "membership"]
+            .map(|name| name.parse().unwrap())
+            .to_vec(),
+        defences: ["none", "random-binary:0.5", "encrypted"].map(|text| text.parse().unwrap()).to_vec(),
+        seed: 1,
+        seeds: 2,
+        iterations: Some(3),
+        step: None,
+        rounds: 1,
+        rate: 1e-5,
+        rule: Rule::FedSgd,
+        batch: 1,
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let request = MatrixRequest {
+        settings: &settings,
+        pictures: &samples.pictures[..2],
+        device: &OpenDevice::cpu(),
+        threads: Some(2),
+        commit: Some(Commit { sha: "abc".to_owned(), has_local_changes: true }),
+        out: folder.path(),
+    };
+    run(&request, &mut |_| ControlFlow::Continue(())).unwrap();
+    let matrix = json(&folder.path().join("matrix.json"));
+    assert_conforms(&matrix, "matrix");
+    assert_eq!((&matrix["run"]["commit"], &matrix["run"]["device"]), (&json!("abc-dirty"), &json!("CPU")));
+    let has = |verdict: &str| matrix["rows"].as_array().unwrap().iter().any(|row| row["verdict"] == verdict);
+    assert!(has("recognisable") && has("cannot-tell"));
+}
+
+/// A schema that nothing fails says nothing.
+#[test]
+#[should_panic(expected = "additionalProperties")]
+fn a_field_that_nobody_described_is_noticed() {
+    let mut report = json(&repository().join("docs/reports/encrypted/run.json"));
+    report["provenance"]["weather"] = json!("fine");
+    assert_conforms(&report, "reproduce-run");
+}
+
+#[test]
+#[should_panic(expected = "because")]
+fn a_verdict_that_cannot_be_told_has_a_reason() {
+    let report = json!({
+        "attack": "embedding", "model": "vit_pico_patch4_16", "april_block": false, "batch": 1, "hidden_share": 0.0, "notes": [],
+        "verdict": "cannot-tell",
+    });
+    assert_conforms(&report, "report");
+}

@@ -1,0 +1,93 @@
+//! Updates that are weights after local training.
+
+use std::{path::Path, str::FromStr};
+
+use anyhow::bail;
+use serde::Serialize;
+use unmask_attack::Tensors;
+
+/// What a client of federated averaging did, as it is written on the command line: `rate=0.1,steps=4`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(super) struct LocalTraining {
+    rate: f64,
+    steps: u32,
+}
+
+impl FromStr for LocalTraining {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("\"{text}\" will not do; give the local rate and the steps, such as rate=0.1,steps=4");
+        let (mut rate, mut steps) = (None, None);
+        for part in text.split(',') {
+            match part.trim().split_once('=') {
+                Some(("rate", value)) => rate = value.parse().ok().filter(|rate: &f64| *rate > 0.0 && rate.is_finite()),
+                Some(("steps", value)) => steps = value.parse().ok().filter(|steps| *steps > 0),
+                _ => return Err(wrong()),
+            }
+        }
+        Ok(Self { rate: rate.ok_or_else(wrong)?, steps: steps.ok_or_else(wrong)? })
+    }
+}
+
+impl LocalTraining {
+    /// The mean gradient along the way: (`before` - `after`) / (rate x steps).
+    ///
+    /// # Errors
+    /// There are no weights before, or these are not near them.
+    pub(super) fn gradient(self, before: Option<&Tensors>, after: &Tensors) -> anyhow::Result<Tensors> {
+        let Some(before) = before else {
+            bail!("--fedavg takes the difference to the weights that the client was sent; give those with --weights")
+        };
+        Ok(after.decrease_from(before, self.rate * f64::from(self.steps))?)
+    }
+
+    /// What was done to the update, and what that costs.
+    pub(super) fn note(self) -> String {
+        let Self { rate, steps } = self;
+        let drift = match steps {
+            1 => "the gradient of the one local step.",
+            _ => {
+                "the mean gradient along the way. Only its first step was taken at the weights before, so that no picture \
+                 explains all of it."
+            }
+        };
+        format!("The update is the weights before less those after, over {rate} x {steps}: {drift}")
+    }
+}
+
+/// Refuses weights where a gradient should be: `before` are those that the client was sent, if they are known.
+pub(super) fn refuse_weights(update: &Tensors, before: Option<&Tensors>, path: &Path) -> anyhow::Result<()> {
+    if before.is_some_and(|before| update.are_near(before)) {
+        bail!(
+            "{} holds weights, and no gradient: they are close to those of --weights; add --fedavg rate=R,steps=N to attack \
+             the difference of both",
+            path.display()
+        );
+    }
+    if update.have_unit_norms() {
+        bail!(
+            "{} holds weights, and no gradient: its norms' scales are about 1; give the weights that the client was sent \
+             with --weights, and --fedavg rate=R,steps=N, to attack the difference of both",
+            path.display()
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rate_and_steps_are_both_needed_and_above_zero() {
+        assert_eq!("rate=0.1,steps=4".parse(), Ok(LocalTraining { rate: 0.1, steps: 4 }));
+        assert_eq!(" steps=1, rate=2".parse(), Ok(LocalTraining { rate: 2.0, steps: 1 }));
+        for text in
+            ["", "0.1", "rate=0.1", "steps=4", "rate=0,steps=1", "rate=nan,steps=1", "rate=1,steps=0", "lr=1,steps=1"]
+        {
+            let error = text.parse::<LocalTraining>().unwrap_err();
+            assert!(error.contains("such as rate=0.1,steps=4"), "{error}");
+        }
+    }
+}
