@@ -8,7 +8,7 @@ use faer::{Mat, MatRef, RowRef, linalg::solvers::Solve};
 
 use crate::{
     AttackError, Tensors,
-    low_rank::{Completion, Effort, LowRankError, complete},
+    low_rank::{Completion, Effort, LowRankError, Start, complete},
     observed::Observed,
 };
 
@@ -25,6 +25,8 @@ const CLEAR: f64 = 10.0;
 const CONVERGED: f64 = 2e-6;
 /// Largest rank that is tried behind a mask, one after the other.
 const MOST_HIDDEN: usize = 32;
+/// Of each rank: those below the right one are stuck whatever is tried.
+const EFFORT: Effort = Effort { searches: 2, steps: 60, products: 100 };
 /// So many ranks in turn that predict no better end it.
 const PATIENCE: usize = 4;
 /// What a completion left, beside unit vectors: thousands of its rows must not outweigh them.
@@ -149,7 +151,7 @@ impl Span {
     fn masked(known: Observed, name: &str) -> Result<Self, AttackError> {
         let (mut guess, mut best, mut tried) = (None, (f64::INFINITY, 0), 0);
         for rank in 1..=MOST_HIDDEN {
-            let done = match complete(&known, rank, guess.as_ref().map(Mat::as_ref), Effort::default()) {
+            let done = match complete(&known, rank, Start { guesses: guess.as_slice(), importance: None }, EFFORT) {
                 Ok(done) if done.held_out < CONVERGED => return Self::completed(known, done, rank, name),
                 Ok(done) => done,
                 Err(LowRankError::TooFewKnown { .. } | LowRankError::FullRank { .. }) => break,
@@ -184,7 +186,7 @@ impl Span {
         let svd = rows.thin_svd().map_err(|_| cannot(format!("\"{name}\" cannot be decomposed")))?;
         let values: Vec<f64> = svd.S().column_vector().iter().copied().collect();
         let size = rows.norm_l2();
-        let noise = done.held_out.max(done.misfit) * size / (known.ncols() as f64).sqrt();
+        let noise = done.held_out * size / (known.ncols() as f64).sqrt();
         // Of fewer pictures than were assumed the last directions are noise.
         let count = values.iter().take_while(|&&value| value > noise).count().clamp(1, rank);
         let turned: Vec<f64> = values[..count].iter().map(|value| noise / value).collect();
