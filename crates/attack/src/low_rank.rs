@@ -29,7 +29,7 @@ const FOUND: f64 = 6e-6;
 /// A search that was shaken and comes back to its held-out error, up to this factor, had arrived.
 const SAME: f64 = 2.0;
 /// Above this it had arrived nowhere.
-const PLAUSIBLE: f64 = 1e-2;
+const PLAUSIBLE: f64 = 1e-3;
 /// A step that gains less than this share of the misfit is a small one.
 const SMALL_GAIN: f64 = 0.02;
 /// So many small ones in turn end a search.
@@ -529,4 +529,103 @@ fn multiply(x: &mut Mat<f64>, weights: &Mat<f64>) {
 
 fn inner(a: &Mat<f64>, b: &Mat<f64>) -> f64 {
     a.col_iter().zip(b.col_iter()).map(|(a, b)| a.iter().zip(b.iter()).map(|(a, b)| a * b).sum::<f64>()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A matrix of rank r with rows and columns of different sizes, and a mask that keeps each entry with probability `share`.
+    fn planted(n: usize, d: usize, rank: usize, share: f64, seed: u64) -> (Mat<f64>, Observed) {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut draw = |rows, columns| Mat::from_fn(rows, columns, |_, _| rng.random_range(-1.0..1.0));
+        let (left, right): (Mat<f64>, Mat<f64>) = (draw(n, rank), draw(d, rank));
+        let sizes = draw(n + d, 1);
+        let size = |i: usize| 10f64.powf(sizes[(i, 0)]);
+        let z = Mat::from_fn(n, d, |i, j| size(i) * size(n + j) * (left.row(i) * right.row(j).transpose()));
+        let weights = Mat::from_fn(n, d, |_, _| f64::from(u8::from(rng.random_bool(share))));
+        let values = Mat::from_fn(n, d, |i, j| z[(i, j)] * weights[(i, j)]);
+        (z, Observed { values, weights })
+    }
+
+    fn fewest(known: &Observed) -> usize {
+        let columns = row_counts(&known.weights.transpose().to_owned());
+        row_counts(&known.weights).into_iter().chain(columns).min().unwrap()
+    }
+
+    fn distance(completed: &Completion, z: &Mat<f64>) -> f64 {
+        let made = &completed.left * completed.right.transpose();
+        (0..z.nrows()).map(|i| (made.row(i) - z.row(i)).norm_l2() / z.row(i).norm_l2()).fold(0.0, f64::max)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn planted_masks_are_undone(n in 30usize..60, d in 24usize..40, rank in 1usize..5, share in 0.5..0.9, seed: u64) {
+            let (z, known) = planted(n, d, rank, share, seed);
+            prop_assume!(fewest(&known) >= rank + 6 && known_per_unknown(&known, rank) > 2.0);
+            let completed = complete(&known, rank, Start::default(), Effort::default()).unwrap();
+            prop_assert!(completed.is_settled && completed.held_out < 1e-8, "held out {:e}", completed.held_out);
+            prop_assert!(distance(&completed, &z) < 1e-6, "{:e}", distance(&completed, &z));
+            let gram = completed.right.transpose() * &completed.right;
+            prop_assert!((gram - Mat::<f64>::identity(rank, rank)).norm_l2() < 1e-12);
+        }
+
+        /// Close to what counting allows a search may be stuck. It must not say that it has found what it has not.
+        #[test]
+        fn no_false_answer_is_settled(rank in 2usize..6, share in 0.25..0.5, seed: u64) {
+            let (z, known) = planted(40, 30, rank, share, seed);
+            prop_assume!(fewest(&known) > rank + 1);
+            if let Ok(completed) = complete(&known, rank, Start::default(), Effort { searches: 4, ..Effort::default() }) {
+                let is_right = distance(&completed, &z) < 1e-4;
+                prop_assert!(is_right || completed.held_out > 1e-4, "held out {:e}", completed.held_out);
+            }
+        }
+    }
+
+    #[test]
+    fn full_rank_predicts_nothing() {
+        let (_, mut known) = planted(60, 40, 39, 0.7, 1);
+        let completed = complete(&known, 4, Start::default(), Effort::default()).unwrap();
+        assert!(!completed.is_settled && completed.held_out > 0.3, "{:e}", completed.held_out);
+        known.weights *= faer::Scale(0.0);
+        known.values *= faer::Scale(0.0);
+        let nothing = complete(&known, 4, Start::default(), Effort::default()).unwrap_err();
+        assert_eq!(nothing, LowRankError::TooFewKnown { ratio: 0.0 });
+    }
+
+    #[test]
+    fn counting_is_said_first() {
+        let (_, known) = planted(40, 30, 3, 0.2, 1);
+        let ratio = known_per_unknown(&known, 3);
+        // About 6 known entries in each of 40 rows, for 3 (40 + 30 - 3) unknowns; rows that know three or fewer do not count.
+        assert!((1.0..1.4).contains(&ratio), "{ratio}");
+        let error = complete(&known, 6, Start::default(), Effort::default()).unwrap_err();
+        assert!(matches!(error, LowRankError::TooFewKnown { ratio } if ratio < 1.0), "{error:?}");
+        for rank in [0, 30, 31] {
+            let error = complete(&known, rank, Start::default(), Effort::default()).unwrap_err();
+            assert_eq!(error, LowRankError::FullRank { rank, rows: 40, columns: 30 });
+        }
+        let (_, huge) = planted(40, 30, 2, 0.7, 1);
+        let huge = Observed { values: &huge.values * faer::Scale(1e308), ..huge };
+        let error = complete(&huge, 2, Start::default(), Effort::default()).unwrap_err();
+        assert_eq!(error, LowRankError::Unsolvable);
+    }
+
+    /// Rows that know too little are no numbers; the others are exact.
+    #[test]
+    fn a_row_that_knows_too_little_is_not_guessed() {
+        let (z, mut known) = planted(50, 30, 3, 0.7, 4);
+        for column in 2..30 {
+            known.weights[(7, column)] = 0.0;
+            known.values[(7, column)] = 0.0;
+        }
+        let completed = complete(&known, 3, Start::default(), Effort::default()).unwrap();
+        assert!(completed.left.row(7).iter().all(|value| value.is_nan()));
+        let made = &completed.left * completed.right.transpose();
+        let error = (made.row(8) - z.row(8)).norm_l2() / z.row(8).norm_l2();
+        assert!(error < 1e-6, "{error:e}, held out {:e}", completed.held_out);
+    }
 }

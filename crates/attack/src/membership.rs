@@ -43,6 +43,7 @@ pub struct Membership {
 /// dl/d(fc1.weight) of the last block is sum_b d_b h_b^T with the class tokens h_b that entered it, one for each picture (see
 /// [`batch_size`](crate::batch_size)). A member's token lies in the row space V, so that of t, the candidate's,
 /// ||t - V V^T t|| / ||t|| is rounding; a stranger's is not. Behind a mask the matrix is completed first.
+#[derive(Debug)]
 pub struct Members {
     span: Span,
     /// V from rows drawn with replacement.

@@ -99,6 +99,7 @@ fn next_guess(known: &Observed, done: &Completion) -> Mat<f64> {
 }
 
 /// A row space, with what it was found from.
+#[derive(Debug)]
 pub(crate) struct Span {
     /// G = A V^T: V `[D, r]`, orthonormal.
     pub(crate) basis: Mat<f64>,

@@ -174,11 +174,11 @@ words!(AttackFamily {
 /// Whether a picture was among those behind an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MembershipVerdict {
-    /// The picture was in the batch of one.
+    /// The picture was in the batch.
     Member,
     /// It was not.
     Stranger,
-    /// It fits better than chance and worse than exactly: an altered copy, a batch, noise, or a picture like another.
+    /// Too far from the pictures of the update for one of them, too near for a stranger, or not all of them show.
     Undecided,
 }
 

@@ -228,11 +228,11 @@ pub struct MembershipView {
     pub defence: Defence,
     /// Absent as long as there is none.
     pub verdict: Option<MembershipVerdict>,
-    /// What the candidate leaves unexplained: 0 all explained, 1 nothing.
+    /// The share of the candidate's class token outside of the span of those in the update: 0 for a member.
     pub residual: Option<f64>,
     /// Central 95 % of the residual under resampling.
     pub interval: Option<[f64; 2]>,
-    /// Residuals of pictures like it that were not in the update, ascending.
+    /// Residuals of altered copies of it, ascending.
     pub distractors: Vec<f64>,
     /// The verdict in words, or why there is none.
     pub remark: Option<String>,

@@ -30,11 +30,11 @@ pub(crate) struct Candidate {
 pub(crate) struct MembershipAnswer {
     /// What it amounts to.
     pub(crate) verdict: MembershipVerdict,
-    /// What the candidate leaves unexplained.
+    /// What the candidate's class token has outside of the span of those in the update.
     pub(crate) residual: f64,
     /// Central 95 % of it.
     pub(crate) interval: [f64; 2],
-    /// What pictures like it leave, ascending.
+    /// What altered copies of it have there, ascending.
     pub(crate) distractors: Vec<f64>,
     /// The verdict in words.
     pub(crate) sentence: String,

@@ -74,7 +74,7 @@ pub(super) struct Report {
 #[derive(Debug, Serialize)]
 struct MembershipReport {
     verdict: &'static str,
-    /// What the candidate leaves unexplained: 0 nothing, 1 all.
+    /// The share of the candidate's class token outside of the span of those in the update.
     residual: f64,
     /// 95 % of it.
     interval: (f64, f64),

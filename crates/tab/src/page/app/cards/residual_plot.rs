@@ -19,7 +19,7 @@ pub fn ResidualPlot(membership: Memo<Option<MembershipView>>) -> impl IntoView {
     let drawn = part(membership, |membership| Residuals::new(membership, LEFT, SPAN));
     view! {
         <figure class="residuals">
-            <svg viewBox=format!("0 0 {WIDTH} {HEIGHT}") role="img" aria-label="The share of the update that each picture leaves unexplained, on a logarithmic axis">
+            <svg viewBox=format!("0 0 {WIDTH} {HEIGHT}") role="img" aria-label="The share of each picture outside of what the pictures of the update span, on a logarithmic axis">
                 {move || {
                     let Residuals { candidate, interval, distractors, ticks } = drawn().unwrap_or_default();
                     view! {
@@ -44,8 +44,8 @@ pub fn ResidualPlot(membership: Memo<Option<MembershipView>>) -> impl IntoView {
             </svg>
             <figcaption class="legend">
                 <span><i class="swatch own"></i>"this photograph"</span>
-                <span><i class="swatch distractor"></i>"similar pictures that were not in the update"</span>
-                <span class="long">"share of the update that the picture leaves unexplained"</span>
+                <span><i class="swatch distractor"></i>"altered copies of it"</span>
+                <span class="long">"share of the picture's class token outside of the span of those in the update"</span>
             </figcaption>
         </figure>
     }

@@ -1,0 +1,122 @@
+//! Low-rank completion on a photograph's gradient from PyTorch and on gradients made by formula.
+
+mod common;
+
+use common::{File, masked, own_gradients, rng, shape, similarity, uniform, vectors};
+use unmask_attack::{
+    AttackError, Evidence, Needs, Reconstruction, Rounding, TensorSource, Tensors, completion, embedding_inversion,
+};
+use unmask_core::{AttackMethod, VitConfig, VitPreset, VitSpec};
+
+const READS: [&str; 3] = ["pos_embed", "patch_embed.proj.weight", "patch_embed.proj.bias"];
+
+fn nano() -> VitConfig {
+    VitSpec::new(VitPreset::NanoPatch8).config()
+}
+
+fn evidence(gradients: Tensors) -> Evidence {
+    Evidence { weights: Tensors::new(TensorSource::Weights, &gradients.vit().unwrap(), Rounding::F32), gradients }
+}
+
+/// The cat's gradient and the cat.
+fn cat() -> (Tensors, Vec<f32>) {
+    let file = File::read(&vectors("completion/vit_nano_patch8_32-fresh-sgd-cat.safetensors"));
+    let image = file.image("image").iter().map(|&value| value / 255.0).collect();
+    (file.tensors(TensorSource::Gradients, &nano(), Rounding::F32, &READS, None), image)
+}
+
+#[test]
+fn masks_on_a_photograph_are_undone() {
+    let (gradients, image) = cat();
+    for (seed, rate) in [(1, 0.2), (2, 0.5), (3, 0.5)] {
+        let hidden = evidence(masked(&gradients, &mut rng(seed), rate, rate));
+        let psnr = |found: Reconstruction| similarity(&found.image, &image, 32).0;
+        let found = completion(&hidden).unwrap();
+        println!("R {rate}: {:?}", found.notes);
+        assert_eq!(found.notes.len(), 1, "nothing is in doubt: {:?}", found.notes);
+        let (completed, naive) = (psnr(found), psnr(embedding_inversion(&hidden.gradients).unwrap()));
+        assert!(completed > 90.0 && naive < 20.0, "R {rate}: {completed} dB, naive {naive} dB");
+    }
+    let open = evidence(gradients);
+    assert_eq!(completion(&open), embedding_inversion(&open.gradients), "with nothing hidden they are one");
+}
+
+/// Each tensor may have a rate of its own, 0 among them, and the bias may be missing.
+#[test]
+fn every_tensor_has_its_own_rate() {
+    let (gradients, image) = cat();
+    for (position, patch) in [(0.0, 0.7), (0.6, 0.0), (0.3, 0.6)] {
+        let hidden = evidence(masked(&gradients, &mut rng(5), position, patch));
+        let psnr = similarity(&completion(&hidden).unwrap().image, &image, 32).0;
+        assert!(psnr > 85.0, "pos {position}, patch {patch}: {psnr} dB");
+    }
+    let mut unbiased = Tensors::new(TensorSource::Gradients, &nano(), Rounding::F32);
+    for name in &READS[..2] {
+        unbiased.insert(name, &shape(&nano(), name), gradients.values(name).unwrap().to_vec()).unwrap();
+    }
+    let hidden = evidence(masked(&unbiased, &mut rng(6), 0.4, 0.4));
+    let psnr = similarity(&completion(&hidden).unwrap().image, &image, 32).0;
+    assert!(psnr > 90.0, "{psnr} dB");
+}
+
+/// Rank S is one picture's. Of two, or of none, nothing is shown.
+#[test]
+fn another_rank_is_refused() {
+    let (gradients, _) = cat();
+    let config = nano();
+    let (s, d, l) = (config.patches(), config.dim, config.patch_len());
+    let mut rng = rng(8);
+    // Another picture's gradients, made by formula, added to the cat's.
+    let position = uniform(&mut rng, (s + 1) * d, 1e-3);
+    let picture = uniform(&mut rng, s * l, 1.0);
+    let patch = common::product(&common::transpose(&position[d..], s, d), &picture, d, s, l);
+    let mut two = Tensors::new(TensorSource::Gradients, &config, Rounding::F64);
+    for (name, other) in [("pos_embed", &position), ("patch_embed.proj.weight", &patch)] {
+        let values = gradients.values(name).unwrap().iter().zip(other).map(|(a, b)| a + b).collect();
+        two.insert(name, &shape(&config, name), values).unwrap();
+    }
+    let mut noise = Tensors::new(TensorSource::Gradients, &config, Rounding::F64);
+    for name in READS {
+        let shape = shape(&config, name);
+        noise.insert(name, &shape, uniform(&mut rng, shape.iter().product(), 1.0)).unwrap();
+    }
+    for gradients in [two, noise] {
+        let error = completion(&evidence(masked(&gradients, &mut rng, 0.3, 0.3))).unwrap_err();
+        assert!(matches!(error, AttackError::NotCompleted { rank: 16, held_out } if held_out > 0.01), "{error}");
+    }
+}
+
+#[test]
+fn what_counting_forbids_is_refused_at_once() {
+    let lab = VitSpec::new(VitPreset::Lab).config();
+    let image = common::sample("cat", &lab);
+    let hidden = evidence(masked(&own_gradients(&lab, &image), &mut rng(1), 0.5, 0.5));
+    let error = completion(&hidden).unwrap_err().to_string();
+    // Half of 113 x 192 entries for 64 (48 + 1 + 192) unknowns.
+    assert_eq!(error, "completion cannot work: it needs fewer hidden entries: kept / unknowns is 0.70");
+
+    let (gradients, _) = cat();
+    let hidden = evidence(masked(&gradients, &mut rng(1), 0.8, 0.8));
+    let error = completion(&hidden).unwrap_err().to_string();
+    assert!(error.contains("fewer hidden entries: kept / unknowns is 0.8"), "{error}");
+    let hidden = evidence(masked(&gradients, &mut rng(1), 0.95, 0.1));
+    let error = completion(&hidden).unwrap_err().to_string();
+    assert!(error.contains("of the 96 gradients of patch") && error.contains("it needs 16, and"), "{error}");
+
+    let pico = VitSpec::new(VitPreset::Pico).config();
+    let small = VitConfig { dim: 16, ..pico };
+    let mut flat = Tensors::new(TensorSource::Gradients, &small, Rounding::F32);
+    for name in READS {
+        let shape = shape(&small, name);
+        flat.insert(name, &shape, vec![1.0; shape.iter().product()]).unwrap();
+    }
+    let error = completion(&evidence(flat)).unwrap_err();
+    assert_eq!(error, AttackError::TooFewDimensions { method: AttackMethod::Completion, dim: 16, unknowns: 17 });
+}
+
+/// On small patches there is no low rank, and alternating least squares sees what there is to see.
+#[test]
+fn needs_are_those_of_the_aware_attacker() {
+    let needs = |method| Needs::of(method, &nano()).unwrap();
+    assert_eq!(needs(AttackMethod::Completion), needs(AttackMethod::EmbeddingAware));
+}
