@@ -3,7 +3,7 @@
 
     python3 -m venv venv && venv/bin/pip install torch timm safetensors scikit-image
     venv/bin/python scripts/completion_gradients.py           # the committed one: vit_nano_patch8_32, a photograph
-    venv/bin/python scripts/completion_gradients.py --all     # those of the measured table, 60 MB in data/completion
+    venv/bin/python scripts/completion_gradients.py --all     # those of the measured table, 122 MB in data/completion
 
 A file is of one photograph, one model and one update, `MODEL-START-UPDATE-PHOTOGRAPH.safetensors`: the gradients of both
 embeddings under timm's names, and `image` ([side, side, 3], u8). A start is `fresh`, timm's own initial weights, or

@@ -184,7 +184,7 @@ fn expected_psnr(round: &AccumulatedRounds, completed: &Completion, x: MatRef<'_
 mod tests {
     use super::*;
 
-    /// The pixels of a guess lie in every channel, and no further apart than need be.
+    /// A row of zeros stays one.
     #[test]
     fn rows_become_units() {
         let rows = unit_rows(&faer::mat![[3.0, 4.0], [0.0, 0.0]]);

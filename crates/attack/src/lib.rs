@@ -12,7 +12,7 @@
 //!
 //! Entries that a mask dropped are zeros. The attackers whom the papers tested take those for values; each closed form has
 //! a second one that is told which entries arrived and treats the others as unknowns. Nothing here knows how a defence
-//! chooses them. Where one update leaves too much unknown, [`als`] looks for a smooth picture that fits, and
+//! chooses them. [`completion`] computes them where the embeddings' gradients have a low rank. Where one update leaves too much unknown, [`als`] looks for a smooth picture that fits, and
 //! [`AccumulatedRounds`] gathers several rounds of one client first.
 //!
 //! Keys of encrypted models do not stay secret from somebody who saw the model before: see [`RecoveredKey`].
