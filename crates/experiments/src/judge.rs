@@ -1,7 +1,7 @@
 //! What the pictures that an attack made say of the update: a verdict that does not go beyond its evidence.
 
 use unmask_attack::{AttackError, Misfit, Observation, SAME_PICTURE, Searches, own_gradient, pixel_uncertainty};
-use unmask_core::{AttackMethod, Verdict};
+use unmask_core::{AttackMethod, Knowledge, Verdict};
 use unmask_data::metrics::RECOGNISABLE_FROM;
 
 use crate::Score;
@@ -52,7 +52,7 @@ impl Check {
         let over = |gradient: &Result<Vec<f64>, AttackError>, knowledge| {
             Misfit::of(gradient.as_ref().map_err(Clone::clone)?, whole.clone()?, knowledge)
         };
-        let misfit = over(&own, unmask_core::Knowledge::Aware);
+        let misfit = over(&own, Knowledge::Aware);
         let found = over(&own, method.knowledge());
         let reached = found.ok().filter(|_| method.is_search()).map(|found| {
             let truth = (truths.len() == 1 && observation.batch == 1)
@@ -70,7 +70,7 @@ impl Check {
     }
 }
 
-/// The verdict on pictures that `method` made, with the `score` where the private pictures are known.
+/// The verdict on pictures that an attack made, with the `score` where the private pictures are known.
 ///
 /// - *Recognisable*: an SSIM of [`RECOGNISABLE_FROM`] or more. Where the private picture is not known, no other picture must
 ///   be left: the embeddings' equations determine it to [`SAME_PICTURE`], and its own gradient explains the update to
@@ -78,7 +78,7 @@ impl Check {
 /// - *Not recognisable by this attack*: less than that SSIM, by a closed form, or by a search that explains the update as well
 ///   as the private picture does.
 /// - *Cannot tell*: everything else.
-pub fn judge(method: AttackMethod, score: Option<&Score>, check: &Check) -> Verdict {
+pub fn judge(score: Option<&Score>, check: &Check) -> Verdict {
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
     if let Some(score) = score {
         return match check.reached {
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn the_private_picture_decides_where_it_is_known() {
-        let judge = |ssim, check: &Check| judge(AttackMethod::Matching, Some(&score(ssim)), check);
+        let judge = |ssim, check: &Check| judge(Some(&score(ssim)), check);
         assert_eq!(judge(0.5, &searched(0.9, 0.0)), Verdict::Recognisable, "however badly it explains the update");
         assert_eq!(
             judge(0.49, &check(0.9)),
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn without_it_no_other_picture_may_be_left() {
-        let judge = |check: &Check| judge(AttackMethod::Embedding, None, check);
+        let judge = |check: &Check| judge(None, check);
         let determined = |relative, uncertainty| Check { uncertainty, ..check(relative) };
         assert_eq!(judge(&determined(Misfit::EXPLAINED, Some(SAME_PICTURE))), Verdict::Recognisable);
         let because = |check: &Check| because(judge(check));

@@ -148,6 +148,8 @@ fn a_pickle_runs_nothing() {
         let refused = refusal(&saved(program));
         assert!(refused.contains(reason), "{refused}");
     }
+    let endless = [b"\x80\x02".to_vec(), vec![b')'; 5_000_000], b".".to_vec()].concat();
+    assert!(refusal(&saved(&endless)).contains("data.pkl is larger than 4194304 bytes"));
     // As deep as a program can be, and as wide: a dict that lies in itself, and tuples in tuples.
     let deep = [b"\x80\x02)".to_vec(), vec![0x85; 3_000_000], b".".to_vec()].concat();
     assert!(refusal(&saved(&deep)).contains("it is a list"));

@@ -130,7 +130,7 @@ mod tests {
             (format!("{VIT}width = 3"), "unknown field `width`"),
             (VIT.replace("heads = 2", "heads = 3"), "choose a number of heads that divides 128"),
             (VIT.replace("64", "999999"), "image is 999999; give 1 to 1024"),
-            (VIT.replace("128", "8192").replace('6', "128"), "the most is 268435456"),
+            (VIT.replace("dim = 128", "dim = 8192").replace("depth = 6", "depth = 128"), "the most is 268435456"),
             (format!("{resnet}stem = 5\nblock = \"basic\"\nstages = [[16, 1]]"), "no stem has filters of 5 x 5"),
             (format!("{resnet}stem = 3\nblock = \"wide\"\nstages = [[16, 1]]"), "there is no block \"wide\""),
             (format!("{resnet}stem = 3\nblock = \"basic\"\nstages = []"), "0 stages; give 1 to 4"),

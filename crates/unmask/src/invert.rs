@@ -217,7 +217,7 @@ impl Invert {
                 let score = (!truths.is_empty()).then(|| score(method, &found.pictures, &truths, model));
                 let score = score.transpose().map_err(|error| Failure::Other(error.into()))?;
                 report.found(&found);
-                report.judge(method, score.as_ref(), &check);
+                report.judge(score.as_ref(), &check);
                 output.pictures(&found.pictures).map_err(Failure::Other)?;
                 // Beside a picture they are told where the update holds them.
                 report.read_labels(observation.read_labels().ok());

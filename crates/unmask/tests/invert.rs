@@ -200,6 +200,48 @@ fn recovers_the_picture_from_every_type() {
     }
 }
 
+/// The shapes tell the model, and what the images were normalised with gives the picture in its own colours.
+#[test]
+fn any_model_in_any_pixels() {
+    let (mean, std) = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]);
+    let case = Case::new();
+    let picture = photograph();
+    let truth = case.file("truth.png", &encode_png(&picture).unwrap());
+    let mut gradients = gradients(&picture);
+    let [position, embedding] = &mut gradients[..] else { panic!() };
+    for (index, value) in embedding.values.iter_mut().enumerate() {
+        // Of x = 2 p - 1 the model was given (p - mean) / std.
+        let (d, channel) = (index / 48, index % 48 / 16);
+        let bias: f64 = position.values.chunks(96).skip(1).map(|row| row[d]).sum();
+        *value = *value / (2.0 * std[channel]) + bias * (0.5 - mean[channel]) / std[channel];
+    }
+    gradients[0].name = "module.pos_embed";
+    gradients[1].name = "module.patch_embed.proj.weight";
+    let file = case.file("g.safetensors", &safetensors(&gradients, Type::F64));
+    let arguments = ["--gradients", &file, "--attack", "embedding", "--truth", &truth];
+    let fed = ["--mean", "0.485,0.456,0.406", "--std", "0.229,0.224,0.225"];
+    let (report, _) = case.success(&[&arguments[..], &fed].concat());
+    assert!(number(&report, "psnr") > 80.0, "{report}");
+    assert_eq!(report["model"], "vit_patch4_dim96_depth0_heads1_32");
+    let (wrong, _) = case.success(&arguments);
+    assert!(number(&wrong, "psnr") < 30.0, "{wrong}");
+    fs::remove_dir_all(case.path("out")).unwrap();
+    let refused = |more: &[&str]| case.refusal(&[&arguments[..4], more].concat());
+    assert!(refused(&["--std", "0"]).contains("--std 0 is no deviation"));
+    assert!(refused(&["--heads", "5"]).contains("choose a number of heads that divides 96"));
+    assert!(refused(&["--side", "64"]).contains("tells images of 32 x 32 pixels"));
+    let searched = case.refusal(&["--gradients", &file, "--weights", &file, "--attack", "matching"]);
+    assert!(searched.contains("no file holds its blocks"), "{searched}");
+    gradients.push(Tensor { name: "blocks.11.norm1.bias", shape: vec![96], values: vec![0.0; 96] });
+    case.file("g.safetensors", &safetensors(&gradients, Type::F32));
+    let deeper = refused(&["--model", NANO]);
+    assert!(deeper.contains("deeper model than vit_nano_patch4_32") && deeper.contains("blocks.11"), "{deeper}");
+    fs::write(case.path("mine.toml"), "image = 32\npatch = 4\ndim = 96\ndepth = 12\nheads = 4\n").unwrap();
+    let (report, _) =
+        case.success(&[&arguments[..], &["--model", &case.path("mine.toml").display().to_string()]].concat());
+    assert_eq!(report["model"], "vit_patch4_dim96_depth12_heads4_32");
+}
+
 #[test]
 fn truth_is_optional_and_label_is_reported() {
     let case = Case::new();

@@ -1,5 +1,8 @@
 //! `unmask matrix` as a user runs it.
 
+#[path = "../../../tests/support/schema.rs"]
+mod schema;
+
 use std::{
     collections::BTreeMap,
     fs,
@@ -90,6 +93,23 @@ fn one_command_makes_tables_and_a_page() {
     assert_eq!(case.stored_rows(), before, "nothing is computed twice");
 }
 
+/// What the rows came from: the build, not the folder in which the command ran, and the device.
+#[test]
+fn a_matrix_says_which_build_computed_it() {
+    let case = Case::new(&["cat.png"]);
+    let arguments = ["--attacks", "label", "--defences", "none", "--seeds", "2", "--threads", "2"];
+    let output = case.run(&arguments);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("2 rows: 2 recognisable"), "{}", text(&output.stdout));
+    let table: Value = serde_json::from_slice(&fs::read(case.path("out/matrix.json")).unwrap()).unwrap();
+    schema::assert_conforms(&table, "matrix");
+    let version = Command::new(env!("CARGO_BIN_EXE_unmask")).arg("--version").output().unwrap();
+    let version = text(&version.stdout);
+    let commit = table["run"]["commit"].as_str().map(|commit| format!("({commit})"));
+    assert!(commit.is_none_or(|commit| version.contains(&commit)), "{version}: {table}");
+    assert_eq!((&table["run"]["device"], &table["threads"]), (&"CPU".into(), &2.into()));
+}
+
 /// Without lists: every kind of defence, and every attack that has something to work on.
 #[test]
 fn defaults_cover_every_kind() {
@@ -117,6 +137,9 @@ fn bad_input_exits_with_2_and_says_what_to_do() {
         (["--attacks", "label", "--batch", "2"], "3 pictures do not make batches of 2"),
         (["--attacks", "label", "--rounds", "0"], "--rounds is 0"),
         (["--attacks", "label", "--rule", "fedprox"], "unknown rule \"fedprox\""),
+        (["--attacks", "label", "--seeds", "0"], "0 seeds give no numbers"),
+        (["--attacks", "label", "--threads", "0"], "0 threads compute nothing"),
+        (["--attacks", "label", "--device", "tpu"], "unknown device \"tpu\"; the devices are cpu and gpu"),
     ] {
         let output = case.run(&arguments);
         let message = text(&output.stderr);

@@ -85,13 +85,13 @@ impl DumpedModel {
         if let Some(classes) = readers.iter().find_map(|reader| reader.classes(features)) {
             *architecture = architecture.with_classes(classes);
         }
-        let depth = match *architecture {
+        let sized = match *architecture {
             // Files without a block tell no depth, which is 0 then.
             Architecture::Vit(config) if config.depth == 0 => Architecture::Vit(VitConfig { depth: 1, ..config }),
             other => other,
         };
-        let wrong = |reason| DumpError::Numbers { architecture: depth, reason };
-        depth.check().map_err(wrong)?;
+        let wrong = |reason| DumpError::Numbers { architecture: sized, reason };
+        sized.check().map_err(wrong)?;
         if let Some(side) = asked.side.filter(|&side| side != architecture.side()) {
             return Err(DumpError::Side { architecture: *architecture, side });
         }
@@ -117,23 +117,12 @@ impl DumpedModel {
         readers: &[TensorReader<std::fs::File>],
         files: &[&Path],
     ) -> Result<(Self, Vec<String>), DumpError> {
-        let mut refused = None;
-        let mut told = None;
-        for reader in readers {
-            match (reader.shapes(), &told) {
-                (Ok(shapes), None) => told = Some(shapes),
-                (Err(error), _) => refused = refused.or(Some(error)),
-                _ => {}
-            }
-        }
-        let shapes = match (told, refused) {
-            (Some(shapes), _) => shapes,
-            (None, Some(error)) => return Err(error.into()),
-            (None, None) => {
-                let path = files.first().map_or_else(PathBuf::new, |path| path.to_path_buf());
-                return Err(DumpError::NoRounds { path });
-            }
-        };
+        let mut shapes = readers.iter().map(TensorReader::shapes);
+        let first = shapes
+            .next()
+            .ok_or_else(|| DumpError::NoRounds { path: files.first().map_or_else(PathBuf::new, PathBuf::from) })?;
+        // Why the first tells nothing is said where no other tells either.
+        let shapes = first.or_else(|refused| shapes.find_map(Result::ok).ok_or(refused))?;
         let mut notes = Vec::new();
         let mut model: Self = match shapes {
             Shapes::Resnet(spec) => {
@@ -149,6 +138,11 @@ impl DumpedModel {
                 let april_block = readers
                     .iter()
                     .any(|reader| matches!(reader.shapes(), Ok(Shapes::Vit { config, .. }) if config.april_block));
+                if depth == 0 {
+                    notes.push(
+                        "No file holds a block, and 0 stands for their number: this attack reads none.".to_owned(),
+                    );
+                }
                 let (config, heads) = likely_heads(VitConfig { depth, april_block, ..config });
                 match heads {
                     _ if asked.heads.is_some() => {}

@@ -85,7 +85,7 @@ fn judge_pictures(
 ) -> Result<(), ExperimentError> {
     let score = score(method, &found.pictures, truths, plan.settings().model)?;
     let row = &mut computed.row;
-    row.verdict = judge(method, Some(&score), check);
+    row.verdict = judge(Some(&score), check);
     row.misfit = check.misfit.as_ref().ok().map(|misfit| rounded(misfit.relative, 6));
     row.psnr = Some(rounded(score.psnr, 4));
     row.ssim = Some(rounded(score.ssim, 6));

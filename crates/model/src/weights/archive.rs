@@ -13,8 +13,9 @@ use super::{
 
 /// What every zip archive begins with.
 pub(super) const MAGIC: &[u8; 4] = b"PK\x03\x04";
-/// Most bytes of a state dict's program; a model of a thousand tensors needs a five-hundredth of it.
-const MOST_PROGRAM: u64 = 64 << 20;
+/// Most bytes of a state dict's program. A model of a thousand tensors needs a twentieth of it, and a hostile program makes the
+/// interpreter hold up to a hundred times its own size.
+const MOST_PROGRAM: u64 = 4 << 20;
 
 /// The archive in `source`, and the tensors it holds.
 ///

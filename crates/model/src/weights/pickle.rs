@@ -3,7 +3,7 @@
 //! A pickle is a program for a stack machine, and most of its harm comes from one instruction: call any function by name.
 //! This machine knows the instructions that plain data and tensors need, and of all names the few that tensors need; the
 //! first of any other is the end, and the error names it. What is made lies in one arena, so that no nesting is too deep
-//! to be dropped, and nothing is made that is larger than the program.
+//! to be dropped, and each instruction makes one thing at most.
 
 use std::collections::{HashMap, HashSet};
 

@@ -9,7 +9,7 @@ use unmask_core::{InitialWeights, serde_as_text};
 pub enum StartWeights {
     /// Drawn from the seed, or those that come with the program.
     Initial(InitialWeights),
-    /// A safetensors file with timm's names.
+    /// A file of tensors.
     File(PathBuf),
 }
 

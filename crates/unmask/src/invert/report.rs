@@ -130,9 +130,9 @@ impl Report {
         self.notes.extend(found.notes.iter().cloned());
     }
 
-    /// What the pictures of `method` say, with the `score` where the private ones are known.
-    pub(super) fn judge(&mut self, method: AttackMethod, score: Option<&Score>, check: &Check) {
-        self.verdict = Some(judge(method, score, check));
+    /// What the pictures say, with the `score` where the private ones are known.
+    pub(super) fn judge(&mut self, score: Option<&Score>, check: &Check) {
+        self.verdict = Some(judge(score, check));
         if let Ok(misfit) = check.misfit {
             self.misfit = Some(misfit.relative);
             self.misfit_scale = Some(misfit.scale);
