@@ -13,8 +13,8 @@ use std::{
 use anyhow::{Context, bail};
 use clap::Args;
 use unmask_attack::{
-    AccumulatedRounds, AttackError, Encryption, Evidence, KeySource, KnownStart, Needs, Observation, Recovered,
-    Rounding, SearchOptions, TensorNames, TensorSource, Tensors, WholeUpdate, run,
+    AccumulatedRounds, AttackError, BatchSize, Encryption, Evidence, KeySource, KnownStart, Needs, Observation,
+    Recovered, Rounding, SearchOptions, TensorNames, TensorSource, Tensors, WholeUpdate, batch_size, run,
 };
 use unmask_core::{Architecture, AttackMethod, ParamLayout, VitPreset};
 use unmask_data::{chw_to_hwc, decode};
@@ -97,6 +97,8 @@ fn after_help() -> String {
 /// Names as a person lists them: a whole block by its front, all parameters as such.
 fn listed(names: &[String], layout: &ParamLayout) -> String {
     const BLOCK: &str = "blocks.0.";
+    let blocks = layout.iter().filter(|param| param.name.ends_with("mlp.fc1.weight")).count();
+    let last = format!("blocks.{}.", blocks.saturating_sub(1));
     if names.len() == layout.iter().count() {
         return "all".to_owned();
     }
@@ -105,7 +107,7 @@ fn listed(names: &[String], layout: &ParamLayout) -> String {
     let is_whole = count(names.iter().filter(|name| in_block(name)).count());
     let mut listed: Vec<&str> = names.iter().map(String::as_str).filter(|name| !(is_whole && in_block(name))).collect();
     listed.extend(is_whole.then_some("blocks.0.*"));
-    listed.join(", ")
+    listed.join(", ").replace(&last, "blocks.LAST.")
 }
 
 #[derive(Debug, Args)]
@@ -162,7 +164,8 @@ pub struct Invert {
     /// The pictures' labels, where they are known: 3 or 3,4. Closed forms need none.
     #[arg(long, value_name = "N", visible_alias = "label", value_delimiter = ',')]
     labels: Vec<usize>,
-    /// How many pictures are in the update; one for each label if absent.
+    /// How many pictures are in the update. If absent one for each label, or as many as the rank of the last block's
+    /// gradient shows.
     #[arg(long, value_name = "B", value_parser = clap::value_parser!(u16).range(1..))]
     batch: Option<u16>,
     /// Steps of a search; what suits the attack if absent.
@@ -186,6 +189,15 @@ pub struct Invert {
     out: PathBuf,
 }
 
+/// What the files hold.
+struct Dump {
+    observation: Observation,
+    /// Share of the values, among those read, that masks hid.
+    hidden_share: f64,
+    /// Pictures in the update, where it tells.
+    by_rank: Option<BatchSize>,
+}
+
 impl Invert {
     /// Attacks, writes the results and prints a summary.
     ///
@@ -201,9 +213,11 @@ impl Invert {
             self.truth.iter().map(read("the truth")).collect::<Result<_, _>>().map_err(Failure::Input)?;
         let candidate = self.candidate.as_ref().map(read("the candidate")).transpose().map_err(Failure::Input)?;
         let candidate = candidate.map(|picture| pixels.findable(&picture).into_owned());
-        let (observation, hidden_share) = self.observation(&dumped, candidate.is_some()).map_err(Failure::Input)?;
+        let Dump { observation, hidden_share, by_rank } =
+            self.observation(&dumped, candidate.is_some()).map_err(Failure::Input)?;
 
         let mut report = Report::new(self.attack, model, (observation.batch, &self.labels), hidden_share, self.fedavg);
+        report.pictures_by_rank(by_rank);
         let mut output = Output::new(&self.out, side, pixels);
         match self.attack {
             InferenceAttack::Reconstruction(method) => {
@@ -278,7 +292,7 @@ impl Invert {
     }
 
     /// Reads what the attack needs, and what can be told besides.
-    fn observation(&self, dumped: &DumpedModel, has_candidate: bool) -> anyhow::Result<(Observation, f64)> {
+    fn observation(&self, dumped: &DumpedModel, has_candidate: bool) -> anyhow::Result<Dump> {
         let model = dumped.architecture;
         let needs = self.attack.needs(model).with_context(|| format!("{} cannot work", self.attack.title()))?;
         self.check_arguments(&needs)?;
@@ -327,12 +341,18 @@ impl Invert {
             Arc::new(WholeUpdate::from_tensors(model, state, gradients, !self.eval))
         });
         let mut observation = Observation::new(Ok(first));
-        observation.batch = self.batch.map_or(self.labels.len().max(1), usize::from);
+        let by_rank = everything.as_ref().and_then(|gradients| batch_size(gradients).ok());
+        observation.batch = match (self.batch, self.labels.len(), by_rank) {
+            (Some(batch), ..) => batch.into(),
+            // Several local steps over one picture leave as many directions as steps.
+            (None, 0, Some(BatchSize::Exactly(pictures))) if self.fedavg.is_none() => pictures,
+            (None, labels, _) => labels.max(1),
+        };
         observation.labels = (!self.labels.is_empty()).then(|| self.labels.clone());
         observation.whole = whole;
         observation.rounds = gathered.map(Arc::new);
         observation.encryption = encryption;
-        Ok((observation, hidden_share))
+        Ok(Dump { observation, hidden_share, by_rank })
     }
 
     /// Whether the files that the attack needs are named, and no others.

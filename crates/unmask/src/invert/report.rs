@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::Serialize;
-use unmask_attack::{LabelReading, Membership, Recovered};
+use unmask_attack::{BatchSize, LabelReading, Membership, Recovered};
 use unmask_core::{Architecture, AttackMethod, Verdict};
 use unmask_experiments::{Check, InferenceAttack, Score, judge};
 
@@ -15,8 +15,11 @@ pub(super) struct Report {
     attack: InferenceAttack,
     model: String,
     april_block: bool,
-    /// Pictures in the update, as given.
+    /// Pictures in the update, as given, or by their rank.
     batch: usize,
+    /// Pictures that the rank of the last block's gradient shows, such as "2" or "at least 90".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pictures_by_rank: Option<String>,
     /// As given, of one picture.
     #[serde(skip_serializing_if = "Option::is_none")]
     label: Option<usize>,
@@ -101,6 +104,7 @@ impl Report {
             model: model.to_string(),
             april_block: model.april_block(),
             batch,
+            pictures_by_rank: None,
             label: if let &[label] = labels { Some(label) } else { None },
             labels: (labels.len() > 1).then(|| labels.to_vec()),
             verdict: None,
@@ -119,6 +123,19 @@ impl Report {
             labels_read: None,
             membership: None,
             notes: fedavg.map(LocalTraining::note).into_iter().collect(),
+        }
+    }
+
+    /// What the update tells of their number; says so where it is another one.
+    pub(super) fn pictures_by_rank(&mut self, by_rank: Option<BatchSize>) {
+        self.pictures_by_rank = by_rank.map(|pictures| pictures.to_string());
+        if let Some(pictures) = by_rank.filter(|pictures| pictures.seen() > self.batch) {
+            self.notes.push(format!(
+                "The rank of the last block's gradient shows {pictures} pictures, and the attack was told of {}: if they \
+                 are not steps of local training, give --batch {}.",
+                self.batch,
+                pictures.seen(),
+            ));
         }
     }
 
