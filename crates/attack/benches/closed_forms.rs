@@ -13,7 +13,7 @@ use safetensors::SafeTensors;
 use unmask_attack::{
     AccumulatedRounds, Evidence, Needs, Rounding, TensorSource, Tensors, als, april, completion, embedding_inversion,
 };
-use unmask_core::{Architecture, AttackMethod, VitPreset, VitSpec};
+use unmask_core::{Architecture, AttackMethod, VitConfig, VitPreset};
 
 /// What `method` reads of random values, of which a mask keeps half where there is one. The values do not matter for the
 /// time, only that every singular value is there.
@@ -51,7 +51,7 @@ fn alternating_least_squares(criterion: &mut Criterion) {
 /// A photograph's gradient, as the time depends on its spectrum.
 fn low_rank_completion(criterion: &mut Criterion) {
     const GRADIENT: &[u8] = include_bytes!("../tests/data/completion/vit_nano_patch8_32-fresh-sgd-cat.safetensors");
-    let config = VitSpec::new(VitPreset::NanoPatch8).config();
+    let config = VitConfig::from(VitPreset::NanoPatch8);
     let file = SafeTensors::deserialize(GRADIENT).expect("made by a script");
     let mut rng = ChaCha8Rng::seed_from_u64(2);
     let mut gradients = Tensors::new(TensorSource::Gradients, &config, Rounding::F32);

@@ -103,7 +103,7 @@ fn config(model: &str) -> Result<VitConfig, Box<dyn Error>> {
         return Ok(VitConfig { image: 224, patch: 32, dim: 768, depth: 0, heads: 12, classes: 10, april_block: false });
     }
     match model.parse()? {
-        Architecture::Vit(spec) => Ok(spec.config()),
+        Architecture::Vit(config) => Ok(config),
         other => Err(format!("{other} has no embeddings").into()),
     }
 }

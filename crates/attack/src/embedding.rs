@@ -80,14 +80,14 @@ pub fn pixel_uncertainty(gradients: &Tensors, image: &[f32]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use unmask_core::{VitPreset, VitSpec};
+    use unmask_core::{VitConfig, VitPreset};
 
     use super::*;
     use crate::{Evidence, Rounding, TensorSource};
 
     /// Embeddings' gradients of the pictures, mixed, with any gradient of the position embedding.
     fn evidence(pictures: &[Reconstruction], hidden: usize) -> Evidence {
-        let config = VitSpec::new(VitPreset::Pico).config();
+        let config = VitConfig::from(VitPreset::Pico);
         let layout = unmask_core::ParamLayout::vit(&config);
         let (dim, tokens, len) = (config.dim, config.tokens(), config.patch_len());
         let mut sum = vec![0.0; tokens * dim];

@@ -6,12 +6,12 @@ use common::{File, masked, own_gradients, rng, shape, similarity, uniform, vecto
 use unmask_attack::{
     AttackError, Evidence, Needs, Reconstruction, Rounding, TensorSource, Tensors, completion, embedding_inversion,
 };
-use unmask_core::{AttackMethod, VitConfig, VitPreset, VitSpec};
+use unmask_core::{AttackMethod, VitConfig, VitPreset};
 
 const READS: [&str; 3] = ["pos_embed", "patch_embed.proj.weight", "patch_embed.proj.bias"];
 
 fn nano() -> VitConfig {
-    VitSpec::new(VitPreset::NanoPatch8).config()
+    VitConfig::from(VitPreset::NanoPatch8)
 }
 
 fn evidence(gradients: Tensors) -> Evidence {
@@ -88,7 +88,7 @@ fn another_rank_is_refused() {
 
 #[test]
 fn what_counting_forbids_is_refused_at_once() {
-    let lab = VitSpec::new(VitPreset::Lab).config();
+    let lab = VitConfig::from(VitPreset::Lab);
     let image = common::sample("cat", &lab);
     let hidden = evidence(masked(&own_gradients(&lab, &image), &mut rng(1), 0.5, 0.5));
     let error = completion(&hidden).unwrap_err().to_string();
@@ -103,7 +103,7 @@ fn what_counting_forbids_is_refused_at_once() {
     let error = completion(&hidden).unwrap_err().to_string();
     assert!(error.contains("of the 96 gradients of patch") && error.contains("it needs 16, and"), "{error}");
 
-    let pico = VitSpec::new(VitPreset::Pico).config();
+    let pico = VitConfig::from(VitPreset::Pico);
     let small = VitConfig { dim: 16, ..pico };
     let mut flat = Tensors::new(TensorSource::Gradients, &small, Rounding::F32);
     for name in READS {
