@@ -15,6 +15,8 @@ const TENSORS: f64 = 1e-4;
 /// The same of the large ResNets: among their millions of ReLUs some get an input so near zero that rounding decides whether they
 /// let a gradient through. PyTorch's own f32 gradients are off by up to 9e-3 from its f64 ones here.
 const KINKED: f64 = 3e-2;
+/// The same of `resnet50`, of which PyTorch's are off by up to 2.6e-2.
+const MOST_KINKED: f64 = 6e-2;
 
 #[derive(serde::Deserialize)]
 struct Reference {
@@ -97,7 +99,11 @@ fn check(preset: &str) {
     let (gradient, name) = deviation(network.layout(), &step.gradient, &reference.gradients);
     let (moved, moved_name) = deviation(&architecture.statistics(), &step.statistics, &reference.statistics);
     eprintln!("{preset}: logits {logits:.1e}, loss {loss:.1e}, {name} {gradient:.1e}, {moved_name} {moved:.1e}");
-    let tolerance = if preset.starts_with("resnet") && preset != "resnet_nano" { KINKED } else { TENSORS };
+    let tolerance = match preset {
+        "resnet50" => MOST_KINKED,
+        "resnet18" | "resnet34" => KINKED,
+        _ => TENSORS,
+    };
     assert!(gradient < tolerance, "{preset}: gradient of {name} off by {gradient:e}");
     assert!(moved < TENSORS, "{preset}: {moved_name} off by {moved:e}");
 }

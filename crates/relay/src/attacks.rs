@@ -163,10 +163,15 @@ impl Attacks {
             samples,
         };
         let sent = Sent { about, batch: settings.batch(), encryption: settings.encryption(), model, update };
-        // Membership runs the model too, also of a picture that is dropped only later.
-        let runs_model = self.attacker.is_searching().is_some_and(|on| on || model.architecture.vit().is_some());
         let job = Job::new(&sent);
-        let whole = runs_model.then(|| Arc::new(job.whole(&sent)));
+        // Else two would be there for a moment.
+        self.attacker.drop_model();
+        let whole = if self.attacker.is_searching() == Some(true) {
+            Some(Arc::new(job.whole(&sent)))
+        } else {
+            // Membership runs the model too, also on a picture that is dropped only later.
+            self.attacker.runs_models().then(|| job.model(&sent)).flatten().map(Arc::new)
+        };
         self.job = Some((job, whole));
     }
 

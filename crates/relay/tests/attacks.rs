@@ -89,7 +89,7 @@ async fn naive_and_aware_stand_side_by_side_on_one_update() {
     let (_, aware) = ada.reconstruction("embedding-aware").await;
     let (naive, aware) = (distance(&naive, &picture(1)), distance(&aware, &picture(1)));
     assert!(naive > 0.05 && aware < 1e-4, "{naive} {aware}");
-    let room = relay.room_when("all results", |room| room.attacks.len() == 5).await;
+    let room = relay.room_when("all results", |room| room.attacks.len() == 6).await;
     assert!(room.attacks.iter().all(|card| card.round == 1 && card.defence.to_string() == "random-binary:pos=0,0.3"));
     assert!(remark(&room, "embedding-aware").contains("arrived whole"), "{}", remark(&room, "embedding-aware"));
     assert!(!remark(&room, "embedding-aware").contains("adds nothing"));
@@ -110,9 +110,10 @@ async fn cards_follow_the_defence() {
     relay.control(Control::OneRound).await;
     let plan = ada.plan().await;
     ada.update(&plan, revealing(), [2; 32]).await;
-    let room = relay.room_when("the rounds", |room| room.attacks.len() == 5).await;
-    assert_eq!(room.attacks.iter().map(|card| card.attack.name()).nth(4), Some("rounds"));
-    let room = relay.room_when("round 2", |room| are_of(room, 5, 2)).await;
+    let room = relay.room_when("the rounds", |room| room.attacks.len() == 6).await;
+    let names: Vec<&str> = room.attacks.iter().map(|card| card.attack.name()).collect();
+    assert_eq!(names[4..], ["completion", "rounds"]);
+    let room = relay.room_when("round 2", |room| are_of(room, 6, 2)).await;
     assert_eq!(room.label.as_ref().map(|label| label.round), Some(2));
 
     relay.control(Control::Defence { defence: "none".parse().unwrap() }).await;
@@ -153,7 +154,7 @@ async fn worthless_updates_are_told_in_words() {
     assert!(room.attacks.iter().all(|card| card.remark.is_some() && card.picture.is_none()), "{:#?}", room.attacks);
     let label = room.label.unwrap();
     assert!(label.counts.is_empty() && label.remark.as_deref().is_some_and(|remark| remark.contains("all zero")));
-    for (round, defence, cards) in [(2, "random-binary:0.5", 5), (3, "none", 4)] {
+    for (round, defence, cards) in [(2, "random-binary:0.5", 6), (3, "none", 4)] {
         relay.control(Control::Defence { defence: defence.parse().unwrap() }).await;
         relay.control(Control::OneRound).await;
         let plan = ada.plan().await;

@@ -53,8 +53,8 @@ async fn attacks_left_out_go_first_on_the_next_update() {
             let cards = room.attacks.iter().map(|card| (card.picture.is_some() || card.remark.is_some(), card.round));
             let done = cards.filter(|(is_shown, round)| *is_shown && *round == u32::from(number)).count();
             let labels = usize::from(room.label.as_ref().is_some_and(|label| label.round == u32::from(number)));
-            // Six there are: labels, four closed forms, several rounds.
-            done + labels >= 1 && done + labels + room.budget.skipped.len() == 6
+            // Seven there are: labels, four closed forms, completion, several rounds.
+            done + labels >= 1 && done + labels + room.budget.skipped.len() == 7
         };
         let room = relay.room_when("the turn", settled).await;
         rounds.push(room.budget.skipped.len());
@@ -63,7 +63,7 @@ async fn attacks_left_out_go_first_on_the_next_update() {
     let room = relay.room().await;
     let mut newest: Vec<u32> = room.attacks.iter().map(|card| card.round).collect();
     newest.push(room.label.as_ref().unwrap().round);
-    assert_eq!(newest.len(), 6, "every attack had its turn: {:#?}", room.attacks);
+    assert_eq!(newest.len(), 7, "every attack had its turn: {:#?}", room.attacks);
     newest.sort_unstable();
     newest.dedup();
     assert!(newest.len() > 2, "the turns went to different updates: {newest:?}");

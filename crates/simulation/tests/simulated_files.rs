@@ -191,7 +191,7 @@ fn weights_of_another_model_are_called_by_its_name() {
         "{error}"
     );
     // Of a model that is none of ours, a few tensors are named.
-    let layout = ParamLayout::vit(&VitConfig { dim: 60, ..VitConfig::from(VitPreset::Nano) });
+    let layout = ParamLayout::vit(&VitConfig { dim: 60, ..VitConfig::from(VitPreset::Pico) });
     fs::write(&file, weights::encode_flat(&layout, &vec![0.5; layout.len()]).unwrap()).unwrap();
     let error = refused(run(&folder.path().join("out"), false, &[&start], None));
     assert!(error.contains("cls_token has shape [1, 1, 60], expected [1, 1, 48]; ") && error.len() < 700, "{error}");

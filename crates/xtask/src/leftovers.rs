@@ -153,7 +153,12 @@ mod linux {
             let mut other = Command::new("sleep").arg("600").env_remove(VARIABLE).spawn().unwrap();
             let script = "setsid sleep 600 & (trap '' TERM; sleep 600) & exit 0";
             Command::new("sh").args(["-c", script]).env(VARIABLE, &mark).status().unwrap();
-            assert!(!marked(&mark).is_empty());
+            // A shell is one until it has become what it is to run.
+            let begun = Instant::now();
+            while !marked(&mark).iter().any(|process| process.name == "sleep") {
+                assert!(begun.elapsed() < PATIENCE, "{:?}", marked(&mark));
+                thread::sleep(Duration::from_millis(10));
+            }
             let mut names: Vec<String> = end(&mark).into_iter().map(|process| process.name).collect();
             names.dedup();
             assert!(names.iter().any(|name| name == "sleep"), "{names:?}");

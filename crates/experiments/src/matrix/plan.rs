@@ -364,8 +364,8 @@ pub(super) mod tests {
         };
         let vit = Architecture::from(VitPreset::Pico);
         let (defences, attacks) = names(vit);
-        assert!(defences == 8 && attacks.len() == 12 && !attacks.contains(&"april"), "{attacks:?}");
-        assert_eq!(names(vit.with_april_block(true)).1.len(), 14);
+        assert!(defences == 8 && attacks.len() == 13 && !attacks.contains(&"april"), "{attacks:?}");
+        assert_eq!(names(vit.with_april_block(true)).1.len(), 15);
         let resnet = ["inverting-gradients", "inverting-gradients-aware", "label"];
         assert_eq!(names(ResnetPreset::Nano.into()), (5, resnet.to_vec()));
         let plain = MatrixSettings::default_attacks(vit, &[Defence::None]);

@@ -135,7 +135,9 @@ fn the_aware_attacker_sharpens_what_the_naive_one_spoils() {
     assert!(!aware.kept_start);
     assert!(aware.last < 0.1 * aware.first, "objective {} to {}", aware.first, aware.last);
     assert!(aware.found > aware.start + 0.04, "SSIM {} to {}", aware.start, aware.found);
-    assert!(naive.found < 0.3, "naive SSIM {}", naive.found);
+    // Over entries that were never sent nothing explains the update better than the start does.
+    assert!(naive.kept_start);
+    assert_eq!(naive.found, naive.start);
 }
 
 #[test]
@@ -217,12 +219,12 @@ fn the_wrong_weights_do_not_drag_an_exact_start_away() {
     let truth = photograph("astronaut.png");
     let update = gradient(&network, &truth, &[3]);
     let found = |is_start_exact| {
-        let options = OracleOptions { scope: WeightScope::FirstBlock, ..OracleOptions::default() };
+        let options = OracleOptions { scope: WeightScope::All, ..OracleOptions::default() };
         let other = network.architecture().initial(2);
         let oracle = NetworkOracle::new(&network, &other, &[3], options).unwrap();
         let evidence = ReceivedGradient::naive(&update).unwrap();
-        let problem = Problem::new(oracle, Objective::tokens(&config()), evidence).unwrap();
-        let options = MatchingOptions { iterations: 100, is_start_exact, ..MatchingOptions::default() };
+        let problem = Problem::new(oracle, Objective::Cosine, evidence).unwrap();
+        let options = MatchingOptions { iterations: 200, is_start_exact, ..MatchingOptions::default() };
         run(problem, &truth, &truth, options)
     };
     let (dragged, kept) = (found(false), found(true));

@@ -322,8 +322,9 @@ mod tests {
 
     #[test]
     fn variants_are_named() {
+        type Named = Vec<(String, Vec<usize>)>;
         let config = VitConfig { image: 16, patch: 4, dim: 8, depth: 1, heads: 1, classes: 3, april_block: false };
-        let with = |change: &dyn Fn(&mut Vec<(String, Vec<usize>)>)| {
+        let with = |change: &dyn Fn(&mut Named)| {
             let mut tensors = of(Architecture::Vit(config));
             change(&mut tensors);
             let bytes = file(&tensors);

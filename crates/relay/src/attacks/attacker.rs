@@ -128,6 +128,16 @@ impl Attacker {
         self.can_search.then(|| self.shared.lock().search.is_on())
     }
 
+    /// Whether it may run a model on a picture.
+    pub(super) fn runs_models(&self) -> bool {
+        self.can_search && !self.shared.lock().budget.is_none()
+    }
+
+    /// Drops the model of the newest update: a newer one comes.
+    pub(super) fn drop_model(&self) {
+        self.change(|schedule| schedule.whole.take());
+    }
+
     /// The picture to ask each update for, and the newest one at once.
     pub(super) fn ask(&self, candidate: Option<Candidate>) {
         self.change(|schedule| {

@@ -79,6 +79,19 @@ impl Job {
         WholeUpdate { architecture: *architecture, state: state.clone(), gradient: values, kept, is_training: true }
     }
 
+    /// Copies the weights at which it was taken, and nothing of the update; `None` where no attack runs them on a picture.
+    pub(crate) fn model(&self, sent: &Sent<'_>) -> Option<WholeUpdate> {
+        let GlobalModel { architecture, state } = sent.model;
+        let is_of_use = architecture.vit().is_some() && self.encryption.is_none();
+        is_of_use.then(|| WholeUpdate {
+            architecture: *architecture,
+            state: state.clone(),
+            gradient: Vec::new(),
+            kept: None,
+            is_training: true,
+        })
+    }
+
     /// The labels behind the update.
     ///
     /// # Errors

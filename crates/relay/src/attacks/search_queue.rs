@@ -42,7 +42,7 @@ impl SearchQueue {
 
     /// A newer update of the client under attack, without its model where the search is off; the one that it replaces.
     pub(super) fn offer(&mut self, job: &Arc<Job>, whole: Option<Arc<WholeUpdate>>) -> Option<Target> {
-        let Some(whole) = whole.filter(|_| self.is_on) else {
+        let Some(whole) = whole.filter(|whole| self.is_on && !whole.gradient.is_empty()) else {
             self.is_overtaken = true;
             return None;
         };
