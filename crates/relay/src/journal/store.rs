@@ -524,7 +524,8 @@ mod tests {
             let contents = Store::open(folder.path()).unwrap().contents.unwrap();
             noticed += u32::from(newest(&contents) == 2);
         }
-        assert!(noticed > 2, "{noticed} of 32");
+        // Some lie in pages that hold nothing; 14 do not.
+        assert!(noticed >= 10, "{noticed} of 32");
     }
 
     #[test]
