@@ -232,7 +232,9 @@ impl Federation {
                 honest = if client < HOSTILE { honest } else { f64::max(honest, norm) };
                 effects = room.handle(Event::Update(answer));
                 let refused = effects.iter().find(|effect| matches!(effect, Effect::Refused { .. }));
-                assert!(client < HOSTILE || refused.is_none(), "{refused:?}");
+                // Of what is no gradient the room may say so; everybody else is taken.
+                let may_be_refused = client < HOSTILE && matches!(attack, Attack::Value(_));
+                assert!(may_be_refused || refused.is_none(), "{refused:?}");
             }
             let after = &room.model().state.weights;
             assert!(after.iter().all(|weight| weight.is_finite()), "{attack}, round {round}");
@@ -277,7 +279,9 @@ fn holds(lesson: Lesson, defence: &str, aggregation: Aggregation, attack: Attack
         let units = (CLIENTS - HOSTILE) as f64 + HOSTILE as f64 * CLIP_FACTOR;
         let longest = lesson.rate() * honest * units / CLIENTS as f64;
         is_held &= round.summary.void.is_none() && round.step > 0.0;
-        is_held &= round.summary.samples <= (CLIENTS * lesson.samples()) as u64;
+        let (least, most) = ((CLIENTS - HOSTILE) * lesson.samples(), CLIENTS * lesson.samples());
+        let least = if matches!(attack, Attack::Value(_)) { least } else { most };
+        is_held &= (least as u64..=most as u64).contains(&round.summary.samples);
         is_held &= !is_plain || round.step <= 1.001 * longest;
     });
     is_held
@@ -343,19 +347,19 @@ fn table(lesson: Lesson) {
 }
 
 #[test]
-#[ignore = "needs 10 minutes: cargo xtask test --test hostile_clients table_fedsgd_sgd -- --ignored --nocapture"]
+#[ignore = "needs an hour: cargo xtask test --test hostile_clients table_fedsgd_sgd -- --ignored --nocapture"]
 fn table_fedsgd_sgd() {
     table(Lesson { model: "resnet_nano", rule: "fedsgd", optimiser: "sgd:0.05", batch: 16 });
 }
 
 #[test]
-#[ignore = "needs 10 minutes: cargo xtask test --test hostile_clients table_fedsgd_adam -- --ignored --nocapture"]
+#[ignore = "needs an hour: cargo xtask test --test hostile_clients table_fedsgd_adam -- --ignored --nocapture"]
 fn table_fedsgd_adam() {
     table(Lesson { model: "resnet_nano", rule: "fedsgd", optimiser: "adam:0.001", batch: 16 });
 }
 
 #[test]
-#[ignore = "needs half an hour: cargo xtask test --test hostile_clients table_fedavg -- --ignored --nocapture"]
+#[ignore = "needs some hours: cargo xtask test --test hostile_clients table_fedavg -- --ignored --nocapture"]
 fn table_fedavg() {
     table(Lesson { model: "resnet_nano", rule: "fedavg:epochs=1,rate=0.02", optimiser: "sgd:0.1", batch: 16 });
 }

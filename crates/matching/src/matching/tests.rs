@@ -138,6 +138,11 @@ fn the_aware_attacker_sharpens_what_the_naive_one_spoils() {
     // Over entries that were never sent nothing explains the update better than the start does.
     assert!(naive.kept_start);
     assert_eq!(naive.found, naive.start);
+    // And from nothing it finds nothing.
+    let grey = vec![0.5; truth.len()];
+    let tokens = problem(&network, &[3], Objective::tokens(&config()), ReceivedGradient::naive(&sent).unwrap());
+    let naive = self::run(tokens, &grey, &truth, options);
+    assert!(!naive.kept_start && naive.found < 0.3, "naive SSIM {}", naive.found);
 }
 
 #[test]
