@@ -15,7 +15,7 @@ async fn main() -> anyhow::Result<()> {
     let [http_port, https_port] = [0; 2];
     let config = RelayConfig { defence, http_port, https_port, start: true, ..RelayConfig::new(folder.path().into()) };
     let room = serve(config).await?;
-    println!("The projector: {}", room.local_teacher_link());
+    println!("The teacher: {}", room.local_teacher_link());
     for (name, picture) in ["Ada", "Emmy", "Grace"].into_iter().zip(sample_photographs()?) {
         let (address, name, device) = (room.own_student_link(), name.to_owned(), OpenDevice::cpu());
         let samples = vec![picture];

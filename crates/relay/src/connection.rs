@@ -63,6 +63,8 @@ enum Read {
     Bad(String),
     /// The other side closed it.
     Closed,
+    /// It broke off.
+    Broken,
 }
 
 /// How a connection came to its end.
@@ -184,6 +186,7 @@ pub(crate) async fn run(socket: WebSocket, peer: Peer, room: mpsc::Sender<Input>
                 }
                 Read::Bad(reason) => break End::Bad(reason),
                 Read::Closed => break End::Left(None),
+                Read::Broken => break End::Left(Some("its connection broke off".to_owned())),
             },
             () = liveness.silence(limits.silence) => {
                 break End::Left(Some(format!("no sign of life for {} s", limits.silence.as_secs_f32())));
@@ -334,6 +337,12 @@ async fn say_goodbye(sink: &mut SplitSink<WebSocket, Message>, reason: String) {
     }
 }
 
+/// Whether the connection is what failed, and not what came over it: a program that was stopped, a network that is gone.
+fn is_broken(error: &axum::Error) -> bool {
+    let first: &(dyn Error + 'static) = error;
+    std::iter::successors(Some(first), |error| error.source()).any(|error| error.is::<io::Error>())
+}
+
 struct Reader {
     stream: SplitStream<WebSocket>,
     assembler: Assembler,
@@ -355,7 +364,7 @@ impl Reader {
             }
             Read::Message { .. } => Err("the first message was no hello".to_owned()),
             Read::Bad(reason) => Err(reason),
-            Read::Closed => Ok(None),
+            Read::Closed | Read::Broken => Ok(None),
         }
     }
 
@@ -392,6 +401,7 @@ impl Reader {
                 Some(Ok(Message::Text(_))) => {
                     return Read::Bad("text messages are not understood; is this an unmask client?".to_owned());
                 }
+                Some(Err(error)) if is_broken(&error) => return Read::Broken,
                 Some(Err(error)) => return Read::Bad(error.to_string()),
             };
             liveness.mark();

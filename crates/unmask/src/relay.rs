@@ -51,7 +51,8 @@ pub struct Relay {
     /// trimmed-mean:SHARE and median every update of a round is held in memory.
     #[arg(long, value_name = "WAY", default_value = "clipped")]
     aggregate: Aggregation,
-    /// Share of the clients that a round waits for; the rest get twice the median time to an answer, and no whole deadline.
+    /// Share of the clients that a round waits for; the rest get twice the median time to an answer, at least 5 s, and no whole
+    /// deadline.
     #[arg(long, value_name = "SHARE", default_value = "0.8", value_parser = share)]
     quorum: f64,
     /// With fewer updates than this a round takes no step.

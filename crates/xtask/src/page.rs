@@ -1,14 +1,127 @@
 //! The page: trunk compiles it and its worker, and leaves everything in `dist`.
 
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
 use anyhow::{Context, Result};
+use sha2::{Digest, Sha256};
 
 use crate::env::{self, Env};
 
-/// Builds the page into `dist`, where the relay's build script finds it.
+/// What the page is made from besides the crates it depends on, below the top folder.
+const OTHERS: [&str; 6] = [".cargo", "Cargo.lock", "Cargo.toml", "Trunk.toml", "index.html", "www"];
+
+/// Builds the page into `dist`, where the relay's build script finds it; nothing where nothing of it has changed, since
+/// trunk writes its files anew each time, and whoever embeds them would be compiled anew.
 pub fn build(env: &Env) -> Result<()> {
     env.find("trunk").context("no trunk on PATH: run `cargo xtask setup`")?;
     // Trunk builds offline, so that it never fetches a tool behind our back; the
     // sources therefore have to be there before.
     env::run(env.command("cargo").args(["fetch", "--target", "wasm32-unknown-unknown"]))?;
-    env::run(env.command("trunk").args(["build", "--release"]).env("TRUNK_SKIP_VERSION_CHECK", "true"))
+    let dist = env.root.join("dist");
+    let record = env.target_dir.join("page").join(hex(&Sha256::digest(env.root.as_os_str().as_encoded_bytes())));
+    let mut places = sources(env)?;
+    places.push(dist.clone());
+    let is_built = dist.join("index.html").exists();
+    if is_built && fs::read_to_string(&record).ok() == Some(hex(&digest(&places)?)) {
+        println!("Nothing of the page has changed.");
+        return Ok(());
+    }
+    env::run(env.command("trunk").args(["build", "--release"]).env("TRUNK_SKIP_VERSION_CHECK", "true"))?;
+    fs::create_dir_all(record.parent().unwrap_or(&env.target_dir))?;
+    fs::write(&record, hex(&digest(&places)?)).with_context(|| format!("cannot write {}", record.display()))
+}
+
+/// The folders of the crates that page and worker depend on, and [`OTHERS`].
+fn sources(env: &Env) -> Result<Vec<PathBuf>> {
+    let mut tree = env.command("cargo");
+    tree.args(["tree", "--package", "unmask-tab", "--all-features", "--target", "wasm32-unknown-unknown"]);
+    tree.args(["--edges", "normal,build", "--prefix", "none", "--format", "{p}"]);
+    let tree = env::read(&mut tree).context("cargo cannot tell what the page depends on: run `cargo tree`")?;
+    let mut folders: Vec<PathBuf> = tree.lines().filter_map(folder).collect();
+    folders.extend(OTHERS.map(|name| env.root.join(name)));
+    folders.sort();
+    folders.dedup();
+    Ok(folders)
+}
+
+/// Where a crate of the workspace lies, by its line of `cargo tree`, such as `unmask-core v0.1.0 (/home/ada/unmask/crates/core)`.
+fn folder(line: &str) -> Option<PathBuf> {
+    let (_, rest) = line.split_once(" (")?;
+    let (path, _) = rest.split_once(')')?;
+    Path::new(path).is_absolute().then(|| path.into())
+}
+
+/// Names and contents of all files in `places`, which are files or folders.
+fn digest(places: &[PathBuf]) -> Result<Vec<u8>> {
+    let mut files = Vec::new();
+    let mut waiting = places.to_vec();
+    while let Some(place) = waiting.pop() {
+        if place.is_dir() {
+            let entries = fs::read_dir(&place).with_context(|| format!("cannot list {}", place.display()))?;
+            for entry in entries {
+                waiting.push(entry?.path());
+            }
+        } else if place.is_file() {
+            files.push(place);
+        }
+    }
+    files.sort();
+    let mut all = Sha256::new();
+    for file in files {
+        let content = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        all.update(Sha256::digest(file.as_os_str().as_encoded_bytes()));
+        all.update(Sha256::digest(content));
+    }
+    Ok(all.finalize().to_vec())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn crates_of_the_workspace_are_told_from_others() {
+        assert_eq!(
+            folder("unmask-core v0.1.0 (/home/ada/unmask/crates/core)"),
+            Some("/home/ada/unmask/crates/core".into())
+        );
+        assert_eq!(
+            folder("unmask-core v0.1.0 (/home/ada/unmask/crates/core) (*)"),
+            Some("/home/ada/unmask/crates/core".into())
+        );
+        assert_eq!(folder("serde_derive v1.0.228 (proc-macro)"), None);
+        assert_eq!(folder("leptos v0.8.0"), None);
+    }
+
+    #[test]
+    fn page_depends_on_its_crate_and_the_vocabulary() {
+        let sources = sources(&Env::detect().unwrap()).unwrap();
+        for name in ["crates/tab", "crates/core", "www"] {
+            assert!(sources.iter().any(|source| source.ends_with(name)), "{name}: {sources:?}");
+        }
+        assert!(!sources.iter().any(|source| source.ends_with("crates/relay")), "{sources:?}");
+    }
+
+    #[test]
+    fn digest_changes_with_content_and_name() {
+        let folder = std::env::temp_dir().join(format!("unmask-page-{}", std::process::id()));
+        let (below, places) = (folder.join("below"), [folder.clone()]);
+        fs::create_dir_all(&below).unwrap();
+        fs::write(below.join("a"), "one").unwrap();
+        let first = digest(&places).unwrap();
+        assert_eq!(digest(&places).unwrap(), first);
+        fs::write(below.join("a"), "two").unwrap();
+        let second = digest(&places).unwrap();
+        fs::rename(below.join("a"), below.join("b")).unwrap();
+        let third = digest(&places).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(first != second && second != third);
+    }
 }

@@ -15,6 +15,9 @@ impl RoundClock {
     /// Those who are slower than the others by more than this are not waited for.
     const FACTOR: u32 = 2;
 
+    /// Everybody gets as long, however fast the others are: beside clients of this machine a phone would be late in every round.
+    const LEAST: Duration = Duration::from_secs(5);
+
     pub(super) fn start(now: Instant) -> Self {
         Self { began: now, answers: Vec::new() }
     }
@@ -24,11 +27,11 @@ impl RoundClock {
         self.answers.push(now - self.began);
     }
 
-    /// When twice the median time to an answer has passed.
+    /// When twice the median time to an answer has passed, and [`Self::LEAST`].
     pub(super) fn enough(&mut self) -> Instant {
         self.answers.sort();
         let median = self.answers.get(self.answers.len() / 2).copied().unwrap_or_default();
-        self.began + Self::FACTOR * median
+        self.began + Self::LEAST.max(Self::FACTOR * median)
     }
 }
 
@@ -40,9 +43,19 @@ mod tests {
     fn waits_twice_as_long_as_the_median_answer_took() {
         let began = Instant::now();
         let mut clock = RoundClock::start(began);
-        for seconds in [10, 1, 2] {
+        for seconds in [20, 3, 4] {
             clock.answered(began + Duration::from_secs(seconds));
         }
-        assert_eq!(clock.enough(), began + Duration::from_secs(4));
+        assert_eq!(clock.enough(), began + Duration::from_secs(8));
+    }
+
+    #[test]
+    fn fast_clients_leave_slow_ones_their_time() {
+        let began = Instant::now();
+        let mut clock = RoundClock::start(began);
+        for _ in 0..4 {
+            clock.answered(began + Duration::from_millis(20));
+        }
+        assert_eq!(clock.enough(), began + RoundClock::LEAST);
     }
 }

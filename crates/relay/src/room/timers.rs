@@ -34,7 +34,7 @@ impl Timers {
         self.clock.answered(now);
     }
 
-    /// Enough clients of this round have answered: the others have until twice the median time to an answer has passed.
+    /// Enough clients of this round have answered: the others have as long as [`RoundClock::enough`] says.
     pub(crate) fn quorum(&mut self, round: u32, policy: u32) {
         if let Some((at, Event::Deadline { round: armed, policy: under })) = &mut self.deadline
             && (*armed, *under) == (round, policy)
@@ -111,13 +111,13 @@ mod tests {
         let began = Instant::now();
         let mut timers = Timers::new(began);
         timers.begin(began, 60 * SECOND, 4, 2);
-        timers.answered(began + SECOND);
+        timers.answered(began + 10 * SECOND);
         timers.quorum(3, 2);
         assert_eq!(timers.next_due(), Some(began + 60 * SECOND));
         timers.quorum(4, 2);
-        assert_eq!(timers.next_due(), Some(began + 2 * SECOND));
-        assert!(timers.take_deadline(began + SECOND).is_none());
-        let event = timers.take_deadline(began + 2 * SECOND);
+        assert_eq!(timers.next_due(), Some(began + 20 * SECOND));
+        assert!(timers.take_deadline(began + 10 * SECOND).is_none());
+        let event = timers.take_deadline(began + 20 * SECOND);
         assert!(matches!(event, Some(Event::Deadline { round: 4, policy: 2 })), "{event:?}");
         assert_eq!(timers.next_due(), None);
     }
