@@ -28,6 +28,12 @@ async fn vote(client: &mut Client, poll: u32, answer: u16) {
     client.socket.send(&ClientMessage::Vote { poll, answer }, &[]).await;
 }
 
+/// Returns once the relay has read all that this client sent.
+async fn is_heard(client: &mut Client) {
+    client.socket.send(&ClientMessage::Ping, &[]).await;
+    assert_eq!(client.answer().await, RelayMessage::Pong);
+}
+
 async fn voters(relay: &Relay, wanted: u32) -> RoomView {
     let has_voters = |room: &RoomView| room.lesson.poll.as_ref().is_some_and(|poll| poll.voters == wanted);
     relay.room_when("the votes", has_voters).await
@@ -62,6 +68,7 @@ async fn votes_are_hidden_while_they_come_and_one_for_each_client() {
     assert_eq!((asked.number, asked.is_open, asked.correct, asked.counts), (1, true, None, Vec::new()));
     vote(&mut ada, 1, 0).await;
     vote(&mut ada, 1, 1).await;
+    is_heard(&mut ada).await;
     vote(&mut bob, 1, 2).await;
     let open = voters(&relay, 2).await.lesson.poll.unwrap();
     assert!(open.is_open && open.votes.is_empty(), "{open:?}");
@@ -189,6 +196,7 @@ async fn a_student_is_forgotten() {
     relay.control(Control::OneRound).await;
     let plan = ada.plan().await;
     ada.update(&plan, revealing_gradient(&picture(1), 3), [1; 32]).await;
+    assert_eq!(ada.answer().await, RelayMessage::Accepted { round: 1 });
     let is_shown = |room: &RoomView| find_card(room, "embedding").is_some_and(|card| card.picture.is_some());
     let room = relay.room_when("a reconstruction", is_shown).await;
     let reconstruction = find_card(&room, "embedding").and_then(|card| card.picture.clone()).unwrap();
@@ -315,7 +323,6 @@ async fn the_lesson_goes_on_after_a_restart() {
     // Back as the same client, its vote is still its only one.
     let mut back = Client::join(&relay.running, "Ada", Some(ada.ticket)).await;
     vote(&mut back, 1, 0).await;
-    back.socket.send(&ClientMessage::Ping, &[]).await;
-    assert_eq!(back.answer().await, RelayMessage::Pong);
+    is_heard(&mut back).await;
     assert_eq!(relay.room().await.lesson.poll.unwrap().voters, 1);
 }

@@ -3,10 +3,7 @@
 use std::fmt::Display;
 
 use tracing::error;
-use unmask_core::{
-    Architecture, EncryptionStart, InitialWeights, Partition, RoundSettings, SettingsError, TrainOn,
-    UnknownArchitecture,
-};
+use unmask_core::{Architecture, EncryptionStart, InitialWeights, Partition, RoundSettings, SettingsError, TrainOn};
 use unmask_federation::{Event, GlobalModel, RoomPhase};
 use unmask_wire::{RelayMessage, view::Control};
 

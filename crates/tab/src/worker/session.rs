@@ -2,11 +2,13 @@
 
 use std::{cell::Cell, rc::Rc, time::Duration};
 
-use unmask_client::{Client, LocalUpdate, PictureSelection, ReconstructionScore, RoundPictures, RoundPlan, SealTask};
+use unmask_client::{
+    Client, LocalUpdate, PictureSelection, ReconstructionScore, RoundPictures, RoundPlan, SealTask, TrainingError,
+};
 use unmask_core::{AttackMethod, MaskSeed};
 use unmask_data::{Picture, chw_to_hwc};
 use unmask_model::{
-    Device, Network,
+    Device, ModelError, Network,
     device::{Compute, OpenDevice},
 };
 use unmask_wire::WireError;
@@ -158,7 +160,7 @@ impl Session {
     pub async fn train(&mut self, plan: Box<RoundPlan>, device: &mut ChosenDevice, page: &Page) {
         // A phone has no room for the weights of two rounds beside a step.
         self.trained = None;
-        let device = self.device_for(&plan, device, page).await;
+        let open = self.device_for(&plan, device, page).await;
         page.tell(FromWorker::Training(Training {
             round: plan.round,
             model: plan.architecture.to_string(),
@@ -169,7 +171,7 @@ impl Session {
                 PictureSelection::Shared { positions, .. } => Some(positions.len() as u32),
             },
         }));
-        match self.update(&plan, device.device()).await {
+        match self.update(&plan, (open, device), page).await {
             Ok((frames, sent)) => {
                 self.send(Ok(frames), page);
                 page.tell(FromWorker::Sent(sent));
@@ -184,10 +186,24 @@ impl Session {
         self.is_prediction_due = self.picture.is_some();
     }
 
-    async fn update(&mut self, plan: &RoundPlan, device: &Device) -> Result<(Vec<Vec<u8>>, SentUpdate), String> {
+    async fn update(
+        &mut self,
+        plan: &RoundPlan,
+        (open, device): (OpenDevice, &mut ChosenDevice),
+        page: &Page,
+    ) -> Result<(Vec<Vec<u8>>, SentUpdate), String> {
         let begun = Instant::now();
         let pictures = self.client.pictures(plan)?;
-        let trained = train(plan, &pictures, device).await?;
+        let trained = match train(plan, &pictures, open.device()).await {
+            // The browser may take the adapter away: another program wants it, or its driver was started anew.
+            Err(TrainingError::Model(ModelError::Device { reason, .. })) if open.compute() == Compute::Gpu => {
+                let (cpu, reason) = device.give_up_gpu(plan.architecture, &reason);
+                self.tell_device(&cpu, reason, page);
+                train(plan, &pictures, cpu.device()).await
+            }
+            trained => trained,
+        };
+        let trained = trained.map_err(|error| error.to_string())?;
         let milliseconds = begun.elapsed().as_secs_f64() * 1e3;
         let (loss, samples) = (trained.loss, trained.samples);
         let seed = fresh_bytes().map(MaskSeed)?;
@@ -291,17 +307,21 @@ impl Session {
     async fn device_for(&mut self, plan: &RoundPlan, device: &mut ChosenDevice, page: &Page) -> OpenDevice {
         let (device, reason) = device.for_model(plan.architecture, self.wanted).await;
         if let Some(reason) = reason {
-            page.tell(FromWorker::Device(protocol::Device { name: device.compute().to_string(), reason }));
-            let message = self.client.device(&device.description());
-            self.send(message, page);
+            self.tell_device(&device, reason, page);
         }
         device
     }
+
+    fn tell_device(&mut self, device: &OpenDevice, reason: String, page: &Page) {
+        page.tell(FromWorker::Device(protocol::Device { name: device.compute().to_string(), reason }));
+        let message = self.client.device(&device.description());
+        self.send(message, page);
+    }
 }
 
-async fn train(plan: &RoundPlan, pictures: &RoundPictures, device: &Device) -> Result<LocalUpdate, String> {
-    let network = Network::new(plan.architecture, device).map_err(|error| error.to_string())?;
-    plan.task().train(&network, pictures).await.map_err(|error| error.to_string())
+async fn train(plan: &RoundPlan, pictures: &RoundPictures, device: &Device) -> Result<LocalUpdate, TrainingError> {
+    let network = Network::new(plan.architecture, device)?;
+    plan.task().train(&network, pictures).await
 }
 
 async fn predict(picture: &Picture, plan: &RoundPlan, device: &Device) -> Result<Prediction, String> {
