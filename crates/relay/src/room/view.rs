@@ -48,7 +48,7 @@ impl Actor {
             is_locked: self.door.is_locked(),
             banned: u32::try_from(self.door.banned()).unwrap_or(u32::MAX),
             journal: self.journaling.view(),
-            clients: self.roster.iter().map(|entry| self.client(entry)).collect(),
+            clients: self.roster.shown().into_iter().map(|entry| self.client(entry)).collect(),
             losses: self.history.losses().cloned().collect(),
             initial_weights: self.initialiser.in_force,
             pretrained: self.initialiser.title(self.coming_architecture()).map(str::to_owned),
@@ -73,6 +73,8 @@ impl Actor {
             budget: self.attacks.budget(),
             search: self.attacks.is_searching(),
             has_key: self.attacks.has_key(),
+            lesson: self.stage.view(),
+            trade_off: self.trade_off.view(),
             log: self.log.lines().cloned().collect(),
         }
     }
@@ -124,6 +126,7 @@ impl Actor {
             updates: entry.updates,
             refusal: entry.refusal.clone(),
             may_show: entry.may_show,
+            original: self.pictures.original(entry.id),
         }
     }
 }
