@@ -3,7 +3,7 @@
 use leptos::prelude::*;
 use unmask_core::AttackMethod;
 
-use super::parts::{Attacked, Original, Stage, Votes};
+use super::parts::{Attacked, Original, Stage, Votes, let_go};
 use crate::page::text::lesson::{masked, uniform_rate};
 
 /// Most that a mask can be made to drop on the stage, in percent.
@@ -59,6 +59,7 @@ fn Rate(stage: Stage) -> impl IntoView {
                 aria-label="R, the part that stays home, in percent"
                 disabled=move || !stage.is_presenting.get()
                 prop:value=percent
+                on:pointerup=move |event| let_go(&event)
                 on:change=move |event| {
                     if let Ok(percent) = event_target_value(&event).parse::<f64>() {
                         stage.choose(masked(percent / 100.0));

@@ -4,7 +4,7 @@ use leptos::prelude::*;
 use unmask_core::{AttackMethod, Scene};
 use unmask_wire::view::Answers;
 
-use super::parts::{Attacked, Stage, Votes};
+use super::parts::{Attacked, Stage};
 use crate::page::text::{
     lesson,
     scenes::{self, TAKE_HOME, empty},
@@ -117,7 +117,6 @@ fn TakeHome(stage: Stage) -> impl IntoView {
                     </figure>
                 </For>
             </div>
-            <Votes stage/>
         </div>
     }
 }

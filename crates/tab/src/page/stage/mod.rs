@@ -10,7 +10,7 @@ mod promise;
 mod trade_off;
 
 use gloo_events::EventListener;
-use leptos::prelude::*;
+use leptos::{html::Button, prelude::*};
 use unmask_core::{Defence, Scene};
 use unmask_wire::view::Phase;
 use wasm_bindgen::{JsCast, JsValue};
@@ -359,13 +359,20 @@ fn Alarm(stage: Stage) -> impl IntoView {
 #[component]
 fn LossQuestion(stage: Stage, act: Callback<Action>) -> impl IntoView {
     let loss = stage.loss;
+    let begin = NodeRef::<Button>::new();
+    // What had the focus lies behind the question.
+    Effect::new(move |_| {
+        if let Some(begin) = begin.get() {
+            let _ = begin.focus();
+        }
+    });
     view! {
         <Show when=move || loss.with(Option::is_some)>
             <div class="veil">
                 <section class="question" role="alertdialog" aria-modal="true" aria-labelledby="loss" data-testid="loses-rounds" data-rounds=move || loss.get().map(|loss| loss.rounds)>
                     <h2 id="loss">{move || loss.get().map(|loss| scenes::loses(loss.rounds))}</h2>
                     <p>
-                        <button type="button" class="key accent" data-testid="loses-rounds-yes" on:click=move |_| act.run(Action::Confirm)>
+                        <button node_ref=begin type="button" class="key accent" data-testid="loses-rounds-yes" on:click=move |_| act.run(Action::Confirm)>
                             "Begin (Enter)"
                         </button>
                         <button type="button" class="key" data-testid="loses-rounds-no" on:click=move |_| act.run(Action::Cancel)>

@@ -6,6 +6,7 @@ use leptos::prelude::*;
 use unmask_core::{AttackMethod, ClientId, Defence, Scene};
 use unmask_wire::view::{ClientState, Control, Phase, RoomView};
 use wasm_bindgen_futures::spawn_local;
+use web_sys::{HtmlElement, PointerEvent};
 
 use crate::page::{
     text::{
@@ -149,6 +150,8 @@ impl Stage {
 /// A picture that an attack made while this page was open.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frame {
+    /// In the order in which they came.
+    number: u64,
     pub attack: AttackMethod,
     pub client: ClientId,
     pub defence: Defence,
@@ -180,6 +183,7 @@ impl Reel {
     fn collect(feed: Feed) -> Self {
         let reel = Self { frames: RwSignal::new(Vec::new()), held: StoredValue::new_local(Vec::new()) };
         let asked = StoredValue::new(Vec::<String>::new());
+        let count = StoredValue::new(0);
         Effect::new(move |_| {
             feed.room.with(|room| {
                 let Some(room) = room else { return };
@@ -195,7 +199,9 @@ impl Reel {
                         let surplus = asked.len().saturating_sub(SEARCH_FRAMES + OTHER_FRAMES);
                         asked.drain(..surplus);
                     });
+                    count.update_value(|count| *count += 1);
                     let frame = Frame {
+                        number: count.get_value(),
                         attack: result.attack,
                         client: result.client,
                         defence: result.defence,
@@ -220,7 +226,9 @@ impl Reel {
         let source = url.to_string();
         self.held.update_value(|held| held.push((source.clone(), url)));
         self.frames.update(|frames| {
-            frames.push(Frame { source, ..frame });
+            // Fetches may overtake each other.
+            let place = frames.partition_point(|other| other.number < frame.number);
+            frames.insert(place, Frame { source, ..frame });
             for (is_search, most) in [(true, SEARCH_FRAMES), (false, OTHER_FRAMES)] {
                 thin(frames, is_search, most);
             }
@@ -272,6 +280,13 @@ fn thin(frames: &mut Vec<Frame>, is_search: bool, most: usize) {
         place += 1;
         if is_search { place % 2 == 1 || place == count } else { place > count - most }
     });
+}
+
+/// Gives the keys back to the lesson once a slider has been moved by hand.
+pub fn let_go(event: &PointerEvent) {
+    let slider: HtmlElement = event_target(event);
+    // It can only fail for what has no focus to lose.
+    let _ = slider.blur();
 }
 
 /// A picture with its name above it and what is to be said below, or words where there is none.

@@ -5,7 +5,7 @@ use unmask_core::{AttackMethod, Knowledge};
 use unmask_data::metrics::RECOGNISABLE_FROM;
 use unmask_wire::view::SearchView;
 
-use super::parts::{Frame, Original, Shot, Stage, Votes, why_empty};
+use super::parts::{Frame, Original, Shot, Stage, Votes, let_go, why_empty};
 use crate::page::text::{
     count,
     lesson::Level,
@@ -89,6 +89,7 @@ pub fn Patience(stage: Stage) -> impl IntoView {
                     aria-label="Pictures of the search, from the first to the last"
                     prop:max=move || last().to_string()
                     prop:value=move || chosen.get().unwrap_or_else(last).to_string()
+                    on:pointerup=move |event| let_go(&event)
                     on:input=move |event| {
                         let place = event_target_value(&event).parse().ok();
                         chosen.set(place.filter(|place| *place < untrack(last)));
