@@ -4,6 +4,8 @@ use gloo_file::File;
 use leptos::prelude::*;
 use web_sys::{DragEvent, HtmlInputElement};
 
+use crate::page::image_header::FORMATS;
+
 /// A button that opens the browser's file dialogue.
 #[component]
 pub fn FileButton(
@@ -19,7 +21,7 @@ pub fn FileButton(
             {title}
             <input
                 type="file"
-                accept=if from_camera { "image/*" } else { "image/png,image/jpeg,image/webp" }
+                accept=if from_camera { "image/*" } else { FORMATS }
                 capture=from_camera.then_some("user")
                 data-testid=testid
                 on:change=move |event| {

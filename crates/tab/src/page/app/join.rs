@@ -110,7 +110,7 @@ pub fn JoinForm(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                             <FileButton title="Choose a file" testid="file" on_file/>
                             <Camera on_picture on_file/>
                         </div>
-                        <p class="hint">"PNG, JPEG or WebP, up to 64 megapixels. The square in the middle is used."</p>
+                        <p class="hint">"PNG, JPEG, WebP, GIF or AVIF, up to 64 megapixels. The square in the middle is used."</p>
                         <Consent draft/>
                     </div>
                 </div>

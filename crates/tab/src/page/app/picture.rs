@@ -22,7 +22,7 @@ pub struct Picture {
 /// Decodes a picture file with the browser's decoder, which turns it as its EXIF orientation says.
 ///
 /// # Errors
-/// A sentence that names the file: not a PNG, JPEG or WebP picture, too large, or broken.
+/// A sentence that names the file: no picture of a known format, too large, or broken.
 pub async fn from_blob(name: &str, blob: &Blob) -> Result<Picture, String> {
     let start = read_as_bytes(&blob.slice(0, image_header::HEADER_BYTES)).await;
     let start = start.map_err(|_| format!("“{name}” could not be read. Choose it again, or choose another file."))?;
@@ -163,6 +163,20 @@ mod tests {
         assert_eq!(saved.raw_mime_type(), "image/png");
         let read = from_blob("a pattern", &saved).await.expect("a picture");
         assert!(read.pixels.bytes[..] == bytes[..], "saving changed the pixels");
+    }
+
+    #[wasm_bindgen_test]
+    async fn of_what_moves_the_first_frame_is_taken_and_avif_is_decoded() {
+        let files: [(&str, &[u8]); 2] = [
+            ("two_frames.gif", include_bytes!("../../../tests/pictures/two_frames.gif")),
+            ("red.avif", include_bytes!("../../../tests/pictures/red.avif")),
+        ];
+        for (name, file) in files {
+            let read = from_blob(name, &Blob::new(file)).await.expect("a picture");
+            let middle = 4 * (PICTURE_SIDE * (PICTURE_SIDE + 1) / 2) as usize;
+            let [red, green, blue, _] = read.pixels.bytes[middle..middle + 4] else { panic!("four bytes a pixel") };
+            assert!(red > 150 && green < 80 && blue < 80, "{name}: {red} {green} {blue}");
+        }
     }
 
     #[wasm_bindgen_test]
