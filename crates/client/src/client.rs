@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use unmask_core::{AttackMethod, ClientId, EncryptionStart, MaskSeed, ModelDescription};
 use unmask_defence::{KeyError, ProtectError};
-use unmask_wire::{Assembler, ClientMessage, EncryptionPlan, Framer, RelayMessage, ShardError, WireError, frames};
+use unmask_wire::{
+    Assembler, ClientMessage, EncryptionPlan, Framer, LessonState, RelayMessage, ShardError, WireError, frames,
+};
 
 use crate::{
     GroupComparison, LocalUpdate, PrivatePicture, ReconstructionScore, RoundPictures, RoundPlan, SealTask, Shard,
@@ -38,6 +40,10 @@ pub enum ClientEvent {
     Closed { round: u32, loss: Option<f32>, updates: u32 },
     /// What the relay made of this client's update; the picture is `[side, side, 3]` in `[0, 1]`.
     Reconstruction { round: u32, attack: AttackMethod, side: usize, picture: Vec<f32> },
+    /// Where the lesson is.
+    Lesson(LessonState),
+    /// Whether the class sees this client's own picture.
+    Original { is_shown: bool },
     /// Something was refused, or cannot be done.
     Refused { reason: String },
     /// The relay closes the connection for good.
@@ -269,6 +275,8 @@ impl Client {
                 }
                 Action::Report(ClientEvent::Reconstruction { round, attack, side, picture: values })
             }
+            RelayMessage::Lesson(lesson) => Action::Report(ClientEvent::Lesson(lesson)),
+            RelayMessage::Original { is_shown } => Action::Report(ClientEvent::Original { is_shown }),
             RelayMessage::Refused { reason } => Action::Report(ClientEvent::Refused { reason }),
             RelayMessage::Goodbye { reason } => Action::Report(ClientEvent::Goodbye { reason }),
         }))

@@ -12,6 +12,7 @@ mod attack;
 mod defence;
 mod init;
 mod layout;
+mod lesson;
 mod optimiser;
 mod pictures;
 mod resnet;
@@ -34,6 +35,7 @@ pub use defence::{
 };
 pub use init::{InitOptions, initial_weights};
 pub use layout::{Param, ParamGroup, ParamLayout, UnknownGroup};
+pub use lesson::{Scene, UnknownScene};
 pub use optimiser::{OptimiserKind, ParseOptimiserError};
 pub use pictures::{
     InitialWeights, ParsePartitionError, Partition, TrainOn, TrainingPictures, UnknownInitialWeights, UnknownTrainOn,

@@ -99,6 +99,10 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         update(UpdateForm::Masked { seed: MaskSeed([3; 32]), rates }),
         update(UpdateForm::Encrypted { check }),
         ClientMessage::Unable { round: 1, policy: 1, reason: name(), is_locked: true },
+        ClientMessage::Vote { poll: 1, answer: 3 },
+        ClientMessage::Original { side: 32 },
+        ClientMessage::HideOriginal,
+        ClientMessage::Forget,
         ClientMessage::Score { round: 1, attack: AttackMethod::April, psnr: 20.0, ssim: 0.5 },
     ]
     .iter()

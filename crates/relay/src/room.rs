@@ -305,6 +305,10 @@ impl Actor {
                 self.excused(client, round, clean(&reason, MAX_REASON), is_locked);
                 self.feed(Event::Unable { client, round, policy });
             }
+            ClientMessage::Vote { .. }
+            | ClientMessage::Original { .. }
+            | ClientMessage::HideOriginal
+            | ClientMessage::Forget => self.refuse(client, "this relay has no lesson"),
             ClientMessage::Score { round, attack, psnr, ssim } => {
                 if let Err(reason) = self.attacks.score(client, round, attack, psnr, ssim) {
                     self.refuse(client, &reason);

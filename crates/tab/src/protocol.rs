@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use unmask_core::{AttackMethod, Defence, Partition, Rule};
+use unmask_wire::LessonState;
 
 /// Side of the square picture that the page hands to the worker; the worker resizes it to the model's input.
 pub const PICTURE_SIDE: u32 = 256;
@@ -105,6 +106,14 @@ pub enum ToWorker {
     Check,
     /// Close the socket and stop.
     Leave,
+    /// Answer the class's question of that number: the answer's place, from 0, or a number.
+    Vote { poll: u32, answer: u16 },
+    /// Show the class the private picture, 32 pixels a side. The answer is [`FromWorker::Original`].
+    ShowOriginal,
+    /// Show it no more.
+    HideOriginal,
+    /// Have the room delete what it has of this student, and leave. [`Connection::Closed`] follows.
+    Forget,
 }
 
 /// State of the socket.
@@ -262,6 +271,21 @@ pub struct Prediction {
     pub input: Option<Rgba>,
 }
 
+/// An attack on what this tab has sent itself, made in the tab: nobody else sees it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OwnAttack {
+    /// The round of the update.
+    pub round: u32,
+    /// What the update was made under.
+    pub defence: Defence,
+    /// Time that all attacks took together.
+    pub milliseconds: f64,
+    /// At most two, the closest first.
+    pub reconstructions: Vec<Reconstruction>,
+    /// Why there is none, in words, where there is none.
+    pub remark: Option<String>,
+}
+
 /// From the worker to the page.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum FromWorker {
@@ -289,6 +313,14 @@ pub enum FromWorker {
     SittingOut,
     Closed(ClosedRound),
     Attacked(Reconstruction),
+    /// Where the lesson is: after [`Connection::Online`], and whenever it changes.
+    Lesson(LessonState),
+    /// Whether the class sees the private picture.
+    Original {
+        is_shown: bool,
+    },
+    /// What this tab's own attack made of the update that it has just sent.
+    OwnAttack(OwnAttack),
     /// Something to tell the student, in words.
     Notice(String),
 }

@@ -6,14 +6,15 @@ use std::fmt::Debug;
 
 use js_sys::{Array, ArrayBuffer, Function, Object, Reflect};
 use serde::{Serialize, de::DeserializeOwned};
-use unmask_core::{AttackMethod, Defence, Partition, Rule};
+use unmask_core::{AttackMethod, Defence, Partition, Rule, Scene};
 use unmask_tab::{
     post::{decode, encode},
     protocol::{
-        ClosedRound, Comparison, Connection, Device, DeviceChoice, FromWorker, GroupView, PICTURE_SIDE,
+        ClosedRound, Comparison, Connection, Device, DeviceChoice, FromWorker, GroupView, OwnAttack, PICTURE_SIDE,
         PassphraseRequest, Prediction, Reconstruction, Rgba, SentUpdate, ShardView, ToWorker, Training,
     },
 };
+use unmask_wire::{LessonState, OpenPoll, view::Answers};
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_test::{wasm_bindgen_test, wasm_bindgen_test_configure};
 
@@ -68,7 +69,15 @@ fn what_the_page_says_arrives() {
         check(&ToWorker::Consent { may_show: is_so }, 0);
         check(&ToWorker::Visibility { is_hidden: is_so }, 0);
     }
-    for message in [ToWorker::Return, ToWorker::Check, ToWorker::Leave] {
+    for message in [
+        ToWorker::Return,
+        ToWorker::Check,
+        ToWorker::Leave,
+        ToWorker::Vote { poll: u32::MAX, answer: u16::MAX },
+        ToWorker::ShowOriginal,
+        ToWorker::HideOriginal,
+        ToWorker::Forget,
+    ] {
         check(&message, 0);
     }
 }
@@ -149,8 +158,27 @@ fn what_the_worker_says_arrives() {
         check(&FromWorker::Attacked(Reconstruction { round: 1, attack, picture: None, comparison: None }), 0);
     }
     let comparison = Some(Comparison { own: Some(picture(2, 1)), is_private: true, psnr: f32::INFINITY, ssim: -1.0 });
-    let picture = Some(picture(1, 2));
-    check(&FromWorker::Attacked(Reconstruction { round: 0, attack: AttackMethod::Jigsaw, picture, comparison }), 2);
+    let reconstruction =
+        Reconstruction { round: 0, attack: AttackMethod::Jigsaw, picture: Some(picture(1, 2)), comparison };
+    check(&FromWorker::Attacked(reconstruction.clone()), 2);
+    for reconstructions in [Vec::new(), vec![reconstruction.clone(), reconstruction]] {
+        let pictures = 2 * reconstructions.len() as u32;
+        let remark = reconstructions.is_empty().then(|| "noise hides it".to_owned());
+        let defence = Defence::None;
+        let own = OwnAttack { round: u32::MAX, defence, milliseconds: 0.5, reconstructions, remark };
+        check(&FromWorker::OwnAttack(own), pictures);
+    }
+    let choice = Answers::Choice(vec!["Ada".to_owned(), String::new()]);
+    let number = Answers::Number { least: 0, most: u16::MAX, unit: "seconds".to_owned() };
+    for (answers, correct, counts) in [(choice, None, Vec::new()), (number, Some(u16::MAX), vec![0, u32::MAX])] {
+        let (question, is_open) = ("Who is this?".to_owned(), counts.is_empty());
+        let poll = Some(OpenPoll { number: u32::MAX, question, answers, is_open, correct, counts });
+        check(&FromWorker::Lesson(LessonState { scene: Scene::TradeOff, beat: u8::MAX, poll }), 0);
+    }
+    check(&FromWorker::Lesson(LessonState::default()), 0);
+    for is_shown in [false, true] {
+        check(&FromWorker::Original { is_shown }, 0);
+    }
     check(&FromWorker::Notice("what the relay said".to_owned()), 0);
 }
 

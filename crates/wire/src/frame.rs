@@ -3,7 +3,7 @@
 use serde::{Serialize, de::DeserializeOwned};
 
 /// Version of the format; both sides must speak the same.
-pub const VERSION: u8 = 3;
+pub const VERSION: u8 = 4;
 /// Longest frame in bytes, header included: small enough to interleave with pings on a slow phone.
 pub const MAX_FRAME: usize = 256 * 1024;
 
@@ -261,9 +261,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use unmask_core::{Architecture, AttackMethod, GroupRates, KeyCheck, MaskSeed, Rule, TrainingPictures, UpdateForm};
+    use unmask_core::{
+        Architecture, AttackMethod, GroupRates, KeyCheck, MaskSeed, Rule, Scene, TrainingPictures, UpdateForm,
+    };
 
-    use crate::{ClientMessage, EncryptionPlan, PlanHeader, RelayMessage};
+    use crate::{
+        ClientMessage, EncryptionPlan, LessonState, OpenPoll, PlanHeader, RelayMessage,
+        view::{ANSWERS, Answers, MAX_ANSWER, MAX_QUESTION, Poll},
+    };
 
     /// A tail is part of the values, wherever it begins.
     #[test]
@@ -392,6 +397,42 @@ mod tests {
         });
         let frames = frames(&header, &[f32::MIN, -0.0, 1e-40]).unwrap();
         assert_eq!(assemble(&frames, 1000).unwrap().unwrap(), (header, vec![f32::MIN, -0.0, 1e-40]));
+    }
+
+    /// The longest question that can be asked, in the longest letters, fits a header.
+    #[test]
+    fn the_longest_poll_survives() {
+        let text = |letters| "\u{1f512}".repeat(letters);
+        let answers = Answers::Choice((0..ANSWERS[1]).map(|i| format!("{i}{}", text(MAX_ANSWER - 1))).collect());
+        let poll = Poll { question: text(MAX_QUESTION), answers, correct: Some(5) };
+        poll.check().unwrap();
+        let header = RelayMessage::Lesson(LessonState {
+            scene: Scene::Debrief,
+            beat: u8::MAX,
+            poll: Some(OpenPoll {
+                number: u32::MAX,
+                question: poll.question,
+                answers: poll.answers,
+                is_open: false,
+                correct: poll.correct,
+                counts: vec![u32::MAX; ANSWERS[1]],
+            }),
+        });
+        let frames = frames(&header, &[]).unwrap();
+        assert_eq!(assemble(&frames, Assembler::limit_for(0)).unwrap().unwrap(), (header, Vec::new()));
+    }
+
+    #[test]
+    fn what_a_student_says_in_the_lesson_survives() {
+        for message in [
+            ClientMessage::Vote { poll: u32::MAX, answer: u16::MAX },
+            ClientMessage::Original { side: 32 },
+            ClientMessage::HideOriginal,
+            ClientMessage::Forget,
+        ] {
+            let frames = frames(&message, &[]).unwrap();
+            assert_eq!(assemble(&frames, Assembler::limit_for(0)).unwrap().unwrap(), (message, Vec::new()));
+        }
     }
 
     proptest! {

@@ -7,11 +7,14 @@
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod bytes;
 mod frame;
 mod message;
+mod original;
 mod shard;
 pub mod view;
 
 pub use frame::{Assembler, Framer, MAX_FRAME, VERSION, WireError, frames};
-pub use message::{ClientMessage, EncryptionPlan, PlanHeader, RelayMessage};
+pub use message::{ClientMessage, EncryptionPlan, LessonState, OpenPoll, PlanHeader, RelayMessage};
+pub use original::{ORIGINAL_BYTES, ORIGINAL_SIDE, OriginalError, original_words, read_original};
 pub use shard::{MAX_CLASS_NAME, MAX_CLASSES, MAX_SHARD, ShardError, ShardHeader};

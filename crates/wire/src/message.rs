@@ -1,9 +1,11 @@
 //! What relay and clients say to each other.
 
 use serde::{Deserialize, Serialize};
-use unmask_core::{AttackMethod, ClientId, Defence, KeyCheck, ModelDescription, Rule, TrainingPictures, UpdateForm};
+use unmask_core::{
+    AttackMethod, ClientId, Defence, KeyCheck, ModelDescription, Rule, Scene, TrainingPictures, UpdateForm,
+};
 
-use crate::ShardHeader;
+use crate::{ShardHeader, view::Answers};
 
 /// What a client must know to read encrypted weights, besides the passphrase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,6 +72,45 @@ pub enum ClientMessage {
     Unable { round: u32, policy: u32, reason: String, is_locked: bool },
     /// How close a reconstruction came to the client's own image, computed where that image is; PSNR in dB.
     Score { round: u32, attack: AttackMethod, psnr: f32, ssim: f32 },
+    /// An answer to the question of that number ([`OpenPoll::number`]), in place of an earlier one: the answer's place, from
+    /// 0, or a number.
+    Vote { poll: u32, answer: u16 },
+    /// The client's own picture for the class to see beside what leaks of it; its pixels travel behind the header, see
+    /// [`original_words`](crate::original_words). Refused without consent. The answer is [`RelayMessage::Original`].
+    Original {
+        /// In pixels; always [`ORIGINAL_SIDE`](crate::ORIGINAL_SIDE).
+        side: u8,
+    },
+    /// Show that picture no more.
+    HideOriginal,
+    /// Delete whatever the room has of this client: pictures, cards, votes, its name on the roster and in the log. The relay
+    /// says [`RelayMessage::Goodbye`] and knows it no more.
+    Forget,
+}
+
+/// The question to the class, as a client sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenPoll {
+    /// Counts up; a vote names it.
+    pub number: u32,
+    pub question: String,
+    pub answers: Answers,
+    /// Whether votes are taken.
+    pub is_open: bool,
+    /// The right answer, if there is one; absent while the poll is open.
+    pub correct: Option<u16>,
+    /// What came, by answer or bin ([`Answers::counts`]); empty while the poll is open.
+    pub counts: Vec<u32>,
+}
+
+/// Where the lesson is, as a client sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LessonState {
+    pub scene: Scene,
+    /// Step within the scene, from 0.
+    pub beat: u8,
+    /// The last question, open or closed, until the scene changes.
+    pub poll: Option<OpenPoll>,
 }
 
 /// From the relay to a client.
@@ -100,6 +141,10 @@ pub enum RelayMessage {
     /// What an attack made of this client's update; the picture's values `[side, side, 3]` in `[0, 1]` travel behind
     /// the header.
     Reconstruction { round: u32, attack: AttackMethod, side: u16 },
+    /// Where the lesson is: after the welcome, and whenever it changes.
+    Lesson(LessonState),
+    /// Whether the class sees the client's own picture: after it has sent or hidden one, and when the relay drops it.
+    Original { is_shown: bool },
     /// Something the client sent was refused, for a reason in words with the remedy; the connection stays open.
     Refused { reason: String },
     /// The connection is about to be closed by the relay.

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use unmask_core::Partition;
 
+use crate::bytes::{from_words, to_words};
+
 /// Longest body of a shard in bytes: what a phone keeps beside the model without noticing.
 pub const MAX_SHARD: usize = 16 * 1024 * 1024;
 /// Most classes a shard can name, so that their names fit a message's header.
@@ -60,9 +62,7 @@ impl ShardHeader {
             return Err(self.other_length(found, expected));
         }
         self.check_labels(labels)?;
-        let mut bytes = labels.iter().chain(pixels).copied();
-        let word = |_| f32::from_le_bytes(std::array::from_fn(|_| bytes.next().unwrap_or(0)));
-        Ok((0..expected.div_ceil(4)).map(word).collect())
+        Ok(to_words(labels.iter().chain(pixels).copied()).collect())
     }
 
     /// Labels `[pictures]` and pixels `[pictures, side, side, 3]` out of the body of a message.
@@ -74,7 +74,7 @@ impl ShardHeader {
         if words.len() != expected.div_ceil(4) {
             return Err(self.other_length(4 * words.len(), expected));
         }
-        let mut bytes = words.iter().flat_map(|word| word.to_le_bytes());
+        let mut bytes = from_words(words);
         let labels: Vec<u8> = bytes.by_ref().take(self.pictures as usize).collect();
         self.check_labels(&labels)?;
         let pixels = bytes.take(expected - labels.len()).collect();

@@ -1,14 +1,20 @@
 //! The room as JSON: what `GET /api/room` and the event stream say, and what the teacher's controls send.
 
 mod learning;
+mod lesson;
 
 use serde::{Deserialize, Serialize};
 use unmask_core::{
     Aggregation, Architecture, AttackFamily, AttackMethod, ClientId, Defence, EncryptionStart, Explanation,
-    InitialWeights, MembershipVerdict, OptimiserKind, Partition, Rule, TrainOn,
+    InitialWeights, MembershipVerdict, OptimiserKind, Partition, Rule, Scene, TrainOn,
 };
 
-pub use self::learning::{AccuracyPoint, DataView, EvaluationView};
+pub use self::{
+    learning::{AccuracyPoint, DataView, EvaluationView},
+    lesson::{
+        ANSWERS, Answers, LessonView, MAX_ANSWER, MAX_QUESTION, MAX_UNIT, Poll, PollError, PollView, TradeOffPoint,
+    },
+};
 
 /// What somebody may see and do. Each role has a secret of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -102,6 +108,8 @@ pub struct ClientView {
     pub refusal: Option<String>,
     /// Whether the class may see what leaks of its picture; nobody else is attacked.
     pub may_show: bool,
+    /// Address of its own picture as PNG, 32 pixels a side, while its owner shows it to the class.
+    pub original: Option<String>,
 }
 
 /// One point of the loss curve.
@@ -146,6 +154,8 @@ pub struct AttackView {
     pub psnr: Option<f32>,
     /// From the same client.
     pub ssim: Option<f32>,
+    /// SSIM of the last five rounds that were scored, newest last: of this client, under this defence and this model.
+    pub recent: Vec<f32>,
     pub search: Option<SearchView>,
     /// What several rounds gave away together, if it gathers them.
     pub gathered: Option<GatheredView>,
@@ -412,6 +422,10 @@ pub struct RoomView {
     pub search: Option<bool>,
     /// Whether a client has given the relay the key of the encryption in force.
     pub has_key: bool,
+    pub lesson: LessonView,
+    /// What the class has measured since the model began: one point for each defence that ran, in the order of their
+    /// first rounds.
+    pub trade_off: Vec<TradeOffPoint>,
     pub log: Vec<LogLine>,
 }
 
@@ -472,4 +486,18 @@ pub enum Control {
     Collude { passphrase: Option<String> },
     /// Forget the picture that was dropped (`POST /api/candidate` takes one).
     ForgetCandidate,
+    /// Go to a scene of the lesson, and to a step in it.
+    Lesson { scene: Scene, beat: u8 },
+    /// Ask the class, in place of an earlier question.
+    AskPoll { poll: Poll },
+    /// Take no more votes, and show those that came.
+    ClosePoll,
+    /// Begin with another model, or the same one anew: one of [`Architecture::names`]; resets, as [`Control::Reset`] does.
+    Architecture {
+        #[serde(rename = "model")]
+        name: String,
+        april_block: bool,
+        #[serde(rename = "start")]
+        initial_weights: InitialWeights,
+    },
 }

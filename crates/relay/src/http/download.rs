@@ -192,6 +192,7 @@ mod tests {
             updates: 1,
             refusal: None,
             may_show,
+            original: None,
         };
         let card = |id: u32| AttackView {
             client: ClientId(id),

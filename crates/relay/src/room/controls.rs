@@ -69,6 +69,9 @@ impl Actor {
                 }
             }
             Control::TrainOn { .. } => {}
+            Control::Lesson { .. } | Control::AskPoll { .. } | Control::ClosePoll | Control::Architecture { .. } => {
+                return Err("This relay has no lesson.".to_owned());
+            }
             Control::ForgetCandidate => self.attacks.forget_candidate(),
             Control::Partition { partition } => self.choose_partition(partition)?,
             Control::Model { initial_weights } => self.begin_from(initial_weights)?,

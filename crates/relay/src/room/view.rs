@@ -5,7 +5,8 @@ use std::sync::Arc;
 use unmask_core::EncryptionStart;
 use unmask_federation::{MemberState, RoomPhase};
 use unmask_wire::view::{
-    AttackView, ClientState, ClientView, EncryptionView, LabelView, MembershipView, NextView, Phase, RoomView,
+    AttackView, ClientState, ClientView, EncryptionView, LabelView, LessonView, MembershipView, NextView, Phase,
+    RoomView,
 };
 
 use super::{Actor, roster::Entry, snapshot::Snapshot};
@@ -73,6 +74,8 @@ impl Actor {
             budget: self.attacks.budget(),
             search: self.attacks.is_searching(),
             has_key: self.attacks.has_key(),
+            lesson: LessonView::default(),
+            trade_off: Vec::new(),
             log: self.log.lines().cloned().collect(),
         }
     }
@@ -124,6 +127,7 @@ impl Actor {
             updates: entry.updates,
             refusal: entry.refusal.clone(),
             may_show: entry.may_show,
+            original: None,
         }
     }
 }

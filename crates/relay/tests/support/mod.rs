@@ -381,6 +381,7 @@ impl Client {
             | RelayMessage::Closed { .. }
             | RelayMessage::Reconstruction { .. }
             | RelayMessage::SittingOut
+            | RelayMessage::Lesson(_)
             | RelayMessage::Accepted { .. } => None,
             other => panic!("no refusal but {other:?}"),
         })

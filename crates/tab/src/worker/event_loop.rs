@@ -223,6 +223,7 @@ impl Worker {
             }
             ToWorker::Check => self.check(),
             ToWorker::Leave => self.leave("you left the room".to_owned()),
+            ToWorker::Vote { .. } | ToWorker::ShowOriginal | ToWorker::HideOriginal | ToWorker::Forget => {}
         }
     }
 
@@ -321,6 +322,8 @@ impl Worker {
             Action::Report(ClientEvent::Reconstruction { round, attack, side, picture }) => {
                 session.compare(round, attack, side, &picture, page);
             }
+            Action::Report(ClientEvent::Lesson(lesson)) => page.tell(FromWorker::Lesson(lesson)),
+            Action::Report(ClientEvent::Original { is_shown }) => page.tell(FromWorker::Original { is_shown }),
             Action::Report(ClientEvent::Refused { reason }) => page.tell(FromWorker::Notice(reason)),
             Action::Report(ClientEvent::Goodbye { reason }) => self.leave(reason),
         }

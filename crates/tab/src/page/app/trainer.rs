@@ -289,6 +289,7 @@ impl Trainer {
                     None => attacks.push(result),
                 });
             }
+            FromWorker::Lesson(_) | FromWorker::Original { .. } | FromWorker::OwnAttack(_) => {}
             FromWorker::Notice(text) => self.notice(&text),
         }
     }
