@@ -7,6 +7,8 @@ pub mod image_header;
 pub mod input;
 pub mod learning;
 pub mod names;
+pub mod student;
+pub mod turn;
 
 use serde::Serialize;
 use unmask_core::{Architecture, Defence, EncryptionStart, GaussianNoise, OptimiserKind, Rule};
