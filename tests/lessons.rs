@@ -6,6 +6,7 @@ mod data;
 mod defences;
 mod phones;
 mod support;
+mod volunteers;
 
 use serde_json::Value;
 use tokio::sync::Mutex;

@@ -24,7 +24,7 @@ use crate::{
             picture::{self, FileButton, Picture, Pixels, dropped_file, keep_page},
         },
     },
-    protocol::{GroupView, Prediction, Reconstruction, SentUpdate},
+    protocol::{GroupView, Prediction, SentUpdate},
 };
 
 const SPARK_WIDTH: f32 = 120.0;
