@@ -17,6 +17,7 @@ mod peer;
 mod private_file;
 mod random;
 mod room;
+mod scores;
 mod text;
 mod unix_time;
 

@@ -335,7 +335,7 @@ impl Worker {
             Action::Report(ClientEvent::Shard(shard)) => page.tell(FromWorker::Shard(views::shard(&shard))),
             Action::Report(ClientEvent::Renamed { nickname }) => {
                 let ticket = session.client.ticket();
-                page.tell(FromWorker::Notice(format!("the teacher calls you {nickname} in this room")));
+                page.tell(FromWorker::Notice(format!("you are {nickname} in this room from here on")));
                 page.tell(FromWorker::Connection(Connection::Online { nickname, ticket }));
             }
             Action::Report(ClientEvent::SittingOut) => page.tell(FromWorker::SittingOut),
