@@ -9,6 +9,9 @@ pub const PSNR_CAP: f64 = 99.0;
 /// reconstruction is not recognisable.
 pub const RECOGNISABLE_FROM: f64 = 0.5;
 
+/// SSIM from which a reconstruction shows outlines and colours of a picture that cannot be recognised yet.
+pub const OUTLINES_FROM: f64 = 0.3;
+
 /// Side of SSIM's window in pixels.
 const WINDOW: usize = 7;
 

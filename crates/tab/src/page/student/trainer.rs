@@ -406,6 +406,8 @@ impl Trainer {
                 // Who comes back on a new socket is in the rounds again.
                 if !self.was_online() {
                     self.is_sitting_out.set(false);
+                    // The room forgets a picture that is shown together with the socket on which it came.
+                    self.is_shown.set(false);
                 }
                 self.nickname.set(Some(nickname.clone()));
             }

@@ -6,7 +6,9 @@ pub mod drafts;
 pub mod image_header;
 pub mod input;
 pub mod learning;
+pub mod lesson;
 pub mod names;
+pub mod scenes;
 pub mod student;
 pub mod turn;
 
