@@ -90,6 +90,7 @@ async fn a_student_votes_and_sees_the_result() {
     let link = relay.student_link("localhost", "nickname=Ada&image=cat&device=cpu&join=1");
     let tab = browser.open(&link, PHONE).await;
     relay.client("Ada").await;
+    scene(&relay, "promise").await;
     assert!(!tab.text("watch").await.is_empty());
     scene(&relay, "guess").await;
     let names = ["Ada", "Bob", "Cleo"];

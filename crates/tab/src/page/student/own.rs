@@ -7,6 +7,7 @@ use super::{draft::JoinDraft, join::Consent, trainer::Trainer};
 use crate::{
     page::{
         text::{
+            lesson::Level,
             student::{self, room as say},
             turn::Beside,
         },
@@ -39,10 +40,15 @@ pub fn OwnPicture(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     };
     let ssim =
         |result: Memo<Option<Reconstruction>>| result.with(|result| Some(result.as_ref()?.comparison.as_ref()?.ssim));
-    let best = Memo::new(move |_| [closest, other, by_relay].into_iter().filter_map(ssim).max_by(f32::total_cmp));
     let remark = optional(trainer.own_attack, |attack| attack.remark.clone());
+    // Single rounds wander; this tab's own attack sees every one.
+    let level = Memo::new(move |_| {
+        let own = trainer.recent.with(|recent| Level::of(recent)).filter(|_| closest.with(Option::is_some));
+        let relay = ssim(by_relay).and_then(|ssim| Level::of(&[ssim]));
+        own.max(relay)
+    });
     let known =
-        move || trainer.training.with(|training| student::known(best.get(), training.as_ref(), remark().as_deref()));
+        move || trainer.training.with(|training| student::known(level.get(), training.as_ref(), remark().as_deref()));
     view! {
         <div class="own-pictures">
             <figure>
@@ -60,7 +66,14 @@ pub fn OwnPicture(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
             <Leak scene result=other is_own_attack=true/>
             <Leak scene result=by_relay is_own_attack=false/>
         </div>
-        <p class="known" data-testid="known" data-ssim=move || best.get().map(|ssim| ssim.to_string())>{known}</p>
+        <p
+            class="known"
+            data-testid="known"
+            data-level=move || level.get().map(Level::name)
+            hidden=move || beside.get() == Beside::Nothing
+        >
+            {known}
+        </p>
     }
 }
 

@@ -32,6 +32,9 @@ const LOSSES_KEPT: usize = 200;
 
 const NOTICES_KEPT: usize = 8;
 
+/// Rounds by whose median this tab's own attack is judged.
+const SCORES_KEPT: usize = 5;
+
 /// The worker, and what is known from it.
 #[derive(Clone, Copy)]
 pub struct Trainer {
@@ -74,6 +77,8 @@ pub struct Trainer {
     pub attacks: RwSignal<Vec<Reconstruction>>,
     /// What this tab's own attack made of the update that it sent last.
     pub own_attack: RwSignal<Option<OwnAttack>>,
+    /// SSIM of the closest of these in the last rounds under one defence and model, newest last.
+    pub recent: RwSignal<Vec<f32>>,
     /// Where the lesson is.
     pub lesson: RwSignal<LessonState>,
     /// The student's last answer: the question's number, and the vote.
@@ -115,6 +120,7 @@ impl Trainer {
             prediction: RwSignal::new(None),
             attacks: RwSignal::new(Vec::new()),
             own_attack: RwSignal::new(None),
+            recent: RwSignal::new(Vec::new()),
             lesson: RwSignal::new(LessonState::default()),
             vote: RwSignal::new(None),
             is_shown: RwSignal::new(false),
@@ -168,6 +174,7 @@ impl Trainer {
         self.prediction.set(None);
         self.attacks.set(Vec::new());
         self.own_attack.set(None);
+        self.recent.set(Vec::new());
         self.lesson.set(LessonState::default());
         self.vote.set(None);
         self.is_shown.set(false);
@@ -336,12 +343,16 @@ impl Trainer {
                 self.is_sitting_out.set(false);
                 self.passphrase_request.set(None);
                 let is_other = |last: &Training| {
-                    last.defence != training.defence || last.shared.is_some() != training.shared.is_some()
+                    last.defence != training.defence
+                        || last.shared.is_some() != training.shared.is_some()
+                        || last.model != training.model
+                        || last.round > training.round
                 };
-                // What was reconstructed through another defence, or of other pictures, says nothing about these.
+                // What was reconstructed through another defence or model, or of other pictures, says nothing about these.
                 if self.training.with_untracked(|last| last.as_ref().is_some_and(is_other)) {
                     self.attacks.set(Vec::new());
                     self.own_attack.set(None);
+                    self.recent.set(Vec::new());
                 }
                 self.training.set(Some(training));
             }
@@ -389,7 +400,17 @@ impl Trainer {
                 self.lesson.set(lesson);
             }
             FromWorker::Original { is_shown } => self.is_shown.set(is_shown),
-            FromWorker::OwnAttack(attack) => self.own_attack.set(Some(attack)),
+            FromWorker::OwnAttack(attack) => {
+                let closest = attack.reconstructions.first().and_then(|closest| closest.comparison.as_ref());
+                if let Some(ssim) = closest.map(|comparison| comparison.ssim) {
+                    self.recent.update(|recent| {
+                        recent.push(ssim);
+                        let surplus = recent.len().saturating_sub(SCORES_KEPT);
+                        recent.drain(..surplus);
+                    });
+                }
+                self.own_attack.set(Some(attack));
+            }
             FromWorker::Notice(text) => self.notice(&text),
         }
     }

@@ -5,6 +5,7 @@ use unmask_wire::view::Answers;
 
 use super::{
     duration,
+    lesson::Level,
     turn::{Link, Verdict, Work, answer},
 };
 use crate::protocol::Training;
@@ -308,15 +309,14 @@ pub fn leaked(is_own_attack: bool) -> &'static str {
     if is_own_attack { "what leaks, worked out here" } else { "what the teacher’s computer got" }
 }
 
-/// What is known of the student's picture, below it. `ssim` is that of the closest reconstruction; `training` is the round that
-/// trains or trained last.
-pub fn known(ssim: Option<f32>, training: Option<&Training>, remark: Option<&str>) -> String {
-    match (ssim, training, remark) {
+/// What is known of the student's picture, below it. `training` is the round that trains or trained last, `remark` why there is
+/// no reconstruction.
+pub fn known(level: Option<Level>, training: Option<&Training>, remark: Option<&str>) -> String {
+    match (level, training, remark) {
         (_, None, _) => "Nothing has left this device yet.".to_owned(),
-        (Some(ssim), ..) if super::verdict(ssim) == "recognisable" => {
-            "✕ Your picture leaks: it is recognisable.".to_owned()
-        }
-        (Some(_), ..) => "This attack cannot make your picture out.".to_owned(),
+        (Some(Level::Recognisable), ..) => "✕ Your picture leaks: it is recognisable.".to_owned(),
+        (Some(Level::Outlines), ..) => "▲ Outlines of your picture show.".to_owned(),
+        (Some(Level::Hidden), ..) => "○ This attack cannot make your picture out.".to_owned(),
         (None, Some(training), _) if training.shared.is_some() => {
             "Your picture is not used now: this tab learns from public pictures.".to_owned()
         }
@@ -381,9 +381,9 @@ mod tests {
             rule: unmask_core::Rule::FedSgd,
             shared: None,
         };
-        assert!(known(Some(0.9), None, None).starts_with("Nothing has left"));
-        assert!(known(Some(0.9), Some(&training), None).contains("recognisable"));
-        assert!(known(Some(0.1), Some(&training), None).contains("cannot"));
+        assert!(known(Some(Level::Recognisable), None, None).starts_with("Nothing has left"));
+        assert!(known(Some(Level::Recognisable), Some(&training), None).contains("recognisable"));
+        assert!(known(Some(Level::Hidden), Some(&training), None).contains("cannot"));
         assert_eq!(known(None, Some(&training), Some("noise hides it")), "Noise hides it.");
         let shared = Training { shared: Some(8), ..training };
         assert!(known(None, Some(&shared), None).contains("not used"));

@@ -123,12 +123,9 @@ impl Situation<'_> {
     }
 }
 
-/// Whether a scene needs a volunteer's own picture beside what leaks of it.
+/// Whether a scene, or the one that it prepares, needs a volunteer's own picture beside what leaks of it.
 fn asks_for_pictures(scene: Scene) -> bool {
-    match scene {
-        Scene::Guess | Scene::April | Scene::Mask | Scene::Attackers | Scene::Patience | Scene::Membership => true,
-        Scene::Lobby | Scene::Promise | Scene::TradeOff | Scene::Debrief => false,
-    }
+    !matches!(scene, Scene::Promise | Scene::TradeOff | Scene::Debrief)
 }
 
 /// What stands beside the student's own picture.
