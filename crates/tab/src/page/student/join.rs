@@ -117,8 +117,11 @@ pub fn JoinForm(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                             {move || part(draft.picture, |picture| picture.name.clone())().unwrap_or(say::NO_PICTURE_YET.to_owned())}
                         </p>
                     </div>
-                    <div class="gallery" role="group" aria-label=say::SAMPLES>
-                        {SAMPLES.into_iter().map(thumbnail).collect_view()}
+                    <div>
+                        <div class="gallery" role="group" aria-label=say::SAMPLES>
+                            {SAMPLES.into_iter().map(thumbnail).collect_view()}
+                        </div>
+                        <p class="hint" hidden=is_unpictured>{say::FORMATS}</p>
                     </div>
                 </div>
                 <div class="row sources">
@@ -128,7 +131,6 @@ pub fn JoinForm(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                 <p class="problem" id="picture-problem" role="alert" data-testid="picture-problem">
                     {move || draft.picture_problem.get()}
                 </p>
-                <p class="hint" hidden=is_unpictured>{say::FORMATS}</p>
                 <Consent draft/>
             </fieldset>
             <div class="join-end">

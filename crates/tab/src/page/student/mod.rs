@@ -46,16 +46,16 @@ pub fn Student() -> impl IntoView {
                 <p class="nickname" data-testid="room-nickname" hidden=move || !is_in.get()>
                     {move || trainer.nickname.get().unwrap_or_else(|| draft.nickname.get())}
                 </p>
+                <StatusLine trainer/>
             </header>
-            <StatusLine trainer/>
-            <p class="banner" role="status" data-testid="forgotten" hidden=move || !trainer.has_forgotten.get()>
-                {say::join::FORGOTTEN}
-            </p>
-            <InsecureBanner session/>
-            <p class="banner error" role="alert" data-testid="trainer-failure" hidden=move || trainer.failure.with(Option::is_none)>
-                {move || trainer.failure.get()}
-            </p>
             <main>
+                <p class="banner" role="status" data-testid="forgotten" hidden=move || !trainer.has_forgotten.get()>
+                    {say::join::FORGOTTEN}
+                </p>
+                <InsecureBanner session/>
+                <p class="banner error" role="alert" data-testid="trainer-failure" hidden=move || trainer.failure.with(Option::is_none)>
+                    {move || trainer.failure.get()}
+                </p>
                 <Entrance session/>
                 <Show when=move || is_in.get()>
                     <Room draft trainer/>

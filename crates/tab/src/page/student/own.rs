@@ -3,7 +3,7 @@
 use leptos::prelude::*;
 use unmask_core::Scene;
 
-use super::{draft::JoinDraft, join::Consent, trainer::Trainer};
+use super::{draft::JoinDraft, trainer::Trainer};
 use crate::{
     page::{
         text::{
@@ -104,9 +104,9 @@ fn Leak(scene: Memo<Scene>, result: Memo<Option<Reconstruction>>, is_own_attack:
     }
 }
 
-/// Who sees what, and the student's say in it.
+/// Who sees what, and the way to take back what the class sees.
 #[component]
-pub fn Sharing(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
+pub fn WhoSees(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     let who = move || student::who_sees(draft.has_own_picture(), draft.may_be_shown(), trainer.is_shown.get());
     let withdraw = move |_| {
         trainer.hide_original();
@@ -117,18 +117,15 @@ pub fn Sharing(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
         }
     };
     view! {
-        <div class="sharing" data-shown=move || trainer.is_shown.get().to_string()>
-            <p data-testid="who-sees">{who}</p>
-            <button
-                type="button"
-                class="button danger large"
-                data-testid="hide-original"
-                hidden=move || !trainer.is_shown.get()
-                on:click=withdraw
-            >
-                {say::HIDE}
-            </button>
-            <Consent draft on_change=move |may_show| trainer.consent(may_show)/>
-        </div>
+        <p data-testid="who-sees">{who}</p>
+        <button
+            type="button"
+            class="button danger large"
+            data-testid="hide-original"
+            hidden=move || !trainer.is_shown.get()
+            on:click=withdraw
+        >
+            {say::HIDE}
+        </button>
     }
 }

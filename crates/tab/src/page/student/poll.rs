@@ -77,7 +77,7 @@ fn Guess(trainer: Trainer, number: u32, least: u16, most: u16, answers: Answers)
     };
     let words = Signal::derive(move || turn::answer(&answers, guess.get()));
     view! {
-        <div class="guess">
+        <div class="guess-form">
             <output class="verdict-line" for="guess" data-testid="guess">{words}</output>
             <div class="guess-row">
                 <button type="button" class="button" aria-label=say::LESS data-testid="guess-less" on:click=move |_| step(-1)>

@@ -5,7 +5,8 @@ use leptos::{html::H2, prelude::*};
 use super::{
     details::Details,
     draft::JoinDraft,
-    own::{OwnPicture, Sharing},
+    join::Consent,
+    own::{OwnPicture, WhoSees},
     poll::{Outcome, Question},
     trainer::Trainer,
 };
@@ -50,10 +51,13 @@ pub fn Room(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
         </p>
         <section class="card mine" aria-label=say::YOUR_PICTURE>
             <OwnPicture draft trainer/>
-            <Sharing draft trainer/>
+            <WhoSees draft trainer/>
         </section>
         <section class="card turn" aria-label=say::YOUR_TURN data-testid="turn" data-scene=move || trainer.lesson.with(|lesson| lesson.scene.to_string())>
             {thing}
+        </section>
+        <section class="card" aria-label=say::CONSENT hidden=move || !draft.has_own_picture()>
+            <Consent draft on_change=move |may_show| trainer.consent(may_show)/>
         </section>
         <Details draft trainer/>
         <Leaving trainer/>
@@ -68,7 +72,7 @@ fn Closed(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
         _ => None,
     });
     view! {
-        <div class="stack" role="alert" data-testid="closed">
+        <div class="why" role="alert" data-testid="closed">
             <h2>{say::CLOSED}</h2>
             <p>{reason}</p>
         </div>
@@ -82,7 +86,7 @@ fn Closed(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
 #[component]
 fn SittingOut(trainer: Trainer) -> impl IntoView {
     view! {
-        <div class="stack" role="alert" data-testid="sitting-out">
+        <div class="why" role="alert" data-testid="sitting-out">
             <h2>{say::SITTING_OUT}</h2>
             <p>{say::SITTING_OUT_WHY}</p>
         </div>

@@ -12,7 +12,7 @@ use crate::protocol::Training;
 
 /// The form before the room, and the PIN before the form.
 pub mod join {
-    pub const INTRO: &str = "Choose a picture. It stays on this device: only numbers made from it leave. Can somebody see your picture in them?";
+    pub const INTRO: &str = "Your picture stays on this device. Only numbers made from it leave.";
     pub const NICKNAME: &str = "Nickname";
     pub const ANOTHER_NICKNAME: &str = "Suggest another nickname";
     pub const NO_NICKNAME: &str = "Type a nickname, or let the page suggest one.";
@@ -22,9 +22,9 @@ pub mod join {
     pub const NO_PICTURE: &str = "Choose a picture first: a sample, a file or the camera.";
     pub const SAMPLES: &str = "Sample photographs";
     pub const FILE: &str = "Choose a file";
-    pub const FORMATS: &str = "PNG, JPEG, WebP, GIF or AVIF. The square in the middle is used.";
+    pub const FORMATS: &str = "PNG, JPEG, WebP, GIF, AVIF; the middle is used.";
     pub const MAY_SHOW: &str = "The class may see what leaks of my picture";
-    pub const MAY_SHOW_HINT: &str = "If this is off, the projector never shows an attack on you. The teacher’s computer gets the same numbers either way, and whoever runs it could attack them unseen.";
+    pub const MAY_SHOW_HINT: &str = "If this is off, the projector never shows an attack on you. The server, which is the teacher’s computer, gets the same numbers either way, and whoever runs it could attack them unseen.";
     pub const MORE: &str = "More choices";
     pub const LABEL: &str = "What the picture shows";
     pub const LABEL_HINT: &str =
@@ -105,6 +105,7 @@ pub mod room {
     pub const USE_PASSPHRASE: &str = "Use this passphrase";
     pub const YOUR_PICTURE: &str = "Your picture";
     pub const YOUR_TURN: &str = "Your turn";
+    pub const CONSENT: &str = "Who may see it";
     pub const NUMBERS: &str = "The numbers that left";
     pub const LEAK: &str = "What an attack sees in them";
     pub const SEND: &str = "Send";
@@ -119,7 +120,7 @@ pub mod room {
     pub const LEAVE: &str = "Leave";
     pub const FORGET: &str = "Delete my data and leave";
     pub const FORGETTING: &str = "Deleting…";
-    pub const FORGET_HINT: &str = "“Delete” takes your pictures, the results about you and your name off the teacher’s computer, and your picture and name out of this page. What the model has learnt already stays in it.";
+    pub const FORGET_HINT: &str = "“Delete” takes your pictures, the results about you and your name off the server, and your picture and name out of this page. What the model has learnt already stays in it.";
 }
 
 /// What lies in *Details*, in the field's words.
@@ -242,11 +243,11 @@ pub fn status(link: Link, work: Work) -> String {
         Link::Loading => "◌ Loading the trainer…".to_owned(),
         Link::Ready => "○ Ready to join".to_owned(),
         Link::Connecting => "◌ Connecting…".to_owned(),
-        Link::Silent => "▲ The teacher’s computer does not answer".to_owned(),
-        Link::Retrying { seconds } => format!("▲ Connection lost. Next try in {seconds} s"),
+        Link::Silent => "▲ The server does not answer".to_owned(),
+        Link::Retrying { seconds } => format!("▲ Connection lost: next try in {seconds} s"),
         Link::Closed => "✕ Not connected".to_owned(),
         Link::Online => match work {
-            Work::Waiting => "● Online. Waiting for the first round".to_owned(),
+            Work::Waiting => "● Online. Waiting for a round".to_owned(),
             Work::Locked => "● Online. Waiting for the passphrase".to_owned(),
             Work::SittingOut => "● Online, but left out of the rounds".to_owned(),
             Work::Computing { round } => format!("● Round {round}: computing…"),
@@ -261,7 +262,7 @@ pub fn connection(link: Link) -> &'static str {
         Link::Failed => "The trainer has stopped",
         Link::Loading | Link::Ready | Link::Connecting => "",
         Link::Online => "Online",
-        Link::Silent => "The teacher’s computer does not answer",
+        Link::Silent => "The server does not answer",
         Link::Retrying { .. } => "Connection lost",
         Link::Closed => "Not connected",
     }
@@ -306,7 +307,7 @@ pub fn who_sees(has_own_picture: bool, may_show: bool, is_shown: bool) -> &'stat
 
 /// What a reconstruction stands for, below it.
 pub fn leaked(is_own_attack: bool) -> &'static str {
-    if is_own_attack { "what leaks, worked out here" } else { "what the teacher’s computer got" }
+    if is_own_attack { "What leaks of it" } else { "What the server got" }
 }
 
 /// What is known of the student's picture, below it. `training` is the round that trains or trained last, `remark` why there is
