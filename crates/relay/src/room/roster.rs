@@ -305,7 +305,7 @@ impl Roster {
         let (nickname, peer) = (gone.nickname.clone(), gone.peer);
         let is_same = |entry: &&Entry| entry.peer.device == peer.device && entry.wanted == nickname;
         let heir = self.present().find(is_same).filter(|entry| entry.nickname != nickname)?.id;
-        (self.free_name(&nickname, Some(heir)) == nickname).then(|| ())?;
+        (self.free_name(&nickname, Some(heir)) == nickname).then_some(())?;
         self.get_mut(heir)?.nickname.clone_from(&nickname);
         Some((heir, nickname))
     }

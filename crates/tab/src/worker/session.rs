@@ -14,6 +14,7 @@ use web_time::Instant;
 
 use super::{
     device::ChosenDevice,
+    own_attack::{OwnAttacks, compared},
     page::Page,
     socket::{Socket, SocketEvent},
     views,
@@ -60,6 +61,9 @@ pub struct Session {
     picture: Option<(u32, Picture)>,
     /// Whether it has yet to be classified with the weights at hand.
     is_prediction_due: bool,
+    own_attacks: OwnAttacks,
+    /// Whether the student wants the class to see the private picture, on the next socket too.
+    pub wants_shown: bool,
 }
 
 impl Session {
@@ -84,6 +88,8 @@ impl Session {
             wanted,
             picture: None,
             is_prediction_due: false,
+            own_attacks: OwnAttacks::default(),
+            wants_shown: false,
         }
     }
 
@@ -213,6 +219,7 @@ impl Session {
             rule: plan.rule,
             groups: outgoing.groups.into_iter().map(views::group).collect(),
         };
+        self.own_attacks.offer(plan, samples, outgoing.update);
         Ok((outgoing.frames, sent))
     }
 
@@ -245,18 +252,35 @@ impl Session {
                 return;
             }
         };
-        if let Some(ReconstructionScore { psnr, ssim, .. }) = comparison {
+        if let Some(&ReconstructionScore { psnr, ssim, .. }) = comparison.as_ref() {
             let score = self.client.score(round, attack, psnr, ssim);
             self.send(score, page);
         }
-        let comparison = comparison.map(|ReconstructionScore { own, is_private, psnr, ssim }| protocol::Comparison {
-            own: views::rgba(side, &own),
-            is_private,
-            psnr,
-            ssim,
-        });
+        let comparison = comparison.map(|score| compared(side, score));
         let picture = views::rgba(side, picture);
         page.tell(FromWorker::Attacked(Reconstruction { round, attack, picture, comparison }));
+    }
+
+    /// Whether an update was sent that this tab has yet to attack itself.
+    pub fn is_own_attack_due(&self) -> bool {
+        self.own_attacks.is_due() && self.trained.is_some()
+    }
+
+    /// Attacks the update that was sent last, for nobody but this student.
+    pub fn attack_own(&mut self, page: &Page) {
+        let own = self.trained.as_ref().and_then(|plan| self.own_attacks.run(plan, &self.client));
+        if let Some(own) = own {
+            page.tell(FromWorker::OwnAttack(own));
+        }
+    }
+
+    /// Shows the class the private picture, if the student wants that.
+    pub fn show(&mut self, page: &Page) {
+        let Some(original) = self.client.original().filter(|_| self.wants_shown) else { return };
+        match self.client.show_original(&original) {
+            Ok(frames) => self.send(Ok(frames), page),
+            Err(error) => page.tell(FromWorker::Notice(format!("the picture cannot be shown: {error}"))),
+        }
     }
 
     /// Keeps a picture to classify, in place of an earlier one.
