@@ -53,6 +53,7 @@ pub fn Details(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                 <Facts draft trainer/>
                 <Messages trainer/>
                 <SharedPictures trainer/>
+                <OwnAttackPanel trainer/>
                 <Reconstructions trainer/>
                 <Classify draft trainer/>
                 <SentUpdatePanel trainer/>
@@ -131,6 +132,23 @@ fn Facts(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                     {part(trainer.training, |training| training.defence.phrase())}
                 </p>
             </div>
+        </section>
+    }
+}
+
+/// How this tab's attack on its own update went.
+#[component]
+fn OwnAttackPanel(trainer: Trainer) -> impl IntoView {
+    let attack = trainer.own_attack;
+    let sentence = part(attack, |attack| {
+        let (defence, time) = (attack.defence.phrase(), text::duration(attack.milliseconds));
+        say::own_attack(attack.round, &defence, &time, attack.remark.as_deref())
+    });
+    view! {
+        <section class="panel" data-testid="own-attack" hidden=move || attack.with(Option::is_none)>
+            <h2>{say::OWN_ATTACK}</h2>
+            <p class="panel-summary">{say::OWN_ATTACK_HINT}</p>
+            <p>{sentence}</p>
         </section>
     }
 }

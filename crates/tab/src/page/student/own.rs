@@ -11,7 +11,7 @@ use crate::{
             student::{self, room as say},
             turn::Beside,
         },
-        widgets::{optional, part, picture::Pixels},
+        widgets::{holds, optional, part, picture::Pixels},
     },
     protocol::{Reconstruction, SentUpdate},
 };
@@ -40,15 +40,14 @@ pub fn OwnPicture(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     };
     let ssim =
         |result: Memo<Option<Reconstruction>>| result.with(|result| Some(result.as_ref()?.comparison.as_ref()?.ssim));
-    let remark = optional(trainer.own_attack, |attack| attack.remark.clone());
     // Single rounds wander; this tab's own attack sees every one.
     let level = Memo::new(move |_| {
         let own = trainer.recent.with(|recent| Level::of(recent)).filter(|_| closest.with(Option::is_some));
         let relay = ssim(by_relay).and_then(|ssim| Level::of(&[ssim]));
         own.max(relay)
     });
-    let known =
-        move || trainer.training.with(|training| student::known(level.get(), training.as_ref(), remark().as_deref()));
+    let is_stuck = holds(trainer.own_attack, |attack| attack.remark.is_some());
+    let known = move || trainer.training.with(|training| student::known(level.get(), training.as_ref(), is_stuck()));
     view! {
         <div class="own-pictures">
             <figure>

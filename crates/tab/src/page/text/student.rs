@@ -125,6 +125,8 @@ pub mod room {
 
 /// What lies in *Details*, in the field's words.
 pub mod details {
+    use crate::page::text::sentence;
+
     pub const THIS_TAB: &str = "This tab";
     pub const ROUND: &str = "Round";
     pub const DEVICE: &str = "Device";
@@ -136,6 +138,10 @@ pub mod details {
     pub const NO_ROUND_CLOSED: &str = "room: no round has closed yet";
     pub const MESSAGES: &str = "Messages";
     pub const NOTHING: &str = "–";
+
+    pub const OWN_ATTACK: &str = "What this tab sees in its own update";
+    pub const OWN_ATTACK_HINT: &str =
+        "The closed-form attacks, made here on exactly what was sent. Nobody else sees the result.";
 
     pub const RECONSTRUCTED: &str = "What the relay reconstructed";
     pub const RECONSTRUCTED_HINT: &str = "The relay attacked your update in several ways. This tab compares the results with your picture. Only the two scores go back.";
@@ -187,6 +193,11 @@ pub mod details {
             Some(loss) => format!("room: {loss:.3}, mean of {updates} in round {round}"),
             None => format!("room: no update came in round {round}"),
         }
+    }
+
+    pub fn own_attack(round: u32, defence: &str, time: &str, remark: Option<&str>) -> String {
+        let remark = remark.map(|remark| format!(" {}", sentence(remark))).unwrap_or_default();
+        format!("Round {round}, {defence}: {time}.{remark}")
     }
 
     pub fn without_defence(bytes: &str) -> String {
@@ -310,19 +321,19 @@ pub fn leaked(is_own_attack: bool) -> &'static str {
     if is_own_attack { "What leaks of it" } else { "What the server got" }
 }
 
-/// What is known of the student's picture, below it. `training` is the round that trains or trained last, `remark` why there is
-/// no reconstruction.
-pub fn known(level: Option<Level>, training: Option<&Training>, remark: Option<&str>) -> String {
-    match (level, training, remark) {
-        (_, None, _) => "Nothing has left this device yet.".to_owned(),
-        (Some(Level::Recognisable), ..) => "✕ Your picture leaks: it is recognisable.".to_owned(),
-        (Some(Level::Outlines), ..) => "▲ Outlines of your picture show.".to_owned(),
-        (Some(Level::Hidden), ..) => "○ This attack cannot make your picture out.".to_owned(),
-        (None, Some(training), _) if training.shared.is_some() => {
-            "Your picture is not used now: this tab learns from public pictures.".to_owned()
+/// What is known of the student's picture, below it. `training` is the round that trains or trained last; `is_stuck` says that an
+/// attack found nothing to begin with.
+pub fn known(level: Option<Level>, training: Option<&Training>, is_stuck: bool) -> &'static str {
+    match (level, training) {
+        (_, None) => "Nothing has left this device yet.",
+        (Some(Level::Recognisable), _) => "✕ Your picture leaks: it is recognisable.",
+        (Some(Level::Outlines), _) => "▲ Outlines of your picture show.",
+        (Some(Level::Hidden), _) => "○ This attack cannot make your picture out.",
+        (None, Some(training)) if training.shared.is_some() => {
+            "Your picture is not used now: this tab learns from public pictures."
         }
-        (None, _, Some(remark)) => super::sentence(remark),
-        (None, ..) => "No attack has seen anything of your picture yet.".to_owned(),
+        (None, _) if is_stuck => "○ This attack finds no way in.",
+        (None, _) => "No attack has seen anything of your picture yet.",
     }
 }
 
@@ -382,12 +393,12 @@ mod tests {
             rule: unmask_core::Rule::FedSgd,
             shared: None,
         };
-        assert!(known(Some(Level::Recognisable), None, None).starts_with("Nothing has left"));
-        assert!(known(Some(Level::Recognisable), Some(&training), None).contains("recognisable"));
-        assert!(known(Some(Level::Hidden), Some(&training), None).contains("cannot"));
-        assert_eq!(known(None, Some(&training), Some("noise hides it")), "Noise hides it.");
+        assert!(known(Some(Level::Recognisable), None, false).starts_with("Nothing has left"));
+        assert!(known(Some(Level::Recognisable), Some(&training), true).contains("recognisable"));
+        assert!(known(Some(Level::Hidden), Some(&training), false).contains("cannot"));
+        assert!(known(None, Some(&training), true).contains("no way in"));
         let shared = Training { shared: Some(8), ..training };
-        assert!(known(None, Some(&shared), None).contains("not used"));
+        assert!(known(None, Some(&shared), false).contains("not used"));
     }
 
     #[test]
