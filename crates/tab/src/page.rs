@@ -8,6 +8,8 @@ pub mod text;
 #[cfg(target_family = "wasm")]
 mod expert;
 #[cfg(target_family = "wasm")]
+mod stage;
+#[cfg(target_family = "wasm")]
 mod student;
 #[cfg(target_family = "wasm")]
 mod widgets;
@@ -21,7 +23,7 @@ pub fn mount() {
     let is_projector = path.trim_end_matches('/').ends_with("/projector");
     document().set_title(if is_projector { "unmask: projector" } else { "unmask" });
     if is_projector {
-        mount_to_body(expert::Projector);
+        mount_to_body(stage::Projector);
     } else {
         mount_to_body(student::Student);
     }

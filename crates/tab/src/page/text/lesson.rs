@@ -6,7 +6,7 @@ use unmask_core::{
     ZeroRate,
 };
 use unmask_data::metrics::{OUTLINES_FROM, RECOGNISABLE_FROM};
-use unmask_wire::view::{Answers, AttackView, ClientState, ClientView, Control, Phase, Poll, RoomView};
+use unmask_wire::view::{Answers, AttackView, ClientState, ClientView, Control, Phase, Poll, PollView, RoomView};
 
 use super::{input::from_fragment, scenes};
 
@@ -409,6 +409,27 @@ fn question(view: &RoomView, scene: Scene) -> Option<Poll> {
     Some(Poll { question, answers, correct: None })
 }
 
+/// Most bars that fit beside a picture.
+const BARS: usize = 6;
+
+/// Names and lengths of bars for the votes: one for each answer; of numbers neighbours share a bar where there are too many.
+pub fn vote_bars(view: &PollView) -> Vec<(String, u32)> {
+    let counts = view.poll.answers.counts(&view.votes);
+    match &view.poll.answers {
+        Answers::Choice(answers) => answers.iter().cloned().zip(counts).collect(),
+        Answers::Number { least, most, unit } => {
+            let width = view.poll.answers.bin_width();
+            let together = counts.len().div_ceil(BARS).max(1);
+            let bar = |(place, bins): (usize, &[u32])| {
+                let from = u32::from(*least) + (place * together) as u32 * width;
+                let to = (from + together as u32 * width - 1).min(u32::from(*most));
+                (format!("{from} to {to} {unit}"), bins.iter().sum())
+            };
+            counts.chunks(together).enumerate().map(bar).collect()
+        }
+    }
+}
+
 /// How well a picture can be made out that an attack reconstructs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
@@ -569,7 +590,7 @@ impl Address {
 #[cfg(test)]
 mod tests {
     use unmask_core::{EncryptionStart, ResnetPreset};
-    use unmask_wire::view::{DataView, LessonView, PollView, SearchView};
+    use unmask_wire::view::{DataView, LessonView, SearchView};
 
     use super::*;
 
@@ -798,6 +819,25 @@ mod tests {
         let lesson = LessonView { scene: Scene::TradeOff, beat: 0, poll: Some(poll) };
         let controls = plan(&RoomView { lesson, ..room() }, Place { scene: Scene::TradeOff, beat: 2 }).controls;
         assert!(controls.contains(&Control::Defence { defence: masked(0.7) }), "{controls:?}");
+    }
+
+    #[test]
+    fn every_vote_is_in_one_bar() {
+        let closed = |poll, votes: &[u16]| PollView {
+            number: 1,
+            poll,
+            is_open: false,
+            votes: votes.to_vec(),
+            voters: votes.len() as u32,
+        };
+        let seconds = question(&room(), Scene::Patience).expect("a question");
+        let bars = vote_bars(&closed(seconds, &[0, 31, 31, 300]));
+        assert!(bars.len() <= BARS, "{bars:?}");
+        assert_eq!(bars.iter().map(|(_, count)| count).sum::<u32>(), 4);
+        assert!(bars[0].0.starts_with("0 to ") && bars.last().expect("bars").0.ends_with("300 seconds"), "{bars:?}");
+        let answers = question(&room(), Scene::Mask).expect("a question");
+        let bars = vote_bars(&closed(answers, &[1, 1]));
+        assert_eq!(bars, [("Yes".to_owned(), 0), ("No".to_owned(), 2)]);
     }
 
     #[test]
