@@ -7,6 +7,7 @@ mod defences;
 mod phones;
 mod stage;
 mod support;
+mod volunteers;
 
 use serde_json::Value;
 use tokio::sync::Mutex;

@@ -11,6 +11,7 @@ use std::{
 use fantoccini::{
     Client, ClientBuilder, Locator,
     actions::{InputSource, KeyAction, KeyActions},
+    elements::Element,
 };
 use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Value, json};
@@ -20,6 +21,18 @@ use super::wait_for;
 
 /// Time for the driver to end its browsers.
 const SHUTDOWN: Duration = Duration::from_secs(10);
+
+/// Chromium makes no window narrower than this; what is narrower is a phone.
+const NARROWEST_WINDOW: u32 = 500;
+
+/// The element with a test id, in JavaScript, after the folds around it were opened.
+fn unfolded(id: &str) -> String {
+    format!(
+        "(element => {{ for (let fold; (fold = element?.closest('details:not([open])')) && fold !== element \
+         && element.closest('summary')?.parentElement !== fold;) fold.querySelector(':scope > summary').click(); \
+         return element }})(document.querySelector('[data-testid=\"{id}\"]'))"
+    )
+}
 
 /// A chromedriver; stopped when dropped, with all its browsers.
 pub struct Browser {
@@ -66,7 +79,13 @@ impl Browser {
             format!("--window-size={width},{height}"),
             format!("--user-data-dir={}", profile.path().display()),
         ];
-        let Value::Object(capabilities) = json!({ "goog:chromeOptions": { "args": arguments } }) else {
+        let mut options = json!({ "args": arguments });
+        if width < NARROWEST_WINDOW {
+            let metrics =
+                json!({ "width": width, "height": height, "pixelRatio": 1.0, "touch": false, "mobile": true });
+            options["mobileEmulation"] = json!({ "deviceMetrics": metrics });
+        }
+        let Value::Object(capabilities) = json!({ "goog:chromeOptions": options }) else {
             unreachable!("an object was written above")
         };
         let client = ClientBuilder::new(HttpConnector::new())
@@ -138,10 +157,9 @@ impl Tab {
         self.wait_for(&format!("{element}?.getAttribute('{attribute}') === '{value}' || null")).await;
     }
 
-    /// Text of the element with this test id, once it has one.
+    /// Text of the element with this test id, once it has one; folds around it are opened.
     pub async fn text(&self, id: &str) -> String {
-        let look = format!("document.querySelector('[data-testid=\"{id}\"]')?.innerText");
-        self.wait_for(&look).await.as_str().unwrap_or_default().to_owned()
+        self.wait_for(&format!("{}?.innerText", unfolded(id))).await.as_str().unwrap_or_default().to_owned()
     }
 
     /// Whether an element with this test id is shown.
@@ -152,9 +170,7 @@ impl Tab {
 
     /// Clicks the element with this test id, once it is there.
     pub async fn click(&self, id: &str) {
-        let css = format!("[data-testid=\"{id}\"]");
-        let element = self.client.wait().for_element(Locator::Css(&css)).await;
-        element.unwrap_or_else(|error| panic!("no {id}: {error}")).click().await.expect("it can be clicked");
+        self.element(id).await.click().await.expect("it can be clicked");
     }
 
     /// Presses and lets go of a key, wherever the focus is; by WebDriver's code where it has no letter.
@@ -166,18 +182,23 @@ impl Tab {
 
     /// Types `text` into the field with this test id, once it is there, in place of what it holds.
     pub async fn fill(&self, id: &str, text: &str) {
-        let css = format!("[data-testid=\"{id}\"]");
-        let element = self.client.wait().for_element(Locator::Css(&css)).await;
-        let element = element.unwrap_or_else(|error| panic!("no {id}: {error}"));
+        let element = self.element(id).await;
         element.clear().await.expect("it can be emptied");
         element.send_keys(text).await.expect("it can be typed into");
     }
 
     /// Chooses the file `path` in the file field with this test id, once it is there.
     pub async fn choose_file(&self, id: &str, path: &str) {
-        let css = format!("input[data-testid=\"{id}\"]");
+        self.element(id).await.send_keys(path).await.expect("it takes a file");
+    }
+
+    /// The element with this test id, once it is there; folds around it are opened.
+    async fn element(&self, id: &str) -> Element {
+        let css = format!("[data-testid=\"{id}\"]");
         let element = self.client.wait().for_element(Locator::Css(&css)).await;
-        element.unwrap_or_else(|error| panic!("no {id}: {error}")).send_keys(path).await.expect("it takes a file");
+        let element = element.unwrap_or_else(|error| panic!("no {id}: {error}"));
+        self.client.execute(&unfolded(id), Vec::new()).await.expect("the page answers");
+        element
     }
 
     /// Loads the page anew, as an impatient student would.

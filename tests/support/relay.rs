@@ -77,6 +77,21 @@ impl Relay {
         Self::start_in(Arc::clone(&self.folder), self.http_port, self.https_port, &[]).await
     }
 
+    /// Stops the relay as a lost network would: sockets stay open, and nothing comes on them any more.
+    pub fn freeze(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let status = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
+        assert!(status.expect("kill starts").success(), "kill {signal}");
+    }
+
     fn stop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -293,6 +293,8 @@ pub enum FromWorker {
     Ready,
     Device(Device),
     Connection(Connection),
+    /// Whether the relay has not answered for too long, although the socket is open: an update may hold its answer up.
+    Silent(bool),
     /// A round's plan came and training has begun.
     Training(Training),
     /// A share of the room's data set has come, in place of an earlier one.

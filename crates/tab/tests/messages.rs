@@ -176,8 +176,9 @@ fn what_the_worker_says_arrives() {
         check(&FromWorker::Lesson(LessonState { scene: Scene::TradeOff, beat: u8::MAX, poll }), 0);
     }
     check(&FromWorker::Lesson(LessonState::default()), 0);
-    for is_shown in [false, true] {
-        check(&FromWorker::Original { is_shown }, 0);
+    for is_so in [false, true] {
+        check(&FromWorker::Original { is_shown: is_so }, 0);
+        check(&FromWorker::Silent(is_so), 0);
     }
     check(&FromWorker::Notice("what the relay said".to_owned()), 0);
 }

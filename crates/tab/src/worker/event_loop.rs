@@ -27,9 +27,9 @@ const BEAT: Duration = Duration::from_secs(5);
 const PING: Duration = Duration::from_secs(10);
 /// How long an answer to that may take.
 const ANSWER: Duration = Duration::from_secs(3);
-/// A socket on which nothing has come for so long is checked, and given up after [`ANSWER`]: 25 s in all, and longer while an
-/// update may still be on its way.
-const SILENCE: Duration = Duration::from_secs(22);
+/// A socket on which nothing has come for so long is checked. With a [`BEAT`] until that is noticed and an [`ANSWER`] that does
+/// not come, the student is told after 25 s at most. The socket is then given up, or kept while an update may still be on its way.
+const SILENCE: Duration = Duration::from_secs(17);
 
 /// Shown until the first plan says what there is to compute.
 const UNKNOWN_DEVICE: &str = "choosing a device";
@@ -137,12 +137,7 @@ impl Worker {
             Event::Socket(event) => self.socket_event(event),
             Event::Retry => self.connect(),
             Event::Beat => self.look_after_socket(),
-            Event::AnswerDue { asked } => {
-                let is_dead = |session: &Session| session.socket.is_some() && !session.has_heard_since(asked);
-                if self.session.as_ref().is_some_and(is_dead) {
-                    self.retry();
-                }
-            }
+            Event::AnswerDue { asked } => self.answer_due(asked),
         }
     }
 
@@ -150,13 +145,16 @@ impl Worker {
         let Some(session) = &mut self.session else { return };
         // Without a socket a retry is on its way already.
         if session.socket.is_some() && session.silence() >= SILENCE {
-            self.check();
+            // Once it is known to be silent the answer is waited for already.
+            if !session.is_silent() {
+                self.check();
+            }
         } else if session.since_ping() >= PING {
             session.ping(&self.page);
         }
     }
 
-    /// Finds out whether the relay is there, and connects anew if it is not.
+    /// Finds out whether the relay is there, and connects anew if it is not, or if it is known not to answer.
     fn check(&mut self) {
         let Some(session) = &mut self.session else { return };
         match &session.socket {
@@ -168,16 +166,37 @@ impl Worker {
                 }
                 return;
             }
+            Some(_) if session.is_silent() => return self.connect(),
             Some(_) => {}
         }
         let asked = Instant::now();
-        let wait = session.sending() + ANSWER;
         session.ping(&self.page);
+        self.await_answer(asked, ANSWER);
+    }
+
+    /// Looks after `wait` whether anything has come since the relay was `asked`.
+    fn await_answer(&self, asked: Instant, wait: Duration) {
         let (events, connection) = (self.events.clone(), Some(self.connection));
         spawn_local(async move {
             idle(wait).await;
             drop(events.unbounded_send((connection, Event::AnswerDue { asked })));
         });
+    }
+
+    fn answer_due(&mut self, asked: Instant) {
+        let Some(session) = &mut self.session else { return };
+        if session.socket.is_none() || session.has_heard_since(asked) {
+            return;
+        }
+        let sending = session.sending();
+        if sending.is_zero() {
+            return self.retry();
+        }
+        // The answer waits in line behind an update, which a new socket would only lose.
+        if session.silence() >= SILENCE {
+            session.set_silent(true, &self.page);
+        }
+        self.await_answer(asked, sending);
     }
 
     fn page_message(&mut self, message: ToWorker) {
@@ -319,14 +338,19 @@ impl Worker {
                 let hello = session.client.hello();
                 session.send(hello, &self.page);
             }
-            SocketEvent::Frame(frame) => match session.client.receive(&frame) {
-                Ok(Some(action)) => self.act(action),
-                Ok(None) => {}
-                // A relay that does not speak this protocol will not learn it by trying again.
-                Err(error) => {
-                    self.leave(format!("the relay sent something this page cannot read; reload the page ({error})"));
+            SocketEvent::Frame(frame) => {
+                session.set_silent(false, &self.page);
+                match session.client.receive(&frame) {
+                    Ok(Some(action)) => self.act(action),
+                    Ok(None) => {}
+                    // A relay that does not speak this protocol will not learn it by trying again.
+                    Err(error) => {
+                        let reason =
+                            format!("the relay sent something this page cannot read; reload the page ({error})");
+                        self.leave(reason);
+                    }
                 }
-            },
+            }
             SocketEvent::Closed => self.retry(),
         }
     }

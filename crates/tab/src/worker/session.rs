@@ -47,6 +47,8 @@ pub struct Session {
     /// When what was sent has left this device, even on a slow network. Until then no answer can be expected, since a ping
     /// waits in line behind it.
     left_by: Instant,
+    /// Whether the page was told that the relay does not answer.
+    is_silent: bool,
     /// When the relay was last asked whether it is there.
     pinged: Instant,
     /// How long to wait before the next attempts to connect.
@@ -80,6 +82,7 @@ impl Session {
             socket: None,
             heard: Rc::new(Cell::new(Instant::now())),
             left_by: Instant::now(),
+            is_silent: false,
             pinged: Instant::now(),
             backoff: Backoff::default(),
             plan: None,
@@ -100,6 +103,7 @@ impl Session {
         // Each socket has a mark of its own: what still comes on the last one says nothing about this one.
         self.heard = Rc::new(Cell::new(Instant::now()));
         self.left_by = self.heard.get();
+        self.is_silent = false;
         let heard = Rc::clone(&self.heard);
         let tell = move |event| {
             // At once, and not when the loop gets to it, which may be after a step of training.
@@ -110,9 +114,22 @@ impl Session {
         Ok(())
     }
 
-    /// Time since anything came on this socket, or could be expected to.
+    /// Time since anything came on this socket.
     pub fn silence(&self) -> Duration {
-        Instant::now().saturating_duration_since(self.heard.get().max(self.left_by))
+        self.heard.get().elapsed()
+    }
+
+    /// Whether the page was told that the relay does not answer.
+    pub fn is_silent(&self) -> bool {
+        self.is_silent
+    }
+
+    /// Tells the page whether the relay answers, where that has changed.
+    pub fn set_silent(&mut self, is_silent: bool, page: &Page) {
+        if self.is_silent != is_silent {
+            self.is_silent = is_silent;
+            page.tell(FromWorker::Silent(is_silent));
+        }
     }
 
     /// Time until what was sent has left this device, even on a slow network.

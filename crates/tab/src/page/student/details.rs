@@ -1,5 +1,7 @@
-//! What there is to know of one's own part in the room: what the relay reconstructed, what the model says of a picture, the share of
+//! What there is to know of one's own part in the room beside the lesson: figures, what the relay reconstructed, what the model says of a picture, the share of
 //! the data set, and what leaves this device.
+
+use std::collections::VecDeque;
 
 use gloo_file::File;
 use leptos::prelude::*;
@@ -10,41 +12,176 @@ use web_sys::DragEvent;
 use super::{draft::JoinDraft, join::Camera, trainer::Trainer};
 use crate::{
     page::{
-        text::{self, attacks, learning, names},
+        text::{
+            self, attacks,
+            chart::sparkline,
+            learning, names,
+            student::{self, details as say, join, room},
+        },
         widgets::{
-            fields::{Bar, Bars, SimilarityGauge},
+            fields::{Bar, Bars, SimilarityGauge, is_open},
             holds, optional, part,
             picture::{self, FileButton, Picture, Pixels, dropped_file, keep_page},
         },
     },
-    protocol::{GroupView, Prediction, Reconstruction, SentUpdate},
+    protocol::{GroupView, Prediction, SentUpdate},
 };
+
+const SPARK_WIDTH: f32 = 120.0;
+const SPARK_HEIGHT: f32 = 32.0;
+
+/// Under which this tab keeps whether *Details* are open.
+const OPEN_KEY: &str = "unmask-details";
+
+/// Everything that is not needed to follow the lesson, folded away; it stays as the student left it, in every scene and after a
+/// reload.
+#[component]
+pub fn Details(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
+    let storage = || window().session_storage().ok().flatten();
+    let was_open = storage().and_then(|storage| storage.get_item(OPEN_KEY).ok().flatten()).is_some();
+    let keep = move |event| {
+        // Where the browser keeps nothing they begin folded.
+        let _ = storage().map(|storage| match is_open(&event) {
+            true => storage.set_item(OPEN_KEY, "open"),
+            false => storage.remove_item(OPEN_KEY),
+        });
+    };
+    view! {
+        <details class="fold" data-testid="details" open=was_open on:toggle=keep>
+            <summary>{room::DETAILS}</summary>
+            <div class="folded">
+                <Facts draft trainer/>
+                <Messages trainer/>
+                <SharedPictures trainer/>
+                <OwnAttackPanel trainer/>
+                <Reconstructions trainer/>
+                <Classify draft trainer/>
+                <SentUpdatePanel trainer/>
+            </div>
+        </details>
+    }
+}
+
+/// Round, device, loss, bytes and settings.
+#[component]
+fn Facts(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
+    let round = part(trainer.training, |training| training.round);
+    let step = move || student::step(trainer.work(), part(trainer.sent, |sent| sent.milliseconds)());
+    let device = part(trainer.device, |device| device.name.clone());
+    let loss = move || trainer.losses.with(|losses| losses.last().copied());
+    let room = part(trainer.closed, |closed| say::room_loss(closed.loss, closed.updates, closed.round));
+    let curve = move || trainer.losses.with(|losses| sparkline(losses, SPARK_WIDTH, SPARK_HEIGHT));
+    let label = move || draft.classes.with(|all| names::class_name(all, draft.label.get().into()));
+    let shared = Memo::new(move |_| optional(trainer.training, |training| training.shared)());
+    view! {
+        <section class="tiles" aria-label=say::THIS_TAB>
+            <div class="tile wide">
+                <h3>{say::PICTURE}</h3>
+                <p data-testid="trains-on" data-shared=move || shared.get().unwrap_or(0)>
+                    {move || if shared.get().is_some() { say::PICTURE_UNUSED.to_owned() } else { say::label(&label()) }}
+                </p>
+            </div>
+            <div class="tile">
+                <h3>{say::ROUND}</h3>
+                <p class="figure" data-testid="round" data-round=move || round().unwrap_or(0)>
+                    {move || round().map_or(say::NOTHING.to_owned(), |round| round.to_string())}
+                </p>
+                <p class="sub">{step}</p>
+            </div>
+            <div class="tile">
+                <h3>{say::DEVICE}</h3>
+                <p class="figure" data-testid="device" data-device=device>
+                    {move || device().unwrap_or_else(|| say::CHOOSING_DEVICE.to_owned())}
+                </p>
+                <p class="sub" data-testid="device-reason">{part(trainer.device, |device| device.reason.clone())}</p>
+            </div>
+            <div class="tile">
+                <h3>{move || learning::loss_heading(shared.get().is_some())}</h3>
+                <p class="figure spread">
+                    <span data-testid="loss" data-loss=move || loss().map(|loss| loss.to_string())>
+                        {move || loss().map_or(say::NOTHING.to_owned(), |loss| format!("{loss:.3}"))}
+                    </span>
+                    <svg class="spark" viewBox=format!("-4 -4 {} {}", SPARK_WIDTH + 8.0, SPARK_HEIGHT + 8.0) aria-hidden="true">
+                        <path d=move || curve().0></path>
+                        {move || curve().1.map(|(x, y)| view! { <circle cx=x cy=y r="3"></circle> })}
+                    </svg>
+                </p>
+                <p class="sub">{move || room().unwrap_or_else(|| say::NO_ROUND_CLOSED.to_owned())}</p>
+            </div>
+            <div class="tile">
+                <h3>{say::SENT}</h3>
+                <p
+                    class="figure"
+                    data-testid="bytes"
+                    data-bytes=move || trainer.bytes.get().0
+                    data-plain-bytes=move || trainer.bytes.get().1
+                >
+                    {move || text::bytes(trainer.bytes.get().0)}
+                </p>
+                <p class="sub">{move || say::without_defence(&text::bytes(trainer.bytes.get().1))}</p>
+            </div>
+            <div class="tile wide">
+                <h3>{say::SETTINGS}</h3>
+                <p class="figure small" data-testid="model">
+                    {move || part(trainer.training, |training| training.model.clone())().unwrap_or(say::NOTHING.to_owned())}
+                </p>
+                <p class="sub" data-testid="rule" data-rule=part(trainer.training, |training| training.rule.to_string())>
+                    {part(trainer.training, |training| text::rule(training.rule))}
+                </p>
+                <p class="sub" data-testid="defence" data-defence=part(trainer.training, |training| training.defence.to_string())>
+                    {part(trainer.training, |training| training.defence.phrase())}
+                </p>
+            </div>
+        </section>
+    }
+}
+
+/// How this tab's attack on its own update went.
+#[component]
+fn OwnAttackPanel(trainer: Trainer) -> impl IntoView {
+    let attack = trainer.own_attack;
+    let sentence = part(attack, |attack| {
+        let (defence, time) = (attack.defence.phrase(), text::duration(attack.milliseconds));
+        say::own_attack(attack.round, &defence, &time, attack.remark.as_deref())
+    });
+    view! {
+        <section class="panel" data-testid="own-attack" hidden=move || attack.with(Option::is_none)>
+            <h2>{say::OWN_ATTACK}</h2>
+            <p class="panel-summary">{say::OWN_ATTACK_HINT}</p>
+            <p>{sentence}</p>
+        </section>
+    }
+}
+
+/// What the worker wanted to be said, newest first.
+#[component]
+fn Messages(trainer: Trainer) -> impl IntoView {
+    view! {
+        <section class="panel" hidden=move || trainer.notices.with(VecDeque::is_empty)>
+            <h2>{say::MESSAGES}</h2>
+            <ul class="notices" data-testid="notices">
+                <For each=move || trainer.notices.get() key=|(number, _)| *number let:notice>
+                    <li data-testid="notice">{notice.1}</li>
+                </For>
+            </ul>
+        </section>
+    }
+}
 
 /// The attack that came closest large, the others small.
 #[component]
-pub fn Reconstructions(trainer: Trainer) -> impl IntoView {
+fn Reconstructions(trainer: Trainer) -> impl IntoView {
     let methods = Memo::new(move |_| {
         let mut methods: Vec<AttackMethod> =
             trainer.attacks.with(|attacks| attacks.iter().map(|attack| attack.attack).collect());
         methods.sort();
         methods
     });
-    let closest = Memo::new(move |_| {
-        trainer.attacks.with(|attacks| {
-            let ssim = |attack: &Reconstruction| attack.comparison.as_ref().map_or(f32::NEG_INFINITY, |it| it.ssim);
-            // Of equals the first counts, so that the large card does not change without need.
-            let order = |one: &&Reconstruction, other: &&Reconstruction| {
-                ssim(one).total_cmp(&ssim(other)).then(other.attack.cmp(&one.attack))
-            };
-            attacks.iter().max_by(order).map(|attack| attack.attack)
-        })
-    });
+    let closest = Memo::new(move |_| trainer.closest());
     view! {
         <section class="panel" data-testid="attacks" hidden=move || methods.with(Vec::is_empty)>
-            <h2>"What the relay reconstructed"</h2>
-            <p class="panel-summary">
-                "The relay attacked your update in several ways. This tab compares the results with your picture. Only the two scores go back."
-            </p>
+            <h2>{say::RECONSTRUCTED}</h2>
+            <p class="panel-summary">{say::RECONSTRUCTED_HINT}</p>
             <div class="reconstructions">
                 <For each=move || methods.get() key=|method| *method let:method>
                     <Card trainer closest method/>
@@ -76,20 +213,20 @@ fn Card(trainer: Trainer, closest: Memo<Option<AttackMethod>>, method: AttackMet
         >
             <h3>
                 {method.title()}
-                <span class="sub">{part(result, |result| format!(" round {}", result.round))}</span>
+                <span class="sub">{part(result, |result| say::attacked_round(result.round))}</span>
             </h3>
             <div class="pair">
                 <figure class="own" hidden=move || own().is_none()>
-                    <Pixels picture=Signal::derive(own) label="The picture as the model sees it" class="photo"/>
-                    <figcaption>{move || if is_private() { "your picture" } else { "the shared picture" }}</figcaption>
+                    <Pixels picture=Signal::derive(own) label=say::AS_THE_MODEL_SEES class="photo"/>
+                    <figcaption>{move || if is_private() { say::OWN_PICTURE } else { say::SHARED_PICTURE }}</figcaption>
                 </figure>
                 <figure>
                     <Pixels
                         picture=Signal::derive(optional(result, |result| result.picture.clone()))
-                        label="What the relay reconstructed"
+                        label=say::RECONSTRUCTED
                         class="photo"
                     />
-                    <figcaption>"reconstruction"</figcaption>
+                    <figcaption>{say::RECONSTRUCTION}</figcaption>
                 </figure>
             </div>
             <div class="reconstruction-end">
@@ -97,7 +234,7 @@ fn Card(trainer: Trainer, closest: Memo<Option<AttackMethod>>, method: AttackMet
                     ssim=Signal::derive(ssim)
                     psnr=Signal::derive(psnr)
                     below=Signal::derive(move || attacks::not_recognisable(is_defended(), false))
-                    waiting=Signal::derive(|| "made from several pictures, so there is none to compare with".to_owned())
+                    waiting=Signal::derive(|| say::SEVERAL.to_owned())
                 />
                 {attacks::comparison_note(method).map(|note| view! { <p class="sub">{note}</p> })}
             </div>
@@ -108,7 +245,7 @@ fn Card(trainer: Trainer, closest: Memo<Option<AttackMethod>>, method: AttackMet
 /// A picture, and the classes that the model finds most probable. `draft` has the private picture, which can be asked about
 /// too, and the names of the classes.
 #[component]
-pub fn Classify(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
+fn Classify(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     let tried = RwSignal::new(None::<Picture>);
     let problem = RwSignal::new(None::<String>);
     let is_over = RwSignal::new(false);
@@ -132,11 +269,11 @@ pub fn Classify(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
         if tried.with(Option::is_none) || trainer.prediction.with(Option::is_some) {
             None
         } else if trainer.training.with(Option::is_none) {
-            Some("The room’s model comes with the first round. Your picture waits for it.")
+            Some(say::TRY_BEFORE)
         } else if trainer.is_busy.get() {
-            Some("Waiting for this round’s step to end…")
+            Some(say::TRY_BUSY)
         } else {
-            Some("Asking the model…")
+            Some(say::TRY_ASKING)
         }
     };
     let input = optional(prediction, |prediction: &Prediction| prediction.input.clone());
@@ -173,10 +310,8 @@ pub fn Classify(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                 }
             }
         >
-            <h2>"Try your own picture"</h2>
-            <p class="panel-summary">
-                "Ask the room’s model what a picture shows. The answer is computed here: the picture does not leave this device, and nobody else sees the answer."
-            </p>
+            <h2>{say::TRY}</h2>
+            <p class="panel-summary">{say::TRY_HINT}</p>
             <div class="row">
                 <button
                     type="button"
@@ -188,11 +323,11 @@ pub fn Classify(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                         }
                     }
                 >
-                    "My private picture"
+                    {say::TRY_PRIVATE}
                 </button>
-                <FileButton title="Choose a file" testid="try-file" on_file/>
+                <FileButton title=join::FILE testid="try-file" on_file/>
                 <Camera on_picture on_file/>
-                <span class="sub wide-only">"or drop one here"</span>
+                <span class="sub wide-only">{say::TRY_DROP}</span>
             </div>
             <p class="problem" role="alert" data-testid="try-problem" hidden=move || failure().is_none()>{failure}</p>
             <p class="sub" role="status" data-testid="try-waiting" hidden=move || waiting().is_none()>{waiting}</p>
@@ -201,14 +336,14 @@ pub fn Classify(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                     <figure>
                         <Pixels
                             picture=Signal::derive(part(tried, |picture| picture.pixels.clone()))
-                            label="The picture to try"
+                            label=say::TRIED
                             class="tried-picture"
                         />
                         <figcaption>{part(tried, |picture| picture.name.clone())}</figcaption>
                     </figure>
                     <figure hidden=move || input().is_none()>
-                        <Pixels picture=Signal::derive(input) label="The same as the model sees it" class="photo"/>
-                        <figcaption>"as the model sees it"</figcaption>
+                        <Pixels picture=Signal::derive(input) label=say::TRIED_SEEN class="photo"/>
+                        <figcaption>{say::TRIED_SEEN_SHORT}</figcaption>
                     </figure>
                 </div>
                 <div
@@ -228,12 +363,12 @@ pub fn Classify(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
 
 /// Once this tab has shared pictures: some of them, how many there are of each class, and whether they are used now.
 #[component]
-pub fn SharedPictures(trainer: Trainer) -> impl IntoView {
+fn SharedPictures(trainer: Trainer) -> impl IntoView {
     let shard = trainer.shard;
     let used = Memo::new(move |_| optional(trainer.training, |training| training.shared)());
     let now = move || match used.get() {
-        Some(pictures) => format!("This round uses {pictures} of them."),
-        None => "This round trains on your private picture instead.".to_owned(),
+        Some(pictures) => say::used(pictures),
+        None => say::UNUSED.to_owned(),
     };
     let bars = part(shard, |shard| {
         let most = shard.counts.iter().copied().max().unwrap_or(0).max(1);
@@ -253,17 +388,16 @@ pub fn SharedPictures(trainer: Trainer) -> impl IntoView {
             hidden=move || shard.with(Option::is_none)
         >
             <h2>
-                {move || if used.get().is_some() { "This tab trains on " } else { "This tab also has " }}
+                {move || if used.get().is_some() { say::TRAINS_ON } else { say::ALSO_HAS }}
                 {part(shard, |shard| learning::shared_pictures(&shard.data, &shard.classes, &shard.counts))}
             </h2>
             <p class="panel-summary">
-                {now} " Shared pictures are public: the relay handed them out, divided "
-                {part(shard, |shard| learning::partition(shard.partition))} ". Only your own picture is private."
+                {now} {say::SHARED} {part(shard, |shard| learning::partition(shard.partition))} {say::SHARED_END}
             </p>
             <div class="shard">
                 <Pixels
                     picture=Signal::derive(optional(shard, |shard| shard.contact_sheet.clone()))
-                    label="Some of the shared pictures, ordered by class"
+                    label=say::SHEET
                     class="sheet"
                 />
                 <Bars rows=Signal::derive(move || bars().unwrap_or_default()) testid="shard-class"/>
@@ -274,35 +408,34 @@ pub fn SharedPictures(trainer: Trainer) -> impl IntoView {
 
 /// The last update, group by group, as computed and as sent.
 #[component]
-pub fn SentUpdatePanel(trainer: Trainer) -> impl IntoView {
+fn SentUpdatePanel(trainer: Trainer) -> impl IntoView {
     let sent = trainer.sent;
     let titles = Memo::new(move |_| {
         let titles = |sent: &SentUpdate| sent.groups.iter().map(|group| group.title.clone()).collect::<Vec<_>>();
         part(sent, titles)().unwrap_or_default()
     });
     let summary = part(sent, |sent| {
-        format!(
-            "Round {}: {}. {} sent, {} without a defence.{}",
+        say::sent(
             sent.round,
-            text::update_content(sent.rule, sent.samples),
-            text::bytes(sent.bytes),
-            text::bytes(sent.plain_bytes),
-            text::drawing_note(sent.rule)
+            &text::update_content(sent.rule, sent.samples),
+            &text::bytes(sent.bytes),
+            &text::bytes(sent.plain_bytes),
+            text::drawing_note(sent.rule),
         )
     });
     let has_ciphertext = holds(sent, |sent| sent.groups.iter().any(|group| group.ciphertext));
     view! {
         <section class="panel" data-testid="leaving">
-            <h2>"What leaves this device"</h2>
+            <h2>{say::LEAVING}</h2>
             <p class="panel-summary">
-                {move || summary().unwrap_or_else(|| "Nothing so far. After the first round you see here what did.".to_owned())}
+                {move || summary().unwrap_or_else(|| say::NOTHING_LEFT.to_owned())}
             </p>
             <p class="legend">
-                <span><i class="swatch minus"></i>"below zero"</span>
-                <span><i class="swatch zero"></i>"zero"</span>
-                <span><i class="swatch plus"></i>"above zero"</span>
-                <span><i class="swatch masked"></i>"removed by the defence"</span>
-                <span class="long" hidden=move || !has_ciphertext()><b class="tag">"ciphertext"</b>" encrypted; the other groups leave as computed"</span>
+                <span><i class="swatch minus"></i>{say::BELOW}</span>
+                <span><i class="swatch zero"></i>{say::ZERO}</span>
+                <span><i class="swatch plus"></i>{say::ABOVE}</span>
+                <span><i class="swatch masked"></i>{say::MASKED}</span>
+                <span class="long" hidden=move || !has_ciphertext()><b class="tag">{say::CIPHERTEXT}</b>{say::CIPHERTEXT_HINT}</span>
             </p>
             <div class="groups">
                 <For each=move || titles.get() key=Clone::clone let:title>
@@ -337,34 +470,34 @@ fn Group(sent: RwSignal<Option<SentUpdate>>, title: String) -> impl IntoView {
             data-noise=move || noise().map(|noise| noise.to_string())
             data-ciphertext=move || is_ciphertext().to_string()
         >
-            <h3>{title.clone()} <b class="tag" hidden=move || !is_ciphertext()>"ciphertext"</b></h3>
+            <h3>{title.clone()} <b class="tag" hidden=move || !is_ciphertext()>{say::CIPHERTEXT}</b></h3>
             <div class="pair">
                 <figure>
                     <Pixels
                         picture=Signal::derive(optional(group, |group| group.before.clone()))
-                        label=format!("{title}: the update as computed")
+                        label=say::computed(&title)
                         class="update"
                     />
-                    <figcaption>"as computed"</figcaption>
+                    <figcaption>{say::AS_COMPUTED}</figcaption>
                 </figure>
                 <figure>
                     <Pixels
                         picture=Signal::derive(optional(group, |group| group.after.clone()))
-                        label=format!("{title}: what leaves")
+                        label=say::leaves(&title)
                         class="update"
                     />
-                    <figcaption>"as sent"</figcaption>
+                    <figcaption>{say::AS_SENT}</figcaption>
                 </figure>
             </div>
             <dl>
-                <div><dt>"zeros"</dt><dd>{move || text::percent(number(|group| group.zeros))}</dd></div>
-                <div><dt>"values"</dt><dd>{part(group, |group| text::count(group.values))}</dd></div>
+                <div><dt>{say::ZEROS}</dt><dd>{move || text::percent(number(|group| group.zeros))}</dd></div>
+                <div><dt>{say::VALUES}</dt><dd>{part(group, |group| text::count(group.values))}</dd></div>
                 <div>
-                    <dt>"norm"</dt>
-                    <dd>{part(group, |group| format!("{:.3} → {:.3}", group.norm_before, group.norm_after))}</dd>
+                    <dt>{say::NORM}</dt>
+                    <dd>{part(group, |group| say::norms(group.norm_before, group.norm_after))}</dd>
                 </div>
                 <div hidden=move || noise().is_none()>
-                    <dt>"noise to signal"</dt>
+                    <dt>{say::NOISE}</dt>
                     <dd>{move || noise().map(text::ratio)}</dd>
                 </div>
             </dl>

@@ -19,6 +19,7 @@ use crate::{
         text::{
             input,
             names::{self, NICKNAME_LENGTH, Sample},
+            student::join as say,
         },
         widgets::{
             api,
@@ -49,8 +50,14 @@ pub struct JoinDraft {
     device: RwSignal<DeviceChoice>,
     /// Who was in the room before this page was reloaded; their ticket is used by the next join.
     pub saved: RwSignal<Option<SavedJoin>>,
-    /// Why the last choice did not work.
-    pub problem: RwSignal<Option<String>>,
+    /// What is wrong with the nickname, until another is typed.
+    pub nickname_problem: RwSignal<Option<String>>,
+    /// Why the last choice of a picture did not work, until one does.
+    pub picture_problem: RwSignal<Option<String>>,
+    /// What is wrong with the label that the address asks for, until one is chosen.
+    pub label_problem: RwSignal<Option<String>>,
+    /// Whether a picture is being read that will take the place of the one shown.
+    pub is_reading: RwSignal<bool>,
     /// Number of the last choice; one that was overtaken by another is dropped.
     choice: StoredValue<u32>,
 }
@@ -71,7 +78,10 @@ impl JoinDraft {
             passphrase: RwSignal::new(api::take_passphrase().unwrap_or_default()),
             device: RwSignal::new(DeviceChoice::Auto),
             saved: RwSignal::new(None),
-            problem: RwSignal::new(None),
+            nickname_problem: RwSignal::new(None),
+            picture_problem: RwSignal::new(None),
+            label_problem: RwSignal::new(None),
+            is_reading: RwSignal::new(false),
             choice: StoredValue::new(0),
         }
     }
@@ -91,7 +101,8 @@ impl JoinDraft {
         let joins = asked("join").is_some_and(|join| join == "1");
         spawn_local(async move {
             if !self.take_saved(&search).await {
-                self.take_address(asked_image, asked_label).await;
+                // One tap then joins. Who joins at once brings no other picture than the address names.
+                self.take_address(asked_image, asked_label, !joins).await;
             }
             if joins && self.picture.with_untracked(Option::is_some) {
                 self.join(trainer);
@@ -104,25 +115,43 @@ impl JoinDraft {
         self.picture.with(Option::is_some) && self.sample.with(Option::is_none)
     }
 
-    /// Picture and label that the address asks for.
-    async fn take_address(self, image: Option<String>, class: Option<String>) {
+    /// Forgets everything that the student chose, here and in what the browser keeps, and proposes anew.
+    pub fn forget(self) {
+        SavedJoin::forget();
+        if let Ok(Some(storage)) = window().local_storage() {
+            // It can only fail where nothing could be kept either.
+            let _ = storage.remove_item(NICKNAME_KEY);
+        }
+        self.nickname.set(suggested_nickname());
+        self.picture.set(None);
+        self.may_show.set(false);
+        self.label.set(0);
+        self.passphrase.set(String::new());
+        self.saved.set(None);
+        spawn_local(self.take_sample(proposed_sample(), None));
+    }
+
+    /// Whether the class may see what leaks of the picture: a sample is everybody's.
+    pub fn may_be_shown(self) -> bool {
+        !self.has_own_picture() || self.may_show.get()
+    }
+
+    /// Picture and label that the address asks for. Where it asks for no picture, one is proposed if `proposes`.
+    async fn take_address(self, image: Option<String>, class: Option<String>, proposes: bool) {
         let label =
             class.as_deref().and_then(|class| self.classes.with_untracked(|all| names::class_label(all, class)));
         if let Some(label) = label {
             self.label.set(label);
         }
         let sample = image.as_deref().and_then(names::sample);
-        if let Some(sample) = sample {
+        if let Some(sample) = sample.or_else(|| (image.is_none() && proposes).then(proposed_sample)) {
             self.take_sample(sample, label).await;
         }
         if let (Some(class), None) = (&class, label) {
-            let problem =
-                format!("The address asks for the class “{class}”, which this room does not have. Choose another.");
-            self.problem.set(Some(problem));
+            self.label_problem.set(Some(say::no_class(class)));
         }
         if let (Some(image), None) = (&image, sample) {
-            let problem = format!("The address asks for the sample “{image}”, which does not exist. Choose another.");
-            self.problem.set(Some(problem));
+            self.picture_problem.set(Some(say::no_sample(image)));
         }
     }
 
@@ -133,8 +162,8 @@ impl JoinDraft {
         let Some(file) = saved.file() else { return false };
         let choice = self.next_choice();
         // What cannot be read any more is chosen again.
-        let Ok(picture) = picture::from_blob(&saved.name, &file).await else { return false };
-        if !self.take(choice, Ok(picture)) {
+        let taken = picture::from_blob(&saved.name, &file).await;
+        if !self.take(choice, taken) {
             return false;
         }
         self.nickname.set(saved.nickname.clone());
@@ -167,6 +196,7 @@ impl JoinDraft {
 
     /// A number for a choice that begins now.
     pub fn next_choice(self) -> u32 {
+        self.is_reading.set(true);
         self.choice.update_value(|choice| *choice += 1);
         self.choice.get_value()
     }
@@ -180,7 +210,8 @@ impl JoinDraft {
             Ok(picture) => (Some(picture), None),
             Err(problem) => (None, Some(problem)),
         };
-        self.problem.set(problem);
+        self.is_reading.set(false);
+        self.picture_problem.set(problem);
         let is_taken = picture.is_some();
         if is_taken {
             self.sample.set(None);
@@ -201,18 +232,17 @@ impl JoinDraft {
     pub fn join(self, trainer: Trainer) {
         let nickname = shortened(&self.nickname.get_untracked());
         if nickname.is_empty() {
-            self.problem.set(Some("Type a nickname, or let the page suggest one.".to_owned()));
+            self.nickname_problem.set(Some(say::NO_NICKNAME.to_owned()));
             return;
         }
         let Some(picture) = self.picture.get_untracked() else {
-            self.problem.set(Some("Choose a picture first: a sample, a file or the camera.".to_owned()));
+            self.picture_problem.set(Some(say::NO_PICTURE.to_owned()));
             return;
         };
         if let Ok(Some(storage)) = window().local_storage() {
             // Private windows may refuse; another nickname is then suggested next time.
             let _ = storage.set_item(NICKNAME_KEY, &nickname);
         }
-        self.problem.set(None);
         let (label, sample) = (self.label.get_untracked(), self.sample.get_untracked());
         let may_show = sample.is_some() || self.may_show.get_untracked();
         let ticket = self.saved.try_update(Option::take).flatten().and_then(|saved| saved.ticket);
@@ -241,6 +271,10 @@ impl JoinDraft {
 /// A nickname nobody has to think of.
 pub fn suggested_nickname() -> String {
     names::nickname(js_sys::Math::random(), js_sys::Math::random())
+}
+
+fn proposed_sample() -> Sample {
+    names::proposed_sample(js_sys::Math::random())
 }
 
 fn search() -> String {

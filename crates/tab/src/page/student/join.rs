@@ -11,9 +11,12 @@ use super::{
     trainer::{SavedJoin, Trainer},
 };
 use crate::page::{
-    text::names::{NICKNAME_LENGTH, SAMPLES, Sample},
+    text::{
+        names::{NICKNAME_LENGTH, SAMPLES, Sample},
+        student::{camera, join as say},
+    },
     widgets::{
-        fields::PassphraseField,
+        fields::{PassphraseField, is_open},
         part,
         picture::{self, FileButton, Picture, Pixels},
     },
@@ -38,7 +41,7 @@ pub fn JoinForm(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                 on:click=move |_| spawn_local(draft.take_sample(sample, None))
             >
                 <img src=format!("/samples/{}", sample.file) alt="" width="96" height="96"/>
-                <span>{sample.name}</span>
+                <span class="thumb-name">{sample.name}</span>
             </button>
         }
     };
@@ -49,13 +52,18 @@ pub fn JoinForm(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
             </option>
         }
     };
+    let (is_nameless, is_unpictured) =
+        (move || draft.nickname_problem.with(Option::is_some), move || draft.picture_problem.with(Option::is_some));
+    // What the address asks for and the room does not have is to be seen.
+    let is_more_open = RwSignal::new(false);
+    Effect::new(move |_| {
+        if draft.label_problem.with(Option::is_some) {
+            is_more_open.set(true);
+        }
+    });
     view! {
         <section class="intro">
-            <p>
-                "This tab helps to train a shared image model, either on one of your pictures or on public ones that the relay hands out. Your picture stays on this device. Only an "
-                <em>"update"</em>
-                " of the model leaves it. The relay collects the updates and tries to reconstruct your picture from yours, and you can watch here whether it succeeds."
-            </p>
+            <p>{say::INTRO}</p>
         </section>
         <Rejoin draft trainer/>
         <form
@@ -66,78 +74,109 @@ pub fn JoinForm(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
             }
         >
             <div class="card field">
-                <label for="nickname"><span class="step">"1"</span>"Nickname"</label>
+                <label for="nickname">{say::NICKNAME}</label>
                 <div class="row">
                     <input
                         id="nickname"
                         data-testid="nickname"
                         autocomplete="off"
                         maxlength=NICKNAME_LENGTH.to_string()
+                        aria-invalid=move || is_nameless().to_string()
+                        aria-describedby="nickname-problem"
                         bind:value=draft.nickname
+                        on:input=move |_| draft.nickname_problem.set(None)
                     />
                     <button
                         type="button"
                         class="button"
                         data-testid="nickname-roll"
-                        aria-label="Suggest another nickname"
-                        title="Suggest another nickname"
-                        on:click=move |_| draft.nickname.set(suggested_nickname())
+                        aria-label=say::ANOTHER_NICKNAME
+                        title=say::ANOTHER_NICKNAME
+                        on:click=move |_| {
+                            draft.nickname.set(suggested_nickname());
+                            draft.nickname_problem.set(None);
+                        }
                     >
                         "⟳"
                     </button>
                 </div>
+                <p class="problem" id="nickname-problem" role="alert" data-testid="nickname-problem">
+                    {move || draft.nickname_problem.get()}
+                </p>
             </div>
-            <fieldset class="card field">
-                <legend><span class="step">"2"</span>"Private picture"</legend>
+            <fieldset class="card field" aria-describedby="picture-problem">
+                <legend>{say::PICTURE}</legend>
                 <div class="picker">
                     <div class="preview">
                         <Pixels
                             picture=Signal::derive(part(draft.picture, |picture| picture.pixels.clone()))
-                            label="The chosen picture"
+                            label=say::CHOSEN
                             class="photo"
                         />
                         <p class="caption" data-testid="picture-name">
-                            {move || part(draft.picture, |picture| picture.name.clone())().unwrap_or("no picture yet".to_owned())}
+                            {move || part(draft.picture, |picture| picture.name.clone())().unwrap_or(say::NO_PICTURE_YET.to_owned())}
                         </p>
                     </div>
-                    <div class="sources">
-                        <div class="gallery" role="group" aria-label="Sample photographs">
+                    <div>
+                        <div class="gallery" role="group" aria-label=say::SAMPLES>
                             {SAMPLES.into_iter().map(thumbnail).collect_view()}
                         </div>
-                        <div class="row">
-                            <FileButton title="Choose a file" testid="file" on_file/>
-                            <Camera on_picture on_file/>
-                        </div>
-                        <p class="hint">"PNG, JPEG or WebP, up to 64 megapixels. The square in the middle is used."</p>
-                        <Consent draft/>
+                        <p class="hint" hidden=is_unpictured>{say::FORMATS}</p>
                     </div>
                 </div>
+                <div class="row sources">
+                    <FileButton title=say::FILE testid="file" on_file/>
+                    <Camera on_picture on_file/>
+                </div>
+                <p class="problem" id="picture-problem" role="alert" data-testid="picture-problem">
+                    {move || draft.picture_problem.get()}
+                </p>
+                <Consent draft/>
             </fieldset>
-            <div class="card field">
-                <label for="label"><span class="step">"3"</span>"What it shows"</label>
-                <select
-                    id="label"
-                    data-testid="label"
-                    prop:value=move || draft.label.get().to_string()
-                    on:change=move |event| {
-                        if let Ok(label) = event_target_value(&event).parse() {
-                            draft.label.set(label);
-                        }
-                    }
-                >
-                    {move || draft.classes.get().into_iter().enumerate().map(option).collect_view()}
-                </select>
-                <p class="hint">"The class that the model should learn for it. If none fits, choose the nearest: what leaks does not depend on it."</p>
-            </div>
-            <div class="card field">
-                <label for="passphrase"><span class="step">"4"</span>"Passphrase"<span class="optional">" optional"</span></label>
-                <PassphraseField id="passphrase" value=draft.passphrase/>
-                <p class="hint">"Only needed if the teacher announces an encrypted round. It never leaves this tab."</p>
-            </div>
             <div class="join-end">
-                <p class="problem" role="alert" data-testid="problem">{move || draft.problem.get()}</p>
-                <button type="submit" class="button accent large" data-testid="join">"Join"</button>
+                <button
+                    type="submit"
+                    class="button accent large"
+                    data-testid="join"
+                    disabled=move || draft.is_reading.get()
+                >
+                    {say::JOIN}
+                </button>
             </div>
+            <details
+                class="card fold"
+                data-testid="more"
+                prop:open=move || is_more_open.get()
+                on:toggle=move |event| is_more_open.set(is_open(&event))
+            >
+                <summary>{say::MORE}</summary>
+                <div class="field">
+                    <label for="label">{say::LABEL}</label>
+                    <select
+                        id="label"
+                        data-testid="label"
+                        aria-describedby="label-problem"
+                        prop:value=move || draft.label.get().to_string()
+                        on:change=move |event| {
+                            if let Ok(label) = event_target_value(&event).parse() {
+                                draft.label.set(label);
+                                draft.label_problem.set(None);
+                            }
+                        }
+                    >
+                        {move || draft.classes.get().into_iter().enumerate().map(option).collect_view()}
+                    </select>
+                    <p class="problem" id="label-problem" role="alert" data-testid="label-problem">
+                        {move || draft.label_problem.get()}
+                    </p>
+                    <p class="hint">{say::LABEL_HINT}</p>
+                </div>
+                <div class="field">
+                    <label for="passphrase">{say::PASSPHRASE}<span class="optional">{say::OPTIONAL}</span></label>
+                    <PassphraseField id="passphrase" value=draft.passphrase/>
+                    <p class="hint">{say::PASSPHRASE_HINT}</p>
+                </div>
+            </details>
         </form>
     }
 }
@@ -150,16 +189,16 @@ fn Rejoin(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
             <section class="card rejoin">
                 <Pixels
                     picture=Signal::derive(part(draft.picture, |picture| picture.pixels.clone()))
-                    label="Your private picture"
+                    label=say::PRIVATE_PICTURE
                     class="photo"
                 />
                 <div>
-                    <h2>{part(draft.saved, |saved| format!("You were here as {}", saved.nickname))}</h2>
-                    <p class="sub">"This tab kept your nickname and picture. Nobody else has them."</p>
+                    <h2>{part(draft.saved, |saved| say::was_here(&saved.nickname))}</h2>
+                    <p class="sub">{say::KEPT}</p>
                 </div>
                 <div class="row">
                     <button type="button" class="button accent large" data-testid="rejoin" on:click=move |_| draft.join(trainer)>
-                        "Rejoin"
+                        {say::REJOIN}
                     </button>
                     <button
                         type="button"
@@ -170,7 +209,7 @@ fn Rejoin(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                             draft.saved.set(None);
                         }
                     >
-                        "Join as someone else"
+                        {say::SOMEONE_ELSE}
                     </button>
                 </div>
             </section>
@@ -196,11 +235,9 @@ pub fn Consent(draft: JoinDraft, #[prop(into, optional)] on_change: Option<Callb
                         }
                     }
                 />
-                <span>"The class may see what leaks of my picture"</span>
+                <span>{say::MAY_SHOW}</span>
             </label>
-            <p class="hint">
-                "Without it the projector never shows an attack on you. The relay gets the same updates either way, and whoever runs it could attack them unseen."
-            </p>
+            <p class="hint">{say::MAY_SHOW_HINT}</p>
         </div>
     }
 }
@@ -215,14 +252,9 @@ async fn open(devices: MediaDevices) -> Result<MediaStream, String> {
     let refused = |error: JsValue| {
         let reason = js_sys::Reflect::get(&error, &"name".into()).ok().and_then(|name| name.as_string());
         match reason.as_deref() {
-            Some("NotAllowedError") => {
-                "The browser blocks the camera. Allow it in the address bar, or choose a file.".to_owned()
-            }
-            Some("NotFoundError") => "This device has no camera. Choose a file or a sample.".to_owned(),
-            other => format!(
-                "The camera cannot be used ({}). Choose a file or a sample.",
-                other.unwrap_or("no reason given")
-            ),
+            Some("NotAllowedError") => camera::BLOCKED.to_owned(),
+            Some("NotFoundError") => camera::MISSING.to_owned(),
+            other => camera::unusable(other),
         }
     };
     let constraints = MediaStreamConstraints::new();
@@ -281,8 +313,7 @@ pub fn Camera(
         }
     };
     if devices().is_none() {
-        return view! { <FileButton title="Take a picture" testid="camera-input" from_camera=true on_file/> }
-            .into_any();
+        return view! { <FileButton title=camera::PHONE testid="camera-input" from_camera=true on_file/> }.into_any();
     }
     view! {
         <Show
@@ -290,19 +321,19 @@ pub fn Camera(
             fallback=move || {
                 view! {
                     <button type="button" class="button" data-testid="camera-button" on:click=start>
-                        "Use the camera"
+                        {camera::OPEN}
                     </button>
                 }
             }
         >
             <div class="camera">
-                <video node_ref=video autoplay playsinline prop:muted=true aria-label="Live camera picture"></video>
+                <video node_ref=video autoplay playsinline prop:muted=true aria-label=camera::LIVE></video>
                 <div class="row">
                     <button type="button" class="button accent" data-testid="camera-shoot" on:click=shoot>
-                        "Take this picture"
+                        {camera::SHOOT}
                     </button>
                     <button type="button" class="button" on:click=move |_| close()>
-                        "Close the camera"
+                        {camera::CLOSE}
                     </button>
                 </div>
             </div>

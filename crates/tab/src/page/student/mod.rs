@@ -1,9 +1,11 @@
 //! The student's page: come in, join, then watch what leaves this device and what the relay reconstructs from it.
 
-mod dashboard;
 mod details;
 mod draft;
 mod join;
+mod own;
+mod poll;
+mod room;
 mod trainer;
 
 use js_sys::{Function, Promise, Reflect};
@@ -11,9 +13,13 @@ use leptos::prelude::*;
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::{JsFuture, spawn_local};
 
-use self::{dashboard::Dashboard, draft::JoinDraft, join::JoinForm, trainer::Trainer};
+use self::{draft::JoinDraft, join::JoinForm, room::Room, trainer::Trainer};
 use super::{
-    text::input::{https_twin, read_pin},
+    text::{
+        input::{https_twin, read_pin},
+        student as say,
+        turn::Link,
+    },
     widgets::{on_return, session::Session, watch_presence},
 };
 use crate::protocol::Connection;
@@ -28,20 +34,31 @@ pub fn Student() -> impl IntoView {
     let is_in = Memo::new(move |_| trainer.connection.with(Option::is_some));
     begin_once_admitted(session, draft, trainer);
     stay_connected(session, trainer);
+    Effect::new(move |_| {
+        if trainer.has_forgotten.get() {
+            draft.forget();
+        }
+    });
     view! {
         <div class="student">
             <header class="top">
                 <h1 class="brand">"un" <em>"mask"</em></h1>
-                <ConnectionPill trainer/>
+                <p class="nickname" data-testid="room-nickname" hidden=move || !is_in.get()>
+                    {move || trainer.nickname.get().unwrap_or_else(|| draft.nickname.get())}
+                </p>
+                <StatusLine trainer/>
             </header>
-            <InsecureBanner session/>
-            <p class="banner error" role="alert" data-testid="trainer-failure" hidden=move || trainer.failure.with(Option::is_none)>
-                {move || trainer.failure.get()}
-            </p>
             <main>
+                <p class="banner" role="status" data-testid="forgotten" hidden=move || !trainer.has_forgotten.get()>
+                    {say::join::FORGOTTEN}
+                </p>
+                <InsecureBanner session/>
+                <p class="banner error" role="alert" data-testid="trainer-failure" hidden=move || trainer.failure.with(Option::is_none)>
+                    {move || trainer.failure.get()}
+                </p>
                 <Entrance session/>
                 <Show when=move || is_in.get()>
-                    <Dashboard draft trainer/>
+                    <Room draft trainer/>
                 </Show>
                 <Show when=move || is_admitted.get() && !is_in.get()>
                     <JoinForm draft trainer/>
@@ -71,6 +88,8 @@ fn stay_connected(session: Session, trainer: Trainer) {
         trainer.seen(now);
     });
     on_return(move || trainer.check());
+    let lost = window_event_listener(leptos::ev::offline, move |_| trainer.check());
+    on_cleanup(move || lost.remove());
     keep_screen_on(Memo::new(move |_| is_seen.get() && trainer.is_in_room()));
     // A socket that is refused says not why; it may be that the relay does not know this page any more.
     Effect::new(move |_| {
@@ -87,22 +106,26 @@ fn stay_connected(session: Session, trainer: Trainer) {
     });
 }
 
-/// The state of the socket, or of the worker before there is one.
+/// The state of the socket, or of the worker before there is one, and what this tab does in the round.
 #[component]
-fn ConnectionPill(trainer: Trainer) -> impl IntoView {
-    let state = Memo::new(move |_| match trainer.connection.get() {
-        _ if trainer.failure.with(Option::is_some) => ("failed", "✕ trainer stopped".to_owned()),
-        _ if !trainer.is_ready.get() => ("loading", "◌ loading the trainer…".to_owned()),
-        None => ("ready", "○ trainer ready".to_owned()),
-        Some(Connection::Connecting) => ("connecting", "◌ connecting…".to_owned()),
-        Some(Connection::Online { .. }) => ("online", "● online".to_owned()),
-        Some(Connection::Retrying { seconds }) => ("retrying", format!("▲ connection lost, retrying in {seconds} s")),
-        Some(Connection::Closed { .. }) => ("closed", "✕ closed".to_owned()),
-    });
+fn StatusLine(trainer: Trainer) -> impl IntoView {
+    let link = Memo::new(move |_| trainer.link());
+    let is_first = move || trainer.nickname.with(Option::is_none);
+    let can_be_hurried = move || link.get().can_be_hurried() && !(is_first() && link.get() == Link::Connecting);
     view! {
-        <p class="pill" role="status" data-testid="connection" data-state=move || state.get().0>
-            {move || state.get().1}
-        </p>
+        <div class="status" data-testid="connection" data-state=move || link.get().key()>
+            <p>{move || say::status(link.get(), trainer.work())}</p>
+            <button
+                type="button"
+                class="button"
+                data-testid="try-now"
+                hidden=move || !can_be_hurried()
+                on:click=move |_| trainer.check()
+            >
+                {say::room::TRY_NOW}
+            </button>
+        </div>
+        <p class="hidden" role="status">{move || say::connection(link.get())}</p>
     }
 }
 
@@ -125,13 +148,13 @@ pub fn Entrance(session: Session) -> impl IntoView {
                 }
             >
                 <h2 role="alert">
-                    {move || if session.is_lost.get() { "The relay does not know this tab any more" } else { "Come in" }}
+                    {move || if session.is_lost.get() { say::entrance::LOST } else { say::entrance::HEADING }}
                 </h2>
                 <p hidden=move || !session.is_lost.get() data-testid="session-lost">
-                    "It has probably begun another lesson. Nothing in this tab is lost: enter the PIN that the projector shows now."
+                    {say::entrance::LOST_REMEDY}
                 </p>
-                <p>"Scan the code on the projector, or type the six digits beside it."</p>
-                <label for="pin">"PIN"</label>
+                <p>{say::entrance::HINT}</p>
+                <label for="pin">{say::entrance::PIN}</label>
                 <div class="row">
                     <input
                         id="pin"
@@ -141,7 +164,7 @@ pub fn Entrance(session: Session) -> impl IntoView {
                         inputmode="numeric"
                         autocomplete="one-time-code"
                         maxlength="11"
-                        placeholder="123 456"
+                        placeholder=say::entrance::PLACEHOLDER
                         bind:value=typed
                     />
                     <button
@@ -150,7 +173,7 @@ pub fn Entrance(session: Session) -> impl IntoView {
                         data-testid="pin-enter"
                         disabled=move || session.is_trying.get()
                     >
-                        "Enter"
+                        {say::entrance::ENTER}
                     </button>
                 </div>
                 <p class="problem" role="alert" data-testid="pin-problem">{move || session.problem.get()}</p>
@@ -179,18 +202,18 @@ pub fn InsecureBanner(session: Session) -> impl IntoView {
     };
     view! {
         <aside class="banner" data-testid="insecure-banner" role="note">
-            <strong>"Slower, and open to listeners. "</strong>
-            "Browsers allow WebGPU only over HTTPS, so this tab trains on the CPU. Whoever listens on this network sees what the relay sees. "
+            <strong>{say::insecure::HEADING}</strong>
+            {say::insecure::WHY}
             {move || match link() {
                 Some(address) => {
                     view! {
-                        "To use the GPU and to keep listeners out, open "
+                        {say::insecure::BEFORE_ADDRESS}
                         <a href=address.clone() data-testid="secure-link">{address.clone()}</a>
-                        " and accept the warning about the relay’s own certificate."
+                        {say::insecure::AFTER_ADDRESS}
                     }
                         .into_any()
                 }
-                None => "The relay’s HTTPS address is on the projector.".into_any(),
+                None => say::insecure::NO_ADDRESS.into_any(),
             }}
         </aside>
     }

@@ -7,15 +7,20 @@ use gloo_file::Blob;
 use leptos::prelude::*;
 use serde::{Deserialize, Serialize};
 use unmask_core::AttackMethod;
+use unmask_wire::LessonState;
 use wasm_bindgen::JsCast;
 use web_sys::{MessageEvent, Worker};
 
 use crate::{
-    page::text::sentence,
+    page::text::{
+        sentence,
+        student::trainer as say,
+        turn::{Link, Situation, Turn, Work},
+    },
     post,
     protocol::{
-        ClosedRound, Connection, Device, FromWorker, PassphraseRequest, Prediction, Reconstruction, Rgba, SentUpdate,
-        ShardView, ToWorker, Training,
+        ClosedRound, Connection, Device, FromWorker, OwnAttack, PassphraseRequest, Prediction, Reconstruction, Rgba,
+        SentUpdate, ShardView, ToWorker, Training,
     },
 };
 
@@ -26,6 +31,9 @@ const LOADER: &str = "/worker_loader.js";
 const LOSSES_KEPT: usize = 200;
 
 const NOTICES_KEPT: usize = 8;
+
+/// Rounds by whose median this tab's own attack is judged.
+const SCORES_KEPT: usize = 5;
 
 /// The worker, and what is known from it.
 #[derive(Clone, Copy)]
@@ -39,6 +47,8 @@ pub struct Trainer {
     pub failure: RwSignal<Option<String>>,
     /// State of the socket, from the moment of joining.
     pub connection: RwSignal<Option<Connection>>,
+    /// Whether the socket is open and nothing comes on it.
+    is_silent: RwSignal<bool>,
     pub device: RwSignal<Option<Device>>,
     /// The round that trains now, or trained last.
     pub training: RwSignal<Option<Training>>,
@@ -65,8 +75,24 @@ pub struct Trainer {
     pub prediction: RwSignal<Option<Result<Prediction, String>>>,
     /// The last result of each attack, in the order in which they first came.
     pub attacks: RwSignal<Vec<Reconstruction>>,
+    /// What this tab's own attack made of the update that it sent last.
+    pub own_attack: RwSignal<Option<OwnAttack>>,
+    /// SSIM of the closest of these in the last rounds under one defence and model, newest last.
+    pub recent: RwSignal<Vec<f32>>,
+    /// Where the lesson is.
+    pub lesson: RwSignal<LessonState>,
+    /// The student's last answer: the question's number, and the vote.
+    vote: RwSignal<Option<(u32, u16)>>,
+    /// Whether the class sees the private picture.
+    pub is_shown: RwSignal<bool>,
+    /// Whether the room is deleting what it has of this student.
+    pub is_forgetting: RwSignal<bool>,
+    /// Whether it has, and nobody has joined since.
+    pub has_forgotten: RwSignal<bool>,
     /// What the worker wanted to be said, newest first, numbered.
     pub notices: RwSignal<VecDeque<(u64, String)>>,
+    /// The last of these, until an update has left again.
+    pub news: RwSignal<Option<String>>,
 }
 
 impl Trainer {
@@ -78,6 +104,7 @@ impl Trainer {
             is_ready: RwSignal::new(false),
             failure: RwSignal::new(None),
             connection: RwSignal::new(None),
+            is_silent: RwSignal::new(false),
             device: RwSignal::new(None),
             training: RwSignal::new(None),
             passphrase_request: RwSignal::new(None),
@@ -92,13 +119,19 @@ impl Trainer {
             asked: StoredValue::new(0),
             prediction: RwSignal::new(None),
             attacks: RwSignal::new(Vec::new()),
+            own_attack: RwSignal::new(None),
+            recent: RwSignal::new(Vec::new()),
+            lesson: RwSignal::new(LessonState::default()),
+            vote: RwSignal::new(None),
+            is_shown: RwSignal::new(false),
+            is_forgetting: RwSignal::new(false),
+            has_forgotten: RwSignal::new(false),
             notices: RwSignal::new(VecDeque::new()),
+            news: RwSignal::new(None),
         };
         match Worker::new(LOADER) {
             Ok(worker) => trainer.listen(worker),
-            Err(_) => trainer.failure.set(Some(
-                "This browser cannot start the trainer. Use a current Chrome, Edge, Firefox or Safari.".to_owned(),
-            )),
+            Err(_) => trainer.failure.set(Some(say::NO_WORKER.to_owned())),
         }
         trainer
     }
@@ -116,9 +149,9 @@ impl Trainer {
         let errors = EventListener::new(&worker, "error", move |event| {
             // A script that cannot be fetched gives a bare event, without the message that an `ErrorEvent` carries.
             let reason = js_sys::Reflect::get(event, &"message".into()).ok().and_then(|message| message.as_string());
-            let reason = reason.unwrap_or_else(|| format!("{LOADER} could not be loaded"));
+            let reason = reason.unwrap_or_else(|| say::not_loaded(LOADER));
             self.is_busy.set(false);
-            self.failure.set(Some(format!("The trainer stopped: {reason}. Reload the page to restart it.")));
+            self.failure.set(Some(say::stopped(&reason)));
         });
         errors.forget();
         self.worker.set_value(Some(worker));
@@ -127,6 +160,7 @@ impl Trainer {
     /// Joins the room; waits for the worker if it is still loading.
     pub fn join(self, message: ToWorker) {
         self.connection.set(Some(Connection::Connecting));
+        self.is_silent.set(false);
         self.training.set(None);
         self.passphrase_request.set(None);
         self.nickname.set(None);
@@ -139,7 +173,15 @@ impl Trainer {
         self.shard.set(None);
         self.prediction.set(None);
         self.attacks.set(Vec::new());
+        self.own_attack.set(None);
+        self.recent.set(Vec::new());
+        self.lesson.set(LessonState::default());
+        self.vote.set(None);
+        self.is_shown.set(false);
+        self.is_forgetting.set(false);
+        self.has_forgotten.set(false);
         self.notices.set(VecDeque::new());
+        self.news.set(None);
         self.send(message);
     }
 
@@ -150,15 +192,46 @@ impl Trainer {
         self.send(ToWorker::Leave);
     }
 
+    /// Has the room delete what it has of this student, and leaves once it has.
+    pub fn forget(self) {
+        self.is_forgetting.set(true);
+        self.send(ToWorker::Forget);
+    }
+
+    /// Answers the class's question of this number.
+    pub fn answer(self, poll: u32, answer: u16) {
+        self.vote.set(Some((poll, answer)));
+        self.send(ToWorker::Vote { poll, answer });
+    }
+
+    /// What the student has answered to the question of this number.
+    pub fn answered(self, poll: u32) -> Option<u16> {
+        self.vote.get().filter(|(number, _)| *number == poll).map(|(_, answer)| answer)
+    }
+
+    /// Shows the class the private picture.
+    pub fn show_original(self) {
+        self.send(ToWorker::ShowOriginal);
+    }
+
+    /// Takes it back, at once.
+    pub fn hide_original(self) {
+        self.is_shown.set(false);
+        self.send(ToWorker::HideOriginal);
+    }
+
     /// Answers [`Self::passphrase_request`].
     pub fn give_passphrase(self, passphrase: String) {
         self.passphrase_request.set(None);
         self.send(ToWorker::Passphrase(passphrase));
     }
 
-    /// Says whether the class may see what leaks of the private picture, from now on.
+    /// Says whether the class may see what leaks of the private picture, from now on. Who withdraws takes the picture back too.
     pub fn consent(self, may_show: bool) {
         SavedJoin::set_consent(may_show);
+        if !may_show && self.is_shown.get_untracked() {
+            self.hide_original();
+        }
         self.send(ToWorker::Consent { may_show });
     }
 
@@ -178,8 +251,33 @@ impl Trainer {
         self.send(ToWorker::Check);
     }
 
-    fn is_online(self) -> bool {
+    fn was_online(self) -> bool {
         self.connection.with_untracked(|connection| matches!(connection, Some(Connection::Online { .. })))
+    }
+
+    /// How this page is connected.
+    pub fn link(self) -> Link {
+        let (is_ready, has_failed) = (self.is_ready.get(), self.failure.with(Option::is_some));
+        self.connection.with(|connection| Link::new(connection.as_ref(), is_ready, has_failed, self.is_silent.get()))
+    }
+
+    /// What this tab does in the round.
+    pub fn work(self) -> Work {
+        let round = self.training.with(|training| training.as_ref().map(|training| training.round));
+        let sent = self.sent.with(|sent| sent.as_ref().map(|sent| sent.round));
+        match (round, sent) {
+            _ if self.passphrase_request.with(Option::is_some) => Work::Locked,
+            _ if self.is_sitting_out.get() => Work::SittingOut,
+            (Some(round), _) if self.is_busy.get() => Work::Computing { round },
+            (_, Some(round)) => Work::Sent { round },
+            _ => Work::Waiting,
+        }
+    }
+
+    /// The one thing to do; `may_show` says whether the class may see what leaks of the private picture.
+    pub fn turn(self, may_show: bool) -> Turn {
+        let (link, work, is_shown) = (self.link(), self.work(), self.is_shown.get());
+        self.lesson.with(|lesson| Situation { link, work, lesson, may_show, is_shown }.turn())
     }
 
     /// Whether this tab is in the room, or on its way back.
@@ -199,6 +297,18 @@ impl Trainer {
         self.attacks.with(|attacks| attacks.iter().find(|attack| attack.attack == method).cloned())
     }
 
+    /// The attack of the relay that came closest to the picture.
+    pub fn closest(self) -> Option<AttackMethod> {
+        self.attacks.with(|attacks| {
+            let ssim = |attack: &Reconstruction| attack.comparison.as_ref().map_or(f32::NEG_INFINITY, |it| it.ssim);
+            // Of equals the first counts, so that what is shown large does not change without need.
+            let order = |one: &&Reconstruction, other: &&Reconstruction| {
+                ssim(one).total_cmp(&ssim(other)).then(other.attack.cmp(&one.attack))
+            };
+            attacks.iter().max_by(order).map(|attack| attack.attack)
+        })
+    }
+
     fn send(self, message: ToWorker) {
         if !self.is_ready.get_untracked() {
             self.waiting.update_value(|waiting| waiting.push(message));
@@ -207,9 +317,9 @@ impl Trainer {
         let sent =
             post::encode(&message).map_err(|error| sentence(&error.to_string())).and_then(|(message, buffers)| {
                 self.worker.with_value(|worker| {
-                    let worker = worker.as_ref().ok_or("The trainer is not running. Reload the page.")?;
+                    let worker = worker.as_ref().ok_or(say::NOT_RUNNING)?;
                     let posted = worker.post_message_with_transfer(&message, &buffers);
-                    posted.map_err(|_| "The trainer does not respond. Reload the page.".to_owned())
+                    posted.map_err(|_| say::SILENT.to_owned())
                 })
             });
         if let Err(problem) = sent {
@@ -226,33 +336,23 @@ impl Trainer {
                 }
             }
             FromWorker::Device(device) => self.device.set(Some(device)),
-            FromWorker::Connection(connection) => {
-                // What a worker says after the student left is about the earlier stay.
-                if self.connection.with_untracked(Option::is_some) {
-                    match &connection {
-                        Connection::Online { nickname, ticket } => {
-                            SavedJoin::add_ticket(nickname, *ticket);
-                            // Who comes back on a new socket is in the rounds again.
-                            if !self.is_online() {
-                                self.is_sitting_out.set(false);
-                            }
-                            self.nickname.set(Some(nickname.clone()));
-                        }
-                        _ => self.is_busy.set(false),
-                    }
-                    self.connection.set(Some(connection));
-                }
-            }
+            FromWorker::Connection(connection) => self.take_connection(connection),
+            FromWorker::Silent(is_silent) => self.is_silent.set(is_silent),
             FromWorker::Training(training) => {
                 self.is_busy.set(true);
                 self.is_sitting_out.set(false);
                 self.passphrase_request.set(None);
                 let is_other = |last: &Training| {
-                    last.defence != training.defence || last.shared.is_some() != training.shared.is_some()
+                    last.defence != training.defence
+                        || last.shared.is_some() != training.shared.is_some()
+                        || last.model != training.model
+                        || last.round > training.round
                 };
-                // What was reconstructed through another defence, or of other pictures, says nothing about these.
+                // What was reconstructed through another defence or model, or of other pictures, says nothing about these.
                 if self.training.with_untracked(|last| last.as_ref().is_some_and(is_other)) {
                     self.attacks.set(Vec::new());
+                    self.own_attack.set(None);
+                    self.recent.set(Vec::new());
                 }
                 self.training.set(Some(training));
             }
@@ -268,10 +368,11 @@ impl Trainer {
             }
             FromWorker::ModelEncrypted => {
                 self.passphrase_request.set(None);
-                self.notice("This tab encrypted the room’s model with your passphrase and sent it back.");
+                self.notice(say::ENCRYPTED);
             }
             FromWorker::Sent(sent) => {
                 self.is_busy.set(false);
+                self.news.set(None);
                 self.losses.update(|losses| {
                     losses.push(sent.loss);
                     let surplus = losses.len().saturating_sub(LOSSES_KEPT);
@@ -290,15 +391,70 @@ impl Trainer {
                     None => attacks.push(result),
                 });
             }
-            FromWorker::Lesson(_) | FromWorker::Original { .. } | FromWorker::OwnAttack(_) => {}
+            FromWorker::Lesson(lesson) => {
+                // A vote may have been lost with the last socket; the room counts each voter once.
+                let open = lesson.poll.as_ref().filter(|poll| poll.is_open).map(|poll| poll.number);
+                if let Some((poll, answer)) = self.vote.get_untracked().filter(|(poll, _)| Some(*poll) == open) {
+                    self.send(ToWorker::Vote { poll, answer });
+                }
+                self.lesson.set(lesson);
+            }
+            FromWorker::Original { is_shown } => self.is_shown.set(is_shown),
+            FromWorker::OwnAttack(attack) => {
+                let closest = attack.reconstructions.first().and_then(|closest| closest.comparison.as_ref());
+                if let Some(ssim) = closest.map(|comparison| comparison.ssim) {
+                    self.recent.update(|recent| {
+                        recent.push(ssim);
+                        let surplus = recent.len().saturating_sub(SCORES_KEPT);
+                        recent.drain(..surplus);
+                    });
+                }
+                self.own_attack.set(Some(attack));
+            }
             FromWorker::Notice(text) => self.notice(&text),
         }
     }
 
+    fn take_connection(self, connection: Connection) {
+        // What a worker says after the student left is about the earlier stay.
+        if self.connection.with_untracked(Option::is_none) {
+            return;
+        }
+        self.is_silent.set(false);
+        match &connection {
+            Connection::Online { nickname, ticket } => {
+                SavedJoin::add_ticket(nickname, *ticket);
+                // Who comes back on a new socket is in the rounds again.
+                if !self.was_online() {
+                    self.is_sitting_out.set(false);
+                    // The room forgets a picture that is shown together with the socket on which it came.
+                    self.is_shown.set(false);
+                }
+                self.nickname.set(Some(nickname.clone()));
+            }
+            Connection::Closed { .. } if self.is_forgetting.get_untracked() => {
+                self.is_forgetting.set(false);
+                SavedJoin::forget();
+                self.has_forgotten.set(true);
+                return self.connection.set(None);
+            }
+            _ => {
+                self.is_busy.set(false);
+                if self.is_forgetting.get_untracked() {
+                    self.is_forgetting.set(false);
+                    self.notice(say::NOT_FORGOTTEN);
+                }
+            }
+        }
+        self.connection.set(Some(connection));
+    }
+
     fn notice(self, text: &str) {
+        let text = sentence(text);
+        self.news.set(Some(text.clone()));
         self.notices.update(|notices| {
             let number = notices.front().map_or(0, |(number, _)| number + 1);
-            notices.push_front((number, sentence(text)));
+            notices.push_front((number, text));
             notices.truncate(NOTICES_KEPT);
         });
     }

@@ -3,11 +3,14 @@
 pub mod attacks;
 pub mod chart;
 pub mod drafts;
+pub mod image_header;
 pub mod input;
 pub mod learning;
 pub mod lesson;
 pub mod names;
 pub mod scenes;
+pub mod student;
+pub mod turn;
 
 use serde::Serialize;
 use unmask_core::{Architecture, Defence, EncryptionStart, GaussianNoise, OptimiserKind, Rule};

@@ -30,6 +30,12 @@ pub fn sample(name: &str) -> Option<Sample> {
     SAMPLES.into_iter().find(|sample| sample.name == name)
 }
 
+/// A sample of which attacks leave enough to see; dark ones leak too, but little of them is to be seen. `draw` is in [0, 1).
+pub fn proposed_sample(draw: f64) -> Sample {
+    const BRIGHT: [&str; 4] = ["astronaut", "cat", "coffee", "cameraman"];
+    sample(pick(&BRIGHT, draw)).unwrap_or(SAMPLES[0])
+}
+
 /// The classes that a private picture can be labelled with: those of CIFAR-10 where the room names no others.
 pub fn photograph_classes(named: &[String]) -> Vec<String> {
     if named.is_empty() { CLASSES.map(str::to_owned).to_vec() } else { named.to_vec() }
@@ -126,6 +132,12 @@ mod tests {
             assert!(usize::from(sample.label) < CLASSES.len(), "{sample:?}");
             assert!(folder.join(sample.file).is_file(), "{} is not in {}", sample.file, folder.display());
         }
+    }
+
+    #[test]
+    fn the_sample_proposed_is_drawn_from_the_bright_ones() {
+        let drawn: Vec<_> = [0.0, 0.25, 0.5, 0.75, 0.999].map(|draw| proposed_sample(draw).name).to_vec();
+        assert_eq!(drawn, ["astronaut", "cat", "coffee", "cameraman", "cameraman"]);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use gloo_timers::callback::Timeout;
 use leptos::prelude::*;
 use unmask_data::metrics::RECOGNISABLE_FROM;
+use wasm_bindgen::JsCast;
+use web_sys::{Element, Event};
 
 use super::feed::Feed;
 use crate::page::text::{counted, verdict};
@@ -133,6 +135,11 @@ pub fn PassphraseField(
             </button>
         </div>
     }
+}
+
+/// Whether the `<details>` that an event comes from is open.
+pub fn is_open(event: &Event) -> bool {
+    event.target().and_then(|target| target.dyn_into::<Element>().ok()).is_some_and(|fold| fold.has_attribute("open"))
 }
 
 /// A list of names with a bar and a text each; `share` of a row is the filled part of its bar, 0 to 1.

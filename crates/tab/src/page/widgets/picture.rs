@@ -10,7 +10,7 @@ use web_sys::{
 };
 
 use crate::{
-    page::text::input::{HEADER_BYTES, check_header},
+    page::text::image_header::{self, FORMATS, HEADER_BYTES},
     protocol::{PICTURE_SIDE, Rgba},
 };
 
@@ -25,11 +25,11 @@ pub struct Picture {
 /// Decodes a picture file with the browser's decoder, which turns it as its EXIF orientation says.
 ///
 /// # Errors
-/// A sentence that names the file: not a PNG, JPEG or WebP picture, too large, or broken.
+/// A sentence that names the file: no picture of a known format, too large, or broken.
 pub async fn from_blob(name: &str, blob: &Blob) -> Result<Picture, String> {
     let start = read_as_bytes(&blob.slice(0, HEADER_BYTES)).await;
     let start = start.map_err(|_| format!("“{name}” could not be read. Choose it again, or choose another file."))?;
-    check_header(name, &start).map_err(|error| error.to_string())?;
+    image_header::check(name, &start).map_err(|error| error.to_string())?;
 
     let broken = |_: JsValue| format!("“{name}” is broken: this browser cannot decode it. Choose another picture.");
     let bitmap = window().create_image_bitmap_with_blob(blob.as_ref()).map_err(broken)?;
@@ -191,7 +191,7 @@ pub fn FileButton(
             {title}
             <input
                 type="file"
-                accept=if from_camera { "image/*" } else { "image/png,image/jpeg,image/webp" }
+                accept=if from_camera { "image/*" } else { FORMATS }
                 capture=from_camera.then_some("user")
                 data-testid=testid
                 on:change=move |event| {
@@ -239,6 +239,20 @@ mod tests {
         assert_eq!(saved.raw_mime_type(), "image/png");
         let read = from_blob("a pattern", &saved).await.expect("a picture");
         assert!(read.pixels.bytes[..] == bytes[..], "saving changed the pixels");
+    }
+
+    #[wasm_bindgen_test]
+    async fn of_what_moves_the_first_frame_is_taken_and_avif_is_decoded() {
+        let files: [(&str, &[u8]); 2] = [
+            ("two_frames.gif", include_bytes!("../../../tests/pictures/two_frames.gif")),
+            ("red.avif", include_bytes!("../../../tests/pictures/red.avif")),
+        ];
+        for (name, file) in files {
+            let read = from_blob(name, &Blob::new(file)).await.expect("a picture");
+            let middle = 4 * (PICTURE_SIDE * (PICTURE_SIDE + 1) / 2) as usize;
+            let [red, green, blue, _] = read.pixels.bytes[middle..middle + 4] else { panic!("four bytes a pixel") };
+            assert!(red > 150 && green < 80 && blue < 80, "{name}: {red} {green} {blue}");
+        }
     }
 
     #[wasm_bindgen_test]

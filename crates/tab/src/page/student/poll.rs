@@ -1,0 +1,154 @@
+//! The class's question: the student's answer while it is open, and what the class answered once it is closed.
+
+use leptos::prelude::*;
+use unmask_wire::{OpenPoll, view::Answers};
+
+use super::trainer::Trainer;
+use crate::page::text::{
+    student::{self, room as say},
+    turn::{self, Link, Tally},
+};
+
+/// The room's question; absent before there is one.
+fn asked(trainer: Trainer) -> Memo<Option<OpenPoll>> {
+    Memo::new(move |_| trainer.lesson.with(|lesson| lesson.poll.clone()))
+}
+
+/// The question of this number, to be answered. An answer can be changed until the question is closed.
+#[component]
+pub fn Question(trainer: Trainer, number: u32) -> impl IntoView {
+    let poll = asked(trainer).get_untracked().filter(|poll| poll.number == number);
+    poll.map(|poll| {
+        let OpenPoll { question, answers, .. } = poll;
+        let said = answers.clone();
+        let voted = move || trainer.answered(number).map(|vote| student::voted(&said, vote));
+        let body = match &answers {
+            Answers::Choice(names) => view! { <Choices trainer number names=names.clone()/> }.into_any(),
+            Answers::Number { least, most, .. } => {
+                view! { <Guess trainer number least=*least most=*most answers=answers.clone()/> }.into_any()
+            }
+        };
+        view! {
+            <h2 id="question" data-testid="question">{question}</h2>
+            {body}
+            <p class="sub" role="status" data-testid="voted">{voted}</p>
+        }
+    })
+}
+
+/// What is said without a connection would be lost.
+fn is_offline(trainer: Trainer) -> bool {
+    trainer.link() != Link::Online
+}
+
+/// A button for each answer.
+#[component]
+fn Choices(trainer: Trainer, number: u32, names: Vec<String>) -> impl IntoView {
+    let button = move |(place, name): (usize, String)| {
+        let vote = place as u16;
+        view! {
+            <button
+                type="button"
+                class="button answer"
+                data-testid="answer"
+                data-answer=vote
+                aria-pressed=move || (trainer.answered(number) == Some(vote)).to_string()
+                disabled=move || is_offline(trainer)
+                on:click=move |_| trainer.answer(number, vote)
+            >
+                {name}
+            </button>
+        }
+    };
+    view! {
+        <div class="answers" role="group" aria-labelledby="question">
+            {names.into_iter().enumerate().map(button).collect_view()}
+        </div>
+    }
+}
+
+/// A slider with a button for one more and one for one less.
+#[component]
+fn Guess(trainer: Trainer, number: u32, least: u16, most: u16, answers: Answers) -> impl IntoView {
+    let guess = RwSignal::new(trainer.answered(number).unwrap_or(least + (most.saturating_sub(least)) / 2));
+    let step = move |by: i32| {
+        let next = (i32::from(guess.get_untracked()) + by).clamp(least.into(), most.into());
+        guess.set(u16::try_from(next).unwrap_or(least));
+    };
+    let words = Signal::derive(move || turn::answer(&answers, guess.get()));
+    view! {
+        <div class="guess-form">
+            <output class="verdict-line" for="guess" data-testid="guess">{words}</output>
+            <div class="guess-row">
+                <button type="button" class="button" aria-label=say::LESS data-testid="guess-less" on:click=move |_| step(-1)>
+                    "−"
+                </button>
+                <input
+                    id="guess"
+                    type="range"
+                    min=least
+                    max=most
+                    step="1"
+                    aria-labelledby="question"
+                    aria-valuetext=words
+                    data-testid="guess-slider"
+                    prop:value=move || guess.get().to_string()
+                    on:input=move |event| {
+                        if let Ok(number) = event_target_value(&event).parse() {
+                            guess.set(number);
+                        }
+                    }
+                />
+                <button type="button" class="button" aria-label=say::MORE data-testid="guess-more" on:click=move |_| step(1)>
+                    "+"
+                </button>
+            </div>
+            <button
+                type="button"
+                class="button accent large"
+                data-testid="guess-send"
+                disabled=move || is_offline(trainer)
+                on:click=move |_| trainer.answer(number, guess.get_untracked())
+            >
+                {say::SEND}
+            </button>
+        </div>
+    }
+}
+
+/// The closed question of this number: the student's answer, the right one, and how many chose which.
+#[component]
+pub fn Outcome(trainer: Trainer, number: u32) -> impl IntoView {
+    let poll = asked(trainer);
+    let own = move || trainer.answered(number);
+    let of = move |words: fn(&OpenPoll, Option<u16>) -> String| {
+        poll.with(|poll| poll.as_ref().map(|poll| words(poll, own())))
+    };
+    let verdict = move || of(|poll, own| student::judged(turn::judged(poll, own), &poll.answers, own, poll.correct));
+    let row = |tally: Tally| {
+        let width = format!("width:{:.1}%", tally.share * 100.0);
+        view! {
+            <li
+                class:right=tally.is_right
+                class:own=tally.is_own
+                data-testid="tally"
+                data-votes=tally.votes
+                data-own=tally.is_own.to_string()
+                data-right=tally.is_right.to_string()
+            >
+                <span>
+                    {tally.is_right.then_some("✓ ")} {tally.name}
+                    {tally.is_own.then(|| view! { <b class="tag">{say::YOUR_ANSWER}</b> })}
+                </span>
+                <span class="sub">{student::votes(tally.votes)}</span>
+                <span class="meter" aria-hidden="true"><span class="meter-fill" style=width></span></span>
+            </li>
+        }
+    };
+    let rows = move || poll.with(|poll| poll.as_ref().map(|poll| turn::tallies(poll, own()))).unwrap_or_default();
+    view! {
+        <h2 data-testid="question">{move || of(|poll, _| poll.question.clone())}</h2>
+        <p class="verdict-line" role="status" data-testid="judged">{verdict}</p>
+        <ul class="tallies">{move || rows().into_iter().map(row).collect_view()}</ul>
+    }
+}

@@ -1,0 +1,323 @@
+//! What the student's page shows now: how it is connected, which picture, and the one thing there is to do.
+
+use unmask_core::Scene;
+use unmask_wire::{LessonState, OpenPoll, view::Answers};
+
+use crate::protocol::Connection;
+
+/// How this page is connected to the room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Link {
+    /// The worker has stopped.
+    Failed,
+    /// The worker has not loaded yet.
+    Loading,
+    /// Nobody has joined yet.
+    Ready,
+    Connecting,
+    Online,
+    /// The socket is open, but the relay does not answer.
+    Silent,
+    Retrying {
+        seconds: u32,
+    },
+    Closed,
+}
+
+impl Link {
+    /// `is_silent` says that nothing has come on an open socket for too long.
+    pub fn new(connection: Option<&Connection>, is_ready: bool, has_failed: bool, is_silent: bool) -> Self {
+        match connection {
+            _ if has_failed => Self::Failed,
+            _ if !is_ready => Self::Loading,
+            None => Self::Ready,
+            Some(Connection::Connecting) => Self::Connecting,
+            Some(Connection::Online { .. }) if is_silent => Self::Silent,
+            Some(Connection::Online { .. }) => Self::Online,
+            Some(Connection::Retrying { seconds }) => Self::Retrying { seconds: *seconds },
+            Some(Connection::Closed { .. }) => Self::Closed,
+        }
+    }
+
+    /// In one word, for data attributes.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Loading => "loading",
+            Self::Ready => "ready",
+            Self::Connecting => "connecting",
+            Self::Online => "online",
+            Self::Silent => "silent",
+            Self::Retrying { .. } => "retrying",
+            Self::Closed => "closed",
+        }
+    }
+
+    /// Whether a student who was in the room can do something about it by trying at once.
+    pub fn can_be_hurried(self) -> bool {
+        matches!(self, Self::Connecting | Self::Silent | Self::Retrying { .. })
+    }
+}
+
+/// What this tab is doing in the room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// No round has begun.
+    Waiting,
+    /// The room is encrypted, and this tab cannot read it.
+    Locked,
+    /// Left out of the rounds until it asks to come back.
+    SittingOut,
+    Computing {
+        round: u32,
+    },
+    Sent {
+        round: u32,
+    },
+}
+
+/// The one thing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// The relay has closed the connection: join again.
+    JoinAgain,
+    /// Type the room's passphrase.
+    Passphrase,
+    /// Come back into the rounds.
+    ComeBack,
+    /// Answer the question with this number.
+    Answer { poll: u32 },
+    /// See what the class answered to it.
+    Result { poll: u32 },
+    /// Show the class one's own picture.
+    Show,
+    /// Look at the projector.
+    Watch(Scene),
+}
+
+/// What decides whose turn it is.
+#[derive(Debug, Clone, Copy)]
+pub struct Situation<'a> {
+    pub link: Link,
+    pub work: Work,
+    pub lesson: &'a LessonState,
+    /// Whether the class may see what leaks of the picture.
+    pub may_show: bool,
+    /// Whether the class sees the picture itself.
+    pub is_shown: bool,
+}
+
+impl Situation<'_> {
+    /// What keeps a student out of the lesson comes first, then the class's question.
+    pub fn turn(self) -> Turn {
+        let scene = self.lesson.scene;
+        match (self.link, self.work, &self.lesson.poll) {
+            (Link::Closed, ..) => Turn::JoinAgain,
+            (_, Work::Locked, _) => Turn::Passphrase,
+            (_, Work::SittingOut, _) => Turn::ComeBack,
+            (.., Some(OpenPoll { number, is_open: true, .. })) => Turn::Answer { poll: *number },
+            (.., Some(OpenPoll { number, .. })) => Turn::Result { poll: *number },
+            _ if asks_for_pictures(scene) && self.may_show && !self.is_shown => Turn::Show,
+            _ => Turn::Watch(scene),
+        }
+    }
+}
+
+/// Whether a scene, or the one that it prepares, needs a volunteer's own picture beside what leaks of it.
+fn asks_for_pictures(scene: Scene) -> bool {
+    !matches!(scene, Scene::Promise | Scene::TradeOff | Scene::Debrief)
+}
+
+/// What stands beside the student's own picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beside {
+    Nothing,
+    /// The numbers that left.
+    Numbers,
+    /// What attacks made of them.
+    Leak,
+}
+
+impl Beside {
+    pub fn of(scene: Scene) -> Self {
+        match scene {
+            Scene::Promise => Self::Numbers,
+            Scene::Lobby => Self::Nothing,
+            _ => Self::Leak,
+        }
+    }
+}
+
+/// How a student's answer compares with the right one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    Right,
+    Wrong,
+    /// Nobody is right or wrong.
+    Open,
+    /// This page knows of no answer.
+    Missed,
+}
+
+/// Compares the student's answer with the right one of a closed question.
+pub fn judged(poll: &OpenPoll, own: Option<u16>) -> Verdict {
+    match (own, poll.correct) {
+        (None, _) => Verdict::Missed,
+        (Some(_), None) => Verdict::Open,
+        (Some(own), Some(correct)) if own == correct => Verdict::Right,
+        (Some(_), Some(_)) => Verdict::Wrong,
+    }
+}
+
+/// One answer of a closed question, and what the class made of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tally {
+    /// The answer, or the numbers counted together.
+    pub name: String,
+    pub votes: u32,
+    /// Of the most votes that any answer got, 0 to 1.
+    pub share: f64,
+    pub is_own: bool,
+    pub is_right: bool,
+}
+
+/// The class's answers in their order. Numbers that nobody chose are left out, unless one of them is right.
+pub fn tallies(poll: &OpenPoll, own: Option<u16>) -> Vec<Tally> {
+    let most = poll.counts.iter().copied().max().unwrap_or(0).max(1);
+    let width = poll.answers.bin_width();
+    let tally = |(place, &votes): (usize, &u32)| {
+        let first = match &poll.answers {
+            Answers::Choice(_) => place as u32,
+            Answers::Number { least, .. } => u32::from(*least) + width * place as u32,
+        };
+        let last = first + width - 1;
+        let is_in = |answer: Option<u16>| answer.is_some_and(|answer| (first..=last).contains(&answer.into()));
+        let name = match &poll.answers {
+            Answers::Choice(names) => names.get(place).cloned().unwrap_or_default(),
+            Answers::Number { .. } if width == 1 => first.to_string(),
+            Answers::Number { most, .. } => format!("{first}–{}", last.min(u32::from(*most))),
+        };
+        let share = f64::from(votes) / f64::from(most);
+        Tally { name, votes, share, is_own: is_in(own), is_right: is_in(poll.correct) }
+    };
+    let is_choice = matches!(poll.answers, Answers::Choice(_));
+    let tallies = poll.counts.iter().enumerate().map(tally);
+    tallies.filter(|tally| is_choice || tally.votes > 0 || tally.is_own || tally.is_right).collect()
+}
+
+/// An answer as a student reads it.
+pub fn answer(answers: &Answers, vote: u16) -> String {
+    match answers {
+        Answers::Choice(names) => names.get(usize::from(vote)).cloned().unwrap_or_default(),
+        Answers::Number { unit, .. } => format!("{vote} {unit}").trim_end().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choice(is_open: bool, correct: Option<u16>, counts: &[u32]) -> OpenPoll {
+        let answers = Answers::Choice(["Ada", "Bob", "Cleo"].map(str::to_owned).to_vec());
+        let (question, counts) = ("Who is this?".to_owned(), counts.to_vec());
+        OpenPoll { number: 3, question, answers, is_open, correct, counts }
+    }
+
+    fn number(least: u16, most: u16, correct: Option<u16>, counts: &[u32]) -> OpenPoll {
+        let answers = Answers::Number { least, most, unit: "seconds".to_owned() };
+        OpenPoll { answers, ..choice(false, correct, counts) }
+    }
+
+    fn lesson(scene: Scene, poll: Option<OpenPoll>) -> LessonState {
+        LessonState { scene, beat: 0, poll }
+    }
+
+    fn situation(lesson: &LessonState) -> Situation<'_> {
+        Situation { link: Link::Online, work: Work::Sent { round: 1 }, lesson, may_show: true, is_shown: false }
+    }
+
+    #[test]
+    fn a_lost_connection_is_told_from_a_silent_one() {
+        let online = Connection::Online { nickname: "Ada".to_owned(), ticket: None };
+        let link = |connection: Option<&Connection>, is_silent| Link::new(connection, true, false, is_silent);
+        assert_eq!(link(Some(&online), false), Link::Online);
+        assert_eq!(link(Some(&online), true), Link::Silent);
+        let retrying = Connection::Retrying { seconds: 4 };
+        assert_eq!(link(Some(&retrying), true), Link::Retrying { seconds: 4 });
+        assert_eq!(link(None, true), Link::Ready);
+        assert_eq!(Link::new(Some(&online), true, true, false), Link::Failed);
+        assert_eq!(Link::new(None, false, false, false), Link::Loading);
+        assert!(Link::Silent.can_be_hurried() && Link::Connecting.can_be_hurried());
+        assert!(!Link::Online.can_be_hurried() && !Link::Closed.can_be_hurried());
+    }
+
+    #[test]
+    fn every_scene_has_one_thing_to_do() {
+        for scene in Scene::ALL {
+            let shows = asks_for_pictures(scene);
+            let quiet = lesson(scene, None);
+            assert_eq!(situation(&quiet).turn(), if shows { Turn::Show } else { Turn::Watch(scene) });
+            // Nobody is asked for a picture that the class sees already, or may see nothing of.
+            for (may_show, is_shown) in [(false, false), (true, true)] {
+                assert_eq!(Situation { may_show, is_shown, ..situation(&quiet) }.turn(), Turn::Watch(scene));
+            }
+            for (is_open, turn) in [(true, Turn::Answer { poll: 3 }), (false, Turn::Result { poll: 3 })] {
+                assert_eq!(situation(&lesson(scene, Some(choice(is_open, None, &[])))).turn(), turn);
+            }
+        }
+    }
+
+    #[test]
+    fn what_keeps_a_student_out_comes_before_the_question() {
+        let asked = lesson(Scene::Guess, Some(choice(true, None, &[])));
+        let situation = situation(&asked);
+        assert_eq!(Situation { link: Link::Closed, ..situation }.turn(), Turn::JoinAgain);
+        assert_eq!(Situation { work: Work::Locked, ..situation }.turn(), Turn::Passphrase);
+        assert_eq!(Situation { work: Work::SittingOut, ..situation }.turn(), Turn::ComeBack);
+        // A vote waits for the connection.
+        assert_eq!(Situation { link: Link::Silent, ..situation }.turn(), Turn::Answer { poll: 3 });
+    }
+
+    #[test]
+    fn answers_are_judged_by_the_right_one() {
+        let closed = choice(false, Some(1), &[2, 1, 0]);
+        assert_eq!(judged(&closed, Some(1)), Verdict::Right);
+        assert_eq!(judged(&closed, Some(0)), Verdict::Wrong);
+        assert_eq!(judged(&closed, None), Verdict::Missed);
+        assert_eq!(judged(&choice(false, None, &[2, 1, 0]), Some(0)), Verdict::Open);
+    }
+
+    #[test]
+    fn every_answer_of_a_choice_is_shown() {
+        let tallies = tallies(&choice(false, Some(1), &[2, 1, 0]), Some(0));
+        let shown = |tally: &Tally| (tally.name.clone(), tally.votes, tally.share, tally.is_own, tally.is_right);
+        let shown: Vec<_> = tallies.iter().map(shown).collect();
+        let row = |name: &str, votes, share, is_own, is_right| (name.to_owned(), votes, share, is_own, is_right);
+        assert_eq!(
+            shown,
+            [row("Ada", 2, 1.0, true, false), row("Bob", 1, 0.5, false, true), row("Cleo", 0, 0.0, false, false)]
+        );
+    }
+
+    #[test]
+    fn numbers_are_shown_in_bins_and_empty_ones_left_out() {
+        // 121 numbers make bins of 7, of which the last is cut short.
+        let mut counts = vec![0; 18];
+        (counts[0], counts[17]) = (3, 1);
+        let tallies = tallies(&number(0, 120, Some(30), &counts), Some(119));
+        let names: Vec<_> = tallies.iter().map(|tally| tally.name.as_str()).collect();
+        assert_eq!(names, ["0–6", "28–34", "119–120"]);
+        assert!(tallies[1].is_right && tallies[2].is_own && !tallies[0].is_own);
+        let single = number(2, 4, None, &[0, 1, 0]);
+        assert_eq!(super::tallies(&single, Some(3))[0].name, "3");
+        assert_eq!(super::tallies(&number(5, 9, None, &[]), None), []);
+    }
+
+    #[test]
+    fn answers_are_read_with_their_unit() {
+        assert_eq!(answer(&choice(true, None, &[]).answers, 2), "Cleo");
+        assert_eq!(answer(&number(0, 9, None, &[]).answers, 5), "5 seconds");
+        let bare = Answers::Number { least: 0, most: 9, unit: String::new() };
+        assert_eq!(answer(&bare, 5), "5");
+    }
+}

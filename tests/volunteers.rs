@@ -1,0 +1,270 @@
+//! The student's page in a lesson: two taps to the first update, votes, volunteers and their pictures, and the ways out.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    DESKTOP, ONE_AT_A_TIME, PHONE,
+    attackers::photograph,
+    support::{Browser, Relay, Tab, wait_for},
+};
+
+/// Longest that a student may be told "online" after the relay fell silent, and what a slow machine may add.
+const NOTICED: Duration = Duration::from_secs(25 + 2);
+
+/// Whether the page, as wide as it is, has nothing beyond its right edge.
+async fn fits(tab: &Tab, what: &str) {
+    let widths = tab.wait_for("[document.documentElement.scrollWidth, innerWidth]").await;
+    assert!(widths[0].as_u64() <= widths[1].as_u64(), "{what}: [width, window] is {widths}");
+}
+
+/// Waits until the sample or file of this name is the picture.
+async fn has_picture(tab: &Tab, name: &str) {
+    tab.wait_for(&format!("document.querySelector('[data-testid=\"picture-name\"]')?.innerText === '{name}' || null"))
+        .await;
+}
+
+/// Waits until the error with this test id has gone.
+async fn no_problem(tab: &Tab, id: &str) {
+    tab.wait_for(&format!("document.querySelector('[data-testid=\"{id}\"]').innerText === '' || null")).await;
+}
+
+async fn scene(relay: &Relay, scene: &str) {
+    relay.control(json!({ "do": "lesson", "scene": scene, "beat": 0 })).await;
+}
+
+/// The poll in force, once `is` holds of it.
+async fn poll(relay: &Relay, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+    wait_for(what, || async {
+        let poll = relay.room().await["lesson"]["poll"].clone();
+        is(&poll).then_some(poll)
+    })
+    .await
+}
+
+/// Name and picture are proposed, so that whoever has opened the link needs one tap more; and the page then stands at its top.
+#[tokio::test]
+async fn two_taps_lead_to_the_first_update() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&["--start"]).await;
+    let browser = Browser::start().await;
+    let tab = browser.open(&relay.student_link("localhost", "device=cpu"), PHONE).await;
+    tab.wait_for("document.querySelector('.thumb[aria-pressed=\"true\"]')").await;
+    assert_eq!(tab.wait_for("[innerWidth, innerHeight]").await, json!([PHONE.0, PHONE.1]));
+    fits(&tab, "the form").await;
+    // Without scrolling, with room for what a phone's browser takes of the screen.
+    let bottom = "document.querySelector('[data-testid=\"join\"]').getBoundingClientRect().bottom";
+    assert!(tab.wait_for(bottom).await.as_f64() <= Some(700.0), "{}", tab.wait_for(bottom).await);
+    tab.screenshot("phone-join").await;
+    tab.click("join").await;
+    relay.rounds_with(1).await;
+    tab.attribute_is("connection", "data-state", "online").await;
+    assert!(!tab.text("room-nickname").await.is_empty());
+    tab.wait_for("scrollY === 0 || null").await;
+    tab.screenshot("phone-lobby").await;
+    fits(&tab, "the room").await;
+    assert!(!tab.shows("device").await);
+
+    // What lies in Details is there, and stays open after a reload.
+    tab.text("device-reason").await;
+    fits(&tab, "the room with its details").await;
+    tab.reload().await;
+    tab.click("rejoin").await;
+    tab.attribute_is("connection", "data-state", "online").await;
+    assert!(tab.shows("device").await);
+    tab.wait_for("(document.documentElement.style.fontSize = '200%', true)").await;
+    fits(&tab, "the room in letters of twice the size").await;
+    tab.screenshot("phone-large").await;
+}
+
+/// The class is asked; answers can be changed until the question is closed, and then everybody sees them and their own.
+#[tokio::test]
+async fn a_student_votes_and_sees_the_result() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&[]).await;
+    let browser = Browser::start().await;
+    let link = relay.student_link("localhost", "nickname=Ada&image=cat&device=cpu&join=1");
+    let tab = browser.open(&link, PHONE).await;
+    relay.client("Ada").await;
+    scene(&relay, "promise").await;
+    assert!(!tab.text("watch").await.is_empty());
+    scene(&relay, "guess").await;
+    let names = ["Ada", "Bob", "Cleo"];
+    let question = json!({ "question": "Who is this?", "answers": { "choice": names }, "correct": 2 });
+    relay.control(json!({ "do": "ask_poll", "poll": question })).await;
+    assert_eq!(tab.text("question").await, "Who is this?");
+    tab.screenshot("phone-question").await;
+    fits(&tab, "a choice").await;
+    let choose = async |place: usize| {
+        let button = format!("document.querySelector('[data-testid=\"answer\"][data-answer=\"{place}\"]')");
+        tab.wait_for(&format!("({button}?.click(), {button}?.getAttribute('aria-pressed') === 'true' || null)")).await;
+        assert!(tab.text("voted").await.contains(names[place]));
+    };
+    choose(0).await;
+    poll(&relay, "a vote", |poll| poll["voters"] == 1).await;
+    choose(2).await;
+    relay.control(json!({ "do": "close_poll" })).await;
+    let closed = poll(&relay, "the votes", |poll| poll["is_open"] == false).await;
+    assert_eq!(closed["votes"], json!([2]));
+    assert!(tab.text("judged").await.contains("right: Cleo"));
+    let own =
+        "[...document.querySelectorAll('[data-testid=\"tally\"]')].map(row => [row.dataset.votes, row.dataset.own])";
+    assert_eq!(tab.wait_for(own).await, json!([["0", "false"], ["0", "false"], ["1", "true"]]));
+    tab.screenshot("phone-result").await;
+    fits(&tab, "a result").await;
+
+    let number = json!({ "number": { "least": 0, "most": 60, "unit": "seconds" } });
+    let question = json!({ "question": "How long will it take?", "answers": number, "correct": null });
+    relay.control(json!({ "do": "ask_poll", "poll": question })).await;
+    tab.click("guess-more").await;
+    assert_eq!(tab.text("guess").await, "31 seconds");
+    tab.screenshot("phone-guess").await;
+    fits(&tab, "a number").await;
+    tab.click("guess-send").await;
+    tab.text("voted").await;
+    poll(&relay, "a guess", |poll| poll["voters"] == 1).await;
+    relay.control(json!({ "do": "close_poll" })).await;
+    let closed = poll(&relay, "the guesses", |poll| poll["is_open"] == false).await;
+    assert_eq!(closed["votes"], json!([31]));
+    assert!(tab.text("judged").await.contains("31 seconds"));
+}
+
+/// Every student sees what leaks of their own picture; the class sees it, and the picture itself, of volunteers alone, and no
+/// longer than they like.
+#[tokio::test]
+async fn a_volunteer_shows_a_picture_and_takes_it_back() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&["--start", "--seed", "7"]).await;
+    let browser = Browser::start().await;
+    let tab = browser.open(&relay.student_link("localhost", "nickname=Ada&device=cpu"), PHONE).await;
+    tab.choose_file("file", &photograph("astronaut.png")).await;
+    has_picture(&tab, "astronaut.png").await;
+    tab.click("join").await;
+    let id = relay.client("Ada").await["id"].clone();
+    scene(&relay, "april").await;
+    // Privately, without anybody's leave.
+    tab.attribute("leak", "data-ssim").await;
+    assert_eq!(tab.attribute("leak", "data-by").await, "tab");
+    assert!(tab.text("who-sees").await.starts_with("Only you"));
+    assert!(!tab.shows("show-original").await);
+    tab.screenshot("phone-leak").await;
+    fits(&tab, "what leaks").await;
+
+    tab.click("may-show").await;
+    wait_for("the consent", || async { (relay.client("Ada").await["may_show"] == true).then_some(()) }).await;
+    relay.control(json!({ "do": "target", "client": id })).await;
+    assert!(relay.client("Ada").await["original"].is_null());
+    tab.click("show-original").await;
+    let original =
+        wait_for("the picture", || async { relay.client("Ada").await["original"].as_str().map(str::to_owned) }).await;
+    assert!(tab.text("who-sees").await.starts_with("The class sees"));
+    tab.screenshot("phone-shown").await;
+    let projector = browser.open(&relay.projector_link(), DESKTOP).await;
+    let is_there = format!("[...document.images].some(image => image.src.endsWith('{original}'))");
+    projector.wait_for(&format!("{is_there} || null")).await;
+
+    tab.click("hide-original").await;
+    let begun = Instant::now();
+    projector.wait_for(&format!("!{is_there} || null")).await;
+    let took = begun.elapsed();
+    assert!(took <= Duration::from_secs(1), "the picture was on the projector for {took:?} more");
+    let ada = relay.client("Ada").await;
+    assert_eq!((&ada["original"], &ada["may_show"]), (&Value::Null, &json!(false)));
+    assert!(tab.text("who-sees").await.starts_with("Only you"));
+    assert!(!tab.shows("hide-original").await);
+    assert!(relay.room().await["attacks"].as_array().is_none_or(|cards| cards.iter().all(|card| card["client"] != id)));
+}
+
+/// A network that is lost without a word is noticed, and whoever does not want to wait need not.
+#[tokio::test]
+async fn a_silent_relay_is_noticed_and_tried_again_at_once() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&[]).await;
+    let browser = Browser::start().await;
+    let link = relay.student_link("localhost", "nickname=Ada&image=cat&device=cpu&join=1");
+    let tab = browser.open(&link, PHONE).await;
+    tab.attribute_is("connection", "data-state", "online").await;
+    let id = relay.client("Ada").await["id"].clone();
+    assert!(!tab.shows("try-now").await);
+    relay.freeze();
+    let begun = Instant::now();
+    let state = "document.querySelector('[data-testid=\"connection\"]')?.dataset.state";
+    tab.wait_for(&format!("{state} !== 'online' || null")).await;
+    let took = begun.elapsed();
+    assert!(took <= NOTICED, "noticed after {took:?}");
+    tab.wait_for(&format!("['retrying', 'connecting'].includes({state}) || null")).await;
+    assert!(tab.shows("try-now").await);
+    tab.screenshot("phone-lost").await;
+    fits(&tab, "a lost connection").await;
+    relay.thaw();
+    tab.click("try-now").await;
+    tab.attribute_is("connection", "data-state", "online").await;
+    assert_eq!(relay.client("Ada").await["id"], id);
+    assert!(!tab.shows("try-now").await);
+}
+
+/// Who leaves can have everything deleted, here and there.
+#[tokio::test]
+async fn a_student_deletes_what_there_is_of_them() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&["--start"]).await;
+    let browser = Browser::start().await;
+    let name = "Adelheid";
+    let link = relay.student_link("localhost", &format!("nickname={name}&image=cat&device=cpu"));
+    let tab = browser.open(&link, PHONE).await;
+    has_picture(&tab, "cat").await;
+    tab.click("join").await;
+    relay.client(name).await;
+    relay.attack("embedding", "none").await;
+    scene(&relay, "debrief").await;
+    tab.wait_for("document.querySelector('[data-testid=\"turn\"]')?.dataset.scene === 'debrief' || null").await;
+    tab.screenshot("phone-debrief").await;
+    assert!(relay.room().await.to_string().contains(name));
+    tab.click("forget").await;
+    tab.wait_for("document.querySelector('[data-testid=\"forgotten\"]')?.offsetParent && true").await;
+    wait_for("the room to forget", || async {
+        let room = relay.room().await;
+        (!room.to_string().contains(name) && room["attacks"].as_array().is_none_or(Vec::is_empty)).then_some(())
+    })
+    .await;
+    let kept = "JSON.stringify([{ ...localStorage }, { ...sessionStorage }])";
+    assert!(!tab.wait_for(kept).await.as_str().expect("text").contains(name));
+    tab.wait_for(&format!("document.querySelector('[data-testid=\"nickname\"]')?.value !== '{name}' || null")).await;
+}
+
+/// What phones and messengers hand over is read; what is not says so beside the picture, until something is.
+#[tokio::test]
+async fn a_file_that_fails_says_so_at_the_picture_until_another_works() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&[]).await;
+    let browser = Browser::start().await;
+    let tab = browser.open(&relay.student_link("localhost", "nickname=Ada"), PHONE).await;
+    tab.wait_for("document.querySelector('.thumb[aria-pressed=\"true\"]')").await;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let heic = folder.path().join("IMG_1.HEIC");
+    std::fs::write(&heic, b"\0\0\0\x18ftypheic\0\0\0\0mif1heic").expect("a file");
+    let pictures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tab/tests/pictures");
+    for good in ["two_frames.gif", "red.avif"] {
+        tab.choose_file("file", &heic.display().to_string()).await;
+        assert!(tab.text("picture-problem").await.contains("screenshot"));
+        let place = "document.querySelector('[data-testid=\"picture-problem\"]').closest('fieldset') \
+                     .contains(document.querySelector('[data-testid=\"file\"]'))";
+        assert_eq!(tab.wait_for(place).await, true);
+        tab.screenshot("phone-heic").await;
+        fits(&tab, "a file's error").await;
+        tab.choose_file("file", &pictures.join(good).display().to_string()).await;
+        has_picture(&tab, good).await;
+        no_problem(&tab, "picture-problem").await;
+    }
+    tab.fill("nickname", " ").await;
+    tab.click("join").await;
+    tab.text("nickname-problem").await;
+    tab.fill("nickname", "Ada").await;
+    no_problem(&tab, "nickname-problem").await;
+    tab.click("join").await;
+    assert_eq!(relay.client("Ada").await["may_show"], false);
+}
