@@ -5,6 +5,8 @@
 //! torchvision, Hugging Face and wrapped models are taken for timm's. Values of type f16, bf16, f32, f64, u8 or bool come
 //! out as `f32` or `f64`.
 
+#![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
 use std::{
     collections::BTreeMap,
     fmt,
@@ -18,6 +20,8 @@ use unmask_core::{Param, ParamLayout};
 mod archive;
 mod container;
 mod error;
+#[cfg(not(target_family = "wasm"))]
+mod file;
 mod index;
 mod names;
 #[cfg(not(target_family = "wasm"))]
@@ -34,6 +38,8 @@ use self::{
 };
 
 pub use error::{TensorProblem, WeightsError};
+#[cfg(not(target_family = "wasm"))]
+pub use file::{TensorBytes, TensorFile};
 pub use shapes::{HeadsFrom, ShapeError, Shapes, Variant, likely_heads};
 pub use state::{HeadReplaced, Imported, Storage, encode_state, import_from, read_state};
 pub use write::{encode, encode_flat};
