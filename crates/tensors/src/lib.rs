@@ -132,6 +132,13 @@ impl<R: Read + Seek> TensorReader<R> {
         self.entry(name).map(|entry| entry.shape.as_slice())
     }
 
+    /// The tensors of the file that timm's `name` stands for, by their own names and shapes: one, or q, k and v, whose values
+    /// follow one another. None where it is not there.
+    pub fn parts(&self, name: &str) -> Vec<(&str, &[usize])> {
+        let parts = self.entry(name).map(|entry| entry.parts.as_slice()).unwrap_or_default();
+        parts.iter().map(|part| (part.name.as_str(), part.shape.as_slice())).collect()
+    }
+
     fn entry(&self, name: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.name == name)
     }
