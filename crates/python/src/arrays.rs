@@ -53,21 +53,21 @@ fn plain<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 pub(crate) fn tensor_file(what: &str, value: &Bound<'_, PyAny>) -> PyResult<TensorFile> {
     match value.extract::<PathBuf>() {
         Ok(path) => Ok(path.into()),
-        Err(_) => in_memory(what, &arrays(what, value)?),
+        Err(_) => in_memory(value.py(), what, &arrays(what, value)?),
     }
 }
 
 /// The arrays as the `.npz` file that NumPy makes of them.
-pub(crate) fn in_memory(what: &str, arrays: &Arrays<'_>) -> PyResult<TensorFile> {
-    Python::attach(|py| {
-        let bytes = py.import("io")?.call_method0("BytesIO")?;
-        let arrays = arrays.iter().map(|(name, array)| (name, array)).into_py_dict(py)?;
-        py.import("numpy")?.call_method("savez", (&bytes,), Some(&arrays))?;
-        let bytes = bytes.call_method0("getbuffer")?.call_method0("tobytes")?;
-        let bytes: &[u8] = bytes.cast::<PyBytes>()?.as_bytes();
-        Ok(TensorFile::Bytes { what: what.to_owned(), bytes: bytes.into() })
-    })
-    .map_err(|error: PyErr| value_error(format!("{what} cannot be read: {error}")))
+pub(crate) fn in_memory(py: Python<'_>, what: &str, arrays: &Arrays<'_>) -> PyResult<TensorFile> {
+    let bytes = saved(py, arrays).map_err(|error| value_error(format!("{what} cannot be read: {error}")))?;
+    Ok(TensorFile::Bytes { what: what.to_owned(), bytes: bytes.as_bytes().into() })
+}
+
+fn saved<'py>(py: Python<'py>, arrays: &Arrays<'py>) -> PyResult<Bound<'py, PyBytes>> {
+    let file = py.import("io")?.call_method0("BytesIO")?;
+    let arrays = arrays.iter().map(|(name, array)| (name, array)).into_py_dict(py)?;
+    py.import("numpy")?.call_method("savez", (&file,), Some(&arrays))?;
+    Ok(file.call_method0("getvalue")?.cast_into()?)
 }
 
 /// Pictures `[side, side, 3]` or `[n, side, side, 3]`, of numbers in [0, 1] or of bytes; each comes out flat, in [0, 1].

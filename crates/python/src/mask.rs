@@ -51,7 +51,7 @@ pub(crate) fn mask<'py>(
 ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>)> {
     let (rates, seed) = (group_rates(rates)?, mask_seed(seed)?);
     let arrays = arrays(UPDATE, update)?;
-    let file = in_memory(UPDATE, &arrays)?;
+    let file = in_memory(py, UPDATE, &arrays)?;
     let drawn = py.detach(|| draw(&file, &rates, seed)).map_err(value_error)?;
     let numpy = py.import("numpy")?;
     let (masked, mask) = (PyDict::new(py), PyDict::new(py));

@@ -1,6 +1,6 @@
 //! Python's wheel: built and tested in a virtual environment of its own, where there is Python.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -120,6 +120,6 @@ mod tests {
         assert!(
             failure(Command::new("sh").args(["-c", "echo error: so; exit 3"])).is_some_and(|why| why == "error: so")
         );
-        assert!(failure(&mut Command::new(Path::new("no-such-program"))).is_some());
+        assert!(failure(&mut Command::new("no-such-program")).is_some());
     }
 }
