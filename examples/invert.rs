@@ -8,7 +8,7 @@ use anyhow::bail;
 use unmask_attack::{Evidence, Needs, NoSearches, Observation, Rounding, SearchOptions, TensorSource, Tensors, run};
 use unmask_core::{Architecture, AttackMethod};
 use unmask_data::{Picture, encode_png};
-use unmask_experiments::read_update;
+use unmask_inversion::read_update;
 
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -17,7 +17,7 @@ fn main() -> anyhow::Result<()> {
 
     // A closed form reads a few tensors of the gradient, and of the model none.
     let method = AttackMethod::Embedding;
-    let update = read_update(&model.into(), Path::new(gradients), None, &Needs::of(method, model)?.gradients)?;
+    let update = read_update(&model.into(), &Path::new(gradients).into(), None, &Needs::of(method, model)?.gradients)?;
     let weights = Tensors::new(TensorSource::Weights, model, Rounding::F32);
     let observation = Observation::new(Ok(Evidence { weights, gradients: update.gradients }));
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes crates/model/testdata/files/*: one tiny ViT, and a tiny ResNet, as the libraries write them.
+"""Makes crates/tensors/testdata/files/*: one tiny ViT, and a tiny ResNet, as the libraries write them.
 
     python3 -m venv venv && venv/bin/pip install torch timm numpy safetensors torchvision transformers
     venv/bin/python scripts/make_model_files.py
@@ -20,7 +20,7 @@ import timm
 import torch
 from timm.models.vision_transformer import VisionTransformer
 
-OUT = Path(__file__).resolve().parent.parent / "crates" / "model" / "testdata" / "files"
+OUT = Path(__file__).resolve().parent.parent / "crates" / "tensors" / "testdata" / "files"
 IMAGE, PATCH, DIM, DEPTH, HEADS, CLASSES = 8, 4, 6, 2, 2, 3
 
 

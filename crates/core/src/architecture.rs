@@ -78,6 +78,13 @@ pub enum StatisticsError {
     Value { name: String, value: f32 },
 }
 
+/// The April block was asked for of a network without transformer blocks.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{architecture} has no transformer block to change; leave --april-block out, or choose a ViT")]
+pub struct NoTransformerBlock {
+    architecture: Architecture,
+}
+
 /// A name that is no network's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownArchitecture {
@@ -166,6 +173,17 @@ impl Architecture {
             Self::Vit(config) => Self::Vit(config.with_april_block(april_block)),
             Self::Resnet(_) => self,
         }
+    }
+
+    /// The same network, with the block that APRIL's closed form needs where that is asked for.
+    ///
+    /// # Errors
+    /// It is asked for, and a ResNet has no such block.
+    pub fn with_asked_april_block(self, is_asked: bool) -> Result<Self, NoTransformerBlock> {
+        if is_asked && self.vit().is_none() {
+            return Err(NoTransformerBlock { architecture: self });
+        }
+        Ok(self.with_april_block(is_asked || self.april_block()))
     }
 
     /// The numbers behind the name of a ViT; `None` for a ResNet.

@@ -24,7 +24,9 @@ mod update;
 mod vit;
 
 pub use aggregation::{Aggregation, ParseAggregationError};
-pub use architecture::{Architecture, ModelDescription, ModelState, StatisticsError, UnknownArchitecture};
+pub use architecture::{
+    Architecture, ModelDescription, ModelState, NoTransformerBlock, StatisticsError, UnknownArchitecture,
+};
 pub use attack::{
     AttackFamily, AttackMethod, Explanation, Knowledge, MembershipVerdict, UnknownFamily, UnknownMethod,
     UnknownVerdict, Verdict,

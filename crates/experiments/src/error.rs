@@ -7,10 +7,11 @@ use unmask_client::TrainingError;
 use unmask_core::NoEmbeddings;
 use unmask_data::{datasets::DataSetError, metrics::CannotCompare};
 use unmask_defence::{KeyError, ProtectError, UpdateError};
+use unmask_inversion::ScoreError;
 use unmask_model::ModelError;
 use unmask_simulation::{ConfigError, SimulationError};
 
-use crate::{figure::FigureError, score::ScoreError};
+use crate::figure::FigureError;
 
 /// Why an experiment cannot be run.
 #[derive(Debug, thiserror::Error)]

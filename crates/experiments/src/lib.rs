@@ -4,7 +4,6 @@
 //!   from. Trainings are run by `unmask-simulation`, attacks by `unmask-attack` and `unmask-matching`; what this crate adds
 //!   is which of them are compared, what the papers lead one to expect, and whether the numbers bear it out.
 //! - [`matrix`]: every attack on every picture under every defence, with a page of what each of them sees.
-//! - [`read_update`] reads what an attack needs from files that any framework dumped.
 //!
 //! Finished parts are kept in the output folder at once, so that a run that was cut off goes on where it stopped.
 
@@ -16,11 +15,8 @@ mod catalogue;
 mod claim;
 mod cost;
 mod defences;
-mod dump;
 mod error;
 mod figure;
-mod inference;
-mod judge;
 pub mod matrix;
 mod page;
 mod report;
@@ -28,7 +24,6 @@ mod reported;
 mod reproduce;
 mod request;
 mod run;
-mod score;
 mod store;
 mod study;
 mod training;
@@ -37,14 +32,7 @@ mod update_ratios;
 pub use catalogue::{Experiment, Scale, UnknownExperiment, UnknownScale};
 pub use claim::{Claim, Finding, tally, verdict};
 pub use cost::Cost;
-pub use dump::{
-    Asked, DumpError, DumpedModel, DumpedUpdate, PixelError, PixelSpace, Told, read_model, read_rounds, read_update,
-    read_weights, round_files,
-};
 pub use error::ExperimentError;
-pub use inference::{InferenceAttack, UnknownAttack};
-pub use judge::{Check, Reached, judge};
 pub use reproduce::{Reproduced, estimate, reproduce};
 pub use request::ExperimentRequest;
 pub use run::{ExperimentEvent, OnEvent};
-pub use score::{Score, ScoreError, score};

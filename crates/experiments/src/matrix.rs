@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use unmask_attack::{Needs, Observation};
 use unmask_core::{Defence, Verdict};
 use unmask_data::Picture;
+use unmask_inversion::InferenceAttack;
 use unmask_matching::GradientMatching;
 use unmask_model::{
     Network,
@@ -40,7 +41,7 @@ pub use self::{
     means::{Interval, MatrixMean},
     plan::MatrixSettings,
 };
-use crate::{error::ExperimentError, inference::InferenceAttack};
+use crate::error::ExperimentError;
 
 /// What is computed, with what, and where it goes.
 #[derive(Debug, Clone)]

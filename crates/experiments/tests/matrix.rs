@@ -6,9 +6,10 @@ use tempfile::TempDir;
 use unmask_core::{Architecture, ResnetPreset, Rule, Verdict, VitPreset};
 use unmask_data::{Picture, decode, load_folder, metrics};
 use unmask_experiments::{
-    ExperimentError, InferenceAttack,
+    ExperimentError,
     matrix::{MatrixEvent, MatrixMean, MatrixOutcome, MatrixRequest, MatrixRow, MatrixSettings, OnMatrixEvent, run},
 };
+use unmask_inversion::InferenceAttack;
 use unmask_model::device::OpenDevice;
 
 fn settings(model: impl Into<Architecture>, attacks: &str, defences: &str) -> MatrixSettings {

@@ -2,7 +2,7 @@
 //!
 //! Everything goes in and comes out as flat `f32` slices in the order of [`unmask_core::ParamLayout`], so that callers
 //! need no tensor library. [`Network`] computes on a device opened by [`device`]; `vit` and `resnet` hold the forward
-//! passes, everything else is written once for both. [`weights`] reads and writes timm-named safetensors. The crate knows
+//! passes, everything else is written once for both. [`weights`] reads and writes them under timm's names. The crate knows
 //! neither sockets, defences nor attacks.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
@@ -21,7 +21,6 @@ pub mod parity;
 mod resnet;
 mod tensors;
 mod vit;
-pub mod weights;
 
 #[cfg(not(target_family = "wasm"))]
 pub use blocking::block_on;
@@ -30,3 +29,5 @@ pub use error::ModelError;
 pub use local::LocalTraining;
 pub use network::{Evaluation, InputGradient, Network, Normalisation, Step};
 pub use oracle::{GradientOracle, OracleOptions, Precision, WeightScope};
+/// Weights in and out of files.
+pub use unmask_tensors as weights;

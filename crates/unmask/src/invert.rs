@@ -1,36 +1,27 @@
 //! `unmask invert`: attacks an update that was dumped from anywhere.
 
-mod fedavg;
 mod output;
-mod report;
 
 use std::{
     fs,
+    ops::ControlFlow,
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::Args;
-use unmask_attack::{
-    AccumulatedRounds, AttackError, BatchSize, Encryption, Evidence, KeySource, KnownStart, Needs, Observation,
-    Recovered, Rounding, SearchOptions, TensorNames, TensorSource, Tensors, WholeUpdate, batch_size, run,
-};
+use unmask_attack::{Needs, SearchOptions};
 use unmask_core::{Architecture, AttackMethod, ParamLayout, VitPreset};
 use unmask_data::{chw_to_hwc, decode};
-use unmask_experiments::{
-    Asked, Check, DumpedModel, DumpedUpdate, InferenceAttack, PixelSpace, Told, read_model, read_rounds, read_update,
-    read_weights, round_files, score,
+use unmask_inversion::{
+    Asked, DumpError, InferenceAttack, Inversion, InversionError, KnownPictures, LocalTraining, PixelSpace, Told,
+    Update, UpdateFiles, round_files,
 };
 use unmask_matching::GradientMatching;
-use unmask_model::device::OpenDevice;
+use unmask_model::{device::OpenDevice, weights::TensorFile};
 
-use self::{
-    fedavg::{LocalTraining, refuse_weights},
-    output::Output,
-    report::Report,
-};
-use crate::{Failure, interrupt::Interrupt, model::model_argument, with_april_block};
+use self::output::Output;
+use crate::{Failure, interrupt::Interrupt, model::model_argument};
 
 const EXAMPLE: &str = "\
 Example, from PyTorch with any ViT of timm, torchvision or Hugging Face (one image in the batch):
@@ -189,217 +180,71 @@ pub struct Invert {
     out: PathBuf,
 }
 
-/// What the files hold.
-struct Dump {
-    observation: Observation,
-    /// Share of the values, among those read, that masks hid.
-    hidden_share: f64,
-    /// Pictures in the update, where it tells.
-    by_rank: Option<BatchSize>,
-}
-
 impl Invert {
     /// Attacks, writes the results and prints a summary.
     ///
     /// # Errors
     /// [`Failure::Input`] where the input cannot work; [`Failure::Other`] where results cannot be written.
     pub fn run(self) -> Result<(), Failure> {
-        let dumped = self.model().map_err(Failure::Input)?;
-        let (model, pixels) = (dumped.architecture, dumped.pixels);
-        let side = model.side();
-        // Pictures are read first, so that a wrong path is reported before any work is done.
-        let read = |what: &'static str| move |path: &PathBuf| read_picture(what, path, side);
-        let truths: Vec<Vec<f32>> =
-            self.truth.iter().map(read("the truth")).collect::<Result<_, _>>().map_err(Failure::Input)?;
-        let candidate = self.candidate.as_ref().map(read("the candidate")).transpose().map_err(Failure::Input)?;
-        let candidate = candidate.map(|picture| pixels.findable(&picture).into_owned());
-        let Dump { observation, hidden_share, by_rank } =
-            self.observation(&dumped, candidate.is_some()).map_err(Failure::Input)?;
-
-        let mut report = Report::new(self.attack, model, (observation.batch, &self.labels), hidden_share, self.fedavg);
-        report.pictures_by_rank(by_rank);
-        let mut output = Output::new(&self.out, side, pixels);
-        match self.attack {
-            InferenceAttack::Reconstruction(method) => {
-                let searches = GradientMatching::new(OpenDevice::cpu());
-                let mut found = self.attack(method, &observation, &searches, &mut output).map_err(Failure::Input)?;
-                let findable: Vec<Vec<f32>> = truths.iter().map(|truth| pixels.findable(truth).into_owned()).collect();
-                let check = Check::new(method, &observation, &searches, &found.pictures, &findable);
-                for picture in &mut found.pictures {
-                    *picture = pixels.pixels(picture).into_owned();
-                }
-                let score = (!truths.is_empty()).then(|| score(method, &found.pictures, &truths, model));
-                let score = score.transpose().map_err(|error| Failure::Other(error.into()))?;
-                report.found(&found);
-                report.judge(score.as_ref(), &check);
-                output.pictures(&found.pictures).map_err(Failure::Other)?;
-                // Beside a picture they are told where the update holds them.
-                report.read_labels(observation.read_labels().ok());
-            }
-            InferenceAttack::Labels => {
-                report.read_labels(Some(
-                    observation.read_labels().context("labels cannot be read").map_err(Failure::Input)?,
-                ));
-            }
-            InferenceAttack::Membership => (),
-        }
-        if let Some(candidate) = candidate {
-            let searches = GradientMatching::new(OpenDevice::cpu());
-            let pictures = (self.batch.is_some() || !self.labels.is_empty()).then_some(observation.batch);
-            let found = observation.membership(&searches, &candidate, pictures);
-            report.membership(&found.context("membership cannot be told").map_err(Failure::Input)?);
-        }
-        output.report(&report).map_err(Failure::Other)?;
-        report.summarise(&self.out);
-        Ok(())
-    }
-
-    fn attack(
-        &self,
-        method: AttackMethod,
-        observation: &Observation,
-        searches: &GradientMatching,
-        output: &mut Output,
-    ) -> anyhow::Result<Recovered> {
-        let options = SearchOptions { iterations: self.iterations, step: self.step, seed: self.seed };
-        let interrupt = method.is_search().then(Interrupt::listen);
-        let found = run(method, observation, searches, options, &mut |progress| {
-            output.progress(progress);
-            interrupt.as_ref().map_or(std::ops::ControlFlow::Continue(()), Interrupt::flow)
-        });
-        output.progress_ends();
-        found.with_context(|| format!("{} cannot work", method.title()))
-    }
-
-    /// The model as it is asked for, or as the files tell it; says how.
-    fn model(&self) -> anyhow::Result<DumpedModel> {
-        if let Some(model) = self.model {
-            with_april_block(model, self.april_block)?;
-        }
-        let Self { model, heads, side, april_block, .. } = *self;
-        let pixels = PixelSpace::new(&self.mean, &self.std)?;
-        let asked = Asked { model, heads, side, april_block, pixels };
-        let update = match (&self.rounds, &self.gradients) {
-            (Some(folder), _) => round_files(folder)?.into_iter().next().map(|(update, _)| update),
-            (None, file) => file.clone(),
-        };
-        let files: Vec<&Path> = self.weights.iter().chain(&update).map(PathBuf::as_path).collect();
-        let Told { model, notes } = DumpedModel::tell(&asked, &files)?;
+        let inversion = self.inversion().map_err(Failure::Input)?;
+        let Told { model, notes } = inversion.tell().map_err(refused)?;
         for note in notes {
             println!("{note}");
         }
-        Ok(model)
-    }
+        let side = model.architecture.side();
+        // Pictures are read first, so that a wrong path is reported before any work is done.
+        let read = |what: &'static str| move |path: &PathBuf| read_picture(what, path, side);
+        let truths = self.truth.iter().map(read("the truth")).collect::<Result<_, _>>().map_err(Failure::Input)?;
+        let candidate = self.candidate.as_ref().map(read("the candidate")).transpose().map_err(Failure::Input)?;
+        let known = KnownPictures { truths, candidate };
 
-    /// Reads what the attack needs, and what can be told besides.
-    fn observation(&self, dumped: &DumpedModel, has_candidate: bool) -> anyhow::Result<Dump> {
-        let model = dumped.architecture;
-        let needs = self.attack.needs(model).with_context(|| format!("{} cannot work", self.attack.title()))?;
-        self.check_arguments(&needs)?;
-        dumped.check_fits(self.attack.name(), &needs, self.attack.method().is_some_and(AttackMethod::is_search))?;
-        let is_encrypted = needs.key.is_some();
+        let mut output = Output::new(&self.out, side, model.pixels);
         let is_search = self.attack.method().is_some_and(AttackMethod::is_search);
-        // A search takes the whole state instead.
-        let weights = if is_search { TensorNames::default() } else { needs.weights };
-        let mut read = Needs { weights, ..needs }.and(Needs::of_labels(model).if_there());
-        if has_candidate {
-            read = read.and(Needs::of_membership(model).context("membership cannot be told")?);
-        }
-        let weights_of = |path: Option<&Path>| match path {
-            Some(path) => read_weights(dumped, path, &read.weights),
-            None => Ok(Tensors::new(TensorSource::Weights, model, Rounding::F32)),
-        };
-        let weights = weights_of(self.weights.as_deref())?;
-        let updates = self.updates(dumped, &read.gradients)?;
-        // More than the attack reads: what it makes is compared with all of it. A file need not hold more.
-        let every = model.layout().iter().map(|param| param.name.clone()).collect();
-        let everything = self.updates(dumped, &TensorNames { required: Vec::new(), optional: every });
-        let everything = everything.ok().and_then(|updates| Some(updates.into_iter().next()?.gradients));
-        if let (Some(everything), None, Some(path)) = (&everything, self.fedavg, &self.gradients) {
-            refuse_weights(everything, self.weights_like(dumped, everything).as_ref(), path)?;
-        }
-        let hidden_share = updates.iter().map(|update| update.hidden_share).sum::<f64>() / updates.len() as f64;
-        let mut encryption = None;
-        let held = if is_encrypted {
-            let encrypted = weights_of(self.encrypted_weights.as_deref())?;
-            let known_start = Some(Arc::new(KnownStart::new(weights, encrypted.clone())));
-            encryption = Some(Encryption { known_start, key: None });
-            encrypted
-        } else {
-            weights
-        };
-        let round = |update: DumpedUpdate| Evidence { weights: held.clone(), gradients: update.gradients };
-        let rounds: Vec<Evidence> = updates.into_iter().map(round).collect();
-        let gathered = AccumulatedRounds::gather(&rounds);
-        let first = rounds.into_iter().next().ok_or(AttackError::NoRounds)?;
-        // A closed form may be given some of the weights; what it makes is checked where all of them are there.
-        let runs_model = is_search || has_candidate;
-        let state = self.weights.as_deref().map(|path| read_model(dumped, path)).transpose();
-        let state = if runs_model { state? } else { state.unwrap_or_default() };
-        let whole = state.map(|state| {
-            let gradients = everything.as_ref().unwrap_or(&first.gradients);
-            Arc::new(WholeUpdate::from_tensors(model, state, gradients, !self.eval))
+        let mut interrupt = None;
+        let searches = GradientMatching::new(OpenDevice::cpu());
+        let found = inversion.run(&model, &known, &searches, &mut |progress| {
+            output.progress(progress);
+            if is_search { interrupt.get_or_insert_with(Interrupt::listen).flow() } else { ControlFlow::Continue(()) }
         });
-        let mut observation = Observation::new(Ok(first));
-        let by_rank = everything.as_ref().and_then(|gradients| batch_size(gradients).ok());
-        observation.batch = match (self.batch, self.labels.len(), by_rank) {
-            (Some(batch), ..) => batch.into(),
-            // Several local steps over one picture leave as many directions as steps.
-            (None, 0, Some(BatchSize::Exactly(pictures))) if self.fedavg.is_none() => pictures,
-            (None, labels, _) => labels.max(1),
-        };
-        observation.labels = (!self.labels.is_empty()).then(|| self.labels.clone());
-        observation.whole = whole;
-        observation.rounds = gathered.map(Arc::new);
-        observation.encryption = encryption;
-        Ok(Dump { observation, hidden_share, by_rank })
-    }
-
-    /// Whether the files that the attack needs are named, and no others.
-    fn check_arguments(&self, needs: &Needs) -> anyhow::Result<()> {
-        let attack = self.attack;
-        match (needs.key, &self.encrypted_weights, &self.rounds) {
-            (Some(KeySource::Colluder), ..) => bail!(
-                "{attack} needs the key that clients make of their passphrase, which no file holds; a room shows it, and so \
-                 does `unmask matrix --attacks {attack} --defences encrypted`"
-            ),
-            (Some(KeySource::KnownStart), None, _) => {
-                bail!("{attack} needs the weights in both forms; give --encrypted-weights too")
-            }
-            (None, Some(path), _) => {
-                bail!("{} is read by the attack known-start alone; leave --encrypted-weights out", path.display())
-            }
-            (.., Some(folder)) if !needs.rounds => {
-                bail!("{attack} attacks one update; give --gradients, or --attack rounds for {}", folder.display())
-            }
-            _ if self.weights.is_none() && !needs.weights.required.is_empty() => {
-                bail!("{attack} reads the model's {}; give --weights", needs.weights.required[0])
-            }
-            _ => Ok(()),
+        output.progress_ends();
+        let (pictures, report) = found.map_err(refused)?;
+        if !pictures.is_empty() {
+            output.pictures(&pictures).map_err(Failure::Other)?;
         }
-    }
-
-    fn updates(&self, model: &DumpedModel, wanted: &TensorNames) -> anyhow::Result<Vec<DumpedUpdate>> {
-        let mut updates = match (&self.rounds, &self.gradients) {
-            (Some(folder), _) => read_rounds(model, folder, wanted)?,
-            (None, Some(file)) => vec![read_update(model, file, self.mask.as_deref(), wanted)?],
-            (None, None) => bail!("there is no update; give --gradients, or --rounds"),
-        };
-        if let Some(local) = self.fedavg {
-            for update in &mut updates {
-                let before = self.weights_like(model, &update.gradients);
-                update.gradients = local.gradient(before.as_ref(), &update.gradients)?;
-            }
+        output.report(&report).map_err(Failure::Other)?;
+        for line in report.summary(&self.out) {
+            println!("{line}");
         }
-        Ok(updates)
+        Ok(())
     }
 
-    /// The weights of --weights that have the names of `update`'s tensors, as far as they are there.
-    fn weights_like(&self, dumped: &DumpedModel, update: &Tensors) -> Option<Tensors> {
-        let layout = dumped.architecture.layout();
-        let names = layout.iter().map(|param| param.name.clone());
-        let optional = names.filter(|name| update.values(name).is_some()).collect();
-        read_weights(dumped, self.weights.as_deref()?, &TensorNames { required: Vec::new(), optional }).ok()
+    fn inversion(&self) -> anyhow::Result<Inversion> {
+        let Self { attack, model, heads, side, april_block, .. } = *self;
+        let file = |path: &Option<PathBuf>| path.clone().map(TensorFile::from);
+        let update = match (&self.rounds, file(&self.gradients)) {
+            (Some(folder), _) => Update::Rounds { name: folder.display().to_string(), rounds: round_files(folder)? },
+            (None, Some(gradients)) => Update::One(UpdateFiles { gradients, mask: file(&self.mask) }),
+            (None, None) => return Err(DumpError::NoUpdate.into()),
+        };
+        Ok(Inversion {
+            attack,
+            model: Asked { model, heads, side, april_block, pixels: PixelSpace::new(&self.mean, &self.std)? },
+            update,
+            weights: file(&self.weights),
+            encrypted_weights: file(&self.encrypted_weights),
+            fedavg: self.fedavg,
+            is_training: !self.eval,
+            labels: self.labels.clone(),
+            batch: self.batch.map(usize::from),
+            search: SearchOptions { iterations: self.iterations, step: self.step, seed: self.seed },
+        })
+    }
+}
+
+fn refused(error: InversionError) -> Failure {
+    match error {
+        InversionError::Score(_) => Failure::Other(error.into()),
+        error => Failure::Input(error.into()),
     }
 }
 

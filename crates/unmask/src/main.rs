@@ -156,11 +156,7 @@ fn commit() -> Option<Commit> {
 
 /// The model with the block that APRIL needs, if that is asked for.
 fn with_april_block(model: Architecture, is_asked: bool) -> anyhow::Result<Architecture> {
-    anyhow::ensure!(
-        !is_asked || model.vit().is_some(),
-        "{model} has no transformer block to change; leave --april-block out, or choose a ViT"
-    );
-    Ok(model.with_april_block(is_asked || model.april_block()))
+    Ok(model.with_asked_april_block(is_asked)?)
 }
 
 /// Prints `text`, which may be read by somebody who stops in the middle, such as `head`.

@@ -7,10 +7,8 @@ use clap::Args;
 use indicatif::ProgressBar;
 use unmask_core::{Architecture, Defence, Rule, Verdict};
 use unmask_data::load_folder;
-use unmask_experiments::{
-    InferenceAttack,
-    matrix::{MatrixEvent, MatrixOutcome, MatrixRequest, MatrixSettings, run},
-};
+use unmask_experiments::matrix::{MatrixEvent, MatrixOutcome, MatrixRequest, MatrixSettings, run};
+use unmask_inversion::InferenceAttack;
 
 use crate::{
     Failure, commit, counted, device, interrupt::Interrupt, model::model_argument, progress, with_april_block,

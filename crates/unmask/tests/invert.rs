@@ -12,7 +12,7 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 use unmask_data::{Picture, encode_png, metrics};
-use unmask_experiments::InferenceAttack;
+use unmask_inversion::InferenceAttack;
 
 const NANO: &str = "vit_nano_patch4_32";
 

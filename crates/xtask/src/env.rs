@@ -86,6 +86,15 @@ impl Env {
         std::env::split_paths(&self.path).map(|dir| dir.join(&file)).find(|path| is_executable(path))
     }
 
+    /// The children's search path with `folder` before it.
+    ///
+    /// # Errors
+    /// A folder whose name cannot stand in PATH.
+    pub fn path_behind(&self, folder: &Path) -> Result<OsString> {
+        let folders = std::iter::once(folder.to_path_buf()).chain(std::env::split_paths(&self.path));
+        std::env::join_paths(folders).with_context(|| format!("{} cannot stand in PATH", folder.display()))
+    }
+
     /// The executable `name` as cargo leaves it in the shared target folder.
     pub fn release_binary(&self, name: &str) -> PathBuf {
         self.target_dir.join("release").join(format!("{name}{}", std::env::consts::EXE_SUFFIX))

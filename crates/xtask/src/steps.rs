@@ -8,7 +8,7 @@ use crate::env::{self, Env};
 use crate::fuzz::Fuzz;
 use crate::runner::{Skipped, Step};
 use crate::tools::{self, Purpose};
-use crate::{browser, page, tidy};
+use crate::{browser, page, python, tidy};
 
 /// Every step of `cargo check-all`.
 pub const ALL: &[Step] = &[
@@ -33,6 +33,7 @@ pub const ALL: &[Step] = &[
     Step { name: "integration", about: "tests/ of the native crates, end to end", needs: &["page"], run: integration },
     Step { name: "fuzz", about: "30 s of fuzzing, guided by coverage", needs: &["page"], run: fuzz },
     Step { name: "doctest", about: "examples in the documentation", needs: &["page"], run: doctest },
+    Step { name: "python", about: "the wheel for Python, and its tests", needs: &["tools"], run: python::run },
     Step { name: "browser", about: "tests of the page in headless Chromium", needs: &["tools"], run: browser_tests },
     Step { name: "doc", about: "documentation without a warning", needs: &["page"], run: doc },
 ];
@@ -76,6 +77,10 @@ fn tools_step(env: &Env, _: &mut Skipped) -> Result<()> {
 fn deny(env: &Env, skipped: &mut Skipped) -> Result<()> {
     const DENY: [&str; 3] = ["deny", "--workspace", "--locked"];
     env::run(cargo(env, &DENY).args(["check", "bans", "licenses", "sources"]))?;
+    // The wheel has a lock file of its own, and few of the licences that are allowed.
+    let wheel = ["--manifest-path", python::MANIFEST, "--config", "deny.toml", "check"];
+    let allow = ["--allow", "license-not-encountered", "--allow", "license-exception-not-encountered"];
+    env::run(cargo(env, &DENY).args(wheel).args(allow).args(["bans", "licenses", "sources"]))?;
     let fetched = cargo(env, &DENY).args(["fetch", "db"]).output().context("cannot run `cargo deny fetch db`")?;
     if !fetched.status.success() {
         let said = String::from_utf8_lossy(&fetched.stderr);
@@ -89,12 +94,16 @@ fn deny(env: &Env, skipped: &mut Skipped) -> Result<()> {
 }
 
 fn fmt(env: &Env, _: &mut Skipped) -> Result<()> {
-    let mut command = cargo(env, &["fmt", "--all", "--check"]);
-    if env.plain {
-        // rustfmt does not listen to CARGO_TERM_COLOR.
-        command.args(["--", "--color", "never"]);
+    for crates in [&["--all"][..], &["--manifest-path", python::MANIFEST]] {
+        let mut command = cargo(env, &["fmt", "--check"]);
+        command.args(crates);
+        if env.plain {
+            // rustfmt does not listen to CARGO_TERM_COLOR.
+            command.args(["--", "--color", "never"]);
+        }
+        env::run(&mut command).with_context(|| format!("run `cargo fmt {}`", crates.join(" ")))?;
     }
-    env::run(&mut command).context("run `cargo fmt --all`")
+    Ok(())
 }
 
 fn clippy(env: &Env, _: &mut Skipped) -> Result<()> {

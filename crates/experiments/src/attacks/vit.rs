@@ -10,10 +10,10 @@ use std::{
 };
 
 use unmask_core::{Architecture, AttackMethod, Knowledge, Rule, VitPreset};
+use unmask_inversion::InferenceAttack;
 
 use super::{AttackResult, findings, targets::named_pictures};
 use crate::{
-    InferenceAttack,
     catalogue::Scale,
     defences::{ComparedDefence, MASKS_AND_NOISE},
     error::ExperimentError,

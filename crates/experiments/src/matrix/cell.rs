@@ -4,18 +4,14 @@ use std::time::Instant;
 
 use unmask_attack::{Observation, OnProgress, Recovered, SearchOptions, Searches, run};
 use unmask_core::{AttackMethod, MaskSeed, MembershipVerdict, Verdict};
+use unmask_inversion::{Check, InferenceAttack, judge, score};
 use unmask_simulation::files::rounded;
 
 use super::{
     MatrixRow,
     plan::{Cell, MatrixPlan, seed_of},
 };
-use crate::{
-    error::ExperimentError,
-    inference::InferenceAttack,
-    judge::{Check, judge},
-    score::score,
-};
+use crate::error::ExperimentError;
 
 /// A row and the pictures that belong to it, each `[side, side, 3]` in [0, 1].
 pub(super) struct ComputedRow {

@@ -2,12 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 use unmask_core::{Defence, Verdict};
+use unmask_inversion::InferenceAttack;
 
 use super::{MatrixRow, MatrixSettings};
-use crate::{
-    InferenceAttack,
-    accuracy::{mean, standard_error, student},
-};
+use crate::accuracy::{mean, standard_error, student};
 
 /// One attack under one defence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -4,6 +4,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use maud::{Markup, html};
 use unmask_core::{Defence, Verdict};
 use unmask_data::metrics::RECOGNISABLE_FROM;
+use unmask_inversion::InferenceAttack;
 
 use super::{
     ExperimentError, Interval, MatrixMean, MatrixRow, MatrixSettings,
@@ -11,7 +12,7 @@ use super::{
     plan::{MatrixPlan, truth_file},
     rows::Rows,
 };
-use crate::{InferenceAttack, page};
+use crate::page;
 
 const STYLE: &str = include_str!("page.css");
 

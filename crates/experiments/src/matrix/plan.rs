@@ -6,9 +6,9 @@ use unmask_attack::{Needs, SearchOptions};
 use unmask_client::Batch;
 use unmask_core::{Architecture, AttackFamily, AttackMethod, Defence, Knowledge, MaskSeed, Rule};
 use unmask_data::{CLASSES, Picture, chw_to_hwc, class_in_name};
+use unmask_inversion::InferenceAttack;
 
 use super::{ExperimentError, MatrixRequest};
-use crate::InferenceAttack;
 
 /// What decides the rows of a matrix, besides the pictures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

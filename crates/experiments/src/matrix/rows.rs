@@ -118,14 +118,12 @@ fn difference(place: &str, held: &serde_json::Value, wanted: &serde_json::Value)
 #[cfg(test)]
 mod tests {
     use unmask_core::{Defence, Verdict};
+    use unmask_inversion::InferenceAttack;
 
     use super::*;
-    use crate::{
-        InferenceAttack,
-        matrix::plan::{
-            MatrixSettings,
-            tests::{plan, settings},
-        },
+    use crate::matrix::plan::{
+        MatrixSettings,
+        tests::{plan, settings},
     };
 
     fn computed(run: &RunRecord, image: &str) -> ComputedRow {

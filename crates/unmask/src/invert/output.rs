@@ -11,11 +11,10 @@ use indicatif::ProgressBar;
 use unmask_attack::AttackProgress;
 use unmask_core::VitConfig;
 use unmask_data::{Picture, encode_png};
-use unmask_experiments::PixelSpace;
+use unmask_inversion::{PixelSpace, Report};
 use unmask_model::weights::encode;
 use unmask_simulation::files::write_whole;
 
-use super::report::Report;
 use crate::progress::style;
 
 /// How often the picture is written while a search works.

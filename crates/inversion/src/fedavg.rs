@@ -1,14 +1,16 @@
 //! Updates that are weights after local training.
 
-use std::{path::Path, str::FromStr};
+use std::str::FromStr;
 
-use anyhow::bail;
 use serde::Serialize;
 use unmask_attack::Tensors;
+use unmask_tensors::TensorFile;
+
+use crate::InversionError;
 
 /// What a client of federated averaging did, as it is written on the command line: `rate=0.1,steps=4`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub(super) struct LocalTraining {
+pub struct LocalTraining {
     rate: f64,
     steps: u32,
 }
@@ -35,15 +37,13 @@ impl LocalTraining {
     ///
     /// # Errors
     /// There are no weights before, or these are not near them.
-    pub(super) fn gradient(self, before: Option<&Tensors>, after: &Tensors) -> anyhow::Result<Tensors> {
-        let Some(before) = before else {
-            bail!("--fedavg takes the difference to the weights that the client was sent; give those with --weights")
-        };
+    pub(crate) fn gradient(self, before: Option<&Tensors>, after: &Tensors) -> Result<Tensors, InversionError> {
+        let before = before.ok_or(InversionError::NoWeightsBefore)?;
         Ok(after.decrease_from(before, self.rate * f64::from(self.steps))?)
     }
 
     /// What was done to the update, and what that costs.
-    pub(super) fn note(self) -> String {
+    pub(crate) fn note(self) -> String {
         let Self { rate, steps } = self;
         let drift = match steps {
             1 => "the gradient of the one local step.",
@@ -57,22 +57,17 @@ impl LocalTraining {
 }
 
 /// Refuses weights where a gradient should be: `before` are those that the client was sent, if they are known.
-pub(super) fn refuse_weights(update: &Tensors, before: Option<&Tensors>, path: &Path) -> anyhow::Result<()> {
-    if before.is_some_and(|before| update.are_near(before)) {
-        bail!(
-            "{} holds weights, and no gradient: they are close to those of --weights; add --fedavg rate=R,steps=N to attack \
-             the difference of both",
-            path.display()
-        );
+pub(crate) fn refuse_weights(
+    update: &Tensors,
+    before: Option<&Tensors>,
+    file: &TensorFile,
+) -> Result<(), InversionError> {
+    let file = || file.to_string();
+    match before {
+        Some(before) if update.are_near(before) => Err(InversionError::NearWeights { file: file() }),
+        _ if update.have_unit_norms() => Err(InversionError::UnitNorms { file: file() }),
+        _ => Ok(()),
     }
-    if update.have_unit_norms() {
-        bail!(
-            "{} holds weights, and no gradient: its norms' scales are about 1; give the weights that the client was sent \
-             with --weights, and --fedavg rate=R,steps=N, to attack the difference of both",
-            path.display()
-        );
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::{
 
 use proptest::prelude::*;
 use unmask_core::{Architecture, VitConfig};
-use unmask_model::weights::{Shapes, TensorReader, Variant, WeightsError, read_state};
+use unmask_tensors::{Shapes, TensorReader, Variant, WeightsError, read_state};
 use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 
 const TINY: VitConfig = VitConfig { image: 8, patch: 4, dim: 6, depth: 2, heads: 2, classes: 3, april_block: false };

@@ -10,8 +10,8 @@ use std::{
 };
 
 use unmask_attack::{AttackError, Rounding, TensorNames, TensorSource, Tensors};
-use unmask_core::{Architecture, ModelState, ParamLayout, SizeError, VitConfig};
-use unmask_model::weights::{NamedTensor, Number, ShapeError, TensorReader, WeightsError, read_state};
+use unmask_core::{Architecture, ModelState, NoTransformerBlock, ParamLayout, SizeError, VitConfig};
+use unmask_tensors::{NamedTensor, Number, ShapeError, TensorFile, WeightsError, read_state};
 
 pub use self::{
     model::{Asked, DumpedModel, Told},
@@ -31,12 +31,14 @@ pub enum DumpError {
     File(#[from] WeightsError),
     #[error(transparent)]
     Tensor(#[from] AttackError),
-    #[error("{}: {name} holds {value} at value {index}; a mask is 0 (hidden) or 1 (kept)", .path.display())]
-    Mask { path: PathBuf, name: String, value: f32, index: usize },
+    #[error("{file}: {name} holds {value} at value {index}; a mask is 0 (hidden) or 1 (kept)")]
+    Mask { file: String, name: String, value: f32, index: usize },
     #[error(transparent)]
     Shapes(#[from] ShapeError),
     #[error("{architecture} is no model: {reason}")]
     Numbers { architecture: Architecture, reason: SizeError },
+    #[error(transparent)]
+    NoBlock(#[from] NoTransformerBlock),
     #[error("{architecture} has no attention; leave --heads out")]
     NoHeads { architecture: Architecture },
     #[error(
@@ -53,10 +55,13 @@ pub enum DumpError {
     )]
     Variant { attack: String, variant: &'static str },
     #[error(
-        "{} holds what {architecture} has not, and what changes what it computes: {names}; a search through {architecture} \
-         would look for another model's gradient", .path.display()
+        "{file} holds what {architecture} has not, and what changes what it computes: {names}; a search through {architecture} \
+         would look for another model's gradient"
     )]
-    Foreign { path: PathBuf, architecture: Architecture, names: String },
+    Foreign { file: String, architecture: Architecture, names: String },
+    /// Neither weights nor an update.
+    #[error("there is no update; give --gradients, or --rounds")]
+    NoUpdate,
     #[error("the folder {} cannot be read: {source}", .path.display())]
     Folder { path: PathBuf, source: io::Error },
     #[error(
@@ -77,14 +82,22 @@ pub struct DumpedUpdate {
     pub hidden_share: f64,
 }
 
+/// The files of one update.
+#[derive(Debug, Clone)]
+pub struct UpdateFiles {
+    pub gradients: TensorFile,
+    /// Which values arrived; all of them if absent.
+    pub mask: Option<TensorFile>,
+}
+
 /// Reads what is `wanted` of an update; `mask` (same names and shapes, 1 = kept) tells which values arrived.
 ///
 /// # Errors
 /// [`DumpError`] names the file and the tensor that will not do.
 pub fn read_update(
     model: &DumpedModel,
-    gradients: &Path,
-    mask: Option<&Path>,
+    gradients: &TensorFile,
+    mask: Option<&TensorFile>,
     wanted: &TensorNames,
 ) -> Result<DumpedUpdate, DumpError> {
     let DumpedModel { architecture, pixels, .. } = *model;
@@ -93,22 +106,22 @@ pub fn read_update(
     let rounding = read.values().map(|tensor| Rounding::of(&tensor.values)).max().unwrap_or_default();
     scale(&mut read, 1.0 / pixels.reach());
     let mut tensors = Tensors::new(TensorSource::Gradients, architecture, rounding);
-    let Some(path) = mask else {
+    let Some(mask) = mask else {
         for (name, tensor) in read {
             tensors.insert(&name, &tensor.shape, tensor.values)?;
         }
         return Ok(DumpedUpdate { gradients: tensors, hidden_share: 0.0 });
     };
-    let mut masks: BTreeMap<String, NamedTensor<f32>> = read_tensors(path, architecture, wanted, 1.0)?;
+    let mut masks: BTreeMap<String, NamedTensor<f32>> = read_tensors(mask, architecture, wanted, 1.0)?;
     // Of a tensor that the attack can do without and the mask does not know, nothing is known.
     read.retain(|name, _| masks.contains_key(name));
     let (mut hidden, mut total) = (0_usize, 0_usize);
     for (name, tensor) in read {
-        let mask = masks.remove(&name).map(|mask| mask.values).unwrap_or_default();
-        if let Some((index, &value)) = mask.iter().enumerate().find(|&(_, &keep)| keep != 0.0 && keep != 1.0) {
-            return Err(DumpError::Mask { path: path.to_owned(), name, value, index });
+        let bits = masks.remove(&name).map(|mask| mask.values).unwrap_or_default();
+        if let Some((index, &value)) = bits.iter().enumerate().find(|&(_, &keep)| keep != 0.0 && keep != 1.0) {
+            return Err(DumpError::Mask { file: mask.to_string(), name, value, index });
         }
-        let kept: Vec<bool> = mask.iter().map(|&keep| keep == 1.0).collect();
+        let kept: Vec<bool> = bits.iter().map(|&keep| keep == 1.0).collect();
         hidden += kept.iter().filter(|&&kept| !kept).count();
         total += kept.len();
         tensors.insert_kept(&name, &tensor.shape, tensor.values, kept)?;
@@ -120,10 +133,10 @@ pub fn read_update(
 ///
 /// # Errors
 /// [`DumpError`] names the file and the tensor that will not do.
-pub fn read_weights(model: &DumpedModel, path: &Path, wanted: &TensorNames) -> Result<Tensors, DumpError> {
+pub fn read_weights(model: &DumpedModel, file: &TensorFile, wanted: &TensorNames) -> Result<Tensors, DumpError> {
     let DumpedModel { architecture, pixels, .. } = *model;
     let mut tensors = Tensors::new(TensorSource::Weights, architecture, Rounding::F32);
-    let mut read = read_tensors::<f64>(path, architecture, wanted, 0.0)?;
+    let mut read = read_tensors::<f64>(file, architecture, wanted, 0.0)?;
     scale(&mut read, pixels.reach());
     for (name, tensor) in read {
         tensors.insert(&name, &tensor.shape, tensor.values)?;
@@ -135,22 +148,35 @@ pub fn read_weights(model: &DumpedModel, path: &Path, wanted: &TensorNames) -> R
 ///
 /// # Errors
 /// [`DumpError`] names the file and the tensor that will not do, or that the model does not have.
-pub fn read_model(model: &DumpedModel, path: &Path) -> Result<ModelState, DumpError> {
+pub fn read_model(model: &DumpedModel, file: &TensorFile) -> Result<ModelState, DumpError> {
     let DumpedModel { architecture, pixels, .. } = *model;
-    let reader = TensorReader::open(path)?;
+    let reader = file.open()?;
     let foreign = reader.foreign(architecture);
     let mut state = read_state(reader, architecture)?;
     if !foreign.is_empty() {
         let more = foreign.len().saturating_sub(NAMED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let names = format!("{}{more}", foreign[..foreign.len().min(NAMED)].join(", "));
-        return Err(DumpError::Foreign { path: path.to_owned(), architecture, names });
+        return Err(DumpError::Foreign { file: file.to_string(), architecture, names });
     }
     let layout = architecture.layout();
     for param in FIRST_LAYERS.into_iter().filter_map(|name| layout.get(name)) {
         state.weights[param.range.clone()].iter_mut().for_each(|w| *w = (f64::from(*w) * pixels.reach()) as f32);
     }
     Ok(state)
+}
+
+/// Reads the whole gradient of a model, in the order of its layout, as one that was computed in the pixels of attacks.
+///
+/// # Errors
+/// [`DumpError`] names the file and the tensor that will not do.
+pub fn read_gradient(model: &DumpedModel, file: &TensorFile) -> Result<Vec<f64>, DumpError> {
+    let layout = model.architecture.layout();
+    let mut flat = file.open()?.read_flat::<f64>(&layout)?;
+    for param in FIRST_LAYERS.into_iter().filter_map(|name| layout.get(name)) {
+        flat[param.range.clone()].iter_mut().for_each(|value| *value /= model.pixels.reach());
+    }
+    Ok(flat)
 }
 
 /// Multiplies the layers that images meet first.
@@ -167,7 +193,7 @@ fn scale(tensors: &mut BTreeMap<String, NamedTensor<f64>>, factor: f64) {
 ///
 /// # Errors
 /// [`DumpError`]: the folder cannot be listed or holds no update, or a mask has no update.
-pub fn round_files(folder: &Path) -> Result<Vec<(PathBuf, Option<PathBuf>)>, DumpError> {
+pub fn round_files(folder: &Path) -> Result<Vec<UpdateFiles>, DumpError> {
     const ENDS: [&str; 5] = [".safetensors", ".npz", ".pt", ".pth", ".bin"];
     const MASK: &str = ".mask";
     let failed = |source| DumpError::Folder { path: folder.to_owned(), source };
@@ -190,29 +216,22 @@ pub fn round_files(folder: &Path) -> Result<Vec<(PathBuf, Option<PathBuf>)>, Dum
         return Err(DumpError::NoRounds { path: folder.to_owned() });
     }
     let mask_of = |stem: &str| masks.iter().find(|(mask, _)| mask.strip_suffix(MASK) == Some(stem));
-    let round = |(stem, name): &(String, &String)| {
-        (folder.join(name.as_str()), mask_of(stem).map(|(_, mask)| folder.join(mask.as_str())))
+    let file = |name: &str| TensorFile::from(folder.join(name));
+    let round = |(stem, name): &(String, &String)| UpdateFiles {
+        gradients: file(name),
+        mask: mask_of(stem).map(|(_, mask)| file(mask)),
     };
     Ok(updates.iter().map(round).collect())
 }
 
-/// Reads the updates of several rounds, as [`round_files`] finds them.
-///
-/// # Errors
-/// [`DumpError`]: the folder holds no rounds, or a file will not do.
-pub fn read_rounds(model: &DumpedModel, folder: &Path, wanted: &TensorNames) -> Result<Vec<DumpedUpdate>, DumpError> {
-    let read = |(update, mask): (PathBuf, Option<PathBuf>)| read_update(model, &update, mask.as_deref(), wanted);
-    round_files(folder)?.into_iter().map(read).collect()
-}
-
 /// Reads what is `wanted` of a file. `filler` stands for the class token's row where a position embedding has none.
 fn read_tensors<T: Number>(
-    path: &Path,
+    file: &TensorFile,
     architecture: Architecture,
     wanted: &TensorNames,
     filler: f64,
 ) -> Result<BTreeMap<String, NamedTensor<T>>, WeightsError> {
-    let mut reader = TensorReader::open(path)?;
+    let mut reader = file.open()?;
     reader.check_blocks(architecture)?;
     let layout = architecture.layout();
     let there = reader.names();
@@ -260,7 +279,7 @@ mod tests {
 
     use unmask_attack::Needs;
     use unmask_core::{AttackMethod, VitPreset};
-    use unmask_model::weights::encode;
+    use unmask_tensors::encode;
 
     use super::*;
 
@@ -294,7 +313,9 @@ mod tests {
         }
         save(path, "round-2.mask.safetensors", 2, |i| f32::from(u8::from(i % 4 != 0)));
         fs::write(path.join("notes.txt"), "of no interest").unwrap();
-        let rounds = read_rounds(&model(), path, &wanted()).unwrap();
+        let read = |UpdateFiles { gradients, mask }| read_update(&model(), &gradients, mask.as_ref(), &wanted());
+        let rounds: Vec<DumpedUpdate> =
+            round_files(path).unwrap().into_iter().map(|files| read(files).unwrap()).collect();
         let first = |round: &DumpedUpdate| round.gradients.values("pos_embed").unwrap()[1];
         assert_eq!(rounds.iter().map(first).collect::<Vec<_>>(), [1.0, 2.0, 3.0]);
         assert_eq!(rounds.iter().map(|round| round.hidden_share).collect::<Vec<_>>(), [0.0, 0.25, 0.0]);
@@ -307,13 +328,15 @@ mod tests {
     #[test]
     fn folders_that_hold_no_rounds_are_refused_in_words() {
         let folder = tempfile::tempdir().unwrap();
-        let refusal = || read_rounds(&model(), folder.path(), &wanted()).unwrap_err().to_string();
+        let refusal = || round_files(folder.path()).unwrap_err().to_string();
         assert!(refusal().contains("no updates in"), "{}", refusal());
         save(folder.path(), "a.mask.safetensors", 2, |_| 1.0);
         assert!(refusal().contains("a.mask.safetensors is the mask of no update"), "{}", refusal());
         save(folder.path(), "a.safetensors", 1, |_| 1.0);
-        assert!(refusal().contains("patch_embed.proj.weight") && refusal().contains("missing"), "{}", refusal());
-        let nowhere = read_rounds(&model(), &folder.path().join("nowhere"), &wanted()).unwrap_err();
+        let one = &round_files(folder.path()).unwrap()[0];
+        let refused = read_update(&model(), &one.gradients, None, &wanted()).unwrap_err().to_string();
+        assert!(refused.contains("patch_embed.proj.weight") && refused.contains("missing"), "{refused}");
+        let nowhere = round_files(&folder.path().join("nowhere")).unwrap_err();
         assert!(nowhere.to_string().contains("nowhere cannot be read"), "{nowhere}");
     }
 
@@ -344,7 +367,7 @@ mod tests {
                 ("blocks.4.mlp.fc1.bias", vec![256]),
             ],
         );
-        let files = [gradients.as_path(), weights.as_path()];
+        let files = [gradients, weights].map(TensorFile::from);
         let told = DumpedModel::tell(&Asked::default(), &files).unwrap();
         assert_eq!(told.model.architecture.name(), "vit_patch16_dim64_depth5_heads1_64");
         assert_eq!(told.model.architecture.classes(), 1000);
@@ -374,11 +397,12 @@ mod tests {
         let wanted = TensorNames { required: vec![POSITION.to_owned()], optional: Vec::new() };
         for (rows, first, patches) in [(18, 1.0, 129.0), (16, 0.0, 1.0), (17, 1.0, 65.0)] {
             write(&path, &[(POSITION, vec![1, rows, 64]), ("patch_embed.proj.weight", vec![64, 3, 4, 4])]);
-            let told = DumpedModel::tell(&Asked::default(), &[&path]).unwrap().model;
-            let read = read_update(&told, &path, None, &wanted).unwrap();
+            let file = TensorFile::from(path.as_path());
+            let told = DumpedModel::tell(&Asked::default(), std::slice::from_ref(&file)).unwrap().model;
+            let read = read_update(&told, &file, None, &wanted).unwrap();
             let values = read.gradients.values(POSITION).unwrap();
             assert_eq!((values.len(), values[0], values[64]), (17 * 64, first, patches), "{rows} rows");
-            let mask = read_update(&told, &path, Some(&path), &wanted);
+            let mask = read_update(&told, &file, Some(&file), &wanted);
             assert!(mask.is_err(), "values beyond 0 and 1 are no mask");
             let needs = |method| Needs::of(method, told.architecture).unwrap();
             told.check_fits("embedding", &needs(AttackMethod::Embedding), false).unwrap();
@@ -394,14 +418,14 @@ mod tests {
     fn what_is_fed_scales_the_first_layer_alone() {
         let folder = tempfile::tempdir().unwrap();
         save(folder.path(), "g.safetensors", 3, |i| i as f32);
-        let path = folder.path().join("g.safetensors");
+        let file = TensorFile::from(folder.path().join("g.safetensors"));
         let pixels = PixelSpace::new(&[0.0], &[0.25]).unwrap();
         let mut fed = model();
         fed.pixels = pixels;
         let value = |tensors: &Tensors, name| tensors.values(name).unwrap()[8];
-        let gradients = read_update(&fed, &path, None, &wanted()).unwrap().gradients;
+        let gradients = read_update(&fed, &file, None, &wanted()).unwrap().gradients;
         assert_eq!([value(&gradients, NAMES[0]), value(&gradients, NAMES[1])], [8.0, 2.0]);
-        let weights = read_weights(&fed, &path, &wanted()).unwrap();
+        let weights = read_weights(&fed, &file, &wanted()).unwrap();
         assert_eq!([value(&weights, NAMES[0]), value(&weights, NAMES[1])], [8.0, 32.0]);
     }
 
@@ -414,10 +438,12 @@ mod tests {
         let mut tensors: Vec<(&str, Vec<usize>)> =
             layout.iter().map(|param| (param.name.as_str(), param.shape.clone())).collect();
         write(&path, &tensors);
-        assert_eq!(read_model(&model(), &path).unwrap().weights.len(), layout.len());
+        let file = TensorFile::from(path.as_path());
+        assert_eq!(read_model(&model(), &file).unwrap().weights.len(), layout.len());
+        assert_eq!(read_gradient(&model(), &file).unwrap()[..2], [1.0, 2.0]);
         tensors.push(("blocks.1.ls1.gamma", vec![48]));
         write(&path, &tensors);
-        let refused = read_model(&model(), &path).unwrap_err().to_string();
+        let refused = read_model(&model(), &file).unwrap_err().to_string();
         assert!(refused.contains("blocks.1.ls1.gamma") && refused.contains("another model's gradient"), "{refused}");
     }
 }

@@ -6,7 +6,7 @@ use safetensors::{
     tensor::{TensorView, serialize},
 };
 use unmask_core::{InitOptions, ParamLayout, VitConfig, VitPreset, initial_weights};
-use unmask_model::weights::{TensorProblem, TensorReader, WeightsError, encode, encode_flat};
+use unmask_tensors::{TensorProblem, TensorReader, WeightsError, encode, encode_flat};
 
 fn pico() -> (ParamLayout, Vec<f32>) {
     let config = VitConfig::from(VitPreset::Pico);

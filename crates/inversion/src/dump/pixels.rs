@@ -61,7 +61,7 @@ impl PixelSpace {
     }
 
     /// k, the largest input that a pixel in [0, 1] can become; 1 for (pixel - 0.5) / 0.5.
-    pub(super) fn reach(&self) -> f64 {
+    pub(crate) fn reach(&self) -> f64 {
         let largest = |(mean, std): (&f64, &f64)| mean.max(1.0 - mean) / std;
         self.mean.iter().zip(&self.std).map(largest).fold(0.0, f64::max)
     }
@@ -78,6 +78,12 @@ impl PixelSpace {
     pub fn pixels<'a>(&self, found: &'a [f32]) -> Cow<'a, [f32]> {
         let reach = self.reach();
         self.each(found, |found, mean, std| reach * (2.0 * found - 1.0) * std + mean)
+    }
+
+    /// What the model was fed of what an attack found, both `[..., 3]`: numbers as they were after the normalisation.
+    pub fn fed(&self, found: &[f32]) -> Vec<f32> {
+        let reach = self.reach();
+        found.iter().map(|found| (reach * (2.0 * f64::from(*found) - 1.0)) as f32).collect()
     }
 
     /// What an attack would find of `pixels`, `[..., 3]` in [0, 1].
@@ -103,6 +109,10 @@ mod tests {
                 assert!((back - pixel).abs() < 1e-5, "{mean:?} {std:?}: {back} of {pixel}");
             }
         }
+        let fed = PixelSpace::new(&IMAGENET.0, &IMAGENET.1).unwrap();
+        let fed = fed.fed(&fed.findable(&[0.485, 1.0, 0.0]));
+        assert!(fed[0].abs() < 1e-5 && (fed[1] - 0.544 / 0.224).abs() < 1e-5, "{fed:?}");
+        assert!((fed[2] + 0.406 / 0.225).abs() < 1e-5, "{fed:?}");
         assert_eq!(PixelSpace::default().reach(), 1.0);
         assert!(matches!(PixelSpace::default().pixels(&picture), Cow::Borrowed(_)));
     }

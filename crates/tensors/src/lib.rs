@@ -5,6 +5,8 @@
 //! torchvision, Hugging Face and wrapped models are taken for timm's. Values of type f16, bf16, f32, f64, u8 or bool come
 //! out as `f32` or `f64`.
 
+#![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
 use std::{
     collections::BTreeMap,
     fmt,
@@ -18,6 +20,8 @@ use unmask_core::{Param, ParamLayout};
 mod archive;
 mod container;
 mod error;
+#[cfg(not(target_family = "wasm"))]
+mod file;
 mod index;
 mod names;
 #[cfg(not(target_family = "wasm"))]
@@ -34,6 +38,8 @@ use self::{
 };
 
 pub use error::{TensorProblem, WeightsError};
+#[cfg(not(target_family = "wasm"))]
+pub use file::{TensorBytes, TensorFile};
 pub use shapes::{HeadsFrom, ShapeError, Shapes, Variant, likely_heads};
 pub use state::{HeadReplaced, Imported, Storage, encode_state, import_from, read_state};
 pub use write::{encode, encode_flat};
@@ -124,6 +130,13 @@ impl<R: Read + Seek> TensorReader<R> {
     /// The shape of tensor `name`, if it is there.
     pub fn shape(&self, name: &str) -> Option<&[usize]> {
         self.entry(name).map(|entry| entry.shape.as_slice())
+    }
+
+    /// The tensors of the file that timm's `name` stands for, by their own names and shapes: one, or q, k and v, whose values
+    /// follow one another. None where it is not there.
+    pub fn parts(&self, name: &str) -> Vec<(&str, &[usize])> {
+        let parts = self.entry(name).map(|entry| entry.parts.as_slice()).unwrap_or_default();
+        parts.iter().map(|part| (part.name.as_str(), part.shape.as_slice())).collect()
     }
 
     fn entry(&self, name: &str) -> Option<&Entry> {

@@ -265,7 +265,7 @@ fn block_of(name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::weights::encode;
+    use crate::encode;
 
     fn reader_of(bytes: &[u8]) -> TensorReader<std::io::Cursor<&[u8]>> {
         TensorReader::from_bytes("a file", bytes).unwrap()

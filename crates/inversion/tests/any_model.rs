@@ -10,20 +10,20 @@ use unmask_attack::{
     run,
 };
 use unmask_core::{Architecture, AttackMethod};
-use unmask_experiments::{Asked, DumpedModel, PixelSpace, Told, read_update};
-use unmask_model::weights::TensorReader;
+use unmask_inversion::{Asked, DumpedModel, PixelSpace, Told, read_update};
+use unmask_tensors::{TensorFile, TensorReader};
 
 fn tell(folder: &Path, name: &str, has_weights: bool) -> Told {
     let pixels = PixelSpace::new(&[0.485, 0.456, 0.406], &[0.229, 0.224, 0.225]).unwrap();
     let file = |suffix: &str| folder.join(format!("{name}{suffix}"));
-    let (gradients, weights) = (file(".gradients.pt"), file(".pt"));
-    let files = if has_weights { vec![weights.as_path(), gradients.as_path()] } else { vec![gradients.as_path()] };
+    let weights = has_weights.then(|| file(".pt"));
+    let files: Vec<TensorFile> = weights.into_iter().chain([file(".gradients.pt")]).map(TensorFile::from).collect();
     DumpedModel::tell(&Asked { pixels, ..Asked::default() }, &files).unwrap()
 }
 
 fn observe(folder: &Path, name: &str, model: &DumpedModel, needs: Needs) -> Observation {
-    let path = folder.join(format!("{name}.gradients.pt"));
-    let gradients = read_update(model, &path, None, &needs.gradients).unwrap().gradients;
+    let file = TensorFile::from(folder.join(format!("{name}.gradients.pt")));
+    let gradients = read_update(model, &file, None, &needs.gradients).unwrap().gradients;
     let weights = Tensors::new(TensorSource::Weights, model.architecture, Rounding::F32);
     Observation::new(Ok(Evidence { weights, gradients }))
 }

@@ -1,10 +1,8 @@
 //! The model that dumped files are of.
 
-use std::path::{Path, PathBuf};
-
 use unmask_attack::Needs;
 use unmask_core::{Architecture, VitConfig};
-use unmask_model::weights::{HeadsFrom, Shapes, TensorReader, Variant, likely_heads};
+use unmask_tensors::{HeadsFrom, Shapes, TensorBytes, TensorFile, TensorReader, Variant, likely_heads};
 
 use super::{DumpError, PixelSpace};
 
@@ -51,8 +49,8 @@ impl DumpedModel {
     ///
     /// # Errors
     /// [`DumpError`]: a file cannot be read, or shapes tell no network, or not the one asked for.
-    pub fn tell(asked: &Asked, files: &[&Path]) -> Result<Told, DumpError> {
-        let readers = files.iter().map(|path| TensorReader::open(path)).collect::<Result<Vec<_>, _>>()?;
+    pub fn tell(asked: &Asked, files: &[TensorFile]) -> Result<Told, DumpError> {
+        let readers = files.iter().map(TensorFile::open).collect::<Result<Vec<_>, _>>()?;
         let (mut model, mut notes) = match asked.model {
             Some(architecture) => {
                 let variant = readers.iter().find_map(|reader| match reader.shapes() {
@@ -61,7 +59,7 @@ impl DumpedModel {
                 });
                 (Self { variant, pixels: asked.pixels, ..architecture.into() }, Vec::new())
             }
-            None => Self::by_shapes(asked, &readers, files)?,
+            None => Self::by_shapes(asked, &readers)?,
         };
         if let Architecture::Resnet(spec) = &mut model.architecture {
             spec.side = asked.side.unwrap_or(spec.side);
@@ -75,9 +73,7 @@ impl DumpedModel {
             (Architecture::Resnet(_), Some(_)) => return Err(DumpError::NoHeads { architecture: *architecture }),
             (_, None) => *architecture,
         };
-        if asked.april_block {
-            *architecture = architecture.with_april_block(true);
-        }
+        *architecture = architecture.with_asked_april_block(asked.april_block)?;
         let features = match *architecture {
             Architecture::Vit(config) => config.dim,
             Architecture::Resnet(spec) => spec.config.features(),
@@ -112,15 +108,9 @@ impl DumpedModel {
     }
 
     /// By the first file whose shapes tell a network, with the most blocks that any file has.
-    fn by_shapes(
-        asked: &Asked,
-        readers: &[TensorReader<std::fs::File>],
-        files: &[&Path],
-    ) -> Result<(Self, Vec<String>), DumpError> {
+    fn by_shapes(asked: &Asked, readers: &[TensorReader<TensorBytes>]) -> Result<(Self, Vec<String>), DumpError> {
         let mut shapes = readers.iter().map(TensorReader::shapes);
-        let first = shapes
-            .next()
-            .ok_or_else(|| DumpError::NoRounds { path: files.first().map_or_else(PathBuf::new, PathBuf::from) })?;
+        let first = shapes.next().ok_or(DumpError::NoUpdate)?;
         // Why the first tells nothing is said where no other tells either.
         let shapes = first.or_else(|refused| shapes.find_map(Result::ok).ok_or(refused))?;
         let mut notes = Vec::new();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use safetensors::SafeTensors;
 use unmask_core::{Architecture, ModelState};
-use unmask_model::weights::{
+use unmask_tensors::{
     HeadReplaced, Imported, Storage, TensorProblem, TensorReader, WeightsError, encode, encode_state, import_from,
 };
 

@@ -1,0 +1,51 @@
+//! Why an update cannot be attacked as it is asked.
+
+use unmask_attack::AttackError;
+
+use crate::{DumpError, InferenceAttack, ScoreError};
+
+/// Why there is nothing to report. The remedies are options of `unmask invert`.
+#[derive(Debug, thiserror::Error)]
+pub enum InversionError {
+    #[error(transparent)]
+    Dump(#[from] DumpError),
+    #[error(transparent)]
+    Tensor(#[from] AttackError),
+    #[error("{title} cannot work: {source}")]
+    Attack { title: &'static str, source: AttackError },
+    #[error("labels cannot be read: {0}")]
+    Labels(#[source] AttackError),
+    #[error("membership cannot be told: {0}")]
+    Membership(#[source] AttackError),
+    #[error(
+        "{attack} needs the key that clients make of their passphrase, which no file holds; a room shows it, and so does \
+         `unmask matrix --attacks {attack} --defences encrypted`"
+    )]
+    Key { attack: InferenceAttack },
+    #[error("{attack} needs the weights in both forms; give --encrypted-weights too")]
+    OneForm { attack: InferenceAttack },
+    #[error("{file} is read by the attack known-start alone; leave --encrypted-weights out")]
+    EncryptedWeights { file: String },
+    #[error("{attack} attacks one update; give --gradients, or --attack rounds for {rounds}")]
+    SeveralRounds { attack: InferenceAttack, rounds: String },
+    #[error("{attack} reads the model's {name}; give --weights")]
+    NoWeights { attack: InferenceAttack, name: String },
+    #[error("membership tells whether one picture was in the update; give --candidate")]
+    NoCandidate,
+    #[error("a batch of 0 pictures has no gradient; give --batch 1 or more")]
+    EmptyBatch,
+    #[error("--fedavg takes the difference to the weights that the client was sent; give those with --weights")]
+    NoWeightsBefore,
+    #[error(
+        "{file} holds weights, and no gradient: they are close to those of --weights; add --fedavg rate=R,steps=N to attack the \
+         difference of both"
+    )]
+    NearWeights { file: String },
+    #[error(
+        "{file} holds weights, and no gradient: its norms' scales are about 1; give the weights that the client was sent with \
+         --weights, and --fedavg rate=R,steps=N, to attack the difference of both"
+    )]
+    UnitNorms { file: String },
+    #[error(transparent)]
+    Score(#[from] ScoreError),
+}
