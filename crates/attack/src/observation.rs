@@ -8,9 +8,9 @@ use std::{
 use unmask_core::{Architecture, AttackMethod, ModelState, VitConfig};
 
 use crate::{
-    AccumulatedRounds, AttackError, Evidence, KeySource, KnownStart, LabelReading, Membership, Reconstruction,
-    RecoveredKey, Rounding, Searches, TensorSource, Tensors, class_token_gradient, embeddings_layout,
-    membership::{altered, membership},
+    AccumulatedRounds, AttackError, Evidence, KeySource, KnownStart, LabelReading, Membership, OnProgress,
+    Reconstruction, RecoveredKey, Rounding, Searches, TensorSource, Tensors, class_token_gradient, embeddings_layout,
+    membership::{Members, altered, membership},
     method::ClosedForm,
     read_labels,
 };
@@ -91,9 +91,15 @@ impl Observation {
         self.evidence.as_deref().map_err(Clone::clone)
     }
 
-    /// What `solve`, the closed form of `method`, makes of the update. It is computed once: whoever asks meanwhile waits.
-    pub(crate) fn solve(&self, method: AttackMethod, solve: ClosedForm) -> Result<Reconstruction, AttackError> {
-        self.solved[method as usize].get_or_init(|| solve(self.evidence()?)).clone()
+    /// What `solve`, the closed form of `method`, makes of the update. It is computed once: whoever asks meanwhile waits, and
+    /// who asks later hears nothing of the `progress`, nor can anybody take up what was ended.
+    pub(crate) fn solve(
+        &self,
+        method: AttackMethod,
+        solve: ClosedForm,
+        progress: OnProgress<'_>,
+    ) -> Result<Reconstruction, AttackError> {
+        self.solved[method as usize].get_or_init(|| solve(self.evidence()?, progress)).clone()
     }
 
     ///

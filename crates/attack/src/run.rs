@@ -52,8 +52,8 @@ impl From<Reconstruction> for Recovered {
     }
 }
 
-/// Runs `method` on `observation`; searches come from `searches`. `progress` hears of every step of a search and of gathered
-/// rounds, and may end it: the best found so far is the result then.
+/// Runs `method` on `observation`; searches come from `searches`. `progress` hears of every step of a search, of gathered
+/// rounds and of a completion, and may end it: the best found so far is the result then, if there is any.
 ///
 /// # Errors
 /// [`AttackError`] says why there is nothing to see.
@@ -66,7 +66,7 @@ pub fn run(
 ) -> Result<Recovered, AttackError> {
     let clock = Instant::now();
     let mut recovered: Recovered = match definition(method).solver {
-        Solver::ClosedForm(solve) => observation.solve(method, solve)?.into(),
+        Solver::ClosedForm(solve) => observation.solve(method, solve, progress)?.into(),
         Solver::Rounds => rounds(observation, progress)?,
         Solver::Decryption(key) => embedding_inversion(&observation.decrypted(key)?)?.into(),
         Solver::Search(_) => search(begin(method, observation, searches, options)?.as_mut(), observation, progress)?,
@@ -200,7 +200,7 @@ fn target(method: AttackMethod, observation: &Observation) -> Result<SearchTarge
 fn start(method: AttackMethod, observation: &Observation) -> Option<Reconstruction> {
     let Solver::Search(Some(method)) = definition(method).solver else { return None };
     let Solver::ClosedForm(solve) = definition(method).solver else { return None };
-    observation.solve(method, solve).ok()
+    observation.solve(method, solve, &mut |_| ControlFlow::Continue(())).ok()
 }
 
 /// Uniform in [0, 1).

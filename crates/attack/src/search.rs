@@ -94,7 +94,7 @@ pub struct AttackProgress<'a> {
     pub iterations: usize,
     /// What is being made small.
     pub objective: f64,
-    /// `[batch, side, side, 3]` in [0, 1].
+    /// `[batch, side, side, 3]` in [0, 1]; empty while there is none.
     pub pictures: &'a [f32],
 }
 

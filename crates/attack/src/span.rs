@@ -4,6 +4,8 @@
 //! of picture b (after norm2) and d_b = dl/d(its hidden layer), dl/d(fc1.weight) = sum_b d_b h_b^T `[4 D, D]`. Its rank is
 //! the number of pictures and its row space is spanned by their class tokens, whatever labels and positions were.
 
+use std::ops::ControlFlow;
+
 use faer::{Mat, MatRef, RowRef, linalg::solvers::Solve};
 
 use crate::{
@@ -152,7 +154,8 @@ impl Span {
     fn masked(known: Observed, name: &str) -> Result<Self, AttackError> {
         let (mut guess, mut best, mut tried) = (None, (f64::INFINITY, 0), 0);
         for rank in 1..=MOST_HIDDEN {
-            let done = match complete(&known, rank, Start { guesses: guess.as_slice(), importance: None }, EFFORT) {
+            let start = Start { guesses: guess.as_slice(), importance: None };
+            let done = match complete(&known, rank, start, EFFORT, &mut |_, _| ControlFlow::Continue(())) {
                 Ok(done) if done.held_out < CONVERGED => return Self::completed(known, done, rank, name),
                 Ok(done) => done,
                 Err(LowRankError::TooFewKnown { .. } | LowRankError::FullRank { .. }) => break,
