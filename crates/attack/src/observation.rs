@@ -22,6 +22,8 @@ pub struct Observation {
     pub evidence: Result<Arc<Evidence>, AttackError>,
     /// Pictures in the update.
     pub batch: usize,
+    /// Steps that the client took of its own, each at other weights and maybe on other pictures; 1 for a gradient.
+    pub local_steps: u64,
     /// Their labels, where they are known; otherwise they are read off the update.
     pub labels: Option<Vec<usize>>,
     /// The update with its whole model, which searches and membership run.
@@ -71,11 +73,12 @@ impl fmt::Debug for Encryption {
 }
 
 impl Observation {
-    /// One update of one picture, nothing of it encrypted.
+    /// One gradient of one picture, nothing of it encrypted.
     pub fn new(evidence: Result<Evidence, AttackError>) -> Self {
         Self {
             evidence: evidence.map(Arc::new),
             batch: 1,
+            local_steps: 1,
             labels: None,
             whole: None,
             rounds: Err(AttackError::NoRounds),
@@ -153,7 +156,7 @@ impl Observation {
         for copy in altered(picture, side) {
             all.push(own(&copy)?);
         }
-        membership(gradients, &all, pictures)
+        membership(&Members::of(gradients, pictures)?.over_steps(self.local_steps), &all)
     }
 
     /// A label for each picture: those that are known, or those that the update gives away.

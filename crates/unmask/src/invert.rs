@@ -348,6 +348,7 @@ impl Invert {
             (None, 0, Some(BatchSize::Exactly(pictures))) if self.fedavg.is_none() => pictures,
             (None, labels, _) => labels.max(1),
         };
+        observation.local_steps = self.fedavg.map_or(1, LocalTraining::steps);
         observation.labels = (!self.labels.is_empty()).then(|| self.labels.clone());
         observation.whole = whole;
         observation.rounds = gathered.map(Arc::new);
