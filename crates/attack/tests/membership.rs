@@ -7,11 +7,10 @@ use std::sync::Arc;
 use common::{File, lab_vectors, masked, product, rng, sample, shape, transpose, uniform, vectors};
 use proptest::prelude::*;
 use unmask_attack::{
-    AttackError, BatchSize, Encryption, Evidence, MEMBER, Members, NoSearches, Observation, Rounding, Search,
-    SearchOptions, SearchTarget, Searches, TensorSource, Tensors, WholeUpdate, batch_size, class_token_gradient,
-    membership,
+    AttackError, BatchSize, Encryption, Evidence, MEMBER, Members, NoSearches, Observation, Rounding, Searches,
+    TensorSource, Tensors, WholeUpdate, batch_size, class_token_gradient, membership,
 };
-use unmask_core::{Architecture, AttackMethod, MembershipVerdict, ModelState, ResnetPreset, VitConfig, VitPreset};
+use unmask_core::{Architecture, MembershipVerdict, ModelState, ResnetPreset, VitConfig, VitPreset};
 
 use MembershipVerdict::{Member, Stranger, Undecided};
 
@@ -148,6 +147,7 @@ fn strangers_need_all_of_the_batch_in_sight() {
         assert_eq!(members.judge(stranger).unwrap().verdict, Undecided);
     }
 }
+
 /// An epoch in two steps shows as many directions as pictures, but the second picture met other weights: its token there is not
 /// the one that the attacker has.
 #[test]
@@ -167,7 +167,6 @@ fn a_picture_of_a_later_local_step_is_no_stranger() {
     assert_eq!(verdicts(2), [Member, Undecided]);
     assert_eq!(verdicts(1), [Member, Stranger], "one step would have met both pictures at the same weights");
 }
-
 
 #[test]
 fn batch_size_says_what_it_cannot_see() {
@@ -193,8 +192,8 @@ fn batch_size_says_what_it_cannot_see() {
     let gradients = Tensors::new(TensorSource::Gradients, resnet, Rounding::F32);
     assert_eq!(batch_size(&gradients), Err(AttackError::NotVit { architecture: resnet }));
     let wanted = rows * dim;
-    assert!(membership(&members, &[]).is_err(), "nothing was asked");
     let members = Members::of(&Measured::committed().update(2), None).unwrap();
+    assert!(membership(&members, &[]).is_err(), "nothing was asked");
     let short = members.judge(&[1.0]).unwrap_err();
     assert_eq!(short, AttackError::WrongLength { from: TensorSource::Gradients, found: 1, expected: wanted });
     assert!(members.judge(&vec![0.0; wanted]).unwrap_err().to_string().contains("another label"));
@@ -233,15 +232,6 @@ impl Linear {
 }
 
 impl Searches for Linear {
-    fn begin(
-        &self,
-        method: AttackMethod,
-        target: &SearchTarget<'_>,
-        options: SearchOptions,
-    ) -> Result<Box<dyn Search>, AttackError> {
-        NoSearches.begin(method, target, options)
-    }
-
     /// Nothing of a picture of label 0, of which the model is sure.
     fn gradient(&self, whole: &WholeUpdate, labels: &[usize], picture: &[f32]) -> Result<Vec<f64>, AttackError> {
         let layout = whole.architecture.layout();
