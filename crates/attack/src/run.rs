@@ -93,7 +93,14 @@ fn rounds(observation: &Observation, progress: OnProgress<'_>) -> Result<Recover
     let mut recovered = Recovered::from(found);
     recovered.iterations = Some(done);
     recovered.notes.push(format!("{} of {} rounds were gathered.", rounds.rounds(), rounds.seen()));
+    if done < ALS_ITERATIONS {
+        recovered.notes.push(stopped(done, ALS_ITERATIONS));
+    }
     Ok(recovered)
+}
+
+fn stopped(done: usize, of: usize) -> String {
+    format!("Stopped after {done} of {of} steps.")
 }
 
 /// Searches until it is over, or `progress` ends it.
@@ -117,7 +124,7 @@ fn search(
         };
         let is_stopped = progress(at).is_break() && !step.is_over;
         if is_stopped {
-            notes.push(format!("Stopped after {} of {} steps.", step.iteration, step.iterations));
+            notes.push(stopped(step.iteration, step.iterations));
             step = search.finish().unwrap_or(step);
         }
         if is_stopped || step.is_over {
