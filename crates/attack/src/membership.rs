@@ -5,7 +5,7 @@ use unmask_core::MembershipVerdict;
 
 use crate::{
     AttackError, BatchSize, TensorSource, Tensors,
-    span::{Span, outside, token},
+    span::{GoOn, Span, outside, token},
 };
 
 /// Below this residual a picture is a member. No stranger among 1,000 photographs of CIFAR-10 and 144 mirrored or recoloured
@@ -57,15 +57,16 @@ pub struct Members {
 }
 
 impl Members {
-    /// Reads them off an update of so many `pictures`, where that is known.
+    /// Reads them off an update of so many `pictures`, where that is known. Undoing a mask may take minutes on a large model, and
+    /// `go_on` may end it.
     ///
     /// # Errors
-    /// [`AttackError`]: no ViT, the gradient is missing, zero, or too much of it hidden by mask or noise, or the batch fills the
-    /// tokens' space so that everybody would look like a member.
-    pub fn of(gradients: &Tensors, pictures: Option<usize>) -> Result<Self, AttackError> {
+    /// [`AttackError`]: no ViT, the gradient is missing, zero, or too much of it hidden by mask or noise, `go_on` ended it, or
+    /// the batch fills the tokens' space so that everybody would look like a member.
+    pub fn of(gradients: &Tensors, pictures: Option<usize>, go_on: GoOn<'_>) -> Result<Self, AttackError> {
         let config = gradients.vit()?;
         let (rows, dim) = (config.mlp_dim(), config.dim);
-        let span = Span::of(gradients)?;
+        let span = Span::of(gradients, go_on)?;
         if span.batch.seen() as f64 > MOST_OF_WIDTH * dim as f64 {
             return Err(AttackError::NoClassTokens {
                 reason: format!(

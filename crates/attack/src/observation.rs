@@ -13,6 +13,7 @@ use crate::{
     membership::{Members, altered, membership},
     method::ClosedForm,
     read_labels,
+    span::GoOn,
 };
 
 /// All that an honest-but-curious relay holds of one client, and what else came its way. A clone shares everything.
@@ -114,16 +115,17 @@ impl Observation {
 
     /// Whether `picture`, `[side, side, 3]` in [0, 1], was in the update: `searches` runs the model of
     /// [`whole`](Self::whole) on it and on altered copies, and [`membership`] compares. `pictures` are those in the update,
-    /// where that is known.
+    /// where that is known; `go_on` may end it.
     ///
     /// # Errors
     /// The update cannot be read, the model is no ViT, not there or encrypted, the picture has another size, or as
-    /// [`membership`].
+    /// [`Members::of`] and [`membership`].
     pub fn membership(
         &self,
         searches: &dyn Searches,
         picture: &[f32],
         pictures: Option<usize>,
+        go_on: GoOn<'_>,
     ) -> Result<Membership, AttackError> {
         let gradients = &self.evidence()?.gradients;
         let side = gradients.vit()?.image;
@@ -156,7 +158,7 @@ impl Observation {
         for copy in altered(picture, side) {
             all.push(own(&copy)?);
         }
-        membership(&Members::of(gradients, pictures)?.over_steps(self.local_steps), &all)
+        membership(&Members::of(gradients, pictures, go_on)?.over_steps(self.local_steps), &all)
     }
 
     /// A label for each picture: those that are known, or those that the update gives away.

@@ -246,7 +246,8 @@ impl Invert {
         if let Some(candidate) = candidate {
             let searches = GradientMatching::new(OpenDevice::cpu());
             let pictures = (self.batch.is_some() || !self.labels.is_empty()).then_some(observation.batch);
-            let found = observation.membership(&searches, &candidate, pictures);
+            let go_on = &mut || std::ops::ControlFlow::Continue(());
+            let found = observation.membership(&searches, &candidate, pictures, go_on);
             report.membership(&found.context("membership cannot be told").map_err(Failure::Input)?);
         }
         output.report(&report).map_err(Failure::Other)?;
