@@ -63,8 +63,9 @@ fn low_rank_completion(criterion: &mut Criterion) {
         gradients.insert_kept(name, view.shape(), values, kept).expect("the model's shape");
     }
     let seen = Evidence { weights: Tensors::new(TensorSource::Weights, &config, Rounding::F32), gradients };
-    criterion
-        .bench_function("completion/vit_nano_patch8_32/0.5", |bencher| bencher.iter(|| completion(black_box(&seen))));
+    criterion.bench_function("completion/vit_nano_patch8_32/0.5", |bencher| {
+        bencher.iter(|| completion(black_box(&seen), &mut |_| ControlFlow::Continue(())));
+    });
 }
 
 criterion_group! {

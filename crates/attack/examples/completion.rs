@@ -9,6 +9,7 @@
 use std::{
     error::Error,
     fs,
+    ops::ControlFlow,
     path::{Path, PathBuf},
     time::Instant,
 };
@@ -88,8 +89,8 @@ fn attack(path: &Path, rate: f64, seed: u64) -> Result<(Result<Reconstruction, A
         gradients.insert_kept(tensor, view.shape(), values, kept)?;
     }
     let truth: Vec<f32> = file.tensor("image")?.data().iter().map(|&byte| f32::from(byte) / 255.0).collect();
-    let found =
-        completion(&Evidence { weights: Tensors::new(TensorSource::Weights, &config, Rounding::F32), gradients });
+    let evidence = Evidence { weights: Tensors::new(TensorSource::Weights, &config, Rounding::F32), gradients };
+    let found = completion(&evidence, &mut |_| ControlFlow::Continue(()));
     let psnr = match &found {
         Ok(found) => metrics::psnr(&found.image, &truth, config.image, config.image)?,
         Err(_) => f64::NAN,

@@ -4,7 +4,7 @@ use faer::{Mat, MatRef};
 use unmask_core::AttackMethod;
 
 use crate::{
-    AccumulatedRounds, AttackError, Evidence, Reconstruction, embedding_inversion,
+    AccumulatedRounds, AttackError, AttackProgress, Evidence, OnProgress, Reconstruction, embedding_inversion,
     least_squares::least_squares,
     low_rank::{Completion, Effort, LowRankError, Start, complete, known_per_unknown},
     observed::Observed,
@@ -33,11 +33,14 @@ const RELIABLE: f64 = 30.0;
 ///
 /// With nothing hidden it is [`embedding_inversion`].
 ///
+/// `progress` hears of each step, with the share of the kept entries that is unexplained as the objective and no picture, for there
+/// is none before the end. It may end the search, which takes minutes where it is stuck on a large model.
+///
 /// # Errors
 /// [`AttackError`]: a tensor is missing, all zero or all hidden; D <= S; counting says that too much is hidden
-/// ([`AttackError::TooMuchHidden`]), or nothing found predicts what was held out ([`AttackError::NotCompleted`]). A picture that
-/// comes out and may be wrong says so in its notes.
-pub fn completion(evidence: &Evidence) -> Result<Reconstruction, AttackError> {
+/// ([`AttackError::TooMuchHidden`]), nothing found predicts what was held out ([`AttackError::NotCompleted`]), or `progress`
+/// ended it before that ([`AttackError::CompletionEnded`]). A picture that comes out and may be wrong says so in its notes.
+pub fn completion(evidence: &Evidence, progress: OnProgress<'_>) -> Result<Reconstruction, AttackError> {
     let round = AccumulatedRounds::of(evidence)?;
     let config = round.config();
     let (s, l) = (config.patches(), config.patch_len());
@@ -60,7 +63,11 @@ pub fn completion(evidence: &Evidence) -> Result<Reconstruction, AttackError> {
     let importance: Vec<f64> =
         (0..z.nrows()).map(|row| if (l..l + s).contains(&row) { POSITION_IMPORTANCE } else { 1.0 }).collect();
     let start = Start { guesses: &guesses, importance: Some(&importance) };
-    let completed = complete(&z, s, start, Effort::default()).map_err(|error| match error {
+    let effort = Effort::default();
+    let iterations = effort.most_steps();
+    let mut on_step =
+        |iteration, objective| progress(AttackProgress { iteration, iterations, objective, pictures: &[] });
+    let completed = complete(&z, s, start, effort, &mut on_step).map_err(|error| match error {
         LowRankError::TooFewKnown { ratio } => few(ratio),
         LowRankError::FullRank { .. } => {
             AttackError::TooFewDimensions { method: METHOD, dim: config.dim, unknowns: s + 1 }
@@ -68,7 +75,10 @@ pub fn completion(evidence: &Evidence) -> Result<Reconstruction, AttackError> {
         LowRankError::Unsolvable => unsolvable(),
     })?;
     if completed.held_out.is_nan() || completed.held_out > NOT_FOUND {
-        return Err(AttackError::NotCompleted { rank: s, held_out: completed.held_out });
+        return Err(match completed.is_cut {
+            true => AttackError::CompletionEnded { rank: s },
+            false => AttackError::NotCompleted { rank: s, held_out: completed.held_out },
+        });
     }
     // In the coordinates of V: G_pos^T X = G_E is A_pos^T X = A_E^T.
     let position = completed.left.subrows(l, s);
@@ -84,7 +94,9 @@ pub fn completion(evidence: &Evidence) -> Result<Reconstruction, AttackError> {
         100.0 * round.hidden_share(),
         completed.held_out,
     ));
-    if !completed.is_settled {
+    if completed.is_cut {
+        picture.note("The search was ended before it settled: the picture may be wrong.".to_owned());
+    } else if !completed.is_settled {
         picture.note("The search did not settle: the picture may be wrong.".to_owned());
     }
     if expected < RELIABLE {

@@ -71,6 +71,12 @@ pub enum AttackError {
          stuck, or the rank is another one, as with several pictures in an update", 100.0 * .held_out
     )]
     NotCompleted { rank: usize, held_out: f64 },
+    /// By whoever listened to it.
+    #[error(
+        "the search for a matrix of rank {rank} was ended before it found one; give it more time, in a room more seconds a round for \
+         the attacks"
+    )]
+    CompletionEnded { rank: usize },
     #[error("the candidate picture has {found} values, the model's pictures have {expected}")]
     WrongPicture { found: usize, expected: usize },
     /// At an index of `[side, side, 3]`.

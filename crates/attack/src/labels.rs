@@ -179,7 +179,10 @@ fn round(estimates: &[f64], total: usize) -> Vec<usize> {
     let mut counts: Vec<usize> = shares.iter().map(|share| share.floor() as usize).collect();
     let mut order: Vec<usize> = (0..shares.len()).collect();
     order.sort_by(|&a, &b| shares[b].fract().total_cmp(&shares[a].fract()));
+    // Few, except where every estimate is negative; how many pictures there are is the client's word.
     let missing = total.saturating_sub(counts.iter().sum());
-    order.into_iter().cycle().take(missing).for_each(|class| counts[class] += 1);
+    let (each, rest) = (missing / counts.len().max(1), missing % counts.len().max(1));
+    counts.iter_mut().for_each(|count| *count += each);
+    order.into_iter().take(rest).for_each(|class| counts[class] += 1);
     counts
 }

@@ -86,4 +86,4 @@ pub use observation::{Decrypt, Encryption, Observation, WholeUpdate};
 pub use reconstruction::Reconstruction;
 pub use run::{OnProgress, Recovered, begin, retarget, run};
 pub use search::{AttackProgress, NoSearches, Search, SearchOptions, SearchProgress, SearchTarget, Searches};
-pub use span::{BatchSize, batch_size, class_token_gradient};
+pub use span::{BatchSize, GoOn, batch_size, class_token_gradient};

@@ -6,6 +6,8 @@
 //! (1975) needs products with H: X -> sum_i P_i X a_i a_i^T only, and conjugate gradients solve for the step. Boumal and
 //! Absil's RTRMC (2011) minimises the same function.
 
+use std::ops::ControlFlow;
+
 use faer::{
     Accum, Mat, MatRef, Par, Side,
     linalg::{
@@ -24,11 +26,12 @@ const HELD_OUT: usize = 40;
 const FEWEST_HELD_OUT: usize = 30;
 /// Relative misfit below which there is nothing left to explain.
 const FLOOR: f64 = 1e-13;
-/// Error of held-out entries at which f32 leaves nothing more to find.
+/// Error of held-out entries at which f32 leaves nothing more to find: a photograph's gradients that came back left 1e-7 to 2e-7
+/// (`tests/completion.rs`), and other rows, columns or a harder mask leave some more.
 const FOUND: f64 = 6e-6;
 /// A search that was shaken and comes back to its held-out error, up to this factor, had arrived.
 const SAME: f64 = 2.0;
-/// Above this it had arrived nowhere.
+/// Above this it had arrived nowhere: searches that are stuck leave 1e-3 to 1.
 const PLAUSIBLE: f64 = 1e-3;
 /// A step that gains less than this share of the misfit is a small one.
 const SMALL_GAIN: f64 = 0.02;
@@ -72,7 +75,13 @@ pub(crate) struct Completion {
     /// Whether those errors are as small as f32 has them, or stayed the same when rows and columns were weighed anew, as they do where noise and no
     /// local minimum is the limit.
     pub(crate) is_settled: bool,
+    /// Whether the search was ended before it settled or had tried everything.
+    pub(crate) is_cut: bool,
 }
+
+/// Hears how many steps of all searches are done, and what share of the known entries is unexplained: before each step, and
+/// before each product with H within one, which takes seconds on large models. It may end the search.
+pub(crate) type OnStep<'a> = &'a mut dyn FnMut(usize, f64) -> ControlFlow<()>;
 
 /// Where to search from.
 #[derive(Debug, Clone, Copy, Default)]
@@ -94,6 +103,13 @@ pub(crate) struct Effort {
     pub(crate) steps: usize,
     /// Products with H in one step.
     pub(crate) products: usize,
+}
+
+impl Effort {
+    /// Steps of all searches, at most.
+    pub(crate) fn most_steps(self) -> usize {
+        self.searches * self.steps
+    }
 }
 
 impl Default for Effort {
@@ -126,7 +142,8 @@ fn row_counts(weights: &Mat<f64>) -> Vec<usize> {
 ///
 /// The function that is minimised has local minima: one direction of V serves a single row or column. The solution is a minimum whatever rows
 /// and columns weigh, a local one is not. A stuck search therefore goes on with other weights, and from the other guesses,
-/// until entries that were held out are predicted. A result is no proof: see [`Completion::held_out`].
+/// until entries that were held out are predicted, or `on_step` ends it: the best found so far is the result then. A result is
+/// no proof: see [`Completion::held_out`].
 ///
 /// # Errors
 /// [`LowRankError`]: counting forbids it, which is said before anything is computed, or the values are beyond f64.
@@ -135,6 +152,7 @@ pub(crate) fn complete(
     rank: usize,
     start: Start<'_>,
     effort: Effort,
+    on_step: OnStep<'_>,
 ) -> Result<Completion, LowRankError> {
     let (rows, columns) = (known.nrows(), known.ncols());
     if rank == 0 || rank >= rows.min(columns) {
@@ -145,11 +163,13 @@ pub(crate) fn complete(
         return Err(LowRankError::TooFewKnown { ratio });
     }
     let whole = Problem::new(known, rank);
-    let Found { right, held_out, is_settled } = whole.find(start, effort).ok_or(LowRankError::Unsolvable)?;
-    let last = Effort { steps: LAST_STEPS, ..effort };
-    let point = whole.search(right, last).ok_or(LowRankError::Unsolvable)?;
+    let Found { right, held_out, is_settled, is_cut } =
+        whole.find(start, effort, on_step).ok_or(LowRankError::Unsolvable)?;
+    let last = Effort { steps: if is_cut { 0 } else { LAST_STEPS }, ..effort };
+    let mut on_last = |_, misfit| on_step(effort.most_steps(), misfit);
+    let (point, _) = whole.search(right, last, &mut on_last).ok_or(LowRankError::Unsolvable)?;
     let (left, right) = whole.unscaled(&point);
-    Ok(Completion { left, right, held_out, is_settled })
+    Ok(Completion { left, right, held_out, is_settled, is_cut })
 }
 
 /// An orthonormal basis `[D, r]` of the r strongest directions among the rows of a matrix.
@@ -266,6 +286,7 @@ struct Found {
     right: Mat<f64>,
     held_out: f64,
     is_settled: bool,
+    is_cut: bool,
 }
 
 impl Problem {
@@ -341,7 +362,7 @@ impl Problem {
     }
 
     /// The V that predicts held-out entries best.
-    fn find(&self, start: Start<'_>, effort: Effort) -> Option<Found> {
+    fn find(&self, start: Start<'_>, effort: Effort, on_step: OnStep<'_>) -> Option<Found> {
         let mut rng = ChaCha8Rng::seed_from_u64(0);
         let (n, d) = (self.rows.len(), self.columns.len());
         let held = self.held_out(&mut rng);
@@ -362,14 +383,18 @@ impl Problem {
         let mut best: Option<Found> = None;
         let mut last = f64::INFINITY;
         for search in 1..=effort.searches {
-            let point = problem.search(right, effort)?;
+            let before = (search - 1) * effort.steps;
+            let (point, flow) = problem.search(right, effort, &mut |step, misfit| on_step(before + step, misfit))?;
             let error = self.error(&judge.at(point.right.clone())?, &held).unwrap_or(f64::INFINITY);
             let is_settled = error <= FOUND || (error <= PLAUSIBLE && error <= SAME * last && last <= SAME * error);
             if is_settled || best.as_ref().is_none_or(|best| error < best.held_out) {
-                best = Some(Found { right: point.right.clone(), held_out: error, is_settled });
+                best = Some(Found { right: point.right.clone(), held_out: error, is_settled, is_cut: false });
             }
             if is_settled {
                 break;
+            }
+            if flow.is_break() {
+                return best.map(|best| Found { is_cut: true, ..best });
             }
             // Every second time from another guess, as long as there is one; otherwise on from where it is stuck.
             right = match start.guesses.get(search / 2) {
@@ -412,16 +437,22 @@ impl Problem {
         objective.is_finite().then_some(Point { right, left, grams, residual, objective })
     }
 
-    /// Levenberg-Marquardt from V, until little is gained.
-    fn search(&self, right: Mat<f64>, effort: Effort) -> Option<Point> {
-        let floor = FLOOR * FLOOR * self.weights.sum();
+    /// Levenberg-Marquardt from V, until little is gained or `on_step` ends it.
+    fn search(&self, right: Mat<f64>, effort: Effort, on_step: OnStep<'_>) -> Option<(Point, ControlFlow<()>)> {
+        // Of values that are scaled to a root mean square of 1.
+        let all = self.weights.sum();
+        let floor = FLOOR * FLOOR * all;
         let mut point = self.at(right)?;
         let (mut damping, mut growth, mut small) = (1.0, 4.0, 0);
-        for _ in 0..effort.steps {
+        for step in 0..effort.steps {
             if point.objective <= floor || small == SMALL_STEPS || damping > MOST_DAMPING {
-                return Some(point);
+                break;
             }
-            let (next, predicted) = self.step(&point, damping, effort.products)?;
+            let misfit = (point.objective / all).sqrt();
+            let next = self.step(&point, damping, effort.products, &mut || on_step(step, misfit))?;
+            let ControlFlow::Continue((next, predicted)) = next else {
+                return Some((point, ControlFlow::Break(())));
+            };
             let gain = point.objective - next.objective;
             let share = gain / predicted;
             if share > 0.0 {
@@ -434,11 +465,18 @@ impl Problem {
                 growth *= 4.0;
             }
         }
-        Some(point)
+        Some((point, ControlFlow::Continue(())))
     }
 
-    /// The point that (H + damping C) X = -gradient leads to, C being H without its projectors, and by how much the objective should fall.
-    fn step(&self, point: &Point, damping: f64, products: usize) -> Option<(Point, f64)> {
+    /// The point that (H + damping C) X = -gradient leads to, C being H without its projectors, and by how much the objective
+    /// should fall; unless `go_on`, which is asked before each product with H, ends it.
+    fn step(
+        &self,
+        point: &Point,
+        damping: f64,
+        products: usize,
+        go_on: &mut dyn FnMut() -> ControlFlow<()>,
+    ) -> Option<ControlFlow<(), (Point, f64)>> {
         let (a, v) = (point.left.as_ref(), point.right.as_ref());
         let packed = product(self.weights.transpose(), pairs(a).as_ref());
         let inverses = Inverses::new(packed.as_ref(), self.rank)?;
@@ -482,6 +520,9 @@ impl Problem {
         let mut rho = inner(&r, &z);
         let goal = 1e-4 * rho;
         for _ in 0..products {
+            if go_on().is_break() {
+                return Some(ControlFlow::Break(()));
+            }
             if rho <= goal {
                 break;
             }
@@ -502,7 +543,7 @@ impl Problem {
         let predicted = inner(&x, &(&gradient + &r)) + damping * inner(&x, &damped(&x));
         let moved = v + x;
         let right = moved.qr().compute_thin_Q();
-        Some((self.at(right)?, predicted))
+        Some(ControlFlow::Continue((self.at(right)?, predicted)))
     }
 
     /// Root mean square error at the entries with `weights`, relative to that of the values; `None` where there are none.
@@ -537,6 +578,11 @@ mod tests {
 
     use super::*;
 
+    /// To its end.
+    fn complete(known: &Observed, rank: usize, effort: Effort) -> Result<Completion, LowRankError> {
+        super::complete(known, rank, Start::default(), effort, &mut |_, _| ControlFlow::Continue(()))
+    }
+
     /// A matrix of rank r with rows and columns of different sizes, and a mask that keeps each entry with probability `share`.
     fn planted(n: usize, d: usize, rank: usize, share: f64, seed: u64) -> (Mat<f64>, Observed) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -566,7 +612,7 @@ mod tests {
         fn planted_masks_are_undone(n in 30usize..60, d in 24usize..40, rank in 1usize..5, share in 0.5..0.9, seed: u64) {
             let (z, known) = planted(n, d, rank, share, seed);
             prop_assume!(fewest(&known) >= rank + 6 && known_per_unknown(&known, rank) > 2.0);
-            let completed = complete(&known, rank, Start::default(), Effort::default()).unwrap();
+            let completed = complete(&known, rank, Effort::default()).unwrap();
             prop_assert!(completed.is_settled && completed.held_out < 1e-8, "held out {:e}", completed.held_out);
             prop_assert!(distance(&completed, &z) < 1e-6, "{:e}", distance(&completed, &z));
             let gram = completed.right.transpose() * &completed.right;
@@ -578,7 +624,7 @@ mod tests {
         fn no_false_answer_is_settled(rank in 2usize..6, share in 0.25..0.5, seed: u64) {
             let (z, known) = planted(40, 30, rank, share, seed);
             prop_assume!(fewest(&known) > rank + 1);
-            if let Ok(completed) = complete(&known, rank, Start::default(), Effort { searches: 4, ..Effort::default() }) {
+            if let Ok(completed) = complete(&known, rank, Effort { searches: 4, ..Effort::default() }) {
                 let is_right = distance(&completed, &z) < 1e-4;
                 prop_assert!(is_right || completed.held_out > 1e-4, "held out {:e}", completed.held_out);
             }
@@ -588,11 +634,11 @@ mod tests {
     #[test]
     fn full_rank_predicts_nothing() {
         let (_, mut known) = planted(60, 40, 39, 0.7, 1);
-        let completed = complete(&known, 4, Start::default(), Effort::default()).unwrap();
+        let completed = complete(&known, 4, Effort::default()).unwrap();
         assert!(!completed.is_settled && completed.held_out > 0.3, "{:e}", completed.held_out);
         known.weights *= faer::Scale(0.0);
         known.values *= faer::Scale(0.0);
-        let nothing = complete(&known, 4, Start::default(), Effort::default()).unwrap_err();
+        let nothing = complete(&known, 4, Effort::default()).unwrap_err();
         assert_eq!(nothing, LowRankError::TooFewKnown { ratio: 0.0 });
     }
 
@@ -602,16 +648,40 @@ mod tests {
         let ratio = known_per_unknown(&known, 3);
         // About 6 known entries in each of 40 rows, for 3 (40 + 30 - 3) unknowns; rows that know three or fewer do not count.
         assert!((1.0..1.4).contains(&ratio), "{ratio}");
-        let error = complete(&known, 6, Start::default(), Effort::default()).unwrap_err();
+        let error = complete(&known, 6, Effort::default()).unwrap_err();
         assert!(matches!(error, LowRankError::TooFewKnown { ratio } if ratio < 1.0), "{error:?}");
         for rank in [0, 30, 31] {
-            let error = complete(&known, rank, Start::default(), Effort::default()).unwrap_err();
+            let error = complete(&known, rank, Effort::default()).unwrap_err();
             assert_eq!(error, LowRankError::FullRank { rank, rows: 40, columns: 30 });
         }
         let (_, huge) = planted(40, 30, 2, 0.7, 1);
         let huge = Observed { values: &huge.values * faer::Scale(1e308), ..huge };
-        let error = complete(&huge, 2, Start::default(), Effort::default()).unwrap_err();
+        let error = complete(&huge, 2, Effort::default()).unwrap_err();
         assert_eq!(error, LowRankError::Unsolvable);
+    }
+
+    #[test]
+    fn a_search_can_be_ended_between_any_two_products() {
+        // As many searches as there are find no matrix of rank 4 behind this one.
+        let (_, known) = planted(60, 40, 39, 0.7, 1);
+        let mut heard = Vec::new();
+        let mut listen = |most: usize| {
+            heard.clear();
+            let ended = super::complete(&known, 4, Start::default(), Effort::default(), &mut |step, misfit| {
+                heard.push((step, misfit));
+                if heard.len() == most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            (ended.unwrap(), heard.len())
+        };
+        for most in [1, 2, 50, 500] {
+            let (ended, calls) = listen(most);
+            assert!(ended.is_cut && !ended.is_settled && ended.held_out > 0.1, "{most}: {:e}", ended.held_out);
+            assert_eq!(calls, most, "nothing more is heard of it");
+        }
+        assert!(heard.windows(2).all(|pair| pair[0].0 <= pair[1].0), "steps are counted over all searches");
+        assert!(heard.iter().all(|&(_, misfit)| (0.0..=1.0).contains(&misfit)), "{heard:?}");
+        let whole = complete(&known, 4, Effort::default()).unwrap();
+        assert!(!whole.is_cut && !whole.is_settled);
     }
 
     /// Rows that know too little are no numbers; the others are exact.
@@ -622,7 +692,7 @@ mod tests {
             known.weights[(7, column)] = 0.0;
             known.values[(7, column)] = 0.0;
         }
-        let completed = complete(&known, 3, Start::default(), Effort::default()).unwrap();
+        let completed = complete(&known, 3, Effort::default()).unwrap();
         assert!(completed.left.row(7).iter().all(|value| value.is_nan()));
         let made = &completed.left * completed.right.transpose();
         let error = (made.row(8) - z.row(8)).norm_l2() / z.row(8).norm_l2();

@@ -5,7 +5,7 @@ use unmask_core::MembershipVerdict;
 
 use crate::{
     AttackError, BatchSize, TensorSource, Tensors,
-    span::{Span, outside, token},
+    span::{GoOn, Span, outside, token},
 };
 
 /// Below this residual a picture is a member. No stranger among 1,000 photographs of CIFAR-10 and 144 mirrored or recoloured
@@ -50,20 +50,23 @@ pub struct Members {
     resampled: Vec<Mat<f64>>,
     /// Pictures in the update, where that is known.
     pictures: Option<usize>,
+    /// Whether all of them met the weights that candidates are run at.
+    is_one_step: bool,
     /// Rows and columns of the gradient.
     shape: (usize, usize),
 }
 
 impl Members {
-    /// Reads them off an update of so many `pictures`, where that is known.
+    /// Reads them off an update of so many `pictures`, where that is known. Undoing a mask may take minutes on a large model, and
+    /// `go_on` may end it.
     ///
     /// # Errors
-    /// [`AttackError`]: no ViT, the gradient is missing, zero, or too much of it hidden by mask or noise, or the batch fills the
-    /// tokens' space so that everybody would look like a member.
-    pub fn of(gradients: &Tensors, pictures: Option<usize>) -> Result<Self, AttackError> {
+    /// [`AttackError`]: no ViT, the gradient is missing, zero, or too much of it hidden by mask or noise, `go_on` ended it, or
+    /// the batch fills the tokens' space so that everybody would look like a member.
+    pub fn of(gradients: &Tensors, pictures: Option<usize>, go_on: GoOn<'_>) -> Result<Self, AttackError> {
         let config = gradients.vit()?;
         let (rows, dim) = (config.mlp_dim(), config.dim);
-        let span = Span::of(gradients)?;
+        let span = Span::of(gradients, go_on)?;
         if span.batch.seen() as f64 > MOST_OF_WIDTH * dim as f64 {
             return Err(AttackError::NoClassTokens {
                 reason: format!(
@@ -80,7 +83,14 @@ impl Members {
             span.resampled(&weights)
         };
         let resampled = (0..RESAMPLINGS).map(|_| resampled()).collect();
-        Ok(Self { span, resampled, pictures, shape: (rows, dim) })
+        Ok(Self { span, resampled, pictures, is_one_step: true, shape: (rows, dim) })
+    }
+
+    /// The same of an update behind which are so many local steps. Of several nobody is a stranger: a picture of a later one met other
+    /// weights, where its token is another.
+    #[must_use]
+    pub fn over_steps(self, local_steps: u64) -> Self {
+        Self { is_one_step: local_steps <= 1, ..self }
     }
 
     /// Pictures in the update, by its rank.
@@ -93,7 +103,7 @@ impl Members {
     ///
     /// - *member*: the residual's upper bound lies below [`MEMBER`];
     /// - *stranger*: its lower bound lies above [`STRANGER`] and ten times what noise could leave of a member, and all of the
-    ///   batch was seen: of as many directions as there are pictures, where that is known, and none may hide;
+    ///   batch was seen: of one step, as many directions as there are pictures, where that is known, and none may hide;
     /// - *undecided* otherwise.
     ///
     /// # Errors
@@ -104,8 +114,8 @@ impl Members {
         let interval = self.interval(&token, residual);
         let noise = self.span.noise(token.as_ref()).max(TOKEN_NOISE);
         let batch = self.span.batch;
-        let is_all_seen =
-            matches!(batch, BatchSize::Exactly(seen) if self.pictures.is_none_or(|pictures| pictures == seen));
+        let is_batch = |seen| self.pictures.is_none_or(|pictures| pictures == seen);
+        let is_all_seen = self.is_one_step && matches!(batch, BatchSize::Exactly(seen) if is_batch(seen));
         let verdict = if interval.1 < MEMBER {
             MembershipVerdict::Member
         } else if is_all_seen && interval.0 > STRANGER.max(ABOVE_NOISE * noise) {
@@ -137,14 +147,12 @@ impl Members {
     }
 }
 
-/// Whether a picture was in the batch behind an update, whatever the batch's size and labels: see [`Members`]. `own` holds the
-/// gradient of [`Members::judge`] for the candidate; those of altered copies of it may follow, which are shown beside it and
-/// decide nothing.
+/// Whether a picture was in the batch behind an update, whatever the batch's size and labels. `own` holds the gradient of
+/// [`Members::judge`] for the candidate; those of altered copies of it may follow, which are shown beside it and decide nothing.
 ///
 /// # Errors
-/// As [`Members::of`] and [`Members::judge`].
-pub fn membership(gradients: &Tensors, own: &[Vec<f64>], pictures: Option<usize>) -> Result<Membership, AttackError> {
-    let members = Members::of(gradients, pictures)?;
+/// As [`Members::judge`].
+pub fn membership(members: &Members, own: &[Vec<f64>]) -> Result<Membership, AttackError> {
     let (candidate, copies) = own.split_first().ok_or(AttackError::NoModel)?;
     let mut membership = members.judge(candidate)?;
     for copy in copies {

@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use unmask_core::{Architecture, AttackMethod, UpdateForm};
 
 use crate::{
-    AttackError, Evidence, Reconstruction, RecoveredKey, april, april_aware, completion, embedding_inversion,
-    embedding_inversion_aware,
+    AttackError, Evidence, OnProgress, Reconstruction, RecoveredKey, april, april_aware, completion,
+    embedding_inversion, embedding_inversion_aware,
     model::{PATCH_BIAS, PATCH_WEIGHT, POSITION, QKV},
 };
 
@@ -60,8 +60,8 @@ impl Concealment {
     }
 }
 
-/// The picture that equations in one update determine.
-pub(crate) type ClosedForm = fn(&Evidence) -> Result<Reconstruction, AttackError>;
+/// The picture that equations in one update determine. One that works step by step tells its progress.
+pub(crate) type ClosedForm = for<'a> fn(&Evidence, OnProgress<'a>) -> Result<Reconstruction, AttackError>;
 
 /// How a method comes to its pictures.
 #[derive(Clone, Copy)]
@@ -159,12 +159,13 @@ fn token_matching(start: AttackMethod, is_tried: fn(Concealment, bool) -> bool) 
 pub(crate) fn definition(method: AttackMethod) -> Definition {
     use Concealment::{Entries, Positions};
     match method {
-        AttackMethod::Embedding => closed_form(|evidence| embedding_inversion(&evidence.gradients), EMBEDDINGS),
-        AttackMethod::EmbeddingAware => {
-            Definition { optional: &[PATCH_BIAS], ..closed_form(embedding_inversion_aware, EMBEDDINGS) }
-        }
-        AttackMethod::April => april_block(|evidence| april(&evidence.weights, &evidence.gradients)),
-        AttackMethod::AprilAware => april_block(april_aware),
+        AttackMethod::Embedding => closed_form(|evidence, _| embedding_inversion(&evidence.gradients), EMBEDDINGS),
+        AttackMethod::EmbeddingAware => Definition {
+            optional: &[PATCH_BIAS],
+            ..closed_form(|evidence, _| embedding_inversion_aware(evidence), EMBEDDINGS)
+        },
+        AttackMethod::April => april_block(|evidence, _| april(&evidence.weights, &evidence.gradients)),
+        AttackMethod::AprilAware => april_block(|evidence, _| april_aware(evidence)),
         AttackMethod::Completion => Definition {
             optional: &[PATCH_BIAS],
             is_tried: |hidden, is_vit| is_vit && hidden == Entries,

@@ -8,11 +8,12 @@ use std::{
 use unmask_core::{Architecture, AttackMethod, ModelState, VitConfig};
 
 use crate::{
-    AccumulatedRounds, AttackError, Evidence, KeySource, KnownStart, LabelReading, Membership, Reconstruction,
-    RecoveredKey, Rounding, Searches, TensorSource, Tensors, class_token_gradient, embeddings_layout,
-    membership::{altered, membership},
+    AccumulatedRounds, AttackError, Evidence, KeySource, KnownStart, LabelReading, Membership, OnProgress,
+    Reconstruction, RecoveredKey, Rounding, Searches, TensorSource, Tensors, class_token_gradient, embeddings_layout,
+    membership::{Members, altered, membership},
     method::ClosedForm,
     read_labels,
+    span::GoOn,
 };
 
 /// All that an honest-but-curious relay holds of one client, and what else came its way. A clone shares everything.
@@ -22,6 +23,8 @@ pub struct Observation {
     pub evidence: Result<Arc<Evidence>, AttackError>,
     /// Pictures in the update.
     pub batch: usize,
+    /// Steps that the client took of its own, each at other weights and maybe on other pictures; 1 for a gradient.
+    pub local_steps: u64,
     /// Their labels, where they are known; otherwise they are read off the update.
     pub labels: Option<Vec<usize>>,
     /// The update with its whole model, which searches and membership run.
@@ -71,11 +74,12 @@ impl fmt::Debug for Encryption {
 }
 
 impl Observation {
-    /// One update of one picture, nothing of it encrypted.
+    /// One gradient of one picture, nothing of it encrypted.
     pub fn new(evidence: Result<Evidence, AttackError>) -> Self {
         Self {
             evidence: evidence.map(Arc::new),
             batch: 1,
+            local_steps: 1,
             labels: None,
             whole: None,
             rounds: Err(AttackError::NoRounds),
@@ -91,9 +95,15 @@ impl Observation {
         self.evidence.as_deref().map_err(Clone::clone)
     }
 
-    /// What `solve`, the closed form of `method`, makes of the update. It is computed once: whoever asks meanwhile waits.
-    pub(crate) fn solve(&self, method: AttackMethod, solve: ClosedForm) -> Result<Reconstruction, AttackError> {
-        self.solved[method as usize].get_or_init(|| solve(self.evidence()?)).clone()
+    /// What `solve`, the closed form of `method`, makes of the update. It is computed once: whoever asks meanwhile waits, and
+    /// who asks later hears nothing of the `progress`, nor can anybody take up what was ended.
+    pub(crate) fn solve(
+        &self,
+        method: AttackMethod,
+        solve: ClosedForm,
+        progress: OnProgress<'_>,
+    ) -> Result<Reconstruction, AttackError> {
+        self.solved[method as usize].get_or_init(|| solve(self.evidence()?, progress)).clone()
     }
 
     ///
@@ -105,16 +115,17 @@ impl Observation {
 
     /// Whether `picture`, `[side, side, 3]` in [0, 1], was in the update: `searches` runs the model of
     /// [`whole`](Self::whole) on it and on altered copies, and [`membership`] compares. `pictures` are those in the update,
-    /// where that is known.
+    /// where that is known; `go_on` may end it.
     ///
     /// # Errors
     /// The update cannot be read, the model is no ViT, not there or encrypted, the picture has another size, or as
-    /// [`membership`].
+    /// [`Members::of`] and [`membership`].
     pub fn membership(
         &self,
         searches: &dyn Searches,
         picture: &[f32],
         pictures: Option<usize>,
+        go_on: GoOn<'_>,
     ) -> Result<Membership, AttackError> {
         let gradients = &self.evidence()?.gradients;
         let side = gradients.vit()?.image;
@@ -147,7 +158,7 @@ impl Observation {
         for copy in altered(picture, side) {
             all.push(own(&copy)?);
         }
-        membership(gradients, &all, pictures)
+        membership(&Members::of(gradients, pictures, go_on)?.over_steps(self.local_steps), &all)
     }
 
     /// A label for each picture: those that are known, or those that the update gives away.

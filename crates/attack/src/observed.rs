@@ -13,7 +13,7 @@ pub(crate) struct Observed {
 impl Observed {
     /// From row-major values and what was kept of them; without a mask all is known.
     pub(crate) fn new(rows: usize, values: &[f64], kept: Option<&[bool]>) -> Self {
-        let columns = values.len() / rows;
+        let columns = values.len().checked_div(rows).unwrap_or(0);
         let is_kept = |i: usize| kept.is_none_or(|kept| kept[i]);
         let entry = |row: usize, column: usize| row * columns + column;
         Self {

@@ -53,8 +53,8 @@ impl From<Reconstruction> for Recovered {
     }
 }
 
-/// Runs `method` on `observation`; searches come from `searches`. `progress` hears of every step of a search and of gathered
-/// rounds, and may end it: the best found so far is the result then.
+/// Runs `method` on `observation`; searches come from `searches`. `progress` hears of every step of a search, of gathered
+/// rounds and of a completion, and may end it: the best found so far is the result then, if there is any.
 ///
 /// # Errors
 /// [`AttackError`] says why there is nothing to see.
@@ -67,7 +67,7 @@ pub fn run(
 ) -> Result<Recovered, AttackError> {
     let clock = Instant::now();
     let mut recovered: Recovered = match definition(method).solver {
-        Solver::ClosedForm(solve) => observation.solve(method, solve)?.into(),
+        Solver::ClosedForm(solve) => observation.solve(method, solve, progress)?.into(),
         Solver::Rounds => rounds(observation, progress)?,
         Solver::Decryption(key) => embedding_inversion(&observation.decrypted(key)?)?.into(),
         Solver::Search(_) => search(begin(method, observation, searches, options)?.as_mut(), observation, progress)?,
@@ -94,7 +94,14 @@ fn rounds(observation: &Observation, progress: OnProgress<'_>) -> Result<Recover
     let mut recovered = Recovered::from(found);
     recovered.iterations = Some(done);
     recovered.notes.push(format!("{} of {} rounds were gathered.", rounds.rounds(), rounds.seen()));
+    if done < ALS_ITERATIONS {
+        recovered.notes.push(stopped(done, ALS_ITERATIONS));
+    }
     Ok(recovered)
+}
+
+fn stopped(done: usize, of: usize) -> String {
+    format!("Stopped after {done} of {of} steps.")
 }
 
 /// Searches until it is over, or `progress` ends it.
@@ -118,7 +125,7 @@ fn search(
         };
         let is_stopped = progress(at).is_break() && !step.is_over;
         if is_stopped {
-            notes.push(format!("Stopped after {} of {} steps.", step.iteration, step.iterations));
+            notes.push(stopped(step.iteration, step.iterations));
             step = search.finish().unwrap_or(step);
         }
         if is_stopped || step.is_over {
@@ -201,7 +208,7 @@ fn target(method: AttackMethod, observation: &Observation) -> Result<SearchTarge
 fn start(method: AttackMethod, observation: &Observation) -> Option<Reconstruction> {
     let Solver::Search(Some(method)) = definition(method).solver else { return None };
     let Solver::ClosedForm(solve) = definition(method).solver else { return None };
-    observation.solve(method, solve).ok()
+    observation.solve(method, solve, &mut |_| ControlFlow::Continue(())).ok()
 }
 
 /// Uniform in [0, 1).

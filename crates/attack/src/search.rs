@@ -94,7 +94,7 @@ pub struct AttackProgress<'a> {
     pub iterations: usize,
     /// What is being made small.
     pub objective: f64,
-    /// `[batch, side, side, 3]` in [0, 1].
+    /// `[batch, side, side, 3]` in [0, 1]; empty while there is none.
     pub pictures: &'a [f32],
 }
 
@@ -116,19 +116,22 @@ pub trait Search: Send {
     fn retarget(&mut self, target: &SearchTarget<'_>) -> Result<(), AttackError>;
 }
 
-/// Where searches come from, and what runs the model for a check.
+/// Where searches come from, and what runs the model for a check; without either where nothing is said of it.
 pub trait Searches: fmt::Debug + Send + Sync {
     /// Begins a search by `method`, one with [`AttackMethod::is_search`].
     ///
     /// # Errors
     /// Why it cannot: the method is no search, the update does not fit the model or says nothing, or holds
-    /// too many pictures.
+    /// too many pictures; whoever has no searches says that.
     fn begin(
         &self,
         method: AttackMethod,
         target: &SearchTarget<'_>,
         options: SearchOptions,
-    ) -> Result<Box<dyn Search>, AttackError>;
+    ) -> Result<Box<dyn Search>, AttackError> {
+        let _ = (target, options);
+        Err(AttackError::Search { reason: format!("{method} searches through the model, and no searches are at hand") })
+    }
 
     /// The gradient of the mean loss of `pictures`, `[batch, side, side, 3]` in [0, 1], with `labels`, at the state with
     /// which `whole` was made: as many values as the model has parameters. By it reconstructions are checked.
@@ -145,13 +148,4 @@ pub trait Searches: fmt::Debug + Send + Sync {
 #[derive(Debug, Clone, Copy)]
 pub struct NoSearches;
 
-impl Searches for NoSearches {
-    fn begin(
-        &self,
-        method: AttackMethod,
-        _: &SearchTarget<'_>,
-        _: SearchOptions,
-    ) -> Result<Box<dyn Search>, AttackError> {
-        Err(AttackError::Search { reason: format!("{method} searches through the model, and no searches are at hand") })
-    }
-}
+impl Searches for NoSearches {}

@@ -4,6 +4,8 @@
 //! of picture b (after norm2) and d_b = dl/d(its hidden layer), dl/d(fc1.weight) = sum_b d_b h_b^T `[4 D, D]`. Its rank is
 //! the number of pictures and its row space is spanned by their class tokens, whatever labels and positions were.
 
+use std::ops::ControlFlow;
+
 use faer::{Mat, MatRef, RowRef, linalg::solvers::Solve};
 
 use crate::{
@@ -31,6 +33,9 @@ const EFFORT: Effort = Effort { searches: 2, steps: 60, products: 100 };
 const PATIENCE: usize = 4;
 /// What a completion left, beside unit vectors: thousands of its rows must not outweigh them.
 const WEAKER: f64 = 1e-4;
+
+/// Asked now and then by what may take minutes, and may end it.
+pub type GoOn<'a> = &'a mut dyn FnMut() -> ControlFlow<()>;
 
 /// How many pictures are in an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +81,7 @@ pub fn class_token_gradient(model: impl Into<crate::ModelShape>) -> Result<Strin
 /// # Errors
 /// [`AttackError`]: no ViT, the gradient is missing or zero, or mask or noise hide its rank.
 pub fn batch_size(gradients: &Tensors) -> Result<BatchSize, AttackError> {
-    Ok(Span::of(gradients)?.batch)
+    Ok(Span::of(gradients, &mut || ControlFlow::Continue(()))?.batch)
 }
 
 /// Rows that span what a completion found, and far weaker ones that span what it left.
@@ -117,8 +122,8 @@ fn cannot(reason: String) -> AttackError {
 }
 
 impl Span {
-    /// Of dl/d(fc1.weight) among `gradients`.
-    pub(crate) fn of(gradients: &Tensors) -> Result<Self, AttackError> {
+    /// Of dl/d(fc1.weight) among `gradients`; `go_on` may end its completion.
+    pub(crate) fn of(gradients: &Tensors, go_on: GoOn<'_>) -> Result<Self, AttackError> {
         let name = class_token_gradient(gradients.model())?;
         let config = gradients.vit()?;
         let known = gradients.observed(&name, config.mlp_dim())?;
@@ -129,7 +134,7 @@ impl Span {
             return Err(cannot(format!("the gradient \"{name}\" is all zero")));
         }
         let roundoff = CUTOFFS * gradients.rounding().cutoff();
-        if known.is_whole() { Self::whole(known, roundoff, &name) } else { Self::masked(known, &name) }
+        if known.is_whole() { Self::whole(known, roundoff, &name) } else { Self::masked(known, &name, go_on) }
     }
 
     fn whole(known: Observed, roundoff: f64, name: &str) -> Result<Self, AttackError> {
@@ -149,10 +154,16 @@ impl Span {
 
     /// Completes it to the smallest rank that predicts what was held out, each rank from the one before and the strongest
     /// direction that it left.
-    fn masked(known: Observed, name: &str) -> Result<Self, AttackError> {
+    fn masked(known: Observed, name: &str, go_on: GoOn<'_>) -> Result<Self, AttackError> {
         let (mut guess, mut best, mut tried) = (None, (f64::INFINITY, 0), 0);
         for rank in 1..=MOST_HIDDEN {
-            let done = match complete(&known, rank, Start { guesses: guess.as_slice(), importance: None }, EFFORT) {
+            let start = Start { guesses: guess.as_slice(), importance: None };
+            let done = match complete(&known, rank, start, EFFORT, &mut |_, _| go_on()) {
+                Ok(done) if done.is_cut => {
+                    return Err(cannot(format!(
+                        "the completion of \"{name}\" was ended before its end; give it more time"
+                    )));
+                }
                 Ok(done) if done.held_out < CONVERGED => return Self::completed(known, done, rank, name),
                 Ok(done) => done,
                 Err(LowRankError::TooFewKnown { .. } | LowRankError::FullRank { .. }) => break,

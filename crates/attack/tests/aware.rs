@@ -2,13 +2,14 @@
 
 mod common;
 
-use std::ops::ControlFlow;
+use std::{ops::ControlFlow, sync::Arc};
 
 use common::{SAMPLES, committed, masked, own_gradients, rng, sample, shape, similarity, uniform};
 use rand::RngExt;
 use unmask_attack::{
-    ALS_ITERATIONS, AccumulatedRounds, Added, AttackError, Evidence, Needs, Reconstruction, Rounding, TensorSource,
-    Tensors, als, embedding_inversion, embedding_inversion_aware,
+    ALS_ITERATIONS, AccumulatedRounds, Added, AttackError, AttackProgress, Evidence, Needs, NoSearches, Observation,
+    Reconstruction, Rounding, SearchOptions, TensorSource, Tensors, als, embedding_inversion,
+    embedding_inversion_aware, run,
 };
 use unmask_core::{AttackMethod, VitConfig, VitPreset};
 
@@ -47,6 +48,31 @@ fn one_update_gives_away_what_the_naive_attacker_misses() {
         println!("{rate}: naive {naive:.3}, aware {aware:.3}");
         assert!(aware > least && aware > 3.0 * naive, "{rate}: naive {naive}, aware {aware}");
     }
+}
+
+/// Whoever listens may end it; the picture so far is said to be no more than that.
+#[test]
+fn what_is_ended_says_so() {
+    let (evidence, _) = reference("r0.5");
+    let mut observation = Observation::new(Ok(evidence.clone()));
+    observation.rounds = Ok(Arc::new(AccumulatedRounds::of(&evidence).unwrap()));
+    let found = |most: usize| {
+        let end = &mut |at: AttackProgress<'_>| {
+            if at.iteration == most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        run(AttackMethod::Rounds, &observation, &NoSearches, SearchOptions::default(), end).unwrap()
+    };
+    let ended = found(2);
+    assert_eq!(
+        (ended.iterations, ended.notes.last().map(String::as_str)),
+        (Some(2), Some("Stopped after 2 of 10 steps."))
+    );
+    let whole = found(ALS_ITERATIONS);
+    assert!(
+        whole.pictures != ended.pictures && whole.notes.iter().all(|note| !note.contains("Stopped")),
+        "{:?}",
+        whole.notes
+    );
 }
 
 /// Means over photographs: K = 1 .42, K = 3 .97, K = 5 .85 and K = 10 .52 at these rates with real drift.

@@ -2,9 +2,11 @@
 
 mod common;
 
+use std::ops::ControlFlow;
+
 use common::{File, masked, own_gradients, rng, shape, similarity, uniform, vectors};
 use unmask_attack::{
-    AttackError, Evidence, Needs, Reconstruction, Rounding, TensorSource, Tensors, completion, embedding_inversion,
+    AttackError, Evidence, Needs, Reconstruction, Rounding, TensorSource, Tensors, embedding_inversion,
 };
 use unmask_core::{AttackMethod, VitConfig, VitPreset};
 
@@ -16,6 +18,11 @@ fn nano() -> VitConfig {
 
 fn evidence(gradients: Tensors) -> Evidence {
     Evidence { weights: Tensors::new(TensorSource::Weights, &gradients.vit().unwrap(), Rounding::F32), gradients }
+}
+
+/// To its end.
+fn completion(evidence: &Evidence) -> Result<Reconstruction, AttackError> {
+    unmask_attack::completion(evidence, &mut |_| ControlFlow::Continue(()))
 }
 
 /// The cat's gradient and the cat.
@@ -39,6 +46,24 @@ fn masks_on_a_photograph_are_undone() {
     }
     let open = evidence(gradients);
     assert_eq!(completion(&open), embedding_inversion(&open.gradients), "with nothing hidden they are one");
+}
+
+/// Whoever listens hears how far it is, and may end it; what is ended is never called exact.
+#[test]
+fn it_can_be_ended() {
+    let hidden = evidence(masked(&cat().0, &mut rng(2), 0.5, 0.5));
+    let mut heard = Vec::new();
+    let ended = unmask_attack::completion(&hidden, &mut |at| {
+        heard.push((at.iteration, at.objective));
+        assert!(at.pictures.is_empty() && at.iteration <= at.iterations);
+        if at.iteration == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    let error = ended.unwrap_err();
+    assert_eq!(error, AttackError::CompletionEnded { rank: 16 });
+    assert!(error.to_string().contains("more time"), "{error}");
+    let (first, last) = (heard[0], heard[heard.len() - 1]);
+    assert!((first.0, last.0) == (0, 2) && last.1 < first.1, "{heard:?}");
+    assert!(completion(&hidden).is_ok(), "the next one goes to its end");
 }
 
 /// Each tensor may have a rate of its own, 0 among them, and the bias may be missing.

@@ -49,6 +49,21 @@ fn label_of_one_survives_every_mask() {
     }
 }
 
+/// How many pictures there are is the client's word, and so is a head's gradient that says less than nothing of every class.
+#[test]
+fn a_claim_of_billions_is_shared_out_at_once() {
+    let config = config(10);
+    let honest = head(&config, &[3], 1);
+    let mut gradients = Tensors::new(TensorSource::Gradients, &config, Rounding::F32);
+    let weight = honest.values("head.weight").unwrap().to_vec();
+    gradients.insert("head.weight", &shape(&config, "head.weight"), weight).unwrap();
+    gradients.insert("head.bias", &shape(&config, "head.bias"), vec![1.0; 10]).unwrap();
+    let most = 1 << 50;
+    let counts = label_counts(&gradients, most).unwrap().counts;
+    assert_eq!(counts.iter().sum::<usize>(), most);
+    assert!(counts.iter().all(|count| count.abs_diff(most / 10) <= 1), "{counts:?}");
+}
+
 /// Its head is called fc.
 #[test]
 fn a_resnets_labels_are_read_like_a_vits() {

@@ -2,16 +2,15 @@
 
 mod common;
 
-use std::sync::Arc;
+use std::{ops::ControlFlow, sync::Arc};
 
 use common::{File, lab_vectors, masked, product, rng, sample, shape, transpose, uniform, vectors};
 use proptest::prelude::*;
 use unmask_attack::{
-    AttackError, BatchSize, Encryption, Evidence, MEMBER, Members, NoSearches, Observation, Rounding, Search,
-    SearchOptions, SearchTarget, Searches, TensorSource, Tensors, WholeUpdate, batch_size, class_token_gradient,
-    membership,
+    AttackError, BatchSize, Encryption, Evidence, MEMBER, Members, NoSearches, Observation, Rounding, Searches,
+    TensorSource, Tensors, WholeUpdate, batch_size, class_token_gradient, membership,
 };
-use unmask_core::{Architecture, AttackMethod, MembershipVerdict, ModelState, ResnetPreset, VitConfig, VitPreset};
+use unmask_core::{Architecture, MembershipVerdict, ModelState, ResnetPreset, VitConfig, VitPreset};
 
 use MembershipVerdict::{Member, Stranger, Undecided};
 
@@ -25,6 +24,11 @@ fn update(config: &VitConfig, gradient: &[f64]) -> Tensors {
     let mut gradients = Tensors::new(TensorSource::Gradients, config, Rounding::F32);
     gradients.insert(&name, &shape(config, &name), gradient.to_vec()).unwrap();
     gradients
+}
+
+/// To the end.
+fn members_of(gradients: &Tensors, pictures: Option<usize>) -> Result<Members, AttackError> {
+    Members::of(gradients, pictures, &mut || ControlFlow::Continue(()))
 }
 
 /// The gradient of one picture whose class token this is: any rank-one matrix with that row space.
@@ -76,7 +80,7 @@ fn members_of_batches_are_told_from_strangers() {
     let copies = [measured.own("mirrored"), measured.own("recoloured")];
     for (batch, rate) in [(1, 0.0), (2, 0.0), (3, 0.0), (4, 0.0), (1, 0.5), (2, 0.5), (4, 0.5), (1, 0.8), (2, 0.8)] {
         let hidden = masked(&measured.update(batch), &mut rng(2), 0.0, rate);
-        let members = Members::of(&hidden, None).unwrap();
+        let members = members_of(&hidden, None).unwrap();
         assert_eq!(members.batch(), BatchSize::Exactly(batch), "R {rate}");
         let (there, others) = all.split_at(batch);
         let case = format!("B {batch}, R {rate}");
@@ -97,7 +101,7 @@ fn what_a_mask_hides_is_not_guessed() {
     let measured = Measured::committed();
     for batch in 1..=4 {
         let hidden = masked(&measured.update(batch), &mut rng(3), 0.0, 0.95);
-        match Members::of(&hidden, Some(batch)) {
+        match members_of(&hidden, Some(batch)) {
             Ok(members) => {
                 assert_eq!(
                     counts(&members, &measured.own("members")[..batch])[1],
@@ -109,6 +113,20 @@ fn what_a_mask_hides_is_not_guessed() {
             Err(error) => assert!(error.to_string().contains("the mask kept"), "{error}"),
         }
     }
+}
+
+/// Whoever may end it is asked while a mask is undone, and not where nothing is hidden.
+#[test]
+fn undoing_a_mask_can_be_ended() {
+    let update = Measured::committed().update(4);
+    let mut asked = 0;
+    let mut end = || {
+        asked += 1;
+        ControlFlow::Break(())
+    };
+    assert!(Members::of(&update, None, &mut end).is_ok());
+    let ended = Members::of(&masked(&update, &mut rng(2), 0.0, 0.5), None, &mut end).err().unwrap().to_string();
+    assert!(asked == 1 && ended.contains("more time"), "asked {asked} times: {ended}");
 }
 
 /// Noise as a defence adds it: none of it makes a stranger of a member or a member of a stranger, and as it grows nothing is
@@ -123,7 +141,7 @@ fn noise_makes_no_stranger_of_a_member() {
     for noise in [1e-6, 1e-4, 1e-2, 0.3, 1.0, 100.0] {
         let added = uniform(&mut rng(4), plain.len(), 3f64.sqrt() * noise * size);
         let noisy: Vec<f64> = plain.iter().zip(added).map(|(value, noise)| f64::from((value + noise) as f32)).collect();
-        match Members::of(&update(&measured.config, &noisy), Some(2)) {
+        match members_of(&update(&measured.config, &noisy), Some(2)) {
             Ok(members) => {
                 assert_eq!(counts(&members, &all[..2])[1], 0, "noise {noise}: {}", members.batch());
                 assert_eq!(counts(&members, &strangers)[0], 0, "noise {noise}");
@@ -137,16 +155,36 @@ fn noise_makes_no_stranger_of_a_member() {
     assert!(refused > 0, "noise 100 times the update drowns every picture");
 }
 
-/// Of local epochs, or a sender who lies about the number of pictures, no one is called a stranger.
+/// Of several epochs, or a sender who lies about the number of pictures, no one is called a stranger.
 #[test]
 fn strangers_need_all_of_the_batch_in_sight() {
     let measured = Measured::committed();
     let (member, stranger) = (&measured.own("members")[1], &measured.own("strangers")[0]);
     for pictures in [1, 3] {
-        let members = Members::of(&measured.update(2), Some(pictures)).unwrap();
+        let members = members_of(&measured.update(2), Some(pictures)).unwrap();
         assert_eq!(members.judge(member).unwrap().verdict, Member);
         assert_eq!(members.judge(stranger).unwrap().verdict, Undecided);
     }
+}
+
+/// An epoch in two steps shows as many directions as pictures, but the second picture met other weights: its token there is not
+/// the one that the attacker has.
+#[test]
+fn a_picture_of_a_later_local_step_is_no_stranger() {
+    let config = pico();
+    let (rows, dim) = (config.mlp_dim(), config.dim);
+    let tokens = uniform(&mut rng(1), 2 * dim, 1.0);
+    let mut met = tokens.clone();
+    met[dim..].iter_mut().zip(uniform(&mut rng(2), dim, 0.01)).for_each(|(token, moved)| *token += moved);
+    let factors = uniform(&mut rng(3), rows * 2, 1.0);
+    let gradient: Vec<f64> =
+        product(&factors, &met, rows, 2, dim).iter().map(|&value| f64::from(value as f32)).collect();
+    let members = |local_steps| members_of(&update(&config, &gradient), Some(2)).unwrap().over_steps(local_steps);
+    assert_eq!(members(2).batch(), BatchSize::Exactly(2));
+    let [first, later] = [&tokens[..dim], &tokens[dim..]].map(|token| own(token, rows));
+    let verdicts = |local_steps| [&first, &later].map(|own| members(local_steps).judge(own).unwrap().verdict);
+    assert_eq!(verdicts(2), [Member, Undecided]);
+    assert_eq!(verdicts(1), [Member, Stranger], "one step would have met both pictures at the same weights");
 }
 
 #[test]
@@ -163,7 +201,7 @@ fn batch_size_says_what_it_cannot_see() {
         product(&left, &scaled, rows, 60, dim)
     };
     assert_eq!(of(&full), Ok(BatchSize::AtLeast(dim - 1)));
-    let everybody = Members::of(&update(&config, &full), None).err().unwrap().to_string();
+    let everybody = members_of(&update(&config, &full), None).err().unwrap().to_string();
     assert!(everybody.contains("everybody would look like a member"), "{everybody}");
     let noise = of(&uniform(&mut rng(8), rows * dim, 1.0)).unwrap_err().to_string();
     assert!(noise.contains("noise"), "{noise}");
@@ -172,9 +210,9 @@ fn batch_size_says_what_it_cannot_see() {
     let resnet = Architecture::from(ResnetPreset::Nano);
     let gradients = Tensors::new(TensorSource::Gradients, resnet, Rounding::F32);
     assert_eq!(batch_size(&gradients), Err(AttackError::NotVit { architecture: resnet }));
-    let (few, wanted) = (membership(&update(&config, &full), &[vec![1.0]], None), rows * dim);
-    assert!(few.is_err(), "{few:?}");
-    let members = Members::of(&Measured::committed().update(2), None).unwrap();
+    let wanted = rows * dim;
+    let members = members_of(&Measured::committed().update(2), None).unwrap();
+    assert!(membership(&members, &[]).is_err(), "nothing was asked");
     let short = members.judge(&[1.0]).unwrap_err();
     assert_eq!(short, AttackError::WrongLength { from: TensorSource::Gradients, found: 1, expected: wanted });
     assert!(members.judge(&vec![0.0; wanted]).unwrap_err().to_string().contains("another label"));
@@ -191,7 +229,7 @@ proptest! {
         let tokens = uniform(&mut rng(seed), batch * dim, 1.0);
         let factors = uniform(&mut rng(seed + 1000), rows * batch, 1.0);
         let gradient: Vec<f64> = product(&factors, &tokens, rows, batch, dim).iter().map(|&value| f64::from(value as f32)).collect();
-        let members = Members::of(&update(&config, &gradient), None).unwrap();
+        let members = members_of(&update(&config, &gradient), None).unwrap();
         prop_assert_eq!(members.batch(), BatchSize::Exactly(batch));
         let there: Vec<Vec<f64>> = tokens.chunks_exact(dim).map(|token| own(token, rows)).collect();
         prop_assert_eq!(counts(&members, &there), [batch, 0, 0]);
@@ -213,15 +251,6 @@ impl Linear {
 }
 
 impl Searches for Linear {
-    fn begin(
-        &self,
-        method: AttackMethod,
-        target: &SearchTarget<'_>,
-        options: SearchOptions,
-    ) -> Result<Box<dyn Search>, AttackError> {
-        NoSearches.begin(method, target, options)
-    }
-
     /// Nothing of a picture of label 0, of which the model is sure.
     fn gradient(&self, whole: &WholeUpdate, labels: &[usize], picture: &[f32]) -> Result<Vec<f64>, AttackError> {
         let layout = whole.architecture.layout();
@@ -245,7 +274,9 @@ fn an_observer_runs_the_model_on_the_candidate() {
     let gradient = product(&transpose(&factors, 2, config.mlp_dim()), &tokens, config.mlp_dim(), 2, config.dim);
     let weights = Tensors::new(TensorSource::Weights, architecture, Rounding::F32);
     let mut observation = Observation::new(Ok(Evidence { weights, gradients: update(&config, &gradient) }));
-    let told = |observation: &Observation, name: &str| observation.membership(&model, &sample(name, &config), Some(2));
+    let told = |observation: &Observation, name: &str| {
+        observation.membership(&model, &sample(name, &config), Some(2), &mut || ControlFlow::Continue(()))
+    };
     assert_eq!(told(&observation, "cat"), Err(AttackError::NoModel));
     let state = ModelState::from_weights(vec![0.0; architecture.layout().len()]);
     let whole = WholeUpdate { architecture, state, gradient: Vec::new(), kept: None, is_training: true };
@@ -258,13 +289,17 @@ fn an_observer_runs_the_model_on_the_candidate() {
     // Red and blue of a grey picture are alike: no other picture to compare with.
     let truth = sample("cat", &config);
     let grey: Vec<f32> = truth.chunks_exact(3).flat_map(|pixel| [pixel[0]; 3]).collect();
-    assert_eq!(observation.membership(&model, &grey, None).unwrap().distractors.len(), 2);
-    let refused = |picture: &[f32]| observation.membership(&model, picture, None).unwrap_err();
+    assert_eq!(
+        observation.membership(&model, &grey, None, &mut || ControlFlow::Continue(())).unwrap().distractors.len(),
+        2
+    );
+    let refused =
+        |picture: &[f32]| observation.membership(&model, picture, None, &mut || ControlFlow::Continue(())).unwrap_err();
     assert_eq!(refused(&truth[1..]), AttackError::WrongPicture { found: 767, expected: 768 });
     let mut broken = truth.clone();
     broken[5] = f32::NAN;
     assert!(matches!(refused(&broken), AttackError::NonFinitePicture { index: 5, .. }));
-    assert!(observation.membership(&NoSearches, &truth, None).is_err());
+    assert!(observation.membership(&NoSearches, &truth, None, &mut || ControlFlow::Continue(())).is_err());
     observation.encryption = Some(Encryption::default());
     assert_eq!(told(&observation, "cat"), Err(AttackError::CipherText));
 }
@@ -287,7 +322,7 @@ fn false_positives_among_a_thousand_strangers() {
             {
                 let hidden = masked(&measured.update(batch), &mut rng(2), 0.0, rate);
                 let clock = std::time::Instant::now();
-                let members = match Members::of(&hidden, Some(batch)) {
+                let members = match members_of(&hidden, Some(batch)) {
                     Ok(members) => members,
                     Err(error) => {
                         println!("{preset} {state} B {batch} R {rate}: {error}");

@@ -26,6 +26,16 @@ impl Rule {
         matches!(self, Self::FedAvg { .. })
     }
 
+    /// Steps that a client takes of its own over so many samples, at most `batch` in each; one gradient counts as one.
+    pub fn local_steps(self, samples: u32, batch: u16) -> u64 {
+        match self {
+            Self::FedSgd => 1,
+            Self::FedAvg { epochs, .. } => {
+                u64::from(epochs) * u64::from(samples.div_ceil(u32::from(batch.max(1))).max(1))
+            }
+        }
+    }
+
     pub fn title(self) -> &'static str {
         match self {
             Self::FedSgd => "FedSGD",
@@ -96,6 +106,16 @@ crate::text::serde_as_text!(Rule);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_batch_of_each_epoch_is_a_step() {
+        let fed_avg = Rule::FedAvg { epochs: 3, rate: 0.1 };
+        assert_eq!(
+            [(8, 8), (9, 8), (0, 8), (9, 0)].map(|(samples, batch)| fed_avg.local_steps(samples, batch)),
+            [3, 6, 3, 27]
+        );
+        assert_eq!(Rule::FedSgd.local_steps(9, 8), 1);
+    }
 
     #[test]
     fn string_form_round_trips() {

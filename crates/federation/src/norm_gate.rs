@@ -22,7 +22,7 @@ const IMPLAUSIBLE: f64 = 1e6;
 /// The running median of the norms of accepted updates, and the bound that follows from it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct NormGate {
-    /// The newest norms, each at most the bound that held when it came.
+    /// The newest norms, each at most the bound that held when it came; the first few as they are, where none held yet.
     norms: VecDeque<f64>,
 }
 

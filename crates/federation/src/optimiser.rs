@@ -31,10 +31,7 @@ pub struct Moments {
 pub struct OptimiserState {
     /// Steps taken; Adam's alone are counted.
     pub steps: u32,
-    /// Adam's first moment of each parameter, `[P]`; empty for SGD and before the first step.
-    pub first: Vec<f32>,
-    /// Adam's second moment, of the same length.
-    pub second: Vec<f32>,
+    pub moments: Moments,
 }
 
 /// One step, to be taken block by block.
@@ -69,8 +66,7 @@ impl Optimiser {
 
     /// What it remembers, for a run to be continued later.
     pub fn state(&self) -> OptimiserState {
-        let Moments { first, second } = Moments::clone(&self.moments);
-        OptimiserState { steps: self.steps(), first, second }
+        OptimiserState { steps: self.steps(), moments: Moments::clone(&self.moments) }
     }
 
     /// Steps taken; Adam's alone are counted.
@@ -84,11 +80,11 @@ impl Optimiser {
 
     /// An optimiser that goes on from `state`, bit for bit. Moments of different lengths are cut to the shorter one.
     pub fn resumed(kind: OptimiserKind, state: OptimiserState) -> Self {
-        let OptimiserState { steps, mut first, mut second } = state;
-        let len = first.len().min(second.len());
-        first.truncate(len);
-        second.truncate(len);
-        Self::with_moments(kind, steps, Arc::new(Moments { first, second }))
+        let OptimiserState { steps, mut moments } = state;
+        let len = moments.first.len().min(moments.second.len());
+        moments.first.truncate(len);
+        moments.second.truncate(len);
+        Self::with_moments(kind, steps, Arc::new(moments))
     }
 
     /// An optimiser that goes on from `moments` after so many steps.

@@ -599,7 +599,9 @@ impl Room {
             }
             loss = mean_loss(&losses);
         }
-        let (round, settings, clipped) = (self.number, self.settings, self.aggregate.clipped());
+        // The first few updates are judged together at the end, and one of them may have been left out.
+        let (updates, clipped) = (self.aggregate.updates(), self.aggregate.clipped());
+        let (round, settings) = (self.number, self.settings);
         let summary = RoundSummary { round, settings, updates, clipped, samples, loss, losses, void, late };
         self.resting = true;
         let mut effects = vec![Effect::Closed(summary)];

@@ -187,6 +187,21 @@ fn a_huge_update_neither_freezes_nor_moves_the_model() {
     }
 }
 
+/// Before five norms are known, updates are judged at the end of the round: what is left out then is not among its updates.
+#[test]
+fn what_is_left_out_at_the_end_is_not_counted() {
+    let mut room = room("none", "fedsgd", "sgd:0.1", Aggregation::Clipped, 3);
+    let len = room.model().state.weights.len();
+    let mut summary = None;
+    for client in 0..3 {
+        let plain = if client == 0 { vec![1e25; len] } else { honest(&room, client) };
+        let update = protect(&room, plain, client);
+        summary = closed(&send(&mut room, ClientId(client), update, 2.0, 1)).cloned();
+    }
+    let summary = summary.unwrap();
+    assert_eq!((summary.updates, summary.clipped, summary.void), (2, 1, None));
+}
+
 /// In the plain mean of the papers the same update makes the round void, and the room goes on from the weights before.
 #[test]
 fn a_mean_that_overflows_is_not_stepped_on() {

@@ -42,6 +42,10 @@ impl LocalTraining {
         Ok(after.decrease_from(before, self.rate * f64::from(self.steps))?)
     }
 
+    pub(super) fn steps(self) -> u64 {
+        self.steps.into()
+    }
+
     /// What was done to the update, and what that costs.
     pub(crate) fn note(self) -> String {
         let Self { rate, steps } = self;

@@ -1,6 +1,6 @@
 //! One attack on one update, from its files to a report.
 
-use std::sync::Arc;
+use std::{ops::ControlFlow, sync::Arc};
 
 use unmask_attack::{
     AccumulatedRounds, AttackError, BatchSize, Encryption, Evidence, KeySource, KnownStart, Needs, Observation,
@@ -133,7 +133,8 @@ impl Inversion {
         }
         if let Some(candidate) = candidate {
             let in_update = (self.batch.is_some() || !self.labels.is_empty()).then_some(observation.batch);
-            let told = observation.membership(searches, &candidate, in_update);
+            let go_on = &mut || ControlFlow::Continue(());
+            let told = observation.membership(searches, &candidate, in_update, go_on);
             report.membership(&told.map_err(InversionError::Membership)?);
         }
         Ok((pictures, report))
@@ -200,6 +201,7 @@ impl Inversion {
             (None, 0, Some(BatchSize::Exactly(pictures))) if self.fedavg.is_none() => pictures,
             (None, labels, _) => labels.max(1),
         };
+        observation.local_steps = self.fedavg.map_or(1, LocalTraining::steps);
         observation.labels = (!self.labels.is_empty()).then(|| self.labels.clone());
         observation.whole = whole;
         observation.rounds = gathered.map(Arc::new);

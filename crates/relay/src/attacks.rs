@@ -26,6 +26,7 @@ mod search_queue;
 
 use std::{sync::Arc, time::Duration};
 
+use serde::{Deserialize, Serialize};
 use tracing::warn;
 use unmask_attack::{KnownStart, Searches, Tensors, WholeUpdate};
 use unmask_core::{AttackMethod, ClientId, Defence, KeyCheck, RoundSettings, VitConfig};
@@ -59,12 +60,23 @@ pub(crate) struct Reconstruction {
     pub(crate) values: Vec<f32>,
 }
 
+/// What the teacher chose of the attacks, as it is written down.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct AttacksRecord {
+    target: Option<ClientId>,
+    is_searching: bool,
+    /// Of the budget for one round.
+    seconds: f64,
+}
+
 /// The attacks as the room has them: whom they are on, what their threads are handed, and what is shown of what they find.
 /// Where there is something to say, the line is returned.
 pub(crate) struct Attacks {
     attacker: Attacker,
     /// The client under attack.
     target: Option<ClientId>,
+    /// Who was under attack before the relay was started again, until they are back or somebody else is chosen.
+    awaited: Option<ClientId>,
     /// One for each attack.
     cards: Attacked,
     label: LabelCard,
@@ -96,6 +108,7 @@ impl Attacks {
         Ok(Self {
             attacker: Attacker::start(report, budget, searches)?,
             target: None,
+            awaited: None,
             cards: Attacked::default(),
             label: LabelCard::default(),
             membership: MembershipCard::default(),
@@ -113,14 +126,25 @@ impl Attacks {
         self.target
     }
 
-    /// Attacks this client from its next update on.
+    /// Attacks this client from its next update on. A search on an update of somebody else ends where it is.
     pub(crate) fn set_target(&mut self, client: ClientId) {
-        self.target = Some(client);
+        self.awaited = None;
+        self.turn_to(client);
     }
 
-    /// Somebody is there whose pictures the class may see: attacked where nobody is.
+    fn turn_to(&mut self, client: ClientId) {
+        if self.target.replace(client) != Some(client) {
+            self.attacker.forget_search();
+        }
+    }
+
+    /// Somebody is there whose pictures the class may see: attacked where nobody is, or where they were before the relay was
+    /// started again.
     pub(crate) fn joined(&mut self, client: ClientId) {
-        self.target.get_or_insert(client);
+        let is_awaited = self.awaited.take_if(|awaited| *awaited == client).is_some();
+        if is_awaited || self.target.is_none() {
+            self.turn_to(client);
+        }
     }
 
     /// Somebody left, or the class may not see their pictures any more: what was made of their updates is forgotten. Where
@@ -131,6 +155,7 @@ impl Attacks {
             // Rounds of before are not put together with those that may follow.
             self.gathering += 1;
         }
+        self.awaited.take_if(|awaited| *awaited == client);
         self.job.take_if(|(job, _)| job.about.client == client);
         self.attacker.forget_client(client);
         self.cards.forget(client);
@@ -293,9 +318,22 @@ impl Attacks {
         })
     }
 
-    /// Takes up the time that was chosen before.
-    pub(crate) fn restore_budget(&self, seconds: f64) {
-        if let Ok(budget) = Duration::try_from_secs_f64(seconds) {
+    /// What the teacher chose, to be written down.
+    pub(crate) fn record(&self) -> AttacksRecord {
+        AttacksRecord {
+            target: self.awaited.or(self.target),
+            is_searching: self.is_searching() == Some(true),
+            seconds: self.budget().seconds,
+        }
+    }
+
+    /// Takes up what was chosen before; the budget in force holds where it was given anew.
+    pub(crate) fn restore(&mut self, record: AttacksRecord, is_budget_given: bool) {
+        self.awaited = record.target;
+        self.attacker.search(record.is_searching);
+        if let Ok(budget) = Duration::try_from_secs_f64(record.seconds)
+            && !is_budget_given
+        {
             self.attacker.set_budget(budget);
         }
     }

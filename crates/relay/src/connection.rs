@@ -351,8 +351,14 @@ async fn say_goodbye(sink: &mut SplitSink<WebSocket, Message>, reason: String) {
 
 /// Whether the connection is what failed, and not what came over it: a program that was stopped, a network that is gone.
 fn is_broken(error: &axum::Error) -> bool {
-    let first: &(dyn Error + 'static) = error;
-    std::iter::successors(Some(first), |error| error.source()).any(|error| error.is::<io::Error>())
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if error.is::<io::Error>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 struct Reader {

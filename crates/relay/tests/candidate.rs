@@ -8,10 +8,8 @@ use support::{
     Client, Relay, cipher, gradient, http_bytes,
     private::{config, picture, revealing_gradient},
 };
-use unmask_attack::{
-    AttackError, NoSearches, Search, SearchOptions, SearchTarget, Searches, WholeUpdate, class_token_gradient,
-};
-use unmask_core::{AttackMethod, Defence, MembershipVerdict};
+use unmask_attack::{AttackError, Searches, WholeUpdate, class_token_gradient};
+use unmask_core::{Defence, MembershipVerdict};
 use unmask_data::{Picture, decode, encode_png};
 use unmask_wire::view::{Control, MembershipView};
 
@@ -31,15 +29,6 @@ impl Sums {
 }
 
 impl Searches for Sums {
-    fn begin(
-        &self,
-        method: AttackMethod,
-        target: &SearchTarget<'_>,
-        options: SearchOptions,
-    ) -> Result<Box<dyn Search>, AttackError> {
-        NoSearches.begin(method, target, options)
-    }
-
     fn gradient(&self, _: &WholeUpdate, _: &[usize], picture: &[f32]) -> Result<Vec<f64>, AttackError> {
         let mut flat = vec![0.0; support::layout().len()];
         Self::reveal(&mut flat, picture);

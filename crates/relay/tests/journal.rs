@@ -6,11 +6,13 @@ use std::{
     fs::{self, OpenOptions},
     io::{Cursor, Read},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use support::{Client, Plan, Relay, Socket, config, gradient, http, http_bytes, state, upgrade, view};
 use tempfile::TempDir;
 use tokio_tungstenite::connect_async;
+use unmask_attack::NoSearches;
 use unmask_core::{Architecture, ModelState, VitPreset};
 use unmask_relay::{JournalConfig, RelayConfig, last_lesson, serve};
 use unmask_wire::{
@@ -127,6 +129,38 @@ async fn choices_of_a_paused_room_stay() {
     let mut ada = relay.client("Ada").await;
     let plan = ada.plan().await;
     assert!(plan.model.april_block && plan.defence.to_string() == "random-binary:0.25");
+}
+
+/// Who was under attack is again once they are back, though somebody else came first; and the search goes on.
+#[tokio::test]
+async fn target_and_search_stay() {
+    let searching = |config: &mut RelayConfig| {
+        with_journal(config);
+        config.searches = Some(Arc::new(NoSearches));
+    };
+    let relay = Relay::within(tempfile::tempdir().unwrap(), searching).await;
+    let (ada, bob) = (relay.client("Ada").await, relay.client("Bob").await);
+    relay.control(Control::Target { client: bob.id }).await;
+    relay.control(Control::Search { on: true }).await;
+    let relay = Relay::within(relay.stop().await, searching).await;
+    let room = relay.room().await;
+    assert_eq!((room.target, room.search), (None, Some(true)), "nobody is there");
+
+    let ada = Client::join(&relay.running, "Ada", Some(ada.ticket)).await;
+    relay.room_when("Ada in his place", |room| room.target == Some(ada.id)).await;
+    let relay = Relay::within(relay.stop().await, searching).await;
+    let bob = Client::join(&relay.running, "Bob", Some(bob.ticket)).await;
+    relay.room_when("Bob under attack", |room| room.target == Some(bob.id)).await;
+    let ada = Client::join(&relay.running, "Ada", Some(ada.ticket)).await;
+    assert_eq!(relay.room().await.target, Some(bob.id), "no longer waited for");
+    relay.control(Control::Target { client: ada.id }).await;
+    relay.control(Control::Search { on: false }).await;
+
+    // Without the means to search there is none to go on with.
+    let relay = start(relay.stop().await).await;
+    assert_eq!(relay.room().await.search, None);
+    let ada = Client::join(&relay.running, "Ada", Some(ada.ticket)).await;
+    relay.room_when("Ada under attack", |room| room.target == Some(ada.id)).await;
 }
 
 /// A socket of one browser, known by the number in its cookie, after its hello.

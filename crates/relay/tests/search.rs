@@ -159,6 +159,36 @@ async fn search_stops_and_goes_on() {
     assert!(descent.begun().iter().all(|begun| !begun.is_retarget));
 }
 
+/// The teacher turns to somebody else while no round runs: the search stands where it is, and does not go on unseen.
+#[tokio::test]
+async fn search_ends_with_its_target() {
+    let descent = Descent::new(100_000, QUICK);
+    let relay = searching("none", &descent).await;
+    let mut ada = relay.client("Ada").await;
+    round(&relay, &mut ada, 1).await;
+    relay.room_when("a picture", is(AttackMethod::MatchingAware, SearchState::Running)).await;
+    relay.control(Control::Target { client: ada.id }).await;
+    let steps = descent.steps();
+    relay.room_when("more steps", |_| descent.steps() > steps + 10).await;
+    assert_eq!(state(&relay.room().await, AttackMethod::MatchingAware), Some(SearchState::Running), "still the same");
+
+    let mut bob = relay.client("Bob").await;
+    relay.control(Control::Target { client: bob.id }).await;
+    let room = relay.room_when("the end", is(AttackMethod::MatchingAware, SearchState::Stopped)).await;
+    assert!(card(&room, "matching-aware").client == ada.id && card(&room, "matching-aware").picture.is_some());
+    let steps = descent.steps();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!((descent.steps(), room.search), (steps, Some(true)));
+
+    relay.control(Control::OneRound).await;
+    for (client, number) in [(&mut ada, 2), (&mut bob, 3)] {
+        let plan = client.plan().await;
+        client.update(&plan, revealing_gradient(&picture(1), LABEL), [number; 32]).await;
+    }
+    let room = relay.room_when("Bob's", |room| card(room, "matching-aware").client == bob.id).await;
+    assert_eq!((card(&room, "matching-aware").round, descent.begun().len()), (2, 2));
+}
+
 /// Once it is over the same client's next update is taken up from the picture found, but never under another defence.
 #[tokio::test]
 async fn newer_updates_are_taken_up_and_other_defences_begin_afresh() {

@@ -1,6 +1,6 @@
 //! One row: the attack and its verdict.
 
-use std::time::Instant;
+use std::{ops::ControlFlow, time::Instant};
 
 use unmask_attack::{Observation, OnProgress, Recovered, SearchOptions, Searches, run};
 use unmask_core::{AttackMethod, MaskSeed, MembershipVerdict, Verdict};
@@ -136,7 +136,7 @@ fn judge_membership(
         let Some((name, candidate)) = candidate.and_then(|batch| Some((&batch.name, batch.truths.first()?))) else {
             continue;
         };
-        match observation.membership(searches, candidate, Some(observation.batch)) {
+        match observation.membership(searches, candidate, Some(observation.batch), &mut || ControlFlow::Continue(())) {
             Ok(told) => {
                 are_right &= told.verdict == expected;
                 if told.verdict == MembershipVerdict::Undecided {

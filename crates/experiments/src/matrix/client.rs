@@ -70,6 +70,7 @@ impl AttackedClient<'_> {
         let first = rounds.into_iter().next().ok_or(AttackError::NoRounds);
         let mut observation = Observation::new(first);
         observation.batch = batch.truths.len();
+        observation.local_steps = self.local_steps();
         observation.whole = whole.map(Arc::new);
         observation.rounds = gathered.map(Arc::new);
         observation.encryption = encryption;
@@ -111,8 +112,8 @@ impl AttackedClient<'_> {
         Ok((task.protect(trained.values, seed)?, trained.statistics))
     }
 
-    /// The update as a gradient, and which of its entries arrived. Under FedAvg that is w - W_n: one local step makes it the
-    /// gradient up to the local rate, and no attack minds the scale.
+    /// The update as a gradient, and which of its entries arrived. Under FedAvg that is (w - W_n) / (rate x steps), the mean gradient
+    /// of the local steps: labels are counted, and searches match, at a gradient's own scale.
     fn gradient(
         &self,
         held: &[f32],
@@ -121,12 +122,19 @@ impl AttackedClient<'_> {
         let layout = self.network.layout();
         let sent = match self.settings.rule {
             Rule::FedSgd => update.expand(layout)?,
-            Rule::FedAvg { .. } => {
+            Rule::FedAvg { rate, .. } => {
                 let local = update.expand_over(layout, held.to_vec())?;
-                held.iter().zip(local).map(|(held, local)| held - local).collect()
+                let length = f64::from(rate) * self.local_steps() as f64;
+                let mean = |(held, local): (&f32, f32)| ((f64::from(*held) - f64::from(local)) / length) as f32;
+                held.iter().zip(local).map(mean).collect()
             }
         };
         Ok((sent, update.mask(layout).map(|mask| mask.entries().collect())))
+    }
+
+    /// All of a client's pictures are one batch.
+    fn local_steps(&self) -> u64 {
+        self.settings.rule.local_steps(1, 1)
     }
 
     /// The server's side of the round: w - rate theta (FLRSP Eqs. 1 and 2), or the client's weights where it sent them

@@ -80,8 +80,8 @@ impl Attacker {
         self.change(|schedule| {
             schedule.queue.clear();
             schedule.to_gather.clear();
-            schedule.search.forget();
-            (schedule.whole.take(), schedule.newest.take(), schedule.gathered.take())
+            let next = schedule.search.forget();
+            (next, schedule.whole.take(), schedule.newest.take(), schedule.gathered.take())
         });
     }
 
@@ -91,13 +91,11 @@ impl Attacker {
             schedule.to_gather.retain(|job| job.about.client != client);
             let gathered = schedule.gathered.take_if(|gathered| gathered.is_of(client));
             let newest = schedule.newest.take_if(|job| job.about.client == client);
-            let mut whole = None;
-            if newest.is_some() {
+            let searched = newest.is_some().then(|| {
                 schedule.queue.clear();
-                schedule.search.forget();
-                whole = schedule.whole.take();
-            }
-            (gathered, newest, whole)
+                (schedule.search.forget(), schedule.whole.take())
+            });
+            (gathered, newest, searched)
         });
     }
 
@@ -121,6 +119,11 @@ impl Attacker {
     /// Searches from the next update on, or goes on with the last; or stops.
     pub(super) fn search(&self, on: bool) {
         self.change(|schedule| schedule.search.turn(on));
+    }
+
+    /// The search under way is on an update of somebody who is not attacked any more: it ends where it is.
+    pub(super) fn forget_search(&self) {
+        self.change(|schedule| schedule.search.forget());
     }
 
     /// Whether it is to search; `None` where this relay cannot.

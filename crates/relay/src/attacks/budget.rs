@@ -4,6 +4,10 @@ use std::time::Duration;
 
 use unmask_wire::view::BudgetView;
 
+/// An attack that has begun is ended after so many budgets while rounds run: at 5 s a round a low-rank completion of 224 x 224
+/// pixels, which takes 11 s where it finds the picture, has its time, and one that is stuck does not hold a thread for minutes.
+const OVERTIME: u32 = 4;
+
 /// Time spent on the newest update, and what was left out of it.
 #[derive(Debug)]
 pub(super) struct Budget {
@@ -45,6 +49,11 @@ impl Budget {
     /// Whether nothing more may begin.
     pub(super) fn is_spent(&self) -> bool {
         self.spent >= self.limit
+    }
+
+    /// Whether an attack that has run for so long has had more than its time.
+    pub(super) fn is_overrun(&self, time: Duration) -> bool {
+        time > self.limit.saturating_mul(OVERTIME)
     }
 
     /// Whether nothing may run at all.
@@ -93,6 +102,14 @@ mod tests {
         assert_eq!((budget.view().seconds, budget.view().spent), (2.0, 2.0));
         budget.set(3 * SECOND);
         assert!(!budget.is_spent());
+    }
+
+    #[test]
+    fn an_attack_may_take_a_few_budgets() {
+        let budget = Budget::new(5 * SECOND);
+        assert!(!budget.is_overrun(20 * SECOND) && budget.is_overrun(21 * SECOND));
+        assert!(Budget::new(Duration::ZERO).is_overrun(SECOND));
+        assert!(!Budget::new(Duration::MAX).is_overrun(Duration::MAX), "no time is too long");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unmask_attack::{Membership, Searches, WholeUpdate};
+use unmask_attack::{GoOn, Membership, Searches, WholeUpdate};
 use unmask_core::{ClientId, Defence, MembershipVerdict};
 use unmask_wire::view::MembershipView;
 
@@ -121,7 +121,7 @@ fn blank(picture: String) -> MembershipView {
     MembershipView { picture, ..MembershipView::default() }
 }
 
-/// Asks whether `candidate` was in the update, by what `searches` make of it with the model of `whole`.
+/// Asks whether `candidate` was in the update, by what `searches` make of it with the model of `whole`; `go_on` may end it.
 ///
 /// # Errors
 /// Why that cannot be told.
@@ -130,6 +130,7 @@ pub(super) fn ask(
     candidate: &Candidate,
     whole: Option<Arc<WholeUpdate>>,
     searches: &dyn Searches,
+    go_on: GoOn<'_>,
 ) -> Result<MembershipAnswer, String> {
     if job.encryption.is_some() {
         return Err("the embeddings are encrypted: what a picture causes can be compared with the update only by \
@@ -139,7 +140,8 @@ pub(super) fn ask(
     let mut observation = job.observation.clone();
     observation.whole = whole;
     let pictures = Some(observation.batch);
-    let found = observation.membership(searches, &candidate.values, pictures).map_err(|error| error.to_string())?;
+    let found = observation.membership(searches, &candidate.values, pictures, go_on);
+    let found = found.map_err(|error| error.to_string())?;
     let numbers = [found.residual, found.interval.0, found.interval.1];
     if numbers.iter().chain(&found.distractors).any(|number| !number.is_finite()) {
         return Err("the update's values are too large or too small to compare".to_owned());

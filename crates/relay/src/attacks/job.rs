@@ -58,6 +58,7 @@ impl Job {
         let concealment = Concealment::of(&sent.update.form, evidence.as_ref().ok());
         let mut observation = Observation::new(evidence);
         observation.batch = usize::try_from(sent.about.samples).unwrap_or(usize::MAX);
+        observation.local_steps = sent.about.rule.local_steps(sent.about.samples, sent.batch);
         observation.encryption = encryption.map(|_| Encryption::default());
         Self { about: sent.about, concealment, encryption, architecture: sent.model.architecture, observation }
     }

@@ -9,7 +9,7 @@ use std::{
 
 use tracing::error;
 use unmask_attack::{
-    AccumulatedRounds, AttackError, AttackProgress, NoSearches, Recovered, SearchOptions, Searches, WholeUpdate,
+    AccumulatedRounds, AttackError, AttackProgress, GoOn, NoSearches, Recovered, SearchOptions, Searches, WholeUpdate,
 };
 use unmask_core::AttackMethod;
 
@@ -95,7 +95,7 @@ fn run(shared: &Shared, searches: &dyn Searches, queued: &QueuedTask<Arc<Job>>, 
     let QueuedTask { task, job, .. } = queued;
     let started = Instant::now();
     // What is attacked comes from outside: whatever it makes the linear algebra do, the thread lives on.
-    let report = catch_unwind(AssertUnwindSafe(|| perform(*task, searches, job, held))).unwrap_or_else(|_| {
+    let report = catch_unwind(AssertUnwindSafe(|| perform(*task, shared, searches, job, held))).unwrap_or_else(|_| {
         error!(round = job.about.round, "{} broke down on an update", task.name());
         broken(*task, job, held)
     });
@@ -131,17 +131,22 @@ fn broken(task: Task, job: &Job, held: &Held) -> Option<Report> {
     }
 }
 
-fn perform(task: Task, searches: &dyn Searches, job: &Job, held: &Held) -> Option<Report> {
+fn perform(task: Task, shared: &Shared, searches: &dyn Searches, job: &Job, held: &Held) -> Option<Report> {
     let about = Box::new(job.about);
+    let started = Instant::now();
+    let go_on = &mut || match shared.lock().is_overdue(started.elapsed()) {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    };
     match task {
         Task::Label => Some(Report::Labels(about, job.labels().map_err(|error| error.to_string()))),
-        Task::Method(method) => Some(found(method, job, attack(method, job, held))),
+        Task::Method(method) => Some(found(method, job, attack(method, job, held, go_on))),
         Task::Membership => {
             let candidate = held.candidate.as_ref()?;
             Some(Report::Membership(
                 about,
                 candidate.number,
-                candidate::ask(job, candidate, held.whole.clone(), searches),
+                candidate::ask(job, candidate, held.whole.clone(), searches, go_on),
             ))
         }
     }
@@ -152,12 +157,12 @@ fn found(method: AttackMethod, job: &Job, outcome: Result<Seen, String>) -> Repo
     Report::Found(Box::new(Finding { about: job.about, method, seconds: 0.0, outcome, search: None }))
 }
 
-fn attack(method: AttackMethod, job: &Job, held: &Held) -> Result<Seen, String> {
+fn attack(method: AttackMethod, job: &Job, held: &Held, go_on: GoOn<'_>) -> Result<Seen, String> {
     let mut observation = job.observation.clone();
     observation.encryption = job.encryption.map(|(_, check)| held.keys.of(check));
     observation.rounds = held.rounds.clone().ok_or(AttackError::NoRounds);
-    let go_on = &mut |_: AttackProgress<'_>| ControlFlow::Continue(());
-    let recovered = unmask_attack::run(method, &observation, &NoSearches, SearchOptions::default(), go_on);
+    let progress = &mut |_: AttackProgress<'_>| go_on();
+    let recovered = unmask_attack::run(method, &observation, &NoSearches, SearchOptions::default(), progress);
     let Recovered { pictures, mut notes, .. } = recovered.map_err(|error| error.to_string())?;
     notes.extend(remarks::on(method, job));
     Seen::new(job.architecture.side(), pictures.concat(), &notes)

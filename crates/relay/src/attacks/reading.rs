@@ -25,9 +25,8 @@ impl Scale {
     pub(super) fn of(rule: Rule, samples: u32, batch: u16) -> Self {
         match rule {
             Rule::FedSgd => Self::Gradient,
-            Rule::FedAvg { epochs, rate } => {
-                let steps = u64::from(epochs) * u64::from(samples.div_ceil(u32::from(batch.max(1))).max(1));
-                Self::Weights { moved: f64::from(rate) * steps as f64 }
+            Rule::FedAvg { rate, .. } => {
+                Self::Weights { moved: f64::from(rate) * rule.local_steps(samples, batch) as f64 }
             }
         }
     }

@@ -48,6 +48,12 @@ impl Schedule {
         self.newest.as_ref().map_or(0, |job| job.about.serial)
     }
 
+    /// Whether an attack that has run for so long is to end: nothing is to be made of any update any more, or rounds run and its
+    /// time is over.
+    pub(super) fn is_overdue(&self, time: Duration) -> bool {
+        self.is_closed || self.newest.is_none() || (!self.is_paused && self.budget.is_overrun(time))
+    }
+
     /// Whether a search may take a step: where rounds run, after the closed forms and from what they left.
     pub(super) fn may_search(&self) -> bool {
         !self.budget.is_none() && (self.is_paused || (self.queue.is_idle() && !self.budget.is_spent()))

@@ -25,7 +25,7 @@ enum Order {
     Step,
     /// Say that it stands still.
     Rest(SearchState),
-    /// Drop it: its update is no longer the newest.
+    /// Let it stand, and drop it: its update counts no longer.
     Forget,
     /// The room is gone.
     End,
@@ -39,10 +39,7 @@ pub(super) fn work(shared: &Shared, searches: &dyn Searches) {
         let started = Instant::now();
         let findings = match order {
             Order::End => return,
-            Order::Forget => {
-                current = None;
-                continue;
-            }
+            Order::Forget => current.take().map(|mut current| current.rest(SearchState::Stopped)).unwrap_or_default(),
             Order::Begin(target) => {
                 // The old search's memory is given back before the new one takes its own.
                 drop(current.take());

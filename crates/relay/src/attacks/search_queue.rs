@@ -22,7 +22,7 @@ pub(super) struct SearchQueue {
     is_on: bool,
     /// The newest update that came while it was on and has not been searched.
     pub(super) next: Option<Target>,
-    /// Whether a newer update came while it was off.
+    /// Whether what is being searched counts no longer: a newer update came while it was off, or it is nobody's who is attacked.
     pub(super) is_overtaken: bool,
 }
 
@@ -49,9 +49,9 @@ impl SearchQueue {
         self.next.replace(Target { job: Arc::clone(job), whole })
     }
 
-    /// Everything belongs to a model that is gone.
-    pub(super) fn forget(&mut self) {
-        self.next = None;
+    /// Everything belongs to a model that is gone, or to somebody who is not attacked any more; what waited.
+    pub(super) fn forget(&mut self) -> Option<Target> {
         self.is_overtaken = true;
+        self.next.take()
     }
 }

@@ -149,7 +149,9 @@ impl Actor {
         }
         if clipped > 0 {
             let (are, were) = if clipped == 1 { ("update is", "was") } else { ("updates are", "were") };
-            self.say(format!("Round {round}: {clipped} {are} much larger than the others and {were} scaled down."));
+            self.say(format!(
+                "Round {round}: {clipped} {are} much larger than the others and {were} scaled down or left out."
+            ));
         }
         if !late.is_empty() {
             let names: Vec<&str> = late.iter().map(|client| self.roster.name(*client)).collect();

@@ -15,6 +15,7 @@ use super::{
     sharing::SharingRecord, stage::Stage, trade_off::TradeOff,
 };
 use crate::{
+    attacks::AttacksRecord,
     config::{JournalConfig, RelayConfig},
     journal::{Arrays, Contents, LessonId, Opened, Store, digest, read_arrays},
     random,
@@ -66,8 +67,9 @@ pub(super) struct Lesson {
     pub(super) accuracies: Vec<AccuracyPoint>,
     pub(super) stage: Stage,
     pub(super) trade_off: TradeOff,
-    /// Seconds a round for measuring the model, and for the attacks.
-    pub(super) budgets: (f64, f64),
+    pub(super) attacks: AttacksRecord,
+    /// A round, for measuring the model.
+    pub(super) measuring_seconds: f64,
 }
 
 /// The last lesson, with its room as it was.

@@ -36,7 +36,8 @@ impl Actor {
             accuracies: self.measuring.accuracies().cloned().collect(),
             stage: self.stage.clone(),
             trade_off: self.trade_off.clone(),
-            budgets: (self.measuring.budget().as_secs_f64(), self.attacks.budget().seconds),
+            attacks: self.attacks.record(),
+            measuring_seconds: self.measuring.budget().as_secs_f64(),
         }
     }
 
@@ -57,7 +58,8 @@ impl Actor {
             accuracies,
             stage,
             trade_off,
-            budgets,
+            attacks,
+            measuring_seconds,
             ..
         } = lesson;
         self.sharing.restore(sharing).map_err(anyhow::Error::msg)?;
@@ -71,16 +73,14 @@ impl Actor {
         let news: Vec<String> = self.log.lines().map(|line| line.text.clone()).collect();
         self.log = Log::restore(log);
         news.into_iter().for_each(|line| self.say(line));
-        let (measuring, attacks) = budgets;
         // What is given on the command line holds.
         let is_given = |flag: &str| {
             self.config.journal.as_ref().is_some_and(|journal| journal.given.iter().any(|given| given == flag))
         };
-        let measuring = Duration::try_from_secs_f64(measuring).ok().filter(|_| !is_given("--test-seconds"));
+        let measuring = Duration::try_from_secs_f64(measuring_seconds).ok().filter(|_| !is_given("--test-seconds"));
         self.measuring.restore(accuracies, room.round(), measuring.unwrap_or(self.measuring.budget()));
-        if !is_given("--attack-seconds") {
-            self.attacks.restore_budget(attacks);
-        }
+        let is_budget_given = is_given("--attack-seconds");
+        self.attacks.restore(attacks, is_budget_given);
         if room.is_resting() {
             self.timers.rest(now, self.config.pace.max(RETURN));
         }

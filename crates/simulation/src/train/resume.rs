@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use toml::{Table, Value};
-use unmask_federation::{Optimiser, OptimiserState, UpdateCounts};
+use unmask_federation::{Moments, Optimiser, OptimiserState, UpdateCounts};
 
 use crate::{
     CheckpointError, Schedule, Simulation,
@@ -19,7 +19,7 @@ impl Simulation<'_> {
     /// The run as it stands.
     pub(crate) fn checkpoint(&self, pictures: &str) -> Checkpoint {
         let current = &self.current;
-        let OptimiserState { steps, first, second } = current.optimiser.state();
+        let OptimiserState { steps, moments: Moments { first, second } } = current.optimiser.state();
         let header = Header {
             config: self.config().to_toml(),
             pictures: pictures.to_owned(),
@@ -49,7 +49,8 @@ impl Simulation<'_> {
         if (weights.len(), statistics.len()) != (current.weights.len(), current.statistics.len()) {
             return Err(CheckpointError::OtherPictures);
         }
-        let state = OptimiserState { steps: header.steps, first: moments.0, second: moments.1 };
+        let moments = Moments { first: moments.0, second: moments.1 };
+        let state = OptimiserState { steps: header.steps, moments };
         current.optimiser = Optimiser::resumed(current.optimiser.kind(), state);
         let (config, layout) = (self.config(), Arc::clone(self.layout()));
         let counts = UpdateCounts::resumed(layout, config.defence, counts, header.counted, config.clients as u32);

@@ -122,7 +122,8 @@ impl Current {
     /// Stands still: the last pictures, as they are.
     pub(super) fn rest(&mut self, state: SearchState) -> Vec<Finding> {
         let mut findings = Vec::new();
-        for member in self.members.iter_mut().filter(|member| member.state != SearchState::Done) {
+        let is_moving = |member: &&mut Member| member.state != SearchState::Done && member.state != state;
+        for member in self.members.iter_mut().filter(is_moving) {
             member.state = state;
             if member.last.is_some() {
                 findings.push(member.show(&self.job));
