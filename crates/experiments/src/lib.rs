@@ -31,6 +31,7 @@ mod run;
 mod score;
 mod store;
 mod study;
+mod trade_off;
 mod training;
 mod update_ratios;
 
