@@ -76,7 +76,7 @@ pub(crate) static MASKS_AND_NOISE: [ComparedDefence; 6] = [NONE, R02, R05, R08, 
 pub(crate) static TRADE_OFF: [ComparedDefence; 10] = [NONE, R02, R05, R07, R08, R09, R095, FIXED, EPS64, EPS4];
 
 /// Those of them that are trained on photographs too, where such are at hand, as far as the time goes.
-pub(crate) static TRADE_OFF_ON_PHOTOGRAPHS: [ComparedDefence; 5] = [NONE, R05, R08, R095, EPS4];
+pub(crate) static TRADE_OFF_ON_PHOTOGRAPHS: [ComparedDefence; 3] = [NONE, R05, R095];
 
 impl ComparedDefence {
     pub(crate) fn style(&self) -> SeriesStyle {

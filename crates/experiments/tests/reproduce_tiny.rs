@@ -7,6 +7,7 @@ use std::{fs, ops::ControlFlow, path::Path};
 
 use maud::html;
 use serde_json::Value;
+use tempfile::TempDir;
 use unmask_core::{Architecture, Defence, ModelStage, TradeOffCurve};
 use unmask_experiments::{
     Claim, Experiment, ExperimentError, ExperimentEvent, ExperimentRequest, Reproduced, Scale, estimate, reproduce,
@@ -37,8 +38,9 @@ fn json(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-/// The page holds the verdict that follows from the claims, figures, and nothing from elsewhere.
-fn check(experiment: Experiment, cases: usize) {
+/// The page holds the verdict that follows from the claims, figures, and nothing from elsewhere. Gives the folder of all
+/// reports.
+fn check(experiment: Experiment, cases: usize) -> TempDir {
     let out = tempfile::tempdir().unwrap();
     let device = OpenDevice::cpu();
     let Reproduced { folder, claims } = finish(&request(experiment, out.path(), &device));
@@ -66,6 +68,7 @@ fn check(experiment: Experiment, cases: usize) {
     assert!(csv.lines().count() > cases, "{experiment}: {csv}");
     let index = fs::read_to_string(out.path().join("README.md")).unwrap();
     assert!(index.contains(&format!("({experiment}/report.html)")), "{index}");
+    out
 }
 
 #[test]
@@ -113,18 +116,11 @@ fn encrypted() {
     check(Experiment::Encrypted, 2);
 }
 
-/// Ten cases on generated shapes, and for programs the curve.
+/// The curve has a point for each defence, each with its best attacker.
 #[test]
 fn trade_off() {
-    check(Experiment::TradeOff, 10);
-}
-
-#[test]
-fn the_trade_off_names_the_best_attacker_under_every_defence() {
-    let out = tempfile::tempdir().unwrap();
-    let device = OpenDevice::cpu();
-    let Reproduced { folder, .. } = finish(&request(Experiment::TradeOff, out.path(), &device));
-    let curve = json(&folder.join("trade-off.json"));
+    let out = check(Experiment::TradeOff, 10);
+    let curve = json(&out.path().join("trade-off/trade-off.json"));
     schema::assert_conforms(&curve, "trade-off");
     let TradeOffCurve { provenance, setup, points } = serde_json::from_value(curve).unwrap();
     assert_eq!(provenance.command, "unmask reproduce trade-off --scale tiny --seed 1 --out reports");

@@ -94,7 +94,7 @@ pub(super) fn seeds(experiment: Experiment, scale: Scale) -> u64 {
 pub(super) fn test_pictures(experiment: Experiment, scale: Scale) -> usize {
     match (scale, experiment) {
         (Scale::Tiny, _) => 40,
-        (Scale::Small, Experiment::TradeOff) => 1000,
+        (Scale::Small, Experiment::TradeOff) => 500,
         (Scale::Small, _) => 2000,
         (Scale::Paper, _) => 10_000,
     }

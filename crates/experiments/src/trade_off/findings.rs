@@ -273,13 +273,12 @@ fn notes(scale: Scale, panels: &[Panel<'_>]) -> Vec<String> {
         format!(
             "The attackers are those that a room tries on such an update: embedding inversion, naive and with the mask known; \
              low-rank completion, which needs a ViT of few patches and many dimensions and says so here; {} updates of one photograph \
-             gathered, at nearly the same weights. With the first seed alone, at the initial weights alone and under a defence alone, a search of {} \
-             steps through the model: token matching with the mask known, or the jigsaw. More steps, and other starts, may see more.",
-            gathered(scale),
-            matching_steps(scale)
+             gathered, at nearly the same weights.",
+            gathered(scale)
         ),
-        "The best attacker is chosen by the mean that is reported, of a handful: where several are close its mean lies a little too \
-         high, never too low."
+        searches(scale),
+        "The best attacker is chosen by the mean that is reported, of a handful: where several are close its mean lies rather \
+         too high than too low."
             .to_owned(),
         "A jigsaw is scored in the best order of its pieces, which the attacker does not know. Against noise no attacker here knows \
          how much of it there is; one who smooths it away may see more."
@@ -299,6 +298,22 @@ fn notes(scale: Scale, panels: &[Panel<'_>]) -> Vec<String> {
         }
     }
     notes
+}
+
+fn searches(scale: Scale) -> String {
+    let steps = matching_steps(scale);
+    let tried = "at the initial weights and with the first seed alone";
+    match scale {
+        Scale::Small => format!(
+            "Where these have nothing to solve, under fixed position, a search of {steps} steps through the model stands in for them, the \
+             jigsaw, {tried}. Under masks there is none, since it takes a minute for each photograph: of a fresh model's \
+             update token matching with the mask known sees more at R = 0.5 than the closed forms do (attacks-vit)."
+        ),
+        Scale::Tiny | Scale::Paper => format!(
+            "Under a defence there is a search of {steps} steps through the model besides, token matching with the mask known or the \
+             jigsaw, {tried}. More steps, and other starts, may see more."
+        ),
+    }
 }
 
 /// One line for each accuracy, then one for each attack.
