@@ -11,9 +11,8 @@ use super::{
 };
 use crate::{
     attacks::matching_steps,
-    catalogue::{Experiment, Scale},
+    catalogue::Scale,
     claim::{Claim, Finding},
-    cost,
     error::ExperimentError,
     figure::{LineStyle, PlanePoint, PlaneSeries, SeriesStyle, plane},
     report::{Figure, Findings, Table, csv},
@@ -49,7 +48,7 @@ pub(super) fn findings(run: &ExperimentRun<'_, '_>, outcome: &Outcome<'_>) -> Re
         figures: panels.iter().map(figure).collect::<Result<_, ExperimentError>>()?,
         tables: panels.iter().flat_map(|panel| [measured(panel), attackers(panel)]).collect(),
         notes: notes(scale, &panels),
-        cost: paper_cost(run)?,
+        cost: None,
         commands: Vec::new(),
         records: records(&panels, outcome)?,
         results: json!({
@@ -61,15 +60,6 @@ pub(super) fn findings(run: &ExperimentRun<'_, '_>, outcome: &Outcome<'_>) -> Re
             panels.into_iter().flat_map(|panel| panel.points).collect(),
         )),
     })
-}
-
-/// The tiny scale is for trying things out, and measures nothing.
-fn paper_cost(run: &ExperimentRun<'_, '_>) -> Result<Option<String>, ExperimentError> {
-    if run.request.scale == Scale::Tiny {
-        return Ok(None);
-    }
-    let Some(study) = Study::of(Experiment::TradeOff, Scale::Paper) else { return Ok(None) };
-    Ok(cost::of_training(run, &study)?.map(|cost| cost.to_string()))
 }
 
 fn panel<'a>(
