@@ -15,11 +15,13 @@ mod layout;
 mod lesson;
 mod optimiser;
 mod pictures;
+mod processor;
 mod resnet;
 mod rule;
 mod settings;
 mod size;
 mod text;
+mod trade_off;
 mod update;
 mod vit;
 
@@ -42,9 +44,13 @@ pub use optimiser::{OptimiserKind, ParseOptimiserError};
 pub use pictures::{
     InitialWeights, ParsePartitionError, Partition, TrainOn, TrainingPictures, UnknownInitialWeights, UnknownTrainOn,
 };
+pub use processor::processor_name;
 pub use resnet::{BlockKind, Convolution, ResidualBlock, ResnetConfig, ResnetPreset, ResnetSpec, Stem};
 pub use rule::{ParseRuleError, Rule};
 pub use settings::{RoundSettings, SettingsError};
 pub use size::SizeError;
+pub use trade_off::{
+    CurveAttacker, CurvePoint, CurveProvenance, CurveSetup, MeanInterval, ModelStage, TradeOffCurve, UnknownModelStage,
+};
 pub use update::{ClientId, KeyCheck, MaskSeed, UpdateForm};
 pub use vit::{UnknownVit, VitConfig, VitPreset};

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Without the feature `codecs` nothing here reads or writes image files, which keeps the browser's bundle small; the
-//! feature `datasets` adds [`datasets`], labelled pictures to learn from.
+//! feature `datasets` adds [`datasets`], labelled pictures to learn from, and `samples` the photographs of the page's gallery.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
@@ -27,12 +27,16 @@ pub mod jigsaw;
 pub mod metrics;
 mod picture;
 mod resize;
+#[cfg(feature = "samples")]
+mod samples;
 
 #[cfg(feature = "codecs")]
 pub use codecs::{MAX_PIXELS, NotAPicture, decode, encode_png};
 #[cfg(feature = "codecs")]
 pub use folder::{FileFailure, Folder, FolderError, load_folder};
 pub use picture::{Picture, PictureError, chw_to_hwc, hwc_to_chw};
+#[cfg(feature = "samples")]
+pub use samples::sample_photographs;
 
 /// The ten classes of CIFAR-10, in the order of their labels.
 pub const CLASSES: [&str; 10] =

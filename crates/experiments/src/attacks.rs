@@ -4,6 +4,7 @@ mod findings;
 mod resnet;
 mod targets;
 mod vit;
+mod watched;
 
 use serde::{Deserialize, Serialize};
 use unmask_core::{AttackMethod, Knowledge};
@@ -11,6 +12,7 @@ use unmask_core::{AttackMethod, Knowledge};
 pub(crate) use self::{
     resnet::{cost as resnet_cost, run as run_resnet},
     vit::run as run_vit,
+    watched::watched,
 };
 use crate::catalogue::Scale;
 
@@ -34,6 +36,15 @@ pub(crate) struct AttackResult {
     /// In dB, at most 99.
     pub(crate) psnr: f64,
     pub(crate) seconds: f64,
+}
+
+/// Steps of a token matching that is to end in time.
+pub(crate) fn matching_steps(scale: Scale) -> usize {
+    match scale {
+        Scale::Tiny => 3,
+        Scale::Small => 400,
+        Scale::Paper => 2000,
+    }
 }
 
 /// How many pictures are attacked, as in the papers.

@@ -16,11 +16,12 @@ pub enum Experiment {
     AttacksVit,
     UpdateRatios,
     Encrypted,
+    TradeOff,
 }
 
 impl Experiment {
     /// All of them, in the order of the papers' figures.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::VitFineTuned,
         Self::VitFromScratch,
         Self::ResnetFedsgd,
@@ -30,6 +31,7 @@ impl Experiment {
         Self::AttacksVit,
         Self::UpdateRatios,
         Self::Encrypted,
+        Self::TradeOff,
     ];
 
     /// The name on the command line, and of the report's folder.
@@ -44,6 +46,7 @@ impl Experiment {
             Self::AttacksVit => "attacks-vit",
             Self::UpdateRatios => "update-ratios",
             Self::Encrypted => "encrypted",
+            Self::TradeOff => "trade-off",
         }
     }
 
@@ -58,6 +61,7 @@ impl Experiment {
             Self::AttacksVit => "Attacks against a ViT",
             Self::UpdateRatios => "How often each parameter is updated",
             Self::Encrypted => "Accuracy with and without encryption",
+            Self::TradeOff => "Accuracy beside what the best attacker sees",
         }
     }
 
@@ -70,6 +74,7 @@ impl Experiment {
             Self::AttacksResnet | Self::AttacksVit => "FLRSP Figs. 8 to 12",
             Self::UpdateRatios => "FLRSP Fig. 13",
             Self::Encrypted => "Encrypted ViT Table I",
+            Self::TradeOff => "RBW Fig. 5 beside FLRSP Figs. 8 to 12",
         }
     }
 
@@ -93,6 +98,7 @@ impl Experiment {
             }
             Self::UpdateRatios => "Is every parameter updated as often as G(f) says?",
             Self::Encrypted => "Does the relay, averaging cipher text, train the very same model?",
+            Self::TradeOff => "What does each defence cost in accuracy, and what does it leave to the best attacker?",
         }
     }
 }

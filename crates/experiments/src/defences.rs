@@ -44,8 +44,14 @@ const R02: ComparedDefence =
     compared(("r0.2", "random binary, R = 0.2", "R = 0.2", RandomMask, 1, "random-binary:0.2"));
 const R05: ComparedDefence =
     compared(("r0.5", "random binary, R = 0.5", "R = 0.5", RandomMask, 2, "random-binary:0.5"));
+const R07: ComparedDefence =
+    compared(("r0.7", "random binary, R = 0.7", "R = 0.7", RandomMask, 2, "random-binary:0.7"));
 const R08: ComparedDefence =
     compared(("r0.8", "random binary, R = 0.8", "R = 0.8", RandomMask, 3, "random-binary:0.8"));
+const R09: ComparedDefence =
+    compared(("r0.9", "random binary, R = 0.9", "R = 0.9", RandomMask, 3, "random-binary:0.9"));
+const R095: ComparedDefence =
+    compared(("r0.95", "random binary, R = 0.95", "R = 0.95", RandomMask, 4, "random-binary:0.95"));
 const F02: ComparedDefence =
     compared(("f0.2", "frozen binary, R = 0.2", "R = 0.2", FrozenMask, 1, "frozen-binary:0.2"));
 const F05: ComparedDefence =
@@ -55,6 +61,8 @@ const F08: ComparedDefence =
 const FIXED: ComparedDefence = compared(("fixed", "fixed position", "fixed", FixedPosition, 5, "fixed-position"));
 const EPS4: ComparedDefence =
     compared(("eps4", "noise, ε = 4", "ε = 4", Noise, 4, "gaussian:eps=4,delta=0.5,clip=0.5"));
+const EPS64: ComparedDefence =
+    compared(("eps64", "noise, ε = 64", "ε = 64", Noise, 4, "gaussian:eps=64,delta=0.5,clip=0.5"));
 const EPS1: ComparedDefence =
     compared(("eps1", "noise, ε = 1", "ε = 1", Noise, 5, "gaussian:eps=1,delta=0.5,clip=0.5"));
 
@@ -63,6 +71,12 @@ pub(crate) static ALL: [ComparedDefence; 10] = [NONE, R02, R05, R08, F02, F05, F
 
 /// What FLRSP Figs. 5, 6 and 8 to 12 compare.
 pub(crate) static MASKS_AND_NOISE: [ComparedDefence; 6] = [NONE, R02, R05, R08, EPS4, EPS1];
+
+/// What accuracy and leakage are measured of together: masks in the order of R, then the others.
+pub(crate) static TRADE_OFF: [ComparedDefence; 10] = [NONE, R02, R05, R07, R08, R09, R095, FIXED, EPS64, EPS4];
+
+/// Those of them that are trained on photographs too, where such are at hand, as far as the time goes.
+pub(crate) static TRADE_OFF_ON_PHOTOGRAPHS: [ComparedDefence; 3] = [NONE, R05, R095];
 
 impl ComparedDefence {
     pub(crate) fn style(&self) -> SeriesStyle {

@@ -4,6 +4,7 @@ mod bars;
 mod boxes;
 mod curves;
 mod intervals;
+mod plane;
 
 use std::ops::Range;
 
@@ -18,6 +19,7 @@ pub use self::{
     boxes::{BoxGroup, boxes, median},
     curves::{Curve, curves},
     intervals::{Interval, intervals},
+    plane::{PlanePoint, PlaneSeries, plane},
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -104,8 +106,8 @@ struct Axes<'a> {
     labels: [usize; 2],
     /// Room for numbers and names, in pixels.
     room: [u32; 2],
-    /// Decimal places of the vertical axis's numbers.
-    decimals: usize,
+    /// Decimal places of their numbers.
+    decimals: [usize; 2],
 }
 
 impl Axes<'_> {
@@ -120,7 +122,7 @@ impl Axes<'_> {
             .x_label_area_size(room[0])
             .y_label_area_size(room[1])
             .build_cartesian_2d(x, y)?;
-        let vertical = |value: &f64| format!("{value:.decimals$}");
+        let [across, up] = decimals.map(|places| move |value: &f64| format!("{value:.places$}"));
         let mut mesh = chart.configure_mesh();
         if !names[0].is_empty() {
             mesh.x_desc(names[0]);
@@ -130,8 +132,8 @@ impl Axes<'_> {
         }
         mesh.x_labels(labels[0])
             .y_labels(labels[1])
-            .x_label_formatter(&|value| format!("{value:.0}"))
-            .y_label_formatter(&vertical)
+            .x_label_formatter(&across)
+            .y_label_formatter(&up)
             .label_style(label())
             .axis_desc_style((FONT, FONT_SIZE).into_font().color(&ink()))
             .axis_style(ink())

@@ -26,6 +26,7 @@ mod request;
 mod run;
 mod store;
 mod study;
+mod trade_off;
 mod training;
 mod update_ratios;
 

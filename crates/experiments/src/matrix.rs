@@ -21,7 +21,7 @@ use std::{ops::ControlFlow, path::Path};
 use rayon::{ThreadPool, ThreadPoolBuilder, prelude::*};
 use serde::{Deserialize, Serialize};
 use unmask_attack::{Needs, Observation};
-use unmask_core::{Defence, Verdict};
+use unmask_core::{Defence, ModelState, Verdict};
 use unmask_data::Picture;
 use unmask_inversion::InferenceAttack;
 use unmask_matching::GradientMatching;
@@ -49,6 +49,8 @@ pub struct MatrixRequest<'a> {
     pub settings: &'a MatrixSettings,
     /// By their names.
     pub pictures: &'a [(String, Picture)],
+    /// The model's weights in place of its initial ones.
+    pub start: Option<&'a ModelState>,
     /// What runs the client's model and the searches.
     pub device: &'a OpenDevice,
     /// Rows that are computed side by side; as many as there are processors if absent. A GPU is fed by one.
@@ -128,11 +130,12 @@ pub type OnMatrixEvent<'a> = &'a mut (dyn FnMut(MatrixEvent<'_>) -> ControlFlow<
 /// [`ExperimentError`]: the settings do not fit the pictures, the folder holds rows of another run or cannot be written, or a
 /// client's model fails.
 pub fn run(request: &MatrixRequest<'_>, on_event: OnMatrixEvent<'_>) -> Result<MatrixOutcome, ExperimentError> {
-    let MatrixRequest { settings, device, .. } = *request;
+    let MatrixRequest { settings, start, device, .. } = *request;
     let plan = MatrixPlan::new(request)?;
     let pool = pool(request)?;
     let computing = Computing {
         plan: &plan,
+        start,
         network: Network::new(settings.model, device.device())?,
         searches: GradientMatching::new(device.clone()),
         // Attacks that do not work on the model need nothing: they say so in their rows.
@@ -187,6 +190,7 @@ fn pool(request: &MatrixRequest<'_>) -> Result<ThreadPool, ExperimentError> {
 /// What the threads share.
 struct Computing<'a> {
     plan: &'a MatrixPlan,
+    start: Option<&'a ModelState>,
     network: Network,
     searches: GradientMatching,
     needs: Needs,
@@ -198,7 +202,12 @@ impl Computing<'_> {
     /// The rows of all attacks on one update. A run that was stopped has fewer.
     fn update(&self, cells: &[Cell]) -> Result<Vec<(usize, MatrixRow)>, ExperimentError> {
         let Some(first) = cells.first().filter(|_| !self.progress.is_stopped()) else { return Ok(Vec::new()) };
-        let client = AttackedClient { network: &self.network, settings: self.plan.settings(), seed: first.seed };
+        let client = AttackedClient {
+            network: &self.network,
+            settings: self.plan.settings(),
+            start: self.start,
+            seed: first.seed,
+        };
         let observed = client.observe(first.defence, &self.plan.batches[first.batch], &self.needs);
         let observation = observed.inspect_err(|_| self.progress.stop())?;
         let row = |cell: &Cell| {

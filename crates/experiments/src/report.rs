@@ -3,6 +3,7 @@
 mod page;
 
 use serde::{Deserialize, Serialize};
+use unmask_core::{CurvePoint, CurveProvenance, CurveSetup};
 use unmask_simulation::files;
 
 pub(crate) use self::page::{duration, report_page};
@@ -25,6 +26,9 @@ pub(crate) struct Provenance {
     pub(crate) commit: Option<String>,
     pub(crate) has_local_changes: bool,
     pub(crate) device: String,
+    /// The processor's name, where the system tells it.
+    #[serde(default)]
+    pub(crate) processor: Option<String>,
     /// Threads that were there to compute.
     pub(crate) threads: usize,
     /// When the report was written, in seconds since 1970.
@@ -32,6 +36,14 @@ pub(crate) struct Provenance {
     /// Times of all parts added up, also of those that ran side by side.
     pub(crate) seconds: f64,
     pub(crate) command: String,
+}
+
+impl From<&Provenance> for CurveProvenance {
+    fn from(provenance: &Provenance) -> Self {
+        let Provenance { version, commit, has_local_changes, processor, threads, finished, seconds, command, .. } =
+            provenance.clone();
+        Self { command, version, commit, has_local_changes, processor, threads, seconds, finished }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -70,6 +82,8 @@ pub(crate) struct Findings {
     pub(crate) commands: Vec<String>,
     pub(crate) records: Vec<u8>,
     pub(crate) results: serde_json::Value,
+    /// Where the experiment measures it, with what all of its points share.
+    pub(crate) curve: Option<(CurveSetup, Vec<CurvePoint>)>,
 }
 
 pub(crate) fn csv<R: Serialize>(

@@ -5,6 +5,7 @@ use std::{fs, ops::ControlFlow, path::PathBuf, thread};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::json;
+use unmask_core::{CurveProvenance, TradeOffCurve, processor_name};
 
 use crate::{
     attacks,
@@ -17,12 +18,13 @@ use crate::{
     run::{ExperimentEvent, ExperimentRun, OnEvent},
     store::{Store, damaged, write},
     study::Study,
-    training, update_ratios,
+    trade_off, training, update_ratios,
 };
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reproduced {
-    /// The folder with `report.html`, `results.json`, `results.csv` and `run.json`.
+    /// The folder with `report.html`, `results.json`, `results.csv` and `run.json`, and of [`Experiment::TradeOff`]
+    /// `trade-off.json`.
     pub folder: PathBuf,
     pub claims: Vec<Claim>,
 }
@@ -41,6 +43,7 @@ pub fn reproduce(
     let folder = request.out.join(request.experiment.name());
     let mut run = ExperimentRun { request, store: Store::open(&folder.join("parts"))?, on_event };
     let found = match (Study::of(request.experiment, request.scale), request.experiment) {
+        (Some(study), Experiment::TradeOff) => trade_off::run(&mut run, &study),
         (Some(study), _) => training::run(&mut run, &study),
         (None, Experiment::AttacksResnet) => attacks::run_resnet(&mut run),
         (None, Experiment::AttacksVit) => attacks::run_vit(&mut run),
@@ -51,7 +54,7 @@ pub fn reproduce(
         found => found?,
     };
     let provenance = provenance(request, &findings);
-    let Findings { claims, records, results, .. } = &findings;
+    let Findings { claims, records, results, curve, .. } = &findings;
     let encoded = |value: &serde_json::Value| -> Vec<u8> { format!("{value:#}\n").into_bytes() };
     write(&folder.join("report.html"), report_page(&provenance, &findings).as_bytes())?;
     write(&folder.join("results.json"), &encoded(&json!({ "claims": claims, "results": results })))?;
@@ -60,6 +63,11 @@ pub fn reproduce(
         &folder.join("run.json"),
         &encoded(&json!({ "provenance": provenance, "verdict": verdict(claims), "tally": tally(claims) })),
     )?;
+    if let Some((setup, points)) = curve {
+        let (setup, points) = (setup.clone(), points.clone());
+        let curve = TradeOffCurve { provenance: CurveProvenance::from(&provenance), setup, points };
+        write(&folder.join("trade-off.json"), &encoded(&json!(curve)))?;
+    }
     list_reports(request)?;
     Ok(Some(Reproduced { folder, claims: findings.claims }))
 }
@@ -90,6 +98,7 @@ fn provenance(request: &ExperimentRequest<'_>, findings: &Findings) -> Provenanc
         commit: request.commit.as_ref().map(|commit| commit.sha.clone()),
         has_local_changes: request.commit.as_ref().is_some_and(|commit| commit.has_local_changes),
         device: request.device.description(),
+        processor: fs::read_to_string("/proc/cpuinfo").ok().as_deref().and_then(processor_name).map(str::to_owned),
         threads: request.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)),
         finished: Timestamp::now().as_second(),
         seconds: findings.seconds,

@@ -10,6 +10,7 @@ use crate::{
     catalogue::{Experiment, Scale},
     error::ExperimentError,
     study::{self, Study},
+    trade_off,
 };
 
 #[derive(Debug)]
@@ -80,9 +81,18 @@ impl ExperimentRequest<'_> {
         let Self { experiment, scale, seed, .. } = self;
         let what = match (Study::of(*experiment, *scale), experiment) {
             (Some(study), _) => {
-                let trainings = study.cases.len() as u64 * self.seed_count(&study);
-                let config = study.cases.first().map(|case| study.config(case, *seed, &[])).transpose()?;
-                config.map(|config| format!("{trainings} trainings, each of {}", training(&config, *scale)))
+                let studies = match experiment {
+                    Experiment::TradeOff => trade_off::studies(self, &study),
+                    _ => vec![study],
+                };
+                let mut all = Vec::new();
+                for study in &studies {
+                    let Some(case) = study.cases.first() else { continue };
+                    let trainings = study.cases.len() as u64 * self.seed_count(study);
+                    let config = study.config(case, *seed, &[])?;
+                    all.push(format!("{trainings} trainings, each of {}", training(&config, *scale)));
+                }
+                Some(all.join("; ")).filter(|all| !all.is_empty())
             }
             (None, Experiment::UpdateRatios) => {
                 Some(format!("trainings of {}", training(&study::update_ratios(*scale, *seed, "none")?, *scale)))

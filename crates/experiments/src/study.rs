@@ -6,7 +6,7 @@ use unmask_simulation::{Config, ConfigError};
 
 use crate::{
     catalogue::{Experiment, Scale},
-    defences::{ALL, ComparedDefence, DefenceKind, MASKS_AND_NOISE},
+    defences::{ALL, ComparedDefence, DefenceKind, MASKS_AND_NOISE, TRADE_OFF},
     figure::{LineStyle, SeriesStyle},
 };
 
@@ -86,6 +86,15 @@ impl Study {
                 (include_str!("../configs/non-iid.toml"), cases, expectations)
             }
             Experiment::Encrypted => (include_str!("../configs/encrypted.toml"), encrypted(), Vec::new()),
+            Experiment::TradeOff => (
+                include_str!("../configs/trade-off.toml"),
+                cases(&TRADE_OFF),
+                [
+                    masks(),
+                    vec![expect("r0.95", "none", Relation::Lower(0.0)), expect("eps4", "none", Relation::Lower(2.0))],
+                ]
+                .concat(),
+            ),
             Experiment::AttacksResnet | Experiment::AttacksVit | Experiment::UpdateRatios => return None,
         };
         Some(Self {
@@ -94,7 +103,7 @@ impl Study {
             cases,
             expectations,
             seeds: scale::seeds(experiment, scale),
-            test_pictures: scale::test_pictures(scale),
+            test_pictures: scale::test_pictures(experiment, scale),
         })
     }
 

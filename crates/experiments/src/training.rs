@@ -7,8 +7,10 @@ mod run;
 use unmask_data::datasets::DataSet;
 use unmask_simulation::Config;
 
-pub(crate) use self::run::TrainingRun;
-use self::run::train;
+pub(crate) use self::{
+    claims::{CaseRuns, Comparison, claims},
+    run::{TrainingRun, train},
+};
 use crate::{
     error::ExperimentError,
     report::Findings,
@@ -52,7 +54,7 @@ fn train_all(run: &mut ExperimentRun<'_, '_>, study: &Study) -> Result<Vec<Train
             None => data.insert(run.request.load(&config.data)?),
         };
         run.notify(ExperimentEvent::PartStarted { name: &format!("{}, seed {seed}", case.name) })?;
-        let found = train(run, case, config, data, study.test_pictures)?;
+        let (found, _) = train(run, case, config, data, study.test_pictures)?;
         run.store.put(&run.part(&case.key, *seed), &settings(config, study), &found)?;
         *place = Some(found);
         run.notify(ExperimentEvent::PartFinished)?;

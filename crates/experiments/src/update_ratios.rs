@@ -114,6 +114,7 @@ fn findings(
         commands: Vec::new(),
         records: records(all)?,
         results: json!({ "counts": all }),
+        curve: None,
     })
 }
 

@@ -51,7 +51,10 @@ fn compute_by(
     on_event: OnMatrixEvent<'_>,
 ) -> Result<MatrixOutcome, ExperimentError> {
     let (device, threads) = (OpenDevice::cpu(), Some(threads));
-    run(&MatrixRequest { settings, pictures, device: &device, threads, commit: None, out: folder }, on_event)
+    run(
+        &MatrixRequest { settings, pictures, start: None, device: &device, threads, commit: None, out: folder },
+        on_event,
+    )
 }
 
 fn whole(settings: &MatrixSettings, pictures: &[(String, Picture)], folder: &Path) -> Vec<MatrixRow> {

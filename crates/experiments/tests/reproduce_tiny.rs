@@ -7,7 +7,8 @@ use std::{fs, ops::ControlFlow, path::Path};
 
 use maud::html;
 use serde_json::Value;
-use unmask_core::Architecture;
+use tempfile::TempDir;
+use unmask_core::{Architecture, Defence, ModelStage, TradeOffCurve};
 use unmask_experiments::{
     Claim, Experiment, ExperimentError, ExperimentEvent, ExperimentRequest, Reproduced, Scale, estimate, reproduce,
     tally, verdict,
@@ -37,8 +38,9 @@ fn json(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-/// The page holds the verdict that follows from the claims, figures, and nothing from elsewhere.
-fn check(experiment: Experiment, cases: usize) {
+/// The page holds the verdict that follows from the claims, figures, and nothing from elsewhere. Gives the folder of all
+/// reports.
+fn check(experiment: Experiment, cases: usize) -> TempDir {
     let out = tempfile::tempdir().unwrap();
     let device = OpenDevice::cpu();
     let Reproduced { folder, claims } = finish(&request(experiment, out.path(), &device));
@@ -66,6 +68,7 @@ fn check(experiment: Experiment, cases: usize) {
     assert!(csv.lines().count() > cases, "{experiment}: {csv}");
     let index = fs::read_to_string(out.path().join("README.md")).unwrap();
     assert!(index.contains(&format!("({experiment}/report.html)")), "{index}");
+    out
 }
 
 #[test]
@@ -111,6 +114,39 @@ fn update_ratios() {
 #[test]
 fn encrypted() {
     check(Experiment::Encrypted, 2);
+}
+
+/// The curve has a point for each defence, each with its best attacker.
+#[test]
+fn trade_off() {
+    let out = check(Experiment::TradeOff, 10);
+    let curve = json(&out.path().join("trade-off/trade-off.json"));
+    schema::assert_conforms(&curve, "trade-off");
+    let TradeOffCurve { provenance, setup, points } = serde_json::from_value(curve).unwrap();
+    assert_eq!(provenance.command, "unmask reproduce trade-off --scale tiny --seed 1 --out reports");
+    assert_eq!((setup.model.as_str(), setup.photographs), ("vit_pico_patch4_16", 2));
+    let rates: Vec<f64> = points.iter().filter_map(|point| point.rate).collect();
+    assert_eq!((points.len(), rates), (10, vec![0.2, 0.5, 0.7, 0.8, 0.9, 0.95]));
+    for point in &points {
+        let means: Vec<f64> = point.attackers.iter().map(|attacker| attacker.ssim.mean).collect();
+        assert!(means.is_sorted_by(|a, b| a >= b) && !means.is_empty(), "{point:?}");
+        assert_eq!(point.ssim.map(|ssim| ssim.mean), means.first().copied());
+        assert_eq!(point.seeds, [1, 2]);
+        let has = |name: &str| point.attackers.iter().any(|attacker| attacker.attacker.name() == name);
+        match point.defence {
+            Defence::None => assert!(means[0] > 0.99 && !has("rounds"), "{point:?}"),
+            Defence::FixedPosition => assert!(has("jigsaw") && !has("embedding"), "{point:?}"),
+            // Of what a higher rate leaves so small a model, not every attack can make something.
+            Defence::RandomBinary { .. } if point.rate.is_some_and(|rate| rate <= 0.5) => {
+                assert!(has("embedding-aware") && has("rounds") && has("matching-aware"), "{point:?}");
+            }
+            _ => assert!(has("embedding"), "{point:?}"),
+        }
+        for stage in ModelStage::ALL {
+            let is_search_alone = point.defence == Defence::FixedPosition && stage == ModelStage::Trained;
+            assert_eq!(point.attackers.iter().any(|attacker| attacker.stage == stage), !is_search_alone, "{point:?}");
+        }
+    }
 }
 
 /// What was finished before an interruption is not computed again, and comes out the same.

@@ -11,7 +11,7 @@ use std::{
 
 use schema::assert_conforms;
 use serde_json::{Value, json};
-use unmask_core::{Rule, VitPreset};
+use unmask_core::{MeanInterval, Rule, TradeOffCurve, VitPreset};
 use unmask_data::load_folder;
 use unmask_experiments::matrix::{MatrixRequest, MatrixSettings, run};
 use unmask_model::device::OpenDevice;
@@ -33,6 +33,24 @@ fn committed_reports_conform() {
     for folder in folders {
         assert_conforms(&json(&folder.join("run.json")), "reproduce-run");
         assert_conforms(&json(&folder.join("results.json")), "reproduce-results");
+    }
+}
+
+/// The curve that comes with the program was measured, with what it says of its origin.
+#[test]
+fn the_committed_trade_off_conforms() {
+    let curve = json(&repository().join("assets/trade-off.json"));
+    assert_conforms(&curve, "trade-off");
+    let TradeOffCurve { provenance, points, .. } = serde_json::from_value(curve).unwrap();
+    assert!(provenance.command.starts_with("unmask reproduce trade-off --scale small"), "{}", provenance.command);
+    assert!(provenance.commit.is_some() && provenance.processor.is_some(), "{provenance:?}");
+    for point in points {
+        let spans = [Some(point.accuracy), point.ssim];
+        let is_whole = |span: &MeanInterval| span.low <= span.mean && span.mean <= span.high;
+        assert!(spans.iter().flatten().all(is_whole), "{point:?}");
+        let best = point.attackers.first().map(|best| (best.attacker, best.stage, best.ssim));
+        assert_eq!(best.map(|best| best.2), point.ssim);
+        assert_eq!(best.map(|best| (best.0, best.1)), point.attacker.zip(point.stage));
     }
 }
 
@@ -59,6 +77,7 @@ fn a_matrix_conforms() {
     let request = MatrixRequest {
         settings: &settings,
         pictures: &samples.pictures[..2],
+        start: None,
         device: &OpenDevice::cpu(),
         threads: Some(2),
         commit: Some(Commit { sha: "abc".to_owned(), has_local_changes: true }),

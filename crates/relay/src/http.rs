@@ -20,6 +20,7 @@ mod scopes;
 mod secrets;
 mod session;
 mod tls;
+mod trade_off;
 
 use std::{
     fmt, io,

@@ -2,6 +2,8 @@
 
 use std::{fmt, fs, time::Duration};
 
+use unmask_core::processor_name;
+
 /// Some times, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Times(Vec<Duration>);
@@ -65,9 +67,7 @@ fn resident(status: &str) -> Option<f64> {
 pub fn processor() -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let name = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let name = name.map_or("unknown processor", |(_, name)| name.trim());
-    format!("{name}, {cores} cores")
+    format!("{}, {cores} cores", processor_name(&info).unwrap_or("unknown processor"))
 }
 
 /// The slope of the line that fits the points best, by least squares; 0 for fewer than two.

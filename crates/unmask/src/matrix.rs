@@ -111,6 +111,7 @@ impl Matrix {
         let request = MatrixRequest {
             settings: &settings,
             pictures: &folder.pictures,
+            start: None,
             device: &device,
             threads: self.threads,
             commit: commit(),

@@ -173,7 +173,7 @@ impl Reproduce {
 /// A line for each experiment.
 fn list() -> String {
     let line = |experiment: Experiment| {
-        format!("{:18} {:26} {}\n", experiment.name(), experiment.repeats(), experiment.title())
+        format!("{:18} {:38} {}\n", experiment.name(), experiment.repeats(), experiment.title())
     };
     Experiment::ALL.map(line).concat()
 }

@@ -25,7 +25,7 @@ fn text(bytes: &[u8]) -> String {
 fn the_list_says_which_figure_each_experiment_repeats() {
     let out = tempfile::tempdir().unwrap();
     let list = text(&reproduce(&["--list"], out.path()).stdout);
-    assert_eq!(list.lines().count(), 9, "{list}");
+    assert_eq!(list.lines().count(), 10, "{list}");
     for part in ["vit-fine-tuned", "RBW Fig. 5", "update-ratios", "FLRSP Fig. 13", "Encrypted ViT Table I"] {
         assert!(list.contains(part), "{part}: {list}");
     }

@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use anyhow::Context;
-use rust_embed::RustEmbed;
 use tracing::{info, warn};
-use unmask_data::{CLASSES, Picture, class_in_name, decode, load_folder};
+use unmask_data::{CLASSES, Picture, class_in_name, load_folder};
 
 /// A picture with its class. It never leaves this machine.
 #[derive(Debug, Clone)]
@@ -41,26 +40,14 @@ pub fn load_samples(folder: &Path) -> anyhow::Result<Vec<Sample>> {
     Ok(samples.map(|(position, (name, picture))| Sample::named(name, picture, position)).collect())
 }
 
-/// The photographs of the page's gallery; their sources and licences stand beside them.
-#[derive(RustEmbed)]
-#[folder = "../../www/samples"]
-#[include = "*.png"]
-#[include = "*.jpg"]
-struct Photographs;
-
 /// The sample photographs, for a client without a folder.
 ///
 /// # Errors
 /// If one of them cannot be decoded, which a test rules out.
 pub fn sample_photographs() -> anyhow::Result<Vec<Sample>> {
-    let mut samples = Vec::new();
-    for (position, file) in Photographs::iter().enumerate() {
-        let bytes = Photographs::get(&file).with_context(|| format!("{file} is not in this program"))?;
-        let picture = decode(&bytes.data).with_context(|| format!("the sample photograph {file}"))?;
-        let name = file.rsplit_once('.').map_or(file.as_ref(), |(stem, _)| stem).to_owned();
-        samples.push(Sample::named(name, picture, position));
-    }
-    Ok(samples)
+    let samples = unmask_data::sample_photographs().context("a sample photograph")?;
+    let named = |(position, (name, picture))| Sample::named(name, picture, position);
+    Ok(samples.into_iter().enumerate().map(named).collect())
 }
 
 #[cfg(test)]

@@ -237,6 +237,7 @@ fn findings(
         commands: Vec::new(),
         records: records(&results)?,
         results: json!({ "panels": methods.iter().map(|method| method.key).collect::<Vec<_>>(), "seen": results }),
+        curve: None,
     })
 }
 

@@ -1,23 +1,14 @@
 //! Embedding inversion, APRIL and token matching against a ViT, through the matrix of `unmask matrix`.
 
-use std::{
-    ops::ControlFlow,
-    sync::{
-        atomic::{AtomicBool, Ordering},
-        mpsc::channel,
-    },
-    thread,
-};
-
 use unmask_core::{Architecture, AttackMethod, Knowledge, Rule, VitPreset};
 use unmask_inversion::InferenceAttack;
 
-use super::{AttackResult, findings, targets::named_pictures};
+use super::{AttackResult, findings, matching_steps, targets::named_pictures, watched::watched};
 use crate::{
     catalogue::Scale,
     defences::{ComparedDefence, MASKS_AND_NOISE},
     error::ExperimentError,
-    matrix::{self, MatrixEvent, MatrixOutcome, MatrixRequest, MatrixRow, MatrixSettings},
+    matrix::{MatrixRequest, MatrixRow, MatrixSettings},
     report::Findings,
     run::{ExperimentEvent, ExperimentRun},
 };
@@ -47,10 +38,10 @@ const SEARCHED: usize = 5;
 
 /// All defences for closed forms; for the search, which takes its time, none and half.
 fn matrices(scale: Scale) -> [MethodMatrix; 3] {
-    let (model, searched, iterations) = match scale {
-        Scale::Tiny => (VitPreset::Pico, VitPreset::Pico, 3),
-        Scale::Small => (VitPreset::Lab, VitPreset::Nano, 400),
-        Scale::Paper => (VitPreset::Small, VitPreset::Small, 2000),
+    let (model, searched) = match scale {
+        Scale::Tiny => (VitPreset::Pico, VitPreset::Pico),
+        Scale::Small => (VitPreset::Lab, VitPreset::Nano),
+        Scale::Paper => (VitPreset::Small, VitPreset::Small),
     };
     let all = &["none", "r0.2", "r0.5", "r0.8", "eps4", "eps1"];
     [
@@ -81,7 +72,7 @@ fn matrices(scale: Scale) -> [MethodMatrix; 3] {
             attacks: [AttackMethod::Matching, AttackMethod::MatchingAware],
             defences: &["none", "r0.5"],
             model: searched,
-            iterations: Some(iterations),
+            iterations: Some(matching_steps(scale)),
             pictures: SEARCHED,
         },
     ]
@@ -101,24 +92,22 @@ pub(crate) fn run(run: &mut ExperimentRun<'_, '_>) -> Result<Findings, Experimen
         let request = MatrixRequest {
             settings: &settings,
             pictures,
+            start: None,
             device,
             threads: run.request.threads,
             commit: run.request.commit.clone(),
             out: &folder,
         };
-        let outcome = watched(&request, run)?;
-        if outcome.rows.len() < outcome.planned {
-            return Err(ExperimentError::Stopped);
-        }
+        let rows = watched(&request, run)?;
         let mut cannot = Vec::new();
-        for row in &outcome.rows {
+        for row in &rows {
             if let (Some((defence, method)), None, Some(why)) = (pairing(row), row.ssim, row.verdict.because())
                 && !cannot.iter().any(|(key, at, _)| *key == defence.key && *at == method.knowledge())
             {
                 cannot.push((defence.key, method.knowledge(), why.to_owned()));
             }
         }
-        let results = outcome.rows.iter().filter_map(result).collect();
+        let results = rows.iter().filter_map(result).collect();
         methods.push(findings::MethodResults {
             key: matrix.key,
             title: matrix.title,
@@ -130,34 +119,6 @@ pub(crate) fn run(run: &mut ExperimentRun<'_, '_>) -> Result<Findings, Experimen
         run.notify(ExperimentEvent::PartFinished)?;
     }
     findings::of_vit(run, &methods)
-}
-
-/// Computes a matrix on a thread of its own: whoever is told of the experiment may stay on this one.
-fn watched(request: &MatrixRequest<'_>, run: &mut ExperimentRun<'_, '_>) -> Result<MatrixOutcome, ExperimentError> {
-    let is_stopped = AtomicBool::new(false);
-    let (send, receive) = channel::<f64>();
-    thread::scope(|scope| {
-        let worker = scope.spawn(|| {
-            let (send, mut total) = (send, 1);
-            matrix::run(request, &mut |event| {
-                match event {
-                    MatrixEvent::Started { work, .. } => total = work.max(1),
-                    MatrixEvent::RowStarted { .. } => (),
-                    // Nobody listens only if this thread is about to end.
-                    MatrixEvent::Progress { done } | MatrixEvent::RowFinished { done } => {
-                        let _ = send.send(done as f64 / total as f64);
-                    }
-                }
-                if is_stopped.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            })
-        });
-        for share in receive {
-            if run.notify(ExperimentEvent::Progress { share, note: "" }).is_err() {
-                is_stopped.store(true, Ordering::Relaxed);
-            }
-        }
-        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
 }
 
 fn settings(run: &ExperimentRun<'_, '_>, matrix: &MethodMatrix) -> Result<MatrixSettings, ExperimentError> {

@@ -31,7 +31,7 @@ pub fn bars(x: &str, y: &str, bars: &Bars) -> Result<String, FigureError> {
             ranges: [first as f64 - 0.5..found.len() as f64 - 0.5, 0.0..top],
             labels: [8, 5],
             room: [50, 64],
-            decimals: 0,
+            decimals: [0, 0],
         }
         .draw(area)?;
         let shapes = found.iter().enumerate().skip(first).map(|(f, share)| {

@@ -28,7 +28,7 @@ pub fn boxes(y: &str, groups: &[BoxGroup], range: (f64, f64), line: f64) -> Resu
             ranges: [0.0..right, range.0..range.1],
             labels: [0, 6],
             room: [34, 64],
-            decimals: 1,
+            decimals: [0, 1],
         }
         .draw(area)?;
         let across = [(0.0, line), (right, line)];

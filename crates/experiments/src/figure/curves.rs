@@ -21,7 +21,7 @@ pub fn curves(x: &str, y: &str, lines: &[Curve]) -> Result<String, FigureError> 
     let (right, top) = (most(&|point| point.0), most(&|point| point.1) * 1.06);
     svg(380, |area| {
         let mut chart =
-            Axes { names: [x, y], ranges: [0.0..right, 0.0..top], labels: [6, 6], room: [50, 64], decimals: 0 }
+            Axes { names: [x, y], ranges: [0.0..right, 0.0..top], labels: [6, 6], room: [50, 64], decimals: [0, 0] }
                 .draw(area)?;
         for Curve { series, points } in lines {
             let style = series.rgb().stroke_width(2);

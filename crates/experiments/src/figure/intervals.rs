@@ -34,7 +34,7 @@ pub fn intervals(x: &str, rows: &[Interval], margin: Option<f64>) -> Result<Stri
             ranges: [low..high, lines..0.0],
             labels: [6, 0],
             room: [50, LETTER * longest as u32],
-            decimals: 0,
+            decimals: [0, 0],
         }
         .draw(area)?;
         if let (Some(margin), Some(first)) = (margin, rows.first()) {

@@ -20,6 +20,8 @@ use super::{
 pub(super) struct AttackedClient<'a> {
     pub(super) network: &'a Network,
     pub(super) settings: &'a MatrixSettings,
+    /// The weights it begins with; initial ones if absent.
+    pub(super) start: Option<&'a ModelState>,
     /// Of weights, masks, noise and keys.
     pub(super) seed: u64,
 }
@@ -33,8 +35,8 @@ impl AttackedClient<'_> {
         batch: &PictureBatch,
         needs: &Needs,
     ) -> Result<Observation, ExperimentError> {
-        let Self { settings, network, seed } = self;
-        let plain = settings.model.initial(*seed);
+        let Self { settings, network, start, seed } = self;
+        let plain = start.cloned().unwrap_or_else(|| settings.model.initial(*seed));
         let key = match defence {
             Defence::Encrypted { start } => Some(self.key(start)?),
             _ => None,

@@ -36,7 +36,7 @@ fn html(plan: &MatrixPlan, rows: &[MatrixRow], pictures: Pictures<'_>) -> Result
     })?;
     let body = html! {
         h1 { "What each attack sees under each defence" }
-        p.sub { (conditions(settings)) }
+        p.sub { (conditions(plan)) }
         @if rows.len() < planned {
             p.warning { (rows.len()) " of " (planned) " rows are there; the same command computes the others." }
         }
@@ -76,15 +76,16 @@ fn html(plan: &MatrixPlan, rows: &[MatrixRow], pictures: Pictures<'_>) -> Result
 }
 
 /// Under what the rows were computed, in a sentence.
-fn conditions(settings: &MatrixSettings) -> String {
-    let MatrixSettings { model, seed, seeds, rule, rounds, rate, batch, iterations, .. } = settings;
+fn conditions(plan: &MatrixPlan) -> String {
+    let MatrixSettings { model, seed, seeds, rule, rounds, rate, batch, iterations, .. } = plan.settings();
+    let weights = if plan.run.start.is_some() { "weights of its own" } else { "its initial weights" };
     let block = if model.april_block() { " with the April block" } else { "" };
     let steps = iterations.map_or(String::new(), |iterations| format!(", {iterations} steps of each search"));
     let round =
         if *rounds == 1 { "one round".to_owned() } else { format!("{rounds} rounds at a server's rate of {rate}") };
     let pictures = if *batch == 1 { "one picture".to_owned() } else { format!("{batch} pictures") };
     let seeds = if *seeds == 1 { format!("seed {seed}") } else { format!("{seeds} seeds from {seed} on") };
-    format!("{model}{block} at its initial weights, {rule}, {pictures} in an update, {round}, {seeds}{steps}.")
+    format!("{model}{block} at {weights}, {rule}, {pictures} in an update, {round}, {seeds}{steps}.")
 }
 
 /// A table of attacks (rows) by defences (columns).

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use unmask_attack::{Needs, SearchOptions};
 use unmask_client::Batch;
-use unmask_core::{Architecture, AttackFamily, AttackMethod, Defence, Knowledge, MaskSeed, Rule};
+use unmask_core::{Architecture, AttackFamily, AttackMethod, Defence, Knowledge, MaskSeed, ModelState, Rule};
 use unmask_data::{CLASSES, Picture, chw_to_hwc, class_in_name};
 use unmask_inversion::InferenceAttack;
 
@@ -13,7 +13,7 @@ use super::{ExperimentError, MatrixRequest};
 /// What decides the rows of a matrix, besides the pictures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MatrixSettings {
-    /// The model, at its initial weights.
+    /// The model, at its initial weights unless the request has others.
     pub model: Architecture,
     /// In the order they are shown.
     pub attacks: Vec<InferenceAttack>,
@@ -96,6 +96,9 @@ pub(super) struct RunRecord {
     /// What computed: another one rounds otherwise.
     pub(super) device: String,
     pub(super) settings: MatrixSettings,
+    /// SHA-256 of the weights and statistics it begins with, where they are not the initial ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) start: Option<String>,
     pub(super) images: Vec<Image>,
 }
 
@@ -141,7 +144,7 @@ pub(super) struct MatrixPlan {
 
 impl MatrixPlan {
     pub(super) fn new(request: &MatrixRequest<'_>) -> Result<Self, ExperimentError> {
-        let MatrixRequest { settings, pictures, .. } = *request;
+        let MatrixRequest { settings, pictures, start, .. } = *request;
         if settings.attacks.is_empty() || settings.defences.is_empty() {
             return Err(ExperimentError::EmptyMatrix);
         }
@@ -177,6 +180,7 @@ impl MatrixPlan {
             commit: request.commit.as_ref().map(ToString::to_string),
             device: request.device.description(),
             settings: settings.clone(),
+            start: start.map(digest_of_state),
             images: images.collect(),
         };
         Ok(Self { run, batches })
@@ -283,6 +287,19 @@ fn digest(picture: &Picture) -> String {
     let mut hash = Sha256::new();
     hash.update((picture.width() as u64).to_le_bytes());
     hash.update(picture.rgb());
+    hexadecimal(hash)
+}
+
+fn digest_of_state(state: &ModelState) -> String {
+    let mut hash = Sha256::new();
+    for values in [&state.weights, &state.statistics] {
+        hash.update((values.len() as u64).to_le_bytes());
+        values.iter().for_each(|value| hash.update(value.to_le_bytes()));
+    }
+    hexadecimal(hash)
+}
+
+fn hexadecimal(hash: Sha256) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -324,6 +341,7 @@ pub(super) mod tests {
         let request = MatrixRequest {
             settings,
             pictures: &pictures,
+            start: None,
             device: &device,
             threads: None,
             commit,

@@ -131,8 +131,20 @@ fn table_rows(rows: &[Vec<String>]) -> Markup {
 
 /// How to get the numbers again, and where they came from.
 fn again(provenance: &Provenance, commands: &[String]) -> Markup {
-    let Provenance { seed, seeds, version, commit, has_local_changes, device, threads, seconds, command, .. } =
-        provenance;
+    let Provenance {
+        seed,
+        seeds,
+        version,
+        commit,
+        has_local_changes,
+        device,
+        processor,
+        threads,
+        seconds,
+        command,
+        ..
+    } = provenance;
+    let processor = processor.as_ref().map_or(String::new(), |processor| format!(" of {processor}"));
     let commit = match commit {
         Some(commit) if *has_local_changes => format!("commit {commit} with local changes"),
         Some(commit) => format!("commit {commit}"),
@@ -146,7 +158,7 @@ fn again(provenance: &Provenance, commands: &[String]) -> Markup {
         h2 { "Again" }
         pre { (command) }
         p.quiet {
-            "unmask " (version) ", " (commit) ", " (seeds) ", " (device) " with " (threads) " threads, " (duration(*seconds))
+            "unmask " (version) ", " (commit) ", " (seeds) ", " (device) " with " (threads) " threads" (processor) ", " (duration(*seconds))
             ". Every number is in results.json and results.csv beside this page."
         }
         @if !commands.is_empty() {
@@ -186,6 +198,7 @@ mod tests {
             commit: Some("abc".to_owned()),
             has_local_changes: false,
             device: "cpu".to_owned(),
+            processor: Some("AMD EPYC".to_owned()),
             threads: 2,
             finished: 0,
             seconds: 100.0,
@@ -214,6 +227,7 @@ mod tests {
             commands: vec!["unmask train --config non-iid.toml".to_owned()],
             records: Vec::new(),
             results: serde_json::Value::Null,
+            curve: None,
         };
         report_page(&provenance, &findings)
     }
@@ -227,7 +241,7 @@ mod tests {
             "Five clients &amp; &lt;one&gt; relay.",
             "After FLRSP Fig. 7, small scale",
             "unmask reproduce non-iid",
-            "commit abc, seeds 1 to 3, cpu with 2 threads, 1.7 minutes",
+            "commit abc, seeds 1 to 3, cpu with 2 threads of AMD EPYC, 1.7 minutes",
             "<th scope=\"row\">none</th><td>40.0</td>",
             "Ten hours.",
             "prefers-color-scheme: dark",

@@ -32,7 +32,7 @@ pub(crate) fn set(experiment: Experiment, scale: Scale) -> Vec<String> {
         ],
         (Scale::Paper, Experiment::ResnetFedsgd) => RESNET,
         (Scale::Paper, Experiment::ResnetFedavg) => RESNET_FEDAVG,
-        (Scale::Paper, Experiment::NonIid | Experiment::VitFromScratch) => VIT_FROM_SCRATCH,
+        (Scale::Paper, Experiment::NonIid | Experiment::VitFromScratch | Experiment::TradeOff) => VIT_FROM_SCRATCH,
         (Scale::Paper, Experiment::UpdateRatios) => &["rounds=100"],
         (Scale::Paper, _) => VIT,
     };
@@ -91,10 +91,11 @@ pub(super) fn seeds(experiment: Experiment, scale: Scale) -> u64 {
 }
 
 /// Test pictures of the last, whole evaluation.
-pub(super) fn test_pictures(scale: Scale) -> usize {
-    match scale {
-        Scale::Tiny => 40,
-        Scale::Small => 2000,
-        Scale::Paper => 10_000,
+pub(super) fn test_pictures(experiment: Experiment, scale: Scale) -> usize {
+    match (scale, experiment) {
+        (Scale::Tiny, _) => 40,
+        (Scale::Small, Experiment::TradeOff) => 500,
+        (Scale::Small, _) => 2000,
+        (Scale::Paper, _) => 10_000,
     }
 }

@@ -8,19 +8,19 @@ use crate::{
 };
 
 /// All runs of one case, seed by seed.
-pub(super) struct CaseRuns<'a> {
-    pub(super) case: &'a Case,
-    pub(super) runs: Vec<&'a TrainingRun>,
+pub(crate) struct CaseRuns<'a> {
+    pub(crate) case: &'a Case,
+    pub(crate) runs: Vec<&'a TrainingRun>,
 }
 
 /// All cases, and how far seeds spread.
-pub(super) struct Comparison<'a> {
-    pub(super) all: Vec<CaseRuns<'a>>,
+pub(crate) struct Comparison<'a> {
+    pub(crate) all: Vec<CaseRuns<'a>>,
     spread: SeedSpread,
 }
 
 impl<'a> Comparison<'a> {
-    pub(super) fn new(study: &'a Study, trained: &'a [TrainingRun]) -> Self {
+    pub(crate) fn new(study: &'a Study, trained: &'a [TrainingRun]) -> Self {
         let runs =
             |case: &'a Case| CaseRuns { case, runs: trained.iter().filter(|run| run.case == case.key).collect() };
         let all: Vec<CaseRuns<'a>> = study.cases.iter().map(runs).collect();
@@ -28,23 +28,23 @@ impl<'a> Comparison<'a> {
         Self { all, spread }
     }
 
-    pub(super) fn accuracy(&self, runs: &CaseRuns<'_>) -> Estimate {
+    pub(crate) fn accuracy(&self, runs: &CaseRuns<'_>) -> Estimate {
         Estimate::accuracy(&runs.correctness(), &self.spread)
     }
 
-    pub(super) fn difference(&self, runs: &CaseRuns<'_>, base: &CaseRuns<'_>) -> Estimate {
+    pub(crate) fn difference(&self, runs: &CaseRuns<'_>, base: &CaseRuns<'_>) -> Estimate {
         Estimate::difference(&runs.correctness(), &base.correctness(), &self.spread)
     }
 }
 
 impl CaseRuns<'_> {
-    pub(super) fn correctness(&self) -> Vec<&Correctness> {
+    pub(crate) fn correctness(&self) -> Vec<&Correctness> {
         self.runs.iter().map(|run| &run.correctness).collect()
     }
 }
 
 /// One claim for each expectation, and, where cipher text was trained on, whether that changed anything.
-pub(super) fn claims(study: &Study, comparison: &Comparison<'_>) -> Vec<Claim> {
+pub(crate) fn claims(study: &Study, comparison: &Comparison<'_>) -> Vec<Claim> {
     let find = |key: &str| comparison.all.iter().find(|runs| runs.case.key == key);
     let mut claims: Vec<Claim> = study
         .expectations

@@ -83,6 +83,7 @@ pub(super) fn findings(
             })).collect::<Vec<_>>(),
             "runs": trained,
         }),
+        curve: None,
     })
 }
 

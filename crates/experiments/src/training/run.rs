@@ -64,14 +64,14 @@ impl Curve {
     }
 }
 
-/// Runs one training, and tests its model on so many pictures.
-pub(super) fn train(
+/// Runs one training, and tests its model, which comes with it, on so many pictures.
+pub(crate) fn train(
     run: &mut ExperimentRun<'_, '_>,
     case: &Case,
     config: &Config,
     data: &DataSet,
     test_pictures: usize,
-) -> Result<TrainingRun, ExperimentError> {
+) -> Result<(TrainingRun, ModelState), ExperimentError> {
     let clock = Instant::now();
     let config = Config { threads: run.request.threads, ..config.clone() };
     let mut simulation = Simulation::new(&config, data, run.request.device)?;
@@ -90,14 +90,15 @@ pub(super) fn train(
         run.notify(ExperimentEvent::Progress { share, note: &loss })?;
     };
     let network = Network::new(simulation.architecture(), run.request.device.device())?;
-    let correctness = match test(&network, &simulation.state()?, &data.test, test_pictures) {
+    let state = simulation.state()?;
+    let correctness = match test(&network, &state, &data.test, test_pictures) {
         // Weights that give no finite logits classify nothing correctly.
         Err(ModelError::NonFinite { .. }) if diverged.is_some() => {
             (0..data.test.len().min(test_pictures)).map(|_| false).collect()
         }
         correctness => correctness?,
     };
-    Ok(TrainingRun {
+    let trained = TrainingRun {
         case: case.key.clone(),
         seed: config.seed,
         rounds,
@@ -105,7 +106,8 @@ pub(super) fn train(
         correctness,
         diverged,
         seconds: clock.elapsed().as_secs_f64(),
-    })
+    };
+    Ok((trained, state))
 }
 
 /// Numbers that grew beyond all bounds are a result, as noise often has it, and no failure of the experiment.

@@ -25,7 +25,7 @@ use super::{
     headers::secured,
     page, room,
     scopes::{authorise, guard, host},
-    session,
+    session, trade_off,
 };
 
 /// One method of one path.
@@ -56,6 +56,7 @@ static ROUTES: &[Route] = &[
     route("GET", "/api/room", None, || get(room::room)),
     // Over HTTP/2 a socket begins with another method.
     route("GET", "/ws", Some(Role::Student), || any(room::connect)),
+    route("GET", "/trade-off.json", Some(Role::Student), || get(trade_off::show)),
     route("GET", "/api/events", Some(Role::Projector), || get(room::events)),
     route("GET", "/api/reconstruction/{attack}/{picture}", Some(Role::Projector), || get(room::picture)),
     route("GET", "/api/candidate/{picture}", Some(Role::Projector), || get(room::picture)),

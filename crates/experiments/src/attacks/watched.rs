@@ -1,0 +1,51 @@
+//! A matrix as a part of an experiment.
+
+use std::{
+    ops::ControlFlow,
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        mpsc::channel,
+    },
+    thread,
+};
+
+use crate::{
+    error::ExperimentError,
+    matrix::{self, MatrixEvent, MatrixRequest, MatrixRow},
+    run::{ExperimentEvent, ExperimentRun},
+};
+
+/// Computes a matrix on a thread of its own: whoever is told of the experiment may stay on this one.
+///
+/// # Errors
+/// As [`matrix::run`], and [`ExperimentError::Stopped`] where rows are left because the run was ended.
+pub(crate) fn watched(
+    request: &MatrixRequest<'_>,
+    run: &mut ExperimentRun<'_, '_>,
+) -> Result<Vec<MatrixRow>, ExperimentError> {
+    let is_stopped = AtomicBool::new(false);
+    let (send, receive) = channel::<f64>();
+    let outcome = thread::scope(|scope| {
+        let worker = scope.spawn(|| {
+            let (send, mut total) = (send, 1);
+            matrix::run(request, &mut |event| {
+                match event {
+                    MatrixEvent::Started { work, .. } => total = work.max(1),
+                    MatrixEvent::RowStarted { .. } => (),
+                    // Nobody listens only if this thread is about to end.
+                    MatrixEvent::Progress { done } | MatrixEvent::RowFinished { done } => {
+                        let _ = send.send(done as f64 / total as f64);
+                    }
+                }
+                if is_stopped.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })
+        });
+        for share in receive {
+            if run.notify(ExperimentEvent::Progress { share, note: "" }).is_err() {
+                is_stopped.store(true, Ordering::Relaxed);
+            }
+        }
+        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })?;
+    if outcome.rows.len() < outcome.planned { Err(ExperimentError::Stopped) } else { Ok(outcome.rows) }
+}

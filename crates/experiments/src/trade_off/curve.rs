@@ -1,0 +1,165 @@
+//! The points of the curve.
+
+use unmask_core::{AttackMethod, CurveAttacker, CurvePoint, CurveSetup, Defence, MeanInterval, ModelStage, ZeroRate};
+use unmask_simulation::{Config, files::rounded};
+
+use super::{Outcome, StudyOutcome, leakage::Leaks};
+use crate::{
+    accuracy::{Estimate, mean, standard_error, student},
+    training::{CaseRuns, Comparison},
+};
+
+/// What all points share.
+pub(super) fn setup(config: &Config, photographs: usize, gathered: usize, test_pictures: usize) -> CurveSetup {
+    CurveSetup {
+        model: config.model.clone(),
+        clients: config.clients,
+        batch: config.batch,
+        optimiser: config.optimiser,
+        test_pictures,
+        photographs,
+        gathered,
+    }
+}
+
+/// One defence on one data set; `comparison` is of that data set's trainings.
+pub(super) fn point(
+    outcome: &Outcome<'_>,
+    study: &StudyOutcome,
+    defence: Defence,
+    comparison: &Comparison<'_>,
+    runs: &CaseRuns<'_>,
+) -> CurvePoint {
+    let of_case =
+        |leaks: &[Leaks]| -> Vec<Leaks> { leaks.iter().filter(|leaks| leaks.case == runs.case.key).cloned().collect() };
+    let attackers = attackers(&of_case(&outcome.initial), &of_case(&study.leaks));
+    let best = attackers.first();
+    CurvePoint {
+        data: study.data.clone(),
+        defence,
+        rate: defence.rates().and_then(|rates| rates.single()).map(as_written),
+        rounds: runs.runs.iter().map(|run| run.rounds).max().unwrap_or(0),
+        accuracy: share(comparison.accuracy(runs)),
+        ssim: best.map(|best| best.ssim),
+        attacker: best.map(|best| best.attacker),
+        stage: best.map(|best| best.stage),
+        seeds: runs.runs.iter().map(|run| run.seed).collect(),
+        attackers,
+    }
+}
+
+/// The rate as people write it: a mask has it in 65536ths.
+fn as_written(rate: ZeroRate) -> f64 {
+    rate.to_string().parse().unwrap_or_else(|_| rate.get())
+}
+
+/// Percentage points as a share in [0, 1].
+fn share(Estimate { mean, half_width, .. }: Estimate) -> MeanInterval {
+    to_places(MeanInterval::around(mean / 100.0, half_width / 100.0, 0.0, 1.0))
+}
+
+fn to_places(MeanInterval { mean, low, high }: MeanInterval) -> MeanInterval {
+    let [mean, low, high] = [mean, low, high].map(|value| rounded(value, 4));
+    MeanInterval { mean, low, high }
+}
+
+/// Every attacker at every stage that saw anything, the best first.
+fn attackers(initial: &[Leaks], trained: &[Leaks]) -> Vec<CurveAttacker> {
+    let mut attackers = Vec::new();
+    for (stage, leaks) in [(ModelStage::Initial, initial), (ModelStage::Trained, trained)] {
+        for attacker in AttackMethod::ALL {
+            let by_seed: Vec<Vec<f64>> = leaks.iter().filter_map(|leaks| leaks.ssim(attacker)).collect();
+            if let Some(ssim) = interval(&by_seed) {
+                attackers.push(CurveAttacker { attacker, stage, ssim: to_places(ssim), seeds: by_seed.len() });
+            }
+        }
+    }
+    // Of equals the simpler stays in front.
+    attackers.sort_by(|a, b| b.ssim.mean.total_cmp(&a.ssim.mean));
+    attackers
+}
+
+/// The mean of an SSIM over seeds and photographs, and its 95 % interval; `None` of nothing.
+///
+/// Two errors are in it, added in quadrature as in the interval of an accuracy: that of the photographs, which are a sample of
+/// those that somebody might bring, and that of the seeds, a sample of all weights, masks and noise. Both by Student's t; what
+/// there is but one of is left out.
+fn interval(by_seed: &[Vec<f64>]) -> Option<MeanInterval> {
+    let photographs = by_seed.iter().map(Vec::len).min().filter(|&photographs| photographs > 0)?;
+    let of_seeds: Vec<f64> = by_seed.iter().map(|values| mean(&values[..photographs])).collect();
+    let of_photographs: Vec<f64> =
+        (0..photographs).map(|at| mean(&by_seed.iter().map(|values| values[at]).collect::<Vec<_>>())).collect();
+    let half_width = |means: &[f64]| match means.len() {
+        0 | 1 => 0.0,
+        count => student(count - 1) * standard_error(means),
+    };
+    let half_width = half_width(&of_photographs).hypot(half_width(&of_seeds));
+    Some(MeanInterval::around(mean(&of_photographs), half_width, -1.0, 1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attacks::AttackResult;
+
+    fn leaks(seed: u64, attack: AttackMethod, ssim: &[f64]) -> Leaks {
+        let seen = |(number, &ssim): (usize, &f64)| AttackResult {
+            attack,
+            case: "none".to_owned(),
+            picture: format!("picture {number}"),
+            ssim,
+            psnr: 20.0,
+            seconds: 0.0,
+        };
+        Leaks {
+            data: None,
+            case: "none".to_owned(),
+            seed,
+            seen: ssim.iter().enumerate().map(seen).collect(),
+            cannot: Vec::new(),
+            seconds: 0.0,
+        }
+    }
+
+    /// One seed, values 0.2, 0.3 and 0.4: s = 0.1, so 4.303 x 0.1 / sqrt(3) = 0.2484. A second seed whose values lie 0.2
+    /// higher throughout adds s = 0.1414, 12.706 x 0.1414 / sqrt(2) = 1.2706 to it in quadrature.
+    #[test]
+    fn photographs_and_seeds_widen_the_interval() {
+        let one = interval(&[vec![0.2, 0.3, 0.4]]).unwrap();
+        assert!((one.mean - 0.3).abs() < 1e-12 && (one.high - 0.5484).abs() < 1e-3, "{one:?}");
+        let two = interval(&[vec![-0.4, -0.3, -0.2], vec![-0.2, -0.1, 0.0]]).unwrap();
+        assert!((two.mean + 0.2).abs() < 1e-12, "{two:?}");
+        assert_eq!(two.low, -1.0, "no SSIM is less");
+        assert!((two.high - (0.2484_f64.hypot(1.2706) - 0.2)).abs() < 1e-3, "{two:?}");
+        assert_eq!(interval(&[]), None);
+        assert_eq!(interval(&[vec![0.25]]).map(|one| (one.low, one.high)), Some((0.25, 0.25)));
+    }
+
+    #[test]
+    fn the_best_attacker_comes_first_whatever_it_knows_and_whenever_it_strikes() {
+        use AttackMethod::{Embedding, EmbeddingAware, Rounds};
+        let initial = [
+            leaks(1, Embedding, &[0.1, 0.2]),
+            leaks(1, EmbeddingAware, &[0.4, 0.6]),
+            leaks(2, EmbeddingAware, &[0.3, 0.5]),
+        ];
+        let trained = [leaks(1, Rounds, &[0.9, 0.5])];
+        let found = attackers(&initial, &trained);
+        let order: Vec<_> = found.iter().map(|found| (found.attacker, found.stage, found.seeds)).collect();
+        assert_eq!(
+            order,
+            [
+                (Rounds, ModelStage::Trained, 1),
+                (EmbeddingAware, ModelStage::Initial, 2),
+                (Embedding, ModelStage::Initial, 1)
+            ]
+        );
+        assert!((found[0].ssim.mean - 0.7).abs() < 1e-9 && (found[1].ssim.mean - 0.45).abs() < 1e-9);
+    }
+
+    #[test]
+    fn rates_are_those_that_people_write() {
+        assert_eq!(as_written(ZeroRate::nearest(0.95)), 0.95);
+        assert_eq!(as_written(ZeroRate::nearest(0.7)), 0.7);
+    }
+}
