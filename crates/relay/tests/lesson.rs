@@ -303,6 +303,24 @@ async fn scores_make_the_verdict_and_the_trade_off() {
     assert!(relay.room().await.trade_off.is_empty());
 }
 
+/// Neither file of the journal goes on with somebody who was forgotten.
+#[tokio::test]
+async fn who_is_forgotten_stays_forgotten() {
+    let with_journal = |config: &mut RelayConfig| config.journal = Some(JournalConfig::default());
+    let relay = Relay::with(with_journal).await;
+    let mut ada = relay.client("Ada").await;
+    let _bob = relay.client("Bob").await;
+    ada.socket.send(&ClientMessage::Forget, &[]).await;
+    assert!(ada.socket.goodbye().await.contains("deleted"));
+    let relay = Relay::within(relay.stop().await, with_journal).await;
+    let room = relay.room().await;
+    assert_eq!(room.clients.iter().map(|client| client.nickname.as_str()).collect::<Vec<_>>(), ["Bob"]);
+    assert!(room.log.iter().all(|line| !line.text.contains("Ada")), "{:?}", room.log);
+    assert!(room.log.iter().any(|line| line.text == "A client had its data deleted."));
+    let back = Client::join(&relay.running, "Zoe", Some(ada.ticket)).await;
+    assert!(back.id != ada.id);
+}
+
 /// Scene, question and votes are there again after the relay was stopped; what a client showed of its own is not.
 #[tokio::test]
 async fn the_lesson_goes_on_after_a_restart() {

@@ -2,11 +2,12 @@ use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use unmask_core::{
-    Architecture, Defence, EncryptionStart, KeyCheck, ParamGroup, Partition, Rule, TrainingPictures, UpdateForm,
+    Architecture, Defence, EncryptionStart, KeyCheck, ParamGroup, Partition, Rule, Scene, TrainingPictures, UpdateForm,
     VitPreset,
 };
+use unmask_data::Picture;
 use unmask_defence::{Cipher, FROZEN_SEED, Mask, RoomKey};
-use unmask_wire::{PlanHeader, ShardHeader};
+use unmask_wire::{ORIGINAL_BYTES, PlanHeader, ShardHeader, read_original};
 
 use super::*;
 use crate::PictureSelection;
@@ -135,6 +136,39 @@ fn consent_outlives_the_socket() {
     for may_show in [true, false] {
         assert_eq!(decode(&client.consent(may_show).unwrap()).0, ClientMessage::Consent { may_show });
         assert_eq!(hello(&mut client).2, may_show);
+    }
+}
+
+#[test]
+fn a_student_votes_shows_a_picture_and_is_forgotten() {
+    let mut client = client(None).resuming([4; 16]);
+    assert_eq!(decode(&client.vote(3, 2).unwrap()).0, ClientMessage::Vote { poll: 3, answer: 2 });
+    assert_eq!(client.original(), None, "it has no picture");
+    let picture = Picture::new(64, 64, vec![77; 64 * 64 * 3]).unwrap();
+    client = client.with_pictures(vec![PrivatePicture::new(picture, 0)]);
+    let original = client.original().unwrap();
+    assert_eq!(original, [77; ORIGINAL_BYTES]);
+    let (message, words) = decode(&client.show_original(&original).unwrap());
+    assert_eq!(message, ClientMessage::Original { side: 32 });
+    assert_eq!(read_original(32, &words).unwrap(), original);
+    assert!(client.show_original(&original[1..]).unwrap_err().to_string().contains("send 3072"));
+    assert_eq!(decode(&client.hide_original().unwrap()).0, ClientMessage::HideOriginal);
+    assert_eq!(decode(&client.forget().unwrap()).0, ClientMessage::Forget);
+    assert_eq!((client.ticket(), hello(&mut client).1), (None, None), "nothing to come back with");
+}
+
+#[test]
+fn news_of_the_lesson_is_passed_on() {
+    let mut client = client(None);
+    let lesson = LessonState { scene: Scene::April, beat: 2, poll: None };
+    for (message, told) in [
+        (RelayMessage::Lesson(lesson.clone()), ClientEvent::Lesson(lesson)),
+        (RelayMessage::Original { is_shown: false }, ClientEvent::Original { is_shown: false }),
+    ] {
+        match receive(&mut client, &frames(&message, &[]).unwrap()) {
+            Some(Action::Report(event)) => assert_eq!(event, told),
+            other => panic!("no news but {other:?}"),
+        }
     }
 }
 

@@ -24,6 +24,8 @@ pub(super) struct Journaling {
     is_busy: bool,
     /// When there is something to write.
     due: Option<Instant>,
+    /// Writes to come until nothing is left in either file of what was there before.
+    overwrites: u8,
     /// A round that is not on the disk yet.
     behind: Option<Behind>,
     /// The model whose arrays were written last, and the policy: with the same ones the rest is enough.
@@ -53,6 +55,7 @@ impl Journaling {
             is_busy: false,
             // A room that cannot be opened must not be written over the one that was.
             due: None,
+            overwrites: 0,
             behind: None,
             written: written.unwrap_or_default(),
             round: opening.last.as_ref().map_or(0, |last| last.room.round()),
@@ -77,6 +80,11 @@ impl Journaling {
         self.due = Some(self.due.map_or(due, |before| before.min(due)));
     }
 
+    /// Somebody is to be forgotten: both files, which take turns, are written over.
+    pub(super) fn forgotten(&mut self, now: Instant) {
+        (self.due, self.overwrites) = (Some(now), 2);
+    }
+
     /// Until when the next round waits for the last one to be on the disk: so that a power cut costs one round at most,
     /// and no model is copied for the journal. Not while nothing can be written.
     pub(super) fn holds_until(&self) -> Option<Instant> {
@@ -97,6 +105,7 @@ impl Journaling {
     /// Writes the room down, with `header` for everything that is not in its arrays.
     pub(super) fn write(&mut self, room: &Room, header: Vec<u8>) {
         self.due = None;
+        self.overwrites = self.overwrites.saturating_sub(1);
         let Some(thread) = &self.thread else { return };
         if let Some(behind) = &mut self.behind {
             behind.is_being_written = true;
@@ -129,6 +138,9 @@ impl Journaling {
         match outcome {
             Ok(()) => {
                 self.round = round;
+                if self.overwrites > 0 {
+                    self.due = Some(Instant::now());
+                }
                 let was_failing = self.failure.take().is_some();
                 was_failing.then(|| format!("The lesson is on the disk again, up to round {round}."))
             }

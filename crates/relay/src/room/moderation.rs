@@ -1,5 +1,6 @@
 //! What the teacher does about people, and what they agree to.
 
+use tokio::time::Instant;
 use unmask_core::ClientId;
 use unmask_data::{Picture, encode_png};
 use unmask_federation::Event;
@@ -150,6 +151,7 @@ impl Actor {
         self.feed(Event::Forgotten(client));
         self.stage.forget(client);
         self.log.forget(client);
+        self.journaling.forgotten(Instant::now());
         self.say("A client had its data deleted.");
     }
 
