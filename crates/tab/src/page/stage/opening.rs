@@ -6,7 +6,11 @@ use unmask_wire::view::{ClientState, Control};
 
 use super::parts::Stage;
 use crate::page::{
-    text::{count, input::grouped_pin, scenes::empty},
+    text::{
+        count,
+        input::grouped_pin,
+        scenes::{empty, label},
+    },
     widgets::feed::Feed,
 };
 
@@ -110,8 +114,9 @@ const CELL: u32 = 18;
 #[component]
 pub fn Promise(stage: Stage) -> impl IntoView {
     let numbers = stage.feed.part(|room| room.parameters);
-    let numbers =
-        move || numbers.get().filter(|numbers| *numbers > 0).map(|numbers| format!("{} numbers", count(numbers)));
+    let numbers = move || {
+        numbers.get().filter(|numbers| *numbers > 0).map(|numbers| format!("{} {}", count(numbers), label::NUMBERS))
+    };
     let step = move || stage.place.get().beat;
     let cells = (0..ROWS * COLUMNS).map(|place| {
         let (row, column) = (place / COLUMNS, place % COLUMNS);
@@ -138,9 +143,9 @@ pub fn Promise(stage: Stage) -> impl IntoView {
             <g class="numbers" transform="translate(67 310)">
                 <g class="travels">{cells.collect_view()}</g>
             </g>
-            <text x="175" y="500" text-anchor="middle">"phone"</text>
+            <text x="175" y="500" text-anchor="middle">{label::PHONE}</text>
             <text x="600" y="500" text-anchor="middle">{numbers}</text>
-            <text x="1015" y="500" text-anchor="middle">"server"</text>
+            <text x="1015" y="500" text-anchor="middle">{label::SERVER}</text>
         </svg>
     }
 }
