@@ -4,10 +4,7 @@ use leptos::prelude::*;
 use unmask_core::{Defence, OptimiserKind};
 use unmask_wire::view::{Control, Phase};
 
-use super::{
-    defence::DefenceEditor,
-    training::{DataEditor, TrainingEditor},
-};
+use super::editors::{DataEditor, DefenceEditor, TrainingEditor};
 use crate::page::{
     text::{self, drafts::sgd_would_help},
     widgets::{feed::Feed, fields::DiscardButton, optional, part, session::Teacher},

@@ -3,10 +3,9 @@
 mod attack_result;
 mod cards;
 mod controls;
-mod defence;
+mod editors;
 mod learning;
 mod roster;
-mod training;
 
 use gloo_timers::callback::Timeout;
 use leptos::prelude::*;

@@ -4,7 +4,10 @@ use leptos::prelude::*;
 use unmask_core::AttackMethod;
 
 use super::parts::{Attacked, Original, Stage, Votes, let_go};
-use crate::page::text::lesson::{masked, uniform_rate};
+use crate::page::text::{
+    lesson::{masked, uniform_rate},
+    scenes::label,
+};
 
 /// Most that a mask can be made to drop on the stage, in percent.
 const MOST: &str = "95";
@@ -14,7 +17,7 @@ const MOST: &str = "95";
 pub fn April(stage: Stage) -> impl IntoView {
     let is_ordinary = Memo::new(move |_| stage.place.get().beat >= 2);
     let attack = Signal::derive(move || if is_ordinary.get() { AttackMethod::Embedding } else { AttackMethod::April });
-    let title = Signal::derive(move || if is_ordinary.get() { "from the usual network" } else { "APRIL" }.to_owned());
+    let title = Signal::derive(move || if is_ordinary.get() { label::USUAL_NETWORK } else { label::APRIL }.to_owned());
     view! {
         <div class="shots two">
             <Original stage/>
@@ -33,7 +36,7 @@ pub fn MaskSlider(stage: Stage) -> impl IntoView {
                 <Attacked
                     stage
                     attack=Signal::from(AttackMethod::Embedding)
-                    title=Signal::derive(|| "takes gaps for zeros".to_owned())
+                    title=Signal::derive(|| label::GAPS_AS_ZEROS.to_owned())
                 />
             </div>
             <Rate stage/>
@@ -83,13 +86,13 @@ pub fn Attackers(stage: Stage) -> impl IntoView {
             <Attacked
                 stage
                 attack=Signal::from(AttackMethod::Embedding)
-                title=Signal::derive(|| "takes gaps for zeros".to_owned())
+                title=Signal::derive(|| label::GAPS_AS_ZEROS.to_owned())
             />
             <Show
                 when=move || { beat.get() > 0 }
                 fallback=|| view! { <figure class="shot turned" aria-hidden="true"><figcaption>"\u{a0}"</figcaption><p class="shot-empty">"?"</p></figure> }
             >
-                <Attacked stage attack=better title=Signal::derive(|| "knows the gaps".to_owned())/>
+                <Attacked stage attack=better title=Signal::derive(|| label::KNOWS_GAPS.to_owned())/>
             </Show>
         </div>
     }

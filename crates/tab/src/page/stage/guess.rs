@@ -7,7 +7,7 @@ use unmask_wire::view::Answers;
 use super::parts::{Attacked, Stage};
 use crate::page::text::{
     lesson,
-    scenes::{self, TAKE_HOME, empty},
+    scenes::{self, TAKE_HOME, empty, label},
 };
 
 /// A picture to choose from.
@@ -79,7 +79,7 @@ fn Question(stage: Stage) -> impl IntoView {
     let voters = stage.feed.optional(|room| room.lesson.poll.as_ref().map(|poll| poll.voters));
     view! {
         <div class="guess">
-            <Attacked stage attack=Signal::from(AttackMethod::Embedding) title=Signal::derive(|| "made from numbers".to_owned())/>
+            <Attacked stage attack=Signal::from(AttackMethod::Embedding) title=Signal::derive(|| label::FROM_NUMBERS.to_owned())/>
             <div class="suspects">
                 {move || suspects.get().into_iter().map(suspect).collect_view()}
                 <p class="suspects-note" role="status">

@@ -7,7 +7,13 @@ use wasm_bindgen_futures::spawn_local;
 
 use super::parts::Stage;
 use crate::page::{
-    text::{attacks, chart::Residuals, lesson::volunteers, names::SAMPLES, scenes::empty},
+    text::{
+        attacks,
+        chart::Residuals,
+        lesson::volunteers,
+        names::SAMPLES,
+        scenes::{empty, label},
+    },
     widgets::{
         api, optional, part,
         picture::{self, FileButton},
@@ -31,7 +37,7 @@ pub fn Membership(stage: Stage) -> impl IntoView {
     view! {
         <div class="was-it" data-testid="was-it" data-verdict=optional(membership, |it| it.verdict.map(|verdict| verdict.to_string()))>
             <figure class="shot">
-                <figcaption>"the photograph"</figcaption>
+                <figcaption>{label::PHOTOGRAPH}</figcaption>
                 <Show when=move || picture.with(Option::is_some) fallback=|| view! { <p class="shot-empty" role="status">{empty::NO_CANDIDATE}</p> }>
                     <img src=move || picture.get() alt="The photograph as the network sees it"/>
                 </Show>
@@ -50,12 +56,12 @@ pub fn Membership(stage: Stage) -> impl IntoView {
                             {candidate.map(|at| view! { <circle class="own" cx=at cy=own r="14"></circle> })}
                         }
                     }}
-                    <text class="scale-end" x=LEFT y=HEIGHT - 12.0>"◀ was in it"</text>
-                    <text class="scale-end" x=LEFT + SPAN y=HEIGHT - 12.0 text-anchor="end">"was not ▶"</text>
+                    <text class="scale-end" x=LEFT y=HEIGHT - 12.0>{label::WAS_IN}</text>
+                    <text class="scale-end" x=LEFT + SPAN y=HEIGHT - 12.0 text-anchor="end">{label::WAS_NOT}</text>
                 </svg>
                 <p class="scale-legend">
-                    <span>"● this photograph"</span>
-                    <span>"○ altered copies of it"</span>
+                    <span>{label::THIS_PHOTOGRAPH}</span>
+                    <span>{label::ALTERED_COPIES}</span>
                 </p>
             </div>
             <Show when=move || stage.is_presenting.get()>

@@ -2,11 +2,10 @@
 
 mod attack;
 mod guess;
-mod lobby;
 mod membership;
+mod opening;
 mod parts;
 mod patience;
-mod promise;
 mod trade_off;
 
 use gloo_events::EventListener;
@@ -19,11 +18,10 @@ use web_sys::{Element, KeyboardEvent};
 use self::{
     attack::{April, Attackers, MaskSlider},
     guess::Guess,
-    lobby::Lobby,
     membership::Membership,
+    opening::{Lobby, Promise},
     parts::Stage,
     patience::Patience,
-    promise::Promise,
     trade_off::TradeOff,
 };
 use super::{

@@ -11,7 +11,7 @@ use web_sys::{HtmlElement, PointerEvent};
 use crate::page::{
     text::{
         lesson::{self, Level, Place},
-        scenes::{self, empty},
+        scenes::{self, empty, label},
     },
     widgets::{api, feed::Feed, session::Teacher},
 };
@@ -337,7 +337,8 @@ pub fn Original(stage: Stage) -> impl IntoView {
         let target = room.target?;
         room.clients.iter().find(|client| client.id == target).cloned()
     });
-    let title = move || target.with(|target| target.as_ref().map_or("original".to_owned(), |it| it.nickname.clone()));
+    let title =
+        move || target.with(|target| target.as_ref().map_or(label::ORIGINAL.to_owned(), |it| it.nickname.clone()));
     let empty = stage.feed.part(|room| match (room.clients.is_empty(), room.target) {
         (true, _) => empty::NOBODY,
         (false, None) => empty::NOBODY_AGREED,

@@ -9,7 +9,7 @@ use super::parts::{Frame, Original, Shot, Stage, Votes, let_go, why_empty};
 use crate::page::text::{
     count,
     lesson::Level,
-    scenes::{SECONDS, empty},
+    scenes::{SECONDS, empty, label},
 };
 
 /// The searches that know the mask: one for each kind of network.
@@ -72,7 +72,7 @@ pub fn Patience(stage: Stage) -> impl IntoView {
                 <Original stage/>
                 <Shot
                     testid="searched"
-                    title=Signal::derive(|| "what the guesses come to".to_owned())
+                    title=Signal::derive(|| label::GUESSES.to_owned())
                     picture=Signal::derive(move || if begun.get() { frame.with(|frame| Some(frame.as_ref()?.source.clone())) } else { None })
                     empty=Signal::derive(move || if begun.get() { why_empty.get().unwrap_or(empty::WAITING) } else { "?" }.to_owned())
                     level=Signal::derive(move || if begun.get() { level() } else { None })

@@ -8,7 +8,7 @@ use super::parts::{Stage, Votes};
 use crate::page::{
     text::{
         chart::{Frame, MeasuredCurve, TradeOffChart},
-        scenes::empty,
+        scenes::{empty, label},
     },
     widgets::api,
 };
@@ -51,9 +51,9 @@ pub fn TradeOff(stage: Stage) -> impl IntoView {
                         <line class="axis" x1=FRAME.left x2=FRAME.left y1=FRAME.top y2=bottom></line>
                         {leakage.into_iter().map(|tick| view! { <text x=tick.at y=bottom + 32.0 text-anchor="middle">{tick.text}</text> }).collect_view()}
                         {accuracy.into_iter().map(|tick| view! { <text x=FRAME.left - 10.0 y=tick.at + 8.0 text-anchor="end">{tick.text}</text> }).collect_view()}
-                        <text x=FRAME.left y=HEIGHT - 12.0>"◀ less leaks"</text>
-                        <text x=right y=HEIGHT - 12.0 text-anchor="end">"more leaks (SSIM) ▶"</text>
-                        <text x=FRAME.left + 8.0 y="26">"▲ named right"</text>
+                        <text x=FRAME.left y=HEIGHT - 12.0>{label::LESS_LEAKS}</text>
+                        <text x=right y=HEIGHT - 12.0 text-anchor="end">{label::MORE_LEAKS}</text>
+                        <text x=FRAME.left + 8.0 y="26">{label::NAMED_RIGHT}</text>
                         <path class="curve-path" d=path></path>
                         {measured.into_iter().map(|point| view! {
                             <g class="cross">
@@ -88,8 +88,8 @@ pub fn TradeOff(stage: Stage) -> impl IntoView {
             </svg>
             <div class="trade-side">
                 <p class="scale-legend">
-                    <span class="of-curve">"● measured before"</span>
-                    <span class="of-class">"● this class"</span>
+                    <span class="of-curve">{label::MEASURED_BEFORE}</span>
+                    <span class="of-class">{label::THIS_CLASS}</span>
                 </p>
                 <p class="shot-empty" hidden=move || chart.with(|chart| !chart.measured.is_empty())>{empty::NO_CURVE}</p>
                 <Show when=move || behind.with(Option::is_some)>

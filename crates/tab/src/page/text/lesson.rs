@@ -131,6 +131,8 @@ enum Rounds {
     AsTheyAre,
     /// One, if none has run yet.
     Any,
+    /// The same, and no other after it.
+    Alone,
     One,
     On,
     Paused,
@@ -227,8 +229,8 @@ fn needs(view: &RoomView, Place { scene, beat }: Place) -> Needs {
             model: Model::Searched,
             is_fresh: true,
             defence: Wanted::Exactly(masked(HALF)),
-            rounds: if beat == 0 { Rounds::Paused } else { Rounds::Any },
-            search: None,
+            rounds: if beat == 0 { Rounds::Paused } else { Rounds::Alone },
+            search: (beat > 0).then_some(true),
             ..pictures
         },
         Scene::TradeOff if beat < 2 => Needs { search: Some(false), ..nothing },
@@ -256,11 +258,13 @@ fn chosen_rate(view: &RoomView) -> Option<f64> {
 
 /// Whether no round has changed the weights that a search starts from: none has run, or the one that is searched.
 fn is_fresh(view: &RoomView) -> bool {
-    let is_searched = || {
-        let search = view.attacks.iter().any(|attack| attack.search.is_some() && attack.round == 1);
-        view.search == Some(true) || search
-    };
-    view.initial_weights == InitialWeights::Scratch && (view.round == 0 || view.round == 1 && is_searched())
+    let is_searched = view.search == Some(true) || has_searched(view);
+    view.initial_weights == InitialWeights::Scratch && (view.round == 0 || view.round == 1 && is_searched)
+}
+
+/// Whether there is what a search made of the first update.
+fn has_searched(view: &RoomView) -> bool {
+    view.attacks.iter().any(|attack| attack.search.is_some() && attack.round == 1)
 }
 
 /// The controls that bring the room to `place`, and what is lost by it. What will do as it is stays as it is.
@@ -299,17 +303,17 @@ pub fn plan(view: &RoomView, place: Place) -> Plan {
         controls.extend(target(view).map(|client| Control::Target { client }));
     }
     controls.extend(poll(view, place));
+    if needs.search == Some(true) && view.search == Some(false) && (other.is_some() || !has_searched(view)) {
+        controls.push(Control::Search { on: true });
+    }
+    let is_untrained = view.round == 0 || other.is_some();
     let is_paused = view.phase == Phase::Paused || needs.rounds == Rounds::Paused;
     match needs.rounds {
         Rounds::On if is_paused => controls.push(Control::Start),
         // Once, on the way there.
         Rounds::One if is_paused && Place::of(view) != place => controls.push(Control::OneRound),
-        Rounds::Any if is_paused && (view.round == 0 || other.is_some()) => {
-            if place.scene == Scene::Patience && view.search == Some(false) {
-                controls.push(Control::Search { on: true });
-            }
-            controls.push(Control::OneRound);
-        }
+        Rounds::Any if is_paused && is_untrained => controls.push(Control::OneRound),
+        Rounds::Alone if is_untrained => controls.push(Control::OneRound),
         _ => {}
     }
     let resets = other.is_some() || leaves_encryption;

@@ -202,6 +202,30 @@ pub fn level(level: Level) -> &'static str {
     }
 }
 
+/// What stands at pictures, axes and drawings.
+pub mod label {
+    pub const ORIGINAL: &str = "original";
+    pub const FROM_NUMBERS: &str = "made from numbers";
+    pub const APRIL: &str = "APRIL";
+    pub const USUAL_NETWORK: &str = "from the usual network";
+    pub const GAPS_AS_ZEROS: &str = "takes gaps for zeros";
+    pub const KNOWS_GAPS: &str = "knows the gaps";
+    pub const GUESSES: &str = "what the guesses come to";
+    pub const PHOTOGRAPH: &str = "the photograph";
+    pub const PHONE: &str = "phone";
+    pub const SERVER: &str = "server";
+    pub const NUMBERS: &str = "numbers";
+    pub const WAS_IN: &str = "◀ was in it";
+    pub const WAS_NOT: &str = "was not ▶";
+    pub const THIS_PHOTOGRAPH: &str = "● this photograph";
+    pub const ALTERED_COPIES: &str = "○ altered copies of it";
+    pub const LESS_LEAKS: &str = "◀ less leaks";
+    pub const MORE_LEAKS: &str = "more leaks (SSIM) ▶";
+    pub const NAMED_RIGHT: &str = "▲ named right";
+    pub const MEASURED_BEFORE: &str = "● measured before";
+    pub const THIS_CLASS: &str = "● this class";
+}
+
 /// Where a picture will stand.
 pub mod empty {
     pub const NOBODY: &str = "Nobody is here yet.";
