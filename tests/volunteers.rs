@@ -163,7 +163,7 @@ async fn a_volunteer_shows_a_picture_and_takes_it_back() {
         wait_for("the picture", || async { relay.client("Ada").await["original"].as_str().map(str::to_owned) }).await;
     assert!(tab.text("who-sees").await.starts_with("The class sees"));
     tab.screenshot("phone-shown").await;
-    let projector = browser.open(&relay.projector_link(), DESKTOP).await;
+    let projector = browser.open(&relay.beamer_link(), DESKTOP).await;
     let is_there = format!("[...document.images].some(image => image.src.endsWith('{original}'))");
     projector.wait_for(&format!("{is_there} || null")).await;
 

@@ -144,7 +144,10 @@ impl JoinDraft {
             self.label.set(label);
         }
         let sample = image.as_deref().and_then(names::sample);
-        if let Some(sample) = sample.or_else(|| (image.is_none() && proposes).then(proposed_sample)) {
+        // A student may have been faster.
+        let is_free = !self.is_reading.get_untracked() && self.picture.with_untracked(Option::is_none);
+        let proposed = (image.is_none() && proposes && is_free).then(proposed_sample);
+        if let Some(sample) = sample.or(proposed) {
             self.take_sample(sample, label).await;
         }
         if let (Some(class), None) = (&class, label) {

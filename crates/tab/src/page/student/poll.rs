@@ -70,7 +70,8 @@ fn Choices(trainer: Trainer, number: u32, names: Vec<String>) -> impl IntoView {
 /// A slider with a button for one more and one for one less.
 #[component]
 fn Guess(trainer: Trainer, number: u32, least: u16, most: u16, answers: Answers) -> impl IntoView {
-    let guess = RwSignal::new(trainer.answered(number).unwrap_or(least + (most.saturating_sub(least)) / 2));
+    let middle = least + most.saturating_sub(least) / 2;
+    let guess = RwSignal::new(untrack(|| trainer.answered(number)).unwrap_or(middle));
     let step = move |by: i32| {
         let next = (i32::from(guess.get_untracked()) + by).clamp(least.into(), most.into());
         guess.set(u16::try_from(next).unwrap_or(least));
