@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use unmask_attack::{Concealment, Needs};
 use unmask_core::{Architecture, AttackMethod, Defence, ModelState, ParamGroup, Rule};
 use unmask_data::Picture;
+use unmask_inversion::InferenceAttack;
 use unmask_simulation::files::rounded;
 
 use crate::{
-    InferenceAttack,
     attacks::{AttackResult, matching_steps, watched},
     catalogue::Scale,
     error::ExperimentError,
