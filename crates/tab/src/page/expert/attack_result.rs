@@ -1,0 +1,265 @@
+//! What one attacker sees, how far a search or a collection of rounds is, and what the teacher can do about it.
+
+use leptos::prelude::*;
+use unmask_core::{AttackMethod, Defence, Rule, TrainOn};
+use unmask_wire::view::{Control, GatheredView, SearchState, SearchView};
+
+use crate::page::{
+    text::{self, attacks},
+    widgets::{
+        feed::Feed,
+        fields::{PassphraseField, SimilarityGauge},
+        holds, optional, part,
+        session::{Problem, Teacher},
+    },
+};
+
+/// Which attacker it is, what it reconstructs, how close that comes, and what to know about it.
+#[component]
+pub fn AttackResult(feed: Feed, teacher: Teacher, method: AttackMethod) -> impl IntoView {
+    let result = feed.attack(method);
+    let ssim = optional(result, |result| result.ssim);
+    let psnr = optional(result, |result| result.psnr);
+    let remark = optional(result, |result| result.remark.clone());
+    let picture = optional(result, |result| result.picture.clone());
+    let picture = Memo::new(move |_| picture());
+    let pictures = part(result, |result| result.pictures.max(1));
+    let search = optional(result, |result| result.search.clone());
+    let search = Memo::new(move |_| search());
+    let gathered = optional(result, |result| result.gathered.clone());
+    let gathered = Memo::new(move |_| gathered());
+    let is_skipped = feed.part(move |room| room.budget.skipped.iter().any(|name| name == method.name()));
+    let is_running = holds(search, |search| search.state == SearchState::Running);
+    let is_defended = holds(result, |result| result.defence != Defence::None);
+    let is_mixed = feed.part(|room| {
+        let is_shared = room.data.as_ref().is_some_and(|data| data.train_on == TrainOn::Shared);
+        is_shared && (room.batch > 1 || room.rule != Rule::FedSgd)
+    });
+    let waiting = move || match (picture.with(Option::is_some), is_running()) {
+        (true, _) if is_mixed.get() == Some(true) => "made from several pictures, so there is none to compare with",
+        (true, _) => "waiting for the client’s score",
+        (false, true) => "◌ searching",
+        (false, false) => "✓ nothing recovered",
+    };
+    view! {
+        <section
+            class="result"
+            data-testid="card"
+            data-attack=method.name()
+            data-round=part(result, |result| result.round)
+            data-defence=part(result, |result| result.defence.to_string())
+            data-client=part(result, |result| result.client.to_string())
+            data-ssim=move || ssim().map(|ssim| ssim.to_string())
+            data-psnr=move || psnr().map(|psnr| psnr.to_string())
+            data-iteration=part(search, |search| search.iteration)
+            data-state=part(search, |search| text::key(search.state))
+        >
+            <h4 class="attacker">{method.attacker()}</h4>
+            <SimilarityGauge
+                ssim=Signal::derive(ssim)
+                psnr=Signal::derive(psnr)
+                below=Signal::derive(move || attacks::not_recognisable(is_defended(), is_running()))
+                waiting=Signal::derive(move || waiting().to_owned())
+            />
+            <div
+                class="attack-picture"
+                class:blank=move || picture.with(Option::is_none)
+                class:batch=move || pictures().is_some_and(|pictures| pictures != 1)
+            >
+                <Show
+                    when=move || picture.with(Option::is_some)
+                    fallback=|| view! { <p class="nothing">"no picture"</p> }
+                >
+                    <img
+                        src=picture
+                        alt=format!("Reconstruction by {}", method.title())
+                        style=move || format!("aspect-ratio:{}/1", pictures().unwrap_or(1))
+                        data-testid="reconstruction"
+                    />
+                </Show>
+            </div>
+            <div class="result-end">
+                <Show when=move || search.with(Option::is_some)>
+                    <SearchProgress search/>
+                </Show>
+                <Show when=move || gathered.with(Option::is_some)>
+                    <GatheredRounds gathered teacher/>
+                </Show>
+                <Show when=move || method == AttackMethod::Colluder && teacher.is_here()>
+                    <Collude feed teacher/>
+                </Show>
+                <p class="remark" data-testid="remark" hidden=move || remark().is_none()>{remark}</p>
+                <p class="sub">
+                    {part(result, |result| {
+                        format!(
+                            "{} · round {} · {} · {}",
+                            result.nickname,
+                            result.round,
+                            result.defence.phrase(),
+                            text::duration(result.seconds * 1000.0),
+                        )
+                    })}
+                    <b hidden=move || is_skipped.get() != Some(true)>" · no time for the newest update"</b>
+                </p>
+            </div>
+        </section>
+    }
+}
+
+/// The card that offers a search as long as there is none.
+#[component]
+pub fn SearchOffer(feed: Feed, teacher: Teacher) -> impl IntoView {
+    let is_asked = feed.part(|room| room.search == Some(true));
+    view! {
+        <article class="card family offer">
+            <header class="family-head">
+                <div>
+                    <h3>"Search through the model"</h3>
+                    <p class="sentence">
+                        {move || match is_asked.get() {
+                            Some(true) => "The search starts with the next update of the client under attack.",
+                            _ => {
+                                "A patient attacker tries thousands of pictures until one gives the update that came. \
+                                 The rounds go on meanwhile."
+                            }
+                        }}
+                    </p>
+                </div>
+                <SearchButton feed teacher/>
+            </header>
+        </article>
+    }
+}
+
+/// Starts and stops the search; only there for the teacher, on a relay that can search.
+#[component]
+pub fn SearchButton(feed: Feed, teacher: Teacher) -> impl IntoView {
+    let search = feed.optional(|room| room.search);
+    let is_on = move || search.get() == Some(true);
+    let problem = RwSignal::new(None);
+    view! {
+        <Show when=move || teacher.is_here() && search.get().is_some()>
+            <div class="hand">
+                <button
+                    type="button"
+                    class="button"
+                    class:accent=move || !is_on()
+                    data-testid="search"
+                    aria-pressed=move || is_on().to_string()
+                    on:click=move |_| teacher.ask(Control::Search { on: !is_on() }, problem)
+                >
+                    {move || if is_on() { "■ Stop the search" } else { "▶ Start the search" }}
+                </button>
+                <Problem problem/>
+            </div>
+        </Show>
+    }
+}
+
+/// How far a search is, and what is left to be made small.
+#[component]
+pub fn SearchProgress(search: Memo<Option<SearchView>>) -> impl IntoView {
+    let width = part(search, |search| {
+        let share = search.iteration as f64 / search.iterations.max(1) as f64;
+        format!("width:{:.1}%", 100.0 * share.min(1.0))
+    });
+    view! {
+        <div class="progress" data-state=part(search, |search| text::key(search.state))>
+            <div class="meter" aria-hidden="true"><span class="meter-fill" style=width></span></div>
+            <p class="spread">
+                <b>{part(search, |search| attacks::search_state(search.state))}</b>
+                <span class="sub">
+                    {part(search, |search| {
+                        let (done, all) = (text::count(search.iteration), text::count(search.iterations));
+                        format!("step {done} of {all} · mismatch {}", text::number(search.objective))
+                    })}
+                </span>
+            </p>
+        </div>
+    }
+}
+
+/// How much is still hidden beside what chance expects, and how far it is to a least-squares solution.
+#[component]
+pub fn GatheredRounds(gathered: Memo<Option<GatheredView>>, teacher: Teacher) -> impl IntoView {
+    let has_drifted = holds(gathered, |gathered| gathered.has_drifted);
+    let percent = |share: f64| format!("{:.1}%", (share * 100.0).clamp(0.0, 100.0));
+    let hidden = part(gathered, move |gathered| format!("width:{}", percent(gathered.hidden)));
+    let expected = part(gathered, move |gathered| format!("left:{}", percent(gathered.expected_hidden)));
+    let problem = RwSignal::new(None);
+    view! {
+        <div class="gathered" data-testid="gathered" data-rounds=part(gathered, |gathered| gathered.rounds)>
+            <p><b>{part(gathered, attacks::hidden_entries)}</b></p>
+            <div class="meter" aria-hidden="true">
+                <span class="meter-fill" style=hidden></span>
+                <span class="meter-mark" style=expected></span>
+            </div>
+            <p class="sub">{part(gathered, attacks::equations)}</p>
+            <p class="remark" data-testid="drifted" hidden=move || !has_drifted()>
+                "The model has moved too far since the first of these rounds. Another round would spoil more than it shows, so none is added."
+            </p>
+            <Show when=move || teacher.is_here()>
+                <div class="hand">
+                    <button
+                        type="button"
+                        class="button small"
+                        class:accent=has_drifted
+                        data-testid="gather-anew"
+                        on:click=move |_| teacher.ask(Control::GatherAnew, problem)
+                    >
+                        "Start over"
+                    </button>
+                    <Problem problem/>
+                </div>
+            </Show>
+        </div>
+    }
+}
+
+/// A field for the passphrase, or the way to forget the key. What is typed goes to the relay once and is kept nowhere.
+#[component]
+pub fn Collude(feed: Feed, teacher: Teacher) -> impl IntoView {
+    let has_key = feed.part(|room| room.has_key);
+    let passphrase = RwSignal::new(String::new());
+    let problem = RwSignal::new(None);
+    let is_empty = move || passphrase.with(|passphrase| passphrase.trim().is_empty());
+    let give = move || {
+        if !is_empty() {
+            let typed = std::mem::take(&mut *passphrase.write());
+            teacher.ask(Control::Collude { passphrase: Some(typed) }, problem);
+        }
+    };
+    view! {
+        <Show
+            when=move || has_key.get() == Some(true)
+            fallback=move || {
+                view! {
+                    <form
+                        class="field collude"
+                        on:submit=move |event| {
+                            event.prevent_default();
+                            give();
+                        }
+                    >
+                        <label for="collude-passphrase">"Play the client that gives the key away"</label>
+                        <PassphraseField id="collude-passphrase" value=passphrase/>
+                        <button type="submit" class="button" data-testid="collude" disabled=is_empty>"Give the relay the key"</button>
+                    </form>
+                }
+            }
+        >
+            <p class="hand">
+                <b>"The relay has the key."</b>
+                <button
+                    type="button"
+                    class="button small"
+                    data-testid="forget-key"
+                    on:click=move |_| teacher.ask(Control::Collude { passphrase: None }, problem)
+                >
+                    "Forget the key"
+                </button>
+            </p>
+        </Show>
+        <Problem problem/>
+    }
+}

@@ -1,0 +1,348 @@
+//! What the attacks found: a card for each family of attacks, and one each for labels and membership.
+
+use gloo_file::File;
+use leptos::prelude::*;
+use unmask_core::{AttackFamily, AttackMethod, TrainOn};
+use unmask_wire::view::{Control, MembershipView};
+use wasm_bindgen_futures::spawn_local;
+use web_sys::DragEvent;
+
+use super::attack_result::{AttackResult, SearchButton, SearchOffer};
+use crate::page::{
+    text::{
+        self, attacks,
+        chart::Residuals,
+        drafts::{AttackGroup, by_family, first_search, read_budget},
+        names,
+    },
+    widgets::{
+        api,
+        feed::Feed,
+        fields::{Bar, Bars, NumberField},
+        holds, optional, part,
+        picture::{self, FileButton, dropped_file, keep_page},
+        session::{Problem, Teacher},
+    },
+};
+
+/// The cards, in the relay's order.
+#[component]
+pub fn Cards(feed: Feed, teacher: Teacher) -> impl IntoView {
+    let groups = feed.part(|room| by_family(&room.attacks));
+    let groups = Memo::new(move |_| groups.get().unwrap_or_default());
+    let searched = Memo::new(move |_| groups.with(|groups| first_search(groups)));
+    let can_search = feed.part(|room| room.search.is_some());
+    let target = feed.optional(|room| {
+        let target = room.target?;
+        room.clients.iter().find(|client| client.id == target).map(|client| client.nickname.clone())
+    });
+    view! {
+        <section class="attacks" aria-label="Attacks">
+            <div class="attacks-head">
+                <h2 class="attacks-title">
+                    "What the relay sees"
+                    <span hidden=move || target.with(Option::is_none)>" of " <b data-testid="target">{target}</b></span>
+                </h2>
+                <Budget feed teacher/>
+            </div>
+            <div class="cards">
+                <For each=move || groups.get() key=|group| group.family let:group>
+                    <FamilyCard feed teacher groups searched family=group.family/>
+                </For>
+                <p class="card empty" hidden=move || !groups.with(Vec::is_empty)>
+                    "After each round the relay tries to reconstruct the picture of the client under attack from its update. The results appear here."
+                </p>
+                <Show when=move || can_search.get() == Some(true) && searched.with(Option::is_none)>
+                    <SearchOffer feed teacher/>
+                </Show>
+                <div class="findings">
+                    <LabelCard feed/>
+                    <MembershipCard feed teacher/>
+                </div>
+            </div>
+        </section>
+    }
+}
+
+/// One card with the result of each of its attacks.
+#[component]
+pub fn FamilyCard(
+    feed: Feed,
+    teacher: Teacher,
+    /// All groups, of which this card shows one.
+    groups: Memo<Vec<AttackGroup>>,
+    /// The card from which the search is started and stopped.
+    searched: Memo<Option<AttackFamily>>,
+    /// What its attacks have in common.
+    family: AttackFamily,
+) -> impl IntoView {
+    let attacks = Memo::new(move |_| -> Vec<AttackMethod> {
+        groups.with(|groups| {
+            let group = groups.iter().find(|group| group.family == family);
+            group.map(|group| group.attacks.clone()).unwrap_or_default()
+        })
+    });
+    let has_search = Memo::new(move |_| searched.get() == Some(family));
+    let sentence = feed.optional(move |room| {
+        let first = attacks.with(|attacks| attacks.first().copied())?;
+        room.attacks.iter().find(|attack| attack.attack == first).map(|attack| attack.explanation.sentence.clone())
+    });
+    let explanation = move |method| {
+        let how = part(feed.attack(method), |result| result.explanation.clone());
+        view! { <Explanation how=Memo::new(move |_| how()) title=method.title()/> }
+    };
+    view! {
+        <article class="card family" class:several=move || attacks.with(|attacks| attacks.len() > 1) data-testid="family" data-family=family.name()>
+            <header class="family-head">
+                <div>
+                    <h3>{family.title()}</h3>
+                    <p class="sentence">{sentence}</p>
+                </div>
+                <Show when=move || has_search.get()>
+                    <SearchButton feed teacher/>
+                </Show>
+            </header>
+            <div class="results">
+                <For each=move || attacks.get() key=|method| *method let:method>
+                    <AttackResult feed teacher method/>
+                </For>
+            </div>
+            <details class="how">
+                <summary>"How does this work?"</summary>
+                <div class="explanations">
+                    <For each=move || attacks.get() key=|method| *method let:method>{explanation(method)}</For>
+                </div>
+            </details>
+        </article>
+    }
+}
+
+/// Sentence, equation, limits, and what stands in the equation.
+#[component]
+pub fn Explanation(how: Memo<Option<unmask_core::Explanation>>, title: &'static str) -> impl IntoView {
+    let symbols = part(how, |how| how.symbols.clone());
+    view! {
+        <section class="explanation" data-testid="how">
+            <h4>{title}</h4>
+            <p>{part(how, |how| how.sentence.clone())}</p>
+            <p class="equation">{part(how, |how| how.equation.clone())}</p>
+            <p class="sub">{part(how, |how| how.limits.clone())}</p>
+            <table>
+                <thead>
+                    <tr>
+                        <th scope="col">"symbol"</th>
+                        <th scope="col">"meaning"</th>
+                        <th scope="col">"shape"</th>
+                    </tr>
+                </thead>
+                <tbody>
+                    <For each=move || symbols().unwrap_or_default() key=Clone::clone let:symbol>
+                        {
+                            let [name, meaning, shape] = symbol;
+                            view! { <tr><th scope="row">{name}</th><td>{meaning}</td><td>{shape}</td></tr> }
+                        }
+                    </For>
+                </tbody>
+            </table>
+        </section>
+    }
+}
+
+/// The seconds per round, which the teacher sets, the time spent, and what was left out.
+#[component]
+pub fn Budget(feed: Feed, teacher: Teacher) -> impl IntoView {
+    let seconds = feed.part(|room| room.budget.seconds);
+    let budget = feed.part(|room| room.budget.clone());
+    let typed = RwSignal::new(String::new());
+    teacher.follow(seconds, move |seconds| typed.set(text::number(seconds)));
+    view! {
+        <div class="budget" data-testid="budget" data-seconds=part(seconds, f64::to_string)>
+            <Show when=move || teacher.is_here()>
+                <NumberField
+                    label="attack time, seconds per round"
+                    title="time that the attacks may take in a round; training never waits for them"
+                    testid="attack-budget"
+                    value=typed
+                    on_change=move |text: String| match read_budget(&text) {
+                        Ok(seconds) => teacher.send(Control::AttackBudget { seconds }),
+                        Err(problem) => teacher.problem.set(Some(problem)),
+                    }
+                />
+            </Show>
+            <p class="sub">
+                {part(budget, attacks::attack_time_spent)}
+                <b data-testid="skipped">
+                    {optional(budget, |budget| attacks::attacks_skipped(budget).map(|skipped| format!(" · {skipped}")))}
+                </b>
+            </p>
+        </div>
+    }
+}
+
+/// The classes with what each has of the evidence; not there before the first update that was read.
+#[component]
+pub fn LabelCard(feed: Feed) -> impl IntoView {
+    let label = feed.optional(|room| room.label.clone());
+    let names = feed.part(|room| names::classes_in_force(room.data.as_ref()));
+    let names = Memo::new(move |_| names.get().unwrap_or_default());
+    let is_shared = feed.part(|room| room.data.as_ref().is_some_and(|data| data.train_on == TrainOn::Shared));
+    let headline = optional(label, move |label| names.with(|names| attacks::labels(label, names)));
+    let remark = optional(label, |label| label.remark.clone());
+    let bars = part(label, move |label| {
+        let bar = |(place, share): (usize, &f64)| Bar {
+            name: names.with(|names| names::class_name(names, place)),
+            share: *share,
+            text: text::percent(*share as f32),
+            is_found: label.counts.get(place).is_some_and(|count| *count > 0),
+        };
+        label.shares.iter().enumerate().map(bar).collect::<Vec<_>>()
+    });
+    view! {
+        <article
+            class="card finding"
+            data-testid="label"
+            data-labels=headline
+            data-round=part(label, |label| label.round)
+            hidden=move || label.with(Option::is_none)
+        >
+            <h3>{move || if is_shared.get() == Some(true) { "The classes of its pictures" } else { "The label of its picture" }}</h3>
+            <p class="verdict-line">{move || headline().unwrap_or_else(|| "✓ the label does not show".to_owned())}</p>
+            <Bars rows=Signal::derive(move || bars().unwrap_or_default()) testid="label-class"/>
+            <p class="remark" hidden=move || remark().is_none()>{remark}</p>
+            <p class="sub">
+                "Read from the gradient of the last layer. "
+                {part(label, |label| format!("{} · round {} · {}", label.nickname, label.round, label.defence.phrase()))}
+            </p>
+        </article>
+    }
+}
+
+/// Takes a photograph, and says whether the update was made from it. To others than the teacher only what came of one is shown.
+#[component]
+pub fn MembershipCard(feed: Feed, teacher: Teacher) -> impl IntoView {
+    let membership = feed.optional(|room| room.membership.clone());
+    let is_over = RwSignal::new(false);
+    let is_busy = RwSignal::new(false);
+    let problem = RwSignal::new(None);
+    let take = move |file: Option<File>| {
+        let Some(file) = file.filter(|_| untrack(|| teacher.is_here())) else { return };
+        is_busy.set(true);
+        spawn_local(async move {
+            let sent = async {
+                let picture = picture::from_blob(&file.name(), &file).await?;
+                teacher.checked(api::candidate(&picture::png(&picture).await?).await)
+            };
+            problem.set(sent.await.err());
+            is_busy.set(false);
+        });
+    };
+    keep_page();
+    let has_candidate = move || membership.with(Option::is_some);
+    let has_residual = holds(membership, |membership| membership.residual.is_some());
+    view! {
+        <article
+            class="card finding membership"
+            class:over=move || is_over.get() && teacher.is_here()
+            data-testid="membership"
+            data-verdict=optional(membership, |membership| membership.verdict.map(|verdict| verdict.to_string()))
+            data-round=part(membership, |membership| membership.round)
+            hidden=move || !teacher.is_here() && !has_candidate()
+            on:dragover=move |_| is_over.set(true)
+            on:dragleave=move |_| is_over.set(false)
+            on:drop=move |event: DragEvent| {
+                event.prevent_default();
+                is_over.set(false);
+                take(dropped_file(&event));
+            }
+        >
+            <h3>"Was this photograph in the update?"</h3>
+            <Show when=has_candidate>
+                <div class="candidate">
+                    <img src=part(membership, |membership| membership.picture.clone()) alt="The photograph as the model sees it"/>
+                    <div>
+                        <p class="verdict-line" role="status">
+                            {part(membership, attacks::membership)}
+                        </p>
+                        <p>{optional(membership, |membership| membership.remark.clone())}</p>
+                        <p class="sub">
+                            {optional(membership, |membership| {
+                                let MembershipView { nickname, round, defence, .. } = membership;
+                                (*round > 0).then(|| format!("{nickname} · round {round} · {}", defence.phrase()))
+                            })}
+                        </p>
+                    </div>
+                </div>
+            </Show>
+            <Show when=has_residual>
+                <ResidualPlot membership/>
+            </Show>
+            <Show when=move || teacher.is_here()>
+                <div class="drop">
+                    <p>
+                        {move || if is_busy.get() { "Sending the photograph…" } else { "Drop a photograph on this card, or" }}
+                    </p>
+                    <FileButton title="choose a file" testid="candidate-file" on_file=move |file| take(Some(file))/>
+                    <button
+                        type="button"
+                        class="button"
+                        data-testid="forget-candidate"
+                        hidden=move || !has_candidate()
+                        on:click=move |_| teacher.ask(Control::ForgetCandidate, problem)
+                    >
+                        "Forget it"
+                    </button>
+                </div>
+                <p class="hint" hidden=has_candidate>
+                    "The relay compares it with the newest update. Anyone who has a photograph of someone can make this guess."
+                </p>
+                <Problem problem/>
+            </Show>
+        </article>
+    }
+}
+
+const WIDTH: f32 = 440.0;
+const HEIGHT: f32 = 128.0;
+const LEFT: f32 = 24.0;
+const SPAN: f32 = WIDTH - 2.0 * LEFT;
+/// Rows of the candidate, of pictures like it, and of the axis.
+const ROWS: [f32; 3] = [30.0, 70.0, 94.0];
+
+/// One row for the candidate with its interval, one for pictures that were not in the update.
+#[component]
+pub fn ResidualPlot(membership: Memo<Option<MembershipView>>) -> impl IntoView {
+    let [own, others, axis] = ROWS;
+    let drawn = part(membership, |membership| Residuals::new(membership, LEFT, SPAN));
+    view! {
+        <figure class="residuals">
+            <svg viewBox=format!("0 0 {WIDTH} {HEIGHT}") role="img" aria-label="The share of each picture outside of what the pictures of the update span, on a logarithmic axis">
+                {move || {
+                    let Residuals { candidate, interval, distractors, ticks } = drawn().unwrap_or_default();
+                    view! {
+                        {ticks
+                            .into_iter()
+                            .map(|tick| {
+                                view! {
+                                    <line class="grid" x1=tick.at x2=tick.at y1="12" y2=axis></line>
+                                    <text class="tick" x=tick.at y=axis + 18.0 text-anchor="middle">{tick.text}</text>
+                                }
+                            })
+                            .collect_view()}
+                        <line class="axis" x1=LEFT x2=LEFT + SPAN y1=axis y2=axis></line>
+                        {distractors
+                            .into_iter()
+                            .map(|at| view! { <circle class="distractor" cx=at cy=others r="5"></circle> })
+                            .collect_view()}
+                        {interval.map(|(from, to)| view! { <line class="interval" x1=from x2=to y1=own y2=own></line> })}
+                        {candidate.map(|at| view! { <circle class="own" cx=at cy=own r="8"></circle> })}
+                    }
+                }}
+            </svg>
+            <figcaption class="legend">
+                <span><i class="swatch own"></i>"this photograph"</span>
+                <span><i class="swatch distractor"></i>"altered copies of it"</span>
+                <span class="long">"share of the picture's class token outside of the span of those in the update"</span>
+            </figcaption>
+        </figure>
+    }
+}

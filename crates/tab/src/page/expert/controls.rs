@@ -1,0 +1,198 @@
+//! The teacher's controls: a bar with what is in force, and the editors of what shall be.
+
+use leptos::prelude::*;
+use unmask_core::{Defence, OptimiserKind};
+use unmask_wire::view::{Control, Phase};
+
+use super::{
+    defence::DefenceEditor,
+    training::{DataEditor, TrainingEditor},
+};
+use crate::page::{
+    text::{self, drafts::sgd_would_help},
+    widgets::{feed::Feed, fields::DiscardButton, optional, part, session::Teacher},
+};
+
+/// Height of the window, in CSS pixels, below which an open editor would push the attacks' pictures out of sight: that of a
+/// projector with 720 lines is below, that of a laptop's screen above.
+const ROOM_FOR_AN_EDITOR: f64 = 800.0;
+
+/// Run controls, what is in force, and the editors; to others than the teacher a note on who may use them.
+#[component]
+pub fn Controls(feed: Feed, teacher: Teacher) -> impl IntoView {
+    let height = window().inner_height().ok().and_then(|height| height.as_f64());
+    let is_defence_open = RwSignal::new(height.is_none_or(|height| height >= ROOM_FOR_AN_EDITOR));
+    let is_training_open = RwSignal::new(false);
+    let is_data_open = RwSignal::new(false);
+    view! {
+        <section class="card controls" aria-label="Controls" data-testid="controls">
+            <div class="controls-row">
+                <Show
+                    when=move || teacher.is_here()
+                    fallback=|| {
+                        view! { <p class="hint" data-testid="view-only">"View only. To control the room, open the teacher link printed in the terminal."</p> }
+                    }
+                >
+                    <Run feed teacher/>
+                    <AprilBlock feed teacher/>
+                    <div class="row folds">
+                        <Fold is_open=is_defence_open title="Defence" testid="fold-defence"/>
+                        <Fold is_open=is_training_open title="Training" testid="fold-training"/>
+                        <Fold is_open=is_data_open title="Data" testid="fold-data"/>
+                        <a class="button" href="/api/session.zip" download data-testid="take-home">"Take the lesson home"</a>
+                    </div>
+                </Show>
+            </div>
+            <InForce feed/>
+            <Show when=move || teacher.is_here()>
+                <Refusal feed teacher/>
+                <div class="editor" hidden=move || !is_defence_open.get()><DefenceEditor feed teacher/></div>
+                <div class="editor" hidden=move || !is_training_open.get()><TrainingEditor feed teacher/></div>
+                <div class="editor" hidden=move || !is_data_open.get()><DataEditor feed teacher/></div>
+            </Show>
+        </section>
+    }
+}
+
+/// A button that opens and closes an editor.
+#[component]
+fn Fold(is_open: RwSignal<bool>, title: &'static str, testid: &'static str) -> impl IntoView {
+    view! {
+        <button
+            type="button"
+            class="button"
+            data-testid=testid
+            aria-expanded=move || is_open.get().to_string()
+            on:click=move |_| is_open.update(|open| *open = !*open)
+        >
+            {title} {move || if is_open.get() { " ▾" } else { " ▸" }}
+        </button>
+    }
+}
+
+/// The defence in force, what it promises, and what is to change.
+#[component]
+fn InForce(feed: Feed) -> impl IntoView {
+    let defence = feed.part(|room| room.defence);
+    let next = feed.optional(|room| {
+        let next = text::next(room.next.as_ref()?, room.architecture);
+        (!next.is_empty()).then(|| format!("from the next round: {next}"))
+    });
+    let guarantee = feed.optional(|room| room.guarantee.as_ref().map(|guarantee| guarantee.sentence.clone()));
+    let encryption = feed.optional(|room| room.encryption.clone());
+    view! {
+        <div class="in-force">
+            <p>
+                "In force: "
+                <b data-testid="defence" data-defence=part(defence, Defence::to_string)>
+                    {part(defence, Defence::phrase)}
+                </b>
+                <span class="next" data-testid="next">{next}</span>
+            </p>
+            <p class="promise" data-testid="guarantee" hidden=move || guarantee.with(Option::is_none)>
+                {guarantee}
+            </p>
+            <p
+                class="promise"
+                data-testid="encryption"
+                data-start=part(encryption, |encryption| encryption.start.name())
+                data-sealed-by=optional(encryption, |encryption| encryption.sealed_by.clone())
+                hidden=move || encryption.with(Option::is_none)
+            >
+                {part(encryption, text::encryption)}
+            </p>
+        </div>
+    }
+}
+
+/// Why the relay refused the last control, and the way out where there is one.
+#[component]
+fn Refusal(feed: Feed, teacher: Teacher) -> impl IntoView {
+    let wanted = feed.part(|room| {
+        let next = room.next.clone().unwrap_or_default();
+        (next.defence.unwrap_or(room.defence), next.rule.unwrap_or(room.rule), next.optimiser.unwrap_or(room.optimiser))
+    });
+    let remedy = move || {
+        let refused = teacher.refused.get()?;
+        let (defence, rule, optimiser) = wanted.get()?;
+        let would_help = match &refused {
+            Control::Defence { defence } => sgd_would_help(*defence, rule, optimiser),
+            Control::Rule { rule } => sgd_would_help(defence, *rule, optimiser),
+            _ => false,
+        };
+        would_help.then_some(refused)
+    };
+    view! {
+        <div class="refusal row">
+            <p class="problem" role="alert" data-testid="control-error">{move || teacher.problem.get()}</p>
+            <button
+                type="button"
+                class="button accent"
+                data-testid="use-sgd"
+                hidden=move || remedy().is_none()
+                on:click=move |_| {
+                    if let Some(refused) = remedy() {
+                        teacher.send_all(vec![Control::Optimiser { optimiser: OptimiserKind::SGD }, refused]);
+                    }
+                }
+            >
+                "Use SGD"
+            </button>
+        </div>
+    }
+}
+
+#[component]
+fn Run(feed: Feed, teacher: Teacher) -> impl IntoView {
+    let is_paused = feed.part(|room| room.phase == Phase::Paused);
+    let is_running = move || is_paused.get() == Some(false);
+    view! {
+        <div class="run row" role="group" aria-label="Rounds">
+            <button
+                type="button"
+                class="button"
+                class:accent=move || !is_running()
+                data-testid="start"
+                on:click=move |_| teacher.send(Control::Start)
+            >
+                "▶ Start"
+            </button>
+            <button
+                type="button"
+                class="button"
+                class:accent=is_running
+                data-testid="pause"
+                on:click=move |_| teacher.send(Control::Pause)
+            >
+                "❚❚ Pause"
+            </button>
+            <button type="button" class="button" data-testid="one-round" on:click=move |_| teacher.send(Control::OneRound)>
+                "One round"
+            </button>
+            <DiscardButton feed testid="reset" title="Reset" on_confirm=move |()| teacher.send(Control::Reset)/>
+        </div>
+    }
+}
+
+#[component]
+fn AprilBlock(feed: Feed, teacher: Teacher) -> impl IntoView {
+    let wanted = feed
+        .part(|room| room.next.as_ref().and_then(|next| next.architecture).unwrap_or(room.architecture).april_block());
+    let is_on = RwSignal::new(false);
+    teacher.follow(wanted, move |wanted| is_on.set(wanted));
+    view! {
+        <label class="switch" title="A first block without norm and residual, which the APRIL attack needs. Resets the model.">
+            <input
+                type="checkbox"
+                role="switch"
+                data-testid="april-block"
+                prop:checked=move || is_on.get()
+                on:change=move |event| {
+                    is_on.set(event_target_checked(&event));
+                    teacher.send(Control::AprilBlock { on: is_on.get_untracked() });
+                }
+            />
+            <span>"April block"<small>" resets the model"</small></span>
+        </label>
+    }
+}

@@ -1,0 +1,195 @@
+//! The page that the room watches, and from which the teacher drives it.
+
+mod attack_result;
+mod cards;
+mod controls;
+mod defence;
+mod learning;
+mod roster;
+mod training;
+
+use leptos::prelude::*;
+use unmask_core::TrainOn;
+use unmask_wire::view::Phase;
+
+use self::{
+    cards::Cards,
+    controls::Controls,
+    learning::{Learning, UpdateCounts},
+    roster::Roster,
+};
+use super::{
+    text::{self, input::grouped_pin},
+    widgets::{
+        feed::{Feed, Link},
+        holds, part,
+        session::{Session, Teacher},
+    },
+};
+
+/// The whole page: for the projector to be looked at, for the teacher with the controls.
+#[component]
+pub fn Projector() -> impl IntoView {
+    let session = Session::open();
+    let feed = Feed::open(session);
+    let teacher = Teacher::new(session);
+    let may_watch = Memo::new(move |_| session.may_watch());
+    view! {
+        <Show when=move || may_watch.get() fallback=move || view! { <NotShown session/> }>
+            <Room feed teacher/>
+        </Show>
+    }
+}
+
+/// What to open, where the relay does not show the room to this page.
+#[component]
+fn NotShown(session: Session) -> impl IntoView {
+    let title = move || match (session.is_settled(), session.is_lost.get()) {
+        (false, _) => "Asking the relay…",
+        (true, true) => "The relay does not know this page any more",
+        (true, false) => "This page shows the room to its teacher",
+    };
+    view! {
+        <div class="projector">
+            <header class="top"><h1 class="brand">"un" <em>"mask"</em></h1></header>
+            <section class="card not-shown" role="status" data-testid="not-shown" data-settled=move || session.is_settled().to_string()>
+                <h2>{title}</h2>
+                <p hidden=move || !session.is_settled()>
+                    "Open the projector link that the relay printed in the terminal, or the teacher link for a page with the controls. "
+                    "A relay that begins another lesson prints others."
+                </p>
+                <p hidden=move || !session.is_settled()>"Do you want to take part? "<a href="/">"The students’ page"</a>" asks for the PIN."</p>
+                <p class="problem" role="alert" data-testid="session-problem">{move || session.problem.get()}</p>
+            </section>
+        </div>
+    }
+}
+
+#[component]
+fn Room(feed: Feed, teacher: Teacher) -> impl IntoView {
+    view! {
+        <div class="projector">
+            <Headline feed/>
+            <div class="columns">
+                <aside class="side">
+                    <Invitation feed/>
+                    <Roster feed teacher/>
+                </aside>
+                <main class="centre">
+                    <Controls feed teacher/>
+                    <Cards feed teacher/>
+                    <Learning feed/>
+                    <UpdateCounts feed/>
+                </main>
+            </div>
+            <Log feed/>
+        </div>
+    }
+}
+
+#[component]
+fn Headline(feed: Feed) -> impl IntoView {
+    let phase = feed.part(|room| room.phase);
+    let round = feed.part(|room| room.round);
+    let model = feed.part(|room| {
+        let block = if room.architecture.april_block() { ", April block" } else { "" };
+        format!("{}{block} · {} parameters", room.architecture, text::count(room.parameters))
+    });
+    let rule = feed.part(|room| {
+        let train_on = room.data.as_ref().map_or(TrainOn::Private, |data| data.train_on);
+        text::learning::training(room.rule, room.optimiser, room.batch, train_on)
+    });
+    let rule_form = feed.part(|room| room.rule.to_string());
+    let journal = feed.optional(|room| room.journal.clone());
+    let phase_text = move || match (phase.get(), feed.countdown()) {
+        (Some(Phase::Training), Some(seconds)) => format!("Training, {seconds} s left"),
+        (Some(phase), _) => text::phase(phase).to_owned(),
+        (None, _) => "Asking the relay…".to_owned(),
+    };
+    let link = move || match feed.link.get() {
+        Link::Opening => ("opening", "◌ connecting"),
+        Link::Live => ("online", "● live"),
+        Link::Polling => ("retrying", "▲ reconnecting"),
+        Link::Lost => ("failed", "✕ relay does not answer"),
+    };
+    view! {
+        <header class="top">
+            <h1 class="brand">"un" <em>"mask"</em></h1>
+            <p class="headline">
+                <span class="round">
+                    "Round "
+                    <b data-testid="round" data-round=move || round.get().unwrap_or(0)>{move || round.get().unwrap_or(0)}</b>
+                </span>
+                <span
+                    class="phase"
+                    data-testid="phase"
+                    data-phase=move || phase.get().map_or("unknown".to_owned(), text::key)
+                    role="status"
+                >
+                    {phase_text}
+                </span>
+            </p>
+            <p class="facts">
+                <span data-testid="model">{move || model.get()}</span>
+                <span data-testid="rule" data-rule=move || rule_form.get()>{move || rule.get()}</span>
+                <span
+                    class="journal"
+                    class:failed=holds(journal, |journal| journal.failure.is_some())
+                    data-testid="journal"
+                    data-round=part(journal, |journal| journal.round)
+                    hidden=move || journal.with(Option::is_none)
+                >
+                    {part(journal, text::journal)}
+                </span>
+            </p>
+            <p class="pill" data-testid="link" data-state=move || link().0>{move || link().1}</p>
+        </header>
+    }
+}
+
+/// How to get in: QR code, PIN and addresses, or that nobody new does.
+#[component]
+fn Invitation(feed: Feed) -> impl IntoView {
+    let https = feed.part(|room| room.https_address.clone());
+    let http = feed.part(|room| room.http_address.clone());
+    let code = feed.optional(|room| {
+        // As an image the document can run nothing in this page.
+        let encoded = String::from(js_sys::encode_uri_component(&room.qr_svg));
+        (!encoded.is_empty()).then(|| format!("data:image/svg+xml;charset=utf-8,{encoded}"))
+    });
+    let pin = feed.part(|room| room.pin.clone());
+    let is_locked = feed.part(|room| room.is_locked);
+    let is_locked = move || is_locked.get() == Some(true);
+    view! {
+        <section class="card invitation" class:locked=is_locked aria-label="Join">
+            <div class="qr" data-testid="qr">
+                {move || code.get().map(|code| view! { <img src=code alt="QR code of the address below"/> })}
+            </div>
+            <p class="pin" hidden=move || pin.with(|pin| pin.as_ref().is_none_or(String::is_empty))>
+                "PIN "
+                <b data-testid="pin" data-pin=move || pin.get()>{move || pin.get().map(|pin| grouped_pin(&pin))}</b>
+            </p>
+            <p class="locked-note" role="status" data-testid="locked" hidden=move || !is_locked()>
+                "⊘ The room is locked: nobody new gets in."
+            </p>
+            <p class="address" data-testid="https-address">{move || https.get()}</p>
+            <p class="sub">"Accept the browser’s warning once. Without the GPU:"</p>
+            <p class="address lesser" data-testid="http-address">{move || http.get()}</p>
+        </section>
+    }
+}
+
+/// The last things that happened, newest first.
+#[component]
+fn Log(feed: Feed) -> impl IntoView {
+    let lines = feed.part(|room| room.log.iter().rev().take(30).cloned().collect::<Vec<_>>());
+    view! {
+        <section class="card log" aria-label="What happened">
+            <ol aria-live="polite" data-testid="log">
+                <For each=move || lines.get().unwrap_or_default() key=|line| line.number let:line>
+                    <li data-testid="log-line"><span class="log-round">{line.round}</span>{line.text.clone()}</li>
+                </For>
+            </ol>
+        </section>
+    }
+}

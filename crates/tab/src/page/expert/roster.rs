@@ -1,0 +1,196 @@
+//! Everybody in the room, and what the teacher can do with one client.
+
+use leptos::prelude::*;
+use unmask_core::ClientId;
+use unmask_wire::view::{ClientState, ClientView, Control};
+
+use crate::page::{
+    text::{self, names::NICKNAME_LENGTH},
+    widgets::{
+        feed::Feed,
+        holds, optional, part,
+        session::{Problem, Teacher},
+    },
+};
+
+/// Clients up to which each has a row of its own; more stand two abreast, without details.
+const COMPACT_FROM: usize = 10;
+
+/// One row for each client. The teacher puts one under attack by a click, renames and removes them, and locks the room.
+#[component]
+pub fn Roster(feed: Feed, teacher: Teacher) -> impl IntoView {
+    let ids = feed.part(|room| {
+        let mut clients: Vec<&ClientView> = room.clients.iter().collect();
+        // Those who left sink to the bottom; a projector has no room to scroll.
+        clients.sort_by_key(|client| (client.state == ClientState::Gone, client.id));
+        clients.iter().map(|client| client.id).collect::<Vec<_>>()
+    });
+    let ids = move || ids.get().unwrap_or_default();
+    let here = feed.part(|room| room.clients.iter().filter(|client| client.state != ClientState::Gone).count());
+    view! {
+        <section class="card roster" aria-label="Room">
+            <h2>"In the room " <span class="count" data-testid="clients-here">{move || here.get().unwrap_or(0)}</span></h2>
+            <Show when=move || teacher.is_here()>
+                <Door feed teacher/>
+            </Show>
+            <p class="hint" hidden=move || !ids().is_empty()>"Nobody yet. Scan the code to join."</p>
+            <p class="hint" hidden=move || ids().is_empty() || !teacher.is_here()>"Click a name to attack that client."</p>
+            <ul class:compact=move || { ids().len() > COMPACT_FROM }>
+                <For each=ids key=|id| *id let:id>
+                    <Client feed teacher id/>
+                </For>
+            </ul>
+        </section>
+    }
+}
+
+/// Whether newcomers get in, and the way back for those who were banned.
+#[component]
+fn Door(feed: Feed, teacher: Teacher) -> impl IntoView {
+    let is_locked = feed.part(|room| room.is_locked);
+    let is_locked = move || is_locked.get() == Some(true);
+    let banned = feed.part(|room| room.banned);
+    let banned = move || banned.get().unwrap_or(0);
+    view! {
+        <div class="row door">
+            <button
+                type="button"
+                class="button small"
+                data-testid="lock"
+                aria-pressed=move || is_locked().to_string()
+                title="Who is in the room stays, and can come back"
+                on:click=move |_| teacher.send(Control::Lock { on: !untrack(is_locked) })
+            >
+                {move || if is_locked() { "Unlock joining" } else { "Lock joining" }}
+            </button>
+            <button
+                type="button"
+                class="button small"
+                data-testid="lift-bans"
+                hidden=move || banned() == 0
+                on:click=move |_| teacher.send(Control::LiftBans)
+            >
+                {move || format!("Lift bans ({})", banned())}
+            </button>
+        </div>
+    }
+}
+
+#[component]
+fn Client(feed: Feed, teacher: Teacher, id: ClientId) -> impl IntoView {
+    let client = feed.optional(move |room| room.clients.iter().find(|client| client.id == id).cloned());
+    let is_target = Memo::new(move |_| feed.room.with(|room| room.as_ref().and_then(|room| room.target) == Some(id)));
+    let nickname = part(client, |client| client.nickname.clone());
+    let detail = part(client, |client| {
+        let loss = client.loss.map_or(String::new(), |loss| format!(" · loss {loss:.2}"));
+        let sent =
+            if client.bytes_sent > 0 { format!(" · {}", text::bytes(client.bytes_sent)) } else { String::new() };
+        format!("{}{loss}{sent}", client.device)
+    });
+    let refusal = optional(client, |client| client.refusal.clone());
+    let is_private = holds(client, |client| !client.may_show);
+    let is_excluded = holds(client, |client| client.state == ClientState::Excluded);
+    view! {
+        <li>
+            <button
+                type="button"
+                class="client"
+                data-testid="client"
+                data-client=id.to_string()
+                data-state=part(client, |client| text::key(client.state))
+                data-nickname=nickname
+                data-may-show=part(client, |client| client.may_show.to_string())
+                aria-pressed=move || is_target.get().to_string()
+                disabled=move || !teacher.is_here() || is_private()
+                on:click=move |_| teacher.send(Control::Target { client: id })
+            >
+                <span class="client-name">{nickname}</span>
+                <span class="client-state">{part(client, |client| text::client_state(client.state))}</span>
+                <span class="client-detail">{detail}</span>
+                <span class="client-target" hidden=move || !is_target.get()>"under attack"</span>
+                <span
+                    class="client-private"
+                    title="Does not agree that the class sees what leaks of this picture, and is never attacked"
+                    hidden=move || !is_private()
+                >
+                    "⊝ not to be shown"
+                </span>
+                <span class="client-refusal" hidden=move || refusal().is_none()>{move || refusal().map(|refusal| format!("refused: {refusal}"))}</span>
+            </button>
+            <button
+                type="button"
+                class="readmit"
+                data-testid="readmit"
+                hidden=move || !is_excluded() || !teacher.is_here()
+                on:click=move |_| teacher.send(Control::Readmit { client: id })
+            >
+                "Take in again"
+            </button>
+            <Show when=move || teacher.is_here()>
+                <ClientMenu teacher id nickname=Signal::derive(move || nickname().unwrap_or_default())/>
+            </Show>
+        </li>
+    }
+}
+
+/// Another nickname, out, or out for good; folded until it is asked for.
+#[component]
+pub fn ClientMenu(
+    teacher: Teacher,
+    id: ClientId,
+    /// As the room shows it.
+    #[prop(into)]
+    nickname: Signal<String>,
+) -> impl IntoView {
+    let typed = RwSignal::new(String::new());
+    let problem = RwSignal::new(None);
+    let rename = move || {
+        let nickname = typed.get_untracked().trim().to_owned();
+        if !nickname.is_empty() {
+            teacher.ask(Control::Rename { client: id, nickname }, problem);
+        }
+    };
+    view! {
+        <details class="client-menu" on:toggle=move |_| typed.set(nickname.get_untracked())>
+            <summary data-testid="client-menu" aria-label=move || format!("Manage {}", nickname.get())>"Manage"</summary>
+            <form
+                class="row"
+                on:submit=move |event| {
+                    event.prevent_default();
+                    rename();
+                }
+            >
+                <input
+                    class="client-name-field"
+                    aria-label="New nickname"
+                    data-testid="client-new-name"
+                    autocomplete="off"
+                    maxlength=NICKNAME_LENGTH.to_string()
+                    bind:value=typed
+                />
+                <button type="submit" class="button small" data-testid="client-rename">"Rename"</button>
+            </form>
+            <div class="row">
+                <button
+                    type="button"
+                    class="button small"
+                    data-testid="client-remove"
+                    title="Disconnect; it may come again as somebody new"
+                    on:click=move |_| teacher.ask(Control::Remove { client: id }, problem)
+                >
+                    "Remove"
+                </button>
+                <button
+                    type="button"
+                    class="button small danger"
+                    data-testid="client-ban"
+                    title="Disconnect, and turn away until the bans are lifted"
+                    on:click=move |_| teacher.ask(Control::Ban { client: id }, problem)
+                >
+                    "Ban"
+                </button>
+            </div>
+            <Problem problem/>
+        </details>
+    }
+}

@@ -1,0 +1,252 @@
+//! What a student has chosen before joining: nickname, private picture, label.
+//!
+//! A lesson or a test can fill it in by the address: `/?nickname=lucky+otter&image=astronaut&label=cat&join=1` proposes
+//! that nickname, fetches that sample, chooses that class (a name or its number) and joins at once. `device=cpu` or
+//! `device=webgpu` overrules the measurement of which is faster. Each part may be left out; `join=1` needs an image, and
+//! waits until the relay lets the page in.
+//! A passphrase is taken from the fragment alone, as in `#passphrase=blue%20whale`, which no browser sends to a server, and
+//! is taken out of the address at once.
+
+use gloo_file::File;
+use leptos::prelude::*;
+use unmask_wire::view::SessionView;
+use wasm_bindgen_futures::spawn_local;
+use web_sys::UrlSearchParams;
+
+use super::trainer::{SavedJoin, Trainer};
+use crate::{
+    page::{
+        text::{
+            input,
+            names::{self, NICKNAME_LENGTH, Sample},
+        },
+        widgets::{
+            api,
+            picture::{self, Picture},
+        },
+    },
+    protocol::{DeviceChoice, ToWorker},
+};
+
+const NICKNAME_KEY: &str = "unmask-nickname";
+
+/// What the student has chosen so far; it outlives the form, so that leaving the room loses nothing.
+#[derive(Clone, Copy)]
+pub struct JoinDraft {
+    /// As typed.
+    pub nickname: RwSignal<String>,
+    pub picture: RwSignal<Option<Picture>>,
+    /// Name of the sample chosen, if the picture is one.
+    pub sample: RwSignal<Option<&'static str>>,
+    /// Whether the class may see what leaks of a picture of one's own.
+    pub may_show: RwSignal<bool>,
+    /// The picture's class, a place in `classes`.
+    pub label: RwSignal<u8>,
+    /// Names of the room's classes for photographs.
+    pub classes: RwSignal<Vec<String>>,
+    /// As typed; it is kept in this tab's memory alone.
+    pub passphrase: RwSignal<String>,
+    device: RwSignal<DeviceChoice>,
+    /// Who was in the room before this page was reloaded; their ticket is used by the next join.
+    pub saved: RwSignal<Option<SavedJoin>>,
+    /// Why the last choice did not work.
+    pub problem: RwSignal<Option<String>>,
+    /// Number of the last choice; one that was overtaken by another is dropped.
+    choice: StoredValue<u32>,
+}
+
+impl JoinDraft {
+    /// Nothing chosen yet; the nickname of last time, else a friendly one, and the passphrase of the address.
+    pub fn new() -> Self {
+        let storage = window().local_storage().ok().flatten();
+        let last = storage.and_then(|storage| storage.get_item(NICKNAME_KEY).ok().flatten());
+        let last = last.filter(|nickname| !nickname.trim().is_empty());
+        Self {
+            nickname: RwSignal::new(last.unwrap_or_else(suggested_nickname)),
+            picture: RwSignal::new(None),
+            sample: RwSignal::new(None),
+            may_show: RwSignal::new(false),
+            label: RwSignal::new(0),
+            classes: RwSignal::new(names::photograph_classes(&[])),
+            passphrase: RwSignal::new(api::take_passphrase().unwrap_or_default()),
+            device: RwSignal::new(DeviceChoice::Auto),
+            saved: RwSignal::new(None),
+            problem: RwSignal::new(None),
+            choice: StoredValue::new(0),
+        }
+    }
+
+    /// Fills in what the address asks for, and joins if it says so; otherwise what was chosen before this page was reloaded.
+    /// To be called once the relay lets this page in, as which `session` it does.
+    pub fn begin(self, session: &SessionView, trainer: Trainer) {
+        self.classes.set(names::photograph_classes(&session.classes));
+        let search = search();
+        let query = UrlSearchParams::new_with_str(&search).ok();
+        let asked = |name: &str| query.as_ref().and_then(|query| query.get(name));
+        if let Some(nickname) = asked("nickname").filter(|nickname| !nickname.trim().is_empty()) {
+            self.nickname.set(shortened(&nickname));
+        }
+        self.device.set(DeviceChoice::from_query(asked("device").as_deref()));
+        let (asked_image, asked_label) = (asked("image"), asked("label"));
+        let joins = asked("join").is_some_and(|join| join == "1");
+        spawn_local(async move {
+            if !self.take_saved(&search).await {
+                self.take_address(asked_image, asked_label).await;
+            }
+            if joins && self.picture.with_untracked(Option::is_some) {
+                self.join(trainer);
+            }
+        });
+    }
+
+    /// Whether the picture is the student's own, and not a sample photograph.
+    pub fn has_own_picture(self) -> bool {
+        self.picture.with(Option::is_some) && self.sample.with(Option::is_none)
+    }
+
+    /// Picture and label that the address asks for.
+    async fn take_address(self, image: Option<String>, class: Option<String>) {
+        let label =
+            class.as_deref().and_then(|class| self.classes.with_untracked(|all| names::class_label(all, class)));
+        if let Some(label) = label {
+            self.label.set(label);
+        }
+        let sample = image.as_deref().and_then(names::sample);
+        if let Some(sample) = sample {
+            self.take_sample(sample, label).await;
+        }
+        if let (Some(class), None) = (&class, label) {
+            let problem =
+                format!("The address asks for the class “{class}”, which this room does not have. Choose another.");
+            self.problem.set(Some(problem));
+        }
+        if let (Some(image), None) = (&image, sample) {
+            let problem = format!("The address asks for the sample “{image}”, which does not exist. Choose another.");
+            self.problem.set(Some(problem));
+        }
+    }
+
+    /// Takes over what was chosen before this page was reloaded. Says whether there was anything; an address that asks for
+    /// something else has its way.
+    async fn take_saved(self, search: &str) -> bool {
+        let Some(saved) = SavedJoin::read().filter(|saved| saved.search == search) else { return false };
+        let Some(file) = saved.file() else { return false };
+        let choice = self.next_choice();
+        // What cannot be read any more is chosen again.
+        let Ok(picture) = picture::from_blob(&saved.name, &file).await else { return false };
+        if !self.take(choice, Ok(picture)) {
+            return false;
+        }
+        self.nickname.set(saved.nickname.clone());
+        self.label.set(saved.label);
+        self.sample.set(saved.sample.as_deref().and_then(names::sample).map(|sample| sample.name));
+        self.may_show.set(saved.may_show);
+        self.saved.set(Some(saved));
+        true
+    }
+
+    /// Takes a sample, with this label or the one it proposes.
+    pub async fn take_sample(self, sample: Sample, label: Option<u8>) {
+        let choice = self.next_choice();
+        let taken = match api::file(&format!("/samples/{}", sample.file)).await {
+            Ok(file) => picture::from_blob(sample.name, &file).await,
+            Err(problem) => Err(problem),
+        };
+        if self.take(choice, taken) {
+            self.sample.set(Some(sample.name));
+            self.label.set(label.unwrap_or(sample.label));
+        }
+    }
+
+    /// Takes a picture file.
+    pub async fn take_file(self, file: File) {
+        let choice = self.next_choice();
+        let taken = picture::from_blob(&file.name(), &file).await;
+        self.take(choice, taken);
+    }
+
+    /// A number for a choice that begins now.
+    pub fn next_choice(self) -> u32 {
+        self.choice.update_value(|choice| *choice += 1);
+        self.choice.get_value()
+    }
+
+    /// Takes what came of choice number `choice`, unless another has overtaken it. Says whether it is the picture now.
+    pub fn take(self, choice: u32, taken: Result<Picture, String>) -> bool {
+        if choice != self.choice.get_value() {
+            return false;
+        }
+        let (picture, problem) = match taken {
+            Ok(picture) => (Some(picture), None),
+            Err(problem) => (None, Some(problem)),
+        };
+        self.problem.set(problem);
+        let is_taken = picture.is_some();
+        if is_taken {
+            self.sample.set(None);
+            // Who agreed to one picture has not agreed to another.
+            self.may_show.set(false);
+            self.picture.set(picture);
+        }
+        is_taken
+    }
+
+    /// Joins with what was chosen last, as the same client where the room still knows it.
+    pub fn join_again(self, trainer: Trainer) {
+        self.saved.set(SavedJoin::read());
+        self.join(trainer);
+    }
+
+    /// Hands picture, label and nickname to the worker, or says what is missing.
+    pub fn join(self, trainer: Trainer) {
+        let nickname = shortened(&self.nickname.get_untracked());
+        if nickname.is_empty() {
+            self.problem.set(Some("Type a nickname, or let the page suggest one.".to_owned()));
+            return;
+        }
+        let Some(picture) = self.picture.get_untracked() else {
+            self.problem.set(Some("Choose a picture first: a sample, a file or the camera.".to_owned()));
+            return;
+        };
+        if let Ok(Some(storage)) = window().local_storage() {
+            // Private windows may refuse; another nickname is then suggested next time.
+            let _ = storage.set_item(NICKNAME_KEY, &nickname);
+        }
+        self.problem.set(None);
+        let (label, sample) = (self.label.get_untracked(), self.sample.get_untracked());
+        let may_show = sample.is_some() || self.may_show.get_untracked();
+        let ticket = self.saved.try_update(Option::take).flatten().and_then(|saved| saved.ticket);
+        if let Ok(address) = picture::png_address(&picture) {
+            let saved = SavedJoin {
+                nickname: nickname.clone(),
+                label,
+                name: picture.name.clone(),
+                sample: sample.map(str::to_owned),
+                may_show,
+                picture: address,
+                search: search(),
+                ticket,
+            };
+            saved.write();
+        }
+        let location = window().location();
+        let socket =
+            input::socket_address(&location.protocol().unwrap_or_default(), &location.host().unwrap_or_default());
+        let passphrase = Some(self.passphrase.get_untracked()).filter(|passphrase| !passphrase.trim().is_empty());
+        let (picture, device) = (picture.pixels, self.device.get_untracked());
+        trainer.join(ToWorker::Join { socket, nickname, picture, label, device, may_show, passphrase, ticket });
+    }
+}
+
+/// A nickname nobody has to think of.
+pub fn suggested_nickname() -> String {
+    names::nickname(js_sys::Math::random(), js_sys::Math::random())
+}
+
+fn search() -> String {
+    window().location().search().unwrap_or_default()
+}
+
+fn shortened(nickname: &str) -> String {
+    nickname.trim().chars().take(NICKNAME_LENGTH).collect::<String>().trim_end().to_owned()
+}

@@ -1,0 +1,172 @@
+//! What attacks found, in words for people.
+
+use unmask_core::{AttackMethod, MembershipVerdict};
+use unmask_wire::view::{BudgetView, GatheredView, LabelView, MembershipView, SearchState};
+
+use super::{counted, duration, names, number};
+
+/// What to know about how an attack's picture was compared.
+pub fn comparison_note(attack: AttackMethod) -> Option<&'static str> {
+    attack.is_unordered().then_some("compared with its pieces in the best order, which only this tab can know")
+}
+
+/// What it means that a reconstruction cannot be recognised: that much about this attacker, and no more.
+pub fn not_recognisable(is_defended: bool, is_searching: bool) -> &'static str {
+    match (is_searching, is_defended) {
+        (true, _) => "◌ not recognisable yet",
+        (false, true) => "not recognisable by this attack; another may see more",
+        (false, false) => "not recognisable by this attack, although there is no defence",
+    }
+}
+
+/// Where a search stands.
+pub fn search_state(state: SearchState) -> &'static str {
+    match state {
+        SearchState::Running => "searching",
+        SearchState::Waiting => "out of time; continues with the next round",
+        SearchState::Stopped => "stopped",
+        SearchState::Done => "done",
+    }
+}
+
+/// A share from 0 to 1 in percent, in few digits however small: `0.021 %`, `3.1 %`.
+pub fn share(share: f64) -> String {
+    format!("{} %", number(share * 100.0))
+}
+
+/// How much several rounds leave hidden.
+pub fn hidden_entries(gathered: &GatheredView) -> String {
+    format!(
+        "K = {}: {} of the entries still hidden, Rᴷ = {} expected",
+        counted(gathered.rounds, "round"),
+        share(gathered.hidden),
+        share(gathered.expected_hidden)
+    )
+}
+
+/// How far it is to a least-squares solution.
+pub fn equations(gathered: &GatheredView) -> String {
+    let (whole, needed) = (gathered.whole_equations, gathered.needed_equations);
+    let outlook = match gathered.rounds_needed {
+        _ if whole >= needed => "enough to solve them without guessing".to_owned(),
+        Some(rounds) => format!("expected after {}", counted(rounds, "round")),
+        None => "not expected at this rate".to_owned(),
+    };
+    format!("complete equations: {whole} of the {needed} needed; {outlook}")
+}
+
+/// The labels that were read, by these names: `cat`, or `2 × cat, 1 × dog`; none where the attack cannot tell.
+pub fn labels(label: &LabelView, names: &[String]) -> Option<String> {
+    let counts = || label.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+    match counts().count() {
+        0 => None,
+        1 if label.samples <= 1 => counts().map(|(place, _)| names::class_name(names, place)).next(),
+        _ => {
+            let each: Vec<String> =
+                counts().map(|(place, count)| format!("{count} × {}", names::class_name(names, place))).collect();
+            Some(each.join(", "))
+        }
+    }
+}
+
+/// Whether the client trained on the photograph, as a headline.
+pub fn membership(membership: &MembershipView) -> &'static str {
+    match membership.verdict {
+        Some(MembershipVerdict::Member) => "✕ This photograph was in the update",
+        Some(MembershipVerdict::Stranger) => "✓ This photograph was not in the update",
+        Some(MembershipVerdict::Undecided) => "◌ This cannot be decided",
+        None if membership.round == 0 => "◌ Waiting for an update",
+        None => "◌ This update does not say",
+    }
+}
+
+/// What the attacks took so far.
+pub fn attack_time_spent(budget: &BudgetView) -> String {
+    if budget.seconds <= 0.0 {
+        return "attacks are off".to_owned();
+    }
+    format!("{} spent", duration(budget.spent * 1000.0))
+}
+
+/// What there was no time for, if anything.
+pub fn attacks_skipped(budget: &BudgetView) -> Option<String> {
+    let title = |name: &String| name.parse().map_or(name.clone(), |attack: AttackMethod| attack.title().to_owned());
+    let titles: Vec<String> = budget.skipped.iter().map(title).collect();
+    (!titles.is_empty()).then(|| format!("no time for {}", titles.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn not_being_recognised_is_said_of_one_attacker_only() {
+        assert!(not_recognisable(true, false).contains("this attack; another may see more"));
+        assert!(not_recognisable(false, false).contains("no defence"));
+        assert!(not_recognisable(true, true).contains("yet"));
+    }
+
+    #[test]
+    fn small_shares_keep_their_digits() {
+        assert_eq!(share(0.000_21), "0.021 %");
+        assert_eq!(share(0.5), "50 %");
+        assert_eq!(share(1.0), "100 %");
+        assert_eq!(share(0.0), "0 %");
+        assert_eq!(share(1e-8), "1e-6 %");
+    }
+
+    #[test]
+    fn rounds_say_how_far_it_is() {
+        let gathered = GatheredView {
+            rounds: 5,
+            hidden: 0.031,
+            expected_hidden: 0.031_2,
+            whole_equations: 12,
+            needed_equations: 64,
+            rounds_needed: Some(9),
+            has_drifted: false,
+        };
+        assert_eq!(hidden_entries(&gathered), "K = 5 rounds: 3.1 % of the entries still hidden, Rᴷ = 3.12 % expected");
+        assert_eq!(equations(&gathered), "complete equations: 12 of the 64 needed; expected after 9 rounds");
+        let never = GatheredView { rounds_needed: None, ..gathered.clone() };
+        assert!(equations(&never).ends_with("not expected at this rate"));
+        let enough = GatheredView { whole_equations: 70, ..gathered };
+        assert!(equations(&enough).contains("70 of the 64 needed; enough"));
+    }
+
+    #[test]
+    fn labels_are_named_and_counted() {
+        let counts = |samples: u32, of: &[(usize, u32)]| {
+            let mut counts = vec![0; 10];
+            for (place, count) in of {
+                counts[*place] = *count;
+            }
+            LabelView { samples, counts, ..LabelView::default() }
+        };
+        let names = names::photograph_classes(&[]);
+        let labels = |label: &LabelView| labels(label, &names);
+        assert_eq!(labels(&counts(1, &[(3, 1)])).as_deref(), Some("cat"));
+        assert_eq!(labels(&counts(3, &[(3, 2), (5, 1)])).as_deref(), Some("2 × cat, 1 × dog"));
+        assert_eq!(labels(&counts(4, &[(3, 4)])).as_deref(), Some("4 × cat"));
+        assert_eq!(labels(&LabelView::default()), None);
+    }
+
+    #[test]
+    fn a_verdict_is_only_given_where_there_is_one() {
+        let of = |verdict, round| membership(&MembershipView { verdict, round, ..MembershipView::default() });
+        assert!(of(Some(MembershipVerdict::Member), 4).contains("was in"));
+        assert!(of(Some(MembershipVerdict::Stranger), 4).contains("was not in"));
+        assert!(of(Some(MembershipVerdict::Undecided), 4).contains("cannot"));
+        assert!(of(None, 0).contains("Waiting"));
+        assert!(of(None, 4).contains("does not say"));
+    }
+
+    #[test]
+    fn the_budget_names_what_it_cut() {
+        let budget = BudgetView { seconds: 5.0, spent: 5.2, skipped: vec!["april-aware".to_owned()] };
+        assert_eq!(attack_time_spent(&budget), "5.2 s spent");
+        assert_eq!(attacks_skipped(&budget).as_deref(), Some("no time for APRIL that knows the mask"));
+        assert_eq!(attacks_skipped(&BudgetView::default()), None);
+        assert_eq!(attack_time_spent(&BudgetView::default()), "attacks are off");
+    }
+}

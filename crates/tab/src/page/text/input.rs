@@ -1,0 +1,234 @@
+//! What comes from outside, checked before it is used: addresses, PINs, the headers of picture files.
+
+use imagesize::{ImageError, ImageType};
+use thiserror::Error;
+
+/// Where the same page is under HTTPS: the host it was opened with, the port of the room's HTTPS address.
+///
+/// The room's own host name is not used, since a device may know the relay under another one. `None` when
+/// `room_https` is no HTTPS address.
+pub fn https_twin(hostname: &str, room_https: &str, path_and_query: &str) -> Option<String> {
+    let rest = room_https.strip_prefix("https://")?;
+    let authority = rest.split(['/', '?', '#']).next().filter(|authority| !authority.is_empty())?;
+    // The last colon may belong to a bracketed IPv6 address.
+    let port = match authority.rsplit_once(':') {
+        Some((_, port)) if !port.contains(']') => port.parse::<u16>().ok()?,
+        _ => 443,
+    };
+    let port = if port == 443 { String::new() } else { format!(":{port}") };
+    Some(format!("https://{hostname}{port}{path_and_query}"))
+}
+
+/// The room's socket for a page with this protocol (`http:` or `https:`) and host (with port).
+pub fn socket_address(protocol: &str, host: &str) -> String {
+    let scheme = if protocol == "https:" { "wss" } else { "ws" };
+    format!("{scheme}://{host}/ws")
+}
+
+/// The secret of a role in a fragment such as `#room=XYZ`, or the passphrase in `#passphrase=blue%20whale`, still
+/// percent-encoded. A browser sends the fragment to nobody; a query would reach the relay and its logs.
+pub fn from_fragment<'a>(fragment: &'a str, name: &str) -> Option<&'a str> {
+    fragment
+        .trim_start_matches('#')
+        .split('&')
+        .find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
+        .filter(|value| !value.is_empty())
+}
+
+/// The fragment, with its `#` unless it is empty, without the part of this name.
+pub fn without_part(fragment: &str, name: &str) -> String {
+    let is_named = |part: &&str| part.strip_prefix(name).is_some_and(|rest| rest.starts_with('='));
+    let parts = fragment.trim_start_matches('#').split('&').filter(|part| !part.is_empty() && !is_named(part));
+    let rest = parts.collect::<Vec<_>>().join("&");
+    if rest.is_empty() { rest } else { format!("#{rest}") }
+}
+
+/// Digits of a PIN.
+const DIGITS: usize = 6;
+
+/// The PIN that was typed, without the spaces and hyphens between which people read digits.
+///
+/// # Errors
+/// A sentence, unless it has six digits.
+pub fn read_pin(typed: &str) -> Result<String, String> {
+    let pin: String = typed.chars().filter(|character| !character.is_whitespace() && *character != '-').collect();
+    let is_pin = pin.len() == DIGITS && pin.bytes().all(|byte| byte.is_ascii_digit());
+    if is_pin {
+        Ok(pin)
+    } else {
+        Err("The PIN has six digits, such as 123 456. It stands beside the QR code.".to_owned())
+    }
+}
+
+/// In two halves, as it is read out.
+pub fn grouped_pin(pin: &str) -> String {
+    match pin.split_at_checked(DIGITS / 2) {
+        Some((first, second)) if !second.is_empty() => format!("{first} {second}"),
+        _ => pin.to_owned(),
+    }
+}
+
+/// Pixels beyond which a picture is refused: decoding 64 megapixels takes 256 MB.
+pub const PIXEL_LIMIT: u64 = 64_000_000;
+
+/// Bytes at the start of a file in which its header must be; camera metadata comes before a JPEG's size.
+pub const HEADER_BYTES: u64 = 1 << 20;
+
+/// Why the file `name` was refused; `width` and `height` are in pixels.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum HeaderError {
+    /// The bytes are no PNG, JPEG or WebP picture.
+    #[error("“{name}” is not a picture that this page can read. Choose a PNG, JPEG or WebP file.")]
+    NotAPicture { name: String },
+    /// The picture says it has no pixels.
+    #[error("“{name}” claims to be {width} × {height} pixels, so there is nothing to show. Choose another picture.")]
+    Empty { name: String, width: u64, height: u64 },
+    /// The picture has more than [`PIXEL_LIMIT`] pixels.
+    #[error(
+        "“{name}” has {width} × {height} pixels ({megapixels} megapixels); the limit is 64 megapixels. Make it smaller, or choose another picture."
+    )]
+    TooLarge {
+        name: String,
+        width: u64,
+        height: u64,
+        /// Rounded up.
+        megapixels: u64,
+    },
+}
+
+/// Reads width and height in pixels from a file's first bytes, at most [`HEADER_BYTES`] of them.
+///
+/// # Errors
+/// [`HeaderError`], which names the file and what to do.
+pub fn check_header(name: &str, start: &[u8]) -> Result<(u64, u64), HeaderError> {
+    let not_a_picture = || HeaderError::NotAPicture { name: name.to_owned() };
+    match imagesize::image_type(start) {
+        Ok(ImageType::Png | ImageType::Jpeg | ImageType::Webp) => {}
+        Ok(_) | Err(_) => return Err(not_a_picture()),
+    }
+    let size = imagesize::blob_size(start).map_err(|_: ImageError| not_a_picture())?;
+    let (width, height) = (size.width as u64, size.height as u64);
+    let pixels = width.saturating_mul(height);
+    if pixels == 0 {
+        return Err(HeaderError::Empty { name: name.to_owned(), width, height });
+    }
+    if pixels > PIXEL_LIMIT {
+        let megapixels = pixels.div_ceil(1_000_000);
+        return Err(HeaderError::TooLarge { name: name.to_owned(), width, height, megapixels });
+    }
+    Ok((width, height))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn https_twin_keeps_the_host_and_takes_the_port() {
+        let twin = |hostname, https| https_twin(hostname, https, "/?image=cat");
+        assert_eq!(
+            twin("classroom.test", "https://192.168.1.5:8443/").as_deref(),
+            Some("https://classroom.test:8443/?image=cat")
+        );
+        assert_eq!(twin("[fe80::1]", "https://[fe80::2]:9000").as_deref(), Some("https://[fe80::1]:9000/?image=cat"));
+        assert_eq!(twin("a.test", "https://[fe80::2]/").as_deref(), Some("https://a.test/?image=cat"));
+        assert_eq!(twin("a.test", "https://b.test").as_deref(), Some("https://a.test/?image=cat"));
+    }
+
+    #[test]
+    fn https_twin_refuses_what_is_no_https_address() {
+        for bad in ["", "http://a.test:80/", "https://", "https://a.test:99999/", "https://a.test:/"] {
+            assert_eq!(https_twin("a.test", bad, "/"), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn socket_follows_the_page() {
+        assert_eq!(socket_address("https:", "a.test:8443"), "wss://a.test:8443/ws");
+        assert_eq!(socket_address("http:", "localhost:8080"), "ws://localhost:8080/ws");
+    }
+
+    #[test]
+    fn fragments_are_read_by_name() {
+        for (fragment, name, value) in [
+            ("#token=XYZ", "token", Some("XYZ")),
+            ("#view=big&token=a-b_c", "token", Some("a-b_c")),
+            ("#token=", "token", None),
+            ("", "token", None),
+            ("#passphrase=blue%20whale", "passphrase", Some("blue%20whale")),
+            ("#token=XYZ&passphrase=a=b", "passphrase", Some("a=b")),
+            ("#passphrases=no", "passphrase", None),
+            ("#passphrase=", "passphrase", None),
+        ] {
+            assert_eq!(from_fragment(fragment, name), value, "{fragment}");
+        }
+    }
+
+    #[test]
+    fn a_part_is_taken_and_the_others_stay() {
+        for (fragment, name, rest) in [
+            ("#room=XYZ", "room", ""),
+            ("#room=XYZ&passphrase=blue%20whale", "room", "#passphrase=blue%20whale"),
+            ("#room=XYZ&passphrase=a=b", "passphrase", "#room=XYZ"),
+            ("#rooms=1&room=", "room", "#rooms=1"),
+            ("#", "room", ""),
+            ("", "room", ""),
+        ] {
+            assert_eq!(without_part(fragment, name), rest, "{fragment} without {name}");
+            assert_eq!(from_fragment(&without_part(fragment, name), name), None);
+        }
+    }
+
+    #[test]
+    fn a_pin_is_read_as_people_type_it() {
+        for typed in ["123456", " 123 456 ", "123-456", "12 34 56", "123\u{a0}456"] {
+            assert_eq!(read_pin(typed).as_deref(), Ok("123456"), "{typed}");
+        }
+        assert_eq!(read_pin("000000").as_deref(), Ok("000000"));
+    }
+
+    #[test]
+    fn what_is_no_pin_is_not_sent() {
+        for typed in ["", "12345", "1234567", "12345a", "١٢٣٤٥٦", "+12345", "12.456"] {
+            assert!(read_pin(typed).is_err(), "{typed}");
+        }
+    }
+
+    #[test]
+    fn a_pin_is_shown_in_halves() {
+        for (pin, shown) in [("123456", "123 456"), ("", ""), ("123", "123"), ("ééé", "ééé")] {
+            assert_eq!(grouped_pin(pin), shown);
+        }
+        assert_eq!(read_pin(&grouped_pin("004210")).as_deref(), Ok("004210"));
+    }
+
+    /// Signature and IHDR chunk of a PNG, which is all that the check reads.
+    fn png(width: u32, height: u32) -> Vec<u8> {
+        let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
+        bytes.extend(width.to_be_bytes());
+        bytes.extend(height.to_be_bytes());
+        bytes.extend([8, 2, 0, 0, 0, 0, 0, 0, 0]);
+        bytes
+    }
+
+    #[test]
+    fn size_is_read_and_the_limit_is_exact() {
+        assert_eq!(check_header("a.png", &png(640, 480)), Ok((640, 480)));
+        assert_eq!(check_header("a.png", &png(8000, 8000)), Ok((8000, 8000)));
+        assert!(matches!(
+            check_header("a.png", &png(8000, 8001)),
+            Err(HeaderError::TooLarge { megapixels: 65, width: 8000, height: 8001, .. })
+        ));
+        assert!(matches!(check_header("a.png", &png(u32::MAX, u32::MAX)), Err(HeaderError::TooLarge { .. })));
+    }
+
+    #[test]
+    fn what_is_no_picture_is_refused_by_name() {
+        let gif = b"GIF89a\x10\0\x10\0\0\0\0";
+        for bytes in [&b""[..], b"hello, this is text", gif, b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"] {
+            let error = check_header("notes.txt", bytes).expect_err("no picture");
+            assert!(error.to_string().contains("notes.txt"), "{error}");
+        }
+        assert!(matches!(check_header("a.png", &png(0, 10)), Err(HeaderError::Empty { .. })));
+    }
+}

@@ -1,0 +1,353 @@
+//! Numbers, states and names in words for people. Nothing here needs a browser.
+
+pub mod attacks;
+pub mod chart;
+pub mod drafts;
+pub mod input;
+pub mod learning;
+pub mod names;
+
+use serde::Serialize;
+use unmask_core::{Architecture, Defence, EncryptionStart, GaussianNoise, OptimiserKind, Rule};
+use unmask_data::metrics::RECOGNISABLE_FROM;
+use unmask_wire::view::{ClientState, EncryptionView, JournalView, NextView, Phase};
+
+use self::learning::{partition, trains_on};
+
+/// What an SSIM means in one word, as the data attributes say it.
+pub fn verdict(ssim: f32) -> &'static str {
+    if f64::from(ssim) < RECOGNISABLE_FROM { "not-recognisable" } else { "recognisable" }
+}
+
+/// The word by which the room's JSON calls something, for data attributes.
+pub fn key(value: impl Serialize) -> String {
+    let value = serde_json::to_value(value).unwrap_or_default();
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// A rule in words.
+pub fn rule(rule: Rule) -> String {
+    match rule {
+        Rule::FedSgd => rule.title().to_owned(),
+        Rule::FedAvg { epochs, rate } => {
+            format!("{}, {} at rate {}", rule.title(), counted(epochs.into(), "local epoch"), number(rate.into()))
+        }
+    }
+}
+
+/// A server's optimiser in words.
+pub fn optimiser(optimiser: OptimiserKind) -> String {
+    format!("{}, rate {}", optimiser.title(), number(optimiser.rate().into()))
+}
+
+/// What changes with the next round, in words. `architecture` is the one in force.
+pub fn next(next: &NextView, architecture: Architecture) -> String {
+    let model = next.architecture.filter(|next| next.name() != architecture.name());
+    let block = next.architecture.map(Architecture::april_block).filter(|on| *on != architecture.april_block());
+    let parts = [
+        model.map(|model| model.to_string()),
+        block.map(|on| if on { "April block" } else { "standard block" }.to_owned()),
+        next.architecture.map(|_| "new weights".to_owned()),
+        next.defence.as_ref().map(Defence::phrase),
+        next.rule.map(rule),
+        next.optimiser.map(optimiser),
+        next.batch.map(|batch| format!("batch {batch}")),
+        next.train_on.map(|pictures| trains_on(pictures).to_owned()),
+        next.partition.map(|form| format!("shared pictures divided {}", partition(form))),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+/// What an update made from `samples` pictures is under this rule.
+pub fn update_content(rule: Rule, samples: u32) -> String {
+    let pictures = counted(samples, "picture");
+    match rule {
+        Rule::FedAvg { epochs, .. } => {
+            format!("the weights after {} over {pictures}", counted(epochs.into(), "local epoch"))
+        }
+        Rule::FedSgd => format!("the gradient of {pictures}"),
+    }
+}
+
+/// What the drawings of an update show, where that needs saying.
+pub fn drawing_note(rule: Rule) -> &'static str {
+    if rule.is_fedavg() { " The pictures show how far the weights moved from those received." } else { "" }
+}
+
+/// A noise-to-signal ratio: `3.4 : 1`, or `none` without noise.
+pub fn ratio(noise: f32) -> String {
+    match noise {
+        noise if noise <= 0.0 => "none".to_owned(),
+        noise if noise.is_finite() => format!("{} : 1", number(noise.into())),
+        _ => "nothing but noise".to_owned(),
+    }
+}
+
+/// The standard deviation that follows from the noise's parameters.
+pub fn deviation(noise: &GaussianNoise) -> String {
+    format!(
+        "σ = √(2 ln(1.25/δ)) / ε = {}: noise of standard deviation S_f σ = {} on every value of an update whose norm is at most {}.",
+        number(noise.sigma()),
+        number(noise.deviation()),
+        number(noise.clip())
+    )
+}
+
+/// Who encrypted a room's model, and what the relay knows of it.
+pub fn encryption(encryption: &EncryptionView) -> String {
+    let is_keyed = encryption.start == EncryptionStart::Keyed;
+    let knows = if is_keyed {
+        "the relay has never seen this model unencrypted. A weak passphrase can still be guessed offline from the key check."
+    } else {
+        "the relay knows the model it sent out, and anyone who has it both plain and encrypted can compute the key. \
+         A keyed start avoids that."
+    };
+    let start = if is_keyed { "Keyed start" } else { "Plain start" };
+    match &encryption.sealed_by {
+        Some(nickname) if is_keyed => format!("{start}: {nickname} drew and encrypted the weights; {knows}"),
+        Some(nickname) => format!("{start}: {nickname} encrypted the weights; {knows}"),
+        None => {
+            format!(
+                "{start}: not encrypted yet. The first tab with the passphrase encrypts the model before the next round."
+            )
+        }
+    }
+}
+
+/// A reason as a sentence: with a capital, and a full stop if it has none.
+pub fn sentence(reason: &str) -> String {
+    let mut characters = reason.trim().chars();
+    let first = characters.next().map(char::to_uppercase).into_iter().flatten();
+    let mut text: String = first.chain(characters).collect();
+    if !text.ends_with(['.', '!', '?']) {
+        text.push('.');
+    }
+    text
+}
+
+/// The phase as a headline.
+pub fn phase(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Paused => "Paused",
+        Phase::Waiting => "Waiting for someone to join",
+        Phase::Locked => "Waiting for the passphrase",
+        Phase::Sealing => "Encrypting the model",
+        Phase::Training => "Training",
+        Phase::Between => "Between rounds",
+    }
+}
+
+/// A client's state, with a sign that differs in shape, not only in colour.
+pub fn client_state(state: ClientState) -> &'static str {
+    match state {
+        ClientState::Joined => "○ joined",
+        ClientState::Training => "◐ training",
+        ClientState::Sent => "● sent",
+        ClientState::Late => "▲ late",
+        ClientState::Away => "☾ away",
+        ClientState::SittingOut => "‖ sitting out",
+        ClientState::Excluded => "⊘ left out",
+        ClientState::Gone => "✕ left",
+    }
+}
+
+/// Bytes with a decimal unit: `812 B`, `1.8 kB`, `22.1 MB`.
+pub fn bytes(count: u64) -> String {
+    const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
+    if count < 1000 {
+        return format!("{count} B");
+    }
+    let mut value = count as f64 / 1000.0;
+    let mut unit = 0;
+    // 999.95 would be printed as 1000.0.
+    while value >= 999.95 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+/// A count with thin spaces between thousands: `1 234 567`.
+pub fn count(value: usize) -> String {
+    let digits = value.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3 * '\u{2009}'.len_utf8());
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push('\u{2009}');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A share from 0 to 1 as a percentage: `50.0 %`; only nothing at all is `0 %`, only everything `100 %`.
+pub fn percent(share: f32) -> String {
+    match share {
+        share if share <= 0.0 => "0 %".to_owned(),
+        share if share >= 1.0 => "100 %".to_owned(),
+        share => format!("{:.1} %", (share * 100.0).clamp(0.1, 99.9)),
+    }
+}
+
+/// A duration: `3 ms`, `1.2 s`, `2 min 5 s`.
+pub fn duration(milliseconds: f64) -> String {
+    if milliseconds < 999.5 {
+        format!("{milliseconds:.0} ms")
+    } else if milliseconds < 59_950.0 {
+        format!("{:.1} s", milliseconds / 1000.0)
+    } else {
+        let seconds = (milliseconds / 1000.0).round() as u64;
+        format!("{} min {} s", seconds / 60, seconds % 60)
+    }
+}
+
+/// A positive number in few digits: `0.1`, `0.169`, `1e-5`, `12.5`.
+pub fn number(value: f64) -> String {
+    if value == 0.0 || (1e-3..1e6).contains(&value.abs()) {
+        let digits = 2 - value.abs().max(1e-3).log10().floor() as i32;
+        let text = format!("{value:.places$}", places = digits.max(0) as usize);
+        let is_decimal = text.contains('.');
+        if is_decimal { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    } else {
+        let text = format!("{value:.2e}");
+        let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        format!("{}e{exponent}", mantissa.trim_end_matches('0').trim_end_matches('.'))
+    }
+}
+
+/// `1 picture`, `2 pictures`.
+pub fn counted(number: u32, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
+/// How far the room is on disk.
+pub fn journal(journal: &JournalView) -> String {
+    match (&journal.failure, journal.round) {
+        (None, 0) => "Saved; no round has closed yet".to_owned(),
+        (None, round) => format!("Saved through round {round}"),
+        (Some(failure), 0) => format!("Not saved: {}", sentence(failure)),
+        (Some(failure), round) => format!("Not saved since round {round}: {}", sentence(failure)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unmask_core::VitPreset;
+
+    use super::*;
+
+    #[test]
+    fn states_are_called_as_in_the_rooms_json() {
+        assert_eq!((key(Phase::Between).as_str(), key(ClientState::Gone).as_str()), ("between", "gone"));
+    }
+
+    #[test]
+    fn reasons_become_sentences() {
+        assert_eq!(sentence("this room's model is encrypted; type it"), "This room's model is encrypted; type it.");
+        assert_eq!(sentence("Done."), "Done.");
+    }
+
+    #[test]
+    fn noise_is_set_against_the_signal() {
+        assert_eq!(ratio(0.0), "none");
+        assert_eq!(ratio(340.2), "340 : 1");
+        assert_eq!(ratio(0.25), "0.25 : 1");
+        assert_eq!(ratio(f32::INFINITY), "nothing but noise");
+    }
+
+    #[test]
+    fn only_what_changes_is_announced() {
+        let pico = Architecture::from(VitPreset::Pico);
+        assert_eq!(next(&NextView::default(), pico), "");
+        let one = NextView { defence: Some("random-binary:0.5".parse().expect("a defence")), ..NextView::default() };
+        assert_eq!(next(&one, pico), "random binary weights, R = 0.5");
+        let both = NextView { architecture: Some(pico.with_april_block(true)), batch: Some(4), ..one };
+        assert_eq!(next(&both, pico), "April block; new weights; random binary weights, R = 0.5; batch 4");
+        let fresh = NextView { architecture: Some(pico), ..NextView::default() };
+        assert_eq!(next(&fresh, pico), "new weights");
+        let nano = Architecture::from(VitPreset::Nano).with_april_block(true);
+        assert_eq!(next(&fresh, nano), "vit_pico_patch4_16; standard block; new weights");
+    }
+
+    #[test]
+    fn deviation_is_that_of_the_papers_table() {
+        let noise = GaussianNoise::new(4.0, 0.5, 0.5).expect("good");
+        assert!(deviation(&noise).contains("S_f σ = 0.169 "), "{}", deviation(&noise));
+    }
+
+    #[test]
+    fn either_start_says_what_the_relay_can_do() {
+        let sealed = |start| EncryptionView { start, sealed_by: Some("Ada".to_owned()) };
+        assert!(
+            encryption(&sealed(EncryptionStart::Plain))
+                .contains("Ada encrypted the weights; the relay knows the model")
+        );
+        assert!(encryption(&sealed(EncryptionStart::Keyed)).contains("never seen"));
+        assert!(
+            encryption(&EncryptionView { sealed_by: None, ..sealed(EncryptionStart::Keyed) })
+                .contains("not encrypted yet")
+        );
+    }
+
+    #[test]
+    fn the_line_itself_counts_as_recognisable() {
+        assert_eq!(verdict(0.5), "recognisable");
+        assert_eq!(verdict(0.499), "not-recognisable");
+        assert_eq!(verdict(-0.02), "not-recognisable");
+    }
+
+    #[test]
+    fn bytes_change_unit_without_a_four_digit_value() {
+        let cases = [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (999_949, "999.9 kB"), (999_960, "1.0 MB")];
+        for (value, text) in cases {
+            assert_eq!(bytes(value), text);
+        }
+        assert_eq!(bytes(22_123_456), "22.1 MB");
+    }
+
+    #[test]
+    fn counts_are_grouped_by_three() {
+        assert_eq!(count(7), "7");
+        assert_eq!(count(100), "100");
+        assert_eq!(count(1_234_567), "1\u{2009}234\u{2009}567");
+        assert_eq!(count(459_562), "459\u{2009}562");
+    }
+
+    #[test]
+    fn shares_near_the_ends_do_not_claim_the_ends() {
+        assert_eq!(percent(0.0), "0 %");
+        assert_eq!(percent(0.000_01), "0.1 %");
+        assert_eq!(percent(0.999_99), "99.9 %");
+        assert_eq!(percent(1.0), "100 %");
+    }
+
+    #[test]
+    fn durations_carry() {
+        assert_eq!(duration(12.0), "12 ms");
+        assert_eq!(duration(999.7), "1.0 s");
+        assert_eq!(duration(59_960.0), "1 min 0 s");
+        assert_eq!(duration(125_000.0), "2 min 5 s");
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        let cases = [(0.1, "0.1"), (0.169_38, "0.169"), (1e-5, "1e-5"), (1.5e-9, "1.5e-9"), (12.5, "12.5"), (4.0, "4")];
+        for (value, text) in cases {
+            assert_eq!(number(value), text);
+        }
+        assert_eq!(number(0.001_f32.into()), "0.001");
+        assert_eq!(number(100.0), "100");
+        assert_eq!(number(0.0), "0");
+        assert_eq!(number(2e7), "2e7");
+    }
+
+    #[test]
+    fn a_journal_says_how_far_it_is_or_why_it_is_not() {
+        let said = |round, failure: Option<&str>| journal(&JournalView { round, failure: failure.map(str::to_owned) });
+        assert_eq!(said(0, None), "Saved; no round has closed yet");
+        assert_eq!(said(12, None), "Saved through round 12");
+        let full = "the disk is full; free some space";
+        assert_eq!(said(12, Some(full)), "Not saved since round 12: The disk is full; free some space.");
+        assert_eq!(said(0, Some(full)), "Not saved: The disk is full; free some space.");
+    }
+}

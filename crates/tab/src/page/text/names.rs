@@ -1,0 +1,147 @@
+//! What things and people are called: classes, sample photographs, nicknames.
+
+use unmask_core::TrainOn;
+use unmask_data::CLASSES;
+use unmask_wire::view::DataView;
+
+/// A photograph that the relay serves under `/samples/`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    /// As in `?image=`.
+    pub name: &'static str,
+    /// File in `www/samples`.
+    pub file: &'static str,
+    /// Of the class in [`CLASSES`] that the page proposes: the class itself or the nearest one. What leaks does not depend on it.
+    pub label: u8,
+}
+
+/// The gallery, in the order shown.
+pub const SAMPLES: [Sample; 6] = [
+    Sample { name: "astronaut", file: "astronaut.png", label: 0 },
+    Sample { name: "cat", file: "cat.png", label: 3 },
+    Sample { name: "coffee", file: "coffee.png", label: 8 },
+    Sample { name: "rocket", file: "rocket.png", label: 0 },
+    Sample { name: "cameraman", file: "cameraman.jpg", label: 9 },
+    Sample { name: "hubble", file: "hubble.jpg", label: 2 },
+];
+
+/// The sample of this name.
+pub fn sample(name: &str) -> Option<Sample> {
+    SAMPLES.into_iter().find(|sample| sample.name == name)
+}
+
+/// The classes that a private picture can be labelled with: those of CIFAR-10 where the room names no others.
+pub fn photograph_classes(named: &[String]) -> Vec<String> {
+    if named.is_empty() { CLASSES.map(str::to_owned).to_vec() } else { named.to_vec() }
+}
+
+/// The classes that the rounds in force teach in a room with this data set.
+pub fn classes_in_force(data: Option<&DataView>) -> Vec<String> {
+    match data {
+        Some(data) if data.train_on == TrainOn::Shared && !data.classes.is_empty() => data.classes.clone(),
+        data => photograph_classes(data.map_or(&[], DataView::photograph_classes)),
+    }
+}
+
+/// The name of a class; a place that has no name is called by its number.
+pub fn class_name(classes: &[String], place: usize) -> String {
+    classes.get(place).cloned().unwrap_or_else(|| format!("class {place}"))
+}
+
+/// The label of a class name, or of a label written as a number.
+pub fn class_label(classes: &[String], class: &str) -> Option<u8> {
+    let place = classes
+        .iter()
+        .position(|name| name.eq_ignore_ascii_case(class))
+        .or_else(|| class.parse().ok().filter(|place| *place < classes.len()))?;
+    u8::try_from(place).ok()
+}
+
+const ADJECTIVES: [&str; 24] = [
+    "amber", "brave", "bright", "calm", "clever", "cosy", "curious", "daring", "eager", "gentle", "golden", "happy",
+    "jolly", "keen", "lively", "lucky", "merry", "mighty", "nimble", "quiet", "silver", "snowy", "swift", "witty",
+];
+
+const ANIMALS: [&str; 24] = [
+    "badger", "bear", "beaver", "bison", "crane", "dolphin", "falcon", "fox", "gecko", "heron", "koala", "lemur",
+    "lynx", "marten", "otter", "owl", "panda", "puffin", "raven", "robin", "seal", "stork", "tiger", "wombat",
+];
+
+/// Longest nickname that the page lets anybody type, in characters.
+pub const NICKNAME_LENGTH: usize = 24;
+
+/// A nickname from two draws in [0, 1), such as `Math.random()` gives.
+pub fn nickname(first: f64, second: f64) -> String {
+    format!("{} {}", pick(&ADJECTIVES, first), pick(&ANIMALS, second))
+}
+
+fn pick<'a>(words: &[&'a str], draw: f64) -> &'a str {
+    let place = (draw * words.len() as f64) as usize;
+    words[place.min(words.len() - 1)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_found_by_name_and_number() {
+        let classes = photograph_classes(&[]);
+        let label = |class| class_label(&classes, class);
+        assert_eq!(label("cat"), Some(3));
+        assert_eq!(label("Truck"), Some(9));
+        assert_eq!(label("9"), Some(9));
+        assert_eq!(label("10"), None);
+        assert_eq!(label("coffee"), None);
+        assert_eq!((class_name(&classes, 3).as_str(), class_name(&classes, 12).as_str()), ("cat", "class 12"));
+    }
+
+    #[test]
+    fn a_photograph_is_never_called_by_the_name_of_a_drawing() {
+        let data = |source: &str, train_on: TrainOn| DataView {
+            source: source.to_owned(),
+            classes: vec!["ring".to_owned(), "cross".to_owned()],
+            train_on,
+            ..DataView::default()
+        };
+        let first = |classes: Vec<String>| classes[0].clone();
+        for (source, train_on, photograph, now) in [
+            ("generated", TrainOn::Private, "airplane", "airplane"),
+            ("generated", TrainOn::Shared, "airplane", "ring"),
+            ("folder:/data", TrainOn::Private, "ring", "ring"),
+            ("folder:/data", TrainOn::Shared, "ring", "ring"),
+        ] {
+            let data = data(source, train_on);
+            assert_eq!(first(photograph_classes(data.photograph_classes())), photograph, "{source} {train_on}");
+            assert_eq!(first(classes_in_force(Some(&data))), now, "{source} {train_on}");
+        }
+        let unread = DataView { classes: Vec::new(), ..data("folder:/data", TrainOn::Private) };
+        assert_eq!(first(photograph_classes(unread.photograph_classes())), "airplane");
+    }
+
+    #[test]
+    fn every_sample_proposes_a_class_and_is_there() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../www/samples");
+        for sample in SAMPLES {
+            assert!(usize::from(sample.label) < CLASSES.len(), "{sample:?}");
+            assert!(folder.join(sample.file).is_file(), "{} is not in {}", sample.file, folder.display());
+        }
+    }
+
+    #[test]
+    fn every_draw_gives_a_name_that_fits() {
+        for first in 0..=100 {
+            for second in 0..=100 {
+                let name = nickname(f64::from(first) / 100.0, f64::from(second) / 100.0);
+                assert!(name.len() <= NICKNAME_LENGTH, "{name}");
+                assert_eq!(name.split(' ').count(), 2, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn ends_of_the_range_are_the_ends_of_the_lists() {
+        assert_eq!(nickname(0.0, 0.0), "amber badger");
+        assert_eq!(nickname(0.999, 0.999), "witty wombat");
+    }
+}

@@ -1,0 +1,169 @@
+//! The room as it changes: the relay's event stream, and polling while that is down.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use gloo_net::eventsource::{State, futures::EventSource};
+use leptos::prelude::*;
+use unmask_core::AttackMethod;
+use unmask_wire::view::{AttackView, RoomView};
+use wasm_bindgen_futures::spawn_local;
+
+use super::{api, on_return, session::Session};
+
+/// How often the stream is looked after, and the room asked for while it is down.
+const POLL: Duration = Duration::from_secs(2);
+
+/// A stream that has brought nothing for so long, in milliseconds, is opened anew: after a laptop's sleep a dead one looks as one
+/// of a room in which nothing happens.
+const SILENCE: f64 = 30_000.0;
+
+/// How often the countdown is drawn.
+const TICK: Duration = Duration::from_millis(250);
+
+/// How the page hears of the room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Link {
+    /// Nothing has come yet.
+    Opening,
+    /// By the event stream.
+    Live,
+    Polling,
+    /// Not at all: the relay does not answer.
+    Lost,
+}
+
+/// The last state of the room.
+#[derive(Clone, Copy)]
+pub struct Feed {
+    /// `None` before the first answer.
+    pub room: RwSignal<Option<RoomView>>,
+    pub link: RwSignal<Link>,
+    /// When the round's deadline is, in milliseconds of `performance.now()`.
+    deadline: RwSignal<Option<f64>>,
+    now: RwSignal<f64>,
+    session: Session,
+    /// When the stream was opened, or brought something last, in the same clock.
+    heard: StoredValue<f64>,
+    source: StoredValue<Option<EventSource>, LocalStorage>,
+}
+
+impl Feed {
+    /// Opens the stream as soon as the relay lets this page watch; it is kept open for as long as it does.
+    pub fn open(session: Session) -> Self {
+        let feed = Self {
+            room: RwSignal::new(None),
+            link: RwSignal::new(Link::Opening),
+            deadline: RwSignal::new(None),
+            now: RwSignal::new(0.0),
+            session,
+            heard: StoredValue::new(0.0),
+            source: StoredValue::new_local(None),
+        };
+        Effect::new(move |_| {
+            if session.may_watch() {
+                feed.connect();
+            } else {
+                feed.source.set_value(None);
+            }
+        });
+        on_return(move || feed.connect());
+        set_interval(move || feed.watch(), POLL);
+        set_interval(move || feed.now.set(milliseconds()), TICK);
+        feed
+    }
+
+    /// A part of the room that changes only when its value does.
+    pub fn part<T: PartialEq + Send + Sync + 'static>(
+        self,
+        part: impl Fn(&RoomView) -> T + Send + Sync + 'static,
+    ) -> Memo<Option<T>> {
+        self.optional(move |room| Some(part(room)))
+    }
+
+    /// The same of a part that the room may lack.
+    pub fn optional<T: PartialEq + Send + Sync + 'static>(
+        self,
+        part: impl Fn(&RoomView) -> Option<T> + Send + Sync + 'static,
+    ) -> Memo<Option<T>> {
+        Memo::new(move |_| self.room.with(|room| room.as_ref().and_then(&part)))
+    }
+
+    /// The last result of an attack.
+    pub fn attack(self, method: AttackMethod) -> Memo<Option<AttackView>> {
+        self.optional(move |room| room.attacks.iter().find(|attack| attack.attack == method).cloned())
+    }
+
+    /// Seconds until the round's deadline, 0 when it has passed; `None` while no round runs.
+    pub fn countdown(self) -> Option<u32> {
+        let left = self.deadline.get()? - self.now.get();
+        Some((left / 1000.0).ceil().max(0.0) as u32)
+    }
+
+    /// Opens a stream in place of the last one; it begins with the whole room.
+    fn connect(self) {
+        if !untrack(|| self.session.may_watch()) {
+            return;
+        }
+        self.heard.set_value(milliseconds());
+        let opened = EventSource::new("/api/events").and_then(|mut source| Ok((source.subscribe("message")?, source)));
+        let Ok((mut messages, source)) = opened else {
+            self.link.set(Link::Lost);
+            return;
+        };
+        self.source.set_value(Some(source));
+        spawn_local(async move {
+            while let Some(Ok((_, message))) = messages.next().await {
+                self.heard.set_value(milliseconds());
+                let Some(text) = message.data().as_string() else { continue };
+                // What cannot be read comes from a relay of another build; polling then says so.
+                if let Ok(room) = serde_json::from_str(&text) {
+                    self.take(room, Link::Live);
+                }
+            }
+        });
+    }
+
+    /// Polls while the stream is down, and opens one that is silent or that the browser has given up. This never ends: a
+    /// relay that was away is found again within moments.
+    fn watch(self) {
+        if !untrack(|| self.session.may_watch()) {
+            return;
+        }
+        let state = self.source.with_value(|source| source.as_ref().map_or(State::Closed, EventSource::state));
+        if state == State::Closed || milliseconds() - self.heard.get_value() > SILENCE {
+            self.connect();
+        }
+        match (self.link.get_untracked(), state) {
+            (Link::Live, State::Open) => return,
+            (Link::Live, _) => self.link.set(Link::Polling),
+            _ => {}
+        }
+        spawn_local(async move {
+            match api::room().await {
+                Ok(Some(room)) if self.link.get_untracked() != Link::Live => self.take(room, Link::Polling),
+                Ok(Some(_)) => {}
+                // A relay that has begun another lesson does not know this page; the session then says so.
+                Ok(None) => {
+                    self.link.set(Link::Lost);
+                    self.session.check();
+                }
+                Err(_) => self.link.set(Link::Lost),
+            }
+        });
+    }
+
+    fn take(self, room: RoomView, link: Link) {
+        let now = milliseconds();
+        self.now.set(now);
+        self.deadline.set(room.deadline_seconds.map(|seconds| now + f64::from(seconds) * 1000.0));
+        if self.link.get_untracked() != link {
+            self.link.set(link);
+        }
+        self.room.set(Some(room));
+    }
+}
+
+fn milliseconds() -> f64 {
+    window().performance().map_or_else(js_sys::Date::now, |clock| clock.now())
+}

@@ -1,0 +1,235 @@
+//! Form fields, bars and buttons that several parts of the pages use.
+
+use gloo_timers::callback::Timeout;
+use leptos::prelude::*;
+use unmask_data::metrics::RECOGNISABLE_FROM;
+
+use super::feed::Feed;
+use crate::page::text::{counted, verdict};
+
+/// A number with its label; what is typed is handed over as text, since a browser gives nothing for what it cannot read.
+#[component]
+pub fn NumberField(
+    /// What it is, beside the field.
+    label: &'static str,
+    /// The same in more words, for those who cannot see the page, and as a tip.
+    title: &'static str,
+    /// Its name for tests.
+    testid: &'static str,
+    /// What is in force or typed.
+    #[prop(into)]
+    value: Signal<String>,
+    /// Gets what was typed when the field is left.
+    #[prop(into)]
+    on_change: Callback<String>,
+) -> impl IntoView {
+    view! {
+        <label class="number" title=title>
+            <span>{label}</span>
+            <input
+                type="text"
+                inputmode="decimal"
+                autocomplete="off"
+                aria-label=title
+                data-testid=testid
+                prop:value=value
+                on:change=move |event| on_change.run(event_target_value(&event))
+            />
+        </label>
+    }
+}
+
+/// A row of segments of which one is chosen.
+#[component]
+pub fn Segments<T: Copy + PartialEq + Send + Sync + 'static>(
+    /// Name of the row, with which its segments' names for tests begin.
+    row: &'static str,
+    /// Each value with its name, its title and a tip.
+    options: Vec<(T, &'static str, &'static str, &'static str)>,
+    #[prop(into)] chosen: Signal<T>,
+    #[prop(into)] on_choose: Callback<T>,
+) -> impl IntoView {
+    let segment = move |(value, name, title, tip)| {
+        view! {
+            <label class="segment" title=tip>
+                <input
+                    type="radio"
+                    name=row
+                    data-testid=format!("{row}-{name}")
+                    prop:checked=move || chosen.get() == value
+                    on:change=move |_| on_choose.run(value)
+                />
+                <span>{title}</span>
+            </label>
+        }
+    };
+    view! { <div class="segments">{options.into_iter().map(segment).collect_view()}</div> }
+}
+
+/// A password field with a switch that shows what was typed.
+#[component]
+pub fn PassphraseField(
+    /// Id for its label, and its name for tests.
+    id: &'static str,
+    /// What is typed.
+    value: RwSignal<String>,
+) -> impl IntoView {
+    let is_shown = RwSignal::new(false);
+    view! {
+        <div class="row">
+            <input
+                id=id
+                type=move || if is_shown.get() { "text" } else { "password" }
+                data-testid=id
+                autocomplete="off"
+                autocapitalize="off"
+                spellcheck="false"
+                bind:value=value
+            />
+            <button
+                type="button"
+                class="button"
+                data-testid=format!("{id}-show")
+                aria-pressed=move || is_shown.get().to_string()
+                aria-controls=id
+                on:click=move |_| is_shown.update(|shown| *shown = !*shown)
+            >
+                {move || if is_shown.get() { "Hide" } else { "Show" }}
+            </button>
+        </div>
+    }
+}
+
+/// A list of names with a bar and a text each; `share` of a row is the filled part of its bar, 0 to 1.
+#[component]
+pub fn Bars(#[prop(into)] rows: Signal<Vec<Bar>>, testid: &'static str) -> impl IntoView {
+    let bar = move |Bar { name, share, text, is_found }: Bar| {
+        let width = format!("width:{:.1}%", (share * 100.0).clamp(0.0, 100.0));
+        view! {
+            <li class:found=is_found data-testid=testid data-name=name.clone() data-share=share data-text=text.clone()>
+                <span>{name.clone()}</span>
+                <span class="meter" aria-hidden="true">
+                    <span class="meter-fill" style=width></span>
+                </span>
+                <span class="sub">{text.clone()}</span>
+            </li>
+        }
+    };
+    view! { <ul class="bars">{move || rows.get().into_iter().map(bar).collect_view()}</ul> }
+}
+
+/// One row of [`Bars`].
+#[derive(Clone, PartialEq)]
+pub struct Bar {
+    pub name: String,
+    pub share: f64,
+    pub text: String,
+    /// Whether it is marked as what an attack found.
+    pub is_found: bool,
+}
+
+/// A bar from 0 to 1 with a line at [`RECOGNISABLE_FROM`], both numbers, and the verdict in a word.
+#[component]
+pub fn SimilarityGauge(
+    #[prop(into)] ssim: Signal<Option<f32>>,
+    /// In dB.
+    #[prop(into)]
+    psnr: Signal<Option<f32>>,
+    /// What to say where the picture cannot be recognised: that much about the attack shown, and nothing of others.
+    #[prop(into)]
+    below: Signal<&'static str>,
+    /// What to say as long as neither number is there.
+    #[prop(into)]
+    waiting: Signal<String>,
+) -> impl IntoView {
+    let verdict_now = move || ssim.get().map(verdict);
+    let width = move || format!("width:{:.1}%", ssim.get().unwrap_or(0.0).clamp(0.0, 1.0) * 100.0);
+    let line = format!("left:{}%", RECOGNISABLE_FROM * 100.0);
+    view! {
+        <div class="gauge" data-verdict=verdict_now>
+            <div class="gauge-head">
+                <p class="gauge-verdict" data-testid="verdict">
+                    {move || match verdict_now() {
+                        Some("recognisable") => "✕ leaked: recognisable".to_owned(),
+                        Some(_) => below.get().to_owned(),
+                        None => waiting.get(),
+                    }}
+                </p>
+                <p class="gauge-numbers">
+                    <span>"SSIM " <b>{move || ssim.get().map_or("–".to_owned(), |ssim| format!("{ssim:.2}"))}</b></span>
+                    <span>"PSNR " <b>{move || psnr.get().map_or("–".to_owned(), |psnr| format!("{psnr:.1} dB"))}</b></span>
+                </p>
+            </div>
+            <div class="gauge-bar" aria-hidden="true">
+                <span class="gauge-fill" style=width></span>
+                <span class="gauge-line" style=line></span>
+            </div>
+            <p class="gauge-scale" aria-hidden="true">
+                <span>"0"</span>
+                <span>{RECOGNISABLE_FROM.to_string()}</span>
+                <span>"1"</span>
+            </p>
+        </div>
+    }
+}
+
+/// How long the question stands before it is withdrawn, in milliseconds.
+const PATIENCE: u32 = 8000;
+
+/// A button that asks before it acts, unless there is no round to lose.
+#[component]
+pub fn DiscardButton(
+    feed: Feed,
+    /// Its name for tests; that of the answer which acts ends in `-yes`.
+    testid: &'static str,
+    title: &'static str,
+    #[prop(into, optional)] is_disabled: Signal<bool>,
+    /// Called once it is meant.
+    #[prop(into)]
+    on_confirm: Callback<()>,
+) -> impl IntoView {
+    let rounds = feed.part(|room| room.round);
+    let is_asking = RwSignal::new(false);
+    // Dropped, it is cancelled.
+    let timer = StoredValue::new_local(None::<Timeout>);
+    let stop = move || {
+        is_asking.set(false);
+        timer.set_value(None);
+    };
+    let ask = move |_| {
+        if rounds.get_untracked().unwrap_or(0) == 0 {
+            on_confirm.run(());
+            return;
+        }
+        is_asking.set(true);
+        timer.set_value(Some(Timeout::new(PATIENCE, move || is_asking.set(false))));
+    };
+    view! {
+        <Show
+            when=move || is_asking.get()
+            fallback=move || {
+                view! {
+                    <button type="button" class="button" data-testid=testid disabled=is_disabled on:click=ask>
+                        {title}
+                    </button>
+                }
+            }
+        >
+            <span class="row confirm" role="alert">
+                // Where the button stood, so that a double click changes nothing.
+                <button type="button" class="button" on:click=move |_| stop()>"Keep"</button>
+                <button
+                    type="button"
+                    class="button danger"
+                    data-testid=format!("{testid}-yes")
+                    on:click=move |_| {
+                        stop();
+                        on_confirm.run(());
+                    }
+                >
+                    {move || format!("Discard {}", counted(rounds.get().unwrap_or(0), "round"))}
+                </button>
+            </span>
+        </Show>
+    }
+}
