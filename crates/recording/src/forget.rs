@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use unmask_core::ClientId;
-use unmask_wire::view::{MembershipView, RoomView};
+use unmask_wire::view::{Answers, MembershipView, PollView, RoomView};
+
+use crate::line::Picture;
 
 /// Whose traces are to go.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -12,6 +14,8 @@ pub struct Forgotten {
     pub shown: BTreeSet<ClientId>,
     /// Clients that are not to be known either: nothing on the roster, and no name in the log.
     pub known: BTreeSet<ClientId>,
+    /// Clients whose own picture is not to be shown any more.
+    pub originals: BTreeSet<ClientId>,
     /// Whether all pictures are to go.
     pub all_pictures: bool,
 }
@@ -27,6 +31,11 @@ impl Forgotten {
         Self { known: [client].into(), ..Self::default() }
     }
 
+    /// This client's own picture is not shown any more; what was made of its updates is.
+    pub fn original(client: ClientId) -> Self {
+        Self { originals: [client].into(), ..Self::default() }
+    }
+
     /// No picture of anybody is shown any more.
     pub fn all_pictures() -> Self {
         Self { all_pictures: true, ..Self::default() }
@@ -36,6 +45,7 @@ impl Forgotten {
     pub fn add(&mut self, other: Self) {
         self.shown.extend(other.shown);
         self.known.extend(other.known);
+        self.originals.extend(other.originals);
         self.all_pictures |= other.all_pictures;
     }
 
@@ -44,9 +54,11 @@ impl Forgotten {
         *self == Self::default()
     }
 
-    /// Whether pictures of this client go.
-    pub(crate) fn hides(&self, client: ClientId) -> bool {
-        self.all_pictures || self.is_of(client)
+    /// Whether this picture goes.
+    pub(crate) fn hides(&self, picture: &Picture) -> bool {
+        self.all_pictures
+            || self.is_of(picture.client)
+            || (picture.is_original && self.originals.contains(&picture.client))
     }
 
     fn is_of(&self, client: ClientId) -> bool {
@@ -68,6 +80,11 @@ impl Forgotten {
         if let Some(told) = room.membership.take_if(|told| self.is_of(told.client)) {
             room.membership = Some(MembershipView { picture: told.picture, ..MembershipView::default() });
         }
+        for client in &mut room.clients {
+            if self.is_of(client.id) || self.originals.contains(&client.id) {
+                client.original = None;
+            }
+        }
         room.clients.retain(|client| !self.known.contains(&client.id));
         room.target = room.target.filter(|target| !self.known.contains(target));
         if let Some(encryption) = &mut room.encryption {
@@ -75,6 +92,12 @@ impl Forgotten {
         }
         for line in &mut room.log {
             line.text = without_names(&line.text, names);
+        }
+        if let Some(PollView { poll, .. }) = &mut room.lesson.poll {
+            poll.question = without_names(&poll.question, names);
+            if let Answers::Choice(answers) = &mut poll.answers {
+                answers.iter_mut().for_each(|answer| *answer = without_names(answer, names));
+            }
         }
     }
 }

@@ -13,11 +13,13 @@ mod line;
 mod player;
 mod recording;
 mod shown;
+mod summary;
 
 pub use self::{
     change::{Change, ChangeError},
     forget::Forgotten,
     player::Player,
     recording::{MAX_BYTES, NAME, Read, Recording, RecordingError},
-    shown::{addresses, shown},
+    shown::{Address, addresses, shown},
+    summary::{Finding, Summary},
 };

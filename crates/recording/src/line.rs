@@ -28,6 +28,7 @@ pub(crate) enum Written {
         /// As states name it.
         address: String,
         client: ClientId,
+        is_original: bool,
         /// In base64.
         png: String,
     },
@@ -54,6 +55,8 @@ pub(crate) struct AnyFormat {
 pub(crate) struct Picture {
     pub(crate) address: String,
     pub(crate) client: ClientId,
+    /// Whether it is the client's own, and not made of an update.
+    pub(crate) is_original: bool,
     pub(crate) png: Vec<u8>,
 }
 
@@ -74,9 +77,10 @@ impl Line {
     pub(crate) fn text(&self) -> serde_json::Result<String> {
         match self {
             Self::State { text, .. } => Ok(text.to_string()),
-            Self::Picture(Picture { address, client, png }) => serde_json::to_string(&Written::Picture {
+            Self::Picture(Picture { address, client, is_original, png }) => serde_json::to_string(&Written::Picture {
                 address: address.clone(),
                 client: *client,
+                is_original: *is_original,
                 png: STANDARD.encode(png),
             }),
         }

@@ -10,14 +10,13 @@ use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use serde::{Deserialize, de::Error as _};
 use serde_json::Value;
 use thiserror::Error;
-use unmask_core::ClientId;
 use unmask_wire::view::RoomView;
 
 use crate::{
     change::Change,
     forget::Forgotten,
     line::{AnyHead, FORMAT, Head, Line, Picture, Written},
-    shown::{addresses, shown, value_of},
+    shown::{Address, addresses, shown, value_of},
 };
 
 /// The file's name where it needs one: on a relay's disk, as a download, beside the page that plays it.
@@ -127,10 +126,11 @@ impl Recording {
         let room = shown(room);
         let value = value_of(&room)?;
         let Some(change) = Change::between(&self.last, &value) else { return Ok(()) };
-        let new = |(client, address): (ClientId, &str)| {
-            let is_new = !self.known.contains(address);
+        let mut added = BTreeSet::new();
+        let new = |Address { client, address, is_original }: Address<'_>| {
+            let is_new = !self.known.contains(address) && added.insert(address.to_owned());
             let png = is_new.then(|| picture(address)).flatten().filter(|png| png.starts_with(&PNG))?;
-            Some(Picture { address: address.to_owned(), client, png })
+            Some(Picture { address: address.to_owned(), client, is_original, png })
         };
         let mut lines: Vec<Line> = addresses(&room).filter_map(new).map(Line::Picture).collect();
         let at = at.max(self.last_at);
@@ -186,7 +186,7 @@ impl Recording {
         let mut next = pictures.next();
         self.each_state(|index, value| {
             while let Some((_, picture)) = next.take_if(|(at, _)| *at < index) {
-                if !forgotten.hides(picture.client) {
+                if !forgotten.hides(picture) {
                     result.push(Line::Picture(picture.clone()))?;
                     result.known.insert(picture.address.clone());
                 }
@@ -305,7 +305,7 @@ impl Recording {
         let text = str::from_utf8(text).map_err(|_| "it is no text".to_owned())?;
         let line = match serde_json::from_str(text).map_err(|error| error.to_string())? {
             Written::Recording(_) => return Err("another recording begins".to_owned()),
-            Written::Picture { address, client, png } => {
+            Written::Picture { address, client, is_original, png } => {
                 let png = STANDARD.decode(png).map_err(|error| format!("its picture is none: {error}"))?;
                 if !png.starts_with(&PNG) {
                     return Err("its picture is no PNG".to_owned());
@@ -313,7 +313,7 @@ impl Recording {
                 if !self.known.insert(address.clone()) {
                     return Err(format!("there are two pictures {address:?}"));
                 }
-                Line::Picture(Picture { address, client, png })
+                Line::Picture(Picture { address, client, is_original, png })
             }
             Written::State { at, change } => {
                 if at < self.last_at {
@@ -346,6 +346,7 @@ fn head_of(line: &[u8]) -> Result<Head, RecordingError> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use unmask_core::ClientId;
     use unmask_wire::view::{AttackView, ClientState, ClientView, LogLine, LossPoint};
 
     use super::*;
@@ -362,6 +363,7 @@ mod tests {
             updates: 0,
             refusal: None,
             may_show,
+            original: may_show.then(|| format!("/api/original/{id}.png")),
         }
     }
 
@@ -492,6 +494,8 @@ mod tests {
             prop_assert!(!recording.forget(&forgotten).unwrap());
             let text = recording.text_from(0).unwrap();
             prop_assert_eq!(text.len(), recording.bytes() + recording.text_from(0).unwrap().lines().next().unwrap().len() + 1);
+            let own = STANDARD.encode(png(&format!("/api/original/{gone}.png")));
+            prop_assert!(!text.contains(&own));
             for round in 0..20 {
                 let own = STANDARD.encode(png(&address(gone, round)));
                 prop_assert!(!text.contains(&own) && !text.contains(&address(gone, round)));
@@ -514,7 +518,7 @@ mod tests {
     #[test]
     fn pictures_of_those_who_do_not_agree_are_not_taken() {
         let text = recorded(&[room(3, &[(1, false), (2, true)])]).text_from(0).unwrap();
-        assert!(!text.contains("reconstruction"), "{text}");
+        assert!(!text.contains("reconstruction") && !text.contains("original/1"), "{text}");
         let text = recorded(&[room(3, &[(2, true), (1, false)])]).text_from(0).unwrap();
         assert!(text.contains(&STANDARD.encode(png(&address(2, 3)))), "{text}");
     }
@@ -535,6 +539,16 @@ mod tests {
         };
         let text = recorded(&[room]).text_from(0).unwrap();
         assert!(!text.contains(&secret), "{text}");
+    }
+
+    #[test]
+    fn a_hidden_original_goes_and_what_was_made_of_updates_stays() {
+        let mut recording = recorded(&[room(1, &[(1, true), (2, true)])]);
+        let own = |id| format!("/api/original/{id}.png");
+        assert!(recording.known.contains(&own(1)) && recording.known.contains(&own(2)));
+        assert!(recording.forget(&Forgotten::original(ClientId(1))).unwrap());
+        assert!(!recording.known.contains(&own(1)) && recording.known.contains(&own(2)));
+        assert!(recording.known.contains(&address(1, 1)));
     }
 
     #[test]
@@ -591,7 +605,7 @@ mod tests {
             let Read { recording, torn } = Recording::read((head.clone() + lines).as_bytes()).unwrap();
             (recording.len(), torn.unwrap())
         };
-        let picture = r#"{"picture":{"address":"a","client":1,"png":"iVBORw0KGgo="}}"#;
+        let picture = r#"{"picture":{"address":"a","client":1,"is_original":false,"png":"iVBORw0KGgo="}}"#;
         for (lines, whole, reason) in [
             (head.clone(), 0, "another recording"),
             (format!("{picture}\n{picture}\n"), 1, "two pictures"),

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use tracing::error;
 use unmask_core::{Architecture, EncryptionStart, InitialWeights, Partition, RoundSettings, SettingsError, TrainOn};
 use unmask_federation::{Event, GlobalModel, RoomPhase};
+use unmask_recording::Forgotten;
 use unmask_wire::view::Control;
 
 use super::{
@@ -23,7 +24,10 @@ impl Actor {
             Control::Start => self.teacher("started the rounds", Event::Start),
             Control::Pause => self.teacher("paused; the running round still ends", Event::Pause),
             Control::OneRound => self.teacher("asked for one round", Event::OneRound),
-            Control::Reset => self.reset()?,
+            Control::Reset => {
+                self.reset()?;
+                self.recorder.forget(Forgotten::all_pictures());
+            }
             Control::Defence { defence } => {
                 self.choose(&format!("the defence {defence}"), |settings| settings.with_defence(defence))?;
             }
