@@ -129,7 +129,7 @@ fn findings(findings: &[Finding]) -> Markup {
                     h3 { (result.title) }
                     p { (result.defence.phrase()) }
                     @if let Some(level) = Level::of(&scores(result)) {
-                        p.verdict class=(level.name()) { (verdict(level)) }
+                        p class=(format!("verdict {}", level.name())) { (verdict(level)) }
                     }
                     p.sub {
                         (result.nickname) ", round " (result.round)
