@@ -3,7 +3,7 @@
 mod browser;
 mod relay;
 
-pub use browser::Browser;
+pub use browser::{Browser, Tab};
 pub use relay::{Relay, robot, robot_with_passphrase};
 
 use std::{
