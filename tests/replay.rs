@@ -1,9 +1,5 @@
 //! A recorded lesson, played where there is no relay.
 
-#[path = "support/mod.rs"]
-#[allow(dead_code, unused_imports, reason = "each test binary uses its own part of this")]
-mod support;
-
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{TcpListener, TcpStream},
@@ -13,10 +9,12 @@ use std::{
 };
 
 use serde_json::json;
-use support::{Browser, Relay, Tab, robot};
 use unmask_recording::{Player, Read, Recording};
 
-const DESKTOP: (u32, u32) = (1280, 720);
+use crate::{
+    DESKTOP, ONE_AT_A_TIME,
+    support::{Browser, Relay, Tab, robot},
+};
 
 /// A program that is stopped when dropped.
 struct Program(Child);
@@ -85,6 +83,7 @@ async fn press(page: &Tab, key: &str) {
 /// The relay is gone; the page plays, pauses, and goes where it is told, by keyboard too.
 #[tokio::test]
 async fn a_lesson_plays_without_its_relay() {
+    let _turn = ONE_AT_A_TIME.lock().await;
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = recorded(folder.path()).await;
     let (_program, address) = replay(&file);
@@ -143,6 +142,7 @@ fn export(file: &Path, folder: &Path) {
 /// The folder plays from a web server that knows nothing of unmask, below any path.
 #[tokio::test]
 async fn a_folder_plays_from_any_web_server() {
+    let _turn = ONE_AT_A_TIME.lock().await;
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = recorded(folder.path()).await;
     let site = folder.path().join("site");
@@ -210,6 +210,7 @@ fn answer(mut stream: TcpStream, folder: &Path) -> std::io::Result<()> {
 /// The page asks for a lesson where none lies beside it.
 #[tokio::test]
 async fn a_page_without_a_lesson_asks_for_one() {
+    let _turn = ONE_AT_A_TIME.lock().await;
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = recorded(folder.path()).await;
     let site = folder.path().join("site");
