@@ -110,7 +110,7 @@ async fn a_lesson_is_recorded_and_nothing_that_opens_the_room() {
     let running = &relay.running;
     let own_port = format!("localhost:{}", running.http().port());
     let ticket: String = ada.ticket.iter().map(|byte| format!("{byte:02x}")).collect();
-    let pin = running.pin();
+    let pin = format!("\"{}\"", running.pin());
     for secret in [running.token(), running.room_key(), running.projector_secret(), &pin, &own_port, &ticket, "<svg"] {
         assert!(!text.contains(secret), "{secret}");
     }
@@ -160,7 +160,7 @@ async fn what_is_withdrawn_goes_from_the_recording() {
         );
         if way == "forget" {
             let known = |room: &RoomView| room.clients.iter().any(|client| client.id == ada.id);
-            assert!(rooms.iter().rev().skip(1).all(|room| !known(room)), "{way}");
+            assert!(!rooms.iter().any(known), "{way}");
         }
         let folder = relay.stop().await;
         let kept = fs::read_to_string(folder.path().join(NAME)).unwrap();

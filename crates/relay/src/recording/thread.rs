@@ -21,7 +21,7 @@ use super::file::RecordingFile;
 
 /// Shortest time between two searches of the whole recording for what is to be forgotten: clients that change their minds
 /// as fast as they can shall not keep a processor busy. Whoever takes the recording does not wait for it.
-const BETWEEN: Duration = Duration::from_secs(10);
+const BETWEEN: Duration = Duration::from_secs(3);
 
 /// What the thread is to do.
 pub(super) enum Order {
