@@ -28,6 +28,9 @@ async fn main() -> anyhow::Result<()> {
         samples,
         // What leaks of one's own pictures is nobody else's to see.
         may_show: folder.is_none(),
+        shows: folder.is_none(),
+        // Questions to the class are answered at random.
+        answer_seed: Some(1),
         passphrase: None,
         device: OpenDevice::cpu(),
         // A relay makes its own certificate; over plain HTTP there is none.

@@ -25,6 +25,8 @@ async fn main() -> anyhow::Result<()> {
             name,
             samples,
             may_show: true,
+            shows: false,
+            answer_seed: None,
             passphrase: None,
             device,
             accept_any_certificate: false,

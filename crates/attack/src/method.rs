@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use unmask_core::{Architecture, AttackMethod};
+use unmask_core::{Architecture, AttackMethod, UpdateForm};
 
 use crate::{
     AttackError, Evidence, Reconstruction, RecoveredKey, april, april_aware, completion, embedding_inversion,
@@ -27,6 +27,28 @@ impl Concealment {
     pub fn methods(self, architecture: Architecture) -> Vec<AttackMethod> {
         let is_vit = architecture.vit().is_some();
         AttackMethod::ALL.into_iter().filter(|&method| (definition(method).is_tried)(self, is_vit)).collect()
+    }
+
+    /// What an update of this form hides, by what was read of it.
+    pub fn of(form: &UpdateForm, evidence: Option<&Evidence>) -> Self {
+        let is_position_zero = || {
+            let values = evidence.and_then(|evidence| evidence.gradients.values(POSITION));
+            values.is_some_and(|values| values.iter().all(|&value| value == 0.0))
+        };
+        match form {
+            UpdateForm::Encrypted { .. } => Self::Embeddings,
+            _ if is_position_zero() => Self::Positions,
+            UpdateForm::Masked { .. } => Self::Entries,
+            UpdateForm::Dense => Self::Nothing,
+        }
+    }
+
+    /// The closed forms among the [`methods`](Self::methods), which need one update and nothing else.
+    pub fn closed_forms(self, architecture: Architecture) -> Vec<AttackMethod> {
+        let mut methods = self.methods(architecture);
+        methods
+            .retain(|&method| matches!(definition(method).solver, Solver::ClosedForm(_)) && self != Self::Embeddings);
+        methods
     }
 
     /// The searches among them, those that see more first.
@@ -184,5 +206,14 @@ mod tests {
         assert_eq!(Concealment::Positions.searches(vit), [Jigsaw]);
         assert_eq!(Concealment::Nothing.searches(resnet), [GradientsAware]);
         assert_eq!(Concealment::Entries.searches(resnet), [GradientsAware, Gradients]);
+    }
+
+    #[test]
+    fn closed_forms_need_one_update_alone() {
+        use AttackMethod::{April, AprilAware, Completion, Embedding, EmbeddingAware};
+        let vit = VitPreset::Pico.into();
+        assert_eq!(Concealment::Nothing.closed_forms(vit), [Embedding, EmbeddingAware, April, AprilAware]);
+        assert_eq!(Concealment::Entries.closed_forms(vit), [Embedding, EmbeddingAware, April, AprilAware, Completion]);
+        assert!(Concealment::Embeddings.closed_forms(vit).is_empty());
     }
 }

@@ -1,10 +1,11 @@
 //! One attack by its name.
 
-use std::{ops::ControlFlow, time::Instant};
+use std::ops::ControlFlow;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use unmask_core::{AttackMethod, Knowledge};
+use web_time::Instant;
 
 use crate::{
     ALS_ITERATIONS, AttackError, AttackProgress, Evidence, Needs, Observation, Reconstruction, SAME_PICTURE, Search,

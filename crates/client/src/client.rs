@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use unmask_core::{AttackMethod, ClientId, EncryptionStart, MaskSeed, ModelDescription};
-use unmask_defence::{KeyError, ProtectError};
+use unmask_defence::{KeyError, ProtectError, ProtectedUpdate};
 use unmask_wire::{
-    Assembler, ClientMessage, EncryptionPlan, Framer, LessonState, RelayMessage, ShardError, WireError, frames,
+    Assembler, ClientMessage, EncryptionPlan, Framer, LessonState, ORIGINAL_SIDE, OriginalError, RelayMessage,
+    ShardError, WireError, frames, original_words,
 };
 
 use crate::{
@@ -75,6 +76,8 @@ pub enum Action {
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutgoingUpdate {
     pub frames: Vec<Vec<u8>>,
+    /// What is in them, but for batch norm's statistics.
+    pub update: ProtectedUpdate,
     /// Length of the frames.
     pub bytes: usize,
     /// What the values of an unprotected update alone would weigh, in bytes.
@@ -91,6 +94,15 @@ pub enum ClientError {
     Shard(#[from] ShardError),
     #[error("a reconstruction of side {side} came with {values} values instead of {}", side * side * 3)]
     Picture { side: usize, values: usize },
+}
+
+/// A picture that cannot be shown.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ShowError {
+    #[error(transparent)]
+    Original(#[from] OriginalError),
+    #[error(transparent)]
+    Wire(#[from] WireError),
 }
 
 /// Why what training gave could not be made ready to leave. Nothing leaves then.
@@ -218,6 +230,38 @@ impl Client {
         frames(&ClientMessage::Visibility { is_hidden }, &[])
     }
 
+    /// Answers the class's question of that number.
+    pub fn vote(&self, poll: u32, answer: u16) -> Result<Vec<Vec<u8>>, WireError> {
+        frames(&ClientMessage::Vote { poll, answer }, &[])
+    }
+
+    /// The picture of its own that the class may see beside what leaks of it, `[32, 32, 3]` in 8 bits: the one that the last
+    /// update on private pictures was made of alone, or else the first. `None` where it has none.
+    pub fn original(&self) -> Option<Vec<u8>> {
+        self.pictures.shown(usize::from(ORIGINAL_SIDE)).map(|picture| picture.rgb().to_vec())
+    }
+
+    /// Shows the class a picture, as [`original`](Self::original) gives it. The answer is [`ClientEvent::Original`], or
+    /// without consent [`ClientEvent::Refused`].
+    ///
+    /// # Errors
+    /// If it has another size.
+    pub fn show_original(&self, pixels: &[u8]) -> Result<Vec<Vec<u8>>, ShowError> {
+        Ok(frames(&ClientMessage::Original { side: ORIGINAL_SIDE }, &original_words(pixels)?)?)
+    }
+
+    /// Shows the class that picture no more.
+    pub fn hide_original(&self) -> Result<Vec<Vec<u8>>, WireError> {
+        frames(&ClientMessage::HideOriginal, &[])
+    }
+
+    /// Has the room delete what it has of this client. [`ClientEvent::Goodbye`] follows, and the ticket is of no use any
+    /// more.
+    pub fn forget(&mut self) -> Result<Vec<Vec<u8>>, WireError> {
+        self.ticket = None;
+        frames(&ClientMessage::Forget, &[])
+    }
+
     /// Asks to be in the rounds again, after [`ClientEvent::SittingOut`].
     pub fn come_back(&self) -> Result<Vec<Vec<u8>>, WireError> {
         frames(&ClientMessage::Return, &[])
@@ -325,7 +369,8 @@ impl Client {
         let header = ClientMessage::Update { round, policy, loss, samples, form: update.form };
         let frames: Vec<_> = Framer::with_tail(&header, &update.values, statistics)?.collect();
         let bytes = frames.iter().map(Vec::len).sum();
-        Ok(OutgoingUpdate { frames, bytes, plain_bytes, groups: compare_groups(plan, values, &update) })
+        let groups = compare_groups(plan, values, &update);
+        Ok(OutgoingUpdate { frames, update, bytes, plain_bytes, groups })
     }
 
     /// Encrypts the room's model and makes it ready to leave. Under a keyed start it is drawn from `fresh`, which must

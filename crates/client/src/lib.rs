@@ -18,7 +18,7 @@ mod plan;
 mod shard;
 mod training;
 
-pub use client::{Action, Client, ClientError, ClientEvent, OutgoingUpdate, UpdateFailure};
+pub use client::{Action, Client, ClientError, ClientEvent, OutgoingUpdate, ShowError, UpdateFailure};
 pub use groups::{GroupComparison, compare_groups};
 pub use history::ReconstructionScore;
 pub use pictures::{Batch, PictureSource, PrivatePicture, RoundPictures};

@@ -133,11 +133,19 @@ impl PictureSource for RoundPictures {
 pub(crate) struct PrivatePictures {
     pictures: Vec<Arc<PrivatePicture>>,
     next: usize,
+    /// The one that the last round took alone.
+    alone: Option<Arc<PrivatePicture>>,
 }
 
 impl PrivatePictures {
     pub(crate) fn new(pictures: Vec<PrivatePicture>) -> Self {
-        Self { pictures: pictures.into_iter().map(Arc::new).collect(), next: 0 }
+        Self { pictures: pictures.into_iter().map(Arc::new).collect(), next: 0, alone: None }
+    }
+
+    /// The one that the last round took alone, or else the first one, at `side` x `side` pixels.
+    pub(crate) fn shown(&self, side: usize) -> Option<Picture> {
+        let shown = self.alone.as_ref().or(self.pictures.first())?;
+        Some(shown.picture.thumbnail(side))
     }
 
     /// The pictures that `plan` asks for: under FedSGD the next of them, as many as one gradient takes; under FedAvg all.
@@ -152,6 +160,7 @@ impl PrivatePictures {
                     return Err("this client has no private picture".to_owned());
                 }
                 pictures.iter().try_for_each(|picture| plan.check_label(picture.label))?;
+                self.alone = if let [alone] = pictures.as_slice() { Some(Arc::clone(alone)) } else { None };
                 Origin::Private(pictures)
             }
         };

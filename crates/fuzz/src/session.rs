@@ -7,12 +7,17 @@ use std::{
 };
 
 use arbitrary::Arbitrary;
-use unmask_core::{Architecture, AttackMethod, ClientId, InitialWeights, KeyCheck, MaskSeed, UpdateForm, VitPreset};
+use unmask_core::{
+    Architecture, AttackMethod, ClientId, InitialWeights, KeyCheck, MaskSeed, Scene, UpdateForm, VitPreset,
+};
 use unmask_relay::{
     Limits, Pretrained, RelayConfig,
     fuzzing::{Bench, Sent},
 };
-use unmask_wire::{ClientMessage, RelayMessage, frames, view::Control};
+use unmask_wire::{
+    ClientMessage, ORIGINAL_SIDE, RelayMessage, frames,
+    view::{Answers, Control, Poll},
+};
 
 use crate::{
     frames::Piece,
@@ -64,6 +69,10 @@ enum Said<'a> {
     Unable { round: Option<u8>, reason: &'a str, is_locked: bool },
     Score { round: u8, attack: u8, psnr: Float, ssim: Float },
     Hello,
+    Vote { poll: u8, answer: u16 },
+    Original { side: bool, words: u16 },
+    HideOriginal,
+    Forget,
 }
 
 #[derive(Debug, Clone, Copy, Arbitrary)]
@@ -92,6 +101,9 @@ enum Order<'a> {
     Ban(u8),
     LiftBans,
     GatherAnew,
+    Lesson(u8, u8),
+    AskPoll(&'a str, u16),
+    ClosePoll,
 }
 
 /// Whatever comes, the room goes on: what it keeps is bounded, what it sends is finite, and an honest client that comes
@@ -147,7 +159,8 @@ impl World {
             Step::Say(socket, said) => {
                 if let Some(index) = self.index(socket) {
                     let message = self.message(index, &said);
-                    self.send(index, &message, &[]);
+                    let words = if let Said::Original { words, .. } = said { usize::from(words % 1024) } else { 0 };
+                    self.send(index, &message, &vec![f32::NAN; words]);
                 }
             }
             Step::Answer { socket, loss, samples, form, values } => {
@@ -208,6 +221,10 @@ impl World {
                 device: String::new(),
                 may_show: true,
             },
+            Said::Vote { poll, answer } => ClientMessage::Vote { poll: poll.into(), answer },
+            Said::Original { side, .. } => ClientMessage::Original { side: if side { ORIGINAL_SIDE } else { 0 } },
+            Said::HideOriginal => ClientMessage::HideOriginal,
+            Said::Forget => ClientMessage::Forget,
         }
     }
 
@@ -333,6 +350,14 @@ fn control(order: &Order<'_>) -> Control {
         Order::Ban(number) => Control::Ban { client: client(number) },
         Order::LiftBans => Control::LiftBans,
         Order::GatherAnew => Control::GatherAnew,
+        Order::Lesson(scene, beat) => {
+            Control::Lesson { scene: Scene::from_number(scene % Scene::ALL.len() as u8).expect("a scene"), beat }
+        }
+        Order::AskPoll(question, most) => {
+            let answers = Answers::Number { least: 1, most, unit: question.to_owned() };
+            Control::AskPoll { poll: Poll { question: question.to_owned(), answers, correct: None } }
+        }
+        Order::ClosePoll => Control::ClosePoll,
     }
 }
 

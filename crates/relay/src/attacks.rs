@@ -28,7 +28,7 @@ use std::{sync::Arc, time::Duration};
 
 use tracing::warn;
 use unmask_attack::{KnownStart, Searches, Tensors, WholeUpdate};
-use unmask_core::{AttackMethod, ClientId, KeyCheck, RoundSettings, VitConfig};
+use unmask_core::{AttackMethod, ClientId, Defence, KeyCheck, RoundSettings, VitConfig};
 use unmask_defence::ProtectedUpdate;
 use unmask_federation::{GlobalModel, Seal};
 use unmask_wire::{
@@ -236,7 +236,8 @@ impl Attacks {
         about.epoch == self.epoch
     }
 
-    /// Takes the score that a client gives the reconstruction of its picture.
+    /// Takes the score that a client gives the reconstruction of its picture; returns the defence that it is of, unless it
+    /// comes too late to be shown.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -247,7 +248,7 @@ impl Attacks {
         attack: AttackMethod,
         psnr: f32,
         ssim: f32,
-    ) -> Result<(), String> {
+    ) -> Result<Option<Defence>, String> {
         self.cards.score(client, round, attack, psnr, ssim)
     }
 

@@ -29,16 +29,17 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout, timeout_at},
 };
 use tracing::{debug, error};
+use unmask_core::Architecture;
 use unmask_wire::{Assembler, ClientMessage, Framer, MAX_FRAME, RelayMessage, WireError, frames};
 
 use self::{
     bucket::Bucket,
-    in_flight::{InFlight, Upload},
+    in_flight::Upload,
     outbox::{OutboxMessage, Waiting, Weights},
 };
 pub(crate) use self::{
-    descriptors::available as available_descriptors, gate::Gate, refusals::Refusals, reusable_buffer::ReusableBuffer,
-    seats::Seats,
+    descriptors::available as available_descriptors, gate::Gate, in_flight::InFlight, refusals::Refusals,
+    reusable_buffer::ReusableBuffer, seats::Seats,
 };
 use crate::{
     config::Limits,
@@ -101,12 +102,18 @@ impl Liveness {
     }
 }
 
+/// Longest message of a client on this network, with either block.
+pub(crate) fn longest_update(architecture: Architecture) -> usize {
+    let values = [false, true]
+        .map(|block| architecture.with_april_block(block))
+        .map(|architecture| architecture.layout().len() + architecture.statistics().len());
+    Assembler::limit_for(values[0].max(values[1]))
+}
+
 /// What all sockets of a room have in common.
 #[derive(Debug, Clone)]
 pub(crate) struct Common {
     limits: Limits,
-    /// Longest message of a client in bytes.
-    longest: usize,
     in_flight: InFlight,
     /// Held by whose turn it is to join.
     joins: Arc<tokio::sync::Mutex<Bucket>>,
@@ -115,17 +122,21 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    pub(crate) fn new(limits: Limits, longest: usize, reusable_buffer: ReusableBuffer, refusals: Refusals) -> Self {
-        let in_flight = InFlight::new(limits.bytes_in_flight, longest, limits.update);
+    pub(crate) fn new(
+        limits: Limits,
+        in_flight: InFlight,
+        reusable_buffer: ReusableBuffer,
+        refusals: Refusals,
+    ) -> Self {
         let at_once = u32::try_from(limits.clients).unwrap_or(u32::MAX);
         let joins = Arc::new(tokio::sync::Mutex::new(Bucket::new(limits.joins_per_second, at_once)));
-        Self { limits, longest, in_flight, joins, reusable_buffer, refusals }
+        Self { limits, in_flight, joins, reusable_buffer, refusals }
     }
 }
 
 /// Serves one client on one socket until either side closes it.
 pub(crate) async fn run(socket: WebSocket, peer: Peer, room: mpsc::Sender<Input>, common: Common) {
-    let Common { limits, longest, in_flight, joins, reusable_buffer, refusals } = common;
+    let Common { limits, in_flight, joins, reusable_buffer, refusals } = common;
     let (mut sink, stream) = socket.split();
     let mut reader = Reader {
         stream,
@@ -135,6 +146,7 @@ pub(crate) async fn run(socket: WebSocket, peer: Peer, room: mpsc::Sender<Input>
         in_flight,
         upload: None,
         reusable_buffer,
+        is_admitted: false,
     };
     let liveness = Liveness::new();
     let hello = match timeout(limits.hello, reader.hello(peer, &liveness)).await {
@@ -146,7 +158,7 @@ pub(crate) async fn run(socket: WebSocket, peer: Peer, room: mpsc::Sender<Input>
             return turn_away(sink, reader, &refusals, reason).await;
         }
     };
-    reader.assembler.set_limit(longest);
+    reader.is_admitted = true;
     {
         let mut joins = joins.lock().await;
         joins.ready().await;
@@ -344,6 +356,8 @@ struct Reader {
     /// There from a long message's first frame until the room is done with it.
     upload: Option<Upload>,
     reusable_buffer: ReusableBuffer,
+    /// Whether its hello was taken, so that it may send updates.
+    is_admitted: bool,
 }
 
 impl Reader {
@@ -395,6 +409,10 @@ impl Reader {
                 Some(Err(error)) => return Read::Bad(error.to_string()),
             };
             liveness.mark();
+            // The room may have got a larger model while this was waited for.
+            if self.is_admitted {
+                self.assembler.set_limit(self.in_flight.longest());
+            }
             // A first frame that is full begins a long message, which is an update.
             if self.bytes == 0 && is_piece {
                 self.assembler.reuse(self.reusable_buffer.take());

@@ -16,14 +16,13 @@ use unmask_wire::{
 
 use crate::{
     RelayConfig,
-    attacks::Pictures,
     connection::{
-        ReusableBuffer,
+        InFlight, ReusableBuffer,
         outbox::{OutboxMessage, Waiting},
     },
     peer::{DeviceId, Peer},
     room::{
-        Actor, JoinAddresses, Snapshot,
+        Actor, JoinAddresses, Shared, Snapshot,
         input::{Hello, Input},
         lesson::Opening,
         roster::Connection,
@@ -70,6 +69,7 @@ impl Bench {
         let (inputs, inbox) = mpsc::channel(1);
         let (sender, snapshots) = watch::channel(Snapshot::default());
         let limit = Assembler::limit_for(config.architecture.layout().len());
+        let in_flight = InFlight::new(config.limits.bytes_in_flight, limit, config.limits.update);
         let addresses = JoinAddresses {
             http_address: String::new(),
             https_address: String::new(),
@@ -77,9 +77,8 @@ impl Bench {
             pin: String::new(),
         };
         let opening = Opening::find(&mut config)?;
-        let pictures = Arc::new(Pictures::default());
-        let actor =
-            Actor::new(config, opening, addresses, pictures, ReusableBuffer::default(), sender, inputs.downgrade())?;
+        let shared = Shared { pictures: Arc::default(), in_flight, reusable_buffer: ReusableBuffer::default() };
+        let actor = Actor::new(config, opening, addresses, shared, sender, inputs.downgrade())?;
         let room = runtime.spawn(actor.run(inbox));
         Ok(Self { runtime, inputs, room, snapshots, sockets: Vec::new(), limit })
     }

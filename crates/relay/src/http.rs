@@ -41,10 +41,7 @@ use tokio::{
 use tracing::error;
 use unmask_core::TrainOn;
 use unmask_data::datasets::Source;
-use unmask_wire::{
-    Assembler,
-    view::{Control, Role, RoomView},
-};
+use unmask_wire::view::{Control, Role, RoomView};
 
 use self::{
     addresses::{Addresses, url},
@@ -64,9 +61,9 @@ pub use self::{
 use crate::{
     attacks::Pictures,
     config::RelayConfig,
-    connection::{self, Refusals, ReusableBuffer},
+    connection::{self, InFlight, Refusals, ReusableBuffer, longest_update},
     journal::LessonKey,
-    room::{Actor, Input, JoinAddresses, Resumed, SharedDataSet, Snapshot, lesson::Opening},
+    room::{Actor, Input, JoinAddresses, Resumed, Shared, SharedDataSet, Snapshot, lesson::Opening},
 };
 
 /// Inputs that may wait for the room; whoever has more waits at its socket.
@@ -361,13 +358,7 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
     let pictures = Arc::new(Pictures::default());
     let limits = config.limits.for_rounds_of(config.deadline);
     let rendered = Arc::<Rendered>::default();
-    let longest = [false, true]
-        .map(|block| config.architecture.with_april_block(block))
-        .map(|architecture| architecture.layout().len() + architecture.statistics().len())
-        .into_iter()
-        .max()
-        .map_or(0, Assembler::limit_for);
-    let side = config.architecture.side();
+    let in_flight = InFlight::new(limits.bytes_in_flight, longest_update(config.architecture), limits.update);
     let model_file = config.model_file;
     let is_recorded = config.recording;
     let reusable_buffer = ReusableBuffer::default();
@@ -375,8 +366,11 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
         config,
         opening,
         join_addresses,
-        Arc::clone(&pictures),
-        reusable_buffer.clone(),
+        Shared {
+            pictures: Arc::clone(&pictures),
+            in_flight: in_flight.clone(),
+            reusable_buffer: reusable_buffer.clone(),
+        },
         snapshot_sender,
         inputs.downgrade(),
     )?;
@@ -395,8 +389,7 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
         pictures,
         rendered,
         limits,
-        side,
-        sockets: connection::Common::new(limits, longest, reusable_buffer, refusals),
+        sockets: connection::Common::new(limits, in_flight, reusable_buffer, refusals),
         model_file,
         is_recorded,
     };

@@ -18,6 +18,7 @@ mod private_file;
 mod random;
 mod recording;
 mod room;
+mod scores;
 mod text;
 mod unix_time;
 

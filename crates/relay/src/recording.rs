@@ -165,6 +165,13 @@ impl Recorder {
         }
     }
 
+    /// Takes out the own picture of a client, where it may have been shown.
+    pub(crate) fn hide_original(&self, client: ClientId) {
+        if self.seen.contains(&client) || self.may_have_more {
+            self.forget(Forgotten::original(client));
+        }
+    }
+
     /// Takes out what somebody withdrew, from all states so far.
     pub(crate) fn forget(&self, forgotten: Forgotten) {
         if let Some(thread) = &self.thread {

@@ -23,9 +23,11 @@ mod resuming;
 pub(crate) mod roster;
 mod sharing;
 mod snapshot;
+mod stage;
 mod tasks;
 mod ticket;
 mod timers;
+mod trade_off;
 mod view;
 
 use std::sync::Arc;
@@ -35,7 +37,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use tracing::warn;
-use unmask_core::{AttackMethod, ClientId, RoundSettings, TrainOn};
+use unmask_core::{Architecture, AttackMethod, ClientId, RoundSettings, TrainOn};
 use unmask_defence::ProtectedUpdate;
 use unmask_federation::{Event, ReceivedUpdate, Room, RoomPhase};
 use unmask_recording::Forgotten;
@@ -62,14 +64,16 @@ use self::{
     measuring::Measuring,
     roster::{Connection, Entry, Roster},
     sharing::Sharing,
+    stage::Stage,
     tasks::Task,
     timers::Timers,
+    trade_off::TradeOff,
 };
 use crate::{
     attacks::{Attacks, Pictures, Reconstruction, Report},
     config::RelayConfig,
     connection::{
-        ReusableBuffer,
+        InFlight, ReusableBuffer,
         outbox::{OutboxMessage, Slot},
     },
     random,
@@ -79,6 +83,13 @@ use crate::{
 
 const MAX_REASON: usize = 200;
 
+/// What the room shares with those who serve it.
+pub(crate) struct Shared {
+    pub(crate) pictures: Arc<Pictures>,
+    pub(crate) in_flight: InFlight,
+    pub(crate) reusable_buffer: ReusableBuffer,
+}
+
 /// The room.
 pub(crate) struct Actor {
     config: RelayConfig,
@@ -86,8 +97,11 @@ pub(crate) struct Actor {
     roster: Roster,
     door: Door,
     attacks: Attacks,
+    /// Holds what clients show of their own as well.
     pictures: Arc<Pictures>,
     recorder: Recorder,
+    stage: Stage,
+    trade_off: TradeOff,
     sharing: Sharing,
     measuring: Measuring,
     history: History,
@@ -98,6 +112,7 @@ pub(crate) struct Actor {
     head: LessonHead,
     /// What clients were last asked to do, for those who come back in the midst of it.
     task: Option<Task>,
+    in_flight: InFlight,
     reusable_buffer: ReusableBuffer,
     join_addresses: JoinAddresses,
     snapshots: watch::Sender<Snapshot>,
@@ -111,8 +126,7 @@ impl Actor {
         config: RelayConfig,
         mut opening: Opening,
         join_addresses: JoinAddresses,
-        pictures: Arc<Pictures>,
-        reusable_buffer: ReusableBuffer,
+        Shared { pictures, in_flight, reusable_buffer }: Shared,
         snapshots: watch::Sender<Snapshot>,
         inputs: mpsc::WeakSender<Input>,
     ) -> anyhow::Result<Self> {
@@ -133,7 +147,7 @@ impl Actor {
             None => (first_room(&config, &mut initialiser, &mut sharing)?, None),
         };
         let (recorder, problem) = recorder(&config, head.began, inputs.clone(), now)?;
-        check_memory(&config, room.model().state.weights.len())?;
+        check_memory(&config, room.model().architecture)?;
         let attacked = reporter(inputs.clone(), Input::Attacked);
         let evaluated = reporter(inputs.clone(), Input::Evaluated);
         let mut actor = Self {
@@ -143,6 +157,8 @@ impl Actor {
             attacks: Attacks::start(attacked, Arc::clone(&pictures), config.attack_budget, config.searches.clone())?,
             pictures,
             recorder,
+            stage: Stage::default(),
+            trade_off: TradeOff::default(),
             sharing,
             measuring: Measuring::start(evaluated, config.evaluator.clone(), config.data.evaluation_budget)?,
             history: History::default(),
@@ -152,6 +168,7 @@ impl Actor {
             journaling,
             head,
             task: None,
+            in_flight,
             reusable_buffer,
             join_addresses,
             snapshots,
@@ -249,7 +266,13 @@ impl Actor {
                 self.say("Too many wrong PINs were tried; the room has another one.".to_owned());
             }
             Input::Attacked(report) => self.heard(report),
-            Input::Evaluated(evaluation) => self.measuring.measured(evaluation, self.sharing.data_set()),
+            Input::Evaluated(evaluation) => {
+                if let Some(point) = self.measuring.measured(evaluation, self.sharing.data_set())
+                    && let Some(defence) = self.history.defence_of(point.round)
+                {
+                    self.trade_off.measured(defence, point.accuracy);
+                }
+            }
             Input::Journaled(saved) => {
                 if let Some(line) = self.journaling.saved(saved) {
                     self.say(line);
@@ -288,7 +311,7 @@ impl Actor {
             entry.heard();
         }
         match message {
-            ClientMessage::HideOriginal => self.recorder.forget(Forgotten::original(client)),
+            ClientMessage::HideOriginal => self.recorder.hide_original(client),
             ClientMessage::Forget => self.recorder.forget(Forgotten::known(client)),
             _ => {}
         }
@@ -326,15 +349,25 @@ impl Actor {
                 self.excused(client, round, clean(&reason, MAX_REASON), is_locked);
                 self.feed(Event::Unable { client, round, policy });
             }
-            ClientMessage::Vote { .. }
-            | ClientMessage::Original { .. }
-            | ClientMessage::HideOriginal
-            | ClientMessage::Forget => self.refuse(client, "this relay has no lesson"),
             ClientMessage::Score { round, attack, psnr, ssim } => {
-                if let Err(reason) = self.attacks.score(client, round, attack, psnr, ssim) {
+                match self.attacks.score(client, round, attack, psnr, ssim) {
+                    Ok(Some(defence)) => self.trade_off.scored(defence, attack, round, ssim),
+                    Ok(None) => {}
+                    Err(reason) => self.refuse(client, &reason),
+                }
+            }
+            ClientMessage::Vote { poll, answer } => {
+                if let Err(reason) = self.stage.vote(client, poll, answer) {
                     self.refuse(client, &reason);
                 }
             }
+            ClientMessage::Original { side } => {
+                if let Err(reason) = self.show_original(client, side, &values) {
+                    self.refuse(client, &reason);
+                }
+            }
+            ClientMessage::HideOriginal => self.hide_original(client),
+            ClientMessage::Forget => self.forget(client),
         }
     }
 
@@ -358,6 +391,7 @@ impl Actor {
         self.attacks.forget_model();
         self.measuring.forget_model(self.room.model());
         self.history.forget_model();
+        self.trade_off.clear();
     }
 
     /// Takes news of an attack, and sends the attacked client the picture, for its score.
@@ -377,7 +411,7 @@ impl Actor {
     fn refuse(&mut self, client: ClientId, reason: &str) {
         let line = format!("{}: refused, {reason}.", self.roster.name(client));
         let is_taken = self.roster.get_mut(client).is_none_or(Entry::takes_line);
-        if is_taken && self.log.say_if_new(self.room.round(), line) {
+        if is_taken && self.log.say_if_new(client, self.room.round(), line) {
             warn!(client = client.0, reason, "refused");
         }
         self.send(client, Slot::All, &RelayMessage::Refused { reason: reason.to_owned() }, &[]);
@@ -396,8 +430,13 @@ impl Actor {
     }
 
     /// Says something of an encryption to come that may happen again and again.
-    fn say_once(&mut self, text: String) {
-        self.log.say_once(self.room.round(), text);
+    fn say_once(&mut self, about: ClientId, text: String) {
+        self.log.say_once(about, self.room.round(), text);
+    }
+
+    /// Says something that names clients.
+    fn say_of(&mut self, about: impl Into<Vec<ClientId>>, text: String) {
+        self.log.say_of(about.into(), self.room.round(), text);
     }
 
     fn say(&mut self, text: impl Into<String>) {
@@ -465,16 +504,16 @@ fn recorder(
 }
 
 /// Whether the updates that an aggregation holds fit in memory, all of a full room's.
-fn check_memory(config: &RelayConfig, parameters: usize) -> anyhow::Result<()> {
+fn check_memory(config: &RelayConfig, architecture: Architecture) -> anyhow::Result<()> {
     const MOST: u64 = 2 << 30;
     let (aggregation, clients) = (config.aggregation, config.limits.clients);
-    let needed = aggregation.memory(parameters, clients);
+    let needed = aggregation.memory(architecture.layout().len(), clients);
     anyhow::ensure!(
         needed <= MOST,
         "{aggregation} holds every update of a round: {:.1} GB for {clients} clients on {}, and 2 GB are the limit; choose \
          clipped or a smaller model",
         needed as f64 / 1e9,
-        config.architecture
+        architecture
     );
     Ok(())
 }

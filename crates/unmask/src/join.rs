@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use unmask_client::native::{JoinOptions, Passphrase, RoomAddress, join, load_samples, sample_photographs};
@@ -57,6 +57,13 @@ pub struct Join {
     /// attacks nobody who does not agree.
     #[arg(long)]
     may_show: bool,
+    /// Show the class the picture that the last update was made of, at 32 x 32 pixels, beside what leaks of it. Of pictures
+    /// in a folder with --may-show alone.
+    #[arg(long)]
+    show: bool,
+    /// Answer the class's questions at random, from this seed.
+    #[arg(long, value_name = "NUMBER")]
+    answer_seed: Option<u64>,
     /// The nickname to ask for.
     #[arg(long, value_name = "NAME", default_value = "robot")]
     name: String,
@@ -89,6 +96,12 @@ impl Join {
     /// answer or dismisses this client.
     pub async fn run(self) -> Result<(), Failure> {
         RoomAddress::parse(&self.address).map_err(|error| Failure::Input(error.into()))?;
+        let may_show = self.may_show || self.images.is_none();
+        if self.show && !may_show {
+            let error =
+                anyhow!("--show needs --may-show beside --images: without it the class sees none of these pictures");
+            return Err(Failure::Input(error));
+        }
         let samples = match &self.images {
             Some(folder) => load_samples(folder),
             None => sample_photographs(),
@@ -98,7 +111,9 @@ impl Join {
             pin: self.pin,
             name: self.name,
             samples: samples.map_err(Failure::Input)?,
-            may_show: self.may_show || self.images.is_none(),
+            may_show,
+            shows: self.show,
+            answer_seed: self.answer_seed,
             passphrase: passphrase(self.passphrase_file.as_deref()).map_err(Failure::Input)?,
             device: device(self.device).map_err(Failure::Input)?,
             accept_any_certificate: self.insecure,

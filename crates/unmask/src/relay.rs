@@ -103,7 +103,8 @@ pub struct Relay {
     /// Seed of the first weights; drawn anew each time if absent.
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
-    /// Start so many clients of this machine's own, which train on the sample photographs.
+    /// Start so many robots on this machine: clients that train on the sample photographs, show them to the class, and
+    /// answer its questions at random.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=32))]
     headless: u16,
     /// A file with the passphrase of an encrypted room, for the --headless clients; to try things out, since a relay
@@ -190,7 +191,8 @@ impl Relay {
         let passphrase =
             self.passphrase_file.as_deref().map(Passphrase::from_file).transpose().map_err(Failure::Input)?;
         let running = serve(config).await.map_err(Failure::Input)?;
-        let clients = headless(&running, self.headless, passphrase.as_ref()).map_err(Failure::Other)?;
+        let robots = (self.headless, self.seed.unwrap_or_default());
+        let clients = headless(&running, robots, passphrase.as_ref()).map_err(Failure::Other)?;
         Ok((running, clients))
     }
 
@@ -280,7 +282,11 @@ fn some_seconds(text: &str) -> Result<Duration, String> {
 }
 
 /// Clients of this machine's own, each beginning with another photograph.
-fn headless(running: &Running, count: u16, passphrase: Option<&Passphrase>) -> anyhow::Result<JoinSet<()>> {
+fn headless(
+    running: &Running,
+    (count, seed): (u16, u64),
+    passphrase: Option<&Passphrase>,
+) -> anyhow::Result<JoinSet<()>> {
     let mut clients = JoinSet::new();
     if count == 0 {
         return Ok(clients);
@@ -295,6 +301,8 @@ fn headless(running: &Running, count: u16, passphrase: Option<&Passphrase>) -> a
             name: format!("robot {}", number + 1),
             samples,
             may_show: true,
+            shows: true,
+            answer_seed: Some(seed.wrapping_add(number as u64)),
             passphrase: passphrase.cloned(),
             device: OpenDevice::cpu(),
             // Of this very process; a given certificate does not name this machine's loopback address.

@@ -26,6 +26,7 @@ use super::{
     address::RoomAddress,
     session::{Session, SessionEnd},
     session_secret::exchange,
+    volunteer::Volunteer,
 };
 use crate::{Client, PrivatePicture};
 
@@ -44,6 +45,10 @@ pub struct JoinOptions {
     pub samples: Vec<Sample>,
     /// Whether the class may see what leaks of them; the room attacks nobody who does not agree.
     pub may_show: bool,
+    /// Whether the class sees, at 32 x 32 pixels, the picture that this client trained on last; refused without `may_show`.
+    pub shows: bool,
+    /// From which its answers to the class's questions follow; without one it gives none.
+    pub answer_seed: Option<u64>,
     /// Passphrase of an encrypted room; never sent.
     pub passphrase: Option<Passphrase>,
     pub device: OpenDevice,
@@ -76,7 +81,8 @@ pub async fn join(options: JoinOptions) -> anyhow::Result<()> {
         .with_pictures(pictures)
         .with_consent(options.may_show);
     client.set_passphrase(options.passphrase.map(Passphrase::into_inner));
-    let mut session = Session::new(client, options.device.device().clone());
+    let volunteer = Volunteer::new(options.shows, options.answer_seed);
+    let mut session = Session::new(client, options.device.device().clone(), volunteer);
     let mut first = true;
     let mut wait = Duration::from_secs(1);
     loop {

@@ -6,6 +6,7 @@ mod passphrase;
 mod samples;
 mod session;
 mod session_secret;
+mod volunteer;
 
 pub use address::{AddressError, RoomAddress};
 pub use join::{JoinOptions, join};

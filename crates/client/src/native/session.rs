@@ -8,6 +8,7 @@ use tracing::{info, warn};
 use unmask_core::MaskSeed;
 use unmask_model::{Device, Network, block_on};
 
+use super::volunteer::Volunteer;
 use crate::{Action, Client, ClientEvent, LocalUpdate, ReconstructionScore, RoundPictures, RoundPlan};
 
 pub(crate) enum SessionEnd {
@@ -26,11 +27,12 @@ pub(crate) struct Session {
     device: Device,
     /// The question for a passphrase last shown, so that a room that asks every round is heard once.
     question: Option<String>,
+    volunteer: Volunteer,
 }
 
 impl Session {
-    pub(crate) fn new(client: Client, device: Device) -> Self {
-        Self { client, device, question: None }
+    pub(crate) fn new(client: Client, device: Device, volunteer: Volunteer) -> Self {
+        Self { client, device, question: None, volunteer }
     }
 
     pub(crate) async fn run<S>(&mut self, socket: S) -> anyhow::Result<SessionEnd>
@@ -74,6 +76,7 @@ impl Session {
                             self.client.unable(plan.round, plan.policy, &reason)?
                         }
                     };
+                    outbox.extend(self.volunteer.show(&self.client)?);
                 }
                 message = receiver.next() => match message {
                     Some(Ok(Message::Binary(frame))) => match self.client.receive(&frame)? {
@@ -96,7 +99,10 @@ impl Session {
                                 outbox = self.client.score(round, attack, psnr, ssim)?;
                             }
                         }
-                        Some(Action::Report(event)) => report(&event),
+                        Some(Action::Report(event)) => {
+                            outbox = self.volunteer.hears(&event, &self.client)?;
+                            report(&event);
+                        }
                         None => {}
                     },
                     Some(Ok(_)) => {}

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use unmask_core::{AttackMethod, ClientId, VitConfig};
+use unmask_core::{AttackMethod, ClientId, Defence, VitConfig};
 use unmask_wire::{
     RelayMessage,
     view::{AttackView, GatheredView},
@@ -13,6 +13,10 @@ use super::{
     pictures::Pictures,
     report::{Finding, Seen},
 };
+use crate::scores::Scores;
+
+/// Rounds whose scores are shown, of which the verdict takes the median.
+const RECENT: usize = 5;
 
 /// What is shown of one attack.
 #[derive(Debug, Default)]
@@ -23,6 +27,8 @@ struct Card {
     serial: u64,
     /// Client and round of the result shown before: a score for it may still be on its way.
     before: Option<(ClientId, u32)>,
+    /// SSIM by round, of the client and under the defence shown, newest last.
+    recent: Scores,
 }
 
 /// What the projector shows of each attack.
@@ -53,6 +59,7 @@ impl Attacked {
             && let Some(view) = card.view.take()
         {
             card.before = Some((view.client, view.round));
+            card.recent.clear();
         }
     }
 
@@ -75,7 +82,8 @@ impl Attacked {
         let Finding { about, method, seconds, outcome, search } = finding;
         let is_search = search.is_some();
         let (card, earlier) = self.turn(method, &about)?;
-        let mut view = AttackView { seconds, search, ..blank(method, &about, nickname, config) };
+        let mut view =
+            AttackView { seconds, search, recent: card.recent.values(), ..blank(method, &about, nickname, config) };
         let mut message = None;
         match outcome {
             Ok(Seen { side, pictures: count, values, png, remark }) => {
@@ -111,6 +119,7 @@ impl Attacked {
         let mut view = earlier
             .filter(|earlier| earlier.client == about.client)
             .unwrap_or_else(|| blank(AttackMethod::Rounds, about, nickname, config));
+        view.recent = card.recent.values();
         match outcome {
             Ok(gathered) => {
                 view.gathered = Some(gathered);
@@ -145,10 +154,14 @@ impl Attacked {
             return None;
         }
         let earlier = card.view.take();
+        if earlier.as_ref().is_some_and(|earlier| (earlier.client, earlier.defence) != (about.client, about.defence)) {
+            card.recent.clear();
+        }
         Some((card, earlier))
     }
 
-    /// Takes the score that a client gives the reconstruction of its picture.
+    /// Takes the score that a client gives the reconstruction of its picture; returns the defence that it is of, unless it
+    /// comes too late to be shown.
     pub(crate) fn score(
         &mut self,
         client: ClientId,
@@ -156,13 +169,13 @@ impl Attacked {
         attack: AttackMethod,
         psnr: f32,
         ssim: f32,
-    ) -> Result<(), String> {
+    ) -> Result<Option<Defence>, String> {
         let nothing = || format!("a score for the attack \"{attack}\", which has shown nothing");
         let card = self.cards.get_mut(&attack).ok_or_else(nothing)?;
         let shown = card.view.as_ref().map(|view| (view.client, view.round));
         if card.before == Some((client, round)) && shown != Some((client, round)) {
             // Overtaken by the next result on its way here: no offence, but nothing to show either.
-            return Ok(());
+            return Ok(None);
         }
         let view = card.view.as_mut().ok_or_else(nothing)?;
         if view.client != client {
@@ -181,7 +194,12 @@ impl Attacked {
             return Err(format!("a score of {psnr} dB and SSIM {ssim}; a PSNR is finite and an SSIM within -1 and 1"));
         }
         (view.psnr, view.ssim) = (Some(psnr), Some(ssim));
-        Ok(())
+        let defence = view.defence;
+        card.recent.push(round, ssim, RECENT);
+        if let Some(view) = &mut card.view {
+            view.recent = card.recent.values();
+        }
+        Ok(Some(defence))
     }
 }
 
@@ -206,7 +224,7 @@ fn blank(method: AttackMethod, about: &About, nickname: &str, config: Option<&Vi
 #[cfg(test)]
 mod tests {
     use unmask_attack::Concealment;
-    use unmask_core::{Defence, Rule, VitPreset};
+    use unmask_core::{Rule, VitPreset};
     use unmask_wire::view::{SearchState, SearchView};
 
     use super::*;
@@ -344,6 +362,32 @@ mod tests {
         assert_eq!(room.shown(), (3, Some(0.5)));
         room.found(AttackMethod::MatchingAware, 4, seen(), search(1)).unwrap();
         assert_eq!(room.shown(), (4, None));
+    }
+
+    #[test]
+    fn recent_scores_are_of_one_client_and_one_defence() {
+        let mut room = Shown::new(Concealment::Nothing);
+        let recent = |room: &Shown| room.attacked.views().next().unwrap().recent.clone();
+        for round in 1..=7 {
+            room.embedding(round, seen()).unwrap();
+            for ssim in [0.9, f32::from(round as u8) / 10.0] {
+                let defence = room.attacked.score(TARGET, round, AttackMethod::Embedding, 20.0, ssim);
+                assert_eq!(defence, Ok(Some(Defence::None)));
+            }
+        }
+        assert_eq!(recent(&room), [0.3, 0.4, 0.5, 0.6, 0.7]);
+        room.embedding(8, seen()).unwrap();
+        assert_eq!(recent(&room).len(), 5, "the next picture has no score yet");
+        let fixed = About { defence: Defence::FixedPosition, ..about(9) };
+        let method = AttackMethod::Embedding;
+        let finding = Finding { about: fixed, method, seconds: 0.1, outcome: seen(), search: None };
+        room.attacked.found(finding, "Ada", None, &room.pictures).unwrap();
+        assert!(recent(&room).is_empty());
+        room.attacked.score(TARGET, 9, method, 20.0, 0.5).unwrap();
+        assert_eq!(recent(&room), [0.5]);
+        room.attacked.forget(TARGET);
+        room.embedding(10, seen()).unwrap();
+        assert!(recent(&room).is_empty());
     }
 
     #[test]

@@ -51,20 +51,11 @@ impl Job {
     /// Reads off an update what the attacks need.
     pub(crate) fn new(sent: &Sent<'_>) -> Self {
         let evidence = reading::evidence(sent.model, sent.scale(), sent.update);
-        let is_position_zero = || {
-            let values = evidence.as_ref().ok().and_then(|evidence| evidence.gradients.values("pos_embed"));
-            values.is_some_and(|values| values.iter().all(|&value| value == 0.0))
-        };
         let encryption = match (sent.update.form, sent.encryption) {
             (UpdateForm::Encrypted { check }, Some(start)) => Some((start, check)),
             _ => None,
         };
-        let concealment = match sent.update.form {
-            _ if encryption.is_some() => Concealment::Embeddings,
-            _ if is_position_zero() => Concealment::Positions,
-            UpdateForm::Masked { .. } => Concealment::Entries,
-            _ => Concealment::Nothing,
-        };
+        let concealment = Concealment::of(&sent.update.form, evidence.as_ref().ok());
         let mut observation = Observation::new(evidence);
         observation.batch = usize::try_from(sent.about.samples).unwrap_or(usize::MAX);
         observation.encryption = encryption.map(|_| Encryption::default());

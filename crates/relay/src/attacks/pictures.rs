@@ -25,6 +25,8 @@ struct KeptPictures {
     number: u64,
     attacks: BTreeMap<&'static str, VecDeque<Reconstructed>>,
     candidate: Option<(String, Bytes)>,
+    /// What clients show of their own: never written down.
+    originals: BTreeMap<ClientId, (String, Bytes)>,
 }
 
 /// The newest pictures as PNG, by the path under which they are served.
@@ -64,10 +66,34 @@ impl Pictures {
         self.lock().candidate = None;
     }
 
+    /// Keeps the picture that a client shows to the class, in place of the one before.
+    pub(crate) fn keep_original(&self, client: ClientId, png: Vec<u8>) {
+        let mut kept = self.lock();
+        kept.number += 1;
+        let path = format!("/api/original/{}.png", kept.number);
+        kept.originals.insert(client, (path, png.into()));
+    }
+
+    /// Forgets it; returns whether there was one.
+    pub(crate) fn forget_original(&self, client: ClientId) -> bool {
+        self.lock().originals.remove(&client).is_some()
+    }
+
+    /// Forgets those of all clients; returns whose they were.
+    pub(crate) fn forget_originals(&self) -> Vec<ClientId> {
+        std::mem::take(&mut self.lock().originals).into_keys().collect()
+    }
+
+    /// The path of the picture that a client shows.
+    pub(crate) fn original(&self, client: ClientId) -> Option<String> {
+        self.lock().originals.get(&client).map(|(path, _)| path.clone())
+    }
+
     pub(crate) fn get(&self, path: &str) -> Option<Bytes> {
         let kept = self.lock();
         let made = kept.attacks.values().flatten().map(|picture| (&picture.path, &picture.png));
-        let mut all = made.chain(kept.candidate.iter().map(|(own, png)| (own, png)));
+        let rest = kept.candidate.iter().chain(kept.originals.values());
+        let mut all = made.chain(rest.map(|(own, png)| (own, png)));
         all.find(|(own, _)| *own == path).map(|(_, png)| png.clone())
     }
 
@@ -93,6 +119,20 @@ mod tests {
         assert_eq!((candidate.as_str(), pictures.get(&candidate).as_deref()), ("/api/candidate/7.png", Some(&[9][..])));
         pictures.forget_candidate();
         assert_eq!(pictures.get(&candidate), None);
+    }
+
+    #[test]
+    fn each_client_shows_one_original() {
+        let (pictures, [ada, bob]) = (Pictures::default(), [1, 2].map(ClientId));
+        for (client, byte) in [(ada, 1), (bob, 2), (ada, 3)] {
+            pictures.keep_original(client, vec![byte]);
+        }
+        let [first, second] = [ada, bob].map(|client| pictures.original(client).unwrap());
+        assert_eq!((first.as_str(), pictures.get(&first).as_deref()), ("/api/original/3.png", Some(&[3][..])));
+        assert_eq!(pictures.get("/api/original/1.png"), None);
+        assert!(pictures.forget_original(ada) && !pictures.forget_original(ada));
+        assert_eq!((pictures.get(&first), pictures.original(ada)), (None, None));
+        assert_eq!((pictures.forget_originals(), pictures.get(&second)), (vec![bob], None));
     }
 
     #[test]

@@ -1,6 +1,12 @@
 //! Updates on their way: how much memory they may take, and how fast they must come.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -11,10 +17,14 @@ const UNIT: usize = 1024;
 /// How often a reader that waits for its share does so aloud.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// Memory for updates in flight, over all sockets.
+/// Memory for updates in flight, over all sockets, and the length of the longest.
 #[derive(Debug, Clone)]
 pub(crate) struct InFlight {
     units: Arc<Semaphore>,
+    /// How many there are, taken or not.
+    total: Arc<AtomicUsize>,
+    /// Longest message of a client in bytes.
+    longest: Arc<AtomicUsize>,
     /// Time for a whole update.
     time: Duration,
 }
@@ -23,7 +33,26 @@ impl InFlight {
     /// Memory for `bytes`, but at least for one message of the longest length.
     pub(crate) fn new(bytes: usize, longest: usize, time: Duration) -> Self {
         let units = bytes.max(longest).div_ceil(UNIT).min(Semaphore::MAX_PERMITS);
-        Self { units: Arc::new(Semaphore::new(units)), time }
+        Self {
+            units: Arc::new(Semaphore::new(units)),
+            total: Arc::new(AtomicUsize::new(units)),
+            longest: Arc::new(AtomicUsize::new(longest)),
+            time,
+        }
+    }
+
+    /// Longest message of a client in bytes.
+    pub(crate) fn longest(&self) -> usize {
+        self.longest.load(Ordering::Relaxed)
+    }
+
+    /// A model came whose updates are of this length. The limit never falls: an update of the model before may be on its
+    /// way.
+    pub(crate) fn make_room(&self, longest: usize) {
+        self.longest.fetch_max(longest, Ordering::Relaxed);
+        let needed = longest.div_ceil(UNIT).min(Semaphore::MAX_PERMITS);
+        let before = self.total.fetch_max(needed, Ordering::Relaxed);
+        self.units.add_permits(needed.saturating_sub(before));
     }
 
     /// Waits for the share of a message of so many bytes, whose first frame has come; `waiting` is called now and then
@@ -103,6 +132,17 @@ mod tests {
     #[tokio::test]
     async fn the_longest_message_always_fits() {
         let in_flight = InFlight::new(0, 5_000_000, MINUTE);
+        assert!(timeout(MINUTE, in_flight.take(5_000_000, || {})).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_larger_model_has_room() {
+        let in_flight = InFlight::new(0, 1_000_000, MINUTE);
+        let first = in_flight.take(1_000_000, || {}).await;
+        in_flight.make_room(5_000_000);
+        in_flight.make_room(2_000_000);
+        assert_eq!(in_flight.longest(), 5_000_000);
+        drop(first);
         assert!(timeout(MINUTE, in_flight.take(5_000_000, || {})).await.is_ok());
     }
 

@@ -11,7 +11,7 @@ use tracing::error;
 use unmask_federation::GlobalModel;
 use unmask_wire::{RelayMessage, frames};
 
-/// Most messages that may wait besides the task, the shard and the reconstructions.
+/// Most messages that may wait besides those of which only the newest counts.
 const MAX_WAITING: usize = 64;
 
 /// One message, shared by all clients that get it.
@@ -64,6 +64,10 @@ pub(crate) enum Slot {
     Task,
     /// The shard that the task may be about.
     Shard,
+    /// Where the lesson is.
+    Lesson,
+    /// Whether the class sees its own picture.
+    Original,
     /// The reconstruction by the attack of this number.
     Reconstruction(usize),
 }

@@ -25,8 +25,6 @@ pub(crate) struct App {
     pub(crate) pictures: Arc<Pictures>,
     pub(crate) rendered: Arc<Rendered>,
     pub(crate) limits: Limits,
-    /// Image side of the room's model.
-    pub(crate) side: usize,
     pub(crate) sockets: Common,
     /// What makes a file of the model.
     pub(crate) model_file: Option<ModelFile>,

@@ -17,7 +17,7 @@ pub(crate) const MAX_FILE: usize = 8 << 20;
 /// 204 when the picture is asked for from now on; 400 with a sentence for a file that is no picture; 413 for one that is too
 /// long.
 pub(crate) async fn candidate(State(app): State<App>, file: Bytes) -> Response {
-    let side = app.side;
+    let side = app.snapshots.borrow().view.architecture.side();
     // Decoding takes as long as the picture is large.
     let picture = match spawn_blocking(move || read(&file, side)).await {
         Ok(Ok(picture)) => picture,

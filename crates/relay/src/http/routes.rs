@@ -61,6 +61,7 @@ static ROUTES: &[Route] = &[
     route("GET", "/api/events", Some(Role::Projector), || get(room::events)),
     route("GET", "/api/reconstruction/{attack}/{picture}", Some(Role::Projector), || get(room::picture)),
     route("GET", "/api/candidate/{picture}", Some(Role::Projector), || get(room::picture)),
+    route("GET", "/api/original/{picture}", Some(Role::Projector), || get(room::picture)),
     route("POST", "/api/control", Some(Role::Teacher), || {
         post(control::control).layer(DefaultBodyLimit::max(control::MAX_BODY))
     }),

@@ -6,15 +6,19 @@ use tracing::error;
 use unmask_core::{Architecture, EncryptionStart, InitialWeights, Partition, RoundSettings, SettingsError, TrainOn};
 use unmask_federation::{Event, GlobalModel, RoomPhase};
 use unmask_recording::Forgotten;
-use unmask_wire::view::Control;
+use unmask_wire::{RelayMessage, view::Control};
 
 use super::{
-    Actor,
+    Actor, check_memory,
     data_set::SharedDataSet,
     input::{Input, Reply},
 };
 use crate::{
     attacks::{CandidatePicture, GivenKey},
+    connection::{
+        longest_update,
+        outbox::{OutboxMessage, Slot},
+    },
     random,
 };
 
@@ -25,7 +29,8 @@ impl Actor {
             Control::Pause => self.teacher("paused; the running round still ends", Event::Pause),
             Control::OneRound => self.teacher("asked for one round", Event::OneRound),
             Control::Reset => {
-                self.reset()?;
+                self.reset(self.coming_architecture())?;
+                self.hide_originals();
                 self.recorder.forget(Forgotten::all_pictures());
             }
             Control::Defence { defence } => {
@@ -46,8 +51,9 @@ impl Actor {
                 let entry =
                     self.roster.get_mut(client).ok_or_else(|| format!("There is no client {client} in the room."))?;
                 entry.refusal = None;
-                let what = format!("takes {} in again", entry.nickname);
-                self.teacher(&what, Event::Readmit(client));
+                let line = format!("The teacher takes {} in again.", entry.nickname);
+                self.say_of([client], line);
+                self.feed(Event::Readmit(client));
             }
             Control::Lock { on } => self.lock(on),
             Control::Rename { client, nickname } => self.rename(client, &nickname)?,
@@ -73,8 +79,22 @@ impl Actor {
                 }
             }
             Control::TrainOn { .. } => {}
-            Control::Lesson { .. } | Control::AskPoll { .. } | Control::ClosePoll | Control::Architecture { .. } => {
-                return Err("This relay has no lesson.".to_owned());
+            Control::Lesson { scene, beat } => {
+                if self.stage.go(scene, beat) {
+                    self.say(format!("The lesson is at scene {}, {scene}.", scene.number()));
+                }
+                self.tell_lesson();
+            }
+            Control::AskPoll { poll } => {
+                self.stage.ask(poll)?;
+                self.tell_lesson();
+            }
+            Control::ClosePoll => {
+                self.stage.close()?;
+                self.tell_lesson();
+            }
+            Control::Architecture { name, april_block, initial_weights } => {
+                self.begin_with(&name, april_block, initial_weights)?;
             }
             Control::ForgetCandidate => self.attacks.forget_candidate(),
             Control::Partition { partition } => self.choose_partition(partition)?,
@@ -96,11 +116,46 @@ impl Actor {
     fn begin_from(&mut self, initial_weights: InitialWeights) -> Result<(), String> {
         self.initialiser.check(initial_weights, self.coming_architecture()).map_err(sentence)?;
         self.initialiser.chosen = initial_weights;
-        self.reset()
+        self.reset(self.coming_architecture())
     }
 
-    fn reset(&mut self) -> Result<(), String> {
-        let (model, initial_weights) = self.fresh_model(self.coming_architecture())?;
+    /// Begins again with another model; so do later resets.
+    fn begin_with(&mut self, name: &str, april_block: bool, initial_weights: InitialWeights) -> Result<(), String> {
+        let refused = |error: &dyn Display| format!("The room cannot begin with {name:?}: {error}.");
+        if !Architecture::names().any(|preset| preset == name) {
+            let names: Vec<&str> = Architecture::names().collect();
+            return Err(format!("There is no model {name:?} to choose; choose {}.", names.join(", ")));
+        }
+        let architecture = Architecture::named(name, self.coming_architecture().classes()).map_err(|e| refused(&e))?;
+        if april_block && architecture.vit().is_none() {
+            return Err(refused(
+                &"it has no transformer block that could be April's; choose a ViT, or leave the block",
+            ));
+        }
+        let architecture = architecture.with_april_block(april_block);
+        self.room.coming().defence().check(architecture).map_err(|error| refused(&error))?;
+        self.initialiser.check(initial_weights, architecture).map_err(|error| refused(&error))?;
+        check_memory(&self.config, architecture).map_err(|error| refused(&error))?;
+        self.initialiser.chosen = initial_weights;
+        self.in_flight.make_room(longest_update(architecture));
+        let block = if april_block { " with the April block" } else { "" };
+        self.say(format!("The teacher chose the model {architecture}{block}."));
+        if architecture.side() != self.room.model().architecture.side() {
+            // It was resized for the model before.
+            self.attacks.forget_candidate();
+        }
+        self.reset(architecture)
+    }
+
+    /// Tells everybody where the lesson is.
+    fn tell_lesson(&mut self) {
+        if let Some(message) = OutboxMessage::encode(&RelayMessage::Lesson(self.stage.state()), &[]) {
+            self.put_to_all(Slot::Lesson, &message);
+        }
+    }
+
+    fn reset(&mut self, architecture: Architecture) -> Result<(), String> {
+        let (model, initial_weights) = self.fresh_model(architecture)?;
         self.initialiser.next = None;
         self.timers.end();
         self.task = None;

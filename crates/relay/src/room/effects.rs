@@ -45,7 +45,7 @@ impl Actor {
                     Some(_) => format!("{name} is asked to encrypt the model."),
                     None => format!("{name} is asked to make a model and encrypt it."),
                 };
-                self.say_once(line);
+                self.say_once(client, line);
                 self.attacks.sent_plain(model.as_deref());
                 let task = Task::seal(policy, salt, architecture, model.is_some());
                 let model = model.unwrap_or_else(|| Arc::clone(self.room.model()));
@@ -63,9 +63,9 @@ impl Actor {
                     (entry.excuse, entry.is_locked) = (None, false);
                 }
                 let name = self.roster.name(client).to_owned();
-                self.say(format!(
-                    "{name} has encrypted the model; from here on the relay averages what it cannot read."
-                ));
+                let line =
+                    format!("{name} has encrypted the model; from here on the relay averages what it cannot read.");
+                self.say_of([client], line);
                 self.history.sealed(name);
             }
             Effect::Deadline { round, policy } => {
@@ -90,13 +90,15 @@ impl Actor {
             }
             Effect::Excluded { client, refusals } => {
                 let name = self.roster.name(client);
-                self.say(format!(
+                let line = format!(
                     "{name} is left out after {refusals} refused updates in a row; the teacher can take it in again."
-                ));
+                );
+                self.say_of([client], line);
             }
             Effect::SittingOut(client) => {
                 let name = self.roster.name(client);
-                self.say(format!("{name} has not answered in two rounds and sits out until it asks to come back."));
+                let line = format!("{name} has not answered in two rounds and sits out until it asks to come back.");
+                self.say_of([client], line);
                 self.send(client, Slot::All, &RelayMessage::SittingOut, &[]);
             }
             Effect::Spent(buffer) => self.reusable_buffer.put(buffer),
@@ -129,7 +131,10 @@ impl Actor {
 
     fn closed(&mut self, summary: RoundSummary) {
         self.history.closed(&summary, self.room.update_counts());
-        let RoundSummary { round, updates, clipped, loss, losses, void, late, .. } = summary;
+        let RoundSummary { round, settings, updates, clipped, loss, losses, void, late, .. } = summary;
+        if updates > 0 {
+            self.trade_off.ran(settings.defence());
+        }
         for (client, loss) in losses {
             if let Some(entry) = self.roster.get_mut(client) {
                 entry.loss = Some(loss);
@@ -148,13 +153,19 @@ impl Actor {
         }
         if !late.is_empty() {
             let names: Vec<&str> = late.iter().map(|client| self.roster.name(*client)).collect();
-            self.say(format!("Round {round} closed without {}: no update in time.", names.join(", ")));
+            let line = format!("Round {round} closed without {}: no update in time.", names.join(", "));
+            self.say_of(late, line);
         }
         let closed = RelayMessage::Closed { round, loss, updates };
         let Some(message) = OutboxMessage::encode(&closed, &[]) else { return };
+        self.put_to_all(Slot::All, &message);
+    }
+
+    /// Sends everybody who is there the same.
+    pub(super) fn put_to_all(&mut self, slot: Slot, message: &OutboxMessage) {
         let present: Vec<ClientId> = self.roster.present().map(|entry| entry.id).collect();
         for client in present {
-            self.put(client, Slot::All, message.clone());
+            self.put(client, slot, message.clone());
         }
     }
 }

@@ -193,7 +193,7 @@ impl History {
     pub(super) fn forget_model(&mut self) {
         self.losses.clear();
         // A model that no round trained is none of the lesson's.
-        self.model += u32::from(self.rounds.iter().last().is_some_and(|round| round.model == self.model));
+        self.model += u32::from(self.rounds.iter().next_back().is_some_and(|round| round.model == self.model));
         self.begun_anew();
     }
 
@@ -203,6 +203,19 @@ impl History {
 
     pub(super) fn sealed(&mut self, nickname: String) {
         self.sealed_by = Some(nickname);
+    }
+
+    /// Knows the name of somebody no more.
+    pub(super) fn forget_name(&mut self, nickname: &str, instead: &str) {
+        if self.sealed_by.as_deref() == Some(nickname) {
+            self.sealed_by = Some(instead.to_owned());
+        }
+    }
+
+    /// What a round of the model in force ran under.
+    pub(super) fn defence_of(&self, round: u32) -> Option<Defence> {
+        let record = self.rounds.iter().rev().find(|record| record.model == self.model && record.round == round);
+        record.map(|record| record.settings.defence())
     }
 
     pub(super) fn sealed_by(&self) -> Option<String> {

@@ -71,7 +71,11 @@ impl Input {
             Self::Message { message, .. } => {
                 matches!(
                     message,
-                    ClientMessage::Device { .. } | ClientMessage::Consent { .. } | ClientMessage::Sealed { .. }
+                    ClientMessage::Device { .. }
+                        | ClientMessage::Consent { .. }
+                        | ClientMessage::Sealed { .. }
+                        | ClientMessage::Vote { .. }
+                        | ClientMessage::Forget
                 )
             }
             Self::TurnedAway { .. }

@@ -12,7 +12,7 @@ use unmask_wire::view::AccuracyPoint;
 
 use super::{
     data_set::SharedDataSet, door::DoorRecord, history::HistoryRecord, log::LogRecord, roster::RosterRecord,
-    sharing::SharingRecord,
+    sharing::SharingRecord, stage::Stage, trade_off::TradeOff,
 };
 use crate::{
     config::{JournalConfig, RelayConfig},
@@ -64,6 +64,8 @@ pub(super) struct Lesson {
     pub(super) log: LogRecord,
     pub(super) sharing: SharingRecord,
     pub(super) accuracies: Vec<AccuracyPoint>,
+    pub(super) stage: Stage,
+    pub(super) trade_off: TradeOff,
     /// Seconds a round for measuring the model, and for the attacks.
     pub(super) budgets: (f64, f64),
 }

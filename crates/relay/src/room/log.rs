@@ -1,6 +1,7 @@
 //! What happened, in words for people.
 
 use serde::{Deserialize, Serialize};
+use unmask_core::ClientId;
 use unmask_wire::view::LogLine;
 
 use super::recent::Recent;
@@ -19,8 +20,8 @@ pub(crate) struct Log {
     lines: Recent<TimedLine>,
     /// Counts the lines.
     number: u64,
-    /// What was said of the encryption to come.
-    said: Recent<String>,
+    /// What was said of the encryption to come, and of whom.
+    said: Recent<(ClientId, String)>,
 }
 
 /// A line, and when it was said.
@@ -29,6 +30,8 @@ pub(crate) struct TimedLine {
     /// Seconds since 1970.
     pub(crate) time: u64,
     pub(crate) line: LogLine,
+    /// The clients that it names.
+    about: Vec<ClientId>,
 }
 
 /// The log as it is written down.
@@ -46,26 +49,37 @@ impl Default for Log {
 
 impl Log {
     pub(crate) fn say(&mut self, round: u32, text: String) {
+        self.say_of(Vec::new(), round, text);
+    }
+
+    /// Says something that names clients.
+    pub(crate) fn say_of(&mut self, about: Vec<ClientId>, round: u32, text: String) {
         self.number += 1;
         let line = LogLine { number: self.number, round, text };
-        self.lines.push(TimedLine { time: unix_now(), line });
+        self.lines.push(TimedLine { time: unix_now(), line, about });
+    }
+
+    /// Knows nothing more of a client: what named it is gone.
+    pub(crate) fn forget(&mut self, client: ClientId) {
+        self.lines.retain(|line| !line.about.contains(&client));
+        self.said.retain(|(about, _)| *about != client);
     }
 
     /// Says something that a client can bring about as often as it likes: not again while it can still be read. Returns
     /// whether it was said.
-    pub(crate) fn say_if_new(&mut self, round: u32, text: String) -> bool {
+    pub(crate) fn say_if_new(&mut self, about: ClientId, round: u32, text: String) -> bool {
         let is_new = self.lines().all(|line| line.text != text);
         if is_new {
-            self.say(round, text);
+            self.say_of(vec![about], round, text);
         }
         is_new
     }
 
     /// Says something of an encryption to come that may happen again and again: clients are asked in turn until one can.
-    pub(crate) fn say_once(&mut self, round: u32, text: String) {
-        if self.said.iter().all(|said| *said != text) {
-            self.said.push(text.clone());
-            self.say(round, text);
+    pub(crate) fn say_once(&mut self, about: ClientId, round: u32, text: String) {
+        if self.said.iter().all(|(_, said)| *said != text) {
+            self.said.push((about, text.clone()));
+            self.say_of(vec![about], round, text);
         }
     }
 
@@ -99,6 +113,8 @@ impl Log {
 mod tests {
     use super::*;
 
+    const ADA: ClientId = ClientId(1);
+
     fn texts(log: &Log) -> Vec<&str> {
         log.lines().map(|line| line.text.as_str()).collect()
     }
@@ -127,30 +143,45 @@ mod tests {
     fn what_was_said_once_is_said_again_after_it_is_forgotten() {
         let mut log = Log::default();
         for text in ["Ada cannot.", "Bob cannot.", "Ada cannot."] {
-            log.say_once(0, text.to_owned());
+            log.say_once(ADA, 0, text.to_owned());
         }
         assert_eq!(texts(&log), ["Ada cannot.", "Bob cannot."]);
         log.forget_said();
-        log.say_once(0, "Ada cannot.".to_owned());
+        log.say_once(ADA, 0, "Ada cannot.".to_owned());
         assert_eq!(texts(&log), ["Ada cannot.", "Bob cannot.", "Ada cannot."]);
     }
 
     #[test]
     fn what_can_still_be_read_is_not_said_again() {
         let mut log = Log::default();
-        let said = ["Eve: refused.", "Ada joined.", "Eve: refused."].map(|text| log.say_if_new(1, text.to_owned()));
+        let said =
+            ["Eve: refused.", "Ada joined.", "Eve: refused."].map(|text| log.say_if_new(ADA, 1, text.to_owned()));
         assert_eq!(said, [true, true, false]);
         (0..LINES).for_each(|i| log.say(2, i.to_string()));
-        assert!(log.say_if_new(3, "Eve: refused.".to_owned()));
+        assert!(log.say_if_new(ADA, 3, "Eve: refused.".to_owned()));
+    }
+
+    #[test]
+    fn what_names_a_forgotten_client_is_gone() {
+        let (mut log, bob) = (Log::default(), ClientId(2));
+        log.say(1, "The teacher paused.".to_owned());
+        log.say_of(vec![ADA], 1, "Ada joined.".to_owned());
+        log.say_of(vec![bob, ADA], 1, "Round 1 closed without Bob, Ada.".to_owned());
+        log.say_of(vec![bob], 1, "Bob joined.".to_owned());
+        log.say_once(ADA, 1, "Ada cannot.".to_owned());
+        log.forget(ADA);
+        assert_eq!(texts(&log), ["The teacher paused.", "Bob joined."]);
+        assert_eq!(log.said.iter().count(), 0);
+        assert_eq!(texts(&Log::restore(log.record())), texts(&log));
     }
 
     /// Reasons come from clients, so that their memory has an end.
     #[test]
     fn memory_for_what_was_said_is_bounded() {
         let mut log = Log::default();
-        (0..3 * REMEMBERED).for_each(|i| log.say_once(0, i.to_string()));
+        (0..3 * REMEMBERED).for_each(|i| log.say_once(ADA, 0, i.to_string()));
         assert_eq!(log.said.iter().count(), REMEMBERED);
-        log.say_once(0, (3 * REMEMBERED - 1).to_string());
+        log.say_once(ADA, 0, (3 * REMEMBERED - 1).to_string());
         assert_eq!(log.number, 3 * REMEMBERED as u64);
     }
 }

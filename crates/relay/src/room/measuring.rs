@@ -113,22 +113,22 @@ impl Measuring {
         None
     }
 
-    /// Takes a result, of pictures of this data set.
+    /// Takes a result, of pictures of this data set; returns the point that it adds to the curve.
     pub(super) fn measured(
         &mut self,
         Evaluation { serial, round, outcome }: Evaluation,
         data_set: Option<&Arc<SharedDataSet>>,
-    ) {
-        let Some(thread) = &mut self.thread else { return };
-        thread.done();
+    ) -> Option<AccuracyPoint> {
+        self.thread.as_mut()?.done();
         if serial != self.serial {
-            return;
+            return None;
         }
         match outcome {
             Ok(Measured { pictures, correct, loss, confusion, seconds }) => {
                 let accuracy = f64::from(correct) / f64::from(pictures.max(1));
                 self.failure = None;
-                self.accuracies.push(AccuracyPoint { round, accuracy, loss, pictures });
+                let point = AccuracyPoint { round, accuracy, loss, pictures };
+                self.accuracies.push(point.clone());
                 self.last = Some(EvaluationView {
                     round,
                     accuracy,
@@ -140,8 +140,12 @@ impl Measuring {
                     seconds,
                     remark: None,
                 });
+                Some(point)
             }
-            Err(reason) => self.failure = Some(format!("The model of round {round} is not measured: {reason}.")),
+            Err(reason) => {
+                self.failure = Some(format!("The model of round {round} is not measured: {reason}."));
+                None
+            }
         }
     }
 

@@ -1,10 +1,14 @@
 //! What the teacher does about people, and what they agree to.
 
 use unmask_core::ClientId;
+use unmask_data::{Picture, encode_png};
 use unmask_federation::Event;
-use unmask_wire::RelayMessage;
+use unmask_wire::{RelayMessage, read_original};
 
-use super::{Actor, roster::Entry};
+use super::{
+    Actor,
+    roster::{Entry, GONE},
+};
 use crate::connection::outbox::Slot;
 
 impl Actor {
@@ -24,7 +28,7 @@ impl Actor {
         })?;
         self.send(client, Slot::All, &RelayMessage::Renamed { nickname: nickname.clone() }, &[]);
         // The name before may be why.
-        self.say(format!("The teacher gave a client the name {nickname}."));
+        self.say_of([client], format!("The teacher gave a client the name {nickname}."));
         Ok(())
     }
 
@@ -43,11 +47,12 @@ impl Actor {
         let is_shared = self.roster.present().any(|other| !is_same(other) && other.peer.address == peer.address);
         let name = self.roster.name(client).to_owned();
         if self.door.ban(peer, is_shared) {
-            self.say(format!("The teacher banned {name}."));
+            self.say_of([client], format!("The teacher banned {name}."));
         } else {
-            self.say(format!(
+            let line = format!(
                 "The teacher banned {name}, but nothing tells it from others where it comes from: lock the room to keep it out."
-            ));
+            );
+            self.say_of([client], line);
         }
         for client in all {
             self.see_off(client, "the teacher banned this client from the room");
@@ -74,7 +79,7 @@ impl Actor {
             ));
         }
         self.attacks.set_target(client);
-        self.say(format!("The teacher has the relay attack {nickname}."));
+        self.say_of([client], format!("The teacher has the relay attack {nickname}."));
         Ok(())
     }
 
@@ -91,10 +96,62 @@ impl Actor {
         }
     }
 
-    /// Nothing made of this client's updates is shown any more; somebody else who agreed is attacked in its place.
+    /// Nothing made of this client's updates is shown any more, nor its own picture; somebody else who agreed is attacked in
+    /// its place.
     pub(super) fn hide(&mut self, client: ClientId) {
+        self.hide_original(client);
         let next = self.roster.present().find(|entry| entry.may_show && entry.id != client).map(|entry| entry.id);
         self.attacks.left(client, next);
+    }
+
+    /// Shows the class the picture that a client sends of its own, until it hides it, leaves or agrees no more.
+    ///
+    /// # Errors
+    /// If it has not agreed, or sent no picture of that size.
+    pub(super) fn show_original(&mut self, client: ClientId, side: u8, words: &[f32]) -> Result<(), String> {
+        if !self.roster.get(client).is_some_and(|entry| entry.may_show) {
+            return Err("a picture to show, without the consent that the class may see it; agree first".to_owned());
+        }
+        let pixels = read_original(side, words).map_err(|error| error.to_string())?;
+        let side = usize::from(side);
+        let picture = Picture::new(side, side, pixels).map_err(|error| error.to_string())?;
+        let png = encode_png(&picture).map_err(|error| error.to_string())?;
+        self.pictures.keep_original(client, png);
+        self.tell_shown(client, true);
+        Ok(())
+    }
+
+    /// Shows the class that picture no more.
+    pub(super) fn hide_original(&mut self, client: ClientId) {
+        if self.pictures.forget_original(client) {
+            self.tell_shown(client, false);
+        }
+    }
+
+    /// The same of all clients.
+    pub(super) fn hide_originals(&mut self) {
+        for client in self.pictures.forget_originals() {
+            self.tell_shown(client, false);
+        }
+    }
+
+    fn tell_shown(&mut self, client: ClientId, is_shown: bool) {
+        self.send(client, Slot::Original, &RelayMessage::Original { is_shown }, &[]);
+    }
+
+    /// A student wants whatever the room has of it deleted. Numbers that name nobody stay: the model, its losses and
+    /// accuracies, and the scores of the attacks.
+    pub(super) fn forget(&mut self, client: ClientId) {
+        self.roster.drop_waiting(client);
+        let reason = "what this room had of you is deleted".to_owned();
+        self.send(client, Slot::All, &RelayMessage::Goodbye { reason }, &[]);
+        self.history.forget_name(self.roster.name(client), GONE);
+        self.remove(client);
+        self.roster.forget(client);
+        self.feed(Event::Forgotten(client));
+        self.stage.forget(client);
+        self.log.forget(client);
+        self.say("A client had its data deleted.");
     }
 
     fn known(&self, client: ClientId) -> Result<&Entry, String> {

@@ -43,8 +43,9 @@ impl Actor {
         }
         info!(client = client.0, %nickname, resumed = known.is_some(), "joined");
         let came = if known.is_some() { "is back" } else { "joined" };
-        self.say(format!("{nickname} {came}."));
+        self.say_of([client], format!("{nickname} {came}."));
         self.send(client, Slot::All, &RelayMessage::Welcome { client, resume, nickname }, &[]);
+        self.send(client, Slot::Lesson, &RelayMessage::Lesson(self.stage.state()), &[]);
         self.consents(client, hello.may_show);
         // Still asked to do something, since its old socket had not been missed yet: the task may have been lost with it.
         if self.room.member(client) == Some(MemberState::Training)
@@ -67,12 +68,14 @@ impl Actor {
         if let Some(entry) = self.roster.get_mut(client) {
             entry.link = None;
         }
+        // Whoever comes instead has yet to show anything.
+        self.pictures.forget_original(client);
     }
 
     /// A client that was left out for its silence asks to be in the rounds again.
     pub(super) fn come_back(&mut self, client: ClientId) {
         if self.room.member(client) == Some(MemberState::SittingOut) {
-            self.say(format!("{} is in the rounds again.", self.roster.name(client)));
+            self.say_of([client], format!("{} is in the rounds again.", self.roster.name(client)));
         }
         self.feed(Event::Return(client));
     }
@@ -80,7 +83,7 @@ impl Actor {
     /// Says goodbye with a reason and closes.
     pub(super) fn dismiss(&mut self, client: ClientId, reason: &str) {
         warn!(client = client.0, reason, "dismissed");
-        self.say(format!("{} was disconnected: {reason}.", self.roster.name(client)));
+        self.say_of([client], format!("{} was disconnected: {reason}.", self.roster.name(client)));
         self.roster.drop_waiting(client);
         self.send(client, Slot::All, &RelayMessage::Goodbye { reason: clean(reason, MAX_REASON) }, &[]);
         self.remove(client);
@@ -92,10 +95,11 @@ impl Actor {
         }
         let nickname = self.roster.name(connection.client).to_owned();
         info!(client = connection.client.0, %nickname, "left");
-        self.say(match reason {
+        let line = match reason {
             Some(reason) => format!("{nickname} is gone: {reason}."),
             None => format!("{nickname} left."),
-        });
+        };
+        self.say_of([connection.client], line);
         self.remove(connection.client);
     }
 
@@ -105,6 +109,15 @@ impl Actor {
         }
         self.hide(client);
         self.feed(Event::Left(client));
+        self.give_back_name(client);
+    }
+
+    /// A page that was opened anew beside itself gets its own name back when the first one is gone.
+    fn give_back_name(&mut self, gone: ClientId) {
+        if let Some((client, nickname)) = self.roster.give_back_name(gone) {
+            self.say_of([client, gone], format!("{nickname} has its name back."));
+            self.send(client, Slot::All, &RelayMessage::Renamed { nickname }, &[]);
+        }
     }
 
     /// A client cannot take part, or cannot encrypt the model. One that cannot for the same reason round after round is
@@ -116,10 +129,10 @@ impl Actor {
             entry.excuse.replace(reason.clone())
         });
         match round {
-            0 => self.say_once(format!("{name} cannot encrypt the model: {reason}")),
+            0 => self.say_once(client, format!("{name} cannot encrypt the model: {reason}")),
             _ if before.as_ref() == Some(&reason) => {}
             _ if !self.roster.get_mut(client).is_none_or(Entry::takes_line) => {}
-            _ => self.say(format!("{name} cannot take part in round {round}: {reason}")),
+            _ => self.say_of([client], format!("{name} cannot take part in round {round}: {reason}")),
         }
     }
 }

@@ -35,7 +35,7 @@ impl<T> Recent<T> {
         self.items.len()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &T> {
         self.items.iter()
     }
 

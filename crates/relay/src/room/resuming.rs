@@ -35,6 +35,8 @@ impl Actor {
             log: self.log.record(),
             sharing: self.sharing.record(),
             accuracies: self.measuring.accuracies().cloned().collect(),
+            stage: self.stage.clone(),
+            trade_off: self.trade_off.clone(),
             budgets: (self.measuring.budget().as_secs_f64(), self.attacks.budget().seconds),
         }
     }
@@ -45,13 +47,26 @@ impl Actor {
     /// If the data set cannot be divided as it was.
     pub(super) fn go_on(&mut self, lesson: Lesson, now: Instant) -> anyhow::Result<()> {
         let Lesson {
-            room, initial_weights, next_model, roster, door, history, log, sharing, accuracies, budgets, ..
+            room,
+            initial_weights,
+            next_model,
+            roster,
+            door,
+            history,
+            log,
+            sharing,
+            accuracies,
+            stage,
+            trade_off,
+            budgets,
+            ..
         } = lesson;
         self.sharing.restore(sharing).map_err(anyhow::Error::msg)?;
         (self.initialiser.chosen, self.initialiser.in_force) = initial_weights;
         self.initialiser.next = next_model.or(room.next_architecture());
         self.roster = Roster::restore(roster, now);
         self.door = Door::restore(door);
+        (self.stage, self.trade_off) = (stage, trade_off);
         self.history = History::restore(history, self.room.update_counts(), room.settings().defence());
         // What was said while the journal was opened belongs behind the rest.
         let news: Vec<String> = self.log.lines().map(|line| line.text.clone()).collect();

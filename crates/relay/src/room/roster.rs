@@ -1,6 +1,6 @@
 //! Who is, and who was, in the room.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -14,6 +14,9 @@ use crate::{
     random,
     text::{clean, clean_name, look_alike},
 };
+
+/// What somebody is called who is not known any more.
+pub(crate) const GONE: &str = "a client that is gone";
 
 const MAX_NICKNAME: usize = 24;
 const MAX_DEVICE: usize = 100;
@@ -40,6 +43,8 @@ pub(crate) struct Link {
 pub(crate) struct Entry {
     pub(crate) id: ClientId,
     pub(crate) nickname: String,
+    /// The name it asked for, made clean, which somebody else may have had.
+    wanted: String,
     pub(crate) device: String,
     /// Of the ticket that its newest socket was given.
     pub(crate) ticket: TicketHash,
@@ -165,6 +170,7 @@ impl Roster {
         let entry = Entry {
             id: ClientId(self.next),
             nickname: self.free_name(nickname, None),
+            wanted: clean_name(nickname, MAX_NICKNAME),
             device: clean(device, MAX_DEVICE),
             ticket: TicketHash::of(ticket),
             earlier: None,
@@ -191,7 +197,8 @@ impl Roster {
     pub(crate) fn resume(&mut self, ticket: &Ticket, next: &Ticket, device: &str) -> Option<&mut Entry> {
         let hash = TicketHash::of(ticket);
         let index = self.entries.iter().position(|entry| entry.has(&hash))?;
-        let nickname = self.free_name(&self.entries[index].nickname, Some(self.entries[index].id));
+        // The one it asked for, if whoever had that is gone.
+        let nickname = self.free_name(&self.entries[index].wanted, Some(self.entries[index].id));
         let entry = &mut self.entries[index];
         (entry.ticket, entry.earlier) = (TicketHash::of(next), Some(hash));
         entry.nickname = nickname;
@@ -208,7 +215,8 @@ impl Roster {
             return None;
         }
         let nickname = self.free_name(wanted, Some(client));
-        self.get_mut(client)?.nickname.clone_from(&nickname);
+        let entry = self.get_mut(client)?;
+        (entry.nickname, entry.wanted) = (nickname.clone(), nickname.clone());
         Some(nickname)
     }
 
@@ -244,6 +252,7 @@ impl Roster {
     pub(crate) fn restore(RosterRecord { clients, next }: RosterRecord, now: Instant) -> Self {
         let entry = |client: ClientRecord| Entry {
             id: client.id,
+            wanted: client.nickname.clone(),
             nickname: client.nickname,
             device: client.device,
             ticket: client.ticket,
@@ -278,7 +287,27 @@ impl Roster {
     }
 
     pub(crate) fn name(&self, client: ClientId) -> &str {
-        self.get(client).map_or("a client that is gone", |entry| &entry.nickname)
+        self.get(client).map_or(GONE, |entry| &entry.nickname)
+    }
+
+    /// Those who have a line, in the order of joining: not who is gone while somebody there bears the same name, whoever that
+    /// may be. They can come back all the same, under a name of their own.
+    pub(crate) fn shown(&self) -> Vec<&Entry> {
+        let present: HashSet<&str> = self.present().map(|entry| entry.nickname.as_str()).collect();
+        let is_shown = |entry: &&Entry| entry.link.is_some() || !present.contains(entry.nickname.as_str());
+        self.entries.iter().filter(is_shown).collect()
+    }
+
+    /// The name of somebody who is gone goes back to whoever is there from the same browser and asked for it, but had to be
+    /// told apart; who that is, and the name.
+    pub(crate) fn give_back_name(&mut self, gone: ClientId) -> Option<(ClientId, String)> {
+        let gone = self.get(gone).filter(|entry| entry.link.is_none() && entry.peer.device.is_some())?;
+        let (nickname, peer) = (gone.nickname.clone(), gone.peer);
+        let is_same = |entry: &&Entry| entry.peer.device == peer.device && entry.wanted == nickname;
+        let heir = self.present().find(is_same).filter(|entry| entry.nickname != nickname)?.id;
+        (self.free_name(&nickname, Some(heir)) == nickname).then_some(())?;
+        self.get_mut(heir)?.nickname.clone_from(&nickname);
+        Some((heir, nickname))
     }
 
     /// Everybody, in the order of joining.
@@ -370,6 +399,7 @@ mod tests {
     use unmask_wire::RelayMessage;
 
     use super::*;
+    use crate::peer::DeviceId;
 
     fn join(roster: &mut Roster, nickname: &str) -> (ClientId, String) {
         let entry = roster.add(nickname, "CPU", &[0; 16]);
@@ -454,6 +484,42 @@ mod tests {
         assert_eq!(join(&mut roster, "Ada").1, "Ada");
         assert_eq!(roster.resume(&[1; 16], &[3; 16], "CPU").unwrap().nickname, "Ada 2");
         assert!(roster.resume(&[2; 16], &[4; 16], "CPU").is_none());
+    }
+
+    #[test]
+    fn who_is_gone_has_no_line_beside_a_namesake() {
+        let mut roster = Roster::default();
+        let ghost = roster.connect(None, "Cleo", "CPU").unwrap();
+        roster.get_mut(ghost.connection.client).unwrap().unlink(Instant::now());
+        let lines = |roster: &Roster| roster.shown().into_iter().map(|entry| entry.id).collect::<Vec<_>>();
+        assert_eq!(lines(&roster), [ghost.connection.client]);
+        let cleo = roster.connect(None, "Cleo", "CPU").unwrap().connection.client;
+        assert_eq!(lines(&roster), [cleo]);
+        // Nobody has taken anything over: the ticket is good, under another name for as long as this one is taken.
+        let back = roster.connect(Some(ghost.ticket), "", "CPU").unwrap();
+        assert_eq!((back.connection.client, back.nickname.as_str()), (ghost.connection.client, "Cleo 2"));
+        assert_eq!(lines(&roster).len(), 2);
+        for client in [cleo, ghost.connection.client] {
+            roster.get_mut(client).unwrap().unlink(Instant::now());
+        }
+        assert_eq!(roster.connect(Some(back.ticket), "", "CPU").unwrap().nickname, "Cleo");
+    }
+
+    #[test]
+    fn a_name_goes_back_to_the_same_browser_alone() {
+        let cleo = |device: u32| Peer { address: None, device: DeviceId::parse(&format!("{device:x}")) };
+        for (second, is_same) in [(1, true), (2, false)] {
+            let mut roster = Roster::default();
+            let [first, again] = [1, second].map(|device| {
+                let client = roster.connect(None, "Cleo", "CPU").unwrap().connection.client;
+                roster.get_mut(client).unwrap().peer = cleo(device);
+                client
+            });
+            assert_eq!(roster.give_back_name(first), None, "it is still there");
+            roster.get_mut(first).unwrap().unlink(Instant::now());
+            assert_eq!(roster.give_back_name(first), is_same.then(|| (again, "Cleo".to_owned())));
+            assert_eq!(roster.name(again), if is_same { "Cleo" } else { "Cleo 2" });
+        }
     }
 
     #[test]

@@ -6,8 +6,7 @@ use tokio::time::Instant;
 use unmask_core::EncryptionStart;
 use unmask_federation::{MemberState, RoomPhase};
 use unmask_wire::view::{
-    AttackView, ClientState, ClientView, EncryptionView, LabelView, LessonView, MembershipView, NextView, Phase,
-    RoomView,
+    AttackView, ClientState, ClientView, EncryptionView, LabelView, MembershipView, NextView, Phase, RoomView,
 };
 
 use super::{Actor, roster::Entry, snapshot::Snapshot};
@@ -56,7 +55,7 @@ impl Actor {
             is_locked: self.door.is_locked(),
             banned: u32::try_from(self.door.banned()).unwrap_or(u32::MAX),
             journal: self.journaling.view(),
-            clients: self.roster.iter().map(|entry| self.client(entry)).collect(),
+            clients: self.roster.shown().into_iter().map(|entry| self.client(entry)).collect(),
             losses: self.history.losses().cloned().collect(),
             initial_weights: self.initialiser.in_force,
             pretrained: self.initialiser.title(self.coming_architecture()).map(str::to_owned),
@@ -81,8 +80,8 @@ impl Actor {
             budget: self.attacks.budget(),
             search: self.attacks.is_searching(),
             has_key: self.attacks.has_key(),
-            lesson: LessonView::default(),
-            trade_off: Vec::new(),
+            lesson: self.stage.view(),
+            trade_off: self.trade_off.view(),
             log: self.log.lines().cloned().collect(),
         }
     }
@@ -134,7 +133,7 @@ impl Actor {
             updates: entry.updates,
             refusal: entry.refusal.clone(),
             may_show: entry.may_show,
-            original: None,
+            original: self.pictures.original(entry.id),
         }
     }
 }

@@ -22,7 +22,7 @@ use unmask_core::{Aggregation, Architecture, ClientId, EncryptionStart, MaskSeed
 use unmask_defence::{Cipher, KeyMaterial, PlainUpdate, Protect, ProtectedUpdate, RoomKey};
 use unmask_relay::{OptimiserKind, RelayConfig, Running, serve};
 use unmask_wire::{
-    Assembler, ClientMessage, PlanHeader, RelayMessage, ShardHeader, frames,
+    Assembler, ClientMessage, LessonState, PlanHeader, RelayMessage, ShardHeader, frames,
     view::{AttackView, ClientState, ClientView, Control, RoomView},
 };
 
@@ -270,6 +270,8 @@ impl Client {
     pub async fn welcomed(mut socket: Socket) -> Self {
         match socket.message().await {
             Some((RelayMessage::Welcome { client, resume, nickname }, _)) => {
+                let lesson = socket.message().await;
+                assert!(matches!(lesson, Some((RelayMessage::Lesson(_), _))), "no lesson but {lesson:?}");
                 Self { id: client, nickname, ticket: resume, socket }
             }
             other => panic!("no welcome but {other:?}"),
@@ -355,11 +357,24 @@ impl Client {
         self.socket.send(&message, &update.values).await;
     }
 
-    /// The next message that is neither a plan nor the end of a round nor a reconstruction, which comes when it comes.
+    /// The next message that is neither a plan nor the end of a round, nor the lesson nor a reconstruction, which come when
+    /// they come.
     pub async fn answer(&mut self) -> RelayMessage {
         self.next("answer", |message, _| match message {
-            RelayMessage::Plan(_) | RelayMessage::Closed { .. } | RelayMessage::Reconstruction { .. } => None,
+            RelayMessage::Plan(_)
+            | RelayMessage::Closed { .. }
+            | RelayMessage::Lesson(_)
+            | RelayMessage::Reconstruction { .. } => None,
             answer => Some(answer),
+        })
+        .await
+    }
+
+    /// Where the lesson is, as soon as it is what is waited for.
+    pub async fn lesson_when(&mut self, what: &str, is_wanted: impl Fn(&LessonState) -> bool) -> LessonState {
+        self.next(what, |message, _| match message {
+            RelayMessage::Lesson(lesson) if is_wanted(&lesson) => Some(lesson),
+            _ => None,
         })
         .await
     }

@@ -9,7 +9,13 @@ use unmask_client::{Action, Client, ClientEvent, PrivatePicture};
 use wasm_bindgen_futures::spawn_local;
 use web_time::Instant;
 
-use super::{device::ChosenDevice, page::Page, session::Session, socket::SocketEvent, views};
+use super::{
+    device::ChosenDevice,
+    page::Page,
+    session::Session,
+    socket::{Socket, SocketEvent},
+    views,
+};
 use crate::{
     backoff::Backoff,
     protocol::{ClosedRound, Connection, FromWorker, PassphraseRequest, ToWorker},
@@ -110,6 +116,7 @@ impl Worker {
             match (&mut self.session, plan) {
                 (Some(session), Some(plan)) => session.train(plan, &mut self.device, &self.page).await,
                 // After the update, for which the room waits.
+                (Some(session), None) if session.is_own_attack_due() => session.attack_own(&self.page),
                 (Some(session), None) if session.is_prediction_due() => {
                     session.classify(&mut self.device, &self.page).await;
                 }
@@ -207,6 +214,7 @@ impl Worker {
             }
             ToWorker::Consent { may_show } => {
                 if let Some(session) = &mut self.session {
+                    session.wants_shown &= may_show;
                     let consent = session.client.consent(may_show);
                     session.send(consent, &self.page);
                 }
@@ -223,7 +231,26 @@ impl Worker {
             }
             ToWorker::Check => self.check(),
             ToWorker::Leave => self.leave("you left the room".to_owned()),
-            ToWorker::Vote { .. } | ToWorker::ShowOriginal | ToWorker::HideOriginal | ToWorker::Forget => {}
+            ToWorker::Vote { poll, answer } => {
+                if let Some(session) = &mut self.session {
+                    let vote = session.client.vote(poll, answer);
+                    session.send(vote, &self.page);
+                }
+            }
+            ToWorker::ShowOriginal => {
+                if let Some(session) = &mut self.session {
+                    session.wants_shown = true;
+                    session.show(&self.page);
+                }
+            }
+            ToWorker::HideOriginal => {
+                if let Some(session) = &mut self.session {
+                    session.wants_shown = false;
+                    let hide = session.client.hide_original();
+                    session.send(hide, &self.page);
+                }
+            }
+            ToWorker::Forget => self.forget(),
         }
     }
 
@@ -231,6 +258,21 @@ impl Worker {
         if let Some(session) = &mut self.session {
             let visibility = session.client.visibility(self.is_hidden);
             session.send(visibility, &self.page);
+        }
+    }
+
+    /// Asks the room to delete what it has of this student; it says goodbye then. Without a socket it is not asked, and the
+    /// page is told so.
+    fn forget(&mut self) {
+        let Some(session) = &mut self.session else { return };
+        session.wants_shown = false;
+        if session.socket.as_ref().is_some_and(Socket::has_opened) {
+            let forget = session.client.forget();
+            session.send(forget, &self.page);
+        } else {
+            let text =
+                "the room cannot be reached, and so was not asked to delete anything; try again when you are online";
+            self.page.tell(FromWorker::Notice(text.to_owned()));
         }
     }
 
@@ -304,6 +346,7 @@ impl Worker {
                 let ticket = session.client.ticket();
                 page.tell(FromWorker::Connection(Connection::Online { nickname, ticket }));
                 // A new socket is taken to be of a tab in sight.
+                session.show(page);
                 if self.is_hidden {
                     self.tell_visibility();
                 }
@@ -311,7 +354,7 @@ impl Worker {
             Action::Report(ClientEvent::Shard(shard)) => page.tell(FromWorker::Shard(views::shard(&shard))),
             Action::Report(ClientEvent::Renamed { nickname }) => {
                 let ticket = session.client.ticket();
-                page.tell(FromWorker::Notice(format!("the teacher calls you {nickname} in this room")));
+                page.tell(FromWorker::Notice(format!("you are {nickname} in this room from here on")));
                 page.tell(FromWorker::Connection(Connection::Online { nickname, ticket }));
             }
             Action::Report(ClientEvent::SittingOut) => page.tell(FromWorker::SittingOut),
@@ -323,7 +366,10 @@ impl Worker {
                 session.compare(round, attack, side, &picture, page);
             }
             Action::Report(ClientEvent::Lesson(lesson)) => page.tell(FromWorker::Lesson(lesson)),
-            Action::Report(ClientEvent::Original { is_shown }) => page.tell(FromWorker::Original { is_shown }),
+            Action::Report(ClientEvent::Original { is_shown }) => {
+                session.wants_shown = is_shown;
+                page.tell(FromWorker::Original { is_shown });
+            }
             Action::Report(ClientEvent::Refused { reason }) => page.tell(FromWorker::Notice(reason)),
             Action::Report(ClientEvent::Goodbye { reason }) => self.leave(reason),
         }

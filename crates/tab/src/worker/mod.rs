@@ -2,6 +2,7 @@
 
 mod device;
 mod event_loop;
+mod own_attack;
 mod page;
 mod session;
 mod socket;

@@ -2,11 +2,13 @@
 
 use std::{cell::Cell, rc::Rc, time::Duration};
 
-use unmask_client::{Client, LocalUpdate, PictureSelection, ReconstructionScore, RoundPictures, RoundPlan, SealTask};
+use unmask_client::{
+    Client, LocalUpdate, PictureSelection, ReconstructionScore, RoundPictures, RoundPlan, SealTask, TrainingError,
+};
 use unmask_core::{AttackMethod, MaskSeed};
 use unmask_data::{Picture, chw_to_hwc};
 use unmask_model::{
-    Device, Network,
+    Device, ModelError, Network,
     device::{Compute, OpenDevice},
 };
 use unmask_wire::WireError;
@@ -14,6 +16,7 @@ use web_time::Instant;
 
 use super::{
     device::ChosenDevice,
+    own_attack::{OwnAttacks, compared},
     page::Page,
     socket::{Socket, SocketEvent},
     views,
@@ -58,6 +61,9 @@ pub struct Session {
     picture: Option<(u32, Picture)>,
     /// Whether it has yet to be classified with the weights at hand.
     is_prediction_due: bool,
+    own_attacks: OwnAttacks,
+    /// Whether the student wants the class to see the private picture, on the next socket too.
+    pub wants_shown: bool,
 }
 
 impl Session {
@@ -81,6 +87,8 @@ impl Session {
             wanted,
             picture: None,
             is_prediction_due: false,
+            own_attacks: OwnAttacks::default(),
+            wants_shown: false,
         }
     }
 
@@ -152,7 +160,7 @@ impl Session {
     pub async fn train(&mut self, plan: Box<RoundPlan>, device: &mut ChosenDevice, page: &Page) {
         // A phone has no room for the weights of two rounds beside a step.
         self.trained = None;
-        let device = self.device_for(&plan, device, page).await;
+        let open = self.device_for(&plan, device, page).await;
         page.tell(FromWorker::Training(Training {
             round: plan.round,
             model: plan.architecture.to_string(),
@@ -163,7 +171,7 @@ impl Session {
                 PictureSelection::Shared { positions, .. } => Some(positions.len() as u32),
             },
         }));
-        match self.update(&plan, device.device()).await {
+        match self.update(&plan, (open, device), page).await {
             Ok((frames, sent)) => {
                 self.send(Ok(frames), page);
                 page.tell(FromWorker::Sent(sent));
@@ -178,10 +186,24 @@ impl Session {
         self.is_prediction_due = self.picture.is_some();
     }
 
-    async fn update(&mut self, plan: &RoundPlan, device: &Device) -> Result<(Vec<Vec<u8>>, SentUpdate), String> {
+    async fn update(
+        &mut self,
+        plan: &RoundPlan,
+        (open, device): (OpenDevice, &mut ChosenDevice),
+        page: &Page,
+    ) -> Result<(Vec<Vec<u8>>, SentUpdate), String> {
         let begun = Instant::now();
         let pictures = self.client.pictures(plan)?;
-        let trained = train(plan, &pictures, device).await?;
+        let trained = match train(plan, &pictures, open.device()).await {
+            // The browser may take the adapter away: another program wants it, or its driver was started anew.
+            Err(TrainingError::Model(ModelError::Device { reason, .. })) if open.compute() == Compute::Gpu => {
+                let (cpu, reason) = device.give_up_gpu(plan.architecture, &reason);
+                self.tell_device(&cpu, reason, page);
+                train(plan, &pictures, cpu.device()).await
+            }
+            trained => trained,
+        };
+        let trained = trained.map_err(|error| error.to_string())?;
         let milliseconds = begun.elapsed().as_secs_f64() * 1e3;
         let (loss, samples) = (trained.loss, trained.samples);
         let seed = fresh_bytes().map(MaskSeed)?;
@@ -196,6 +218,7 @@ impl Session {
             rule: plan.rule,
             groups: outgoing.groups.into_iter().map(views::group).collect(),
         };
+        self.own_attacks.offer(plan, samples, outgoing.update);
         Ok((outgoing.frames, sent))
     }
 
@@ -228,18 +251,35 @@ impl Session {
                 return;
             }
         };
-        if let Some(ReconstructionScore { psnr, ssim, .. }) = comparison {
+        if let Some(&ReconstructionScore { psnr, ssim, .. }) = comparison.as_ref() {
             let score = self.client.score(round, attack, psnr, ssim);
             self.send(score, page);
         }
-        let comparison = comparison.map(|ReconstructionScore { own, is_private, psnr, ssim }| protocol::Comparison {
-            own: views::rgba(side, &own),
-            is_private,
-            psnr,
-            ssim,
-        });
+        let comparison = comparison.map(|score| compared(side, score));
         let picture = views::rgba(side, picture);
         page.tell(FromWorker::Attacked(Reconstruction { round, attack, picture, comparison }));
+    }
+
+    /// Whether an update was sent that this tab has yet to attack itself.
+    pub fn is_own_attack_due(&self) -> bool {
+        self.own_attacks.is_due() && self.trained.is_some()
+    }
+
+    /// Attacks the update that was sent last, for nobody but this student.
+    pub fn attack_own(&mut self, page: &Page) {
+        let own = self.trained.as_ref().and_then(|plan| self.own_attacks.run(plan, &self.client));
+        if let Some(own) = own {
+            page.tell(FromWorker::OwnAttack(own));
+        }
+    }
+
+    /// Shows the class the private picture, if the student wants that.
+    pub fn show(&mut self, page: &Page) {
+        let Some(original) = self.client.original().filter(|_| self.wants_shown) else { return };
+        match self.client.show_original(&original) {
+            Ok(frames) => self.send(Ok(frames), page),
+            Err(error) => page.tell(FromWorker::Notice(format!("the picture cannot be shown: {error}"))),
+        }
     }
 
     /// Keeps a picture to classify, in place of an earlier one.
@@ -267,17 +307,21 @@ impl Session {
     async fn device_for(&mut self, plan: &RoundPlan, device: &mut ChosenDevice, page: &Page) -> OpenDevice {
         let (device, reason) = device.for_model(plan.architecture, self.wanted).await;
         if let Some(reason) = reason {
-            page.tell(FromWorker::Device(protocol::Device { name: device.compute().to_string(), reason }));
-            let message = self.client.device(&device.description());
-            self.send(message, page);
+            self.tell_device(&device, reason, page);
         }
         device
     }
+
+    fn tell_device(&mut self, device: &OpenDevice, reason: String, page: &Page) {
+        page.tell(FromWorker::Device(protocol::Device { name: device.compute().to_string(), reason }));
+        let message = self.client.device(&device.description());
+        self.send(message, page);
+    }
 }
 
-async fn train(plan: &RoundPlan, pictures: &RoundPictures, device: &Device) -> Result<LocalUpdate, String> {
-    let network = Network::new(plan.architecture, device).map_err(|error| error.to_string())?;
-    plan.task().train(&network, pictures).await.map_err(|error| error.to_string())
+async fn train(plan: &RoundPlan, pictures: &RoundPictures, device: &Device) -> Result<LocalUpdate, TrainingError> {
+    let network = Network::new(plan.architecture, device)?;
+    plan.task().train(&network, pictures).await
 }
 
 async fn predict(picture: &Picture, plan: &RoundPlan, device: &Device) -> Result<Prediction, String> {

@@ -1,0 +1,223 @@
+//! Where the lesson is, and what the class is asked: scene, beat, the question and its votes.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use unmask_core::{ClientId, Scene};
+use unmask_wire::{
+    LessonState, OpenPoll,
+    view::{Answers, LessonView, Poll, PollView},
+};
+
+use crate::text::clean;
+
+/// Most votes for one question. Those of clients that are gone count, and whoever comes again as somebody new votes again.
+const MAX_VOTERS: usize = 1000;
+
+/// The lesson as the class follows it. It is written down as it is.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(crate) struct Stage {
+    scene: Scene,
+    beat: u8,
+    /// Counts the questions.
+    asked: u32,
+    poll: Option<AskedPoll>,
+}
+
+/// The last question, with who voted for what.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct AskedPoll {
+    poll: Poll,
+    is_open: bool,
+    votes: BTreeMap<ClientId, u16>,
+}
+
+impl Stage {
+    /// Goes to a scene and a beat of it; returns whether it is another scene, whose questions are yet to come.
+    pub(crate) fn go(&mut self, scene: Scene, beat: u8) -> bool {
+        let is_other = self.scene != scene;
+        if is_other {
+            self.poll = None;
+        }
+        (self.scene, self.beat) = (scene, beat);
+        is_other
+    }
+
+    /// Asks the class in place of the question before.
+    ///
+    /// # Errors
+    /// What is wrong with the question.
+    pub(crate) fn ask(&mut self, Poll { question, answers, correct }: Poll) -> Result<(), String> {
+        let shown = |text: String| clean(&text, usize::MAX);
+        let answers = match answers {
+            Answers::Choice(answers) => Answers::Choice(answers.into_iter().map(shown).collect()),
+            Answers::Number { least, most, unit } => Answers::Number { least, most, unit: shown(unit) },
+        };
+        let poll = Poll { question: shown(question), answers, correct };
+        poll.check().map_err(|error| format!("The class cannot be asked this: {error}."))?;
+        self.asked = self.asked.saturating_add(1);
+        self.poll = Some(AskedPoll { poll, is_open: true, votes: BTreeMap::new() });
+        Ok(())
+    }
+
+    /// Takes no more votes.
+    ///
+    /// # Errors
+    /// If the class is not asked anything.
+    pub(crate) fn close(&mut self) -> Result<(), String> {
+        let nothing = || "The class is not asked anything; ask it first.".to_owned();
+        let poll = self.poll.as_mut().filter(|asked| asked.is_open).ok_or_else(nothing)?;
+        poll.is_open = false;
+        Ok(())
+    }
+
+    /// Takes a client's vote, in place of its earlier one.
+    ///
+    /// # Errors
+    /// Why it does not count.
+    pub(crate) fn vote(&mut self, client: ClientId, number: u32, answer: u16) -> Result<(), String> {
+        let asked = self.asked;
+        let poll = match &mut self.poll {
+            Some(poll) if number == asked => poll,
+            _ => return Err(format!("a vote for question {number}, which is not asked; wait for the next one")),
+        };
+        if !poll.is_open {
+            return Err(format!("a vote for question {number}, which is closed; wait for the next one"));
+        }
+        poll.poll.answers.check(answer).map_err(|error| error.to_string())?;
+        if poll.votes.len() >= MAX_VOTERS && !poll.votes.contains_key(&client) {
+            return Err(format!("a vote for question {number}, which has {MAX_VOTERS} already; wait for the next one"));
+        }
+        poll.votes.insert(client, answer);
+        Ok(())
+    }
+
+    /// Knows nothing more of a client's vote.
+    pub(crate) fn forget(&mut self, client: ClientId) {
+        if let Some(poll) = &mut self.poll {
+            poll.votes.remove(&client);
+        }
+    }
+
+    /// As projector and teacher see it.
+    pub(crate) fn view(&self) -> LessonView {
+        let poll = self.poll.as_ref().map(|asked| PollView {
+            number: self.asked,
+            poll: asked.poll.clone(),
+            is_open: asked.is_open,
+            votes: asked.shown(),
+            voters: u32::try_from(asked.votes.len()).unwrap_or(u32::MAX),
+        });
+        LessonView { scene: self.scene, beat: self.beat, poll }
+    }
+
+    /// As clients see it.
+    pub(crate) fn state(&self) -> LessonState {
+        let poll = self.poll.as_ref().map(|asked| {
+            let Poll { question, answers, correct } = asked.poll.clone();
+            let is_closed = !asked.is_open;
+            OpenPoll {
+                number: self.asked,
+                question,
+                is_open: asked.is_open,
+                correct: correct.filter(|_| is_closed),
+                counts: if is_closed { answers.counts(&asked.shown()) } else { Vec::new() },
+                answers,
+            }
+        });
+        LessonState { scene: self.scene, beat: self.beat, poll }
+    }
+}
+
+impl AskedPoll {
+    /// The votes as anybody may see them: without names, and not while others are still to vote.
+    fn shown(&self) -> Vec<u16> {
+        if self.is_open {
+            return Vec::new();
+        }
+        let mut votes: Vec<u16> = self.votes.values().copied().collect();
+        votes.sort_unstable();
+        votes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guess() -> Poll {
+        let answers = ["Ada", "Bob", "Cleo"].map(str::to_owned).to_vec();
+        Poll { question: "Who is this?".into(), answers: Answers::Choice(answers), correct: Some(1) }
+    }
+
+    fn asked() -> Stage {
+        let mut stage = Stage::default();
+        stage.go(Scene::Guess, 0);
+        stage.ask(guess()).unwrap();
+        stage
+    }
+
+    #[test]
+    fn votes_are_hidden_until_the_poll_is_closed() {
+        let mut stage = asked();
+        for (client, answer) in [(1, 2), (2, 0), (1, 1)] {
+            stage.vote(ClientId(client), 1, answer).unwrap();
+        }
+        let (view, state) = (stage.view().poll.unwrap(), stage.state().poll.unwrap());
+        assert_eq!((view.is_open, view.voters, view.votes), (true, 2, Vec::new()));
+        assert_eq!((state.is_open, state.correct, state.counts), (true, None, Vec::new()));
+        stage.close().unwrap();
+        let (view, state) = (stage.view().poll.unwrap(), stage.state().poll.unwrap());
+        assert_eq!((view.is_open, view.voters, view.votes), (false, 2, vec![0, 1]));
+        assert_eq!((state.is_open, state.correct, state.counts), (false, Some(1), vec![1, 1, 0]));
+    }
+
+    #[test]
+    fn votes_that_do_not_count_say_why() {
+        let mut stage = Stage::default();
+        assert!(stage.vote(ClientId(1), 0, 0).unwrap_err().contains("is not asked"));
+        assert!(stage.close().unwrap_err().contains("ask it first"));
+        let mut stage = asked();
+        for (number, answer, reason) in [(2, 0, "question 2, which is not asked"), (1, 3, "from 0 to 2")] {
+            assert!(stage.vote(ClientId(1), number, answer).unwrap_err().contains(reason));
+        }
+        for client in 0..MAX_VOTERS as u32 {
+            stage.vote(ClientId(client), 1, 0).unwrap();
+        }
+        assert!(stage.vote(ClientId(u32::MAX), 1, 0).unwrap_err().contains("has 1000 already"));
+        stage.vote(ClientId(0), 1, 2).unwrap();
+        stage.close().unwrap();
+        assert!(stage.vote(ClientId(0), 1, 1).unwrap_err().contains("which is closed"));
+        assert!(stage.close().is_err());
+    }
+
+    #[test]
+    fn a_forgotten_client_has_no_vote_and_another_scene_no_question() {
+        let mut stage = asked();
+        stage.vote(ClientId(1), 1, 2).unwrap();
+        stage.forget(ClientId(1));
+        assert_eq!(stage.view().poll.unwrap().voters, 0);
+        assert!(!stage.go(Scene::Guess, 1) && stage.view().poll.is_some());
+        assert!(stage.go(Scene::April, 0) && stage.view().poll.is_none());
+        stage.ask(guess()).unwrap();
+        assert_eq!(stage.view().poll.unwrap().number, 2);
+        assert!(stage.vote(ClientId(1), 1, 0).is_err(), "a late vote for the question before");
+    }
+
+    #[test]
+    fn questions_are_clean_and_checked() {
+        let mut stage = Stage::default();
+        let error = stage.ask(Poll { question: "\u{200b} \n".into(), ..guess() }).unwrap_err();
+        assert!(error.contains("the question has 0 characters") && stage.view().poll.is_none(), "{error}");
+        stage.ask(Poll { question: "Who\u{202e} is\nthis?".into(), ..guess() }).unwrap();
+        assert_eq!(stage.state().poll.unwrap().question, "Who is this?");
+    }
+
+    #[test]
+    fn a_stage_is_written_down_as_it_is() {
+        let mut stage = asked();
+        stage.vote(ClientId(7), 1, 2).unwrap();
+        let again: Stage = postcard::from_bytes(&postcard::to_stdvec(&stage).unwrap()).unwrap();
+        assert_eq!(again, stage);
+    }
+}

@@ -1,0 +1,218 @@
+//! The attack on this tab's own update: what the relay could see of exactly what was sent, made where nobody else sees it.
+
+use std::{ops::ControlFlow, time::Duration};
+
+use unmask_attack::{AttackProgress, Concealment, Needs, NoSearches, Observation, SearchOptions, run};
+use unmask_client::{Client, ReconstructionScore, RoundPlan};
+use unmask_core::{Architecture, Rule};
+use unmask_defence::{ProtectedUpdate, UpdateError};
+use web_time::Instant;
+
+use super::views;
+use crate::protocol::{Comparison, OwnAttack, Reconstruction};
+
+/// Shortest time between two of them.
+const EVERY: Duration = Duration::from_secs(4);
+/// Once they have taken so long, no further one begins: a new plan must not wait.
+const BUDGET: Duration = Duration::from_secs(2);
+/// Largest model whose updates are attacked here, in parameters: a phone holds the update once more for it.
+const MAX_PARAMETERS: usize = 4_000_000;
+/// Reconstructions shown.
+const SHOWN: usize = 2;
+
+/// When this tab attacks itself, and what.
+#[derive(Default)]
+pub struct OwnAttacks {
+    /// The update sent last, until it is attacked.
+    waiting: Option<Waiting>,
+    last: Option<Instant>,
+    /// A model on which they took twice their time, since no single one can be stopped: its updates are left alone.
+    too_slow: Option<Architecture>,
+}
+
+struct Waiting {
+    round: u32,
+    samples: u32,
+    update: ProtectedUpdate,
+}
+
+impl OwnAttacks {
+    /// Takes an update that was sent, unless the last attack was a moment ago.
+    pub fn offer(&mut self, plan: &RoundPlan, samples: u32, update: ProtectedUpdate) {
+        let is_soon = self.last.is_some_and(|last| last.elapsed() < EVERY);
+        let is_large = plan.layout.len() > MAX_PARAMETERS || self.too_slow == Some(plan.architecture);
+        self.waiting = (!is_soon && !is_large).then_some(Waiting { round: plan.round, samples, update });
+    }
+
+    pub fn is_due(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    /// Attacks the update that waits; `plan` is the one that it answers. `None` where it is of another.
+    pub fn run(&mut self, plan: &RoundPlan, client: &Client) -> Option<OwnAttack> {
+        let Waiting { round, samples, update } = self.waiting.take()?;
+        if round != plan.round {
+            return None;
+        }
+        let begun = Instant::now();
+        let own = attack(plan, &update, samples, client);
+        self.last = Some(Instant::now());
+        if begun.elapsed() > 2 * BUDGET {
+            self.too_slow = Some(plan.architecture);
+        }
+        Some(own)
+    }
+}
+
+/// Runs the closed forms on an update, as long as there is time.
+fn attack(plan: &RoundPlan, update: &ProtectedUpdate, samples: u32, client: &Client) -> OwnAttack {
+    let begun = Instant::now();
+    let side = plan.architecture.side();
+    let mut reconstructions = Vec::new();
+    let mut remark = None;
+    match observe(plan, update, samples) {
+        Err(error) => remark = Some(error.to_string()),
+        Ok((observation, concealment)) => {
+            for method in concealment.closed_forms(plan.architecture) {
+                if begun.elapsed() > BUDGET {
+                    break;
+                }
+                let go_on = &mut |_: AttackProgress<'_>| ControlFlow::Continue(());
+                match run(method, &observation, &NoSearches, SearchOptions::default(), go_on) {
+                    Ok(found) => {
+                        let Some(picture) = found.pictures.first() else { continue };
+                        // Of several pictures there is a mixture, which is compared with none.
+                        let comparison = client.compare(plan.round, method, side, picture).and_then(Result::ok);
+                        reconstructions.push(Reconstruction {
+                            round: plan.round,
+                            attack: method,
+                            picture: views::rgba(side, picture),
+                            comparison: comparison.map(|score| compared(side, score)),
+                        });
+                    }
+                    Err(error) => {
+                        remark.get_or_insert(error.to_string());
+                    }
+                }
+            }
+        }
+    }
+    let ssim = |found: &Reconstruction| found.comparison.as_ref().map_or(f32::NEG_INFINITY, |compared| compared.ssim);
+    reconstructions.sort_by(|a, b| ssim(b).total_cmp(&ssim(a)));
+    reconstructions.truncate(SHOWN);
+    if !reconstructions.is_empty() {
+        remark = None;
+    } else if remark.is_none() {
+        remark =
+            Some("no attack of this tab reads an update that is encrypted; without the key nobody does".to_owned());
+    }
+    let milliseconds = begun.elapsed().as_secs_f64() * 1e3;
+    OwnAttack { round: plan.round, defence: plan.defence, milliseconds, reconstructions, remark }
+}
+
+/// What was sent, as the relay would read it.
+fn observe(
+    plan: &RoundPlan,
+    update: &ProtectedUpdate,
+    samples: u32,
+) -> Result<(Observation, Concealment), UpdateError> {
+    let weights = plan.state.weights.as_slice();
+    let gradient = match plan.rule {
+        Rule::FedSgd => update.expand(&plan.layout)?,
+        // W - W_n: the closed forms do not care for the factor. What a mask dropped moved nowhere.
+        Rule::FedAvg { .. } => {
+            let mut sent = update.expand_over(&plan.layout, weights.to_vec())?;
+            for (sent, weight) in sent.iter_mut().zip(weights) {
+                *sent = weight - *sent;
+            }
+            sent
+        }
+    };
+    let kept: Option<Vec<bool>> = update.mask(&plan.layout).map(|mask| mask.entries().collect());
+    let methods = Concealment::Entries.closed_forms(plan.architecture);
+    let needs = methods.into_iter().filter_map(|method| Needs::of(method, plan.architecture).ok());
+    let needs = needs.fold(Needs::default(), Needs::and);
+    let evidence = needs.read_flat(plan.architecture, weights, &gradient, kept.as_deref());
+    let concealment = Concealment::of(&update.form, evidence.as_ref().ok());
+    let mut observation = Observation::new(evidence);
+    observation.batch = samples as usize;
+    Ok((observation, concealment))
+}
+
+/// A score with the picture that it is of.
+pub fn compared(side: usize, ReconstructionScore { own, is_private, psnr, ssim }: ReconstructionScore) -> Comparison {
+    Comparison { own: views::rgba(side, &own), is_private, psnr, ssim }
+}
+
+#[cfg(test)]
+mod tests {
+    use unmask_client::{PictureSelection, PrivatePicture};
+    use unmask_core::{Defence, MaskSeed, VitPreset};
+    use unmask_data::Picture;
+    use unmask_model::{Network, device::OpenDevice};
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use super::*;
+
+    fn plan(round: u32, defence: &str, rule: &str) -> RoundPlan {
+        let architecture = Architecture::from(VitPreset::Pico);
+        RoundPlan {
+            round,
+            policy: 1,
+            architecture,
+            layout: architecture.layout(),
+            defence: defence.parse::<Defence>().expect("a defence"),
+            rule: rule.parse().expect("a rule"),
+            batch: 1,
+            pictures: PictureSelection::Private,
+            state: architecture.initial(7),
+            cipher: None,
+        }
+    }
+
+    /// A texture in which no two patches are alike.
+    fn client() -> Client {
+        let byte = |i: u32| (i.wrapping_mul(2_654_435_761) >> 24) as u8 / 4 + (i % 160) as u8;
+        let picture = Picture::new(16, 16, (0..16 * 16 * 3).map(byte).collect()).expect("a picture");
+        Client::new("Ada", "CPU").with_pictures(vec![PrivatePicture::new(picture, 3)])
+    }
+
+    async fn attacked(round: u32, defence: &str, rule: &str) -> OwnAttack {
+        let (plan, mut client) = (plan(round, defence, rule), client());
+        let pictures = client.pictures(&plan).expect("one picture");
+        let device = OpenDevice::cpu();
+        let network = Network::new(plan.architecture, device.device()).expect("a network");
+        let trained = plan.task().train(&network, &pictures).await.expect("a step");
+        let outgoing = client.update(&plan, trained, MaskSeed([7; 32])).expect("an update");
+        let mut own = OwnAttacks::default();
+        own.offer(&plan, 1, outgoing.update.clone());
+        assert!(own.is_due());
+        let attack = own.run(&plan, &client).expect("an attack");
+        own.offer(&plan, 1, outgoing.update);
+        assert!(!own.is_due(), "the last one was a moment ago");
+        attack
+    }
+
+    fn best(attack: &OwnAttack) -> f32 {
+        let comparison = attack.reconstructions.first().and_then(|found| found.comparison.as_ref());
+        comparison.map_or(-1.0, |comparison| comparison.ssim)
+    }
+
+    #[wasm_bindgen_test]
+    async fn the_tab_sees_what_the_relay_could() {
+        // Weights in f32 hold their difference less exactly than a gradient is.
+        for (rule, least) in [("fedsgd", 0.9), ("fedavg:epochs=1,rate=0.1", 0.6)] {
+            let plain = attacked(1, "none", rule).await;
+            assert!(best(&plain) > least, "{rule}: SSIM {}, {:?}", best(&plain), plain.remark);
+            assert!(plain.reconstructions.len() <= SHOWN && plain.remark.is_none());
+        }
+        let noisy = attacked(2, "gaussian:eps=1,delta=1e-5,clip=0.5", "fedsgd").await;
+        assert!(best(&noisy) < 0.5, "SSIM {}", best(&noisy));
+    }
+
+    #[wasm_bindgen_test]
+    async fn an_update_without_a_way_in_says_so() {
+        let fixed = attacked(1, "fixed-position", "fedsgd").await;
+        assert!(fixed.reconstructions.is_empty() && fixed.remark.is_some(), "{:?}", fixed.reconstructions.len());
+    }
+}
