@@ -6,6 +6,7 @@ mod data;
 mod defences;
 mod phones;
 mod replay;
+mod stage;
 mod support;
 
 use serde_json::Value;

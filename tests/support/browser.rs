@@ -8,7 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fantoccini::{Client, ClientBuilder, Locator};
+use fantoccini::{
+    Client, ClientBuilder, Locator,
+    actions::{InputSource, KeyAction, KeyActions},
+};
 use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -77,6 +80,17 @@ impl Browser {
 }
 
 impl Browser {
+    /// The same with a view of `width` x `height` pixels, whatever the browser's frame takes of its window.
+    pub async fn open_view(&self, address: &str, (width, height): (u32, u32)) -> Tab {
+        let tab = self.open(address, (width, height)).await;
+        let frame = "[outerWidth - innerWidth, outerHeight - innerHeight]";
+        let frame = tab.wait_for(frame).await;
+        let pixels = |at: usize| frame[at].as_u64().and_then(|pixels| u32::try_from(pixels).ok()).unwrap_or(0);
+        tab.client.set_window_size(width + pixels(0), height + pixels(1)).await.expect("the window takes a size");
+        tab.wait_for(&format!("innerWidth == {width} && innerHeight == {height} || null")).await;
+        tab
+    }
+
     /// Asks the driver to end its browsers and itself: one that is killed leaves its browsers running.
     fn shut_down(&mut self) -> io::Result<()> {
         let begun = Instant::now();
@@ -141,6 +155,13 @@ impl Tab {
         let css = format!("[data-testid=\"{id}\"]");
         let element = self.client.wait().for_element(Locator::Css(&css)).await;
         element.unwrap_or_else(|error| panic!("no {id}: {error}")).click().await.expect("it can be clicked");
+    }
+
+    /// Presses and lets go of a key, wherever the focus is; by WebDriver's code where it has no letter.
+    pub async fn press(&self, key: char) {
+        let actions = KeyActions::new("keyboard".to_owned()).then(KeyAction::Down { value: key });
+        let actions = actions.then(KeyAction::Up { value: key });
+        self.client.perform_actions(actions).await.expect("the key goes down and up");
     }
 
     /// Types `text` into the field with this test id, once it is there, in place of what it holds.

@@ -129,13 +129,23 @@ impl Relay {
         assert_eq!(status, 204, "{control}");
     }
 
-    /// The address of the teacher's page.
+    /// The address of the teacher's expert view.
     pub fn teacher_link(&self) -> String {
+        format!("{}&expert", self.stage_link())
+    }
+
+    /// The address of an expert view that controls nothing.
+    pub fn projector_link(&self) -> String {
+        format!("{}&expert", self.beamer_link())
+    }
+
+    /// The address of the stage with the presenter's bar, as the relay prints it for the teacher.
+    pub fn stage_link(&self) -> String {
         format!("http://localhost:{}/projector#token={}", self.http_port, self.token)
     }
 
-    /// The address of a projector's page that controls nothing.
-    pub fn projector_link(&self) -> String {
+    /// The address of the stage alone, as the relay prints it for a projector.
+    pub fn beamer_link(&self) -> String {
         format!("http://localhost:{}/projector#view={}", self.http_port, self.projector_secret)
     }
 

@@ -11,6 +11,8 @@ mod expert;
 #[cfg(target_family = "wasm")]
 mod replay;
 #[cfg(target_family = "wasm")]
+mod stage;
+#[cfg(target_family = "wasm")]
 mod student;
 #[cfg(target_family = "wasm")]
 mod widgets;
@@ -24,7 +26,7 @@ pub fn mount() {
     let path = path.trim_end_matches('/');
     if path.ends_with("/projector") {
         document().set_title("unmask: projector");
-        mount_to_body(expert::Projector);
+        mount_to_body(stage::Projector);
     } else if path.ends_with("/replay.html") || path.ends_with("/replay") {
         document().set_title("unmask: a recorded lesson");
         mount_to_body(replay::Replay);

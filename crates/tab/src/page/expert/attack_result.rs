@@ -2,7 +2,7 @@
 
 use leptos::prelude::*;
 use unmask_core::{AttackMethod, Defence, Rule, TrainOn};
-use unmask_wire::view::{Control, GatheredView, SearchState, SearchView};
+use unmask_wire::view::{ClientState, Control, GatheredView, SearchState, SearchView};
 
 use crate::page::{
     text::{self, attacks},
@@ -135,7 +135,11 @@ pub fn SearchOffer(feed: Feed, teacher: Teacher) -> impl IntoView {
 #[component]
 pub fn SearchButton(feed: Feed, teacher: Teacher) -> impl IntoView {
     let search = feed.optional(|room| room.search);
-    let is_on = move || search.get() == Some(true);
+    // Whose update was searched may have left; there is nothing to stop then.
+    let has_target = feed.part(|room| {
+        room.clients.iter().any(|client| Some(client.id) == room.target && client.state != ClientState::Gone)
+    });
+    let is_on = move || search.get() == Some(true) && has_target.get() == Some(true);
     let problem = RwSignal::new(None);
     view! {
         <Show when=move || teacher.is_here() && search.get().is_some()>

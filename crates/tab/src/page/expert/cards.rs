@@ -2,7 +2,7 @@
 
 use gloo_file::File;
 use leptos::prelude::*;
-use unmask_core::{AttackFamily, AttackMethod, TrainOn};
+use unmask_core::{AttackFamily, AttackMethod, Defence, TrainOn};
 use unmask_wire::view::{Control, MembershipView};
 use wasm_bindgen_futures::spawn_local;
 use web_sys::DragEvent;
@@ -82,6 +82,18 @@ pub fn FamilyCard(
             group.map(|group| group.attacks.clone()).unwrap_or_default()
         })
     });
+    // Where nothing is hidden both see the same.
+    let is_open = feed.part(move |room| {
+        let mut results = room.attacks.iter().filter(|result| result.family == family).peekable();
+        results.peek().is_some() && results.all(|result| result.defence == Defence::None)
+    });
+    let shown = Memo::new(move |_| {
+        let mut shown = attacks.get();
+        if is_open.get() == Some(true) {
+            shown.truncate(1);
+        }
+        shown
+    });
     let has_search = Memo::new(move |_| searched.get() == Some(family));
     let sentence = feed.optional(move |room| {
         let first = attacks.with(|attacks| attacks.first().copied())?;
@@ -92,7 +104,7 @@ pub fn FamilyCard(
         view! { <Explanation how=Memo::new(move |_| how()) title=method.title()/> }
     };
     view! {
-        <article class="card family" class:several=move || attacks.with(|attacks| attacks.len() > 1) data-testid="family" data-family=family.name()>
+        <article class="card family" class:several=move || shown.with(|shown| shown.len() > 1) data-testid="family" data-family=family.name()>
             <header class="family-head">
                 <div>
                     <h3>{family.title()}</h3>
@@ -103,14 +115,14 @@ pub fn FamilyCard(
                 </Show>
             </header>
             <div class="results">
-                <For each=move || attacks.get() key=|method| *method let:method>
+                <For each=move || shown.get() key=|method| *method let:method>
                     <AttackResult feed teacher method/>
                 </For>
             </div>
             <details class="how">
                 <summary>"How does this work?"</summary>
                 <div class="explanations">
-                    <For each=move || attacks.get() key=|method| *method let:method>{explanation(method)}</For>
+                    <For each=move || shown.get() key=|method| *method let:method>{explanation(method)}</For>
                 </div>
             </details>
         </article>

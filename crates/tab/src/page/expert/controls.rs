@@ -122,6 +122,14 @@ fn Refusal(feed: Feed, teacher: Teacher) -> impl IntoView {
         let next = room.next.clone().unwrap_or_default();
         (next.defence.unwrap_or(room.defence), next.rule.unwrap_or(room.rule), next.optimiser.unwrap_or(room.optimiser))
     });
+    // What was refused of the room as it was may be right for the room as it is.
+    Effect::new(move |last: Option<Option<_>>| {
+        let now = wanted.get();
+        if last.is_some_and(|last| last != now) {
+            teacher.forget_problem();
+        }
+        now
+    });
     let remedy = move || {
         let refused = teacher.refused.get()?;
         let (defence, rule, optimiser) = wanted.get()?;
@@ -161,8 +169,9 @@ fn Run(feed: Feed, teacher: Teacher) -> impl IntoView {
             <button
                 type="button"
                 class="button"
-                class:accent=move || !is_running()
+                class:accent=is_running
                 data-testid="start"
+                aria-pressed=move || is_running().to_string()
                 on:click=move |_| teacher.send(Control::Start)
             >
                 "▶ Start"
@@ -170,8 +179,9 @@ fn Run(feed: Feed, teacher: Teacher) -> impl IntoView {
             <button
                 type="button"
                 class="button"
-                class:accent=is_running
+                class:accent=move || !is_running()
                 data-testid="pause"
+                aria-pressed=move || (!is_running()).to_string()
                 on:click=move |_| teacher.send(Control::Pause)
             >
                 "❚❚ Pause"

@@ -1,4 +1,4 @@
-//! The page that the room watches, and from which the teacher drives it.
+//! The expert view: everything there is to see of the room, and for the teacher every control.
 
 mod attack_result;
 mod cards;
@@ -8,6 +8,7 @@ mod learning;
 mod roster;
 mod training;
 
+use gloo_timers::callback::Timeout;
 use leptos::prelude::*;
 use unmask_core::TrainOn;
 use unmask_wire::view::Phase;
@@ -23,54 +24,25 @@ use super::{
     widgets::{
         feed::{Feed, Link},
         holds, part,
-        session::{Session, Teacher},
+        session::Teacher,
     },
 };
 
-/// The whole page: for the projector to be looked at, for the teacher with the controls.
-#[component]
-pub fn Projector() -> impl IntoView {
-    let session = Session::open();
-    let feed = Feed::open(session);
-    let teacher = Teacher::new(session);
-    let may_watch = Memo::new(move |_| session.may_watch());
-    view! {
-        <Show when=move || may_watch.get() fallback=move || view! { <NotShown session/> }>
-            <Room feed teacher/>
-        </Show>
-    }
-}
+/// How long a pause between rounds must last to be worth saying, in milliseconds.
+const MOMENT: u32 = 2500;
 
-/// What to open, where the relay does not show the room to this page.
+/// The whole view: for the projector to be looked at, for the teacher with the controls.
 #[component]
-fn NotShown(session: Session) -> impl IntoView {
-    let title = move || match (session.is_settled(), session.is_lost.get()) {
-        (false, _) => "Asking the relay…",
-        (true, true) => "The relay does not know this page any more",
-        (true, false) => "This page shows the room to its teacher",
-    };
+pub fn Expert(
+    feed: Feed,
+    teacher: Teacher,
+    /// Called to go back to the stage.
+    #[prop(into)]
+    on_stage: Callback<()>,
+) -> impl IntoView {
     view! {
         <div class="projector">
-            <header class="top"><h1 class="brand">"un" <em>"mask"</em></h1></header>
-            <section class="card not-shown" role="status" data-testid="not-shown" data-settled=move || session.is_settled().to_string()>
-                <h2>{title}</h2>
-                <p hidden=move || !session.is_settled()>
-                    "Open the projector link that the relay printed in the terminal, or the teacher link for a page with the controls. "
-                    "A relay that begins another lesson prints others."
-                </p>
-                <p hidden=move || !session.is_settled()>"Do you want to take part? "<a href="/">"The students’ page"</a>" asks for the PIN."</p>
-                <p class="problem" role="alert" data-testid="session-problem">{move || session.problem.get()}</p>
-            </section>
-        </div>
-    }
-}
-
-/// The room, whether it is there now or was recorded.
-#[component]
-pub fn Room(feed: Feed, teacher: Teacher) -> impl IntoView {
-    view! {
-        <div class="projector">
-            <Headline feed/>
+            <Headline feed on_stage/>
             <div class="columns">
                 <aside class="side">
                     <Invitation feed/>
@@ -89,7 +61,7 @@ pub fn Room(feed: Feed, teacher: Teacher) -> impl IntoView {
 }
 
 #[component]
-fn Headline(feed: Feed) -> impl IntoView {
+fn Headline(feed: Feed, on_stage: Callback<()>) -> impl IntoView {
     let phase = feed.part(|room| room.phase);
     let round = feed.part(|room| room.round);
     let model = feed.part(|room| {
@@ -102,7 +74,8 @@ fn Headline(feed: Feed) -> impl IntoView {
     });
     let rule_form = feed.part(|room| room.rule.to_string());
     let journal = feed.optional(|room| room.journal.clone());
-    let phase_text = move || match (phase.get(), feed.countdown()) {
+    let said = held(phase);
+    let phase_text = move || match (said.get(), feed.countdown()) {
         (Some(Phase::Training), Some(seconds)) => format!("Training, {seconds} s left"),
         (Some(phase), _) => text::phase(phase).to_owned(),
         (None, _) => "Asking the relay…".to_owned(),
@@ -144,9 +117,29 @@ fn Headline(feed: Feed) -> impl IntoView {
                     {part(journal, text::journal)}
                 </span>
             </p>
+            <button type="button" class="button small" data-testid="to-stage" title="Back to the stage (E)" aria-keyshortcuts="E" on:click=move |_| on_stage.run(())>
+                "Stage"
+            </button>
             <p class="pill" data-testid="link" data-state=move || link().0>{move || link().1}</p>
         </header>
     }
+}
+
+/// The phase to be read: the moment between two rounds is too short for that, and the last phase stays.
+fn held(phase: Memo<Option<Phase>>) -> RwSignal<Option<Phase>> {
+    let said = RwSignal::new(None);
+    // Dropped, it is cancelled.
+    let timer = StoredValue::new_local(None::<Timeout>);
+    Effect::new(move |_| {
+        let now = phase.get();
+        timer.set_value(None);
+        if now == Some(Phase::Between) && said.get_untracked() == Some(Phase::Training) {
+            timer.set_value(Some(Timeout::new(MOMENT, move || said.set(now))));
+        } else {
+            said.set(now);
+        }
+    });
+    said
 }
 
 /// How to get in: QR code, PIN and addresses, or that nobody new does.
@@ -193,7 +186,7 @@ fn Log(feed: Feed) -> impl IntoView {
     let lines = feed.part(|room| room.log.iter().rev().take(30).cloned().collect::<Vec<_>>());
     view! {
         <section class="card log" aria-label="What happened">
-            <ol aria-live="polite" data-testid="log">
+            <ol aria-live="polite" data-testid="log" tabindex="0" aria-label="What happened, newest first">
                 <For each=move || lines.get().unwrap_or_default() key=|line| line.number let:line>
                     <li data-testid="log-line"><span class="log-round">{line.round}</span>{line.text.clone()}</li>
                 </For>

@@ -19,27 +19,38 @@ const COMPACT_FROM: usize = 10;
 /// One row for each client. The teacher puts one under attack by a click, renames and removes them, and locks the room.
 #[component]
 pub fn Roster(feed: Feed, teacher: Teacher) -> impl IntoView {
-    let ids = feed.part(|room| {
-        let mut clients: Vec<&ClientView> = room.clients.iter().collect();
-        // Those who left sink to the bottom; a projector has no room to scroll.
-        clients.sort_by_key(|client| (client.state == ClientState::Gone, client.id));
-        clients.iter().map(|client| client.id).collect::<Vec<_>>()
-    });
-    let ids = move || ids.get().unwrap_or_default();
-    let here = feed.part(|room| room.clients.iter().filter(|client| client.state != ClientState::Gone).count());
+    // Those who left are folded away; a projector has no room to scroll.
+    let ids = |is_gone: bool| {
+        let ids = feed.part(move |room| {
+            let is_one = |client: &&ClientView| (client.state == ClientState::Gone) == is_gone;
+            let mut ids: Vec<ClientId> = room.clients.iter().filter(is_one).map(|client| client.id).collect();
+            ids.sort();
+            ids
+        });
+        move || ids.get().unwrap_or_default()
+    };
+    let (ids, gone) = (ids(false), ids(true));
     view! {
         <section class="card roster" aria-label="Room">
-            <h2>"In the room " <span class="count" data-testid="clients-here">{move || here.get().unwrap_or(0)}</span></h2>
+            <h2>"In the room " <span class="count" data-testid="clients-here">{move || ids().len()}</span></h2>
             <Show when=move || teacher.is_here()>
                 <Door feed teacher/>
             </Show>
             <p class="hint" hidden=move || !ids().is_empty()>"Nobody yet. Scan the code to join."</p>
             <p class="hint" hidden=move || ids().is_empty() || !teacher.is_here()>"Click a name to attack that client."</p>
-            <ul class:compact=move || { ids().len() > COMPACT_FROM }>
+            <ul class:compact=move || { ids().len() > COMPACT_FROM } tabindex="0" aria-label="Clients in the room">
                 <For each=ids key=|id| *id let:id>
                     <Client feed teacher id/>
                 </For>
             </ul>
+            <details class="gone" data-testid="gone" hidden=move || gone().is_empty()>
+                <summary>{move || format!("Left ({})", gone().len())}</summary>
+                <ul class="compact">
+                    <For each=gone key=|id| *id let:id>
+                        <Client feed teacher id/>
+                    </For>
+                </ul>
+            </details>
         </section>
     }
 }

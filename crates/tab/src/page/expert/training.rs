@@ -1,7 +1,7 @@
 //! The choice of rule, batch size and server step; of what the room trains on, and of what the model starts from.
 
 use leptos::prelude::*;
-use unmask_core::{InitialWeights, OptimiserKind, Rule, TrainOn};
+use unmask_core::{Architecture, InitialWeights, OptimiserKind, Rule, TrainOn};
 use unmask_wire::view::Control;
 
 use crate::page::{
@@ -111,9 +111,49 @@ pub fn TrainingEditor(feed: Feed, teacher: Teacher) -> impl IntoView {
                     }
                 />
             </fieldset>
+            <ModelPreset feed teacher/>
             <p class="hint" data-testid="optimiser-reason" hidden=move || !is_fedavg.get()>
                 "FedAvg averages weights, so the server takes no step."
             </p>
+        </div>
+    }
+}
+
+/// Another model: any preset, from scratch.
+#[component]
+fn ModelPreset(feed: Feed, teacher: Teacher) -> impl IntoView {
+    let coming = feed.part(|room| room.next.as_ref().and_then(|next| next.architecture).unwrap_or(room.architecture));
+    let chosen = RwSignal::new(String::new());
+    teacher.follow(coming, move |coming| chosen.set(coming.name().into_owned()));
+    let option = move |name: &'static str| {
+        view! { <option value=name selected=move || chosen.with(|chosen| chosen == name)>{name}</option> }
+    };
+    view! {
+        <div class="row">
+            <label class="number">
+                <span>"model"</span>
+                <select
+                    data-testid="model-preset"
+                    prop:value=move || chosen.get()
+                    on:change=move |event| chosen.set(event_target_value(&event))
+                >
+                    // One that is no preset is shown by its own name until another is chosen.
+                    <option value="" hidden>{move || chosen.get()}</option>
+                    {Architecture::names().map(option).collect_view()}
+                </select>
+            </label>
+            <DiscardButton
+                feed
+                testid="model-preset-begin"
+                title="Begin with this model"
+                on_confirm=move |()| {
+                    teacher.send(Control::Architecture {
+                        name: chosen.get_untracked(),
+                        april_block: untrack(|| coming.get()).is_some_and(Architecture::april_block),
+                        initial_weights: InitialWeights::Scratch,
+                    });
+                }
+            />
         </div>
     }
 }

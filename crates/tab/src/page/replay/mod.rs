@@ -11,9 +11,10 @@ use wasm_bindgen_futures::spawn_local;
 use web_sys::{Element, HtmlInputElement, KeyboardEvent};
 
 use super::{
-    expert::Room,
+    stage::{Room, hash},
     text::{
         clock::{Clock, Focused, minutes},
+        lesson::Address,
         sentence,
     },
     widgets::{
@@ -75,11 +76,15 @@ pub fn Replay() -> impl IntoView {
         press,
     )
     .forget();
+    // Nobody drives a lesson that was.
+    let address = Address { is_audience: true, ..Address::read(&hash()) };
     let is_loaded = Memo::new(move |_| playing.clock.with(Option::is_some));
     view! {
         <Show when=move || is_loaded.get() fallback=move || view! { <Opening playing/> }>
-            <Room feed=playing.feed teacher/>
-            <Bar playing/>
+            <div class="replay">
+                <Room feed=playing.feed teacher address/>
+                <Bar playing/>
+            </div>
         </Show>
     }
 }

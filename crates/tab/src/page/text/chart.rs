@@ -1,7 +1,8 @@
 //! Charts as geometry: numbers in, SVG paths, bars and marks out.
 
+use serde::Deserialize;
 use unmask_core::Defence;
-use unmask_wire::view::{CountBinView, LossPoint, MembershipView};
+use unmask_wire::view::{CountBinView, LossPoint, MembershipView, TradeOffPoint};
 
 use super::attacks::share;
 
@@ -317,6 +318,111 @@ impl Residuals {
     }
 }
 
+/// What a defence costs and what it hides, as the relay serves it under `/trade-off.json`: the part that is drawn.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+pub struct MeasuredCurve {
+    pub points: Vec<MeasuredPoint>,
+}
+
+/// One defence.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct MeasuredPoint {
+    /// What the model was trained on.
+    #[serde(default)]
+    pub data: String,
+    pub defence: Defence,
+    /// Share of held-out pictures named right.
+    pub accuracy: Interval,
+    /// Of the best attacker; absent where no attack had anything to solve.
+    pub ssim: Option<Interval>,
+}
+
+/// A mean and the ends of its interval.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+pub struct Interval {
+    pub mean: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+/// A measured point with the ends of its intervals, in SVG units.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cross {
+    pub x: f32,
+    pub y: f32,
+    /// Left and right end.
+    pub across: [f32; 2],
+    /// Upper and lower end.
+    pub up: [f32; 2],
+    pub text: String,
+}
+
+/// A point of the class's own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dot {
+    pub x: f32,
+    /// On the axis where the class has measured no accuracy.
+    pub y: f32,
+    pub has_accuracy: bool,
+    pub defence: Defence,
+}
+
+/// Leakage across, accuracy up.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TradeOffChart {
+    pub measured: Vec<Cross>,
+    /// Through the measured points, from left to right.
+    pub path: String,
+    pub class: Vec<Dot>,
+    /// Ticks of the leakage, left to right.
+    pub leakage: Vec<Mark>,
+    /// Ticks of the accuracy, bottom to top.
+    pub accuracy: Vec<Mark>,
+}
+
+impl TradeOffChart {
+    /// Draws the points of one data set, the one that stands first, and the class's own into `frame`.
+    pub fn new(curve: &MeasuredCurve, class: &[TradeOffPoint], frame: Frame) -> Self {
+        let data = curve.points.first().map(|point| point.data.clone());
+        let points = curve.points.iter().filter(|point| Some(&point.data) == data.as_ref());
+        let points: Vec<(&MeasuredPoint, Interval)> = points.filter_map(|point| Some((point, point.ssim?))).collect();
+        let highs = points.iter().map(|(point, _)| point.accuracy.high);
+        let highest = highs.chain(class.iter().filter_map(|point| point.accuracy)).filter(|high| high.is_finite());
+        let top = (highest.fold(0.45_f64, f64::max) * 10.0).ceil().min(10.0) / 10.0;
+        let bottom = frame.top + frame.height;
+        let x = |ssim: f64| frame.left + ssim.clamp(0.0, 1.0) as f32 * frame.width;
+        let y = |accuracy: f64| bottom - (accuracy / top).clamp(0.0, 1.0) as f32 * frame.height;
+        let mut measured: Vec<Cross> = points
+            .into_iter()
+            .map(|(point, ssim)| Cross {
+                x: x(ssim.mean),
+                y: y(point.accuracy.mean),
+                across: [x(ssim.low), x(ssim.high)],
+                up: [y(point.accuracy.high), y(point.accuracy.low)],
+                text: point.defence.label(),
+            })
+            .collect();
+        measured.sort_by(|one, other| one.x.total_cmp(&other.x));
+        let dot = |point: &TradeOffPoint| {
+            Some(Dot {
+                x: x(point.ssim?.into()),
+                y: point.accuracy.map_or(bottom, y),
+                has_accuracy: point.accuracy.is_some(),
+                defence: point.defence,
+            })
+        };
+        let tick = |at: f32, share: f64| Mark { at, text: format!("{:.0} %", share * 100.0) };
+        let places: Vec<(f32, f32)> = measured.iter().map(|point| (point.x, point.y)).collect();
+        Self {
+            path: path(&places),
+            measured,
+            class: class.iter().filter_map(dot).collect(),
+            leakage: [0.0, 0.5, 1.0].map(|ssim| Mark { at: x(ssim), text: format!("{ssim}") }).to_vec(),
+            accuracy: [0.0, top / 2.0, top].map(|accuracy| tick(y(accuracy), accuracy)).to_vec(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -474,5 +580,46 @@ mod tests {
     fn no_residual_draws_nothing() {
         let refused = MembershipView { distractors: vec![0.5], ..MembershipView::default() };
         assert_eq!(Residuals::new(&refused, 0.0, 1.0), Residuals::default());
+    }
+
+    fn interval(mean: f64) -> Interval {
+        Interval { mean, low: mean - 0.05, high: mean + 0.05 }
+    }
+
+    #[test]
+    fn what_leaks_less_stands_further_left() {
+        let json = r#"{"setup": {}, "points": [
+            {"data": "generated", "defence": "none", "rate": null, "accuracy": {"mean": 0.4, "low": 0.35, "high": 0.45}, "ssim": {"mean": 1.0, "low": 0.95, "high": 1.0}},
+            {"data": "generated", "defence": "random-binary:0.5", "rate": 0.5, "accuracy": {"mean": 0.38, "low": 0.3, "high": 0.4}, "ssim": {"mean": 0.2, "low": 0.1, "high": 0.3}},
+            {"data": "cifar10", "defence": "none", "accuracy": {"mean": 0.9, "low": 0.9, "high": 0.9}, "ssim": null}
+        ]}"#;
+        let curve: MeasuredCurve = serde_json::from_str(json).expect("a curve");
+        let class = [
+            TradeOffPoint { defence: Defence::None, rounds: 3, accuracy: None, ssim: Some(0.9) },
+            TradeOffPoint { defence: Defence::None, rounds: 3, accuracy: Some(0.2), ssim: Some(0.5) },
+            TradeOffPoint { defence: Defence::FixedPosition, rounds: 3, accuracy: Some(0.3), ssim: None },
+        ];
+        let chart = TradeOffChart::new(&curve, &class, FRAME);
+        assert_eq!(chart.measured.len(), 2);
+        assert!(chart.measured[0].x < chart.measured[1].x && chart.measured[0].text != "none");
+        assert_eq!(chart.measured[1].x, FRAME.left + FRAME.width);
+        assert_eq!((chart.class.len(), chart.class[0].y, chart.class[0].has_accuracy), (2, 60.0, false));
+        assert!(chart.class[1].y < 60.0);
+        assert!(chart.accuracy.windows(2).all(|pair| pair[1].at < pair[0].at));
+        let nothing = TradeOffChart::new(&MeasuredCurve::default(), &[], FRAME);
+        assert!(nothing.measured.is_empty() && nothing.path.is_empty() && nothing.leakage.len() == 3);
+    }
+
+    #[test]
+    fn an_accuracy_beyond_the_axis_lengthens_it() {
+        let point = MeasuredPoint {
+            data: String::new(),
+            defence: Defence::None,
+            accuracy: interval(0.8),
+            ssim: Some(interval(0.5)),
+        };
+        let chart = TradeOffChart::new(&MeasuredCurve { points: vec![point] }, &[], FRAME);
+        assert_eq!(chart.accuracy.last().map(|tick| tick.text.as_str()), Some("90 %"));
+        assert!(chart.measured[0].up[0] >= FRAME.top);
     }
 }

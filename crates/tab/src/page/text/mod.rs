@@ -6,7 +6,9 @@ pub mod clock;
 pub mod drafts;
 pub mod input;
 pub mod learning;
+pub mod lesson;
 pub mod names;
+pub mod scenes;
 
 use serde::Serialize;
 use unmask_core::{Architecture, Defence, EncryptionStart, GaussianNoise, OptimiserKind, Rule};

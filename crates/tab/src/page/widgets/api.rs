@@ -9,6 +9,7 @@ use unmask_wire::view::{Control, Role, RoomView, SessionRequest, SessionView};
 use wasm_bindgen::JsValue;
 
 use crate::page::text::{
+    chart::MeasuredCurve,
     input::{from_fragment, without_part},
     sentence,
 };
@@ -58,6 +59,12 @@ pub async fn room() -> Result<Option<RoomView>, Failure> {
         return Ok(None);
     }
     serde_json::from_value(room).map(Some).map_err(|error| Failure::NoAnswer(unreadable("/api/room", &error)))
+}
+
+/// What defences cost and hide, as measured before the lesson; `None` on a relay that has no such curve.
+pub async fn trade_off() -> Option<MeasuredCurve> {
+    let answer = Request::get("/trade-off.json").send().await.ok()?;
+    if answer.ok() { answer.json().await.ok() } else { None }
 }
 
 async fn read<T: DeserializeOwned>(route: &str, answer: Result<Response, gloo_net::Error>) -> Result<T, Failure> {

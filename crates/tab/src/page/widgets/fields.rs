@@ -39,6 +39,9 @@ pub fn NumberField(
     }
 }
 
+/// How long arrow keys must rest on a segment before it counts as chosen, in milliseconds: what they pass on the way does not.
+const REST: u32 = 700;
+
 /// A row of segments of which one is chosen.
 #[component]
 pub fn Segments<T: Copy + PartialEq + Send + Sync + 'static>(
@@ -49,6 +52,24 @@ pub fn Segments<T: Copy + PartialEq + Send + Sync + 'static>(
     #[prop(into)] chosen: Signal<T>,
     #[prop(into)] on_choose: Callback<T>,
 ) -> impl IntoView {
+    let is_by_key = StoredValue::new(false);
+    let resting = StoredValue::new(None::<T>);
+    // Dropped, it is cancelled.
+    let timer = StoredValue::new_local(None::<Timeout>);
+    let settle = move || {
+        timer.set_value(None);
+        if let Some(value) = resting.try_update_value(Option::take).flatten() {
+            on_choose.run(value);
+        }
+    };
+    let choose = move |value: T| {
+        resting.set_value(Some(value));
+        if is_by_key.get_value() {
+            timer.set_value(Some(Timeout::new(REST, settle)));
+        } else {
+            settle();
+        }
+    };
     let segment = move |(value, name, title, tip)| {
         view! {
             <label class="segment" title=tip>
@@ -57,13 +78,27 @@ pub fn Segments<T: Copy + PartialEq + Send + Sync + 'static>(
                     name=row
                     data-testid=format!("{row}-{name}")
                     prop:checked=move || chosen.get() == value
-                    on:change=move |_| on_choose.run(value)
+                    on:change=move |_| choose(value)
                 />
                 <span>{title}</span>
             </label>
         }
     };
-    view! { <div class="segments">{options.into_iter().map(segment).collect_view()}</div> }
+    view! {
+        <div
+            class="segments"
+            on:pointerdown=move |_| is_by_key.set_value(false)
+            on:keydown=move |event| {
+                is_by_key.set_value(event.key().starts_with("Arrow"));
+                if event.key() == "Enter" {
+                    settle();
+                }
+            }
+            on:focusout=move |_| if !is_by_key.get_value() { settle() }
+        >
+            {options.into_iter().map(segment).collect_view()}
+        </div>
+    }
 }
 
 /// A password field with a switch that shows what was typed.

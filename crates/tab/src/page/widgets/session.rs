@@ -201,6 +201,7 @@ impl Teacher {
 
     /// Sends a control whose failure is shown where it was asked for, in `problem`. Nothing of the control is kept.
     pub fn ask(self, control: Control, problem: RwSignal<Option<String>>) {
+        problem.set(None);
         spawn_local(async move { problem.set(self.checked(api::control(&control).await).err()) });
     }
 
@@ -209,8 +210,15 @@ impl Teacher {
         self.send_all(vec![control]);
     }
 
-    /// Sends controls one after the other, up to the first that fails.
+    /// Forgets why the last control failed.
+    pub fn forget_problem(self) {
+        self.refused.set(None);
+        self.problem.set(None);
+    }
+
+    /// Sends controls one after the other, up to the first that fails. What an earlier one left behind is forgotten.
     pub fn send_all(self, controls: Vec<Control>) {
+        self.forget_problem();
         spawn_local(async move {
             for control in controls {
                 if let Err(problem) = self.checked(api::control(&control).await) {
@@ -219,8 +227,6 @@ impl Teacher {
                     return;
                 }
             }
-            self.refused.set(None);
-            self.problem.set(None);
         });
     }
 

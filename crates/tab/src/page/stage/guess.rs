@@ -1,0 +1,122 @@
+//! Scenes 2 and 9: one reconstruction, and the pictures among which the class guesses; at the end what it takes home.
+
+use leptos::prelude::*;
+use unmask_core::{AttackMethod, Scene};
+use unmask_wire::view::Answers;
+
+use super::parts::{Attacked, Stage};
+use crate::page::text::{
+    lesson,
+    scenes::{self, TAKE_HOME, empty},
+};
+
+/// A picture to choose from.
+#[derive(Debug, Clone, PartialEq)]
+struct Suspect {
+    answer: String,
+    picture: Option<String>,
+    /// Once the question is closed.
+    votes: Option<u32>,
+    is_right: bool,
+}
+
+/// The reconstruction large, four pictures beside it, votes at the second step, the answer at the third.
+#[component]
+pub fn Guess(stage: Stage) -> impl IntoView {
+    let is_home = Memo::new(move |_| {
+        let place = stage.place.get();
+        place.scene == Scene::Debrief && place.beat + 1 >= lesson::beats(Scene::Debrief)
+    });
+    view! {
+        <Show when=move || is_home.get() fallback=move || view! { <Question stage/> }>
+            <TakeHome stage/>
+        </Show>
+    }
+}
+
+#[component]
+fn Question(stage: Stage) -> impl IntoView {
+    let suspects = stage.feed.part(|room| {
+        let poll = room.lesson.poll.as_ref();
+        let Some((poll, Answers::Choice(answers))) = poll.map(|poll| (poll, &poll.poll.answers)) else {
+            let suspect = |(place, client): (usize, &&unmask_wire::view::ClientView)| Suspect {
+                answer: scenes::answer(place, &client.nickname),
+                picture: client.original.clone(),
+                votes: None,
+                is_right: Some(client.id) == room.target,
+            };
+            return lesson::suspects(room).iter().enumerate().map(suspect).collect::<Vec<_>>();
+        };
+        let counts = poll.poll.answers.counts(&poll.votes);
+        let suspect = |(place, answer): (usize, &String)| {
+            let nickname = scenes::answered_nickname(answer);
+            let client = room.clients.iter().find(|client| client.nickname == nickname);
+            Suspect {
+                answer: answer.clone(),
+                picture: client.and_then(|client| client.original.clone()),
+                votes: (!poll.is_open).then(|| counts.get(place).copied().unwrap_or(0)),
+                is_right: poll.poll.correct.map(usize::from) == Some(place),
+            }
+        };
+        answers.iter().enumerate().map(suspect).collect()
+    });
+    let suspects = Memo::new(move |_| suspects.get().unwrap_or_default());
+    let is_told = move || stage.place.get().beat >= 2;
+    let suspect = move |Suspect { answer, picture, votes, is_right }: Suspect| {
+        view! {
+            <figure class="suspect" data-testid="suspect" data-right=move || is_told().then(|| is_right.to_string()) class:right=move || is_told() && is_right>
+                {match picture {
+                    Some(picture) => view! { <img src=picture alt=answer.clone()/> }.into_any(),
+                    None => view! { <p class="shot-empty">{empty::NOT_SHOWN}</p> }.into_any(),
+                }}
+                <figcaption>
+                    <span class="suspect-name">{move || if is_told() && is_right { "✓ " } else { "" }} {answer.clone()}</span>
+                    {votes.map(|votes| view! { <b class="suspect-votes" data-testid="suspect-votes">{votes}</b> })}
+                </figcaption>
+            </figure>
+        }
+    };
+    let voters = stage.feed.optional(|room| room.lesson.poll.as_ref().map(|poll| poll.voters));
+    view! {
+        <div class="guess">
+            <Attacked stage attack=Signal::from(AttackMethod::Embedding) title=Signal::derive(|| "made from numbers".to_owned())/>
+            <div class="suspects">
+                {move || suspects.get().into_iter().map(suspect).collect_view()}
+                <p class="suspects-note" role="status">
+                    {move || match voters.get() {
+                        Some(1) => "1 vote".to_owned(),
+                        Some(voters) => format!("{voters} votes"),
+                        None if suspects.with(Vec::len) < 2 => empty::NO_SUSPECTS.to_owned(),
+                        None => String::new(),
+                    }}
+                </p>
+            </div>
+        </div>
+    }
+}
+
+/// Three sentences, and what was seen in each scene while this page was open.
+#[component]
+fn TakeHome(stage: Stage) -> impl IntoView {
+    let strip = Memo::new(move |_| {
+        stage.reel.frames.with(|frames| {
+            let last = |scene: &Scene| frames.iter().rev().find(|frame| frame.scene == *scene);
+            let seen: Vec<(Scene, String)> =
+                Scene::ALL.iter().filter_map(|scene| Some((*scene, last(scene)?.source.clone()))).collect();
+            seen
+        })
+    });
+    view! {
+        <div class="home">
+            <ol data-testid="take-home-sentences">{TAKE_HOME.map(|sentence| view! { <li>{sentence}</li> }).collect_view()}</ol>
+            <div class="strip" data-testid="strip" hidden=move || strip.with(Vec::is_empty)>
+                <For each=move || strip.get() key=Clone::clone let:frame>
+                    <figure>
+                        <img src=frame.1 alt=format!("seen in {}", scenes::words(frame.0).title)/>
+                        <figcaption>{scenes::words(frame.0).title}</figcaption>
+                    </figure>
+                </For>
+            </div>
+        </div>
+    }
+}

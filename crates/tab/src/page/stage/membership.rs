@@ -1,0 +1,118 @@
+//! Scene 8: a photograph on a scale that says whether it was in the update.
+
+use gloo_file::{Blob, File};
+use leptos::prelude::*;
+use unmask_wire::view::Control;
+use wasm_bindgen_futures::spawn_local;
+
+use super::parts::Stage;
+use crate::page::{
+    text::{attacks, chart::Residuals, lesson::volunteers, names::SAMPLES, scenes::empty},
+    widgets::{
+        api, optional, part,
+        picture::{self, FileButton},
+    },
+};
+
+const WIDTH: f32 = 720.0;
+const HEIGHT: f32 = 240.0;
+const LEFT: f32 = 60.0;
+const SPAN: f32 = WIDTH - 2.0 * LEFT;
+/// Rows of the candidate, of pictures like it, and of the axis.
+const ROWS: [f32; 3] = [50.0, 110.0, 150.0];
+
+/// The photograph, the answer, and where it lies beside altered copies of itself. The presenter chooses it.
+#[component]
+pub fn Membership(stage: Stage) -> impl IntoView {
+    let membership = stage.feed.optional(|room| room.membership.clone());
+    let picture = Memo::new(move |_| membership.with(|it| it.as_ref().map(|it| it.picture.clone())));
+    let [own, others, axis] = ROWS;
+    let drawn = part(membership, |membership| Residuals::new(membership, LEFT, SPAN));
+    view! {
+        <div class="was-it" data-testid="was-it" data-verdict=optional(membership, |it| it.verdict.map(|verdict| verdict.to_string()))>
+            <figure class="shot">
+                <figcaption>"the photograph"</figcaption>
+                <Show when=move || picture.with(Option::is_some) fallback=|| view! { <p class="shot-empty" role="status">{empty::NO_CANDIDATE}</p> }>
+                    <img src=move || picture.get() alt="The photograph as the network sees it"/>
+                </Show>
+            </figure>
+            <div class="scale">
+                <p class="scale-verdict" role="status" data-testid="scale-verdict">{part(membership, attacks::membership)}</p>
+                <svg viewBox=format!("0 0 {WIDTH} {HEIGHT}") role="img" aria-label="How far the photograph is from what was in the update, on a logarithmic axis">
+                    {move || {
+                        let Residuals { candidate, interval, distractors, ticks } = drawn().unwrap_or_default();
+                        let ends = ticks.first().zip(ticks.last()).map(|(right, left)| [left.clone(), right.clone()]);
+                        view! {
+                            <line class="axis" x1=LEFT x2=LEFT + SPAN y1=axis y2=axis></line>
+                            {ends.into_iter().flatten().map(|tick| view! { <text class="scale-tick" x=tick.at y=axis + 34.0 text-anchor="middle">{tick.text}</text> }).collect_view()}
+                            {distractors.into_iter().map(|at| view! { <circle class="distractor" cx=at cy=others r="9"></circle> }).collect_view()}
+                            {interval.map(|(from, to)| view! { <line class="interval" x1=from x2=to y1=own y2=own></line> })}
+                            {candidate.map(|at| view! { <circle class="own" cx=at cy=own r="14"></circle> })}
+                        }
+                    }}
+                    <text class="scale-end" x=LEFT y=HEIGHT - 12.0>"◀ was in it"</text>
+                    <text class="scale-end" x=LEFT + SPAN y=HEIGHT - 12.0 text-anchor="end">"was not ▶"</text>
+                </svg>
+                <p class="scale-legend">
+                    <span>"● this photograph"</span>
+                    <span>"○ altered copies of it"</span>
+                </p>
+            </div>
+            <Show when=move || stage.is_presenting.get()>
+                <Candidates stage/>
+            </Show>
+        </div>
+    }
+}
+
+/// Photographs to ask about: the samples, what volunteers show, or a file.
+#[component]
+fn Candidates(stage: Stage) -> impl IntoView {
+    let shown = stage.feed.part(|room| {
+        let shown =
+            volunteers(room).into_iter().filter_map(|client| Some((client.nickname.clone(), client.original.clone()?)));
+        shown.take(4).collect::<Vec<_>>()
+    });
+    let samples = SAMPLES.iter().take(4).map(|sample| (sample.name.to_owned(), format!("/samples/{}", sample.file)));
+    let samples: Vec<(String, String)> = samples.collect();
+    let ask = move |name: String, address: String| {
+        spawn_local(async move {
+            match api::file(&address).await {
+                Ok(file) => propose(stage, name, file).await,
+                Err(problem) => stage.teacher.problem.set(Some(problem)),
+            }
+        });
+    };
+    let button = move |(name, address): (String, String)| {
+        let source = address.clone();
+        view! {
+            <button type="button" class="candidate-key" data-testid="ask-about" data-name=name.clone() title=name.clone() on:click=move |_| ask(name.clone(), address.clone())>
+                <img src=source alt=name.clone()/>
+            </button>
+        }
+    };
+    view! {
+        <div class="candidates">
+            {samples.into_iter().map(button).collect_view()}
+            {move || shown.get().unwrap_or_default().into_iter().map(button).collect_view()}
+            <FileButton
+                title="File"
+                testid="stage-candidate"
+                on_file=move |file: File| {
+                    let name = file.name();
+                    spawn_local(propose(stage, name, file.into()));
+                }
+            />
+            <button type="button" class="key" data-testid="stage-forget" on:click=move |_| stage.teacher.send(Control::ForgetCandidate)>"Forget"</button>
+        </div>
+    }
+}
+
+/// Asks the update about a picture file.
+async fn propose(stage: Stage, name: String, file: Blob) {
+    let asked = async {
+        let picture = picture::from_blob(&name, &file).await?;
+        api::candidate(&picture::png(&picture).await?).await
+    };
+    stage.teacher.problem.set(stage.teacher.checked(asked.await).err());
+}

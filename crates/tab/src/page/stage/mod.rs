@@ -1,0 +1,386 @@
+//! The projector's page: the stage that the class looks at, with the presenter's bar for the teacher, or the expert view.
+
+mod attack;
+mod guess;
+mod lobby;
+mod membership;
+mod parts;
+mod patience;
+mod promise;
+mod trade_off;
+
+use gloo_events::EventListener;
+use leptos::{html::Button, prelude::*};
+use unmask_core::{Defence, Scene};
+use unmask_wire::view::Phase;
+use wasm_bindgen::{JsCast, JsValue};
+use web_sys::{Element, KeyboardEvent};
+
+use self::{
+    attack::{April, Attackers, MaskSlider},
+    guess::Guess,
+    lobby::Lobby,
+    membership::Membership,
+    parts::Stage,
+    patience::Patience,
+    promise::Promise,
+    trade_off::TradeOff,
+};
+use super::{
+    expert::Expert,
+    text::{
+        input::from_fragment,
+        lesson::{self, Action, Address, Focus, Place},
+        scenes,
+    },
+    widgets::{
+        feed::Feed,
+        session::{Session, Teacher},
+    },
+};
+
+/// Where the windows of one browser tell each other that the stage is blank: the teacher's laptop and the beamer on it.
+const BLANK_KEY: &str = "unmask-blank";
+
+/// The whole page.
+#[component]
+pub fn Projector() -> impl IntoView {
+    let fragment = hash();
+    let address = Address::read(&fragment);
+    // A link for looking shows no bar, even in the browser of the teacher, whose windows share what they may.
+    let is_audience = address.is_audience || from_fragment(&fragment, "view").is_some();
+    let session = Session::open();
+    let feed = Feed::open(session);
+    let teacher = Teacher::new(session);
+    let may_watch = Memo::new(move |_| session.may_watch());
+    view! {
+        <Show when=move || may_watch.get() fallback=move || view! { <NotShown session/> }>
+            <Room feed teacher address=Address { is_audience, ..address }/>
+        </Show>
+    }
+}
+
+/// What to open, where the relay does not show the room to this page.
+#[component]
+fn NotShown(session: Session) -> impl IntoView {
+    let title = move || match (session.is_settled(), session.is_lost.get()) {
+        (false, _) => "Asking the relay…",
+        (true, true) => "The relay does not know this page any more",
+        (true, false) => "This page shows the room to its teacher",
+    };
+    view! {
+        <div class="projector">
+            <header class="top"><h1 class="brand">"un" <em>"mask"</em></h1></header>
+            <section class="card not-shown" role="status" data-testid="not-shown" data-settled=move || session.is_settled().to_string()>
+                <h2>{title}</h2>
+                <p hidden=move || !session.is_settled()>
+                    "Open the projector link that the relay printed in the terminal, or the teacher link for a page with the controls. "
+                    "A relay that begins another lesson prints others."
+                </p>
+                <p hidden=move || !session.is_settled()>"Do you want to take part? "<a href="/">"The students’ page"</a>" asks for the PIN."</p>
+                <p class="problem" role="alert" data-testid="session-problem">{move || session.problem.get()}</p>
+            </section>
+        </div>
+    }
+}
+
+/// The stage or the expert view, of a room that is there now or was recorded, keys, and the address that leads back to either.
+#[component]
+pub fn Room(feed: Feed, teacher: Teacher, address: Address) -> impl IntoView {
+    let is_presenting = Memo::new(move |_| teacher.is_here() && !address.is_audience);
+    let stage = Stage::new(feed, teacher, is_presenting);
+    let is_expert = RwSignal::new(address.is_expert);
+    let has_notes = RwSignal::new(false);
+    let is_blank = RwSignal::new(read_blank());
+    follow_address(stage, is_expert, address);
+    let blank = move |now: bool| {
+        is_blank.set(now);
+        if let Ok(Some(storage)) = window().local_storage() {
+            // Where the browser refuses, this window alone is blank.
+            let _ = storage.set_item(BLANK_KEY, if now { "1" } else { "0" });
+        }
+    };
+    EventListener::new(&window(), "storage", move |_| is_blank.set(read_blank())).forget();
+    let act = Callback::new(move |action: Action| match action {
+        Action::Expert => is_expert.update(|is_expert| *is_expert = !*is_expert),
+        _ if is_expert.get_untracked() || !is_presenting.get_untracked() => {}
+        Action::Next => stage.next(),
+        Action::NextScene => {
+            if let Some(next) = stage.place.get_untracked().next_scene() {
+                stage.go(next);
+            }
+        }
+        Action::PreviousScene => {
+            if let Some(previous) = stage.place.get_untracked().previous_scene() {
+                stage.go(previous);
+            }
+        }
+        Action::RateDown | Action::RateUp => {
+            if let Some(defence) = lesson::stepped(untrack(|| stage.defence()), action == Action::RateUp) {
+                stage.choose(defence);
+            }
+        }
+        Action::Mask => stage.choose(lesson::flipped(untrack(|| stage.defence()))),
+        Action::NextVolunteer => stage.next_volunteer(),
+        Action::Pause => stage.toggle_rounds(),
+        Action::Blank => blank(!is_blank.get_untracked()),
+        Action::Notes => has_notes.update(|has_notes| *has_notes = !*has_notes),
+        Action::Confirm => stage.lose(),
+        Action::Cancel => stage.loss.set(None),
+    });
+    let handle = window_event_listener(leptos::ev::keydown, move |event| {
+        let is_asked = stage.loss.with_untracked(Option::is_some) && !is_expert.get_untracked();
+        if let Some(action) = lesson::action(&event.key(), focus(&event, is_asked)) {
+            // Space would scroll, too.
+            if action != Action::Expert && !is_expert.get_untracked() {
+                event.prevent_default();
+            }
+            act.run(action);
+        }
+    });
+    on_cleanup(move || handle.remove());
+    view! {
+        <Show
+            when=move || is_expert.get()
+            fallback=move || view! { <StageView stage has_notes is_blank act/> }
+        >
+            <Expert feed teacher on_stage=move |()| is_expert.set(false)/>
+        </Show>
+    }
+}
+
+/// Keeps the address and the lesson in step. An address that leads elsewhere than the room is has its way once, where this page
+/// drives the lesson; from then on it follows.
+fn follow_address(stage: Stage, is_expert: RwSignal<bool>, opened: Address) {
+    let is_known = Memo::new(move |_| stage.feed.room.with(Option::is_some));
+    Effect::new(move |has_led: Option<bool>| {
+        if has_led == Some(true) || !is_known.get() || !stage.is_presenting.get() {
+            return has_led.unwrap_or(false);
+        }
+        if let Some(place) = opened.place.filter(|place| *place != stage.place.get_untracked()) {
+            stage.go(place);
+        }
+        true
+    });
+    Effect::new(move |_| {
+        let place = is_known.get().then(|| stage.place.get()).or(opened.place);
+        let fragment = Address { place, is_expert: is_expert.get(), is_audience: opened.is_audience }.fragment();
+        if fragment != hash() {
+            let location = window().location();
+            let (path, search) = (location.pathname().unwrap_or_default(), location.search().unwrap_or_default());
+            if let Ok(history) = window().history() {
+                // The page works as well if the browser refuses.
+                let _ = history.replace_state_with_url(&JsValue::NULL, "", Some(&format!("{path}{search}{fragment}")));
+            }
+        }
+    });
+    let handle = window_event_listener(leptos::ev::hashchange, move |_| {
+        let asked = Address::read(&hash());
+        is_expert.set(asked.is_expert);
+        if let Some(place) = asked.place.filter(|place| *place != stage.place.get_untracked())
+            && stage.is_presenting.get_untracked()
+        {
+            stage.go(place);
+        }
+    });
+    on_cleanup(move || handle.remove());
+}
+
+pub fn hash() -> String {
+    window().location().hash().unwrap_or_default()
+}
+
+fn read_blank() -> bool {
+    let storage = window().local_storage().ok().flatten();
+    storage.and_then(|storage| storage.get_item(BLANK_KEY).ok().flatten()).as_deref() == Some("1")
+}
+
+/// Where the keyboard's attention is when a key is pressed.
+fn focus(event: &KeyboardEvent, is_asked: bool) -> Focus {
+    let target = event.target().and_then(|target| target.dyn_into::<Element>().ok());
+    let is =
+        |selector: &str| target.as_ref().is_some_and(|target| target.closest(selector).is_ok_and(|it| it.is_some()));
+    Focus {
+        is_typing: is("input, textarea, select"),
+        is_pressable: is("button, a, summary, label"),
+        is_asked,
+        has_modifier: event.ctrl_key() || event.alt_key() || event.meta_key(),
+    }
+}
+
+/// The slide, and for the presenter bar and notes.
+#[component]
+fn StageView(
+    stage: Stage,
+    has_notes: RwSignal<bool>,
+    is_blank: RwSignal<bool>,
+    act: Callback<Action>,
+) -> impl IntoView {
+    let place = stage.place;
+    let scene = Memo::new(move |_| place.get().scene);
+    let words = move || scenes::words(scene.get());
+    let line = move || scenes::line(place.get().scene, place.get().beat);
+    let is_presenting = stage.is_presenting;
+    view! {
+        <div class="theatre" class:with-notes=move || has_notes.get() && is_presenting.get()>
+            <div class="house">
+                <div class="frame">
+                    <main
+                        class="slide"
+                        data-testid="stage"
+                        data-scene=move || place.get().scene.number()
+                        data-beat=move || place.get().beat
+                    >
+                        <a class="skip" href="#expert">"Expert view"</a>
+                        <header class="slide-head">
+                            <h1 data-testid="headline">{move || words().headline}</h1>
+                            <p data-testid="line" role="status">{line}</p>
+                        </header>
+                        <div class="scene" data-testid="scene">
+                            {move || match scene.get() {
+                                Scene::Lobby => view! { <Lobby stage/> }.into_any(),
+                                Scene::Promise => view! { <Promise stage/> }.into_any(),
+                                Scene::Guess | Scene::Debrief => view! { <Guess stage/> }.into_any(),
+                                Scene::April => view! { <April stage/> }.into_any(),
+                                Scene::Mask => view! { <MaskSlider stage/> }.into_any(),
+                                Scene::Attackers => view! { <Attackers stage/> }.into_any(),
+                                Scene::Patience => view! { <Patience stage/> }.into_any(),
+                                Scene::TradeOff => view! { <TradeOff stage/> }.into_any(),
+                                Scene::Membership => view! { <Membership stage/> }.into_any(),
+                            }}
+                        </div>
+                        <Show when=move || is_presenting.get() fallback=move || view! { <footer class="bar"></footer> }>
+                            <Bar stage has_notes is_blank act/>
+                        </Show>
+                        <Show when=move || is_presenting.get()>
+                            <Alarm stage/>
+                            <LossQuestion stage act/>
+                        </Show>
+                        <div class="blank" data-testid="blank" hidden=move || !is_blank.get()></div>
+                    </main>
+                </div>
+            </div>
+            <Show when=move || has_notes.get() && is_presenting.get()>
+                <aside class="notes" aria-label="Notes" data-testid="notes">
+                    <p><b>"Say: "</b>{move || words().say}</p>
+                    <p><b>"Ask: "</b>{move || words().ask}</p>
+                </aside>
+            </Show>
+        </div>
+    }
+}
+
+/// The presenter's bar: every key as a button.
+#[component]
+fn Bar(stage: Stage, has_notes: RwSignal<bool>, is_blank: RwSignal<bool>, act: Callback<Action>) -> impl IntoView {
+    let is_paused = stage.feed.part(|room| room.phase == Phase::Paused);
+    let is_paused = move || is_paused.get() == Some(true);
+    let is_masked = move || stage.defence() != Defence::None;
+    let rate = move || lesson::uniform_rate(stage.defence()).map_or("–".to_owned(), |rate| rate.to_string());
+    let dot = move |scene: Scene| {
+        let is_here = move || stage.place.get().scene == scene;
+        let title = format!("{}: {}", scene.number(), scenes::words(scene).title);
+        view! {
+            <button
+                type="button"
+                class="dot"
+                data-testid=format!("scene-{}", scene.number())
+                title=title.clone()
+                aria-label=title
+                aria-current=move || is_here().then_some("step")
+                on:click=move |_| stage.go(Place::start(scene))
+            >
+                {scene.number()}
+            </button>
+        }
+    };
+    view! {
+        // A click must not take the focus, or Space would press the same button again.
+        <footer class="bar" role="toolbar" aria-label="Presenter" data-testid="bar" on:mousedown=|event| event.prevent_default()>
+            <span class="dots" role="group" aria-label="Scenes">{Scene::ALL.map(dot).collect_view()}</span>
+            <Key act action=Action::Next key="Space" testid="next-beat" title="Next step">"Next"</Key>
+            <Key act action=Action::RateDown key="[" testid="rate-down" title="Less stays home">"R−"</Key>
+            <output class="rate" data-testid="stage-rate">{rate}</output>
+            <Key act action=Action::RateUp key="]" testid="rate-up" title="More stays home">"R+"</Key>
+            <Key act action=Action::Mask key="M" testid="mask" title="Mask on or off" pressed=Signal::derive(is_masked)>"Mask"</Key>
+            <Key act action=Action::NextVolunteer key="T" testid="next-volunteer" title="Next volunteer">"Who"</Key>
+            <Key act action=Action::Pause key="P" testid="stage-pause" title="Pause, or go on">
+                {move || if is_paused() { "Run" } else { "Pause" }}
+            </Key>
+            <Key act action=Action::Blank key="B" testid="blank-key" title="Blank the stage" pressed=is_blank>"Blank"</Key>
+            <Key act action=Action::Notes key="N" testid="notes-key" title="Notes" pressed=has_notes>"Notes"</Key>
+            <Key act action=Action::Expert key="E" testid="expert" title="Expert view">"Expert"</Key>
+        </footer>
+    }
+}
+
+/// What a key does, as a button.
+#[component]
+fn Key(
+    act: Callback<Action>,
+    action: Action,
+    /// By the name that screen readers say.
+    key: &'static str,
+    testid: &'static str,
+    title: &'static str,
+    /// Whether it is on, where it can be.
+    #[prop(into, optional)]
+    pressed: Option<Signal<bool>>,
+    children: Children,
+) -> impl IntoView {
+    view! {
+        <button
+            type="button"
+            class="key"
+            data-testid=testid
+            title=format!("{title} ({key})")
+            aria-keyshortcuts=key
+            aria-pressed=move || pressed.map(|pressed| pressed.get().to_string())
+            on:click=move |_| act.run(action)
+        >
+            {children()}
+        </button>
+    }
+}
+
+/// What went wrong with the last step, until another one is taken.
+#[component]
+fn Alarm(stage: Stage) -> impl IntoView {
+    let problem = stage.teacher.problem;
+    view! {
+        <p class="alarm" role="alert" data-testid="stage-problem" hidden=move || problem.with(Option::is_none)>
+            {move || problem.get()}
+            <button type="button" class="key" aria-label="Close" on:click=move |_| problem.set(None)>"✕"</button>
+        </p>
+    }
+}
+
+/// Asks before rounds of the class's model are lost.
+#[component]
+fn LossQuestion(stage: Stage, act: Callback<Action>) -> impl IntoView {
+    let loss = stage.loss;
+    let begin = NodeRef::<Button>::new();
+    // What had the focus lies behind the question.
+    Effect::new(move |_| {
+        if let Some(begin) = begin.get() {
+            let _ = begin.focus();
+        }
+    });
+    view! {
+        <Show when=move || loss.with(Option::is_some)>
+            <div class="veil">
+                <section class="question" role="alertdialog" aria-modal="true" aria-labelledby="loss" data-testid="loses-rounds" data-rounds=move || loss.get().map(|loss| loss.rounds)>
+                    <h2 id="loss">{move || loss.get().map(|loss| scenes::loses(loss.rounds))}</h2>
+                    <p>
+                        <button node_ref=begin type="button" class="key accent" data-testid="loses-rounds-yes" on:click=move |_| act.run(Action::Confirm)>
+                            "Begin (Enter)"
+                        </button>
+                        <button type="button" class="key" data-testid="loses-rounds-no" on:click=move |_| act.run(Action::Cancel)>
+                            "Stay here (Escape)"
+                        </button>
+                    </p>
+                </section>
+            </div>
+        </Show>
+    }
+}

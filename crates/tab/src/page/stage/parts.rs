@@ -1,0 +1,451 @@
+//! What the scenes have in common: the lesson as this page knows and drives it, the pictures that came while it was open, and
+//! the pieces that several scenes show.
+
+use gloo_file::ObjectUrl;
+use leptos::prelude::*;
+use unmask_core::{AttackMethod, ClientId, Defence, Scene};
+use unmask_wire::view::{ClientState, Control, Phase, RoomView};
+use wasm_bindgen_futures::spawn_local;
+use web_sys::{HtmlElement, PointerEvent};
+
+use crate::page::{
+    text::{
+        lesson::{self, Level, Place},
+        scenes::{self, empty},
+    },
+    widgets::{api, feed::Feed, session::Teacher},
+};
+
+/// Rounds that a place of the lesson would cost, which the presenter is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Loss {
+    pub place: Place,
+    pub rounds: u32,
+}
+
+/// The lesson, as this page shows it and the presenter drives it.
+#[derive(Clone, Copy)]
+pub struct Stage {
+    pub feed: Feed,
+    pub teacher: Teacher,
+    /// Whether this page has the presenter's bar.
+    pub is_presenting: Memo<bool>,
+    pub place: Memo<Place>,
+    pub reel: Reel,
+    /// What is asked before it is lost.
+    pub loss: RwSignal<Option<Loss>>,
+    /// Where the lesson is on its way to.
+    going: RwSignal<Option<Place>>,
+    coming: Memo<Option<Defence>>,
+    /// A defence that was chosen and has not come back from the room yet, so that keys that follow fast add up.
+    chosen: RwSignal<Option<Defence>>,
+}
+
+impl Stage {
+    pub fn new(feed: Feed, teacher: Teacher, is_presenting: Memo<bool>) -> Self {
+        let place = feed.part(Place::of);
+        let coming = feed.part(lesson::coming_defence);
+        let stage = Self {
+            feed,
+            teacher,
+            is_presenting,
+            place: Memo::new(move |_| place.get().unwrap_or_default()),
+            reel: Reel::collect(feed),
+            loss: RwSignal::new(None),
+            going: RwSignal::new(None),
+            coming,
+            chosen: RwSignal::new(None),
+        };
+        Effect::new(move |_| {
+            let place = stage.place.get();
+            if stage.going.get() == Some(place) || teacher.problem.with(Option::is_some) {
+                stage.going.set(None);
+            }
+        });
+        Effect::new(move |_| {
+            let coming = coming.get();
+            if stage.chosen.get().is_some_and(|chosen| Some(chosen) == coming) || teacher.problem.with(Option::is_some)
+            {
+                stage.chosen.set(None);
+            }
+        });
+        stage
+    }
+
+    /// Something of the room as it is now, outside of what is drawn.
+    pub fn now<T>(self, of: impl FnOnce(&RoomView) -> T) -> Option<T> {
+        self.feed.room.with_untracked(|room| room.as_ref().map(of))
+    }
+
+    /// Goes to a place of the lesson, or asks first whether what that costs may be lost.
+    pub fn go(self, place: Place) {
+        // One step at a time: the next plan starts from what the room is like after this one.
+        if self.going.get_untracked().is_some() {
+            return;
+        }
+        let Some(plan) = self.now(|room| lesson::plan(room, place)) else { return };
+        match plan.loses_rounds {
+            Some(rounds) => self.loss.set(Some(Loss { place, rounds })),
+            None => self.follow(place, plan.controls),
+        }
+    }
+
+    /// Goes where the presenter was asked about, whatever is lost.
+    pub fn lose(self) {
+        let Some(loss) = self.loss.get_untracked() else { return };
+        self.loss.set(None);
+        if let Some(plan) = self.now(|room| lesson::plan(room, loss.place)) {
+            self.follow(loss.place, plan.controls);
+        }
+    }
+
+    fn follow(self, place: Place, controls: Vec<Control>) {
+        if self.place.get_untracked() != place {
+            self.going.set(Some(place));
+        }
+        self.teacher.send_all(controls);
+    }
+
+    /// The next step.
+    pub fn next(self) {
+        if let Some(next) = self.place.get_untracked().next() {
+            self.go(next);
+        }
+    }
+
+    /// The defence from the next round on.
+    pub fn defence(self) -> Defence {
+        self.chosen.get().or_else(|| self.coming.get()).unwrap_or_default()
+    }
+
+    pub fn choose(self, defence: Defence) {
+        self.chosen.set(Some(defence));
+        self.teacher.send(Control::Defence { defence });
+    }
+
+    /// Attacks the next one who agreed. Where the class guesses whose picture it is, it is asked anew.
+    pub fn next_volunteer(self) {
+        let controls = self.now(|room| {
+            let Some(client) = lesson::next_volunteer(room) else { return Vec::new() };
+            let mut controls = vec![Control::Target { client }];
+            let Place { scene, .. } = Place::of(room);
+            if matches!(scene, Scene::Guess | Scene::Debrief) {
+                let mut room = room.clone();
+                (room.target, room.lesson.poll) = (Some(client), None);
+                controls.extend(lesson::plan(&room, Place::start(scene)).controls);
+            }
+            controls
+        });
+        self.teacher.send_all(controls.unwrap_or_default());
+    }
+
+    /// Lets the rounds run, or pauses them.
+    pub fn toggle_rounds(self) {
+        if let Some(is_paused) = self.now(|room| room.phase == Phase::Paused) {
+            self.teacher.send(if is_paused { Control::Start } else { Control::Pause });
+        }
+    }
+}
+
+/// A picture that an attack made while this page was open.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Frame {
+    /// In the order in which they came.
+    number: u64,
+    pub attack: AttackMethod,
+    pub client: ClientId,
+    pub defence: Defence,
+    /// During which it came.
+    pub scene: Scene,
+    pub round: u32,
+    /// That the attack took for it.
+    pub seconds: f64,
+    pub ssim: Option<f32>,
+    /// On the relay, where it may be gone by now.
+    address: String,
+    /// Its address in this page.
+    pub source: String,
+}
+
+/// Most pictures kept of searches, and most of other attacks.
+const SEARCH_FRAMES: usize = 240;
+const OTHER_FRAMES: usize = 60;
+
+/// The pictures that came while this page was open: the relay keeps a few of each attack.
+#[derive(Clone, Copy)]
+pub struct Reel {
+    pub frames: RwSignal<Vec<Frame>>,
+    /// What keeps their addresses in this page alive.
+    held: StoredValue<Vec<(String, ObjectUrl)>, LocalStorage>,
+}
+
+impl Reel {
+    fn collect(feed: Feed) -> Self {
+        let reel = Self { frames: RwSignal::new(Vec::new()), held: StoredValue::new_local(Vec::new()) };
+        let asked = StoredValue::new(Vec::<String>::new());
+        let count = StoredValue::new(0);
+        Effect::new(move |_| {
+            feed.room.with(|room| {
+                let Some(room) = room else { return };
+                reel.forget_who_left(room);
+                for result in &room.attacks {
+                    let Some(address) = &result.picture else { continue };
+                    if asked.with_value(|asked| asked.contains(address)) {
+                        reel.score(address, result.ssim);
+                        continue;
+                    }
+                    asked.update_value(|asked| {
+                        asked.push(address.clone());
+                        let surplus = asked.len().saturating_sub(SEARCH_FRAMES + OTHER_FRAMES);
+                        asked.drain(..surplus);
+                    });
+                    count.update_value(|count| *count += 1);
+                    let frame = Frame {
+                        number: count.get_value(),
+                        attack: result.attack,
+                        client: result.client,
+                        defence: result.defence,
+                        scene: room.lesson.scene,
+                        round: result.round,
+                        seconds: result.seconds,
+                        ssim: result.ssim,
+                        address: address.clone(),
+                        source: String::new(),
+                    };
+                    spawn_local(reel.hold(frame));
+                }
+            });
+        });
+        reel
+    }
+
+    /// Fetches a picture while the relay has it. One that it has no more is left out.
+    async fn hold(self, frame: Frame) {
+        // A recorded picture is within its address.
+        let source = if frame.address.starts_with("data:") {
+            frame.address.clone()
+        } else {
+            let Ok(blob) = api::file(&frame.address).await else { return };
+            let url = ObjectUrl::from(blob);
+            let source = url.to_string();
+            self.held.update_value(|held| held.push((source.clone(), url)));
+            source
+        };
+        self.frames.update(|frames| {
+            // Fetches may overtake each other.
+            let place = frames.partition_point(|other| other.number < frame.number);
+            frames.insert(place, Frame { source, ..frame });
+            for (is_search, most) in [(true, SEARCH_FRAMES), (false, OTHER_FRAMES)] {
+                thin(frames, is_search, most);
+            }
+        });
+        self.release();
+    }
+
+    /// Keeps nothing of those who left or agree no longer.
+    fn forget_who_left(self, room: &RoomView) {
+        let may_stay = |frame: &Frame| {
+            let owner = room.clients.iter().find(|client| client.id == frame.client);
+            owner.is_some_and(|owner| owner.may_show && owner.state != ClientState::Gone)
+        };
+        if self.frames.with_untracked(|frames| frames.iter().all(may_stay)) {
+            return;
+        }
+        self.frames.update(|frames| frames.retain(may_stay));
+        self.release();
+    }
+
+    /// A score comes after its picture.
+    fn score(self, address: &str, ssim: Option<f32>) {
+        let is_news = |frame: &Frame| frame.address == address && frame.ssim != ssim;
+        if self.frames.with_untracked(|frames| frames.iter().any(is_news)) {
+            self.frames
+                .update(|frames| frames.iter_mut().filter(|frame| is_news(frame)).for_each(|frame| frame.ssim = ssim));
+        }
+    }
+
+    fn release(self) {
+        let used =
+            |source: &String| self.frames.with_untracked(|frames| frames.iter().any(|frame| frame.source == *source));
+        self.held.update_value(|held| held.retain(|(source, _)| used(source)));
+    }
+}
+
+/// Drops every second picture of a search that has too many, so that the time-lapse keeps its ends; of other attacks the oldest.
+fn thin(frames: &mut Vec<Frame>, is_search: bool, most: usize) {
+    let is_one = |frame: &Frame| frame.attack.is_search() == is_search;
+    let count = frames.iter().filter(|frame| is_one(frame)).count();
+    if count <= most {
+        return;
+    }
+    let mut place = 0;
+    frames.retain(|frame| {
+        if !is_one(frame) {
+            return true;
+        }
+        place += 1;
+        if is_search { place % 2 == 1 || place == count } else { place > count - most }
+    });
+}
+
+/// Gives the keys back to the lesson once a slider has been moved by hand.
+pub fn let_go(event: &PointerEvent) {
+    let slider: HtmlElement = event_target(event);
+    // It can only fail for what has no focus to lose.
+    let _ = slider.blur();
+}
+
+/// A picture with its name above it and what is to be said below, or words where there is none.
+#[component]
+pub fn Shot(
+    #[prop(into)] title: Signal<String>,
+    #[prop(into)] picture: Signal<Option<String>>,
+    /// What stands in its place as long as there is none.
+    #[prop(into)]
+    empty: Signal<String>,
+    #[prop(into, optional)] level: Signal<Option<Level>>,
+    /// Whether it has a line for what can be made out.
+    #[prop(optional)]
+    has_level: bool,
+    /// Its name for tests.
+    testid: &'static str,
+) -> impl IntoView {
+    let picture = Memo::new(move |_| picture.get());
+    view! {
+        <figure class="shot" data-testid=testid data-level=move || level.get().map(Level::name)>
+            <figcaption>{title}</figcaption>
+            <Show
+                when=move || picture.with(Option::is_some)
+                fallback=move || view! { <p class="shot-empty" role="status">{empty}</p> }
+            >
+                <img src=move || picture.get() alt=title/>
+            </Show>
+            <p class="shot-level" hidden=!has_level>
+                {move || level.get().map_or("\u{a0}".to_owned(), |level| format!("{} {}", sign(level), scenes::level(level)))}
+            </p>
+        </figure>
+    }
+}
+
+/// A sign that differs in shape, not only in colour.
+fn sign(level: Level) -> &'static str {
+    match level {
+        Level::Hidden => "✓",
+        Level::Outlines => "◐",
+        Level::Recognisable => "✕",
+    }
+}
+
+/// The picture of the one under attack, as its owner shows it.
+#[component]
+pub fn Original(stage: Stage) -> impl IntoView {
+    let target = stage.feed.optional(|room| {
+        let target = room.target?;
+        room.clients.iter().find(|client| client.id == target).cloned()
+    });
+    let title = move || target.with(|target| target.as_ref().map_or("original".to_owned(), |it| it.nickname.clone()));
+    let empty = stage.feed.part(|room| match (room.clients.is_empty(), room.target) {
+        (true, _) => empty::NOBODY,
+        (false, None) => empty::NOBODY_AGREED,
+        (false, Some(_)) => empty::NOT_SHOWN,
+    });
+    view! {
+        <Shot
+            testid="original"
+            title=Signal::derive(title)
+            picture=Signal::derive(move || target.with(|target| target.as_ref()?.original.clone()))
+            empty=Signal::derive(move || empty.get().unwrap_or(empty::WAITING).to_owned())
+            has_level=true
+        />
+    }
+}
+
+/// What an attack sees of it now, and how well it can be made out.
+#[component]
+pub fn Attacked(
+    stage: Stage,
+    #[prop(into)] attack: Signal<AttackMethod>,
+    #[prop(into)] title: Signal<String>,
+) -> impl IntoView {
+    let result = Memo::new(move |_| {
+        let attack = attack.get();
+        stage.feed.room.with(|room| lesson::result(room.as_ref()?, attack).cloned())
+    });
+    let why_empty = stage.feed.part(why_empty);
+    let empty = move || {
+        if result.with(Option::is_some) { empty::NO_PICTURE } else { why_empty.get().unwrap_or(empty::WAITING) }
+            .to_owned()
+    };
+    let level = move || {
+        result.with(|result| {
+            let result = result.as_ref()?;
+            // Nothing can be made out of no picture.
+            if result.picture.is_none() && result.search.is_none() {
+                Some(Level::Hidden)
+            } else {
+                Level::of(&result.recent)
+            }
+        })
+    };
+    view! {
+        <Shot
+            testid="attacked"
+            title
+            picture=Signal::derive(move || result.with(|result| result.as_ref()?.picture.clone()))
+            empty=Signal::derive(empty)
+            level=Signal::derive(level)
+            has_level=true
+        />
+    }
+}
+
+/// Why no reconstruction has come.
+pub fn why_empty(room: &RoomView) -> &'static str {
+    if room.clients.iter().all(|client| client.state == ClientState::Gone) {
+        empty::NOBODY
+    } else if room.target.is_none() {
+        empty::NOBODY_AGREED
+    } else if room.phase == Phase::Paused {
+        empty::PAUSED
+    } else {
+        empty::WAITING
+    }
+}
+
+/// How many have voted, and once the question is closed what for.
+#[component]
+pub fn Votes(
+    stage: Stage,
+    /// The true number, if there is one by now.
+    #[prop(into, optional)]
+    truth: Signal<Option<u16>>,
+) -> impl IntoView {
+    let poll = stage.feed.optional(|room| room.lesson.poll.clone());
+    let is_closed = Memo::new(move |_| poll.with(|poll| poll.as_ref().is_some_and(|poll| !poll.is_open)));
+    let voters = move || poll.with(|poll| poll.as_ref().map_or(0, |poll| poll.voters));
+    let bars = move || poll.with(|poll| poll.as_ref().map(lesson::vote_bars).unwrap_or_default());
+    let highest = move || bars().iter().map(|(_, count)| *count).max().unwrap_or(0).max(1);
+    let row = move |(name, count): (String, u32)| {
+        let share = format!("width:{:.1}%", f64::from(count) * 100.0 / f64::from(highest()));
+        view! {
+            <li data-testid="votes" data-answer=name.clone() data-count=count>
+                <span>{name.clone()}</span>
+                <span class="meter" aria-hidden="true"><span class="meter-fill" style=share></span></span>
+                <b>{count}</b>
+            </li>
+        }
+    };
+    view! {
+        <section class="vote" data-testid="poll" data-open=move || poll.with(|poll| poll.as_ref().map(|poll| poll.is_open.to_string())) hidden=move || poll.with(Option::is_none)>
+            <h2>{move || poll.with(|poll| poll.as_ref().map(|poll| poll.poll.question.clone()))}</h2>
+            <p class="vote-count" hidden=move || is_closed.get()>
+                <b data-testid="voters">{voters}</b>
+                {move || if voters() == 1 { " vote" } else { " votes" }}
+            </p>
+            <ul hidden=move || !is_closed.get()>{move || bars().into_iter().map(row).collect_view()}</ul>
+            <p class="vote-truth" hidden=move || truth.get().is_none() || !is_closed.get()>
+                {move || truth.get().map(|truth| format!("It took {truth} {}.", scenes::SECONDS))}
+            </p>
+        </section>
+    }
+}

@@ -1,0 +1,105 @@
+//! Scene 7: leakage across, accuracy up; the curve that came with the relay in grey, the class's own dots on it.
+
+use leptos::prelude::*;
+use unmask_core::Defence;
+use wasm_bindgen_futures::spawn_local;
+
+use super::parts::{Stage, Votes};
+use crate::page::{
+    text::{
+        chart::{Frame, MeasuredCurve, TradeOffChart},
+        scenes::empty,
+    },
+    widgets::api,
+};
+
+const WIDTH: f32 = 800.0;
+const HEIGHT: f32 = 540.0;
+const FRAME: Frame = Frame { left: 96.0, top: 40.0, width: 670.0, height: 400.0 };
+
+/// The chart, the vote for R, and the picture behind the dot that is pointed at.
+#[component]
+pub fn TradeOff(stage: Stage) -> impl IntoView {
+    let curve = RwSignal::new(None::<MeasuredCurve>);
+    spawn_local(async move {
+        let measured = api::trade_off().await;
+        // The scene may have been left meanwhile.
+        let _ = curve.try_set(measured);
+    });
+    let class = stage.feed.part(|room| room.trade_off.clone());
+    let chart = Memo::new(move |_| {
+        let class = class.get().unwrap_or_default();
+        curve.with(|curve| TradeOffChart::new(curve.as_ref().unwrap_or(&MeasuredCurve::default()), &class, FRAME))
+    });
+    let pointed = RwSignal::new(None::<Defence>);
+    let behind = move || {
+        let defence = pointed.get()?;
+        let last = |frames: &Vec<super::parts::Frame>| {
+            frames.iter().rev().find(|frame| frame.defence == defence).map(|frame| frame.source.clone())
+        };
+        stage.reel.frames.with(last)
+    };
+    let behind = Memo::new(move |_| behind());
+    view! {
+        <div class="trade-off" data-testid="trade-off" data-measured=move || chart.with(|chart| chart.measured.len()) data-class=move || chart.with(|chart| chart.class.len())>
+            <svg viewBox=format!("0 0 {WIDTH} {HEIGHT}") role="img" aria-label="Accuracy by leakage">
+                {move || {
+                    let TradeOffChart { measured, path, class, leakage, accuracy } = chart.get();
+                    let (bottom, right) = (FRAME.top + FRAME.height, FRAME.left + FRAME.width);
+                    view! {
+                        <line class="axis" x1=FRAME.left x2=right y1=bottom y2=bottom></line>
+                        <line class="axis" x1=FRAME.left x2=FRAME.left y1=FRAME.top y2=bottom></line>
+                        {leakage.into_iter().map(|tick| view! { <text x=tick.at y=bottom + 32.0 text-anchor="middle">{tick.text}</text> }).collect_view()}
+                        {accuracy.into_iter().map(|tick| view! { <text x=FRAME.left - 10.0 y=tick.at + 8.0 text-anchor="end">{tick.text}</text> }).collect_view()}
+                        <text x=FRAME.left y=HEIGHT - 12.0>"◀ less leaks"</text>
+                        <text x=right y=HEIGHT - 12.0 text-anchor="end">"more leaks (SSIM) ▶"</text>
+                        <text x=FRAME.left + 8.0 y="26">"▲ named right"</text>
+                        <path class="curve-path" d=path></path>
+                        {measured.into_iter().map(|point| view! {
+                            <g class="cross">
+                                <line x1=point.across[0] x2=point.across[1] y1=point.y y2=point.y></line>
+                                <line x1=point.x x2=point.x y1=point.up[0] y2=point.up[1]></line>
+                                <circle cx=point.x cy=point.y r="7"><title>{point.text}</title></circle>
+                            </g>
+                        }).collect_view()}
+                        {class.into_iter().map(|dot| {
+                            let (defence, label) = (dot.defence, dot.defence.label());
+                            view! {
+                                <circle
+                                    class="class-dot"
+                                    class:hollow=!dot.has_accuracy
+                                    data-testid="class-dot"
+                                    tabindex="0"
+                                    cx=dot.x
+                                    cy=dot.y
+                                    r="13"
+                                    role="img"
+                                    aria-label=label.clone()
+                                    on:mouseenter=move |_| pointed.set(Some(defence))
+                                    on:focus=move |_| pointed.set(Some(defence))
+                                >
+                                    <title>{label.clone()}</title>
+                                </circle>
+                                <text class="class-text" x=dot.x y=dot.y - 22.0 text-anchor="middle">{label}</text>
+                            }
+                        }).collect_view()}
+                    }
+                }}
+            </svg>
+            <div class="trade-side">
+                <p class="scale-legend">
+                    <span class="of-curve">"● measured before"</span>
+                    <span class="of-class">"● this class"</span>
+                </p>
+                <p class="shot-empty" hidden=move || chart.with(|chart| !chart.measured.is_empty())>{empty::NO_CURVE}</p>
+                <Show when=move || behind.with(Option::is_some)>
+                    <figure class="shot">
+                        <figcaption>{move || pointed.get().map(|defence| defence.label())}</figcaption>
+                        <img src=move || behind.get() alt="What an attack saw under this defence"/>
+                    </figure>
+                </Show>
+                <Votes stage/>
+            </div>
+        </div>
+    }
+}

@@ -1,0 +1,192 @@
+//! The stage, end to end: a teacher plays the lesson by keyboard, with robots alone.
+
+use serde_json::{Value, json};
+
+use crate::{
+    ONE_AT_A_TIME,
+    support::{Browser, Relay, Tab, wait_for},
+};
+
+/// The window of a cheap projector, and what of it a browser without a frame shows.
+const PROJECTOR: (u32, u32) = (1280, 720);
+
+/// Steps of each scene.
+const BEATS: [u64; 10] = [1, 3, 3, 3, 3, 4, 3, 3, 1, 3];
+
+/// What is shown on the stage and does not fit, or is too small for the last row: everything on it that has text of its own or
+/// is a picture, below 24 px or beyond the slide's edges. A screen reader's link that shows with the focus alone is left out.
+const MISFITS: &str = r#"(() => {
+  const slide = document.querySelector('[data-testid="stage"]').getBoundingClientRect();
+  const unit = slide.width / 1280;
+  const found = [];
+  for (const element of document.querySelectorAll('[data-testid="stage"] *')) {
+    if (element.closest('.skip, title, option') || !element.checkVisibility({ visibilityProperty: true })) continue;
+    const own = [...element.childNodes].some(node => node.nodeType === 3 && node.textContent.trim());
+    if (!own && !['IMG', 'INPUT', 'svg'].includes(element.tagName)) continue;
+    const box = element.getBoundingClientRect();
+    const name = `${element.tagName}.${element.className.baseVal ?? element.className}: ${element.textContent.slice(0, 40)}`;
+    const drawn = element.closest('svg')?.getScreenCTM?.()?.a ?? 1;
+    const size = parseFloat(getComputedStyle(element).fontSize) * drawn / unit;
+    if (own && size < 23.9) found.push(`${size} px in ${name}`);
+    const out = Math.max(slide.left - box.left, box.right - slide.right, slide.top - box.top, box.bottom - slide.bottom);
+    if (out > 1) found.push(`${out} px outside: ${name}`);
+  }
+  for (const element of document.querySelectorAll('.scene, .scene *, .bar, .slide-head')) {
+    const spare = element.scrollHeight - element.clientHeight;
+    const isBlock = element.clientHeight > 0 && !['SPAN', 'svg', 'text', 'INPUT'].includes(element.tagName);
+    if (isBlock && spare > 2 && getComputedStyle(element).overflowY !== 'visible') found.push(`${spare} px cut off in ${element.className}`);
+  }
+  if (document.documentElement.scrollHeight > innerHeight) found.push('the page scrolls');
+  return found.join('\n') || 'nothing';
+})()"#;
+
+async fn assert_fits(tab: &Tab, place: &str) {
+    assert_eq!(tab.wait_for(MISFITS).await, "nothing", "{place}");
+}
+
+/// The lesson's place in the room.
+async fn place(relay: &Relay) -> (u64, u64) {
+    let lesson = relay.room().await["lesson"].clone();
+    let names =
+        ["lobby", "promise", "guess", "april", "mask", "attackers", "patience", "trade-off", "membership", "debrief"];
+    let scene = names.iter().position(|name| lesson["scene"] == *name).expect("a scene");
+    (scene as u64, lesson["beat"].as_u64().expect("a step"))
+}
+
+/// Waits until room and page are there, and says yes if that costs rounds.
+async fn arrive(relay: &Relay, tab: &Tab, scene: u64, beat: u64) {
+    wait_for(&format!("scene {scene}, step {beat}"), || async {
+        if tab.shows("loses-rounds").await {
+            let asked = tab.attribute("loses-rounds", "data-rounds").await;
+            assert_ne!(asked, "0");
+            tab.press('\u{e007}').await;
+        }
+        (place(relay).await == (scene, beat)).then_some(())
+    })
+    .await;
+    tab.attribute_is("stage", "data-scene", &scene.to_string()).await;
+    tab.attribute_is("stage", "data-beat", &beat.to_string()).await;
+}
+
+/// Space alone leads through the whole lesson, and nothing on any step is cut off, scrolls or is too small to be read.
+#[tokio::test]
+async fn space_plays_the_whole_lesson() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&["--headless", "3", "--seed", "7"]).await;
+    let browser = Browser::start().await;
+    let teacher = browser.open_view(&relay.stage_link(), PROJECTOR).await;
+    let beamer = browser.open_view(&relay.beamer_link(), PROJECTOR).await;
+    for robot in ["robot 1", "robot 2", "robot 3"] {
+        relay.client(robot).await;
+    }
+    for (scene, beats) in (0..).zip(BEATS) {
+        for beat in 0..beats {
+            if (scene, beat) != (0, 0) {
+                teacher.press(' ').await;
+            }
+            arrive(&relay, &teacher, scene, beat).await;
+            assert_fits(&teacher, &format!("scene {scene}, step {beat}")).await;
+            teacher.screenshot(&format!("stage-{scene}-{beat}")).await;
+        }
+        beamer.attribute_is("stage", "data-scene", &scene.to_string()).await;
+        assert!(!beamer.shows("bar").await);
+        assert_fits(&beamer, &format!("the beamer's scene {scene}")).await;
+    }
+}
+
+/// APRIL and the mask: the pair is there, M takes the picture away and brings it back, and R follows its keys.
+#[tokio::test]
+async fn one_key_flips_the_mask() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&["--headless", "2", "--seed", "7"]).await;
+    let browser = Browser::start().await;
+    let link = format!("{}&scene=3", relay.stage_link());
+    let teacher = browser.open_view(&link, PROJECTOR).await;
+    arrive(&relay, &teacher, 3, 0).await;
+    assert!(relay.room().await["april_block"].as_bool() == Some(true));
+    let pair = "document.querySelectorAll('.shots img').length == 2 || null";
+    teacher.wait_for(pair).await;
+    teacher.attribute_is("attacked", "data-level", "recognisable").await;
+    assert_fits(&teacher, "APRIL’s pair").await;
+    teacher.screenshot("stage-april").await;
+
+    teacher.press('m').await;
+    wait_for("the mask", || async { (relay.room().await["defence"] == "random-binary:0.5").then_some(()) }).await;
+    teacher.attribute_is("attacked", "data-level", "hidden").await;
+    teacher.screenshot("stage-april-masked").await;
+    teacher.press(']').await;
+    teacher.press(']').await;
+    wait_for("R = 0.7", || async { (relay.room().await["defence"] == "random-binary:0.7").then_some(()) }).await;
+    teacher.press('m').await;
+    wait_for("no mask", || async { (relay.room().await["defence"] == "none").then_some(()) }).await;
+    teacher.attribute_is("attacked", "data-level", "recognisable").await;
+
+    // Another volunteer, and a pause.
+    let before = relay.room().await["target"].clone();
+    teacher.press('t').await;
+    wait_for("another target", || async { (relay.room().await["target"] != before).then_some(()) }).await;
+    teacher.press('p').await;
+    wait_for("the pause", || async { (relay.room().await["phase"] == "paused").then_some(()) }).await;
+}
+
+/// What a scene would cost is asked: Escape keeps the rounds, Enter gives them up. A page that is loaded anew stays where it was.
+#[tokio::test]
+async fn rounds_are_lost_to_nobody_unasked() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&["--headless", "2", "--start"]).await;
+    let browser = Browser::start().await;
+    let teacher = browser.open_view(&relay.stage_link(), PROJECTOR).await;
+    relay.rounds(2).await;
+    relay.control(json!({ "do": "pause" })).await;
+    wait_for("the pause", || async { (relay.room().await["phase"] == "paused").then_some(()) }).await;
+    let rounds = relay.room().await["round"].clone();
+    teacher.click("scene-3").await;
+    assert!(teacher.attribute("loses-rounds", "data-rounds").await.parse::<u64>().expect("a number") > 0);
+    assert_fits(&teacher, "the question").await;
+    teacher.press('\u{e00c}').await;
+    wait_for("the question to go", || async { (!teacher.shows("loses-rounds").await).then_some(()) }).await;
+    assert_eq!((place(&relay).await, relay.room().await["round"].clone()), ((0, 0), rounds));
+
+    teacher.click("scene-3").await;
+    teacher.click("loses-rounds-yes").await;
+    arrive(&relay, &teacher, 3, 0).await;
+    teacher.reload().await;
+    teacher.attribute_is("stage", "data-scene", "3").await;
+    assert_eq!(place(&relay).await, (3, 0));
+    assert_eq!(teacher.wait_for("location.hash").await, "#scene=3");
+
+    // The other view and back, by key; while typing, keys are letters.
+    teacher.press('e').await;
+    teacher.attribute_is("controls", "data-testid", "controls").await;
+    assert_eq!(teacher.wait_for("location.hash").await, "#scene=3&expert");
+    teacher.press('e').await;
+    teacher.attribute_is("stage", "data-scene", "3").await;
+}
+
+/// The class votes for whose picture it is; the projector shows the votes, and then the answer.
+#[tokio::test]
+async fn robots_guess_whose_picture_it_is() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&["--headless", "3", "--start"]).await;
+    let browser = Browser::start().await;
+    let teacher = browser.open_view(&relay.stage_link(), PROJECTOR).await;
+    let shown = |room: &Value| {
+        let clients = room["clients"].as_array().cloned().unwrap_or_default();
+        clients.iter().filter(|client| client["original"].is_string()).count()
+    };
+    wait_for("three originals", || async { (shown(&relay.room().await) == 3).then_some(()) }).await;
+    teacher.click("scene-2").await;
+    arrive(&relay, &teacher, 2, 0).await;
+    teacher.wait_for("document.querySelectorAll('[data-testid=\"suspect\"] img').length == 3 || null").await;
+    wait_for("three votes", || async { (relay.room().await["lesson"]["poll"]["voters"] == 3).then_some(()) }).await;
+    assert!(!teacher.shows("suspect-votes").await);
+    teacher.press(' ').await;
+    arrive(&relay, &teacher, 2, 1).await;
+    let votes = "[...document.querySelectorAll('[data-testid=\"suspect-votes\"]')].reduce((sum, it) => sum + Number(it.innerText), 0) == 3 || null";
+    teacher.wait_for(votes).await;
+    teacher.press(' ').await;
+    arrive(&relay, &teacher, 2, 2).await;
+    teacher.wait_for("document.querySelectorAll('[data-right=\"true\"]').length == 1 || null").await;
+    assert_fits(&teacher, "the answer").await;
+    teacher.screenshot("stage-guessed").await;
+}
