@@ -31,7 +31,8 @@ async fn recorded(folder: &Path) -> PathBuf {
     let relay = Relay::start(&["--seed", "7"]).await;
     let _robot = robot(&relay, "Robot");
     relay.client("Robot").await;
-    for defence in ["none", "random-binary:0.5"] {
+    for (beat, defence) in ["none", "random-binary:0.5"].into_iter().enumerate() {
+        relay.control(json!({ "do": "lesson", "scene": "promise", "beat": beat })).await;
         relay.control(json!({ "do": "defence", "defence": defence })).await;
         relay.control(json!({ "do": "one_round" })).await;
         relay.attack("embedding", defence).await;
@@ -89,8 +90,12 @@ async fn a_lesson_plays_without_its_relay() {
     let (_program, address) = replay(&file);
     let browser = Browser::start().await;
     let page = browser.open(&address, DESKTOP).await;
+    // It plays by itself, and stops at its end: on the stage, and in the expert view.
+    page.attribute_is("stage", "data-scene", "1").await;
+    page.attribute_is("stage", "data-beat", "1").await;
+    page.screenshot("replay-stage").await;
+    press(&page, "e").await;
     page.attribute_is("link", "data-state", "recorded").await;
-    // It plays by itself, and stops at its end.
     page.attribute_is("play", "data-playing", "false").await;
     shows_round(&page, 2).await;
     page.screenshot("replay").await;
@@ -113,7 +118,7 @@ async fn a_lesson_plays_without_its_relay() {
     shows_round(&page, 2).await;
 
     // Nothing on it reaches for a room.
-    for id in ["one-round", "search", "lock", "take-home", "pin"] {
+    for id in ["bar", "one-round", "search", "lock", "take-home", "take-recording", "pin"] {
         assert!(!page.shows(id).await, "{id} is shown");
     }
     let asked =
@@ -155,7 +160,7 @@ async fn a_folder_plays_from_any_web_server() {
     assert!(!names.iter().any(|name| name.starts_with("worker")), "{names:?}");
     let port = serve(site);
     let browser = Browser::start().await;
-    let page = browser.open(&format!("http://localhost:{port}/our%20class/replay.html"), DESKTOP).await;
+    let page = browser.open(&format!("http://localhost:{port}/our%20class/replay.html#expert"), DESKTOP).await;
     shows_round(&page, 2).await;
 }
 
@@ -218,7 +223,7 @@ async fn a_page_without_a_lesson_asks_for_one() {
     std::fs::remove_file(site.join("lesson.unmask")).expect("the lesson goes");
     let port = serve(site);
     let browser = Browser::start().await;
-    let page = browser.open(&format!("http://localhost:{port}/replay.html"), DESKTOP).await;
+    let page = browser.open(&format!("http://localhost:{port}/replay.html#expert"), DESKTOP).await;
     assert!(page.text("problem").await.contains("404"));
     page.choose_file("recording-file", &file.display().to_string()).await;
     shows_round(&page, 2).await;

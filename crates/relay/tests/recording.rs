@@ -2,7 +2,11 @@
 
 mod support;
 
-use std::{fs, time::Duration};
+use std::{
+    fs,
+    io::{Cursor, Read as _},
+    time::Duration,
+};
 
 use support::{
     Client, Relay, find_card, http, http_bytes,
@@ -14,12 +18,14 @@ use tokio::{
     net::TcpStream,
     time::timeout,
 };
+use unmask_core::AttackMethod;
 use unmask_recording::{NAME, Player, Read, Recording};
 use unmask_relay::{JournalConfig, RelayConfig, Replaying, export_replay, replay};
 use unmask_wire::{
     ClientMessage,
     view::{ClientState, Control, RoomView},
 };
+use zip::ZipArchive;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -166,6 +172,40 @@ async fn what_is_withdrawn_goes_from_the_recording() {
         let kept = fs::read_to_string(folder.path().join(NAME)).unwrap();
         assert!(!kept.contains(&letters), "{way}: it is on the disk");
     }
+}
+
+/// The archive's page shows what was recorded, though the room shows it no more.
+#[tokio::test]
+async fn the_class_gets_a_page_of_its_results() {
+    let relay = Relay::start().await;
+    let mut ada = relay.client("Ada").await;
+    let letters = attacked(&relay, &mut ada, 1).await;
+    let (attack, psnr, ssim) = (AttackMethod::Embedding, 40.0, 0.97);
+    ada.socket.send(&ClientMessage::Score { round: 1, attack, psnr, ssim }, &[]).await;
+    taken_when(&relay, "the score", |room| find_card(room, "embedding").is_some_and(|card| card.ssim == Some(ssim)))
+        .await;
+    relay.control(Control::Defence { defence: "random-binary:0.5".parse().unwrap() }).await;
+    drop(ada);
+    relay.room_when("nothing is shown", |room| room.attacks.is_empty()).await;
+
+    let token = format!("Bearer {}", relay.running.token());
+    let headers = [("authorization", token.as_str())];
+    let (status, _, body) = http_bytes(&relay.running, "GET", "/api/session.zip", &headers, "").await;
+    assert_eq!(status, 200);
+    let mut archive = ZipArchive::new(Cursor::new(body)).unwrap();
+    let mut text = |name: &str| {
+        let mut text = String::new();
+        archive.by_name(name).unwrap().read_to_string(&mut text).unwrap();
+        text
+    };
+    let page = text("results.html");
+    for part in ["Ada", "0.97", "recognisable", "1 round", &letters, unmask_core::DEBRIEF[0]] {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
+    assert!(!page.contains("src=\"http") && !page.contains("<script") && !page.contains("href="), "{page}");
+    let results: serde_json::Value = serde_json::from_str(&text("results.json")).unwrap();
+    assert_eq!(results["findings"][0]["level"], "recognisable");
+    assert_eq!((&results["findings"][0]["attack"], &results["losses"][0]["round"]), (&"embedding".into(), &1.into()));
 }
 
 #[tokio::test]
