@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use gloo_events::EventListener;
 use gloo_file::{File, futures::read_as_bytes};
 use leptos::prelude::*;
 use unmask_recording::{NAME, Player, Read, Recording};
@@ -62,20 +61,13 @@ pub fn Replay() -> impl IntoView {
         },
         TICK,
     );
-    let press = move |event: &web_sys::Event| {
-        let Some(key) = event.dyn_ref::<KeyboardEvent>() else { return };
-        let is_shortcut = key.ctrl_key() || key.alt_key() || key.meta_key();
-        if !is_shortcut && playing.press(&key.key(), focused(event)) {
+    let handle = window_event_listener(leptos::ev::keydown, move |event| {
+        let is_shortcut = event.ctrl_key() || event.alt_key() || event.meta_key();
+        if !is_shortcut && playing.press(&event.key(), focused(&event)) {
             event.prevent_default();
         }
-    };
-    EventListener::new_with_options(
-        &window(),
-        "keydown",
-        gloo_events::EventListenerOptions::enable_prevent_default(),
-        press,
-    )
-    .forget();
+    });
+    on_cleanup(move || handle.remove());
     // Nobody drives a lesson that was.
     let address = Address { is_audience: true, ..Address::read(&hash()) };
     let is_loaded = Memo::new(move |_| playing.clock.with(Option::is_some));
@@ -154,7 +146,7 @@ impl Playing {
 }
 
 /// What a key is for besides the clock.
-fn focused(event: &web_sys::Event) -> Focused {
+fn focused(event: &KeyboardEvent) -> Focused {
     let Some(target) = event.target().and_then(|target| target.dyn_into::<Element>().ok()) else {
         return Focused::Nothing;
     };
