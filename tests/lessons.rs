@@ -5,6 +5,7 @@ mod classroom;
 mod data;
 mod defences;
 mod phones;
+mod replay;
 mod stage;
 mod support;
 mod volunteers;

@@ -11,6 +11,8 @@ fn main() -> Result<()> {
     if let Ok(log) = Command::new("git").args(["rev-parse", "--git-path", "logs/HEAD"]).output() {
         watch(Path::new(String::from_utf8_lossy(&log.stdout).trim()));
     }
+    // The lesson that comes along may be new.
+    watch(Path::new("../../assets"));
     // An edit makes it a commit with local changes. The program is built anew then in any case.
     for folder in fs::read_dir("..")? {
         let folder = folder?.path();

@@ -9,6 +9,7 @@
 mod aggregation;
 mod architecture;
 mod attack;
+mod debrief;
 mod defence;
 mod init;
 mod layout;
@@ -33,6 +34,7 @@ pub use attack::{
     AttackFamily, AttackMethod, Explanation, Knowledge, MembershipVerdict, UnknownFamily, UnknownMethod,
     UnknownVerdict, Verdict,
 };
+pub use debrief::DEBRIEF;
 pub use defence::{
     Defence, DefenceKind, EncryptionStart, GaussianNoise, GroupRates, NoEmbeddings, NumberParameter, ParseDefenceError,
     ParseNoiseError, ParseRatesError, RateError, RateRun, UnknownEncryptionStart, ZeroRate,

@@ -12,6 +12,37 @@ pub const RECOGNISABLE_FROM: f64 = 0.5;
 /// SSIM from which a reconstruction shows outlines and colours of a picture that cannot be recognised yet.
 pub const OUTLINES_FROM: f64 = 0.3;
 
+/// How well a picture can be made out that an attack reconstructs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    Hidden,
+    Outlines,
+    Recognisable,
+}
+
+impl Level {
+    /// By the median of the last rounds' SSIM, since single rounds wander; `None` before the first.
+    pub fn of(recent: &[f32]) -> Option<Self> {
+        let mut recent: Vec<f32> = recent.iter().copied().filter(|ssim| ssim.is_finite()).collect();
+        recent.sort_by(f32::total_cmp);
+        let median = f64::from(*recent.get(recent.len().checked_sub(1)? / 2)?);
+        Some(match median {
+            median if median >= RECOGNISABLE_FROM => Self::Recognisable,
+            median if median >= OUTLINES_FROM => Self::Outlines,
+            _ => Self::Hidden,
+        })
+    }
+
+    /// The word for it in data attributes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Hidden => "hidden",
+            Self::Outlines => "outlines",
+            Self::Recognisable => "recognisable",
+        }
+    }
+}
+
 /// Side of SSIM's window in pixels.
 const WINDOW: usize = 7;
 
@@ -106,6 +137,14 @@ mod tests {
 
     /// scikit-image's numbers: width, height, ripple, PSNR, SSIM.
     const REFERENCE: [(usize, usize, f64, f64, f64); 6] = include!("metrics_reference.in");
+
+    #[test]
+    fn levels_go_by_the_median_of_the_last_rounds() {
+        assert_eq!(Level::of(&[]), None);
+        assert_eq!(Level::of(&[0.9, 0.1, 0.2, 0.29, 0.95]), Some(Level::Hidden));
+        assert_eq!(Level::of(&[0.9, 0.1, 0.3]), Some(Level::Outlines));
+        assert_eq!(Level::of(&[0.5, f32::NAN, 0.7]), Some(Level::Recognisable));
+    }
 
     #[test]
     fn agree_with_scikit_image() {

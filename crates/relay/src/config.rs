@@ -63,6 +63,8 @@ pub struct RelayConfig {
     pub model_file: Option<ModelFile>,
     /// What is kept of the lesson on the disk; without it nothing is, and a relay that starts again begins another one.
     pub journal: Option<JournalConfig>,
+    /// Whether the lesson is recorded: what the class is shown, in memory and beside the journal.
+    pub recording: bool,
     /// How much the relay bears.
     pub limits: Limits,
 }
@@ -115,6 +117,7 @@ impl RelayConfig {
             pretrained: None,
             model_file: None,
             journal: None,
+            recording: true,
             limits: Limits::default(),
         }
     }

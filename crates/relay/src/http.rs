@@ -13,7 +13,10 @@ mod names;
 mod page;
 mod pin;
 mod qr;
+mod recording;
 mod rendered;
+mod replay;
+mod results;
 mod room;
 mod routes;
 mod scopes;
@@ -29,18 +32,18 @@ use std::{
     time::Duration,
 };
 
+use anyhow::Context;
 use axum_server::{Handle, tls_rustls::RustlsConfig};
 use serde::Serialize;
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{mpsc, oneshot, watch},
     task::JoinHandle,
 };
 use tracing::error;
 use unmask_core::TrainOn;
 use unmask_data::datasets::Source;
-use unmask_wire::view::Role;
+use unmask_wire::view::{Control, Role, RoomView};
 
-pub use self::routes::{Route, routes};
 use self::{
     addresses::{Addresses, url},
     app::App,
@@ -52,12 +55,16 @@ use self::{
     secrets::Secrets,
     tls::Identity,
 };
+pub use self::{
+    replay::{Replaying, export_replay, replay},
+    routes::{Route, routes},
+};
 use crate::{
     attacks::Pictures,
     config::RelayConfig,
     connection::{self, InFlight, Refusals, ReusableBuffer, longest_update},
     journal::LessonKey,
-    room::{Actor, JoinAddresses, Resumed, Shared, SharedDataSet, Snapshot, lesson::Opening},
+    room::{Actor, Input, JoinAddresses, Resumed, Shared, SharedDataSet, Snapshot, lesson::Opening},
 };
 
 /// Inputs that may wait for the room; whoever has more waits at its socket.
@@ -74,6 +81,8 @@ pub struct Running {
     fingerprint: String,
     made_because: Option<String>,
     resumed: Option<Resumed>,
+    inputs: mpsc::WeakSender<Input>,
+    snapshots: watch::Receiver<Snapshot>,
     handles: [Handle<SocketAddr>; 2],
     servers: Vec<JoinHandle<()>>,
     room: JoinHandle<()>,
@@ -234,6 +243,33 @@ impl Running {
         })
     }
 
+    /// The room as it was published last.
+    pub fn room(&self) -> Arc<RoomView> {
+        Arc::clone(&self.snapshots.borrow().view)
+    }
+
+    /// Does what the teacher could do over HTTP.
+    ///
+    /// # Errors
+    /// In the room's words, if it cannot be done or the room has ended.
+    pub async fn control(&self, control: Control) -> anyhow::Result<()> {
+        const ENDED: &str = "the room has ended";
+        let (reply, receiver) = oneshot::channel();
+        let room = self.inputs.upgrade().context(ENDED)?;
+        room.send(Input::Control { control, reply }).await.map_err(|_| anyhow::anyhow!(ENDED))?;
+        receiver.await.context(ENDED)?.map_err(anyhow::Error::msg)
+    }
+
+    /// The recording of the lesson so far, packed: a `lesson.unmask`.
+    ///
+    /// # Errors
+    /// If none is made, it cannot be packed, or the room has ended.
+    pub async fn recording(&self) -> anyhow::Result<Vec<u8>> {
+        let room = self.inputs.upgrade().context("the room has ended")?;
+        let file = recording::take(&room).await.context("this lesson is not recorded")?;
+        file.map_err(anyhow::Error::msg)
+    }
+
     /// Returns when a port is no longer served or the room has broken down, which should not happen.
     pub async fn broken(&mut self) {
         loop {
@@ -325,6 +361,7 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
     let rendered = Arc::<Rendered>::default();
     let in_flight = InFlight::new(limits.bytes_in_flight, longest_update(config.architecture), limits.update);
     let model_file = config.model_file;
+    let is_recorded = config.recording;
     let reusable_buffer = ReusableBuffer::default();
     let actor = Actor::new(
         config,
@@ -342,6 +379,7 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
     let publisher = tokio::spawn(events::publish(snapshots.clone(), events.clone(), Arc::clone(&rendered)));
     let refusals = Refusals::told_to(inputs.downgrade());
     let gatekeeper = Gatekeeper::new(limits, refusals.clone());
+    let (weak, published) = (inputs.downgrade(), snapshots.clone());
     let app = App {
         room: inputs,
         scopes: Arc::clone(&scopes),
@@ -354,6 +392,7 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
         limits,
         sockets: connection::Common::new(limits, in_flight, reusable_buffer, refusals),
         model_file,
+        is_recorded,
     };
 
     let whole = routes::router(app.clone());
@@ -380,6 +419,8 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
         fingerprint: identity.fingerprint,
         made_because: identity.made_because,
         resumed,
+        inputs: weak,
+        snapshots: published,
         handles,
         servers,
         room,

@@ -16,13 +16,14 @@ mod journal;
 mod peer;
 mod private_file;
 mod random;
+mod recording;
 mod room;
 mod scores;
 mod text;
 mod unix_time;
 
 pub use config::{CertificateFiles, JournalConfig, Limits, ModelFile, RelayConfig};
-pub use http::{Route, Running, routes, serve};
+pub use http::{Replaying, Route, Running, export_replay, replay, routes, serve};
 pub use room::{BatchEvaluation, DataConfig, ModelEvaluator, Pretrained, Resumed, last_lesson, privacy};
 pub use unmask_core::Defence;
 pub use unmask_core::OptimiserKind;

@@ -40,6 +40,7 @@ use tracing::warn;
 use unmask_core::{Architecture, AttackMethod, ClientId, RoundSettings, TrainOn};
 use unmask_defence::ProtectedUpdate;
 use unmask_federation::{Event, ReceivedUpdate, Room, RoomPhase};
+use unmask_recording::Forgotten;
 use unmask_wire::{ClientMessage, RelayMessage, view::Control};
 
 pub use self::{
@@ -76,6 +77,7 @@ use crate::{
         outbox::{OutboxMessage, Slot},
     },
     random,
+    recording::{Kept, Recorder, RecordingFile},
     text::clean,
 };
 
@@ -97,6 +99,7 @@ pub(crate) struct Actor {
     attacks: Attacks,
     /// Holds what clients show of their own as well.
     pictures: Arc<Pictures>,
+    recorder: Recorder,
     stage: Stage,
     trade_off: TradeOff,
     sharing: Sharing,
@@ -143,6 +146,7 @@ impl Actor {
             }
             None => (first_room(&config, &mut initialiser, &mut sharing)?, None),
         };
+        let (recorder, problem) = recorder(&config, head.began, inputs.clone(), now)?;
         check_memory(&config, room.model().architecture)?;
         let attacked = reporter(inputs.clone(), Input::Attacked);
         let evaluated = reporter(inputs.clone(), Input::Evaluated);
@@ -152,6 +156,7 @@ impl Actor {
             door: Door::default(),
             attacks: Attacks::start(attacked, Arc::clone(&pictures), config.attack_budget, config.searches.clone())?,
             pictures,
+            recorder,
             stage: Stage::default(),
             trade_off: TradeOff::default(),
             sharing,
@@ -170,13 +175,14 @@ impl Actor {
             inputs,
             config,
         };
-        problems.into_iter().for_each(|problem| actor.say(problem));
+        problems.into_iter().chain(problem).for_each(|problem| actor.say(problem));
         match lesson {
             Some(lesson) => actor.go_on(lesson, now)?,
             None if actor.config.start => actor.feed(Event::Start),
             None => {}
         }
         actor.journaling.changed(now, true);
+        actor.recorder.changed(now);
         actor.measuring.measure(&actor.room, &actor.sharing);
         actor.publish();
         Ok(actor)
@@ -213,10 +219,12 @@ impl Actor {
             self.attacks.room_is_paused(self.room.phase() == RoomPhase::Paused);
             self.measuring.measure(&self.room, &self.sharing);
             self.publish();
+            self.record();
         }
     }
 
     fn take(&mut self, input: Input) {
+        self.recorder.changed(Instant::now());
         if input.is_change() {
             self.journaling.changed(Instant::now(), matches!(input, Input::Hello { .. }));
         }
@@ -270,23 +278,29 @@ impl Actor {
                     self.say(line);
                 }
             }
+            Input::Recorded(line) => self.say(line),
+            Input::Recording { reply } => self.recorder.give(reply),
             Input::Download { reply } => drop(reply.send(Box::new(self.files()))),
         }
     }
 
     fn next_due(&self) -> Option<Instant> {
         let sweep = self.roster.next_sweep(&self.config.limits);
-        [self.timers.next_due(), self.journaling.next_due(), sweep].into_iter().flatten().min()
+        let due = [self.timers.next_due(), self.journaling.next_due(), self.recorder.next_due(), sweep];
+        due.into_iter().flatten().min()
     }
 
     fn tick(&mut self, now: Instant) {
         if let Some(event) = self.timers.take_deadline(now) {
+            self.recorder.changed(now);
             self.feed(event);
         }
         if let Some(event) = self.timers.take_rest(now) {
+            self.recorder.changed(now);
             self.feed(event);
         }
         for client in self.roster.sweep(now, &self.config.limits) {
+            self.recorder.changed(now);
             self.feed(Event::Forgotten(client));
         }
     }
@@ -295,6 +309,11 @@ impl Actor {
         let client = connection.client;
         if let Some(entry) = self.roster.get_mut(client) {
             entry.heard();
+        }
+        match message {
+            ClientMessage::HideOriginal => self.recorder.hide_original(client),
+            ClientMessage::Forget => self.recorder.forget(Forgotten::known(client)),
+            _ => {}
         }
         match message {
             ClientMessage::Hello { .. } => self.refuse(client, "a second hello on one connection; it is ignored"),
@@ -430,9 +449,13 @@ impl Actor {
 impl Drop for Actor {
     fn drop(&mut self) {
         // A room that has broken down may be in the midst of a change.
-        if self.journaling.is_unwritten() && !std::thread::panicking() {
+        if std::thread::panicking() {
+            return;
+        }
+        if self.journaling.is_unwritten() {
             self.write_down();
         }
+        self.recorder.record_last(Instant::now(), &Arc::new(self.view()), &self.pictures);
     }
 }
 
@@ -454,6 +477,30 @@ fn first_room(config: &RelayConfig, initialiser: &mut Initialiser, sharing: &mut
         settings = settings.with_pictures(sharing.shared().map_err(anyhow::Error::msg)?);
     }
     Ok(Room::new(model, settings))
+}
+
+/// The recording of the lesson that began then, and what was wrong with the one that was there.
+fn recorder(
+    config: &RelayConfig,
+    began: u64,
+    inputs: mpsc::WeakSender<Input>,
+    now: Instant,
+) -> anyhow::Result<(Recorder, Option<String>)> {
+    let report = reporter(inputs, Input::Recorded);
+    let kept = match (config.recording, config.journal.is_some()) {
+        (true, true) => Kept::InFolder(config.data_dir.clone()),
+        (true, false) => Kept::InMemory,
+        (false, has_journal) => {
+            if has_journal {
+                RecordingFile::delete(&config.data_dir, began);
+            }
+            Kept::Nowhere
+        }
+    };
+    let said = move |line| {
+        report(line);
+    };
+    Recorder::start(said, kept, began, now)
 }
 
 /// Whether the updates that an aggregation holds fit in memory, all of a full room's.

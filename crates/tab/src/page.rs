@@ -1,4 +1,5 @@
-//! The two pages: `/`, where a student joins, and `/projector`, which the room watches.
+//! The pages: `/`, where a student joins, `/projector`, which the room watches, and `/replay.html`, which plays a recorded lesson
+//! and needs no relay.
 //!
 //! What can be computed without a browser stands in [`text`] and is tested natively; the rest exists for wasm only, by screen.
 //! Screens use [`text`] and `widgets`, and neither of these knows a screen.
@@ -7,6 +8,8 @@ pub mod text;
 
 #[cfg(target_family = "wasm")]
 mod expert;
+#[cfg(target_family = "wasm")]
+mod replay;
 #[cfg(target_family = "wasm")]
 mod stage;
 #[cfg(target_family = "wasm")]
@@ -20,11 +23,15 @@ pub fn mount() {
     use leptos::prelude::{document, mount_to_body, window};
 
     let path = window().location().pathname().unwrap_or_default();
-    let is_projector = path.trim_end_matches('/').ends_with("/projector");
-    document().set_title(if is_projector { "unmask: projector" } else { "unmask" });
-    if is_projector {
+    let path = path.trim_end_matches('/');
+    if path.ends_with("/projector") {
+        document().set_title("unmask: projector");
         mount_to_body(stage::Projector);
+    } else if path.ends_with("/replay.html") || path.ends_with("/replay") {
+        document().set_title("unmask: a recorded lesson");
+        mount_to_body(replay::Replay);
     } else {
+        document().set_title("unmask");
         mount_to_body(student::Student);
     }
     // The line that stands in the document until the bundle has loaded.

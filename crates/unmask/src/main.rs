@@ -12,7 +12,9 @@ mod journal;
 mod matrix;
 mod model;
 mod progress;
+mod record;
 mod relay;
+mod replay;
 mod reproduce;
 mod train;
 
@@ -58,6 +60,10 @@ enum Command {
     Relay(relay::Relay),
     /// Say what the journal of a relay holds that is not running.
     Journal(journal::Journal),
+    /// Play a recorded lesson in the browser, without a room.
+    Replay(replay::Replay),
+    /// Record a lesson that clients of this machine take by themselves.
+    Record(record::Record),
     /// Join a room as a headless client, with pictures from a folder.
     Join(join::Join),
     /// Recover the private picture from a gradient dumped by any framework.
@@ -110,6 +116,8 @@ fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Relay(relay) => run_async(relay.run(given(&matches))),
         Command::Journal(journal) => journal.run(),
+        Command::Replay(replay) => replay.run(),
+        Command::Record(record) => run_async(record.run()),
         Command::Join(join) => run_async(join.run()),
         Command::Invert(invert) => invert.run(),
         Command::Matrix(matrix) => matrix.run(),

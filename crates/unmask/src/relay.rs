@@ -1,7 +1,7 @@
 //! `unmask relay`: the room.
 
 mod evaluation;
-mod greeting;
+pub mod greeting;
 mod help;
 mod weights;
 
@@ -144,6 +144,9 @@ pub struct Relay {
     /// Keep nothing of the lesson on the disk, and begin another one.
     #[arg(long)]
     no_journal: bool,
+    /// Record nothing of what the class is shown; what was recorded of the lesson before is deleted.
+    #[arg(long)]
+    no_recording: bool,
     /// Longest time that a round waits for the one before to be on the disk, in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     journal_seconds: Duration,
@@ -162,10 +165,7 @@ impl Relay {
     /// # Errors
     /// [`Failure::Input`] for ports, folders, pictures, weights or addresses that cannot be used; [`Failure::Other`] if the room breaks down.
     pub async fn run(self, given: Vec<String>) -> Result<(), Failure> {
-        let config = self.config(given).map_err(Failure::Input)?;
-        let passphrase =
-            self.passphrase_file.as_deref().map(Passphrase::from_file).transpose().map_err(Failure::Input)?;
-        let mut running = serve(config).await.map_err(Failure::Input)?;
+        let (mut running, mut clients) = self.start(given).await?;
         // With nobody at the other end of the pipe there is nobody to tell.
         let _ = std::io::stdout().write_all(greeting(&running).as_bytes());
         if let Some(file) = &self.ready_file {
@@ -174,8 +174,6 @@ impl Relay {
         if self.open {
             open_page(&running.local_teacher_link());
         }
-        let robots = (self.headless, self.seed.unwrap_or_default());
-        let mut clients = headless(&running, robots, passphrase.as_ref()).map_err(Failure::Other)?;
         tokio::select! {
             () = asked_to_stop() => {}
             () = running.broken() => return Err(Failure::Other(anyhow::anyhow!("the room broke down; its log says why"))),
@@ -183,6 +181,20 @@ impl Relay {
         clients.shutdown().await;
         running.shutdown().await;
         Ok(())
+    }
+
+    /// Opens the room, with the clients of this machine that are asked for.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub async fn start(&self, given: Vec<String>) -> Result<(Running, JoinSet<()>), Failure> {
+        let config = self.config(given).map_err(Failure::Input)?;
+        let passphrase =
+            self.passphrase_file.as_deref().map(Passphrase::from_file).transpose().map_err(Failure::Input)?;
+        let running = serve(config).await.map_err(Failure::Input)?;
+        let robots = (self.headless, self.seed.unwrap_or_default());
+        let clients = headless(&running, robots, passphrase.as_ref()).map_err(Failure::Other)?;
+        Ok((running, clients))
     }
 
     fn config(&self, given: Vec<String>) -> anyhow::Result<RelayConfig> {
@@ -231,6 +243,7 @@ impl Relay {
             initial_weights: weights::initial_weights(&self.weights),
             pretrained: weights::choice(&self.weights, architecture)?,
             model_file: Some(model_file),
+            recording: !self.no_recording,
             journal: (!self.no_journal).then_some(JournalConfig {
                 most_behind: self.journal_seconds,
                 begins_anew: self.new,

@@ -1,5 +1,6 @@
 //! Arguments in, one of the jobs called.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -60,6 +61,14 @@ enum Job {
     /// dist/unmask-VERSION-TARGET.tar.gz in the target folder, for this machine's kind of system; its SHA-256 lies beside
     /// it. Whoever unpacks it needs no compiler.
     Dist,
+    /// Record the lesson that comes with the program, by clients of this machine on the sample photographs
+    ///
+    /// It takes some minutes. The file goes to assets/lesson.unmask, which the next build takes in.
+    RecordLesson {
+        /// Another place for the file
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
     /// Install the tools that the demo and the checks need, and nothing else
     Setup {
         /// Only what the demo needs: no browser, no driver, no wasm-pack
@@ -144,6 +153,10 @@ pub fn run() -> Result<ExitCode> {
         Job::Dist => {
             let (env, _turn) = building_env()?;
             dist::run(&env)
+        }
+        Job::RecordLesson { file } => {
+            let (env, turn) = building_env()?;
+            demo::record_lesson(&env, turn, file)
         }
         Job::Setup { demo } => {
             tools::ensure(&Env::detect()?, if demo { Purpose::Demo } else { Purpose::Checks })?;

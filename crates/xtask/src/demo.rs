@@ -41,6 +41,20 @@ pub fn run(env: &Env, turn: Turn, arguments: &[String]) -> Result<ExitCode> {
     env::become_process(relay)
 }
 
+/// Where the lesson lies that comes with the program.
+const LESSON: &str = "assets/lesson.unmask";
+
+/// Builds what is not built yet, then records a lesson into `file`.
+pub fn record_lesson(env: &Env, turn: Turn, file: Option<PathBuf>) -> Result<ExitCode> {
+    tools::ensure(env, Purpose::Demo)?;
+    page::build(env)?;
+    let program = build_program(env)?;
+    drop(turn);
+    let mut record = Command::new(program);
+    record.arg("record").arg(file.unwrap_or_else(|| env.root.join(LESSON)));
+    env::become_process(record)
+}
+
 /// Builds `unmask` with the page in `dist`, and says where it is.
 pub fn build_program(env: &Env) -> Result<PathBuf> {
     env::run(env.command("cargo").args(RELAY))?;

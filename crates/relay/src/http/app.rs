@@ -28,4 +28,6 @@ pub(crate) struct App {
     pub(crate) sockets: Common,
     /// What makes a file of the model.
     pub(crate) model_file: Option<ModelFile>,
+    /// Whether the lesson is recorded.
+    pub(crate) is_recorded: bool,
 }

@@ -14,6 +14,7 @@ use axum::{
 use serde_json::json;
 use tokio::{sync::oneshot, task::spawn_blocking};
 use tracing::error;
+use unmask_recording::{Player, Read, Recording, Summary, shown};
 use unmask_wire::view::RoomView;
 use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 
@@ -22,6 +23,7 @@ use crate::{
     config::ModelFile,
     http::app::App,
     http::control::stopping,
+    http::{recording, results},
     journal::digest,
     room::{Input, files::LessonFiles},
 };
@@ -33,9 +35,11 @@ pub(crate) async fn download(State(app): State<App>) -> Response {
         return stopping();
     }
     let Ok(files) = receiver.await else { return stopping() };
+    let recording = recording::take(&app.room).await;
     let (pictures, model_file) = (app.pictures, app.model_file);
+    let pack = move || archive(&files, &summary(&files, &pictures, recording), &pictures, model_file);
     // Compressing takes as long as the model is large.
-    match spawn_blocking(move || archive(&files, &pictures, model_file)).await {
+    match spawn_blocking(pack).await {
         Ok(Ok(bytes)) => {
             let headers = [
                 (header::CONTENT_TYPE, "application/zip"),
@@ -54,7 +58,28 @@ fn failed(error: &anyhow::Error) -> Response {
     (StatusCode::INTERNAL_SERVER_ERROR, format!("The lesson cannot be packed: {error:#}.")).into_response()
 }
 
-fn archive(files: &LessonFiles, pictures: &Pictures, model_file: Option<ModelFile>) -> anyhow::Result<Vec<u8>> {
+/// What came of the lesson, by its recording; without one, of what the room shows now.
+fn summary(files: &LessonFiles, pictures: &Pictures, recording: Option<Result<Vec<u8>, String>>) -> Summary {
+    let recorded = recording.map(|file| {
+        let Read { recording, .. } = Recording::read(&file?).map_err(|error| error.to_string())?;
+        Summary::of(Player::new(recording))
+    });
+    match recorded {
+        Some(Ok(summary)) => return summary,
+        Some(Err(reason)) => error!("the recording cannot be summed up: {reason}"),
+        None => {}
+    }
+    let mut summary = Summary::default();
+    summary.add(&shown(&files.view), |path| pictures.get(path).map(|png| png.to_vec()));
+    summary
+}
+
+fn archive(
+    files: &LessonFiles,
+    summary: &Summary,
+    pictures: &Pictures,
+    model_file: Option<ModelFile>,
+) -> anyhow::Result<Vec<u8>> {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     let mut add = |name: &str, method: CompressionMethod, bytes: &[u8]| {
         zip.start_file(name, SimpleFileOptions::default().compression_method(method))?;
@@ -62,6 +87,8 @@ fn archive(files: &LessonFiles, pictures: &Pictures, model_file: Option<ModelFil
         anyhow::Ok(())
     };
     add("metrics.csv", CompressionMethod::Deflated, metrics(files).as_bytes())?;
+    add("results.html", CompressionMethod::Deflated, results::page(files, summary).as_bytes())?;
+    add("results.json", CompressionMethod::Deflated, &results::json(files, summary)?)?;
     add("events.jsonl", CompressionMethod::Deflated, &events(files)?)?;
     add("settings.json", CompressionMethod::Deflated, &serde_json::to_vec_pretty(&settings(files))?)?;
     if let Some(encode) = model_file {
@@ -70,7 +97,7 @@ fn archive(files: &LessonFiles, pictures: &Pictures, model_file: Option<ModelFil
         // Weights are as good as random to a compressor.
         add(name, CompressionMethod::Stored, &bytes)?;
     }
-    for (name, path) in shown(&files.view) {
+    for (name, path) in named(&files.view) {
         if let Some(png) = pictures.get(path) {
             add(&name, CompressionMethod::Stored, &png)?;
         }
@@ -79,7 +106,7 @@ fn archive(files: &LessonFiles, pictures: &Pictures, model_file: Option<ModelFil
 }
 
 /// Reconstructions from those who agreed that the class may see them, by the name in the archive.
-fn shown(view: &RoomView) -> impl Iterator<Item = (String, &str)> {
+fn named(view: &RoomView) -> impl Iterator<Item = (String, &str)> {
     let agrees = |client| view.clients.iter().any(|entry| entry.id == client && entry.may_show);
     view.attacks.iter().filter(move |card| agrees(card.client)).filter_map(|card| {
         let name = format!("pictures/{}-round-{}-client-{}.png", card.attack.name(), card.round, card.client);
@@ -205,7 +232,7 @@ mod tests {
             attacks: vec![card(1), card(2), card(3)],
             ..RoomView::default()
         };
-        let found: Vec<(String, &str)> = shown(&view).collect();
+        let found: Vec<(String, &str)> = named(&view).collect();
         let [(name, path)] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!(*path, "/api/reconstruction/1.png");
         assert!(name.starts_with("pictures/") && name.ends_with("-round-7-client-1.png"), "{name}");

@@ -1,6 +1,7 @@
 //! The built page, embedded.
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     io::Write,
     sync::{LazyLock, Mutex, PoisonError},
@@ -14,13 +15,18 @@ use axum::{
 use flate2::{Compression, write::GzEncoder};
 use rust_embed::RustEmbed;
 
+use super::replay::PAGE;
+
 /// What trunk built, empty unless it did. Trunk stages a build in a hidden folder beside its result.
 #[derive(RustEmbed)]
 #[folder = "../../dist"]
 #[exclude = ".*"]
 struct Page;
 
-const INDEX: &str = "index.html";
+/// The page itself, whatever address leads to it.
+pub(crate) const INDEX: &str = "index.html";
+/// With what the names of the files begin that train, and that a page without a room has no use for.
+const TRAINER: [&str; 2] = ["worker", "samples/"];
 
 const NOT_BUILT: &str = "<!doctype html>
 <meta charset=\"utf-8\">
@@ -39,10 +45,16 @@ pub(crate) fn index() -> Option<String> {
     Page::get(INDEX).map(|file| String::from_utf8_lossy(&file.data).into_owned())
 }
 
-/// Serves a file of the page; the student's and the projector's address lead to the same one.
+/// All files of the page but those that train, by their names.
+pub(crate) fn files_without_trainer() -> impl Iterator<Item = (String, Cow<'static, [u8]>)> {
+    let is_needed = |name: &Cow<'_, str>| !TRAINER.iter().any(|prefix| name.starts_with(prefix));
+    Page::iter().filter(is_needed).filter_map(|name| Some((name.to_string(), Page::get(&name)?.data)))
+}
+
+/// Serves a file of the page; the addresses of the student, the projector and a replay lead to the same one.
 pub(crate) async fn serve(uri: Uri, request: HeaderMap) -> Response {
     let name = match uri.path().trim_start_matches('/') {
-        "" | "projector" => INDEX,
+        "" | "projector" | PAGE => INDEX,
         name => name,
     };
     let Some(file) = Page::get(name) else {

@@ -23,7 +23,9 @@ use super::{
     app::App,
     candidate, control, download,
     headers::secured,
-    page, room,
+    page,
+    recording::{self, FORM},
+    room,
     scopes::{authorise, guard, host},
     session, trade_off,
 };
@@ -68,6 +70,7 @@ static ROUTES: &[Route] = &[
         post(candidate::candidate).layer(DefaultBodyLimit::max(candidate::MAX_FILE))
     }),
     route("GET", "/api/session.zip", Some(Role::Teacher), || get(download::download)),
+    route("GET", "/api/lesson.unmask", Some(Role::Teacher), || get(recording::recording)),
     route("GET", "/", None, || get(page::serve)),
     route("GET", "/{*file}", None, || get(page::serve)),
 ];
@@ -90,10 +93,13 @@ pub(crate) fn router(app: App) -> Router {
         router = router.route(route.path, answer);
     }
     router
-        // An archive is compressed already.
+        // An archive is compressed already, and so is a recording.
         .layer(
-            CompressionLayer::new()
-                .compress_when(DefaultPredicate::new().and(NotForContentType::const_new("application/zip"))),
+            CompressionLayer::new().compress_when(
+                DefaultPredicate::new()
+                    .and(NotForContentType::const_new("application/zip"))
+                    .and(NotForContentType::const_new(FORM)),
+            ),
         )
         .layer(RequestBodyDeadlineLayer::new(body))
         .layer(from_fn_with_state(scopes, guard))

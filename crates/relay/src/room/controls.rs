@@ -5,6 +5,7 @@ use std::fmt::Display;
 use tracing::error;
 use unmask_core::{Architecture, EncryptionStart, InitialWeights, Partition, RoundSettings, SettingsError, TrainOn};
 use unmask_federation::{Event, GlobalModel, RoomPhase};
+use unmask_recording::Forgotten;
 use unmask_wire::{RelayMessage, view::Control};
 
 use super::{
@@ -30,6 +31,7 @@ impl Actor {
             Control::Reset => {
                 self.reset(self.coming_architecture())?;
                 self.hide_originals();
+                self.recorder.forget(Forgotten::all_pictures());
             }
             Control::Defence { defence } => {
                 self.choose(&format!("the defence {defence}"), |settings| settings.with_defence(defence))?;

@@ -51,6 +51,10 @@ pub(crate) enum Input {
     Evaluated(Evaluation),
     /// The room was written down, or could not be.
     Journaled(Saved),
+    /// Something that the class should know of the recording.
+    Recorded(String),
+    /// The teacher, or whoever started the relay, takes the recording, packed; dropped where none is made.
+    Recording { reply: oneshot::Sender<Result<Vec<u8>, String>> },
     /// The teacher takes the lesson home.
     Download { reply: oneshot::Sender<Box<LessonFiles>> },
 }
@@ -81,6 +85,8 @@ impl Input {
             | Self::Evaluated(_)
             | Self::Journaled(_)
             | Self::PinRenewed(_)
+            | Self::Recorded(_)
+            | Self::Recording { .. }
             | Self::Download { .. } => false,
         }
     }

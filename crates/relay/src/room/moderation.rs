@@ -93,6 +93,7 @@ impl Actor {
             self.attacks.joined(client);
         } else {
             self.hide(client);
+            self.recorder.hide(client);
         }
     }
 
@@ -164,6 +165,7 @@ impl Actor {
             self.dismiss(client, reason);
         }
         self.roster.forget(client);
+        self.recorder.hide(client);
         self.feed(Event::Forgotten(client));
     }
 }

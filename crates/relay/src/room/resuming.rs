@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 use tracing::error;
+use unmask_core::ClientId;
 
 use super::{Actor, door::Door, files::LessonFiles, history::History, lesson::Lesson, log::Log, roster::Roster};
 
@@ -81,6 +82,10 @@ impl Actor {
         self.measuring.restore(accuracies, room.round(), measuring.unwrap_or(self.measuring.budget()));
         let is_budget_given = is_given("--attack-seconds");
         self.attacks.restore(attacks, is_budget_given);
+        // The power may have gone between a withdrawal and its trace on the disk.
+        let withdrawn: Vec<ClientId> =
+            self.roster.iter().filter(|entry| !entry.may_show).map(|entry| entry.id).collect();
+        withdrawn.into_iter().for_each(|client| self.recorder.hide(client));
         if room.is_resting() {
             self.timers.rest(now, self.config.pace.max(RETURN));
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tokio::time::Instant;
 use unmask_core::EncryptionStart;
 use unmask_federation::{MemberState, RoomPhase};
 use unmask_wire::view::{
@@ -14,6 +15,12 @@ impl Actor {
     pub(super) fn publish(&self) {
         let snapshot = Snapshot { view: Arc::new(self.view()), deadline: self.timers.deadline() };
         self.snapshots.send_replace(snapshot);
+    }
+
+    /// Records what was published last, if that is due.
+    pub(super) fn record(&mut self) {
+        let view = Arc::clone(&self.snapshots.borrow().view);
+        self.recorder.record_if_due(Instant::now(), &view, &self.pictures);
     }
 
     pub(super) fn view(&self) -> RoomView {

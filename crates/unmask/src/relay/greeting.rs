@@ -76,7 +76,7 @@ pub(super) fn write_ready(running: &Running, file: &Path) -> anyhow::Result<()> 
 }
 
 /// A desktop is a courtesy: without one the link is printed all the same.
-pub(super) fn open_page(link: &str) {
+pub fn open_page(link: &str) {
     let has_desktop = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
     let opener = match std::env::consts::OS {
         "macos" => "open",

@@ -270,7 +270,11 @@ pub fn MembershipCard(feed: Feed, teacher: Teacher) -> impl IntoView {
             <h3>"Was this photograph in the update?"</h3>
             <Show when=has_candidate>
                 <div class="candidate">
-                    <img src=part(membership, |membership| membership.picture.clone()) alt="The photograph as the model sees it"/>
+                    <img
+                        // It is in no recording.
+                        hidden=holds(membership, |membership| membership.picture.is_empty())
+                        src=part(membership, |membership| membership.picture.clone())
+                        alt="The photograph as the model sees it"/>
                     <div>
                         <p class="verdict-line" role="status">
                             {part(membership, attacks::membership)}

@@ -7,7 +7,12 @@ use unmask_wire::view::{Control, Phase};
 use super::editors::{DataEditor, DefenceEditor, TrainingEditor};
 use crate::page::{
     text::{self, drafts::sgd_would_help},
-    widgets::{feed::Feed, fields::DiscardButton, optional, part, session::Teacher},
+    widgets::{
+        feed::{Feed, Link},
+        fields::DiscardButton,
+        optional, part,
+        session::Teacher,
+    },
 };
 
 /// Height of the window, in CSS pixels, below which an open editor would push the attacks' pictures out of sight: that of a
@@ -26,8 +31,12 @@ pub fn Controls(feed: Feed, teacher: Teacher) -> impl IntoView {
             <div class="controls-row">
                 <Show
                     when=move || teacher.is_here()
-                    fallback=|| {
-                        view! { <p class="hint" data-testid="view-only">"View only. To control the room, open the teacher link printed in the terminal."</p> }
+                    fallback=move || {
+                        let hint = match feed.link.get() {
+                            Link::Recorded => "A recorded lesson: there is no room to control.",
+                            _ => "View only. To control the room, open the teacher link printed in the terminal.",
+                        };
+                        view! { <p class="hint" data-testid="view-only">{hint}</p> }
                     }
                 >
                     <Run feed teacher/>
@@ -37,6 +46,7 @@ pub fn Controls(feed: Feed, teacher: Teacher) -> impl IntoView {
                         <Fold is_open=is_training_open title="Training" testid="fold-training"/>
                         <Fold is_open=is_data_open title="Data" testid="fold-data"/>
                         <a class="button" href="/api/session.zip" download data-testid="take-home">"Take the lesson home"</a>
+                        <a class="button" href="/api/lesson.unmask" download data-testid="take-recording">"Take the recording"</a>
                     </div>
                 </Show>
             </div>

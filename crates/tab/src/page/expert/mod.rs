@@ -84,6 +84,7 @@ fn Headline(feed: Feed, on_stage: Callback<()>) -> impl IntoView {
         Link::Live => ("online", "● live"),
         Link::Polling => ("retrying", "▲ reconnecting"),
         Link::Lost => ("failed", "✕ relay does not answer"),
+        Link::Recorded => ("recorded", "▶ recorded"),
     };
     view! {
         <header class="top">
@@ -154,7 +155,13 @@ fn Invitation(feed: Feed) -> impl IntoView {
     let is_locked = feed.part(|room| room.is_locked);
     let is_locked = move || is_locked.get() == Some(true);
     view! {
-        <section class="card invitation" class:locked=is_locked aria-label="Join">
+        // A recorded lesson invites nobody.
+        <section
+            class="card invitation"
+            class:locked=is_locked
+            aria-label="Join"
+            hidden=move || https.with(|address| address.as_ref().is_some_and(String::is_empty))
+        >
             <div class="qr" data-testid="qr">
                 {move || code.get().map(|code| view! { <img src=code alt="QR code of the address below"/> })}
             </div>

@@ -82,9 +82,9 @@ fn NotShown(session: Session) -> impl IntoView {
     }
 }
 
-/// The stage or the expert view, keys, and the address that leads back to either.
+/// The stage or the expert view, of a room that is there now or was recorded, keys, and the address that leads back to either.
 #[component]
-fn Room(feed: Feed, teacher: Teacher, address: Address) -> impl IntoView {
+pub fn Room(feed: Feed, teacher: Teacher, address: Address) -> impl IntoView {
     let is_presenting = Memo::new(move |_| teacher.is_here() && !address.is_audience);
     let stage = Stage::new(feed, teacher, is_presenting);
     let is_expert = RwSignal::new(address.is_expert);
@@ -184,7 +184,7 @@ fn follow_address(stage: Stage, is_expert: RwSignal<bool>, opened: Address) {
     on_cleanup(move || handle.remove());
 }
 
-fn hash() -> String {
+pub fn hash() -> String {
     window().location().hash().unwrap_or_default()
 }
 

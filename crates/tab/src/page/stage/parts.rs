@@ -221,10 +221,16 @@ impl Reel {
 
     /// Fetches a picture while the relay has it. One that it has no more is left out.
     async fn hold(self, frame: Frame) {
-        let Ok(blob) = api::file(&frame.address).await else { return };
-        let url = ObjectUrl::from(blob);
-        let source = url.to_string();
-        self.held.update_value(|held| held.push((source.clone(), url)));
+        // A recorded picture is within its address.
+        let source = if frame.address.starts_with("data:") {
+            frame.address.clone()
+        } else {
+            let Ok(blob) = api::file(&frame.address).await else { return };
+            let url = ObjectUrl::from(blob);
+            let source = url.to_string();
+            self.held.update_value(|held| held.push((source.clone(), url)));
+            source
+        };
         self.frames.update(|frames| {
             // Fetches may overtake each other.
             let place = frames.partition_point(|other| other.number < frame.number);

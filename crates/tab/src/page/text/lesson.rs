@@ -5,7 +5,7 @@ use unmask_core::{
     Architecture, AttackMethod, ClientId, Defence, GroupRates, InitialWeights, Rule, Scene, TrainOn, VitPreset,
     ZeroRate,
 };
-use unmask_data::metrics::{OUTLINES_FROM, RECOGNISABLE_FROM};
+pub use unmask_data::metrics::Level;
 use unmask_wire::view::{Answers, AttackView, ClientState, ClientView, Control, Phase, Poll, PollView, RoomView};
 
 use super::{input::from_fragment, scenes};
@@ -430,37 +430,6 @@ pub fn vote_bars(view: &PollView) -> Vec<(String, u32)> {
                 (format!("{from} to {to} {unit}"), bins.iter().sum())
             };
             counts.chunks(together).enumerate().map(bar).collect()
-        }
-    }
-}
-
-/// How well a picture can be made out that an attack reconstructs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    Hidden,
-    Outlines,
-    Recognisable,
-}
-
-impl Level {
-    /// By the median of the last rounds' SSIM, since single rounds wander; `None` before the first.
-    pub fn of(recent: &[f32]) -> Option<Self> {
-        let mut recent: Vec<f32> = recent.iter().copied().filter(|ssim| ssim.is_finite()).collect();
-        recent.sort_by(f32::total_cmp);
-        let median = f64::from(*recent.get(recent.len().checked_sub(1)? / 2)?);
-        Some(match median {
-            median if median >= RECOGNISABLE_FROM => Self::Recognisable,
-            median if median >= OUTLINES_FROM => Self::Outlines,
-            _ => Self::Hidden,
-        })
-    }
-
-    /// The word for it in data attributes.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Hidden => "hidden",
-            Self::Outlines => "outlines",
-            Self::Recognisable => "recognisable",
         }
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod attacks;
 pub mod chart;
+pub mod clock;
 pub mod drafts;
 pub mod image_header;
 pub mod input;

@@ -78,15 +78,22 @@ async fn read<T: DeserializeOwned>(route: &str, answer: Result<Response, gloo_ne
 /// A file of this site.
 ///
 /// # Errors
-/// A sentence that names the file and the relay's answer.
+/// A sentence that names the file and the server's answer.
 pub async fn file(path: &str) -> Result<Blob, String> {
+    Ok(Blob::new(bytes(path).await?.as_slice()))
+}
+
+/// The bytes of a file of this site.
+///
+/// # Errors
+/// A sentence that names the file and the server's answer.
+pub async fn bytes(path: &str) -> Result<Vec<u8>, String> {
     let answer = Request::get(path).send().await;
-    let answer = answer.map_err(|_| format!("{path} could not be fetched. Is the relay still running?"))?;
+    let answer = answer.map_err(|_| format!("{path} could not be fetched. Is what serves this page still running?"))?;
     if !answer.ok() {
-        return Err(format!("{path} could not be fetched: the relay answered {}.", answer.status()));
+        return Err(format!("{path} could not be fetched: the answer was {}.", answer.status()));
     }
-    let bytes = answer.binary().await.map_err(|_| format!("{path} broke off while loading. Try again."))?;
-    Ok(Blob::new(bytes.as_slice()))
+    answer.binary().await.map_err(|_| format!("{path} broke off while loading. Try again."))
 }
 
 /// Sends one of the teacher's controls.

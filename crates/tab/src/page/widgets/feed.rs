@@ -31,6 +31,8 @@ pub enum Link {
     Polling,
     /// Not at all: the relay does not answer.
     Lost,
+    /// From a recording; there is no relay.
+    Recorded,
 }
 
 /// The last state of the room.
@@ -49,17 +51,31 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Opens the stream as soon as the relay lets this page watch; it is kept open for as long as it does.
-    pub fn open(session: Session) -> Self {
-        let feed = Self {
+    /// Of a recorded lesson: it holds what it is given with [`show`](Self::show), and asks nobody.
+    pub fn recorded() -> Self {
+        Self::new(Session::of_watcher(), Link::Recorded)
+    }
+
+    /// Shows the room as it was recorded.
+    pub fn show(self, room: RoomView) {
+        self.take(room, Link::Recorded);
+    }
+
+    fn new(session: Session, link: Link) -> Self {
+        Self {
             room: RwSignal::new(None),
-            link: RwSignal::new(Link::Opening),
+            link: RwSignal::new(link),
             deadline: RwSignal::new(None),
             now: RwSignal::new(0.0),
             session,
             heard: StoredValue::new(0.0),
             source: StoredValue::new_local(None),
-        };
+        }
+    }
+
+    /// Opens the stream as soon as the relay lets this page watch; it is kept open for as long as it does.
+    pub fn open(session: Session) -> Self {
+        let feed = Self::new(session, Link::Opening);
         Effect::new(move |_| {
             if session.may_watch() {
                 feed.connect();
@@ -164,6 +180,7 @@ impl Feed {
     }
 }
 
-fn milliseconds() -> f64 {
+/// A clock that never goes back.
+pub fn milliseconds() -> f64 {
     window().performance().map_or_else(js_sys::Date::now, |clock| clock.now())
 }

@@ -28,16 +28,25 @@ pub struct Session {
 }
 
 impl Session {
-    /// By the secret in the page's address, now or when that changes; else by the cookie of an earlier visit.
-    pub fn open() -> Self {
-        let view = RwSignal::new(None::<SessionView>);
-        let session = Self {
+    /// Of a page that watches a recorded lesson: it may see all of it and control nothing, and asks no relay.
+    pub fn of_watcher() -> Self {
+        Self::new(Some(SessionView { role: Some(Role::Projector), ..SessionView::default() }))
+    }
+
+    fn new(view: Option<SessionView>) -> Self {
+        let view = RwSignal::new(view);
+        Self {
             view,
             role: Memo::new(move |_| view.with(|view| view.as_ref().and_then(|view| view.role))),
             problem: RwSignal::new(None),
             is_lost: RwSignal::new(false),
             is_trying: RwSignal::new(false),
-        };
+        }
+    }
+
+    /// By the secret in the page's address, now or when that changes; else by the cookie of an earlier visit.
+    pub fn open() -> Self {
+        let session = Self::new(None);
         session.introduce(api::take_secret());
         // A link pasted into this very tab changes the fragment only and loads nothing.
         let handle = window_event_listener(leptos::ev::hashchange, move |_| {

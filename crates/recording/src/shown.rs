@@ -1,0 +1,75 @@
+//! What of a room may be kept: what the class was shown, and nothing that opens the room.
+
+use serde_json::Value;
+use unmask_core::ClientId;
+use unmask_wire::view::{AttackView, ClientView, DataView, MembershipView, RoomView};
+
+/// How a data set names the folder that it is read from.
+const FOLDER: &str = "folder:";
+
+/// The room without addresses, PIN and QR code, without paths of the relay's machine, without the photograph that the
+/// teacher dropped, and without pictures of those who do not agree to be shown.
+pub fn shown(room: &RoomView) -> RoomView {
+    let agrees = |client| room.clients.iter().any(|entry| entry.id == client && entry.may_show);
+    let attack = |card: &AttackView| AttackView {
+        picture: card.picture.clone().filter(|_| agrees(card.client)),
+        ..card.clone()
+    };
+    let client = |entry: &ClientView| ClientView {
+        original: entry.original.clone().filter(|_| entry.may_show),
+        ..entry.clone()
+    };
+    let data = |data: &DataView| DataView {
+        source: if data.source.starts_with(FOLDER) { FOLDER.to_owned() } else { data.source.clone() },
+        ..data.clone()
+    };
+    RoomView {
+        deadline_seconds: None,
+        http_address: String::new(),
+        https_address: String::new(),
+        qr_svg: String::new(),
+        pin: String::new(),
+        banned: 0,
+        journal: None,
+        clients: room.clients.iter().map(client).collect(),
+        attacks: room.attacks.iter().map(attack).collect(),
+        membership: room.membership.as_ref().map(|told| MembershipView { picture: String::new(), ..told.clone() }),
+        data: room.data.as_ref().map(data),
+        ..room.clone()
+    }
+}
+
+/// A picture that a room shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Address<'a> {
+    /// Whose it is, or whose update it was made of.
+    pub client: ClientId,
+    pub address: &'a str,
+    /// Whether it is the client's own picture, and not made of an update.
+    pub is_original: bool,
+}
+
+/// The pictures that a room shows.
+pub fn addresses(room: &RoomView) -> impl Iterator<Item = Address<'_>> {
+    let made = room.attacks.iter().filter_map(|card| {
+        Some(Address { client: card.client, address: card.picture.as_deref()?, is_original: false })
+    });
+    let own = room.clients.iter().filter_map(|client| {
+        Some(Address { client: client.id, address: client.original.as_deref()?, is_original: true })
+    });
+    made.chain(own)
+}
+
+/// Puts another address in place of each picture's, or none.
+pub(crate) fn readdress(room: &mut RoomView, address: impl Fn(&str) -> Option<String>) {
+    let made = room.attacks.iter_mut().map(|card| &mut card.picture);
+    for picture in made.chain(room.clients.iter_mut().map(|client| &mut client.original)) {
+        *picture = picture.take().and_then(|own| address(&own));
+    }
+}
+
+/// The room as JSON, its numbers with as few digits as tell them apart.
+pub(crate) fn value_of(room: &RoomView) -> serde_json::Result<Value> {
+    // By way of text: an f32 that becomes a value directly gets the digits of an f64.
+    serde_json::from_str(&serde_json::to_string(room)?)
+}

@@ -1,0 +1,305 @@
+//! What came of a lesson, for its class to keep: one page that loads nothing, and the same as JSON.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use serde::Serialize;
+use unmask_core::{DEBRIEF, Defence};
+use unmask_data::metrics::Level;
+use unmask_recording::{Finding, Summary};
+use unmask_wire::view::{AccuracyPoint, Answers, AttackView, PollView, TradeOffPoint};
+
+use crate::room::files::LessonFiles;
+
+const STYLE: &str = include_str!("results.css");
+/// Width and height of a curve, in its own units.
+const CURVE: (f64, f64) = (640.0, 180.0);
+
+/// What the page shows, as JSON; the pictures lie beside it.
+#[derive(Debug, Serialize)]
+struct Results<'a> {
+    /// When the lesson began, in seconds since 1970.
+    began: u64,
+    debrief: [&'static str; 3],
+    polls: &'a [PollView],
+    findings: Vec<Score<'a>>,
+    trade_off: &'a [TradeOffPoint],
+    losses: Vec<Loss>,
+    accuracies: &'a [AccuracyPoint],
+}
+
+/// What one attack found under one defence.
+#[derive(Debug, Serialize)]
+struct Score<'a> {
+    attack: &'static str,
+    defence: Defence,
+    nickname: &'a str,
+    round: u32,
+    ssim: Option<f32>,
+    psnr: Option<f32>,
+    /// Of the last rounds.
+    recent: &'a [f32],
+    level: Option<&'static str>,
+}
+
+/// One round's loss.
+#[derive(Debug, Serialize)]
+struct Loss {
+    /// Which of the lesson's models, from 1.
+    model: u32,
+    round: u32,
+    loss: f32,
+}
+
+/// `results.json`.
+pub(super) fn json(files: &LessonFiles, summary: &Summary) -> serde_json::Result<Vec<u8>> {
+    serde_json::to_vec_pretty(&results(files, summary))
+}
+
+fn results<'a>(files: &'a LessonFiles, summary: &'a Summary) -> Results<'a> {
+    let score = |Finding { result, .. }: &'a Finding| Score {
+        attack: result.attack.name(),
+        defence: result.defence,
+        nickname: &result.nickname,
+        round: result.round,
+        ssim: result.ssim,
+        psnr: result.psnr,
+        recent: &result.recent,
+        level: Level::of(&scores(result)).map(Level::name),
+    };
+    let losses = files.rounds.iter();
+    Results {
+        began: files.head.began,
+        debrief: DEBRIEF,
+        polls: &summary.polls,
+        findings: summary.findings.iter().map(score).collect(),
+        trade_off: &files.view.trade_off,
+        losses: losses
+            .filter_map(|round| Some(Loss { model: round.model, round: round.round, loss: round.loss? }))
+            .collect(),
+        accuracies: &files.view.accuracies,
+    }
+}
+
+/// The scores that a verdict goes by: those of the last rounds, or the last one where no more are known.
+fn scores(result: &AttackView) -> Vec<f32> {
+    if result.recent.is_empty() { result.ssim.into_iter().collect() } else { result.recent.clone() }
+}
+
+/// `results.html`.
+pub(super) fn page(files: &LessonFiles, summary: &Summary) -> String {
+    let results = results(files, summary);
+    let rounds = files.rounds.len();
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                // It shows what students typed.
+                meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'";
+                title { "unmask: what our class found out" }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                main {
+                    h1 { "What our class found out" }
+                    p.sub { (rounds) @if rounds == 1 { " round" } @else { " rounds" } " of federated learning, made with unmask." }
+                    ol.debrief { @for sentence in DEBRIEF { li { (sentence) } } }
+                    (findings(&summary.findings))
+                    (polls(&summary.polls))
+                    (trade_off(&files.view.trade_off))
+                    (learning(&results))
+                }
+            }
+        }
+    };
+    page.into_string()
+}
+
+fn findings(findings: &[Finding]) -> Markup {
+    html! {
+        h2 { "What leaked" }
+        @if findings.is_empty() { p { "No picture was reconstructed in this lesson." } }
+        div.cards {
+            @for Finding { result, png } in findings {
+                article.card {
+                    @if let Some(png) = png {
+                        img src=(format!("data:image/png;base64,{}", STANDARD.encode(png))) alt=(format!("What {} reconstructed", result.title));
+                    }
+                    h3 { (result.title) }
+                    p { (result.defence.phrase()) }
+                    @if let Some(level) = Level::of(&scores(result)) {
+                        p class=(format!("verdict {}", level.name())) { (verdict(level)) }
+                    }
+                    p.sub {
+                        (result.nickname) ", round " (result.round)
+                        @if let Some(ssim) = result.ssim { ", SSIM " (format!("{ssim:.2}")) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn verdict(level: Level) -> &'static str {
+    match level {
+        Level::Hidden => "○ hidden from this attack",
+        Level::Outlines => "◐ outlines show",
+        Level::Recognisable => "● recognisable",
+    }
+}
+
+fn polls(polls: &[PollView]) -> Markup {
+    html! {
+        @if !polls.is_empty() { h2 { "What we thought" } }
+        @for PollView { poll, votes, voters, .. } in polls {
+            section.poll {
+                h3 { (poll.question) }
+                p.sub { (voters) @if *voters == 1 { " vote" } @else { " votes" } }
+                @let counts = poll.answers.counts(votes);
+                @let most = counts.iter().copied().max().unwrap_or(0).max(1);
+                table {
+                    @for (place, count) in counts.iter().enumerate() {
+                        @if *count > 0 || matches!(poll.answers, Answers::Choice(_)) {
+                            tr {
+                                th scope="row" {
+                                    (answer(&poll.answers, place))
+                                    @if is_correct(&poll.answers, poll.correct, place) { " ✓" }
+                                }
+                                td {
+                                    svg.bar viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true" {
+                                        rect width=(100 * count / most) height="10" {}
+                                    }
+                                }
+                                td { (count) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The answer at this place, or the numbers counted together there.
+fn answer(answers: &Answers, place: usize) -> String {
+    match answers {
+        Answers::Choice(answers) => answers.get(place).cloned().unwrap_or_default(),
+        Answers::Number { least, most, unit } => {
+            let (from, to) = bin(*least, answers.bin_width(), place);
+            let to = to.min((*most).into());
+            if from == to { format!("{from} {unit}") } else { format!("{from} to {to} {unit}") }
+        }
+    }
+}
+
+fn bin(least: u16, width: u32, place: usize) -> (u32, u32) {
+    let from = u32::from(least) + width * u32::try_from(place).unwrap_or(u32::MAX / width.max(1));
+    (from, from + width - 1)
+}
+
+fn is_correct(answers: &Answers, correct: Option<u16>, place: usize) -> bool {
+    let least = match answers {
+        Answers::Choice(_) => 0,
+        Answers::Number { least, .. } => *least,
+    };
+    let (from, to) = bin(least, answers.bin_width(), place);
+    correct.is_some_and(|correct| (from..=to).contains(&correct.into()))
+}
+
+fn trade_off(points: &[TradeOffPoint]) -> Markup {
+    html! {
+        @if !points.is_empty() {
+            h2 { "What a defence costs" }
+            div.scroll {
+                table {
+                    thead { tr { th { "defence" } th { "rounds" } th { "accuracy" } th { "best attacker, SSIM" } } }
+                    tbody {
+                        @for point in points {
+                            tr {
+                                td { (point.defence.phrase()) }
+                                td { (point.rounds) }
+                                td { @if let Some(accuracy) = point.accuracy { (format!("{:.0} %", 100.0 * accuracy)) } }
+                                td { @if let Some(ssim) = point.ssim { (format!("{ssim:.2}")) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn learning(results: &Results<'_>) -> Markup {
+    let models = results.losses.chunk_by(|one, next| one.model == next.model);
+    let losses: Vec<Vec<f64>> = models.map(|losses| losses.iter().map(|point| point.loss.into()).collect()).collect();
+    let accuracies = vec![results.accuracies.iter().map(|point| 100.0 * point.accuracy).collect()];
+    html! {
+        h2 { "What the model learnt" }
+        (curve("Loss, round by round", "", &losses))
+        (curve("Held-out accuracy", " %", &accuracies))
+    }
+}
+
+/// Lines one behind the other, each of a model of its own, from 0 upwards.
+fn curve(title: &str, unit: &str, lines: &[Vec<f64>]) -> Markup {
+    let finite = |value: &&f64| value.is_finite();
+    let points = lines.iter().flatten().filter(finite).count();
+    let most = lines.iter().flatten().filter(finite).copied().fold(0.0, f64::max);
+    let (width, height) = CURVE;
+    let mut place = 0.0;
+    let mut paths = Vec::new();
+    for line in lines {
+        let step = width / (points.max(2) - 1) as f64;
+        let mut path = String::new();
+        for value in line.iter().filter(finite) {
+            let y = height * (1.0 - value / most.max(f64::MIN_POSITIVE));
+            path += &format!("{}{:.1},{y:.1}", if path.is_empty() { "M" } else { " L" }, place * step);
+            place += 1.0;
+        }
+        paths.push(path);
+    }
+    html! {
+        @if points > 1 {
+            figure {
+                figcaption { (title) ": from 0 to " (format!("{most:.2}")) (unit) ", " (points) " points" }
+                svg.curve viewBox=(format!("-4 -4 {} {}", width + 8.0, height + 8.0)) role="img" aria-label=(title) {
+                    path.axis d=(format!("M0,0 L0,{height} L{width},{height}")) {}
+                    @for path in &paths { path.line d=(path) {} }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unmask_wire::view::Poll;
+
+    use super::*;
+
+    fn poll(answers: Answers, correct: Option<u16>, votes: Vec<u16>) -> PollView {
+        let voters = votes.len() as u32;
+        let poll = Poll { question: "<b>Safe?</b>".to_owned(), answers, correct };
+        PollView { number: 1, poll, is_open: false, votes, voters }
+    }
+
+    #[test]
+    fn votes_are_shown_and_what_was_typed_is_text() {
+        let answers = Answers::Choice(vec!["yes".to_owned(), "no".to_owned()]);
+        let html = polls(&[poll(answers, Some(1), vec![0, 1, 1])]).into_string();
+        assert!(html.contains("&lt;b&gt;Safe?") && html.contains("no ✓") && html.contains("3 votes"), "{html}");
+        assert!(html.contains("width=\"50\"") && html.contains("width=\"100\""), "{html}");
+        let seconds = Answers::Number { least: 0, most: 99, unit: "seconds".to_owned() };
+        let html = polls(&[poll(seconds, Some(12), vec![3, 12, 14])]).into_string();
+        assert!(html.contains("10 to 14 seconds ✓") && html.contains("0 to 4 seconds"), "{html}");
+    }
+
+    #[test]
+    fn curves_have_a_line_for_each_model() {
+        let html = curve("Loss", "", &[vec![2.0, 1.0], vec![f64::NAN, 0.5]]).into_string();
+        assert_eq!(html.matches("class=\"line\"").count(), 2);
+        assert!(html.contains("M0.0,0.0 L320.0,90.0") && html.contains("M640.0,135.0"), "{html}");
+        assert_eq!(curve("Loss", "", &[vec![1.0]]).into_string(), "");
+    }
+}

@@ -1,0 +1,191 @@
+//! The recording on the disk: lines are added at its end, and all of it is written anew where something was taken out.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Read as _, Write as _},
+    path::{Path, PathBuf},
+};
+
+use tracing::warn;
+use unmask_recording::{MAX_BYTES, NAME, Read, Recording};
+
+use crate::private_file;
+
+/// The file of one lesson, in the relay's data folder.
+#[derive(Debug)]
+pub(crate) struct RecordingFile {
+    folder: PathBuf,
+    /// Open at its end, while what is in it is right.
+    file: Option<File>,
+    /// Lines of the recording that are in it.
+    written: usize,
+    /// Whether it was said that it cannot be written.
+    is_failing: bool,
+}
+
+impl RecordingFile {
+    /// The file in `folder`, with the recording in it if that is of the lesson that began then. One of another lesson is
+    /// moved aside, and so is one that cannot be read; why, in a sentence.
+    pub(crate) fn open(folder: PathBuf, began: u64) -> (Self, Option<Recording>, Option<String>) {
+        let (found, problem) = match read(&folder) {
+            Ok(found) => (found.filter(|found| found.recording.began() == began), None),
+            Err(reason) => (None, Some(format!("The recording of this lesson begins anew: {reason}."))),
+        };
+        if found.is_none() {
+            set_aside(&folder);
+        }
+        let recording = found.map(|Read { recording, torn }| {
+            if let Some(torn) = torn {
+                warn!("the recording is gone on with as far as it is whole: {torn}");
+            }
+            recording
+        });
+        (Self { folder, file: None, written: 0, is_failing: false }, recording, problem)
+    }
+
+    /// Deletes the file in `folder` if it is of the lesson that began then: it could not follow what students withdraw.
+    pub(crate) fn delete(folder: &Path, began: u64) {
+        if let Ok(Some(found)) = read(folder)
+            && found.recording.began() == began
+            && let Err(error) = fs::remove_file(folder.join(NAME))
+        {
+            warn!("the recording of before cannot be deleted: {error}");
+        }
+    }
+
+    /// Writes what is new in the recording; all of it where `is_less`, or where the last time failed.
+    ///
+    /// # Errors
+    /// The file system's, in a sentence, the first time of several. What could not be taken out of the file is then gone with
+    /// it.
+    pub(crate) fn keep(&mut self, recording: &Recording, is_less: bool) -> Result<(), String> {
+        if is_less {
+            self.file = None;
+        }
+        match self.write(recording) {
+            Ok(()) => {
+                self.is_failing = false;
+                Ok(())
+            }
+            Err(error) => {
+                self.file = None;
+                let path = self.folder.join(NAME);
+                if is_less
+                    && let Err(error) = fs::remove_file(&path)
+                    && error.kind() != io::ErrorKind::NotFound
+                {
+                    return Err(format!(
+                        "What was withdrawn is still in {}, which can be neither written nor deleted ({error}): delete it.",
+                        path.display()
+                    ));
+                }
+                if std::mem::replace(&mut self.is_failing, true) {
+                    return Ok(());
+                }
+                Err(format!("The recording is not on the disk: {} cannot be written ({error}).", path.display()))
+            }
+        }
+    }
+
+    fn write(&mut self, recording: &Recording) -> io::Result<()> {
+        let text = |place| recording.text_from(place).map_err(io::Error::other);
+        match &mut self.file {
+            Some(file) => file.write_all(text(self.written)?.as_bytes())?,
+            None => {
+                private_file::write(&self.folder, NAME, text(0)?.as_bytes())?;
+                self.file = Some(OpenOptions::new().append(true).open(self.folder.join(NAME))?);
+            }
+        }
+        self.written = recording.len();
+        Ok(())
+    }
+}
+
+/// The recording in `folder`, if there is one.
+fn read(folder: &Path) -> Result<Option<Read>, String> {
+    let file = match File::open(folder.join(NAME)) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.to_string()),
+    };
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    Recording::read(&bytes).map(Some).map_err(|error| error.to_string())
+}
+
+/// Moves what is there out of the way, in place of what was moved there before.
+fn set_aside(folder: &Path) {
+    let path = folder.join(NAME);
+    match fs::rename(&path, folder.join(format!("{NAME}.old"))) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            warn!("{} cannot be moved out of the way: {error}", path.display());
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unmask_wire::view::RoomView;
+
+    use super::*;
+
+    fn add(recording: &mut Recording, round: u32) {
+        let room = RoomView { round, ..RoomView::default() };
+        recording.add(u64::from(round), &room, |_| None).unwrap();
+    }
+
+    #[test]
+    fn a_lesson_goes_on_where_its_file_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = |began| {
+            let (file, found, problem) = RecordingFile::open(folder.path().to_path_buf(), began);
+            assert_eq!(problem, None);
+            (file, found)
+        };
+        let (mut file, found) = open(7);
+        assert!(found.is_none());
+        let mut recording = Recording::new("0.1.0", 7);
+        for round in 1..4 {
+            add(&mut recording, round);
+            file.keep(&recording, false).unwrap();
+        }
+        let path = folder.path().join(NAME);
+        let whole = fs::read_to_string(&path).unwrap();
+        assert_eq!(whole, recording.text_from(0).unwrap());
+        // Torn in its last line.
+        fs::write(&path, &whole[..whole.len() - 5]).unwrap();
+        let (mut file, found) = open(7);
+        let mut recording = found.unwrap();
+        assert_eq!(recording.len(), 2);
+        add(&mut recording, 9);
+        file.keep(&recording, false).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), recording.text_from(0).unwrap());
+        // Another lesson begins.
+        assert!(open(8).1.is_none() && !path.exists() && folder.path().join(format!("{NAME}.old")).exists());
+        fs::write(&path, "no recording").unwrap();
+        let (_, found, problem) = RecordingFile::open(folder.path().to_path_buf(), 7);
+        assert!(found.is_none() && problem.unwrap().contains("no recording of a lesson"));
+    }
+
+    #[test]
+    fn a_lesson_that_is_not_recorded_leaves_no_file_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut recording = Recording::new("0.1.0", 7);
+        add(&mut recording, 1);
+        RecordingFile::open(folder.path().to_path_buf(), 7).0.keep(&recording, false).unwrap();
+        RecordingFile::delete(folder.path(), 8);
+        assert!(folder.path().join(NAME).exists());
+        RecordingFile::delete(folder.path(), 7);
+        assert!(!folder.path().join(NAME).exists());
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_said_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut file, ..) = RecordingFile::open(folder.path().join("gone"), 7);
+        let recording = Recording::new("0.1.0", 7);
+        assert!(file.keep(&recording, false).unwrap_err().contains("cannot be written"));
+        assert_eq!(file.keep(&recording, false), Ok(()));
+    }
+}

@@ -1,0 +1,165 @@
+//! The thread that keeps the recording: the room waits neither for JSON nor for the disk.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use anyhow::Context;
+use axum::body::Bytes;
+use tokio::sync::oneshot;
+use tracing::warn;
+use unmask_recording::{Forgotten, Recording, RecordingError};
+use unmask_wire::view::RoomView;
+
+use super::file::RecordingFile;
+
+/// Shortest time between two searches of the whole recording for what is to be forgotten: clients that change their minds
+/// as fast as they can shall not keep a processor busy. Whoever takes the recording does not wait for it.
+const BETWEEN: Duration = Duration::from_secs(3);
+
+/// What the thread is to do.
+pub(super) enum Order {
+    /// Add a state, with the pictures that it is the first to show.
+    State {
+        at: u64,
+        view: Arc<RoomView>,
+        pictures: Vec<(String, Bytes)>,
+        _waits: Arc<()>,
+    },
+    Forget(Forgotten),
+    /// Give the file, packed, or say why there is none.
+    Give(oneshot::Sender<Result<Vec<u8>, String>>),
+}
+
+/// The thread. Dropping this waits until everything handed in is done.
+#[derive(Debug)]
+pub(super) struct RecordingThread {
+    orders: Option<mpsc::Sender<Order>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Keeper<R> {
+    report: R,
+    recording: Recording,
+    file: Option<RecordingFile>,
+    used: Arc<AtomicUsize>,
+    to_forget: Forgotten,
+    /// When the recording was last searched.
+    searched: Option<Instant>,
+    /// Whether that it is full has been said.
+    is_full: bool,
+}
+
+impl RecordingThread {
+    pub(super) fn start(
+        report: impl Fn(String) + Send + 'static,
+        recording: Recording,
+        file: Option<RecordingFile>,
+        used: Arc<AtomicUsize>,
+    ) -> anyhow::Result<Self> {
+        let (orders, waiting) = mpsc::channel();
+        used.store(recording.bytes(), Ordering::Relaxed);
+        let to_forget = Forgotten::default();
+        let keeper = Keeper { report, recording, file, used, to_forget, searched: None, is_full: false };
+        let thread = thread::Builder::new().name("recording".to_owned()).spawn(move || keeper.run(&waiting));
+        Ok(Self { orders: Some(orders), thread: Some(thread.context("no thread for the recording")?) })
+    }
+
+    pub(super) fn hand(&self, order: Order) {
+        // A thread that is gone has said so, and gives no file.
+        let _ = self.orders.as_ref().map(|orders| orders.send(order));
+    }
+}
+
+impl Drop for RecordingThread {
+    fn drop(&mut self) {
+        self.orders = None;
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl<R: Fn(String)> Keeper<R> {
+    fn run(mut self, orders: &mpsc::Receiver<Order>) {
+        loop {
+            match orders.recv_timeout(self.patience()) {
+                Ok(order) => self.take(order),
+                Err(RecvTimeoutError::Timeout) => self.forget(),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        self.forget();
+    }
+
+    /// How long until the recording is searched.
+    fn patience(&self) -> Duration {
+        match self.searched {
+            _ if self.to_forget.is_empty() => Duration::MAX,
+            Some(searched) => BETWEEN.saturating_sub(searched.elapsed()),
+            None => Duration::ZERO,
+        }
+    }
+
+    fn take(&mut self, order: Order) {
+        match order {
+            Order::State { at, view, pictures, .. } => self.add(at, &view, &pictures),
+            Order::Forget(forgotten) => {
+                self.to_forget.add(forgotten);
+                if self.patience().is_zero() {
+                    self.forget();
+                }
+            }
+            Order::Give(reply) => {
+                self.forget();
+                // Whoever asked may have gone.
+                let _ = reply.send(self.recording.packed().map_err(|error| error.to_string()));
+            }
+        }
+    }
+
+    fn add(&mut self, at: u64, view: &RoomView, pictures: &[(String, Bytes)]) {
+        if self.is_full {
+            return;
+        }
+        let picture = |address: &str| pictures.iter().find(|(own, _)| own == address).map(|(_, png)| png.to_vec());
+        match self.recording.add(at, view, picture) {
+            Ok(()) => self.keep(false),
+            Err(RecordingError::Full) => {
+                self.is_full = true;
+                (self.report)("The recording of this lesson is full: what follows is not recorded.".to_owned());
+            }
+            Err(error) => warn!("a state is not recorded: {error}"),
+        }
+    }
+
+    fn forget(&mut self) {
+        if self.to_forget.is_empty() {
+            return;
+        }
+        self.searched = Some(Instant::now());
+        match self.recording.forget(&std::mem::take(&mut self.to_forget)) {
+            Ok(false) => return,
+            Ok(true) => self.is_full = false,
+            Err(error) => (self.report)(format!("The recording of this lesson begins anew: {error}.")),
+        }
+        self.keep(true);
+    }
+
+    /// Brings the file up to date; `is_less` where something was taken out.
+    fn keep(&mut self, is_less: bool) {
+        self.used.store(self.recording.bytes(), Ordering::Relaxed);
+        if let Some(file) = &mut self.file
+            && let Err(problem) = file.keep(&self.recording, is_less)
+        {
+            (self.report)(problem);
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! A recorded lesson: the projector's page with a clock in place of a relay.
+
+use std::time::Duration;
+
+use gloo_file::{File, futures::read_as_bytes};
+use leptos::prelude::*;
+use unmask_recording::{NAME, Player, Read, Recording};
+use wasm_bindgen::JsCast;
+use wasm_bindgen_futures::spawn_local;
+use web_sys::{Element, HtmlInputElement, KeyboardEvent};
+
+use super::{
+    stage::{Room, hash},
+    text::{
+        clock::{Clock, Focused, minutes},
+        lesson::Address,
+        sentence,
+    },
+    widgets::{
+        api,
+        feed::{Feed, milliseconds},
+        session::{Session, Teacher},
+    },
+};
+
+/// How often the clock is looked at.
+const TICK: Duration = Duration::from_millis(100);
+
+/// What is played, and where the clock is.
+#[derive(Clone, Copy)]
+struct Playing {
+    feed: Feed,
+    player: StoredValue<Option<Player>, LocalStorage>,
+    clock: RwSignal<Option<Clock>>,
+    /// Why there is nothing to play, or not all of it.
+    problem: RwSignal<Option<String>>,
+}
+
+/// The whole page. It asks no relay for anything.
+#[component]
+pub fn Replay() -> impl IntoView {
+    let teacher = Teacher::new(Session::of_watcher());
+    let playing = Playing {
+        feed: Feed::recorded(),
+        player: StoredValue::new_local(None),
+        clock: RwSignal::new(None),
+        problem: RwSignal::new(None),
+    };
+    spawn_local(async move {
+        match api::bytes(NAME).await {
+            Ok(bytes) => playing.load(&bytes),
+            Err(reason) => playing.problem.set(Some(reason)),
+        }
+    });
+    let last = StoredValue::new(milliseconds());
+    set_interval(
+        move || {
+            let now = milliseconds();
+            playing.change(|clock| clock.pass(now - last.get_value()));
+            last.set_value(now);
+        },
+        TICK,
+    );
+    let handle = window_event_listener(leptos::ev::keydown, move |event| {
+        let is_shortcut = event.ctrl_key() || event.alt_key() || event.meta_key();
+        if !is_shortcut && playing.press(&event.key(), focused(&event)) {
+            event.prevent_default();
+        }
+    });
+    on_cleanup(move || handle.remove());
+    // Nobody drives a lesson that was.
+    let address = Address { is_audience: true, ..Address::read(&hash()) };
+    let is_loaded = Memo::new(move |_| playing.clock.with(Option::is_some));
+    view! {
+        <Show when=move || is_loaded.get() fallback=move || view! { <Opening playing/> }>
+            <div class="replay">
+                <Room feed=playing.feed teacher address/>
+                <Bar playing/>
+            </div>
+        </Show>
+    }
+}
+
+impl Playing {
+    fn load(self, file: &[u8]) {
+        let outcome = Recording::read(file).map_err(|error| error.to_string()).and_then(|read| {
+            let Read { recording, torn } = read;
+            let player = Player::new(recording);
+            if player.states() == 0 {
+                return Err(torn.unwrap_or_else(|| "nothing is recorded in this file".to_owned()));
+            }
+            Ok((player, torn))
+        });
+        match outcome {
+            Ok((player, torn)) => {
+                self.clock.set(Some(Clock::new(player.length())));
+                self.player.set_value(Some(player));
+                let torn = torn.map(|torn| format!("Only a part of this lesson can be played: {torn}."));
+                self.problem.set(torn);
+                self.show(0);
+            }
+            Err(reason) => self.problem.set(Some(sentence(&reason))),
+        }
+    }
+
+    /// Does something to the clock, and shows the room as it was then.
+    fn change(self, change: impl FnOnce(&mut Clock)) {
+        let before = self.clock.get_untracked();
+        let Some(mut clock) = before else { return };
+        change(&mut clock);
+        if before != Some(clock) {
+            self.clock.set(Some(clock));
+            self.show(clock.at());
+        }
+    }
+
+    fn press(self, key: &str, focused: Focused) -> bool {
+        let mut is_for_the_clock = false;
+        self.change(|clock| is_for_the_clock = clock.press(key, focused));
+        is_for_the_clock
+    }
+
+    fn show(self, at: u64) {
+        let room = self.player.try_update_value(|player| {
+            let player = player.as_mut()?;
+            (player.seek(at) || at == 0).then(|| player.room())
+        });
+        match room.flatten() {
+            Some(Ok(room)) => self.feed.show(room),
+            Some(Err(reason)) => self.problem.set(Some(sentence(&reason))),
+            None => {}
+        }
+    }
+
+    fn at(self) -> u64 {
+        self.clock.get().map_or(0, Clock::at)
+    }
+
+    fn length(self) -> u64 {
+        self.clock.get().map_or(0, Clock::length)
+    }
+
+    fn is_playing(self) -> bool {
+        self.clock.get().is_some_and(Clock::is_playing)
+    }
+}
+
+/// What a key is for besides the clock.
+fn focused(event: &KeyboardEvent) -> Focused {
+    let Some(target) = event.target().and_then(|target| target.dyn_into::<Element>().ok()) else {
+        return Focused::Nothing;
+    };
+    match target.tag_name().as_str() {
+        "INPUT" if target.get_attribute("type").as_deref() == Some("range") => Focused::Slider,
+        "A" | "BUTTON" | "INPUT" | "SELECT" | "SUMMARY" => Focused::Button,
+        _ => Focused::Nothing,
+    }
+}
+
+/// Until there is something to play: where it may come from.
+#[component]
+fn Opening(playing: Playing) -> impl IntoView {
+    let take = move |event: leptos::ev::Event| {
+        let input: HtmlInputElement = event_target(&event);
+        let Some(file) = input.files().and_then(|files| files.get(0)) else { return };
+        spawn_local(async move {
+            match read_as_bytes(&File::from(file)).await {
+                Ok(bytes) => playing.load(&bytes),
+                Err(error) => playing.problem.set(Some(format!("The browser cannot read this file: {error}."))),
+            }
+        });
+    };
+    view! {
+        <div class="projector">
+            <header class="top"><h1 class="brand">"un" <em>"mask"</em></h1></header>
+            <section class="card not-shown" role="status" data-testid="replay-opening">
+                <h2>{move || if playing.problem.with(Option::is_none) { "Opening the lesson…" } else { "Open a recorded lesson" }}</h2>
+                <p class="problem" role="alert" data-testid="problem">{move || playing.problem.get()}</p>
+                <p hidden=move || playing.problem.with(Option::is_none)>
+                    <label for="recording">"A file lesson.unmask, which stays in this page: "</label>
+                    <input id="recording" type="file" accept=".unmask" data-testid="recording-file" on:change=take/>
+                </p>
+            </section>
+        </div>
+    }
+}
+
+/// Play and pause, speed, and where in the lesson it is.
+#[component]
+fn Bar(playing: Playing) -> impl IntoView {
+    let title = move || if playing.is_playing() { "Pause" } else { "Play" };
+    let speed = move || playing.clock.get().map_or(1.0, Clock::speed);
+    let time = move || format!("{} of {}", minutes(playing.at()), minutes(playing.length()));
+    view! {
+        <section class="player" aria-label="Recorded lesson">
+            <p class="hint" role="status" data-testid="torn" hidden=move || playing.problem.with(Option::is_none)>
+                {move || playing.problem.get()}
+            </p>
+            <div class="row">
+                <button
+                    type="button"
+                    class="button accent"
+                    data-testid="play"
+                    data-playing=move || playing.is_playing().to_string()
+                    title="Space"
+                    on:click=move |_| playing.change(Clock::toggle)
+                >
+                    {title}
+                </button>
+                <input
+                    type="range"
+                    class="scrub"
+                    data-testid="scrub"
+                    aria-label="Place in the lesson"
+                    aria-valuetext=time
+                    min="0"
+                    max=move || playing.length()
+                    step="1000"
+                    prop:value=move || playing.at().to_string()
+                    on:input=move |event| {
+                        if let Ok(at) = event_target_value(&event).parse() {
+                            playing.change(|clock| clock.go_to(at));
+                        }
+                    }
+                />
+                <span class="player-time" data-testid="time" data-at=move || playing.at()>{time}</span>
+                <button
+                    type="button"
+                    class="button small"
+                    data-testid="slower"
+                    aria-label="Slower"
+                    title="-"
+                    on:click=move |_| playing.change(Clock::go_slower)
+                >
+                    "−"
+                </button>
+                <span class="player-time" data-testid="speed" data-speed=move || speed().to_string()>
+                    {move || format!("{} ×", speed())}
+                </span>
+                <button
+                    type="button"
+                    class="button small"
+                    data-testid="faster"
+                    aria-label="Faster"
+                    title="+"
+                    on:click=move |_| playing.change(Clock::go_faster)
+                >
+                    "+"
+                </button>
+            </div>
+        </section>
+    }
+}

@@ -1,0 +1,230 @@
+//! A recorded lesson, played where there is no relay.
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+};
+
+use serde_json::json;
+use unmask_recording::{Player, Read, Recording};
+
+use crate::{
+    DESKTOP, ONE_AT_A_TIME,
+    support::{Browser, Relay, Tab, robot},
+};
+
+/// A program that is stopped when dropped.
+struct Program(Child);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Two rounds, the second under a mask, of a robot that agreed to be shown; the recording.
+async fn recorded(folder: &Path) -> PathBuf {
+    let relay = Relay::start(&["--seed", "7"]).await;
+    let _robot = robot(&relay, "Robot");
+    relay.client("Robot").await;
+    for (beat, defence) in ["none", "random-binary:0.5"].into_iter().enumerate() {
+        relay.control(json!({ "do": "lesson", "scene": "promise", "beat": beat })).await;
+        relay.control(json!({ "do": "defence", "defence": defence })).await;
+        relay.control(json!({ "do": "one_round" })).await;
+        relay.attack("embedding", defence).await;
+        // A state a second is recorded.
+        tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    }
+    let path = folder.join("lesson.unmask");
+    let (address, token) = (format!("{}/api/lesson.unmask", relay.http), format!("Bearer {}", relay.token));
+    let file = tokio::task::spawn_blocking(move || {
+        let request = ureq::get(&address).header("Authorization", token);
+        request.call().expect("the relay answers").body_mut().read_to_vec().expect("a body")
+    });
+    std::fs::write(&path, file.await.expect("the request ends")).expect("the recording is saved");
+    path
+}
+
+/// The page's address, of a program that prints it first.
+fn replay(file: &Path) -> (Program, String) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_unmask"))
+        .arg("replay")
+        .arg(file)
+        .args(["--port", "0"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut line = String::new();
+    let output = child.stdout.take().expect("its output");
+    BufReader::new(output).read_line(&mut line).expect("an address");
+    (Program(child), line.trim().to_owned())
+}
+
+/// Waits until the page shows this round, with a reconstruction within it.
+async fn shows_round(page: &Tab, round: u32) {
+    page.attribute_is("round", "data-round", &round.to_string()).await;
+    let picture = format!(
+        "[...document.querySelectorAll('[data-testid=\"card\"][data-round=\"{round}\"] img')]
+            .find(image => image.src.startsWith('data:image/png') && image.complete && image.naturalWidth > 0) && 'shown'"
+    );
+    page.wait_for(&picture).await;
+}
+
+async fn press(page: &Tab, key: &str) {
+    let script = format!(
+        "(document.body.dispatchEvent(new KeyboardEvent('keydown', {{ key: '{key}', bubbles: true }})), 'pressed')"
+    );
+    page.wait_for(&script).await;
+}
+
+/// The relay is gone; the page plays, pauses, and goes where it is told, by keyboard too.
+#[tokio::test]
+async fn a_lesson_plays_without_its_relay() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = recorded(folder.path()).await;
+    let (_program, address) = replay(&file);
+    let browser = Browser::start().await;
+    let page = browser.open(&address, DESKTOP).await;
+    // It plays by itself, and stops at its end: on the stage, and in the expert view.
+    page.attribute_is("stage", "data-scene", "1").await;
+    page.attribute_is("stage", "data-beat", "1").await;
+    page.screenshot("replay-stage").await;
+    press(&page, "e").await;
+    page.attribute_is("link", "data-state", "recorded").await;
+    page.attribute_is("play", "data-playing", "false").await;
+    shows_round(&page, 2).await;
+    page.screenshot("replay").await;
+
+    press(&page, "Home").await;
+    page.attribute_is("time", "data-at", "0").await;
+    page.attribute_is("round", "data-round", "0").await;
+    page.attribute_is("play", "data-playing", "false").await;
+    let first = first_state_of(&file, 1);
+    let scrub = format!(
+        "(slider => {{ slider.value = {first}; slider.dispatchEvent(new Event('input', {{ bubbles: true }})); return 'moved' }})\
+         (document.querySelector('[data-testid=\"scrub\"]'))"
+    );
+    page.wait_for(&scrub).await;
+    page.attribute_is("round", "data-round", "1").await;
+    page.attribute_is("speed", "data-speed", "1").await;
+    press(&page, "+").await;
+    page.attribute_is("speed", "data-speed", "2").await;
+    press(&page, " ").await;
+    shows_round(&page, 2).await;
+
+    // Nothing on it reaches for a room.
+    for id in ["bar", "one-round", "search", "lock", "take-home", "take-recording", "pin"] {
+        assert!(!page.shows(id).await, "{id} is shown");
+    }
+    let asked =
+        "performance.getEntriesByType('resource').filter(entry => entry.name.includes('/api/')).length === 0 || null";
+    page.wait_for(asked).await;
+}
+
+/// The first whole second at which the lesson is in this round, in milliseconds.
+fn first_state_of(file: &Path, round: u32) -> u64 {
+    let Read { recording, .. } = Recording::read(&std::fs::read(file).expect("the recording")).expect("a recording");
+    let mut player = Player::new(recording);
+    while player.step() {
+        if player.room().expect("a room").round == round {
+            return player.time().next_multiple_of(1000);
+        }
+    }
+    panic!("no round {round} is recorded");
+}
+
+fn export(file: &Path, folder: &Path) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_unmask"));
+    command.arg("replay").arg(file).arg("--export").arg(folder).stdout(Stdio::null());
+    assert!(command.status().expect("the program starts").success());
+}
+
+/// The folder plays from a web server that knows nothing of unmask, below any path.
+#[tokio::test]
+async fn a_folder_plays_from_any_web_server() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = recorded(folder.path()).await;
+    let site = folder.path().join("site");
+    export(&file, &site.join("our class"));
+    let names: Vec<String> = std::fs::read_dir(site.join("our class"))
+        .expect("the folder")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    assert!(names.iter().any(|name| name == "replay.html") && names.iter().any(|name| name == "lesson.unmask"));
+    assert!(!names.iter().any(|name| name.starts_with("worker")), "{names:?}");
+    let port = serve(site);
+    let browser = Browser::start().await;
+    let page = browser.open(&format!("http://localhost:{port}/our%20class/replay.html#expert"), DESKTOP).await;
+    shows_round(&page, 2).await;
+}
+
+/// As plain a web server as there is.
+fn serve(folder: PathBuf) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let folder = folder.clone();
+            thread::spawn(move || drop(answer(stream, &folder)));
+        }
+    });
+    port
+}
+
+fn answer(mut stream: TcpStream, folder: &Path) -> std::io::Result<()> {
+    let mut request = String::new();
+    let mut reader = BufReader::new(stream.try_clone()?);
+    reader.read_line(&mut request)?;
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line)? <= 2 {
+            break;
+        }
+    }
+    let path = request.split(' ').nth(1).unwrap_or("/").replace("%20", " ");
+    let kind = match path.rsplit('.').next() {
+        Some("html") => "text/html",
+        Some("js") => "text/javascript",
+        Some("css") => "text/css",
+        Some("svg") => "image/svg+xml",
+        Some("wasm") => "application/wasm",
+        _ => "application/octet-stream",
+    };
+    let mut bytes = Vec::new();
+    let status = match std::fs::File::open(folder.join(path.trim_start_matches('/'))) {
+        Ok(mut file) => {
+            file.read_to_end(&mut bytes)?;
+            "200 OK"
+        }
+        Err(_) => "404 Not Found",
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        bytes.len()
+    );
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(&bytes)
+}
+
+/// The page asks for a lesson where none lies beside it.
+#[tokio::test]
+async fn a_page_without_a_lesson_asks_for_one() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = recorded(folder.path()).await;
+    let site = folder.path().join("site");
+    export(&file, &site);
+    std::fs::remove_file(site.join("lesson.unmask")).expect("the lesson goes");
+    let port = serve(site);
+    let browser = Browser::start().await;
+    let page = browser.open(&format!("http://localhost:{port}/replay.html#expert"), DESKTOP).await;
+    assert!(page.text("problem").await.contains("404"));
+    page.choose_file("recording-file", &file.display().to_string()).await;
+    shows_round(&page, 2).await;
+}
