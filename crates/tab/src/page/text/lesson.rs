@@ -88,9 +88,9 @@ impl Model {
         let (will_do, other) = match self {
             Self::Any => (true, coming),
             Self::Vit => (coming.vit().is_some(), VitPreset::Nano.into()),
-            // The room's own model with the other block, where it is one that has a block.
+            // The room's own model with the other block, where it is a preset that has a block.
             Self::AprilBlock => {
-                let own = if coming.vit().is_some() { coming } else { VitPreset::Nano.into() };
+                let own = if preset.is_some() { coming } else { VitPreset::Nano.into() };
                 (april, own.with_april_block(true))
             }
             Self::Ordinary => (coming.vit().is_some() && !april, VitPreset::NanoPatch8.into()),
