@@ -336,6 +336,35 @@ fn rows_follow_from_the_seed_alone() {
     assert_ne!(row("embedding-aware", "random-binary:0.5", &pictures[..1], 2), together);
 }
 
+/// A model may begin with weights of its own: rows are those of these weights, and no folder mixes two.
+#[test]
+fn rows_are_of_the_weights_that_are_given() {
+    let settings = settings(VitPreset::Pico, "embedding-aware", "random-binary:0.5");
+    let pictures = photographs(&["cat"]);
+    let device = OpenDevice::cpu();
+    let [initial, other] = [1, 2].map(|seed| settings.model.initial(seed));
+    let row = |start, folder: &TempDir| {
+        let request = MatrixRequest {
+            settings: &settings,
+            pictures: &pictures,
+            start,
+            device: &device,
+            threads: Some(1),
+            commit: None,
+            out: folder.path(),
+        };
+        run(&request, &mut |_| ControlFlow::Continue(())).map(|outcome| outcome.rows[0].ssim.unwrap())
+    };
+    let folders: [TempDir; 3] = std::array::from_fn(|_| TempDir::new().unwrap());
+    let plain = row(None, &folders[0]).unwrap();
+    assert_eq!(row(Some(&initial), &folders[1]).unwrap(), plain);
+    assert_ne!(row(Some(&other), &folders[2]).unwrap(), plain);
+    let mixed = row(Some(&initial), &folders[2]).unwrap_err();
+    assert!(matches!(mixed, ExperimentError::OtherRun { .. }), "{mixed}");
+    let page = fs::read_to_string(folders[2].path().join("matrix.html")).unwrap();
+    assert!(page.contains("at weights of its own"), "{page}");
+}
+
 /// Several rounds with fresh masks show what one does not; so they do where weights are sent, not gradients.
 #[test]
 fn rounds_and_federated_averaging() {
