@@ -164,7 +164,7 @@ impl Tab {
 
     /// Whether an element with this test id is shown.
     pub async fn shows(&self, id: &str) -> bool {
-        let look = format!("return !!document.querySelector('[data-testid=\"{id}\"]')?.offsetParent");
+        let look = format!("return !!document.querySelector('[data-testid=\"{id}\"]')?.checkVisibility()");
         self.client.execute(&look, Vec::new()).await.expect("the page answers") == true
     }
 

@@ -574,7 +574,7 @@ impl Room {
             return Vec::new();
         }
         current.has_quorum = true;
-        vec![Effect::Quorum { round, policy }]
+        vec![Effect::Quorum { round, policy, awaited: awaited > 0 }]
     }
 
     fn close(&mut self) -> Vec<Effect> {

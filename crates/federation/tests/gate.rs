@@ -335,7 +335,7 @@ fn a_quorum_ends_the_wait_and_too_few_take_no_step() {
     for client in 0..4 {
         let update = protect(&room, honest(&room, client), client);
         let effects = send(&mut room, ClientId(client), update, 2.0, 1);
-        quorums.push(effects.iter().any(|effect| matches!(effect, Effect::Quorum { round: 1, policy: 1 })));
+        quorums.push(effects.iter().any(|effect| matches!(effect, Effect::Quorum { round: 1, policy: 1, .. })));
     }
     assert_eq!(quorums, [false, false, false, true]);
     let effects = room.handle(Event::Deadline { round: 1, policy: 1 });

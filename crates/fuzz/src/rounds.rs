@@ -280,7 +280,7 @@ impl World {
                     assert!(!left_out.contains(client), "asked although it sits out or is left out");
                     self.asked = Some(*client);
                 }
-                Effect::Quorum { round, policy } => {
+                Effect::Quorum { round, policy, .. } => {
                     assert_eq!((self.room.phase(), self.room.round()), (RoomPhase::Training, *round));
                     assert_ne!(self.quorum, Some((*round, *policy)), "it is said once");
                     self.quorum = Some((*round, *policy));

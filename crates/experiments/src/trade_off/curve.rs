@@ -121,16 +121,17 @@ mod tests {
         }
     }
 
-    /// One seed, values 0.2, 0.3 and 0.4: s = 0.1, so 4.303 x 0.1 / sqrt(3) = 0.2484. A second seed whose values lie 0.2
-    /// higher throughout adds s = 0.1414, 12.706 x 0.1414 / sqrt(2) = 1.2706 to it in quadrature.
+    /// One seed, values 0.2, 0.3 and 0.4: s = 0.1, so 4.303 x 0.1 / sqrt(3) = 0.2484. A second seed whose values lie 0.1
+    /// higher throughout adds s = 0.0707, 12.706 x 0.0707 / sqrt(2) = 0.6353 to it in quadrature.
     #[test]
     fn photographs_and_seeds_widen_the_interval() {
         let one = interval(&[vec![0.2, 0.3, 0.4]]).unwrap();
         assert!((one.mean - 0.3).abs() < 1e-12 && (one.high - 0.5484).abs() < 1e-3, "{one:?}");
-        let two = interval(&[vec![-0.4, -0.3, -0.2], vec![-0.2, -0.1, 0.0]]).unwrap();
-        assert!((two.mean + 0.2).abs() < 1e-12, "{two:?}");
-        assert_eq!(two.low, -1.0, "no SSIM is less");
-        assert!((two.high - (0.2484_f64.hypot(1.2706) - 0.2)).abs() < 1e-3, "{two:?}");
+        let two = interval(&[vec![-0.35, -0.25, -0.15], vec![-0.25, -0.15, -0.05]]).unwrap();
+        let half_width = 0.2484_f64.hypot(0.6353);
+        assert!((two.mean + 0.2).abs() < 1e-12 && (two.high - (half_width - 0.2)).abs() < 1e-3, "{two:?}");
+        let wide = interval(&[vec![-0.4, -0.3], vec![0.2, 0.3]]).unwrap();
+        assert_eq!((wide.low, wide.high), (-1.0, 1.0), "there is no SSIM beyond");
         assert_eq!(interval(&[]), None);
         assert_eq!(interval(&[vec![0.25]]).map(|one| (one.low, one.high)), Some((0.25, 0.25)));
     }

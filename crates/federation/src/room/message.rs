@@ -97,8 +97,9 @@ pub enum Effect {
     /// Send [`Event::Deadline`] back when the time for a round, or for a seal (round 0), is over.
     Deadline { round: u32, policy: u32 },
     /// Enough of the cohort has answered. Send [`Event::Deadline`] of this round once twice the median time that they took
-    /// has passed, if that is sooner.
-    Quorum { round: u32, policy: u32 },
+    /// has passed, if that is sooner. Where `awaited`, somebody is at work who is in sight and answers as a rule: leave them
+    /// time, however fast the others are.
+    Quorum { round: u32, policy: u32, awaited: bool },
     /// Send [`Event::Begin`] back after the pause between rounds.
     Rest,
     /// Tell the client that its update was taken.

@@ -15,7 +15,8 @@ impl RoundClock {
     /// Those who are slower than the others by more than this are not waited for.
     const FACTOR: u32 = 2;
 
-    /// Everybody gets as long, however fast the others are: beside clients of this machine a phone would be late in every round.
+    /// Whoever answers as a rule gets as long, however fast the others are: beside clients of this machine a phone would be late in
+    /// every round.
     const LEAST: Duration = Duration::from_secs(5);
 
     pub(super) fn start(now: Instant) -> Self {
@@ -27,11 +28,11 @@ impl RoundClock {
         self.answers.push(now - self.began);
     }
 
-    /// When twice the median time to an answer has passed, and [`Self::LEAST`].
-    pub(super) fn enough(&mut self) -> Instant {
+    /// When twice the median time to an answer has passed; where somebody is `awaited`, at least [`Self::LEAST`].
+    pub(super) fn enough(&mut self, awaited: bool) -> Instant {
         self.answers.sort();
         let median = self.answers.get(self.answers.len() / 2).copied().unwrap_or_default();
-        self.began + Self::LEAST.max(Self::FACTOR * median)
+        self.began + (Self::FACTOR * median).max(if awaited { Self::LEAST } else { Duration::ZERO })
     }
 }
 
@@ -46,7 +47,7 @@ mod tests {
         for seconds in [20, 3, 4] {
             clock.answered(began + Duration::from_secs(seconds));
         }
-        assert_eq!(clock.enough(), began + Duration::from_secs(8));
+        assert_eq!(clock.enough(true), began + Duration::from_secs(8));
     }
 
     #[test]
@@ -56,6 +57,7 @@ mod tests {
         for _ in 0..4 {
             clock.answered(began + Duration::from_millis(20));
         }
-        assert_eq!(clock.enough(), began + RoundClock::LEAST);
+        assert_eq!(clock.enough(true), began + RoundClock::LEAST);
+        assert_eq!(clock.enough(false), began + Duration::from_millis(40), "nobody is waited for");
     }
 }

@@ -71,7 +71,7 @@ impl Actor {
             Effect::Deadline { round, policy } => {
                 self.timers.begin(Instant::now(), self.config.deadline, round, policy);
             }
-            Effect::Quorum { round, policy } => self.timers.quorum(round, policy),
+            Effect::Quorum { round, policy, awaited } => self.timers.quorum(round, policy, awaited),
             Effect::Rest => self.timers.rest(Instant::now(), self.config.pace),
             Effect::Accepted { client, round } => {
                 if let Some(entry) = self.roster.get_mut(client) {

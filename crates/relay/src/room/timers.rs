@@ -35,11 +35,11 @@ impl Timers {
     }
 
     /// Enough clients of this round have answered: the others have as long as [`RoundClock::enough`] says.
-    pub(crate) fn quorum(&mut self, round: u32, policy: u32) {
+    pub(crate) fn quorum(&mut self, round: u32, policy: u32, awaited: bool) {
         if let Some((at, Event::Deadline { round: armed, policy: under })) = &mut self.deadline
             && (*armed, *under) == (round, policy)
         {
-            *at = self.clock.enough().min(*at);
+            *at = self.clock.enough(awaited).min(*at);
         }
     }
 
@@ -112,9 +112,9 @@ mod tests {
         let mut timers = Timers::new(began);
         timers.begin(began, 60 * SECOND, 4, 2);
         timers.answered(began + 10 * SECOND);
-        timers.quorum(3, 2);
+        timers.quorum(3, 2, true);
         assert_eq!(timers.next_due(), Some(began + 60 * SECOND));
-        timers.quorum(4, 2);
+        timers.quorum(4, 2, true);
         assert_eq!(timers.next_due(), Some(began + 20 * SECOND));
         assert!(timers.take_deadline(began + 10 * SECOND).is_none());
         let event = timers.take_deadline(began + 20 * SECOND);

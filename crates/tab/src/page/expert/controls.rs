@@ -45,8 +45,6 @@ pub fn Controls(feed: Feed, teacher: Teacher) -> impl IntoView {
                         <Fold is_open=is_defence_open title="Defence" testid="fold-defence"/>
                         <Fold is_open=is_training_open title="Training" testid="fold-training"/>
                         <Fold is_open=is_data_open title="Data" testid="fold-data"/>
-                        <a class="button" href="/api/session.zip" download data-testid="take-home">"Take the lesson home"</a>
-                        <a class="button" href="/api/lesson.unmask" download data-testid="take-recording">"Take the recording"</a>
                     </div>
                 </Show>
             </div>

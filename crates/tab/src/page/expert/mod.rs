@@ -54,7 +54,7 @@ pub fn Expert(
                     <UpdateCounts feed/>
                 </main>
             </div>
-            <Log feed/>
+            <Log feed teacher/>
         </div>
     }
 }
@@ -181,7 +181,7 @@ fn Invitation(feed: Feed) -> impl IntoView {
 
 /// The last things that happened, newest first.
 #[component]
-fn Log(feed: Feed) -> impl IntoView {
+fn Log(feed: Feed, teacher: Teacher) -> impl IntoView {
     let lines = feed.part(|room| room.log.iter().rev().take(30).cloned().collect::<Vec<_>>());
     view! {
         <section class="card log" aria-label="What happened">
@@ -190,6 +190,12 @@ fn Log(feed: Feed) -> impl IntoView {
                     <li data-testid="log-line"><span class="log-round">{line.round}</span>{line.text.clone()}</li>
                 </For>
             </ol>
+            <Show when=move || teacher.is_here()>
+                <p class="row">
+                    <a class="button" href="/api/session.zip" download data-testid="take-home">"Take the lesson home"</a>
+                    <a class="button" href="/api/lesson.unmask" download data-testid="take-recording">"Take the recording"</a>
+                </p>
+            </Show>
         </section>
     }
 }
