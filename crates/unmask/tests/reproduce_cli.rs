@@ -49,7 +49,7 @@ fn what_cannot_work_is_said_in_one_line() {
     let out = tempfile::tempdir().unwrap();
     for (arguments, part) in [
         (&["vit"][..], "unknown experiment \"vit\"; the experiments are vit-fine-tuned"),
-        (&["vit"], "encrypted, and all for every one of them"),
+        (&["vit"], "encrypted, trade-off, and all for every one of them"),
         (&[], "as in `unmask reproduce encrypted`, or all"),
         (&["encrypted", "--estimate", "--scale", "small"], "--estimate measures what --scale paper takes"),
         (&["encrypted", "--weights", "nowhere.safetensors"], "nowhere.safetensors"),
