@@ -1,13 +1,13 @@
 //! Scene 7: leakage across, accuracy up; the curve that came with the relay in grey, the class's own dots on it.
 
 use leptos::prelude::*;
-use unmask_core::Defence;
+use unmask_core::{Defence, TradeOffCurve};
 use wasm_bindgen_futures::spawn_local;
 
 use super::parts::{Stage, Votes};
 use crate::page::{
     text::{
-        chart::{Frame, MeasuredCurve, TradeOffChart},
+        chart::{Frame, TradeOffChart},
         scenes::{empty, label},
     },
     widgets::api,
@@ -20,7 +20,7 @@ const FRAME: Frame = Frame { left: 96.0, top: 40.0, width: 670.0, height: 400.0 
 /// The chart, the vote for R, and the picture behind the dot that is pointed at.
 #[component]
 pub fn TradeOff(stage: Stage) -> impl IntoView {
-    let curve = RwSignal::new(None::<MeasuredCurve>);
+    let curve = RwSignal::new(None::<TradeOffCurve>);
     spawn_local(async move {
         let measured = api::trade_off().await;
         // The scene may have been left meanwhile.
@@ -29,7 +29,10 @@ pub fn TradeOff(stage: Stage) -> impl IntoView {
     let class = stage.feed.part(|room| room.trade_off.clone());
     let chart = Memo::new(move |_| {
         let class = class.get().unwrap_or_default();
-        curve.with(|curve| TradeOffChart::new(curve.as_ref().unwrap_or(&MeasuredCurve::default()), &class, FRAME))
+        curve.with(|curve| {
+            let points = curve.as_ref().map_or(&[][..], |curve| &curve.points);
+            TradeOffChart::new(points, &class, FRAME)
+        })
     });
     let pointed = RwSignal::new(None::<Defence>);
     let behind = move || {

@@ -1,7 +1,6 @@
 //! Charts as geometry: numbers in, SVG paths, bars and marks out.
 
-use serde::Deserialize;
-use unmask_core::Defence;
+use unmask_core::{CurvePoint, Defence, MeanInterval};
 use unmask_wire::view::{CountBinView, LossPoint, MembershipView, TradeOffPoint};
 
 use super::attacks::share;
@@ -318,33 +317,6 @@ impl Residuals {
     }
 }
 
-/// What a defence costs and what it hides, as the relay serves it under `/trade-off.json`: the part that is drawn.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
-pub struct MeasuredCurve {
-    pub points: Vec<MeasuredPoint>,
-}
-
-/// One defence.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct MeasuredPoint {
-    /// What the model was trained on.
-    #[serde(default)]
-    pub data: String,
-    pub defence: Defence,
-    /// Share of held-out pictures named right.
-    pub accuracy: Interval,
-    /// Of the best attacker; absent where no attack had anything to solve.
-    pub ssim: Option<Interval>,
-}
-
-/// A mean and the ends of its interval.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-pub struct Interval {
-    pub mean: f64,
-    pub low: f64,
-    pub high: f64,
-}
-
 /// A measured point with the ends of its intervals, in SVG units.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cross {
@@ -382,10 +354,10 @@ pub struct TradeOffChart {
 
 impl TradeOffChart {
     /// Draws the points of one data set, the one that stands first, and the class's own into `frame`.
-    pub fn new(curve: &MeasuredCurve, class: &[TradeOffPoint], frame: Frame) -> Self {
-        let data = curve.points.first().map(|point| point.data.clone());
-        let points = curve.points.iter().filter(|point| Some(&point.data) == data.as_ref());
-        let points: Vec<(&MeasuredPoint, Interval)> = points.filter_map(|point| Some((point, point.ssim?))).collect();
+    pub fn new(curve: &[CurvePoint], class: &[TradeOffPoint], frame: Frame) -> Self {
+        let data = curve.first().map(|point| point.data.clone());
+        let points = curve.iter().filter(|point| Some(&point.data) == data.as_ref());
+        let points: Vec<(&CurvePoint, MeanInterval)> = points.filter_map(|point| Some((point, point.ssim?))).collect();
         let highs = points.iter().map(|(point, _)| point.accuracy.high);
         let highest = highs.chain(class.iter().filter_map(|point| point.accuracy)).filter(|high| high.is_finite());
         let top = (highest.fold(0.45_f64, f64::max) * 10.0).ceil().min(10.0) / 10.0;
@@ -582,18 +554,32 @@ mod tests {
         assert_eq!(Residuals::new(&refused, 0.0, 1.0), Residuals::default());
     }
 
-    fn interval(mean: f64) -> Interval {
-        Interval { mean, low: mean - 0.05, high: mean + 0.05 }
+    fn interval([mean, low, high]: [f64; 3]) -> MeanInterval {
+        MeanInterval { mean, low, high }
+    }
+
+    fn measured(data: &str, defence: &str, accuracy: [f64; 3], ssim: Option<[f64; 3]>) -> CurvePoint {
+        CurvePoint {
+            data: data.to_owned(),
+            defence: defence.parse().expect("a defence"),
+            rate: None,
+            rounds: 90,
+            accuracy: interval(accuracy),
+            ssim: ssim.map(interval),
+            attacker: None,
+            stage: None,
+            seeds: vec![1],
+            attackers: Vec::new(),
+        }
     }
 
     #[test]
     fn what_leaks_less_stands_further_left() {
-        let json = r#"{"setup": {}, "points": [
-            {"data": "generated", "defence": "none", "rate": null, "accuracy": {"mean": 0.4, "low": 0.35, "high": 0.45}, "ssim": {"mean": 1.0, "low": 0.95, "high": 1.0}},
-            {"data": "generated", "defence": "random-binary:0.5", "rate": 0.5, "accuracy": {"mean": 0.38, "low": 0.3, "high": 0.4}, "ssim": {"mean": 0.2, "low": 0.1, "high": 0.3}},
-            {"data": "cifar10", "defence": "none", "accuracy": {"mean": 0.9, "low": 0.9, "high": 0.9}, "ssim": null}
-        ]}"#;
-        let curve: MeasuredCurve = serde_json::from_str(json).expect("a curve");
+        let curve = [
+            measured("generated", "none", [0.4, 0.35, 0.45], Some([1.0, 0.95, 1.0])),
+            measured("generated", "random-binary:0.5", [0.38, 0.3, 0.4], Some([0.2, 0.1, 0.3])),
+            measured("cifar10", "none", [0.9; 3], None),
+        ];
         let class = [
             TradeOffPoint { defence: Defence::None, rounds: 3, accuracy: None, ssim: Some(0.9) },
             TradeOffPoint { defence: Defence::None, rounds: 3, accuracy: Some(0.2), ssim: Some(0.5) },
@@ -606,19 +592,14 @@ mod tests {
         assert_eq!((chart.class.len(), chart.class[0].y, chart.class[0].has_accuracy), (2, 60.0, false));
         assert!(chart.class[1].y < 60.0);
         assert!(chart.accuracy.windows(2).all(|pair| pair[1].at < pair[0].at));
-        let nothing = TradeOffChart::new(&MeasuredCurve::default(), &[], FRAME);
+        let nothing = TradeOffChart::new(&[], &[], FRAME);
         assert!(nothing.measured.is_empty() && nothing.path.is_empty() && nothing.leakage.len() == 3);
     }
 
     #[test]
     fn an_accuracy_beyond_the_axis_lengthens_it() {
-        let point = MeasuredPoint {
-            data: String::new(),
-            defence: Defence::None,
-            accuracy: interval(0.8),
-            ssim: Some(interval(0.5)),
-        };
-        let chart = TradeOffChart::new(&MeasuredCurve { points: vec![point] }, &[], FRAME);
+        let point = measured("generated", "none", [0.8, 0.75, 0.85], Some([0.5, 0.45, 0.55]));
+        let chart = TradeOffChart::new(&[point], &[], FRAME);
         assert_eq!(chart.accuracy.last().map(|tick| tick.text.as_str()), Some("90 %"));
         assert!(chart.measured[0].up[0] >= FRAME.top);
     }

@@ -5,11 +5,11 @@ use gloo_file::Blob;
 use gloo_net::http::{Request, Response};
 use leptos::prelude::*;
 use serde::de::DeserializeOwned;
+use unmask_core::TradeOffCurve;
 use unmask_wire::view::{Control, Role, RoomView, SessionRequest, SessionView};
 use wasm_bindgen::JsValue;
 
 use crate::page::text::{
-    chart::MeasuredCurve,
     input::{from_fragment, without_part},
     sentence,
 };
@@ -62,7 +62,7 @@ pub async fn room() -> Result<Option<RoomView>, Failure> {
 }
 
 /// What defences cost and hide, as measured before the lesson; `None` on a relay that has no such curve.
-pub async fn trade_off() -> Option<MeasuredCurve> {
+pub async fn trade_off() -> Option<TradeOffCurve> {
     let answer = Request::get("/trade-off.json").send().await.ok()?;
     if answer.ok() { answer.json().await.ok() } else { None }
 }
