@@ -15,15 +15,15 @@ use crate::steps::native;
 /// Examples:
 ///   cargo xtask test                          all unit tests (those beside the code)
 ///   cargo xtask test mask                     the unit tests with "mask" in their names
-///   cargo xtask test --test rounds            all of tests/rounds.rs, whichever crate has it
-///   cargo xtask test --test rounds late       those of it with "late" in their names
+///   cargo xtask test --test room              all of tests/room, whichever crate has it
+///   cargo xtask test --test room rounds::late those of it with "rounds::late" in their names
 ///   cargo xtask test --test parity -- --nocapture
 ///
 /// `--test lessons` needs the page: `cargo xtask check-all --only page` builds it.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Test {
-    /// Integration tests instead of unit tests: the name of a file in a folder `tests` (may be given more than once)
+    /// Integration tests instead of unit tests: the name of a file or folder in a folder `tests` (may be given more than once)
     #[arg(long = "test", value_name = "NAME")]
     files: Vec<String>,
     /// Run only tests that have one of these words in their names

@@ -1,8 +1,6 @@
 //! What a student agrees to, and that pictures made of its update vanish with it.
 
-mod support;
-
-use support::{
+use crate::support::{
     Client, Relay, find_card,
     private::{picture, revealing_gradient},
     state, view,

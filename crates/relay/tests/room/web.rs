@@ -1,16 +1,14 @@
 //! HTTP and HTTPS.
 
-mod support;
-
 use std::{io::Read, sync::Arc, time::Duration};
 
+use crate::support::{Relay, Socket, config, host, http, http_bytes, upgrade_to};
 use flate2::read::GzDecoder;
 use rustls::{
     ClientConfig, RootCertStore,
     crypto::ring::default_provider,
     pki_types::{CertificateDer, pem::PemObject},
 };
-use support::{Relay, Socket, config, host, http, http_bytes, upgrade_to};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -30,7 +28,7 @@ async fn room_describes_itself() {
     assert_eq!(room.https_address, format!("https://localhost:{}/", relay.running.https().port()));
     assert!(room.qr_svg.contains("<svg"));
     assert_eq!((room.rule.to_string().as_str(), room.optimiser.to_string().as_str()), ("fedsgd", "sgd:0.5"));
-    assert_eq!(room.parameters, support::layout().len());
+    assert_eq!(room.parameters, crate::support::layout().len());
     assert!(relay.running.teacher_link().ends_with(&format!("/projector#token={}", relay.running.token())));
     let ready: serde_json::Value = serde_json::from_str(&relay.running.ready_json().unwrap()).unwrap();
     let said = |name: &str| ready[name].as_str().unwrap().to_owned();

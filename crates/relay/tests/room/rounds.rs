@@ -1,10 +1,8 @@
 //! Rounds over real sockets.
 
-mod support;
-
 use std::time::Duration;
 
-use support::{RATE, Relay, gradient, layout, state, view};
+use crate::support::{RATE, Relay, gradient, layout, state, view};
 use unmask_core::{Architecture, GroupRates, MaskSeed, VitPreset, ZeroRate};
 use unmask_defence::Mask;
 use unmask_wire::{

@@ -1,10 +1,8 @@
 //! FedAvg over real sockets, and updates that come under another policy than their round's.
 
-mod support;
-
 use std::time::Duration;
 
-use support::{Plan, Relay, gradient, layout, protect};
+use crate::support::{Plan, Relay, gradient, layout, protect};
 use unmask_core::{GroupRates, MaskSeed, Rule, ZeroRate};
 use unmask_defence::{KeyMaterial, Mask, ProtectedUpdate};
 use unmask_wire::{RelayMessage, view::Control};

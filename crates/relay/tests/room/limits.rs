@@ -1,15 +1,13 @@
 //! How much the relay bears, with small limits.
 
-mod support;
-
 use std::{
     io::Read,
     net::{Ipv4Addr, SocketAddr},
     time::{Duration, Instant},
 };
 
+use crate::support::{Client, Relay, Socket, gradient, http, http_bytes, state};
 use flate2::read::GzDecoder;
-use support::{Client, Relay, Socket, gradient, http, http_bytes, state};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpSocket, TcpStream},

@@ -1,8 +1,6 @@
 //! Rooms that begin with weights trained before.
 
-mod support;
-
-use support::{Client, Relay, config, gradient};
+use crate::support::{Client, Relay, config, gradient};
 use unmask_core::{Architecture, InitialWeights, ModelState, VitPreset};
 use unmask_relay::{Pretrained, RelayConfig, serve};
 use unmask_wire::view::Control;

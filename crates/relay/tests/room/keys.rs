@@ -1,8 +1,6 @@
 //! Ways to the key of an encrypted room.
 
-mod support;
-
-use support::{
+use crate::support::{
     Client, Plan, Relay, card, cipher, find_card,
     private::{distance, picture, revealing_gradient},
     remark,
@@ -19,7 +17,7 @@ async fn sealed(defence: &str) -> (Relay, Client, Cipher, Plan) {
     let mut ada = relay.client("Ada").await;
     relay.control(Control::OneRound).await;
     let seal = ada.seal().await;
-    let key = support::cipher_of(PASSPHRASE, &seal.salt, start(defence));
+    let key = crate::support::cipher_of(PASSPHRASE, &seal.salt, start(defence));
     let weights = if seal.weights.is_empty() { own_weights() } else { seal.weights.clone() };
     ada.send_sealed(&seal, &key, weights).await;
     let plan = ada.plan().await;
@@ -31,7 +29,7 @@ fn start(defence: &str) -> EncryptionStart {
 }
 
 fn own_weights() -> Vec<f32> {
-    initial_weights(&support::private::config(), 42, InitOptions::default())
+    initial_weights(&crate::support::private::config(), 42, InitOptions::default())
 }
 
 async fn update(client: &mut Client, plan: &Plan, key: &Cipher) {

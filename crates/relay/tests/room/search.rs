@@ -1,14 +1,12 @@
 //! The search through the model in the background: what is searched when, and that nothing waits for it.
 
-mod support;
-
 use std::{
     collections::BTreeMap,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use support::{
+use crate::support::{
     Client, Plan, Relay, card, cipher,
     descent::{Descent, Source},
     find_card, gradient,
@@ -267,7 +265,7 @@ async fn fixed_position_leaves_a_jigsaw() {
     relay.control(Control::OneRound).await;
     let plan = ada.plan().await;
     let mut values = gradient(3);
-    values[support::layout().get("pos_embed").unwrap().range.clone()].fill(0.0);
+    values[crate::support::layout().get("pos_embed").unwrap().range.clone()].fill(0.0);
     ada.update(&plan, values, [0; 32]).await;
     let room = relay.room_when("the end", is(AttackMethod::Jigsaw, SearchState::Done)).await;
     assert!(find_card(&room, "matching-aware").is_none());

@@ -1,10 +1,8 @@
 //! How much time the attacks take, and that rounds do not wait for them.
 
-mod support;
-
 use std::time::Duration;
 
-use support::{
+use crate::support::{
     Client, Relay, card,
     private::{picture, revealing_gradient},
 };

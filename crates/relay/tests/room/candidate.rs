@@ -1,10 +1,8 @@
 //! The picture that the teacher drops: was it the client's?
 
-mod support;
-
 use std::sync::Arc;
 
-use support::{
+use crate::support::{
     Client, Relay, cipher, gradient, http_bytes,
     private::{config, picture, revealing_gradient},
 };
@@ -20,7 +18,7 @@ struct Sums;
 impl Sums {
     fn reveal(flat: &mut [f32], picture: &[f32]) {
         let config = config();
-        let range = support::layout().get(&class_token_gradient(&config).unwrap()).unwrap().range.clone();
+        let range = crate::support::layout().get(&class_token_gradient(&config).unwrap()).unwrap().range.clone();
         for (i, value) in flat[range].iter_mut().enumerate() {
             let token: f32 = picture.iter().skip(i % config.dim).step_by(config.dim).sum();
             *value = (1.0 + (i / config.dim) as f32).sin() * token;
@@ -30,7 +28,7 @@ impl Sums {
 
 impl Searches for Sums {
     fn gradient(&self, _: &WholeUpdate, _: &[usize], picture: &[f32]) -> Result<Vec<f64>, AttackError> {
-        let mut flat = vec![0.0; support::layout().len()];
+        let mut flat = vec![0.0; crate::support::layout().len()];
         Self::reveal(&mut flat, picture);
         Ok(flat.into_iter().map(f64::from).collect())
     }
@@ -54,7 +52,7 @@ async fn round(relay: &Relay, client: &mut Client, seed: u8) {
     let mut values = revealing_gradient(&picture(1), 3);
     Sums::reveal(&mut values, &picture(1));
     if plan.defence.to_string() == "fixed-position" {
-        values[support::layout().get("pos_embed").unwrap().range.clone()].fill(0.0);
+        values[crate::support::layout().get("pos_embed").unwrap().range.clone()].fill(0.0);
     }
     client.update(&plan, values, [seed; 32]).await;
 }

@@ -1,10 +1,8 @@
 //! What the teacher does about people: lock, rename, remove, ban. The room shows each within a second.
 
-mod support;
-
 use std::time::{Duration, Instant};
 
-use support::{Client, Relay, Socket, gradient, state, upgrade, view};
+use crate::support::{Client, Relay, Socket, gradient, state, upgrade, view};
 use tokio_tungstenite::connect_async;
 use unmask_wire::{
     RelayMessage,

@@ -1,11 +1,9 @@
 //! Who may ask for what.
 
-mod support;
-
 use std::{collections::BTreeSet, net::SocketAddr};
 
+use crate::support::{Relay, host, http, upgrade_to};
 use serde_json::{Value, json};
-use support::{Relay, host, http, upgrade_to};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpSocket, TcpStream},
@@ -307,12 +305,12 @@ async fn sessions_begin_with_a_secret_or_the_pin() {
 /// A student learns with the session what a picture can be labelled with, and nobody does without one.
 #[tokio::test]
 async fn session_names_the_classes_of_photographs() {
-    let relay = Relay::with(support::colours::share).await;
+    let relay = Relay::with(crate::support::colours::share).await;
     let (_, _, body) = http(&relay.running, "GET", "/api/session", &[], "").await;
     assert!(serde_json::from_str::<SessionView>(&body).unwrap().classes.is_empty());
     let (_, _, body) = session(&relay, &json!({ "secret": relay.running.room_key() })).await;
     let classes = serde_json::from_str::<SessionView>(&body).unwrap().classes;
-    assert_eq!(classes, support::colours::COLOURS);
+    assert_eq!(classes, crate::support::colours::COLOURS);
 }
 
 /// Six digits that are not the room's.

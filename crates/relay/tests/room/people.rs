@@ -1,10 +1,8 @@
 //! Coming, going, and coming back.
 
-mod support;
-
 use std::time::Duration;
 
-use support::{Client, Relay, Socket, gradient, state, view};
+use crate::support::{Client, Relay, Socket, gradient, state, view};
 use unmask_wire::{
     ClientMessage, RelayMessage,
     view::{ClientState, Control, Phase},

@@ -1,10 +1,8 @@
 //! Who does not answer: sitting out, away, and back.
 
-mod support;
-
 use std::time::{Duration, Instant};
 
-use support::{Client, Relay, gradient, state};
+use crate::support::{Client, Relay, gradient, state};
 use unmask_wire::{
     ClientMessage, RelayMessage,
     view::{ClientState, Control, RoomView},

@@ -1,10 +1,8 @@
 //! Rooms that train a ResNet: its filters as any weights, batch norm's running statistics beside them in the plain.
 
-mod support;
-
 use std::sync::{Arc, Mutex};
 
-use support::{Client, Plan, RATE, Relay, card, config};
+use crate::support::{Client, Plan, RATE, Relay, card, config};
 use unmask_attack::{AttackError, Search, SearchOptions, SearchProgress, SearchTarget, Searches};
 use unmask_core::{Architecture, AttackMethod, Defence, Knowledge, MaskSeed, ModelState, ResnetPreset};
 use unmask_defence::{KeyMaterial, Mask, PlainUpdate, Protect};
@@ -152,7 +150,8 @@ async fn what_needs_embeddings_says_so() {
     send(&mut ada, &plan, 0, "none", values(layout.len(), 1), &values(statistics.len(), 1)).await;
     let said = "resnet_nano is no Vision Transformer, and has no embeddings to solve for";
     let is_said = |attack: &str, room: &RoomView| {
-        support::find_card(room, attack).is_some_and(|card| card.remark.as_deref().is_some_and(|it| it.contains(said)))
+        crate::support::find_card(room, attack)
+            .is_some_and(|card| card.remark.as_deref().is_some_and(|it| it.contains(said)))
     };
     let attacks = ["embedding", "embedding-aware", "april", "april-aware"];
     let room = relay.room_when("four cards", |room| attacks.iter().all(|attack| is_said(attack, room))).await;
@@ -236,7 +235,7 @@ async fn what_needs_no_embeddings_works() {
         send(&mut ada, &plan, 0, defence, gradient.clone(), &statistics).await;
         let is_shown = |room: &RoomView| {
             let is_there = |method: &AttackMethod| {
-                support::find_card(room, method.name()).is_some_and(|card| card.picture.is_some())
+                crate::support::find_card(room, method.name()).is_some_and(|card| card.picture.is_some())
             };
             methods.iter().all(is_there) && room.label.as_ref().is_some_and(|label| label.counts.len() == 10)
         };

@@ -1,11 +1,9 @@
 //! Held-out accuracy, as the projector sees it.
 
-mod support;
-
 use std::{sync::Arc, time::Duration};
 use unmask_core::TrainOn;
 
-use support::{
+use crate::support::{
     Client, RATE, Relay, cipher,
     colours::{self, ByColour, COLOURS},
     layout,

@@ -1,14 +1,12 @@
 //! The recording of a lesson: what is in it, what is not, and what goes from it.
 
-mod support;
-
 use std::{
     fs,
     io::{Cursor, Read as _},
     time::Duration,
 };
 
-use support::{
+use crate::support::{
     Client, Relay, find_card, http, http_bytes,
     private::{picture, revealing_gradient},
     state,

@@ -1,10 +1,8 @@
 //! What must not hurt: each is refused with a message to the one who caused it, while the round goes on for the others.
 
-mod support;
-
 use std::time::Duration;
 
-use support::{Client, Plan, RATE, Relay, Socket, gradient, layout, protect, state, view};
+use crate::support::{Client, Plan, RATE, Relay, Socket, gradient, layout, protect, state, view};
 use tokio_tungstenite::tungstenite::Message;
 use unmask_core::{Aggregation, AttackMethod, GroupRates, KeyCheck, MaskSeed, UpdateForm};
 use unmask_defence::{KeyMaterial, ProtectedUpdate};

@@ -1,8 +1,6 @@
 //! Encrypted rounds over real sockets: who encrypts the model, what the relay averages, and who is refused.
 
-mod support;
-
-use support::{Client, Plan, RATE, Relay, Seal, cipher, gradient, layout};
+use crate::support::{Client, Plan, RATE, Relay, Seal, cipher, gradient, layout};
 use unmask_core::{EncryptionStart, InitOptions, KeyCheck, UpdateForm, VitConfig, VitPreset, initial_weights};
 use unmask_defence::Cipher;
 use unmask_wire::{
@@ -250,7 +248,7 @@ async fn adam_cannot_step_on_encrypted_gradients() {
     let (status, _) = relay.try_control(&Control::Rule { rule: "fedsgd".parse().unwrap() }).await;
     assert_eq!(status, 400);
     let folder = tempfile::tempdir().unwrap();
-    let mut config = support::config(folder.path().into());
+    let mut config = crate::support::config(folder.path().into());
     (config.defence, config.optimiser) = ("encrypted".parse().unwrap(), "adam:0.001".parse().unwrap());
     let error = unmask_relay::serve(config).await.unwrap_err().to_string();
     assert!(error.contains("adam:0.001 cannot run on encrypted updates"), "{error}");

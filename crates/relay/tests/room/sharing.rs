@@ -1,11 +1,9 @@
 //! Shards of a data set, over real sockets.
 
-mod support;
-
 use std::collections::BTreeSet;
 use unmask_core::{Partition, TrainOn, TrainingPictures};
 
-use support::{
+use crate::support::{
     Client, Relay,
     colours::{self, COLOURS, EACH},
     config, gradient, http,

@@ -1,8 +1,6 @@
 //! What the relay makes of the update of the client under attack.
 
-mod support;
-
-use support::{
+use crate::support::{
     Client, Plan, Relay, card, gradient,
     private::{distance, picture, revealing_gradient},
     protect, remark,
@@ -126,7 +124,7 @@ async fn cards_follow_the_defence() {
 
 fn revealing_with_zero_position() -> Vec<f32> {
     let mut values = revealing();
-    values[support::layout().get("pos_embed").unwrap().range.clone()].fill(0.0);
+    values[crate::support::layout().get("pos_embed").unwrap().range.clone()].fill(0.0);
     values
 }
 
@@ -149,7 +147,7 @@ async fn weights_that_moved_give_the_picture_away() {
 /// Zeros, and values that overflow, are told in words, and the next update is attacked as ever.
 #[tokio::test]
 async fn worthless_updates_are_told_in_words() {
-    let (relay, mut ada) = attacked("none", vec![0.0; support::layout().len()]).await;
+    let (relay, mut ada) = attacked("none", vec![0.0; crate::support::layout().len()]).await;
     let room = relay.room_when("all results", |room| room.attacks.len() == 4 && room.label.is_some()).await;
     assert!(room.attacks.iter().all(|card| card.remark.is_some() && card.picture.is_none()), "{:#?}", room.attacks);
     let label = room.label.unwrap();
@@ -158,7 +156,7 @@ async fn worthless_updates_are_told_in_words() {
         relay.control(Control::Defence { defence: defence.parse().unwrap() }).await;
         relay.control(Control::OneRound).await;
         let plan = ada.plan().await;
-        ada.update(&plan, vec![f32::MAX; support::layout().len()], [9; 32]).await;
+        ada.update(&plan, vec![f32::MAX; crate::support::layout().len()], [9; 32]).await;
         relay.room_when(defence, |room| are_of(room, cards, round)).await;
     }
     relay.control(Control::OneRound).await;

@@ -1,10 +1,8 @@
 //! The lesson: scenes, questions, what clients show of their own, and what they want deleted.
 
-mod support;
-
 use std::time::{Duration, Instant};
 
-use support::{
+use crate::support::{
     Client, Relay, find_card, http_bytes,
     private::{picture, revealing_gradient},
     state, view,
@@ -50,7 +48,7 @@ async fn everybody_follows_the_scenes() {
     assert_eq!((room.lesson.scene, room.lesson.beat), (Scene::April, 2));
     assert!(room.log.iter().any(|line| line.text == "The lesson is at scene 3, april."), "{:?}", room.log);
     // Whoever comes late is told with the welcome.
-    let mut socket = support::Socket::open(&relay.running).await;
+    let mut socket = crate::support::Socket::open(&relay.running).await;
     socket.hello("Bob", None).await;
     assert!(matches!(socket.message().await, Some((RelayMessage::Welcome { .. }, _))));
     match socket.message().await {

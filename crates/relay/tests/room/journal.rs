@@ -1,7 +1,5 @@
 //! A lesson on the disk: what a relay that starts again goes on with.
 
-mod support;
-
 use std::{
     fs::{self, OpenOptions},
     io::{Cursor, Read},
@@ -9,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use support::{Client, Plan, Relay, Socket, config, gradient, http, http_bytes, state, upgrade, view};
+use crate::support::{Client, Plan, Relay, Socket, config, gradient, http, http_bytes, state, upgrade, view};
 use tempfile::TempDir;
 use tokio_tungstenite::connect_async;
 use unmask_attack::NoSearches;

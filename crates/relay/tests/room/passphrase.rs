@@ -1,8 +1,6 @@
 //! Rooms that wait for somebody to type the passphrase.
 
-mod support;
-
-use support::{Client, Relay, cipher, gradient};
+use crate::support::{Client, Relay, cipher, gradient};
 use unmask_wire::{
     ClientMessage,
     view::{Control, Phase, RoomView},

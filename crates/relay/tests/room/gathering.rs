@@ -1,8 +1,6 @@
 //! Several rounds of one client under fresh masks.
 
-mod support;
-
-use support::{
+use crate::support::{
     Client, Relay, card, find_card,
     private::{distance, picture, revealing_gradient},
 };
@@ -102,5 +100,5 @@ async fn frozen_masks_show_nothing_more() {
     let view = gathered_when(&relay, 3).await;
     assert!((view.hidden - 0.5).abs() < 0.02 && view.rounds_needed.is_none(), "{view:?}");
     let room = relay.room_when("a picture", |room| card(room, "rounds").picture.is_some()).await;
-    assert!(support::remark(&room, "rounds").contains("the same in every round"));
+    assert!(crate::support::remark(&room, "rounds").contains("the same in every round"));
 }

@@ -1,10 +1,8 @@
 //! Every defence over real sockets: what a round takes, what it refuses, and what the projector says of it.
 
-mod support;
-
 use std::collections::HashMap;
 
-use support::{Client, Plan, RATE, Relay, gradient, layout, protect};
+use crate::support::{Client, Plan, RATE, Relay, gradient, layout, protect};
 use unmask_core::{Defence, MaskSeed, Rule};
 use unmask_defence::{KeyMaterial, PlainUpdate, Protect, ProtectedUpdate};
 use unmask_relay::privacy::Mechanism;

@@ -1,8 +1,6 @@
 //! The teacher's controls.
 
-mod support;
-
-use support::{Relay, http, state};
+use crate::support::{Relay, http, state};
 use unmask_wire::view::{ClientState, Control, Phase};
 
 #[tokio::test]

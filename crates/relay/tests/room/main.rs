@@ -1,0 +1,33 @@
+//! A room behind real sockets. One program, since each more takes a minute to link and 100 MB; what counts the allocations of
+//! a whole process stands beside this folder.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod attacks;
+mod budget;
+mod candidate;
+mod consent;
+mod controls;
+mod defences;
+mod encryption;
+mod evaluation;
+mod gathering;
+mod hostile;
+mod journal;
+mod keys;
+mod lesson;
+mod limits;
+mod moderation;
+mod passphrase;
+mod people;
+mod pretrained;
+mod recording;
+mod resnet;
+mod rounds;
+mod rules;
+mod scopes;
+mod search;
+mod sharing;
+mod silence;
+mod web;
