@@ -4,6 +4,7 @@ mod addresses;
 mod app;
 mod caller;
 mod candidate;
+mod coding;
 mod control;
 mod download;
 mod events;

@@ -111,6 +111,10 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
+    use unmask_data::decode;
+    use unmask_recording::Player;
     use unmask_wire::view::RoomView;
 
     use super::*;
@@ -138,5 +142,28 @@ mod tests {
         assert!(file.data.len() < 1_000_000, "{} bytes", file.data.len());
         let Read { recording, torn } = Recording::read(&file.data).unwrap();
         assert!(torn.is_none() && recording.last_at() > 30_000);
+    }
+    /// What moves while the page loads is what the lesson shows.
+    #[test]
+    fn the_opening_is_from_the_lesson_that_comes_along() {
+        const SIDE: usize = 32;
+        let Some(file) = Shipped::get(NAME) else { return };
+        let mut player = Player::new(Recording::read(&file.data).unwrap().recording);
+        let mut shown = HashSet::new();
+        while player.step() {
+            let room = player.recorded().unwrap();
+            let attacks = room.attacks.iter().filter_map(|attack| attack.picture.clone());
+            let originals = room.clients.iter().filter_map(|client| client.original.clone());
+            for address in attacks.chain(originals) {
+                shown.extend(player.picture(&address).map(|png| decode(png).unwrap().rgb().to_vec()));
+            }
+        }
+        let strip = decode(include_bytes!("../../../www/opening.png")).unwrap();
+        assert_eq!((strip.width(), strip.height()), (9 * SIDE, SIDE));
+        for tile in 0..9 {
+            let rows = strip.rgb().chunks_exact(3 * strip.width());
+            let tile_rgb: Vec<u8> = rows.flat_map(|row| &row[3 * SIDE * tile..][..3 * SIDE]).copied().collect();
+            assert!(shown.contains(&tile_rgb), "tile {tile}: run scripts/make_opening.py");
+        }
     }
 }

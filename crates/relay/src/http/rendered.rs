@@ -15,7 +15,7 @@ use flate2::{Compression, write::GzEncoder};
 use tokio::time::Instant;
 use tracing::error;
 
-use super::page::accepts_gzip;
+use super::coding::accepts;
 use crate::room::Snapshot;
 
 /// How old the time left may be that stands in it.
@@ -53,7 +53,7 @@ impl Rendered {
             (header::CACHE_CONTROL, "no-store"),
             (header::VARY, "accept-encoding"),
         ];
-        match accepts_gzip(request).then(|| json.gzipped()).flatten() {
+        match accepts(request, "gzip").then(|| json.gzipped()).flatten() {
             Some(gzipped) => (headers, [(header::CONTENT_ENCODING, "gzip")], gzipped).into_response(),
             None => (headers, json.plain.clone()).into_response(),
         }

@@ -1,0 +1,31 @@
+//! In which coding a client takes a body.
+
+use axum::http::{HeaderMap, header};
+
+/// Whether `Accept-Encoding` takes this coding, and not at a weight of 0 (RFC 9110, section 12.5.3).
+pub(super) fn accepts(headers: &HeaderMap, coding: &str) -> bool {
+    let accepted = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    accepted.split(',').any(|accepted| {
+        let (name, weight) = accepted.split_once(';').unwrap_or((accepted, "q=1"));
+        let weight = weight.trim().strip_prefix("q=").and_then(|weight| weight.trim().parse::<f32>().ok());
+        name.trim().eq_ignore_ascii_case(coding) && weight.is_none_or(|weight| weight > 0.0)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn a_weight_of_zero_refuses() {
+        let accepts = |accepted| {
+            let headers = HeaderMap::from_iter([(header::ACCEPT_ENCODING, HeaderValue::from_static(accepted))]);
+            ["br", "gzip"].map(|coding| accepts(&headers, coding))
+        };
+        assert_eq!(accepts("gzip, deflate, br"), [true, true]);
+        assert_eq!(accepts("GZIP;q=0.5, br; q=0"), [false, true]);
+        assert_eq!(accepts("identity"), [false, false]);
+    }
+}
