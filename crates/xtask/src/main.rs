@@ -20,6 +20,7 @@ mod page;
 mod python;
 mod runner;
 mod single;
+mod space;
 mod steps;
 mod tidy;
 mod tools;

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::apt::{self, Need};
 use crate::env::{self, Env};
+use crate::space::{self, GB};
 
 /// What the tools are for; decides how many of them are needed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -17,6 +18,16 @@ pub enum Purpose {
     Demo,
     /// The above, and what linting, fuzzing and testing in a browser takes.
     Checks,
+}
+
+impl Purpose {
+    /// Bytes that the target folder may grow to from nothing: of the checks 12 GB were there after two builds.
+    fn disk(self) -> u64 {
+        match self {
+            Purpose::Demo => 3 * GB,
+            Purpose::Checks => 12 * GB,
+        }
+    }
 }
 
 const WASM_TARGET: &str = "wasm32-unknown-unknown";
@@ -39,6 +50,7 @@ struct CargoTool {
 /// Where something is missing and may not be installed, or the installation fails; the
 /// message is the line to run by hand.
 pub fn ensure(env: &Env, purpose: Purpose) -> Result<()> {
+    space::warn_if_short(env, purpose.disk());
     let mut needs = vec![Need::c_compiler()];
     if purpose == Purpose::Checks {
         needs.extend([Need::cpp_compiler(), Need::browser(), Need::driver(), Need::vulkan()]);
