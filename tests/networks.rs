@@ -45,17 +45,20 @@ async fn until_back(relay: &Relay, names: [&str; 2]) -> Duration {
     begun.elapsed()
 }
 
-/// The lid of a laptop: for a minute nothing of it runs. The room goes on without; opened again it is the same client.
+/// The lid of a laptop: for a minute nothing of it runs, and the room has given it up. Opened again it is the same client.
 #[tokio::test]
 async fn devices_that_slept_are_back_as_the_same_clients() {
     if !cfg!(target_os = "linux") {
         return skipped("it finds a browser's processes as Linux lists them");
     }
     let _turn = ONE_AT_A_TIME.lock().await;
-    let relay = Relay::start(&[]).await;
+    let relay = Relay::start(&["--start"]).await;
     let browser = Browser::start().await;
     let tab = join(&browser, &relay.student_link("localhost", "nickname=Ada&image=cat&device=cpu&join=1")).await;
     let robot = robot(&relay, "Robot");
+    // Who never sent anything is forgotten sooner.
+    relay.rounds_with(2).await;
+    relay.control(json!({ "do": "pause" })).await;
     let names = ["Ada", "Robot"];
     let mut before = Vec::new();
     for name in names {

@@ -346,18 +346,20 @@ async fn say_goodbye(sink: &mut SplitSink<WebSocket, Message>, reason: String) {
 
 /// Whether the connection is what failed, and not what came over it: a program that was stopped, a network that is gone.
 fn is_broken(error: &axum::Error) -> bool {
-    use tungstenite::{Error::*, error::ProtocolError::ResetWithoutClosingHandshake};
-    causes(error).any(|cause| {
-        let ended = cause.downcast_ref().is_some_and(|error| {
-            matches!(error, ConnectionClosed | AlreadyClosed | Protocol(ResetWithoutClosingHandshake))
-        });
-        ended || cause.is::<io::Error>()
-    })
+    use tungstenite::{
+        Error::{AlreadyClosed, ConnectionClosed, Protocol},
+        error::ProtocolError::ResetWithoutClosingHandshake,
+    };
+    // An end without a close frame counts as an error of the protocol there.
+    let is_end = |error: &tungstenite::Error| {
+        matches!(error, ConnectionClosed | AlreadyClosed | Protocol(ResetWithoutClosingHandshake))
+    };
+    causes(error).any(|cause| cause.is::<io::Error>() || cause.downcast_ref().is_some_and(is_end))
 }
 
 /// The error, what caused it, what caused that, and so on.
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    iter::successors(Some(error), |error| error.source())
+    iter::successors(Some(error), |&error| error.source())
 }
 
 struct Reader {
