@@ -61,6 +61,11 @@ impl Browser {
         Self { child, port }
     }
 
+    /// The driver's number; its browsers are its children.
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Opens `address` in a fresh Chromium of `width` x `height` pixels.
     pub async fn open(&self, address: &str, (width, height): (u32, u32)) -> Tab {
         let profile = tempfile::tempdir().expect("a temporary folder");

@@ -11,22 +11,21 @@ use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use unmask_core::{
-    Architecture, ClientId, EncryptionStart, ModelState, ParamGroup, ParamLayout, RoundSettings, Rule,
-    TrainingPictures, UpdateForm,
+    Architecture, ClientId, ClientState, EncryptionStart, ModelState, OptimiserKind, ParamGroup, ParamLayout,
+    RoundSettings, Rule, TrainingPictures, UpdateForm,
 };
 use unmask_defence::FROZEN_SEED;
 
-pub use self::{
-    members::MemberState,
-    message::{Effect, Event, ReceivedUpdate, RoundSummary, Void},
-    refusal::Refusal,
-    sealing::Seal,
-    state::{RestoreError, RoomRecords, RoomState, SavedRoom},
-};
 use self::{
     members::{MAX_REFUSALS, Members, Silent},
     sealing::Sealing,
     seeds::UsedSeeds,
+};
+pub use self::{
+    message::{Effect, Event, ReceivedUpdate, RoundSummary, Void},
+    refusal::Refusal,
+    sealing::Seal,
+    state::{RestoreError, RoomRecords, RoomState, SavedRoom},
 };
 use crate::{
     Aggregate, Optimiser, UpdateCounts,
@@ -96,6 +95,10 @@ impl Default for Quorum {
         Self { share: 0.8, updates: 1 }
     }
 }
+
+/// No training goes so many times the length of all weights in one step, not even one that diverges: whoever asks for more
+/// sent no gradient.
+const FARTHEST: f64 = 100.0;
 
 #[derive(Debug)]
 struct Round {
@@ -233,8 +236,8 @@ impl Room {
         &self.counts
     }
 
-    /// What a client is doing, if it is in the room.
-    pub fn member(&self, client: ClientId) -> Option<MemberState> {
+    /// What a client is doing.
+    pub fn member(&self, client: ClientId) -> ClientState {
         self.members.state(client)
     }
 
@@ -388,7 +391,7 @@ impl Room {
         }
         let cohort = self.members.begin_round();
         let model = Arc::clone(&self.model);
-        self.aggregate.restart();
+        self.aggregate.begin(self.harmless_norm());
         self.statistics.restart();
         self.work = Work::Round(Round {
             cohort: cohort.len(),
@@ -400,6 +403,17 @@ impl Room {
         let (round, policy, settings) = (self.number, self.policy, self.settings);
         let encryption = self.seal.map(|seal| (seal.salt, seal.check));
         vec![Effect::Plan { cohort, round, policy, settings, encryption, model }, Effect::Deadline { round, policy }]
+    }
+
+    /// The norm of an update whose step alone, unclipped, would carry the weights [`FARTHEST`] times their own length. Adam's
+    /// steps are as long whatever the gradient's norm is, so that it is measured as if its rate were 1.
+    fn harmless_norm(&self) -> f64 {
+        let rate = match (self.settings.rule(), self.settings.optimiser()) {
+            (Rule::FedSgd, OptimiserKind::Sgd { rate }) => f64::from(rate),
+            (Rule::FedSgd, OptimiserKind::Adam { .. }) | (Rule::FedAvg { .. }, _) => 1.0,
+        };
+        let square = |weight: &f32| f64::from(*weight) * f64::from(*weight);
+        FARTHEST * self.model.state.weights.iter().map(square).sum::<f64>().sqrt() / rate
     }
 
     fn unable(&mut self, client: ClientId, round: u32, policy: u32) -> Vec<Effect> {
@@ -419,8 +433,8 @@ impl Room {
     /// Whether a client says with this that it is done with what it was asked: in this round, or in one that has closed.
     fn is_answer(&self, client: ClientId, round: u32, policy: u32) -> bool {
         match self.member(client) {
-            Some(MemberState::Late | MemberState::Away | MemberState::SittingOut) => true,
-            Some(MemberState::Training) => {
+            state if state.is_behind() => true,
+            ClientState::Training => {
                 matches!(self.work, Work::Round(_)) && (round, policy) == (self.number, self.policy)
             }
             _ => false,
@@ -430,7 +444,7 @@ impl Room {
     /// A client is done with what it was asked.
     fn free(&mut self, client: ClientId) {
         self.members.answered(client);
-        self.members.set(client, MemberState::Joined);
+        self.members.set(client, ClientState::Joined);
     }
 
     fn deadline(&mut self, round: u32, policy: u32) -> Vec<Effect> {
@@ -492,8 +506,8 @@ impl Room {
             return Err(Refusal::Stale { update: *round, current: Some(self.number) });
         }
         match self.members.state(*client) {
-            Some(MemberState::Training) => {}
-            Some(MemberState::Sent) => return Err(Refusal::Twice { round: *round }),
+            ClientState::Training => {}
+            ClientState::Sent => return Err(Refusal::Twice { round: *round }),
             _ => return Err(Refusal::NotInCohort),
         }
         if !loss.is_finite() {

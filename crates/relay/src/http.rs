@@ -340,7 +340,7 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
     };
     let scopes = Arc::new(Scopes {
         secrets: Secrets::of_lesson(&key),
-        pin: Pin::draw()?,
+        pin: Pin::of_lesson(key, opening.pins()),
         names: Names::new(&addresses),
         cookie: format!("unmask-{}", http.port()),
         is_cookie_secure: is_https_only,

@@ -261,8 +261,9 @@ impl Actor {
             Input::Candidate { picture, reply } => drop(reply.send(self.take_candidate(picture))),
             Input::KeyDerived { key, reply } => drop(reply.send(self.take_key(key))),
             Input::DataSetLoaded { data_set, reply } => drop(reply.send(self.set_data_set(data_set))),
-            Input::PinRenewed(pin) => {
+            Input::PinRenewed { pin, number } => {
                 self.join_addresses.pin = pin;
+                self.door.renew_pin(number);
                 self.say("Too many wrong PINs were tried; the room has another one.".to_owned());
             }
             Input::Attacked(report) => self.heard(report),

@@ -9,6 +9,8 @@ use unmask_core::{
     InitialWeights, MembershipVerdict, OptimiserKind, Partition, Rule, Scene, TrainOn,
 };
 
+pub use unmask_core::ClientState;
+
 pub use self::{
     learning::{AccuracyPoint, DataView, EvaluationView},
     lesson::{
@@ -67,28 +69,6 @@ pub enum Phase {
     Training,
     /// A round has closed; the next one follows shortly.
     Between,
-}
-
-/// What a client is doing, as the room sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ClientState {
-    /// In the room, not in a running round.
-    Joined,
-    /// In this round's cohort, update awaited.
-    Training,
-    /// This round's update has come.
-    Sent,
-    /// The deadline passed without its update; back in as soon as it answers.
-    Late,
-    /// Its tab is in the background, where browsers let it train slowly or not at all.
-    Away,
-    /// Has not answered in two rounds, and is left out until it asks to come back.
-    SittingOut,
-    /// Left out of the rounds after too many refused updates, until the teacher takes it in again.
-    Excluded,
-    /// Its socket is closed.
-    Gone,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -3,6 +3,7 @@
 mod address;
 mod join;
 mod passphrase;
+mod random;
 mod samples;
 mod session;
 mod session_secret;

@@ -117,7 +117,7 @@ fn silent_client_is_late_and_comes_back_when_it_answers() {
     assert_eq!(cohort(&room.handle(Event::Begin)), [A]);
     let stale = room.handle(update_event(B, 1, 1, update.clone()));
     assert_eq!(refusal(&stale), Refusal::Stale { update: 1, current: Some(2) });
-    assert_eq!(room.member(B), Some(MemberState::Joined));
+    assert_eq!(room.member(B), ClientState::Joined);
     send(&mut room, A, update);
     assert_eq!(cohort(&room.handle(Event::Begin)), [A, B]);
 }

@@ -43,8 +43,8 @@ pub(crate) enum Input {
     KeyDerived { key: Result<GivenKey, String>, reply: Reply },
     /// The data set that the teacher asked for is in memory, or cannot be.
     DataSetLoaded { data_set: Result<Box<SharedDataSet>, String>, reply: Reply },
-    /// The room has another PIN, since too many wrong ones were tried.
-    PinRenewed(String),
+    /// The room has another PIN, after so many others, since too many wrong ones were tried.
+    PinRenewed { pin: String, number: u32 },
     /// News of an attack.
     Attacked(Report),
     /// A model was measured.
@@ -67,7 +67,8 @@ impl Input {
             | Self::Misbehaved { .. }
             | Self::Left { .. }
             | Self::Control { .. }
-            | Self::DataSetLoaded { .. } => true,
+            | Self::DataSetLoaded { .. }
+            | Self::PinRenewed { .. } => true,
             Self::Message { message, .. } => {
                 matches!(
                     message,
@@ -84,7 +85,6 @@ impl Input {
             | Self::Attacked(_)
             | Self::Evaluated(_)
             | Self::Journaled(_)
-            | Self::PinRenewed(_)
             | Self::Recorded(_)
             | Self::Recording { .. }
             | Self::Download { .. } => false,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures_util::{FutureExt, StreamExt};
 use gloo_timers::future::sleep;
-use unmask_client::{Action, Client, ClientEvent, PrivatePicture};
+use unmask_client::{Action, Backoff, Client, ClientEvent, PrivatePicture};
 use wasm_bindgen_futures::spawn_local;
 use web_time::Instant;
 
@@ -16,10 +16,7 @@ use super::{
     socket::{Socket, SocketEvent},
     views,
 };
-use crate::{
-    backoff::Backoff,
-    protocol::{ClosedRound, Connection, FromWorker, PassphraseRequest, ToWorker},
-};
+use crate::protocol::{ClosedRound, Connection, FromWorker, PassphraseRequest, ToWorker};
 
 /// How often the socket is looked after.
 const BEAT: Duration = Duration::from_secs(5);

@@ -3,7 +3,8 @@
 use std::{cell::Cell, rc::Rc, time::Duration};
 
 use unmask_client::{
-    Client, LocalUpdate, PictureSelection, ReconstructionScore, RoundPictures, RoundPlan, SealTask, TrainingError,
+    Backoff, Client, LocalUpdate, PictureSelection, ReconstructionScore, RoundPictures, RoundPlan, SealTask,
+    TrainingError,
 };
 use unmask_core::{AttackMethod, MaskSeed};
 use unmask_data::{Picture, chw_to_hwc};
@@ -22,7 +23,6 @@ use super::{
     views,
 };
 use crate::{
-    backoff::Backoff,
     prediction::most_probable,
     protocol::{self, DeviceChoice, FromWorker, Prediction, Reconstruction, SentUpdate, Training},
 };

@@ -1,4 +1,4 @@
-//! How long a tab waits before it tries to connect again.
+//! How long a client waits before it tries to connect again.
 
 use std::time::Duration;
 
