@@ -288,7 +288,7 @@ mod tests {
         };
         assert!(wide(&|_, _| 500).is_empty());
         let shaky = |case: &str, seed: u64| if case == "fixed" { 500 + 40 * seed as usize } else { 500 };
-        assert_eq!(wide(&shaky), ["none", "fixed"]);
+        assert_eq!(wide(&shaky), ["none", "r0.2", "r0.5", "r0.8", "fixed"]);
     }
 
     #[test]
