@@ -297,11 +297,11 @@ struct PanelResult<'a> {
 }
 
 fn seen(methods: &[MethodResults]) -> Vec<PanelResult<'_>> {
-    let of = |method: &'_ MethodResults| {
-        let panel = method.key;
-        method.results.iter().map(move |result| PanelResult { panel, result }).collect::<Vec<_>>()
-    };
-    methods.iter().flat_map(of).collect()
+    let mut seen = Vec::new();
+    for MethodResults { key: panel, results, .. } in methods {
+        seen.extend(results.iter().map(|result| PanelResult { panel, result }));
+    }
+    seen
 }
 
 fn records(methods: &[MethodResults]) -> Result<Vec<u8>, ExperimentError> {

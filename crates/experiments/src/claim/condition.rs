@@ -153,18 +153,18 @@ pub(crate) enum ConditionError {
     #[error(
         "\"{text}\" compares nothing; write it as accuracy(r0.2) = accuracy(none) within 2, or with < or > and \"by\""
     )]
-    NoComparison { text: String },
+    Comparison { text: String },
     #[error("\"{text}\" is no metric of a case; write it as accuracy(r0.2)")]
-    NoTerm { text: String },
+    Term { text: String },
     #[error("\"{text}\" is no margin; give a number of 0 or more")]
-    NoMargin { text: String },
+    Margin { text: String },
 }
 
 impl FromStr for Condition {
     type Err = ConditionError;
 
     fn from_str(text: &str) -> Result<Self, ConditionError> {
-        let no_comparison = || ConditionError::NoComparison { text: text.to_owned() };
+        let no_comparison = || ConditionError::Comparison { text: text.to_owned() };
         let (place, direction, word) = text
             .char_indices()
             .find_map(|(place, sign)| match sign {
@@ -179,7 +179,7 @@ impl FromStr for Condition {
             Some((right, margin)) => (right, margin.trim()),
             None => (rest, "0"),
         };
-        let no_margin = || ConditionError::NoMargin { text: margin.to_owned() };
+        let no_margin = || ConditionError::Margin { text: margin.to_owned() };
         let margin: f64 = margin.parse().map_err(|_| no_margin())?;
         if !margin.is_finite() || margin < 0.0 {
             return Err(no_margin());
@@ -204,7 +204,7 @@ impl FromStr for Term {
     type Err = ConditionError;
 
     fn from_str(text: &str) -> Result<Self, ConditionError> {
-        let no_term = || ConditionError::NoTerm { text: text.trim().to_owned() };
+        let no_term = || ConditionError::Term { text: text.trim().to_owned() };
         let (name, case) = text.trim().strip_suffix(')').and_then(|text| text.split_once('(')).ok_or_else(no_term)?;
         let is_name = |text: &str, more: &[char]| {
             !text.is_empty()
