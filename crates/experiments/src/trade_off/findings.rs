@@ -323,3 +323,70 @@ fn records(panels: &[Panel<'_>], outcome: &Outcome<'_>) -> Result<Vec<u8>, Exper
     }
     csv(&["trained_on", "case", "seed", "accuracy", "attack", "picture", "ssim"], rows)
 }
+
+#[cfg(test)]
+mod tests {
+    use unmask_simulation::Config;
+
+    use super::*;
+    use crate::{
+        catalogue::Experiment,
+        claim::{Claim, Finding},
+    };
+
+    /// The best attacker's SSIM of each case on generated shapes, nothing trained.
+    fn judge(half_width: f64, id: &str) -> Claim {
+        let study = Study::of(Experiment::TradeOff, Scale::Tiny).unwrap();
+        let outcome = StudyOutcome {
+            data: "generated".to_owned(),
+            config: Config::default(),
+            runs: Vec::new(),
+            leaks: Vec::new(),
+        };
+        let point = |key: &str| {
+            let mean = match key {
+                "none" => 0.96,
+                "r0.2" => 0.6,
+                _ => 0.1,
+            };
+            CurvePoint {
+                data: "generated".to_owned(),
+                defence: "none".parse().unwrap(),
+                rate: None,
+                rounds: 1,
+                accuracy: MeanInterval::around(0.5, 0.1, 0.0, 1.0),
+                ssim: Some(MeanInterval::around(mean, half_width, -1.0, 1.0)),
+                attacker: None,
+                stage: None,
+                seeds: vec![1, 2, 3],
+                attackers: Vec::new(),
+            }
+        };
+        let panel = Panel {
+            outcome: &outcome,
+            comparison: Comparison::new(&study, &outcome.runs),
+            points: study.cases.iter().map(|case| point(&case.key)).collect(),
+            differences: Vec::new(),
+        };
+        let claims = judged(Experiment::TradeOff, &PanelMeasurements(&[panel])).unwrap();
+        claims.into_iter().find(|claim| claim.id == id).unwrap()
+    }
+
+    #[test]
+    fn the_whole_interval_decides_what_is_recognisable() {
+        let findings = |half_width| {
+            ["ours-r0.2-stops-the-best-attacker", "ours-r0.9-stops-the-best-attacker"]
+                .map(|id| judge(half_width, id).finding)
+        };
+        assert_eq!(findings(0.05), [Finding::Differs, Finding::Agrees]);
+        assert_eq!(findings(0.45), [Finding::Open, Finding::Open]);
+    }
+
+    #[test]
+    fn what_was_not_trained_or_not_at_hand_is_undecided() {
+        let because = |id| judge(0.05, id).because.unwrap();
+        let both = because("ours-more-zeros-leave-less");
+        assert_eq!(both, "the data set of cifar10-r0.95 was not at hand");
+        assert_eq!(because("ours-shapes-r0.95-costs-accuracy"), "r0.95 was not trained");
+    }
+}
