@@ -215,7 +215,9 @@ vote-missed = 正解は{ $right }です。
 vote-answered = クラスの答えが出ました。
 vote-said = あなたの答えは{ $said }でした。
 vote-count = { $count }票
-vote-unit = 票
+vote-unit = { $count ->
+   *[other] 票
+}
 
 trainer-no-worker = このブラウザーでは学習プログラムを始められません。最新のChrome、Edge、Firefox、Safariを使ってください。
 trainer-not-running = 学習プログラムが動いていません。ページを再読み込みしてください。
