@@ -4,6 +4,7 @@ mod attackers;
 mod classroom;
 mod data;
 mod defences;
+mod languages;
 mod phones;
 mod replay;
 mod stage;

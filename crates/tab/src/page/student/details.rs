@@ -309,7 +309,7 @@ fn Classify(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                 }
             }
         >
-            <h2>{say::details::try()}</h2>
+            <h2>{say::details::try_own()}</h2>
             <p class="panel-summary">{say::details::try_hint()}</p>
             <div class="row">
                 <button

@@ -486,7 +486,7 @@ mod tests {
             assert!(known(Some(level), Some(&training), true, true).contains("So far"));
         }
         assert!(!known(None, Some(&training), true, true).contains("no way in"));
-        let shared = Training { shared: Some(8), ..training };
+        let shared = Training { shared: Some(8), ..training.clone() };
         assert!(said(None, Some(&shared), false).contains("not used"));
     }
 
