@@ -104,7 +104,7 @@ pub fn Room(feed: Feed, teacher: Teacher, address: Address) -> impl IntoView {
     EventListener::new(&window(), "storage", move |_| is_blank.set(read_blank())).forget();
     let act = Callback::new(move |action: Action| match action {
         Action::Expert => is_expert.update(|is_expert| *is_expert = !*is_expert),
-        Action::Language => tongue.choose(tongue.now().next()),
+        Action::Language => tongue.choose(untrack(|| tongue.now()).next()),
         _ if is_expert.get_untracked() || !is_presenting.get_untracked() => {}
         Action::Next => stage.next(),
         Action::NextScene => {

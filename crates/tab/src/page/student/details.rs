@@ -43,7 +43,7 @@ pub fn Details(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     };
     view! {
         <details class="fold" data-testid="details" open=was_open on:toggle=keep>
-            <summary>{say::say::room::details()}</summary>
+            <summary>{say::room::details()}</summary>
             <div class="folded">
                 <Facts draft trainer/>
                 <Messages trainer/>
@@ -324,7 +324,7 @@ fn Classify(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                 >
                     {say::details::try_private()}
                 </button>
-                <FileButton title=say::say::join::file() testid="try-file" on_file/>
+                <FileButton title=say::join::file() testid="try-file" on_file/>
                 <Camera on_picture on_file/>
                 <span class="sub wide-only">{say::details::try_drop()}</span>
             </div>

@@ -54,6 +54,11 @@ pub fn JoinForm(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     };
     let (is_nameless, is_unpictured) =
         (move || draft.nickname_problem.with(Option::is_some), move || draft.picture_problem.with(Option::is_some));
+    let chosen = move || {
+        let sample = draft.sample.get().and_then(names::sample).map(|sample| sample.title().to_owned());
+        let own = || part(draft.picture, |picture| picture.name.clone())();
+        sample.or_else(own).unwrap_or_else(|| say::join::no_picture_yet().to_owned())
+    };
     // What the address asks for and the room does not have is to be seen.
     let is_more_open = RwSignal::new(false);
     Effect::new(move |_| {
@@ -114,7 +119,7 @@ pub fn JoinForm(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                             class="photo"
                         />
                         <p class="caption" data-testid="picture-name">
-                            {move || part(draft.picture, |picture| picture.name.clone())().unwrap_or(say::join::no_picture_yet().to_owned())}
+                            {chosen}
                         </p>
                     </div>
                     <div>
@@ -252,8 +257,8 @@ async fn open(devices: MediaDevices) -> Result<MediaStream, String> {
     let refused = |error: JsValue| {
         let reason = js_sys::Reflect::get(&error, &"name".into()).ok().and_then(|name| name.as_string());
         match reason.as_deref() {
-            Some("NotAllowedError") => say::say::camera::blocked().to_owned(),
-            Some("NotFoundError") => say::say::camera::missing().to_owned(),
+            Some("NotAllowedError") => say::camera::blocked().to_owned(),
+            Some("NotFoundError") => say::camera::missing().to_owned(),
             other => say::camera::unusable(other.unwrap_or(say::camera::no_reason())),
         }
     };
@@ -313,7 +318,7 @@ pub fn Camera(
         }
     };
     if devices().is_none() {
-        return view! { <FileButton title=say::say::camera::phone() testid="camera-input" from_camera=true on_file/> }
+        return view! { <FileButton title=say::camera::phone() testid="camera-input" from_camera=true on_file/> }
             .into_any();
     }
     view! {
@@ -322,19 +327,19 @@ pub fn Camera(
             fallback=move || {
                 view! {
                     <button type="button" class="button" data-testid="camera-button" on:click=start>
-                        {say::say::camera::open()}
+                        {say::camera::open()}
                     </button>
                 }
             }
         >
             <div class="camera">
-                <video node_ref=video autoplay playsinline prop:muted=true aria-label=say::say::camera::live()></video>
+                <video node_ref=video autoplay playsinline prop:muted=true aria-label=say::camera::live()></video>
                 <div class="row">
                     <button type="button" class="button accent" data-testid="camera-shoot" on:click=shoot>
-                        {say::say::camera::shoot()}
+                        {say::camera::shoot()}
                     </button>
                     <button type="button" class="button" on:click=move |_| close()>
-                        {say::say::camera::close()}
+                        {say::camera::close()}
                     </button>
                 </div>
             </div>
