@@ -522,8 +522,8 @@ bar-language-title = Nächste Sprache
 bar-say = Sagen:
 bar-ask = Fragen:
 bar-loses = { $rounds ->
-    [1] Diese Szene beginnt mit einem neuen Modell. Das Modell der Klasse hat 1 Runde gelernt; sie geht verloren.
-   *[other] Diese Szene beginnt mit einem neuen Modell. Das Modell der Klasse hat { $rounds } Runden gelernt; sie gehen verloren.
+    [1] Diese Szene beginnt mit einem neuen Modell; 1 Runde der Klasse geht verloren.
+   *[other] Diese Szene beginnt mit einem neuen Modell; { $rounds } Runden der Klasse gehen verloren.
 }
 bar-begin = Beginnen (Enter)
 bar-stay = Hierbleiben (Escape)

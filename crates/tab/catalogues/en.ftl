@@ -523,8 +523,8 @@ bar-language-title = Next language
 bar-say = Say:
 bar-ask = Ask:
 bar-loses = { $rounds ->
-    [1] This scene begins with a new model. The class’s model has learnt for 1 round; it is lost.
-   *[other] This scene begins with a new model. The class’s model has learnt for { $rounds } rounds; they are lost.
+    [1] This scene begins with a new model; the class’s 1 round is lost.
+   *[other] This scene begins with a new model; the class’s { $rounds } rounds are lost.
 }
 bar-begin = Begin (Enter)
 bar-stay = Stay here (Escape)

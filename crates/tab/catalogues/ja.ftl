@@ -502,7 +502,9 @@ bar-expert-title = 専門家向けの画面
 bar-language-title = 次の言語
 bar-say = 話すこと：
 bar-ask = 問いかけ：
-bar-loses = この場面は新しいモデルで始まります。クラスのモデルが{ $rounds }ラウンドで学んだことは失われます。
+bar-loses = { $rounds ->
+   *[other] この場面は新しいモデルで始まります。クラスの{ $rounds }ラウンド分は失われます。
+}
 bar-begin = 始める（Enter）
 bar-stay = ここにとどまる（Escape）
 
