@@ -4,6 +4,7 @@ mod attackers;
 mod classroom;
 mod data;
 mod defences;
+mod languages;
 mod networks;
 mod phones;
 mod replay;

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// The window of a cheap projector, and what of it a browser without a frame shows.
-const PROJECTOR: (u32, u32) = (1280, 720);
+pub const PROJECTOR: (u32, u32) = (1280, 720);
 
 /// Steps of each scene.
 const BEATS: [u64; 10] = [1, 3, 3, 3, 3, 4, 3, 3, 1, 3];
@@ -40,7 +40,7 @@ const MISFITS: &str = r#"(() => {
   return found.join('\n') || 'nothing';
 })()"#;
 
-async fn assert_fits(tab: &Tab, place: &str) {
+pub async fn assert_fits(tab: &Tab, place: &str) {
     assert_eq!(tab.wait_for(MISFITS).await, "nothing", "{place}");
 }
 
@@ -54,7 +54,7 @@ async fn place(relay: &Relay) -> (u64, u64) {
 }
 
 /// Waits until room and page are there, and says yes if that costs rounds.
-async fn arrive(relay: &Relay, tab: &Tab, scene: u64, beat: u64) {
+pub async fn arrive(relay: &Relay, tab: &Tab, scene: u64, beat: u64) {
     wait_for(&format!("scene {scene}, step {beat}"), || async {
         if tab.shows("loses-rounds").await {
             let asked = tab.attribute("loses-rounds", "data-rounds").await;

@@ -66,8 +66,13 @@ impl Browser {
         self.child.id()
     }
 
-    /// Opens `address` in a fresh Chromium of `width` x `height` pixels.
-    pub async fn open(&self, address: &str, (width, height): (u32, u32)) -> Tab {
+    /// Opens `address` in a fresh Chromium of `width` x `height` pixels, whose user reads English.
+    pub async fn open(&self, address: &str, size: (u32, u32)) -> Tab {
+        self.open_in(address, size, "en-US,en").await
+    }
+
+    /// The same for a user with these languages, the preferred one first.
+    pub async fn open_in(&self, address: &str, (width, height): (u32, u32), languages: &str) -> Tab {
         let profile = tempfile::tempdir().expect("a temporary folder");
         let arguments = [
             "--headless".to_owned(),
@@ -84,7 +89,7 @@ impl Browser {
             format!("--window-size={width},{height}"),
             format!("--user-data-dir={}", profile.path().display()),
         ];
-        let mut options = json!({ "args": arguments });
+        let mut options = json!({ "args": arguments, "prefs": { "intl.accept_languages": languages } });
         if width < NARROWEST_WINDOW {
             let metrics =
                 json!({ "width": width, "height": height, "pixelRatio": 1.0, "touch": false, "mobile": true });

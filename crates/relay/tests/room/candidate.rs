@@ -75,7 +75,7 @@ async fn members_and_strangers_are_told_apart() {
     assert_eq!((view.verdict.map(MembershipVerdict::name), view.nickname.as_str()), (Some("member"), "Ada"));
     assert!(view.residual.unwrap() < 1e-5 && view.distractors.len() == 3, "{view:?}");
     let sentence = view.remark.unwrap();
-    assert!(sentence.contains("lies in their span but for") && sentence.contains("altered copies"), "{sentence}");
+    assert!(sentence.contains("does not fit") && sentence.contains("altered copy"), "{sentence}");
     let (status, _, shown) = relay.get(&view.picture).await;
     assert_eq!((status, decode(&shown).unwrap().to_hwc()), (200, picture(1)));
 

@@ -21,6 +21,7 @@ use self::{
 use super::{
     text::{self, input::grouped_pin},
     widgets::{
+        LanguageSwitch,
         feed::{Feed, Link},
         holds, part,
         session::Teacher,
@@ -40,7 +41,8 @@ pub fn Expert(
     on_stage: Callback<()>,
 ) -> impl IntoView {
     view! {
-        <div class="projector">
+        // In the field's words, which are English.
+        <div class="projector" lang="en">
             <Headline feed on_stage/>
             <div class="columns">
                 <aside class="side">
@@ -119,6 +121,7 @@ fn Headline(feed: Feed, on_stage: Callback<()>) -> impl IntoView {
             <button type="button" class="button small" data-testid="to-stage" title="Back to the stage (E)" aria-keyshortcuts="E" on:click=move |_| on_stage.run(())>
                 "Stage"
             </button>
+            <LanguageSwitch/>
             <p class="pill" data-testid="link" data-state=move || link().0>{move || link().1}</p>
         </header>
     }

@@ -6,11 +6,7 @@ use unmask_wire::view::{ClientState, Control};
 
 use super::parts::Stage;
 use crate::page::{
-    text::{
-        count,
-        input::grouped_pin,
-        scenes::{empty, label},
-    },
+    text::{count, input::grouped_pin, names::shown_nickname, say},
     widgets::feed::Feed,
 };
 
@@ -37,18 +33,18 @@ pub fn Lobby(stage: Stage) -> impl IntoView {
             <QrCode feed/>
             <div class="lobby-side">
                 <p class="lobby-pin" hidden=move || pin.with(|pin| pin.as_ref().is_none_or(String::is_empty))>
-                    <span>"PIN "</span>
+                    <span>{say::lobby::pin()} " "</span>
                     <b data-testid="pin" data-pin=move || pin.get()>{move || pin.get().map(|pin| grouped_pin(&pin))}</b>
                 </p>
                 <p class="lobby-address" data-testid="https-address">{move || address.get()}</p>
                 <div class="lobby-door">
                     <p data-testid="clients-here" data-count=move || here.with(Vec::len)>
                         {move || match here.with(Vec::len) {
-                            0 => empty::NOBODY.to_owned(),
-                            count => format!("{count} here"),
+                            0 => say::empty::nobody().to_owned(),
+                            count => say::lobby::here(count),
                         }}
                     </p>
-                    <p class="locked-note" role="status" data-testid="locked" hidden=move || !is_locked()>"⊘ Locked"</p>
+                    <p class="locked-note" role="status" data-testid="locked" hidden=move || !is_locked()>{say::lobby::locked()}</p>
                     <Show when=move || stage.is_presenting.get()>
                         <button
                             type="button"
@@ -57,7 +53,7 @@ pub fn Lobby(stage: Stage) -> impl IntoView {
                             aria-pressed=move || is_locked().to_string()
                             on:click=move |_| stage.teacher.send(Control::Lock { on: !untrack(is_locked) })
                         >
-                            {move || if is_locked() { "Unlock" } else { "Lock" }}
+                            {move || if is_locked() { say::lobby::unlock() } else { say::lobby::lock() }}
                         </button>
                     </Show>
                 </div>
@@ -65,7 +61,7 @@ pub fn Lobby(stage: Stage) -> impl IntoView {
                     <For each=newest key=Clone::clone let:client>
                         <Name stage client/>
                     </For>
-                    <li hidden=move || surplus() == 0>{move || format!("and {} more", surplus())}</li>
+                    <li hidden=move || surplus() == 0>{move || say::lobby::more(surplus())}</li>
                 </ul>
             </div>
         </div>
@@ -76,7 +72,8 @@ pub fn Lobby(stage: Stage) -> impl IntoView {
 #[component]
 fn Name(stage: Stage, client: (ClientId, String)) -> impl IntoView {
     let (id, nickname) = client;
-    let label = format!("Remove {nickname}");
+    let nickname = shown_nickname(&nickname);
+    let label = say::lobby::remove(&nickname);
     view! {
         <li data-testid="name">
             <span>{nickname}</span>
@@ -99,7 +96,7 @@ fn QrCode(feed: Feed) -> impl IntoView {
     });
     view! {
         <div class="lobby-code" data-testid="qr">
-            {move || code.get().map(|code| view! { <img src=code alt="QR code of the address beside it"/> })}
+            {move || code.get().map(|code| view! { <img src=code alt=say::lobby::code()/> })}
         </div>
     }
 }
@@ -114,9 +111,8 @@ const CELL: u32 = 18;
 #[component]
 pub fn Promise(stage: Stage) -> impl IntoView {
     let numbers = stage.feed.part(|room| room.parameters);
-    let numbers = move || {
-        numbers.get().filter(|numbers| *numbers > 0).map(|numbers| format!("{} {}", count(numbers), label::NUMBERS))
-    };
+    let numbers =
+        move || numbers.get().filter(|numbers| *numbers > 0).map(|numbers| say::promise::numbers(count(numbers)));
     let step = move || stage.place.get().beat;
     let cells = (0..ROWS * COLUMNS).map(|place| {
         let (row, column) = (place / COLUMNS, place % COLUMNS);
@@ -125,7 +121,7 @@ pub fn Promise(stage: Stage) -> impl IntoView {
         view! { <rect class=format!("cell-{sign}") x=column * CELL y=row * CELL width=CELL - 2 height=CELL - 2></rect> }
     });
     view! {
-        <svg class="promise" viewBox="0 0 1200 520" role="img" aria-label="A phone sends numbers to a server; the picture stays in the phone" data-step=step>
+        <svg class="promise" viewBox="0 0 1200 520" role="img" aria-label=say::promise::drawing() data-step=step>
             <rect class="device" x="40" y="20" width="270" height="440" rx="36"></rect>
             <rect class="screen" x="62" y="64" width="226" height="352" rx="10"></rect>
             <rect class="device" x="870" y="60" width="290" height="110" rx="14"></rect>
@@ -143,9 +139,9 @@ pub fn Promise(stage: Stage) -> impl IntoView {
             <g class="numbers" transform="translate(67 310)">
                 <g class="travels">{cells.collect_view()}</g>
             </g>
-            <text x="175" y="500" text-anchor="middle">{label::PHONE}</text>
+            <text x="175" y="500" text-anchor="middle">{say::promise::phone()}</text>
             <text x="600" y="500" text-anchor="middle">{numbers}</text>
-            <text x="1015" y="500" text-anchor="middle">{label::SERVER}</text>
+            <text x="1015" y="500" text-anchor="middle">{say::promise::server()}</text>
         </svg>
     }
 }
