@@ -1,10 +1,14 @@
 //! Lessons, end to end: a real relay, real tabs and a headless client.
 
+mod access;
 mod attackers;
 mod classroom;
 mod data;
 mod defences;
+mod firefox;
+mod palette;
 mod phones;
+mod pictures;
 mod replay;
 mod stage;
 mod support;

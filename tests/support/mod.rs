@@ -1,10 +1,15 @@
 //! A real relay and real browsers, for the end-to-end tests.
 
+mod axe;
 mod browser;
+mod driver;
 mod relay;
+mod skipped;
 
-pub use browser::{Browser, Tab};
+pub use axe::assert_accessible;
+pub use browser::{Browser, Scheme, Tab};
 pub use relay::{Relay, robot, robot_with_passphrase};
+use skipped::skipped;
 
 use std::{
     future::Future,

@@ -29,10 +29,10 @@ use super::{
     text::{
         input::from_fragment,
         lesson::{self, Action, Address, Focus, Place},
-        scenes,
+        scenes::{self, label},
     },
     widgets::{
-        feed::Feed,
+        feed::{Feed, Link},
         session::{Session, Teacher},
     },
 };
@@ -217,7 +217,11 @@ fn StageView(
     let place = stage.place;
     let scene = Memo::new(move |_| place.get().scene);
     let words = move || scenes::words(scene.get());
-    let line = move || scenes::line(place.get().scene, place.get().beat);
+    let line = move || match place.get().scene {
+        // Nobody joins a lesson that was.
+        Scene::Lobby if stage.feed.link.get() == Link::Recorded => label::TOOK_PART,
+        scene => scenes::line(scene, place.get().beat),
+    };
     let is_presenting = stage.is_presenting;
     view! {
         <div class="theatre" class:with-notes=move || has_notes.get() && is_presenting.get()>

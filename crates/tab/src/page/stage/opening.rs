@@ -11,7 +11,7 @@ use crate::page::{
         input::grouped_pin,
         scenes::{empty, label},
     },
-    widgets::feed::Feed,
+    widgets::feed::{Feed, Link},
 };
 
 /// Names that fit beside the code.
@@ -32,10 +32,14 @@ pub fn Lobby(stage: Stage) -> impl IntoView {
     let here = Memo::new(move |_| here.get().unwrap_or_default());
     let newest = move || here.with(|here| here.iter().rev().take(NAMES).cloned().collect::<Vec<_>>());
     let surplus = move || here.with(|here| here.len().saturating_sub(NAMES));
+    let is_recorded = move || feed.link.get() == Link::Recorded;
     view! {
         <div class="lobby">
-            <QrCode feed/>
+            <Show when=is_recorded fallback=move || view! { <QrCode feed/> }>
+                <Company feed/>
+            </Show>
             <div class="lobby-side">
+                <p class="lobby-recorded" hidden=move || !is_recorded()>{label::RECORDED}</p>
                 <p class="lobby-pin" hidden=move || pin.with(|pin| pin.as_ref().is_none_or(String::is_empty))>
                     <span>"PIN "</span>
                     <b data-testid="pin" data-pin=move || pin.get()>{move || pin.get().map(|pin| grouped_pin(&pin))}</b>
@@ -86,6 +90,35 @@ fn Name(stage: Stage, client: (ClientId, String)) -> impl IntoView {
                 </button>
             </Show>
         </li>
+    }
+}
+
+/// Pictures that fit where the code would be.
+const PICTURES: usize = 9;
+
+/// Those who took part in a recorded lesson, each by the picture that they show or by an initial: nobody can join any more.
+#[component]
+fn Company(feed: Feed) -> impl IntoView {
+    let company = feed.part(|room| {
+        let here = room.clients.iter().filter(|client| client.state != ClientState::Gone).take(PICTURES);
+        here.map(|client| (client.nickname.clone(), client.original.clone())).collect::<Vec<_>>()
+    });
+    let company = Memo::new(move |_| company.get().unwrap_or_default());
+    let member = move |(nickname, picture): (String, Option<String>)| {
+        let shown = match picture {
+            Some(picture) => view! { <img src=picture alt=nickname/> }.into_any(),
+            None => {
+                let initial = nickname.chars().next().map(|initial| initial.to_uppercase().to_string());
+                view! { <span class="lobby-initial" aria-hidden="true">{initial}</span> }.into_any()
+            }
+        };
+        view! { <li data-testid="company">{shown}</li> }
+    };
+    view! {
+        <ul class="lobby-company">
+            {move || company.get().into_iter().map(member).collect_view()}
+            <li class="brand" hidden=move || !company.with(Vec::is_empty)>"un" <em>"mask"</em></li>
+        </ul>
     }
 }
 

@@ -204,6 +204,8 @@ pub fn level(level: Level) -> &'static str {
 
 /// What stands at pictures, axes and drawings.
 pub mod label {
+    pub const RECORDED: &str = "A recorded lesson";
+    pub const TOOK_PART: &str = "These took part.";
     pub const ORIGINAL: &str = "original";
     pub const FROM_NUMBERS: &str = "made from numbers";
     pub const APRIL: &str = "APRIL";
@@ -222,7 +224,7 @@ pub mod label {
     pub const LESS_LEAKS: &str = "◀ less leaks";
     pub const MORE_LEAKS: &str = "more leaks (SSIM) ▶";
     pub const NAMED_RIGHT: &str = "▲ named right";
-    pub const MEASURED_BEFORE: &str = "● measured before";
+    pub const MEASURED_BEFORE: &str = "✚ measured before";
     pub const THIS_CLASS: &str = "● this class";
 }
 
