@@ -233,7 +233,7 @@ fn StageView(
                         data-scene=move || place.get().scene.number()
                         data-beat=move || place.get().beat
                     >
-                        <a class="skip" href="#expert">"Expert view"</a>
+                        <button type="button" class="skip" on:click=move |_| act.run(Action::Expert)>"Expert view"</button>
                         <header class="slide-head">
                             <h1 data-testid="headline">{move || words().headline}</h1>
                             <p data-testid="line" role="status">{line}</p>

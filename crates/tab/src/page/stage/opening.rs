@@ -138,7 +138,7 @@ fn QrCode(feed: Feed) -> impl IntoView {
 }
 
 /// Rows and columns of the drawn numbers.
-const ROWS: u32 = 8;
+const ROWS: u32 = 6;
 const COLUMNS: u32 = 12;
 /// Side of one of them, in SVG units.
 const CELL: u32 = 18;
@@ -173,7 +173,7 @@ pub fn Promise(stage: Stage) -> impl IntoView {
                 <path class="hills" d="M85 262 L140 190 L180 236 L212 206 L265 262 V272 Q265 280 257 280 H93 Q85 280 85 272 Z"></path>
             </g>
             <line class="wall" x1="345" x2="345" y1="20" y2="460"></line>
-            <g class="numbers" transform="translate(67 310)">
+            <g class="numbers" transform="translate(67 300)">
                 <g class="travels">{cells.collect_view()}</g>
             </g>
             <text x="175" y="500" text-anchor="middle">{label::PHONE}</text>
