@@ -175,7 +175,7 @@ fn square(
 /// Hues of the classes; a class beyond them begins again.
 const HUES: usize = 10;
 /// Share of the longest bar from which a class's number fits into its part.
-const NUMBERED: f64 = 0.04;
+const NUMBER_FITS: f64 = 0.04;
 
 /// A bar for each seat, made of its classes: how alike the clients' shares are is seen at once.
 #[component]
@@ -208,7 +208,7 @@ fn bar(data: &DataView, seat: usize, shard: &[u32], largest: u32) -> impl IntoVi
         let name = data.classes.get(class).map_or("", String::as_str);
         let share = f64::from(*count) / f64::from(largest);
         let width = format!("width:{:.3}%", share * 100.0);
-        let number = (share >= NUMBERED).then_some(class + 1);
+        let number = (share >= NUMBER_FITS).then_some(class + 1);
         view! { <i class=format!("hue-{}", class % HUES) style=width title=format!("{name}: {count}")>{number}</i> }
     });
     let total: u32 = shard.iter().sum();
