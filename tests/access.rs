@@ -102,6 +102,8 @@ async fn a_phone_needs_no_pointer() {
     tab.attribute("leak", "data-ssim").await;
     press_on(&tab, "may-show", SPACE).await;
     wait_for("the consent", || async { (relay.client("Ada").await["may_show"] == true).then_some(()) }).await;
+    let id = relay.client("Ada").await["id"].clone();
+    relay.control(json!({ "do": "target", "client": id })).await;
     press_on(&tab, "show-original", ENTER).await;
     wait_for("the picture", || async { relay.client("Ada").await["original"].is_string().then_some(()) }).await;
     press_on(&tab, "details", ENTER).await;

@@ -86,8 +86,10 @@ fn text_and_shapes_stand_out() {
         on("right", &["on-strong"]),
         on("wrong", &["on-strong"]),
     ];
-    let shapes =
-        [on("card", &["accent", "leak", "right", "wrong", "quiet"]), on("photo", &["accent", "leak", "quiet"])];
+    let shapes = [
+        on("card", &["accent", "leak", "right", "wrong", "quiet", "bar"]),
+        on("photo", &["accent", "leak", "quiet", "bar"]),
+    ];
     for scheme in Scheme::ALL {
         let palette = palette(scheme);
         for (pairs, least) in [(text.concat(), TEXT), (shapes.concat(), SHAPE)] {
