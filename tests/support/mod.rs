@@ -9,7 +9,7 @@ mod skipped;
 pub use axe::assert_accessible;
 pub use browser::{Browser, Scheme, Tab};
 pub use relay::{Relay, robot, robot_with_passphrase};
-use skipped::skipped;
+pub use skipped::skipped;
 
 use std::{
     future::Future,
