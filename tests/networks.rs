@@ -64,7 +64,9 @@ async fn devices_that_slept_are_back_as_the_same_clients() {
     for name in names {
         before.push(relay.client(name).await["id"].clone());
     }
-    let asleep = Frozen::with_children(&[browser.process(), robot.process()]);
+    let mut processes = browser.processes().await;
+    processes.push(robot.process());
+    let asleep = Frozen::with_children(&processes);
     sleep(ASLEEP).await;
     let room = relay.room().await;
     let states: Vec<&Value> = room["clients"].as_array().into_iter().flatten().map(|client| &client["state"]).collect();

@@ -337,6 +337,8 @@ lobby-line = Scanne den Code oder tippe Adresse und PIN ein.
 lobby-say = Heute bringen eure Handys gemeinsam einem Computer etwas bei, und kein Bild verlässt ein Handy.
 lobby-ask = Wer hat ein Bild, das nur Freunde sehen dürfen?
 lobby-pin = PIN
+lobby-recorded = Eine aufgezeichnete Stunde
+lobby-took-part = Diese haben mitgemacht.
 lobby-here = { $count } da
 lobby-more = und { $count } weitere
 lobby-locked = ⊘ Gesperrt
@@ -425,7 +427,7 @@ trade-chart = Trefferquote nach Durchsickern
 trade-less = ◀ weniger sickert durch
 trade-more = mehr sickert durch (SSIM) ▶
 trade-accuracy = ▲ richtig benannt
-trade-measured = ● vorher gemessen
+trade-measured = ✚ vorher gemessen
 trade-class = ● diese Klasse
 trade-behind = Was ein Angriff unter dieser Verteidigung sah
 

@@ -338,6 +338,8 @@ lobby-line = Scan the code, or type the address and the PIN.
 lobby-say = Today your phones teach a computer together, and no picture leaves a phone.
 lobby-ask = Who has a picture that only friends may see?
 lobby-pin = PIN
+lobby-recorded = A recorded lesson
+lobby-took-part = These took part.
 lobby-here = { $count } here
 lobby-more = and { $count } more
 lobby-locked = ⊘ Locked
@@ -426,7 +428,7 @@ trade-chart = Accuracy by leakage
 trade-less = ◀ less leaks
 trade-more = more leaks (SSIM) ▶
 trade-accuracy = ▲ named right
-trade-measured = ● measured before
+trade-measured = ✚ measured before
 trade-class = ● this class
 trade-behind = What an attack saw under this defence
 

@@ -321,6 +321,8 @@ lobby-line = コードを読み取るか、アドレスとPINを入力してく�
 lobby-say = 今日は、みなさんのスマートフォンが力を合わせてコンピューターに教えます。写真はスマートフォンから出ません。
 lobby-ask = 友だちにしか見せられない写真を持っている人はいますか。
 lobby-pin = PIN
+lobby-recorded = 録画された授業
+lobby-took-part = この人たちが参加しました。
 lobby-here = { $count }人が参加中
 lobby-more = ほか{ $count }人
 lobby-locked = ⊘ 受付終了
@@ -406,7 +408,7 @@ trade-chart = 漏れと正解率の関係
 trade-less = ◀ 漏れにくい
 trade-more = 漏れやすい（SSIM） ▶
 trade-accuracy = ▲ 正しく答えた割合
-trade-measured = ● 前もって測ったもの
+trade-measured = ✚ 前もって測ったもの
 trade-class = ● このクラス
 trade-behind = この防御のもとで攻撃が見たもの
 

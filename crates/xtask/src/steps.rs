@@ -51,10 +51,7 @@ const BROWSER: [&str; 6] =
 
 fn cargo(env: &Env, arguments: &[&str]) -> Command {
     let mut command = env.command("cargo");
-    command.args(arguments);
-    if let Some(driver) = browser::driver(env) {
-        command.env("CHROMEDRIVER", driver);
-    }
+    command.args(arguments).envs(browser::variables(env));
     command
 }
 

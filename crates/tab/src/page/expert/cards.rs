@@ -52,7 +52,7 @@ pub fn Cards(feed: Feed, teacher: Teacher) -> impl IntoView {
                 <p class="card empty" hidden=move || !groups.with(Vec::is_empty)>
                     "After each round the relay tries to reconstruct the picture of the client under attack from its update. The results appear here."
                 </p>
-                <Show when=move || can_search.get() == Some(true) && searched.with(Option::is_none)>
+                <Show when=move || teacher.is_here() && can_search.get() == Some(true) && searched.with(Option::is_none)>
                     <SearchOffer feed teacher/>
                 </Show>
                 <div class="findings">

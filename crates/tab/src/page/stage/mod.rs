@@ -35,7 +35,7 @@ use super::{
     },
     widgets::{
         InLanguage, LanguageSwitch, Tongue,
-        feed::Feed,
+        feed::{Feed, Link},
         session::{Session, Teacher},
     },
 };
@@ -223,7 +223,11 @@ fn StageView(
     let place = stage.place;
     let scene = Memo::new(move |_| place.get().scene);
     let words = move || scenes::words(scene.get());
-    let line = move || scenes::line(place.get().scene, place.get().beat);
+    let line = move || match place.get().scene {
+        // Nobody joins a lesson that was.
+        Scene::Lobby if stage.feed.link.get() == Link::Recorded => say::lobby::took_part(),
+        scene => scenes::line(scene, place.get().beat),
+    };
     let is_presenting = stage.is_presenting;
     view! {
         <div class="theatre" class:with-notes=move || has_notes.get() && is_presenting.get()>
@@ -235,7 +239,7 @@ fn StageView(
                         data-scene=move || place.get().scene.number()
                         data-beat=move || place.get().beat
                     >
-                        <a class="skip" href="#expert">{say::bar::expert_title()}</a>
+                        <button type="button" class="skip" on:click=move |_| act.run(Action::Expert)>{say::bar::expert_title()}</button>
                         <header class="slide-head">
                             <h1 data-testid="headline">{move || words().headline}</h1>
                             <p data-testid="line" role="status">{line}</p>

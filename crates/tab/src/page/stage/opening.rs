@@ -7,7 +7,7 @@ use unmask_wire::view::{ClientState, Control};
 use super::parts::Stage;
 use crate::page::{
     text::{count, input::grouped_pin, names::shown_nickname, say},
-    widgets::feed::Feed,
+    widgets::feed::{Feed, Link},
 };
 
 /// Names that fit beside the code.
@@ -28,10 +28,14 @@ pub fn Lobby(stage: Stage) -> impl IntoView {
     let here = Memo::new(move |_| here.get().unwrap_or_default());
     let newest = move || here.with(|here| here.iter().rev().take(NAMES).cloned().collect::<Vec<_>>());
     let surplus = move || here.with(|here| here.len().saturating_sub(NAMES));
+    let is_recorded = move || feed.link.get() == Link::Recorded;
     view! {
         <div class="lobby">
-            <QrCode feed/>
+            <Show when=is_recorded fallback=move || view! { <QrCode feed/> }>
+                <Company feed/>
+            </Show>
             <div class="lobby-side">
+                <p class="lobby-recorded" hidden=move || !is_recorded()>{say::lobby::recorded()}</p>
                 <p class="lobby-pin" hidden=move || pin.with(|pin| pin.as_ref().is_none_or(String::is_empty))>
                     <span>{say::lobby::pin()} " "</span>
                     <b data-testid="pin" data-pin=move || pin.get()>{move || pin.get().map(|pin| grouped_pin(&pin))}</b>
@@ -86,6 +90,35 @@ fn Name(stage: Stage, client: (ClientId, String)) -> impl IntoView {
     }
 }
 
+/// Pictures that fit where the code would be.
+const PICTURES: usize = 9;
+
+/// Those who took part in a recorded lesson, each by the picture that they show or by an initial: nobody can join any more.
+#[component]
+fn Company(feed: Feed) -> impl IntoView {
+    let company = feed.part(|room| {
+        let here = room.clients.iter().filter(|client| client.state != ClientState::Gone).take(PICTURES);
+        here.map(|client| (client.nickname.clone(), client.original.clone())).collect::<Vec<_>>()
+    });
+    let company = Memo::new(move |_| company.get().unwrap_or_default());
+    let member = move |(nickname, picture): (String, Option<String>)| {
+        let shown = match picture {
+            Some(picture) => view! { <img src=picture alt=nickname/> }.into_any(),
+            None => {
+                let initial = nickname.chars().next().map(|initial| initial.to_uppercase().to_string());
+                view! { <span class="lobby-initial" aria-hidden="true">{initial}</span> }.into_any()
+            }
+        };
+        view! { <li data-testid="company">{shown}</li> }
+    };
+    view! {
+        <ul class="lobby-company">
+            {move || company.get().into_iter().map(member).collect_view()}
+            <li class="brand" hidden=move || !company.with(Vec::is_empty)>"un" <em>"mask"</em></li>
+        </ul>
+    }
+}
+
 /// The students' link as a picture.
 #[component]
 fn QrCode(feed: Feed) -> impl IntoView {
@@ -102,7 +135,7 @@ fn QrCode(feed: Feed) -> impl IntoView {
 }
 
 /// Rows and columns of the drawn numbers.
-const ROWS: u32 = 8;
+const ROWS: u32 = 6;
 const COLUMNS: u32 = 12;
 /// Side of one of them, in SVG units.
 const CELL: u32 = 18;
@@ -136,7 +169,7 @@ pub fn Promise(stage: Stage) -> impl IntoView {
                 <path class="hills" d="M85 262 L140 190 L180 236 L212 206 L265 262 V272 Q265 280 257 280 H93 Q85 280 85 272 Z"></path>
             </g>
             <line class="wall" x1="345" x2="345" y1="20" y2="460"></line>
-            <g class="numbers" transform="translate(67 310)">
+            <g class="numbers" transform="translate(67 300)">
                 <g class="travels">{cells.collect_view()}</g>
             </g>
             <text x="175" y="500" text-anchor="middle">{say::promise::phone()}</text>

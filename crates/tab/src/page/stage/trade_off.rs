@@ -45,7 +45,7 @@ pub fn TradeOff(stage: Stage) -> impl IntoView {
     let behind = Memo::new(move |_| behind());
     view! {
         <div class="trade-off" data-testid="trade-off" data-measured=move || chart.with(|chart| chart.measured.len()) data-class=move || chart.with(|chart| chart.class.len())>
-            <svg viewBox=format!("0 0 {WIDTH} {HEIGHT}") role="img" aria-label=say::trade::chart()>
+            <svg viewBox=format!("0 0 {WIDTH} {HEIGHT}") role="group" aria-label=say::trade::chart()>
                 {move || {
                     let TradeOffChart { measured, path, class, leakage, accuracy } = chart.get();
                     let (bottom, right) = (FRAME.top + FRAME.height, FRAME.left + FRAME.width);

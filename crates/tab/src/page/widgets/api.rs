@@ -61,9 +61,9 @@ pub async fn room() -> Result<Option<RoomView>, Failure> {
     serde_json::from_value(room).map(Some).map_err(|error| Failure::NoAnswer(unreadable("/api/room", &error)))
 }
 
-/// What defences cost and hide, as measured before the lesson; `None` on a relay that has no such curve.
+/// What defences cost and hide, as measured before the lesson; `None` where no such curve lies beside the page.
 pub async fn trade_off() -> Option<TradeOffCurve> {
-    let answer = Request::get("/trade-off.json").send().await.ok()?;
+    let answer = Request::get("trade-off.json").send().await.ok()?;
     if answer.ok() { answer.json().await.ok() } else { None }
 }
 
