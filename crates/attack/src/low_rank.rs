@@ -92,6 +92,8 @@ pub(crate) struct Start<'a> {
     /// How much each of the N rows counts while V is searched for; all alike where it is absent. A row that no other row resembles
     /// should count little: it would take a direction of V for itself, and what it hides could be anything.
     pub(crate) importance: Option<&'a [f64]>,
+    /// The same of the D columns.
+    pub(crate) column_importance: Option<&'a [f64]>,
 }
 
 /// How hard to try.
@@ -366,12 +368,13 @@ impl Problem {
         let mut rng = ChaCha8Rng::seed_from_u64(0);
         let (n, d) = (self.rows.len(), self.columns.len());
         let held = self.held_out(&mut rng);
-        let importance = |row: usize| start.importance.map_or(1.0, |importance| importance[row]);
+        let of = |importance: Option<&[f64]>, at: usize| importance.map_or(1.0, |importance| importance[at]);
+        let importance = |i: usize, j: usize| of(start.importance, i) * of(start.column_importance, j);
         let seen = |i: usize, j: usize| self.weights[(i, j)] - held[(i, j)];
         let all: Vec<usize> = (0..n).collect();
         let judge = self.with(&all, seen);
         let rows = self.enough_rows();
-        let mut problem = judge.with(&rows, |i, j| seen(i, j) * importance(i));
+        let mut problem = judge.with(&rows, |i, j| seen(i, j) * importance(i, j));
         let from = |guess: Option<&Mat<f64>>| match guess {
             Some(guess) => {
                 let scaled = Mat::from_fn(guess.nrows(), d, |i, j| guess[(i, j)] / self.columns[j]);
@@ -405,7 +408,7 @@ impl Problem {
             let mut draw = || LEAST_WEIGHT.powf(rng.random_range(0.0..1.0));
             let by_row: Vec<f64> = (0..n).map(|_| draw()).collect();
             let by_column: Vec<f64> = (0..d).map(|_| draw()).collect();
-            problem = judge.with(&rows, |i, j| seen(i, j) * importance(i) * by_row[i] * by_column[j]);
+            problem = judge.with(&rows, |i, j| seen(i, j) * importance(i, j) * by_row[i] * by_column[j]);
         }
         best
     }
