@@ -256,7 +256,7 @@ fn beside(config: &VitConfig, rounds: &[Arc<Round>]) -> Observed {
     let (d, s, l) = (config.dim, config.patches(), config.patch_len());
     let stack = |of: fn(&Observed) -> &Mat<f64>| {
         Mat::from_fn(rounds.len() * d, l + s + 1, |row, column| {
-            let (round, row) = (rounds[row / d], row % d);
+            let (round, row) = (&rounds[row / d], row % d);
             match column {
                 column if column < l => of(&round.patch)[(row, column)],
                 column if column < l + s => of(&round.position)[(column - l, row)],

@@ -62,8 +62,8 @@ impl Gathered {
 
     /// Adds an update, unless the model has drifted too far.
     pub(super) fn add(&mut self, job: &Job) -> Result<GatheredView, String> {
-        let add = |evidence| Arc::make_mut(&mut self.rounds).add(evidence);
         let before = self.rounds.kept_apart();
+        let add = |evidence| Arc::make_mut(&mut self.rounds).add(evidence);
         let added = job.observation.evidence().and_then(add).map_err(|error| error.to_string())?;
         self.is_solved &= added == Added::Drifted && self.rounds.kept_apart() == before;
         Ok(view(&self.rounds, job.about.defence))
