@@ -58,9 +58,6 @@ pub fn completion(evidence: &Evidence, progress: OnProgress<'_>) -> Result<Recon
         return embedding_inversion(&evidence.gradients);
     }
     let rounding = evidence.gradients.rounding();
-    if std::env::var_os("UNMASK_TALL").is_some() {
-        return complete_beside(config, round.apart(), progress);
-    }
     complete_one(&round, rounding, progress)
 }
 
