@@ -1,7 +1,7 @@
 //! Repeats the measured table of low-rank completion in docs/attacks.md:
 //!
 //!     python scripts/completion_gradients.py --all
-//!     cargo run --release -p unmask-attack --example completion -- vit_lab_patch8_32-fresh-sgd 0.5 3
+//!     cargo run --release -p unmask-attack --example completion -- vit_lab_patch8_32-fresh-sgd- 0.5 3
 //!
 //! Attacks every gradient in data/completion whose name begins with the first argument, behind random binary masks of
 //! the rate and of as many seeds. Needs the gradients that the script makes. A fourth argument is a number of rounds, each with a
