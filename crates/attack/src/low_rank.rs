@@ -26,10 +26,12 @@ const HELD_OUT: usize = 40;
 const FEWEST_HELD_OUT: usize = 30;
 /// Relative misfit below which there is nothing left to explain.
 const FLOOR: f64 = 1e-13;
-/// Error of held-out entries at which f32 leaves nothing more to find: a photograph's gradients that came back left 1e-7 to 2e-7
-/// (`tests/completion.rs`), and other rows, columns or a harder mask leave some more.
+/// Error of held-out entries at which f32 leaves nothing more to find. Measured on 60 masks of R = 0.5 over gradients of
+/// `vit_nano_patch8_32`, all of which came back at 76 dB or more: 1e-7 to 7e-7 of 53, 2e-6 to 5e-6 of dark pictures; of f64
+/// gradients 1e-11 and less. Searches that were stuck left 1e-3 and more.
 const FOUND: f64 = 6e-6;
-/// A search that was shaken and comes back to its held-out error, up to this factor, had arrived.
+/// A search that was shaken and comes back to its held-out error, up to this factor, had arrived. It is chosen, not measured: some
+/// hundred held-out entries or more tell the size of noise to a tenth, and a local minimum that moves changes it by more.
 const SAME: f64 = 2.0;
 /// Above this it had arrived nowhere: searches that are stuck leave 1e-3 to 1.
 const PLAUSIBLE: f64 = 1e-3;
