@@ -141,17 +141,11 @@ impl Aggregate {
     /// If it was made under another defence, does not fit the model, has a value that is not finite, is far too large for a
     /// clipped mean, or weighs nothing or more than can be counted.
     pub fn add(&mut self, update: &ProtectedUpdate, weight: u32, reference: Option<&[f32]>) -> Result<(), Refusal> {
-        self.check_kind(update)?;
-        let total = self.weight.checked_add(weight).filter(|_| weight > 0).ok_or(Refusal::Samples(weight))?;
-        let checked = update.checked(&self.layout)?;
+        let (checked, total, norm) = self.check(update, weight, reference)?;
         match self.aggregation {
             Aggregation::Mean => self.sum(update.form, &checked, weight),
             Aggregation::Clipped => {
-                let norm = checked.squared_norm(reference).sqrt();
                 if self.norms.is_ready(0) {
-                    if let Some(times) = self.norms.implausible(norm, self.harmless) {
-                        return Err(Refusal::Implausible { times });
-                    }
                     let bound = self.norms.bound();
                     self.sum_clipped(update.form, &checked, weight, norm, reference);
                     self.norms.accept(norm.min(bound));
@@ -170,6 +164,27 @@ impl Aggregate {
             self.release(reference);
         }
         Ok(())
+    }
+
+    /// What [`add`](Self::add) asks before it alters anything: the update ready to be added, the weight of all with it, and its
+    /// norm where that counts.
+    pub(crate) fn check<'a>(
+        &self,
+        update: &'a ProtectedUpdate,
+        weight: u32,
+        reference: Option<&[f32]>,
+    ) -> Result<(CheckedUpdate<'a>, u32, f64), Refusal> {
+        self.check_kind(update)?;
+        let total = self.weight.checked_add(weight).filter(|_| weight > 0).ok_or(Refusal::Samples(weight))?;
+        let checked = update.checked(&self.layout)?;
+        if self.aggregation != Aggregation::Clipped {
+            return Ok((checked, total, 0.0));
+        }
+        let norm = checked.squared_norm(reference).sqrt();
+        match self.norms.implausible(norm, self.harmless).filter(|_| self.norms.is_ready(0)) {
+            Some(times) => Err(Refusal::Implausible { times }),
+            None => Ok((checked, total, norm)),
+        }
     }
 
     /// Adds what waited for the end of the round: for norms to be judged by, or for the values of the others.

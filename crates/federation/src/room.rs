@@ -492,11 +492,19 @@ impl Room {
         }
     }
 
-    /// Adds an update to the running sums, or says why not.
-    fn accept(&mut self, received: &ReceivedUpdate) -> Result<(), Refusal> {
+    /// Whether an update would be taken if it came now. It alters nothing.
+    ///
+    /// # Errors
+    /// Why it would not.
+    pub fn check(&self, received: &ReceivedUpdate) -> Result<(), Refusal> {
+        let (weight, reference) = self.check_sender(received)?;
+        self.aggregate.check(&received.update, weight, reference).map(drop)
+    }
+
+    /// What is asked of an update before its values are: its weight, and what the values are a change of.
+    fn check_sender(&self, received: &ReceivedUpdate) -> Result<(u32, Option<&[f32]>), Refusal> {
         let ReceivedUpdate { client, round, policy, loss, samples, update, statistics } = received;
-        let most_samples = self.most_samples(*client);
-        let Work::Round(current) = &mut self.work else {
+        let Work::Round(current) = &self.work else {
             return Err(Refusal::Stale { update: *round, current: None });
         };
         if *policy != self.policy {
@@ -516,8 +524,6 @@ impl Room {
         if *samples == 0 {
             return Err(Refusal::Samples(*samples));
         }
-        // An own folder may hold more pictures than a batch; in the mean they count as one.
-        let samples = *samples.min(&most_samples);
         self.aggregate.check_kind(update)?;
         if !statistics.is_empty() {
             // Values that are too few would have lost their last ones to the statistics behind them.
@@ -544,7 +550,24 @@ impl Room {
             let sent = format!("one with a {group} of its own");
             return Err(Refusal::OtherDefence { sent, defence });
         }
-        let weight = if is_fedavg { samples } else { 1 };
+        Ok((if is_fedavg { self.counted(received) } else { 1 }, reference))
+    }
+
+    /// Samples that count: an own folder may hold more pictures than a batch; in the mean they count as one.
+    fn counted(&self, received: &ReceivedUpdate) -> u32 {
+        received.samples.min(self.most_samples(received.client))
+    }
+
+    /// Adds an update to the running sums, or says why not.
+    fn accept(&mut self, received: &ReceivedUpdate) -> Result<(), Refusal> {
+        let (weight, _) = self.check_sender(received)?;
+        let samples = self.counted(received);
+        let ReceivedUpdate { client, round, loss, update, statistics, .. } = received;
+        let Work::Round(current) = &mut self.work else {
+            return Err(Refusal::Stale { update: *round, current: None });
+        };
+        let is_fedavg = self.settings.rule().is_fedavg();
+        let reference = is_fedavg.then_some(current.model.state.weights.as_slice());
         self.aggregate.add(update, weight, reference)?;
         self.statistics.add(statistics, weight);
         current.losses.add(*client, *loss);

@@ -334,9 +334,13 @@ impl Actor {
                 let statistics = self.room.model().state.statistics.len();
                 let statistics = values.split_off(values.len().saturating_sub(statistics));
                 let update = ProtectedUpdate { form, values };
-                let settings = self.room.settings();
-                self.attacks.read((client, round, samples), &settings, self.room.model(), &update);
                 let received = ReceivedUpdate { client, round, policy, loss, samples, update, statistics };
+                // What is refused is not read: the model kept for the update before it stays.
+                if self.attacks.target() == Some(client) && self.room.check(&received).is_ok() {
+                    let settings = self.room.settings();
+                    let model = self.room.model();
+                    self.attacks.read((client, round, samples), &settings, model, &received.update);
+                }
                 self.feed(Event::Update(received));
                 self.attacks.forget_read();
             }

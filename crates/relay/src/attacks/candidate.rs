@@ -204,7 +204,7 @@ mod tests {
     fn found(residual: f64, verdict: MembershipVerdict) -> Membership {
         let interval = (residual * 0.9, residual * 1.1);
         let (distractors, batch) = (vec![0.02, 0.03, 0.04], BatchSize::Exactly(2));
-        Membership { residual, interval, noise: 1e-6, distractors, batch, verdict }
+        Membership { residual, interval, noise: 1e-6, strength: 1.0, floor: 0.0, distractors, batch, verdict }
     }
 
     #[test]

@@ -102,6 +102,24 @@ async fn members_and_strangers_are_told_apart() {
     assert_eq!(status, 404);
 }
 
+/// What is refused takes nothing away: the photograph is compared with the update before.
+#[tokio::test]
+async fn a_refused_update_leaves_the_model_of_the_one_before() {
+    let relay = Relay::with(|config| config.searches = Some(Arc::new(Sums))).await;
+    let mut ada = relay.client("Ada").await;
+    relay.control(Control::OneRound).await;
+    let plan = ada.plan().await;
+    let mut values = revealing_gradient(&picture(1), 3);
+    Sums::reveal(&mut values, &picture(1));
+    ada.update(&plan, values.clone(), [1; 32]).await;
+    relay.room_when("the round", |room| room.losses.len() == 1).await;
+    ada.update(&plan, values, [2; 32]).await;
+    assert!(ada.refusal().await.contains("round"));
+    assert_eq!(drop_file(&relay, &png(&picture(1))).await, (204, String::new()));
+    let view = told(&relay, 1, "1.png").await;
+    assert_eq!(view.verdict.map(MembershipVerdict::name), Some("member"), "{view:?}");
+}
+
 #[tokio::test]
 async fn what_cannot_be_told_is_said() {
     let relay = Relay::with(|config| {
