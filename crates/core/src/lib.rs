@@ -9,6 +9,7 @@
 mod aggregation;
 mod architecture;
 mod attack;
+mod backoff;
 mod debrief;
 mod defence;
 mod init;
@@ -34,6 +35,7 @@ pub use attack::{
     AttackFamily, AttackMethod, Explanation, Knowledge, MembershipVerdict, UnknownFamily, UnknownMethod,
     UnknownVerdict, Verdict,
 };
+pub use backoff::Backoff;
 pub use debrief::DEBRIEF;
 pub use defence::{
     Defence, DefenceKind, EncryptionStart, GaussianNoise, GroupRates, NoEmbeddings, NumberParameter, ParseDefenceError,
