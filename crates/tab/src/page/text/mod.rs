@@ -16,7 +16,7 @@ pub mod turn;
 use serde::Serialize;
 use unmask_core::{Architecture, Defence, EncryptionStart, GaussianNoise, OptimiserKind, Rule};
 use unmask_data::metrics::RECOGNISABLE_FROM;
-use unmask_wire::view::{ClientState, EncryptionView, JournalView, NextView, Phase};
+use unmask_wire::view::{ClientState, EncryptionView, FederationLink, FederationView, JournalView, NextView, Phase};
 
 use self::learning::{partition, trains_on};
 
@@ -226,6 +226,24 @@ pub fn counted(number: u32, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
+/// How the room stands in its federation, in one line.
+pub fn federation(federation: &FederationView) -> String {
+    let FederationView { superlink, link, round, done, of, remark } = federation;
+    let host = superlink.split_once("://").map_or(superlink.as_str(), |(_, host)| host);
+    let told = |what: &str| if host.is_empty() { what.to_owned() } else { format!("{what} {host}") };
+    let work = match (of, round) {
+        (0, _) => "no work yet".to_owned(),
+        (of, Some(round)) => format!("its round {round}: {done} of {} here", counted(*of, "round")),
+        (of, None) => format!("{done} of {} here", counted(*of, "round")),
+    };
+    match (link, remark) {
+        (FederationLink::Connecting, _) => told("Federation: asking"),
+        (FederationLink::Lost, _) => format!("{}; the room goes on by itself", told("Federation: no answer from")),
+        (FederationLink::Connected, Some(remark)) => format!("{}, {work}. {remark}", told("Federation")),
+        (FederationLink::Connected, None) => format!("{}, {work}", told("Federation")),
+    }
+}
+
 /// How far the room is on disk.
 pub fn journal(journal: &JournalView) -> String {
     match (&journal.failure, journal.round) {
@@ -345,6 +363,26 @@ mod tests {
         assert_eq!(number(100.0), "100");
         assert_eq!(number(0.0), "0");
         assert_eq!(number(2e7), "2e7");
+    }
+
+    #[test]
+    fn a_federation_says_where_it_is_and_how_far() {
+        let view = |link, round, of| FederationView {
+            superlink: "http://flower.school:9092".to_owned(),
+            link,
+            round,
+            of,
+            ..FederationView::default()
+        };
+        assert_eq!(federation(&view(FederationLink::Connecting, None, 0)), "Federation: asking flower.school:9092");
+        assert_eq!(federation(&view(FederationLink::Connected, None, 0)), "Federation flower.school:9092, no work yet");
+        let at_work = FederationView { done: 1, ..view(FederationLink::Connected, Some(3), 2) };
+        assert_eq!(federation(&at_work), "Federation flower.school:9092, its round 3: 1 of 2 rounds here");
+        let lost = federation(&view(FederationLink::Lost, Some(3), 2));
+        assert_eq!(lost, "Federation: no answer from flower.school:9092; the room goes on by itself");
+        // A recorded lesson does not tell where it was.
+        let recorded = FederationView { superlink: String::new(), ..view(FederationLink::Connected, Some(1), 1) };
+        assert_eq!(federation(&recorded), "Federation, its round 1: 0 of 1 round here");
     }
 
     #[test]
