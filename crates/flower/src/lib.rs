@@ -10,6 +10,7 @@
 mod error;
 mod instruction;
 mod key;
+mod metrics;
 mod model;
 mod node;
 mod objects;
@@ -20,7 +21,8 @@ mod superlink;
 pub use error::{FlowerError, KeyError};
 pub use instruction::{Instruction, Reply, Task};
 pub use key::NodeKey;
-pub use model::{ArraysError, ModelArrays};
+pub use metrics::TrainMetrics;
+pub use model::{ArraysError, MASK_SUFFIX, ModelArrays};
 pub use node::{Node, NodeOptions};
 pub use objects::Limits;
 pub use records::{Array, ConfigValue, MetricValue, Named, Records};

@@ -8,11 +8,19 @@ use unmask_tensors::{TensorReader, WeightsError, read_state, state_dict};
 
 use crate::{Array, Named};
 
+/// Behind an array's name it names the mask of what was sent of it: an array of bytes, 1 = sent. A strategy that knows of
+/// masks divides the mean of one by the mean of the other.
+pub const MASK_SUFFIX: &str = ".mask";
+
 /// Why arrays are none of a model.
 #[derive(Debug, thiserror::Error)]
 pub enum ArraysError {
     #[error(transparent)]
     Weights(#[from] WeightsError),
+    #[error(
+        "{0} came: a strategy averaged masks as if they were weights; the server's must be MaskedFedAvg of integrations/flower"
+    )]
+    Mask(String),
     #[error("{given} arrays came by position; {architecture} has {expected}")]
     Count { given: usize, expected: String, architecture: Architecture },
 }
@@ -39,8 +47,12 @@ impl ModelArrays {
     /// Reads a model of `architecture`; what goes by which name, and the values.
     ///
     /// # Errors
-    /// Lists the arrays that are missing, of another shape than the model's, of no number type, or not finite.
+    /// Lists the arrays that are missing, of another shape than the model's, of no number type, or not finite; names a mask,
+    /// beside which weights are too small.
     pub fn read(architecture: Architecture, arrays: &Named<Array>) -> Result<(Self, ModelState), ArraysError> {
+        if let Some((name, _)) = arrays.iter().find(|(name, _)| name.ends_with(MASK_SUFFIX)) {
+            return Err(ArraysError::Mask(name.clone()));
+        }
         let by_position = positions(architecture, arrays)?;
         let name =
             |index: usize, key: &str| by_position.as_ref().map_or_else(|| key.to_owned(), |names| names[index].clone());
@@ -186,6 +198,10 @@ mod tests {
         head_of(&mut came).npy = Bytes::from_static(b"nothing");
         let error = ModelArrays::read(architecture, &came).unwrap_err().to_string();
         assert!(error.contains("head.weight: it is cut short"), "{error}");
+        let mut masked = came.clone();
+        masked.push(("head.weight.mask".to_owned(), Array::from_u8(&[1], &[1])));
+        let error = ModelArrays::read(architecture, &masked).unwrap_err().to_string();
+        assert!(error.starts_with("head.weight.mask came: ") && error.contains("MaskedFedAvg"), "{error}");
         *head_of(&mut came) = Array::from_f32(&[1], &[f32::NAN]);
         assert!(ModelArrays::read(architecture, &came).is_err());
     }

@@ -42,6 +42,11 @@ impl Array {
     pub fn from_f32(shape: &[usize], values: &[f32]) -> Self {
         Self { dtype: "float32".to_owned(), shape: shape.to_vec(), npy: encode_npy(shape, values).into() }
     }
+
+    /// The same of bytes, such as a mask of zeros and ones.
+    pub fn from_u8(shape: &[usize], values: &[u8]) -> Self {
+        Self { dtype: "uint8".to_owned(), shape: shape.to_vec(), npy: encode_npy(shape, values).into() }
+    }
 }
 
 /// A number that a node tells of its work, or a list of them.

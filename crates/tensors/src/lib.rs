@@ -41,7 +41,7 @@ pub use error::{TensorProblem, WeightsError};
 #[cfg(not(target_family = "wasm"))]
 pub use file::{TensorBytes, TensorFile};
 #[cfg(not(target_family = "wasm"))]
-pub use npy::encode_npy;
+pub use npy::{NpyNumber, encode_npy};
 pub use shapes::{HeadsFrom, ShapeError, Shapes, Variant, likely_heads};
 pub use state::{HeadReplaced, Imported, Storage, encode_state, import_from, read_state, state_dict};
 pub use write::{encode, encode_flat};

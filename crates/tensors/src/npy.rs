@@ -94,23 +94,49 @@ impl Header {
     }
 }
 
+/// A number as `.npy` files hold it.
+pub trait NpyNumber: Copy {
+    /// NumPy's word for its type, byte order first.
+    const DESCR: &'static str;
+
+    /// Appends its bytes, the lowest first.
+    fn append(self, bytes: &mut Vec<u8>);
+}
+
+impl NpyNumber for f32 {
+    const DESCR: &'static str = "<f4";
+
+    fn append(self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&self.to_le_bytes());
+    }
+}
+
+impl NpyNumber for u8 {
+    const DESCR: &'static str = "|u1";
+
+    fn append(self, bytes: &mut Vec<u8>) {
+        bytes.push(self);
+    }
+}
+
 /// The bytes of a `.npy` file with an array of `values` in this row-major shape, which says as many.
-pub fn encode_npy(shape: &[usize], values: &[f32]) -> Vec<u8> {
+pub fn encode_npy<T: NpyNumber>(shape: &[usize], values: &[T]) -> Vec<u8> {
     let sides: Vec<String> = shape.iter().map(ToString::to_string).collect();
     // Python's tuple of one has a comma behind it.
     let comma = if shape.len() == 1 { "," } else { "" };
-    let mut text = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}{comma}), }}", sides.join(", "));
+    let mut text =
+        format!("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{comma}), }}", T::DESCR, sides.join(", "));
     // NumPy's own files have their values begin at a multiple of 64 bytes, so that they can be mapped.
     let before = MAGIC.len() + 4;
     let spaces = (before + text.len() + 1).next_multiple_of(64) - (before + text.len() + 1);
     text.extend(std::iter::repeat_n(' ', spaces));
     text.push('\n');
-    let mut bytes = Vec::with_capacity(before + text.len() + 4 * values.len());
+    let mut bytes = Vec::with_capacity(before + text.len() + size_of_val(values));
     bytes.extend_from_slice(MAGIC);
     bytes.extend_from_slice(&[1, 0]);
     bytes.extend_from_slice(&(text.len() as u16).to_le_bytes());
     bytes.extend_from_slice(text.as_bytes());
-    bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    values.iter().for_each(|value| value.append(&mut bytes));
     bytes
 }
 
@@ -160,6 +186,14 @@ mod tests {
             let header = Header::read(&mut written.as_slice()).unwrap();
             assert_eq!((header.length, header.shape.as_slice()), (128, shape));
         }
+    }
+
+    #[test]
+    fn bytes_are_written_as_numpy_writes_them() {
+        let written = encode_npy(&[2, 1], &[1_u8, 0]);
+        let text = "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 1), }";
+        assert_eq!(std::str::from_utf8(&written[10..128]).unwrap(), format!("{text:<117}\n"));
+        assert_eq!(written[128..], [1, 0]);
     }
 
     #[test]
