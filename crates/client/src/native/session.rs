@@ -136,11 +136,11 @@ fn train(plan: &RoundPlan, pictures: &RoundPictures, device: &Device) -> Result<
     block_on(plan.task().train(&network, pictures)).map_err(|error| error.to_string())
 }
 
-fn fresh_seed() -> anyhow::Result<MaskSeed> {
+pub(crate) fn fresh_seed() -> anyhow::Result<MaskSeed> {
     fresh_bytes().map(MaskSeed)
 }
 
-fn fresh_number() -> anyhow::Result<u64> {
+pub(crate) fn fresh_number() -> anyhow::Result<u64> {
     fresh_bytes().map(u64::from_le_bytes)
 }
 
