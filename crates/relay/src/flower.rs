@@ -9,10 +9,11 @@ use tokio::{
     time::{Instant, sleep, timeout, timeout_at},
 };
 use tracing::{info, warn};
-use unmask_core::{Architecture, Backoff, Defence, DefenceKind, ModelState};
+use unmask_core::{Architecture, Backoff, Defence, ModelState};
 use unmask_federation::GlobalModel;
 use unmask_flower::{
     ConfigValue, FlowerError, Instruction, MetricValue, ModelArrays, Named, Node, NodeOptions, Records, Reply, Task,
+    TrainMetrics,
 };
 use unmask_wire::view::FederationLink;
 
@@ -233,24 +234,12 @@ async fn measure(held_out: Result<HeldOut, String>, model: Arc<GlobalModel>) -> 
     spawn_blocking(move || held_out.measure(&model)).await.unwrap_or_else(|error| Err(error.to_string()))
 }
 
-/// What a strategy averages, under the same names from every room; NaN is what was not measured. Of a defence's name a
-/// number tells: 1 under the one in force, 0 under the others, so that an average is the share of the samples that were
-/// trained on under it.
+/// What a strategy averages.
 fn train_metrics(contribution: &Contribution, measured: Option<&Measured>, rounds: u32) -> Named<MetricValue> {
     let Contribution { samples, clients, loss, settings, .. } = contribution;
-    let accuracy = measured.map_or(f64::NAN, |of| f64::from(of.correct) / f64::from(of.pictures.max(1)));
-    let mut metrics = vec![
-        ("num-examples".to_owned(), MetricValue::Integer((*samples).try_into().unwrap_or(i64::MAX))),
-        ("loss".to_owned(), MetricValue::Float(loss.map_or(f64::NAN, f64::from))),
-        ("accuracy".to_owned(), MetricValue::Float(accuracy)),
-        ("clients".to_owned(), MetricValue::Integer((*clients).into())),
-        ("rounds".to_owned(), MetricValue::Integer(rounds.into())),
-    ];
-    metrics.extend(DefenceKind::ALL.iter().map(|kind| {
-        let is_in_force = settings.defence().kind() == *kind;
-        (format!("defence-{}", kind.name()), MetricValue::Float(if is_in_force { 1.0 } else { 0.0 }))
-    }));
-    metrics
+    let accuracy = measured.map(|of| f64::from(of.correct) / f64::from(of.pictures.max(1)));
+    let defence = settings.defence().kind();
+    TrainMetrics { samples: *samples, loss: *loss, accuracy, clients: *clients, rounds, defence }.named()
 }
 
 /// What the room ran under, in the forms of the command line.
