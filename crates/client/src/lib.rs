@@ -7,7 +7,6 @@
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
-mod backoff;
 mod client;
 mod groups;
 mod history;
@@ -19,7 +18,6 @@ mod plan;
 mod shard;
 mod training;
 
-pub use backoff::Backoff;
 pub use client::{Action, Client, ClientError, ClientEvent, OutgoingUpdate, ShowError, UpdateFailure};
 pub use groups::{GroupComparison, compare_groups};
 pub use history::ReconstructionScore;

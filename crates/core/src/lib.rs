@@ -9,6 +9,7 @@
 mod aggregation;
 mod architecture;
 mod attack;
+mod backoff;
 mod client_state;
 mod debrief;
 mod defence;
@@ -35,6 +36,7 @@ pub use attack::{
     AttackFamily, AttackMethod, Explanation, Knowledge, MembershipVerdict, UnknownFamily, UnknownMethod,
     UnknownVerdict, Verdict,
 };
+pub use backoff::Backoff;
 pub use client_state::ClientState;
 pub use debrief::DEBRIEF;
 pub use defence::{

@@ -121,6 +121,8 @@ pub struct Room {
     next_settings: Option<RoundSettings>,
     model: Arc<GlobalModel>,
     next_model: Option<GlobalModel>,
+    /// Weights of `model` from the next round on.
+    next_weights: Option<ModelState>,
     layout: Arc<ParamLayout>,
     optimiser: Optimiser,
     aggregate: Aggregate,
@@ -154,6 +156,7 @@ impl Room {
             next_settings: None,
             model,
             next_model: None,
+            next_weights: None,
             optimiser: Optimiser::new(settings.optimiser()),
             aggregate: Aggregate::new(Arc::clone(&layout), settings.defence(), settings.aggregation()),
             statistics: Statistics::default(),
@@ -211,6 +214,16 @@ impl Room {
     /// The model from the next round on, if it is to change.
     pub fn next_model(&self) -> Option<Architecture> {
         self.next_model.as_ref().map(|model| model.architecture)
+    }
+
+    /// Whether the next round is to be the last before a pause.
+    pub fn is_for_one_round(&self) -> bool {
+        self.run == Run::Once
+    }
+
+    /// Whether the next round begins with weights that came by [`Event::SetWeights`].
+    pub fn awaits_weights(&self) -> bool {
+        self.next_weights.is_some()
     }
 
     /// The encryption of the weights, once a client has encrypted them.
@@ -302,6 +315,10 @@ impl Room {
                 self.next_model = Some(model);
                 self.drop_seal()
             }
+            Event::SetWeights(state) => {
+                self.next_weights = Some(state);
+                Vec::new()
+            }
             Event::Reset(model) => {
                 self.work = Work::Idle;
                 self.members.drop_work();
@@ -355,6 +372,7 @@ impl Room {
         }
         self.settings = settings;
         if let Some(model) = model {
+            self.next_weights = None;
             self.number = 0;
             self.seal = None;
             if model.architecture != self.model.architecture {
@@ -383,8 +401,19 @@ impl Room {
         }
     }
 
+    fn apply_weights(&mut self) {
+        let Some(state) = self.next_weights.take() else { return };
+        let (given, own) = (&state, &self.model.state);
+        let lengths = |state: &ModelState| (state.weights.len(), state.statistics.len());
+        if self.seal.is_none() && lengths(given) == lengths(own) {
+            self.model = Arc::new(GlobalModel { architecture: self.model.architecture, state });
+            self.optimiser = Optimiser::new(self.settings.optimiser());
+        }
+    }
+
     /// Freezes the cohort.
     fn begin_round(&mut self) -> Vec<Effect> {
+        self.apply_weights();
         self.number += 1;
         if self.run == Run::Once {
             self.run = Run::Paused;

@@ -7,6 +7,8 @@ pub(crate) mod data_set;
 mod door;
 mod effects;
 pub(crate) mod evaluation;
+mod federating;
+pub(crate) mod federation;
 pub(crate) mod files;
 mod history;
 pub(crate) mod initialiser;
@@ -56,6 +58,7 @@ pub(crate) use self::{
 };
 use self::{
     door::Door,
+    federation::Federation,
     history::History,
     initialiser::Initialiser,
     journaling::Journaling,
@@ -104,6 +107,7 @@ pub(crate) struct Actor {
     trade_off: TradeOff,
     sharing: Sharing,
     measuring: Measuring,
+    federation: Federation,
     history: History,
     log: Log,
     initialiser: Initialiser,
@@ -161,6 +165,7 @@ impl Actor {
             trade_off: TradeOff::default(),
             sharing,
             measuring: Measuring::start(evaluated, config.evaluator.clone(), config.data.evaluation_budget)?,
+            federation: Federation::new(config.flower.as_ref().map(|flower| flower.node.address.to_string())),
             history: History::default(),
             log: Log::default(),
             initialiser,
@@ -213,6 +218,7 @@ impl Actor {
             }
             self.timers.hold(self.journaling.holds_until());
             self.tick(Instant::now());
+            self.federate();
             if self.journaling.next_due().is_some_and(|due| due <= Instant::now()) {
                 self.write_down();
             }
@@ -274,6 +280,7 @@ impl Actor {
                     self.trade_off.measured(defence, point.accuracy);
                 }
             }
+            Input::Federation(input) => self.hear_federation(input),
             Input::Journaled(saved) => {
                 if let Some(line) = self.journaling.saved(saved) {
                     self.say(line);

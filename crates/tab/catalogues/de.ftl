@@ -552,3 +552,19 @@ replay-place = Stelle in der Stunde
 replay-time = { $at } von { $length }
 replay-slower = Langsamer
 replay-faster = Schneller
+
+## The federation
+
+federation-unnamed = Verbund
+federation-named = Verbund { $host }
+federation-asking = { $name } wird gefragt
+federation-lost = { $name }: keine Antwort; der Raum macht allein weiter
+federation-idle = { $name }: noch keine Aufgabe
+federation-done = { $count ->
+    [1] { $name }: { $done } von 1 Runde hier
+   *[other] { $name }: { $done } von { $count } Runden hier
+}
+federation-round = { $count ->
+    [1] { $name }, Runde { $round }: hier { $done } von 1 Runde
+   *[other] { $name }, Runde { $round }: hier { $done } von { $count } Runden
+}

@@ -553,3 +553,19 @@ replay-place = Place in the lesson
 replay-time = { $at } of { $length }
 replay-slower = Slower
 replay-faster = Faster
+
+## The federation
+
+federation-unnamed = Federation
+federation-named = Federation { $host }
+federation-asking = { $name }: asking
+federation-lost = { $name }: no answer; the room goes on by itself
+federation-idle = { $name }: no work yet
+federation-done = { $count ->
+    [1] { $name }: { $done } of 1 round here
+   *[other] { $name }: { $done } of { $count } rounds here
+}
+federation-round = { $count ->
+    [1] { $name }, round { $round }: { $done } of 1 round here
+   *[other] { $name }, round { $round }: { $done } of { $count } rounds here
+}

@@ -532,3 +532,19 @@ replay-place = 授業の中の位置
 replay-time = { $at } / { $length }
 replay-slower = 遅く
 replay-faster = 速く
+
+## The federation
+
+federation-unnamed = 連合
+federation-named = 連合 { $host }
+federation-asking = { $name }に接続しています
+federation-lost = { $name }から応答がありません。この部屋だけで続けます
+federation-idle = { $name }からの仕事はまだありません
+federation-done = { $count ->
+    [1] { $name }：この部屋では1ラウンド中{ $done }
+   *[other] { $name }：この部屋では{ $count }ラウンド中{ $done }
+}
+federation-round = { $count ->
+    [1] { $name }、ラウンド{ $round }：この部屋では1ラウンド中{ $done }
+   *[other] { $name }、ラウンド{ $round }：この部屋では{ $count }ラウンド中{ $done }
+}

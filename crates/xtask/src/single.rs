@@ -9,7 +9,10 @@ use clap::Args;
 use crate::checkout::Turn;
 use crate::env::{self, Env};
 use crate::steps::native;
-use crate::{browser, leftovers, page};
+use crate::{browser, leftovers, page, python};
+
+/// The integration tests with a SuperLink of Flower.
+const FLOWER: &str = "flower";
 
 /// Run some of the native tests, with the dependencies that `check-all` has built.
 ///
@@ -92,7 +95,11 @@ pub struct Chaos {
 impl Test {
     /// Runs what was asked for; fails where a test fails.
     pub fn run(&self, env: &Env) -> Result<()> {
-        let outcome = env::run(&mut self.command(env));
+        let mut command = self.command(env);
+        if self.files.iter().any(|file| file == FLOWER) {
+            python::with_flower(env, &mut command)?;
+        }
+        let outcome = env::run(&mut command);
         leftovers::end_and_say(&env.mark);
         outcome
     }

@@ -20,6 +20,7 @@ use tokio_tungstenite::{
     },
 };
 use tracing::{info, warn};
+use unmask_core::Backoff;
 use unmask_model::device::OpenDevice;
 
 use super::{
@@ -30,7 +31,7 @@ use super::{
     session_secret::exchange,
     volunteer::Volunteer,
 };
-use crate::{Backoff, Client, PrivatePicture};
+use crate::{Client, PrivatePicture};
 
 /// Longest wait for an answer of an address that may lead nowhere any more.
 const CONNECT: Duration = Duration::from_secs(10);

@@ -3,7 +3,10 @@
 use tokio::sync::oneshot;
 use unmask_wire::{ClientMessage, view::Control};
 
-use super::{data_set::SharedDataSet, evaluation::Evaluation, files::LessonFiles, roster::Connection, ticket::Ticket};
+use super::{
+    data_set::SharedDataSet, evaluation::Evaluation, federation::FederationInput, files::LessonFiles,
+    roster::Connection, ticket::Ticket,
+};
 use crate::{
     attacks::{CandidatePicture, GivenKey, Report},
     connection::outbox::Waiting,
@@ -49,6 +52,8 @@ pub(crate) enum Input {
     Attacked(Report),
     /// A model was measured.
     Evaluated(Evaluation),
+    /// News of the federation that the room is in.
+    Federation(FederationInput),
     /// The room was written down, or could not be.
     Journaled(Saved),
     /// Something that the class should know of the recording.
@@ -84,6 +89,7 @@ impl Input {
             | Self::KeyDerived { .. }
             | Self::Attacked(_)
             | Self::Evaluated(_)
+            | Self::Federation(_)
             | Self::Journaled(_)
             | Self::Recorded(_)
             | Self::Recording { .. }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures_util::{FutureExt, StreamExt};
 use gloo_timers::future::sleep;
-use unmask_client::{Action, Backoff, Client, ClientEvent, PrivatePicture};
+use unmask_client::{Action, Client, ClientEvent, PrivatePicture};
+use unmask_core::Backoff;
 use wasm_bindgen_futures::spawn_local;
 use web_time::Instant;
 

@@ -3,10 +3,9 @@
 use std::{cell::Cell, rc::Rc, time::Duration};
 
 use unmask_client::{
-    Backoff, Client, LocalUpdate, PictureSelection, ReconstructionScore, RoundPictures, RoundPlan, SealTask,
-    TrainingError,
+    Client, LocalUpdate, PictureSelection, ReconstructionScore, RoundPictures, RoundPlan, SealTask, TrainingError,
 };
-use unmask_core::{AttackMethod, MaskSeed};
+use unmask_core::{AttackMethod, Backoff, MaskSeed};
 use unmask_data::{Picture, chw_to_hwc};
 use unmask_model::{
     Device, ModelError, Network,

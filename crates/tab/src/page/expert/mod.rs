@@ -10,7 +10,7 @@ mod roster;
 use gloo_timers::callback::Timeout;
 use leptos::prelude::*;
 use unmask_core::TrainOn;
-use unmask_wire::view::Phase;
+use unmask_wire::view::{FederationLink, Phase};
 
 use self::{
     cards::Cards,
@@ -23,7 +23,7 @@ use super::{
     widgets::{
         LanguageSwitch,
         feed::{Feed, Link},
-        holds, part,
+        holds, optional, part,
         session::Teacher,
     },
 };
@@ -75,6 +75,7 @@ fn Headline(feed: Feed, on_stage: Callback<()>) -> impl IntoView {
     });
     let rule_form = feed.part(|room| room.rule.to_string());
     let journal = feed.optional(|room| room.journal.clone());
+    let federation = feed.optional(|room| room.federation.clone());
     let said = held(phase);
     let phase_text = move || match (said.get(), feed.countdown()) {
         (Some(Phase::Training), Some(seconds)) => format!("Training, {seconds} s left"),
@@ -116,6 +117,16 @@ fn Headline(feed: Feed, on_stage: Callback<()>) -> impl IntoView {
                     hidden=move || journal.with(Option::is_none)
                 >
                     {part(journal, text::journal)}
+                </span>
+                <span
+                    class="federation"
+                    class:failed=holds(federation, |federation| federation.link == FederationLink::Lost)
+                    data-testid="federation"
+                    data-link=part(federation, |federation| text::key(federation.link))
+                    data-round=optional(federation, |federation| federation.round)
+                    hidden=move || federation.with(Option::is_none)
+                >
+                    {part(federation, text::federation)}
                 </span>
             </p>
             <button type="button" class="button small" data-testid="to-stage" title="Back to the stage (E)" aria-keyshortcuts="E" on:click=move |_| on_stage.run(())>

@@ -6,7 +6,7 @@ use unmask_wire::view::{ClientState, Control};
 
 use super::parts::Stage;
 use crate::page::{
-    text::{count, input::grouped_pin, names::shown_nickname, say},
+    text::{self, count, input::grouped_pin, names::shown_nickname, say},
     widgets::feed::{Feed, Link},
 };
 
@@ -19,6 +19,7 @@ pub fn Lobby(stage: Stage) -> impl IntoView {
     let feed = stage.feed;
     let pin = feed.part(|room| room.pin.clone());
     let address = feed.part(|room| room.https_address.clone());
+    let federation = feed.optional(|room| room.federation.as_ref().map(text::federation));
     let is_locked = feed.part(|room| room.is_locked);
     let is_locked = move || is_locked.get() == Some(true);
     let here = feed.part(|room| {
@@ -41,6 +42,9 @@ pub fn Lobby(stage: Stage) -> impl IntoView {
                     <b data-testid="pin" data-pin=move || pin.get()>{move || pin.get().map(|pin| grouped_pin(&pin))}</b>
                 </p>
                 <p class="lobby-address" data-testid="https-address">{move || address.get()}</p>
+                <p class="lobby-federation" data-testid="federation" hidden=move || federation.with(Option::is_none)>
+                    {move || federation.get()}
+                </p>
                 <div class="lobby-door">
                     <p data-testid="clients-here" data-count=move || here.with(Vec::len)>
                         {move || match here.with(Vec::len) {

@@ -21,7 +21,7 @@ pub(crate) mod say {
 use serde::Serialize;
 use unmask_core::{Architecture, Defence, EncryptionStart, GaussianNoise, GroupRates, OptimiserKind, Rule};
 use unmask_data::metrics::RECOGNISABLE_FROM;
-use unmask_wire::view::{ClientState, EncryptionView, JournalView, NextView, Phase};
+use unmask_wire::view::{ClientState, EncryptionView, FederationLink, FederationView, JournalView, NextView, Phase};
 
 use self::{
     language::Language,
@@ -252,6 +252,24 @@ pub fn counted(number: u32, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
+/// How the room stands in its federation, in one line.
+pub fn federation(federation: &FederationView) -> String {
+    let FederationView { superlink, link, round, done, of, remark } = federation;
+    let host = superlink.split_once("://").map_or(superlink.as_str(), |(_, host)| host);
+    let name = if host.is_empty() { say::federation::unnamed().to_owned() } else { say::federation::named(host) };
+    let line = match (link, of, round) {
+        (FederationLink::Connecting, ..) => return say::federation::asking(name),
+        (FederationLink::Lost, ..) => return say::federation::lost(name),
+        (FederationLink::Connected, 0, _) => say::federation::idle(name),
+        (FederationLink::Connected, of, Some(round)) => say::federation::round(*of, name, *round, *done),
+        (FederationLink::Connected, of, None) => say::federation::done(*of, name, *done),
+    };
+    match remark {
+        Some(remark) => format!("{line}. {remark}"),
+        None => line,
+    }
+}
+
 /// How far the room is on disk.
 pub fn journal(journal: &JournalView) -> String {
     match (&journal.failure, journal.round) {
@@ -388,6 +406,26 @@ mod tests {
         assert_eq!(number(100.0), "100");
         assert_eq!(number(0.0), "0");
         assert_eq!(number(2e7), "2e7");
+    }
+
+    #[test]
+    fn a_federation_says_where_it_is_and_how_far() {
+        let view = |link, round, of| FederationView {
+            superlink: "http://flower.school:9092".to_owned(),
+            link,
+            round,
+            of,
+            ..FederationView::default()
+        };
+        assert_eq!(federation(&view(FederationLink::Connecting, None, 0)), "Federation flower.school:9092: asking");
+        assert_eq!(federation(&view(FederationLink::Connected, None, 0)), "Federation flower.school:9092: no work yet");
+        let at_work = FederationView { done: 1, ..view(FederationLink::Connected, Some(3), 2) };
+        assert_eq!(federation(&at_work), "Federation flower.school:9092, round 3: 1 of 2 rounds here");
+        let lost = federation(&view(FederationLink::Lost, Some(3), 2));
+        assert_eq!(lost, "Federation flower.school:9092: no answer; the room goes on by itself");
+        // A recorded lesson does not tell where it was.
+        let recorded = FederationView { superlink: String::new(), ..view(FederationLink::Connected, Some(1), 1) };
+        assert_eq!(federation(&recorded), "Federation, round 1: 0 of 1 round here");
     }
 
     #[test]
