@@ -123,7 +123,7 @@ async fn letters_grow_to_twice_their_size() {
     let relay = Relay::start(&["--headless", "2", "--start", "--seed", "7"]).await;
     let browser = Browser::start().await;
     let tab = browser.open(&relay.student_link("localhost", "nickname=Ada&image=cat&device=cpu"), PHONE).await;
-    if !tab.can_prefer() {
+    if !tab.has_devtools() {
         return skipped("Chromium alone can be told the size of its letters");
     }
     has_picture(&tab, "cat").await;
@@ -158,7 +158,7 @@ async fn nothing_moves_for_those_who_ask_for_that() {
     let relay = Relay::start(&["--headless", "2", "--seed", "7"]).await;
     let browser = Browser::start().await;
     let teacher = browser.open_view(&relay.stage_link(), PROJECTOR).await;
-    if !teacher.can_prefer() {
+    if !teacher.has_devtools() {
         return skipped("Chromium alone can be told what its user likes");
     }
     relay.client("robot 1").await;

@@ -227,8 +227,8 @@ impl Tab {
         self.client.refresh().await.expect("the page loads");
     }
 
-    /// Whether the page can be told what its user likes: Chromium's driver alone hands on what DevTools do.
-    pub fn can_prefer(&self) -> bool {
+    /// Whether the page can be told what its user likes, and be as narrow as a phone: what DevTools do, and Chromium's driver alone hands on.
+    pub fn has_devtools(&self) -> bool {
         self.kind == Kind::Chromium
     }
 

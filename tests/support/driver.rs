@@ -92,22 +92,18 @@ fn chromium(profile: &Path, (width, height): (u32, u32), languages: &str) -> Val
     json!({ "goog:chromeOptions": options })
 }
 
+/// A phone is as wide as the narrowest window there.
 fn firefox_options((width, height): (u32, u32), languages: &str) -> Value {
-    let mut preferences = json!({
-        // As for Chromium.
-        "network.dns.localDomains": "classroom.test",
-        "intl.accept_languages": languages,
-        "dom.webgpu.enabled": true,
-        "gfx.webgpu.ignore-blocklist": true,
-    });
-    // A page of a phone's width in the narrowest window there is: its pixels are larger.
-    let zoom = f64::from(NARROWEST_WINDOW.max(width)) / f64::from(width);
-    preferences["layout.css.devPixelsPerPx"] = json!(zoom.to_string());
-    let pixels = |length: u32| (f64::from(length) * zoom).round();
     json!({
         "binary": firefox(),
-        "args": ["-headless", format!("--width={}", pixels(width)), format!("--height={}", pixels(height))],
-        "prefs": preferences,
+        "args": ["-headless", format!("--width={width}"), format!("--height={height}")],
+        // As for Chromium.
+        "prefs": {
+            "network.dns.localDomains": "classroom.test",
+            "intl.accept_languages": languages,
+            "dom.webgpu.enabled": true,
+            "gfx.webgpu.ignore-blocklist": true,
+        },
     })
 }
 

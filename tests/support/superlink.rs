@@ -62,6 +62,7 @@ impl SuperLink {
         );
         fs::write(link.home().join("config.toml"), settings).expect("settings");
         let port = port.to_string();
+        #[expect(clippy::zombie_processes, reason = "whoever drops the link ends it by its folder")]
         link.command("flower-superlink")
             .args(["--insecure", "--host", "127.0.0.1", "--port", &port, "--disable-runtime-dependency-installation"])
             .args(arguments)

@@ -112,7 +112,7 @@ fn cargo_tools(env: &Env, purpose: Purpose) -> Result<Vec<CargoTool>> {
                 programs: &["geckodriver"],
                 version: "0.37.1".into(),
                 is_locked: true,
-                minutes_on_two_cores: 3,
+                minutes_on_two_cores: 2,
                 why: "the tests drive Firefox through it",
             });
         }
