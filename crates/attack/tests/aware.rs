@@ -52,7 +52,7 @@ fn the_aware_attacker_can_be_ended() {
     let observation = Observation::new(Ok(hidden.clone()));
     let (method, options) = (AttackMethod::EmbeddingAware, SearchOptions::default());
     let ended = run(method, &observation, &NoSearches, options, &mut |_| ControlFlow::Break(())).unwrap();
-    assert!(ended.notes.iter().any(|note| note.contains("ended before it settled (after 0 s)")), "{:?}", ended.notes);
+    assert!(ended.notes.iter().any(|note| note.contains("ended before it settled (after ")), "{:?}", ended.notes);
 
     let config = lab();
     let gradients = own_gradients(&config, &sample("cat", &config));
