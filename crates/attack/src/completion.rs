@@ -29,6 +29,8 @@ const NOT_FOUND: f64 = 1e-2;
 /// Variance of an entry over rounds, relative to their mean square, up to which their means are tried as one update's: an
 /// error of 1 % of each, at which nothing is found.
 const NEARLY_STILL: f64 = NOT_FOUND * NOT_FOUND;
+/// Searches for the picture behind several rounds: each takes seconds, and what is not found by then is left to other means.
+const SEARCHES_BESIDE: usize = 3;
 /// Below this expected PSNR, in dB, a picture is not to be relied on.
 const RELIABLE: f64 = 30.0;
 
@@ -109,7 +111,7 @@ fn complete_one(
     let importance: Vec<f64> =
         (0..z.nrows()).map(|row| if (l..l + s).contains(&row) { POSITION_IMPORTANCE } else { 1.0 }).collect();
     let start = Start { guesses: &guesses, importance: Some(&importance), column_importance: None };
-    let completed = known.complete(&z, start, progress)?;
+    let completed = known.complete(&z, start, Effort::default(), progress)?;
     // In the coordinates of V: G_pos^T X = G_E is A_pos^T X = A_E^T.
     let position = completed.left.subrows(l, s);
     let patch = completed.left.subrows(0, l);
@@ -141,7 +143,8 @@ fn complete_beside(
     let importance: Vec<f64> =
         (0..z.ncols()).map(|column| if (l..l + s).contains(&column) { POSITION_IMPORTANCE } else { 1.0 }).collect();
     let start = Start { guesses: &guesses, importance: None, column_importance: Some(&importance) };
-    let completed = known.complete(&z, start, progress)?;
+    let effort = Effort { searches: SEARCHES_BESIDE, ..Effort::default() };
+    let completed = known.complete(&z, start, effort, progress)?;
     // V = [X^T; I; 1] M: X^T is what V has for the pixels, in units of what it has for the positions.
     let (pixels, units) = (completed.right.subrows(0, l), completed.right.subrows(l, s));
     let (x, spectrum) =
@@ -187,8 +190,14 @@ impl Known {
         }
     }
 
-    fn complete(self, z: &Observed, start: Start<'_>, progress: OnProgress<'_>) -> Result<Completion, AttackError> {
-        let (clock, effort) = (Instant::now(), Effort::default());
+    fn complete(
+        self,
+        z: &Observed,
+        start: Start<'_>,
+        effort: Effort,
+        progress: OnProgress<'_>,
+    ) -> Result<Completion, AttackError> {
+        let clock = Instant::now();
         let iterations = effort.most_steps();
         let mut on_step =
             |iteration, objective| progress(AttackProgress { iteration, iterations, objective, pictures: &[] });

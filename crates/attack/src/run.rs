@@ -112,6 +112,9 @@ fn rounds(observation: &Observation, progress: OnProgress<'_>) -> Result<Recover
     let mut recovered = Recovered::from(found);
     recovered.iterations = Some(done);
     recovered.notes.push(format!("{} of {} rounds were gathered.", rounds.rounds(), rounds.seen()));
+    if recovered.ending == Ending::Ended {
+        recovered.notes.push(stopped(done, ALS_ITERATIONS));
+    }
     Ok(recovered)
 }
 

@@ -132,14 +132,16 @@ fn rounds_at_other_weights_are_further_equations() {
             .map(|round| {
                 let moved = moved_cat(0.3 * round as f64, round);
                 let seed = &mut if is_frozen { rng(9) } else { masks.clone() };
-                let hidden = masked(&moved, seed, 0.8, 0.8);
+                let hidden = masked(&moved, seed, 0.7, 0.7);
                 masks = seed.clone();
                 evidence(hidden)
             })
             .collect();
-        assert!(matches!(completion(&rounds[0]), Err(AttackError::TooMuchHidden { .. })));
+        let psnr = |found: &Reconstruction| similarity(&found.image, &image, 32).0;
+        let alone = completion(&rounds[0]);
+        assert!(!alone.as_ref().is_ok_and(|found| psnr(found) > 60.0), "{alone:?}");
         let found = of_rounds(&rounds).unwrap();
-        let psnr = similarity(&found.image, &image, 32).0;
+        let psnr = psnr(&found);
         assert!(psnr > 85.0 && found.ending == Ending::Settled, "frozen {is_frozen}: {psnr} dB, {found:?}");
     }
 }
