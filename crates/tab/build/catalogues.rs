@@ -228,7 +228,11 @@ fn expression(message: &Message) -> String {
                 for (number, said) in numbers {
                     let _ = write!(arms, "{number} => {}, ", expression(said));
                 }
-                arguments.push(format!("match {name} {{ {arms}_ => {} }}", expression(others)));
+                // A language without a plural says the same of every number.
+                arguments.push(match arms.as_str() {
+                    "" => format!("{{ let _ = {name}; {} }}", expression(others)),
+                    arms => format!("match {name} {{ {arms}_ => {} }}", expression(others)),
+                });
             }
         }
     }

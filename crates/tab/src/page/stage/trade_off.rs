@@ -97,7 +97,7 @@ pub fn TradeOff(stage: Stage) -> impl IntoView {
                 <p class="shot-empty" hidden=move || chart.with(|chart| !chart.measured.is_empty())>{say::empty::no_curve()}</p>
                 <Show when=move || behind.with(Option::is_some)>
                     <figure class="shot">
-                        <figcaption>{move || pointed.get().map(|defence| defence_label(defence))}</figcaption>
+                        <figcaption>{move || pointed.get().map(defence_label)}</figcaption>
                         <img src=move || behind.get() alt=say::trade::behind()/>
                     </figure>
                 </Show>

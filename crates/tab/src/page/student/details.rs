@@ -76,7 +76,7 @@ fn Facts(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
             <div class="tile wide">
                 <h3>{say::details::picture()}</h3>
                 <p data-testid="trains-on" data-shared=move || shared.get().unwrap_or(0)>
-                    {move || if shared.get().is_some() { say::details::picture_unused().to_owned() } else { say::details::label(&label()) }}
+                    {move || if shared.get().is_some() { say::details::picture_unused().to_owned() } else { say::details::label(label()) }}
                 </p>
             </div>
             <div class="tile">
