@@ -217,11 +217,6 @@ fn expression(message: &Message) -> String {
             Piece::Variable(name) => {
                 let _ = write!(format, "{{{name}}}");
             }
-            // A language without a plural may choose between one.
-            Piece::Choice(_, numbers, others) if numbers.is_empty() => {
-                format.push_str("{}");
-                arguments.push(expression(others));
-            }
             Piece::Choice(name, numbers, others) => {
                 format.push_str("{}");
                 let mut arms = String::new();

@@ -2,9 +2,10 @@
 //! twelve-year-old; the field's own words are the expert view's.
 
 use unmask_core::Scene;
+use unmask_data::metrics::Level;
 use unmask_wire::view::Answers;
 
-use super::{language::Language, lesson::Level, say};
+use super::{language::Language, say};
 
 /// What a scene says.
 #[derive(Debug, Clone, PartialEq, Eq)]
