@@ -313,7 +313,7 @@ impl Room {
                 self.drop_seal()
             }
             Event::SetWeights(state) => {
-                self.next_weights = Some(state);
+                self.next_weights = state;
                 Vec::new()
             }
             Event::Reset(model) => {
