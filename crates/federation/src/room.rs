@@ -316,7 +316,7 @@ impl Room {
                 self.drop_seal()
             }
             Event::SetWeights(state) => {
-                self.next_weights = Some(state);
+                self.next_weights = state;
                 Vec::new()
             }
             Event::Reset(model) => {

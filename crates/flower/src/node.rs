@@ -119,7 +119,10 @@ impl Node {
                     Err(Fetch::Call(error)) => return Err(known(error)),
                     Err(Fetch::Content(reason)) => {
                         warn!("a message of the SuperLink cannot be read: {reason}");
-                        self.send(&metadata, &Err(format!("the message cannot be read: {reason}")), 0.0).await?;
+                        let refusal = Err(format!("the message cannot be read: {reason}"));
+                        if let Err(error) = self.send(&metadata, &refusal, 0.0).await {
+                            warn!("nor can the SuperLink be told: {error}");
+                        }
                     }
                 }
             }

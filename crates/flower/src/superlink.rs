@@ -37,6 +37,8 @@ const MOST_ANSWER: usize = 2 * CHUNK;
 const MOST_ERROR: usize = 4096;
 /// Time to connect.
 const CONNECT: Duration = Duration::from_secs(10);
+/// How long a connection is kept for the next call: the SuperLink closes it after five seconds.
+const IDLE: Duration = Duration::from_secs(3);
 /// Time for a call without an array.
 const CALL: Duration = Duration::from_secs(30);
 /// Time for a piece of an array, either way: 5 MiB at 50 kB/s.
@@ -151,7 +153,7 @@ impl SuperLink {
         http.set_connect_timeout(Some(CONNECT));
         let connector =
             HttpsConnectorBuilder::new().with_tls_config(config).https_or_http().enable_http1().wrap_connector(http);
-        let client = Client::builder(TokioExecutor::new()).pool_idle_timeout(Duration::from_secs(20)).build(connector);
+        let client = Client::builder(TokioExecutor::new()).pool_idle_timeout(IDLE).build(connector);
         Ok(Self { client, address, key })
     }
 

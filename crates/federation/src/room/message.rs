@@ -51,7 +51,8 @@ pub enum Event {
     SetModel(GlobalModel),
     /// From the next round on, these weights of the model in force, as a server above this one averaged them. Rounds count on;
     /// the optimiser begins anew. Nothing comes of them where the model is encrypted, is to change, or is of another size.
-    SetWeights(ModelState),
+    /// `None` takes back those that no round has begun with.
+    SetWeights(Option<ModelState>),
     /// Drop the running round and begin again with this model, paused.
     Reset(GlobalModel),
 }

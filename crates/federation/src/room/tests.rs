@@ -175,7 +175,10 @@ fn one_round_is_one_round() {
 fn weights_from_above_are_those_of_the_next_round() {
     let mut room = started("none", &[A]);
     let above = model(9).state;
-    room.handle(Event::SetWeights(above.clone()));
+    room.handle(Event::SetWeights(Some(model(8).state)));
+    room.handle(Event::SetWeights(None));
+    assert!(!room.awaits_weights());
+    room.handle(Event::SetWeights(Some(above.clone())));
     assert!(room.awaits_weights() && room.model().state != above);
     let update = dense(&room, 1.0);
     assert!(closed(&send(&mut room, A, update.clone())).is_some());
@@ -183,11 +186,11 @@ fn weights_from_above_are_those_of_the_next_round() {
     assert_eq!((room.round(), room.policy(), &room.model().state), (2, 1, &above));
     assert!(!room.awaits_weights());
     // Of another size they are left aside, and so with a new model.
-    room.handle(Event::SetWeights(ModelState::from_weights(vec![1.0])));
+    room.handle(Event::SetWeights(Some(ModelState::from_weights(vec![1.0]))));
     send(&mut room, A, update.clone());
     room.handle(Event::Begin);
     assert_eq!((room.round(), room.model().state.weights.len()), (3, above.weights.len()));
-    room.handle(Event::SetWeights(above.clone()));
+    room.handle(Event::SetWeights(Some(above.clone())));
     room.handle(Event::SetModel(model(4)));
     send(&mut room, A, update);
     room.handle(Event::Begin);

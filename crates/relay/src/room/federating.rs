@@ -35,7 +35,7 @@ impl Actor {
         let which = round.map_or_else(String::new, |round| format!(" for its round {round}"));
         let long = if rounds == 1 { "one round".to_owned() } else { format!("{rounds} rounds") };
         self.say(format!("The federation has sent weights{which}; the room trains them for {long}."));
-        self.handle(Event::SetWeights(state));
+        self.handle(Event::SetWeights(Some(state)));
     }
 
     fn may_train(&self, state: &ModelState) -> Result<(), String> {
@@ -91,6 +91,7 @@ impl Actor {
         if self.room.phase() == RoomPhase::Waiting && self.room.is_for_one_round() {
             self.handle(Event::Pause);
         }
+        self.handle(Event::SetWeights(None));
         self.say(format!("The time for the federation's work is up: {reason}."));
         self.federation.fail(&reason);
     }
