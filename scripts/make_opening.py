@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""www/opening.png, which moves while the page loads, from the lesson that comes with the program: needs Pillow.
+"""www/opening/strip.png, which moves while the page loads, from the lesson that comes with the program: needs Pillow.
 
     python scripts/make_opening.py
 
@@ -54,7 +54,7 @@ def main():
     strip = Image.new("RGB", (SIDE * len(row), SIDE))
     for column, tile in enumerate(row):
         strip.paste(tile, (SIDE * column, 0))
-    strip.save(ROOT / "www/opening.png", optimize=True)
+    strip.save(ROOT / "www/opening/strip.png", optimize=True)
 
 
 if __name__ == "__main__":

@@ -158,7 +158,7 @@ mod tests {
                 shown.extend(player.picture(&address).map(|png| decode(png).unwrap().rgb().to_vec()));
             }
         }
-        let strip = decode(include_bytes!("../../../www/opening.png")).unwrap();
+        let strip = decode(include_bytes!("../../../www/opening/strip.png")).unwrap();
         assert_eq!((strip.width(), strip.height()), (9 * SIDE, SIDE));
         for tile in 0..9 {
             let rows = strip.rgb().chunks_exact(3 * strip.width());
