@@ -55,7 +55,8 @@ pub struct Node {
     id: u64,
     limits: Limits,
     has_registered_itself: bool,
-    heard: watch::Receiver<bool>,
+    /// Whether the SuperLink answered the last time that it was asked.
+    heard: watch::Sender<bool>,
     /// Ends with the node.
     _heartbeat: JoinSet<()>,
 }
@@ -79,9 +80,9 @@ impl Node {
         };
         let request = ActivateNodeRequest { public_key, heartbeat_interval: HEARTBEAT };
         let ActivateNodeResponse { node_id: id } = link.call_until(Call::ACTIVATE, &request, end).await?;
-        let (said, heard) = watch::channel(true);
+        let heard = watch::Sender::new(true);
         let mut heartbeat = JoinSet::new();
-        heartbeat.spawn(beat(Arc::clone(&link), id, said));
+        heartbeat.spawn(beat(Arc::clone(&link), id, heard.clone()));
         Ok(Self { link, id, limits: *limits, has_registered_itself, heard, _heartbeat: heartbeat })
     }
 
@@ -95,9 +96,9 @@ impl Node {
         self.link.address()
     }
 
-    /// Whether the SuperLink answered the last heartbeat.
+    /// Whether the SuperLink answered the last time that it was asked for messages or heard of this node.
     pub fn heard(&self) -> watch::Receiver<bool> {
-        self.heard.clone()
+        self.heard.subscribe()
     }
 
     /// Waits for the next message. One that cannot be read, or is larger than the limits, is answered with an error and
@@ -110,6 +111,7 @@ impl Node {
         loop {
             let request = PullMessagesRequest { node: self.node() };
             let pulled = self.link.call_until(Call::PULL_MESSAGES, &request, Instant::now() + PATIENCE).await;
+            note(&self.heard, pulled.is_ok());
             let PullMessagesResponse { messages, trees } = pulled.map_err(known)?;
             for (message, tree) in messages.into_iter().zip(trees) {
                 let Some(metadata) = message.metadata else { continue };
@@ -277,8 +279,13 @@ fn known(error: FlowerError) -> FlowerError {
     }
 }
 
-/// Lets the SuperLink hear of the node, for as long as anybody wants to know whether it did.
-async fn beat(link: Arc<SuperLink>, node_id: u64, said: watch::Sender<bool>) {
+/// Tells those who follow it, if it is new.
+fn note(heard: &watch::Sender<bool>, is_heard: bool) {
+    heard.send_if_modified(|before| std::mem::replace(before, is_heard) != is_heard);
+}
+
+/// Lets the SuperLink hear of the node.
+async fn beat(link: Arc<SuperLink>, node_id: u64, heard: watch::Sender<bool>) {
     let request = HeartbeatRequest { node: Some(NodeId { node_id }), heartbeat_interval: HEARTBEAT };
     let mut backoff = Backoff::default();
     loop {
@@ -287,7 +294,7 @@ async fn beat(link: Arc<SuperLink>, node_id: u64, said: watch::Sender<bool>) {
         if let Err(error) = answer {
             debug!("{error}");
         }
-        said.send_if_modified(|before| std::mem::replace(before, is_heard) != is_heard);
+        note(&heard, is_heard);
         let wait = if is_heard {
             backoff = Backoff::default();
             Duration::from_secs_f64(HEARTBEAT * (0.7 + 0.2 * draw()))

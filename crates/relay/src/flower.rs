@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Context;
+use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::{
     sync::{mpsc, oneshot, watch},
     task::{JoinHandle, spawn_blocking},
@@ -31,6 +32,9 @@ use crate::{
 const FIRST_ANSWER: Duration = Duration::from_secs(3);
 /// What is kept of a message's time to bring the reply back: a twentieth, within these bounds.
 const TIME_TO_REPLY: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(60));
+/// Messages in work at a time. Of those that ask for training the newest counts: a strategy that asks anew has given up on
+/// the one before.
+const AT_ONCE: usize = 4;
 /// Longest time for a goodbye.
 const GOODBYE: Duration = Duration::from_secs(6);
 
@@ -107,48 +111,64 @@ impl Member {
             };
             warn!("{lost}");
             self.tell_link(FederationLink::Lost, Some(lost.to_string())).await;
-            let draw = random::seed().map_or(0.5, |seed| (seed >> 11) as f64 / (1_u64 << 53) as f64);
-            let wait = backoff.wait(draw);
             tokio::select! {
                 _ = &mut stopped => return,
-                () = sleep(wait) => {}
+                () = sleep(backoff.wait(draw())) => {}
             }
         }
     }
 
-    /// Answers what the SuperLink asks, until it is lost.
+    /// Answers what the SuperLink asks, until it does not know this node any more. It may be lost and found meanwhile.
     async fn serve(&self, node: &Node) -> FlowerError {
+        let mut heard = node.heard();
+        let mut answers = FuturesUnordered::new();
+        // Cancelled, it could lose a message that is on its way.
+        let mut next = std::pin::pin!(self.next(node));
         loop {
-            let instruction = match node.next().await {
-                Ok(instruction) => instruction,
-                Err(error) => return error,
-            };
-            let answer = async {
-                let reply = self.answer(&instruction).await;
-                if let Err(reason) = &reply {
-                    warn!("the federation's work is not done: {reason}");
-                }
-                node.reply(&instruction, &reply).await
-            };
-            let mut answer = std::pin::pin!(answer);
-            let mut heard = node.heard();
-            // A SuperLink may be lost and found while the room trains for it.
-            let answered = loop {
-                tokio::select! {
-                    answered = &mut answer => break answered,
-                    Ok(()) = heard.changed() => {
-                        let link = if *heard.borrow() { FederationLink::Connected } else { FederationLink::Lost };
-                        self.tell_link(link, None).await;
+            tokio::select! {
+                asked = &mut next, if answers.len() < AT_ONCE => match asked {
+                    Ok(instruction) => {
+                        answers.push(self.answer_to(node, instruction));
+                        next.set(self.next(node));
                     }
+                    Err(unknown) => return unknown,
+                },
+                Some(answered) = answers.next() => match answered {
+                    Ok(()) => {}
+                    Err(FlowerError::Unknown) => return FlowerError::Unknown,
+                    // The run is over, or the time: the next message is another one.
+                    Err(error) => warn!("a reply did not arrive: {error}"),
+                },
+                Ok(()) = heard.changed() => {
+                    let link = if *heard.borrow() { FederationLink::Connected } else { FederationLink::Lost };
+                    self.tell_link(link, None).await;
                 }
-            };
-            match answered {
-                Ok(()) => {}
-                Err(FlowerError::Unknown) => return FlowerError::Unknown,
-                // The run is over, or the time: the next message is another one.
-                Err(error) => warn!("a reply did not arrive: {error}"),
             }
         }
+    }
+
+    /// The next message, however long the SuperLink does not answer.
+    async fn next(&self, node: &Node) -> Result<Instruction, FlowerError> {
+        let mut backoff = Backoff::default();
+        loop {
+            match node.next().await {
+                Err(FlowerError::Unknown) => return Err(FlowerError::Unknown),
+                Err(error) => {
+                    warn!("{error}");
+                    self.tell_link(FederationLink::Lost, Some(error.to_string())).await;
+                    sleep(backoff.wait(draw())).await;
+                }
+                asked => return asked,
+            }
+        }
+    }
+
+    async fn answer_to(&self, node: &Node, instruction: Instruction) -> Result<(), FlowerError> {
+        let reply = self.answer(&instruction).await;
+        if let Err(reason) = &reply {
+            warn!("the federation's work is not done: {reason}");
+        }
+        node.reply(&instruction, &reply).await
     }
 
     async fn answer(&self, instruction: &Instruction) -> Reply {
@@ -219,6 +239,11 @@ impl Member {
 }
 
 const ENDED: &str = "the room has ended";
+
+/// A random number in [0, 1); where there are none, the middle.
+fn draw() -> f64 {
+    random::seed().map_or(0.5, |seed| (seed >> 11) as f64 / (1_u64 << 53) as f64)
+}
 
 /// When the room has to be done, so that the reply comes in time.
 fn time_to_reply(instruction: &Instruction) -> Instant {

@@ -101,7 +101,9 @@ impl Federation {
                 Some("The federation's SuperLink does not answer; the room goes on by itself.".to_owned())
             }
         };
-        view.remark = remark;
+        if before != link || remark.is_some() {
+            view.remark = remark;
+        }
         line
     }
 
@@ -229,6 +231,9 @@ mod tests {
         let links =
             [FederationLink::Connected, FederationLink::Connected, FederationLink::Lost, FederationLink::Connected];
         assert_eq!(links.map(&mut said), [true, false, true, true]);
+        federation.linked(FederationLink::Lost, Some("no answer".to_owned()));
+        federation.linked(FederationLink::Lost, None);
+        assert_eq!(federation.view().unwrap().remark.as_deref(), Some("no answer"));
         assert!(Federation::new(None).linked(FederationLink::Lost, None).is_none());
     }
 }
