@@ -85,8 +85,11 @@ pub type Reply = Result<Records, String>;
 pub(crate) fn left(metadata: &Metadata, now: f64) -> Duration {
     // A century, which no clock's end is near to.
     const MOST: f64 = 3e9;
+    if metadata.ttl.is_nan() {
+        return Duration::ZERO;
+    }
     let ttl = metadata.ttl.clamp(0.0, MOST);
-    let left = (metadata.created_at + metadata.ttl - now).clamp(0.0, ttl);
+    let left = (metadata.created_at + ttl - now).clamp(0.0, ttl);
     Duration::try_from_secs_f64(left).unwrap_or_default()
 }
 

@@ -356,15 +356,15 @@ mod tests {
             move |key: &str| match key {
                 "none" => Some([0.9; 15]),
                 "fixed" => None,
-                "r0.2" => Some(std::array::from_fn(|picture| if picture == 7 { most } else { 0.1 })),
-                _ => Some([0.1; 15]),
+                "r0.2" => Some(std::array::from_fn(|picture| if picture == 7 { most } else { 0.05 })),
+                _ => Some([0.05; 15]),
             }
         };
         let finding = |most: f64| judge(&[april(masked(most))], "rbw-masks-stop-april").finding;
         assert_eq!((finding(0.49), finding(0.5)), (Finding::Agrees, Finding::Differs));
-        let fixed = judge(&[april(masked(0.1))], "rbw-fixed-position-stops-april");
+        let fixed = judge(&[april(masked(0.05))], "rbw-fixed-position-stops-april");
         assert_eq!((fixed.finding, fixed.found.as_str()), (Finding::Agrees, "seen(april/fixed) = 0 (15 pictures)"));
-        let alike = judge(&[april(masked(0.1))], "rbw-masks-stop-april-as-well-as-fixed-position");
+        let alike = judge(&[april(masked(0.05))], "rbw-masks-stop-april-as-well-as-fixed-position");
         assert_eq!(alike.finding, Finding::Agrees, "{alike:?}");
     }
 

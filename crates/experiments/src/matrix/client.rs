@@ -196,7 +196,7 @@ mod tests {
     fn a_difference_of_weights_is_scaled_by_rate_and_steps() {
         let size = |gradient: &[f32]| gradient.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt();
         let (gradient, _) = observed("fedsgd", "none");
-        for rule in ["fedavg:epochs=1,rate=0.01", "fedavg:epochs=1,rate=0.001", "fedavg:epochs=4,rate=0.001"] {
+        for rule in ["fedavg:epochs=1,rate=0.01", "fedavg:epochs=1,rate=0.001", "fedavg:epochs=4,rate=0.0001"] {
             let (mean, _) = observed(rule, "none");
             let apart: Vec<f32> = mean.iter().zip(&gradient).map(|(mean, gradient)| mean - gradient).collect();
             let share = size(&apart) / size(&gradient);
