@@ -115,7 +115,7 @@ impl Join {
         let Some(address) = self.address else {
             let options =
                 self.flower.options(self.images.as_deref(), || device(self.device)).map_err(Failure::Input)?;
-            return self::flower::run(options).await;
+            return flower::run(options).await;
         };
         RoomAddress::parse(&address).map_err(|error| Failure::Input(error.into()))?;
         let may_show = self.may_show || self.images.is_none();
