@@ -20,6 +20,36 @@ const NAME: &str = "here";
 /// Longest wait for anything that Flower does: its programs take seconds to start.
 const PATIENCE: Duration = Duration::from_secs(180);
 
+/// Writes a private key of a node, and its public half.
+const KEY: &str = "\
+import sys
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives import serialization as s
+key = ec.generate_private_key(ec.SECP384R1())
+open(sys.argv[1], 'wb').write(key.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption()))
+open(sys.argv[2], 'wb').write(key.public_key().public_bytes(s.Encoding.OpenSSH, s.PublicFormat.OpenSSH))
+";
+
+/// Writes a certificate of this machine that it signs itself, and its key.
+const CERTIFICATE: &str = "\
+import datetime, ipaddress, sys
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization as s
+from cryptography.hazmat.primitives.asymmetric import ec
+key = ec.generate_private_key(ec.SECP256R1())
+name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, 'a SuperLink under test')])
+now = datetime.datetime.now(datetime.timezone.utc)
+day = datetime.timedelta(days=1)
+alternatives = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address('127.0.0.1')), x509.DNSName('localhost')])
+certificate = (
+    x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    .serial_number(x509.random_serial_number()).not_valid_before(now - day).not_valid_after(now + day)
+    .add_extension(alternatives, critical=False).sign(key, hashes.SHA256())
+)
+open(sys.argv[1], 'wb').write(certificate.public_bytes(s.Encoding.PEM))
+open(sys.argv[2], 'wb').write(key.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption()))
+";
+
 /// The example app with both strategies.
 fn app() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../integrations/flower")
@@ -30,6 +60,8 @@ pub struct SuperLink {
     folder: TempDir,
     programs: PathBuf,
     port: u16,
+    /// Whether it takes registered nodes alone, which Flower does over TLS.
+    is_closed: bool,
 }
 
 /// A run of the app.
@@ -45,8 +77,17 @@ pub struct Key {
 }
 
 impl SuperLink {
-    /// Starts one with these further arguments and waits until it answers; why there is none, where Flower is not there.
-    pub fn start(arguments: &[&str]) -> Result<Self, String> {
+    /// Starts one that takes every node, and waits until it answers; why there is none, where Flower is not there.
+    pub fn open() -> Result<Self, String> {
+        Self::start(false)
+    }
+
+    /// The same of one that takes registered nodes alone, with a certificate of its own.
+    pub fn closed() -> Result<Self, String> {
+        Self::start(true)
+    }
+
+    fn start(is_closed: bool) -> Result<Self, String> {
         let programs =
             env::var_os(PROGRAMS).map(PathBuf::from).filter(|folder| folder.join("flower-superlink").exists());
         let programs = programs.ok_or_else(|| {
@@ -55,28 +96,45 @@ impl SuperLink {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let port =
             TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|taken| taken.local_addr()).expect("a port").port();
-        let link = Self { folder, programs, port };
+        let link = Self { folder, programs, port, is_closed };
         fs::create_dir(link.home()).expect("a folder");
+        let mut command = link.command("flower-superlink");
+        let security = if is_closed {
+            let [certificate, key] = [link.certificate(), link.folder().join("superlink.key")];
+            link.python(CERTIFICATE, &[&certificate, &key]);
+            command.arg("--enable-supernode-auth").arg("--ssl-certfile").arg(&certificate);
+            command.arg("--ssl-ca-certfile").arg(&certificate).arg("--ssl-keyfile").arg(&key);
+            format!("root-certificates = {certificate:?}")
+        } else {
+            command.arg("--insecure");
+            "insecure = true".to_owned()
+        };
         let settings = format!(
-            "[superlink]\ndefault = \"{NAME}\"\n\n[superlink.{NAME}]\naddress = \"127.0.0.1:{port}\"\ninsecure = true\n"
+            "[superlink]\ndefault = \"{NAME}\"\n\n[superlink.{NAME}]\naddress = \"127.0.0.1:{port}\"\n{security}\n"
         );
         fs::write(link.home().join("config.toml"), settings).expect("settings");
-        let port = port.to_string();
-        #[expect(clippy::zombie_processes, reason = "whoever drops the link ends it by its folder")]
-        link.command("flower-superlink")
-            .args(["--insecure", "--host", "127.0.0.1", "--port", &port, "--disable-runtime-dependency-installation"])
-            .args(arguments)
+        let mut child = command
+            .args(["--host", "127.0.0.1", "--port", &port.to_string(), "--disable-runtime-dependency-installation"])
             .stdout(File::create(link.log()).expect("a log"))
             .stderr(File::options().append(true).open(link.log()).expect("a log"))
             .spawn()
             .expect("the SuperLink starts");
-        link.until("the SuperLink answers", || TcpStream::connect((Ipv4Addr::LOCALHOST, link.port)).ok());
+        link.until("the SuperLink answers", || {
+            let ended = child.try_wait().expect("a process");
+            assert!(ended.is_none(), "the SuperLink ended: {}", tail(&link.said()));
+            TcpStream::connect((Ipv4Addr::LOCALHOST, link.port)).ok()
+        });
         Ok(link)
     }
 
     /// Where nodes find it.
     pub fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+        format!("{}://127.0.0.1:{}", if self.is_closed { "https" } else { "http" }, self.port)
+    }
+
+    /// What has signed the certificate of a closed one: itself.
+    pub fn certificate(&self) -> PathBuf {
+        self.folder().join("superlink.pem")
     }
 
     /// A folder for what a test needs.
@@ -118,20 +176,11 @@ impl SuperLink {
 
     /// Makes a key of the kind that nodes have.
     pub fn key(&self, name: &str) -> Key {
-        const MAKE: &str = "\
-import sys
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives import serialization as s
-key = ec.generate_private_key(ec.SECP384R1())
-open(sys.argv[1], 'wb').write(key.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption()))
-open(sys.argv[2], 'wb').write(key.public_key().public_bytes(s.Encoding.OpenSSH, s.PublicFormat.OpenSSH))
-";
         let key = Key {
             private: self.folder().join(format!("{name}.pem")),
             public: self.folder().join(format!("{name}.pub")),
         };
-        let made = self.command("python").args(["-c", MAKE]).args([&key.private, &key.public]).status();
-        assert!(made.expect("Python starts").success(), "no key was made");
+        self.python(KEY, &[&key.private, &key.public]);
         key
     }
 
@@ -140,6 +189,11 @@ open(sys.argv[2], 'wb').write(key.public_key().public_bytes(s.Encoding.OpenSSH, 
         let output = self.command("flwr").args(["supernode", "register"]).arg(&key.public).arg(NAME).output();
         let output = output.expect("flwr starts");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&[output.stdout, output.stderr].concat()));
+    }
+
+    fn python(&self, program: &str, arguments: &[&Path]) {
+        let output = self.command("python").args(["-c", program]).args(arguments).output().expect("Python starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
     fn command(&self, program: &str) -> Command {

@@ -32,11 +32,6 @@ fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A SuperLink; `None`, said aloud, where there is no Flower.
-fn superlink(arguments: &[&str]) -> Option<SuperLink> {
-    SuperLink::start(arguments).map_err(skipped).ok()
-}
-
 /// A relay or a client; killed when dropped.
 struct Member {
     child: Child,
@@ -236,7 +231,10 @@ impl Runs<'_> {
 #[test]
 fn rooms_are_averaged_exactly_and_one_that_is_killed_is_missed_by_nobody() {
     let _turn = turn();
-    let Some(link) = superlink(&[]) else { return };
+    let link = match SuperLink::open() {
+        Ok(link) => link,
+        Err(reason) => return skipped(reason),
+    };
     let (one, other) = (link.key("one"), link.key("other"));
     let first = Member::relay(&link, "first", &one.private, "1");
     let second = Member::relay(&link, "second", &other.private, "2");
@@ -304,7 +302,10 @@ fn pictures(link: &SuperLink, of: &[&str]) -> Vec<PathBuf> {
 #[test]
 fn masked_clients_are_averaged_over_those_who_sent_an_entry() {
     let _turn = turn();
-    let Some(link) = superlink(&[]) else { return };
+    let link = match SuperLink::open() {
+        Ok(link) => link,
+        Err(reason) => return skipped(reason),
+    };
     let folders = pictures(&link, &["astronaut", "rocket"]);
     let masked = ["--model", PICO, "--defence", "random-binary:0.5", "--rule", "fedavg:epochs=2,rate=0.05"];
     let clients: Vec<Member> =
@@ -341,14 +342,18 @@ fn masked_clients_are_averaged_over_those_who_sent_an_entry() {
 #[test]
 fn a_key_that_nobody_registered_is_refused_in_words() {
     let _turn = turn();
-    let Some(link) = superlink(&["--enable-supernode-auth"]) else { return };
+    let link = match SuperLink::closed() {
+        Ok(link) => link,
+        Err(reason) => return skipped(reason),
+    };
     let (right, wrong) = (link.key("right"), link.key("wrong"));
     link.register(&right);
-    let url = link.url();
+    let (url, certificate) = (link.url(), link.certificate());
+    let certificate = certificate.to_str().unwrap();
     let join = |key: &Path| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_unmask"));
-        command.args(["join", "--device", "cpu", "--model", PICO, "--flower", &url, "--flower-key"]).arg(key);
-        command.output().unwrap()
+        command.args(["join", "--device", "cpu", "--model", PICO, "--flower", &url, "--flower-ca", certificate]);
+        command.arg("--flower-key").arg(key).output().unwrap()
     };
     for (key, code) in [(&wrong.private, 1), (&right.public, 2)] {
         let refused = join(key);
@@ -359,7 +364,12 @@ fn a_key_that_nobody_registered_is_refused_in_words() {
     }
     let folders = pictures(&link, &["coffee"]);
     let key = right.private.to_str().unwrap();
-    let client = Member::client(&link, "registered", &folders[0], &["--model", PICO, "--flower-key", key]);
+    let client = Member::client(
+        &link,
+        "registered",
+        &folders[0],
+        &["--model", PICO, "--flower-key", key, "--flower-ca", certificate],
+    );
     client.says(&link, "in the federation of", 1);
 }
 
@@ -399,7 +409,7 @@ fn peak(process: u32) -> Option<u64> {
 #[ignore = "takes minutes: cargo xtask test --test flower million -- --ignored --nocapture"]
 fn twenty_two_million_parameters_pass() {
     let _turn = turn();
-    let link = superlink(&[]).expect("Flower");
+    let link = SuperLink::open().expect("Flower");
     let folders = pictures(&link, &["astronaut", "rocket"]);
     let model = ["--model", "vit_small_patch16_224"];
     let clients: Vec<Member> =

@@ -14,7 +14,7 @@ START = {"w": np.float32([1, 2, 3])}
 
 
 def grows(by):
-    return lambda arrays, _: ({"w": arrays["w"] + np.float32(by)}, {"num-examples": 2, "loss": 0.5})
+    return lambda arrays, _: ({"w": arrays["w"] + np.float32(by)}, {"num-examples": 2, "loss": 0.5, "accuracy": float("nan")})
 
 
 def test_every_round_is_kept_as_it_was_sent(tmp_path):
@@ -27,7 +27,7 @@ def test_every_round_is_kept_as_it_was_sent(tmp_path):
     assert load_file(second / "global.safetensors")["w"].tolist() == [3, 4, 5]
     assert load_file(second / "node-2.safetensors")["w"].tolist() == [6, 7, 8]
     assert json.loads((second / "config.json").read_text()) == {"lr": 0.1, "server-round": 2}
-    assert json.loads((second / "node-1.json").read_text()) == {"loss": 0.5, "num-examples": 2}
+    assert json.loads((second / "node-1.json").read_text()) == {"accuracy": None, "loss": 0.5, "num-examples": 2}
     assert not (second / "node-1.mask.safetensors").exists()
 
 

@@ -1,6 +1,7 @@
 """What a strategy sends and receives, kept in a folder."""
 
 import json
+import math
 from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
@@ -67,5 +68,14 @@ def _arrays(record: ArrayRecord) -> dict[str, np.ndarray]:
 
 
 def _save_values(path: Path, values: dict[str, Any]) -> None:
-    shown = {key: value if isinstance(value, (int, float, str, list)) else repr(value) for key, value in values.items()}
-    path.write_text(json.dumps(shown, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    text = json.dumps({key: _shown(value) for key, value in values.items()}, indent=2, sort_keys=True, allow_nan=False)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+def _shown(value: Any) -> Any:
+    """A value as JSON has it, which knows neither bytes nor NaN, by which nodes tell that they did not measure."""
+    if isinstance(value, list):
+        return [_shown(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, (bool, int, float, str)) else repr(value)
