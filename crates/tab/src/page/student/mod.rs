@@ -147,9 +147,9 @@ pub fn Entrance(session: Session) -> impl IntoView {
                     enter();
                 }
             >
-                <h2 role="alert">
+                <div role="alert"><h2>
                     {move || if session.is_lost.get() { say::entrance::lost() } else { say::entrance::heading() }}
-                </h2>
+                </h2></div>
                 <p hidden=move || !session.is_lost.get() data-testid="session-lost">
                     {say::entrance::lost_remedy()}
                 </p>
