@@ -21,7 +21,7 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// Bytes that the target folder may grow to from nothing: of the checks 12 GB were there after two builds.
+    /// Bytes to have free for a build from nothing: no measurement, but what was always enough.
     fn disk(self) -> u64 {
         match self {
             Purpose::Demo => 3 * GB,

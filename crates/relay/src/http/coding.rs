@@ -2,14 +2,18 @@
 
 use axum::http::{HeaderMap, header};
 
-/// Whether `Accept-Encoding` takes this coding, and not at a weight of 0 (RFC 9110, section 12.5.3).
+/// Whether `Accept-Encoding` takes this coding, by name or as any other (`*`), and not at a weight of 0 (RFC 9110, section
+/// 12.5.3).
 pub(super) fn accepts(headers: &HeaderMap, coding: &str) -> bool {
     let accepted = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    accepted.split(',').any(|accepted| {
-        let (name, weight) = accepted.split_once(';').unwrap_or((accepted, "q=1"));
-        let weight = weight.trim().strip_prefix("q=").and_then(|weight| weight.trim().parse::<f32>().ok());
-        name.trim().eq_ignore_ascii_case(coding) && weight.is_none_or(|weight| weight > 0.0)
-    })
+    let is_wanted = |wanted: &str| {
+        accepted.split(',').find_map(|accepted| {
+            let (name, weight) = accepted.split_once(';').unwrap_or((accepted, "q=1"));
+            let weight = weight.trim().strip_prefix("q=").and_then(|weight| weight.trim().parse::<f32>().ok());
+            name.trim().eq_ignore_ascii_case(wanted).then(|| weight.is_none_or(|weight| weight > 0.0))
+        })
+    };
+    is_wanted(coding).or_else(|| is_wanted("*")).unwrap_or(false)
 }
 
 #[cfg(test)]
@@ -19,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_weight_of_zero_refuses() {
+    fn a_coding_is_taken_by_name_or_as_any_other() {
         let accepts = |accepted| {
             let headers = HeaderMap::from_iter([(header::ACCEPT_ENCODING, HeaderValue::from_static(accepted))]);
             ["br", "gzip"].map(|coding| accepts(&headers, coding))
@@ -27,5 +31,7 @@ mod tests {
         assert_eq!(accepts("gzip, deflate, br"), [true, true]);
         assert_eq!(accepts("GZIP;q=0.5, br; q=0"), [false, true]);
         assert_eq!(accepts("identity"), [false, false]);
+        assert_eq!(accepts("*"), [true, true]);
+        assert_eq!(accepts("br;q=0, *"), [false, true]);
     }
 }

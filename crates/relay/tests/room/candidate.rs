@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::support::{
-    Client, Relay, cipher, gradient, http_bytes,
+    Client, Relay, gradient, http_bytes,
     private::{config, picture, revealing_gradient},
 };
 use unmask_attack::{AttackError, Searches, WholeUpdate, class_token_gradient};
@@ -114,11 +114,7 @@ async fn what_cannot_be_told_is_said() {
     let before = relay.room().await.membership.unwrap();
     assert_eq!((before.round, before.verdict, before.remark), (0, None, None));
     relay.control(Control::OneRound).await;
-    let seal = ada.seal().await;
-    let key = cipher("seven grey herons", &seal.salt);
-    ada.send_sealed(&seal, &key, seal.weights.clone()).await;
-    let plan = ada.plan().await;
-    ada.encrypted_update(&plan, gradient(1), &key).await;
+    ada.encrypted_round("seven grey herons", gradient(1)).await;
     let view = told(&relay, 1, "1.png").await;
     assert!(view.verdict.is_none() && view.remark.as_deref().unwrap().contains("encrypted"), "{view:?}");
 

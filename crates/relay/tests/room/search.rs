@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::support::{
-    Client, Plan, Relay, card, cipher,
+    Client, Plan, Relay, card,
     descent::{Descent, Source},
     find_card, gradient,
     private::{distance, picture, revealing_gradient},
@@ -292,11 +292,7 @@ async fn what_cannot_be_searched_is_told() {
 
     relay.control(Control::Defence { defence: "encrypted".parse().unwrap() }).await;
     relay.control(Control::OneRound).await;
-    let seal = ada.seal().await;
-    let key = cipher("seven grey herons", &seal.salt);
-    ada.send_sealed(&seal, &key, seal.weights.clone()).await;
-    let plan = ada.plan().await;
-    ada.encrypted_update(&plan, gradient(1), &key).await;
+    ada.encrypted_round("seven grey herons", gradient(1)).await;
     relay.room_when("the refusal", has_remark("without the key")).await;
     assert_eq!(descent.steps(), 0);
 }

@@ -166,6 +166,25 @@ async fn gzip_only_where_it_is_accepted() {
     }
 }
 
+/// A class on one access point opens the page in the same minute: it is to weigh little, and nothing is compressed meanwhile.
+#[tokio::test]
+async fn page_weighs_little() {
+    let relay = Relay::start().await;
+    if !relay.running.has_page() {
+        return;
+    }
+    let page = http(&relay.running, "GET", "/", &[], "").await.2;
+    let (before, _) = page.split_once("_bg.wasm").expect("the page loads WebAssembly");
+    let name = before.rsplit(['/', '"', '\'']).next().unwrap();
+    let path = format!("/{name}_bg.wasm");
+    let (_, head, body) = http_bytes(&relay.running, "GET", &path, &[("accept-encoding", "gzip, br")], "").await;
+    assert!(head.contains("content-encoding: br") && head.contains("application/wasm"), "{head}");
+    assert!(body.len() < 600_000, "{} bytes", body.len());
+    let mut wasm = Vec::new();
+    brotli_decompressor::Decompressor::new(&*body, 4096).read_to_end(&mut wasm).unwrap();
+    assert!(wasm.starts_with(b"\0asm"));
+}
+
 /// The stream says what the room is at once, and again when it changes.
 #[tokio::test]
 async fn events_follow_the_room() {

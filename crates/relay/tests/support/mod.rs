@@ -341,6 +341,15 @@ impl Client {
         self.send_update(plan, 1.0, update).await;
     }
 
+    /// Encrypts the model that it is asked to with this passphrase, then sends this gradient under the same key.
+    pub async fn encrypted_round(&mut self, passphrase: &str, gradient: Vec<f32>) {
+        let seal = self.seal().await;
+        let key = cipher(passphrase, &seal.salt);
+        self.send_sealed(&seal, &key, seal.weights.clone()).await;
+        let plan = self.plan().await;
+        self.encrypted_update(&plan, gradient, &key).await;
+    }
+
     /// The same under a cipher.
     pub async fn encrypted_update(&mut self, plan: &Plan, values: Vec<f32>, cipher: &Cipher) {
         let update = protect(plan, values, KeyMaterial { seed: MaskSeed([0; 32]), cipher: Some(cipher) });
