@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""Makes the gradients that low-rank completion is measured on, with timm and torch in float32.
+"""Makes the gradients that low-rank completion is measured on, with timm and torch, in float32 unless said otherwise.
 
     python3 -m venv venv && venv/bin/pip install torch timm safetensors scikit-image
     venv/bin/python scripts/completion_gradients.py           # the committed one: vit_nano_patch8_32, a photograph
-    venv/bin/python scripts/completion_gradients.py --all     # those of the measured table, 122 MB in data/completion
+    venv/bin/python scripts/completion_gradients.py --all     # those of the measured tables, 150 MB in data/completion
 
 A file is of one photograph, one model and one update, `MODEL-START-UPDATE-PHOTOGRAPH.safetensors`: the gradients of both
 embeddings under timm's names, and `image` ([side, side, 3], u8). A start is `fresh`, timm's own initial weights, or
-`trained` on CIFAR-10. An update is `sgd`, one gradient, or `avg`: the weights before five steps of SGD at a rate of 0.01 over
-the photograph, less those after, as a client of federated averaging would have it.
+`trained` on CIFAR-10. An update is `sgd`, one gradient, `sgd64`, the same computed and written in float64, or `avg`: the weights before five steps of SGD at a rate of 0.01 over
+the photograph, less those after, as a client of federated averaging would have it. `slow` and `fast` are eight gradients in a row,
+each at the weights that the last one's step of SGD led to, at rates of 0.01 and 0.1; their tensors are called `NAME.0` to `NAME.7`.
 """
 
 import argparse
+import copy
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +43,7 @@ SCIKIT_IMAGE = ["coins.png", "moon.png", "brick.png", "grass.png", "gravel.png",
 CIFAR10_TEST = 6
 LABEL = 3
 STEPS, RATE = 5, 0.01
+ROUNDS, MOVING = 8, {"slow": 0.01, "fast": 0.1}
 
 
 def cifar10(file):
@@ -75,7 +78,8 @@ def model_input(pictures):
 
 
 def loss_of(model, image):
-    return torch.nn.functional.cross_entropy(model(model_input(image.permute(2, 0, 1)[None])), torch.tensor([LABEL]))
+    pictures = model_input(image.permute(2, 0, 1)[None]).to(model.pos_embed.dtype)
+    return torch.nn.functional.cross_entropy(model(pictures), torch.tensor([LABEL]))
 
 
 def gradient(model, image):
@@ -95,6 +99,17 @@ def difference(model, image):
         found = {name: before[name] - p for name, p in model.named_parameters() if name in READ}
         for name, parameter in model.named_parameters():
             parameter.copy_(before[name])
+    return found
+
+
+def rounds(model, image, rate):
+    """Gradients of ROUNDS rounds, between which the model moves."""
+    moving = copy.deepcopy(model)
+    optimiser = torch.optim.SGD(moving.parameters(), lr=rate)
+    found = {}
+    for number in range(ROUNDS):
+        found |= {f"{name}.{number}": values for name, values in gradient(moving, image).items()}
+        optimiser.step()
     return found
 
 
@@ -127,6 +142,10 @@ def write(folder, name, tensors):
     print(f"{path.relative_to(ROOT)}: {path.stat().st_size} bytes")
 
 
+def small(name):
+    return MODELS[name][0] == 32
+
+
 def all_of(name, names, starts):
     model = initial(name)
     for start in starts:
@@ -136,6 +155,12 @@ def all_of(name, names, starts):
             if names and photograph not in names:
                 continue
             write(DATA, f"{name}-{start}-sgd-{photograph}", gradient(model, image) | {"image": image})
+            if small(name):
+                double = copy.deepcopy(model).double()
+                write(DATA, f"{name}-{start}-sgd64-{photograph}", gradient(double, image) | {"image": image})
+            if small(name) and start == "fresh" and photograph in SHOWN:
+                for update, rate in MOVING.items():
+                    write(DATA, f"{name}-{start}-{update}-{photograph}", rounds(model, image, rate) | {"image": image})
             if photograph in SHOWN:
                 write(DATA, f"{name}-{start}-avg-{photograph}", difference(model, image) | {"image": image})
 
@@ -151,8 +176,7 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     if arguments.all:
         for name in arguments.model or MODELS:
-            small = MODELS[name][0] == 32
-            all_of(name, None if small else SHOWN, ["fresh", "trained"] if name in TRAINING else ["fresh"])
+            all_of(name, None if small(name) else SHOWN, ["fresh", "trained"] if name in TRAINING else ["fresh"])
     else:
         image = photographs(32)["cat"]
         tensors = gradient(initial("vit_nano_patch8_32"), image) | {"image": image}

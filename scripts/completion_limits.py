@@ -24,7 +24,7 @@ MODELS = {
 }
 # Rate and share of updates whose picture came back exactly.
 MEASURED = {
-    "vit_nano_patch8_32": [(0.5, 54 / 60)],
+    "vit_nano_patch8_32": [(0.5, 55 / 60)],
     "vit_lab_patch8_32": [(0.5, 60 / 60), (0.7, 7 / 10)],
     "vit_small_patch32_224": [(0.5, 2 / 3)],
 }

@@ -1,10 +1,16 @@
 //! Lessons, end to end: a real relay, real tabs and a headless client.
 
+mod access;
 mod attackers;
 mod classroom;
 mod data;
 mod defences;
+mod firefox;
+mod languages;
+mod networks;
+mod palette;
 mod phones;
+mod pictures;
 mod replay;
 mod stage;
 mod support;

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// A program that is stopped when dropped.
-struct Program(Child);
+pub struct Program(Child);
 
 impl Drop for Program {
     fn drop(&mut self) {
@@ -50,7 +50,7 @@ async fn recorded(folder: &Path) -> PathBuf {
 }
 
 /// The page's address, of a program that prints it first.
-fn replay(file: &Path) -> (Program, String) {
+pub fn replay(file: &Path) -> (Program, String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_unmask"))
         .arg("replay")
         .arg(file)

@@ -1,29 +1,27 @@
-//! Chromium under WebDriver.
+//! Browsers under WebDriver, and their tabs.
 
-use std::{
-    io::{self, Read, Write},
-    net::{TcpListener, TcpStream},
-    process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
-};
+use std::{path::Path, time::Duration};
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use fantoccini::{
-    Client, ClientBuilder, Locator,
+    Client, Locator,
     actions::{InputSource, KeyAction, KeyActions},
     elements::Element,
 };
-use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::sync::Mutex;
 
-use super::wait_for;
+use super::{
+    driver::{Driver, Kind, Session},
+    skipped, wait_for,
+};
 
-/// Time for the driver to end its browsers.
-const SHUTDOWN: Duration = Duration::from_secs(10);
+/// Most steps from the top of a page to what is looked for by keyboard.
+const FAR: usize = 120;
 
-/// Chromium makes no window narrower than this; what is narrower is a phone.
-const NARROWEST_WINDOW: u32 = 500;
+/// WebDriver's code of the key Tab.
+const TAB: char = '\u{e004}';
 
 /// The element with a test id, in JavaScript, after the folds around it were opened.
 fn unfolded(id: &str) -> String {
@@ -34,107 +32,98 @@ fn unfolded(id: &str) -> String {
     )
 }
 
-/// A chromedriver; stopped when dropped, with all its browsers.
+/// A browser that devices of a class have; all of its windows end when it is dropped.
 pub struct Browser {
-    child: Child,
-    port: u16,
+    kind: Kind,
+    drivers: Mutex<Vec<Driver>>,
 }
 
-/// One tab in a Chromium of its own, as on a device of its own.
+/// One tab in a browser of its own, as on a device of its own.
 pub struct Tab {
+    kind: Kind,
     client: Client,
+    session: Session,
     _profile: TempDir,
 }
 
+/// What a page's user likes to look at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheme {
+    Light,
+    Dark,
+}
+
+impl Scheme {
+    pub const ALL: [Self; 2] = [Self::Light, Self::Dark];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Light => "light",
+            Self::Dark => "dark",
+        }
+    }
+}
+
 impl Browser {
-    /// Starts the driver that `CHROMEDRIVER` names, or the one on PATH.
+    /// Chromium, or what `UNMASK_BROWSER` names.
     pub async fn start() -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port();
-        let driver = std::env::var("CHROMEDRIVER").unwrap_or_else(|_| "chromedriver".to_owned());
-        let child = Command::new(&driver)
-            .arg(format!("--port={port}"))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap_or_else(|error| panic!("{driver} does not start ({error}); `cargo xtask setup` installs it"));
-        wait_for("chromedriver", || async { tokio::net::TcpStream::connect(("127.0.0.1", port)).await.ok() }).await;
-        Self { child, port }
+        Self::of(Kind::chosen()).await
     }
 
-    /// Opens `address` in a fresh Chromium of `width` x `height` pixels.
-    pub async fn open(&self, address: &str, (width, height): (u32, u32)) -> Tab {
+    /// Firefox, where it and its driver are there; says so where they are not.
+    pub async fn firefox() -> Option<Self> {
+        if !Kind::Firefox.is_there() {
+            skipped("there is no Firefox with a geckodriver; `cargo xtask setup` installs them");
+            return None;
+        }
+        Some(Self::of(Kind::Firefox).await)
+    }
+
+    async fn of(kind: Kind) -> Self {
+        Self { kind, drivers: Mutex::new(vec![Driver::start(kind).await]) }
+    }
+
+    /// The drivers' numbers; their browsers are their children.
+    pub async fn processes(&self) -> Vec<u32> {
+        self.drivers.lock().await.iter().map(Driver::process).collect()
+    }
+
+    /// Opens `address` in a fresh browser of `width` x `height` pixels, whose user reads English.
+    pub async fn open(&self, address: &str, size: (u32, u32)) -> Tab {
+        self.open_in(address, size, "en-US,en").await
+    }
+
+    /// The same for a user with these languages, the preferred one first.
+    pub async fn open_in(&self, address: &str, size: (u32, u32), languages: &str) -> Tab {
         let profile = tempfile::tempdir().expect("a temporary folder");
-        let arguments = [
-            "--headless".to_owned(),
-            "--no-sandbox".to_owned(),
-            "--disable-quic".to_owned(),
-            "--no-first-run".to_owned(),
-            "--disable-background-networking".to_owned(),
-            "--disable-component-update".to_owned(),
-            "--disable-sync".to_owned(),
-            "--disable-dev-shm-usage".to_owned(),
-            "--enable-unsafe-webgpu".to_owned(),
-            // A name that is neither localhost nor HTTPS, so that the page is no secure context.
-            "--host-resolver-rules=MAP classroom.test 127.0.0.1".to_owned(),
-            format!("--window-size={width},{height}"),
-            format!("--user-data-dir={}", profile.path().display()),
-        ];
-        let mut options = json!({ "args": arguments });
-        if width < NARROWEST_WINDOW {
-            let metrics =
-                json!({ "width": width, "height": height, "pixelRatio": 1.0, "touch": false, "mobile": true });
-            options["mobileEmulation"] = json!({ "deviceMetrics": metrics });
+        let mut drivers = self.drivers.lock().await;
+        if drivers.iter().all(Driver::is_busy) {
+            drivers.push(Driver::start(self.kind).await);
         }
-        let Value::Object(capabilities) = json!({ "goog:chromeOptions": options }) else {
-            unreachable!("an object was written above")
-        };
-        let client = ClientBuilder::new(HttpConnector::new())
-            .capabilities(capabilities)
-            .connect(&format!("http://127.0.0.1:{}", self.port))
-            .await
-            .expect("Chromium starts");
+        let driver = drivers.iter_mut().find(|driver| !driver.is_busy()).expect("one was started above");
+        let (client, session) = driver.open(profile.path(), size, languages).await;
+        drop(drivers);
         client.goto(address).await.expect("the page opens");
-        Tab { client, _profile: profile }
+        Tab { kind: self.kind, client, session, _profile: profile }
     }
-}
 
-impl Browser {
     /// The same with a view of `width` x `height` pixels, whatever the browser's frame takes of its window.
-    pub async fn open_view(&self, address: &str, (width, height): (u32, u32)) -> Tab {
-        let tab = self.open(address, (width, height)).await;
-        let frame = "[outerWidth - innerWidth, outerHeight - innerHeight]";
-        let frame = tab.wait_for(frame).await;
-        let pixels = |at: usize| frame[at].as_u64().and_then(|pixels| u32::try_from(pixels).ok()).unwrap_or(0);
-        tab.client.set_window_size(width + pixels(0), height + pixels(1)).await.expect("the window takes a size");
-        tab.wait_for(&format!("innerWidth == {width} && innerHeight == {height} || null")).await;
+    pub async fn open_view(&self, address: &str, size: (u32, u32)) -> Tab {
+        let tab = self.open(address, size).await;
+        tab.resize(size).await;
         tab
-    }
-
-    /// Asks the driver to end its browsers and itself: one that is killed leaves its browsers running.
-    fn shut_down(&mut self) -> io::Result<()> {
-        let begun = Instant::now();
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
-        stream.set_read_timeout(Some(SHUTDOWN))?;
-        stream.write_all(b"GET /shutdown HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
-        // Whatever it answers, it answers when its browsers are gone.
-        stream.read_to_end(&mut Vec::new())?;
-        while self.child.try_wait()?.is_none() && begun.elapsed() < SHUTDOWN {
-            thread::sleep(Duration::from_millis(20));
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Browser {
-    fn drop(&mut self) {
-        // Where it no longer listens, `cargo check-all` ends what it left.
-        let _ = self.shut_down();
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
 impl Tab {
+    /// Gives the view this many pixels.
+    pub async fn resize(&self, (width, height): (u32, u32)) {
+        let frame = self.wait_for("[outerWidth - innerWidth, outerHeight - innerHeight]").await;
+        let pixels = |at: usize| frame[at].as_u64().and_then(|pixels| u32::try_from(pixels).ok()).unwrap_or(0);
+        self.client.set_window_size(width + pixels(0), height + pixels(1)).await.expect("the window takes a size");
+        self.wait_for(&format!("innerWidth == {width} && innerHeight == {height} || null")).await;
+    }
+
     /// What `look`, a JavaScript expression, says once it is neither null, undefined nor empty.
     pub async fn wait_for(&self, look: &str) -> Value {
         let script = format!("return {look}");
@@ -143,6 +132,16 @@ impl Tab {
             (!value.is_null() && value != "").then_some(value)
         })
         .await
+    }
+
+    /// Runs a script, as a function of no arguments; what it returns.
+    pub async fn run(&self, script: &str) -> Value {
+        self.client.execute(script, Vec::new()).await.expect("the script runs")
+    }
+
+    /// Runs a script that calls its last argument with what it finds.
+    pub async fn run_async(&self, script: &str) -> Value {
+        self.client.execute_async(script, Vec::new()).await.expect("the script runs")
     }
 
     /// Attribute `attribute` of the element with this test id, once it has one.
@@ -180,6 +179,28 @@ impl Tab {
         self.client.perform_actions(actions).await.expect("the key goes down and up");
     }
 
+    /// Moves the focus by keyboard to the element with this test id, which must then be seen to have it.
+    pub async fn tab_to(&self, id: &str) {
+        self.wait_for(&format!("document.querySelector('[data-testid=\"{id}\"]')?.checkVisibility() || null")).await;
+        // What a label or a fold stands for is named where the label or the fold is.
+        let focused = "(element => {
+            const shown = element.matches('input[type=file], .segment input') ? element.parentElement : element;
+            const named = element.tagName === 'SUMMARY' ? element.parentElement : element;
+            return [named.dataset.testid ?? '', getComputedStyle(shown).outlineStyle];
+        })(document.activeElement)";
+        let mut passed = Vec::new();
+        for _ in 0..FAR {
+            self.press(TAB).await;
+            let focused = self.run(&format!("return {focused}")).await;
+            if focused[0] == id {
+                assert_ne!(focused[1], "none", "the focus on {id} is not seen");
+                return;
+            }
+            passed.push(focused[0].as_str().unwrap_or("-").to_owned());
+        }
+        panic!("no way leads to {id} by Tab, only to {}", passed.join(", "));
+    }
+
     /// Types `text` into the field with this test id, once it is there, in place of what it holds.
     pub async fn fill(&self, id: &str, text: &str) {
         let element = self.element(id).await;
@@ -206,17 +227,64 @@ impl Tab {
         self.client.refresh().await.expect("the page loads");
     }
 
+    /// Whether the page can be told what its user likes, and be as narrow as a phone: what DevTools do, and Chromium's driver alone hands on.
+    pub fn has_devtools(&self) -> bool {
+        self.kind == Kind::Chromium
+    }
+
+    /// Has the page see the colours that its user likes.
+    pub async fn prefer(&self, scheme: Scheme) {
+        self.emulate("prefers-color-scheme", scheme.name()).await;
+    }
+
+    /// Has the page move as little as its user likes.
+    pub async fn prefer_less_motion(&self) {
+        self.emulate("prefers-reduced-motion", "reduce").await;
+    }
+
+    async fn emulate(&self, feature: &str, value: &str) {
+        let features = json!([{ "name": feature, "value": value }]);
+        self.session.devtools("Emulation.setEmulatedMedia", json!({ "features": features })).await;
+        self.wait_for(&format!("matchMedia('({feature}: {value})').matches || null")).await;
+    }
+
+    /// Sets the browser's letters to this size, where 16 pixels are usual.
+    pub async fn set_letters(&self, pixels: u32) {
+        let sizes = json!({ "fontSizes": { "standard": pixels, "fixed": pixels } });
+        self.session.devtools("Page.setFontSizes", sizes).await;
+        let size = "getComputedStyle(document.documentElement).fontSize";
+        self.wait_for(&format!("{size} == '{pixels}px' || null")).await;
+    }
+
     /// Saves a picture of the page where `UNMASK_SCREENSHOTS` names a folder.
     pub async fn screenshot(&self, name: &str) {
         if let Some(folder) = std::env::var_os("UNMASK_SCREENSHOTS") {
             let picture = self.client.screenshot().await.expect("a screenshot");
-            let path = std::path::Path::new(&folder).join(format!("{name}.png"));
-            std::fs::write(path, picture).expect("the screenshot is saved");
+            save(&Path::new(&folder).join(format!("{name}.png")), &picture);
         }
+    }
+
+    /// Saves a picture of the page as WebP: of what is seen of it, or of all of it.
+    pub async fn picture(&self, path: &Path, is_whole: bool) {
+        // What came last may still be on its way to the screen.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let mut options = json!({ "format": "webp", "quality": 80 });
+        if is_whole {
+            options["captureBeyondViewport"] = json!(true);
+            let size = self.run("return [innerWidth, document.documentElement.scrollHeight]").await;
+            options["clip"] = json!({ "x": 0, "y": 0, "width": size[0], "height": size[1], "scale": 1 });
+        }
+        let answer = self.session.devtools("Page.captureScreenshot", options).await;
+        let data = answer["data"].as_str().unwrap_or_else(|| panic!("no picture in {answer}"));
+        save(path, &STANDARD.decode(data).expect("base64"));
     }
 
     /// Closes the tab, as a student would.
     pub async fn close(self) {
         self.client.close().await.expect("the tab closes");
     }
+}
+
+fn save(path: &Path, picture: &[u8]) {
+    std::fs::write(path, picture).unwrap_or_else(|error| panic!("cannot write {}: {error}", path.display()));
 }

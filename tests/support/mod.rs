@@ -1,10 +1,19 @@
 //! A real relay and real browsers, for the end-to-end tests.
 
+mod axe;
 mod browser;
+mod driver;
+mod line;
+mod process;
 mod relay;
+mod skipped;
 
-pub use browser::{Browser, Tab};
-pub use relay::{Relay, robot, robot_with_passphrase};
+pub use axe::assert_accessible;
+pub use browser::{Browser, Scheme, Tab};
+pub use line::Line;
+pub use process::Frozen;
+pub use relay::{Relay, Robot, robot, robot_at, robot_with_passphrase};
+pub use skipped::skipped;
 
 use std::{
     future::Future,

@@ -1,6 +1,7 @@
 //! The `unmask` binary as relay and as headless client.
 
 use std::{
+    io::Read,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::Arc,
@@ -9,7 +10,7 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::wait_for;
+use super::{process::signal, wait_for};
 
 /// A running relay; stopped when dropped.
 pub struct Relay {
@@ -79,17 +80,12 @@ impl Relay {
 
     /// Stops the relay as a lost network would: sockets stay open, and nothing comes on them any more.
     pub fn freeze(&self) {
-        self.signal("-STOP");
+        signal("-STOP", self.child.id());
     }
 
     /// Lets it go on.
     pub fn thaw(&self) {
-        self.signal("-CONT");
-    }
-
-    fn signal(&self, signal: &str) {
-        let status = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
-        assert!(status.expect("kill starts").success(), "kill {signal}");
+        signal("-CONT", self.child.id());
     }
 
     fn stop(&mut self) {
@@ -169,6 +165,15 @@ impl Relay {
         format!("http://{host}:{}/?{query}#room={}", self.http_port, self.room_key)
     }
 
+    /// The address of the room for a headless client.
+    pub fn join_link(&self) -> String {
+        format!("{}/#room={}", self.http, self.room_key)
+    }
+
+    pub fn http_port(&self) -> u16 {
+        self.http_port
+    }
+
     /// The client with this nickname, once it is in the room.
     pub async fn client(&self, nickname: &str) -> Value {
         wait_for(&format!("{nickname} in the room"), || async {
@@ -236,23 +241,47 @@ pub struct Robot(Child);
 
 /// Starts a headless native client that trains on the sample photographs.
 pub fn robot(relay: &Relay, name: &str) -> Robot {
-    start_robot(relay, name, &mut Command::new(env!("CARGO_BIN_EXE_unmask")))
+    robot_at(&relay.join_link(), name)
+}
+
+/// The same at a link of this test's own.
+pub fn robot_at(link: &str, name: &str) -> Robot {
+    Robot::spawn(link, name, &mut Command::new(env!("CARGO_BIN_EXE_unmask")))
 }
 
 /// The same with the room's passphrase.
 pub fn robot_with_passphrase(relay: &Relay, name: &str, passphrase: &str) -> Robot {
-    start_robot(relay, name, Command::new(env!("CARGO_BIN_EXE_unmask")).env("UNMASK_PASSPHRASE", passphrase))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_unmask"));
+    Robot::spawn(&relay.join_link(), name, command.env("UNMASK_PASSPHRASE", passphrase))
 }
 
-fn start_robot(relay: &Relay, name: &str, command: &mut Command) -> Robot {
-    let child = command
-        .args(["join", &format!("{}/#room={}", relay.http, relay.room_key)])
-        .args(["--name", name, "--device", "cpu", "--may-show", "--images"])
-        .arg(samples())
-        .stdout(Stdio::null())
-        .spawn();
+impl Robot {
+    /// A client in the room that a link leads to; `command` starts the program.
+    pub fn spawn(link: &str, name: &str, command: &mut Command) -> Self {
+        let child = command
+            .args(["join", link, "--name", name, "--device", "cpu", "--may-show", "--images"])
+            .arg(samples())
+            .stdout(Stdio::null())
+            .spawn();
+        Self(child.expect("the client starts"))
+    }
 
-    Robot(child.expect("the client starts"))
+    pub fn process(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// What it said on its errors, which must be a pipe, until the room dismissed it.
+    pub async fn goodbye(&mut self) -> String {
+        let status = wait_for("the client's end", || {
+            let ended = self.0.try_wait().expect("a process of our own");
+            async move { ended }
+        })
+        .await;
+        let mut said = String::new();
+        self.0.stderr.take().expect("its errors").read_to_string(&mut said).expect("text");
+        assert!(!status.success(), "{said}");
+        said
+    }
 }
 
 impl Drop for Robot {

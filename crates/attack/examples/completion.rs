@@ -1,10 +1,11 @@
 //! Repeats the measured table of low-rank completion in docs/attacks.md:
 //!
 //!     python scripts/completion_gradients.py --all
-//!     cargo run --release -p unmask-attack --example completion -- vit_lab_patch8_32-fresh-sgd 0.5 3
+//!     cargo run --release -p unmask-attack --example completion -- vit_lab_patch8_32-fresh-sgd- 0.5 3
 //!
 //! Attacks every gradient in data/completion whose name begins with the first argument, behind random binary masks of
-//! the rate and of as many seeds. Needs the gradients that the script makes.
+//! the rate and of as many seeds. Needs the gradients that the script makes. A fourth argument is a number of rounds, each with a
+//! mask of its own: over one gradient, or over those of a file that has several. A fifth, `frozen`, is one mask for all of them.
 
 use std::{
     error::Error,
@@ -16,8 +17,11 @@ use std::{
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use safetensors::SafeTensors;
-use unmask_attack::{AttackError, Evidence, Reconstruction, Rounding, TensorSource, Tensors, completion};
+use safetensors::{Dtype, SafeTensors};
+use unmask_attack::{
+    AccumulatedRounds, AttackError, Evidence, OnProgress, Reconstruction, Rounding, TensorSource, Tensors, completion,
+    completion_of_rounds,
+};
 use unmask_core::{Architecture, VitConfig};
 use unmask_data::metrics;
 
@@ -29,23 +33,31 @@ const READ: [&str; 3] = ["pos_embed", "patch_embed.proj.weight", "patch_embed.pr
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [prefix, rate, seeds] = arguments.as_slice() else {
-        return Err("give the beginning of the files' names, a rate and a number of seeds: \
-                    vit_lab_patch8_32-fresh-sgd 0.5 3"
-            .into());
+    let [prefix, rate, seeds, rest @ ..] = arguments.as_slice() else {
+        return Err(
+            "give the beginning of the files' names, a rate and a number of seeds, and a number of rounds where there \
+                    are several: vit_lab_patch8_32-fresh-sgd- 0.5 3"
+                .into(),
+        );
     };
     let (rate, seeds) = (rate.parse()?, seeds.parse()?);
+    let rounds = rest.first().map_or(Ok(1), |rounds| rounds.parse())?;
+    let is_frozen = rest.get(1).is_some_and(|word| word == "frozen");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/completion");
     let (mut exact, mut seen, mut refused, mut times) = (0, 0, 0, Vec::new());
     for path in files(&folder, prefix)? {
         for seed in 0..seeds {
             let clock = Instant::now();
-            let (found, psnr) = attack(&path, rate, seed)?;
+            let (found, psnr) = attack(&path, rate, seed, (rounds, is_frozen))?;
             times.push(clock.elapsed().as_secs_f64());
             let name = path.file_stem().unwrap_or_default().to_string_lossy();
             let seconds = times.last().copied().unwrap_or_default();
             match found {
-                Ok(found) => println!("{name}, mask {seed}: {psnr:.1} dB in {seconds:.2} s. {}", found.notes.join(" ")),
+                Ok(found) => println!(
+                    "{name}, mask {seed}: {psnr:.1} dB in {seconds:.2} s, {:?}. {}",
+                    found.ending,
+                    found.notes.join(" ")
+                ),
                 Err(reason) => println!("{name}, mask {seed}: refused after {seconds:.2} s: {reason}"),
             }
             exact += usize::from(psnr >= EXACT);
@@ -73,24 +85,47 @@ fn files(folder: &Path, prefix: &str) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     Ok(found)
 }
 
-/// The picture, and its PSNR in dB; NaN where there is none.
-fn attack(path: &Path, rate: f64, seed: u64) -> Result<(Result<Reconstruction, AttackError>, f64), Box<dyn Error>> {
+/// The picture behind so many rounds, of one mask or of one each, and its PSNR in dB; NaN where there is none.
+fn attack(
+    path: &Path,
+    rate: f64,
+    seed: u64,
+    (count, is_frozen): (usize, bool),
+) -> Result<(Result<Reconstruction, AttackError>, f64), Box<dyn Error>> {
     let bytes = fs::read(path)?;
     let file = SafeTensors::deserialize(&bytes)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let config = config(name.split('-').next().unwrap_or_default())?;
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let mut gradients = Tensors::new(TensorSource::Gradients, &config, Rounding::F32);
-    for tensor in READ {
-        let view = file.tensor(tensor)?;
-        let values: Vec<f64> =
-            view.data().as_chunks().0.iter().map(|&chunk| f64::from(f32::from_le_bytes(chunk))).collect();
-        let kept = values.iter().map(|_| rng.random_range(0.0..1.0) >= rate).collect();
-        gradients.insert_kept(tensor, view.shape(), values, kept)?;
+    let fresh = || ChaCha8Rng::seed_from_u64(seed);
+    let mut rng = fresh();
+    let mut rounds = Vec::new();
+    for number in 0..count {
+        if is_frozen {
+            rng = fresh();
+        }
+        let rounding = if file.tensor("pos_embed").is_ok_and(|view| view.dtype() == Dtype::F64) {
+            Rounding::F64
+        } else {
+            Rounding::F32
+        };
+        let mut gradients = Tensors::new(TensorSource::Gradients, &config, rounding);
+        for tensor in READ {
+            let view = file.tensor(tensor).or_else(|_| file.tensor(&format!("{tensor}.{number}")))?;
+            let values: Vec<f64> = match view.dtype() {
+                Dtype::F64 => view.data().as_chunks().0.iter().map(|&chunk| f64::from_le_bytes(chunk)).collect(),
+                _ => view.data().as_chunks().0.iter().map(|&chunk| f64::from(f32::from_le_bytes(chunk))).collect(),
+            };
+            let kept = values.iter().map(|_| rng.random_range(0.0..1.0) >= rate).collect();
+            gradients.insert_kept(tensor, view.shape(), values, kept)?;
+        }
+        rounds.push(Evidence { weights: Tensors::new(TensorSource::Weights, &config, Rounding::F32), gradients });
     }
     let truth: Vec<f32> = file.tensor("image")?.data().iter().map(|&byte| f32::from(byte) / 255.0).collect();
-    let evidence = Evidence { weights: Tensors::new(TensorSource::Weights, &config, Rounding::F32), gradients };
-    let found = completion(&evidence, &mut |_| ControlFlow::Continue(()));
+    let on_step: OnProgress<'_> = &mut |_| ControlFlow::Continue(());
+    let found = match rounds.as_slice() {
+        [alone] => completion(alone, on_step),
+        rounds => completion_of_rounds(&AccumulatedRounds::gather(rounds)?, rounds[0].gradients.rounding(), on_step),
+    };
     let psnr = match &found {
         Ok(found) => metrics::psnr(&found.image, &truth, config.image, config.image)?,
         Err(_) => f64::NAN,

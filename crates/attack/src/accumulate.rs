@@ -1,5 +1,7 @@
 //! What several rounds of one client give away together.
 
+use std::sync::Arc;
+
 use faer::Mat;
 use unmask_core::VitConfig;
 
@@ -8,6 +10,11 @@ use crate::{
     model::{PATCH_BIAS, PATCH_WEIGHT, POSITION},
     observed::Observed,
 };
+
+/// Most rounds that are kept apart: as many as hold what one model of many patches holds in memory.
+const MOST_APART: usize = 8;
+/// Patches up to which they are: equations of rounds side by side have matrices of S x S for each of their rows.
+const MOST_PATCHES_APART: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Added {
@@ -34,6 +41,17 @@ pub struct AccumulatedRounds {
     position: Pooled,
     patch: Pooled,
     bias: Pooled,
+    /// Each by itself, the first of them and those after a drift too: however far the model moved, all have the picture in
+    /// common.
+    apart: Vec<Arc<Round>>,
+}
+
+/// What one round shows: G_pos without the class row `[S, D]`, G_E `[D, L]` and b_E `[D, 1]`.
+#[derive(Debug)]
+pub(crate) struct Round {
+    pub(crate) position: Observed,
+    pub(crate) patch: Observed,
+    pub(crate) bias: Observed,
 }
 
 /// Means over rounds, and the sum of squared deviations from them.
@@ -93,6 +111,7 @@ impl AccumulatedRounds {
             position: Pooled::new(s, d),
             patch: Pooled::new(d, l),
             bias: Pooled::new(d, 1),
+            apart: Vec::new(),
         }
     }
 
@@ -129,13 +148,17 @@ impl AccumulatedRounds {
         if gradients.vit()? != self.config {
             return Err(AttackError::OtherModel { rounds: self.rounds });
         }
-        let (position, patch, bias) = self.read(gradients)?;
+        let round = Arc::new(self.read(gradients)?);
         self.seen += 1;
+        if self.apart.len() < MOST_APART && self.config.patches() <= MOST_PATCHES_APART {
+            self.apart.push(Arc::clone(&round));
+        }
         if self.has_drifted {
             return Ok(Added::Drifted);
         }
+        let Round { position, patch, bias } = &*round;
         let mut with = self.position.clone();
-        with.add(&position);
+        with.add(position);
         if self.rounds > 0 && with.error() > self.error() {
             self.has_drifted = true;
             return Ok(Added::Drifted);
@@ -144,12 +167,12 @@ impl AccumulatedRounds {
         self.rounds += 1;
         self.expected_hidden *= 1.0 - seen as f64 / self.len() as f64;
         self.position = with;
-        self.patch.add(&patch);
-        self.bias.add(&bias);
+        self.patch.add(patch);
+        self.bias.add(bias);
         Ok(Added::Taken)
     }
 
-    fn read(&self, gradients: &Tensors) -> Result<(Observed, Observed, Observed), AttackError> {
+    fn read(&self, gradients: &Tensors) -> Result<Round, AttackError> {
         let (s, d) = (self.config.patches(), self.config.dim);
         let values = gradients.get(POSITION)?;
         let position = Observed::new(s, &values[d..], gradients.kept(POSITION).map(|kept| &kept[d..]));
@@ -166,7 +189,7 @@ impl AccumulatedRounds {
             }
         }
         let bias = gradients.observed(PATCH_BIAS, d).unwrap_or_else(|_| Observed::unknown(d, 1));
-        Ok((position, patch, bias))
+        Ok(Round { position, patch, bias })
     }
 
     fn len(&self) -> usize {
@@ -232,6 +255,16 @@ impl AccumulatedRounds {
     /// The same for each of the D equations, the mean over its S coefficients.
     pub(crate) fn equation_errors(&self) -> Vec<f64> {
         self.position.column_errors()
+    }
+
+    /// Each round by itself, as far as they are kept.
+    pub(crate) fn apart(&self) -> &[Arc<Round>] {
+        &self.apart
+    }
+
+    /// How many rounds are kept apart, to be solved side by side.
+    pub fn kept_apart(&self) -> usize {
+        self.apart.len()
     }
 
     pub fn config(&self) -> &VitConfig {

@@ -12,7 +12,7 @@ use faer::{
 use unmask_core::{AttackMethod, VitConfig};
 
 use crate::{
-    AccumulatedRounds, AttackError, AttackProgress, Reconstruction,
+    AccumulatedRounds, AttackError, AttackProgress, Ending, Reconstruction,
     least_squares::Spectrum,
     model::POSITION,
     total_variation::{Channel, Roughness},
@@ -100,7 +100,9 @@ pub fn als(
             return Err(unsolvable());
         }
         let at = AttackProgress { iteration, iterations, objective, pictures: &picture.image };
-        if progress(at).is_break() || iteration >= iterations {
+        let is_ended = progress(at).is_break() && iteration < iterations;
+        if is_ended || iteration >= iterations {
+            picture.ending = if is_ended { Ending::Ended } else { Ending::Settled };
             return Ok(picture);
         }
         step_gradient(rounds, size, x.as_ref(), &mut g).ok_or_else(unsolvable)?;

@@ -1,10 +1,15 @@
 //! Embedding inversion behind masks, by the rank of what they hide.
 
+use std::sync::Arc;
+
 use faer::{Mat, MatRef};
-use unmask_core::AttackMethod;
+use unmask_core::{AttackMethod, VitConfig};
+use web_time::Instant;
 
 use crate::{
-    AccumulatedRounds, AttackError, AttackProgress, Evidence, OnProgress, Reconstruction, embedding_inversion,
+    AccumulatedRounds, AttackError, AttackProgress, Ending, Evidence, OnProgress, Reconstruction, Rounding,
+    accumulate::Round,
+    embedding_inversion,
     least_squares::least_squares,
     low_rank::{Completion, Effort, LowRankError, Start, complete, known_per_unknown},
     observed::Observed,
@@ -21,6 +26,11 @@ const POSITIONS_IN_GUESS: [f64; 4] = [0.1, 0.0, 0.2, 0.03];
 const GUESSED_SIDE: usize = 8;
 /// Held-out entries missed by more than this share mean that nothing was found.
 const NOT_FOUND: f64 = 1e-2;
+/// Variance of an entry over rounds, relative to their mean square, up to which their means are tried as one update's: an
+/// error of 1 % of each, at which nothing is found.
+const NEARLY_STILL: f64 = NOT_FOUND * NOT_FOUND;
+/// Searches for the picture behind several rounds: each takes seconds, and what is not found by then is left to other means.
+const SEARCHES_BESIDE: usize = 3;
 /// Below this expected PSNR, in dB, a picture is not to be relied on.
 const RELIABLE: f64 = 30.0;
 
@@ -39,73 +49,255 @@ const RELIABLE: f64 = 30.0;
 /// # Errors
 /// [`AttackError`]: a tensor is missing, all zero or all hidden; D <= S; counting says that too much is hidden
 /// ([`AttackError::TooMuchHidden`]), nothing found predicts what was held out ([`AttackError::NotCompleted`]), or `progress`
-/// ended it before that ([`AttackError::CompletionEnded`]). A picture that comes out and may be wrong says so in its notes.
+/// ended it before that ([`AttackError::Ended`]). A picture that comes out and may be wrong says so in its notes.
 pub fn completion(evidence: &Evidence, progress: OnProgress<'_>) -> Result<Reconstruction, AttackError> {
     let round = AccumulatedRounds::of(evidence)?;
     let config = round.config();
-    let (s, l) = (config.patches(), config.patch_len());
-    if config.dim <= s {
-        return Err(AttackError::TooFewDimensions { method: METHOD, dim: config.dim, unknowns: s + 1 });
+    if config.dim <= config.patches() {
+        return Err(AttackError::TooFewDimensions { method: METHOD, dim: config.dim, unknowns: config.patches() + 1 });
     }
     if round.position().is_whole() && round.patch().is_whole() {
         return embedding_inversion(&evidence.gradients);
     }
-    let unsolvable = || AttackError::Unsolvable { method: METHOD };
-    let hidden = |reason: String| AttackError::TooMuchHidden { method: METHOD, reason };
-    let z = stacked(&round);
-    let ratio = known_per_unknown(&z, s);
-    let few = |ratio: f64| hidden(format!("it needs fewer hidden entries: kept / unknowns is {ratio:.2}"));
-    if ratio < 1.0 {
-        return Err(few(ratio));
+    let rounding = evidence.gradients.rounding();
+    complete_one(&round, rounding, progress)
+}
+
+/// The picture behind several masked updates of it.
+///
+/// Where all were made at the same weights, an entry that any of them kept is known, and they are one update with fewer
+/// holes. Otherwise each is a gradient of its own, G_pos,k differs, and the picture is what they have in common: see
+/// `complete_beside`. A mask that is the same in every round does no harm there.
+///
+/// # Errors
+/// As [`completion`].
+pub fn completion_of_rounds(
+    rounds: &AccumulatedRounds,
+    rounding: Rounding,
+    progress: OnProgress<'_>,
+) -> Result<Reconstruction, AttackError> {
+    let config = rounds.config();
+    let is_still = rounds.drift() == 0.0 && !rounds.has_drifted();
+    if rounds.kept_apart() < 2 || is_still {
+        if config.dim <= config.patches() {
+            let (dim, unknowns) = (config.dim, config.patches() + 1);
+            return Err(AttackError::TooFewDimensions { method: METHOD, dim, unknowns });
+        }
+        return complete_one(rounds, rounding, progress);
     }
-    check_rows(&z, s, l).map_err(hidden)?;
-    let guesses = guesses(&round).ok_or_else(unsolvable)?;
+    match complete_beside(config, rounds.apart(), progress) {
+        Err(AttackError::TooMuchHidden { .. } | AttackError::NotCompleted { .. })
+            if config.dim > config.patches() && rounds.drift() < NEARLY_STILL =>
+        {
+            complete_one(rounds, rounding, progress)
+        }
+        found => found,
+    }
+}
+
+/// Of one update, or of several at the same weights.
+fn complete_one(
+    round: &AccumulatedRounds,
+    rounding: Rounding,
+    progress: OnProgress<'_>,
+) -> Result<Reconstruction, AttackError> {
+    let config = round.config();
+    let (s, l) = (config.patches(), config.patch_len());
+    let z = stacked(round);
+    let known = Known { ratio: known_per_unknown(&z, s), hidden: round.hidden_share(), rank: s };
+    known.check_count()?;
+    check_rows(&z, s, l).map_err(too_much_hidden)?;
+    let guesses = guesses(round).ok_or_else(unsolvable)?;
     let importance: Vec<f64> =
         (0..z.nrows()).map(|row| if (l..l + s).contains(&row) { POSITION_IMPORTANCE } else { 1.0 }).collect();
-    let start = Start { guesses: &guesses, importance: Some(&importance) };
-    let effort = Effort::default();
-    let iterations = effort.most_steps();
-    let mut on_step =
-        |iteration, objective| progress(AttackProgress { iteration, iterations, objective, pictures: &[] });
-    let completed = complete(&z, s, start, effort, &mut on_step).map_err(|error| match error {
-        LowRankError::TooFewKnown { ratio } => few(ratio),
-        LowRankError::FullRank { .. } => {
-            AttackError::TooFewDimensions { method: METHOD, dim: config.dim, unknowns: s + 1 }
-        }
-        LowRankError::Unsolvable => unsolvable(),
-    })?;
-    if completed.held_out.is_nan() || completed.held_out > NOT_FOUND {
-        return Err(match completed.is_cut {
-            true => AttackError::CompletionEnded { rank: s },
-            false => AttackError::NotCompleted { rank: s, held_out: completed.held_out },
-        });
-    }
+    let start = Start { guesses: &guesses, importance: Some(&importance), column_importance: None };
+    let completed = known.complete(&z, start, Effort::default(), progress)?;
     // In the coordinates of V: G_pos^T X = G_E is A_pos^T X = A_E^T.
     let position = completed.left.subrows(l, s);
     let patch = completed.left.subrows(0, l);
-    let rounding = evidence.gradients.rounding();
     let (x, spectrum) =
         least_squares(position.transpose(), patch.transpose(), rounding.cutoff()).ok_or_else(unsolvable)?;
     let mut picture = Reconstruction::from_patches(x.as_ref(), config, spectrum);
-    let expected = expected_psnr(&round, &completed, x.as_ref()).ok_or_else(unsolvable)?;
-    picture.note(format!(
-        "{:.1} % of the entries were hidden, and rank {s} gave them away: {ratio:.1} entries were kept for each unknown. Entries held \
-         out from the search were predicted to within {:.0e} of their size.",
-        100.0 * round.hidden_share(),
-        completed.held_out,
-    ));
-    if completed.is_cut {
-        picture.note("The search was ended before it settled: the picture may be wrong.".to_owned());
-    } else if !completed.is_settled {
-        picture.note("The search did not settle: the picture may be wrong.".to_owned());
-    }
-    if expected < RELIABLE {
-        picture.note(format!(
-            "What is left unexplained may reach the picture: it is expected to be right to about {expected:.0} dB only."
-        ));
-    }
+    let mean_square = |row: usize| completed.left.row(row).squared_norm_l2() / config.dim as f64;
+    let of_patch = (0..l).map(mean_square).sum::<f64>() / l as f64;
+    let of_position = (0..s).map(|i| mean_square(l + i) * x.row(i).squared_norm_l2() / l as f64).sum::<f64>();
+    let expected = known.expected_psnr(&completed, position, of_patch + of_position).ok_or_else(unsolvable)?;
+    known.tell(&mut picture, &completed, expected);
     picture.note_cutoff(spectrum, rounding);
     Ok(picture)
+}
+
+/// Of several updates of one picture at whatever weights. Of each round k, Z_k^T = G_pos,k^T [X | I | 1] with one right factor for
+/// all of them: one below the other they have rank S too, and each is a further equation for X. `[K D, L + S + 1]`.
+fn complete_beside(
+    config: &VitConfig,
+    rounds: &[Arc<Round>],
+    progress: OnProgress<'_>,
+) -> Result<Reconstruction, AttackError> {
+    let (s, l) = (config.patches(), config.patch_len());
+    let z = beside(config, rounds);
+    let hidden = 1.0 - z.known() as f64 / z.len() as f64;
+    let known = Known { ratio: known_per_unknown(&z, s), hidden, rank: s };
+    known.check_count()?;
+    let guesses = guesses_beside(config, rounds).ok_or_else(unsolvable)?;
+    let importance: Vec<f64> =
+        (0..z.ncols()).map(|column| if (l..l + s).contains(&column) { POSITION_IMPORTANCE } else { 1.0 }).collect();
+    let start = Start { guesses: &guesses, importance: None, column_importance: Some(&importance) };
+    let effort = Effort { searches: SEARCHES_BESIDE, ..Effort::default() };
+    let completed = known.complete(&z, start, effort, progress)?;
+    // V = [X^T; I; 1] M: X^T is what V has for the pixels, in units of what it has for the positions.
+    let (pixels, units) = (completed.right.subrows(0, l), completed.right.subrows(l, s));
+    let (x, spectrum) =
+        least_squares(units.transpose(), pixels.transpose(), Rounding::F64.cutoff()).ok_or_else(unsolvable)?;
+    let mut picture = Reconstruction::from_patches(x.as_ref(), config, spectrum);
+    let rows: Vec<usize> = (0..z.nrows()).filter(|&row| completed.left[(row, 0)].is_finite()).collect();
+    let left = Mat::from_fn(rows.len(), s, |i, k| completed.left[(rows[i], k)]);
+    let mean_square = |column: usize| {
+        let made = &left * completed.right.row(column).transpose();
+        made.squared_norm_l2() / rows.len() as f64
+    };
+    let of_patch = (0..l).map(mean_square).sum::<f64>() / l as f64;
+    let of_position = (0..s).map(|i| mean_square(l + i) * x.row(i).squared_norm_l2() / l as f64).sum::<f64>();
+    let position = units * left.transpose();
+    let expected = known.expected_psnr(&completed, position.as_ref(), of_patch + of_position).ok_or_else(unsolvable)?;
+    known.tell(&mut picture, &completed, expected);
+    Ok(picture)
+}
+
+fn unsolvable() -> AttackError {
+    AttackError::Unsolvable { method: METHOD }
+}
+
+fn too_much_hidden(reason: String) -> AttackError {
+    AttackError::TooMuchHidden { method: METHOD, reason }
+}
+
+/// What is known of a matrix before it is completed.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    /// Known entries per unknown.
+    ratio: f64,
+    /// Share of the entries that are not.
+    hidden: f64,
+    rank: usize,
+}
+
+impl Known {
+    fn check_count(self) -> Result<(), AttackError> {
+        match self.ratio < 1.0 {
+            true => Err(too_few(self.ratio)),
+            false => Ok(()),
+        }
+    }
+
+    fn complete(
+        self,
+        z: &Observed,
+        start: Start<'_>,
+        effort: Effort,
+        progress: OnProgress<'_>,
+    ) -> Result<Completion, AttackError> {
+        let clock = Instant::now();
+        let iterations = effort.most_steps();
+        let mut on_step =
+            |iteration, objective| progress(AttackProgress { iteration, iterations, objective, pictures: &[] });
+        let completed = complete(z, self.rank, start, effort, &mut on_step).map_err(|error| match error {
+            LowRankError::TooFewKnown { ratio } => too_few(ratio),
+            LowRankError::FullRank { rank, columns, .. } => {
+                AttackError::TooFewDimensions { method: METHOD, dim: columns, unknowns: rank + 1 }
+            }
+            LowRankError::Unsolvable => unsolvable(),
+        })?;
+        if completed.held_out.is_nan() || completed.held_out > NOT_FOUND {
+            return Err(match completed.is_cut {
+                true => AttackError::Ended { seconds: clock.elapsed().as_secs_f64() },
+                false => AttackError::NotCompleted { rank: self.rank, held_out: completed.held_out },
+            });
+        }
+        Ok(completed)
+    }
+
+    /// PSNR, in dB, to which errors of the size of the held-out ones leave X `[S, L]` certain.
+    ///
+    /// With e their size, q the share of entries kept, and r the root mean square of a row: each coefficient of a row of A errs by
+    /// about e r / sqrt(q), and the inverse of `position`, which is G_pos or has its singular values, carries that of G_E^T, and that of
+    /// G_pos times X, into X. `mean_squares` is the sum of both r^2.
+    fn expected_psnr(self, completed: &Completion, position: MatRef<'_, f64>, mean_squares: f64) -> Option<f64> {
+        let singular = position.singular_values().ok()?;
+        let amplification = singular.iter().map(|value| value.powi(-2)).sum::<f64>() / self.rank as f64;
+        let square = completed.held_out.powi(2) / (1.0 - self.hidden) * amplification * mean_squares;
+        // X lies in [-1, 1].
+        Some(-10.0 * (square / 4.0).log10())
+    }
+
+    /// Says what was done, how it ended, and what to expect.
+    fn tell(self, picture: &mut Reconstruction, completed: &Completion, expected: f64) {
+        picture.note(format!(
+            "{:.1} % of the entries were hidden, and rank {} gave them away: {:.1} entries were kept for each unknown. Entries \
+             held out from the search were predicted to within {:.0e} of their size.",
+            100.0 * self.hidden,
+            self.rank,
+            self.ratio,
+            completed.held_out,
+        ));
+        picture.ending = match (completed.is_cut, completed.is_settled) {
+            (true, _) => Ending::Ended,
+            (false, false) => Ending::Unsettled,
+            (false, true) => Ending::Settled,
+        };
+        if expected < RELIABLE {
+            picture.note(format!(
+                "What is left unexplained may reach the picture: it is expected to be right to about {expected:.0} dB only."
+            ));
+        }
+    }
+}
+
+fn too_few(ratio: f64) -> AttackError {
+    too_much_hidden(format!("it needs fewer hidden entries: kept / unknowns is {ratio:.2}"))
+}
+
+/// Z_k^T `[D, L + S + 1]` of each round, one below the other.
+fn beside(config: &VitConfig, rounds: &[Arc<Round>]) -> Observed {
+    let (d, s, l) = (config.dim, config.patches(), config.patch_len());
+    let stack = |of: fn(&Observed) -> &Mat<f64>| {
+        Mat::from_fn(rounds.len() * d, l + s + 1, |row, column| {
+            let (round, row) = (&rounds[row / d], row % d);
+            match column {
+                column if column < l => of(&round.patch)[(row, column)],
+                column if column < l + s => of(&round.position)[(column - l, row)],
+                _ => of(&round.bias)[(row, 0)],
+            }
+        })
+    };
+    Observed { values: stack(|observed| &observed.values), weights: stack(|observed| &observed.weights) }
+}
+
+/// Matrices `[K D, L + S + 1]` with nearly its row space: mixtures of patches filled in smoothly, and what is known of the
+/// positions.
+fn guesses_beside(config: &VitConfig, rounds: &[Arc<Round>]) -> Option<Vec<Mat<f64>>> {
+    let (d, s, l, side) = (config.dim, config.patches(), config.patch_len(), config.patch);
+    let stride = side.div_ceil(GUESSED_SIDE);
+    let pixels: Vec<usize> = (0..l).filter(|l| l % side % stride == 0 && l / side % side % stride == 0).collect();
+    let across = side.div_ceil(stride);
+    // The place among `pixels` of the one above and left of a pixel.
+    let nearest = |l: usize| (l / (side * side) * across + l / side % side / stride) * across + l % side / stride;
+    let mut filled = Mat::zeros(rounds.len() * d, l + s + 1);
+    for (k, round) in rounds.iter().enumerate() {
+        let mixtures = likeliest_mixtures(&round.patch, &pixels, side)?;
+        for row in 0..d {
+            let norm = mixtures.col(row).norm_l2();
+            let scale = if norm > 0.0 { norm.recip() } else { 0.0 };
+            (0..l).for_each(|column| filled[(k * d + row, column)] = scale * mixtures[(nearest(column), row)]);
+            (0..s).for_each(|i| filled[(k * d + row, l + i)] = scale * round.position.values[(i, row)]);
+        }
+    }
+    let made = |weight: &f64| {
+        Mat::from_fn(filled.nrows(), filled.ncols(), |row, column| {
+            filled[(row, column)] * if column < l { 1.0 } else { *weight }
+        })
+    };
+    Some(POSITIONS_IN_GUESS.iter().map(made).collect())
 }
 
 /// Z `[L + S + 1, D]`.
@@ -172,24 +364,6 @@ fn unit_rows(matrix: &Mat<f64>) -> Mat<f64> {
     let norms: Vec<f64> = (0..matrix.nrows()).map(|row| matrix.row(row).norm_l2()).collect();
     let scale = |row: usize| if norms[row] > 0.0 { norms[row] } else { 1.0 };
     Mat::from_fn(matrix.nrows(), matrix.ncols(), |row, column| matrix[(row, column)] / scale(row))
-}
-
-/// PSNR, in dB, to which errors of the size of the held-out ones leave X `[S, L]` certain.
-///
-/// With e their size, q the share of entries kept, and r the root mean square of a row: each coefficient of a row of A errs by about e r / sqrt(q),
-/// and A_pos^-T carries that of G_E^T, and that of G_pos times X, into X.
-fn expected_psnr(round: &AccumulatedRounds, completed: &Completion, x: MatRef<'_, f64>) -> Option<f64> {
-    let (s, l, d) = (x.nrows(), x.ncols(), completed.right.nrows() as f64);
-    let position = completed.left.subrows(l, s);
-    let singular = position.singular_values().ok()?;
-    let amplification = singular.iter().map(|value| value.powi(-2)).sum::<f64>() / s as f64;
-    let kept = 1.0 - round.hidden_share();
-    let size = |row: usize| completed.left.row(row).squared_norm_l2() / d;
-    let of_patch = (0..l).map(size).sum::<f64>() / l as f64;
-    let of_position = (0..s).map(|i| size(l + i) * x.row(i).squared_norm_l2() / l as f64).sum::<f64>();
-    let square = completed.held_out.powi(2) / kept * amplification * (of_patch + of_position);
-    // X lies in [-1, 1].
-    Some(-10.0 * (square / 4.0).log10())
 }
 
 #[cfg(test)]

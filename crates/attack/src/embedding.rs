@@ -83,7 +83,7 @@ mod tests {
     use unmask_core::{VitConfig, VitPreset};
 
     use super::*;
-    use crate::{Evidence, Rounding, TensorSource};
+    use crate::{Ending, Evidence, Rounding, TensorSource};
 
     /// Embeddings' gradients of the pictures, mixed, with any gradient of the position embedding.
     fn evidence(pictures: &[Reconstruction], hidden: usize) -> Evidence {
@@ -113,7 +113,7 @@ mod tests {
 
     fn picture(seed: usize) -> Reconstruction {
         let image = (0..16 * 16 * 3).map(|i| ((i * (seed + 2)) as f32 * 0.11).sin() * 0.4 + 0.5).collect();
-        Reconstruction { image, singular_ratio: 0.1, notes: Vec::new() }
+        Reconstruction { image, singular_ratio: 0.1, ending: Ending::Settled, notes: Vec::new() }
     }
 
     fn is_exact(evidence: &Evidence, found: &Reconstruction) -> bool {
@@ -152,7 +152,7 @@ mod tests {
         // Two of seven entries hidden leave over 16 equations of 48; five leave too few.
         let masked = evidence(&[picture(1)], 2);
         assert!(!is_exact(&masked, &embedding_inversion(&masked.gradients).unwrap()), "zeros for values");
-        let aware = crate::embedding_inversion_aware(&masked).unwrap();
+        let aware = crate::embedding_inversion_aware(&masked, &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
         assert!(is_exact(&masked, &aware), "the equations that arrived whole");
         let few = evidence(&[picture(1)], 5);
         assert_eq!(pixel_uncertainty(&few.gradients, &picture(1).image), None, "as many unknowns as equations");

@@ -73,10 +73,10 @@ pub enum AttackError {
     NotCompleted { rank: usize, held_out: f64 },
     /// By whoever listened to it.
     #[error(
-        "the search for a matrix of rank {rank} was ended before it found one; give it more time, in a room more seconds a round for \
+        "the attack was ended before it settled (after {seconds:.0} s); give it more time, in a room more seconds a round for \
          the attacks"
     )]
-    CompletionEnded { rank: usize },
+    Ended { seconds: f64 },
     #[error("the candidate picture has {found} values, the model's pictures have {expected}")]
     WrongPicture { found: usize, expected: usize },
     /// At an index of `[side, side, 3]`.

@@ -31,6 +31,11 @@ pub struct Membership {
     pub interval: (f64, f64),
     /// What rounding, noise or an imperfect completion of a mask could leave of a member.
     pub noise: f64,
+    /// What the picture would leave in the update, had it been there, as a share of what the strongest one there leaves.
+    pub strength: f64,
+    /// Up to this strength a picture drowns in rounding, and is no stranger though it does not show; 0 where the number of
+    /// pictures is known, for then all of them show or it is seen that one does not.
+    pub floor: f64,
     /// Residuals of altered copies of the candidate, ascending: what pictures like it reach that were not there.
     pub distractors: Vec<f64>,
     /// Pictures in the update, by its rank.
@@ -99,22 +104,28 @@ impl Members {
     }
 
     /// Compares one candidate. `own` is dl/d(fc1.weight) `[4 D, D]`, row-major, of it alone, with any label, at the weights of
-    /// the update: it is of rank one, and its row space is the candidate's token.
+    /// the update: it is of rank one, and its row space is the candidate's token. `strength` is the norm of that gradient with
+    /// the label that the model gives the candidate, as a share of that with another: the less, the surer the model is, and the
+    /// less a member may leave.
     ///
     /// - *member*: the residual's upper bound lies below [`MEMBER`];
     /// - *stranger*: its lower bound lies above [`STRANGER`] and ten times what noise could leave of a member, and all of the
-    ///   batch was seen: of one step, as many directions as there are pictures, where that is known, and none may hide;
+    ///   batch was seen: of one step, as many directions as there are pictures. Where that number is not known, a picture that
+    ///   drowns in rounding does not show in it: with k directions in sight one picture of k + 1, of the candidate's strength, must
+    ///   stand ten times above the noise, [`Membership::floor`];
     /// - *undecided* otherwise.
     ///
     /// # Errors
     /// [`AttackError`]: `own` has another size, or is zero.
-    pub fn judge(&self, own: &[f64]) -> Result<Membership, AttackError> {
+    pub fn judge(&self, own: &[f64], strength: f64) -> Result<Membership, AttackError> {
         let token = self.token(own)?;
         let residual = outside(self.span.basis.as_ref(), token.as_ref());
         let interval = self.interval(&token, residual);
         let noise = self.span.noise(token.as_ref()).max(TOKEN_NOISE);
         let batch = self.span.batch;
-        let is_batch = |seen| self.pictures.is_none_or(|pictures| pictures == seen);
+        let hides = ABOVE_NOISE * self.span.floor * (batch.seen() + 1) as f64;
+        let floor = if self.pictures.is_none() { hides } else { 0.0 };
+        let is_batch = |seen| self.pictures.map_or(strength > floor, |pictures| pictures == seen);
         let is_all_seen = self.is_one_step && matches!(batch, BatchSize::Exactly(seen) if is_batch(seen));
         let verdict = if interval.1 < MEMBER {
             MembershipVerdict::Member
@@ -123,7 +134,7 @@ impl Members {
         } else {
             MembershipVerdict::Undecided
         };
-        Ok(Membership { residual, interval, noise, distractors: Vec::new(), batch, verdict })
+        Ok(Membership { residual, interval, noise, strength, floor, distractors: Vec::new(), batch, verdict })
     }
 
     fn token(&self, own: &[f64]) -> Result<Mat<f64>, AttackError> {
@@ -148,13 +159,13 @@ impl Members {
 }
 
 /// Whether a picture was in the batch behind an update, whatever the batch's size and labels. `own` holds the gradient of
-/// [`Members::judge`] for the candidate; those of altered copies of it may follow, which are shown beside it and decide nothing.
+/// [`Members::judge`] for the candidate, of that `strength`; those of altered copies of it may follow, which are shown beside it and decide nothing.
 ///
 /// # Errors
 /// As [`Members::judge`].
-pub fn membership(members: &Members, own: &[Vec<f64>]) -> Result<Membership, AttackError> {
+pub fn membership(members: &Members, own: &[Vec<f64>], strength: f64) -> Result<Membership, AttackError> {
     let (candidate, copies) = own.split_first().ok_or(AttackError::NoModel)?;
-    let mut membership = members.judge(candidate)?;
+    let mut membership = members.judge(candidate, strength)?;
     for copy in copies {
         membership.distractors.push(outside(members.span.basis.as_ref(), members.token(copy)?.as_ref()));
     }

@@ -160,10 +160,9 @@ pub(crate) fn definition(method: AttackMethod) -> Definition {
     use Concealment::{Entries, Positions};
     match method {
         AttackMethod::Embedding => closed_form(|evidence, _| embedding_inversion(&evidence.gradients), EMBEDDINGS),
-        AttackMethod::EmbeddingAware => Definition {
-            optional: &[PATCH_BIAS],
-            ..closed_form(|evidence, _| embedding_inversion_aware(evidence), EMBEDDINGS)
-        },
+        AttackMethod::EmbeddingAware => {
+            Definition { optional: &[PATCH_BIAS], ..closed_form(embedding_inversion_aware, EMBEDDINGS) }
+        }
         AttackMethod::April => april_block(|evidence, _| april(&evidence.weights, &evidence.gradients)),
         AttackMethod::AprilAware => april_block(|evidence, _| april_aware(evidence)),
         AttackMethod::Completion => Definition {

@@ -8,6 +8,7 @@ pub(crate) const POSITION: &str = "pos_embed";
 pub(crate) const PATCH_WEIGHT: &str = "patch_embed.proj.weight";
 pub(crate) const PATCH_BIAS: &str = "patch_embed.proj.bias";
 pub(crate) const CLASS_TOKEN: &str = "cls_token";
+pub(crate) const HEAD_BIAS: &str = "head.bias";
 pub(crate) const QKV: &str = "blocks.0.attn.qkv.weight";
 
 /// What decides the shapes of a model's tensors: an [`Architecture`]'s, or those of a ViT of any size.
@@ -62,7 +63,7 @@ impl ModelShape {
     /// Weight and bias of the classification head.
     pub(crate) fn head(self) -> [&'static str; 2] {
         match self {
-            Self::Vit(_) => ["head.weight", "head.bias"],
+            Self::Vit(_) => ["head.weight", HEAD_BIAS],
             Self::Resnet(_) => ["fc.weight", "fc.bias"],
         }
     }

@@ -12,6 +12,7 @@ use crate::{
     Reconstruction, RecoveredKey, Rounding, Searches, TensorSource, Tensors, class_token_gradient, embeddings_layout,
     membership::{Members, altered, membership},
     method::ClosedForm,
+    model::HEAD_BIAS,
     read_labels,
     span::GoOn,
 };
@@ -142,23 +143,31 @@ impl Observation {
         let whole = self.whole.as_deref().ok_or(AttackError::NoModel)?;
         let name = class_token_gradient(whole.architecture)?;
         let range = whole.architecture.layout().get(&name).map(|param| param.range.clone()).unwrap_or_default();
+        let of = |label: usize, picture: &[f32]| searches.gradient(whole, &[label], picture);
+        let slice = |flat: &[f64]| flat.get(range.clone()).unwrap_or_default().to_vec();
         let own = |picture: &[f32]| -> Result<Vec<f64>, AttackError> {
             let mut own = Vec::new();
             // A label that the model is sure of leaves no gradient; no two can be.
             for label in 0..whole.architecture.classes().min(2) {
-                let whole = searches.gradient(whole, &[label], picture)?;
-                own = whole.get(range.clone()).unwrap_or_default().to_vec();
+                own = slice(&of(label, picture)?);
                 if own.iter().any(|&value| value != 0.0) {
                     break;
                 }
             }
             Ok(own)
         };
-        let mut all = vec![own(picture)?];
+        let first = of(0, picture)?;
+        let likely = likeliest_label(whole.architecture, &first);
+        let second =
+            of(if likely == 0 { whole.architecture.classes().saturating_sub(1).min(1) } else { likely }, picture)?;
+        let (sure, unsure) = if likely == 0 { (first, second) } else { (second, first) };
+        let norm = |flat: &[f64]| slice(flat).iter().map(|value| value * value).sum::<f64>().sqrt();
+        let strength = norm(&sure) / norm(&unsure).max(f64::MIN_POSITIVE);
+        let mut all = vec![slice(&unsure)];
         for copy in altered(picture, side) {
             all.push(own(&copy)?);
         }
-        membership(&Members::of(gradients, pictures, go_on)?.over_steps(self.local_steps), &all)
+        membership(&Members::of(gradients, pictures, go_on)?.over_steps(self.local_steps), &all, strength)
     }
 
     /// A label for each picture: those that are known, or those that the update gives away.
@@ -200,6 +209,15 @@ impl Observation {
         }
         Ok(plain)
     }
+}
+
+/// The label that the model gives a picture whose gradient with label 0 this is: dl/d(head.bias) is its probabilities, less 1 at
+/// that label.
+fn likeliest_label(architecture: Architecture, gradient: &[f64]) -> usize {
+    let range = architecture.layout().get(HEAD_BIAS).map(|param| param.range.clone()).unwrap_or_default();
+    let bias = gradient.get(range).unwrap_or_default();
+    let probability = |label: usize| bias[label] + if label == 0 { 1.0 } else { 0.0 };
+    (0..bias.len()).max_by(|&a, &b| probability(a).total_cmp(&probability(b)).then(b.cmp(&a))).unwrap_or_default()
 }
 
 impl WholeUpdate {

@@ -5,6 +5,29 @@ use unmask_core::VitConfig;
 
 use crate::{AccumulatedRounds, Rounding, least_squares::Spectrum};
 
+/// How an attack came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ending {
+    /// It did all that it does: more time would change nothing.
+    #[default]
+    Settled,
+    /// It tried all that it tries, and where it stands is not sure.
+    Unsettled,
+    /// Whoever listened ended it before it settled.
+    Ended,
+}
+
+impl Ending {
+    /// Why nothing follows from what is not seen after so many seconds: a clause. `None` where the attack settled.
+    pub fn because(self, seconds: f64) -> Option<String> {
+        match self {
+            Self::Settled => None,
+            Self::Unsettled => Some("the attack did not settle, whatever it started from".to_owned()),
+            Self::Ended => Some(format!("the attack was ended before it settled (after {seconds:.0} s)")),
+        }
+    }
+}
+
 /// A recovered picture and how well-determined it was.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reconstruction {
@@ -13,6 +36,7 @@ pub struct Reconstruction {
     /// Smallest over largest singular value of the solved system: the share of the signal that rounding or noise may
     /// reach before detail drowns.
     pub singular_ratio: f64,
+    pub ending: Ending,
     /// What limits the result, in plain sentences; empty where nothing does.
     pub notes: Vec<String>,
 }
@@ -40,7 +64,7 @@ impl Reconstruction {
                 image[((top + y) * side + left + x) * channels + channel] = value as f32;
             }
         }
-        Self { image, singular_ratio: spectrum.ratio, notes: Vec::new() }
+        Self { image, singular_ratio: spectrum.ratio, ending: Ending::Settled, notes: Vec::new() }
     }
 
     pub(crate) fn note(&mut self, note: String) {

@@ -8,8 +8,8 @@ use unmask_core::{AttackMethod, Knowledge};
 use web_time::Instant;
 
 use crate::{
-    ALS_ITERATIONS, AttackError, AttackProgress, Evidence, Needs, Observation, Reconstruction, SAME_PICTURE, Search,
-    SearchOptions, SearchTarget, Searches, WholeUpdate, als, embedding_inversion,
+    ALS_ITERATIONS, AttackError, AttackProgress, Ending, Evidence, Needs, Observation, Reconstruction, SAME_PICTURE,
+    Search, SearchOptions, SearchTarget, Searches, WholeUpdate, als, completion_of_rounds, embedding_inversion,
     method::{Solver, definition},
     pixel_uncertainty,
 };
@@ -36,18 +36,20 @@ pub struct Recovered {
     pub objective: Option<f64>,
     /// Smallest over largest singular value, of a closed form.
     pub singular_ratio: Option<f64>,
+    pub ending: Ending,
     /// What to know about the result, in sentences.
     pub notes: Vec<String>,
 }
 
 impl From<Reconstruction> for Recovered {
-    fn from(Reconstruction { image, singular_ratio, notes, .. }: Reconstruction) -> Self {
+    fn from(Reconstruction { image, singular_ratio, ending, notes }: Reconstruction) -> Self {
         Self {
             pictures: vec![image],
             seconds: 0.0,
             iterations: None,
             objective: None,
             singular_ratio: Some(singular_ratio),
+            ending,
             notes,
         }
     }
@@ -79,6 +81,11 @@ pub fn run(
         ));
     }
     recovered.seconds = clock.elapsed().as_secs_f64();
+    if let Some(because) = recovered.ending.because(recovered.seconds).filter(|_| !method.is_search()) {
+        recovered
+            .notes
+            .push(format!("Cannot tell, because {because}: the picture may be wrong, and more may be seen."));
+    }
     Ok(recovered)
 }
 
@@ -87,14 +94,25 @@ fn rounds(observation: &Observation, progress: OnProgress<'_>) -> Result<Recover
     observation.evidence()?.gradients.vit()?;
     let rounds = observation.rounds.as_ref().map_err(Clone::clone)?;
     let mut done = 0;
-    let found = als(rounds, ALS_ITERATIONS, |step| {
+    let mut hear = |step: AttackProgress<'_>| {
         done = step.iteration;
         progress(step)
-    })?;
+    };
+    // Rank is exact where it is enough; what counting forbids or was not found is left to the smoothness of photographs.
+    let rounding = observation.evidence()?.gradients.rounding();
+    let completed = match observation.batch {
+        1 => completion_of_rounds(rounds, rounding, &mut hear),
+        _ => Err(AttackError::NoRounds),
+    };
+    let found = match completed {
+        Ok(found) if found.ending != Ending::Unsettled => found,
+        Err(AttackError::Ended { seconds }) => return Err(AttackError::Ended { seconds }),
+        _ => als(rounds, ALS_ITERATIONS, &mut hear)?,
+    };
     let mut recovered = Recovered::from(found);
     recovered.iterations = Some(done);
     recovered.notes.push(format!("{} of {} rounds were gathered.", rounds.rounds(), rounds.seen()));
-    if done < ALS_ITERATIONS {
+    if recovered.ending == Ending::Ended {
         recovered.notes.push(stopped(done, ALS_ITERATIONS));
     }
     Ok(recovered)
@@ -137,6 +155,7 @@ fn search(
                 iterations: Some(step.iteration),
                 objective: Some(step.objective),
                 singular_ratio: None,
+                ending: if is_stopped { Ending::Ended } else { Ending::Settled },
                 notes,
             });
         }

@@ -78,10 +78,12 @@ pub fn class_token_gradient(model: impl Into<crate::ModelShape>) -> Result<Strin
 /// spectrum is as flat as noise alone makes it and larger. Where rank reaches D - 1, to which LayerNorm confines the tokens,
 /// or the last value is not ten times the noise, there may be more pictures. Local epochs add a direction for each step.
 ///
+/// Undoing a mask may take minutes on a large model, and `go_on` may end it.
+///
 /// # Errors
-/// [`AttackError`]: no ViT, the gradient is missing or zero, or mask or noise hide its rank.
-pub fn batch_size(gradients: &Tensors) -> Result<BatchSize, AttackError> {
-    Ok(Span::of(gradients, &mut || ControlFlow::Continue(()))?.batch)
+/// [`AttackError`]: no ViT, the gradient is missing or zero, mask or noise hide its rank, or `go_on` ended it.
+pub fn batch_size(gradients: &Tensors, go_on: GoOn<'_>) -> Result<BatchSize, AttackError> {
+    Ok(Span::of(gradients, go_on)?.batch)
 }
 
 /// Rows that span what a completion found, and far weaker ones that span what it left.
@@ -114,6 +116,8 @@ pub(crate) struct Span {
     known: Observed,
     /// Of each direction of V, by how much noise may have turned it.
     turned: Vec<f64>,
+    /// The largest singular value of noise alone, relative to the largest of all.
+    pub(crate) floor: f64,
     pub(crate) batch: BatchSize,
 }
 
@@ -149,7 +153,8 @@ impl Span {
         let count = batch.seen();
         let rows = Mat::from_fn(known.nrows(), count, |i, k| svd.U()[(i, k)] * values[k]);
         let turned = values[..count].iter().map(|value| noise / value).collect();
-        Ok(Self { basis: svd.V().subcols(0, count).to_owned(), rows, known, turned, batch })
+        let floor = noise / values[0];
+        Ok(Self { basis: svd.V().subcols(0, count).to_owned(), rows, known, turned, floor, batch })
     }
 
     /// Completes it to the smallest rank that predicts what was held out, each rank from the one before and the strongest
@@ -157,7 +162,7 @@ impl Span {
     fn masked(known: Observed, name: &str, go_on: GoOn<'_>) -> Result<Self, AttackError> {
         let (mut guess, mut best, mut tried) = (None, (f64::INFINITY, 0), 0);
         for rank in 1..=MOST_HIDDEN {
-            let start = Start { guesses: guess.as_slice(), importance: None };
+            let start = Start { guesses: guess.as_slice(), ..Start::default() };
             let done = match complete(&known, rank, start, EFFORT, &mut |_, _| go_on()) {
                 Ok(done) if done.is_cut => {
                     return Err(cannot(format!(
@@ -206,7 +211,7 @@ impl Span {
         let (basis, rows) = (&done.right * turns, &rows * turns);
         let is_clear = values[count - 1] > CLEAR * noise;
         let batch = if is_clear { BatchSize::Exactly(count) } else { BatchSize::AtLeast(count) };
-        Ok(Self { basis, rows, known, turned, batch })
+        Ok(Self { basis, rows, known, turned, floor: noise / values[0], batch })
     }
 
     /// What noise alone leaves outside of a token of length 1 that lies in the span: sum over its directions of its share

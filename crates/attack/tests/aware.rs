@@ -7,8 +7,8 @@ use std::{ops::ControlFlow, sync::Arc};
 use common::{SAMPLES, committed, masked, own_gradients, rng, sample, shape, similarity, uniform};
 use rand::RngExt;
 use unmask_attack::{
-    ALS_ITERATIONS, AccumulatedRounds, Added, AttackError, AttackProgress, Evidence, Needs, NoSearches, Observation,
-    Reconstruction, Rounding, SearchOptions, TensorSource, Tensors, als, embedding_inversion,
+    ALS_ITERATIONS, AccumulatedRounds, Added, AttackError, AttackProgress, Ending, Evidence, Needs, NoSearches,
+    Observation, Reconstruction, Rounding, SearchOptions, TensorSource, Tensors, als, embedding_inversion,
     embedding_inversion_aware, run,
 };
 use unmask_core::{AttackMethod, VitConfig, VitPreset};
@@ -33,6 +33,40 @@ fn reference(rate: &str) -> (Evidence, Vec<f32>) {
     (evidence(gradients), committed("expected.safetensors").image("image"))
 }
 
+/// To its end.
+fn aware_of(evidence: &Evidence) -> Result<Reconstruction, AttackError> {
+    embedding_inversion_aware(evidence, &mut |_| ControlFlow::Continue(()))
+}
+
+/// One SVD for each pixel of a patch, or one iteration of alternating least squares, and it can be ended before any.
+#[test]
+fn the_aware_attacker_can_be_ended() {
+    let (hidden, _) = reference("r0.5");
+    let mut heard = 0;
+    let mut end = |_: AttackProgress<'_>| {
+        heard += 1;
+        if heard == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    assert_eq!(embedding_inversion_aware(&hidden, &mut end).unwrap().ending, Ending::Ended);
+    assert_eq!(aware_of(&hidden).unwrap().ending, Ending::Settled);
+    let observation = Observation::new(Ok(hidden.clone()));
+    let (method, options) = (AttackMethod::EmbeddingAware, SearchOptions::default());
+    let ended = run(method, &observation, &NoSearches, options, &mut |_| ControlFlow::Break(())).unwrap();
+    assert!(ended.notes.iter().any(|note| note.contains("ended before it settled (after ")), "{:?}", ended.notes);
+
+    let config = lab();
+    let gradients = own_gradients(&config, &sample("cat", &config));
+    let whole_position = evidence(masked(&gradients, &mut rng(1), 0.0, 0.3));
+    let mut heard = 0;
+    let mut end = |_: AttackProgress<'_>| {
+        heard += 1;
+        if heard == 20 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let ended = embedding_inversion_aware(&whole_position, &mut end);
+    assert!(matches!(ended, Err(AttackError::Ended { .. })), "{ended:?}");
+    assert_eq!(heard, 20, "nothing more is heard of it");
+}
+
 fn finish(rounds: &AccumulatedRounds) -> Vec<f32> {
     als(rounds, ALS_ITERATIONS, |_| ControlFlow::Continue(())).unwrap().image
 }
@@ -44,7 +78,7 @@ fn one_update_gives_away_what_the_naive_attacker_misses() {
         let (evidence, truth) = reference(rate);
         let score = |found: Reconstruction| similarity(&found.image, &truth, 32).1;
         let naive = score(embedding_inversion(&evidence.gradients).unwrap());
-        let aware = score(embedding_inversion_aware(&evidence).unwrap());
+        let aware = score(aware_of(&evidence).unwrap());
         println!("{rate}: naive {naive:.3}, aware {aware:.3}");
         assert!(aware > least && aware > 3.0 * naive, "{rate}: naive {naive}, aware {aware}");
     }
@@ -63,13 +97,13 @@ fn what_is_ended_says_so() {
         run(AttackMethod::Rounds, &observation, &NoSearches, SearchOptions::default(), end).unwrap()
     };
     let ended = found(2);
-    assert_eq!(
-        (ended.iterations, ended.notes.last().map(String::as_str)),
-        (Some(2), Some("Stopped after 2 of 10 steps."))
-    );
+    let [.., stopped, because] = ended.notes.as_slice() else { panic!("{:?}", ended.notes) };
+    assert_eq!((ended.iterations, stopped.as_str()), (Some(2), "Stopped after 2 of 10 steps."));
+    assert!(because.starts_with("Cannot tell, because the attack was ended before it settled"), "{because}");
     let whole = found(ALS_ITERATIONS);
     assert!(
-        whole.pictures != ended.pictures && whole.notes.iter().all(|note| !note.contains("Stopped")),
+        whole.pictures != ended.pictures
+            && whole.notes.iter().all(|note| !note.contains("Stopped") && !note.contains("ended")),
         "{:?}",
         whole.notes
     );
@@ -130,18 +164,14 @@ fn masks_on_the_patch_embedding_alone_fall() {
     let gradients = own_gradients(&lab(), &image);
     for (rate, least) in [(0.2, 0.9999), (0.5, 0.9999), (0.8, 0.7)] {
         let masked = evidence(masked(&gradients, &mut rng(5), 0.0, rate));
-        let result = embedding_inversion_aware(&masked).unwrap();
+        let result = aware_of(&masked).unwrap();
         let (psnr, ssim) = similarity(&result.image, &image, 32);
         let (_, naive) = similarity(&embedding_inversion(&masked.gradients).unwrap().image, &image, 32);
         println!("R {rate}: {psnr:.1} dB, {ssim:.4}, naive {naive:.3}");
         assert!(ssim > least && naive < 0.5, "{rate}: {ssim}, naive {naive}");
     }
     let open = evidence(gradients);
-    assert_eq!(
-        embedding_inversion_aware(&open),
-        embedding_inversion(&open.gradients),
-        "with nothing hidden they are one"
-    );
+    assert_eq!(aware_of(&open), embedding_inversion(&open.gradients), "with nothing hidden they are one");
 }
 
 #[test]
@@ -188,7 +218,7 @@ fn what_cannot_be_solved_says_why() {
         let shape = shape(&config, name);
         let len: usize = shape.iter().product();
         gradients.insert_kept(name, &shape, vec![value; len], (0..len).map(kept).collect()).unwrap();
-        embedding_inversion_aware(&evidence(gradients))
+        aware_of(&evidence(gradients))
     };
     assert_eq!(hide("pos_embed", &|i| i % 2 == 0, 0.0), Err(AttackError::FixedPosition));
     assert_eq!(hide("pos_embed", &|i| i < 192, 1.0), Err(AttackError::NothingKept { name: "pos_embed" }));
@@ -219,5 +249,5 @@ fn what_cannot_be_solved_says_why() {
     assert_eq!(error, AttackError::WrongMask { found: layout.len() - 1, expected: layout.len() });
     let read = needs.read_flat(&other, &flat, &flat, Some(&kept)).unwrap();
     assert_eq!(read.gradients.kept("pos_embed").unwrap(), &kept[layout.get("pos_embed").unwrap().range.clone()]);
-    assert!(embedding_inversion_aware(&read).is_ok());
+    assert!(aware_of(&read).is_ok());
 }

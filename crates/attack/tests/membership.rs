@@ -63,7 +63,7 @@ impl Measured {
 fn counts(members: &Members, group: &[Vec<f64>]) -> [usize; 3] {
     let mut counts = [0; 3];
     for own in group {
-        counts[match members.judge(own).unwrap().verdict {
+        counts[match members.judge(own, 1.0).unwrap().verdict {
             Member => 0,
             Stranger => 1,
             Undecided => 2,
@@ -90,7 +90,7 @@ fn members_of_batches_are_told_from_strangers() {
         for copies in &copies {
             assert_eq!(counts(&members, &copies[..batch])[0], 0, "{case}: an altered copy is no member");
         }
-        let found = members.judge(&there[0]).unwrap();
+        let found = members.judge(&there[0], 1.0).unwrap();
         assert!(found.residual < 1e-5 && found.interval.0 <= found.residual && found.residual <= found.interval.1);
     }
 }
@@ -155,6 +155,30 @@ fn noise_makes_no_stranger_of_a_member() {
     assert!(refused > 0, "noise 100 times the update drowns every picture");
 }
 
+/// A picture that the model is sure of leaves next to nothing: where nobody says how many there were, it is no stranger.
+#[test]
+fn a_picture_that_drowns_in_rounding_is_no_stranger() {
+    let config = pico();
+    let (rows, dim) = (config.mlp_dim(), config.dim);
+    let tokens = uniform(&mut rng(1), 2 * dim, 1.0);
+    let faint = 1e-9;
+    let mut factors = uniform(&mut rng(3), rows * 2, 1.0);
+    factors.iter_mut().skip(1).step_by(2).for_each(|factor| *factor *= faint);
+    let gradient: Vec<f64> =
+        product(&factors, &tokens, rows, 2, dim).iter().map(|&value| f64::from(value as f32)).collect();
+    let there = own(&tokens[dim..], rows);
+    let told = |pictures, strength| {
+        let members = members_of(&update(&config, &gradient), pictures).unwrap();
+        assert_eq!(members.batch(), BatchSize::Exactly(1), "the faint one does not show");
+        members.judge(&there, strength).unwrap()
+    };
+    let unknown = told(None, faint);
+    assert!((unknown.verdict, unknown.strength) == (Undecided, faint) && unknown.floor > faint, "{unknown:?}");
+    assert_eq!(told(Some(2), faint).verdict, Undecided, "one of two is not seen");
+    assert_eq!((told(Some(1), faint).verdict, told(Some(1), faint).floor), (Stranger, 0.0));
+    assert_eq!(told(None, 1.0).verdict, Stranger, "it would have shown");
+}
+
 /// Of several epochs, or a sender who lies about the number of pictures, no one is called a stranger.
 #[test]
 fn strangers_need_all_of_the_batch_in_sight() {
@@ -162,8 +186,8 @@ fn strangers_need_all_of_the_batch_in_sight() {
     let (member, stranger) = (&measured.own("members")[1], &measured.own("strangers")[0]);
     for pictures in [1, 3] {
         let members = members_of(&measured.update(2), Some(pictures)).unwrap();
-        assert_eq!(members.judge(member).unwrap().verdict, Member);
-        assert_eq!(members.judge(stranger).unwrap().verdict, Undecided);
+        assert_eq!(members.judge(member, 1.0).unwrap().verdict, Member);
+        assert_eq!(members.judge(stranger, 1.0).unwrap().verdict, Undecided);
     }
 }
 
@@ -182,7 +206,7 @@ fn a_picture_of_a_later_local_step_is_no_stranger() {
     let members = |local_steps| members_of(&update(&config, &gradient), Some(2)).unwrap().over_steps(local_steps);
     assert_eq!(members(2).batch(), BatchSize::Exactly(2));
     let [first, later] = [&tokens[..dim], &tokens[dim..]].map(|token| own(token, rows));
-    let verdicts = |local_steps| [&first, &later].map(|own| members(local_steps).judge(own).unwrap().verdict);
+    let verdicts = |local_steps| [&first, &later].map(|own| members(local_steps).judge(own, 1.0).unwrap().verdict);
     assert_eq!(verdicts(2), [Member, Undecided]);
     assert_eq!(verdicts(1), [Member, Stranger], "one step would have met both pictures at the same weights");
 }
@@ -191,7 +215,8 @@ fn a_picture_of_a_later_local_step_is_no_stranger() {
 fn batch_size_says_what_it_cannot_see() {
     let config = pico();
     let (rows, dim) = (config.mlp_dim(), config.dim);
-    let of = |values: &[f64]| batch_size(&update(&config, values));
+    let size = |gradients: &Tensors| batch_size(gradients, &mut || ControlFlow::Continue(()));
+    let of = |values: &[f64]| size(&update(&config, values));
     let zero = of(&vec![0.0; rows * dim]).unwrap_err().to_string();
     assert!(zero.contains("\"blocks.1.mlp.fc1.weight\" is all zero"), "{zero}");
     let full: Vec<f64> = {
@@ -206,16 +231,16 @@ fn batch_size_says_what_it_cannot_see() {
     let noise = of(&uniform(&mut rng(8), rows * dim, 1.0)).unwrap_err().to_string();
     assert!(noise.contains("noise"), "{noise}");
     let hidden = masked(&update(&config, &full), &mut rng(9), 0.0, 1.0);
-    assert!(batch_size(&hidden).unwrap_err().to_string().contains("kept no entry"));
+    assert!(size(&hidden).unwrap_err().to_string().contains("kept no entry"));
     let resnet = Architecture::from(ResnetPreset::Nano);
     let gradients = Tensors::new(TensorSource::Gradients, resnet, Rounding::F32);
-    assert_eq!(batch_size(&gradients), Err(AttackError::NotVit { architecture: resnet }));
+    assert_eq!(size(&gradients), Err(AttackError::NotVit { architecture: resnet }));
     let wanted = rows * dim;
     let members = members_of(&Measured::committed().update(2), None).unwrap();
-    assert!(membership(&members, &[]).is_err(), "nothing was asked");
-    let short = members.judge(&[1.0]).unwrap_err();
+    assert!(membership(&members, &[], 1.0).is_err(), "nothing was asked");
+    let short = members.judge(&[1.0], 1.0).unwrap_err();
     assert_eq!(short, AttackError::WrongLength { from: TensorSource::Gradients, found: 1, expected: wanted });
-    assert!(members.judge(&vec![0.0; wanted]).unwrap_err().to_string().contains("another label"));
+    assert!(members.judge(&vec![0.0; wanted], 1.0).unwrap_err().to_string().contains("another label"));
 }
 
 proptest! {
@@ -234,7 +259,7 @@ proptest! {
         let there: Vec<Vec<f64>> = tokens.chunks_exact(dim).map(|token| own(token, rows)).collect();
         prop_assert_eq!(counts(&members, &there), [batch, 0, 0]);
         let other = own(&uniform(&mut rng(seed + 2000), dim, 1.0), rows);
-        prop_assert_eq!(members.judge(&other).unwrap().verdict, Stranger);
+        prop_assert_eq!(members.judge(&other, 1.0).unwrap().verdict, Stranger);
     }
 }
 
@@ -333,7 +358,7 @@ fn false_positives_among_a_thousand_strangers() {
                 let copies: Vec<Vec<f64>> =
                     (0..2 * all.len()).filter(|i| i % all.len() < batch).map(|i| copies[i].clone()).collect();
                 let residuals = |group: &[Vec<f64>]| -> Vec<f64> {
-                    let mut all: Vec<f64> = group.iter().map(|own| members.judge(own).unwrap().residual).collect();
+                    let mut all: Vec<f64> = group.iter().map(|own| members.judge(own, 1.0).unwrap().residual).collect();
                     all.sort_by(f64::total_cmp);
                     all
                 };

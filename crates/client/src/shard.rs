@@ -1,6 +1,8 @@
 //! The client's share of the room's data set.
 
 use unmask_core::Partition;
+#[cfg(feature = "native")]
+use unmask_data::datasets::Labelled;
 use unmask_wire::{ShardError, ShardHeader};
 
 /// Labelled pictures that the relay shares out. They are public: the relay has them too.
@@ -16,6 +18,24 @@ impl Shard {
     pub(crate) fn new(header: ShardHeader, words: &[f32]) -> Result<Self, ShardError> {
         let (labels, pixels) = header.read(words)?;
         Ok(Self { header, labels, pixels })
+    }
+
+    /// These pictures, the shard `index` (from 0) of `shards` of a data set, without a room that shares them out.
+    #[cfg(feature = "native")]
+    pub(crate) fn of(set: &Labelled, data: &str, partition: Partition, (index, shards): (u16, u16)) -> Self {
+        let side = u16::try_from(set.side()).unwrap_or(u16::MAX);
+        let header = ShardHeader {
+            number: 0,
+            data: data.to_owned(),
+            partition,
+            index,
+            shards,
+            classes: set.classes().to_vec(),
+            side,
+            pictures: u32::try_from(set.len()).unwrap_or(u32::MAX),
+        };
+        let pixels = (0..set.len()).filter_map(|index| set.rgb(index)).flatten().copied().collect();
+        Self { header, labels: set.labels().to_vec(), pixels }
     }
 
     /// Number of the division of the data set that it is of.

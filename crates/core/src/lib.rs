@@ -9,6 +9,8 @@
 mod aggregation;
 mod architecture;
 mod attack;
+mod backoff;
+mod client_state;
 mod debrief;
 mod defence;
 mod init;
@@ -34,6 +36,8 @@ pub use attack::{
     AttackFamily, AttackMethod, Explanation, Knowledge, MembershipVerdict, UnknownFamily, UnknownMethod,
     UnknownVerdict, Verdict,
 };
+pub use backoff::Backoff;
+pub use client_state::ClientState;
 pub use debrief::DEBRIEF;
 pub use defence::{
     Defence, DefenceKind, EncryptionStart, GaussianNoise, GroupRates, NoEmbeddings, NumberParameter, ParseDefenceError,

@@ -57,68 +57,13 @@ impl Correctness {
     }
 }
 
-/// How far accuracies spread from seed to seed, in percentage points, over all cases that are compared: a randomised
-/// complete block design, with a block for each seed. Few seeds a case are enough, since the cases share one spread.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct SeedSpread {
-    /// Standard deviation within a case.
-    within: f64,
-    /// What is left of it once each seed's own level is taken off, which cases of one seed share.
-    residual: f64,
-    cases: usize,
-    seeds: usize,
-}
-
-impl SeedSpread {
-    /// Of accuracies by case and seed; all cases have the same seeds.
-    pub fn of(runs: &[Vec<&Correctness>]) -> Self {
-        let (cases, seeds) = (runs.len(), runs.iter().map(Vec::len).min().unwrap_or(0));
-        if seeds < 2 {
-            return Self { cases, seeds, ..Self::default() };
-        }
-        let table: Vec<Vec<f64>> =
-            runs.iter().map(|runs| runs[..seeds].iter().map(|run| 100.0 * run.accuracy()).collect()).collect();
-        let of_case: Vec<f64> = table.iter().map(|row| mean(row)).collect();
-        let of_seed: Vec<f64> =
-            (0..seeds).map(|seed| mean(&table.iter().map(|row| row[seed]).collect::<Vec<_>>())).collect();
-        let all = mean(&of_case);
-        let (mut within, mut residual) = (0.0, 0.0);
-        for (row, of_case) in table.iter().zip(&of_case) {
-            for (value, of_seed) in row.iter().zip(&of_seed) {
-                within += (value - of_case).powi(2);
-                residual += (value - of_case - of_seed + all).powi(2);
-            }
-        }
-        let root = |squares: f64, freedom: usize| (squares / freedom.max(1) as f64).sqrt();
-        Self {
-            within: root(within, cases * (seeds - 1)),
-            residual: root(residual, cases.saturating_sub(1) * (seeds - 1)),
-            cases,
-            seeds,
-        }
-    }
-
-    /// Half the width of the 95 % interval of a case's mean, as far as seeds decide it.
-    fn of_mean(&self) -> f64 {
-        self.half_width(self.within, self.cases, 1.0)
-    }
-
-    fn of_difference(&self) -> f64 {
-        self.half_width(self.residual, self.cases.saturating_sub(1), 2.0)
-    }
-
-    fn half_width(&self, deviation: f64, free_cases: usize, terms: f64) -> f64 {
-        if self.seeds < 2 || free_cases == 0 {
-            return 0.0;
-        }
-        student(free_cases * (self.seeds - 1)) * deviation * (terms / self.seeds as f64).sqrt()
-    }
-}
-
 /// A mean with the half width of its 95 % interval, both in percentage points.
 ///
-/// Two errors are in it, added in quadrature: that of the test set, which is a sample of all pictures, and that of the
-/// seeds, which are a sample of all initial weights, orders and masks. With one seed the second is unknown and left out.
+/// Two errors are in it, added in quadrature: that of the seeds, which are a sample of all initial weights, orders and masks,
+/// by Student's t, and that of the test set, which is a sample of all pictures. Of a difference both are paired and its own:
+/// seed by seed and picture by picture, so that what two models share cancels out, and no other case widens the interval. As
+/// far as pictures differ from seed to seed they count in both errors, which makes the interval rather too wide. With one
+/// seed the first error is unknown and left out.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     pub mean: f64,
@@ -128,24 +73,23 @@ pub struct Estimate {
 
 impl Estimate {
     /// Accuracy of one case, one [`Correctness`] a seed.
-    pub fn accuracy(runs: &[&Correctness], spread: &SeedSpread) -> Self {
-        Self::of(runs.len(), &picture_means(runs), spread.of_mean())
+    pub fn accuracy(runs: &[&Correctness]) -> Self {
+        let by_seed: Vec<f64> = runs.iter().map(|run| 100.0 * run.accuracy()).collect();
+        Self::of(&by_seed, picture_error(&picture_means(runs)))
     }
 
-    /// By how much the accuracy of `runs` lies above that of `base`, picture by picture: what both find hard cancels out.
-    pub fn difference(runs: &[&Correctness], base: &[&Correctness], spread: &SeedSpread) -> Self {
-        let seeds = runs.len().min(base.len());
-        let pictures: Vec<f64> = picture_means(&runs[..seeds])
-            .iter()
-            .zip(picture_means(&base[..seeds]))
-            .map(|(run, base)| run - base)
-            .collect();
-        Self::of(seeds, &pictures, spread.of_difference())
+    /// By how much the accuracy of the first of each pair lies above that of the second, one pair a seed.
+    pub fn difference(pairs: &[(&Correctness, &Correctness)]) -> Self {
+        let by_seed: Vec<f64> = pairs.iter().map(|(run, base)| 100.0 * (run.accuracy() - base.accuracy())).collect();
+        let (runs, bases): (Vec<&Correctness>, Vec<&Correctness>) = pairs.iter().copied().unzip();
+        let pictures: Vec<f64> =
+            picture_means(&runs).iter().zip(picture_means(&bases)).map(|(run, base)| run - base).collect();
+        Self::of(&by_seed, picture_error(&pictures))
     }
 
-    fn of(seeds: usize, pictures: &[f64], of_seeds: f64) -> Self {
-        let of_pictures = if pictures.len() < 2 { 0.0 } else { 1.96 * standard_error(pictures) };
-        Self { mean: mean(pictures), half_width: of_seeds.hypot(of_pictures), seeds }
+    /// Of one value for each seed, where pictures leave an error of so many points.
+    pub fn of(by_seed: &[f64], of_pictures: f64) -> Self {
+        Self { mean: mean(by_seed), half_width: t_half_width(by_seed).hypot(of_pictures), seeds: by_seed.len() }
     }
 
     pub fn low(&self) -> f64 {
@@ -156,6 +100,14 @@ impl Estimate {
         self.mean + self.half_width
     }
 }
+
+/// Half the 95 % interval that a sample of pictures leaves, of the mean of one value a picture.
+fn picture_error(pictures: &[f64]) -> f64 {
+    if pictures.len() < 2 { 0.0 } else { NORMAL * standard_error(pictures) }
+}
+
+/// The 97.5 % quantile of the normal distribution.
+pub(crate) const NORMAL: f64 = 1.96;
 
 /// For each picture the share of seeds with which it was classified correctly, in percent.
 fn picture_means(runs: &[&Correctness]) -> Vec<f64> {
@@ -170,14 +122,19 @@ pub(crate) fn mean(values: &[f64]) -> f64 {
 }
 
 /// Sample standard deviation over the root of the number.
-pub(crate) fn standard_error(values: &[f64]) -> f64 {
+fn standard_error(values: &[f64]) -> f64 {
     let (n, mean) = (values.len() as f64, mean(values));
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     (squares / (n - 1.0) / n).sqrt()
 }
 
+/// Half the 95 % interval of the mean of these values, by Student's t; 0 where one value tells no spread.
+pub(crate) fn t_half_width(values: &[f64]) -> f64 {
+    if values.len() < 2 { 0.0 } else { student(values.len() - 1) * standard_error(values) }
+}
+
 /// The 97.5 % quantile of Student's t; infinite where nothing is free.
-pub(crate) fn student(freedom: usize) -> f64 {
+fn student(freedom: usize) -> f64 {
     StudentsT::new(0.0, 1.0, freedom as f64).map_or(f64::INFINITY, |student| student.inverse_cdf(0.975))
 }
 
@@ -204,40 +161,53 @@ mod tests {
     #[test]
     fn one_seed_has_the_binomial_error() {
         let run = correctness(5000, 10_000);
-        let estimate = Estimate::accuracy(&[&run], &SeedSpread::of(&[vec![&run]]));
+        let estimate = Estimate::accuracy(&[&run]);
         assert!((estimate.mean - 50.0).abs() < 1e-9 && (estimate.half_width - 0.98).abs() < 1e-3, "{estimate:?}");
+        assert_eq!(estimate.seeds, 1);
     }
 
     #[test]
     fn quantiles_are_those_of_the_table() {
-        for (freedom, wanted) in [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (10, 2.228), (30, 2.042)] {
+        for (freedom, wanted) in [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (7, 2.365), (10, 2.228), (30, 2.042)]
+        {
             assert!((student(freedom) - wanted).abs() < 6e-4, "{freedom}: {}", student(freedom));
         }
     }
 
-    /// What both get right cancels out, and seeds that shift all cases alike do not blur their difference.
+    /// 1, 2, 3: s = 1, and t(2) / sqrt(3) = 4.303 / 1.732 = 2.484. Of 2, 4, 4, 4, 5, 5, 7, 9: s = sqrt(32 / 7) = 2.138, and
+    /// t(7) s / sqrt(8) = 1.788.
+    #[test]
+    fn intervals_are_those_of_the_textbook() {
+        assert!((t_half_width(&[1.0, 2.0, 3.0]) - 2.484).abs() < 1e-3);
+        assert!((t_half_width(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]) - 1.788).abs() < 1e-3);
+        assert_eq!((t_half_width(&[5.0, 5.0]), t_half_width(&[5.0]), t_half_width(&[])), (0.0, 0.0, 0.0));
+    }
+
+    fn difference(runs: &[Correctness], bases: &[Correctness]) -> Estimate {
+        Estimate::difference(&runs.iter().zip(bases).collect::<Vec<_>>())
+    }
+
+    /// What both get right cancels out, and seeds that shift both cases alike do not blur their difference.
     #[test]
     fn what_cases_share_cancels_out() {
         let (base, runs) =
             ([correctness(500, 1000), correctness(600, 1000)], [correctness(520, 1000), correctness(620, 1000)]);
-        let (base, runs): (Vec<&Correctness>, Vec<&Correctness>) = (base.iter().collect(), runs.iter().collect());
-        let spread = SeedSpread::of(&[base.clone(), runs.clone()]);
-        let same = Estimate::difference(&runs, &runs, &spread);
-        assert_eq!((same.mean, same.half_width, same.seeds), (0.0, 0.0, 2));
-        let difference = Estimate::difference(&runs, &base, &spread);
+        assert_eq!(difference(&runs, &runs), Estimate { mean: 0.0, half_width: 0.0, seeds: 2 });
+        let difference = difference(&runs, &base);
         assert!((difference.mean - 2.0).abs() < 1e-9 && difference.half_width < 1.0, "{difference:?}");
-        assert!(Estimate::accuracy(&runs, &spread).half_width > 20.0, "the level itself is anybody's guess");
+        let level = Estimate::accuracy(&runs.iter().collect::<Vec<_>>());
+        assert!(level.half_width > 20.0, "the level itself is anybody's guess");
     }
 
-    /// Two cases, three seeds, differences of 1, 2 and 3 points: residuals of half a point either way in two of three
-    /// seeds, so s = sqrt(4 x 0.25 / 2), and t(2) s sqrt(2 / 3) = 2.484, as a paired test has it.
+    /// Differences of 1, 2 and 3 points: t(2) s / sqrt(3) = 2.484 of the seeds. Pictures 500 to 509 always, 510 to 519 in two of
+    /// three seeds, 520 to 529 in one: shares of 100, 66.7 and 33.3 %, whose standard error over 1000 pictures is 0.389, and
+    /// 1.96 of it 0.763. Together sqrt(2.484^2 + 0.763^2) = 2.599.
     #[test]
-    fn seeds_widen_the_interval() {
+    fn seeds_and_pictures_widen_the_interval() {
         let (base, runs) =
             ([500, 500, 500].map(|n| correctness(n, 1000)), [510, 520, 530].map(|n| correctness(n, 1000)));
-        let (base, runs): (Vec<&Correctness>, Vec<&Correctness>) = (base.iter().collect(), runs.iter().collect());
-        let difference = Estimate::difference(&runs, &base, &SeedSpread::of(&[base.clone(), runs.clone()]));
+        let difference = difference(&runs, &base);
         assert!((difference.mean - 2.0).abs() < 1e-9);
-        assert!(difference.half_width > 2.484 && difference.half_width < 2.7, "{difference:?}");
+        assert!((difference.half_width - 2.599).abs() < 1e-3, "{difference:?}");
     }
 }

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use unmask_core::{AttackMethod, Knowledge};
 
 pub(crate) use self::{
-    resnet::{cost as resnet_cost, run as run_resnet},
-    vit::run as run_vit,
+    resnet::{cases as resnet_cases, cost as resnet_cost, run as run_resnet},
+    vit::{cases as vit_cases, run as run_vit},
     watched::watched,
 };
 use crate::catalogue::Scale;

@@ -71,11 +71,17 @@ impl Experiment {
             Self::ResnetFedsgd => "FLRSP Fig. 5",
             Self::ResnetFedavg => "FLRSP Fig. 6",
             Self::NonIid => "FLRSP Fig. 7",
-            Self::AttacksResnet | Self::AttacksVit => "FLRSP Figs. 8 to 12",
-            Self::UpdateRatios => "FLRSP Fig. 13",
+            Self::AttacksResnet => "FLRSP Figs. 9 to 12",
+            Self::AttacksVit => "RBW Fig. 4, FLRSP Fig. 8",
+            Self::UpdateRatios => "RBW Fig. 6, FLRSP Fig. 13",
             Self::Encrypted => "Encrypted ViT Table I",
             Self::TradeOff => "RBW Fig. 5 beside FLRSP Figs. 8 to 12",
         }
+    }
+
+    /// Whether it compares trainings.
+    pub(crate) fn trains(self) -> bool {
+        !matches!(self, Self::AttacksResnet | Self::AttacksVit | Self::UpdateRatios)
     }
 
     /// Whether the papers start it from weights that were trained on ImageNet, so that `--weights` is for it.

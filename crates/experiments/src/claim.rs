@@ -1,8 +1,59 @@
-//! What is expected, and whether the numbers bear it out.
+//! What the papers claim and what we expect, and whether the numbers bear it out.
+//!
+//! Each claim is data, in `claims/*.toml`: where it stands, in our words, with the formulas that decide it and the study
+//! that measures them, or why there is none. A study hands its numbers over as [`Measurements`], and [`judge`] alone makes a
+//! verdict of them.
+
+mod condition;
+mod judge;
+mod list;
 
 use serde::{Deserialize, Serialize};
 
-use crate::accuracy::Estimate;
+pub use self::list::ClaimListError;
+pub(crate) use self::{
+    condition::{Condition, Metric, Right, Term},
+    judge::{Ground, Measured, Measurements},
+    list::{Decided, ListedClaim, check_cases, conditions, judged, listed},
+};
+
+/// Whose expectation it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    Rbw,
+    Flrsp,
+    EncryptedVit,
+    /// Nobody's but our own.
+    Ours,
+}
+
+impl Source {
+    pub const ALL: [Self; 4] = [Self::Rbw, Self::Flrsp, Self::EncryptedVit, Self::Ours];
+
+    /// As the list and files name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rbw => "rbw",
+            Self::Flrsp => "flrsp",
+            Self::EncryptedVit => "encrypted-vit",
+            Self::Ours => "ours",
+        }
+    }
+
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Rbw => "RBW",
+            Self::Flrsp => "FLRSP",
+            Self::EncryptedVit => "Encrypted ViT",
+            Self::Ours => "our own",
+        }
+    }
+
+    pub fn is_paper(self) -> bool {
+        self != Self::Ours
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -11,151 +62,122 @@ pub enum Finding {
     Agrees,
     /// The whole interval lies elsewhere.
     Differs,
-    /// The interval reaches over the border: more seeds or pictures would be needed to tell.
+    /// The numbers do not tell, or there are none.
     Open,
 }
 
 impl Finding {
+    pub const ALL: [Self; 3] = [Self::Agrees, Self::Differs, Self::Open];
+
     pub fn name(self) -> &'static str {
         match self {
-            Self::Agrees => "agrees",
-            Self::Differs => "does not agree",
-            Self::Open => "cannot be told",
+            Self::Agrees => "confirmed",
+            Self::Differs => "refuted",
+            Self::Open => "undecided",
         }
     }
 }
 
+/// What many comparisons mean for each of them.
+pub(crate) const MANY: &str = "Nothing is corrected for the number of comparisons: each formula with an interval is one at 95 %, so that of \
+                               twenty true statements at the very edge of their margins one comes out wrong. A claim of several formulas is \
+                               confirmed only if all of them hold, which makes a wrong confirmation rarer, and refuted if one does not, which \
+                               makes a wrong refutation likelier, up to 5 % for each.";
+
+/// A claim with its verdict.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
-    /// What is expected, with its criterion.
+    pub id: String,
+    pub source: Source,
+    /// Section or figure.
+    pub place: String,
+    /// What is expected, in our words.
     pub expected: String,
-    /// What the numbers say, in a sentence.
+    /// The formulas that decide it, as they stood when it was measured.
+    pub criterion: String,
+    /// What the numbers say.
     pub found: String,
     pub finding: Finding,
-    /// Whether a 95 % interval decided that.
-    #[serde(skip)]
-    pub has_interval: bool,
+    /// Why it is undecided.
+    pub because: Option<String>,
 }
 
-impl Claim {
-    /// A claim whose finding is plain, without an interval around it.
-    pub fn decided(expected: impl Into<String>, found: impl Into<String>, is_met: bool) -> Self {
-        let finding = if is_met { Finding::Agrees } else { Finding::Differs };
-        Self { expected: expected.into(), found: found.into(), finding, has_interval: false }
-    }
-
-    /// `what` lies within `margin` points of `base`.
-    pub fn within(what: &str, base: &str, margin: f64, difference: Estimate) -> Self {
-        let finding = if difference.low() >= -margin && difference.high() <= margin {
-            Finding::Agrees
-        } else if difference.low() > margin || difference.high() < -margin {
-            Finding::Differs
-        } else {
-            Finding::Open
-        };
-        let expected = format!("{what} reaches the accuracy of {base} within {margin} points");
-        Self { expected, found: found(what, base, difference), finding, has_interval: true }
-    }
-
-    /// `what` lies more than `margin` points below `base`.
-    pub fn lower(what: &str, base: &str, margin: f64, difference: Estimate) -> Self {
-        let finding = if difference.high() < -margin {
-            Finding::Agrees
-        } else if difference.low() > -margin {
-            Finding::Differs
-        } else {
-            Finding::Open
-        };
-        let expected = match margin {
-            0.0 => format!("{what} stays below {base}"),
-            _ => format!("{what} stays more than {margin} points below {base}"),
-        };
-        Self { expected, found: found(what, base, difference), finding, has_interval: true }
-    }
-}
-
-fn found(what: &str, base: &str, difference: Estimate) -> String {
-    let Estimate { mean, half_width, seeds } = difference;
-    let side = if mean < 0.0 { "below" } else { "above" };
-    let seeds = if seeds == 1 { ", the spread over seeds not counted".to_owned() } else { format!(", {seeds} seeds") };
-    format!("{what} ends {:.1} points {side} {base} (95 % interval ±{half_width:.1}{seeds})", mean.abs())
-}
-
-/// All claims together: what agrees, what does not, and what these numbers cannot tell, the last two with their numbers.
+/// All claims together: what is confirmed, what is refuted, by which numbers, and what is undecided, and why.
 pub fn verdict(claims: &[Claim]) -> String {
-    let list = |finding: Finding, say: fn(&Claim) -> &str| {
-        let list: Vec<&str> = claims.iter().filter(|claim| claim.finding == finding).map(say).collect();
-        list.join("; ")
-    };
-    let mut text = format!("{} of {} expectations are borne out", count(claims, Finding::Agrees), claims.len());
-    if count(claims, Finding::Agrees) > 0 {
-        text += &format!(": {}", list(Finding::Agrees, |claim| &claim.expected));
-    }
-    for (finding, head) in [(Finding::Differs, "Not borne out"), (Finding::Open, "These numbers cannot tell")] {
-        if count(claims, finding) > 0 {
-            text += &format!(". {head}: {}", list(finding, |claim| &claim.found));
+    let mut text = tally(claims);
+    for finding in Finding::ALL {
+        let said: Vec<String> = claims.iter().filter(|claim| claim.finding == finding).map(said).collect();
+        if !said.is_empty() {
+            let (first, rest) = finding.name().split_at(1);
+            text += &format!(". {}{rest}: {}", first.to_uppercase(), said.join("; "));
         }
     }
     text + "."
 }
 
-/// The same in a few words.
-pub fn tally(claims: &[Claim]) -> String {
-    let [agrees, differs, open] =
-        [Finding::Agrees, Finding::Differs, Finding::Open].map(|finding| count(claims, finding));
-    format!("{agrees} of {} expectations are borne out, {differs} not, {open} cannot be told", claims.len())
+fn said(claim: &Claim) -> String {
+    let expected = claim.expected.trim_end_matches('.');
+    match (claim.finding, &claim.because) {
+        (Finding::Agrees, _) => expected.to_owned(),
+        (Finding::Open, Some(because)) => format!("{expected} ({because})"),
+        (Finding::Differs | Finding::Open, _) => format!("{expected} ({})", claim.found),
+    }
 }
 
-fn count(claims: &[Claim], finding: Finding) -> usize {
-    claims.iter().filter(|claim| claim.finding == finding).count()
+/// The same in a few words, the papers' claims and our own counted apart.
+pub fn tally(claims: &[Claim]) -> String {
+    let (papers, ours): (Vec<&Claim>, Vec<&Claim>) = claims.iter().partition(|claim| claim.source.is_paper());
+    let count = |who: &str, claims: &[&Claim]| {
+        let [agrees, differs, open] =
+            Finding::ALL.map(|finding| claims.iter().filter(|claim| claim.finding == finding).count());
+        (!claims.is_empty())
+            .then(|| format!("{who}: {agrees} of {} confirmed, {differs} refuted, {open} undecided", claims.len()))
+    };
+    let counts = [count("the papers' claims", &papers), count("our own", &ours)];
+    counts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn estimate(mean: f64, half_width: f64) -> Estimate {
-        Estimate { mean, half_width, seeds: 3 }
+    fn claim(source: Source, expected: &str, finding: Finding, because: Option<&str>) -> Claim {
+        Claim {
+            id: format!("{}-{expected}", source.name()),
+            source,
+            place: "Fig. 4".to_owned(),
+            expected: format!("{expected}."),
+            criterion: "accuracy(r0.2) = accuracy(none) within 2".to_owned(),
+            found: format!("numbers of {expected}"),
+            finding,
+            because: because.map(str::to_owned),
+        }
     }
 
     #[test]
-    fn within_is_decided_by_the_whole_interval() {
-        let finding = |mean, half| Claim::within("R = 0.2", "none", 2.0, estimate(mean, half)).finding;
-        assert_eq!(finding(-0.5, 1.0), Finding::Agrees);
-        assert_eq!(finding(0.5, 1.0), Finding::Agrees);
-        assert_eq!(finding(-1.5, 1.0), Finding::Open);
-        assert_eq!(finding(-2.5, 1.0), Finding::Open);
-        assert_eq!(finding(-3.5, 1.0), Finding::Differs);
-        assert_eq!(finding(3.5, 1.0), Finding::Differs);
-        assert_eq!(finding(0.0, 9.0), Finding::Open);
-    }
-
-    #[test]
-    fn lower_is_decided_by_the_whole_interval() {
-        let finding = |margin, mean, half| Claim::lower("noise", "none", margin, estimate(mean, half)).finding;
-        assert_eq!(finding(0.0, -1.0, 0.5), Finding::Agrees);
-        assert_eq!(finding(0.0, -1.0, 1.5), Finding::Open);
-        assert_eq!(finding(0.0, 1.0, 0.5), Finding::Differs);
-        assert_eq!(finding(10.0, -12.0, 1.0), Finding::Agrees);
-        assert_eq!(finding(10.0, -8.0, 1.0), Finding::Differs);
-        assert_eq!(finding(10.0, -10.5, 1.0), Finding::Open);
-    }
-
-    #[test]
-    fn the_verdict_says_each_side() {
+    fn the_verdict_says_each_side_and_counts_ours_apart() {
         let claims = [
-            Claim::within("R = 0.2", "none", 2.0, estimate(-0.5, 0.25)),
-            Claim::lower("noise", "none", 10.0, estimate(-5.0, 1.0)),
-            Claim::lower("fixed position", "none", 0.0, estimate(-0.5, 1.0)),
+            claim(Source::Rbw, "Masks hold", Finding::Agrees, None),
+            claim(Source::Flrsp, "Noise costs much", Finding::Differs, None),
+            claim(Source::Flrsp, "Noise protects", Finding::Open, Some("the baseline did not learn")),
+            claim(Source::Ours, "Frozen masks cost more", Finding::Open, Some("the interval reaches over the margin")),
         ];
+        let tallied = "the papers' claims: 1 of 3 confirmed, 1 refuted, 1 undecided; our own: 0 of 1 confirmed, 0 refuted, 1 undecided";
+        assert_eq!(tally(&claims), tallied);
         assert_eq!(
             verdict(&claims),
-            "1 of 3 expectations are borne out: R = 0.2 reaches the accuracy of none within 2 points. \
-             Not borne out: noise ends 5.0 points below none (95 % interval ±1.0, 3 seeds). \
-             These numbers cannot tell: fixed position ends 0.5 points below none (95 % interval ±1.0, 3 seeds)."
+            format!(
+                "{tallied}. Confirmed: Masks hold. Refuted: Noise costs much (numbers of Noise costs much). Undecided: Noise \
+                 protects (the baseline did not learn); Frozen masks cost more (the interval reaches over the margin)."
+            )
         );
-        assert_eq!(tally(&claims), "1 of 3 expectations are borne out, 1 not, 1 cannot be told");
-        let refuted = [Claim::decided("a", "b", false)];
-        assert_eq!(verdict(&refuted), "0 of 1 expectations are borne out. Not borne out: b.");
+        assert_eq!(tally(&claims[3..]), "our own: 0 of 1 confirmed, 0 refuted, 1 undecided");
+    }
+
+    #[test]
+    fn sources_are_named_as_in_files() {
+        for source in Source::ALL {
+            assert_eq!(serde_json::to_string(&source).unwrap(), format!("\"{}\"", source.name()));
+        }
     }
 }

@@ -66,7 +66,7 @@ pub(crate) fn of_training(run: &ExperimentRun<'_, '_>, study: &Study) -> Result<
     let Some(case) = study.cases.first() else { return Ok(None) };
     let config = study.config(case, run.request.seed, &[])?;
     let is_paper = run.request.scale == Scale::Paper;
-    let seeds = if is_paper { run.request.seed_count(study) } else { study.seeds };
+    let seeds = if is_paper { run.request.seeds(study).least } else { study.seeds.least };
     let trainings = study.cases.len() as f64 * seeds as f64;
     let epochs = f64::from(config.epochs.unwrap_or(1));
     let rounds = match config.rule {

@@ -1,7 +1,7 @@
 //! The defences that the papers compare.
 
 use DefenceKind::{FixedPosition, FrozenMask, Noise, RandomMask};
-use unmask_core::{Defence, ParseDefenceError};
+use unmask_core::{Defence, ParseDefenceError, ZeroRate};
 
 use crate::{
     error::ExperimentError,
@@ -61,6 +61,8 @@ const F08: ComparedDefence =
 const FIXED: ComparedDefence = compared(("fixed", "fixed position", "fixed", FixedPosition, 5, "fixed-position"));
 const EPS4: ComparedDefence =
     compared(("eps4", "noise, ε = 4", "ε = 4", Noise, 4, "gaussian:eps=4,delta=0.5,clip=0.5"));
+const EPS2: ComparedDefence =
+    compared(("eps2", "noise, ε = 2", "ε = 2", Noise, 3, "gaussian:eps=2,delta=0.5,clip=0.5"));
 const EPS64: ComparedDefence =
     compared(("eps64", "noise, ε = 64", "ε = 64", Noise, 4, "gaussian:eps=64,delta=0.5,clip=0.5"));
 const EPS1: ComparedDefence =
@@ -69,8 +71,14 @@ const EPS1: ComparedDefence =
 /// What RBW Fig. 5 and FLRSP Fig. 4 compare.
 pub(crate) static ALL: [ComparedDefence; 10] = [NONE, R02, R05, R08, F02, F05, F08, FIXED, EPS4, EPS1];
 
-/// What FLRSP Figs. 5, 6 and 8 to 12 compare.
-pub(crate) static MASKS_AND_NOISE: [ComparedDefence; 6] = [NONE, R02, R05, R08, EPS4, EPS1];
+/// What FLRSP Figs. 5, 6 and 9 to 12 compare.
+pub(crate) static MASKS_AND_NOISE: [ComparedDefence; 7] = [NONE, R02, R05, R08, EPS4, EPS2, EPS1];
+
+/// What RBW Fig. 4 and FLRSP Fig. 8 compare, and noise beside it.
+pub(crate) static ATTACKED_VIT: [ComparedDefence; 8] = [NONE, R02, R05, R08, FIXED, EPS4, EPS2, EPS1];
+
+/// What RBW Fig. 6 and FLRSP Fig. 13 compare.
+pub(crate) static UPDATED: [ComparedDefence; 8] = [NONE, FIXED, R02, R05, R08, F02, F05, F08];
 
 /// What accuracy and leakage are measured of together: masks in the order of R, then the others.
 pub(crate) static TRADE_OFF: [ComparedDefence; 10] = [NONE, R02, R05, R07, R08, R09, R095, FIXED, EPS64, EPS4];
@@ -100,5 +108,21 @@ impl ComparedDefence {
     /// Whether it drops entries at random, anew in each round, so that an attacker may know which.
     pub(crate) fn is_mask(&self) -> bool {
         self.kind == RandomMask
+    }
+}
+
+/// The rate as people write it: a mask has it in 65536ths.
+pub(crate) fn as_written(rate: ZeroRate) -> f64 {
+    rate.to_string().parse().unwrap_or_else(|_| rate.get())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_those_that_people_write() {
+        assert_eq!(as_written(ZeroRate::nearest(0.95)), 0.95);
+        assert_eq!(as_written(ZeroRate::nearest(0.7)), 0.7);
     }
 }

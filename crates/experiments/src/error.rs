@@ -11,7 +11,7 @@ use unmask_inversion::ScoreError;
 use unmask_model::ModelError;
 use unmask_simulation::{ConfigError, SimulationError};
 
-use crate::figure::FigureError;
+use crate::{claim::ClaimListError, figure::FigureError};
 
 /// Why an experiment cannot be run.
 #[derive(Debug, thiserror::Error)]
@@ -87,6 +87,9 @@ pub enum ExperimentError {
     Compare(#[from] CannotCompare),
     #[error(transparent)]
     Figure(#[from] FigureError),
+    /// The list of claims that comes with the program does not fit.
+    #[error(transparent)]
+    Claims(#[from] ClaimListError),
 }
 
 impl ExperimentError {
@@ -101,7 +104,8 @@ impl ExperimentError {
             | Self::Model(_)
             | Self::Attack { .. }
             | Self::Compare(_)
-            | Self::Figure(_) => false,
+            | Self::Figure(_)
+            | Self::Claims(_) => false,
             _ => true,
         }
     }

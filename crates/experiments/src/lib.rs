@@ -2,7 +2,9 @@
 //!
 //! - [`reproduce`] runs one [`Experiment`] at a [`Scale`] and writes a page, the numbers behind it and where they came
 //!   from. Trainings are run by `unmask-simulation`, attacks by `unmask-attack` and `unmask-matching`; what this crate adds
-//!   is which of them are compared, what the papers lead one to expect, and whether the numbers bear it out.
+//!   is which of them are compared, what the papers claim, as a list with the formulas that decide it, and whether the numbers
+//!   bear it out.
+//! - [`overview`]: every claim with its verdict, from the reports of a folder.
 //! - [`matrix`]: every attack on every picture under every defence, with a page of what each of them sees.
 //!
 //! Finished parts are kept in the output folder at once, so that a run that was cut off goes on where it stopped.
@@ -18,6 +20,7 @@ mod defences;
 mod error;
 mod figure;
 pub mod matrix;
+mod overview;
 mod page;
 mod report;
 mod reported;
@@ -31,9 +34,10 @@ mod training;
 mod update_ratios;
 
 pub use catalogue::{Experiment, Scale, UnknownExperiment, UnknownScale};
-pub use claim::{Claim, Finding, tally, verdict};
+pub use claim::{Claim, ClaimListError, Finding, Source, tally, verdict};
 pub use cost::Cost;
 pub use error::ExperimentError;
-pub use reproduce::{Reproduced, estimate, reproduce};
+pub use overview::overview;
+pub use reproduce::{Reproduced, estimate, reproduce, write_overview};
 pub use request::ExperimentRequest;
 pub use run::{ExperimentEvent, OnEvent};

@@ -1,22 +1,27 @@
 //! An experiment from the request to the files.
 
-use std::{fs, ops::ControlFlow, path::PathBuf, thread};
+use std::{
+    fs,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    thread,
+};
 
 use jiff::Timestamp;
-use serde::Deserialize;
 use serde_json::json;
 use unmask_core::{CurveProvenance, TradeOffCurve, processor_name};
 
 use crate::{
     attacks,
     catalogue::{Experiment, Scale},
-    claim::{Claim, tally, verdict},
+    claim::{Claim, check_cases, tally, verdict},
     cost::{self, Cost},
     error::ExperimentError,
-    report::{Findings, Provenance, duration, report_page},
+    overview::overview,
+    report::{Findings, Provenance, report_page},
     request::ExperimentRequest,
     run::{ExperimentEvent, ExperimentRun, OnEvent},
-    store::{Store, damaged, write},
+    store::{Store, write},
     study::Study,
     trade_off, training, update_ratios,
 };
@@ -40,6 +45,7 @@ pub fn reproduce(
     on_event: OnEvent<'_>,
 ) -> Result<Option<Reproduced>, ExperimentError> {
     request.check()?;
+    check_cases(&cases)?;
     let folder = request.out.join(request.experiment.name());
     let mut run = ExperimentRun { request, store: Store::open(&folder.join("parts"))?, on_event };
     let found = match (Study::of(request.experiment, request.scale), request.experiment) {
@@ -68,7 +74,7 @@ pub fn reproduce(
         let curve = TradeOffCurve { provenance: CurveProvenance::from(&provenance), setup, points };
         write(&folder.join("trade-off.json"), &encoded(&json!(curve)))?;
     }
-    list_reports(request)?;
+    write_overview(&request.out)?;
     Ok(Some(Reproduced { folder, claims: findings.claims }))
 }
 
@@ -106,32 +112,33 @@ fn provenance(request: &ExperimentRequest<'_>, findings: &Findings) -> Provenanc
     }
 }
 
-/// What the list of reports says of one, from its `run.json`.
-#[derive(Deserialize)]
-struct Entry {
-    provenance: Provenance,
-    tally: String,
+/// The cases of an experiment at the small scale, as formulas name them.
+fn cases(experiment: Experiment) -> Vec<String> {
+    match (experiment, Study::of(experiment, Scale::Small)) {
+        (Experiment::TradeOff, _) => trade_off::cases(),
+        (_, Some(study)) => study.cases.into_iter().map(|case| case.key).collect(),
+        (Experiment::AttacksResnet, None) => attacks::resnet_cases(),
+        (Experiment::AttacksVit, None) => attacks::vit_cases(),
+        (_, None) => update_ratios::cases(),
+    }
 }
 
-/// Writes `README.md` beside the reports: a line for each.
-fn list_reports(request: &ExperimentRequest<'_>) -> Result<(), ExperimentError> {
-    let mut text =
-        "# Reports\n\nWhat `unmask reproduce` found, an experiment in each line. The verdict is computed from the \
-                    numbers; each report says by which criteria. Times are by the clock. Expectations include some of our own, such as that no picture is recognisable to an attacker who knows the mask, of whom the papers say nothing.\n\n\
-                    | experiment | repeats | verdict | command | took |\n|---|---|---|---|---|\n"
-            .to_owned();
-    for experiment in Experiment::ALL {
-        let path = request.out.join(experiment.name()).join("run.json");
-        let Ok(bytes) = fs::read(&path) else { continue };
-        let Entry { provenance, tally } = serde_json::from_slice(&bytes).map_err(damaged(&path))?;
-        text += &format!(
-            "| [{}]({experiment}/report.html) | {} | {} | `{}` | {} |\n",
-            experiment.title(),
-            experiment.repeats(),
-            tally,
-            provenance.command,
-            duration(provenance.seconds)
-        );
+/// Writes the page over all claims and reports of a folder, `README.md`, and gives its path.
+///
+/// # Errors
+/// [`ExperimentError`]: a report cannot be read, or the page cannot be written.
+pub fn write_overview(folder: &Path) -> Result<PathBuf, ExperimentError> {
+    let path = folder.join("README.md");
+    write(&path, overview(folder)?.as_bytes())?;
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_claim_asks_its_study_for_cases_it_has() {
+        check_cases(&cases).unwrap();
     }
-    write(&request.out.join("README.md"), text.as_bytes())
 }

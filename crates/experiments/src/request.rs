@@ -9,7 +9,7 @@ use unmask_simulation::{Commit, Config, check_start};
 use crate::{
     catalogue::{Experiment, Scale},
     error::ExperimentError,
-    study::{self, Study},
+    study::{self, Seeds, Study},
     trade_off,
 };
 
@@ -88,9 +88,11 @@ impl ExperimentRequest<'_> {
                 let mut all = Vec::new();
                 for study in &studies {
                     let Some(case) = study.cases.first() else { continue };
-                    let trainings = study.cases.len() as u64 * self.seed_count(study);
+                    let Seeds { least, most } = self.seeds(study);
+                    let cases = study.cases.len() as u64;
+                    let more = if most > least { format!(" to {}", cases * most) } else { String::new() };
                     let config = study.config(case, *seed, &[])?;
-                    all.push(format!("{trainings} trainings, each of {}", training(&config, *scale)));
+                    all.push(format!("{}{more} trainings, each of {}", cases * least, training(&config, *scale)));
                 }
                 Some(all.join("; ")).filter(|all| !all.is_empty())
             }
@@ -117,8 +119,8 @@ impl ExperimentRequest<'_> {
     }
 
     /// With how many seeds each training is repeated.
-    pub(crate) fn seed_count(&self, study: &Study) -> u64 {
-        self.seeds.unwrap_or(study.seeds)
+    pub(crate) fn seeds(&self, study: &Study) -> Seeds {
+        self.seeds.map_or(study.seeds, Seeds::exactly)
     }
 }
 

@@ -11,6 +11,11 @@ pub enum ExperimentEvent<'a> {
         /// Parts that are not finished yet.
         left: usize,
     },
+    /// Intervals are still too wide: further seeds are trained.
+    PartsAdded {
+        /// So many parts more that are not finished yet.
+        parts: usize,
+    },
     PartStarted {
         name: &'a str,
     },

@@ -1,4 +1,4 @@
-//! Trainings that are compared: which there are, and what is expected of them.
+//! Trainings that are compared.
 
 mod scale;
 
@@ -33,19 +33,18 @@ impl Case {
     }
 }
 
-#[derive(Debug, Clone, PartialEq)]
-pub struct Expectation {
-    pub case: String,
-    pub base: String,
-    pub relation: Relation,
+/// With how many seeds each case is repeated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seeds {
+    pub least: u64,
+    /// No more than so many, where intervals stay wide.
+    pub most: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Relation {
-    /// No more than so many points apart.
-    Within(f64),
-    /// More than so many points lower.
-    Lower(f64),
+impl Seeds {
+    pub fn exactly(seeds: u64) -> Self {
+        Self { least: seeds, most: seeds }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -56,9 +55,7 @@ pub struct Study {
     pub set: Vec<String>,
     /// The first case is what the others are compared with.
     pub cases: Vec<Case>,
-    pub expectations: Vec<Expectation>,
-    /// Each case is repeated with so many seeds.
-    pub seeds: u64,
+    pub seeds: Seeds,
     /// Test pictures of the last, whole evaluation.
     pub test_pictures: usize,
 }
@@ -66,42 +63,20 @@ pub struct Study {
 impl Study {
     /// The study of an experiment that compares trainings; `None` for the others.
     pub fn of(experiment: Experiment, scale: Scale) -> Option<Self> {
-        let (config, cases, expectations) = match experiment {
-            Experiment::VitFineTuned => {
-                (include_str!("../configs/vit-fine-tuned.toml"), cases(&ALL), [masks(), noise(), frozen()].concat())
-            }
-            Experiment::VitFromScratch => (
-                include_str!("../configs/vit-from-scratch.toml"),
-                cases(&ALL),
-                [masks(), vec![expect("fixed", "none", Relation::Lower(0.0))], noise(), frozen()].concat(),
-            ),
-            Experiment::ResnetFedsgd => {
-                (include_str!("../configs/resnet-fedsgd.toml"), cases(&MASKS_AND_NOISE), [masks(), noise()].concat())
-            }
-            Experiment::ResnetFedavg => {
-                (include_str!("../configs/resnet-fedavg.toml"), cases(&MASKS_AND_NOISE), [masks(), noise()].concat())
-            }
-            Experiment::NonIid => {
-                let (cases, expectations) = non_iid();
-                (include_str!("../configs/non-iid.toml"), cases, expectations)
-            }
-            Experiment::Encrypted => (include_str!("../configs/encrypted.toml"), encrypted(), Vec::new()),
-            Experiment::TradeOff => (
-                include_str!("../configs/trade-off.toml"),
-                cases(&TRADE_OFF),
-                [
-                    masks(),
-                    vec![expect("r0.95", "none", Relation::Lower(0.0)), expect("eps4", "none", Relation::Lower(2.0))],
-                ]
-                .concat(),
-            ),
+        let (config, cases) = match experiment {
+            Experiment::VitFineTuned => (include_str!("../configs/vit-fine-tuned.toml"), cases(&ALL)),
+            Experiment::VitFromScratch => (include_str!("../configs/vit-from-scratch.toml"), cases(&ALL)),
+            Experiment::ResnetFedsgd => (include_str!("../configs/resnet-fedsgd.toml"), cases(&MASKS_AND_NOISE)),
+            Experiment::ResnetFedavg => (include_str!("../configs/resnet-fedavg.toml"), cases(&MASKS_AND_NOISE)),
+            Experiment::NonIid => (include_str!("../configs/non-iid.toml"), non_iid()),
+            Experiment::Encrypted => (include_str!("../configs/encrypted.toml"), encrypted()),
+            Experiment::TradeOff => (include_str!("../configs/trade-off.toml"), cases(&TRADE_OFF)),
             Experiment::AttacksResnet | Experiment::AttacksVit | Experiment::UpdateRatios => return None,
         };
         Some(Self {
             config,
             set: scale::set(experiment, scale),
             cases,
-            expectations,
             seeds: scale::seeds(experiment, scale),
             test_pictures: scale::test_pictures(experiment, scale),
         })
@@ -129,53 +104,23 @@ fn cases(defences: &[ComparedDefence]) -> Vec<Case> {
     defences.iter().map(Case::under).collect()
 }
 
-fn expect(case: &str, base: &str, relation: Relation) -> Expectation {
-    Expectation { case: case.to_owned(), base: base.to_owned(), relation }
-}
-
-/// Random binary masks cost next to nothing.
-fn masks() -> Vec<Expectation> {
-    ["r0.2", "r0.5", "r0.8"].map(|case| expect(case, "none", Relation::Within(2.0))).to_vec()
-}
-
-/// Noise costs much: in FLRSP 47 points with epsilon 1 and 3.4 with epsilon 4.
-fn noise() -> Vec<Expectation> {
-    vec![expect("eps4", "none", Relation::Lower(2.0)), expect("eps1", "none", Relation::Lower(10.0))]
-}
-
-/// What a frozen mask drops is never trained, so accuracy falls as R grows.
-fn frozen() -> Vec<Expectation> {
-    [("f0.5", "f0.2"), ("f0.8", "f0.5"), ("f0.8", "none")]
-        .map(|(case, base)| expect(case, base, Relation::Lower(0.0)))
-        .to_vec()
-}
-
 /// How classes are divided, by key, name, partition and line.
 const PARTITIONS: [(&str, &str, &str, LineStyle); 2] =
     [("iid", "IID", "iid", LineStyle::Solid), ("a0.1", "α = 0.1", "dirichlet:0.1", LineStyle::Dashed)];
 
-/// Each partition without and with masks; masks are compared within a partition, partitions without masks.
-fn non_iid() -> (Vec<Case>, Vec<Expectation>) {
+/// Each partition without and with masks.
+fn non_iid() -> Vec<Case> {
     let masks = || ALL.iter().filter(|defence| defence.is_mask() || defence.kind == DefenceKind::None);
-    let mut cases = Vec::new();
-    let mut expectations = Vec::new();
-    for (key, name, partition, line) in PARTITIONS {
-        for defence in masks() {
-            let case = Case::under(defence);
-            let joined = format!("{key}-{}", case.key);
-            if defence.is_mask() {
-                expectations.push(expect(&joined, &format!("{key}-none"), Relation::Within(2.0)));
-            }
-            cases.push(Case {
-                key: joined,
-                name: format!("{name}, {}", case.name),
-                style: SeriesStyle { line, ..case.style },
-                set: [case.set, vec![format!("partition={partition}")]].concat(),
-            });
+    let case = |(key, name, partition, line): (&str, &str, &str, LineStyle), defence: &ComparedDefence| {
+        let case = Case::under(defence);
+        Case {
+            key: format!("{key}-{}", case.key),
+            name: format!("{name}, {}", case.name),
+            style: SeriesStyle { line, ..case.style },
+            set: [case.set, vec![format!("partition={partition}")]].concat(),
         }
-    }
-    expectations.push(expect("a0.1-none", "iid-none", Relation::Lower(0.0)));
-    (cases, expectations)
+    };
+    PARTITIONS.into_iter().flat_map(|partition| masks().map(move |defence| case(partition, defence))).collect()
 }
 
 fn encrypted() -> Vec<Case> {

@@ -21,7 +21,7 @@ use self::leakage::{Leaks, Target, gathered, methods};
 use crate::{
     attacks::matching_steps,
     catalogue::Scale,
-    defences::TRADE_OFF_ON_PHOTOGRAPHS,
+    defences::{ComparedDefence, TRADE_OFF, TRADE_OFF_ON_PHOTOGRAPHS},
     error::ExperimentError,
     report::Findings,
     request::ExperimentRequest,
@@ -47,6 +47,14 @@ pub(crate) fn studies(request: &ExperimentRequest<'_>, study: &Study) -> Vec<Stu
         Scale::Small => vec![on(Source::Generated, &|_| true)],
         Scale::Paper => vec![on(Source::Cifar10, &|_| true)],
     }
+}
+
+/// The cases of all data sets, as formulas name them.
+pub(crate) fn cases() -> Vec<String> {
+    let on = |source: Source, defences: &[ComparedDefence]| {
+        defences.iter().map(|defence| format!("{source}-{}", defence.key)).collect::<Vec<_>>()
+    };
+    [on(Source::Generated, &TRADE_OFF), on(Source::Cifar10, &TRADE_OFF_ON_PHOTOGRAPHS)].concat()
 }
 
 /// A training and what attackers see at its end, or what they see before any.
@@ -141,7 +149,7 @@ fn parts<'a>(
 ) -> Result<Vec<Part<'a>>, ExperimentError> {
     let first = run.request.seed;
     let mut parts = Vec::new();
-    for seed in (first..).take(run.request.seed_count(study) as usize) {
+    for seed in (first..).take(run.request.seeds(study).least as usize) {
         for trained in std::iter::once(None).chain(studies.iter().map(Some)) {
             for case in &trained.unwrap_or(study).cases {
                 let config = trained.unwrap_or(study).config(case, seed, &[])?;

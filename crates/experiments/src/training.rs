@@ -1,22 +1,24 @@
-//! Experiments that train: each case with each seed, then figures, tables and claims.
+//! Experiments that train: each case with its seeds, then figures, tables and claims.
 
-mod claims;
+mod comparison;
 mod findings;
 mod run;
 
 use unmask_data::datasets::DataSet;
 use unmask_simulation::Config;
 
+use self::comparison::wide_cases;
 pub(crate) use self::{
-    claims::{CaseRuns, Comparison, claims},
+    comparison::{CaseRuns, Comparison, undefended},
     run::{TrainingRun, train},
 };
 use crate::{
+    claim::conditions,
     error::ExperimentError,
     report::Findings,
     request::ExperimentRequest,
     run::{ExperimentEvent, ExperimentRun},
-    study::{Case, Study},
+    study::{Case, Seeds, Study},
 };
 
 /// Trains all cases with all seeds and says what came out.
@@ -30,26 +32,53 @@ fn config(request: &ExperimentRequest<'_>, study: &Study, case: &Case, seed: u64
     Ok(study.config(case, seed, request.start().as_slice())?)
 }
 
-/// Seed by seed, so that what is finished can be compared even if the last seed is not.
+/// Seed by seed, so that what is finished can be compared even if the last seed is not. Cases whose intervals are wider than
+/// the margins they are judged by get further seeds.
 fn train_all(run: &mut ExperimentRun<'_, '_>, study: &Study) -> Result<Vec<TrainingRun>, ExperimentError> {
-    let mut planned = Vec::new();
-    for seed in (run.request.seed..).take(run.request.seed_count(study) as usize) {
-        for case in &study.cases {
-            planned.push((case, seed, config(run.request, study, case, seed)?));
+    let conditions = conditions(run.request.experiment)?;
+    let (first, Seeds { least, most }) = (run.request.seed, run.request.seeds(study));
+    let mut data = None;
+    let planned: Vec<Planned<'_>> =
+        (first..).take(least as usize).flat_map(|seed| study.cases.iter().map(move |case| (case, seed))).collect();
+    let mut trained =
+        train_planned(run, study, &planned, &mut data, |parts, left| ExperimentEvent::Started { parts, left })?;
+    for seed in (first..).take(most as usize).skip(least as usize) {
+        let wide = wide_cases(study, &conditions, &trained);
+        if wide.is_empty() {
+            break;
         }
+        let planned: Vec<Planned<'_>> = wide.into_iter().map(|case| (case, seed)).collect();
+        trained
+            .extend(train_planned(run, study, &planned, &mut data, |_, parts| ExperimentEvent::PartsAdded { parts })?);
     }
+    Ok(trained)
+}
+
+/// A case and a seed to train it with.
+type Planned<'a> = (&'a Case, u64);
+
+/// Trains what is not kept. `data` is loaded when it is first needed; `begin` says how many parts there are, and how many of
+/// them are left.
+fn train_planned(
+    run: &mut ExperimentRun<'_, '_>,
+    study: &Study,
+    planned: &[Planned<'_>],
+    data: &mut Option<DataSet>,
+    begin: fn(usize, usize) -> ExperimentEvent<'static>,
+) -> Result<Vec<TrainingRun>, ExperimentError> {
     let mut trained = Vec::new();
-    for (case, seed, config) in &planned {
-        trained.push(run.store.get::<TrainingRun>(&run.part(&case.key, *seed), &settings(config, study))?);
+    for &(case, seed) in planned {
+        let config = config(run.request, study, case, seed)?;
+        let kept = run.store.get::<TrainingRun>(&run.part(&case.key, seed), &settings(&config, study))?;
+        trained.push((case, seed, config, kept));
     }
-    let left = trained.iter().filter(|trained| trained.is_none()).count();
-    run.notify(ExperimentEvent::Started { parts: planned.len(), left })?;
-    let mut data: Option<DataSet> = None;
-    for ((case, seed, config), place) in planned.iter().zip(&mut trained) {
+    let left = trained.iter().filter(|(_, _, _, kept)| kept.is_none()).count();
+    run.notify(begin(planned.len(), left))?;
+    for (case, seed, config, place) in &mut trained {
         if place.is_some() {
             continue;
         }
-        let data = match &mut data {
+        let data = match &mut *data {
             Some(data) => data,
             None => data.insert(run.request.load(&config.data)?),
         };
@@ -59,7 +88,7 @@ fn train_all(run: &mut ExperimentRun<'_, '_>, study: &Study) -> Result<Vec<Train
         *place = Some(found);
         run.notify(ExperimentEvent::PartFinished)?;
     }
-    Ok(trained.into_iter().flatten().collect())
+    Ok(trained.into_iter().filter_map(|(_, _, _, found)| found).collect())
 }
 
 /// What decides the result of a training.

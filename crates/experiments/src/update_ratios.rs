@@ -4,12 +4,14 @@ mod distribution;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use unmask_core::ParamGroup;
 use unmask_simulation::{Config, Simulation};
 
 use self::distribution::{UpdateHistogram, chi_squared_test, printed_sum};
 use crate::{
     catalogue::{Experiment, Scale},
-    claim::Claim,
+    claim::{Condition, Ground, Measured, Measurements, Metric, Term, judged},
+    defences::{ComparedDefence, UPDATED, as_written},
     error::ExperimentError,
     figure::{Bars, SeriesStyle, bars},
     report::{Figure, Findings, Table, csv},
@@ -18,38 +20,44 @@ use crate::{
     study,
 };
 
-/// Shares of zeros, as FLRSP has them, with the colours of their bars.
-const RATES: [(&str, f64, usize); 3] = [("0.2", 0.2, 1), ("0.5", 0.5, 2), ("0.8", 0.8, 3)];
-
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct CountedRun {
+    /// Key of the defence.
+    case: String,
+    /// As the command line has it.
     defence: String,
-    rate: f64,
+    /// R of a mask.
+    rate: Option<f64>,
     clients: usize,
     counts: UpdateHistogram,
+    /// Share of the position embedding's parameters that were never updated.
+    never_position: Option<f64>,
     seconds: f64,
 }
 
-/// Trains with each rate and with a frozen mask, and counts.
-pub(crate) fn run(run: &mut ExperimentRun<'_, '_>) -> Result<Findings, ExperimentError> {
-    let seed = run.request.seed;
-    let mut planned: Vec<(String, f64, usize)> =
-        RATES.iter().map(|&(text, rate, colour)| (format!("random-binary:{text}"), rate, colour)).collect();
-    planned.push(("frozen-binary:0.5".to_owned(), 0.5, 4));
-    run.notify(ExperimentEvent::Started { parts: planned.len(), left: planned.len() })?;
-    let mut all = Vec::new();
-    for (defence, rate, _) in &planned {
-        all.push(count(run, defence, *rate, seed)?);
-    }
-    findings(run, &planned, &all)
+/// The cases, as formulas name them.
+pub(crate) fn cases() -> Vec<String> {
+    UPDATED.iter().map(|defence| defence.key.to_owned()).collect()
 }
 
-fn count(run: &mut ExperimentRun<'_, '_>, defence: &str, rate: f64, seed: u64) -> Result<CountedRun, ExperimentError> {
+/// Trains under each defence, and counts.
+pub(crate) fn run(run: &mut ExperimentRun<'_, '_>) -> Result<Findings, ExperimentError> {
+    run.notify(ExperimentEvent::Started { parts: UPDATED.len(), left: UPDATED.len() })?;
+    let mut all = Vec::new();
+    for defence in &UPDATED {
+        all.push(count(run, defence)?);
+    }
+    findings(run, &all)
+}
+
+fn count(run: &mut ExperimentRun<'_, '_>, compared: &ComparedDefence) -> Result<CountedRun, ExperimentError> {
+    let seed = run.request.seed;
+    let ComparedDefence { key, defence, .. } = *compared;
     let config = study::update_ratios(run.request.scale, seed, defence)?;
     let config = Config { threads: run.request.threads, ..config };
     let settings = Config { threads: None, ..config.clone() }.to_toml();
-    let part = run.part(&defence.replace(':', "-"), seed);
-    run.notify(ExperimentEvent::PartStarted { name: defence })?;
+    let part = run.part(key, seed);
+    run.notify(ExperimentEvent::PartStarted { name: compared.name })?;
     if let Some(counted) = run.store.get(&part, &settings)? {
         run.notify(ExperimentEvent::PartFinished)?;
         return Ok(counted);
@@ -63,32 +71,38 @@ fn count(run: &mut ExperimentRun<'_, '_>, defence: &str, rate: f64, seed: u64) -
         let share = f64::from(simulation.round()) / rounds;
         run.notify(ExperimentEvent::Progress { share, note: "" })?;
     }
-    let counts = UpdateHistogram::of(&simulation.update_counts().groups());
-    let counted = CountedRun { defence: defence.to_owned(), rate, clients: config.clients, counts, seconds };
+    let groups = simulation.update_counts().groups();
+    let position = groups.iter().find(|group| group.group == ParamGroup::Position && group.parameters > 0);
+    let counted = CountedRun {
+        case: key.to_owned(),
+        defence: defence.to_owned(),
+        rate: compared.parsed()?.rates().and_then(|rates| rates.single()).map(as_written),
+        clients: config.clients,
+        counts: UpdateHistogram::of(&groups),
+        never_position: position.map(|group| f64::from(group.histogram[0]) / group.parameters as f64),
+        seconds,
+    };
     run.store.put(&part, &settings, &counted)?;
     run.notify(ExperimentEvent::PartFinished)?;
     Ok(counted)
 }
 
-fn findings(
-    run: &ExperimentRun<'_, '_>,
-    planned: &[(String, f64, usize)],
-    all: &[CountedRun],
-) -> Result<Findings, ExperimentError> {
+fn findings(run: &ExperimentRun<'_, '_>, all: &[CountedRun]) -> Result<Findings, ExperimentError> {
     let mut figures = Vec::new();
-    for (counted, (defence, _, colour)) in all.iter().zip(planned) {
-        let series = SeriesStyle::solid(*colour);
+    for (counted, compared) in all.iter().zip(&UPDATED) {
+        let series = SeriesStyle::solid(compared.colour);
         let shares = Bars { series, found: counted.counts.shares(), expected: counted.counts.expected.clone() };
         figures.push(Figure {
             caption: format!(
-                "{defence}: share of the parameters that were updated f times in {} rounds of {} clients. Bars are what happened, \
-                 dots are G(f). Repeats {}.",
+                "{}: share of the parameters that were updated f times in {} rounds of {} clients. Bars are what happened, \
+                 dots are what is to be expected, G(f) under masks. Repeats {}.",
+                compared.name,
                 counted.counts.rounds(),
                 counted.clients,
                 Experiment::UpdateRatios.repeats()
             ),
             svg: bars("updates f", "share of the parameters in %", &shares)?,
-            legend: vec![(series, "found".to_owned()), (SeriesStyle::INK, "G(f)".to_owned())],
+            legend: vec![(series, "found".to_owned()), (SeriesStyle::INK, "expected".to_owned())],
         });
     }
     let (rounds, clients) = all.first().map_or((0, 0), |counted| (counted.counts.rounds(), counted.clients));
@@ -96,17 +110,17 @@ fn findings(
         seeds: 1,
         seconds: all.iter().map(|counted| counted.seconds).sum(),
         lead: format!(
-            "{clients} clients train for {rounds} rounds under masks of their own; the server notes of each parameter whether \
+            "{clients} clients train for {rounds} rounds under each defence; the server notes of each parameter whether \
              anybody sent it. G(f) = C(M,f) (1-R^N)^f (R^N)^(M-f) is how often f updates in M rounds are to be expected with N \
              clients. Under a frozen mask a parameter is updated always or never."
         ),
-        claims: all.iter().map(claim).collect(),
+        claims: judged(Experiment::UpdateRatios, &CountMeasurements(all))?,
         figures,
         tables: vec![table(all)],
         notes: vec![
             misprint(all),
-            "UpdateHistogram are tested, not looked at: a chi-squared test at the 1 % level, so that one true G(f) in a hundred would be \
-             rejected."
+            "Numbers of updates are tested, not looked at: the misfit is chi-squared over the limit below which 99 of 100 samples of G(f) \
+             stay, so that one true G(f) in a hundred would be rejected."
                 .to_owned(),
         ],
         cost: (run.request.scale == Scale::Small)
@@ -118,40 +132,49 @@ fn findings(
     })
 }
 
-/// A frozen mask has nothing random over the rounds left: each count must be 0 or M.
-fn claim(counted: &CountedRun) -> Claim {
-    let CountedRun { defence, counts, rate, .. } = counted;
-    if defence.starts_with("frozen") {
-        let rounds = counts.rounds();
-        let between: u64 = counts.histogram.get(1..rounds).unwrap_or_default().iter().sum();
-        let never = counts.shares()[0];
-        return Claim::decided(
-            format!("under {defence} each parameter is updated in every round or never, a share of R never"),
-            format!("under {defence} {:.2} % are never updated, {between} parameters now and then", 100.0 * never),
-            between == 0 && (never - rate).abs() < 0.01,
-        );
+/// What was counted, for formulas. All parameters are counted, so that only [`Metric::Misfit`] asks how likely a share is.
+struct CountMeasurements<'a>(&'a [CountedRun]);
+
+impl CountedRun {
+    fn value(&self, metric: &Metric) -> Option<f64> {
+        let shares = self.counts.shares();
+        match metric {
+            Metric::Never => shares.first().map(|share| 100.0 * share),
+            Metric::NeverPosition => self.never_position.map(|share| 100.0 * share),
+            Metric::Always => shares.last().map(|share| 100.0 * share),
+            Metric::Misfit => {
+                let test = chi_squared_test(&self.counts);
+                Some(test.statistic / test.limit)
+            }
+            Metric::PrintedSum => Some(printed_sum(self.counts.rounds(), self.clients, self.rate?)),
+            _ => None,
+        }
     }
-    let test = chi_squared_test(counts);
-    Claim::decided(
-        format!("under {defence} updates are distributed as G(f)"),
-        format!(
-            "under {defence} chi-squared is {:.1}, and 99 of 100 samples of G(f) stay below {:.1}",
-            test.statistic, test.limit
-        ),
-        test.statistic <= test.limit,
-    )
+}
+
+impl Measurements for CountMeasurements<'_> {
+    fn measure(&self, left: &Term, right: Option<&Term>) -> Result<Measured, String> {
+        let value = |term: &Term| {
+            let counted = self.0.iter().find(|counted| counted.case == term.case);
+            counted.and_then(|counted| counted.value(&term.metric)).ok_or_else(|| format!("{term} was not counted"))
+        };
+        let right = right.map(value).transpose()?;
+        let parameters: u64 = self.0.first().map_or(0, |counted| counted.counts.histogram.iter().sum());
+        Ok(Measured::exact(value(left)? - right.unwrap_or(0.0), format!("{parameters} parameters")))
+    }
+
+    fn ground(&self, _: &Condition) -> Ground {
+        Ground::Given
+    }
 }
 
 fn misprint(all: &[CountedRun]) -> String {
     let sums: Vec<String> = all
         .iter()
         .filter(|counted| counted.defence.starts_with("random"))
-        .map(|counted| {
-            format!(
-                "{:.3e} at R = {}",
-                printed_sum(counted.counts.rounds(), counted.clients, counted.rate),
-                counted.rate
-            )
+        .filter_map(|counted| Some((counted, counted.rate?)))
+        .map(|(counted, rate)| {
+            format!("{:.3e} at R = {rate}", printed_sum(counted.counts.rounds(), counted.clients, rate))
         })
         .collect();
     format!(
@@ -188,4 +211,87 @@ fn records(all: &[CountedRun]) -> Result<Vec<u8>, ExperimentError> {
         bins.map(move |(f, (found, expected))| (defence, f, found, expected))
     });
     csv(&["defence", "updates", "parameters", "expected_share"], rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::{Claim, Finding};
+
+    /// Ten rounds of five clients, counted as `histogram` says.
+    fn counted(case: &ComparedDefence, histogram: [u64; 11], never_position: f64) -> CountedRun {
+        let rate = case.parsed().unwrap().rates().and_then(|rates| rates.single()).map(as_written);
+        let missed = rate.unwrap_or(0.0).powi(5);
+        let mut choose = 1.0;
+        let expected = (0..=10).map(|f| {
+            let term = choose * (1.0 - missed).powi(f) * missed.powi(10 - f);
+            choose *= f64::from(10 - f) / f64::from(f + 1);
+            term
+        });
+        CountedRun {
+            case: case.key.to_owned(),
+            defence: case.defence.to_owned(),
+            rate,
+            clients: 5,
+            counts: UpdateHistogram { histogram: histogram.to_vec(), expected: expected.collect() },
+            never_position: Some(never_position),
+            seconds: 0.0,
+        }
+    }
+
+    fn judge(counts: &[CountedRun], id: &str) -> Claim {
+        let claims = judged(Experiment::UpdateRatios, &CountMeasurements(counts)).unwrap();
+        claims.into_iter().find(|claim| claim.id == id).unwrap()
+    }
+
+    /// Of 100000 parameters: all in all rounds, but the position embedding's hundred; masks as G(f) has it, rounded; frozen
+    /// masks a share of R never.
+    fn as_the_papers_say() -> Vec<CountedRun> {
+        let all = |never: u64| {
+            std::array::from_fn(|f| {
+                if f == 0 {
+                    never
+                } else if f == 10 {
+                    100_000 - never
+                } else {
+                    0
+                }
+            })
+        };
+        let masked = |case: &ComparedDefence| {
+            let expected = counted(case, [0; 11], 0.0).counts.expected;
+            let histogram = std::array::from_fn(|f| (1e5 * expected[f]).round() as u64);
+            counted(case, histogram, 0.0)
+        };
+        let count = |case: &ComparedDefence| match case.key {
+            "none" => counted(case, all(0), 0.0),
+            "fixed" => counted(case, all(100), 1.0),
+            "f0.2" => counted(case, all(20_100), 0.2),
+            "f0.5" => counted(case, all(50_100), 0.5),
+            "f0.8" => counted(case, all(79_900), 0.8),
+            _ => masked(case),
+        };
+        UPDATED.iter().map(count).collect()
+    }
+
+    #[test]
+    fn counts_as_the_papers_have_them_confirm_all_but_the_misprints() {
+        let claims = judged(Experiment::UpdateRatios, &CountMeasurements(&as_the_papers_say())).unwrap();
+        for claim in claims {
+            let expected = if claim.id.ends_with("printed-formula") { Finding::Differs } else { Finding::Agrees };
+            assert_eq!(claim.finding, expected, "{claim:?}");
+        }
+    }
+
+    #[test]
+    fn counts_that_do_not_fit_refute() {
+        let mut counts = as_the_papers_say();
+        for counted in &mut counts {
+            if counted.case == "r0.8" {
+                (counted.counts.histogram[10], counted.counts.histogram[0]) = (0, 50_000);
+            }
+        }
+        assert_eq!(judge(&counts, "flrsp-update-counts-are-binomial").finding, Finding::Differs);
+        assert_eq!(judge(&counts[..2], "flrsp-update-counts-are-binomial").finding, Finding::Open);
+    }
 }

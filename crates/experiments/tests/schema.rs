@@ -13,7 +13,10 @@ use schema::assert_conforms;
 use serde_json::{Value, json};
 use unmask_core::{MeanInterval, Rule, TradeOffCurve, VitPreset};
 use unmask_data::load_folder;
-use unmask_experiments::matrix::{MatrixRequest, MatrixSettings, run};
+use unmask_experiments::{
+    matrix::{MatrixRequest, MatrixSettings, run},
+    overview,
+};
 use unmask_model::device::OpenDevice;
 use unmask_simulation::Commit;
 
@@ -34,6 +37,18 @@ fn committed_reports_conform() {
         assert_conforms(&json(&folder.join("run.json")), "reproduce-run");
         assert_conforms(&json(&folder.join("results.json")), "reproduce-results");
     }
+}
+
+/// The page of all claims is what the program makes of the list of claims and of the reports beside it.
+#[test]
+fn the_committed_page_of_claims_is_what_the_program_writes() {
+    let folder = repository().join("docs/reports");
+    let committed = fs::read_to_string(folder.join("README.md")).unwrap();
+    let written = overview(&folder).unwrap();
+    assert!(
+        committed == written,
+        "`unmask reproduce --claims --out docs/reports` writes it anew; it is now\n{written}"
+    );
 }
 
 /// The curve that comes with the program was measured, with what it says of its origin.

@@ -22,6 +22,8 @@ pub struct Aggregate {
     defence: Defence,
     aggregation: Aggregation,
     norms: NormGate,
+    /// Norm up to which no update is implausible, however small the others are.
+    harmless: f64,
     /// What waits for enough norms to judge it by.
     held: Vec<Held>,
     /// Of each update all values, `[P]`, NaN where its mask dropped one; where all of a parameter's are to be sorted.
@@ -63,6 +65,7 @@ impl Aggregate {
             defence,
             aggregation,
             norms: NormGate::default(),
+            harmless: 0.0,
             held: Vec::new(),
             whole: Vec::new(),
             clipped: 0,
@@ -83,7 +86,15 @@ impl Aggregate {
         &self.norms
     }
 
-    /// Forgets what was added and begins again, in the same memory. What it knows of the norms of earlier rounds stays.
+    /// Forgets what was added and begins again, in the same memory. What it knows of the norms of earlier rounds stays. From
+    /// here on no update of a norm up to `harmless` is refused for its length: beside those of a class that has learnt its
+    /// pictures, the gradient of whoever brings a new one is any number of times as long.
+    pub(crate) fn begin(&mut self, harmless: f64) {
+        self.harmless = harmless;
+        self.restart();
+    }
+
+    /// Forgets what was added and begins again, in the same memory.
     pub fn restart(&mut self) {
         self.sums.fill(0.0);
         self.masks.clear();
@@ -103,8 +114,12 @@ impl Aggregate {
         &self.layout
     }
 
+    /// Number of updates taken: of those that wait for others to be judged by, as many as would be if the round closed now.
     pub fn updates(&self) -> u32 {
-        self.updates
+        let norms = self.norms_with_held();
+        let is_left_out = |held: &&Held| norms.implausible(held.norm, self.harmless).is_some();
+        let left_out = self.held.iter().filter(is_left_out).count();
+        self.updates.saturating_sub(u32::try_from(left_out).unwrap_or(u32::MAX))
     }
 
     /// Sum of the weights of the updates added.
@@ -126,17 +141,11 @@ impl Aggregate {
     /// If it was made under another defence, does not fit the model, has a value that is not finite, is far too large for a
     /// clipped mean, or weighs nothing or more than can be counted.
     pub fn add(&mut self, update: &ProtectedUpdate, weight: u32, reference: Option<&[f32]>) -> Result<(), Refusal> {
-        self.check_kind(update)?;
-        let total = self.weight.checked_add(weight).filter(|_| weight > 0).ok_or(Refusal::Samples(weight))?;
-        let checked = update.checked(&self.layout)?;
+        let (checked, total, norm) = self.check(update, weight, reference)?;
         match self.aggregation {
             Aggregation::Mean => self.sum(update.form, &checked, weight),
             Aggregation::Clipped => {
-                let norm = checked.squared_norm(reference).sqrt();
                 if self.norms.is_ready(0) {
-                    if let Some(times) = self.norms.implausible(norm) {
-                        return Err(Refusal::Implausible { times });
-                    }
                     let bound = self.norms.bound();
                     self.sum_clipped(update.form, &checked, weight, norm, reference);
                     self.norms.accept(norm.min(bound));
@@ -157,6 +166,27 @@ impl Aggregate {
         Ok(())
     }
 
+    /// What [`add`](Self::add) asks before it alters anything: the update ready to be added, the weight of all with it, and its
+    /// norm where that counts.
+    pub(crate) fn check<'a>(
+        &self,
+        update: &'a ProtectedUpdate,
+        weight: u32,
+        reference: Option<&[f32]>,
+    ) -> Result<(CheckedUpdate<'a>, u32, f64), Refusal> {
+        self.check_kind(update)?;
+        let total = self.weight.checked_add(weight).filter(|_| weight > 0).ok_or(Refusal::Samples(weight))?;
+        let checked = update.checked(&self.layout)?;
+        if self.aggregation != Aggregation::Clipped {
+            return Ok((checked, total, 0.0));
+        }
+        let norm = checked.squared_norm(reference).sqrt();
+        match self.norms.implausible(norm, self.harmless).filter(|_| self.norms.is_ready(0)) {
+            Some(times) => Err(Refusal::Implausible { times }),
+            None => Ok((checked, total, norm)),
+        }
+    }
+
     /// Adds what waited for the end of the round: for norms to be judged by, or for the values of the others.
     pub(crate) fn finish(&mut self, reference: Option<&[f32]>) {
         match self.aggregation {
@@ -169,10 +199,9 @@ impl Aggregate {
 
     /// Adds what waited for norms to be judged by: together they are enough, or all there is.
     fn release(&mut self, reference: Option<&[f32]>) {
-        let held = std::mem::take(&mut self.held);
-        held.iter().for_each(|held| self.norms.accept(held.norm));
-        for Held { update, weight, norm } in held {
-            if self.norms.implausible(norm).is_some() {
+        self.norms = self.norms_with_held();
+        for Held { update, weight, norm } in std::mem::take(&mut self.held) {
+            if self.norms.implausible(norm, self.harmless).is_some() {
                 // Too late to refuse it.
                 self.clipped += 1;
                 self.updates -= 1;
@@ -184,6 +213,11 @@ impl Aggregate {
                 self.sum_clipped(update.form, &checked, weight, norm, reference);
             }
         }
+    }
+
+    /// What is known of norms, with those of what waits.
+    fn norms_with_held(&self) -> NormGate {
+        self.norms.with(self.held.iter().map(|held| held.norm))
     }
 
     fn sum_clipped(

@@ -20,8 +20,8 @@ pub use mean::WeightedMean;
 pub use norm_gate::CLIP_FACTOR;
 pub use optimiser::{Moments, Optimiser, OptimiserState};
 pub use room::{
-    Effect, Event, GlobalModel, MemberState, Quorum, ReceivedUpdate, Refusal, RestoreError, Room, RoomPhase,
-    RoomRecords, RoomState, RoundSummary, SavedRoom, Seal, Void,
+    Effect, Event, GlobalModel, Quorum, ReceivedUpdate, Refusal, RestoreError, Room, RoomPhase, RoomRecords, RoomState,
+    RoundSummary, SavedRoom, Seal, Void,
 };
 pub use rules::Overflow;
 pub use update_counts::{CountBin, GroupCounts, UpdateCounts};

@@ -16,7 +16,8 @@ pub const CLIP_FACTOR: f64 = 2.0;
 
 /// An update this many times as large as the running median is refused, not clipped: no picture has such a gradient, and
 /// what is left of it once clipped still hurts. Adam steps equally far along each parameter, so that a bit of the same value
-/// everywhere outweighs the honest clients wherever their gradient is small.
+/// everywhere outweighs the honest clients wherever their gradient is small. Where all gradients are tiny, that many times is
+/// still little: what could be the step of a training on these weights is clipped and taken.
 const IMPLAUSIBLE: f64 = 1e6;
 
 /// The running median of the norms of accepted updates, and the bound that follows from it.
@@ -49,10 +50,18 @@ impl NormGate {
         }
     }
 
-    /// How many times as large as the running median `norm` is, where that is implausible.
-    pub(crate) fn implausible(&self, norm: f64) -> Option<f64> {
+    /// How many times as large as the running median `norm` is, where that is implausible. What is no larger than
+    /// `harmless` never is.
+    pub(crate) fn implausible(&self, norm: f64, harmless: f64) -> Option<f64> {
         let times = CLIP_FACTOR * norm / self.bound();
-        (times > IMPLAUSIBLE).then_some(times)
+        (times > IMPLAUSIBLE && norm > harmless).then_some(times)
+    }
+
+    /// What would be known with these norms as well.
+    pub(crate) fn with(&self, norms: impl Iterator<Item = f64>) -> Self {
+        let mut gate = self.clone();
+        norms.for_each(|norm| gate.accept(norm));
+        gate
     }
 
     /// Remembers the norm of an accepted update, as it was taken.
@@ -74,9 +83,7 @@ mod tests {
     use super::*;
 
     fn gate(norms: &[f64]) -> NormGate {
-        let mut gate = NormGate::default();
-        norms.iter().for_each(|&norm| gate.accept(norm));
-        gate
+        NormGate::default().with(norms.iter().copied())
     }
 
     #[test]
@@ -89,10 +96,11 @@ mod tests {
 
     #[test]
     fn what_is_no_gradient_is_told() {
-        assert_eq!(gate(&[2.0, 2.0, 2.0]).implausible(1.9e6), None);
-        assert_eq!(gate(&[2.0, 2.0, 2.0]).implausible(4e6), Some(2e6));
-        assert_eq!(gate(&[]).implausible(f64::MAX), None, "nothing is known");
-        assert_eq!(gate(&[0.0, 0.0, 7.0]).implausible(1.0), None, "most updates are zero");
+        assert_eq!(gate(&[2.0, 2.0, 2.0]).implausible(1.9e6, 0.0), None);
+        assert_eq!(gate(&[2.0, 2.0, 2.0]).implausible(4e6, 0.0), Some(2e6));
+        assert_eq!(gate(&[2.0, 2.0, 2.0]).implausible(4e6, 4e6), None, "harmless");
+        assert_eq!(gate(&[]).implausible(f64::MAX, 0.0), None, "nothing is known");
+        assert_eq!(gate(&[0.0, 0.0, 7.0]).implausible(1.0, 0.0), None, "most updates are zero");
     }
 
     #[test]

@@ -11,22 +11,21 @@ use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use unmask_core::{
-    Architecture, ClientId, EncryptionStart, ModelState, ParamGroup, ParamLayout, RoundSettings, Rule,
-    TrainingPictures, UpdateForm,
+    Architecture, ClientId, ClientState, EncryptionStart, ModelState, OptimiserKind, ParamGroup, ParamLayout,
+    RoundSettings, Rule, TrainingPictures, UpdateForm,
 };
 use unmask_defence::FROZEN_SEED;
 
-pub use self::{
-    members::MemberState,
-    message::{Effect, Event, ReceivedUpdate, RoundSummary, Void},
-    refusal::Refusal,
-    sealing::Seal,
-    state::{RestoreError, RoomRecords, RoomState, SavedRoom},
-};
 use self::{
     members::{MAX_REFUSALS, Members, Silent},
     sealing::Sealing,
     seeds::UsedSeeds,
+};
+pub use self::{
+    message::{Effect, Event, ReceivedUpdate, RoundSummary, Void},
+    refusal::Refusal,
+    sealing::Seal,
+    state::{RestoreError, RoomRecords, RoomState, SavedRoom},
 };
 use crate::{
     Aggregate, Optimiser, UpdateCounts,
@@ -97,6 +96,10 @@ impl Default for Quorum {
     }
 }
 
+/// No training goes so many times the length of all weights in one step, not even one that diverges: whoever asks for more
+/// sent no gradient.
+const FARTHEST: f64 = 100.0;
+
 #[derive(Debug)]
 struct Round {
     /// How many clients were asked.
@@ -118,6 +121,8 @@ pub struct Room {
     next_settings: Option<RoundSettings>,
     model: Arc<GlobalModel>,
     next_model: Option<GlobalModel>,
+    /// Weights of `model` from the next round on.
+    next_weights: Option<ModelState>,
     layout: Arc<ParamLayout>,
     optimiser: Optimiser,
     aggregate: Aggregate,
@@ -151,6 +156,7 @@ impl Room {
             next_settings: None,
             model,
             next_model: None,
+            next_weights: None,
             optimiser: Optimiser::new(settings.optimiser()),
             aggregate: Aggregate::new(Arc::clone(&layout), settings.defence(), settings.aggregation()),
             statistics: Statistics::default(),
@@ -210,6 +216,16 @@ impl Room {
         self.next_model.as_ref().map(|model| model.architecture)
     }
 
+    /// Whether the next round is to be the last before a pause.
+    pub fn is_for_one_round(&self) -> bool {
+        self.run == Run::Once
+    }
+
+    /// Whether the next round begins with weights that came by [`Event::SetWeights`].
+    pub fn awaits_weights(&self) -> bool {
+        self.next_weights.is_some()
+    }
+
     /// The encryption of the weights, once a client has encrypted them.
     pub fn seal(&self) -> Option<&Seal> {
         self.seal.as_ref()
@@ -233,8 +249,8 @@ impl Room {
         &self.counts
     }
 
-    /// What a client is doing, if it is in the room.
-    pub fn member(&self, client: ClientId) -> Option<MemberState> {
+    /// What a client is doing.
+    pub fn member(&self, client: ClientId) -> ClientState {
         self.members.state(client)
     }
 
@@ -299,6 +315,10 @@ impl Room {
                 self.next_model = Some(model);
                 self.drop_seal()
             }
+            Event::SetWeights(state) => {
+                self.next_weights = state;
+                Vec::new()
+            }
             Event::Reset(model) => {
                 self.work = Work::Idle;
                 self.members.drop_work();
@@ -352,6 +372,7 @@ impl Room {
         }
         self.settings = settings;
         if let Some(model) = model {
+            self.next_weights = None;
             self.number = 0;
             self.seal = None;
             if model.architecture != self.model.architecture {
@@ -380,15 +401,26 @@ impl Room {
         }
     }
 
+    fn apply_weights(&mut self) {
+        let Some(state) = self.next_weights.take() else { return };
+        let (given, own) = (&state, &self.model.state);
+        let lengths = |state: &ModelState| (state.weights.len(), state.statistics.len());
+        if self.seal.is_none() && lengths(given) == lengths(own) {
+            self.model = Arc::new(GlobalModel { architecture: self.model.architecture, state });
+            self.optimiser = Optimiser::new(self.settings.optimiser());
+        }
+    }
+
     /// Freezes the cohort.
     fn begin_round(&mut self) -> Vec<Effect> {
+        self.apply_weights();
         self.number += 1;
         if self.run == Run::Once {
             self.run = Run::Paused;
         }
         let cohort = self.members.begin_round();
         let model = Arc::clone(&self.model);
-        self.aggregate.restart();
+        self.aggregate.begin(self.harmless_norm());
         self.statistics.restart();
         self.work = Work::Round(Round {
             cohort: cohort.len(),
@@ -400,6 +432,17 @@ impl Room {
         let (round, policy, settings) = (self.number, self.policy, self.settings);
         let encryption = self.seal.map(|seal| (seal.salt, seal.check));
         vec![Effect::Plan { cohort, round, policy, settings, encryption, model }, Effect::Deadline { round, policy }]
+    }
+
+    /// The norm of an update whose step alone, unclipped, would carry the weights [`FARTHEST`] times their own length. Adam's
+    /// steps are as long whatever the gradient's norm is, so that it is measured as if its rate were 1.
+    fn harmless_norm(&self) -> f64 {
+        let rate = match (self.settings.rule(), self.settings.optimiser()) {
+            (Rule::FedSgd, OptimiserKind::Sgd { rate }) => f64::from(rate),
+            (Rule::FedSgd, OptimiserKind::Adam { .. }) | (Rule::FedAvg { .. }, _) => 1.0,
+        };
+        let square = |weight: &f32| f64::from(*weight) * f64::from(*weight);
+        FARTHEST * self.model.state.weights.iter().map(square).sum::<f64>().sqrt() / rate
     }
 
     fn unable(&mut self, client: ClientId, round: u32, policy: u32) -> Vec<Effect> {
@@ -419,8 +462,8 @@ impl Room {
     /// Whether a client says with this that it is done with what it was asked: in this round, or in one that has closed.
     fn is_answer(&self, client: ClientId, round: u32, policy: u32) -> bool {
         match self.member(client) {
-            Some(MemberState::Late | MemberState::Away | MemberState::SittingOut) => true,
-            Some(MemberState::Training) => {
+            state if state.is_behind() => true,
+            ClientState::Training => {
                 matches!(self.work, Work::Round(_)) && (round, policy) == (self.number, self.policy)
             }
             _ => false,
@@ -430,7 +473,7 @@ impl Room {
     /// A client is done with what it was asked.
     fn free(&mut self, client: ClientId) {
         self.members.answered(client);
-        self.members.set(client, MemberState::Joined);
+        self.members.set(client, ClientState::Joined);
     }
 
     fn deadline(&mut self, round: u32, policy: u32) -> Vec<Effect> {
@@ -478,11 +521,19 @@ impl Room {
         }
     }
 
-    /// Adds an update to the running sums, or says why not.
-    fn accept(&mut self, received: &ReceivedUpdate) -> Result<(), Refusal> {
+    /// Whether an update would be taken if it came now. It alters nothing.
+    ///
+    /// # Errors
+    /// Why it would not.
+    pub fn check(&self, received: &ReceivedUpdate) -> Result<(), Refusal> {
+        let (weight, reference) = self.check_sender(received)?;
+        self.aggregate.check(&received.update, weight, reference).map(drop)
+    }
+
+    /// What is asked of an update before its values are: its weight, and what the values are a change of.
+    fn check_sender(&self, received: &ReceivedUpdate) -> Result<(u32, Option<&[f32]>), Refusal> {
         let ReceivedUpdate { client, round, policy, loss, samples, update, statistics } = received;
-        let most_samples = self.most_samples(*client);
-        let Work::Round(current) = &mut self.work else {
+        let Work::Round(current) = &self.work else {
             return Err(Refusal::Stale { update: *round, current: None });
         };
         if *policy != self.policy {
@@ -492,8 +543,8 @@ impl Room {
             return Err(Refusal::Stale { update: *round, current: Some(self.number) });
         }
         match self.members.state(*client) {
-            Some(MemberState::Training) => {}
-            Some(MemberState::Sent) => return Err(Refusal::Twice { round: *round }),
+            ClientState::Training => {}
+            ClientState::Sent => return Err(Refusal::Twice { round: *round }),
             _ => return Err(Refusal::NotInCohort),
         }
         if !loss.is_finite() {
@@ -502,8 +553,6 @@ impl Room {
         if *samples == 0 {
             return Err(Refusal::Samples(*samples));
         }
-        // An own folder may hold more pictures than a batch; in the mean they count as one.
-        let samples = *samples.min(&most_samples);
         self.aggregate.check_kind(update)?;
         if !statistics.is_empty() {
             // Values that are too few would have lost their last ones to the statistics behind them.
@@ -530,7 +579,24 @@ impl Room {
             let sent = format!("one with a {group} of its own");
             return Err(Refusal::OtherDefence { sent, defence });
         }
-        let weight = if is_fedavg { samples } else { 1 };
+        Ok((if is_fedavg { self.counted(received) } else { 1 }, reference))
+    }
+
+    /// Samples that count: an own folder may hold more pictures than a batch; in the mean they count as one.
+    fn counted(&self, received: &ReceivedUpdate) -> u32 {
+        received.samples.min(self.most_samples(received.client))
+    }
+
+    /// Adds an update to the running sums, or says why not.
+    fn accept(&mut self, received: &ReceivedUpdate) -> Result<(), Refusal> {
+        let (weight, _) = self.check_sender(received)?;
+        let samples = self.counted(received);
+        let ReceivedUpdate { client, round, loss, update, statistics, .. } = received;
+        let Work::Round(current) = &mut self.work else {
+            return Err(Refusal::Stale { update: *round, current: None });
+        };
+        let is_fedavg = self.settings.rule().is_fedavg();
+        let reference = is_fedavg.then_some(current.model.state.weights.as_slice());
         self.aggregate.add(update, weight, reference)?;
         self.statistics.add(statistics, weight);
         current.losses.add(*client, *loss);

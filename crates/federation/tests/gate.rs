@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 
 use proptest::prelude::*;
-use unmask_core::{Aggregation, Architecture, ClientId, KeyCheck, MaskSeed, RoundSettings, UpdateForm, VitPreset};
-use unmask_defence::{KeyMaterial, PlainUpdate, Protect, ProtectedUpdate};
-use unmask_federation::{
-    Effect, Event, GlobalModel, MemberState, Quorum, ReceivedUpdate, Room, RoomPhase, RoundSummary, Void,
+use unmask_core::{
+    Aggregation, Architecture, ClientId, ClientState, KeyCheck, MaskSeed, RoundSettings, UpdateForm, VitPreset,
 };
+use unmask_defence::{KeyMaterial, PlainUpdate, Protect, ProtectedUpdate};
+use unmask_federation::{Effect, Event, GlobalModel, Quorum, ReceivedUpdate, Room, RoomPhase, RoundSummary, Void};
 
 const HOSTILE: ClientId = ClientId(0);
 
@@ -202,6 +202,32 @@ fn what_is_left_out_at_the_end_is_not_counted() {
     assert_eq!((summary.updates, summary.clipped, summary.void), (2, 1, None));
 }
 
+/// What is left out at the end is none of the updates that a step takes.
+#[test]
+fn too_few_are_left_once_they_are_judged() {
+    for least in [2, 3] {
+        let mut room = room("none", "fedsgd", "sgd:0.1", Aggregation::Clipped, 3)
+            .with_quorum(Quorum { share: 0.5, updates: least });
+        let before = room.model().state.weights.clone();
+        let mut summary = None;
+        for client in 0..3 {
+            let plain = if client == 0 { vec![1e25; before.len()] } else { honest(&room, client) };
+            let update = protect(&room, plain, client);
+            let effects = send(&mut room, ClientId(client), update, 2.0, 1);
+            // Two of three would be a quorum, if both were to be taken.
+            assert!(
+                !effects.iter().any(|effect| matches!(effect, Effect::Quorum { .. })),
+                "client {client} of {least}"
+            );
+            summary = closed(&effects).cloned();
+        }
+        let summary = summary.unwrap();
+        let void = (least == 3).then_some(Void::TooFew { updates: 2, least: 3 });
+        assert_eq!((summary.updates, summary.void), (2, void));
+        assert_eq!(room.model().state.weights == before, void.is_some());
+    }
+}
+
 /// In the plain mean of the papers the same update makes the round void, and the room goes on from the weights before.
 #[test]
 fn a_mean_that_overflows_is_not_stepped_on() {
@@ -242,11 +268,11 @@ fn three_refusals_in_a_row_exclude_until_the_teacher_readmits() {
             })
             .unwrap_or_default()
     };
-    assert_eq!(room.member(HOSTILE), Some(MemberState::Excluded));
+    assert_eq!(room.member(HOSTILE), ClientState::Excluded);
     // Leaving and coming back does not help.
     room.handle(Event::Left(HOSTILE));
     room.handle(Event::Joined(HOSTILE));
-    assert_eq!(room.member(HOSTILE), Some(MemberState::Excluded));
+    assert_eq!(room.member(HOSTILE), ClientState::Excluded);
     let update = protect(&room, honest(&room, 1), 9);
     assert!(closed(&send(&mut room, ClientId(1), update, 2.0, 1)).is_some(), "nobody waits for the excluded one");
     room.handle(Event::Readmit(HOSTILE));
@@ -277,6 +303,35 @@ fn an_implausible_norm_is_refused() {
     }
 }
 
+/// A class that has learnt its pictures has next to no gradient left; whoever brings a new one is taken, within the bound, as
+/// often as it comes. What is no gradient of these weights is refused as ever.
+#[test]
+fn a_newcomer_among_tiny_gradients_is_taken() {
+    for (rule, optimiser) in [("fedsgd", "sgd:0.1"), ("fedsgd", "adam:0.001"), ("fedavg", "sgd:0.1")] {
+        let mut room = room("none", rule, optimiser, Aggregation::Clipped, 6);
+        let newcomer = ClientId(5);
+        for round in 0..4 {
+            let before = room.model().state.weights.clone();
+            let base = |i: usize| if rule == "fedavg" { before[i] } else { 0.0 };
+            for client in 0..5 {
+                let tiny = |(i, value): (usize, &f32)| base(i) + 1e-8 * (value - base(i));
+                let plain = honest(&room, client).iter().enumerate().map(tiny).collect();
+                let update = protect(&room, plain, 6 * round + client);
+                send(&mut room, ClientId(client), update, 1e-6, 1);
+            }
+            let update = protect(&room, honest(&room, 5), 6 * round + 5);
+            let effects = send(&mut room, newcomer, update, 5.0, 1);
+            let summary = closed(&effects).expect("all have answered");
+            assert_eq!((summary.updates, summary.clipped, summary.void), (6, 1, None), "{rule}, {optimiser}");
+            room.handle(Event::Begin);
+        }
+        assert_eq!(room.member(newcomer), ClientState::Training);
+        let huge = protect(&room, vec![1e25; room.model().state.weights.len()], 100);
+        let effects = send(&mut room, newcomer, huge, 5.0, 1);
+        assert!(effects.iter().any(|effect| matches!(effect, Effect::Refused { .. })), "{rule}, {optimiser}");
+    }
+}
+
 /// A refusal between two good updates is no row.
 #[test]
 fn an_accepted_update_ends_the_row() {
@@ -287,7 +342,7 @@ fn an_accepted_update_ends_the_row() {
         send(&mut room, HOSTILE, update, 2.0, 1);
         room.handle(Event::Begin);
     }
-    assert_eq!(room.member(HOSTILE), Some(MemberState::Training));
+    assert_eq!(room.member(HOSTILE), ClientState::Training);
 }
 
 /// Under FedAvg an update weighs what the room handed out, and not what it claims.

@@ -4,10 +4,11 @@ use std::sync::{Arc, OnceLock};
 
 use arbitrary::Arbitrary;
 use unmask_core::{
-    Aggregation, Architecture, ClientId, KeyCheck, MaskSeed, ModelState, RoundSettings, UpdateForm, VitPreset,
+    Aggregation, Architecture, ClientId, ClientState, KeyCheck, MaskSeed, ModelState, RoundSettings, UpdateForm,
+    VitPreset,
 };
 use unmask_defence::{KeyMaterial, PlainUpdate, Protect, ProtectedUpdate};
-use unmask_federation::{Effect, Event, GlobalModel, MemberState, Quorum, ReceivedUpdate, Room, RoomPhase};
+use unmask_federation::{Effect, Event, GlobalModel, Quorum, ReceivedUpdate, Room, RoomPhase};
 
 use crate::values::{Float, Values, steps};
 
@@ -141,7 +142,7 @@ impl World {
             Step::Hide(client, is_hidden) => Event::Visibility { client: id(client), is_hidden },
             Step::Return(client) => Event::Return(id(client)),
             // It is said of those alone who left.
-            Step::Forget(client) if self.room.member(id(client)).is_some() => return None,
+            Step::Forget(client) if self.room.member(id(client)) != ClientState::Gone => return None,
             Step::Forget(client) => Event::Forgotten(id(client)),
             Step::Update(update) => Event::Update(self.received(&update)),
             Step::Answer(client) => self.honest(id(client)),
@@ -271,7 +272,7 @@ impl World {
                     assert!(!cohort.is_empty(), "a round without clients");
                     assert!(*round == before.0 + 1 || *round == 1, "round {round} after round {}", before.0);
                     for client in cohort {
-                        assert_eq!(self.room.member(*client), Some(MemberState::Training));
+                        assert_eq!(self.room.member(*client), ClientState::Training);
                         assert!(!left_out.contains(client), "asked although it sits out or is left out");
                     }
                 }
@@ -286,7 +287,7 @@ impl World {
                     self.quorum = Some((*round, *policy));
                 }
                 Effect::SittingOut(client) => {
-                    assert_eq!(self.room.member(*client), Some(MemberState::SittingOut));
+                    assert_eq!(self.room.member(*client), ClientState::SittingOut);
                     assert!(!self.room.is_hidden(*client), "away, not silent");
                     assert!(!left_out.contains(client), "it is told once");
                 }
@@ -300,7 +301,7 @@ impl World {
                     assert!(is_enough || summary.void.is_some(), "a step on {} updates", summary.updates);
                     for client in &summary.late {
                         let state = self.room.member(*client);
-                        assert!(matches!(state, Some(MemberState::Late | MemberState::SittingOut)), "{state:?}");
+                        assert!(matches!(state, ClientState::Late | ClientState::SittingOut), "{state:?}");
                         assert!(!self.room.is_hidden(*client), "away, not late");
                     }
                 }
@@ -317,18 +318,18 @@ impl World {
     }
 
     fn is_left_out(&self, client: ClientId) -> bool {
-        matches!(self.room.member(client), Some(MemberState::SittingOut | MemberState::Excluded))
+        matches!(self.room.member(client), ClientState::SittingOut | ClientState::Excluded)
     }
 
     fn check_members(&self) {
-        let at_work = clients().filter(|client| self.room.member(*client) == Some(MemberState::Training)).count();
+        let at_work = clients().filter(|client| self.room.member(*client) == ClientState::Training).count();
         match self.room.phase() {
             RoomPhase::Training => assert!(at_work > 0, "nobody to wait for"),
             RoomPhase::Sealing => assert_eq!(at_work, 1, "one client encrypts"),
             _ => assert_eq!(at_work, 0, "at work in no round"),
         }
         if self.room.phase() == RoomPhase::Waiting && !self.awaits_salt {
-            let is_free = |client| matches!(self.room.member(client), Some(MemberState::Joined | MemberState::Sent));
+            let is_free = |client| matches!(self.room.member(client), ClientState::Joined | ClientState::Sent);
             assert!(!clients().any(is_free), "a stall: somebody could be asked");
         }
     }

@@ -1,9 +1,9 @@
 //! One attack on one update, from its files to a report.
 
-use std::{ops::ControlFlow, sync::Arc};
+use std::sync::Arc;
 
 use unmask_attack::{
-    AccumulatedRounds, AttackError, BatchSize, Encryption, Evidence, KeySource, KnownStart, Needs, Observation,
+    AccumulatedRounds, AttackError, BatchSize, Encryption, Evidence, GoOn, KeySource, KnownStart, Needs, Observation,
     OnProgress, Rounding, SearchOptions, Searches, TensorNames, TensorSource, Tensors, WholeUpdate, batch_size, run,
 };
 use unmask_core::AttackMethod;
@@ -88,7 +88,8 @@ impl Inversion {
     }
 
     /// Attacks the update of `model`, as [`tell`](Self::tell) told it. Pictures come out `[side, side, 3]` in [0, 1]; of labels and
-    /// membership there are none. `searches` run the model, and `progress` hears of each step and may end the attack.
+    /// membership there are none. `searches` run the model, and `progress` hears of each step and may end the attack. `go_on` may
+    /// end what is done beside it and shows no steps: counting the pictures and looking for members behind a mask.
     ///
     /// # Errors
     /// [`InversionError`] says why there is nothing to see, and what would help.
@@ -97,11 +98,12 @@ impl Inversion {
         model: &DumpedModel,
         known: &KnownPictures,
         searches: &dyn Searches,
+        go_on: GoOn<'_>,
         progress: OnProgress<'_>,
     ) -> Result<(Vec<Vec<f32>>, Report), InversionError> {
         let (architecture, pixels) = (model.architecture, model.pixels);
         let candidate = known.candidate.as_ref().map(|picture| pixels.findable(picture).into_owned());
-        let Dump { observation, hidden_share, by_rank } = self.observation(model, candidate.is_some())?;
+        let Dump { observation, hidden_share, by_rank } = self.observation(model, candidate.is_some(), go_on)?;
         let mut report =
             Report::new(self.attack, architecture, (observation.batch, &self.labels), hidden_share, self.fedavg);
         report.pictures_by_rank(by_rank);
@@ -112,7 +114,7 @@ impl Inversion {
                 let mut found = run(method, &observation, searches, self.search, progress).map_err(cannot)?;
                 let findable: Vec<Vec<f32>> =
                     known.truths.iter().map(|truth| pixels.findable(truth).into_owned()).collect();
-                let check = Check::new(method, &observation, searches, &found.pictures, &findable);
+                let check = Check::new(method, &observation, searches, &found, &findable);
                 for picture in &mut found.pictures {
                     *picture = pixels.pixels(picture).into_owned();
                 }
@@ -133,7 +135,6 @@ impl Inversion {
         }
         if let Some(candidate) = candidate {
             let in_update = (self.batch.is_some() || !self.labels.is_empty()).then_some(observation.batch);
-            let go_on = &mut || ControlFlow::Continue(());
             let told = observation.membership(searches, &candidate, in_update, go_on);
             report.membership(&told.map_err(InversionError::Membership)?);
         }
@@ -141,7 +142,7 @@ impl Inversion {
     }
 
     /// Reads what the attack needs, and what can be told besides.
-    fn observation(&self, dumped: &DumpedModel, has_candidate: bool) -> Result<Dump, InversionError> {
+    fn observation(&self, dumped: &DumpedModel, has_candidate: bool, go_on: GoOn<'_>) -> Result<Dump, InversionError> {
         let model = dumped.architecture;
         if self.batch == Some(0) {
             return Err(InversionError::EmptyBatch);
@@ -194,7 +195,7 @@ impl Inversion {
             Arc::new(WholeUpdate::from_tensors(model, state, gradients, self.is_training))
         });
         let mut observation = Observation::new(Ok(first));
-        let by_rank = everything.as_ref().and_then(|gradients| batch_size(gradients).ok());
+        let by_rank = everything.as_ref().and_then(|gradients| batch_size(gradients, go_on).ok());
         observation.batch = match (self.batch, self.labels.len(), by_rank) {
             (Some(batch), ..) => batch,
             // Several local steps over one picture leave as many directions as steps.

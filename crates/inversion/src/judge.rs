@@ -1,6 +1,8 @@
 //! What the pictures that an attack made say of the update: a verdict that does not go beyond its evidence.
 
-use unmask_attack::{AttackError, Misfit, Observation, SAME_PICTURE, Searches, own_gradient, pixel_uncertainty};
+use unmask_attack::{
+    AttackError, Misfit, Observation, Recovered, SAME_PICTURE, Searches, own_gradient, pixel_uncertainty,
+};
 use unmask_core::{AttackMethod, Knowledge, Verdict};
 use unmask_data::metrics::RECOGNISABLE_FROM;
 
@@ -20,6 +22,8 @@ pub struct Check {
     /// How far another picture that solves the embeddings' equations as well can be at most, RMS over pixels in [0, 1]: where
     /// one picture is in the update, the private one is not known, and the equations are enough.
     pub uncertainty: Option<f64>,
+    /// Why nothing follows from what a closed form does not show: it did not settle, or was ended before.
+    pub unsettled: Option<String>,
 }
 
 /// What a search leaves unexplained, over the entries that it goes by: a naive one by hidden entries too.
@@ -38,15 +42,17 @@ impl Reached {
 }
 
 impl Check {
-    /// Runs the model on `pictures`, which `method` made, each `[side, side, 3]` in [0, 1], and for a search on the truth as
+    /// Runs the model on the pictures that `method` found, each `[side, side, 3]` in [0, 1], and for a search on the truth as
     /// well, where one picture is in the update and `truths` has it.
     pub fn new(
         method: AttackMethod,
         observation: &Observation,
         models: &dyn Searches,
-        pictures: &[Vec<f32>],
+        found: &Recovered,
         truths: &[Vec<f32>],
     ) -> Self {
+        let unsettled = found.ending.because(found.seconds).filter(|_| !method.is_search());
+        let pictures = found.pictures.as_slice();
         let own = own_gradient(observation, models, pictures);
         let whole = observation.whole.as_deref().ok_or(AttackError::NoModel);
         let over = |gradient: &Result<Vec<f64>, AttackError>, knowledge| {
@@ -66,7 +72,7 @@ impl Check {
             }
             _ => None,
         };
-        Self { misfit, reached, uncertainty }
+        Self { misfit, reached, uncertainty, unsettled }
     }
 }
 
@@ -75,8 +81,8 @@ impl Check {
 /// - *Recognisable*: an SSIM of [`RECOGNISABLE_FROM`] or more. Where the private picture is not known, no other picture must
 ///   be left: the embeddings' equations determine it to [`SAME_PICTURE`], and its own gradient explains the update to
 ///   [`Misfit::EXPLAINED`], so that its pixels are what the model saw and no cipher text.
-/// - *Not recognisable by this attack*: less than that SSIM, by a closed form, or by a search that explains the update as well
-///   as the private picture does.
+/// - *Not recognisable by this attack*: less than that SSIM, by a closed form that settled, or by a search that explains the
+///   update as well as the private picture does.
 /// - *Cannot tell*: everything else.
 pub fn judge(score: Option<&Score>, check: &Check) -> Verdict {
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
@@ -89,7 +95,7 @@ pub fn judge(score: Option<&Score>, check: &Check) -> Verdict {
                 percent(reached.found),
                 percent(reached.truth)
             )),
-            _ => Verdict::NotRecognisableByThisAttack,
+            _ => check.unsettled.clone().map_or(Verdict::NotRecognisableByThisAttack, Verdict::CannotTell),
         };
     }
     let because = match (&check.misfit, check.uncertainty) {
@@ -115,6 +121,8 @@ pub fn judge(score: Option<&Score>, check: &Check) -> Verdict {
 
 #[cfg(test)]
 mod tests {
+    use unmask_attack::Ending;
+
     use super::*;
 
     fn score(best_ssim: f64) -> Score {
@@ -122,7 +130,12 @@ mod tests {
     }
 
     fn check(relative: f64) -> Check {
-        Check { misfit: Ok(Misfit { relative, scale: 1.0, entries: 1000 }), reached: None, uncertainty: None }
+        Check {
+            misfit: Ok(Misfit { relative, scale: 1.0, entries: 1000 }),
+            reached: None,
+            uncertainty: None,
+            unsettled: None,
+        }
     }
 
     fn searched(found: f64, truth: f64) -> Check {
@@ -146,6 +159,17 @@ mod tests {
         assert_eq!(judge(0.2, &searched(0.93, 0.95)), Verdict::NotRecognisableByThisAttack, "under noise");
         let because = because(judge(0.2, &searched(0.34, 0.0)));
         assert!(because.contains("not converged") && because.contains("34.0 %"), "{because}");
+    }
+
+    /// A budget that ends an attack is no defence.
+    #[test]
+    fn what_did_not_settle_sees_no_limit() {
+        let ended = Check { unsettled: Ending::Ended.because(19.6), ..check(0.9) };
+        let judge = |ssim| judge(Some(&score(ssim)), &ended);
+        assert_eq!(because(judge(0.2)), "the attack was ended before it settled (after 20 s)");
+        assert_eq!(judge(0.5), Verdict::Recognisable, "whatever more it would have seen");
+        assert!(Ending::Unsettled.because(1.0).is_some_and(|why| why.contains("did not settle")));
+        assert_eq!(Ending::Settled.because(1.0), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use unmask_attack::{BatchSize, LabelReading, Membership, Recovered};
-use unmask_core::{Architecture, AttackMethod, Verdict};
+use unmask_core::{Architecture, AttackMethod, MembershipVerdict, Verdict};
 
 use crate::{Check, InferenceAttack, LocalTraining, Score, judge};
 
@@ -82,6 +82,11 @@ pub struct MembershipReport {
     pub interval: (f64, f64),
     /// Pictures that the update shows, such as "2" or "at least 90".
     pub pictures: String,
+    /// What the candidate would leave in the update, had it been there, as a share of what the strongest picture leaves.
+    pub strength: f64,
+    /// Up to this strength a picture drowns in rounding, and nobody is called a stranger; 0 where the number of pictures is
+    /// known.
+    pub floor: f64,
     /// The residuals of mirrored and recoloured copies of the candidate, which were not there, ascending.
     pub strangers: Vec<f64>,
 }
@@ -166,11 +171,21 @@ impl Report {
     }
 
     pub(crate) fn membership(&mut self, told: &Membership) {
+        if told.verdict == MembershipVerdict::Undecided && told.strength <= told.floor {
+            self.notes.push(format!(
+                "Cannot tell whether the candidate was there, because the model is so sure of it that it would have left {:.0e} of \
+                 what the strongest picture left, and rounding hides what leaves less than {:.0e}; --batch, where the number of \
+                 pictures is known, may tell.",
+                told.strength, told.floor,
+            ));
+        }
         self.membership = Some(MembershipReport {
             verdict: told.verdict.name(),
             residual: told.residual,
             interval: told.interval,
             pictures: told.batch.to_string(),
+            strength: told.strength,
+            floor: told.floor,
             strangers: told.distractors.clone(),
         });
     }

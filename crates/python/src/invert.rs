@@ -135,15 +135,14 @@ pub(crate) fn invert(
         candidate: read("the candidate", candidate)?.into_iter().next(),
     };
     let caller = Caller { gradient_of, model, raised: Mutex::default() };
-    let found = py.detach(|| {
-        inversion.run(&model, &known, &caller, &mut |_| match Python::attach(|py| py.check_signals()) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(interrupted) => {
-                caller.keep(interrupted);
-                ControlFlow::Break(())
-            }
-        })
-    });
+    let go_on = || match Python::attach(|py| py.check_signals()) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(interrupted) => {
+            caller.keep(interrupted);
+            ControlFlow::Break(())
+        }
+    };
+    let found = py.detach(|| inversion.run(&model, &known, &caller, &mut || go_on(), &mut |_| go_on()));
     if let Some(error) = caller.raised() {
         return Err(error);
     }

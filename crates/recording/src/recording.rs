@@ -532,6 +532,11 @@ mod tests {
             qr_svg: format!("<svg>{secret}</svg>"),
             pin: secret.clone(),
             journal: Some(unmask_wire::view::JournalView { round: 1, failure: Some(secret.clone()) }),
+            federation: Some(unmask_wire::view::FederationView {
+                superlink: secret.clone(),
+                remark: Some(secret.clone()),
+                ..Default::default()
+            }),
             data: Some(unmask_wire::view::DataView { source: format!("folder:/{secret}"), ..Default::default() }),
             membership: Some(unmask_wire::view::MembershipView { picture: secret.clone(), ..Default::default() }),
             deadline_seconds: Some(314_159.0),

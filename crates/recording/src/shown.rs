@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use unmask_core::ClientId;
-use unmask_wire::view::{AttackView, ClientView, DataView, MembershipView, RoomView};
+use unmask_wire::view::{AttackView, ClientView, DataView, FederationView, MembershipView, RoomView};
 
 /// How a data set names the folder that it is read from.
 const FOLDER: &str = "folder:";
@@ -31,6 +31,12 @@ pub fn shown(room: &RoomView) -> RoomView {
         pin: String::new(),
         banned: 0,
         journal: None,
+        federation: room.federation.as_ref().map(|federation| FederationView {
+            superlink: String::new(),
+            // An error names the address, too.
+            remark: None,
+            ..federation.clone()
+        }),
         clients: room.clients.iter().map(client).collect(),
         attacks: room.attacks.iter().map(attack).collect(),
         membership: room.membership.as_ref().map(|told| MembershipView { picture: String::new(), ..told.clone() }),

@@ -164,8 +164,8 @@ impl Attacks {
         self.pictures.forget(|other| other == client);
     }
 
-    /// Reads off an update of the client under attack what the attacks need, before the round that it completes alters the
-    /// weights it was made with. Were the model kept for them, the step would have to copy it.
+    /// Reads off an update of the client under attack, one that will be taken, what the attacks need, before the round that it
+    /// completes alters the weights it was made with. Were the model kept for them, the step would have to copy it.
     pub(crate) fn read(
         &mut self,
         (client, round, samples): (ClientId, u32, u32),
@@ -208,7 +208,7 @@ impl Attacks {
         }
     }
 
-    /// The update that was read is dealt with: where it was not taken, it is not attacked.
+    /// The update that was read is dealt with.
     pub(crate) fn forget_read(&mut self) {
         self.job = None;
     }

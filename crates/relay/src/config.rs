@@ -11,6 +11,7 @@ use anyhow::Context;
 use unmask_attack::Searches;
 use unmask_core::{Aggregation, Architecture, Defence, InitialWeights, ModelState, OptimiserKind, Rule, VitPreset};
 use unmask_federation::Quorum;
+use unmask_flower::NodeOptions;
 
 use crate::room::{data_set::DataConfig, evaluation::ModelEvaluator, initialiser::Pretrained};
 
@@ -65,8 +66,18 @@ pub struct RelayConfig {
     pub journal: Option<JournalConfig>,
     /// Whether the lesson is recorded: what the class is shown, in memory and beside the journal.
     pub recording: bool,
+    /// The federation of rooms that this one is a member of, if any.
+    pub flower: Option<FlowerConfig>,
     /// How much the relay bears.
     pub limits: Limits,
+}
+
+/// How a room is a node of a Flower federation.
+#[derive(Debug, Clone)]
+pub struct FlowerConfig {
+    pub node: NodeOptions,
+    /// Rounds of this room for each round of the federation.
+    pub rounds: u32,
 }
 
 /// PEM files of a certificate that browsers trust.
@@ -118,6 +129,7 @@ impl RelayConfig {
             model_file: None,
             journal: None,
             recording: true,
+            flower: None,
             limits: Limits::default(),
         }
     }

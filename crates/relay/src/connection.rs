@@ -11,7 +11,7 @@ mod seats;
 
 use std::{
     error::Error,
-    io,
+    io, iter,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -293,14 +293,9 @@ impl From<WireError> for Unsent {
 
 impl From<axum::Error> for Unsent {
     fn from(error: axum::Error) -> Self {
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::TimedOut) {
-                return Self::Unread;
-            }
-            cause = error.source();
-        }
-        Self::Broken
+        let is_late = |error: &io::Error| error.kind() == io::ErrorKind::TimedOut;
+        let is_unread = causes(&error).any(|cause| cause.downcast_ref().is_some_and(is_late));
+        if is_unread { Self::Unread } else { Self::Broken }
     }
 }
 
@@ -351,14 +346,20 @@ async fn say_goodbye(sink: &mut SplitSink<WebSocket, Message>, reason: String) {
 
 /// Whether the connection is what failed, and not what came over it: a program that was stopped, a network that is gone.
 fn is_broken(error: &axum::Error) -> bool {
-    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if error.is::<io::Error>() {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
+    use tungstenite::{
+        Error::{AlreadyClosed, ConnectionClosed, Protocol},
+        error::ProtocolError::ResetWithoutClosingHandshake,
+    };
+    // An end without a close frame counts as an error of the protocol there.
+    let is_end = |error: &tungstenite::Error| {
+        matches!(error, ConnectionClosed | AlreadyClosed | Protocol(ResetWithoutClosingHandshake))
+    };
+    causes(error).any(|cause| cause.is::<io::Error>() || cause.downcast_ref().is_some_and(is_end))
+}
+
+/// The error, what caused it, what caused that, and so on.
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    iter::successors(Some(error), |&error| error.source())
 }
 
 struct Reader {

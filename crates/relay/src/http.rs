@@ -64,6 +64,7 @@ use crate::{
     attacks::Pictures,
     config::RelayConfig,
     connection::{self, InFlight, Refusals, ReusableBuffer, longest_update},
+    flower::FlowerNode,
     journal::LessonKey,
     room::{Actor, Input, JoinAddresses, Resumed, Shared, SharedDataSet, Snapshot, lesson::Opening},
 };
@@ -88,6 +89,7 @@ pub struct Running {
     servers: Vec<JoinHandle<()>>,
     room: JoinHandle<()>,
     publisher: JoinHandle<()>,
+    flower: Option<FlowerNode>,
 }
 
 /// What a program that started the relay wants to know.
@@ -283,6 +285,9 @@ impl Running {
 
     /// Stops: no new connections, the room ends, sockets are closed properly.
     pub async fn shutdown(mut self) {
+        if let Some(flower) = self.flower.take() {
+            flower.stop().await;
+        }
         self.stop();
         // Its end is that of the journal.
         let _ = (&mut self.room).await;
@@ -315,7 +320,7 @@ impl Drop for Running {
 /// # Errors
 /// A port is taken or may not be used, the data folder cannot be written or holds the journal of a relay that runs or of
 /// another lesson than is asked for, the data set cannot be read or shared out, there
-/// are no such pretrained weights, or the operating system has no random numbers or threads to give. The message names the
+/// are no such pretrained weights, a SuperLink does not take the room, or the operating system has no random numbers or threads to give. The message names the
 /// flag that helps.
 pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
     let http_listener = listen(&config, config.http_port, "--http-port")?;
@@ -340,7 +345,7 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
     };
     let scopes = Arc::new(Scopes {
         secrets: Secrets::of_lesson(&key),
-        pin: Pin::draw()?,
+        pin: Pin::of_lesson(key, opening.pins()),
         names: Names::new(&addresses),
         cookie: format!("unmask-{}", http.port()),
         is_cookie_secure: is_https_only,
@@ -363,6 +368,7 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
     let in_flight = InFlight::new(limits.bytes_in_flight, longest_update(config.architecture), limits.update);
     let model_file = config.model_file;
     let is_recorded = config.recording;
+    let flower = config.flower.clone();
     let reusable_buffer = ReusableBuffer::default();
     let actor = Actor::new(
         config,
@@ -377,6 +383,10 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
         inputs.downgrade(),
     )?;
     let room = tokio::spawn(actor.run(inbox));
+    let flower = match flower {
+        Some(flower) => Some(FlowerNode::start(flower, inputs.downgrade(), snapshots.clone()).await?),
+        None => None,
+    };
     let publisher = tokio::spawn(events::publish(snapshots.clone(), events.clone(), Arc::clone(&rendered)));
     let refusals = Refusals::told_to(inputs.downgrade());
     let gatekeeper = Gatekeeper::new(limits, refusals.clone());
@@ -426,6 +436,7 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
         servers,
         room,
         publisher,
+        flower,
     })
 }
 

@@ -9,6 +9,7 @@
 mod attacks;
 mod config;
 mod connection;
+mod flower;
 #[doc(hidden)]
 pub mod fuzzing;
 mod http;
@@ -22,7 +23,7 @@ mod scores;
 mod text;
 mod unix_time;
 
-pub use config::{CertificateFiles, JournalConfig, Limits, ModelFile, RelayConfig};
+pub use config::{CertificateFiles, FlowerConfig, JournalConfig, Limits, ModelFile, RelayConfig};
 pub use http::{Replaying, Route, Running, export_replay, replay, routes, serve};
 pub use room::{BatchEvaluation, DataConfig, ModelEvaluator, Pretrained, Resumed, last_lesson, privacy};
 pub use unmask_core::Defence;

@@ -7,6 +7,8 @@ pub(crate) mod data_set;
 mod door;
 mod effects;
 pub(crate) mod evaluation;
+mod federating;
+pub(crate) mod federation;
 pub(crate) mod files;
 mod history;
 pub(crate) mod initialiser;
@@ -56,6 +58,7 @@ pub(crate) use self::{
 };
 use self::{
     door::Door,
+    federation::Federation,
     history::History,
     initialiser::Initialiser,
     journaling::Journaling,
@@ -104,6 +107,7 @@ pub(crate) struct Actor {
     trade_off: TradeOff,
     sharing: Sharing,
     measuring: Measuring,
+    federation: Federation,
     history: History,
     log: Log,
     initialiser: Initialiser,
@@ -161,6 +165,7 @@ impl Actor {
             trade_off: TradeOff::default(),
             sharing,
             measuring: Measuring::start(evaluated, config.evaluator.clone(), config.data.evaluation_budget)?,
+            federation: Federation::new(config.flower.as_ref().map(|flower| flower.node.address.to_string())),
             history: History::default(),
             log: Log::default(),
             initialiser,
@@ -213,6 +218,7 @@ impl Actor {
             }
             self.timers.hold(self.journaling.holds_until());
             self.tick(Instant::now());
+            self.federate();
             if self.journaling.next_due().is_some_and(|due| due <= Instant::now()) {
                 self.write_down();
             }
@@ -261,8 +267,9 @@ impl Actor {
             Input::Candidate { picture, reply } => drop(reply.send(self.take_candidate(picture))),
             Input::KeyDerived { key, reply } => drop(reply.send(self.take_key(key))),
             Input::DataSetLoaded { data_set, reply } => drop(reply.send(self.set_data_set(data_set))),
-            Input::PinRenewed(pin) => {
+            Input::PinRenewed { pin, number } => {
                 self.join_addresses.pin = pin;
+                self.door.renew_pin(number);
                 self.say("Too many wrong PINs were tried; the room has another one.".to_owned());
             }
             Input::Attacked(report) => self.heard(report),
@@ -273,6 +280,7 @@ impl Actor {
                     self.trade_off.measured(defence, point.accuracy);
                 }
             }
+            Input::Federation(input) => self.hear_federation(input),
             Input::Journaled(saved) => {
                 if let Some(line) = self.journaling.saved(saved) {
                     self.say(line);
@@ -333,9 +341,13 @@ impl Actor {
                 let statistics = self.room.model().state.statistics.len();
                 let statistics = values.split_off(values.len().saturating_sub(statistics));
                 let update = ProtectedUpdate { form, values };
-                let settings = self.room.settings();
-                self.attacks.read((client, round, samples), &settings, self.room.model(), &update);
                 let received = ReceivedUpdate { client, round, policy, loss, samples, update, statistics };
+                // What is refused is not read: the model kept for the update before it stays.
+                if self.attacks.target() == Some(client) && self.room.check(&received).is_ok() {
+                    let settings = self.room.settings();
+                    let model = self.room.model();
+                    self.attacks.read((client, round, samples), &settings, model, &received.update);
+                }
                 self.feed(Event::Update(received));
                 self.attacks.forget_read();
             }

@@ -5,7 +5,6 @@
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
-pub mod backoff;
 pub mod page;
 #[cfg(target_family = "wasm")]
 pub mod post;

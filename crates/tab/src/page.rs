@@ -21,18 +21,26 @@ mod widgets;
 #[cfg(target_family = "wasm")]
 pub fn mount() {
     use leptos::prelude::{document, mount_to_body, window};
+    use text::say;
+    use widgets::Tongue;
 
     let path = window().location().pathname().unwrap_or_default();
     let path = path.trim_end_matches('/');
     if path.ends_with("/projector") {
-        document().set_title("unmask: projector");
-        mount_to_body(stage::Projector);
+        mount_to_body(|| {
+            Tongue::start(say::page::projector);
+            stage::Projector()
+        });
     } else if path.ends_with("/replay.html") || path.ends_with("/replay") {
-        document().set_title("unmask: a recorded lesson");
-        mount_to_body(replay::Replay);
+        mount_to_body(|| {
+            Tongue::start(say::page::replay);
+            replay::Replay()
+        });
     } else {
-        document().set_title("unmask");
-        mount_to_body(student::Student);
+        mount_to_body(|| {
+            Tongue::start(say::page::student);
+            student::Student()
+        });
     }
     // The line that stands in the document until the bundle has loaded.
     if let Some(line) = document().get_element_by_id("loading") {

@@ -6,8 +6,8 @@ use safetensors::Dtype;
 use zip::{CompressionMethod, ZipArchive, result::ZipError};
 
 use super::{
-    index::{MOST_TENSORS, Place, Stored, row_major},
-    npy::{Header, column_major},
+    index::{MOST_TENSORS, Place, Stored},
+    npy::Header,
     pickle::{self, SavedTensor},
 };
 
@@ -76,17 +76,8 @@ fn numpy<R: Read + Seek>(archive: &mut ZipArchive<R>, names: &[String]) -> Resul
         let about = |reason: String| format!("{name}: {reason}");
         let mut content = archive.by_index(index).map_err(|error| about(said(error)))?;
         let header = Header::read(&mut content).map_err(about)?;
-        let bytes = content.size().saturating_sub(header.length);
-        let strides = if header.fortran { column_major(&header.shape) } else { row_major(&header.shape) };
-        stored.push(Stored {
-            name: name.to_owned(),
-            strides,
-            available: bytes / header.dtype.map_or(1, size),
-            dtype: header.dtype,
-            type_name: header.descr,
-            shape: header.shape,
-            place: Place::Entry { entry, byte: header.length },
-        });
+        let length = content.size();
+        stored.push(header.stored(name.to_owned(), entry, length));
     }
     Ok(stored)
 }
@@ -137,7 +128,7 @@ fn torch<R: Read + Seek>(archive: &mut ZipArchive<R>, names: &[String], program:
 }
 
 /// Bytes of a value.
-fn size(dtype: Dtype) -> u64 {
+pub(super) fn size(dtype: Dtype) -> u64 {
     (dtype.bitsize() / 8).max(1) as u64
 }
 

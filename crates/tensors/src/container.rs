@@ -17,6 +17,9 @@ pub(super) enum Container<R> {
     Safetensors(R),
     #[cfg(not(target_family = "wasm"))]
     Archive(Box<zip::ZipArchive<R>>),
+    /// NumPy's arrays, each in a source of its own.
+    #[cfg(not(target_family = "wasm"))]
+    Arrays(Vec<R>),
 }
 
 /// The header of a safetensors file is a length in eight bytes, then that many bytes of JSON.
@@ -102,6 +105,15 @@ impl<R: Read + Seek> Container<R> {
                     let reason = format!("{}: {reason}", tensor.name);
                     WeightsError::Format { what: what.to_owned(), reason }
                 }),
+            #[cfg(not(target_family = "wasm"))]
+            (Self::Arrays(sources), Place::Entry { entry, byte }) => {
+                let io = |source| WeightsError::Io { what: what.to_owned(), source };
+                let Some(source) = sources.get_mut(entry) else { return Ok(Vec::new()) };
+                let mut bytes = vec![0; length as usize];
+                source.seek(SeekFrom::Start(byte)).map_err(io)?;
+                source.read_exact(&mut bytes).map_err(io)?;
+                Ok(bytes)
+            }
             _ => Ok(Vec::new()),
         }
     }

@@ -40,8 +40,10 @@ use self::{
 pub use error::{TensorProblem, WeightsError};
 #[cfg(not(target_family = "wasm"))]
 pub use file::{TensorBytes, TensorFile};
+#[cfg(not(target_family = "wasm"))]
+pub use npy::{NpyNumber, encode_npy};
 pub use shapes::{HeadsFrom, ShapeError, Shapes, Variant, likely_heads};
-pub use state::{HeadReplaced, Imported, Storage, encode_state, import_from, read_state};
+pub use state::{HeadReplaced, Imported, Storage, encode_state, import_from, read_state, state_dict};
 pub use write::{encode, encode_flat};
 
 /// A number type that tensors are read into: `f32` or `f64`.
@@ -107,6 +109,28 @@ impl TensorReader<std::fs::File> {
         let what = path.display().to_string();
         let file = std::fs::File::open(path).map_err(|source| WeightsError::Io { what: what.clone(), source })?;
         Self::new(&what, file)
+    }
+}
+
+#[cfg(not(target_family = "wasm"))]
+impl<R: Read + Seek> TensorReader<R> {
+    /// Reads the headers of NumPy arrays (`.npy`), each under its name; `what` names them all in errors.
+    ///
+    /// # Errors
+    /// If one cannot be read or is no array.
+    pub fn from_arrays(what: &str, arrays: impl IntoIterator<Item = (String, R)>) -> Result<Self, WeightsError> {
+        let format = |reason| WeightsError::Format { what: what.to_owned(), reason };
+        let io = |source| WeightsError::Io { what: what.to_owned(), source };
+        let (mut sources, mut stored) = (Vec::new(), Vec::new());
+        for (entry, (name, mut source)) in arrays.into_iter().enumerate() {
+            let length = source.seek(std::io::SeekFrom::End(0)).map_err(io)?;
+            source.rewind().map_err(io)?;
+            let header = npy::Header::read(&mut source).map_err(|reason| format(format!("{name}: {reason}")))?;
+            stored.push(header.stored(name, entry, length));
+            sources.push(source);
+        }
+        let entries = index::index(stored).map_err(format)?;
+        Ok(Self { what: what.to_owned(), container: Container::Arrays(sources), entries })
     }
 }
 

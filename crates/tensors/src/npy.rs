@@ -1,8 +1,13 @@
-//! The header of a NumPy array.
+//! NumPy arrays: the header of one, and the bytes of one.
 
 use std::io::Read;
 
 use safetensors::Dtype;
+
+use super::{
+    archive::size,
+    index::{Place, Stored, row_major},
+};
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
 /// Most bytes of a header's text; that of a tensor has about a hundred.
@@ -73,10 +78,70 @@ impl Header {
         };
         Some(Self { length, descr, dtype, shape, fortran })
     }
+
+    /// The array with this header that has this name and lies in this entry of `length` bytes, header included.
+    pub(super) fn stored(self, name: String, entry: usize, length: u64) -> Stored {
+        let bytes = length.saturating_sub(self.length);
+        Stored {
+            name,
+            strides: if self.fortran { column_major(&self.shape) } else { row_major(&self.shape) },
+            available: bytes / self.dtype.map_or(1, size),
+            dtype: self.dtype,
+            type_name: self.descr,
+            shape: self.shape,
+            place: Place::Entry { entry, byte: self.length },
+        }
+    }
+}
+
+/// A number as `.npy` files hold it.
+pub trait NpyNumber: Copy {
+    /// NumPy's word for its type, byte order first.
+    const DESCR: &'static str;
+
+    /// Appends its bytes, the lowest first.
+    fn append(self, bytes: &mut Vec<u8>);
+}
+
+impl NpyNumber for f32 {
+    const DESCR: &'static str = "<f4";
+
+    fn append(self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&self.to_le_bytes());
+    }
+}
+
+impl NpyNumber for u8 {
+    const DESCR: &'static str = "|u1";
+
+    fn append(self, bytes: &mut Vec<u8>) {
+        bytes.push(self);
+    }
+}
+
+/// The bytes of a `.npy` file with an array of `values` in this row-major shape, which says as many.
+pub fn encode_npy<T: NpyNumber>(shape: &[usize], values: &[T]) -> Vec<u8> {
+    let sides: Vec<String> = shape.iter().map(ToString::to_string).collect();
+    // Python's tuple of one has a comma behind it.
+    let comma = if shape.len() == 1 { "," } else { "" };
+    let mut text =
+        format!("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{comma}), }}", T::DESCR, sides.join(", "));
+    // NumPy's own files have their values begin at a multiple of 64 bytes, so that they can be mapped.
+    let before = MAGIC.len() + 4;
+    let spaces = (before + text.len() + 1).next_multiple_of(64) - (before + text.len() + 1);
+    text.extend(std::iter::repeat_n(' ', spaces));
+    text.push('\n');
+    let mut bytes = Vec::with_capacity(before + text.len() + size_of_val(values));
+    bytes.extend_from_slice(MAGIC);
+    bytes.extend_from_slice(&[1, 0]);
+    bytes.extend_from_slice(&(text.len() as u16).to_le_bytes());
+    bytes.extend_from_slice(text.as_bytes());
+    values.iter().for_each(|value| value.append(&mut bytes));
+    bytes
 }
 
 /// Strides of an array whose first dimension runs fastest.
-pub(super) fn column_major(shape: &[usize]) -> Vec<usize> {
+fn column_major(shape: &[usize]) -> Vec<usize> {
     let mut stride = 1_usize;
     let step = |&side: &usize| {
         let next = stride.saturating_mul(side);
@@ -104,6 +169,31 @@ mod tests {
         let header = Header::read(&mut bytes(text).as_slice()).unwrap();
         assert_eq!((header.dtype, header.fortran, header.shape.len()), (None, true, 0));
         assert_eq!(column_major(&[2, 3, 4]), [1, 2, 6]);
+    }
+
+    /// `numpy.save` writes the same bytes, from the first to the last.
+    #[test]
+    fn arrays_are_written_as_numpy_writes_them() {
+        for (shape, sides) in [(&[2, 3][..], "(2, 3)"), (&[6], "(6,)"), (&[], "()")] {
+            let count: usize = shape.iter().product();
+            let values: Vec<f32> = (0..count).map(|value| value as f32).collect();
+            let written = encode_npy(shape, &values);
+            let text = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {sides}, }}");
+            assert_eq!(&written[..8], b"\x93NUMPY\x01\x00");
+            assert_eq!(written[8..10], 118_u16.to_le_bytes());
+            assert_eq!(std::str::from_utf8(&written[10..128]).unwrap(), format!("{text:<117}\n"));
+            assert_eq!(written[128..].len(), 4 * count);
+            let header = Header::read(&mut written.as_slice()).unwrap();
+            assert_eq!((header.length, header.shape.as_slice()), (128, shape));
+        }
+    }
+
+    #[test]
+    fn bytes_are_written_as_numpy_writes_them() {
+        let written = encode_npy(&[2, 1], &[1_u8, 0]);
+        let text = "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 1), }";
+        assert_eq!(std::str::from_utf8(&written[10..128]).unwrap(), format!("{text:<117}\n"));
+        assert_eq!(written[128..], [1, 0]);
     }
 
     #[test]

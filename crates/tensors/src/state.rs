@@ -42,6 +42,23 @@ pub struct HeadReplaced {
 /// What PyTorch keeps beside each running mean: how many batches it saw. With a fixed momentum nothing reads it.
 const BATCHES: &str = "num_batches_tracked";
 
+/// The names of a network in the order of PyTorch's `state_dict`, which knows no other keys where arrays go by position.
+/// A ResNet's `num_batches_tracked` are among them where `has_batches` says so.
+pub fn state_dict(architecture: Architecture, has_batches: bool) -> Vec<String> {
+    let (layout, statistics) = (architecture.layout(), architecture.statistics());
+    let mut names = Vec::with_capacity(layout.iter().len() + statistics.iter().len());
+    for param in &layout {
+        names.push(param.name.clone());
+        let Some(norm) = param.name.strip_suffix("bias") else { continue };
+        let running = ["running_mean", "running_var"].map(|which| format!("{norm}{which}"));
+        if running.iter().all(|name| statistics.get(name).is_some()) {
+            names.extend(running);
+            names.extend(has_batches.then(|| format!("{norm}{BATCHES}")));
+        }
+    }
+    names
+}
+
 /// Reads a network from `reader` under timm's and torchvision's names. Where only the number of classes differs, its head
 /// is a fresh one drawn from `seed`.
 ///

@@ -4,14 +4,13 @@ mod output;
 
 use std::{
     fs,
-    ops::ControlFlow,
     path::{Path, PathBuf},
 };
 
 use anyhow::Context;
 use clap::Args;
 use unmask_attack::{Needs, SearchOptions};
-use unmask_core::{Architecture, AttackMethod, ParamLayout, VitPreset};
+use unmask_core::{Architecture, ParamLayout, VitPreset};
 use unmask_data::{chw_to_hwc, decode};
 use unmask_inversion::{
     Asked, DumpError, InferenceAttack, Inversion, InversionError, KnownPictures, LocalTraining, PixelSpace, Told,
@@ -56,7 +55,7 @@ state_dict(); the other attacks need embeddings, and refuse.
 const SEARCHES: &str = "
 A search, which is matching, jigsaw and inverting-gradients, runs the model thousands of times. It needs the labels: it
 reads them off head.weight and head.bias, or takes --labels. Watch reconstruction.png meanwhile; Ctrl-C ends the search
-and keeps what it found.
+and keeps what it found. It ends closed forms too, once: a second Ctrl-C ends the program.
 
 result/ then holds reconstruction.png, reconstruction.safetensors (\"reconstruction\", f32 [H, W, 3] in [0, 1]) and
 report.json (docs/schema/report.json describes it); of a batch reconstruction-0.png, reconstruction-1.png and so on, and
@@ -199,12 +198,11 @@ impl Invert {
         let known = KnownPictures { truths, candidate };
 
         let mut output = Output::new(&self.out, side, model.pixels);
-        let is_search = self.attack.method().is_some_and(AttackMethod::is_search);
-        let mut interrupt = None;
+        let interrupt = Interrupt::listen();
         let searches = GradientMatching::new(OpenDevice::cpu());
-        let found = inversion.run(&model, &known, &searches, &mut |progress| {
+        let found = inversion.run(&model, &known, &searches, &mut || interrupt.flow(), &mut |progress| {
             output.progress(progress);
-            if is_search { interrupt.get_or_insert_with(Interrupt::listen).flow() } else { ControlFlow::Continue(()) }
+            interrupt.flow()
         });
         output.progress_ends();
         let (pictures, report) = found.map_err(refused)?;

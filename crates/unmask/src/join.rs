@@ -1,5 +1,7 @@
 //! `unmask join`: a headless client.
 
+mod flower;
+
 use std::{
     env,
     path::{Path, PathBuf},
@@ -13,6 +15,7 @@ use unmask_client::native::{JoinOptions, Passphrase, RoomAddress, join, load_sam
 use unmask_core::{Architecture, VitPreset};
 use unmask_model::device::{Compute, OpenDevice, open_blocking, probe_blocking};
 
+use self::flower::FlowerArguments;
 use crate::Failure;
 
 const EXAMPLE: &str = "\
@@ -37,7 +40,19 @@ If the teacher announces an encrypted round, everybody in the room needs the sam
     UNMASK_PASSPHRASE='violet otter 1867' unmask join http://192.168.1.5:8080 --pin 123456
 
 It stays here, and there is no argument for the passphrase itself: the system's list of processes would show it to
-everybody on this machine. RUST_LOG=warn says less, RUST_LOG=debug more.";
+everybody on this machine.
+
+Without a room, as a node of a Flower federation (https://flower.ai), whose server is a SuperLink of flwr 1.41 or newer:
+
+    unmask join --flower http://192.168.1.5:8000 --images photos
+    unmask join --flower http://192.168.1.5:8000 --data cifar10 --shard 1/10 --defence random-binary:0.5
+
+It trains on the weights that the server sends, with its settings lr, local-epochs and batch-size where it gives some, and
+sends weights. Under a mask B it sends two arrays a parameter, B W and B, for the server's strategy MaskedFedAvg, which
+integrations/flower has. Shards are divided alike wherever data, --partition and --seed are. Ctrl-C ends it; a federation
+still in its round counts that as a failure.
+
+RUST_LOG=warn says less, RUST_LOG=debug more.";
 
 const PASSPHRASE: &str = "UNMASK_PASSPHRASE";
 
@@ -45,37 +60,39 @@ const PASSPHRASE: &str = "UNMASK_PASSPHRASE";
 #[command(after_help = EXAMPLE)]
 pub struct Join {
     /// The room's link, as the relay prints it: with the room's key behind `#room=`, or without it and with --pin.
-    #[arg(value_name = "URL")]
-    address: String,
+    #[arg(value_name = "URL", required_unless_present = "flower")]
+    address: Option<String>,
     /// The six digits that the projector shows, for an address without a key.
-    #[arg(long, value_name = "DIGITS")]
+    #[arg(long, value_name = "DIGITS", conflicts_with = "flower")]
     pin: Option<String>,
     /// A folder of PNG, JPEG or WebP pictures; the built-in sample photographs if absent.
     #[arg(long, value_name = "DIR")]
     images: Option<PathBuf>,
     /// The class may see what leaks of the pictures in the folder; of the sample photographs it always may. The room
     /// attacks nobody who does not agree.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "flower")]
     may_show: bool,
     /// Show the class the picture that the last update was made of, at 32 x 32 pixels, beside what leaks of it. Of pictures
     /// in a folder with --may-show alone.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "flower")]
     show: bool,
     /// Answer the class's questions at random, from this seed.
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", conflicts_with = "flower")]
     answer_seed: Option<u64>,
     /// The nickname to ask for.
-    #[arg(long, value_name = "NAME", default_value = "robot")]
+    #[arg(long, value_name = "NAME", default_value = "robot", conflicts_with = "flower")]
     name: String,
     /// What to train on; auto times one step on each and takes the faster.
     #[arg(long, value_enum, default_value_t = DeviceChoice::Auto)]
     device: DeviceChoice,
     /// A file with the passphrase of an encrypted room on its one line; the variable UNMASK_PASSPHRASE if absent.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "flower")]
     passphrase_file: Option<PathBuf>,
     /// Accept the relay's own certificate over HTTPS, as one does in a browser.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "flower")]
     insecure: bool,
+    #[command(flatten)]
+    flower: FlowerArguments,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -92,10 +109,15 @@ impl Join {
     /// Joins and trains until the relay says goodbye or the process is stopped.
     ///
     /// # Errors
-    /// [`Failure::Input`] for a bad address, folder, passphrase file or device; [`Failure::Other`] if the room does not
-    /// answer or dismisses this client.
+    /// [`Failure::Input`] for a bad address, folder, passphrase file, key or device; [`Failure::Other`] if the room or the
+    /// SuperLink does not answer, or dismisses this client.
     pub async fn run(self) -> Result<(), Failure> {
-        RoomAddress::parse(&self.address).map_err(|error| Failure::Input(error.into()))?;
+        let Some(address) = self.address else {
+            let options =
+                self.flower.options(self.images.as_deref(), || device(self.device)).map_err(Failure::Input)?;
+            return flower::run(options).await;
+        };
+        RoomAddress::parse(&address).map_err(|error| Failure::Input(error.into()))?;
         let may_show = self.may_show || self.images.is_none();
         if self.show && !may_show {
             let error =
@@ -107,7 +129,7 @@ impl Join {
             None => sample_photographs(),
         };
         let options = JoinOptions {
-            address: self.address,
+            address,
             pin: self.pin,
             name: self.name,
             samples: samples.map_err(Failure::Input)?,

@@ -12,12 +12,15 @@ use tokio::task::JoinSet;
 use tracing::warn;
 use unmask_client::native::{JoinOptions, Passphrase, join, sample_photographs};
 use unmask_core::{Aggregation, Architecture, ModelState, Partition, TrainOn, VitPreset};
+use unmask_flower::{Limits, NodeKey, NodeOptions, SuperLinkAddress};
 use unmask_matching::GradientMatching;
 use unmask_model::{
     device::OpenDevice,
     weights::{Storage, encode_state},
 };
-use unmask_relay::{CertificateFiles, DataConfig, JournalConfig, Quorum, RelayConfig, Running, Source, serve};
+use unmask_relay::{
+    CertificateFiles, DataConfig, FlowerConfig, JournalConfig, Quorum, RelayConfig, Running, Source, serve,
+};
 use unmask_simulation::StartWeights;
 
 use self::{
@@ -150,6 +153,20 @@ pub struct Relay {
     /// Longest time that a round waits for the one before to be on the disk, in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     journal_seconds: Duration,
+    /// Take part in a Flower federation: the room is a node of this SuperLink, http://HOST:PORT or https://HOST:PORT. It trains
+    /// what the SuperLink sends, and sends back its weights.
+    #[arg(long, value_name = "URL")]
+    flower: Option<SuperLinkAddress>,
+    /// The room's private key for a SuperLink that takes registered nodes alone: ECDSA on P-384, in OpenSSH's format, PKCS#8 or
+    /// SEC1. Without it the room registers itself, with a key of this start.
+    #[arg(long, value_name = "FILE", requires = "flower")]
+    flower_key: Option<PathBuf>,
+    /// Certificates (PEM) that have signed the SuperLink's own, where browsers do not trust it.
+    #[arg(long, value_name = "FILE", requires = "flower")]
+    flower_ca: Option<PathBuf>,
+    /// Rounds of this room for each round of the federation.
+    #[arg(long, value_name = "K", default_value_t = 1, requires = "flower", value_parser = clap::value_parser!(u32).range(1..))]
+    flower_rounds: u32,
     /// Folder that keeps certificate and lesson; the user's own data folder if absent.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
@@ -195,6 +212,14 @@ impl Relay {
         let robots = (self.headless, self.seed.unwrap_or_default());
         let clients = headless(&running, robots, passphrase.as_ref()).map_err(Failure::Other)?;
         Ok((running, clients))
+    }
+
+    /// The federation that the room is to be in.
+    fn flower(&self) -> anyhow::Result<Option<FlowerConfig>> {
+        let Some(address) = self.flower.clone() else { return Ok(None) };
+        let key = self.flower_key.as_deref().map_or_else(NodeKey::generate, NodeKey::read)?;
+        let node = NodeOptions { address, key, certificates: self.flower_ca.clone(), limits: Limits::default() };
+        Ok(Some(FlowerConfig { node, rounds: self.flower_rounds }))
     }
 
     fn config(&self, given: Vec<String>) -> anyhow::Result<RelayConfig> {
@@ -243,6 +268,7 @@ impl Relay {
             initial_weights: weights::initial_weights(&self.weights),
             pretrained: weights::choice(&self.weights, architecture)?,
             model_file: Some(model_file),
+            flower: self.flower()?,
             recording: !self.no_recording,
             journal: (!self.no_journal).then_some(JournalConfig {
                 most_behind: self.journal_seconds,

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{anyhow, bail};
 use clap::Args;
 use unmask_data::datasets::default_cifar10_folder;
-use unmask_experiments::{Experiment, ExperimentRequest, Scale, estimate, reproduce, verdict};
+use unmask_experiments::{Experiment, ExperimentRequest, Scale, estimate, reproduce, verdict, write_overview};
 use unmask_model::device::OpenDevice;
 
 use self::display::Display;
@@ -24,7 +24,8 @@ Example: what a fine-tuned ViT loses under masks and noise, in minutes
     unmask reproduce --list
 
 DIR/NAME/ then holds report.html (one page with our figure, the papers' numbers beside it, and a verdict computed from the
-numbers), results.json, results.csv and run.json (seed, commit, device); DIR/README.md lists all reports of the folder.
+numbers), results.json, results.csv and run.json (seed, commit, device); DIR/README.md says of every claim of the papers
+what the reports of the folder found, and --claims writes it anew.
 
 --scale small takes nano models and CIFAR-10, each experiment some minutes for each seed on two cores. --scale paper takes
 the papers' models and sizes, and ImageNet weights (--weights FILE) where they fine-tune: it first measures a few steps,
@@ -46,6 +47,9 @@ pub struct Reproduce {
     /// Say which experiments there are, and which figure each repeats.
     #[arg(long)]
     list: bool,
+    /// Write README.md of the reports' folder, every claim of the papers with its verdict, and run nothing.
+    #[arg(long, conflicts_with_all = ["name", "list", "estimate"])]
+    claims: bool,
     /// How large: small, or paper for the papers' own sizes; small if absent.
     #[arg(long, value_name = "SCALE")]
     scale: Option<Scale>,
@@ -55,8 +59,8 @@ pub struct Reproduce {
     /// The first seed; further ones are counted up from it.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Repeat each training with so many seeds, which shows how much chance there is in it; 3 at the small scale if
-    /// absent (1 for encrypted), 1 at the papers'.
+    /// Repeat each training with so many seeds, which shows how much chance there is in it; if absent 1 at the papers' scale,
+    /// and at the small one 3 to 8, until intervals are narrower than the margins that decide.
     #[arg(long, value_name = "N")]
     seeds: Option<u64>,
     /// Where the CIFAR-10 files are, if not where `unmask data cifar10` puts them.
@@ -89,6 +93,10 @@ impl Reproduce {
     pub fn run(self) -> Result<(), Failure> {
         if self.list {
             say(&list());
+            return Ok(());
+        }
+        if self.claims {
+            println!("{}", write_overview(&self.out)?.display());
             return Ok(());
         }
         let experiments = self.experiments().map_err(Failure::Input)?;

@@ -158,6 +158,13 @@ fn random(state: &mut u64, most: u64) -> u64 {
     (mixed ^ (mixed >> 31)) % most
 }
 
+/// What opens the room, as the relay wrote it down for programs.
+fn opens(ready: &Path) -> Option<Value> {
+    let ready: Value = serde_json::from_slice(&fs::read(ready).ok()?).ok()?;
+    let names = ["student", "projector", "teacher", "room_key", "pin", "token"];
+    Some(names.map(|name| ready[name].as_str().expect(name).to_owned()).to_vec().into())
+}
+
 #[test]
 fn a_killed_relay_goes_on() {
     let _turn = turn();
@@ -165,10 +172,18 @@ fn a_killed_relay_goes_on() {
     let (folder, ports) = (tempfile::tempdir().unwrap(), free_ports());
     let mut table = "kill  lived ms  closed  on disk  lost  healthy ms  next round ms\n".to_owned();
     let mut expected: Option<(u32, String)> = None;
+    let ready = folder.path().join("ready.json");
+    let mut opened: Option<Value> = None;
     let (mut slowest, mut lost_rounds) = (Duration::ZERO, 0);
     for kill in 1..=kills + 1 {
+        let _ = fs::remove_file(&ready);
         let relay = Relay::start(Command::new(env!("CARGO_BIN_EXE_unmask")), folder.path(), ports);
         let healthy = relay.until("an answer", || relay.is_healthy());
+        // Whoever has a link or reads the PIN comes in as before.
+        relay.until("links and PIN", || opens(&ready).is_some());
+        let opens = opens(&ready);
+        assert_eq!(opens, opened.take().or_else(|| opens.clone()), "after kill {}", kill - 1);
+        opened = opens;
         let before = expected.as_ref().map_or(0, |(round, _)| *round);
         if let Some((round, digest)) = &expected {
             // What it says comes by another thread than its answer.

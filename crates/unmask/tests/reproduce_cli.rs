@@ -37,11 +37,26 @@ fn an_experiment_ends_with_its_verdict_and_where_its_page_is() {
     let ran = reproduce(&["update-ratios", "--scale", "tiny"], out.path());
     let (said, heard) = (text(&ran.stdout), text(&ran.stderr));
     assert!(ran.status.success(), "{heard}");
-    assert!(said.starts_with("update-ratios: ") && said.contains("expectations are borne out"), "{said}");
+    assert!(said.starts_with("update-ratios: the papers' claims: ") && said.contains(" confirmed, "), "{said}");
     assert!(heard.starts_with("update-ratios: trainings of vit_pico_patch4_16 on generated with 3 clients"), "{heard}");
-    assert!(heard.contains("4 parts; what is finished is kept in ") && heard.contains("part 1 of 4"), "{heard}");
+    assert!(heard.contains("8 parts; what is finished is kept in ") && heard.contains("part 1 of 8"), "{heard}");
     let page = out.path().join("update-ratios").join("report.html");
     assert!(said.trim_end().ends_with(&page.display().to_string()) && page.is_file(), "{said}");
+}
+
+/// Every claim is on the page, whatever was run; the reports that are there count.
+#[test]
+fn the_page_of_all_claims_is_written_without_a_run() {
+    let out = tempfile::tempdir().unwrap();
+    let wrote = reproduce(&["--claims"], out.path());
+    let path = out.path().join("README.md");
+    assert_eq!(text(&wrote.stdout).trim_end(), path.display().to_string());
+    let page = fs::read_to_string(path).unwrap();
+    for part in ["## What holds", "Nothing yet.", "- update-ratios was not run: ", "`unmask reproduce update-ratios`"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let both = reproduce(&["--claims", "encrypted"], out.path());
+    assert_eq!(both.status.code(), Some(2), "{}", text(&both.stderr));
 }
 
 #[test]

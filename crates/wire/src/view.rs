@@ -9,6 +9,8 @@ use unmask_core::{
     InitialWeights, MembershipVerdict, OptimiserKind, Partition, Rule, Scene, TrainOn,
 };
 
+pub use unmask_core::ClientState;
+
 pub use self::{
     learning::{AccuracyPoint, DataView, EvaluationView},
     lesson::{
@@ -67,28 +69,6 @@ pub enum Phase {
     Training,
     /// A round has closed; the next one follows shortly.
     Between,
-}
-
-/// What a client is doing, as the room sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ClientState {
-    /// In the room, not in a running round.
-    Joined,
-    /// In this round's cohort, update awaited.
-    Training,
-    /// This round's update has come.
-    Sent,
-    /// The deadline passed without its update; back in as soon as it answers.
-    Late,
-    /// Its tab is in the background, where browsers let it train slowly or not at all.
-    Away,
-    /// Has not answered in two rounds, and is left out until it asks to come back.
-    SittingOut,
-    /// Left out of the rounds after too many refused updates, until the teacher takes it in again.
-    Excluded,
-    /// Its socket is closed.
-    Gone,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -357,6 +337,34 @@ pub struct JournalView {
     pub failure: Option<String>,
 }
 
+/// How a room stands with the SuperLink of its federation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FederationLink {
+    /// It has not answered yet.
+    #[default]
+    Connecting,
+    Connected,
+    /// It answers no more; the room goes on by itself until it does.
+    Lost,
+}
+
+/// The federation of rooms that this one is a member of.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct FederationView {
+    /// Address of the SuperLink, such as `http://192.168.1.5:9092`.
+    pub superlink: String,
+    pub link: FederationLink,
+    /// The federation's round that this room trained for last, or trains for, where its strategy numbers them.
+    pub round: Option<u32>,
+    /// Rounds of this room that were done for it.
+    pub done: u32,
+    /// Rounds of this room that it is to have; 0 before the first.
+    pub of: u32,
+    /// Why the SuperLink does not answer, or why the last work was not done, in words.
+    pub remark: Option<String>,
+}
+
 /// The whole room. What is said of model, rule, optimiser, batch and defence is what is in force.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RoomView {
@@ -402,6 +410,8 @@ pub struct RoomView {
     pub banned: u32,
     /// Absent where this relay keeps no journal.
     pub journal: Option<JournalView>,
+    /// Absent where this room is in no federation.
+    pub federation: Option<FederationView>,
     pub clients: Vec<ClientView>,
     pub losses: Vec<LossPoint>,
     /// The data set that clients may be asked to train on, if the room has one.

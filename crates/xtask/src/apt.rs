@@ -64,6 +64,17 @@ impl Need {
         }
     }
 
+    pub fn firefox() -> Self {
+        Self {
+            what: "Firefox",
+            why: "a short lesson is tested in it, too",
+            debian: &["firefox-esr"],
+            ubuntu: &["firefox"],
+            is_optional: true,
+            is_there: |env| browser::firefox(env).is_some(),
+        }
+    }
+
     /// A Vulkan driver, Mesa's software one where there is no GPU.
     pub fn vulkan() -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! The browser and its driver that the tests of the page use.
+//! The browsers and their drivers that the tests of the page use.
 
 use std::path::{Path, PathBuf};
 
@@ -22,6 +22,21 @@ pub fn driver(env: &Env) -> Option<PathBuf> {
 
 pub fn required_driver(env: &Env) -> Result<PathBuf> {
     driver(env).context("no chromedriver on PATH: run `cargo xtask setup`")
+}
+
+pub fn firefox(env: &Env) -> Option<PathBuf> {
+    ["firefox", "firefox-esr"].iter().find_map(|name| env.find(name))
+}
+
+pub fn required_firefox(env: &Env) -> Result<PathBuf> {
+    env.find("geckodriver").context("no geckodriver on PATH: run `cargo xtask setup`")?;
+    firefox(env).context("no Firefox on PATH: run `cargo xtask setup`")
+}
+
+/// Where the end-to-end tests look for browsers and drivers.
+pub fn variables(env: &Env) -> impl Iterator<Item = (&'static str, PathBuf)> {
+    let all = [("CHROMEDRIVER", driver(env)), ("GECKODRIVER", env.find("geckodriver")), ("FIREFOX", firefox(env))];
+    all.into_iter().filter_map(|(name, path)| Some((name, path?)))
 }
 
 /// A warning where browser and driver are of different major versions, which Chrome refuses.

@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::checkout::{self, Turn};
 use crate::env::Env;
 use crate::fuzz::Fuzz;
-use crate::single::{Bench, Chaos, Example, Test};
+use crate::single::{self, Bench, Chaos, Example, Firefox, Test};
 use crate::tools::Purpose;
 use crate::{demo, dist, leftovers, load, runner, steps, tools};
 
@@ -36,6 +36,12 @@ enum Job {
     /// Run every check, with a timed summary at the end
     CheckAll(CheckAll),
     Test(Test),
+    Firefox(Firefox),
+    /// Take the pictures of docs/lesson.md: each scene and the phone beside it, in light and dark
+    ///
+    /// A lesson is played in Chromium, with robots of this machine; it takes some minutes. The pictures go to
+    /// docs/images/lesson.
+    Screenshots,
     Bench(Bench),
     Example(Example),
     /// Let honest clients into a room beside strangers who mean harm, and measure both
@@ -121,6 +127,16 @@ pub fn run() -> Result<ExitCode> {
             let (env, _turn) = building_env()?;
             leftovers::end_when_interrupted(&env.mark)?;
             test.run(&env).map(|()| ExitCode::SUCCESS)
+        }
+        Job::Firefox(firefox) => {
+            let (env, _turn) = building_env()?;
+            leftovers::end_when_interrupted(&env.mark)?;
+            firefox.run(&env).map(|()| ExitCode::SUCCESS)
+        }
+        Job::Screenshots => {
+            let (env, _turn) = building_env()?;
+            leftovers::end_when_interrupted(&env.mark)?;
+            single::screenshots(&env).map(|()| ExitCode::SUCCESS)
         }
         Job::Bench(bench) => {
             let (env, _turn) = building_env()?;

@@ -1,4 +1,4 @@
-//! Python's wheel: built and tested in a virtual environment of its own, where there is Python.
+//! What is in Python, where there is Python: the wheel, and the package for Flower, each in a virtual environment of its own.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,67 +12,134 @@ use crate::runner::Skipped;
 pub const MANIFEST: &str = "crates/python/Cargo.toml";
 const FOLDER: &str = "./crates/python";
 const TESTS: &str = "crates/python/tests";
-/// What builds the wheel, and what it needs; modules and packages have the same names.
-const PACKAGES: [&str; 2] = ["maturin", "numpy"];
+/// What builds the wheel, and what it needs.
+const WHEEL: Venv =
+    Venv { name: "python", packages: &["maturin", "numpy"], modules: "maturin, numpy", sees_system: true };
 
-/// Lints the crate, builds the wheel and runs its tests. Without Python, or where its packages cannot be fetched, only
-/// the lints; says so.
+/// The package for Flower.
+const FLOWER_FOLDER: &str = "integrations/flower";
+/// Flower, what the package needs besides, and what runs its tests.
+const FLOWER: Venv = Venv {
+    name: "flower",
+    packages: &["flwr==1.41.0", "safetensors", "pytest"],
+    modules: "flwr.serverapp, safetensors.numpy, pytest",
+    sees_system: false,
+};
+/// Tells tests where the programs of Flower are.
+pub const FLOWER_PROGRAMS: &str = "UNMASK_FLOWER_PROGRAMS";
+
+/// The step: wheel and package. Without Python, or where packages cannot be fetched, only the wheel's lints; says so.
 pub fn run(env: &Env, skipped: &mut Skipped) -> Result<()> {
+    wheel(env, skipped)?;
+    flower(env, skipped)
+}
+
+/// Lints the crate, builds the wheel and runs its tests.
+fn wheel(env: &Env, skipped: &mut Skipped) -> Result<()> {
     let lint = ["clippy", "--manifest-path", MANIFEST, "--locked", "--release", "--", "-D", "warnings"];
     env::run(env.command("cargo").args(lint)).context(
         "where the lock file is out of date, run `cargo update --workspace --manifest-path crates/python/Cargo.toml`",
     )?;
-    let venv = match Venv::ensure(env)? {
-        Ok(venv) => venv,
-        Err(reason) => {
-            println!("skipped: python: {reason}");
-            skipped.note("wheel", &reason);
-            return Ok(());
-        }
-    };
+    if let Err(reason) = WHEEL.ensure(env)? {
+        println!("skipped: python: {reason}");
+        skipped.note("wheel", &reason);
+        return Ok(());
+    }
     let install = ["install", "--quiet", "--no-build-isolation", "--no-deps", "--force-reinstall", FOLDER];
-    env::run(venv.pip(env)?.args(install))?;
+    env::run(WHEEL.pip(env)?.args(install))?;
     // Bytecode would be left in the repository.
     let discover = ["-B", "-m", "unittest", "discover", "--verbose", "--start-directory", TESTS];
-    env::run_watched(venv.python(env)?.args(discover), |line| skipped.read(line))
+    env::run_watched(WHEEL.python(env)?.args(discover), |line| skipped.read(line))
 }
 
-/// A virtual environment that sees the system's packages, PyTorch among them where it is installed.
+/// Runs the tests of the package for Flower, those of its report with the program that the native tests have built.
+fn flower(env: &Env, skipped: &mut Skipped) -> Result<()> {
+    if let Err(reason) = FLOWER.ensure(env)? {
+        println!("skipped: flower: {reason}");
+        skipped.note("integrations/flower", &reason);
+        return Ok(());
+    }
+    let mut tests = FLOWER.python(env)?;
+    tests.args([
+        "-B",
+        "-m",
+        "pytest",
+        "-q",
+        "-W",
+        "ignore",
+        "--show-capture=no",
+        "--rootdir",
+        FLOWER_FOLDER,
+        FLOWER_FOLDER,
+    ]);
+    tests.env("UNMASK_PROGRAM", env.release_binary("unmask")).env("FLWR_TELEMETRY_ENABLED", "0");
+    env::run_watched(&mut tests, |line| skipped.read(line))
+}
+
+/// Lets the tests that `command` runs have Flower, where it can be had; else they say themselves that they are skipped.
+pub fn with_flower(env: &Env, command: &mut Command) -> Result<()> {
+    match FLOWER.ensure(env)? {
+        Ok(()) => drop(command.env(FLOWER_PROGRAMS, FLOWER.programs(env))),
+        Err(reason) => println!("Flower cannot be had: {reason}"),
+    }
+    Ok(())
+}
+
+/// A virtual environment in the folder of tools.
 struct Venv {
-    programs: PathBuf,
+    /// Of its folder.
+    name: &'static str,
+    /// What is installed in it.
+    packages: &'static [&'static str],
+    /// What can be imported where all of them are there.
+    modules: &'static str,
+    /// Whether it sees the system's packages, PyTorch among them where it is installed.
+    sees_system: bool,
 }
 
 impl Venv {
-    /// The one in the folder of tools, made where it is missing; or why it cannot be.
-    fn ensure(env: &Env) -> Result<Result<Self, String>> {
+    fn folder(&self, env: &Env) -> PathBuf {
+        env.tools_dir.join(self.name)
+    }
+
+    /// The folder of its programs.
+    fn programs(&self, env: &Env) -> PathBuf {
+        self.folder(env).join(if cfg!(windows) { "Scripts" } else { "bin" })
+    }
+
+    /// Makes it where it is missing; or says why it cannot be.
+    fn ensure(&self, env: &Env) -> Result<Result<(), String>> {
         let Some(python) = ["python3", "python"].into_iter().find(|name| env.find(name).is_some()) else {
             return Ok(Err("there is no python3".to_owned()));
         };
-        let folder = env.tools_dir.join("python");
-        let venv = Self { programs: folder.join(if cfg!(windows) { "Scripts" } else { "bin" }) };
-        if env::read(venv.python(env)?.arg("--version")).is_none() {
+        if env::read(self.python(env)?.arg("--version")).is_none() {
+            let folder = self.folder(env);
             println!("Making a virtual environment in {} ...", folder.display());
             let mut make = env.command(python);
-            make.args(["-m", "venv", "--clear", "--system-site-packages"]).arg(&folder);
+            make.args(["-m", "venv", "--clear"])
+                .args(self.sees_system.then_some("--system-site-packages"))
+                .arg(&folder);
             if let Some(reason) = failure(&mut make) {
                 return Ok(Err(format!("{python} makes no virtual environment: {reason}")));
             }
         }
-        let imports = PACKAGES.map(|module| format!("import {module}")).join("; ");
-        if env::read(venv.python(env)?.args(["-c", &imports])).is_none() {
-            println!("Installing {} for Python (seconds, once) ...", PACKAGES.join(" and "));
+        let imports = format!("import {}", self.modules);
+        if env::read(self.python(env)?.args(["-c", &imports])).is_none() {
+            let packages = self.packages.join(" and ");
+            println!("Installing {packages} for Python (once) ...");
             let install = ["install", "--quiet", "--retries", "1", "--timeout", "15"];
-            if let Some(reason) = failure(venv.pip(env)?.args(install).args(PACKAGES)) {
-                return Ok(Err(format!("{} cannot be installed: {reason}", PACKAGES.join(" and "))));
+            if let Some(reason) = failure(self.pip(env)?.args(install).args(self.packages)) {
+                return Ok(Err(format!("{packages} cannot be installed: {reason}")));
             }
         }
-        Ok(Ok(venv))
+        Ok(Ok(()))
     }
 
     /// A call of its interpreter, which finds what is installed beside it.
     fn python(&self, env: &Env) -> Result<Command> {
-        let mut command = env.command(&self.programs.join("python").display().to_string());
-        command.env("PATH", env.path_behind(&self.programs)?);
+        let programs = self.programs(env);
+        let mut command = env.command(&programs.join("python").display().to_string());
+        command.env("PATH", env.path_behind(&programs)?);
         Ok(command)
     }
 

@@ -1,5 +1,6 @@
 //! One test, one benchmark, one example, one trial, of what is built already.
 
+use std::ffi::OsStr;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
@@ -7,8 +8,11 @@ use clap::Args;
 
 use crate::checkout::Turn;
 use crate::env::{self, Env};
-use crate::leftovers;
 use crate::steps::native;
+use crate::{browser, leftovers, page, python};
+
+/// The integration tests with a SuperLink of Flower.
+const FLOWER: &str = "flower";
 
 /// Run some of the native tests, with the dependencies that `check-all` has built.
 ///
@@ -32,6 +36,21 @@ pub struct Test {
     /// Passed on to the test programs, for example `--nocapture` or `--ignored`
     #[arg(last = true, value_name = "OPTION")]
     options: Vec<String>,
+}
+
+/// Play the end-to-end tests in Firefox, all of them; the checks play a short lesson there.
+///
+/// Examples:
+///   cargo xtask firefox                       the whole
+///   cargo xtask firefox stage                 the tests with "stage" in their names
+///
+/// What only Chromium can be told, such as a dark scheme, is skipped.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub struct Firefox {
+    /// Run only tests that have one of these words in their names
+    #[arg(value_name = "FILTER")]
+    filters: Vec<String>,
 }
 
 /// Measure one benchmark, with the dependencies that `check-all` has built.
@@ -76,7 +95,11 @@ pub struct Chaos {
 impl Test {
     /// Runs what was asked for; fails where a test fails.
     pub fn run(&self, env: &Env) -> Result<()> {
-        let outcome = env::run(&mut self.command(env));
+        let mut command = self.command(env);
+        if self.files.iter().any(|file| file == FLOWER) {
+            python::with_flower(env, &mut command)?;
+        }
+        let outcome = env::run(&mut command);
         leftovers::end_and_say(&env.mark);
         outcome
     }
@@ -92,6 +115,34 @@ impl Test {
         command.arg("--").args(&self.filters).args(&self.options);
         command
     }
+}
+
+impl Firefox {
+    /// Builds the page and runs the tests; fails where a test fails.
+    pub fn run(&self, env: &Env) -> Result<()> {
+        browser::required_firefox(env)?;
+        page::build(env)?;
+        let outcome = env::run(lessons(env, &self.filters).env("UNMASK_BROWSER", "firefox"));
+        leftovers::end_and_say(&env.mark);
+        outcome
+    }
+}
+
+/// Plays a lesson in Chromium, and writes its pictures into docs/images/lesson.
+pub fn screenshots(env: &Env) -> Result<()> {
+    page::build(env)?;
+    let outcome = env::run(lessons(env, &[PICTURES]).args(["--ignored", "--nocapture"]));
+    leftovers::end_and_say(&env.mark);
+    outcome
+}
+
+/// The test that takes the pictures.
+const PICTURES: &str = "pictures::of_the_whole_lesson";
+
+fn lessons(env: &Env, filters: &[impl AsRef<OsStr>]) -> Command {
+    let mut command = native(env, "test", &["--no-fail-fast", "--test", "lessons", "--"]);
+    command.args(filters);
+    command
 }
 
 impl Chaos {
@@ -152,6 +203,14 @@ mod tests {
         let file = format!("{}/../unmask/tests/chaos.rs", env!("CARGO_MANIFEST_DIR"));
         let source = std::fs::read_to_string(&file).expect("the trial");
         assert!(words.iter().any(|word| source.contains(&format!("fn {word}()"))), "{words:?}");
+    }
+
+    #[test]
+    fn the_pictures_are_taken_by_a_test_that_is_there() {
+        let (file, name) = PICTURES.split_once("::").expect("a module and a test");
+        let path = format!("{}/../../tests/{file}.rs", env!("CARGO_MANIFEST_DIR"));
+        let source = std::fs::read_to_string(&path).expect("the module");
+        assert!(source.contains(&format!("async fn {name}()")), "{path}");
     }
 
     fn cargo_line(words: &[&str]) -> String {

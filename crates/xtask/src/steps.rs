@@ -33,7 +33,12 @@ pub const ALL: &[Step] = &[
     Step { name: "integration", about: "tests/ of the native crates, end to end", needs: &["page"], run: integration },
     Step { name: "fuzz", about: "30 s of fuzzing, guided by coverage", needs: &["page"], run: fuzz },
     Step { name: "doctest", about: "examples in the documentation", needs: &["page"], run: doctest },
-    Step { name: "python", about: "the wheel for Python, and its tests", needs: &["tools"], run: python::run },
+    Step {
+        name: "python",
+        about: "the wheel for Python, the package for Flower, and their tests",
+        needs: &["tools"],
+        run: python::run,
+    },
     Step { name: "browser", about: "tests of the page in headless Chromium", needs: &["tools"], run: browser_tests },
     Step { name: "doc", about: "documentation without a warning", needs: &["page"], run: doc },
 ];
@@ -51,10 +56,7 @@ const BROWSER: [&str; 6] =
 
 fn cargo(env: &Env, arguments: &[&str]) -> Command {
     let mut command = env.command("cargo");
-    command.args(arguments);
-    if let Some(driver) = browser::driver(env) {
-        command.env("CHROMEDRIVER", driver);
-    }
+    command.args(arguments).envs(browser::variables(env));
     command
 }
 
@@ -123,7 +125,9 @@ fn unit(env: &Env, skipped: &mut Skipped) -> Result<()> {
 }
 
 fn integration(env: &Env, skipped: &mut Skipped) -> Result<()> {
-    tests(&mut native(env, "test", &["--no-fail-fast", "--test", "*"]), skipped)
+    let mut command = native(env, "test", &["--no-fail-fast", "--test", "*"]);
+    python::with_flower(env, &mut command)?;
+    tests(&mut command, skipped)
 }
 
 fn fuzz(env: &Env, _: &mut Skipped) -> Result<()> {

@@ -1,5 +1,6 @@
 //! Rules of the repository that no compiler knows.
 
+mod promises;
 mod rules;
 
 use std::path::Path;
@@ -30,6 +31,7 @@ pub fn run(env: &Env) -> Result<()> {
         rules::photographs,
         rules::readme_subcommands,
         rules::architecture,
+        promises::promises,
     ]
     .iter()
     .flat_map(|rule| rule(&files))

@@ -8,6 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use crate::apt::{self, Need};
+use crate::browser;
 use crate::env::{self, Env};
 use crate::space::{self, GB};
 
@@ -53,7 +54,7 @@ pub fn ensure(env: &Env, purpose: Purpose) -> Result<()> {
     space::warn_if_short(env, purpose.disk());
     let mut needs = vec![Need::c_compiler()];
     if purpose == Purpose::Checks {
-        needs.extend([Need::cpp_compiler(), Need::browser(), Need::driver(), Need::vulkan()]);
+        needs.extend([Need::cpp_compiler(), Need::browser(), Need::driver(), Need::firefox(), Need::vulkan()]);
     }
     apt::ensure(env, &needs)?;
     ensure_wasm_target(env)?;
@@ -116,6 +117,17 @@ fn cargo_tools(env: &Env, purpose: Purpose) -> Result<Vec<CargoTool>> {
                 why: "it knows the licences and sources of all dependencies",
             },
         ]);
+        // Where there is one, whichever it is, and where there is no Firefox, none is built.
+        if browser::firefox(env).is_some() && (env.find("geckodriver").is_none() || is_ours(env, "geckodriver")) {
+            tools.push(CargoTool {
+                package: "geckodriver",
+                programs: &["geckodriver"],
+                version: "0.37.1".into(),
+                is_locked: true,
+                minutes_on_two_cores: 2,
+                why: "the tests drive Firefox through it",
+            });
+        }
     }
     Ok(tools)
 }
@@ -163,6 +175,10 @@ fn ensure_cargo_tool(env: &Env, tool: &CargoTool) -> Result<bool> {
         }
     }
     Ok(true)
+}
+
+fn is_ours(env: &Env, program: &str) -> bool {
+    env.find(program).is_some_and(|path| path.starts_with(&env.tools_dir))
 }
 
 fn found_version(env: &Env, program: &str) -> Option<String> {

@@ -1,6 +1,6 @@
 //! Joining a room and staying in it.
 
-use std::{sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use anyhow::{Context, bail};
 use rustls::{
@@ -9,6 +9,7 @@ use rustls::{
     crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
     pki_types::{CertificateDer, ServerName, UnixTime},
 };
+use tokio::time::{sleep, timeout};
 use tokio_tungstenite::{
     Connector, connect_async_tls_with_config,
     tungstenite::{
@@ -19,18 +20,21 @@ use tokio_tungstenite::{
     },
 };
 use tracing::{info, warn};
+use unmask_core::Backoff;
 use unmask_model::device::OpenDevice;
 
 use super::{
     Passphrase, Sample,
     address::RoomAddress,
+    random::fresh_share,
     session::{Session, SessionEnd},
     session_secret::exchange,
     volunteer::Volunteer,
 };
 use crate::{Client, PrivatePicture};
 
-const LONGEST_WAIT: Duration = Duration::from_secs(15);
+/// Longest wait for an answer of an address that may lead nowhere any more.
+const CONNECT: Duration = Duration::from_secs(10);
 
 /// Who joins which room with what.
 #[derive(Debug, Clone)]
@@ -84,12 +88,14 @@ pub async fn join(options: JoinOptions) -> anyhow::Result<()> {
     let volunteer = Volunteer::new(options.shows, options.answer_seed);
     let mut session = Session::new(client, options.device.device().clone(), volunteer);
     let mut first = true;
-    let mut wait = Duration::from_secs(1);
+    let mut backoff = Backoff::default();
     loop {
-        match connect_async_tls_with_config(request.clone(), None, true, connector.clone()).await {
+        let connecting = connect_async_tls_with_config(request.clone(), None, true, connector.clone());
+        let connected = timeout(CONNECT, connecting).await;
+        match connected.unwrap_or_else(|_| Err(Error::Io(io::ErrorKind::TimedOut.into()))) {
             Ok((stream, _)) => {
                 first = false;
-                wait = Duration::from_secs(1);
+                backoff = Backoff::default();
                 match session.run(stream).await? {
                     SessionEnd::Dismissed(reason) => bail!("the relay closed the connection: {reason}"),
                     SessionEnd::Dropped => info!("the connection dropped"),
@@ -117,9 +123,9 @@ pub async fn join(options: JoinOptions) -> anyhow::Result<()> {
             }
             Err(error) => warn!("{socket} does not answer ({error})"),
         }
-        info!("trying again in {} s", wait.as_secs());
-        tokio::time::sleep(wait).await;
-        wait = (wait * 2).min(LONGEST_WAIT);
+        let wait = backoff.wait(fresh_share()?);
+        info!("trying again in {:.1} s", wait.as_secs_f64());
+        sleep(wait).await;
     }
 }
 

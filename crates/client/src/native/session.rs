@@ -1,15 +1,26 @@
 //! One socket's life: frames in and out, one training step at a time.
 
-use anyhow::{Context, anyhow};
+use std::time::Duration;
+
+use anyhow::Context;
 use futures_util::{SinkExt, Stream, StreamExt};
-use tokio::task::JoinHandle;
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, timeout, timeout_at},
+};
 use tokio_tungstenite::tungstenite::{self, Message};
 use tracing::{info, warn};
-use unmask_core::MaskSeed;
 use unmask_model::{Device, Network, block_on};
 
-use super::volunteer::Volunteer;
+use super::{
+    random::{fresh_number, fresh_seed},
+    volunteer::Volunteer,
+};
 use crate::{Action, Client, ClientEvent, LocalUpdate, ReconstructionScore, RoundPictures, RoundPlan};
+
+/// A relay pings every few seconds. One that is silent for so long, or takes nothing, is out of reach: this device slept, or
+/// has another address, and nobody said so.
+const SILENCE: Duration = Duration::from_secs(20);
 
 pub(crate) enum SessionEnd {
     /// The socket dropped; coming back may work.
@@ -43,9 +54,10 @@ impl Session {
         let mut running: Option<JoinHandle<Trained>> = None;
         let mut waiting: Option<Box<RoundPlan>> = None;
         let mut outbox = self.client.hello()?;
+        let mut heard = Instant::now();
         loop {
             for frame in outbox.drain(..) {
-                if sender.send(Message::Binary(frame.into())).await.is_err() {
+                if !matches!(timeout(SILENCE, sender.send(Message::Binary(frame.into()))).await, Ok(Ok(()))) {
                     return Ok(SessionEnd::Dropped);
                 }
             }
@@ -78,8 +90,11 @@ impl Session {
                     };
                     outbox.extend(self.volunteer.show(&self.client)?);
                 }
-                message = receiver.next() => match message {
-                    Some(Ok(Message::Binary(frame))) => match self.client.receive(&frame)? {
+                message = timeout_at(heard + SILENCE, receiver.next()) => {
+                    let Ok(Some(Ok(message))) = message else { return Ok(SessionEnd::Dropped) };
+                    heard = Instant::now();
+                    let Message::Binary(frame) = message else { continue };
+                    match self.client.receive(&frame)? {
                         Some(Action::Send(frames)) => outbox = frames,
                         Some(Action::Train(plan)) => waiting = Some(plan),
                         Some(Action::Seal(task)) => {
@@ -104,10 +119,8 @@ impl Session {
                             report(&event);
                         }
                         None => {}
-                    },
-                    Some(Ok(_)) => {}
-                    Some(Err(_)) | None => return Ok(SessionEnd::Dropped),
-                },
+                    }
+                }
             }
         }
     }
@@ -134,20 +147,6 @@ impl Session {
 fn train(plan: &RoundPlan, pictures: &RoundPictures, device: &Device) -> Result<LocalUpdate, String> {
     let network = Network::new(plan.architecture, device).map_err(|error| error.to_string())?;
     block_on(plan.task().train(&network, pictures)).map_err(|error| error.to_string())
-}
-
-fn fresh_seed() -> anyhow::Result<MaskSeed> {
-    fresh_bytes().map(MaskSeed)
-}
-
-fn fresh_number() -> anyhow::Result<u64> {
-    fresh_bytes().map(u64::from_le_bytes)
-}
-
-fn fresh_bytes<const N: usize>() -> anyhow::Result<[u8; N]> {
-    let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(|error| anyhow!("the operating system gives no random numbers: {error}"))?;
-    Ok(bytes)
 }
 
 fn report(event: &ClientEvent) {

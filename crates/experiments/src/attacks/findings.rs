@@ -1,13 +1,14 @@
 //! Box plots, tables and claims of attacks.
 
+use serde::Serialize;
 use serde_json::json;
-use unmask_core::Knowledge;
+use unmask_core::{InitOptions, Knowledge};
 use unmask_data::metrics::RECOGNISABLE_FROM;
 
 use super::{AttackResult, title};
 use crate::{
-    accuracy::mean,
-    claim::{Claim, Finding},
+    accuracy::{mean, t_half_width},
+    claim::{Condition, Ground, Measured, Measurements, Metric, Right, Term, judged},
     defences::{ComparedDefence, MASKS_AND_NOISE, NONE},
     error::ExperimentError,
     figure::{BoxGroup, SeriesStyle, boxes, median},
@@ -56,19 +57,6 @@ impl MethodResults {
             svg: boxes("SSIM", &groups, (least - 0.05, 1.05), RECOGNISABLE_FROM)?,
             legend: legend.to_vec(),
         })
-    }
-
-    /// What the papers say of naive attackers, and what follows if it is to hold for others too.
-    fn claims(&self) -> Vec<Claim> {
-        let undefended = self.defences.iter().find(|defence| defence.key == NONE.key);
-        let works = undefended.is_some_and(|defence| attack_works(&self.ssim(defence, Knowledge::Naive)));
-        let mut claims = Vec::new();
-        for defence in &self.defences {
-            for &attacker in attackers(defence) {
-                claims.extend(claim(self.title, defence, attacker, &self.ssim(defence, attacker), works));
-            }
-        }
-        claims
     }
 
     fn rows(&self, reported: &dyn Fn(&str) -> Option<[f64; 4]>) -> Vec<Vec<String>> {
@@ -132,35 +120,91 @@ pub(super) fn attack_works(ssim: &[f64]) -> bool {
     2 * recognisable(ssim) > ssim.len()
 }
 
-/// One expectation: without a defence the attack `works`; under one, no picture comes back. An attack that does not work
-/// in any case tells nothing of a defence that it does not break either.
-fn claim(attack: &str, defence: &ComparedDefence, attacker: Knowledge, ssim: &[f64], works: bool) -> Option<Claim> {
-    let middle = median(ssim)?;
-    let (seen, all) = (recognisable(ssim), ssim.len());
-    let found = format!(
-        "{attack}, {}, {}: {seen} of {all} pictures reach an SSIM of {RECOGNISABLE_FROM}, median {middle:.2}",
-        defence.label,
-        short(attacker, defence)
-    );
-    if defence.key == NONE.key {
-        let expected = format!(
-            "{attack} works without a defence: more than half of the pictures reach an SSIM of {RECOGNISABLE_FROM}"
-        );
-        return Some(Claim::decided(expected, found, attack_works(ssim)));
+/// What follows the panel's key where the attacker knows the mask.
+const AWARE: &str = "-aware";
+
+/// An attacker of a panel and the defence: `april-aware/r0.5`.
+struct AttackCase<'a> {
+    panel: &'a str,
+    attacker: Knowledge,
+    defence: &'a str,
+}
+
+impl<'a> AttackCase<'a> {
+    fn parse(case: &'a str) -> Option<Self> {
+        let (attack, defence) = case.split_once('/')?;
+        let (panel, attacker) = match attack.strip_suffix(AWARE) {
+            Some(panel) => (panel, Knowledge::Aware),
+            None => (attack, Knowledge::Naive),
+        };
+        Some(Self { panel, attacker, defence })
     }
-    let expected = match attacker {
-        Knowledge::Naive => format!("{}: no picture reaches {RECOGNISABLE_FROM} by {attack}", defence.label),
-        Knowledge::Aware => format!(
-            "{}: no picture reaches {RECOGNISABLE_FROM} by {attack} with the mask known, of which the papers say nothing",
-            defence.label
-        ),
+}
+
+/// The attackers of panels under their defences, as formulas name them.
+pub(super) fn cases<'a>(panels: impl IntoIterator<Item = (&'a str, Vec<ComparedDefence>)>) -> Vec<String> {
+    let case = |panel: &str, defence: &ComparedDefence, at: Knowledge| {
+        let aware = if at == Knowledge::Aware { AWARE } else { "" };
+        format!("{panel}{aware}/{}", defence.key)
     };
-    let finding = match (seen, works) {
-        (0, true) => Finding::Agrees,
-        (0, false) => Finding::Open,
-        _ => Finding::Differs,
-    };
-    Some(Claim { finding, ..Claim::decided(expected, found, false) })
+    let mut cases = Vec::new();
+    for (panel, defences) in panels {
+        for defence in &defences {
+            cases.extend(attackers(defence).iter().map(|&at| case(panel, defence, at)));
+        }
+    }
+    cases
+}
+
+/// What all panels found, for formulas.
+struct AttackMeasurements<'a>(&'a [MethodResults]);
+
+impl AttackMeasurements<'_> {
+    /// The SSIM of what came out of each picture; 0 each where the attack had nothing to solve.
+    fn ssim(&self, case: &str) -> Result<Vec<f64>, String> {
+        let not_tried = || format!("{case} was not tried");
+        let AttackCase { panel, attacker, defence } = AttackCase::parse(case).ok_or_else(not_tried)?;
+        let method = self.0.iter().find(|method| method.key == panel).ok_or_else(not_tried)?;
+        let defence = method.defences.iter().find(|known| known.key == defence).ok_or_else(not_tried)?;
+        let ssim = method.ssim(defence, attacker);
+        if !ssim.is_empty() {
+            return Ok(ssim);
+        }
+        let is_refused = |(key, at, _): &(&str, Knowledge, String)| *key == defence.key && *at == attacker;
+        let pictures = method.defences.first().map_or(0, |first| method.ssim(first, Knowledge::Naive).len());
+        if pictures > 0 && method.cannot.iter().any(is_refused) { Ok(vec![0.0; pictures]) } else { Err(not_tried()) }
+    }
+}
+
+impl Measurements for AttackMeasurements<'_> {
+    fn measure(&self, left: &Term, right: Option<&Term>) -> Result<Measured, String> {
+        let seen = self.ssim(&left.case)?;
+        let basis = format!("{} pictures", seen.len());
+        match (&left.metric, right) {
+            (Metric::Seen, None) => Ok(Measured::exact(100.0 * recognisable(&seen) as f64 / seen.len() as f64, basis)),
+            (Metric::Ssim, right) => {
+                let base = match right {
+                    Some(right) => self.ssim(&right.case)?,
+                    None => vec![0.0; seen.len()],
+                };
+                let differences: Vec<f64> = seen.iter().zip(base).map(|(seen, base)| seen - base).collect();
+                let (mean, half_width) = (mean(&differences), t_half_width(&differences));
+                Ok(Measured { mean, low: mean - half_width, high: mean + half_width, basis })
+            }
+            (metric, _) => Err(format!("attacks do not tell {}", metric.name())),
+        }
+    }
+
+    fn ground(&self, condition: &Condition) -> Ground {
+        let reference = &condition.reference().case;
+        let undefended =
+            AttackCase::parse(reference).map_or(String::new(), |case| format!("{}/{}", case.panel, NONE.key));
+        if matches!(condition.right, Right::Number(_)) && *reference == undefended {
+            return Ground::Given;
+        }
+        let seen = self.ssim(&undefended).unwrap_or_default();
+        Ground::Restored(100.0 * recognisable(&seen) as f64 / seen.len().max(1) as f64)
+    }
 }
 
 const COLUMNS: [&str; 5] = ["", "median SSIM", "mean SSIM", "recognisable", "reported"];
@@ -168,9 +212,12 @@ const COLUMNS: [&str; 5] = ["", "median SSIM", "mean SSIM", "recognisable", "rep
 pub(super) fn of_vit(run: &ExperimentRun<'_, '_>, methods: &[MethodResults]) -> Result<Findings, ExperimentError> {
     let notes = vec![
         "Models are at their initial weights, one picture is in each update, and its label is read off the update.".to_owned(),
-        "APRIL's closed form needs a first block without LayerNorm before attention and without residual; its figure is of a \
-         model that has one. On a standard ViT it recovers nothing."
-            .to_owned(),
+        format!(
+            "APRIL's closed form needs a first block without LayerNorm before attention and without residual; one figure is of a \
+             model that has such a block, one of a standard ViT. That block's q/k/v weights are drawn with a standard deviation of \
+             {}, where others have 0.02: at 0.02, rounding costs most of the picture.",
+            InitOptions::default().april_qkv_std
+        ),
         "Mask seeds are no secret: the server needs the masks to average, so an attacker who knows the mask is no stronger than \
          the papers' server."
             .to_owned(),
@@ -226,7 +273,7 @@ fn findings(
              and no reconstruction is shown here: the pictures are not ours to pass on.",
             models.join(", ")
         ),
-        claims: methods.iter().flat_map(MethodResults::claims).collect(),
+        claims: judged(run.request.experiment, &AttackMeasurements(methods))?,
         figures: methods
             .iter()
             .map(|method| method.figure(run.request.experiment.repeats()))
@@ -235,35 +282,121 @@ fn findings(
         notes,
         cost,
         commands: Vec::new(),
-        records: records(&results)?,
-        results: json!({ "panels": methods.iter().map(|method| method.key).collect::<Vec<_>>(), "seen": results }),
+        records: records(methods)?,
+        results: json!({ "panels": methods.iter().map(|method| method.key).collect::<Vec<_>>(), "seen": seen(methods) }),
         curve: None,
     })
 }
 
-fn records(results: &[&AttackResult]) -> Result<Vec<u8>, ExperimentError> {
-    let rows = results.iter().map(|AttackResult { attack, case, picture, ssim, psnr, seconds, .. }| {
-        (attack, case, picture, ssim, psnr, seconds)
+/// A result with the panel that it is of: one attack may have two.
+#[derive(Debug, Serialize)]
+struct PanelResult<'a> {
+    panel: &'static str,
+    #[serde(flatten)]
+    result: &'a AttackResult,
+}
+
+fn seen(methods: &[MethodResults]) -> Vec<PanelResult<'_>> {
+    let mut seen = Vec::new();
+    for MethodResults { key: panel, results, .. } in methods {
+        seen.extend(results.iter().map(|result| PanelResult { panel, result }));
+    }
+    seen
+}
+
+fn records(methods: &[MethodResults]) -> Result<Vec<u8>, ExperimentError> {
+    let rows = seen(methods).into_iter().map(|PanelResult { panel, result }| {
+        let AttackResult { attack, case, picture, ssim, psnr, seconds } = result;
+        (panel, attack, case, picture, ssim, psnr, seconds)
     });
-    csv(&["attack", "defence", "picture", "ssim", "psnr", "seconds"], rows)
+    csv(&["panel", "attack", "defence", "picture", "ssim", "psnr", "seconds"], rows)
 }
 
 #[cfg(test)]
 mod tests {
+    use unmask_core::AttackMethod;
+
     use super::*;
+    use crate::{
+        catalogue::Experiment,
+        claim::{Claim, Finding},
+        defences::ATTACKED_VIT,
+    };
+
+    /// APRIL on 15 pictures: SSIM by the defence's key, nothing to solve where there is none.
+    fn april(ssim: impl Fn(&str) -> Option<[f64; 15]>) -> MethodResults {
+        let result = |key: &str, picture: usize, ssim: f64| AttackResult {
+            attack: AttackMethod::April,
+            case: key.to_owned(),
+            picture: format!("picture {picture}"),
+            ssim,
+            psnr: 20.0,
+            seconds: 0.0,
+        };
+        let (mut results, mut cannot) = (Vec::new(), Vec::new());
+        for defence in &ATTACKED_VIT {
+            match ssim(defence.key) {
+                Some(ssim) => {
+                    results.extend(ssim.iter().enumerate().map(|(at, &ssim)| result(defence.key, at, ssim)));
+                }
+                None => cannot.push((defence.key, Knowledge::Naive, "nothing to solve".to_owned())),
+            }
+        }
+        MethodResults { key: "april", title: "APRIL", model: "vit", defences: ATTACKED_VIT.to_vec(), results, cannot }
+    }
+
+    fn judge(methods: &[MethodResults], id: &str) -> Claim {
+        let claims = judged(Experiment::AttacksVit, &AttackMeasurements(methods)).unwrap();
+        claims.into_iter().find(|claim| claim.id == id).unwrap()
+    }
 
     #[test]
     fn one_recognisable_picture_refutes_protection() {
-        let finding = |key: &str, attacker, ssim: &[f64], works| {
-            let defence = MASKS_AND_NOISE.iter().find(|defence| defence.key == key).unwrap();
-            claim("APRIL", defence, attacker, ssim, works).map(|claim| claim.finding)
+        let masked = |most: f64| {
+            move |key: &str| match key {
+                "none" => Some([0.9; 15]),
+                "fixed" => None,
+                "r0.2" => Some(std::array::from_fn(|picture| if picture == 7 { most } else { 0.05 })),
+                _ => Some([0.05; 15]),
+            }
         };
-        assert_eq!(finding("r0.5", Knowledge::Naive, &[0.1, 0.4, 0.49], true), Some(Finding::Agrees));
-        assert_eq!(finding("r0.5", Knowledge::Naive, &[0.1, 0.4, 0.49], false), Some(Finding::Open));
-        assert_eq!(finding("r0.5", Knowledge::Naive, &[0.1, 0.4, 0.5], true), Some(Finding::Differs));
-        assert_eq!(finding("r0.5", Knowledge::Aware, &[0.9, 0.9, 0.9], true), Some(Finding::Differs));
-        assert_eq!(finding("none", Knowledge::Naive, &[0.9, 0.8, 0.1], true), Some(Finding::Agrees));
-        assert_eq!(finding("none", Knowledge::Naive, &[0.9, 0.1, 0.1], false), Some(Finding::Differs));
-        assert_eq!(finding("none", Knowledge::Naive, &[], false), None);
+        let finding = |most: f64| judge(&[april(masked(most))], "rbw-masks-stop-april").finding;
+        assert_eq!((finding(0.49), finding(0.5)), (Finding::Agrees, Finding::Differs));
+        let fixed = judge(&[april(masked(0.05))], "rbw-fixed-position-stops-april");
+        assert_eq!((fixed.finding, fixed.found.as_str()), (Finding::Agrees, "seen(april/fixed) = 0 (15 pictures)"));
+        let alike = judge(&[april(masked(0.05))], "rbw-masks-stop-april-as-well-as-fixed-position");
+        assert_eq!(alike.finding, Finding::Agrees, "{alike:?}");
+    }
+
+    /// What an attack that fails in any case does not restore is no defence's merit.
+    #[test]
+    fn an_attack_that_does_not_work_decides_nothing() {
+        let methods = [april(|_| Some([0.1; 15]))];
+        let masks = judge(&methods, "rbw-masks-stop-april");
+        let because = masks.because.unwrap();
+        assert!(masks.finding == Finding::Open && because.starts_with("the attack does not work"), "{because}");
+        assert_eq!(judge(&methods, "rbw-april-reads-its-own-block").finding, Finding::Differs);
+        let untried = judge(&methods, "ours-embedding-restores");
+        assert_eq!(
+            (untried.finding, untried.because.as_deref()),
+            (Finding::Open, Some("embedding/none was not tried"))
+        );
+    }
+
+    /// Pictures of 0.1 to 0.3 and all of them 0.05 lower: however pictures differ, the difference has no spread.
+    #[test]
+    fn differences_are_paired_by_picture() {
+        let ssim = |below: f64| std::array::from_fn(|picture| 0.1 + 0.014 * picture as f64 - below);
+        let methods = [april(|key| match key {
+            "none" => Some([0.9; 15]),
+            "r0.8" => Some(ssim(0.05)),
+            "r0.5" => Some(ssim(0.0)),
+            _ => Some([0.9; 15]),
+        })];
+        let term = |case: &str| Term { metric: Metric::Ssim, case: case.to_owned() };
+        let measured = AttackMeasurements(&methods).measure(&term("april/r0.8"), Some(&term("april/r0.5"))).unwrap();
+        assert!((measured.mean + 0.05).abs() < 1e-9 && measured.half_width() < 1e-9, "{measured:?}");
+        let alone = AttackMeasurements(&methods).measure(&term("april/r0.5"), None).unwrap();
+        assert!(alone.half_width() > 0.03, "{alone:?}");
     }
 }

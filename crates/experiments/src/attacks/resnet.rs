@@ -35,6 +35,13 @@ use crate::{
     run::{ExperimentEvent, ExperimentRun},
 };
 
+const PANEL: &str = "inverting-gradients";
+
+/// The attackers and defences, as formulas name them.
+pub(crate) fn cases() -> Vec<String> {
+    findings::cases([(PANEL, MASKS_AND_NOISE.to_vec())])
+}
+
 /// The model, and how long each search is.
 fn size(scale: Scale) -> (&'static str, usize) {
     match scale {
@@ -90,7 +97,7 @@ pub(crate) fn run(run: &mut ExperimentRun<'_, '_>) -> Result<Findings, Experimen
     }
     let is_tried = |defence: &&ComparedDefence| all.iter().any(|result| result.case == defence.key);
     let method = findings::MethodResults {
-        key: "inverting-gradients",
+        key: PANEL,
         title: "Inverting Gradients",
         model,
         defences: MASKS_AND_NOISE.iter().filter(is_tried).copied().collect(),

@@ -6,7 +6,7 @@ use unmask_inversion::InferenceAttack;
 use super::{AttackResult, findings, matching_steps, targets::named_pictures, watched::watched};
 use crate::{
     catalogue::Scale,
-    defences::{ComparedDefence, MASKS_AND_NOISE},
+    defences::{ATTACKED_VIT, ComparedDefence},
     error::ExperimentError,
     matrix::{MatrixRequest, MatrixRow, MatrixSettings},
     report::Findings,
@@ -29,7 +29,7 @@ struct MethodMatrix {
 
 impl MethodMatrix {
     fn defences(&self) -> Vec<ComparedDefence> {
-        MASKS_AND_NOISE.into_iter().filter(|defence| self.defences.contains(&defence.key)).collect()
+        ATTACKED_VIT.into_iter().filter(|defence| self.defences.contains(&defence.key)).collect()
     }
 }
 
@@ -37,13 +37,13 @@ impl MethodMatrix {
 const SEARCHED: usize = 5;
 
 /// All defences for closed forms; for the search, which takes its time, none and half.
-fn matrices(scale: Scale) -> [MethodMatrix; 3] {
+fn matrices(scale: Scale) -> [MethodMatrix; 4] {
     let (model, searched) = match scale {
         Scale::Tiny => (VitPreset::Pico, VitPreset::Pico),
         Scale::Small => (VitPreset::Lab, VitPreset::Nano),
         Scale::Paper => (VitPreset::Small, VitPreset::Small),
     };
-    let all = &["none", "r0.2", "r0.5", "r0.8", "eps4", "eps1"];
+    let all = &["none", "r0.2", "r0.5", "r0.8", "fixed", "eps4", "eps2", "eps1"];
     [
         MethodMatrix {
             key: "embedding",
@@ -66,6 +66,16 @@ fn matrices(scale: Scale) -> [MethodMatrix; 3] {
             pictures: usize::MAX,
         },
         MethodMatrix {
+            key: "april-standard",
+            title: "APRIL, on a standard block",
+            april_block: false,
+            attacks: [AttackMethod::April, AttackMethod::AprilAware],
+            defences: &["none"],
+            model,
+            iterations: None,
+            pictures: usize::MAX,
+        },
+        MethodMatrix {
             key: "matching",
             title: "Token matching, a search through the model",
             april_block: false,
@@ -76,6 +86,11 @@ fn matrices(scale: Scale) -> [MethodMatrix; 3] {
             pictures: SEARCHED,
         },
     ]
+}
+
+/// The attackers and defences, as formulas name them.
+pub(crate) fn cases() -> Vec<String> {
+    findings::cases(matrices(Scale::Small).iter().map(|matrix| (matrix.key, matrix.defences())))
 }
 
 /// Attacks the pictures by each pair of methods.
@@ -140,7 +155,7 @@ fn settings(run: &ExperimentRun<'_, '_>, matrix: &MethodMatrix) -> Result<Matrix
 
 /// Whose row it is; where nothing was dropped, the attacker who knows the mask has none of his own.
 fn pairing(row: &MatrixRow) -> Option<(&'static ComparedDefence, AttackMethod)> {
-    let defence = MASKS_AND_NOISE.iter().find(|defence| defence.parsed().is_ok_and(|parsed| parsed == row.defence))?;
+    let defence = ATTACKED_VIT.iter().find(|defence| defence.parsed().is_ok_and(|parsed| parsed == row.defence))?;
     let method = row.attack.method()?;
     (method.knowledge() == Knowledge::Naive || defence.is_mask()).then_some((defence, method))
 }

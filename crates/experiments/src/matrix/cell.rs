@@ -58,7 +58,7 @@ pub(super) fn compute(
             match run(method, observation, searches, options, progress) {
                 Ok(found) => {
                     let truths = &batch.truths;
-                    let check = Check::new(method, observation, searches, &found.pictures, truths);
+                    let check = Check::new(method, observation, searches, &found, truths);
                     judge_pictures(&mut computed, method, found, &check, truths, plan)?;
                 }
                 Err(cannot) => computed.row.verdict = Verdict::CannotTell(cannot.to_string()),

@@ -171,3 +171,41 @@ fn encryption(
     let decrypt = move |values: &mut [f32]| cipher.decrypt(values).map_err(|error| error.to_string());
     Ok(Encryption { known_start, key: Some(Arc::new(decrypt)) })
 }
+
+#[cfg(test)]
+mod tests {
+    use unmask_model::device::OpenDevice;
+
+    use super::*;
+    use crate::matrix::plan::tests::{plan, settings};
+
+    /// The front of the gradient that attacks are given, and of each of its entries whether it arrived.
+    fn observed(rule: &str, defence: &str) -> (Vec<f32>, Option<Vec<bool>>) {
+        let settings = MatrixSettings { rule: rule.parse().unwrap(), ..settings("embedding", defence) };
+        let plan = plan(&settings, &["a"]).unwrap();
+        let network = Network::new(settings.model, OpenDevice::cpu().device()).unwrap();
+        let client = AttackedClient { network: &network, settings: &settings, start: None, seed: 1 };
+        let needs = Needs::of(AttackMethod::Embedding, settings.model).unwrap();
+        let observation = client.observe(settings.defences[0], &plan.batches[0], &needs).unwrap();
+        let whole = observation.whole.unwrap();
+        (whole.gradient.clone(), whole.kept.clone())
+    }
+
+    /// Of a difference of weights attacks are given a gradient at its own scale, whatever the rate and the steps were.
+    #[test]
+    fn a_difference_of_weights_is_scaled_by_rate_and_steps() {
+        let size = |gradient: &[f32]| gradient.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt();
+        let (gradient, _) = observed("fedsgd", "none");
+        for rule in ["fedavg:epochs=1,rate=0.01", "fedavg:epochs=1,rate=0.001", "fedavg:epochs=4,rate=0.0001"] {
+            let (mean, _) = observed(rule, "none");
+            let apart: Vec<f32> = mean.iter().zip(&gradient).map(|(mean, gradient)| mean - gradient).collect();
+            let share = size(&apart) / size(&gradient);
+            assert!(share < 0.1, "{rule}: the mean gradient is {share} of its size away from the first");
+        }
+        let (mean, kept) = observed("fedavg:epochs=1,rate=0.01", "random-binary:0.5");
+        let kept = kept.unwrap();
+        assert!(kept.contains(&false) && kept.contains(&true));
+        let dropped = mean.iter().zip(&kept).filter(|(_, kept)| !**kept);
+        assert!(dropped.clone().count() > 0 && dropped.into_iter().all(|(value, _)| *value == 0.0));
+    }
+}

@@ -5,7 +5,7 @@ use unmask_core::{Defence, Verdict};
 use unmask_inversion::InferenceAttack;
 
 use super::{MatrixRow, MatrixSettings};
-use crate::accuracy::{mean, standard_error, student};
+use crate::accuracy::{mean, t_half_width};
 
 /// One attack under one defence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,7 +40,7 @@ impl Interval {
     fn of(seeds: &[Vec<f64>]) -> Option<Self> {
         let means: Vec<f64> = seeds.iter().filter(|values| !values.is_empty()).map(|values| mean(values)).collect();
         let count = means.len();
-        let half_width = (count > 1).then(|| student(count - 1) * standard_error(&means));
+        let half_width = (count > 1).then(|| t_half_width(&means));
         (count > 0).then(|| Self { mean: mean(&means), half_width, seeds: count })
     }
 }

@@ -4,7 +4,7 @@ use maud::{Markup, PreEscaped, html};
 
 use super::{Figure, Findings, Provenance, Table};
 use crate::{
-    claim::{Claim, Finding, tally},
+    claim::{Claim, Finding, MANY, Source, tally},
     figure::{LineStyle, SeriesStyle},
     page,
 };
@@ -41,20 +41,21 @@ pub(crate) fn report_page(provenance: &Provenance, findings: &Findings) -> Strin
     page::page(experiment.title(), STYLE, &body)
 }
 
-/// What the numbers say to each expectation, in words first: what was expected where it is borne out, what was found where
-/// it is not or cannot be told.
+/// What the numbers say to each claim, in words first: the claim, and where it is not confirmed the numbers or why not.
 fn verdict(claims: &[Claim]) -> Markup {
-    let words =
-        [(Finding::Agrees, "Borne out"), (Finding::Differs, "Not borne out"), (Finding::Open, "Cannot be told")];
     html! {
         div.verdict {
-            p { (tally(claims)) ":" }
+            p { (tally(claims)) }
             ul {
-                @for (finding, word) in words {
+                @for finding in Finding::ALL {
                     @for claim in claims.iter().filter(|claim| claim.finding == finding) {
                         li {
-                            b { (word) ":" } " "
-                            (if finding == Finding::Agrees { &claim.expected } else { &claim.found }) "."
+                            b { (finding.name()) } ", " (claim.source.title()) ": " (claim.expected)
+                            @match (finding, &claim.because) {
+                                (Finding::Agrees, _) => {}
+                                (Finding::Open, Some(because)) => { " Because " (because) "." }
+                                (Finding::Differs | Finding::Open, _) => { " Found: " (claim.found) "." }
+                            }
                         }
                     }
                 }
@@ -89,6 +90,7 @@ fn swatch(series: SeriesStyle) -> Markup {
     }
 }
 
+/// The papers' claims, then our own.
 fn expectations(claims: &[Claim]) -> Markup {
     let class = |claim: &Claim| match claim.finding {
         Finding::Agrees => "agrees",
@@ -96,22 +98,25 @@ fn expectations(claims: &[Claim]) -> Markup {
         Finding::Open => "open",
     };
     html! {
-        h2 { "What was expected, and what was found" }
-        ul.claims {
-            @for claim in claims {
-                li class=(class(claim)) {
-                    b { (claim.finding.name()) } " "
-                    span { "Expected: " (claim.expected) "." } " "
-                    span { "Found: " (claim.found) "." }
+        @for source in Source::ALL {
+            @let here: Vec<&Claim> = claims.iter().filter(|claim| claim.source == source).collect();
+            @if !here.is_empty() {
+                h2 { @if source.is_paper() { "What " (source.title()) " claims, and what was found" } @else { "What we expected, and what was found" } }
+                ul.claims {
+                    @for claim in here {
+                        li class=(class(claim)) {
+                            b { (claim.finding.name()) } " "
+                            span { (claim.expected) " (" (claim.place) ")" } " "
+                            span { "Holds if " code { (claim.criterion) } "." } " "
+                            span { "Found: " (claim.found) "." }
+                            @if let Some(because) = &claim.because { " " span { "Undecided because " (because) "." } }
+                        }
+                    }
                 }
             }
         }
-        @if claims.iter().any(|claim| claim.has_interval) {
-            p.quiet {
-                "An expectation agrees if the whole 95 % interval lies where it was expected, and does not agree if the whole "
-                "interval lies elsewhere; otherwise these numbers cannot tell. Figures are rounded here, and whole in "
-                "results.json."
-            }
+        p.quiet {
+            "A formula holds if the whole 95 % interval lies where it is to lie, and fails if the whole interval lies elsewhere. " (MANY)
         }
     }
 }
@@ -188,6 +193,19 @@ mod tests {
         claim::Claim,
     };
 
+    fn claim(source: Source, expected: &str, found: &str, finding: Finding, because: Option<&str>) -> Claim {
+        Claim {
+            id: "id".to_owned(),
+            source,
+            place: "Fig. 7".to_owned(),
+            expected: expected.to_owned(),
+            criterion: "accuracy(a) < accuracy(b)".to_owned(),
+            found: found.to_owned(),
+            finding,
+            because: because.map(str::to_owned),
+        }
+    }
+
     fn page() -> String {
         let provenance = Provenance {
             experiment: Experiment::NonIid,
@@ -209,8 +227,9 @@ mod tests {
             seconds: 100.0,
             lead: "Five clients & <one> relay.".to_owned(),
             claims: vec![
-                Claim::decided("masks hold", "R = 0.5 held", true),
-                Claim::decided("noise costs little", "ε < 4 cost much", false),
+                claim(Source::Flrsp, "Masks hold.", "R = 0.5 held", Finding::Agrees, None),
+                claim(Source::Ours, "Noise costs little.", "ε < 4 cost much", Finding::Differs, None),
+                claim(Source::Ours, "Few classes cost.", "0, -3 to 3", Finding::Open, Some("the interval is wide")),
             ],
             figures: vec![Figure {
                 caption: "Accuracy over rounds.".to_owned(),
@@ -236,8 +255,12 @@ mod tests {
     fn the_page_says_it_all_and_loads_nothing() {
         let page = page();
         for part in [
-            "<p>1 of 2 expectations are borne out, 1 not, 0 cannot be told:</p>",
-            "<li><b>Borne out:</b> masks hold.</li><li><b>Not borne out:</b> ε &lt; 4 cost much.</li>",
+            "<p>the papers' claims: 1 of 1 confirmed, 0 refuted, 0 undecided; our own: 0 of 2 confirmed, 1 refuted, 1 undecided</p>",
+            "<li><b>confirmed</b>, FLRSP: Masks hold.</li>",
+            "<li><b>refuted</b>, our own: Noise costs little. Found: ε &lt; 4 cost much.</li>",
+            "<li><b>undecided</b>, our own: Few classes cost. Because the interval is wide.</li>",
+            "What FLRSP claims, and what was found",
+            "Holds if <code>accuracy(a) &lt; accuracy(b)</code>.",
             "Five clients &amp; &lt;one&gt; relay.",
             "After FLRSP Fig. 7, small scale",
             "unmask reproduce non-iid",

@@ -1,11 +1,12 @@
 //! What a scale changes in a study.
 
+use super::Seeds;
 use crate::catalogue::{Experiment, Scale};
 
 /// `KEY=VALUE` for each key of the small config that is different at `scale`.
 pub(crate) fn set(experiment: Experiment, scale: Scale) -> Vec<String> {
     let set: &[&str] = match (scale, experiment) {
-        (Scale::Small, _) => &[],
+        (Scale::Small, _) | (Scale::Paper, Experiment::UpdateRatios) => &[],
         (Scale::Tiny, Experiment::ResnetFedavg) => {
             &["data=generated", "train-slice=0..16", "clients=2", "batch=4", "rounds=2", "test-pictures=8"]
         }
@@ -33,7 +34,6 @@ pub(crate) fn set(experiment: Experiment, scale: Scale) -> Vec<String> {
         (Scale::Paper, Experiment::ResnetFedsgd) => RESNET,
         (Scale::Paper, Experiment::ResnetFedavg) => RESNET_FEDAVG,
         (Scale::Paper, Experiment::NonIid | Experiment::VitFromScratch | Experiment::TradeOff) => VIT_FROM_SCRATCH,
-        (Scale::Paper, Experiment::UpdateRatios) => &["rounds=100"],
         (Scale::Paper, _) => VIT,
     };
     set.iter().map(|&set| set.to_owned()).collect()
@@ -82,11 +82,12 @@ const RESNET_FEDAVG: &[&str] = &[
 ];
 
 /// How many seeds each case is repeated with, if nobody says.
-pub(super) fn seeds(experiment: Experiment, scale: Scale) -> u64 {
+pub(super) fn seeds(experiment: Experiment, scale: Scale) -> Seeds {
     match (scale, experiment) {
-        (Scale::Paper, _) | (Scale::Small, Experiment::Encrypted) => 1,
-        (Scale::Tiny, _) => 2,
-        (Scale::Small, _) => 3,
+        (Scale::Paper, _) => Seeds::exactly(1),
+        (Scale::Tiny, _) => Seeds::exactly(2),
+        (Scale::Small, Experiment::Encrypted | Experiment::TradeOff) => Seeds::exactly(3),
+        (Scale::Small, _) => Seeds { least: 3, most: 8 },
     }
 }
 
@@ -95,7 +96,6 @@ pub(super) fn test_pictures(experiment: Experiment, scale: Scale) -> usize {
     match (scale, experiment) {
         (Scale::Tiny, _) => 40,
         (Scale::Small, Experiment::TradeOff) => 500,
-        (Scale::Small, _) => 2000,
-        (Scale::Paper, _) => 10_000,
+        (Scale::Small | Scale::Paper, _) => 10_000,
     }
 }

@@ -1,12 +1,13 @@
 //! The points of the curve.
 
-use unmask_core::{AttackMethod, CurveAttacker, CurvePoint, CurveSetup, Defence, MeanInterval, ModelStage, ZeroRate};
+use unmask_core::{AttackMethod, CurveAttacker, CurvePoint, CurveSetup, Defence, MeanInterval, ModelStage};
 use unmask_simulation::{Config, files::rounded};
 
 use super::{Outcome, StudyOutcome, leakage::Leaks};
 use crate::{
-    accuracy::{Estimate, mean, standard_error, student},
-    training::{CaseRuns, Comparison},
+    accuracy::{Estimate, mean, t_half_width},
+    defences::as_written,
+    training::CaseRuns,
 };
 
 /// What all points share.
@@ -22,14 +23,8 @@ pub(super) fn setup(config: &Config, photographs: usize, gathered: usize, test_p
     }
 }
 
-/// One defence on one data set; `comparison` is of that data set's trainings.
-pub(super) fn point(
-    outcome: &Outcome<'_>,
-    study: &StudyOutcome,
-    defence: Defence,
-    comparison: &Comparison<'_>,
-    runs: &CaseRuns<'_>,
-) -> CurvePoint {
+/// One defence on one data set.
+pub(super) fn point(outcome: &Outcome<'_>, study: &StudyOutcome, defence: Defence, runs: &CaseRuns<'_>) -> CurvePoint {
     let of_case =
         |leaks: &[Leaks]| -> Vec<Leaks> { leaks.iter().filter(|leaks| leaks.case == runs.case.key).cloned().collect() };
     let attackers = attackers(&of_case(&outcome.initial), &of_case(&study.leaks));
@@ -39,18 +34,13 @@ pub(super) fn point(
         defence,
         rate: defence.rates().and_then(|rates| rates.single()).map(as_written),
         rounds: runs.runs.iter().map(|run| run.rounds).max().unwrap_or(0),
-        accuracy: share(comparison.accuracy(runs)),
+        accuracy: share(runs.accuracy()),
         ssim: best.map(|best| best.ssim),
         attacker: best.map(|best| best.attacker),
         stage: best.map(|best| best.stage),
         seeds: runs.runs.iter().map(|run| run.seed).collect(),
         attackers,
     }
-}
-
-/// The rate as people write it: a mask has it in 65536ths.
-fn as_written(rate: ZeroRate) -> f64 {
-    rate.to_string().parse().unwrap_or_else(|_| rate.get())
 }
 
 /// Percentage points as a share in [0, 1].
@@ -89,11 +79,7 @@ fn interval(by_seed: &[Vec<f64>]) -> Option<MeanInterval> {
     let of_seeds: Vec<f64> = by_seed.iter().map(|values| mean(&values[..photographs])).collect();
     let of_photographs: Vec<f64> =
         (0..photographs).map(|at| mean(&by_seed.iter().map(|values| values[at]).collect::<Vec<_>>())).collect();
-    let half_width = |means: &[f64]| match means.len() {
-        0 | 1 => 0.0,
-        count => student(count - 1) * standard_error(means),
-    };
-    let half_width = half_width(&of_photographs).hypot(half_width(&of_seeds));
+    let half_width = t_half_width(&of_photographs).hypot(t_half_width(&of_seeds));
     Some(MeanInterval::around(mean(&of_photographs), half_width, -1.0, 1.0))
 }
 
@@ -156,11 +142,5 @@ mod tests {
             ]
         );
         assert!((found[0].ssim.mean - 0.7).abs() < 1e-9 && (found[1].ssim.mean - 0.45).abs() < 1e-9);
-    }
-
-    #[test]
-    fn rates_are_those_that_people_write() {
-        assert_eq!(as_written(ZeroRate::nearest(0.95)), 0.95);
-        assert_eq!(as_written(ZeroRate::nearest(0.7)), 0.7);
     }
 }

@@ -12,21 +12,22 @@ use super::{
 use crate::{
     attacks::matching_steps,
     catalogue::Scale,
-    claim::{Claim, Finding},
+    claim::{Condition, Ground, Measured, Measurements, Metric, Right, Term, judged},
     error::ExperimentError,
     figure::{LineStyle, PlanePoint, PlaneSeries, SeriesStyle, plane},
     report::{Figure, Findings, Table, csv},
     run::ExperimentRun,
     study::Study,
-    training::{Comparison, claims},
+    training::{Comparison, undefended},
 };
 
 /// Points of one data set, and how far accuracies lie from that of no defence, as a table says it.
 struct Panel<'a> {
     outcome: &'a StudyOutcome,
+    comparison: Comparison<'a>,
+    /// In the order of the comparison's cases.
     points: Vec<CurvePoint>,
     differences: Vec<String>,
-    claims: Vec<Claim>,
 }
 
 pub(super) fn findings(run: &ExperimentRun<'_, '_>, outcome: &Outcome<'_>) -> Result<Findings, ExperimentError> {
@@ -34,9 +35,10 @@ pub(super) fn findings(run: &ExperimentRun<'_, '_>, outcome: &Outcome<'_>) -> Re
     for (study, trained) in outcome.studies.iter().zip(&outcome.trained) {
         panels.push(panel(run, outcome, study, trained)?);
     }
+    let claims = judged(run.request.experiment, &PanelMeasurements(&panels))?;
     let scale = run.request.scale;
     let tested = outcome.studies.first().map_or(0, |study| study.test_pictures);
-    let seeds = outcome.studies.first().map_or(1, |study| run.request.seed_count(study));
+    let seeds = outcome.studies.first().map_or(1, |study| run.request.seeds(study).least);
     let config = panels.first().map(|panel| panel.outcome.config.clone()).unwrap_or_default();
     let leaks = outcome.initial.iter().chain(outcome.trained.iter().flat_map(|study| &study.leaks));
     let trainings = outcome.trained.iter().flat_map(|study| &study.runs);
@@ -44,7 +46,7 @@ pub(super) fn findings(run: &ExperimentRun<'_, '_>, outcome: &Outcome<'_>) -> Re
         seeds,
         seconds: leaks.map(|leaks| leaks.seconds).sum::<f64>() + trainings.map(|run| run.seconds).sum::<f64>(),
         lead: lead(&panels, outcome, seeds, tested),
-        claims: panels.iter().flat_map(|panel| panel.claims.clone()).collect(),
+        claims,
         figures: panels.iter().map(figure).collect::<Result<_, ExperimentError>>()?,
         tables: panels.iter().flat_map(|panel| [measured(panel), attackers(panel)]).collect(),
         notes: notes(scale, &panels),
@@ -65,85 +67,81 @@ pub(super) fn findings(run: &ExperimentRun<'_, '_>, outcome: &Outcome<'_>) -> Re
 fn panel<'a>(
     run: &ExperimentRun<'_, '_>,
     outcome: &Outcome<'_>,
-    study: &Study,
+    study: &'a Study,
     trained: &'a StudyOutcome,
 ) -> Result<Panel<'a>, ExperimentError> {
     let comparison = Comparison::new(study, &trained.runs);
     let (mut points, mut differences) = (Vec::new(), Vec::new());
     for runs in &comparison.all {
         let defence = study.config(runs.case, run.request.seed, &[])?.defence;
-        points.push(point(outcome, trained, defence, &comparison, runs));
+        points.push(point(outcome, trained, defence, runs));
         let base = comparison.all.first().filter(|base| base.case.key != runs.case.key);
         differences.push(base.map_or("–".to_owned(), |base| {
             let difference = comparison.difference(runs, base);
             format!("{:+.1} ± {:.1}", difference.mean, difference.half_width)
         }));
     }
-    let on = |claim: Claim| Claim { expected: format!("on {}, {}", trained.data, claim.expected), ..claim };
-    let found = |claim: Claim| Claim { found: format!("on {}, {}", trained.data, claim.found), ..claim };
-    let claims = claims(study, &comparison).into_iter().chain(leakage_claims(&points)).map(on).map(found).collect();
-    Ok(Panel { outcome: trained, points, differences, claims })
+    Ok(Panel { outcome: trained, comparison, points, differences })
 }
 
-/// What is expected of the best attacker: without a defence photographs are recognisable; under masks not, and the less the
-/// larger R. The papers, which tested naive attackers, say nothing of it.
-fn leakage_claims(points: &[CurvePoint]) -> Vec<Claim> {
-    let rate = |point: &CurvePoint| point.rate.unwrap_or(0.0);
-    let mut claims = Vec::new();
-    for point in points {
-        let Some(ssim) = point.ssim else { continue };
-        let what = point.defence.phrase();
-        let found = format!("{what}: the best attacker's SSIM is {}", words(ssim));
-        let claim = match point.defence.kind() {
-            DefenceKind::None => Claim {
-                finding: told(ssim.low >= RECOGNISABLE_FROM, ssim.high < RECOGNISABLE_FROM),
-                ..Claim::decided(
-                    format!("{what}: the best attacker's mean SSIM is {RECOGNISABLE_FROM} or more"),
-                    found,
-                    true,
-                )
-            },
-            DefenceKind::RandomBinary => Claim {
-                finding: told(ssim.high < RECOGNISABLE_FROM, ssim.low >= RECOGNISABLE_FROM),
-                ..Claim::decided(
-                    format!("{what}: the best attacker's mean SSIM stays below {RECOGNISABLE_FROM}"),
-                    found,
-                    true,
-                )
-            },
-            _ => continue,
-        };
-        claims.push(Claim { has_interval: true, ..claim });
-    }
-    let mut masks: Vec<&CurvePoint> = points.iter().filter(|point| point.rate.is_some()).collect();
-    masks.sort_by(|a, b| rate(a).total_cmp(&rate(b)));
-    if let [least, .., most] = masks[..]
-        && let (Some(much), Some(little)) = (least.ssim, most.ssim)
-    {
-        let (least, most) = (rate(least), rate(most));
-        claims.push(Claim {
-            finding: told(little.high < much.low, little.low > much.high),
-            has_interval: true,
-            ..Claim::decided(
-                format!("the best attacker sees less at R = {most} than at R = {least}"),
-                format!("R = {most} leaves an SSIM of {}, R = {least} of {}", words(little), words(much)),
-                true,
-            )
+/// What all data sets showed, for formulas; a case is a data set's and a defence's, `generated-r0.5`.
+struct PanelMeasurements<'a>(&'a [Panel<'a>]);
+
+impl<'a> PanelMeasurements<'a> {
+    fn find(&self, term: &Term) -> Result<(&'a Panel<'a>, Term), String> {
+        let found = self.0.iter().find_map(|panel| {
+            let case = term.case.strip_prefix(&panel.outcome.data)?.strip_prefix('-')?;
+            Some((panel, Term { metric: term.metric.clone(), case: case.to_owned() }))
         });
+        found.ok_or_else(|| format!("the data set of {} was not at hand", term.case))
     }
-    claims
+
+    /// The best attacker's SSIM, whose interval is that of photographs and seeds.
+    fn leak(&self, term: &Term) -> Result<Measured, String> {
+        let (panel, term) = self.find(term)?;
+        let cases = panel.comparison.all.iter().zip(&panel.points);
+        let point =
+            cases.filter(|(runs, _)| runs.case.key == term.case).find_map(|(_, point)| Some((point, point.ssim?)));
+        let (point, MeanInterval { mean, low, high }) =
+            point.ok_or_else(|| format!("nobody attacked {}", term.case))?;
+        Ok(Measured { mean, low, high, basis: format!("{} seeds", point.seeds.len()) })
+    }
 }
 
-fn told(is_met: bool, is_refuted: bool) -> Finding {
-    match (is_met, is_refuted) {
-        (true, _) => Finding::Agrees,
-        (false, true) => Finding::Differs,
-        (false, false) => Finding::Open,
+impl Measurements for PanelMeasurements<'_> {
+    /// Two best attackers are not paired: each is the best of its own case. Their intervals are added.
+    fn measure(&self, left: &Term, right: Option<&Term>) -> Result<Measured, String> {
+        if left.metric != Metric::Leak {
+            let (panel, left) = self.find(left)?;
+            let right = right.map(|right| self.find(right)).transpose()?;
+            return panel.comparison.measure(&left, right.as_ref().map(|(_, right)| right));
+        }
+        let measured = self.leak(left)?;
+        let Some(right) = right else { return Ok(measured) };
+        let base = self.leak(right)?;
+        Ok(Measured {
+            mean: measured.mean - base.mean,
+            low: measured.low - base.high,
+            high: measured.high - base.low,
+            basis: measured.basis,
+        })
     }
-}
 
-fn words(MeanInterval { mean, low, high }: MeanInterval) -> String {
-    format!("{mean:.2} (95 % interval {low:.2} to {high:.2})")
+    fn ground(&self, condition: &Condition) -> Ground {
+        let reference = condition.reference();
+        let base = undefended(&reference.case);
+        if matches!(condition.right, Right::Number(_)) && reference.case == base {
+            return Ground::Given;
+        }
+        let base = Term { metric: reference.metric.clone(), case: base };
+        match reference.metric {
+            Metric::Leak => {
+                let is_seen = self.leak(&base).is_ok_and(|leak| leak.low >= RECOGNISABLE_FROM);
+                Ground::Restored(if is_seen { 100.0 } else { 0.0 })
+            }
+            _ => self.find(&base).map_or(Ground::Learnt(0.0), |(panel, base)| panel.comparison.learnt(&base.case)),
+        }
+    }
 }
 
 fn lead(panels: &[Panel<'_>], outcome: &Outcome<'_>, seeds: u64, tested: usize) -> String {
@@ -328,38 +326,67 @@ fn records(panels: &[Panel<'_>], outcome: &Outcome<'_>) -> Result<Vec<u8>, Exper
 
 #[cfg(test)]
 mod tests {
-    use unmask_core::MeanInterval;
+    use unmask_simulation::Config;
 
     use super::*;
+    use crate::{
+        catalogue::Experiment,
+        claim::{Claim, Finding},
+    };
 
-    fn point(defence: &str, rate: Option<f64>, mean: f64, half_width: f64) -> CurvePoint {
-        CurvePoint {
+    /// The best attacker's SSIM of each case on generated shapes, nothing trained.
+    fn judge(half_width: f64, id: &str) -> Claim {
+        let study = Study::of(Experiment::TradeOff, Scale::Tiny).unwrap();
+        let outcome = StudyOutcome {
             data: "generated".to_owned(),
-            defence: defence.parse().unwrap(),
-            rate,
-            rounds: 1,
-            accuracy: MeanInterval::around(0.5, 0.1, 0.0, 1.0),
-            ssim: Some(MeanInterval::around(mean, half_width, -1.0, 1.0)),
-            attacker: None,
-            stage: None,
-            seeds: vec![1],
-            attackers: Vec::new(),
-        }
+            config: Config::default(),
+            runs: Vec::new(),
+            leaks: Vec::new(),
+        };
+        let point = |key: &str| {
+            let mean = match key {
+                "none" => 0.96,
+                "r0.2" => 0.6,
+                _ => 0.1,
+            };
+            CurvePoint {
+                data: "generated".to_owned(),
+                defence: "none".parse().unwrap(),
+                rate: None,
+                rounds: 1,
+                accuracy: MeanInterval::around(0.5, 0.1, 0.0, 1.0),
+                ssim: Some(MeanInterval::around(mean, half_width, -1.0, 1.0)),
+                attacker: None,
+                stage: None,
+                seeds: vec![1, 2, 3],
+                attackers: Vec::new(),
+            }
+        };
+        let panel = Panel {
+            outcome: &outcome,
+            comparison: Comparison::new(&study, &outcome.runs),
+            points: study.cases.iter().map(|case| point(&case.key)).collect(),
+            differences: Vec::new(),
+        };
+        let claims = judged(Experiment::TradeOff, &PanelMeasurements(&[panel])).unwrap();
+        claims.into_iter().find(|claim| claim.id == id).unwrap()
     }
 
     #[test]
     fn the_whole_interval_decides_what_is_recognisable() {
         let findings = |half_width| {
-            let points = [
-                point("none", None, 0.9, half_width),
-                point("random-binary:0.2", Some(0.2), 0.6, half_width),
-                point("random-binary:0.95", Some(0.95), 0.1, half_width),
-                point("fixed-position", None, 0.4, half_width),
-            ];
-            leakage_claims(&points).into_iter().map(|claim| claim.finding).collect::<Vec<_>>()
+            ["ours-r0.2-stops-the-best-attacker", "ours-r0.9-stops-the-best-attacker"]
+                .map(|id| judge(half_width, id).finding)
         };
-        use Finding::{Agrees, Differs, Open};
-        assert_eq!(findings(0.05), [Agrees, Differs, Agrees, Agrees]);
-        assert_eq!(findings(0.45), [Open, Open, Open, Open]);
+        assert_eq!(findings(0.05), [Finding::Differs, Finding::Agrees]);
+        assert_eq!(findings(0.45), [Finding::Open, Finding::Open]);
+    }
+
+    #[test]
+    fn what_was_not_trained_or_not_at_hand_is_undecided() {
+        let because = |id| judge(0.05, id).because.unwrap();
+        let both = because("ours-more-zeros-leave-less");
+        assert_eq!(both, "the data set of cifar10-r0.95 was not at hand");
+        assert_eq!(because("ours-shapes-r0.95-costs-accuracy"), "r0.95 was not trained");
     }
 }

@@ -6,13 +6,14 @@ use unmask_simulation::Config;
 
 use super::{
     TrainingRun,
-    claims::{CaseRuns, Comparison, claims},
+    comparison::{CaseRuns, Comparison},
     config,
     run::TestPoint,
 };
 use crate::{
     accuracy::{Estimate, mean},
     catalogue::{Experiment, Scale},
+    claim::judged,
     cost,
     error::ExperimentError,
     figure::{Curve, Interval, curves, intervals},
@@ -33,14 +34,13 @@ pub(super) fn findings(
     let comparison = Comparison::new(study, trained);
     let all = &comparison.all;
     let experiment = run.request.experiment;
-    let seeds = run.request.seed_count(study);
     let first = match study.cases.first() {
         Some(case) => config(run.request, study, case, run.request.seed)?,
         None => Config::default(),
     };
     let legend = || study.cases.iter().map(|case| (case.style, case.name.clone())).collect();
     let lines: Vec<Curve> = all.iter().map(curve).collect();
-    let rows: Vec<Interval> = all.iter().map(|runs| interval(&comparison, runs)).collect();
+    let rows: Vec<Interval> = all.iter().map(interval).collect();
     let figures = vec![
         Figure {
             caption: format!(
@@ -62,10 +62,10 @@ pub(super) fn findings(
         },
     ];
     Ok(Findings {
-        seeds,
+        seeds: all.iter().map(|runs| runs.runs.len() as u64).max().unwrap_or(0),
         seconds: trained.iter().map(|run| run.seconds).sum(),
-        lead: lead(&first, trained, seeds) + &learnt(&comparison, first.test_pictures),
-        claims: claims(study, &comparison),
+        lead: lead(&first, trained, &comparison) + &learnt(&comparison, first.test_pictures),
+        claims: judged(experiment, &comparison)?,
         figures,
         tables: vec![accuracies(run, &comparison)],
         notes: notes(run, study, &first, trained),
@@ -77,7 +77,7 @@ pub(super) fn findings(
                 "case": runs.case.key,
                 "name": runs.case.name,
                 "settings": runs.case.set.iter().filter(|set| !set.starts_with("passphrase")).collect::<Vec<_>>(),
-                "accuracy": comparison.accuracy(runs),
+                "accuracy": runs.accuracy(),
                 "difference": comparison.all.first().map(|base| comparison.difference(runs, base)),
                 "reported": reported::accuracy(experiment, &runs.case.key),
             })).collect::<Vec<_>>(),
@@ -96,8 +96,7 @@ fn paper_cost(run: &ExperimentRun<'_, '_>) -> Result<Option<String>, ExperimentE
     Ok(cost::of_training(run, &study)?.map(|cost| cost.to_string()))
 }
 
-/// How far the first case came, in a sentence to follow others. Where that is next to nowhere, what costs no accuracy
-/// has not been seen to cost no learning.
+/// How far the first case came, in a sentence to follow others.
 fn learnt(comparison: &Comparison<'_>, pictures: usize) -> String {
     let Some(base) = comparison.all.first() else { return String::new() };
     let at = |point: fn(&TrainingRun) -> Option<f64>| {
@@ -105,15 +104,8 @@ fn learnt(comparison: &Comparison<'_>, pictures: usize) -> String {
     };
     let first = 100.0 * at(|run| run.points.first().map(|point| point.accuracy));
     let last = 100.0 * at(|run| run.points.last().map(|point| point.accuracy));
-    let little = if last - first < BAND {
-        "; it learnt next to nothing in so few rounds, so that a defence that costs nothing here does no harm, but is not shown \
-         to learn as fast"
-    } else {
-        ""
-    };
     format!(
-        " With {} it named {first:.1} % of {pictures} test pictures rightly when it was first tested, and {last:.1} % at the \
-         end{little}.",
+        " With {} it named {first:.1} % of {pictures} test pictures rightly when it was first tested, and {last:.1} % at the end.",
         base.case.name
     )
 }
@@ -128,12 +120,12 @@ fn curve(CaseRuns { case, runs }: &CaseRuns<'_>) -> Curve {
     Curve { series: case.style, points }
 }
 
-fn interval(comparison: &Comparison<'_>, runs: &CaseRuns<'_>) -> Interval {
-    let Estimate { mean, half_width, .. } = comparison.accuracy(runs);
+fn interval(runs: &CaseRuns<'_>) -> Interval {
+    let Estimate { mean, half_width, .. } = runs.accuracy();
     Interval { name: runs.case.name.clone(), series: runs.case.style, mean, half_width }
 }
 
-fn lead(config: &Config, trained: &[TrainingRun], seeds: u64) -> String {
+fn lead(config: &Config, trained: &[TrainingRun], comparison: &Comparison<'_>) -> String {
     let Config { model, start, data, clients, rule, optimiser, batch, .. } = config;
     let rounds = trained.iter().map(|run| run.rounds).max().unwrap_or(0);
     let step = match rule {
@@ -143,7 +135,12 @@ fn lead(config: &Config, trained: &[TrainingRun], seeds: u64) -> String {
     let pictures = config
         .train_slice
         .map_or_else(|| "all its training pictures".to_owned(), |slice| format!("its training pictures {slice}"));
-    let seeds = if seeds == 1 { "one seed".to_owned() } else { format!("{seeds} seeds") };
+    let seeds = comparison.all.iter().map(|runs| runs.runs.len());
+    let seeds = match (seeds.clone().min().unwrap_or(0), seeds.max().unwrap_or(0)) {
+        (1, 1) => "one seed".to_owned(),
+        (least, most) if least == most => format!("{most} seeds"),
+        (least, most) => format!("{least} to {most} seeds, more where an interval was wider than a margin"),
+    };
     format!(
         "{clients} clients train {model} on {data} ({pictures}), from the start \"{start}\", for {rounds} rounds of {rule} with \
          batches of {batch}{step}. Each case was run with {seeds}; cases of one seed share initial weights, shards and order."
@@ -154,8 +151,8 @@ fn notes(run: &ExperimentRun<'_, '_>, study: &Study, config: &Config, trained: &
     let experiment = run.request.experiment;
     let mut notes = vec![
         "The 95 % interval of an accuracy, or of a difference, adds two errors in quadrature: that of the test pictures as a \
-         sample (binomial for one accuracy; picture by picture for a difference, where what both models find hard cancels out) and \
-         that of the seeds (Student's t, one spread for all cases of the experiment, with a block for each seed)."
+         sample, and that of the seeds by Student's t. A difference is paired, seed by seed and picture by picture, and has its own \
+         spread."
             .to_owned(),
     ];
     if study.cases.iter().flat_map(|case| &case.set).any(|set| set.starts_with("defence=gaussian")) {
@@ -179,9 +176,8 @@ fn notes(run: &ExperimentRun<'_, '_>, study: &Study, config: &Config, trained: &
                  columns are the same."
                     .to_owned()
             }
-            _ => "FLRSP's accuracies are after ten epochs of large models that were pretrained on ImageNet; they are one row of \
-                  numbers, and which of its models that row is of is not known here. Differences to \"no defence\" compare, the \
-                  accuracies themselves do not."
+            _ => "FLRSP's accuracies stand below Figs. 9 to 11: after ten epochs of ResNet34, pretrained on ImageNet. Differences to \
+                  \"no defence\" compare, the accuracies themselves do not."
                 .to_owned(),
         });
     }
@@ -196,7 +192,7 @@ fn notes(run: &ExperimentRun<'_, '_>, study: &Study, config: &Config, trained: &
 fn accuracies(run: &ExperimentRun<'_, '_>, comparison: &Comparison<'_>) -> Table {
     let experiment = run.request.experiment;
     let row = |(place, runs): (usize, &CaseRuns<'_>)| {
-        let Estimate { mean, half_width, .. } = comparison.accuracy(runs);
+        let Estimate { mean, half_width, .. } = runs.accuracy();
         let difference = match comparison.all.first().filter(|_| place > 0) {
             None => "–".to_owned(),
             Some(base) => {

@@ -1,4 +1,4 @@
-//! UpdateHistogram of updates, and whether they are those of G(f).
+//! Numbers of updates, and whether they are those of G(f).
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ChiSquared, ContinuousCDF};
@@ -13,12 +13,17 @@ pub(super) struct UpdateHistogram {
 }
 
 impl UpdateHistogram {
-    /// All groups together; they have one rate here, and so one expectation.
+    /// All groups together, each with its own expectation.
     pub(super) fn of(groups: &[GroupCounts]) -> Self {
         let present: Vec<&GroupCounts> = groups.iter().filter(|group| group.parameters > 0).collect();
-        let expected = present.first().map(|group| group.expected.clone()).unwrap_or_default();
+        let parameters: usize = present.iter().map(|group| group.parameters).sum();
+        let counts = present.first().map_or(0, |group| group.expected.len());
         let sum = |f: usize| present.iter().map(|group| u64::from(group.histogram[f])).sum();
-        Self { histogram: (0..expected.len()).map(sum).collect(), expected }
+        let expect = |f: usize| {
+            let of_group = |group: &&GroupCounts| group.parameters as f64 * group.expected[f];
+            present.iter().map(of_group).sum::<f64>() / parameters as f64
+        };
+        Self { histogram: (0..counts).map(sum).collect(), expected: (0..counts).map(expect).collect() }
     }
 
     pub(super) fn rounds(&self) -> usize {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use unmask_core::ClientId;
+use unmask_core::{ClientId, ClientState};
 
 /// A client whose updates were refused this many times in a row is left out until the teacher takes it in again.
 pub(super) const MAX_REFUSALS: u32 = 3;
@@ -11,42 +11,10 @@ pub(super) const MAX_REFUSALS: u32 = 3;
 /// A client that answered nothing in this many rounds in a row sits out until it asks to come back.
 const MAX_MISSED: u32 = 2;
 
-/// What a member of the room is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MemberState {
-    /// Free, not in a running round.
-    Joined,
-    /// In the cohort, update awaited; or encrypting the model.
-    Training,
-    /// Its update of this round was taken.
-    Sent,
-    /// Still busy with a round that has closed; in again as soon as it answers.
-    Late,
-    /// The same in the background, where that is to be expected; in again as soon as it answers or is seen.
-    Away,
-    /// Left out since it answered nothing in two rounds in a row; in again as soon as it answers or asks.
-    SittingOut,
-    /// Left out after too many refusals, until the teacher takes it in again.
-    Excluded,
-}
-
-impl MemberState {
-    /// Whether it can be asked for something.
-    fn is_free(self) -> bool {
-        matches!(self, Self::Joined | Self::Sent)
-    }
-
-    /// Whether it was asked for something, has not answered, and is waited for no longer.
-    fn is_behind(self) -> bool {
-        matches!(self, Self::Late | Self::Away | Self::SittingOut)
-    }
-}
-
 /// One client.
 #[derive(Debug, Default)]
 struct Member {
-    /// `None` once it has left.
-    state: Option<MemberState>,
+    state: ClientState,
     /// Whether its tab is in the background.
     is_hidden: bool,
     /// Whether it was in the background when a round ended without its answer, and has not answered since.
@@ -71,8 +39,8 @@ impl Member {
         self.missed > 0 || self.refusals > 0 || self.was_away
     }
 
-    fn is(&self, state: MemberState) -> bool {
-        self.state == Some(state)
+    fn is_there(&self) -> bool {
+        self.state != ClientState::Gone
     }
 }
 
@@ -116,19 +84,19 @@ impl Members {
         Self(records.into_iter().map(|(client, record)| (client, member(record))).collect())
     }
 
-    /// What a client is doing, if it is there.
-    pub(super) fn state(&self, client: ClientId) -> Option<MemberState> {
-        self.0.get(&client).and_then(|member| member.state)
+    /// What a client is doing.
+    pub(super) fn state(&self, client: ClientId) -> ClientState {
+        self.0.get(&client).map_or(ClientState::Gone, |member| member.state)
     }
 
     /// Whether it is there, in the background.
     pub(super) fn is_hidden(&self, client: ClientId) -> bool {
-        self.0.get(&client).is_some_and(|member| member.state.is_some() && member.is_hidden)
+        self.0.get(&client).is_some_and(|member| member.is_there() && member.is_hidden)
     }
 
     /// Those who can be asked for something.
     pub(super) fn free(&self) -> impl Iterator<Item = ClientId> {
-        self.0.iter().filter(|(_, member)| member.state.is_some_and(MemberState::is_free)).map(|(client, _)| *client)
+        self.0.iter().filter(|(_, member)| member.state.is_free()).map(|(client, _)| *client)
     }
 
     /// A client is there, new, again, or on a new connection: it is in again, and in sight until it says otherwise.
@@ -136,16 +104,16 @@ impl Members {
         let member = self.0.entry(client).or_default();
         member.is_hidden = false;
         member.state = match member.state {
-            None if member.refusals >= MAX_REFUSALS => Some(MemberState::Excluded),
-            None => Some(MemberState::Joined),
-            Some(state) if state.is_behind() => Some(MemberState::Joined),
+            ClientState::Gone if member.refusals >= MAX_REFUSALS => ClientState::Excluded,
+            ClientState::Gone => ClientState::Joined,
+            state if state.is_behind() => ClientState::Joined,
             state => state,
         };
     }
 
     pub(super) fn leave(&mut self, client: ClientId) {
         if let Some(member) = self.0.get_mut(&client) {
-            (member.state, member.is_hidden, member.given) = (None, false, None);
+            (member.state, member.is_hidden, member.given) = (ClientState::Gone, false, None);
             if !member.is_remarkable() {
                 self.0.remove(&client);
             }
@@ -154,15 +122,15 @@ impl Members {
 
     /// Nobody will come back as this client.
     pub(super) fn forget(&mut self, client: ClientId) {
-        if self.state(client).is_none() {
+        if self.state(client) == ClientState::Gone {
             self.0.remove(&client);
         }
     }
 
     /// A client that is there now does this.
-    pub(super) fn set(&mut self, client: ClientId, state: MemberState) {
+    pub(super) fn set(&mut self, client: ClientId, state: ClientState) {
         if let Some(member) = self.present(client) {
-            member.state = Some(state);
+            member.state = state;
         }
     }
 
@@ -171,8 +139,8 @@ impl Members {
         let Some(member) = self.present(client) else { return };
         member.is_hidden = is_hidden;
         member.state = match member.state {
-            Some(MemberState::Late) if is_hidden => Some(MemberState::Away),
-            Some(MemberState::Away) if !is_hidden => Some(MemberState::Joined),
+            ClientState::Late if is_hidden => ClientState::Away,
+            ClientState::Away if !is_hidden => ClientState::Joined,
             state => state,
         };
     }
@@ -180,9 +148,9 @@ impl Members {
     /// A client asks to be in again.
     pub(super) fn return_to_rounds(&mut self, client: ClientId) {
         if let Some(member) = self.present(client)
-            && member.state.is_some_and(MemberState::is_behind)
+            && member.state.is_behind()
         {
-            member.state = Some(MemberState::Joined);
+            member.state = ClientState::Joined;
         }
     }
 
@@ -198,7 +166,7 @@ impl Members {
     pub(super) fn accepted(&mut self, client: ClientId) {
         self.answered(client);
         if let Some(member) = self.present(client) {
-            (member.state, member.refusals) = (Some(MemberState::Sent), 0);
+            (member.state, member.refusals) = (ClientState::Sent, 0);
         }
     }
 
@@ -208,7 +176,7 @@ impl Members {
         member.refusals = member.refusals.saturating_add(1);
         let is_excluded = member.refusals >= MAX_REFUSALS;
         if is_excluded {
-            member.state = Some(MemberState::Excluded);
+            member.state = ClientState::Excluded;
         }
         is_excluded
     }
@@ -217,8 +185,8 @@ impl Members {
     pub(super) fn readmit(&mut self, client: ClientId) {
         if let Some(member) = self.0.get_mut(&client) {
             member.refusals = 0;
-            if member.is(MemberState::Excluded) {
-                member.state = Some(MemberState::Joined);
+            if member.state == ClientState::Excluded {
+                member.state = ClientState::Joined;
             }
         }
     }
@@ -227,7 +195,7 @@ impl Members {
     pub(super) fn readmit_all(&mut self) {
         let all: Vec<ClientId> = self.0.keys().copied().collect();
         all.into_iter().for_each(|client| self.readmit(client));
-        self.0.retain(|_, member| member.state.is_some() || member.is_remarkable());
+        self.0.retain(|_, member| member.is_there() || member.is_remarkable());
     }
 
     pub(super) fn give(&mut self, client: ClientId, pictures: u32) {
@@ -243,18 +211,18 @@ impl Members {
     /// Asks all who are free; returns them.
     pub(super) fn begin_round(&mut self) -> Vec<ClientId> {
         let cohort: Vec<ClientId> = self.free().collect();
-        cohort.iter().for_each(|&client| self.set(client, MemberState::Training));
+        cohort.iter().for_each(|&client| self.set(client, ClientState::Training));
         cohort
     }
 
     /// Whether anybody is being waited for.
     pub(super) fn is_anybody_training(&self) -> bool {
-        self.0.values().any(|member| member.is(MemberState::Training))
+        self.0.values().any(|member| member.state == ClientState::Training)
     }
 
     /// Of those at work how many a round is held up for, and how many it is not.
     pub(super) fn training(&self) -> (usize, usize) {
-        let at_work = self.0.values().filter(|member| member.is(MemberState::Training));
+        let at_work = self.0.values().filter(|member| member.state == ClientState::Training);
         let (counted, others): (Vec<_>, Vec<_>) = at_work.partition(|member| member.is_counted());
         (counted.len(), others.len())
     }
@@ -263,25 +231,25 @@ impl Members {
     pub(super) fn end_round(&mut self) -> Silent {
         let mut silent = Silent::default();
         for (client, member) in &mut self.0 {
-            let was_asked = member.is(MemberState::Training);
+            let was_asked = member.state == ClientState::Training;
             member.state = match member.state {
-                Some(MemberState::Training | MemberState::Late) if member.is_hidden => {
+                ClientState::Training | ClientState::Late if member.is_hidden => {
                     member.was_away = true;
-                    Some(MemberState::Away)
+                    ClientState::Away
                 }
-                Some(MemberState::Training | MemberState::Late) => {
+                ClientState::Training | ClientState::Late => {
                     member.missed = member.missed.saturating_add(1);
                     if was_asked {
                         silent.late.push(*client);
                     }
                     if member.missed < MAX_MISSED {
-                        Some(MemberState::Late)
+                        ClientState::Late
                     } else {
                         silent.sitting_out.push(*client);
-                        Some(MemberState::SittingOut)
+                        ClientState::SittingOut
                     }
                 }
-                Some(MemberState::Sent) => Some(MemberState::Joined),
+                ClientState::Sent => ClientState::Joined,
                 state => state,
             };
         }
@@ -292,9 +260,9 @@ impl Members {
     pub(super) fn drop_work(&mut self) {
         for member in self.0.values_mut() {
             member.state = match member.state {
-                Some(MemberState::Training) if member.is_hidden => Some(MemberState::Away),
-                Some(MemberState::Training) => Some(MemberState::Late),
-                Some(MemberState::Sent) => Some(MemberState::Joined),
+                ClientState::Training if member.is_hidden => ClientState::Away,
+                ClientState::Training => ClientState::Late,
+                ClientState::Sent => ClientState::Joined,
                 state => state,
             };
         }
@@ -307,6 +275,6 @@ impl Members {
     }
 
     fn present(&mut self, client: ClientId) -> Option<&mut Member> {
-        self.0.get_mut(&client).filter(|member| member.state.is_some())
+        self.0.get_mut(&client).filter(|member| member.is_there())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unmask_core::{Architecture, ClientId, KeyCheck, RoundSettings};
+use unmask_core::{Architecture, ClientId, KeyCheck, ModelState, RoundSettings};
 use unmask_defence::ProtectedUpdate;
 
 use super::{GlobalModel, Refusal};
@@ -49,6 +49,10 @@ pub enum Event {
     SetSettings(RoundSettings),
     /// From the next round on, this model, from round 1 again.
     SetModel(GlobalModel),
+    /// From the next round on, these weights of the model in force, as a server above this one averaged them. Rounds count on;
+    /// the optimiser begins anew. Nothing comes of them where the model is encrypted, is to change, or is of another size.
+    /// `None` takes back those that no round has begun with.
+    SetWeights(Option<ModelState>),
     /// Drop the running round and begin again with this model, paused.
     Reset(GlobalModel),
 }

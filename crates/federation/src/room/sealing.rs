@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use unmask_core::{ClientId, EncryptionStart, KeyCheck, ModelState, ParamLayout, UpdateForm};
+use unmask_core::{ClientId, ClientState, EncryptionStart, KeyCheck, ModelState, ParamLayout, UpdateForm};
 use unmask_defence::ProtectedUpdate;
 
-use super::{Effect, GlobalModel, MemberState, Refusal, Room, Work};
+use super::{Effect, GlobalModel, Refusal, Room, Work};
 
 /// The encryption of a room's weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ impl Room {
         let next = self.members.free().find(|client| Some(*client) > self.asked);
         let Some(client) = next.or_else(|| self.members.free().next()) else { return Vec::new() };
         self.asked = Some(client);
-        self.members.set(client, MemberState::Training);
+        self.members.set(client, ClientState::Training);
         self.work = Work::Seal(Sealing { client, start, salt });
         let model = (start == EncryptionStart::Plain).then(|| Arc::clone(&self.model));
         let (policy, architecture) = (self.policy, self.model.architecture);

@@ -117,7 +117,7 @@ fn silent_client_is_late_and_comes_back_when_it_answers() {
     assert_eq!(cohort(&room.handle(Event::Begin)), [A]);
     let stale = room.handle(update_event(B, 1, 1, update.clone()));
     assert_eq!(refusal(&stale), Refusal::Stale { update: 1, current: Some(2) });
-    assert_eq!(room.member(B), Some(MemberState::Joined));
+    assert_eq!(room.member(B), ClientState::Joined);
     send(&mut room, A, update);
     assert_eq!(cohort(&room.handle(Event::Begin)), [A, B]);
 }
@@ -169,6 +169,32 @@ fn one_round_is_one_round() {
     send(&mut room, A, update);
     assert!(room.handle(Event::Begin).is_empty());
     assert_eq!(room.phase(), RoomPhase::Paused);
+}
+
+#[test]
+fn weights_from_above_are_those_of_the_next_round() {
+    let mut room = started("none", &[A]);
+    let above = model(9).state;
+    room.handle(Event::SetWeights(Some(model(8).state)));
+    room.handle(Event::SetWeights(None));
+    assert!(!room.awaits_weights());
+    room.handle(Event::SetWeights(Some(above.clone())));
+    assert!(room.awaits_weights() && room.model().state != above);
+    let update = dense(&room, 1.0);
+    assert!(closed(&send(&mut room, A, update.clone())).is_some());
+    assert_eq!(cohort(&room.handle(Event::Begin)), [A]);
+    assert_eq!((room.round(), room.policy(), &room.model().state), (2, 1, &above));
+    assert!(!room.awaits_weights());
+    // Of another size they are left aside, and so with a new model.
+    room.handle(Event::SetWeights(Some(ModelState::from_weights(vec![1.0]))));
+    send(&mut room, A, update.clone());
+    room.handle(Event::Begin);
+    assert_eq!((room.round(), room.model().state.weights.len()), (3, above.weights.len()));
+    room.handle(Event::SetWeights(Some(above.clone())));
+    room.handle(Event::SetModel(model(4)));
+    send(&mut room, A, update);
+    room.handle(Event::Begin);
+    assert_eq!((room.round(), &room.model().state, room.awaits_weights()), (1, &model(4).state, false));
 }
 
 #[test]

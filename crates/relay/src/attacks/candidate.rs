@@ -156,23 +156,23 @@ fn answer(found: &Membership, defence: Defence) -> MembershipAnswer {
         MembershipVerdict::Member => "It was among the client's pictures.",
         MembershipVerdict::Stranger => "It was not among the client's pictures.",
         MembershipVerdict::Undecided if defence.noise().is_some() => {
-            "That cannot be told from a stranger: noise was added to the update, and hides whose class tokens are in it."
+            "Whether it was cannot be told: noise was added to the update, and hides what is in it."
         }
         MembershipVerdict::Undecided => {
-            "That is too much for a member and too little for a stranger: not all pictures of the update show, the client \
-             took several steps, or the photograph is an altered copy."
+            "That is too much for one of its pictures and too little for any other: not all of them show, the client took \
+             several steps, or the photograph is an altered copy."
         }
     };
     let likeness = match found.distractors.get(found.distractors.len() / 2) {
-        Some(&median) => format!("; altered copies of it leave {}", percent(median)),
+        Some(&median) => format!(", while {} of an altered copy does not", percent(median)),
         None => String::new(),
     };
     let sentence = format!(
-        "The update shows the class tokens of {} {}. The photograph's lies in their span but for {} of it (95 %: {} to \
-         {}){likeness}. {end}",
+        "The update shows {} {}. Of the photograph {} does not fit {} (95 %: {} to {}){likeness}. {end}",
         found.batch,
         if found.batch.seen() == 1 { "picture" } else { "pictures" },
         percent(found.residual),
+        if found.batch.seen() == 1 { "it" } else { "them" },
         percent(found.interval.0),
         percent(found.interval.1),
     );
@@ -204,7 +204,7 @@ mod tests {
     fn found(residual: f64, verdict: MembershipVerdict) -> Membership {
         let interval = (residual * 0.9, residual * 1.1);
         let (distractors, batch) = (vec![0.02, 0.03, 0.04], BatchSize::Exactly(2));
-        Membership { residual, interval, noise: 1e-6, distractors, batch, verdict }
+        Membership { residual, interval, noise: 1e-6, strength: 1.0, floor: 0.0, distractors, batch, verdict }
     }
 
     #[test]
@@ -212,8 +212,8 @@ mod tests {
         let told = answer(&found(0.00002, MembershipVerdict::Member), Defence::None);
         assert_eq!(
             told.sentence,
-            "The update shows the class tokens of 2 pictures. The photograph's lies in their span but for 0.0020 % of it \
-             (95 %: 0.0018 % to 0.0022 %); altered copies of it leave 3.0 %. It was among the client's pictures."
+            "The update shows 2 pictures. Of the photograph 0.0020 % does not fit them (95 %: 0.0018 % to 0.0022 %), while \
+             3.0 % of an altered copy does not. It was among the client's pictures."
         );
         assert_eq!(percent(1e-15), "less than 0.00001 %");
         assert_eq!((percent(1.0).as_str(), percent(0.123).as_str()), ("100 %", "12 %"));

@@ -62,9 +62,10 @@ impl Gathered {
 
     /// Adds an update, unless the model has drifted too far.
     pub(super) fn add(&mut self, job: &Job) -> Result<GatheredView, String> {
+        let before = self.rounds.kept_apart();
         let add = |evidence| Arc::make_mut(&mut self.rounds).add(evidence);
         let added = job.observation.evidence().and_then(add).map_err(|error| error.to_string())?;
-        self.is_solved &= added == Added::Drifted;
+        self.is_solved &= added == Added::Drifted && self.rounds.kept_apart() == before;
         Ok(view(&self.rounds, job.about.defence))
     }
 }

@@ -21,7 +21,7 @@ use axum_server::Handle;
 use tokio::task::JoinHandle;
 use unmask_recording::{NAME, Recording};
 
-use super::{headers::secured, limits, page, recording::FORM, scopes::host};
+use super::{headers::secured, limits, page, recording::FORM, scopes::host, trade_off};
 
 /// The page's address.
 pub(crate) const PAGE: &str = "replay.html";
@@ -80,6 +80,7 @@ pub fn replay(recording: &Recording, port: u16) -> anyhow::Result<Replaying> {
     let router = Router::new()
         .route("/", get(|| async { Redirect::to(PAGE) }))
         .route(&format!("/{NAME}"), get(file))
+        .route(&format!("/{}", trade_off::NAME), get(trade_off::show))
         .fallback(get(served_page))
         .layer(from_fn_with_state(state.clone(), own_host))
         .layer(map_response(secured))
@@ -104,6 +105,9 @@ pub fn export_replay(recording: &Recording, folder: &Path) -> anyhow::Result<()>
     for file in page::files_without_trainer() {
         let (name, bytes) = file.context("the page in this program cannot be unpacked")?;
         write(if name == page::INDEX { PAGE } else { &name }, &bytes)?;
+    }
+    if let Some(measured) = trade_off::measured() {
+        write(trade_off::NAME, &measured)?;
     }
     write(NAME, &recording.packed()?)
 }

@@ -78,22 +78,18 @@ async fn try_pin(app: &App, pin: &str, address: SocketAddr) -> Result<(), Respon
     // People group digits.
     let pin: String = pin.split_whitespace().collect();
     match app.scopes.pin.attempt(&pin, address.ip(), Instant::now()) {
-        Ok(Try::Right) => Ok(()),
-        Ok(Try::Wrong) => Err(refusal("This is not the PIN that the projector shows; type its six digits again.")),
-        Ok(Try::Renewed(pin)) => {
+        Try::Right => Ok(()),
+        Try::Wrong => Err(refusal("This is not the PIN that the projector shows; type its six digits again.")),
+        Try::Renewed { pin, number } => {
             warn!(address = %address.ip(), "too many wrong PINs; the room has another");
             // Whoever asked may hang up; the projector must show the new one all the same.
             let room = app.room.clone();
-            tokio::spawn(async move { room.send(Input::PinRenewed(pin)).await });
+            tokio::spawn(async move { room.send(Input::PinRenewed { pin, number }).await });
             Err(refusal(
                 "This is not the PIN, and the room has another one since so many were tried. Look at the projector.",
             ))
         }
-        Ok(Try::TooMany(wait)) => Err(too_many(wait)),
-        Err(error) => {
-            error!("{error}");
-            Err((StatusCode::INTERNAL_SERVER_ERROR, "The room cannot draw another PIN.").into_response())
-        }
+        Try::TooMany(wait) => Err(too_many(wait)),
     }
 }
 

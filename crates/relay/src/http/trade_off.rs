@@ -1,4 +1,6 @@
-//! `GET /trade-off.json`: what defences cost in accuracy beside what they leave to see, measured before the lesson.
+//! `trade-off.json`: what defences cost in accuracy beside what they leave to see, measured before the lesson.
+
+use std::borrow::Cow;
 
 use axum::{
     http::{StatusCode, header},
@@ -6,18 +8,26 @@ use axum::{
 };
 use rust_embed::RustEmbed;
 
+/// Its name in every site that shows a lesson.
+pub(crate) const NAME: &str = "trade-off.json";
+
 /// What `unmask reproduce trade-off` measured.
 #[derive(RustEmbed)]
 #[folder = "../../assets"]
 #[include = "trade-off.json"]
 struct Measured;
 
+/// The file, if it was there when this was compiled.
+pub(crate) fn measured() -> Option<Cow<'static, [u8]>> {
+    Some(Measured::get(NAME)?.data)
+}
+
 /// 404 where this was compiled without the file.
 pub(crate) async fn show() -> Response {
-    match Measured::get("trade-off.json") {
+    match measured() {
         Some(file) => {
             let headers = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
-            (headers, file.data).into_response()
+            (headers, file).into_response()
         }
         None => {
             let sentence = "This relay was compiled without a trade-off; `unmask reproduce trade-off` measures one.";

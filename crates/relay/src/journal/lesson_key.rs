@@ -47,6 +47,13 @@ impl LessonKey {
         hex(&self.bytes(purpose)[..16])
     }
 
+    /// A whole number below `end` for a purpose: any as probable as any other, but for one in 2^64 / `end`.
+    pub(crate) fn number(&self, purpose: &str, end: u64) -> u64 {
+        let mut first = [0; 8];
+        first.copy_from_slice(&self.bytes(purpose)[..8]);
+        u64::from_le_bytes(first) % end.max(1)
+    }
+
     fn bytes(&self, purpose: &str) -> [u8; 32] {
         let mut context = hmac::Context::with_key(&self.key);
         context.update(&self.lesson);

@@ -22,11 +22,20 @@ use crate::{
     random,
 };
 
+/// Why a federation gets nothing of a room that begins again.
+const ANOTHER_MODEL: &str = "the room has begun with another model";
+
 impl Actor {
     pub(super) fn control(&mut self, control: Control) -> Result<(), String> {
         match control {
-            Control::Start => self.teacher("started the rounds", Event::Start),
-            Control::Pause => self.teacher("paused; the running round still ends", Event::Pause),
+            Control::Start => {
+                self.federation.hold(false);
+                self.teacher("started the rounds", Event::Start);
+            }
+            Control::Pause => {
+                self.federation.hold(true);
+                self.teacher("paused; the running round still ends", Event::Pause);
+            }
             Control::OneRound => self.teacher("asked for one round", Event::OneRound),
             Control::Reset => {
                 self.reset(self.coming_architecture())?;
@@ -157,6 +166,7 @@ impl Actor {
     fn reset(&mut self, architecture: Architecture) -> Result<(), String> {
         let (model, initial_weights) = self.fresh_model(architecture)?;
         self.initialiser.next = None;
+        self.federation.fail(ANOTHER_MODEL);
         self.timers.end();
         self.task = None;
         let what = match initial_weights {
@@ -328,6 +338,7 @@ impl Actor {
             Ok((model, initial_weights)) => {
                 self.initialiser.next = None;
                 self.initialiser.in_force = initial_weights;
+                self.federation.fail(ANOTHER_MODEL);
                 self.handle(Event::SetModel(model));
             }
             Err(reason) => {

@@ -23,6 +23,8 @@ struct Ban {
 pub(crate) struct DoorRecord {
     is_locked: bool,
     bans: Vec<Ban>,
+    /// How many PINs the lesson had before the one that holds; without the lesson's key it tells nobody any of them.
+    pub(crate) pins: u32,
 }
 
 /// The room's door.
@@ -30,11 +32,13 @@ pub(crate) struct DoorRecord {
 pub(crate) struct Door {
     is_locked: bool,
     bans: Recent<Ban>,
+    /// How many PINs there were before the one that holds.
+    pins: u32,
 }
 
 impl Default for Door {
     fn default() -> Self {
-        Self { is_locked: false, bans: Recent::new(BANS) }
+        Self { is_locked: false, bans: Recent::new(BANS), pins: 0 }
     }
 }
 
@@ -75,13 +79,18 @@ impl Door {
         self.bans.clear();
     }
 
-    /// The door, to be written down.
-    pub(crate) fn record(&self) -> DoorRecord {
-        DoorRecord { is_locked: self.is_locked, bans: self.bans.iter().cloned().collect() }
+    /// Another PIN holds, after so many others.
+    pub(crate) fn renew_pin(&mut self, number: u32) {
+        self.pins = number;
     }
 
-    pub(crate) fn restore(DoorRecord { is_locked, bans }: DoorRecord) -> Self {
-        Self { is_locked, bans: Recent::new(BANS).refilled(bans) }
+    /// The door, to be written down.
+    pub(crate) fn record(&self) -> DoorRecord {
+        DoorRecord { is_locked: self.is_locked, bans: self.bans.iter().cloned().collect(), pins: self.pins }
+    }
+
+    pub(crate) fn restore(DoorRecord { is_locked, bans, pins }: DoorRecord) -> Self {
+        Self { is_locked, bans: Recent::new(BANS).refilled(bans), pins }
     }
 }
 

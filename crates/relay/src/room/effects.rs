@@ -27,6 +27,7 @@ impl Actor {
                     self.history.begun_anew();
                 }
                 self.attacks.keep_keys(encryption.map(|(_, check)| check));
+                self.federation.round_began();
                 let encryption = encryption.map(|(salt, check)| EncryptionPlan { salt, check });
                 let task = Task::train((round, policy), settings, encryption, model.architecture);
                 self.hand_out(&cohort);
@@ -131,6 +132,7 @@ impl Actor {
 
     fn closed(&mut self, summary: RoundSummary) {
         self.history.closed(&summary, self.room.update_counts());
+        let done = self.federation.closed(&summary);
         let RoundSummary { round, settings, updates, clipped, loss, losses, void, late, .. } = summary;
         if updates > 0 {
             self.trade_off.ran(settings.defence());
@@ -146,6 +148,9 @@ impl Actor {
         info!(round, updates, loss, "round closed");
         if let Some(void) = void {
             self.say(format!("Round {round} is void: {void}. The model stays as it was."));
+        }
+        if let Some(done) = done {
+            self.contribute(done, updates, loss);
         }
         if clipped > 0 {
             let (are, were) = if clipped == 1 { ("update is", "was") } else { ("updates are", "were") };

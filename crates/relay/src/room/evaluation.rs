@@ -3,7 +3,12 @@
 mod measure;
 pub(super) mod thread;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
 
 use unmask_core::{Architecture, ModelState};
 use unmask_federation::GlobalModel;
@@ -33,6 +38,26 @@ pub struct BatchEvaluation {
     pub logits: Vec<f32>,
 }
 
+/// What a model can be measured with, by whoever has it.
+#[derive(Debug, Clone)]
+pub(crate) struct HeldOut {
+    pub(crate) evaluator: Arc<dyn ModelEvaluator>,
+    pub(crate) data_set: Arc<SharedDataSet>,
+    pub(crate) budget: Duration,
+}
+
+impl HeldOut {
+    /// Runs the model on held-out pictures until they or the budget are at an end, which takes a while.
+    ///
+    /// # Errors
+    /// In words for people, if the model cannot be run on them.
+    pub(crate) fn measure(&self, model: &GlobalModel) -> Result<Measured, String> {
+        // What the model has become under strangers' updates decides what is computed here.
+        catch_unwind(AssertUnwindSafe(|| measure::measure(self, model)))
+            .unwrap_or_else(|_| Err("measuring the model broke down".to_owned()))
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct EvaluationJob {
     /// Tells results that are still wanted from others.
@@ -41,8 +66,7 @@ pub(crate) struct EvaluationJob {
     pub(crate) round: u32,
     /// The model. Kept alive until it is measured: a round that closes meanwhile writes its new weights elsewhere.
     pub(crate) model: Arc<GlobalModel>,
-    pub(crate) data_set: Arc<SharedDataSet>,
-    pub(crate) budget: Duration,
+    pub(crate) held_out: HeldOut,
 }
 
 /// The result of an [`EvaluationJob`], or why there is none.

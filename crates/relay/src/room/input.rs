@@ -3,7 +3,10 @@
 use tokio::sync::oneshot;
 use unmask_wire::{ClientMessage, view::Control};
 
-use super::{data_set::SharedDataSet, evaluation::Evaluation, files::LessonFiles, roster::Connection, ticket::Ticket};
+use super::{
+    data_set::SharedDataSet, evaluation::Evaluation, federation::FederationInput, files::LessonFiles,
+    roster::Connection, ticket::Ticket,
+};
 use crate::{
     attacks::{CandidatePicture, GivenKey, Report},
     connection::outbox::Waiting,
@@ -43,12 +46,14 @@ pub(crate) enum Input {
     KeyDerived { key: Result<GivenKey, String>, reply: Reply },
     /// The data set that the teacher asked for is in memory, or cannot be.
     DataSetLoaded { data_set: Result<Box<SharedDataSet>, String>, reply: Reply },
-    /// The room has another PIN, since too many wrong ones were tried.
-    PinRenewed(String),
+    /// The room has another PIN, after so many others, since too many wrong ones were tried.
+    PinRenewed { pin: String, number: u32 },
     /// News of an attack.
     Attacked(Report),
     /// A model was measured.
     Evaluated(Evaluation),
+    /// News of the federation that the room is in.
+    Federation(FederationInput),
     /// The room was written down, or could not be.
     Journaled(Saved),
     /// Something that the class should know of the recording.
@@ -67,7 +72,8 @@ impl Input {
             | Self::Misbehaved { .. }
             | Self::Left { .. }
             | Self::Control { .. }
-            | Self::DataSetLoaded { .. } => true,
+            | Self::DataSetLoaded { .. }
+            | Self::PinRenewed { .. } => true,
             Self::Message { message, .. } => {
                 matches!(
                     message,
@@ -83,8 +89,8 @@ impl Input {
             | Self::KeyDerived { .. }
             | Self::Attacked(_)
             | Self::Evaluated(_)
+            | Self::Federation(_)
             | Self::Journaled(_)
-            | Self::PinRenewed(_)
             | Self::Recorded(_)
             | Self::Recording { .. }
             | Self::Download { .. } => false,

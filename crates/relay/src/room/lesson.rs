@@ -230,6 +230,11 @@ impl Opening {
         Ok(Self { head, journal: Some((store, journal)), last, problems, data_set: None })
     }
 
+    /// How many PINs the lesson had before the one that holds.
+    pub(crate) fn pins(&self) -> u32 {
+        self.last.as_ref().map_or(0, |last| last.lesson.door.pins)
+    }
+
     /// With what the relay goes on, if it does.
     pub(crate) fn resumed(&self) -> Option<Resumed> {
         self.last.as_ref().map(|last| last.resumed())

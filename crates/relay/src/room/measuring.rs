@@ -9,7 +9,7 @@ use unmask_wire::view::{AccuracyPoint, EvaluationView};
 
 use super::{
     data_set::SharedDataSet,
-    evaluation::{Evaluation, EvaluationJob, Measured, ModelEvaluator, interval, thread::EvaluationThread},
+    evaluation::{Evaluation, EvaluationJob, HeldOut, Measured, ModelEvaluator, interval, thread::EvaluationThread},
     recent::{CURVE, Recent},
     sharing::Sharing,
 };
@@ -22,6 +22,7 @@ const MAX_BUDGET: f64 = 600.0;
 pub(super) struct Measuring {
     /// Where this relay can measure.
     thread: Option<EvaluationThread>,
+    evaluator: Option<Arc<dyn ModelEvaluator>>,
     budget: Duration,
     /// Counts how often earlier results were to be forgotten.
     serial: u64,
@@ -43,7 +44,8 @@ impl Measuring {
         budget: Duration,
     ) -> anyhow::Result<Self> {
         Ok(Self {
-            thread: evaluator.map(|evaluator| EvaluationThread::start(report, evaluator)).transpose()?,
+            thread: evaluator.is_some().then(|| EvaluationThread::start(report)).transpose()?,
+            evaluator,
             budget,
             serial: 0,
             last: None,
@@ -70,15 +72,25 @@ impl Measuring {
 
     /// Measures the room's model unless that was done, is being done, or cannot be done.
     pub(super) fn measure(&mut self, room: &Room, sharing: &Sharing) {
-        if self.why_not(room, sharing).is_some() {
-            return;
-        }
-        let (model, budget, serial, round) = (room.model(), self.budget, self.serial, round_of_weights(room));
-        if let (Some(thread), Some(data_set)) = (&mut self.thread, sharing.data_set())
-            && thread.is_due(model)
+        let (model, serial, round) = (room.model(), self.serial, round_of_weights(room));
+        if self.thread.as_ref().is_some_and(|thread| thread.is_due(model))
+            && let Ok(held_out) = self.held_out(room, sharing)
+            && let Some(thread) = &mut self.thread
         {
-            let (model, data_set) = (Arc::clone(model), Arc::clone(data_set));
-            thread.begin(EvaluationJob { serial, round, model, data_set, budget });
+            thread.begin(EvaluationJob { serial, round, model: Arc::clone(model), held_out });
+        }
+    }
+
+    /// What a model of the room's architecture can be measured with, or why it cannot, in words for people.
+    pub(super) fn held_out(&self, room: &Room, sharing: &Sharing) -> Result<HeldOut, String> {
+        if let Some(reason) = self.why_not(room, sharing) {
+            return Err(reason);
+        }
+        match (&self.evaluator, sharing.data_set()) {
+            (Some(evaluator), Some(data_set)) => {
+                Ok(HeldOut { evaluator: Arc::clone(evaluator), data_set: Arc::clone(data_set), budget: self.budget })
+            }
+            _ => Err("This relay has nothing to measure with.".to_owned()),
         }
     }
 

@@ -2,8 +2,8 @@
 
 use tokio::time::Instant;
 use tracing::{info, warn};
-use unmask_core::ClientId;
-use unmask_federation::{Event, MemberState};
+use unmask_core::{ClientId, ClientState};
+use unmask_federation::Event;
 use unmask_wire::RelayMessage;
 
 use super::{
@@ -48,7 +48,7 @@ impl Actor {
         self.send(client, Slot::Lesson, &RelayMessage::Lesson(self.stage.state()), &[]);
         self.consents(client, hello.may_show);
         // Still asked to do something, since its old socket had not been missed yet: the task may have been lost with it.
-        if self.room.member(client) == Some(MemberState::Training)
+        if self.room.member(client) == ClientState::Training
             && let Some(task) = &self.task
         {
             let message = task.message(self.room.model());
@@ -74,7 +74,7 @@ impl Actor {
 
     /// A client that was left out for its silence asks to be in the rounds again.
     pub(super) fn come_back(&mut self, client: ClientId) {
-        if self.room.member(client) == Some(MemberState::SittingOut) {
+        if self.room.member(client) == ClientState::SittingOut {
             self.say_of([client], format!("{} is in the rounds again.", self.roster.name(client)));
         }
         self.feed(Event::Return(client));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 use unmask_core::EncryptionStart;
-use unmask_federation::{MemberState, RoomPhase};
+use unmask_federation::RoomPhase;
 use unmask_wire::view::{
     AttackView, ClientState, ClientView, EncryptionView, LabelView, MembershipView, NextView, Phase, RoomView,
 };
@@ -55,6 +55,7 @@ impl Actor {
             is_locked: self.door.is_locked(),
             banned: u32::try_from(self.door.banned()).unwrap_or(u32::MAX),
             journal: self.journaling.view(),
+            federation: self.federation.view(),
             clients: self.roster.shown().into_iter().map(|entry| self.client(entry)).collect(),
             losses: self.history.losses().cloned().collect(),
             initial_weights: self.initialiser.in_force,
@@ -117,16 +118,10 @@ impl Actor {
             id: entry.id,
             nickname: entry.nickname.clone(),
             device: entry.device.clone(),
-            state: match self.room.member(entry.id).filter(|_| entry.link.is_some()) {
-                None => ClientState::Gone,
-                Some(MemberState::Joined | MemberState::Training) if self.room.is_hidden(entry.id) => ClientState::Away,
-                Some(MemberState::Joined) => ClientState::Joined,
-                Some(MemberState::Training) => ClientState::Training,
-                Some(MemberState::Sent) => ClientState::Sent,
-                Some(MemberState::Late) => ClientState::Late,
-                Some(MemberState::Away) => ClientState::Away,
-                Some(MemberState::SittingOut) => ClientState::SittingOut,
-                Some(MemberState::Excluded) => ClientState::Excluded,
+            state: match self.room.member(entry.id) {
+                _ if entry.link.is_none() => ClientState::Gone,
+                ClientState::Joined | ClientState::Training if self.room.is_hidden(entry.id) => ClientState::Away,
+                state => state,
             },
             loss: entry.loss,
             bytes_sent: entry.bytes_sent,

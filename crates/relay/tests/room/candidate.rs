@@ -75,7 +75,7 @@ async fn members_and_strangers_are_told_apart() {
     assert_eq!((view.verdict.map(MembershipVerdict::name), view.nickname.as_str()), (Some("member"), "Ada"));
     assert!(view.residual.unwrap() < 1e-5 && view.distractors.len() == 3, "{view:?}");
     let sentence = view.remark.unwrap();
-    assert!(sentence.contains("lies in their span but for") && sentence.contains("altered copies"), "{sentence}");
+    assert!(sentence.contains("does not fit") && sentence.contains("altered copy"), "{sentence}");
     let (status, _, shown) = relay.get(&view.picture).await;
     assert_eq!((status, decode(&shown).unwrap().to_hwc()), (200, picture(1)));
 
@@ -100,6 +100,24 @@ async fn members_and_strangers_are_told_apart() {
     assert_eq!(relay.room().await.membership, None);
     let (status, ..) = relay.get("/api/candidate/2.png").await;
     assert_eq!(status, 404);
+}
+
+/// What is refused takes nothing away: the photograph is compared with the update before.
+#[tokio::test]
+async fn a_refused_update_leaves_the_model_of_the_one_before() {
+    let relay = Relay::with(|config| config.searches = Some(Arc::new(Sums))).await;
+    let mut ada = relay.client("Ada").await;
+    relay.control(Control::OneRound).await;
+    let plan = ada.plan().await;
+    let mut values = revealing_gradient(&picture(1), 3);
+    Sums::reveal(&mut values, &picture(1));
+    ada.update(&plan, values.clone(), [1; 32]).await;
+    relay.room_when("the round", |room| room.losses.len() == 1).await;
+    ada.update(&plan, values, [2; 32]).await;
+    assert!(ada.refusal().await.contains("round"));
+    assert_eq!(drop_file(&relay, &png(&picture(1))).await, (204, String::new()));
+    let view = told(&relay, 1, "1.png").await;
+    assert_eq!(view.verdict.map(MembershipVerdict::name), Some("member"), "{view:?}");
 }
 
 #[tokio::test]

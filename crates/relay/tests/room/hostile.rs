@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::support::{Client, Plan, RATE, Relay, Socket, gradient, layout, protect, state, view};
+use tokio::io::AsyncWriteExt;
 use tokio_tungstenite::tungstenite::Message;
 use unmask_core::{Aggregation, AttackMethod, GroupRates, KeyCheck, MaskSeed, UpdateForm};
 use unmask_defence::{KeyMaterial, ProtectedUpdate};
@@ -54,6 +55,30 @@ async fn bytes_that_are_no_message_close_the_connection() {
     }
     honest.update(&plan, gradient(1), [0; 32]).await;
     assert_eq!(honest.answer().await, RelayMessage::Accepted { round: 1 });
+}
+
+/// Who crashes, or loses the network in the midst of a frame, has done nothing wrong: the room says that the connection broke
+/// off, and not what was wrong with it.
+#[tokio::test]
+async fn a_connection_that_breaks_is_no_misbehaviour() {
+    let relay = Relay::start().await;
+    for (nickname, is_reset, cut) in
+        [("Ada", true, 3), ("Bob", true, 40), ("Cleo", false, 3), ("Dora", false, 40), ("Eve", true, 0)]
+    {
+        let mut client = relay.client(nickname).await;
+        // A frame of 64 bytes as a browser masks it, and a part of it.
+        let frame = [&[0x82, 0x80 | 64, 1, 2, 3, 4][..], &[0; 64]].concat();
+        let stream = client.socket.tcp();
+        stream.write_all(&frame[..cut]).await.unwrap();
+        if is_reset {
+            // Closed with nothing to linger for, a socket resets.
+            stream.set_zero_linger().unwrap();
+        }
+        drop(client);
+        relay.log_line(&format!("{nickname} is gone: its connection broke off")).await;
+    }
+    let room = relay.room().await;
+    assert!(!room.log.iter().any(|line| line.text.contains("was disconnected")), "{:?}", room.log);
 }
 
 /// Before the hello.

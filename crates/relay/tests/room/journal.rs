@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tokio_tungstenite::connect_async;
 use unmask_attack::NoSearches;
 use unmask_core::{Architecture, ModelState, VitPreset};
-use unmask_relay::{JournalConfig, RelayConfig, last_lesson, serve};
+use unmask_relay::{JournalConfig, RelayConfig, Running, last_lesson, serve};
 use unmask_wire::{
     ClientMessage,
     view::{ClientState, Control, Phase},
@@ -76,13 +76,16 @@ async fn a_relay_that_starts_again_goes_on() {
     assert!(relay.running.resumed().is_none());
     let (clients, plans) = lesson(&relay, 3).await;
     let before = relay.room().await;
-    let token = relay.running.token().to_owned();
+    let secrets =
+        |running: &Running| [running.token(), running.projector_secret(), running.room_key()].map(str::to_owned);
+    let (opened, pin) = (secrets(&relay.running), relay.running.pin());
     let folder = relay.stop().await;
 
     let relay = start(folder).await;
     let resumed = relay.running.resumed().unwrap().clone();
     assert_eq!((resumed.round, resumed.model.as_str()), (3, "vit_pico_patch4_16"));
-    assert_eq!(relay.running.token(), token, "the teacher's link of before");
+    assert_eq!(secrets(&relay.running), opened, "the links of before");
+    assert_eq!((relay.running.pin(), relay.room().await.pin), (pin.clone(), pin));
     relay.log_line("the lesson goes on after round 3").await;
     let room = relay.room().await;
     assert!(room.round == 3 && matches!(room.phase, Phase::Between | Phase::Waiting), "{:?}", room.phase);
@@ -339,13 +342,14 @@ async fn without_a_journal_nothing_is_written() {
 async fn no_ticket_and_no_secret_is_in_the_journal() {
     let relay = begin().await;
     let (clients, _) = lesson(&relay, 2).await;
-    let token = relay.running.token().to_owned();
+    let (token, pin) = (relay.running.token().to_owned(), relay.running.pin());
     let folder = relay.stop().await;
     for name in FILES {
         let bytes = fs::read(folder.path().join(name)).unwrap();
         let holds = |secret: &[u8]| bytes.windows(secret.len()).any(|window| window == secret);
         assert!(holds(b"vit_pico_patch4_16"), "not as it is written");
         assert!(clients.iter().all(|client| !holds(&client.ticket)) && !holds(token.as_bytes()));
+        assert!(!holds(pin.as_bytes()));
     }
 }
 

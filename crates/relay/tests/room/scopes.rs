@@ -9,7 +9,7 @@ use tokio::{
     net::{TcpSocket, TcpStream},
 };
 use tokio_tungstenite::{connect_async, tungstenite::Error};
-use unmask_relay::{Running, routes};
+use unmask_relay::{JournalConfig, RelayConfig, Running, routes};
 use unmask_wire::view::{Role, SessionView};
 
 /// Who asks, in the order of the table's columns.
@@ -342,7 +342,8 @@ async fn pins_can_be_tried_five_times_a_minute() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn many_addresses_do_not_find_the_pin() {
-    let relay = Relay::start().await;
+    let with_journal = |config: &mut RelayConfig| config.journal = Some(JournalConfig::default());
+    let relay = Relay::with(with_journal).await;
     let running = &relay.running;
     let pin = running.pin();
     let from = async |number: u8, request: &Value| {
@@ -360,4 +361,7 @@ async fn many_addresses_do_not_find_the_pin() {
     for request in [json!({ "pin": pin }), json!({ "pin": room.pin })] {
         assert!(from(60, &request).await.starts_with("http/1.1 429"));
     }
+    // Whoever was guessing does not get the first one back.
+    let again = Relay::within(relay.stop().await, with_journal).await;
+    assert_eq!(again.running.pin(), room.pin);
 }

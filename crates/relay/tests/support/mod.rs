@@ -451,6 +451,14 @@ impl Socket {
         self.stream.send(Message::Binary(frame.into())).await.unwrap();
     }
 
+    /// What is under it, for whoever keeps to no protocol.
+    pub fn tcp(&mut self) -> &mut TcpStream {
+        match self.stream.get_mut() {
+            MaybeTlsStream::Plain(stream) => stream,
+            _ => panic!("a socket over TLS"),
+        }
+    }
+
     pub async fn raw(&mut self, message: Message) {
         self.stream.send(message).await.unwrap();
     }

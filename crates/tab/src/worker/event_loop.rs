@@ -6,6 +6,7 @@ use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures_util::{FutureExt, StreamExt};
 use gloo_timers::future::sleep;
 use unmask_client::{Action, Client, ClientEvent, PrivatePicture};
+use unmask_core::Backoff;
 use wasm_bindgen_futures::spawn_local;
 use web_time::Instant;
 
@@ -16,10 +17,7 @@ use super::{
     socket::{Socket, SocketEvent},
     views,
 };
-use crate::{
-    backoff::Backoff,
-    protocol::{ClosedRound, Connection, FromWorker, PassphraseRequest, ToWorker},
-};
+use crate::protocol::{ClosedRound, Connection, FromWorker, PassphraseRequest, ToWorker};
 
 /// How often the socket is looked after.
 const BEAT: Duration = Duration::from_secs(5);

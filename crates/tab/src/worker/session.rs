@@ -5,7 +5,7 @@ use std::{cell::Cell, rc::Rc, time::Duration};
 use unmask_client::{
     Client, LocalUpdate, PictureSelection, ReconstructionScore, RoundPictures, RoundPlan, SealTask, TrainingError,
 };
-use unmask_core::{AttackMethod, MaskSeed};
+use unmask_core::{AttackMethod, Backoff, MaskSeed};
 use unmask_data::{Picture, chw_to_hwc};
 use unmask_model::{
     Device, ModelError, Network,
@@ -22,7 +22,6 @@ use super::{
     views,
 };
 use crate::{
-    backoff::Backoff,
     prediction::most_probable,
     protocol::{self, DeviceChoice, FromWorker, Prediction, Reconstruction, SentUpdate, Training},
 };

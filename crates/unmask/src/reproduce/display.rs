@@ -41,6 +41,12 @@ impl Display {
                 let line = format!("{experiment}: {parts}{before}; what is finished is kept in {folder}");
                 progress::say(&self.bar, &line);
             }
+            ExperimentEvent::PartsAdded { parts } => {
+                self.left += parts as u64;
+                self.bar.set_length(self.left * PART);
+                let parts = counted(parts as u64, "part");
+                progress::say(&self.bar, &format!("{}: {parts} more, for intervals are still wide", self.experiment));
+            }
             ExperimentEvent::PartStarted { name } => {
                 self.name = format!("{}: {name}, part {} of {}", self.experiment, self.finished + 1, self.left);
                 self.bar.set_message(self.name.clone());

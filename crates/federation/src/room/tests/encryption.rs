@@ -43,7 +43,7 @@ fn asking(defence: &str, rule: &str, clients: &[ClientId]) -> Room {
     }
     assert!(matches!(room.handle(Event::Start)[..], [Effect::NeedSalt]));
     assert_eq!(asked(&room.handle(Event::Salt(SALT))).unwrap().0, clients[0]);
-    assert_eq!((room.phase(), room.member(clients[0])), (RoomPhase::Sealing, Some(MemberState::Training)));
+    assert_eq!((room.phase(), room.member(clients[0])), (RoomPhase::Sealing, ClientState::Training));
     room
 }
 
@@ -122,7 +122,7 @@ fn another_client_is_asked_where_one_fails() {
     assert!(matches!(room.handle(Event::Left(B))[..], [Effect::Rest]));
     assert_eq!(asked(&ask_again(&mut room)).unwrap().0, C);
     assert!(matches!(room.handle(Event::Deadline { round: 0, policy })[..], [Effect::Rest]));
-    assert_eq!(room.member(C), Some(MemberState::Late));
+    assert_eq!(room.member(C), ClientState::Late);
     assert_eq!(asked(&ask_again(&mut room)).unwrap().0, A);
     room.handle(Event::Unable { client: A, round: 0, policy });
     assert_eq!(asked(&ask_again(&mut room)).unwrap().0, A, "nobody else is free");
@@ -207,10 +207,10 @@ fn choice_drops_a_seal_under_way() {
     let mut room = asking("encrypted", "fedsgd", &[A, B]);
     let effects = room.handle(Event::SetSettings(settings("none", "fedsgd")));
     assert_eq!(cohort(&effects), [B]);
-    assert_eq!(room.member(A), Some(MemberState::Late));
+    assert_eq!(room.member(A), ClientState::Late);
     let late = seal(&mut room, A, cipher.check(), encrypted(&model(1).state.weights, &cipher));
     assert_eq!(refusal(&late), Refusal::SealNotAsked);
-    assert_eq!(room.member(A), Some(MemberState::Joined));
+    assert_eq!(room.member(A), ClientState::Joined);
     assert!(room.seal().is_none());
 }
 

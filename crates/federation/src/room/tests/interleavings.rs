@@ -199,9 +199,8 @@ impl World {
         if is_reset {
             self.running = None;
         }
-        let is_left_out = |client: &ClientId| {
-            matches!(self.room.member(*client), Some(MemberState::SittingOut | MemberState::Excluded))
-        };
+        let is_left_out =
+            |client: &ClientId| matches!(self.room.member(*client), ClientState::SittingOut | ClientState::Excluded);
         let asks = match event {
             Event::Update(ReceivedUpdate { client, .. }) | Event::Unable { client, .. } => Some(client),
             Event::Sealed { client, .. } | Event::Joined(client) | Event::Return(client) => Some(client),
@@ -227,7 +226,7 @@ impl World {
                     prop_assert_eq!(encryption.is_some(), is_marked(&self.room, &model.state.weights));
                     let plan = Plan { round, policy, settings, encryption, model };
                     for client in cohort {
-                        prop_assert_eq!(self.room.member(client), Some(MemberState::Training));
+                        prop_assert_eq!(self.room.member(client), ClientState::Training);
                         prop_assert!(!was_left_out.contains(&client), "asked although it sits out or is left out");
                         self.plans.entry(client.0).or_default().push(plan.clone());
                     }
@@ -258,7 +257,7 @@ impl World {
                     prop_assert_eq!(summary.updates, self.accepted);
                     for client in summary.late {
                         let state = self.room.member(client);
-                        prop_assert!(matches!(state, Some(MemberState::Late | MemberState::SittingOut)), "{:?}", state);
+                        prop_assert!(matches!(state, ClientState::Late | ClientState::SittingOut), "{:?}", state);
                         prop_assert!(!self.room.is_hidden(client), "away, not late");
                     }
                 }
@@ -268,7 +267,7 @@ impl World {
                     self.has_quorum = true;
                 }
                 Effect::SittingOut(client) => {
-                    prop_assert_eq!(self.room.member(client), Some(MemberState::SittingOut));
+                    prop_assert_eq!(self.room.member(client), ClientState::SittingOut);
                     prop_assert!(!self.room.is_hidden(client), "away, not silent");
                     prop_assert!(!was_left_out.contains(&client), "it is told once");
                 }

@@ -63,7 +63,7 @@ fn the_excluded_stay_excluded_and_choices_stay_chosen() {
         send(&mut room, B, update);
         room.handle(Event::Begin);
     }
-    assert_eq!(room.member(A), Some(MemberState::Excluded));
+    assert_eq!(room.member(A), ClientState::Excluded);
     let masked = settings("random-binary:0.5", "fedsgd");
     room.handle(Event::SetSettings(masked));
     room.handle(Event::SetModel(model(2)));
@@ -71,7 +71,7 @@ fn the_excluded_stay_excluded_and_choices_stay_chosen() {
     assert_eq!(room.state().next_architecture(), Some(model(2).architecture));
     assert_eq!((again.coming(), again.settings()), (masked, settings("none", "fedsgd")));
     again.handle(Event::Joined(A));
-    assert_eq!(again.member(A), Some(MemberState::Excluded));
+    assert_eq!(again.member(A), ClientState::Excluded);
     again.handle(Event::Joined(B));
     assert_eq!(cohort(&again.handle(Event::Begin)), [B]);
     assert_eq!(again.settings(), masked);
@@ -88,7 +88,7 @@ fn silence_is_remembered() {
         room.handle(Event::Deadline { round, policy });
         room.handle(Event::Begin);
     }
-    assert_eq!(room.member(B), Some(MemberState::SittingOut));
+    assert_eq!(room.member(B), ClientState::SittingOut);
     let mut again = restored(&room);
     for client in [A, B] {
         again.handle(Event::Joined(client));

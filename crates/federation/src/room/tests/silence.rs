@@ -41,11 +41,11 @@ fn with_b_sitting_out() -> Room {
     answer(&mut room, A);
     let effects = deadline(&mut room);
     assert_eq!((closed(&effects).unwrap().late, sitting_out(&effects)), (vec![B], vec![]));
-    assert_eq!(room.member(B), Some(MemberState::Late));
+    assert_eq!(room.member(B), ClientState::Late);
     assert_eq!(cohort(&room.handle(Event::Begin)), [A]);
     let effects = answer(&mut room, A);
     assert_eq!((closed(&effects).unwrap().late, sitting_out(&effects)), (vec![], vec![B]));
-    assert_eq!(room.member(B), Some(MemberState::SittingOut));
+    assert_eq!(room.member(B), ClientState::SittingOut);
     room
 }
 
@@ -57,7 +57,7 @@ fn two_silent_rounds_make_a_client_sit_out_until_it_asks() {
         assert!(sitting_out(&answer(&mut room, A)).is_empty(), "it is told once");
     }
     assert!(room.handle(Event::Return(B)).is_empty());
-    assert_eq!(room.member(B), Some(MemberState::Joined));
+    assert_eq!(room.member(B), ClientState::Joined);
     assert_eq!(cohort(&room.handle(Event::Begin)), [A, B]);
     answer(&mut room, B);
     answer(&mut room, A);
@@ -65,7 +65,7 @@ fn two_silent_rounds_make_a_client_sit_out_until_it_asks() {
     room.handle(Event::Begin);
     answer(&mut room, A);
     assert!(sitting_out(&deadline(&mut room)).is_empty());
-    assert_eq!(room.member(B), Some(MemberState::Late));
+    assert_eq!(room.member(B), ClientState::Late);
 }
 
 /// A client that never answers costs one round's deadline, whatever it asks for: nobody waits for it until it answers.
@@ -102,7 +102,7 @@ fn any_answer_shows_that_a_client_is_there() {
         let mut room = with_b_sitting_out();
         let answer_of_b = late(&room);
         assert!(cohort(&room.handle(answer_of_b)).is_empty());
-        assert_eq!(room.member(B), Some(MemberState::Joined));
+        assert_eq!(room.member(B), ClientState::Joined);
         assert_eq!(cohort(&room.handle(Event::Begin)), [A, B]);
         assert!(!has_quorum(&answer(&mut room, A)), "it is waited for again");
     }
@@ -137,18 +137,18 @@ fn a_late_client_that_asks_need_not_answer_first() {
 /// Nobody else is there: whoever comes back gets a round at once.
 #[test]
 fn a_room_of_silent_clients_waits_and_goes_on() {
-    let come_back: [(MemberState, Event); 5] = [
-        (MemberState::Late, Event::Return(A)),
-        (MemberState::Late, Event::Unable { client: A, round: 1, policy: 1 }),
-        (MemberState::Away, Event::Return(A)),
-        (MemberState::Away, Event::Visibility { client: A, is_hidden: false }),
-        (MemberState::Away, Event::Joined(A)),
+    let come_back: [(ClientState, Event); 5] = [
+        (ClientState::Late, Event::Return(A)),
+        (ClientState::Late, Event::Unable { client: A, round: 1, policy: 1 }),
+        (ClientState::Away, Event::Return(A)),
+        (ClientState::Away, Event::Visibility { client: A, is_hidden: false }),
+        (ClientState::Away, Event::Joined(A)),
     ];
     for (state, event) in come_back {
         let mut room = started("none", &[A]);
-        hide(&mut room, A, state == MemberState::Away);
+        hide(&mut room, A, state == ClientState::Away);
         deadline(&mut room);
-        assert_eq!(room.member(A), Some(state));
+        assert_eq!(room.member(A), state);
         assert!(room.handle(Event::Begin).is_empty());
         assert_eq!(room.phase(), RoomPhase::Waiting);
         assert_eq!(cohort(&room.handle(event)), [A]);
@@ -161,7 +161,7 @@ fn a_room_of_silent_clients_waits_and_goes_on() {
         send(&mut room, C, ProtectedUpdate::dense(Vec::new()));
         answer(&mut room, A);
     }
-    assert_eq!(room.member(C), Some(MemberState::Excluded));
+    assert_eq!(room.member(C), ClientState::Excluded);
     assert!(room.handle(Event::Left(A)).is_empty());
     assert!(room.handle(Event::Begin).is_empty());
     assert_eq!(room.phase(), RoomPhase::Waiting);
@@ -175,14 +175,14 @@ fn a_hidden_client_is_neither_counted_nor_late() {
     let all = [A, B, C, D, E];
     let mut room = started("none", &all);
     hide(&mut room, E, true);
-    assert!(room.is_hidden(E) && room.member(E) == Some(MemberState::Training));
+    assert!(room.is_hidden(E) && room.member(E) == ClientState::Training);
     for client in [A, B, C] {
         assert!(!has_quorum(&answer(&mut room, client)), "three of four are less than 0.8");
     }
     assert!(has_quorum(&answer(&mut room, D)));
     let effects = deadline(&mut room);
     assert_eq!((closed(&effects).unwrap().late, sitting_out(&effects)), (vec![], vec![]));
-    assert_eq!(room.member(E), Some(MemberState::Away));
+    assert_eq!(room.member(E), ClientState::Away);
     for _ in 0..3 {
         assert_eq!(cohort(&room.handle(Event::Begin)), [A, B, C, D]);
         for client in [A, B, C, D] {
@@ -193,7 +193,7 @@ fn a_hidden_client_is_neither_counted_nor_late() {
     room.handle(Event::Unable { client: E, round: 1, policy: 1 });
     assert_eq!(cohort(&room.handle(Event::Begin)), all);
     answer(&mut room, E);
-    assert_eq!(room.member(E), Some(MemberState::Sent), "in the background it may well be fast enough");
+    assert_eq!(room.member(E), ClientState::Sent, "in the background it may well be fast enough");
 }
 
 /// Whoever goes to the background in the midst of a round may be all that the others wait for.
@@ -227,13 +227,13 @@ fn a_late_client_that_hides_is_away_and_back_when_it_is_seen() {
     answer(&mut room, A);
     deadline(&mut room);
     hide(&mut room, B, true);
-    assert_eq!(room.member(B), Some(MemberState::Away));
+    assert_eq!(room.member(B), ClientState::Away);
     for _ in 0..2 {
         room.handle(Event::Begin);
         assert!(sitting_out(&answer(&mut room, A)).is_empty());
     }
     hide(&mut room, B, false);
-    assert_eq!((room.member(B), room.is_hidden(B)), (Some(MemberState::Joined), false));
+    assert_eq!((room.member(B), room.is_hidden(B)), (ClientState::Joined, false));
     assert_eq!(cohort(&room.handle(Event::Begin)), [A, B]);
 }
 
@@ -256,7 +256,7 @@ fn nothing_but_asking_or_answering_ends_sitting_out() {
     hide(&mut room, B, false);
     room.handle(Event::Readmit(B));
     room.handle(Event::Reset(model(2)));
-    assert_eq!(room.member(B), Some(MemberState::SittingOut));
+    assert_eq!(room.member(B), ClientState::SittingOut);
     room.handle(Event::Start);
     assert_eq!(cohort(&room.handle(Event::Begin)), [A]);
 }
@@ -276,11 +276,11 @@ fn silence_about_a_seal_counts() {
     room.handle(Event::Salt([1; 16]));
     let silence = Event::Deadline { round: 0, policy: room.policy };
     assert!(sitting_out(&room.handle(silence.clone())).is_empty());
-    assert_eq!(room.member(A), Some(MemberState::Late));
+    assert_eq!(room.member(A), ClientState::Late);
     ask(&mut room);
-    assert_eq!(room.member(B), Some(MemberState::Training));
+    assert_eq!(room.member(B), ClientState::Training);
     assert_eq!(sitting_out(&room.handle(silence)), [A]);
-    assert_eq!((room.member(A), room.member(B)), (Some(MemberState::SittingOut), Some(MemberState::Late)));
+    assert_eq!((room.member(A), room.member(B)), (ClientState::SittingOut, ClientState::Late));
 }
 
 /// Nobody who is left out for bad updates is asked to encrypt the model.
@@ -292,13 +292,13 @@ fn an_excluded_client_is_not_asked_to_seal() {
         answer(&mut room, B);
         room.handle(Event::Begin);
     }
-    assert_eq!(room.member(A), Some(MemberState::Excluded));
+    assert_eq!(room.member(A), ClientState::Excluded);
     room.handle(Event::SetSettings(settings("encrypted", "fedsgd")));
     answer(&mut room, B);
     room.handle(Event::Salt([1; 16]));
     room.handle(Event::Begin);
-    assert_eq!((room.phase(), room.member(B)), (RoomPhase::Sealing, Some(MemberState::Training)));
-    assert_eq!(room.member(A), Some(MemberState::Excluded));
+    assert_eq!((room.phase(), room.member(B)), (RoomPhase::Sealing, ClientState::Training));
+    assert_eq!(room.member(A), ClientState::Excluded);
 }
 
 /// What is known of clients is bounded by those who are there, and those whom the caller has not forgotten.
@@ -320,7 +320,7 @@ fn clients_that_are_gone_are_forgotten() {
         assert_eq!(cohort(&room.handle(Event::Begin)), [A, hostile]);
         send(&mut room, hostile, ProtectedUpdate::dense(Vec::new()));
         room.handle(Event::Forgotten(hostile));
-        assert!(room.member(hostile).is_some(), "it is there");
+        assert!(room.member(hostile) != ClientState::Gone, "it is there");
         room.handle(Event::Left(hostile));
         assert_eq!(room.members.known(), 2);
         room.handle(Event::Forgotten(hostile));

@@ -3,16 +3,17 @@
 use std::time::Instant;
 
 use unmask_core::Architecture;
+use unmask_federation::GlobalModel;
 
-use super::{BatchEvaluation, EvaluationJob, Measured, ModelEvaluator};
+use super::{BatchEvaluation, HeldOut, Measured};
 
 /// Pictures that go through the model at once: what fits a budget of a second even with a large one.
 const BATCH: usize = 20;
 
 /// Runs the model on held-out pictures until they or the budget are at an end. They come in random order, so that those
 /// within the budget are a fair sample too.
-pub(super) fn measure(evaluator: &dyn ModelEvaluator, job: &EvaluationJob) -> Result<Measured, String> {
-    let EvaluationJob { model, data_set, budget, .. } = job;
+pub(super) fn measure(held_out: &HeldOut, model: &GlobalModel) -> Result<Measured, String> {
+    let HeldOut { evaluator, data_set, budget } = held_out;
     let (started, classes) = (Instant::now(), data_set.classes.len());
     if classes > model.architecture.classes() {
         return Err(format!("{} has {classes} classes, and the model {}", data_set.name, model.architecture.classes()));

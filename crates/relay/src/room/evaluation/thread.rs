@@ -1,7 +1,6 @@
 //! Measures on a thread of its own: rounds never wait for it.
 
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Weak, mpsc},
     thread,
 };
@@ -9,7 +8,7 @@ use std::{
 use anyhow::Context;
 use unmask_federation::GlobalModel;
 
-use super::{Evaluation, EvaluationJob, ModelEvaluator, measure};
+use super::{Evaluation, EvaluationJob};
 
 /// The measuring thread; it ends when this is dropped, after what it is at.
 #[derive(Debug)]
@@ -22,14 +21,11 @@ pub(crate) struct EvaluationThread {
 
 impl EvaluationThread {
     /// Starts the thread; `report` gives false once nobody listens.
-    pub(crate) fn start(
-        report: impl Fn(Evaluation) -> bool + Send + 'static,
-        evaluator: Arc<dyn ModelEvaluator>,
-    ) -> anyhow::Result<Self> {
+    pub(crate) fn start(report: impl Fn(Evaluation) -> bool + Send + 'static) -> anyhow::Result<Self> {
         let (jobs, waiting) = mpsc::channel();
         thread::Builder::new()
             .name("evaluation".to_owned())
-            .spawn(move || work(&waiting, report, evaluator.as_ref()))
+            .spawn(move || work(&waiting, report))
             .context("no thread for measuring the model")?;
         Ok(Self { jobs, newest: Weak::new(), is_busy: false })
     }
@@ -60,13 +56,10 @@ impl EvaluationThread {
     }
 }
 
-fn work(jobs: &mpsc::Receiver<EvaluationJob>, report: impl Fn(Evaluation) -> bool, evaluator: &dyn ModelEvaluator) {
+fn work(jobs: &mpsc::Receiver<EvaluationJob>, report: impl Fn(Evaluation) -> bool) {
     for job in jobs {
         let (serial, round) = (job.serial, job.round);
-        // What the model has become under strangers' updates decides what is computed here: whatever it does, the thread
-        // lives on.
-        let outcome = catch_unwind(AssertUnwindSafe(|| measure::measure(evaluator, &job)))
-            .unwrap_or_else(|_| Err("measuring the model broke down".to_owned()));
+        let outcome = job.held_out.measure(&job.model);
         drop(job);
         if !report(Evaluation { serial, round, outcome }) {
             return;

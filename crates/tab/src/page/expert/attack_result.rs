@@ -28,6 +28,7 @@ pub fn AttackResult(feed: Feed, teacher: Teacher, method: AttackMethod) -> impl 
     let search = Memo::new(move |_| search());
     let gathered = optional(result, |result| result.gathered.clone());
     let gathered = Memo::new(move |_| gathered());
+    let is_stale = Memo::new(move |_| result.with(|it| it.as_ref().is_some_and(|it| is_stale(feed, it.defence))));
     let is_skipped = feed.part(move |room| room.budget.skipped.iter().any(|name| name == method.name()));
     let is_running = holds(search, |search| search.state == SearchState::Running);
     let is_defended = holds(result, |result| result.defence != Defence::None);
@@ -44,6 +45,7 @@ pub fn AttackResult(feed: Feed, teacher: Teacher, method: AttackMethod) -> impl 
     view! {
         <section
             class="result"
+            class:stale=move || is_stale.get()
             data-testid="card"
             data-attack=method.name()
             data-round=part(result, |result| result.round)
@@ -88,6 +90,7 @@ pub fn AttackResult(feed: Feed, teacher: Teacher, method: AttackMethod) -> impl 
                 <Show when=move || method == AttackMethod::Colluder && teacher.is_here()>
                     <Collude feed teacher/>
                 </Show>
+                <StaleNote is_stale/>
                 <p class="remark" data-testid="remark" hidden=move || remark().is_none()>{remark}</p>
                 <p class="sub">
                     {part(result, |result| {
@@ -103,6 +106,21 @@ pub fn AttackResult(feed: Feed, teacher: Teacher, method: AttackMethod) -> impl 
                 </p>
             </div>
         </section>
+    }
+}
+
+/// Whether what came of an update under `defence` says nothing of the one in force.
+pub fn is_stale(feed: Feed, defence: Defence) -> bool {
+    feed.room.with(|room| room.as_ref().is_some_and(|room| room.defence != defence))
+}
+
+/// Says so; what it stands below is dimmed.
+#[component]
+pub fn StaleNote(#[prop(into)] is_stale: Signal<bool>) -> impl IntoView {
+    view! {
+        <p class="stale-note" data-testid="stale" hidden=move || !is_stale.get()>
+            "◷ Made under an older defence; it says nothing of the one in force."
+        </p>
     }
 }
 

@@ -7,7 +7,7 @@ use unmask_wire::view::{Control, MembershipView};
 use wasm_bindgen_futures::spawn_local;
 use web_sys::DragEvent;
 
-use super::attack_result::{AttackResult, SearchButton, SearchOffer};
+use super::attack_result::{AttackResult, SearchButton, SearchOffer, StaleNote, is_stale};
 use crate::page::{
     text::{
         self, attacks,
@@ -52,7 +52,7 @@ pub fn Cards(feed: Feed, teacher: Teacher) -> impl IntoView {
                 <p class="card empty" hidden=move || !groups.with(Vec::is_empty)>
                     "After each round the relay tries to reconstruct the picture of the client under attack from its update. The results appear here."
                 </p>
-                <Show when=move || can_search.get() == Some(true) && searched.with(Option::is_none)>
+                <Show when=move || teacher.is_here() && can_search.get() == Some(true) && searched.with(Option::is_none)>
                     <SearchOffer feed teacher/>
                 </Show>
                 <div class="findings">
@@ -200,6 +200,7 @@ pub fn LabelCard(feed: Feed) -> impl IntoView {
     let is_shared = feed.part(|room| room.data.as_ref().is_some_and(|data| data.train_on == TrainOn::Shared));
     let headline = optional(label, move |label| names.with(|names| attacks::labels(label, names)));
     let remark = optional(label, |label| label.remark.clone());
+    let is_old = Memo::new(move |_| label.with(|it| it.as_ref().is_some_and(|it| is_stale(feed, it.defence))));
     let bars = part(label, move |label| {
         let bar = |(place, share): (usize, &f64)| Bar {
             name: names.with(|names| names::class_name(names, place)),
@@ -212,6 +213,7 @@ pub fn LabelCard(feed: Feed) -> impl IntoView {
     view! {
         <article
             class="card finding"
+            class:stale=move || is_old.get()
             data-testid="label"
             data-labels=headline
             data-round=part(label, |label| label.round)
@@ -220,6 +222,7 @@ pub fn LabelCard(feed: Feed) -> impl IntoView {
             <h3>{move || if is_shared.get() == Some(true) { "The classes of its pictures" } else { "The label of its picture" }}</h3>
             <p class="verdict-line">{move || headline().unwrap_or_else(|| "✓ the label does not show".to_owned())}</p>
             <Bars rows=Signal::derive(move || bars().unwrap_or_default()) testid="label-class"/>
+            <StaleNote is_stale=is_old/>
             <p class="remark" hidden=move || remark().is_none()>{remark}</p>
             <p class="sub">
                 "Read from the gradient of the last layer. "
@@ -250,10 +253,14 @@ pub fn MembershipCard(feed: Feed, teacher: Teacher) -> impl IntoView {
     };
     keep_page();
     let has_candidate = move || membership.with(Option::is_some);
+    let is_old = Memo::new(move |_| {
+        membership.with(|it| it.as_ref().is_some_and(|it| it.round > 0 && is_stale(feed, it.defence)))
+    });
     let has_residual = holds(membership, |membership| membership.residual.is_some());
     view! {
         <article
             class="card finding membership"
+            class:stale=move || is_old.get()
             class:over=move || is_over.get() && teacher.is_here()
             data-testid="membership"
             data-verdict=optional(membership, |membership| membership.verdict.map(|verdict| verdict.to_string()))
@@ -289,6 +296,7 @@ pub fn MembershipCard(feed: Feed, teacher: Teacher) -> impl IntoView {
                     </div>
                 </div>
             </Show>
+            <StaleNote is_stale=is_old/>
             <Show when=has_residual>
                 <ResidualPlot membership/>
             </Show>
@@ -357,7 +365,7 @@ pub fn ResidualPlot(membership: Memo<Option<MembershipView>>) -> impl IntoView {
             <figcaption class="legend">
                 <span><i class="swatch own"></i>"this photograph"</span>
                 <span><i class="swatch distractor"></i>"altered copies of it"</span>
-                <span class="long">"share of the picture's class token outside of the span of those in the update"</span>
+                <span class="long">"the share that does not fit the pictures in the update"</span>
             </figcaption>
         </figure>
     }

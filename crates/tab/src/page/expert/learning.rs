@@ -174,6 +174,8 @@ fn square(
 
 /// Hues of the classes; a class beyond them begins again.
 const HUES: usize = 10;
+/// Share of the longest bar from which a class's number fits into its part.
+const NUMBER_FITS: f64 = 0.04;
 
 /// A bar for each seat, made of its classes: how alike the clients' shares are is seen at once.
 #[component]
@@ -181,7 +183,7 @@ pub fn SeatsCard(feed: Feed) -> impl IntoView {
     let data = feed.optional(|room| room.data.clone().filter(|data| !data.shards.is_empty()));
     let legend = part(data, |data| {
         let entry = |(place, name): (usize, &String)| {
-            view! { <span><i class=format!("swatch hue-{}", place % HUES)></i>{name.clone()}</span> }
+            view! { <span><i class=format!("swatch hue-{}", place % HUES)>{place + 1}</i>{name.clone()}</span> }
         };
         data.classes.iter().enumerate().map(entry).collect_view()
     });
@@ -204,8 +206,10 @@ pub fn SeatsCard(feed: Feed) -> impl IntoView {
 fn bar(data: &DataView, seat: usize, shard: &[u32], largest: u32) -> impl IntoView + use<> {
     let parts = shard.iter().enumerate().filter(|(_, count)| **count > 0).map(|(class, count)| {
         let name = data.classes.get(class).map_or("", String::as_str);
-        let width = format!("width:{:.3}%", f64::from(*count) * 100.0 / f64::from(largest));
-        view! { <i class=format!("hue-{}", class % HUES) style=width title=format!("{name}: {count}")></i> }
+        let share = f64::from(*count) / f64::from(largest);
+        let width = format!("width:{:.3}%", share * 100.0);
+        let number = (share >= NUMBER_FITS).then_some(class + 1);
+        view! { <i class=format!("hue-{}", class % HUES) style=width title=format!("{name}: {count}")>{number}</i> }
     });
     let total: u32 = shard.iter().sum();
     view! {

@@ -10,7 +10,7 @@ mod roster;
 use gloo_timers::callback::Timeout;
 use leptos::prelude::*;
 use unmask_core::TrainOn;
-use unmask_wire::view::Phase;
+use unmask_wire::view::{FederationLink, Phase};
 
 use self::{
     cards::Cards,
@@ -21,8 +21,9 @@ use self::{
 use super::{
     text::{self, input::grouped_pin},
     widgets::{
+        LanguageSwitch,
         feed::{Feed, Link},
-        holds, part,
+        holds, optional, part,
         session::Teacher,
     },
 };
@@ -40,7 +41,8 @@ pub fn Expert(
     on_stage: Callback<()>,
 ) -> impl IntoView {
     view! {
-        <div class="projector">
+        // In the field's words, which are English.
+        <div class="projector" lang="en">
             <Headline feed on_stage/>
             <div class="columns">
                 <aside class="side">
@@ -73,6 +75,7 @@ fn Headline(feed: Feed, on_stage: Callback<()>) -> impl IntoView {
     });
     let rule_form = feed.part(|room| room.rule.to_string());
     let journal = feed.optional(|room| room.journal.clone());
+    let federation = feed.optional(|room| room.federation.clone());
     let said = held(phase);
     let phase_text = move || match (said.get(), feed.countdown()) {
         (Some(Phase::Training), Some(seconds)) => format!("Training, {seconds} s left"),
@@ -115,10 +118,21 @@ fn Headline(feed: Feed, on_stage: Callback<()>) -> impl IntoView {
                 >
                     {part(journal, text::journal)}
                 </span>
+                <span
+                    class="federation"
+                    class:failed=holds(federation, |federation| federation.link == FederationLink::Lost)
+                    data-testid="federation"
+                    data-link=part(federation, |federation| text::key(federation.link))
+                    data-round=optional(federation, |federation| federation.round)
+                    hidden=move || federation.with(Option::is_none)
+                >
+                    {part(federation, text::federation)}
+                </span>
             </p>
             <button type="button" class="button small" data-testid="to-stage" title="Back to the stage (E)" aria-keyshortcuts="E" on:click=move |_| on_stage.run(())>
                 "Stage"
             </button>
+            <LanguageSwitch/>
             <p class="pill" data-testid="link" data-state=move || link().0>{move || link().1}</p>
         </header>
     }

@@ -45,7 +45,7 @@ pub fn Roster(feed: Feed, teacher: Teacher) -> impl IntoView {
             </ul>
             <details class="gone" data-testid="gone" hidden=move || gone().is_empty()>
                 <summary>{move || format!("Left ({})", gone().len())}</summary>
-                <ul class="compact">
+                <ul class="compact" tabindex="0" aria-label="Clients who left">
                     <For each=gone key=|id| *id let:id>
                         <Client feed teacher id/>
                     </For>

@@ -13,11 +13,12 @@ use super::{
     stage::{Room, hash},
     text::{
         clock::{Clock, Focused, minutes},
+        decimal,
         lesson::Address,
-        sentence,
+        say, sentence,
     },
     widgets::{
-        api,
+        InLanguage, LanguageSwitch, api,
         feed::{Feed, milliseconds},
         session::{Session, Teacher},
     },
@@ -75,7 +76,7 @@ pub fn Replay() -> impl IntoView {
         <Show when=move || is_loaded.get() fallback=move || view! { <Opening playing/> }>
             <div class="replay">
                 <Room feed=playing.feed teacher address/>
-                <Bar playing/>
+                <InLanguage><Bar playing/></InLanguage>
             </div>
         </Show>
     }
@@ -87,7 +88,7 @@ impl Playing {
             let Read { recording, torn } = read;
             let player = Player::new(recording);
             if player.states() == 0 {
-                return Err(torn.unwrap_or_else(|| "nothing is recorded in this file".to_owned()));
+                return Err(torn.unwrap_or_else(|| say::replay::nothing().to_owned()));
             }
             Ok((player, torn))
         });
@@ -95,7 +96,7 @@ impl Playing {
             Ok((player, torn)) => {
                 self.clock.set(Some(Clock::new(player.length())));
                 self.player.set_value(Some(player));
-                let torn = torn.map(|torn| format!("Only a part of this lesson can be played: {torn}."));
+                let torn = torn.map(say::replay::part);
                 self.problem.set(torn);
                 self.show(0);
             }
@@ -166,21 +167,23 @@ fn Opening(playing: Playing) -> impl IntoView {
         spawn_local(async move {
             match read_as_bytes(&File::from(file)).await {
                 Ok(bytes) => playing.load(&bytes),
-                Err(error) => playing.problem.set(Some(format!("The browser cannot read this file: {error}."))),
+                Err(error) => playing.problem.set(Some(say::replay::unreadable(error))),
             }
         });
     };
     view! {
         <div class="projector">
-            <header class="top"><h1 class="brand">"un" <em>"mask"</em></h1></header>
+            <header class="top"><h1 class="brand">"un" <em>"mask"</em></h1><LanguageSwitch/></header>
+            <InLanguage>
             <section class="card not-shown" role="status" data-testid="replay-opening">
-                <h2>{move || if playing.problem.with(Option::is_none) { "Opening the lesson…" } else { "Open a recorded lesson" }}</h2>
+                <h2>{move || if playing.problem.with(Option::is_none) { say::replay::opening() } else { say::replay::open() }}</h2>
                 <p class="problem" role="alert" data-testid="problem">{move || playing.problem.get()}</p>
                 <p hidden=move || playing.problem.with(Option::is_none)>
-                    <label for="recording">"A file lesson.unmask, which stays in this page: "</label>
+                    <label for="recording">{say::replay::file()}</label> " "
                     <input id="recording" type="file" accept=".unmask" data-testid="recording-file" on:change=take/>
                 </p>
             </section>
+            </InLanguage>
         </div>
     }
 }
@@ -188,11 +191,11 @@ fn Opening(playing: Playing) -> impl IntoView {
 /// Play and pause, speed, and where in the lesson it is.
 #[component]
 fn Bar(playing: Playing) -> impl IntoView {
-    let title = move || if playing.is_playing() { "Pause" } else { "Play" };
+    let title = move || if playing.is_playing() { say::replay::pause() } else { say::replay::play() };
     let speed = move || playing.clock.get().map_or(1.0, Clock::speed);
-    let time = move || format!("{} of {}", minutes(playing.at()), minutes(playing.length()));
+    let time = move || say::replay::time(minutes(playing.at()), minutes(playing.length()));
     view! {
-        <section class="player" aria-label="Recorded lesson">
+        <section class="player" aria-label=say::replay::player()>
             <p class="hint" role="status" data-testid="torn" hidden=move || playing.problem.with(Option::is_none)>
                 {move || playing.problem.get()}
             </p>
@@ -211,7 +214,7 @@ fn Bar(playing: Playing) -> impl IntoView {
                     type="range"
                     class="scrub"
                     data-testid="scrub"
-                    aria-label="Place in the lesson"
+                    aria-label=say::replay::place()
                     aria-valuetext=time
                     min="0"
                     max=move || playing.length()
@@ -228,20 +231,20 @@ fn Bar(playing: Playing) -> impl IntoView {
                     type="button"
                     class="button small"
                     data-testid="slower"
-                    aria-label="Slower"
+                    aria-label=say::replay::slower()
                     title="-"
                     on:click=move |_| playing.change(Clock::go_slower)
                 >
                     "−"
                 </button>
                 <span class="player-time" data-testid="speed" data-speed=move || speed().to_string()>
-                    {move || format!("{} ×", speed())}
+                    {move || format!("{} ×", decimal(speed().to_string()))}
                 </span>
                 <button
                     type="button"
                     class="button small"
                     data-testid="faster"
-                    aria-label="Faster"
+                    aria-label=say::replay::faster()
                     title="+"
                     on:click=move |_| playing.change(Clock::go_faster)
                 >

@@ -5,8 +5,9 @@ use unmask_core::AttackMethod;
 
 use super::parts::{Attacked, Original, Stage, Votes, let_go};
 use crate::page::text::{
+    decimal,
     lesson::{masked, uniform_rate},
-    scenes::label,
+    say,
 };
 
 /// Most that a mask can be made to drop on the stage, in percent.
@@ -17,7 +18,8 @@ const MOST: &str = "95";
 pub fn April(stage: Stage) -> impl IntoView {
     let is_ordinary = Memo::new(move |_| stage.place.get().beat >= 2);
     let attack = Signal::derive(move || if is_ordinary.get() { AttackMethod::Embedding } else { AttackMethod::April });
-    let title = Signal::derive(move || if is_ordinary.get() { label::USUAL_NETWORK } else { label::APRIL }.to_owned());
+    let title =
+        Signal::derive(move || if is_ordinary.get() { say::shot::usual() } else { say::shot::april() }.to_owned());
     view! {
         <div class="shots two">
             <Original stage/>
@@ -36,7 +38,7 @@ pub fn MaskSlider(stage: Stage) -> impl IntoView {
                 <Attacked
                     stage
                     attack=Signal::from(AttackMethod::Embedding)
-                    title=Signal::derive(|| label::GAPS_AS_ZEROS.to_owned())
+                    title=Signal::derive(|| say::shot::zeros().to_owned())
                 />
             </div>
             <Rate stage/>
@@ -52,14 +54,14 @@ fn Rate(stage: Stage) -> impl IntoView {
     let percent = move || format!("{:.0}", rate() * 100.0);
     view! {
         <label class="stage-slider">
-            <span>"R = " <b data-testid="slider-rate">{move || format!("{:.2}", rate())}</b></span>
+            <span>"R = " <b data-testid="slider-rate">{move || decimal(format!("{:.2}", rate()))}</b></span>
             <input
                 type="range"
                 min="0"
                 max=MOST
                 step="5"
                 data-testid="stage-slider"
-                aria-label="R, the part that stays home, in percent"
+                aria-label=say::mask::slider()
                 disabled=move || !stage.is_presenting.get()
                 prop:value=percent
                 on:pointerup=move |event| let_go(&event)
@@ -86,13 +88,13 @@ pub fn Attackers(stage: Stage) -> impl IntoView {
             <Attacked
                 stage
                 attack=Signal::from(AttackMethod::Embedding)
-                title=Signal::derive(|| label::GAPS_AS_ZEROS.to_owned())
+                title=Signal::derive(|| say::shot::zeros().to_owned())
             />
             <Show
                 when=move || { beat.get() > 0 }
                 fallback=|| view! { <figure class="shot turned" aria-hidden="true"><figcaption>"\u{a0}"</figcaption><p class="shot-empty">"?"</p></figure> }
             >
-                <Attacked stage attack=better title=Signal::derive(|| label::KNOWS_GAPS.to_owned())/>
+                <Attacked stage attack=better title=Signal::derive(|| say::shot::aware().to_owned())/>
             </Show>
         </div>
     }

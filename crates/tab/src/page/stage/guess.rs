@@ -5,10 +5,7 @@ use unmask_core::{AttackMethod, Scene};
 use unmask_wire::view::Answers;
 
 use super::parts::{Attacked, Stage};
-use crate::page::text::{
-    lesson,
-    scenes::{self, TAKE_HOME, empty, label},
-};
+use crate::page::text::{lesson, say, scenes};
 
 /// A picture to choose from.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,11 +63,11 @@ fn Question(stage: Stage) -> impl IntoView {
         view! {
             <figure class="suspect" data-testid="suspect" data-right=move || is_told().then(|| is_right.to_string()) class:right=move || is_told() && is_right>
                 {match picture {
-                    Some(picture) => view! { <img src=picture alt=answer.clone()/> }.into_any(),
-                    None => view! { <p class="shot-empty">{empty::NOT_SHOWN}</p> }.into_any(),
+                    Some(picture) => view! { <img src=picture alt=scenes::shown_answer(&answer)/> }.into_any(),
+                    None => view! { <p class="shot-empty">{say::empty::not_shown()}</p> }.into_any(),
                 }}
                 <figcaption>
-                    <span class="suspect-name">{move || if is_told() && is_right { "✓ " } else { "" }} {answer.clone()}</span>
+                    <span class="suspect-name">{move || if is_told() && is_right { "✓ " } else { "" }} {scenes::shown_answer(&answer)}</span>
                     {votes.map(|votes| view! { <b class="suspect-votes" data-testid="suspect-votes">{votes}</b> })}
                 </figcaption>
             </figure>
@@ -79,14 +76,13 @@ fn Question(stage: Stage) -> impl IntoView {
     let voters = stage.feed.optional(|room| room.lesson.poll.as_ref().map(|poll| poll.voters));
     view! {
         <div class="guess">
-            <Attacked stage attack=Signal::from(AttackMethod::Embedding) title=Signal::derive(|| label::FROM_NUMBERS.to_owned())/>
+            <Attacked stage attack=Signal::from(AttackMethod::Embedding) title=Signal::derive(|| say::shot::from_numbers().to_owned())/>
             <div class="suspects">
                 {move || suspects.get().into_iter().map(suspect).collect_view()}
                 <p class="suspects-note" role="status">
                     {move || match voters.get() {
-                        Some(1) => "1 vote".to_owned(),
-                        Some(voters) => format!("{voters} votes"),
-                        None if suspects.with(Vec::len) < 2 => empty::NO_SUSPECTS.to_owned(),
+                        Some(voters) => say::vote::count(voters),
+                        None if suspects.with(Vec::len) < 2 => say::empty::no_suspects().to_owned(),
                         None => String::new(),
                     }}
                 </p>
@@ -108,11 +104,11 @@ fn TakeHome(stage: Stage) -> impl IntoView {
     });
     view! {
         <div class="home">
-            <ol data-testid="take-home-sentences">{TAKE_HOME.map(|sentence| view! { <li>{sentence}</li> }).collect_view()}</ol>
+            <ol data-testid="take-home-sentences">{scenes::take_home().map(|sentence| view! { <li>{sentence}</li> }).collect_view()}</ol>
             <div class="strip" data-testid="strip" hidden=move || strip.with(Vec::is_empty)>
                 <For each=move || strip.get() key=Clone::clone let:frame>
                     <figure>
-                        <img src=frame.1 alt=format!("seen in {}", scenes::words(frame.0).title)/>
+                        <img src=frame.1 alt=say::debrief::seen(scenes::words(frame.0).title)/>
                         <figcaption>{scenes::words(frame.0).title}</figcaption>
                     </figure>
                 </For>

@@ -11,8 +11,8 @@ use crate::page::{
         attacks,
         chart::Residuals,
         lesson::volunteers,
-        names::SAMPLES,
-        scenes::{empty, label},
+        names::{SAMPLES, shown_nickname},
+        say,
     },
     widgets::{
         api, optional, part,
@@ -37,14 +37,14 @@ pub fn Membership(stage: Stage) -> impl IntoView {
     view! {
         <div class="was-it" data-testid="was-it" data-verdict=optional(membership, |it| it.verdict.map(|verdict| verdict.to_string()))>
             <figure class="shot">
-                <figcaption>{label::PHOTOGRAPH}</figcaption>
-                <Show when=move || picture.with(Option::is_some) fallback=|| view! { <p class="shot-empty" role="status">{empty::NO_CANDIDATE}</p> }>
-                    <img src=move || picture.get() alt="The photograph as the network sees it"/>
+                <figcaption>{say::member::photograph()}</figcaption>
+                <Show when=move || picture.with(Option::is_some) fallback=|| view! { <p class="shot-empty" role="status">{say::empty::no_candidate()}</p> }>
+                    <img src=move || picture.get() alt=say::member::seen()/>
                 </Show>
             </figure>
             <div class="scale">
                 <p class="scale-verdict" role="status" data-testid="scale-verdict">{part(membership, attacks::membership)}</p>
-                <svg viewBox=format!("0 0 {WIDTH} {HEIGHT}") role="img" aria-label="How far the photograph is from what was in the update, on a logarithmic axis">
+                <svg viewBox=format!("0 0 {WIDTH} {HEIGHT}") role="img" aria-label=say::member::scale()>
                     {move || {
                         let Residuals { candidate, interval, distractors, ticks } = drawn().unwrap_or_default();
                         let ends = ticks.first().zip(ticks.last()).map(|(right, left)| [left.clone(), right.clone()]);
@@ -56,12 +56,12 @@ pub fn Membership(stage: Stage) -> impl IntoView {
                             {candidate.map(|at| view! { <circle class="own" cx=at cy=own r="14"></circle> })}
                         }
                     }}
-                    <text class="scale-end" x=LEFT y=HEIGHT - 12.0>{label::WAS_IN}</text>
-                    <text class="scale-end" x=LEFT + SPAN y=HEIGHT - 12.0 text-anchor="end">{label::WAS_NOT}</text>
+                    <text class="scale-end" x=LEFT y=HEIGHT - 12.0>{say::member::was_in()}</text>
+                    <text class="scale-end" x=LEFT + SPAN y=HEIGHT - 12.0 text-anchor="end">{say::member::was_not()}</text>
                 </svg>
                 <p class="scale-legend">
-                    <span>{label::THIS_PHOTOGRAPH}</span>
-                    <span>{label::ALTERED_COPIES}</span>
+                    <span>{say::member::this()}</span>
+                    <span>{say::member::altered()}</span>
                 </p>
             </div>
             <Show when=move || stage.is_presenting.get()>
@@ -75,11 +75,12 @@ pub fn Membership(stage: Stage) -> impl IntoView {
 #[component]
 fn Candidates(stage: Stage) -> impl IntoView {
     let shown = stage.feed.part(|room| {
-        let shown =
-            volunteers(room).into_iter().filter_map(|client| Some((client.nickname.clone(), client.original.clone()?)));
+        let shown = volunteers(room)
+            .into_iter()
+            .filter_map(|client| Some((shown_nickname(&client.nickname), client.original.clone()?)));
         shown.take(4).collect::<Vec<_>>()
     });
-    let samples = SAMPLES.iter().take(4).map(|sample| (sample.name.to_owned(), format!("/samples/{}", sample.file)));
+    let samples = SAMPLES.iter().take(4).map(|sample| (sample.title().to_owned(), format!("/samples/{}", sample.file)));
     let samples: Vec<(String, String)> = samples.collect();
     let ask = move |name: String, address: String| {
         spawn_local(async move {
@@ -102,14 +103,14 @@ fn Candidates(stage: Stage) -> impl IntoView {
             {samples.into_iter().map(button).collect_view()}
             {move || shown.get().unwrap_or_default().into_iter().map(button).collect_view()}
             <FileButton
-                title="File"
+                title=say::member::file()
                 testid="stage-candidate"
                 on_file=move |file: File| {
                     let name = file.name();
                     spawn_local(propose(stage, name, file.into()));
                 }
             />
-            <button type="button" class="key" data-testid="stage-forget" on:click=move |_| stage.teacher.send(Control::ForgetCandidate)>"Forget"</button>
+            <button type="button" class="key" data-testid="stage-forget" on:click=move |_| stage.teacher.send(Control::ForgetCandidate)>{say::member::forget()}</button>
         </div>
     }
 }

@@ -27,12 +27,15 @@ use self::{
 use super::{
     expert::Expert,
     text::{
+        decimal,
         input::from_fragment,
+        language::Language,
         lesson::{self, Action, Address, Focus, Place},
-        scenes,
+        say, scenes,
     },
     widgets::{
-        feed::Feed,
+        InLanguage, LanguageSwitch, Tongue,
+        feed::{Feed, Link},
         session::{Session, Teacher},
     },
 };
@@ -62,22 +65,21 @@ pub fn Projector() -> impl IntoView {
 #[component]
 fn NotShown(session: Session) -> impl IntoView {
     let title = move || match (session.is_settled(), session.is_lost.get()) {
-        (false, _) => "Asking the relay…",
-        (true, true) => "The relay does not know this page any more",
-        (true, false) => "This page shows the room to its teacher",
+        (false, _) => say::shut::asking(),
+        (true, true) => say::shut::lost(),
+        (true, false) => say::shut::title(),
     };
     view! {
         <div class="projector">
-            <header class="top"><h1 class="brand">"un" <em>"mask"</em></h1></header>
+            <header class="top"><h1 class="brand">"un" <em>"mask"</em></h1><LanguageSwitch/></header>
+            <InLanguage>
             <section class="card not-shown" role="status" data-testid="not-shown" data-settled=move || session.is_settled().to_string()>
                 <h2>{title}</h2>
-                <p hidden=move || !session.is_settled()>
-                    "Open the projector link that the relay printed in the terminal, or the teacher link for a page with the controls. "
-                    "A relay that begins another lesson prints others."
-                </p>
-                <p hidden=move || !session.is_settled()>"Do you want to take part? "<a href="/">"The students’ page"</a>" asks for the PIN."</p>
+                <p hidden=move || !session.is_settled()>{say::shut::open()}</p>
+                <p hidden=move || !session.is_settled()>{say::shut::part()} " " <a href="/">{say::shut::students()}</a></p>
                 <p class="problem" role="alert" data-testid="session-problem">{move || session.problem.get()}</p>
             </section>
+            </InLanguage>
         </div>
     }
 }
@@ -90,6 +92,7 @@ pub fn Room(feed: Feed, teacher: Teacher, address: Address) -> impl IntoView {
     let is_expert = RwSignal::new(address.is_expert);
     let has_notes = RwSignal::new(false);
     let is_blank = RwSignal::new(read_blank());
+    let tongue = Tongue::spoken();
     follow_address(stage, is_expert, address);
     let blank = move |now: bool| {
         is_blank.set(now);
@@ -101,6 +104,7 @@ pub fn Room(feed: Feed, teacher: Teacher, address: Address) -> impl IntoView {
     EventListener::new(&window(), "storage", move |_| is_blank.set(read_blank())).forget();
     let act = Callback::new(move |action: Action| match action {
         Action::Expert => is_expert.update(|is_expert| *is_expert = !*is_expert),
+        Action::Language => tongue.choose(untrack(|| tongue.now()).next()),
         _ if is_expert.get_untracked() || !is_presenting.get_untracked() => {}
         Action::Next => stage.next(),
         Action::NextScene => {
@@ -130,7 +134,7 @@ pub fn Room(feed: Feed, teacher: Teacher, address: Address) -> impl IntoView {
         let is_asked = stage.loss.with_untracked(Option::is_some) && !is_expert.get_untracked();
         if let Some(action) = lesson::action(&event.key(), focus(&event, is_asked)) {
             // Space would scroll, too.
-            if action != Action::Expert && !is_expert.get_untracked() {
+            if !matches!(action, Action::Expert | Action::Language) && !is_expert.get_untracked() {
                 event.prevent_default();
             }
             act.run(action);
@@ -138,12 +142,14 @@ pub fn Room(feed: Feed, teacher: Teacher, address: Address) -> impl IntoView {
     });
     on_cleanup(move || handle.remove());
     view! {
-        <Show
-            when=move || is_expert.get()
-            fallback=move || view! { <StageView stage has_notes is_blank act/> }
-        >
-            <Expert feed teacher on_stage=move |()| is_expert.set(false)/>
-        </Show>
+        <InLanguage>
+            <Show
+                when=move || is_expert.get()
+                fallback=move || view! { <StageView stage has_notes is_blank act/> }
+            >
+                <Expert feed teacher on_stage=move |()| is_expert.set(false)/>
+            </Show>
+        </InLanguage>
     }
 }
 
@@ -217,7 +223,11 @@ fn StageView(
     let place = stage.place;
     let scene = Memo::new(move |_| place.get().scene);
     let words = move || scenes::words(scene.get());
-    let line = move || scenes::line(place.get().scene, place.get().beat);
+    let line = move || match place.get().scene {
+        // Nobody joins a lesson that was.
+        Scene::Lobby if stage.feed.link.get() == Link::Recorded => say::lobby::took_part(),
+        scene => scenes::line(scene, place.get().beat),
+    };
     let is_presenting = stage.is_presenting;
     view! {
         <div class="theatre" class:with-notes=move || has_notes.get() && is_presenting.get()>
@@ -229,7 +239,7 @@ fn StageView(
                         data-scene=move || place.get().scene.number()
                         data-beat=move || place.get().beat
                     >
-                        <a class="skip" href="#expert">"Expert view"</a>
+                        <button type="button" class="skip" on:click=move |_| act.run(Action::Expert)>{say::bar::expert_title()}</button>
                         <header class="slide-head">
                             <h1 data-testid="headline">{move || words().headline}</h1>
                             <p data-testid="line" role="status">{line}</p>
@@ -247,7 +257,7 @@ fn StageView(
                                 Scene::Membership => view! { <Membership stage/> }.into_any(),
                             }}
                         </div>
-                        <Show when=move || is_presenting.get() fallback=move || view! { <footer class="bar"></footer> }>
+                        <Show when=move || is_presenting.get() fallback=move || view! { <footer class="bar quiet"><LanguageKey act/></footer> }>
                             <Bar stage has_notes is_blank act/>
                         </Show>
                         <Show when=move || is_presenting.get()>
@@ -259,9 +269,9 @@ fn StageView(
                 </div>
             </div>
             <Show when=move || has_notes.get() && is_presenting.get()>
-                <aside class="notes" aria-label="Notes" data-testid="notes">
-                    <p><b>"Say: "</b>{move || words().say}</p>
-                    <p><b>"Ask: "</b>{move || words().ask}</p>
+                <aside class="notes" aria-label=say::bar::notes_title() data-testid="notes">
+                    <p><b>{say::bar::say()}</b> " " {move || words().say}</p>
+                    <p><b>{say::bar::ask()}</b> " " {move || words().ask}</p>
                 </aside>
             </Show>
         </div>
@@ -274,7 +284,7 @@ fn Bar(stage: Stage, has_notes: RwSignal<bool>, is_blank: RwSignal<bool>, act: C
     let is_paused = stage.feed.part(|room| room.phase == Phase::Paused);
     let is_paused = move || is_paused.get() == Some(true);
     let is_masked = move || stage.defence() != Defence::None;
-    let rate = move || lesson::uniform_rate(stage.defence()).map_or("–".to_owned(), |rate| rate.to_string());
+    let rate = move || lesson::uniform_rate(stage.defence()).map_or("–".to_owned(), |rate| decimal(rate.to_string()));
     let dot = move |scene: Scene| {
         let is_here = move || stage.place.get().scene == scene;
         let title = format!("{}: {}", scene.number(), scenes::words(scene).title);
@@ -294,21 +304,32 @@ fn Bar(stage: Stage, has_notes: RwSignal<bool>, is_blank: RwSignal<bool>, act: C
     };
     view! {
         // A click must not take the focus, or Space would press the same button again.
-        <footer class="bar" role="toolbar" aria-label="Presenter" data-testid="bar" on:mousedown=|event| event.prevent_default()>
-            <span class="dots" role="group" aria-label="Scenes">{Scene::ALL.map(dot).collect_view()}</span>
-            <Key act action=Action::Next key="Space" testid="next-beat" title="Next step">"Next"</Key>
-            <Key act action=Action::RateDown key="[" testid="rate-down" title="Less stays home">"R−"</Key>
+        <footer class="bar" role="toolbar" aria-label=say::bar::presenter() data-testid="bar" on:mousedown=|event| event.prevent_default()>
+            <span class="dots" role="group" aria-label=say::bar::scenes()>{Scene::ALL.map(dot).collect_view()}</span>
+            <Key act action=Action::Next key="Space" testid="next-beat" title=say::bar::next_title()>{say::bar::next()}</Key>
+            <Key act action=Action::RateDown key="[" testid="rate-down" title=say::bar::less_title()>"R−"</Key>
             <output class="rate" data-testid="stage-rate">{rate}</output>
-            <Key act action=Action::RateUp key="]" testid="rate-up" title="More stays home">"R+"</Key>
-            <Key act action=Action::Mask key="M" testid="mask" title="Mask on or off" pressed=Signal::derive(is_masked)>"Mask"</Key>
-            <Key act action=Action::NextVolunteer key="T" testid="next-volunteer" title="Next volunteer">"Who"</Key>
-            <Key act action=Action::Pause key="P" testid="stage-pause" title="Pause, or go on">
-                {move || if is_paused() { "Run" } else { "Pause" }}
+            <Key act action=Action::RateUp key="]" testid="rate-up" title=say::bar::more_title()>"R+"</Key>
+            <Key act action=Action::Mask key="M" testid="mask" title=say::bar::mask_title() pressed=Signal::derive(is_masked)>{say::bar::mask()}</Key>
+            <Key act action=Action::NextVolunteer key="T" testid="next-volunteer" title=say::bar::who_title()>{say::bar::who()}</Key>
+            <Key act action=Action::Pause key="P" testid="stage-pause" title=say::bar::pause_title()>
+                {move || if is_paused() { say::bar::run() } else { say::bar::pause() }}
             </Key>
-            <Key act action=Action::Blank key="B" testid="blank-key" title="Blank the stage" pressed=is_blank>"Blank"</Key>
-            <Key act action=Action::Notes key="N" testid="notes-key" title="Notes" pressed=has_notes>"Notes"</Key>
-            <Key act action=Action::Expert key="E" testid="expert" title="Expert view">"Expert"</Key>
+            <Key act action=Action::Blank key="B" testid="blank-key" title=say::bar::blank_title() pressed=is_blank>{say::bar::blank()}</Key>
+            <Key act action=Action::Notes key="N" testid="notes-key" title=say::bar::notes_title() pressed=has_notes>{say::bar::notes()}</Key>
+            <Key act action=Action::Expert key="E" testid="expert" title=say::bar::expert_title()>{say::bar::expert()}</Key>
+            <LanguageKey act/>
         </footer>
+    }
+}
+
+/// The language of this page, and with a press the next one.
+#[component]
+fn LanguageKey(act: Callback<Action>) -> impl IntoView {
+    view! {
+        <Key act action=Action::Language key="L" testid="language" title=say::bar::language_title()>
+            {Language::now().short_name()}
+        </Key>
     }
 }
 
@@ -348,7 +369,7 @@ fn Alarm(stage: Stage) -> impl IntoView {
     view! {
         <p class="alarm" role="alert" data-testid="stage-problem" hidden=move || problem.with(Option::is_none)>
             {move || problem.get()}
-            <button type="button" class="key" aria-label="Close" on:click=move |_| problem.set(None)>"✕"</button>
+            <button type="button" class="key" aria-label=say::page::close() on:click=move |_| problem.set(None)>"✕"</button>
         </p>
     }
 }
@@ -368,13 +389,13 @@ fn LossQuestion(stage: Stage, act: Callback<Action>) -> impl IntoView {
         <Show when=move || loss.with(Option::is_some)>
             <div class="veil">
                 <section class="question" role="alertdialog" aria-modal="true" aria-labelledby="loss" data-testid="loses-rounds" data-rounds=move || loss.get().map(|loss| loss.rounds)>
-                    <h2 id="loss">{move || loss.get().map(|loss| scenes::loses(loss.rounds))}</h2>
+                    <h2 id="loss">{move || loss.get().map(|loss| say::bar::loses(loss.rounds))}</h2>
                     <p>
                         <button node_ref=begin type="button" class="key accent" data-testid="loses-rounds-yes" on:click=move |_| act.run(Action::Confirm)>
-                            "Begin (Enter)"
+                            {say::bar::begin()}
                         </button>
                         <button type="button" class="key" data-testid="loses-rounds-no" on:click=move |_| act.run(Action::Cancel)>
-                            "Stay here (Escape)"
+                            {say::bar::stay()}
                         </button>
                     </p>
                 </section>

@@ -6,12 +6,8 @@ use unmask_wire::view::{ClientState, Control};
 
 use super::parts::Stage;
 use crate::page::{
-    text::{
-        count,
-        input::grouped_pin,
-        scenes::{empty, label},
-    },
-    widgets::feed::Feed,
+    text::{self, count, input::grouped_pin, names::shown_nickname, say},
+    widgets::feed::{Feed, Link},
 };
 
 /// Names that fit beside the code.
@@ -23,6 +19,7 @@ pub fn Lobby(stage: Stage) -> impl IntoView {
     let feed = stage.feed;
     let pin = feed.part(|room| room.pin.clone());
     let address = feed.part(|room| room.https_address.clone());
+    let federation = feed.optional(|room| room.federation.as_ref().map(text::federation));
     let is_locked = feed.part(|room| room.is_locked);
     let is_locked = move || is_locked.get() == Some(true);
     let here = feed.part(|room| {
@@ -32,23 +29,30 @@ pub fn Lobby(stage: Stage) -> impl IntoView {
     let here = Memo::new(move |_| here.get().unwrap_or_default());
     let newest = move || here.with(|here| here.iter().rev().take(NAMES).cloned().collect::<Vec<_>>());
     let surplus = move || here.with(|here| here.len().saturating_sub(NAMES));
+    let is_recorded = move || feed.link.get() == Link::Recorded;
     view! {
         <div class="lobby">
-            <QrCode feed/>
+            <Show when=is_recorded fallback=move || view! { <QrCode feed/> }>
+                <Company feed/>
+            </Show>
             <div class="lobby-side">
+                <p class="lobby-recorded" hidden=move || !is_recorded()>{say::lobby::recorded()}</p>
                 <p class="lobby-pin" hidden=move || pin.with(|pin| pin.as_ref().is_none_or(String::is_empty))>
-                    <span>"PIN "</span>
+                    <span>{say::lobby::pin()} " "</span>
                     <b data-testid="pin" data-pin=move || pin.get()>{move || pin.get().map(|pin| grouped_pin(&pin))}</b>
                 </p>
                 <p class="lobby-address" data-testid="https-address">{move || address.get()}</p>
+                <p class="lobby-federation" data-testid="federation" hidden=move || federation.with(Option::is_none)>
+                    {move || federation.get()}
+                </p>
                 <div class="lobby-door">
                     <p data-testid="clients-here" data-count=move || here.with(Vec::len)>
                         {move || match here.with(Vec::len) {
-                            0 => empty::NOBODY.to_owned(),
-                            count => format!("{count} here"),
+                            0 => say::empty::nobody().to_owned(),
+                            count => say::lobby::here(count),
                         }}
                     </p>
-                    <p class="locked-note" role="status" data-testid="locked" hidden=move || !is_locked()>"⊘ Locked"</p>
+                    <p class="locked-note" role="status" data-testid="locked" hidden=move || !is_locked()>{say::lobby::locked()}</p>
                     <Show when=move || stage.is_presenting.get()>
                         <button
                             type="button"
@@ -57,7 +61,7 @@ pub fn Lobby(stage: Stage) -> impl IntoView {
                             aria-pressed=move || is_locked().to_string()
                             on:click=move |_| stage.teacher.send(Control::Lock { on: !untrack(is_locked) })
                         >
-                            {move || if is_locked() { "Unlock" } else { "Lock" }}
+                            {move || if is_locked() { say::lobby::unlock() } else { say::lobby::lock() }}
                         </button>
                     </Show>
                 </div>
@@ -65,7 +69,7 @@ pub fn Lobby(stage: Stage) -> impl IntoView {
                     <For each=newest key=Clone::clone let:client>
                         <Name stage client/>
                     </For>
-                    <li hidden=move || surplus() == 0>{move || format!("and {} more", surplus())}</li>
+                    <li hidden=move || surplus() == 0>{move || say::lobby::more(surplus())}</li>
                 </ul>
             </div>
         </div>
@@ -76,7 +80,8 @@ pub fn Lobby(stage: Stage) -> impl IntoView {
 #[component]
 fn Name(stage: Stage, client: (ClientId, String)) -> impl IntoView {
     let (id, nickname) = client;
-    let label = format!("Remove {nickname}");
+    let nickname = shown_nickname(&nickname);
+    let label = say::lobby::remove(&nickname);
     view! {
         <li data-testid="name">
             <span>{nickname}</span>
@@ -86,6 +91,35 @@ fn Name(stage: Stage, client: (ClientId, String)) -> impl IntoView {
                 </button>
             </Show>
         </li>
+    }
+}
+
+/// Pictures that fit where the code would be.
+const PICTURES: usize = 9;
+
+/// Those who took part in a recorded lesson, each by the picture that they show or by an initial: nobody can join any more.
+#[component]
+fn Company(feed: Feed) -> impl IntoView {
+    let company = feed.part(|room| {
+        let here = room.clients.iter().filter(|client| client.state != ClientState::Gone).take(PICTURES);
+        here.map(|client| (client.nickname.clone(), client.original.clone())).collect::<Vec<_>>()
+    });
+    let company = Memo::new(move |_| company.get().unwrap_or_default());
+    let member = move |(nickname, picture): (String, Option<String>)| {
+        let shown = match picture {
+            Some(picture) => view! { <img src=picture alt=nickname/> }.into_any(),
+            None => {
+                let initial = nickname.chars().next().map(|initial| initial.to_uppercase().to_string());
+                view! { <span class="lobby-initial" aria-hidden="true">{initial}</span> }.into_any()
+            }
+        };
+        view! { <li data-testid="company">{shown}</li> }
+    };
+    view! {
+        <ul class="lobby-company">
+            {move || company.get().into_iter().map(member).collect_view()}
+            <li class="brand" hidden=move || !company.with(Vec::is_empty)>"un" <em>"mask"</em></li>
+        </ul>
     }
 }
 
@@ -99,13 +133,13 @@ fn QrCode(feed: Feed) -> impl IntoView {
     });
     view! {
         <div class="lobby-code" data-testid="qr">
-            {move || code.get().map(|code| view! { <img src=code alt="QR code of the address beside it"/> })}
+            {move || code.get().map(|code| view! { <img src=code alt=say::lobby::code()/> })}
         </div>
     }
 }
 
 /// Rows and columns of the drawn numbers.
-const ROWS: u32 = 8;
+const ROWS: u32 = 6;
 const COLUMNS: u32 = 12;
 /// Side of one of them, in SVG units.
 const CELL: u32 = 18;
@@ -114,9 +148,8 @@ const CELL: u32 = 18;
 #[component]
 pub fn Promise(stage: Stage) -> impl IntoView {
     let numbers = stage.feed.part(|room| room.parameters);
-    let numbers = move || {
-        numbers.get().filter(|numbers| *numbers > 0).map(|numbers| format!("{} {}", count(numbers), label::NUMBERS))
-    };
+    let numbers =
+        move || numbers.get().filter(|numbers| *numbers > 0).map(|numbers| say::promise::numbers(count(numbers)));
     let step = move || stage.place.get().beat;
     let cells = (0..ROWS * COLUMNS).map(|place| {
         let (row, column) = (place / COLUMNS, place % COLUMNS);
@@ -125,7 +158,7 @@ pub fn Promise(stage: Stage) -> impl IntoView {
         view! { <rect class=format!("cell-{sign}") x=column * CELL y=row * CELL width=CELL - 2 height=CELL - 2></rect> }
     });
     view! {
-        <svg class="promise" viewBox="0 0 1200 520" role="img" aria-label="A phone sends numbers to a server; the picture stays in the phone" data-step=step>
+        <svg class="promise" viewBox="0 0 1200 520" role="img" aria-label=say::promise::drawing() data-step=step>
             <rect class="device" x="40" y="20" width="270" height="440" rx="36"></rect>
             <rect class="screen" x="62" y="64" width="226" height="352" rx="10"></rect>
             <rect class="device" x="870" y="60" width="290" height="110" rx="14"></rect>
@@ -140,12 +173,12 @@ pub fn Promise(stage: Stage) -> impl IntoView {
                 <path class="hills" d="M85 262 L140 190 L180 236 L212 206 L265 262 V272 Q265 280 257 280 H93 Q85 280 85 272 Z"></path>
             </g>
             <line class="wall" x1="345" x2="345" y1="20" y2="460"></line>
-            <g class="numbers" transform="translate(67 310)">
+            <g class="numbers" transform="translate(67 300)">
                 <g class="travels">{cells.collect_view()}</g>
             </g>
-            <text x="175" y="500" text-anchor="middle">{label::PHONE}</text>
+            <text x="175" y="500" text-anchor="middle">{say::promise::phone()}</text>
             <text x="600" y="500" text-anchor="middle">{numbers}</text>
-            <text x="1015" y="500" text-anchor="middle">{label::SERVER}</text>
+            <text x="1015" y="500" text-anchor="middle">{say::promise::server()}</text>
         </svg>
     }
 }

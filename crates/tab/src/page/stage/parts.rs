@@ -11,7 +11,8 @@ use web_sys::{HtmlElement, PointerEvent};
 use crate::page::{
     text::{
         lesson::{self, Level, Place},
-        scenes::{self, empty, label},
+        names::shown_nickname,
+        say, scenes,
     },
     widgets::{api, feed::Feed, session::Teacher},
 };
@@ -343,19 +344,21 @@ pub fn Original(stage: Stage) -> impl IntoView {
         let target = room.target?;
         room.clients.iter().find(|client| client.id == target).cloned()
     });
-    let title =
-        move || target.with(|target| target.as_ref().map_or(label::ORIGINAL.to_owned(), |it| it.nickname.clone()));
+    let title = move || {
+        target
+            .with(|target| target.as_ref().map_or(say::shot::original().to_owned(), |it| shown_nickname(&it.nickname)))
+    };
     let empty = stage.feed.part(|room| match (room.clients.is_empty(), room.target) {
-        (true, _) => empty::NOBODY,
-        (false, None) => empty::NOBODY_AGREED,
-        (false, Some(_)) => empty::NOT_SHOWN,
+        (true, _) => say::empty::nobody(),
+        (false, None) => say::empty::nobody_agreed(),
+        (false, Some(_)) => say::empty::not_shown(),
     });
     view! {
         <Shot
             testid="original"
             title=Signal::derive(title)
             picture=Signal::derive(move || target.with(|target| target.as_ref()?.original.clone()))
-            empty=Signal::derive(move || empty.get().unwrap_or(empty::WAITING).to_owned())
+            empty=Signal::derive(move || empty.get().unwrap_or(say::empty::waiting()).to_owned())
             has_level=true
         />
     }
@@ -374,8 +377,12 @@ pub fn Attacked(
     });
     let why_empty = stage.feed.part(why_empty);
     let empty = move || {
-        if result.with(Option::is_some) { empty::NO_PICTURE } else { why_empty.get().unwrap_or(empty::WAITING) }
-            .to_owned()
+        if result.with(Option::is_some) {
+            say::empty::no_picture()
+        } else {
+            why_empty.get().unwrap_or(say::empty::waiting())
+        }
+        .to_owned()
     };
     let level = move || {
         result.with(|result| {
@@ -403,13 +410,13 @@ pub fn Attacked(
 /// Why no reconstruction has come.
 pub fn why_empty(room: &RoomView) -> &'static str {
     if room.clients.iter().all(|client| client.state == ClientState::Gone) {
-        empty::NOBODY
+        say::empty::nobody()
     } else if room.target.is_none() {
-        empty::NOBODY_AGREED
+        say::empty::nobody_agreed()
     } else if room.phase == Phase::Paused {
-        empty::PAUSED
+        say::empty::paused()
     } else {
-        empty::WAITING
+        say::empty::waiting()
     }
 }
 
@@ -421,7 +428,7 @@ pub fn Votes(
     #[prop(into, optional)]
     truth: Signal<Option<u16>>,
 ) -> impl IntoView {
-    let poll = stage.feed.optional(|room| room.lesson.poll.clone());
+    let poll = stage.feed.optional(lesson::worded);
     let is_closed = Memo::new(move |_| poll.with(|poll| poll.as_ref().is_some_and(|poll| !poll.is_open)));
     let voters = move || poll.with(|poll| poll.as_ref().map_or(0, |poll| poll.voters));
     let bars = move || poll.with(|poll| poll.as_ref().map(lesson::vote_bars).unwrap_or_default());
@@ -441,11 +448,11 @@ pub fn Votes(
             <h2>{move || poll.with(|poll| poll.as_ref().map(|poll| poll.poll.question.clone()))}</h2>
             <p class="vote-count" hidden=move || is_closed.get()>
                 <b data-testid="voters">{voters}</b>
-                {move || if voters() == 1 { " vote" } else { " votes" }}
+                " " {move || say::vote::unit(voters())}
             </p>
             <ul hidden=move || !is_closed.get()>{move || bars().into_iter().map(row).collect_view()}</ul>
             <p class="vote-truth" hidden=move || truth.get().is_none() || !is_closed.get()>
-                {move || truth.get().map(|truth| format!("It took {truth} {}.", scenes::SECONDS))}
+                {move || truth.get().map(|truth| say::patience::took(truth.into()))}
             </p>
         </section>
     }

@@ -6,11 +6,7 @@ use unmask_data::metrics::RECOGNISABLE_FROM;
 use unmask_wire::view::SearchView;
 
 use super::parts::{Frame, Original, Shot, Stage, Votes, let_go, why_empty};
-use crate::page::text::{
-    count,
-    lesson::Level,
-    scenes::{SECONDS, empty, label},
-};
+use crate::page::text::{count, lesson::Level, say};
 
 /// The searches that know the mask: one for each kind of network.
 fn is_shown(attack: AttackMethod) -> bool {
@@ -58,12 +54,14 @@ pub fn Patience(stage: Stage) -> impl IntoView {
             Some(first.seconds.round().clamp(0.0, f64::from(u16::MAX)) as u16)
         })
     };
-    let why_empty = stage.feed.part(move |room| if room.search.is_none() { empty::NO_SEARCH } else { why_empty(room) });
+    let why_empty =
+        stage.feed.part(move |room| if room.search.is_none() { say::empty::no_search() } else { why_empty(room) });
     let last = move || frames.with(|frames| frames.len().saturating_sub(1));
     let state = move || {
-        let steps = |search: &SearchView| format!("step {} of {}", count(search.iteration), count(search.iterations));
+        let steps = |search: &SearchView| say::patience::steps(count(search.iteration), count(search.iterations));
         let steps = search.with(|search| search.as_ref().map(|(search, ..)| steps(search)));
-        let seconds = frame.with(|frame| frame.as_ref().map(|frame| format!("{:.0} {SECONDS}", frame.seconds)));
+        let seconds = frame
+            .with(|frame| frame.as_ref().map(|frame| say::patience::seconds(format_args!("{:.0}", frame.seconds))));
         [seconds, steps].into_iter().flatten().collect::<Vec<_>>().join(" · ")
     };
     view! {
@@ -72,9 +70,9 @@ pub fn Patience(stage: Stage) -> impl IntoView {
                 <Original stage/>
                 <Shot
                     testid="searched"
-                    title=Signal::derive(|| label::GUESSES.to_owned())
+                    title=Signal::derive(|| say::shot::guesses().to_owned())
                     picture=Signal::derive(move || if begun.get() { frame.with(|frame| Some(frame.as_ref()?.source.clone())) } else { None })
-                    empty=Signal::derive(move || if begun.get() { why_empty.get().unwrap_or(empty::WAITING) } else { "?" }.to_owned())
+                    empty=Signal::derive(move || if begun.get() { why_empty.get().unwrap_or(say::empty::waiting()) } else { "?" }.to_owned())
                     level=Signal::derive(move || if begun.get() { level() } else { None })
                     has_level=true
                 />
@@ -86,7 +84,7 @@ pub fn Patience(stage: Stage) -> impl IntoView {
                     min="0"
                     step="1"
                     data-testid="scrub"
-                    aria-label="Pictures of the search, from the first to the last"
+                    aria-label=say::patience::scrub()
                     prop:max=move || last().to_string()
                     prop:value=move || chosen.get().unwrap_or_else(last).to_string()
                     on:pointerup=move |event| let_go(&event)

@@ -8,7 +8,7 @@ use super::parts::{Stage, Votes};
 use crate::page::{
     text::{
         chart::{Frame, TradeOffChart},
-        scenes::{empty, label},
+        defence_label, say,
     },
     widgets::api,
 };
@@ -45,7 +45,7 @@ pub fn TradeOff(stage: Stage) -> impl IntoView {
     let behind = Memo::new(move |_| behind());
     view! {
         <div class="trade-off" data-testid="trade-off" data-measured=move || chart.with(|chart| chart.measured.len()) data-class=move || chart.with(|chart| chart.class.len())>
-            <svg viewBox=format!("0 0 {WIDTH} {HEIGHT}") role="img" aria-label="Accuracy by leakage">
+            <svg viewBox=format!("0 0 {WIDTH} {HEIGHT}") role="group" aria-label=say::trade::chart()>
                 {move || {
                     let TradeOffChart { measured, path, class, leakage, accuracy } = chart.get();
                     let (bottom, right) = (FRAME.top + FRAME.height, FRAME.left + FRAME.width);
@@ -54,9 +54,9 @@ pub fn TradeOff(stage: Stage) -> impl IntoView {
                         <line class="axis" x1=FRAME.left x2=FRAME.left y1=FRAME.top y2=bottom></line>
                         {leakage.into_iter().map(|tick| view! { <text x=tick.at y=bottom + 32.0 text-anchor="middle">{tick.text}</text> }).collect_view()}
                         {accuracy.into_iter().map(|tick| view! { <text x=FRAME.left - 10.0 y=tick.at + 8.0 text-anchor="end">{tick.text}</text> }).collect_view()}
-                        <text x=FRAME.left y=HEIGHT - 12.0>{label::LESS_LEAKS}</text>
-                        <text x=right y=HEIGHT - 12.0 text-anchor="end">{label::MORE_LEAKS}</text>
-                        <text x=FRAME.left + 8.0 y="26">{label::NAMED_RIGHT}</text>
+                        <text x=FRAME.left y=HEIGHT - 12.0>{say::trade::less()}</text>
+                        <text x=right y=HEIGHT - 12.0 text-anchor="end">{say::trade::more()}</text>
+                        <text x=FRAME.left + 8.0 y="26">{say::trade::accuracy()}</text>
                         <path class="curve-path" d=path></path>
                         {measured.into_iter().map(|point| view! {
                             <g class="cross">
@@ -66,7 +66,7 @@ pub fn TradeOff(stage: Stage) -> impl IntoView {
                             </g>
                         }).collect_view()}
                         {class.into_iter().map(|dot| {
-                            let (defence, label) = (dot.defence, dot.defence.label());
+                            let (defence, label) = (dot.defence, defence_label(dot.defence));
                             view! {
                                 <circle
                                     class="class-dot"
@@ -91,14 +91,14 @@ pub fn TradeOff(stage: Stage) -> impl IntoView {
             </svg>
             <div class="trade-side">
                 <p class="scale-legend">
-                    <span class="of-curve">{label::MEASURED_BEFORE}</span>
-                    <span class="of-class">{label::THIS_CLASS}</span>
+                    <span class="of-curve">{say::trade::measured()}</span>
+                    <span class="of-class">{say::trade::class()}</span>
                 </p>
-                <p class="shot-empty" hidden=move || chart.with(|chart| !chart.measured.is_empty())>{empty::NO_CURVE}</p>
+                <p class="shot-empty" hidden=move || chart.with(|chart| !chart.measured.is_empty())>{say::empty::no_curve()}</p>
                 <Show when=move || behind.with(Option::is_some)>
                     <figure class="shot">
-                        <figcaption>{move || pointed.get().map(|defence| defence.label())}</figcaption>
-                        <img src=move || behind.get() alt="What an attack saw under this defence"/>
+                        <figcaption>{move || pointed.get().map(defence_label)}</figcaption>
+                        <img src=move || behind.get() alt=say::trade::behind()/>
                     </figure>
                 </Show>
                 <Votes stage/>

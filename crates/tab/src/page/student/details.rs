@@ -12,12 +12,7 @@ use web_sys::DragEvent;
 use super::{draft::JoinDraft, join::Camera, trainer::Trainer};
 use crate::{
     page::{
-        text::{
-            self, attacks,
-            chart::sparkline,
-            learning, names,
-            student::{self, details as say, join, room},
-        },
+        text::{self, attacks, chart::sparkline, learning, names, say, turn},
         widgets::{
             fields::{Bar, Bars, SimilarityGauge, is_open},
             holds, optional, part,
@@ -48,7 +43,7 @@ pub fn Details(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     };
     view! {
         <details class="fold" data-testid="details" open=was_open on:toggle=keep>
-            <summary>{room::DETAILS}</summary>
+            <summary>{say::room::details()}</summary>
             <div class="folded">
                 <Facts draft trainer/>
                 <Messages trainer/>
@@ -66,32 +61,35 @@ pub fn Details(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
 #[component]
 fn Facts(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     let round = part(trainer.training, |training| training.round);
-    let step = move || student::step(trainer.work(), part(trainer.sent, |sent| sent.milliseconds)());
+    let step = move || turn::work_step(trainer.work(), part(trainer.sent, |sent| sent.milliseconds)());
     let device = part(trainer.device, |device| device.name.clone());
     let loss = move || trainer.losses.with(|losses| losses.last().copied());
-    let room = part(trainer.closed, |closed| say::room_loss(closed.loss, closed.updates, closed.round));
+    let room = part(trainer.closed, |closed| match closed.loss {
+        Some(loss) => say::details::room_loss(text::decimal(format!("{loss:.3}")), closed.updates, closed.round),
+        None => say::details::room_no_update(closed.round),
+    });
     let curve = move || trainer.losses.with(|losses| sparkline(losses, SPARK_WIDTH, SPARK_HEIGHT));
     let label = move || draft.classes.with(|all| names::class_name(all, draft.label.get().into()));
     let shared = Memo::new(move |_| optional(trainer.training, |training| training.shared)());
     view! {
-        <section class="tiles" aria-label=say::THIS_TAB>
+        <section class="tiles" aria-label=say::details::this_tab()>
             <div class="tile wide">
-                <h3>{say::PICTURE}</h3>
+                <h3>{say::details::picture()}</h3>
                 <p data-testid="trains-on" data-shared=move || shared.get().unwrap_or(0)>
-                    {move || if shared.get().is_some() { say::PICTURE_UNUSED.to_owned() } else { say::label(&label()) }}
+                    {move || if shared.get().is_some() { say::details::picture_unused().to_owned() } else { say::details::label(label()) }}
                 </p>
             </div>
             <div class="tile">
-                <h3>{say::ROUND}</h3>
+                <h3>{say::details::round()}</h3>
                 <p class="figure" data-testid="round" data-round=move || round().unwrap_or(0)>
-                    {move || round().map_or(say::NOTHING.to_owned(), |round| round.to_string())}
+                    {move || round().map_or("–".to_owned(), |round| round.to_string())}
                 </p>
                 <p class="sub">{step}</p>
             </div>
             <div class="tile">
-                <h3>{say::DEVICE}</h3>
+                <h3>{say::details::device()}</h3>
                 <p class="figure" data-testid="device" data-device=device>
-                    {move || device().unwrap_or_else(|| say::CHOOSING_DEVICE.to_owned())}
+                    {move || device().unwrap_or_else(|| say::details::choosing_device().to_owned())}
                 </p>
                 <p class="sub" data-testid="device-reason">{part(trainer.device, |device| device.reason.clone())}</p>
             </div>
@@ -99,17 +97,17 @@ fn Facts(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                 <h3>{move || learning::loss_heading(shared.get().is_some())}</h3>
                 <p class="figure spread">
                     <span data-testid="loss" data-loss=move || loss().map(|loss| loss.to_string())>
-                        {move || loss().map_or(say::NOTHING.to_owned(), |loss| format!("{loss:.3}"))}
+                        {move || loss().map_or("–".to_owned(), |loss| text::decimal(format!("{loss:.3}")))}
                     </span>
                     <svg class="spark" viewBox=format!("-4 -4 {} {}", SPARK_WIDTH + 8.0, SPARK_HEIGHT + 8.0) aria-hidden="true">
                         <path d=move || curve().0></path>
                         {move || curve().1.map(|(x, y)| view! { <circle cx=x cy=y r="3"></circle> })}
                     </svg>
                 </p>
-                <p class="sub">{move || room().unwrap_or_else(|| say::NO_ROUND_CLOSED.to_owned())}</p>
+                <p class="sub">{move || room().unwrap_or_else(|| say::details::no_round_closed().to_owned())}</p>
             </div>
             <div class="tile">
-                <h3>{say::SENT}</h3>
+                <h3>{say::details::sent()}</h3>
                 <p
                     class="figure"
                     data-testid="bytes"
@@ -118,12 +116,12 @@ fn Facts(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                 >
                     {move || text::bytes(trainer.bytes.get().0)}
                 </p>
-                <p class="sub">{move || say::without_defence(&text::bytes(trainer.bytes.get().1))}</p>
+                <p class="sub">{move || say::details::without_defence(text::bytes(trainer.bytes.get().1))}</p>
             </div>
             <div class="tile wide">
-                <h3>{say::SETTINGS}</h3>
+                <h3>{say::details::settings()}</h3>
                 <p class="figure small" data-testid="model">
-                    {move || part(trainer.training, |training| training.model.clone())().unwrap_or(say::NOTHING.to_owned())}
+                    {move || part(trainer.training, |training| training.model.clone())().unwrap_or("–".to_owned())}
                 </p>
                 <p class="sub" data-testid="rule" data-rule=part(trainer.training, |training| training.rule.to_string())>
                     {part(trainer.training, |training| text::rule(training.rule))}
@@ -142,12 +140,13 @@ fn OwnAttackPanel(trainer: Trainer) -> impl IntoView {
     let attack = trainer.own_attack;
     let sentence = part(attack, |attack| {
         let (defence, time) = (attack.defence.phrase(), text::duration(attack.milliseconds));
-        say::own_attack(attack.round, &defence, &time, attack.remark.as_deref())
+        let took = say::details::own_attack_took(attack.round, defence, time);
+        attack.remark.as_deref().map_or_else(|| took.clone(), |remark| format!("{took} {}", text::sentence(remark)))
     });
     view! {
         <section class="panel" data-testid="own-attack" hidden=move || attack.with(Option::is_none)>
-            <h2>{say::OWN_ATTACK}</h2>
-            <p class="panel-summary">{say::OWN_ATTACK_HINT}</p>
+            <h2>{say::details::own_attack()}</h2>
+            <p class="panel-summary">{say::details::own_attack_hint()}</p>
             <p>{sentence}</p>
         </section>
     }
@@ -158,7 +157,7 @@ fn OwnAttackPanel(trainer: Trainer) -> impl IntoView {
 fn Messages(trainer: Trainer) -> impl IntoView {
     view! {
         <section class="panel" hidden=move || trainer.notices.with(VecDeque::is_empty)>
-            <h2>{say::MESSAGES}</h2>
+            <h2>{say::details::messages()}</h2>
             <ul class="notices" data-testid="notices">
                 <For each=move || trainer.notices.get() key=|(number, _)| *number let:notice>
                     <li data-testid="notice">{notice.1}</li>
@@ -180,8 +179,8 @@ fn Reconstructions(trainer: Trainer) -> impl IntoView {
     let closest = Memo::new(move |_| trainer.closest());
     view! {
         <section class="panel" data-testid="attacks" hidden=move || methods.with(Vec::is_empty)>
-            <h2>{say::RECONSTRUCTED}</h2>
-            <p class="panel-summary">{say::RECONSTRUCTED_HINT}</p>
+            <h2>{say::details::reconstructed()}</h2>
+            <p class="panel-summary">{say::details::reconstructed_hint()}</p>
             <div class="reconstructions">
                 <For each=move || methods.get() key=|method| *method let:method>
                     <Card trainer closest method/>
@@ -213,28 +212,28 @@ fn Card(trainer: Trainer, closest: Memo<Option<AttackMethod>>, method: AttackMet
         >
             <h3>
                 {method.title()}
-                <span class="sub">{part(result, |result| say::attacked_round(result.round))}</span>
+                <span class="sub">" " {part(result, |result| say::details::attacked_round(result.round))}</span>
             </h3>
             <div class="pair">
                 <figure class="own" hidden=move || own().is_none()>
-                    <Pixels picture=Signal::derive(own) label=say::AS_THE_MODEL_SEES class="photo"/>
-                    <figcaption>{move || if is_private() { say::OWN_PICTURE } else { say::SHARED_PICTURE }}</figcaption>
+                    <Pixels picture=Signal::derive(own) label=say::details::as_the_model_sees() class="photo"/>
+                    <figcaption>{move || if is_private() { say::details::own_picture() } else { say::details::shared_picture() }}</figcaption>
                 </figure>
                 <figure>
                     <Pixels
                         picture=Signal::derive(optional(result, |result| result.picture.clone()))
-                        label=say::RECONSTRUCTED
+                        label=say::details::reconstructed()
                         class="photo"
                     />
-                    <figcaption>{say::RECONSTRUCTION}</figcaption>
+                    <figcaption>{say::details::reconstruction()}</figcaption>
                 </figure>
             </div>
             <div class="reconstruction-end">
                 <SimilarityGauge
                     ssim=Signal::derive(ssim)
                     psnr=Signal::derive(psnr)
-                    below=Signal::derive(move || attacks::not_recognisable(is_defended(), false))
-                    waiting=Signal::derive(|| say::SEVERAL.to_owned())
+                    below=Signal::derive(move || attacks::not_recognisable(is_defended(), method.is_search()))
+                    waiting=Signal::derive(|| say::details::several().to_owned())
                 />
                 {attacks::comparison_note(method).map(|note| view! { <p class="sub">{note}</p> })}
             </div>
@@ -269,11 +268,11 @@ fn Classify(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
         if tried.with(Option::is_none) || trainer.prediction.with(Option::is_some) {
             None
         } else if trainer.training.with(Option::is_none) {
-            Some(say::TRY_BEFORE)
+            Some(say::details::try_before())
         } else if trainer.is_busy.get() {
-            Some(say::TRY_BUSY)
+            Some(say::details::try_busy())
         } else {
-            Some(say::TRY_ASKING)
+            Some(say::details::try_asking())
         }
     };
     let input = optional(prediction, |prediction: &Prediction| prediction.input.clone());
@@ -310,8 +309,8 @@ fn Classify(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                 }
             }
         >
-            <h2>{say::TRY}</h2>
-            <p class="panel-summary">{say::TRY_HINT}</p>
+            <h2>{say::details::try_own()}</h2>
+            <p class="panel-summary">{say::details::try_hint()}</p>
             <div class="row">
                 <button
                     type="button"
@@ -323,11 +322,11 @@ fn Classify(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                         }
                     }
                 >
-                    {say::TRY_PRIVATE}
+                    {say::details::try_private()}
                 </button>
-                <FileButton title=join::FILE testid="try-file" on_file/>
+                <FileButton title=say::join::file() testid="try-file" on_file/>
                 <Camera on_picture on_file/>
-                <span class="sub wide-only">{say::TRY_DROP}</span>
+                <span class="sub wide-only">{say::details::try_drop()}</span>
             </div>
             <p class="problem" role="alert" data-testid="try-problem" hidden=move || failure().is_none()>{failure}</p>
             <p class="sub" role="status" data-testid="try-waiting" hidden=move || waiting().is_none()>{waiting}</p>
@@ -336,14 +335,14 @@ fn Classify(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                     <figure>
                         <Pixels
                             picture=Signal::derive(part(tried, |picture| picture.pixels.clone()))
-                            label=say::TRIED
+                            label=say::details::tried()
                             class="tried-picture"
                         />
                         <figcaption>{part(tried, |picture| picture.name.clone())}</figcaption>
                     </figure>
                     <figure hidden=move || input().is_none()>
-                        <Pixels picture=Signal::derive(input) label=say::TRIED_SEEN class="photo"/>
-                        <figcaption>{say::TRIED_SEEN_SHORT}</figcaption>
+                        <Pixels picture=Signal::derive(input) label=say::details::tried_seen() class="photo"/>
+                        <figcaption>{say::details::tried_seen_short()}</figcaption>
                     </figure>
                 </div>
                 <div
@@ -367,13 +366,13 @@ fn SharedPictures(trainer: Trainer) -> impl IntoView {
     let shard = trainer.shard;
     let used = Memo::new(move |_| optional(trainer.training, |training| training.shared)());
     let now = move || match used.get() {
-        Some(pictures) => say::used(pictures),
-        None => say::UNUSED.to_owned(),
+        Some(pictures) => say::details::used(pictures),
+        None => say::details::unused().to_owned(),
     };
     let bars = part(shard, |shard| {
         let most = shard.counts.iter().copied().max().unwrap_or(0).max(1);
         let bar = |(name, count): (&String, &u32)| Bar {
-            name: name.clone(),
+            name: names::shown_class(name),
             share: f64::from(*count) / f64::from(most),
             text: count.to_string(),
             is_found: false,
@@ -388,16 +387,16 @@ fn SharedPictures(trainer: Trainer) -> impl IntoView {
             hidden=move || shard.with(Option::is_none)
         >
             <h2>
-                {move || if used.get().is_some() { say::TRAINS_ON } else { say::ALSO_HAS }}
+                {move || if used.get().is_some() { say::details::trains_on() } else { say::details::also_has() }} " "
                 {part(shard, |shard| learning::shared_pictures(&shard.data, &shard.classes, &shard.counts))}
             </h2>
             <p class="panel-summary">
-                {now} {say::SHARED} {part(shard, |shard| learning::partition(shard.partition))} {say::SHARED_END}
+                {now} " " {part(shard, |shard| say::details::shared(learning::partition(shard.partition)))}
             </p>
             <div class="shard">
                 <Pixels
                     picture=Signal::derive(optional(shard, |shard| shard.contact_sheet.clone()))
-                    label=say::SHEET
+                    label=say::details::sheet()
                     class="sheet"
                 />
                 <Bars rows=Signal::derive(move || bars().unwrap_or_default()) testid="shard-class"/>
@@ -415,27 +414,24 @@ fn SentUpdatePanel(trainer: Trainer) -> impl IntoView {
         part(sent, titles)().unwrap_or_default()
     });
     let summary = part(sent, |sent| {
-        say::sent(
-            sent.round,
-            &text::update_content(sent.rule, sent.samples),
-            &text::bytes(sent.bytes),
-            &text::bytes(sent.plain_bytes),
-            text::drawing_note(sent.rule),
-        )
+        let content = text::update_content(sent.rule, sent.samples);
+        let (bytes, plain) = (text::bytes(sent.bytes), text::bytes(sent.plain_bytes));
+        let said = say::details::sent_update(sent.round, content, bytes, plain);
+        format!("{said} {}", text::drawing_note(sent.rule)).trim_end().to_owned()
     });
     let has_ciphertext = holds(sent, |sent| sent.groups.iter().any(|group| group.ciphertext));
     view! {
         <section class="panel" data-testid="leaving">
-            <h2>{say::LEAVING}</h2>
+            <h2>{say::details::leaving()}</h2>
             <p class="panel-summary">
-                {move || summary().unwrap_or_else(|| say::NOTHING_LEFT.to_owned())}
+                {move || summary().unwrap_or_else(|| say::details::nothing_left().to_owned())}
             </p>
             <p class="legend">
-                <span><i class="swatch minus"></i>{say::BELOW}</span>
-                <span><i class="swatch zero"></i>{say::ZERO}</span>
-                <span><i class="swatch plus"></i>{say::ABOVE}</span>
-                <span><i class="swatch masked"></i>{say::MASKED}</span>
-                <span class="long" hidden=move || !has_ciphertext()><b class="tag">{say::CIPHERTEXT}</b>{say::CIPHERTEXT_HINT}</span>
+                <span><i class="swatch minus"></i>{say::details::below()}</span>
+                <span><i class="swatch zero"></i>{say::details::zero()}</span>
+                <span><i class="swatch plus"></i>{say::details::above()}</span>
+                <span><i class="swatch masked"></i>{say::details::masked()}</span>
+                <span class="long" hidden=move || !has_ciphertext()><b class="tag">{say::details::ciphertext()}</b>" " {say::details::ciphertext_hint()}</span>
             </p>
             <div class="groups">
                 <For each=move || titles.get() key=Clone::clone let:title>
@@ -470,34 +466,34 @@ fn Group(sent: RwSignal<Option<SentUpdate>>, title: String) -> impl IntoView {
             data-noise=move || noise().map(|noise| noise.to_string())
             data-ciphertext=move || is_ciphertext().to_string()
         >
-            <h3>{title.clone()} <b class="tag" hidden=move || !is_ciphertext()>{say::CIPHERTEXT}</b></h3>
+            <h3>{title.clone()} <b class="tag" hidden=move || !is_ciphertext()>{say::details::ciphertext()}</b></h3>
             <div class="pair">
                 <figure>
                     <Pixels
                         picture=Signal::derive(optional(group, |group| group.before.clone()))
-                        label=say::computed(&title)
+                        label=say::details::computed(&title)
                         class="update"
                     />
-                    <figcaption>{say::AS_COMPUTED}</figcaption>
+                    <figcaption>{say::details::as_computed()}</figcaption>
                 </figure>
                 <figure>
                     <Pixels
                         picture=Signal::derive(optional(group, |group| group.after.clone()))
-                        label=say::leaves(&title)
+                        label=say::details::leaves(&title)
                         class="update"
                     />
-                    <figcaption>{say::AS_SENT}</figcaption>
+                    <figcaption>{say::details::as_sent()}</figcaption>
                 </figure>
             </div>
             <dl>
-                <div><dt>{say::ZEROS}</dt><dd>{move || text::percent(number(|group| group.zeros))}</dd></div>
-                <div><dt>{say::VALUES}</dt><dd>{part(group, |group| text::count(group.values))}</dd></div>
+                <div><dt>{say::details::zeros()}</dt><dd>{move || text::percent(number(|group| group.zeros))}</dd></div>
+                <div><dt>{say::details::values()}</dt><dd>{part(group, |group| text::count(group.values))}</dd></div>
                 <div>
-                    <dt>{say::NORM}</dt>
-                    <dd>{part(group, |group| say::norms(group.norm_before, group.norm_after))}</dd>
+                    <dt>{say::details::norm()}</dt>
+                    <dd>{part(group, |group| text::decimal(format!("{:.3} → {:.3}", group.norm_before, group.norm_after)))}</dd>
                 </div>
                 <div hidden=move || noise().is_none()>
-                    <dt>{say::NOISE}</dt>
+                    <dt>{say::details::noise()}</dt>
                     <dd>{move || noise().map(text::ratio)}</dd>
                 </div>
             </dl>

@@ -19,7 +19,7 @@ use crate::{
         text::{
             input,
             names::{self, NICKNAME_LENGTH, Sample},
-            student::join as say,
+            say,
         },
         widgets::{
             api,
@@ -151,10 +151,10 @@ impl JoinDraft {
             self.take_sample(sample, label).await;
         }
         if let (Some(class), None) = (&class, label) {
-            self.label_problem.set(Some(say::no_class(class)));
+            self.label_problem.set(Some(say::join::no_class(class)));
         }
         if let (Some(image), None) = (&image, sample) {
-            self.picture_problem.set(Some(say::no_sample(image)));
+            self.picture_problem.set(Some(say::join::no_sample(image)));
         }
     }
 
@@ -181,7 +181,7 @@ impl JoinDraft {
     pub async fn take_sample(self, sample: Sample, label: Option<u8>) {
         let choice = self.next_choice();
         let taken = match api::file(&format!("/samples/{}", sample.file)).await {
-            Ok(file) => picture::from_blob(sample.name, &file).await,
+            Ok(file) => picture::from_blob(sample.title(), &file).await,
             Err(problem) => Err(problem),
         };
         if self.take(choice, taken) {
@@ -235,11 +235,11 @@ impl JoinDraft {
     pub fn join(self, trainer: Trainer) {
         let nickname = shortened(&self.nickname.get_untracked());
         if nickname.is_empty() {
-            self.nickname_problem.set(Some(say::NO_NICKNAME.to_owned()));
+            self.nickname_problem.set(Some(say::join::no_nickname().to_owned()));
             return;
         }
         let Some(picture) = self.picture.get_untracked() else {
-            self.picture_problem.set(Some(say::NO_PICTURE.to_owned()));
+            self.picture_problem.set(Some(say::join::no_picture().to_owned()));
             return;
         };
         if let Ok(Some(storage)) = window().local_storage() {

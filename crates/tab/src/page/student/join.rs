@@ -12,8 +12,8 @@ use super::{
 };
 use crate::page::{
     text::{
-        names::{NICKNAME_LENGTH, SAMPLES, Sample},
-        student::{camera, join as say},
+        names::{self, NICKNAME_LENGTH, SAMPLES, Sample},
+        say,
     },
     widgets::{
         fields::{PassphraseField, is_open},
@@ -41,19 +41,24 @@ pub fn JoinForm(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                 on:click=move |_| spawn_local(draft.take_sample(sample, None))
             >
                 <img src=format!("/samples/{}", sample.file) alt="" width="96" height="96"/>
-                <span class="thumb-name">{sample.name}</span>
+                <span class="thumb-name">{sample.title()}</span>
             </button>
         }
     };
     let option = move |(place, class): (usize, String)| {
         view! {
             <option value=place.to_string() selected=move || usize::from(draft.label.get()) == place>
-                {class}
+                {names::shown_class(&class)}
             </option>
         }
     };
     let (is_nameless, is_unpictured) =
         (move || draft.nickname_problem.with(Option::is_some), move || draft.picture_problem.with(Option::is_some));
+    let chosen = move || {
+        let sample = draft.sample.get().and_then(names::sample).map(|sample| sample.title().to_owned());
+        let own = || part(draft.picture, |picture| picture.name.clone())();
+        sample.or_else(own).unwrap_or_else(|| say::join::no_picture_yet().to_owned())
+    };
     // What the address asks for and the room does not have is to be seen.
     let is_more_open = RwSignal::new(false);
     Effect::new(move |_| {
@@ -63,7 +68,7 @@ pub fn JoinForm(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     });
     view! {
         <section class="intro">
-            <p>{say::INTRO}</p>
+            <p>{say::join::intro()}</p>
         </section>
         <Rejoin draft trainer/>
         <form
@@ -74,7 +79,7 @@ pub fn JoinForm(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
             }
         >
             <div class="card field">
-                <label for="nickname">{say::NICKNAME}</label>
+                <label for="nickname">{say::join::nickname()}</label>
                 <div class="row">
                     <input
                         id="nickname"
@@ -90,8 +95,8 @@ pub fn JoinForm(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                         type="button"
                         class="button"
                         data-testid="nickname-roll"
-                        aria-label=say::ANOTHER_NICKNAME
-                        title=say::ANOTHER_NICKNAME
+                        aria-label=say::join::another_nickname()
+                        title=say::join::another_nickname()
                         on:click=move |_| {
                             draft.nickname.set(suggested_nickname());
                             draft.nickname_problem.set(None);
@@ -105,27 +110,27 @@ pub fn JoinForm(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                 </p>
             </div>
             <fieldset class="card field" aria-describedby="picture-problem">
-                <legend>{say::PICTURE}</legend>
+                <legend>{say::join::picture()}</legend>
                 <div class="picker">
                     <div class="preview">
                         <Pixels
                             picture=Signal::derive(part(draft.picture, |picture| picture.pixels.clone()))
-                            label=say::CHOSEN
+                            label=say::join::chosen()
                             class="photo"
                         />
                         <p class="caption" data-testid="picture-name">
-                            {move || part(draft.picture, |picture| picture.name.clone())().unwrap_or(say::NO_PICTURE_YET.to_owned())}
+                            {chosen}
                         </p>
                     </div>
                     <div>
-                        <div class="gallery" role="group" aria-label=say::SAMPLES>
+                        <div class="gallery" role="group" aria-label=say::join::samples()>
                             {SAMPLES.into_iter().map(thumbnail).collect_view()}
                         </div>
-                        <p class="hint" hidden=is_unpictured>{say::FORMATS}</p>
+                        <p class="hint" hidden=is_unpictured>{say::join::formats()}</p>
                     </div>
                 </div>
                 <div class="row sources">
-                    <FileButton title=say::FILE testid="file" on_file/>
+                    <FileButton title=say::join::file() testid="file" on_file/>
                     <Camera on_picture on_file/>
                 </div>
                 <p class="problem" id="picture-problem" role="alert" data-testid="picture-problem">
@@ -140,7 +145,7 @@ pub fn JoinForm(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                     data-testid="join"
                     disabled=move || draft.is_reading.get()
                 >
-                    {say::JOIN}
+                    {say::join::join()}
                 </button>
             </div>
             <details
@@ -149,9 +154,9 @@ pub fn JoinForm(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                 prop:open=move || is_more_open.get()
                 on:toggle=move |event| is_more_open.set(is_open(&event))
             >
-                <summary>{say::MORE}</summary>
+                <summary>{say::join::more()}</summary>
                 <div class="field">
-                    <label for="label">{say::LABEL}</label>
+                    <label for="label">{say::join::label()}</label>
                     <select
                         id="label"
                         data-testid="label"
@@ -169,12 +174,12 @@ pub fn JoinForm(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                     <p class="problem" id="label-problem" role="alert" data-testid="label-problem">
                         {move || draft.label_problem.get()}
                     </p>
-                    <p class="hint">{say::LABEL_HINT}</p>
+                    <p class="hint">{say::join::label_hint()}</p>
                 </div>
                 <div class="field">
-                    <label for="passphrase">{say::PASSPHRASE}<span class="optional">{say::OPTIONAL}</span></label>
+                    <label for="passphrase">{say::join::passphrase()}<span class="optional">" " {say::join::optional()}</span></label>
                     <PassphraseField id="passphrase" value=draft.passphrase/>
-                    <p class="hint">{say::PASSPHRASE_HINT}</p>
+                    <p class="hint">{say::join::passphrase_hint()}</p>
                 </div>
             </details>
         </form>
@@ -189,16 +194,16 @@ fn Rejoin(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
             <section class="card rejoin">
                 <Pixels
                     picture=Signal::derive(part(draft.picture, |picture| picture.pixels.clone()))
-                    label=say::PRIVATE_PICTURE
+                    label=say::join::private_picture()
                     class="photo"
                 />
                 <div>
-                    <h2>{part(draft.saved, |saved| say::was_here(&saved.nickname))}</h2>
-                    <p class="sub">{say::KEPT}</p>
+                    <h2>{part(draft.saved, |saved| say::join::was_here(&saved.nickname))}</h2>
+                    <p class="sub">{say::join::kept()}</p>
                 </div>
                 <div class="row">
                     <button type="button" class="button accent large" data-testid="rejoin" on:click=move |_| draft.join(trainer)>
-                        {say::REJOIN}
+                        {say::join::rejoin()}
                     </button>
                     <button
                         type="button"
@@ -209,7 +214,7 @@ fn Rejoin(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                             draft.saved.set(None);
                         }
                     >
-                        {say::SOMEONE_ELSE}
+                        {say::join::someone_else()}
                     </button>
                 </div>
             </section>
@@ -235,9 +240,9 @@ pub fn Consent(draft: JoinDraft, #[prop(into, optional)] on_change: Option<Callb
                         }
                     }
                 />
-                <span>{say::MAY_SHOW}</span>
+                <span>{say::join::may_show()}</span>
             </label>
-            <p class="hint">{say::MAY_SHOW_HINT}</p>
+            <p class="hint">{say::join::may_show_hint()}</p>
         </div>
     }
 }
@@ -252,9 +257,9 @@ async fn open(devices: MediaDevices) -> Result<MediaStream, String> {
     let refused = |error: JsValue| {
         let reason = js_sys::Reflect::get(&error, &"name".into()).ok().and_then(|name| name.as_string());
         match reason.as_deref() {
-            Some("NotAllowedError") => camera::BLOCKED.to_owned(),
-            Some("NotFoundError") => camera::MISSING.to_owned(),
-            other => camera::unusable(other),
+            Some("NotAllowedError") => say::camera::blocked().to_owned(),
+            Some("NotFoundError") => say::camera::missing().to_owned(),
+            other => say::camera::unusable(other.unwrap_or(say::camera::no_reason())),
         }
     };
     let constraints = MediaStreamConstraints::new();
@@ -313,7 +318,8 @@ pub fn Camera(
         }
     };
     if devices().is_none() {
-        return view! { <FileButton title=camera::PHONE testid="camera-input" from_camera=true on_file/> }.into_any();
+        return view! { <FileButton title=say::camera::phone() testid="camera-input" from_camera=true on_file/> }
+            .into_any();
     }
     view! {
         <Show
@@ -321,19 +327,19 @@ pub fn Camera(
             fallback=move || {
                 view! {
                     <button type="button" class="button" data-testid="camera-button" on:click=start>
-                        {camera::OPEN}
+                        {say::camera::open()}
                     </button>
                 }
             }
         >
             <div class="camera">
-                <video node_ref=video autoplay playsinline prop:muted=true aria-label=camera::LIVE></video>
+                <video node_ref=video autoplay playsinline prop:muted=true aria-label=say::camera::live()></video>
                 <div class="row">
                     <button type="button" class="button accent" data-testid="camera-shoot" on:click=shoot>
-                        {camera::SHOOT}
+                        {say::camera::shoot()}
                     </button>
                     <button type="button" class="button" on:click=move |_| close()>
-                        {camera::CLOSE}
+                        {say::camera::close()}
                     </button>
                 </div>
             </div>

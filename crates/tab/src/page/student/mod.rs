@@ -3,7 +3,6 @@
 mod details;
 mod draft;
 mod join;
-mod own;
 mod poll;
 mod room;
 mod trainer;
@@ -17,10 +16,10 @@ use self::{draft::JoinDraft, join::JoinForm, room::Room, trainer::Trainer};
 use super::{
     text::{
         input::{https_twin, read_pin},
-        student as say,
-        turn::Link,
+        say,
+        turn::{self, Link},
     },
-    widgets::{on_return, session::Session, watch_presence},
+    widgets::{InLanguage, LanguageSwitch, on_return, session::Session, watch_presence},
 };
 use crate::protocol::Connection;
 
@@ -43,14 +42,15 @@ pub fn Student() -> impl IntoView {
         <div class="student">
             <header class="top">
                 <h1 class="brand">"un" <em>"mask"</em></h1>
+                <LanguageSwitch/>
                 <p class="nickname" data-testid="room-nickname" hidden=move || !is_in.get()>
                     {move || trainer.nickname.get().unwrap_or_else(|| draft.nickname.get())}
                 </p>
-                <StatusLine trainer/>
+                <InLanguage><StatusLine trainer/></InLanguage>
             </header>
-            <main>
+            <main><InLanguage>
                 <p class="banner" role="status" data-testid="forgotten" hidden=move || !trainer.has_forgotten.get()>
-                    {say::join::FORGOTTEN}
+                    {say::join::forgotten()}
                 </p>
                 <InsecureBanner session/>
                 <p class="banner error" role="alert" data-testid="trainer-failure" hidden=move || trainer.failure.with(Option::is_none)>
@@ -63,7 +63,7 @@ pub fn Student() -> impl IntoView {
                 <Show when=move || is_admitted.get() && !is_in.get()>
                     <JoinForm draft trainer/>
                 </Show>
-            </main>
+            </InLanguage></main>
         </div>
     }
 }
@@ -114,7 +114,7 @@ fn StatusLine(trainer: Trainer) -> impl IntoView {
     let can_be_hurried = move || link.get().can_be_hurried() && !(is_first() && link.get() == Link::Connecting);
     view! {
         <div class="status" data-testid="connection" data-state=move || link.get().key()>
-            <p>{move || say::status(link.get(), trainer.work())}</p>
+            <p>{move || turn::status(link.get(), trainer.work())}</p>
             <button
                 type="button"
                 class="button"
@@ -122,10 +122,10 @@ fn StatusLine(trainer: Trainer) -> impl IntoView {
                 hidden=move || !can_be_hurried()
                 on:click=move |_| trainer.check()
             >
-                {say::room::TRY_NOW}
+                {say::room::try_now()}
             </button>
         </div>
-        <p class="hidden" role="status">{move || say::connection(link.get())}</p>
+        <p class="hidden" role="status">{move || turn::connection(link.get())}</p>
     }
 }
 
@@ -147,14 +147,14 @@ pub fn Entrance(session: Session) -> impl IntoView {
                     enter();
                 }
             >
-                <h2 role="alert">
-                    {move || if session.is_lost.get() { say::entrance::LOST } else { say::entrance::HEADING }}
-                </h2>
+                <div role="alert"><h2>
+                    {move || if session.is_lost.get() { say::entrance::lost() } else { say::entrance::heading() }}
+                </h2></div>
                 <p hidden=move || !session.is_lost.get() data-testid="session-lost">
-                    {say::entrance::LOST_REMEDY}
+                    {say::entrance::lost_remedy()}
                 </p>
-                <p>{say::entrance::HINT}</p>
-                <label for="pin">{say::entrance::PIN}</label>
+                <p>{say::entrance::hint()}</p>
+                <label for="pin">{say::entrance::pin()}</label>
                 <div class="row">
                     <input
                         id="pin"
@@ -164,7 +164,7 @@ pub fn Entrance(session: Session) -> impl IntoView {
                         inputmode="numeric"
                         autocomplete="one-time-code"
                         maxlength="11"
-                        placeholder=say::entrance::PLACEHOLDER
+                        placeholder="123 456"
                         bind:value=typed
                     />
                     <button
@@ -173,7 +173,7 @@ pub fn Entrance(session: Session) -> impl IntoView {
                         data-testid="pin-enter"
                         disabled=move || session.is_trying.get()
                     >
-                        {say::entrance::ENTER}
+                        {say::entrance::enter()}
                     </button>
                 </div>
                 <p class="problem" role="alert" data-testid="pin-problem">{move || session.problem.get()}</p>
@@ -202,18 +202,16 @@ pub fn InsecureBanner(session: Session) -> impl IntoView {
     };
     view! {
         <aside class="banner" data-testid="insecure-banner" role="note">
-            <strong>{say::insecure::HEADING}</strong>
-            {say::insecure::WHY}
+            <strong>{say::insecure::heading()}</strong> " " {say::insecure::why()} " "
             {move || match link() {
                 Some(address) => {
                     view! {
-                        {say::insecure::BEFORE_ADDRESS}
+                        {say::insecure::open()} " "
                         <a href=address.clone() data-testid="secure-link">{address.clone()}</a>
-                        {say::insecure::AFTER_ADDRESS}
                     }
                         .into_any()
                 }
-                None => say::insecure::NO_ADDRESS.into_any(),
+                None => say::insecure::no_address().into_any(),
             }}
         </aside>
     }

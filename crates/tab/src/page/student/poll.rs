@@ -5,13 +5,13 @@ use unmask_wire::{OpenPoll, view::Answers};
 
 use super::trainer::Trainer;
 use crate::page::text::{
-    student::{self, room as say},
+    say,
     turn::{self, Link, Tally},
 };
 
 /// The room's question; absent before there is one.
 fn asked(trainer: Trainer) -> Memo<Option<OpenPoll>> {
-    Memo::new(move |_| trainer.lesson.with(|lesson| lesson.poll.clone()))
+    Memo::new(move |_| trainer.lesson.with(turn::worded))
 }
 
 /// The question of this number, to be answered. An answer can be changed until the question is closed.
@@ -21,7 +21,7 @@ pub fn Question(trainer: Trainer, number: u32) -> impl IntoView {
     poll.map(|poll| {
         let OpenPoll { question, answers, .. } = poll;
         let said = answers.clone();
-        let voted = move || trainer.answered(number).map(|vote| student::voted(&said, vote));
+        let voted = move || trainer.answered(number).map(|vote| turn::voted(&said, vote));
         let body = match &answers {
             Answers::Choice(names) => view! { <Choices trainer number names=names.clone()/> }.into_any(),
             Answers::Number { least, most, .. } => {
@@ -81,7 +81,7 @@ fn Guess(trainer: Trainer, number: u32, least: u16, most: u16, answers: Answers)
         <div class="guess-form">
             <output class="verdict-line" for="guess" data-testid="guess">{words}</output>
             <div class="guess-row">
-                <button type="button" class="button" aria-label=say::LESS data-testid="guess-less" on:click=move |_| step(-1)>
+                <button type="button" class="button" aria-label=say::room::less() data-testid="guess-less" on:click=move |_| step(-1)>
                     "−"
                 </button>
                 <input
@@ -100,7 +100,7 @@ fn Guess(trainer: Trainer, number: u32, least: u16, most: u16, answers: Answers)
                         }
                     }
                 />
-                <button type="button" class="button" aria-label=say::MORE data-testid="guess-more" on:click=move |_| step(1)>
+                <button type="button" class="button" aria-label=say::room::more() data-testid="guess-more" on:click=move |_| step(1)>
                     "+"
                 </button>
             </div>
@@ -111,7 +111,7 @@ fn Guess(trainer: Trainer, number: u32, least: u16, most: u16, answers: Answers)
                 disabled=move || is_offline(trainer)
                 on:click=move |_| trainer.answer(number, guess.get_untracked())
             >
-                {say::SEND}
+                {say::room::send()}
             </button>
         </div>
     }
@@ -125,7 +125,7 @@ pub fn Outcome(trainer: Trainer, number: u32) -> impl IntoView {
     let of = move |words: fn(&OpenPoll, Option<u16>) -> String| {
         poll.with(|poll| poll.as_ref().map(|poll| words(poll, own())))
     };
-    let verdict = move || of(|poll, own| student::judged(turn::judged(poll, own), &poll.answers, own, poll.correct));
+    let verdict = move || of(|poll, own| turn::verdict(turn::judged(poll, own), &poll.answers, own, poll.correct));
     let row = |tally: Tally| {
         let width = format!("width:{:.1}%", tally.share * 100.0);
         view! {
@@ -139,9 +139,9 @@ pub fn Outcome(trainer: Trainer, number: u32) -> impl IntoView {
             >
                 <span>
                     {tally.is_right.then_some("✓ ")} {tally.name}
-                    {tally.is_own.then(|| view! { <b class="tag">{say::YOUR_ANSWER}</b> })}
+                    {tally.is_own.then(|| view! { <b class="tag">{say::room::your_answer()}</b> })}
                 </span>
-                <span class="sub">{student::votes(tally.votes)}</span>
+                <span class="sub">{say::vote::count(tally.votes)}</span>
                 <span class="meter" aria-hidden="true"><span class="meter-fill" style=width></span></span>
             </li>
         }

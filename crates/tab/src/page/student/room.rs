@@ -1,12 +1,13 @@
-//! What a student sees after joining: one status, one picture, and one thing to do; the rest is folded away.
+//! What a student sees after joining: one status, one's own picture with what leaks of it and who sees that, and one thing to do;
+//! the rest is folded away.
 
 use leptos::{html::H2, prelude::*};
+use unmask_core::Scene;
 
 use super::{
     details::Details,
     draft::JoinDraft,
     join::Consent,
-    own::{OwnPicture, WhoSees},
     poll::{Outcome, Question},
     trainer::Trainer,
 };
@@ -14,12 +15,13 @@ use crate::{
     page::{
         text::{
             self,
-            student::{self, room as say},
-            turn::{Link, Turn},
+            lesson::Level,
+            say,
+            turn::{self, Beside, Link, Turn},
         },
-        widgets::{fields::PassphraseField, holds, optional, part},
+        widgets::{fields::PassphraseField, holds, is_choosing_language, optional, part, picture::Pixels},
     },
-    protocol::Connection,
+    protocol::{Connection, Reconstruction, SentUpdate},
 };
 
 /// The student's place in the room.
@@ -33,34 +35,153 @@ pub fn Room(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
         Turn::Answer { poll } => view! { <Question trainer number=poll/> }.into_any(),
         Turn::Result { poll } => view! { <Outcome trainer number=poll/> }.into_any(),
         Turn::Show => view! { <Offer trainer/> }.into_any(),
-        Turn::Watch(scene) => view! { <p class="watch" data-testid="watch">{student::watch(scene)}</p> }.into_any(),
+        Turn::Watch(scene) => view! { <p class="watch" data-testid="watch">{turn::watch(scene)}</p> }.into_any(),
     };
     let heading = NodeRef::<H2>::new();
-    // Whoever joins was at the end of a long form.
+    // Whoever joins was at the end of a long form; whoever chose another language has not moved.
+    let is_moved = !is_choosing_language();
     Effect::new(move |_| {
-        if let Some(heading) = heading.get() {
+        if let Some(heading) = heading.get().filter(|_| is_moved) {
             // It can only fail for an element that is not on the page.
             let _ = heading.focus();
             window().scroll_to_with_x_and_y(0.0, 0.0);
         }
     });
     view! {
-        <h2 class="hidden" tabindex="-1" node_ref=heading>{say::YOUR_PICTURE}</h2>
+        <h2 class="hidden" tabindex="-1" node_ref=heading>{say::room::your_picture()}</h2>
         <p class="banner" role="status" data-testid="news" hidden=move || trainer.news.with(Option::is_none)>
             {move || trainer.news.get()}
         </p>
-        <section class="card mine" aria-label=say::YOUR_PICTURE>
+        <section class="card mine" aria-label=say::room::your_picture()>
             <OwnPicture draft trainer/>
             <WhoSees draft trainer/>
         </section>
-        <section class="card turn" aria-label=say::YOUR_TURN data-testid="turn" data-scene=move || trainer.lesson.with(|lesson| lesson.scene.to_string())>
+        <section class="card turn" aria-label=say::room::your_turn() data-testid="turn" data-scene=move || trainer.lesson.with(|lesson| lesson.scene.to_string())>
             {thing}
         </section>
-        <section class="card" aria-label=say::CONSENT hidden=move || !draft.has_own_picture()>
+        <section class="card" aria-label=say::room::consent() hidden=move || !draft.has_own_picture()>
             <Consent draft on_change=move |may_show| trainer.consent(may_show)/>
         </section>
         <Details draft trainer/>
         <Leaving trainer/>
+    }
+}
+
+/// The picture, with what belongs beside it in the scene in force, and what is known of it.
+#[component]
+fn OwnPicture(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
+    let scene = Memo::new(move |_| trainer.lesson.with(|lesson| lesson.scene));
+    let beside = Memo::new(move |_| Beside::of(scene.get()));
+    let is_leak = move || beside.get() == Beside::Leak;
+    let own_attack = move |place: usize| {
+        trainer.own_attack.with(|attack| attack.as_ref().and_then(|attack| attack.reconstructions.get(place).cloned()))
+    };
+    // Of a reconstruction of public pictures there is nothing to say here.
+    let private = |result: &Reconstruction| result.comparison.as_ref().is_none_or(|comparison| comparison.is_private);
+    let closest = Memo::new(move |_| is_leak().then(|| own_attack(0)).flatten().filter(private));
+    // Where attackers are compared there are two.
+    let other = Memo::new(move |_| (scene.get() == Scene::Attackers).then(|| own_attack(1)).flatten().filter(private));
+    let by_relay = Memo::new(move |_| {
+        let closest = is_leak().then(|| trainer.closest()).flatten()?;
+        trainer.attack(closest).filter(private)
+    });
+    let numbers = move || {
+        let drawing = |sent: &SentUpdate| sent.groups.iter().find_map(|group| group.after.clone());
+        (beside.get() == Beside::Numbers).then(optional(trainer.sent, drawing)).flatten()
+    };
+    let ssim =
+        |result: Memo<Option<Reconstruction>>| result.with(|result| Some(result.as_ref()?.comparison.as_ref()?.ssim));
+    // Single rounds wander; this tab's own attack sees every one.
+    let level = Memo::new(move |_| {
+        let own = trainer.recent.with(|recent| Level::of(recent)).filter(|_| closest.with(Option::is_some));
+        let relay = ssim(by_relay).and_then(|ssim| Level::of(&[ssim]));
+        own.max(relay)
+    });
+    let is_stuck = holds(trainer.own_attack, |attack| attack.remark.is_some());
+    let is_searched = move || {
+        scene.get() == Scene::Patience || by_relay.with(|it| it.as_ref().is_some_and(|it| it.attack.is_search()))
+    };
+    let known = move || {
+        trainer.training.with(|training| turn::known(level.get(), training.as_ref(), is_stuck(), is_searched()))
+    };
+    view! {
+        <div class="own-pictures">
+            <figure>
+                <Pixels
+                    picture=Signal::derive(part(draft.picture, |picture| picture.pixels.clone()))
+                    label=say::room::your_picture()
+                />
+                <figcaption>{say::room::your_picture()}</figcaption>
+            </figure>
+            <figure hidden=move || numbers().is_none()>
+                <Pixels picture=Signal::derive(numbers) label=say::room::numbers() class="update"/>
+                <figcaption>{say::room::numbers()}</figcaption>
+            </figure>
+            <Leak scene result=closest is_own_attack=true/>
+            <Leak scene result=other is_own_attack=true/>
+            <Leak scene result=by_relay is_own_attack=false/>
+        </div>
+        <p
+            class="known"
+            data-testid="known"
+            data-level=move || level.get().map(Level::name)
+            hidden=move || beside.get() == Beside::Nothing
+        >
+            {known}
+        </p>
+    }
+}
+
+/// What an attack made of the picture.
+#[component]
+fn Leak(scene: Memo<Scene>, result: Memo<Option<Reconstruction>>, is_own_attack: bool) -> impl IntoView {
+    let caption = move || match scene.get() {
+        Scene::Attackers if is_own_attack => part(result, |result| turn::attacker(result.attack))(),
+        _ => Some(turn::leaked(is_own_attack)),
+    };
+    let is_there = move || result.with(|result| result.as_ref().is_some_and(|result| result.picture.is_some()));
+    view! {
+        <figure
+            data-testid="leak"
+            data-by=if is_own_attack { "tab" } else { "relay" }
+            data-attack=part(result, |result| result.attack.name())
+            data-round=part(result, |result| result.round)
+            data-ssim=optional(result, |result| Some(result.comparison.as_ref()?.ssim.to_string()))
+            hidden=move || !is_there()
+        >
+            <Pixels
+                picture=Signal::derive(optional(result, |result| result.picture.clone()))
+                label=say::room::leak()
+                class="photo"
+            />
+            <figcaption>{caption}</figcaption>
+        </figure>
+    }
+}
+
+/// Who sees what, and the way to take back what the class sees.
+#[component]
+fn WhoSees(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
+    let who = move || turn::who_sees(draft.has_own_picture(), draft.may_be_shown(), trainer.is_shown.get());
+    let withdraw = move |_| {
+        trainer.hide_original();
+        // What leaks of one's own photograph goes with it; a sample is everybody's.
+        if draft.has_own_picture() {
+            draft.may_show.set(false);
+            trainer.consent(false);
+        }
+    };
+    view! {
+        <p data-testid="who-sees">{who}</p>
+        <button
+            type="button"
+            class="button danger large"
+            data-testid="hide-original"
+            hidden=move || !trainer.is_shown.get()
+            on:click=withdraw
+        >
+            {say::room::hide()}
+        </button>
     }
 }
 
@@ -73,11 +194,11 @@ fn Closed(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     });
     view! {
         <div class="why" role="alert" data-testid="closed">
-            <h2>{say::CLOSED}</h2>
+            <h2>{say::room::closed()}</h2>
             <p>{reason}</p>
         </div>
         <button type="button" class="button accent large" data-testid="join-again" on:click=move |_| draft.join_again(trainer)>
-            {say::JOIN_AGAIN}
+            {say::room::join_again()}
         </button>
     }
 }
@@ -87,8 +208,8 @@ fn Closed(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
 fn SittingOut(trainer: Trainer) -> impl IntoView {
     view! {
         <div class="why" role="alert" data-testid="sitting-out">
-            <h2>{say::SITTING_OUT}</h2>
-            <p>{say::SITTING_OUT_WHY}</p>
+            <h2>{say::room::sitting_out()}</h2>
+            <p>{say::room::sitting_out_why()}</p>
         </div>
         <button
             type="button"
@@ -98,7 +219,7 @@ fn SittingOut(trainer: Trainer) -> impl IntoView {
             disabled=move || trainer.link() != Link::Online
             on:click=move |_| trainer.come_back()
         >
-            {say::COME_BACK}
+            {say::room::come_back()}
         </button>
     }
 }
@@ -115,9 +236,9 @@ fn Offer(trainer: Trainer) -> impl IntoView {
             disabled=move || trainer.link() != Link::Online
             on:click=move |_| trainer.show_original()
         >
-            {say::SHOW}
+            {say::room::show()}
         </button>
-        <p class="hint" id="show-hint">{say::SHOW_HINT}</p>
+        <p class="hint" id="show-hint">{say::room::show_hint()}</p>
     }
 }
 
@@ -126,10 +247,10 @@ fn Offer(trainer: Trainer) -> impl IntoView {
 fn Leaving(trainer: Trainer) -> impl IntoView {
     let is_forgetting = trainer.is_forgetting;
     view! {
-        <section class="leaving" aria-label=say::LEAVE>
+        <section class="leaving" aria-label=say::room::leave()>
             <div class="row">
                 <button type="button" class="button" data-testid="leave" on:click=move |_| trainer.leave()>
-                    {say::LEAVE}
+                    {say::room::leave()}
                 </button>
                 <button
                     type="button"
@@ -140,10 +261,10 @@ fn Leaving(trainer: Trainer) -> impl IntoView {
                     disabled=move || is_forgetting.get() || trainer.link() != Link::Online
                     on:click=move |_| trainer.forget()
                 >
-                    {move || if is_forgetting.get() { say::FORGETTING } else { say::FORGET }}
+                    {move || if is_forgetting.get() { say::room::forgetting() } else { say::room::forget() }}
                 </button>
             </div>
-            <p class="hint" id="forget-hint">{say::FORGET_HINT}</p>
+            <p class="hint" id="forget-hint">{say::room::forget_hint()}</p>
         </section>
     }
 }
@@ -173,13 +294,13 @@ fn PassphrasePrompt(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                 }
             >
                 <h2 role="alert">
-                    {move || if is_wrong() { say::WRONG_PASSPHRASE } else { say::LOCKED }}
+                    {move || if is_wrong() { say::room::wrong_passphrase() } else { say::room::locked() }}
                 </h2>
                 <p data-testid="passphrase-reason">{part(request, |request| text::sentence(&request.reason))}</p>
-                <label for="passphrase-answer">{say::PASSPHRASE}</label>
+                <label for="passphrase-answer">{say::room::passphrase()}</label>
                 <PassphraseField id="passphrase-answer" value=answer/>
-                <p class="hint">{say::PASSPHRASE_HINT}</p>
-                <button type="submit" class="button accent" data-testid="passphrase-send" disabled=is_empty>{say::USE_PASSPHRASE}</button>
+                <p class="hint">{say::room::passphrase_hint()}</p>
+                <button type="submit" class="button accent" data-testid="passphrase-send" disabled=is_empty>{say::room::use_passphrase()}</button>
             </form>
     }
 }

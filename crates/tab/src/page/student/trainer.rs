@@ -13,8 +13,7 @@ use web_sys::{MessageEvent, Worker};
 
 use crate::{
     page::text::{
-        sentence,
-        student::trainer as say,
+        say, sentence,
         turn::{Link, Situation, Turn, Work},
     },
     post,
@@ -131,7 +130,7 @@ impl Trainer {
         };
         match Worker::new(LOADER) {
             Ok(worker) => trainer.listen(worker),
-            Err(_) => trainer.failure.set(Some(say::NO_WORKER.to_owned())),
+            Err(_) => trainer.failure.set(Some(say::trainer::no_worker().to_owned())),
         }
         trainer
     }
@@ -149,9 +148,9 @@ impl Trainer {
         let errors = EventListener::new(&worker, "error", move |event| {
             // A script that cannot be fetched gives a bare event, without the message that an `ErrorEvent` carries.
             let reason = js_sys::Reflect::get(event, &"message".into()).ok().and_then(|message| message.as_string());
-            let reason = reason.unwrap_or_else(|| say::not_loaded(LOADER));
+            let reason = reason.unwrap_or_else(|| say::trainer::not_loaded(LOADER));
             self.is_busy.set(false);
-            self.failure.set(Some(say::stopped(&reason)));
+            self.failure.set(Some(say::trainer::stopped(&reason)));
         });
         errors.forget();
         self.worker.set_value(Some(worker));
@@ -317,9 +316,9 @@ impl Trainer {
         let sent =
             post::encode(&message).map_err(|error| sentence(&error.to_string())).and_then(|(message, buffers)| {
                 self.worker.with_value(|worker| {
-                    let worker = worker.as_ref().ok_or(say::NOT_RUNNING)?;
+                    let worker = worker.as_ref().ok_or(say::trainer::not_running())?;
                     let posted = worker.post_message_with_transfer(&message, &buffers);
-                    posted.map_err(|_| say::SILENT.to_owned())
+                    posted.map_err(|_| say::trainer::silent().to_owned())
                 })
             });
         if let Err(problem) = sent {
@@ -368,7 +367,7 @@ impl Trainer {
             }
             FromWorker::ModelEncrypted => {
                 self.passphrase_request.set(None);
-                self.notice(say::ENCRYPTED);
+                self.notice(say::trainer::encrypted());
             }
             FromWorker::Sent(sent) => {
                 self.is_busy.set(false);
@@ -442,7 +441,7 @@ impl Trainer {
                 self.is_busy.set(false);
                 if self.is_forgetting.get_untracked() {
                     self.is_forgetting.set(false);
-                    self.notice(say::NOT_FORGOTTEN);
+                    self.notice(say::trainer::not_forgotten());
                 }
             }
         }

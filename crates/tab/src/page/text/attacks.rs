@@ -3,19 +3,19 @@
 use unmask_core::{AttackMethod, MembershipVerdict};
 use unmask_wire::view::{BudgetView, GatheredView, LabelView, MembershipView, SearchState};
 
-use super::{counted, duration, names, number};
+use super::{counted, duration, names, number, say};
 
 /// What to know about how an attack's picture was compared.
 pub fn comparison_note(attack: AttackMethod) -> Option<&'static str> {
-    attack.is_unordered().then_some("compared with its pieces in the best order, which only this tab can know")
+    attack.is_unordered().then(say::details::best_order)
 }
 
 /// What it means that a reconstruction cannot be recognised: that much about this attacker, and no more.
 pub fn not_recognisable(is_defended: bool, is_searching: bool) -> &'static str {
     match (is_searching, is_defended) {
-        (true, _) => "◌ not recognisable yet",
-        (false, true) => "not recognisable by this attack; another may see more",
-        (false, false) => "not recognisable by this attack, although there is no defence",
+        (true, _) => say::details::not_yet(),
+        (false, true) => say::details::not_by_this(),
+        (false, false) => say::details::not_undefended(),
     }
 }
 
@@ -72,11 +72,11 @@ pub fn labels(label: &LabelView, names: &[String]) -> Option<String> {
 /// Whether the client trained on the photograph, as a headline.
 pub fn membership(membership: &MembershipView) -> &'static str {
     match membership.verdict {
-        Some(MembershipVerdict::Member) => "✕ This photograph was in the update",
-        Some(MembershipVerdict::Stranger) => "✓ This photograph was not in the update",
-        Some(MembershipVerdict::Undecided) => "◌ This cannot be decided",
-        None if membership.round == 0 => "◌ Waiting for an update",
-        None => "◌ This update does not say",
+        Some(MembershipVerdict::Member) => say::member::yes(),
+        Some(MembershipVerdict::Stranger) => say::member::no(),
+        Some(MembershipVerdict::Undecided) => say::member::undecided(),
+        None if membership.round == 0 => say::member::waiting(),
+        None => say::member::silent(),
     }
 }
 

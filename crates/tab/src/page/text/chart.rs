@@ -3,7 +3,7 @@
 use unmask_core::{CurvePoint, Defence, MeanInterval};
 use unmask_wire::view::{CountBinView, LossPoint, MembershipView, TradeOffPoint};
 
-use super::attacks::share;
+use super::{attacks::share, decimal, defence_label, say};
 
 /// The box that the curve is drawn into, in SVG units.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -371,7 +371,7 @@ impl TradeOffChart {
                 y: y(point.accuracy.mean),
                 across: [x(ssim.low), x(ssim.high)],
                 up: [y(point.accuracy.high), y(point.accuracy.low)],
-                text: point.defence.label(),
+                text: defence_label(point.defence),
             })
             .collect();
         measured.sort_by(|one, other| one.x.total_cmp(&other.x));
@@ -383,13 +383,13 @@ impl TradeOffChart {
                 defence: point.defence,
             })
         };
-        let tick = |at: f32, share: f64| Mark { at, text: format!("{:.0} %", share * 100.0) };
+        let tick = |at: f32, share: f64| Mark { at, text: say::unit::percent(format_args!("{:.0}", share * 100.0)) };
         let places: Vec<(f32, f32)> = measured.iter().map(|point| (point.x, point.y)).collect();
         Self {
             path: path(&places),
             measured,
             class: class.iter().filter_map(dot).collect(),
-            leakage: [0.0, 0.5, 1.0].map(|ssim| Mark { at: x(ssim), text: format!("{ssim}") }).to_vec(),
+            leakage: [0.0, 0.5, 1.0].map(|ssim| Mark { at: x(ssim), text: decimal(ssim.to_string()) }).to_vec(),
             accuracy: [0.0, top / 2.0, top].map(|accuracy| tick(y(accuracy), accuracy)).to_vec(),
         }
     }

@@ -1,4 +1,8 @@
-//! What comes from outside, checked before it is used: addresses and PINs.
+//! What comes from outside, checked before it is used: addresses, PINs, and picture files before anything decodes them.
+
+use imagesize::{Compression, ImageError, ImageType};
+
+use super::say;
 
 /// Where the same page is under HTTPS: the host it was opened with, the port of the room's HTTPS address.
 ///
@@ -50,11 +54,7 @@ const DIGITS: usize = 6;
 pub fn read_pin(typed: &str) -> Result<String, String> {
     let pin: String = typed.chars().filter(|character| !character.is_whitespace() && *character != '-').collect();
     let is_pin = pin.len() == DIGITS && pin.bytes().all(|byte| byte.is_ascii_digit());
-    if is_pin {
-        Ok(pin)
-    } else {
-        Err("The PIN has six digits, such as 123 456. It stands beside the QR code.".to_owned())
-    }
+    if is_pin { Ok(pin) } else { Err(say::entrance::six_digits().to_owned()) }
 }
 
 /// In two halves, as it is read out.
@@ -63,6 +63,119 @@ pub fn grouped_pin(pin: &str) -> String {
         Some((first, second)) if !second.is_empty() => format!("{first} {second}"),
         _ => pin.to_owned(),
     }
+}
+
+/// Pixels beyond which a picture is refused: decoding 64 megapixels takes 256 MB.
+pub const PIXEL_LIMIT: u64 = 64_000_000;
+
+/// Bytes at the start of a file in which its header must be; camera metadata comes before a JPEG's size.
+pub const HEADER_BYTES: u64 = 1 << 20;
+
+/// The formats that a file dialogue offers. A phone that is not asked for HEIC hands its photographs over as JPEG.
+pub const FORMATS: &str = "image/png,image/jpeg,image/webp,image/gif,image/avif";
+
+/// Why the file `name` was refused; `width` and `height` are in pixels.
+#[derive(Debug, PartialEq, Eq)]
+pub enum HeaderError {
+    /// The bytes are no PNG, JPEG, WebP, GIF or AVIF picture.
+    NotAPicture { name: String },
+    /// A photograph as iPhones store it.
+    Heic { name: String },
+    /// The picture says it has no pixels.
+    Empty { name: String, width: u64, height: u64 },
+    /// The picture has more than [`PIXEL_LIMIT`] pixels.
+    TooLarge {
+        name: String,
+        width: u64,
+        height: u64,
+        /// Rounded up.
+        megapixels: u64,
+    },
+}
+
+impl HeaderError {
+    /// Why, and what to do, in a sentence.
+    pub fn sentence(&self) -> String {
+        match self {
+            Self::NotAPicture { name } => say::picture::unknown(name),
+            Self::Heic { name } => say::picture::heic(name),
+            Self::Empty { name, width, height } => say::picture::empty(name, width, height),
+            Self::TooLarge { name, width, height, megapixels } => {
+                say::picture::too_large(name, width, height, megapixels)
+            }
+        }
+    }
+}
+
+/// Reads width and height in pixels from a file's first bytes, at most [`HEADER_BYTES`] of them. Of a file that moves it is
+/// the first frame that counts, which is also what browsers draw.
+///
+/// # Errors
+/// [`HeaderError`], which names the file and what to do.
+pub fn check_picture(name: &str, start: &[u8]) -> Result<(u64, u64), HeaderError> {
+    let not_a_picture = || HeaderError::NotAPicture { name: name.to_owned() };
+    let size = match imagesize::image_type(start) {
+        Ok(ImageType::Png | ImageType::Jpeg | ImageType::Webp) => {
+            let size = imagesize::blob_size(start).map_err(|_: ImageError| not_a_picture())?;
+            Some((size.width as u64, size.height as u64))
+        }
+        Ok(ImageType::Gif) => gif_size(start),
+        Ok(ImageType::Heif(Compression::Av1)) => avif_size(start),
+        Ok(ImageType::Heif(Compression::Hevc)) => return Err(HeaderError::Heic { name: name.to_owned() }),
+        Ok(_) | Err(_) => None,
+    };
+    let (width, height) = size.ok_or_else(not_a_picture)?;
+    let pixels = width.saturating_mul(height);
+    if pixels == 0 {
+        return Err(HeaderError::Empty { name: name.to_owned(), width, height });
+    }
+    if pixels > PIXEL_LIMIT {
+        let megapixels = pixels.div_ceil(1_000_000);
+        return Err(HeaderError::TooLarge { name: name.to_owned(), width, height, megapixels });
+    }
+    Ok((width, height))
+}
+
+/// What a browser makes room for: the screen that a GIF names, or its first frame where that reaches beyond.
+fn gif_size(start: &[u8]) -> Option<(u64, u64)> {
+    let short = |at: usize| start.get(at..)?.first_chunk().map(|bytes| u64::from(u16::from_le_bytes(*bytes)));
+    let (width, height, packed) = (short(6)?, short(8)?, *start.get(10)?);
+    let colours = if packed & 0x80 == 0 { 0 } else { 3 << ((packed & 7) + 1) };
+    let mut at = 13 + colours;
+    loop {
+        match start.get(at)? {
+            // An extension: its label, then blocks of which the last one is empty.
+            0x21 => {
+                at += 2;
+                loop {
+                    let length = usize::from(*start.get(at)?);
+                    at += 1 + length;
+                    if length == 0 {
+                        break;
+                    }
+                }
+            }
+            // A frame: its place, then its size.
+            0x2c => {
+                let (right, bottom) = (short(at + 1)? + short(at + 5)?, short(at + 3)? + short(at + 7)?);
+                return Some((width.max(right), height.max(bottom)));
+            }
+            _ => return None,
+        }
+    }
+}
+
+/// The largest picture that an AVIF file speaks of: the one shown, or the whole of which it has the tiles. `imagesize` takes
+/// the largest too, but by an area that overflows where `usize` has 32 bits.
+fn avif_size(start: &[u8]) -> Option<(u64, u64)> {
+    // A box of spatial extents, version 0: its name, a version and three flags, width, height.
+    const NAME: &[u8] = b"ispe\0";
+    let size = |extents: &[u8]| {
+        let [width, height] = extents.get(8..16)?.as_chunks::<4>().0 else { return None };
+        Some((u64::from(u32::from_be_bytes(*width)), u64::from(u32::from_be_bytes(*height))))
+    };
+    let boxes = (0..start.len()).map(|at| &start[at..]).filter(|rest| rest.starts_with(NAME));
+    boxes.filter_map(size).max_by_key(|(width, height)| width * height)
 }
 
 #[cfg(test)]
@@ -146,5 +259,98 @@ mod tests {
             assert_eq!(grouped_pin(pin), shown);
         }
         assert_eq!(read_pin(&grouped_pin("004210")).as_deref(), Ok("004210"));
+    }
+
+    /// Signature and IHDR chunk of a PNG, which is all that the check reads.
+    fn png(width: u32, height: u32) -> Vec<u8> {
+        let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
+        bytes.extend(width.to_be_bytes());
+        bytes.extend(height.to_be_bytes());
+        bytes.extend([8, 2, 0, 0, 0, 0, 0, 0, 0]);
+        bytes
+    }
+
+    /// A GIF with this screen, a comment, and a first frame of this size at that place.
+    fn gif(screen: [u16; 2], frame: [u16; 4]) -> Vec<u8> {
+        let mut bytes = b"GIF89a".to_vec();
+        bytes.extend(screen.map(u16::to_le_bytes).as_flattened());
+        // A table of two colours; a comment in two blocks, one of which looks like a frame.
+        bytes.extend([0x80, 0, 0, 1, 2, 3, 4, 5, 6, 0x21, 0xfe, 3, 0x2c, 9, 9, 1, 9, 0, 0x2c]);
+        bytes.extend(frame.map(u16::to_le_bytes).as_flattened());
+        bytes
+    }
+
+    /// The start of an AVIF with these spatial extents.
+    fn avif(brand: &[u8; 4], extents: &[[u32; 2]]) -> Vec<u8> {
+        let mut bytes = [&b"\0\0\0\x10ftyp"[..], brand, &[0; 4]].concat();
+        for size in extents {
+            bytes.extend(b"\0\0\0\x14ispe\0\0\0\0");
+            bytes.extend(size.map(u32::to_be_bytes).as_flattened());
+        }
+        // `imagesize` looks at more bytes than there are extents to read.
+        bytes.extend([0; 16]);
+        bytes
+    }
+
+    #[test]
+    fn size_is_read_and_the_limit_is_exact() {
+        assert_eq!(check_picture("a.png", &png(640, 480)), Ok((640, 480)));
+        assert_eq!(check_picture("a.png", &png(8000, 8000)), Ok((8000, 8000)));
+        assert!(matches!(
+            check_picture("a.png", &png(8000, 8001)),
+            Err(HeaderError::TooLarge { megapixels: 65, width: 8000, height: 8001, .. })
+        ));
+        assert!(matches!(check_picture("a.png", &png(u32::MAX, u32::MAX)), Err(HeaderError::TooLarge { .. })));
+    }
+
+    #[test]
+    fn real_files_are_read() {
+        assert_eq!(check_picture("a.gif", include_bytes!("../../../tests/pictures/two_frames.gif")), Ok((24, 16)));
+        assert_eq!(check_picture("a.avif", include_bytes!("../../../tests/pictures/red.avif")), Ok((24, 16)));
+    }
+
+    #[test]
+    fn a_first_frame_larger_than_the_screen_counts() {
+        assert_eq!(check_picture("a.gif", &gif([40, 30], [0, 0, 40, 30])), Ok((40, 30)));
+        assert_eq!(check_picture("a.gif", &gif([40, 30], [10, 0, 40, 20])), Ok((50, 30)));
+        assert_eq!(check_picture("a.gif", &gif([0, 0], [0, 0, 7, 5])), Ok((7, 5)));
+        let bomb = check_picture("a.gif", &gif([1, 1], [0, 0, u16::MAX, u16::MAX]));
+        assert!(matches!(bomb, Err(HeaderError::TooLarge { width: 65_535, .. })), "{bomb:?}");
+        assert!(matches!(check_picture("a.gif", &gif([0, 0], [0; 4])), Err(HeaderError::Empty { .. })));
+        let whole = gif([40, 30], [0, 0, 40, 30]);
+        for length in 0..whole.len() {
+            assert!(check_picture("a.gif", &whole[..length]).is_err(), "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn the_largest_extents_count() {
+        assert_eq!(check_picture("a.avif", &avif(b"avif", &[[64, 64], [640, 480], [8, 8]])), Ok((640, 480)));
+        assert_eq!(check_picture("a.avif", &avif(b"avis", &[[64, 48]])), Ok((64, 48)));
+        // 65536 squared is 0 in 32 bits, and 65537 times 65536 is 65536.
+        for huge in [[65_536, 65_536], [65_537, 65_536], [u32::MAX, u32::MAX]] {
+            let bomb = check_picture("a.avif", &avif(b"avif", &[[1000, 1000], huge]));
+            assert!(matches!(bomb, Err(HeaderError::TooLarge { .. })), "{huge:?}: {bomb:?}");
+        }
+        assert!(matches!(check_picture("a.avif", &avif(b"avif", &[])), Err(HeaderError::NotAPicture { .. })));
+    }
+
+    #[test]
+    fn heic_gets_a_remedy() {
+        let error =
+            check_picture("IMG_1.heic", &avif(b"heic", &[[64, 64]])).expect_err("no browser is sure to read it");
+        assert!(matches!(error, HeaderError::Heic { .. }), "{error:?}");
+        assert!(error.sentence().contains("screenshot"), "{error:?}");
+    }
+
+    #[test]
+    fn what_is_no_picture_is_refused_by_name() {
+        let gif = b"GIF89a\x10\0\x10\0\0\0\0";
+        let film = b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom";
+        for bytes in [&b""[..], b"hello, this is text", gif, film, b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"] {
+            let error = check_picture("notes.txt", bytes).expect_err("no picture");
+            assert!(error.sentence().contains("notes.txt"), "{error:?}");
+        }
+        assert!(matches!(check_picture("a.png", &png(0, 10)), Err(HeaderError::Empty { .. })));
     }
 }

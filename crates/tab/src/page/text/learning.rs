@@ -3,7 +3,7 @@
 use unmask_core::{InitialWeights, OptimiserKind, Partition, Rule, TrainOn};
 use unmask_wire::view::{DataView, EvaluationView};
 
-use super::{count, counted, number, optimiser, percent, rule};
+use super::{count, decimal, names::shown_class, number, optimiser, percent, rule, say};
 
 /// How the room trains, in one line. FedAvg has no step of the server, and a student has one private picture, whatever the
 /// batch is.
@@ -28,8 +28,8 @@ pub fn trains_on(pictures: TrainOn) -> &'static str {
 /// A division in words.
 pub fn partition(partition: Partition) -> String {
     match partition {
-        Partition::Dirichlet { alpha } => format!("by Dirichlet(α = {})", number(alpha)),
-        Partition::Iid => "evenly (IID)".to_owned(),
+        Partition::Dirichlet { alpha } => say::details::dirichlet(decimal(number(alpha))),
+        Partition::Iid => say::details::evenly().to_owned(),
     }
 }
 
@@ -61,14 +61,14 @@ pub fn shared_pictures(data: &str, classes: &[String], counts: &[u32]) -> String
     // A stable sort: classes of which there are as many stay in their order.
     there.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
     let total: u32 = counts.iter().sum();
-    let named: Vec<&str> = there.iter().take(3).map(|(_, name)| *name).collect();
+    let named: Vec<String> = there.iter().take(3).map(|(_, name)| shown_class(name)).collect();
     let rest = if there.len() > named.len() { ", …" } else { "" };
-    format!("{} of {data}: {}{rest}", counted(total, "shared picture"), named.join(", "))
+    say::details::shared_pictures(total, data, named.join(", ") + rest)
 }
 
 /// Whose pictures a client's loss is measured on, as a heading.
 pub fn loss_heading(is_shared: bool) -> &'static str {
-    if is_shared { "Loss on your shared pictures" } else { "Loss on your picture" }
+    if is_shared { say::details::loss_shared() } else { say::details::loss_own() }
 }
 
 /// What an accuracy was measured on and when, with its confidence interval; none before the first result.
@@ -99,24 +99,21 @@ pub fn initial_weights(weights: InitialWeights) -> &'static str {
 
 /// What the room's model says of a picture, for the class it finds most probable.
 pub fn prediction(class: &str, probability: f32) -> String {
-    let sure = match probability {
-        p if p >= 0.9 => "It is sure",
-        p if p >= 0.5 => "It thinks",
-        _ => "It guesses",
-    };
-    format!("{sure}: {class}, {}", percent(probability))
+    let share = percent(probability);
+    match probability {
+        p if p >= 0.9 => say::details::sure(class, share),
+        p if p >= 0.5 => say::details::thinks(class, share),
+        _ => say::details::guesses(class, share),
+    }
 }
 
 /// Which model was asked, and what its answer is worth.
 pub fn model_asked(after: u32, classes: usize) -> String {
-    let model = match after {
-        0 => "The room’s model before its first round".to_owned(),
-        round => format!("The room’s model after round {round}"),
-    };
     let chance = percent(1.0 / classes.max(1) as f32);
-    format!(
-        "{model}. It knows {classes} classes and assigns every picture to one of them; by chance, each gets {chance}."
-    )
+    match after {
+        0 => say::details::asked_before(classes, chance),
+        round => say::details::asked_after(round, classes, chance),
+    }
 }
 
 /// One square of the matrix.
@@ -221,7 +218,7 @@ mod tests {
         assert!(training(Rule::FedSgd, sgd, 4, TrainOn::Private).ends_with("batch of up to 4 (a tab has one picture)"));
         assert_eq!(rule(Rule::FED_AVG), "FedAvg, 1 local epoch at rate 0.1");
         assert_eq!(update_content(Rule::FedSgd, 1), "the gradient of 1 picture");
-        assert_eq!(update_content(fedavg(3, 0.1), 6), "the weights after 3 local epochs over 6 pictures");
+        assert_eq!(update_content(fedavg(3, 0.1), 6), "the weights after 3 local epochs; pictures: 6");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use unmask_core::{
 pub use unmask_data::metrics::Level;
 use unmask_wire::view::{Answers, AttackView, ClientState, ClientView, Control, Phase, Poll, PollView, RoomView};
 
-use super::{input::from_fragment, scenes};
+use super::{input::from_fragment, say, scenes};
 
 /// A place in the lesson: a scene, and the step in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -50,7 +50,7 @@ impl Place {
 
 /// Steps of a scene: as many as it has lines.
 pub fn beats(scene: Scene) -> u8 {
-    scenes::words(scene).lines.len() as u8
+    scenes::lines(scene).len() as u8
 }
 
 /// What it takes to be at a place of the lesson.
@@ -380,7 +380,7 @@ pub fn suspects(view: &RoomView) -> Vec<&ClientView> {
 fn poll(view: &RoomView, place: Place) -> Option<Control> {
     let is_there = Place::of(view).scene == place.scene;
     let asked = view.lesson.poll.as_ref().filter(|_| is_there);
-    let asks = scenes::words(place.scene).asks_at;
+    let asks = scenes::question(place.scene).map(|(_, beat)| beat);
     match (asks, asked) {
         (Some(beat), None) if beat == place.beat => Some(Control::AskPoll { poll: question(view, place.scene)? }),
         (Some(beat), Some(asked)) if place.beat > beat && asked.is_open => Some(Control::ClosePoll),
@@ -390,8 +390,7 @@ fn poll(view: &RoomView, place: Place) -> Option<Control> {
 
 /// The question of a scene; `None` where there are not pictures enough to choose from.
 fn question(view: &RoomView, scene: Scene) -> Option<Poll> {
-    let words = scenes::words(scene);
-    let question = words.question.to_owned();
+    let question = scenes::question(scene)?.0.to_owned();
     let number = |least, most, unit: &str| Answers::Number { least, most, unit: unit.to_owned() };
     let answers = match scene {
         Scene::Guess | Scene::Debrief => {
@@ -405,12 +404,20 @@ fn question(view: &RoomView, scene: Scene) -> Option<Poll> {
             let correct = correct.and_then(|place| u16::try_from(place).ok());
             return Some(Poll { question, answers: Answers::Choice(names.collect()), correct });
         }
-        Scene::Mask => Answers::Choice(scenes::YES_OR_NO.map(str::to_owned).to_vec()),
-        Scene::Patience => number(0, 300, scenes::SECONDS),
-        Scene::TradeOff => number(0, 95, scenes::PERCENT),
+        Scene::Mask => Answers::Choice(scenes::yes_or_no().to_vec()),
+        Scene::Patience => number(0, 300, say::patience::unit()),
+        Scene::TradeOff => number(0, 95, say::trade::unit()),
         _ => return None,
     };
     Some(Poll { question, answers, correct: None })
+}
+
+/// The room's question with its answers, as this page words them.
+pub fn worded(view: &RoomView) -> Option<PollView> {
+    let mut asked = view.lesson.poll.clone()?;
+    let (question, answers) = scenes::worded(view.lesson.scene, &asked.poll.question, &asked.poll.answers);
+    (asked.poll.question, asked.poll.answers) = (question, answers);
+    Some(asked)
 }
 
 /// Most bars that fit beside a picture.
@@ -427,7 +434,7 @@ pub fn vote_bars(view: &PollView) -> Vec<(String, u32)> {
             let bar = |(place, bins): (usize, &[u32])| {
                 let from = u32::from(*least) + (place * together) as u32 * width;
                 let to = (from + together as u32 * width - 1).min(u32::from(*most));
-                (format!("{from} to {to} {unit}"), bins.iter().sum())
+                (say::bins::range(from, to, unit), bins.iter().sum())
             };
             counts.chunks(together).enumerate().map(bar).collect()
         }
@@ -478,6 +485,8 @@ pub enum Action {
     Blank,
     Notes,
     Expert,
+    /// The page speaks the next language.
+    Language,
     /// Yes to the question whether rounds may be lost.
     Confirm,
     Cancel,
@@ -522,6 +531,7 @@ pub fn action(key: &str, focus: Focus) -> Option<Action> {
         "b" | "B" => Action::Blank,
         "n" | "N" => Action::Notes,
         "e" | "E" => Action::Expert,
+        "l" | "L" => Action::Language,
         _ => return None,
     })
 }
@@ -856,6 +866,7 @@ mod tests {
         let free = Focus::default();
         assert_eq!(action(" ", free), Some(Action::Next));
         assert_eq!((action("m", free), action("M", free)), (Some(Action::Mask), Some(Action::Mask)));
+        assert_eq!(action("l", free), Some(Action::Language));
         assert_eq!(action("x", free), None);
         assert_eq!(action("Enter", free), None);
         let typing = Focus { is_typing: true, ..free };

@@ -4,21 +4,29 @@ pub mod attacks;
 pub mod chart;
 pub mod clock;
 pub mod drafts;
-pub mod image_header;
 pub mod input;
+pub mod language;
 pub mod learning;
 pub mod lesson;
 pub mod names;
 pub mod scenes;
-pub mod student;
 pub mod turn;
 
-use serde::Serialize;
-use unmask_core::{Architecture, Defence, EncryptionStart, GaussianNoise, OptimiserKind, Rule};
-use unmask_data::metrics::RECOGNISABLE_FROM;
-use unmask_wire::view::{ClientState, EncryptionView, JournalView, NextView, Phase};
+/// What the page says, a function for each message of the catalogues.
+#[cfg_attr(not(target_family = "wasm"), expect(dead_code, reason = "the screens that say it are there for wasm only"))]
+pub(crate) mod say {
+    include!(concat!(env!("OUT_DIR"), "/say.rs"));
+}
 
-use self::learning::{partition, trains_on};
+use serde::Serialize;
+use unmask_core::{Architecture, Defence, EncryptionStart, GaussianNoise, GroupRates, OptimiserKind, Rule};
+use unmask_data::metrics::RECOGNISABLE_FROM;
+use unmask_wire::view::{ClientState, EncryptionView, FederationLink, FederationView, JournalView, NextView, Phase};
+
+use self::{
+    language::Language,
+    learning::{partition, trains_on},
+};
 
 /// What an SSIM means in one word, as the data attributes say it.
 pub fn verdict(ssim: f32) -> &'static str {
@@ -36,8 +44,24 @@ pub fn rule(rule: Rule) -> String {
     match rule {
         Rule::FedSgd => rule.title().to_owned(),
         Rule::FedAvg { epochs, rate } => {
-            format!("{}, {} at rate {}", rule.title(), counted(epochs.into(), "local epoch"), number(rate.into()))
+            say::details::averaged(epochs.into(), rule.title(), decimal(number(rate.into())))
         }
+    }
+}
+
+/// A defence in as few characters as a curve has room for.
+pub fn defence_label(defence: Defence) -> String {
+    let rate = |rates: GroupRates| {
+        rates.single().map_or(say::defence::by_group().to_owned(), |rate| decimal(rate.to_string()))
+    };
+    match defence {
+        Defence::None => say::defence::none().to_owned(),
+        Defence::FixedPosition => say::defence::fixed().to_owned(),
+        Defence::RandomBinary { rates } => format!("R {}", rate(rates)),
+        Defence::FrozenBinary { rates } => say::defence::frozen(rate(rates)),
+        Defence::Gaussian(noise) => say::defence::noise(decimal(noise.epsilon().to_string())),
+        Defence::Encrypted { start: EncryptionStart::Plain } => say::defence::encrypted().to_owned(),
+        Defence::Encrypted { start: EncryptionStart::Keyed } => say::defence::keyed().to_owned(),
     }
 }
 
@@ -66,26 +90,23 @@ pub fn next(next: &NextView, architecture: Architecture) -> String {
 
 /// What an update made from `samples` pictures is under this rule.
 pub fn update_content(rule: Rule, samples: u32) -> String {
-    let pictures = counted(samples, "picture");
     match rule {
-        Rule::FedAvg { epochs, .. } => {
-            format!("the weights after {} over {pictures}", counted(epochs.into(), "local epoch"))
-        }
-        Rule::FedSgd => format!("the gradient of {pictures}"),
+        Rule::FedAvg { epochs, .. } => say::details::weights(epochs.into(), samples),
+        Rule::FedSgd => say::details::gradient(samples),
     }
 }
 
 /// What the drawings of an update show, where that needs saying.
 pub fn drawing_note(rule: Rule) -> &'static str {
-    if rule.is_fedavg() { " The pictures show how far the weights moved from those received." } else { "" }
+    if rule.is_fedavg() { say::details::drawing_note() } else { "" }
 }
 
 /// A noise-to-signal ratio: `3.4 : 1`, or `none` without noise.
 pub fn ratio(noise: f32) -> String {
     match noise {
-        noise if noise <= 0.0 => "none".to_owned(),
-        noise if noise.is_finite() => format!("{} : 1", number(noise.into())),
-        _ => "nothing but noise".to_owned(),
+        noise if noise <= 0.0 => say::unit::none().to_owned(),
+        noise if noise.is_finite() => format!("{} : 1", decimal(number(noise.into()))),
+        _ => say::unit::only_noise().to_owned(),
     }
 }
 
@@ -125,7 +146,7 @@ pub fn sentence(reason: &str) -> String {
     let mut characters = reason.trim().chars();
     let first = characters.next().map(char::to_uppercase).into_iter().flatten();
     let mut text: String = first.chain(characters).collect();
-    if !text.ends_with(['.', '!', '?']) {
+    if !text.ends_with(['.', '!', '?', '。']) {
         text.push('.');
     }
     text
@@ -170,7 +191,7 @@ pub fn bytes(count: u64) -> String {
         value /= 1000.0;
         unit += 1;
     }
-    format!("{value:.1} {}", UNITS[unit])
+    format!("{} {}", decimal(format!("{value:.1}")), UNITS[unit])
 }
 
 /// A count with thin spaces between thousands: `1 234 567`.
@@ -186,24 +207,29 @@ pub fn count(value: usize) -> String {
     text
 }
 
+/// A number that was written with a point, as the page's language writes it.
+pub fn decimal(number: String) -> String {
+    Language::now().decimal(number)
+}
+
 /// A share from 0 to 1 as a percentage: `50.0 %`; only nothing at all is `0 %`, only everything `100 %`.
 pub fn percent(share: f32) -> String {
     match share {
-        share if share <= 0.0 => "0 %".to_owned(),
-        share if share >= 1.0 => "100 %".to_owned(),
-        share => format!("{:.1} %", (share * 100.0).clamp(0.1, 99.9)),
+        share if share <= 0.0 => say::unit::percent(0),
+        share if share >= 1.0 => say::unit::percent(100),
+        share => say::unit::percent(decimal(format!("{:.1}", (share * 100.0).clamp(0.1, 99.9)))),
     }
 }
 
 /// A duration: `3 ms`, `1.2 s`, `2 min 5 s`.
 pub fn duration(milliseconds: f64) -> String {
     if milliseconds < 999.5 {
-        format!("{milliseconds:.0} ms")
+        say::unit::milliseconds(format_args!("{milliseconds:.0}"))
     } else if milliseconds < 59_950.0 {
-        format!("{:.1} s", milliseconds / 1000.0)
+        say::unit::seconds(decimal(format!("{:.1}", milliseconds / 1000.0)))
     } else {
         let seconds = (milliseconds / 1000.0).round() as u64;
-        format!("{} min {} s", seconds / 60, seconds % 60)
+        say::unit::minutes(seconds / 60, seconds % 60)
     }
 }
 
@@ -224,6 +250,24 @@ pub fn number(value: f64) -> String {
 /// `1 picture`, `2 pictures`.
 pub fn counted(number: u32, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
+/// How the room stands in its federation, in one line.
+pub fn federation(federation: &FederationView) -> String {
+    let FederationView { superlink, link, round, done, of, remark } = federation;
+    let host = superlink.split_once("://").map_or(superlink.as_str(), |(_, host)| host);
+    let name = if host.is_empty() { say::federation::unnamed().to_owned() } else { say::federation::named(host) };
+    let line = match (link, of, round) {
+        (FederationLink::Connecting, ..) => return say::federation::asking(name),
+        (FederationLink::Lost, ..) => return say::federation::lost(name),
+        (FederationLink::Connected, 0, _) => say::federation::idle(name),
+        (FederationLink::Connected, of, Some(round)) => say::federation::round(*of, name, *round, *done),
+        (FederationLink::Connected, of, None) => say::federation::done(*of, name, *done),
+    };
+    match remark {
+        Some(remark) => format!("{line}. {remark}"),
+        None => line,
+    }
 }
 
 /// How far the room is on disk.
@@ -273,6 +317,16 @@ mod tests {
         assert_eq!(next(&fresh, pico), "new weights");
         let nano = Architecture::from(VitPreset::Nano).with_april_block(true);
         assert_eq!(next(&fresh, nano), "vit_pico_patch4_16; standard block; new weights");
+    }
+
+    #[test]
+    fn a_curve_calls_a_defence_as_the_field_does_and_in_every_language() {
+        for form in ["none", "fixed-position", "random-binary:0.5", "frozen-binary:0.8", "gaussian", "encrypted"] {
+            let defence: Defence = form.parse().expect("a defence");
+            assert_eq!(defence_label(defence), defence.label());
+        }
+        let masked = "random-binary:0.5".parse().expect("a defence");
+        assert_eq!(Language::German.speaking(|| defence_label(masked)), "R 0,5");
     }
 
     #[test]
@@ -336,6 +390,13 @@ mod tests {
     }
 
     #[test]
+    fn figures_are_written_as_the_language_does() {
+        let written = || [percent(0.5), bytes(1_800), duration(1_200.0), duration(125_000.0), ratio(3.4)];
+        assert_eq!(Language::German.speaking(written), ["50,0 %", "1,8 kB", "1,2 s", "2 min 5 s", "3,4 : 1"]);
+        assert_eq!(Language::Japanese.speaking(written), ["50.0%", "1.8 kB", "1.2秒", "2分5秒", "3.4 : 1"]);
+    }
+
+    #[test]
     fn numbers_are_short() {
         let cases = [(0.1, "0.1"), (0.169_38, "0.169"), (1e-5, "1e-5"), (1.5e-9, "1.5e-9"), (12.5, "12.5"), (4.0, "4")];
         for (value, text) in cases {
@@ -345,6 +406,26 @@ mod tests {
         assert_eq!(number(100.0), "100");
         assert_eq!(number(0.0), "0");
         assert_eq!(number(2e7), "2e7");
+    }
+
+    #[test]
+    fn a_federation_says_where_it_is_and_how_far() {
+        let view = |link, round, of| FederationView {
+            superlink: "http://flower.school:9092".to_owned(),
+            link,
+            round,
+            of,
+            ..FederationView::default()
+        };
+        assert_eq!(federation(&view(FederationLink::Connecting, None, 0)), "Federation flower.school:9092: asking");
+        assert_eq!(federation(&view(FederationLink::Connected, None, 0)), "Federation flower.school:9092: no work yet");
+        let at_work = FederationView { done: 1, ..view(FederationLink::Connected, Some(3), 2) };
+        assert_eq!(federation(&at_work), "Federation flower.school:9092, round 3: 1 of 2 rounds here");
+        let lost = federation(&view(FederationLink::Lost, Some(3), 2));
+        assert_eq!(lost, "Federation flower.school:9092: no answer; the room goes on by itself");
+        // A recorded lesson does not tell where it was.
+        let recorded = FederationView { superlink: String::new(), ..view(FederationLink::Connected, Some(1), 1) };
+        assert_eq!(federation(&recorded), "Federation, round 1: 0 of 1 round here");
     }
 
     #[test]

@@ -4,6 +4,8 @@ use unmask_core::TrainOn;
 use unmask_data::CLASSES;
 use unmask_wire::view::DataView;
 
+use super::say;
+
 /// A photograph that the relay serves under `/samples/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
@@ -13,6 +15,21 @@ pub struct Sample {
     pub file: &'static str,
     /// Of the class in [`CLASSES`] that the page proposes: the class itself or the nearest one. What leaks does not depend on it.
     pub label: u8,
+}
+
+impl Sample {
+    /// What it is called in the page's language.
+    pub fn title(self) -> &'static str {
+        match self.name {
+            "astronaut" => say::sample::astronaut(),
+            "cat" => say::sample::cat(),
+            "coffee" => say::sample::coffee(),
+            "rocket" => say::sample::rocket(),
+            "cameraman" => say::sample::cameraman(),
+            "hubble" => say::sample::hubble(),
+            other => other,
+        }
+    }
 }
 
 /// The gallery, in the order shown.
@@ -51,7 +68,25 @@ pub fn classes_in_force(data: Option<&DataView>) -> Vec<String> {
 
 /// The name of a class; a place that has no name is called by its number.
 pub fn class_name(classes: &[String], place: usize) -> String {
-    classes.get(place).cloned().unwrap_or_else(|| format!("class {place}"))
+    classes.get(place).map_or_else(|| say::class::nameless(place), |class| shown_class(class))
+}
+
+/// A class as it is shown: those of CIFAR-10 are called in the page's language, others as the data set calls them.
+pub fn shown_class(class: &str) -> String {
+    let shown = match class {
+        "airplane" => say::class::airplane(),
+        "automobile" => say::class::automobile(),
+        "bird" => say::class::bird(),
+        "cat" => say::class::cat(),
+        "deer" => say::class::deer(),
+        "dog" => say::class::dog(),
+        "frog" => say::class::frog(),
+        "horse" => say::class::horse(),
+        "ship" => say::class::ship(),
+        "truck" => say::class::truck(),
+        other => other,
+    };
+    shown.to_owned()
 }
 
 /// The label of a class name, or of a label written as a number.
@@ -63,22 +98,13 @@ pub fn class_label(classes: &[String], class: &str) -> Option<u8> {
     u8::try_from(place).ok()
 }
 
-const ADJECTIVES: [&str; 24] = [
-    "amber", "brave", "bright", "calm", "clever", "cosy", "curious", "daring", "eager", "gentle", "golden", "happy",
-    "jolly", "keen", "lively", "lucky", "merry", "mighty", "nimble", "quiet", "silver", "snowy", "swift", "witty",
-];
-
-const ANIMALS: [&str; 24] = [
-    "badger", "bear", "beaver", "bison", "crane", "dolphin", "falcon", "fox", "gecko", "heron", "koala", "lemur",
-    "lynx", "marten", "otter", "owl", "panda", "puffin", "raven", "robin", "seal", "stork", "tiger", "wombat",
-];
-
 /// Longest nickname that the page lets anybody type, in characters.
 pub const NICKNAME_LENGTH: usize = 24;
 
 /// A nickname from two draws in [0, 1), such as `Math.random()` gives.
 pub fn nickname(first: f64, second: f64) -> String {
-    format!("{} {}", pick(&ADJECTIVES, first), pick(&ANIMALS, second))
+    let of = |words: &'static str, draw| pick(&words.split(", ").collect::<Vec<_>>(), draw);
+    say::nickname::both(of(say::nickname::adjectives(), first), of(say::nickname::animals(), second))
 }
 
 fn pick<'a>(words: &[&'a str], draw: f64) -> &'a str {
@@ -86,9 +112,18 @@ fn pick<'a>(words: &[&'a str], draw: f64) -> &'a str {
     words[place.min(words.len() - 1)]
 }
 
+/// A nickname as it is shown: the relay's own robots are called in the page's language.
+pub fn shown_nickname(nickname: &str) -> String {
+    let number = nickname.strip_prefix("robot ").and_then(|number| number.parse::<u16>().ok());
+    number.map_or_else(|| nickname.to_owned(), say::robot::name)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+    use crate::page::text::language::Language;
 
     #[test]
     fn labels_are_found_by_name_and_number() {
@@ -142,12 +177,28 @@ mod tests {
 
     #[test]
     fn every_draw_gives_a_name_that_fits() {
-        for first in 0..=100 {
-            for second in 0..=100 {
-                let name = nickname(f64::from(first) / 100.0, f64::from(second) / 100.0);
-                assert!(name.len() <= NICKNAME_LENGTH, "{name}");
-                assert_eq!(name.split(' ').count(), 2, "{name}");
-            }
+        for language in Language::ALL {
+            language.speak();
+            let names: BTreeSet<String> =
+                (0..24 * 24).map(|draw| nickname(f64::from(draw / 24) / 24.0, f64::from(draw % 24) / 24.0)).collect();
+            assert!(names.len() > 500, "{} names in {}", names.len(), language.own_name());
+            assert!(names.iter().all(|name| name.chars().count() <= NICKNAME_LENGTH), "{names:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_everybodys_is_called_in_the_pages_language() {
+        Language::German.speak();
+        assert_eq!((shown_nickname("robot 12").as_str(), shown_nickname("robot").as_str()), ("Roboter 12", "robot"));
+        assert_eq!((shown_class("dog").as_str(), shown_class("ring").as_str()), ("Hund", "ring"));
+        assert_eq!(sample("rocket").map(Sample::title), Some("Rakete"));
+        Language::English.speak();
+        for class in CLASSES {
+            assert_eq!(shown_class(class), class);
+        }
+        // The picture of a sample is called by the address's name, except for one that nobody calls so.
+        for sample in SAMPLES.into_iter().filter(|sample| sample.name != "hubble") {
+            assert_eq!(sample.title(), sample.name);
         }
     }
 

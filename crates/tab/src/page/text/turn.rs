@@ -1,9 +1,11 @@
-//! What the student's page shows now: how it is connected, which picture, and the one thing there is to do.
+//! What the student's page shows now, and in which words: how it is connected, which picture, and the one thing there is to do.
 
-use unmask_core::Scene;
+use unmask_core::{AttackMethod, Knowledge, Scene};
+use unmask_data::metrics::Level;
 use unmask_wire::{LessonState, OpenPoll, view::Answers};
 
-use crate::protocol::Connection;
+use super::{duration, say, scenes};
+use crate::protocol::{Connection, Training};
 
 /// How this page is connected to the room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -213,9 +215,134 @@ pub fn answer(answers: &Answers, vote: u16) -> String {
     }
 }
 
+/// The status line.
+pub fn status(link: Link, work: Work) -> String {
+    match link {
+        Link::Failed => say::status::failed().to_owned(),
+        Link::Loading => say::status::loading().to_owned(),
+        Link::Ready => say::status::ready().to_owned(),
+        Link::Connecting => say::status::connecting().to_owned(),
+        Link::Silent => say::status::silent().to_owned(),
+        Link::Retrying { seconds } => say::status::retrying(seconds),
+        Link::Closed => say::status::closed().to_owned(),
+        Link::Online => match work {
+            Work::Waiting => say::status::waiting().to_owned(),
+            Work::Locked => say::status::locked().to_owned(),
+            Work::SittingOut => say::status::sitting_out().to_owned(),
+            Work::Computing { round } => say::status::computing(round),
+            Work::Sent { round } => say::status::sent(round),
+        },
+    }
+}
+
+/// Whether this tab is connected, for those who hear the page: said when it changes, and not with every round.
+pub fn connection(link: Link) -> &'static str {
+    match link {
+        Link::Failed => say::connection::failed(),
+        Link::Loading | Link::Ready | Link::Connecting => "",
+        Link::Online => say::connection::online(),
+        Link::Silent => say::connection::silent(),
+        Link::Retrying { .. } => say::connection::lost(),
+        Link::Closed => say::connection::closed(),
+    }
+}
+
+/// What this tab does in the round, for *Details*.
+pub fn work_step(work: Work, milliseconds: Option<f64>) -> String {
+    match (work, milliseconds) {
+        (Work::Locked, _) => say::step::locked().to_owned(),
+        (Work::SittingOut, _) => say::step::sitting_out().to_owned(),
+        (Work::Computing { .. }, _) => say::step::training().to_owned(),
+        (Work::Sent { .. }, Some(milliseconds)) => say::step::sent(duration(milliseconds)),
+        (Work::Waiting | Work::Sent { .. }, _) => say::step::waiting().to_owned(),
+    }
+}
+
+/// What to do where there is nothing to do here.
+pub fn watch(scene: Scene) -> &'static str {
+    match scene {
+        Scene::Lobby => say::watch::lobby(),
+        Scene::Promise => say::watch::promise(),
+        Scene::Guess => say::watch::guess(),
+        Scene::April => say::watch::april(),
+        Scene::Mask => say::watch::mask(),
+        Scene::Attackers => say::watch::attackers(),
+        Scene::Patience => say::watch::patience(),
+        Scene::TradeOff => say::watch::trade_off(),
+        Scene::Membership => say::watch::membership(),
+        Scene::Debrief => say::watch::debrief(),
+    }
+}
+
+/// Who sees what of this student's picture, in one line.
+pub fn who_sees(has_own_picture: bool, may_show: bool, is_shown: bool) -> &'static str {
+    match (has_own_picture, may_show, is_shown) {
+        (.., true) => say::sees::shown(),
+        (true, false, _) => say::sees::private(),
+        (true, true, _) => say::sees::may_show(),
+        (false, ..) => say::sees::sample(),
+    }
+}
+
+/// What a reconstruction stands for, below it.
+pub fn leaked(is_own_attack: bool) -> &'static str {
+    if is_own_attack { say::leak::own() } else { say::leak::relay() }
+}
+
+/// What an attack that knows something is called below what it made of the picture.
+pub fn attacker(attack: AttackMethod) -> &'static str {
+    match attack.knowledge() {
+        Knowledge::Naive => say::leak::zeros(),
+        _ => say::leak::aware(),
+    }
+}
+
+/// What is known of the student's picture, below it. `training` is the round that trains or trained last; `is_stuck` says that an
+/// attack found nothing to begin with, `is_searched` that a search through the model may still come closer.
+pub fn known(level: Option<Level>, training: Option<&Training>, is_stuck: bool, is_searched: bool) -> &'static str {
+    match (level, training) {
+        (_, None) => say::known::nothing_left(),
+        (Some(Level::Recognisable), _) => say::known::recognisable(),
+        (Some(Level::Outlines), _) if is_searched => say::known::searching_outlines(),
+        (Some(Level::Outlines), _) => say::known::outlines(),
+        (Some(Level::Hidden), _) if is_searched => say::known::searching(),
+        (Some(Level::Hidden), _) => say::known::hidden(),
+        (None, Some(training)) if training.shared.is_some() => say::known::unused(),
+        (None, _) if is_stuck && !is_searched => say::known::stuck(),
+        (None, _) => say::known::none(),
+    }
+}
+
+/// What became of a student's vote while the question is open.
+pub fn voted(answers: &Answers, vote: u16) -> String {
+    say::vote::given(answer(answers, vote))
+}
+
+/// How a student's vote compares with the right answer, where there is one.
+pub fn verdict(verdict: Verdict, answers: &Answers, own: Option<u16>, correct: Option<u16>) -> String {
+    let said = own.map(|own| answer(answers, own)).unwrap_or_default();
+    let right = correct.map(|correct| answer(answers, correct));
+    match (verdict, right) {
+        (Verdict::Right, Some(right)) => say::vote::right(right),
+        (Verdict::Wrong, Some(right)) => say::vote::wrong(said, right),
+        // Who came back after a reload may have answered; this page does not know.
+        (Verdict::Missed, Some(right)) => say::vote::missed(right),
+        (Verdict::Missed, None) => say::vote::answered().to_owned(),
+        (_, _) => say::vote::said(said),
+    }
+}
+
+/// The room's question with its answers, as this page words them.
+pub fn worded(lesson: &LessonState) -> Option<OpenPoll> {
+    let mut asked = lesson.poll.clone()?;
+    (asked.question, asked.answers) = scenes::worded(lesson.scene, &asked.question, &asked.answers);
+    Some(asked)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::page::text::language::Language;
 
     fn choice(is_open: bool, correct: Option<u16>, counts: &[u32]) -> OpenPoll {
         let answers = Answers::Choice(["Ada", "Bob", "Cleo"].map(str::to_owned).to_vec());
@@ -319,5 +446,71 @@ mod tests {
         assert_eq!(answer(&number(0, 9, None, &[]).answers, 5), "5 seconds");
         let bare = Answers::Number { least: 0, most: 9, unit: String::new() };
         assert_eq!(answer(&bare, 5), "5");
+    }
+
+    #[test]
+    fn only_a_lost_connection_interrupts_the_status() {
+        let sent = Work::Sent { round: 7 };
+        assert_eq!(status(Link::Online, sent), "● Round 7: numbers sent");
+        assert!(status(Link::Retrying { seconds: 4 }, sent).contains("4 s"));
+        assert!(status(Link::Silent, sent).contains("does not answer"));
+        // What is said aloud does not change from round to round.
+        assert_eq!(connection(Link::Online), "Online");
+    }
+
+    #[test]
+    fn a_picture_of_ones_own_is_seen_by_nobody_unless_its_owner_agrees() {
+        assert!(who_sees(true, false, false).starts_with("Only you"));
+        assert!(who_sees(true, true, false).contains("stays here"));
+        for has_own_picture in [true, false] {
+            assert!(who_sees(has_own_picture, true, true).starts_with("The class sees"));
+        }
+    }
+
+    #[test]
+    fn what_is_known_follows_the_closest_attack() {
+        let training = Training {
+            round: 1,
+            model: String::new(),
+            defence: unmask_core::Defence::None,
+            rule: unmask_core::Rule::FedSgd,
+            shared: None,
+        };
+        let said = |level, training, is_stuck| known(level, training, is_stuck, false);
+        assert!(said(Some(Level::Recognisable), None, false).starts_with("Nothing has left"));
+        assert!(said(Some(Level::Recognisable), Some(&training), true).contains("recognisable"));
+        assert!(said(Some(Level::Hidden), Some(&training), false).contains("cannot"));
+        assert!(said(None, Some(&training), true).contains("no way in"));
+        // What a search has not found yet, it may still find.
+        for level in [Level::Hidden, Level::Outlines] {
+            assert!(known(Some(level), Some(&training), true, true).contains("So far"));
+        }
+        assert!(!known(None, Some(&training), true, true).contains("no way in"));
+        let shared = Training { shared: Some(8), ..training.clone() };
+        assert!(said(None, Some(&shared), false).contains("not used"));
+    }
+
+    #[test]
+    fn a_vote_is_judged_in_words() {
+        let answers = Answers::Choice(vec!["Ada".to_owned(), "Bob".to_owned()]);
+        assert_eq!(verdict(Verdict::Right, &answers, Some(1), Some(1)), "✓ You were right: Bob.");
+        assert_eq!(verdict(Verdict::Wrong, &answers, Some(0), Some(1)), "✕ You said Ada. It was Bob.");
+        assert_eq!(verdict(Verdict::Open, &answers, Some(0), None), "You said Ada.");
+        assert_eq!(verdict(Verdict::Missed, &answers, None, Some(0)), "It was Ada.");
+    }
+
+    #[test]
+    fn a_question_of_ours_is_put_in_the_phones_language() {
+        let asked = OpenPoll {
+            question: "Is the picture safe now?".to_owned(),
+            answers: Answers::Choice(vec!["Yes".to_owned(), "No".to_owned()]),
+            ..choice(true, None, &[])
+        };
+        let lesson = lesson(Scene::Mask, Some(asked));
+        Language::German.speak();
+        let worded = worded(&lesson).expect("a question");
+        assert_eq!((worded.question.as_str(), worded.number), ("Ist das Bild jetzt sicher?", 3));
+        assert_eq!(answer(&worded.answers, 1), "Nein");
+        assert_eq!(status(Link::Online, Work::Sent { round: 7 }), "● Runde 7: Zahlen gesendet");
     }
 }

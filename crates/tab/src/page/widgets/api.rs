@@ -11,7 +11,7 @@ use wasm_bindgen::JsValue;
 
 use crate::page::text::{
     input::{from_fragment, without_part},
-    sentence,
+    say, sentence,
 };
 
 /// Why the relay did not do what it was asked.
@@ -61,9 +61,9 @@ pub async fn room() -> Result<Option<RoomView>, Failure> {
     serde_json::from_value(room).map(Some).map_err(|error| Failure::NoAnswer(unreadable("/api/room", &error)))
 }
 
-/// What defences cost and hide, as measured before the lesson; `None` on a relay that has no such curve.
+/// What defences cost and hide, as measured before the lesson; `None` where no such curve lies beside the page.
 pub async fn trade_off() -> Option<TradeOffCurve> {
-    let answer = Request::get("/trade-off.json").send().await.ok()?;
+    let answer = Request::get("trade-off.json").send().await.ok()?;
     if answer.ok() { answer.json().await.ok() } else { None }
 }
 
@@ -89,11 +89,11 @@ pub async fn file(path: &str) -> Result<Blob, String> {
 /// A sentence that names the file and the server's answer.
 pub async fn bytes(path: &str) -> Result<Vec<u8>, String> {
     let answer = Request::get(path).send().await;
-    let answer = answer.map_err(|_| format!("{path} could not be fetched. Is what serves this page still running?"))?;
+    let answer = answer.map_err(|_| say::api::not_fetched(path))?;
     if !answer.ok() {
-        return Err(format!("{path} could not be fetched: the answer was {}.", answer.status()));
+        return Err(say::api::answered(path, answer.status()));
     }
-    answer.binary().await.map_err(|_| format!("{path} broke off while loading. Try again."))
+    answer.binary().await.map_err(|_| say::api::broke_off(path))
 }
 
 /// Sends one of the teacher's controls.
@@ -119,12 +119,8 @@ async fn send(request: Result<Request, gloo_net::Error>) -> Result<(), String> {
     let answer = answer.map_err(|error| unreachable_relay(&error))?;
     match answer.status() {
         200..=299 => Ok(()),
-        401 => {
-            Err("The relay does not know this page. It may have begun another lesson: open the teacher link that it \
-                    printed in the terminal."
-                .to_owned())
-        }
-        _ => Err(format!("The relay refused: {}", reason(answer).await)),
+        401 => Err(say::api::unknown_page().to_owned()),
+        _ => Err(say::api::refused(reason(answer).await)),
     }
 }
 
@@ -132,7 +128,7 @@ async fn send(request: Result<Request, gloo_net::Error>) -> Result<(), String> {
 async fn reason(answer: Response) -> String {
     let status = answer.status();
     let reason = answer.text().await.unwrap_or_default();
-    if reason.trim().is_empty() { format!("It answered {status}. Reload the page.") } else { sentence(&reason) }
+    if reason.trim().is_empty() { say::api::status(status) } else { sentence(&reason) }
 }
 
 /// The secret of a role, from the fragment of the address, from which it is taken: a projector shows the address to the
@@ -166,13 +162,13 @@ fn take_fragment(name: &str) -> Option<String> {
 }
 
 fn unsendable(error: &gloo_net::Error) -> String {
-    format!("The browser cannot send this: {error}.")
+    say::api::unsendable(error)
 }
 
 fn unreachable_relay(error: &gloo_net::Error) -> String {
-    format!("The relay does not answer ({error}). Is it still running?")
+    say::api::no_answer(error)
 }
 
 fn unreadable(route: &str, error: &dyn std::fmt::Display) -> String {
-    format!("The relay’s answer to {route} cannot be read ({error}). Reload the page.")
+    say::api::unreadable(route, error)
 }

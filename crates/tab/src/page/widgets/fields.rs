@@ -7,7 +7,7 @@ use wasm_bindgen::JsCast;
 use web_sys::{Element, Event};
 
 use super::feed::Feed;
-use crate::page::text::{counted, verdict};
+use crate::page::text::{counted, decimal, say, verdict};
 
 /// A number with its label; what is typed is handed over as text, since a browser gives nothing for what it cannot read.
 #[component]
@@ -131,7 +131,7 @@ pub fn PassphraseField(
                 aria-controls=id
                 on:click=move |_| is_shown.update(|shown| *shown = !*shown)
             >
-                {move || if is_shown.get() { "Hide" } else { "Show" }}
+                {move || if is_shown.get() { say::field::hide() } else { say::field::show() }}
             </button>
         </div>
     }
@@ -192,14 +192,14 @@ pub fn SimilarityGauge(
             <div class="gauge-head">
                 <p class="gauge-verdict" data-testid="verdict">
                     {move || match verdict_now() {
-                        Some("recognisable") => "✕ leaked: recognisable".to_owned(),
+                        Some("recognisable") => say::details::recognisable().to_owned(),
                         Some(_) => below.get().to_owned(),
                         None => waiting.get(),
                     }}
                 </p>
                 <p class="gauge-numbers">
-                    <span>"SSIM " <b>{move || ssim.get().map_or("–".to_owned(), |ssim| format!("{ssim:.2}"))}</b></span>
-                    <span>"PSNR " <b>{move || psnr.get().map_or("–".to_owned(), |psnr| format!("{psnr:.1} dB"))}</b></span>
+                    <span>"SSIM " <b>{move || ssim.get().map_or("–".to_owned(), |ssim| decimal(format!("{ssim:.2}")))}</b></span>
+                    <span>"PSNR " <b>{move || psnr.get().map_or("–".to_owned(), |psnr| decimal(format!("{psnr:.1} dB")))}</b></span>
                 </p>
             </div>
             <div class="gauge-bar" aria-hidden="true">
@@ -208,7 +208,7 @@ pub fn SimilarityGauge(
             </div>
             <p class="gauge-scale" aria-hidden="true">
                 <span>"0"</span>
-                <span>{RECOGNISABLE_FROM.to_string()}</span>
+                <span>{decimal(RECOGNISABLE_FROM.to_string())}</span>
                 <span>"1"</span>
             </p>
         </div>

@@ -10,7 +10,10 @@ use web_sys::{
 };
 
 use crate::{
-    page::text::image_header::{self, FORMATS, HEADER_BYTES},
+    page::text::{
+        input::{FORMATS, HEADER_BYTES, check_picture},
+        say,
+    },
     protocol::{PICTURE_SIDE, Rgba},
 };
 
@@ -28,10 +31,10 @@ pub struct Picture {
 /// A sentence that names the file: no picture of a known format, too large, or broken.
 pub async fn from_blob(name: &str, blob: &Blob) -> Result<Picture, String> {
     let start = read_as_bytes(&blob.slice(0, HEADER_BYTES)).await;
-    let start = start.map_err(|_| format!("“{name}” could not be read. Choose it again, or choose another file."))?;
-    image_header::check(name, &start).map_err(|error| error.to_string())?;
+    let start = start.map_err(|_| say::picture::unread(name))?;
+    check_picture(name, &start).map_err(|error| error.sentence())?;
 
-    let broken = |_: JsValue| format!("“{name}” is broken: this browser cannot decode it. Choose another picture.");
+    let broken = |_: JsValue| say::picture::broken(name);
     let bitmap = window().create_image_bitmap_with_blob(blob.as_ref()).map_err(broken)?;
     let bitmap: ImageBitmap = JsFuture::from(bitmap).await.and_then(JsCast::dyn_into).map_err(broken)?;
     let picture = square(name, bitmap.width(), bitmap.height(), |context, crop| {
@@ -51,9 +54,9 @@ pub async fn from_blob(name: &str, blob: &Blob) -> Result<Picture, String> {
 pub fn from_video(video: &HtmlVideoElement) -> Result<Picture, String> {
     let (width, height) = (video.video_width(), video.video_height());
     if width == 0 || height == 0 {
-        return Err("The camera shows nothing yet. Wait a moment and try again.".to_owned());
+        return Err(say::camera::nothing_yet().to_owned());
     }
-    square("camera picture", width, height, |context, crop| {
+    square(say::camera::picture(), width, height, |context, crop| {
         let side = f64::from(PICTURE_SIDE);
         context.draw_image_with_html_video_element_and_sw_and_sh_and_dx_and_dy_and_dw_and_dh(
             video, crop.left, crop.top, crop.side, crop.side, 0.0, 0.0, side, side,
@@ -136,17 +139,16 @@ fn canvas(name: &str, width: u32, height: u32) -> Result<(HtmlCanvasElement, Can
     canvas.set_width(width);
     canvas.set_height(height);
     let context = canvas.get_context("2d").map_err(failed)?.and_then(|context| context.dyn_into().ok());
-    let context =
-        context.ok_or_else(|| "This browser has no canvas to draw pictures on. Use another browser.".to_owned())?;
+    let context = context.ok_or_else(|| say::picture::no_canvas().to_owned())?;
     Ok((canvas, context))
 }
 
 fn unsaved(name: &str) -> String {
-    format!("“{name}” could not be saved as PNG. Reload the page and try again.")
+    say::picture::unsaved(name)
 }
 
 fn undrawn(name: &str) -> String {
-    format!("“{name}” could not be drawn. Reload the page and try again.")
+    say::picture::undrawn(name)
 }
 
 /// A canvas that always shows the last picture, one canvas pixel a picture pixel; styles scale it.

@@ -1,14 +1,14 @@
-//! How long a tab waits before it tries to connect again.
+//! How long a client waits before it tries again what a server did not answer.
 
 use std::time::Duration;
 
 /// Before the first attempt, in seconds.
 const SHORTEST: f64 = 1.0;
-/// Before any later one, in seconds: a teacher who starts the relay again wants the class back within a breath.
+/// Before any later one, in seconds: whoever starts a server again wants its clients back within a breath.
 const LONGEST: f64 = 10.0;
 
-/// Waits that double from attempt to attempt, each longer or shorter by up to a half, so that a class that was cut off at one
-/// moment does not come back at one moment.
+/// Waits that double from attempt to attempt, each longer or shorter by up to a half, so that clients that were cut off at one
+/// moment do not come back at one moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Backoff {
     seconds: f64,
@@ -42,10 +42,10 @@ mod tests {
     }
 
     #[test]
-    fn tabs_that_were_cut_off_together_come_back_apart() {
+    fn clients_that_were_cut_off_together_come_back_apart() {
         let first = |draw| Backoff::default().wait(draw).as_millis();
         assert_eq!((first(0.0), first(0.25), first(1.0)), (500, 750, 1500));
-        // Whatever a browser's random numbers are, a tab waits neither for ever nor less than nothing.
+        // Whatever the random numbers are, a client waits neither for ever nor less than nothing.
         for draw in [-1.0, 2.0] {
             assert!((500..=1500).contains(&first(draw)));
         }

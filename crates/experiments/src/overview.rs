@@ -1,0 +1,238 @@
+//! The page over all reports of a folder: what holds, what does not, what nobody knows, then every claim.
+
+use std::{fs, path::Path};
+
+use serde::Deserialize;
+
+use crate::{
+    catalogue::{Experiment, Scale},
+    claim::{Decided, Finding, ListedClaim, MANY, Metric, Source, listed},
+    error::ExperimentError,
+    report::{Provenance, duration},
+    store::{at, damaged},
+};
+
+/// A report of the folder.
+struct Report {
+    experiment: Experiment,
+    provenance: Provenance,
+    claims: Vec<Recorded>,
+}
+
+/// A claim as a report has it. One that names no criterion was written down after it was measured, and counts for nothing.
+#[derive(Deserialize)]
+struct Recorded {
+    #[serde(default)]
+    id: Option<String>,
+    #[serde(default)]
+    criterion: Option<String>,
+    found: String,
+    finding: Finding,
+    #[serde(default)]
+    because: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct RunFile {
+    provenance: Provenance,
+}
+
+#[derive(Deserialize)]
+struct ResultsFile {
+    claims: Vec<Recorded>,
+}
+
+/// A claim of the list with its verdict.
+struct Line<'a> {
+    claim: &'a ListedClaim,
+    finding: Finding,
+    found: String,
+    because: Option<String>,
+    report: Option<&'a Report>,
+}
+
+/// The page, from the list of claims and the reports in `folder`, as Markdown.
+///
+/// # Errors
+/// A report's `run.json` or `results.json` cannot be read, or the list of claims does not fit.
+pub fn overview(folder: &Path) -> Result<String, ExperimentError> {
+    let reports = reports(folder)?;
+    let claims = listed()?;
+    let lines: Vec<Line<'_>> = claims.iter().map(|claim| line(claim, &reports)).collect();
+    let mut page = "# Reports\n\nWhat of the papers' claims holds here, by the reports in this folder. `unmask reproduce --claims` writes this \
+                    page from them and from the list of claims in `crates/experiments/claims`, where each stands in our words with \
+                    the formulas that decide it. Measured numbers count only for formulas that were written down before.\n\n"
+        .to_owned();
+    page += &summary(&lines);
+    for source in Source::ALL {
+        let lines: Vec<&Line<'_>> = lines.iter().filter(|line| line.claim.source == source).collect();
+        page += &table(source, &lines);
+    }
+    page += &formulas(&lines);
+    page += &list(&reports, &lines);
+    Ok(page)
+}
+
+fn reports(folder: &Path) -> Result<Vec<Report>, ExperimentError> {
+    let mut reports = Vec::new();
+    for experiment in Experiment::ALL {
+        let run = folder.join(experiment.name()).join("run.json");
+        if !run.is_file() {
+            continue;
+        }
+        let results = folder.join(experiment.name()).join("results.json");
+        let RunFile { provenance } = json(&run)?;
+        let ResultsFile { claims } = json(&results)?;
+        reports.push(Report { experiment, provenance, claims });
+    }
+    Ok(reports)
+}
+
+fn json<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, ExperimentError> {
+    serde_json::from_slice(&fs::read(path).map_err(at(path))?).map_err(damaged(path))
+}
+
+/// A claim's verdict: a report's, if it measured by the formulas that stand in the list.
+fn line<'a>(claim: &'a ListedClaim, reports: &'a [Report]) -> Line<'a> {
+    let open = |because: String, report| Line {
+        claim,
+        finding: Finding::Open,
+        found: String::new(),
+        because: Some(because),
+        report,
+    };
+    let study = match &claim.decided {
+        Decided::By(study) => *study,
+        Decided::Not(why) => return open(format!("no study yet: {why}"), None),
+    };
+    let Some(report) = reports.iter().find(|report| report.experiment == study) else {
+        return open(format!("{study} was not run"), None);
+    };
+    if report.provenance.scale == Scale::Tiny {
+        return open("the tiny scale is for trying things out".to_owned(), Some(report));
+    }
+    let criterion = Some(claim.criterion());
+    let recorded = report.claims.iter().find(|recorded| recorded.id.as_ref() == Some(&claim.id));
+    match recorded.filter(|recorded| recorded.criterion == criterion) {
+        Some(Recorded { found, finding, because, .. }) => {
+            Line { claim, finding: *finding, found: found.clone(), because: because.clone(), report: Some(report) }
+        }
+        None => open(NOT_SINCE.to_owned(), Some(report)),
+    }
+}
+
+const NOT_SINCE: &str = "not measured since its criterion was written down";
+
+/// What a person reads in two minutes.
+fn summary(lines: &[Line<'_>]) -> String {
+    let mut text = String::new();
+    for (is_paper, who) in [(true, "the papers"), (false, "our own")] {
+        let here = || lines.iter().filter(move |line| line.claim.source.is_paper() == is_paper);
+        let count = |finding: Finding| here().filter(|line| line.finding == finding).count();
+        let [agrees, differs, open] = Finding::ALL.map(count);
+        text += &format!(
+            "**Of {} claims of {who}, {agrees} are confirmed, {differs} refuted, {open} undecided.**\n\n",
+            here().count()
+        );
+    }
+    for (finding, head) in [(Finding::Agrees, "What holds"), (Finding::Differs, "What does not hold")] {
+        text += &format!("## {head}\n\n");
+        let mut are_any = false;
+        for line in lines.iter().filter(|line| line.finding == finding) {
+            let ListedClaim { sentence, source, place, .. } = line.claim;
+            let numbers = if finding == Finding::Differs { format!(" Found: {}.", line.found) } else { String::new() };
+            text += &format!("- {sentence} ({}, {place}).{numbers}\n", source.title());
+            are_any = true;
+        }
+        text += if are_any { "\n" } else { "Nothing yet.\n\n" };
+    }
+    text += "## What nobody knows\n\n";
+    let undecided: Vec<&Line<'_>> = lines.iter().filter(|line| line.finding == Finding::Open).collect();
+    let mut reasons: Vec<(&str, Vec<&Line<'_>>)> = Vec::new();
+    for line in undecided {
+        let because = line.because.as_deref().unwrap_or_default();
+        let reason = match &line.claim.decided {
+            Decided::Not(_) => "no study asks for it yet",
+            Decided::By(_) => because.split(':').next().unwrap_or_default(),
+        };
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, lines)) => lines.push(line),
+            None => reasons.push((reason, vec![line])),
+        }
+    }
+    reasons.sort_by_key(|(_, lines)| std::cmp::Reverse(lines.len()));
+    for (reason, lines) in &reasons {
+        let papers = lines.iter().filter(|line| line.claim.source.is_paper()).count();
+        text += &format!("- {reason}: {} claims, {papers} of them the papers'\n", lines.len());
+    }
+    if reasons.is_empty() {
+        text += "Nothing is left.\n";
+    }
+    text + "\n"
+}
+
+fn table(source: Source, lines: &[&Line<'_>]) -> String {
+    let head =
+        if source.is_paper() { format!("Claims of {}", source.title()) } else { "Our own expectations".to_owned() };
+    let mut text = format!(
+        "## {head}\n\n| claim | stands | verdict | numbers | seeds | formulas | command |\n|---|---|---|---|---|---|---|\n"
+    );
+    for Line { claim, finding, found, because, report } in lines.iter().copied() {
+        let because = because.as_ref().map_or(String::new(), |because| format!(": {because}"));
+        let formulas: Vec<String> = claim.holds.iter().map(|condition| format!("`{condition}`")).collect();
+        let measured = report.filter(|_| !found.is_empty());
+        let seeds = measured.map_or(String::new(), |report| {
+            let Provenance { seed, seeds, .. } = report.provenance;
+            if seeds == 1 { seed.to_string() } else { format!("{seed} to {}", seed + seeds - 1) }
+        });
+        let command = match (&claim.decided, measured) {
+            (_, Some(report)) => format!("`{}`", report.provenance.command),
+            (Decided::By(study), None) => format!("`unmask reproduce {study}`"),
+            (Decided::Not(_), None) => String::new(),
+        };
+        let cells = [
+            &claim.sentence,
+            &claim.place,
+            &format!("{}{because}", finding.name()),
+            found,
+            &seeds,
+            &formulas.join(", "),
+            &command,
+        ];
+        text += &format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | "));
+    }
+    text + "\n"
+}
+
+fn formulas(lines: &[Line<'_>]) -> String {
+    let comparisons: usize = lines.iter().map(|line| line.claim.holds.len()).sum();
+    let mut text = format!(
+        "## How a verdict is made\n\nA formula compares what was measured of two cases of a study, or of one with a number. `= … within 2` holds \
+         if the whole 95 % interval of the difference lies within 2, and fails if all of it lies outside; `<` and `>` want it \
+         beyond the margin after `by`, 0 if none is given. Where the interval reaches over, the claim is undecided. It is undecided \
+         too where a study's undefended model gained less than 10 points, or where an attack restores no more than half of the pictures without a \
+         defence. A count of pictures or parameters has no interval: it is of these pictures. An interval is of paired \
+         differences, seed by seed and picture by picture, each with its own spread.\n\n{MANY} The list has {comparisons} formulas.\n\n"
+    );
+    for metric in Metric::MEASURED {
+        text += &format!("- `{}`: {}\n", metric.name(), metric.meaning());
+    }
+    text + "\n"
+}
+
+fn list(reports: &[Report], lines: &[Line<'_>]) -> String {
+    let mut text =
+        "## The reports\n\n| report | repeats | confirmed | refuted | undecided | command | took |\n|---|---|---|---|---|---|---|\n".to_owned();
+    for Report { experiment, provenance, .. } in reports {
+        let here = || lines.iter().filter(|line| line.claim.decided == Decided::By(*experiment));
+        let [agrees, differs, open] = Finding::ALL.map(|finding| here().filter(|line| line.finding == finding).count());
+        text += &format!(
+            "| [{}]({experiment}/report.html) | {} | {agrees} | {differs} | {open} | `{}` | {} |\n",
+            experiment.title(),
+            experiment.repeats(),
+            provenance.command,
+            duration(provenance.seconds)
+        );
+    }
+    text
+}

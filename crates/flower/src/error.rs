@@ -1,0 +1,73 @@
+//! What can go wrong between a node and its SuperLink.
+
+/// Why the SuperLink did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum FlowerError {
+    #[error("{address:?} is no address of a SuperLink: {reason}; write one such as http://192.168.1.5:9092")]
+    Address { address: String, reason: String },
+    #[error("the SuperLink's certificates: {0}")]
+    Certificates(String),
+    #[error(
+        "{call}: no answer from the SuperLink at {address}: {reason}; is it running, and can this machine reach it?"
+    )]
+    Unreachable { call: &'static str, address: String, reason: String },
+    #[error("{call}: the SuperLink at {address} answered {status}{detail}; {remedy}")]
+    Refused {
+        call: &'static str,
+        address: String,
+        /// Of HTTP.
+        status: u16,
+        /// Flower's own, where the answer has one.
+        code: Option<i64>,
+        /// The SuperLink's words, with a colon before them, or nothing.
+        detail: String,
+        remedy: &'static str,
+    },
+    #[error(
+        "{call}: the SuperLink's answer cannot be used: {reason}; nodes of this version speak the Fleet API of flwr 1.41"
+    )]
+    Answer { call: &'static str, reason: String },
+    #[error("the SuperLink does not know this node any more; it may have been started again")]
+    Unknown,
+    #[error("the reply's time is up: {0}")]
+    Late(Box<FlowerError>),
+}
+
+impl FlowerError {
+    /// Whether the same call may do better a little later.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } => true,
+            Self::Refused { status, .. } => matches!(status, 408 | 425 | 429 | 502..=504),
+            Self::Address { .. } | Self::Certificates(_) | Self::Answer { .. } | Self::Unknown | Self::Late(_) => false,
+        }
+    }
+
+    /// Whether no later attempt with the same options can do better: the key, the address or the certificate is wrong.
+    pub fn is_final(&self) -> bool {
+        match self {
+            Self::Address { .. } | Self::Certificates(_) => true,
+            Self::Refused { status, code, .. } => {
+                *status == 401 || *code == Some(ACTIVATION_FAILED) || *code == Some(REGISTRATION_DISABLED)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Flower's codes of answers that a node acts on.
+pub(crate) const KEY_IN_USE: i64 = 23;
+pub(crate) const REGISTRATION_DISABLED: i64 = 2001;
+pub(crate) const ACTIVATION_FAILED: i64 = 2004;
+pub(crate) const RUN_ENDED: i64 = 2007;
+
+/// Why a file gives no key of a node.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    #[error("the node's key {path}: {source}")]
+    Io { path: String, source: std::io::Error },
+    #[error("the node's key {path}: {reason}; make one with: ssh-keygen -t ecdsa -b 384 -N \"\" -f FILE")]
+    Format { path: String, reason: String },
+    #[error("the operating system gives no random numbers for a key: {0}")]
+    Random(String),
+}

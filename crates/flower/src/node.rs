@@ -1,0 +1,306 @@
+//! A node: registered, heard of, asked and answering.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use tokio::{
+    sync::watch,
+    task::JoinSet,
+    time::{Instant, sleep},
+};
+use tracing::{debug, warn};
+use unmask_core::Backoff;
+
+use crate::{
+    FlowerError, Instruction, Limits, NodeKey, Records, Reply, SuperLinkAddress,
+    error::{KEY_IN_USE, REGISTRATION_DISABLED, RUN_ENDED},
+    instruction::{DeflatedReply, left, unix_now},
+    objects::{Object, Store, id_of, ids, open},
+    protocol::{
+        ActivateNodeRequest, ActivateNodeResponse, ConfirmRequest, Empty, HeartbeatRequest, HeartbeatResponse,
+        Metadata, NodeId, NodeIdRequest, ObjectTree, PullMessagesRequest, PullMessagesResponse, PullObjectRequest,
+        PullObjectResponse, PushMessagesRequest, PushMessagesResponse, PushObjectRequest, PushObjectResponse,
+        RegisterNodeRequest, RegisterNodeResponse,
+    },
+    superlink::{Call, SuperLink, draw},
+};
+
+/// How often the SuperLink hears of a node, in seconds; it takes 10 to 1800.
+const HEARTBEAT: f64 = 30.0;
+/// Pause between two questions for messages, on average.
+const POLL: Duration = Duration::from_secs(1);
+/// How long a call without a deadline of its own is tried again, before the SuperLink counts as lost.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// Objects under way at a time.
+const AT_ONCE: usize = 8;
+/// How often a reply is pushed anew because its session was over.
+const SESSIONS: u32 = 3;
+
+/// How a node comes to its SuperLink.
+#[derive(Debug, Clone)]
+pub struct NodeOptions {
+    pub address: SuperLinkAddress,
+    /// The SuperLink knows the node by it; it must be registered where nodes cannot register themselves.
+    pub key: NodeKey,
+    /// PEM file with the certificates that have signed the SuperLink's own; those that browsers trust if absent.
+    pub certificates: Option<PathBuf>,
+    /// Most that one message may be.
+    pub limits: Limits,
+}
+
+/// A node that the SuperLink knows and hears of. Dropped, it is silent; [`leave`](Self::leave) says goodbye.
+#[derive(Debug)]
+pub struct Node {
+    link: Arc<SuperLink>,
+    id: u64,
+    limits: Limits,
+    has_registered_itself: bool,
+    /// Whether the SuperLink answered the last time that it was asked.
+    heard: watch::Sender<bool>,
+    /// Ends with the node.
+    _heartbeat: JoinSet<()>,
+}
+
+impl Node {
+    /// Registers the node unless its key is registered, activates it, and begins its heartbeat.
+    ///
+    /// # Errors
+    /// If the SuperLink does not answer within 15 s, or does not take the node.
+    pub async fn connect(options: &NodeOptions) -> Result<Self, FlowerError> {
+        let NodeOptions { address, key, certificates, limits } = options;
+        let link = Arc::new(SuperLink::new(address.clone(), key.clone(), certificates.as_deref())?);
+        let public_key = key.public_pem().as_bytes().to_vec();
+        let end = Instant::now() + PATIENCE;
+        let request = RegisterNodeRequest { public_key: public_key.clone() };
+        let has_registered_itself = match link.call_until::<RegisterNodeResponse>(Call::REGISTER, &request, end).await {
+            Ok(_) => true,
+            // It was registered, by somebody or by this node before.
+            Err(FlowerError::Refused { code: Some(KEY_IN_USE | REGISTRATION_DISABLED), .. }) => false,
+            Err(error) => return Err(error),
+        };
+        let request = ActivateNodeRequest { public_key, heartbeat_interval: HEARTBEAT };
+        let ActivateNodeResponse { node_id: id } = link.call_until(Call::ACTIVATE, &request, end).await?;
+        let heard = watch::Sender::new(true);
+        let mut heartbeat = JoinSet::new();
+        heartbeat.spawn(beat(Arc::clone(&link), id, heard.clone()));
+        Ok(Self { link, id, limits: *limits, has_registered_itself, heard, _heartbeat: heartbeat })
+    }
+
+    /// Flower's number of this node.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Where the SuperLink is.
+    pub fn address(&self) -> &SuperLinkAddress {
+        self.link.address()
+    }
+
+    /// Whether the SuperLink answered the last time that it was asked for messages or heard of this node.
+    pub fn heard(&self) -> watch::Receiver<bool> {
+        self.heard.subscribe()
+    }
+
+    /// Waits for the next message. One that cannot be read, or is larger than the limits, is answered with an error and
+    /// never yielded.
+    ///
+    /// # Errors
+    /// If the SuperLink does not answer for 15 s, or does not know this node any more: then
+    /// [`connect`](Self::connect) anew.
+    pub async fn next(&self) -> Result<Instruction, FlowerError> {
+        loop {
+            let request = PullMessagesRequest { node: self.node() };
+            let pulled = self.link.call_until(Call::PULL_MESSAGES, &request, Instant::now() + PATIENCE).await;
+            note(&self.heard, pulled.is_ok());
+            let PullMessagesResponse { messages, trees } = pulled.map_err(known)?;
+            for (message, tree) in messages.into_iter().zip(trees) {
+                let Some(metadata) = message.metadata else { continue };
+                match self.fetch(&metadata, &tree).await {
+                    Ok(records) => return Ok(Instruction::new(metadata, records)),
+                    Err(Fetch::Call(FlowerError::Refused { code: Some(RUN_ENDED), .. })) => {}
+                    Err(Fetch::Call(error)) => return Err(known(error)),
+                    Err(Fetch::Content(reason)) => {
+                        warn!("a message of the SuperLink cannot be read: {reason}");
+                        let refusal = Err(format!("the message cannot be read: {reason}"));
+                        if let Err(error) = self.send(&metadata, &refusal, 0.0).await {
+                            warn!("nor can the SuperLink be told: {error}");
+                        }
+                    }
+                }
+            }
+            sleep(POLL.mul_f64(0.5 + draw())).await;
+        }
+    }
+
+    /// Replies to a message. A SuperLink that does not answer is asked again until the message's time is up.
+    ///
+    /// # Errors
+    /// If the time is up, the run is over, or the SuperLink does not take the reply.
+    pub async fn reply(&self, to: &Instruction, reply: &Reply) -> Result<(), FlowerError> {
+        self.send(to.metadata(), reply, to.received.elapsed().as_secs_f64()).await
+    }
+
+    /// Tells the SuperLink that the node is gone, and takes the registration back if it was the node's own. Messages that
+    /// are not answered by then are failures, and so are replies that no strategy has read.
+    pub async fn leave(self) {
+        let request = NodeIdRequest { node_id: self.id };
+        let left = self.link.call::<Empty>(Call::DEACTIVATE, &request).await;
+        if let Err(error) = &left {
+            debug!("{error}");
+        }
+        if self.has_registered_itself && left.is_ok() {
+            let gone = self.link.call::<Empty>(Call::UNREGISTER, &request).await;
+            gone.unwrap_or_else(|error| {
+                debug!("{error}");
+                Empty {}
+            });
+        }
+    }
+
+    fn node(&self) -> Option<NodeId> {
+        Some(NodeId { node_id: self.id })
+    }
+
+    /// Gets everything that a message is made of.
+    async fn fetch(&self, metadata: &Metadata, tree: &ObjectTree) -> Result<Records, Fetch> {
+        let wanted = ids(tree, self.limits)?;
+        let end = Instant::now() + left(metadata, unix_now());
+        let mut objects = stream::iter(wanted).map(|id| self.pull(metadata.run_id, id, end)).buffer_unordered(AT_ONCE);
+        let (mut store, mut bytes) = (Store::new(), 0_usize);
+        while let Some(Object { id, content }) = objects.try_next().await? {
+            bytes = bytes.saturating_add(content.len());
+            if bytes > self.limits.bytes {
+                return Err(format!("it has more than {} bytes", self.limits.bytes).into());
+            }
+            store.insert(id, content);
+        }
+        drop(objects);
+        let request =
+            ConfirmRequest { node: self.node(), run_id: metadata.run_id, message_object_id: tree.object_id.clone() };
+        self.link.call_until::<Empty>(Call::CONFIRM, &request, Instant::now() + PATIENCE).await?;
+        let message = open(&store, &tree.object_id, "Message")?;
+        let content = message.kids.first().ok_or("it has no content".to_owned())?;
+        Ok(Records::inflate(&store, content, self.limits.bytes)?)
+    }
+
+    /// Gets an object, and waits for it where the sender has not stored it yet.
+    async fn pull(&self, run_id: u64, id: String, end: Instant) -> Result<Object, Fetch> {
+        let request = PullObjectRequest { node: self.node(), run_id, object_id: id.clone() };
+        let mut backoff = Backoff::default();
+        loop {
+            let patience = Instant::now() + PATIENCE;
+            let pulled: PullObjectResponse = self.link.call_until(Call::PULL_OBJECT, &request, patience).await?;
+            let PullObjectResponse { found, available, content } = pulled;
+            if !found {
+                return Err(format!("the SuperLink has no object {id}").into());
+            }
+            if available {
+                let given = id_of(&content);
+                if given != id {
+                    return Err(format!("object {id} came with the content of {given}").into());
+                }
+                return Ok(Object { id, content });
+            }
+            let wait = backoff.wait(draw());
+            if Instant::now() + wait >= end {
+                return Err(format!("the sender has not stored object {id} in time").into());
+            }
+            sleep(wait).await;
+        }
+    }
+
+    async fn send(&self, to: &Metadata, reply: &Reply, runtime: f64) -> Result<(), FlowerError> {
+        let unusable = |reason: String| FlowerError::Answer { call: "push-messages", reason };
+        let reply = DeflatedReply::new(to, reply).map_err(|error| unusable(error.to_string()))?;
+        let end = Instant::now() + left(to, unix_now());
+        let pushed = self.push(to.run_id, &reply, runtime, end).await;
+        pushed.map_err(|error| if error.is_transient() { FlowerError::Late(Box::new(error)) } else { error })
+    }
+
+    async fn push(&self, run_id: u64, reply: &DeflatedReply, runtime: f64, end: Instant) -> Result<(), FlowerError> {
+        let request = PushMessagesRequest {
+            node: self.node(),
+            messages: vec![reply.message.clone()],
+            trees: vec![reply.tree.clone()],
+            runtimes: vec![runtime],
+        };
+        for _ in 0..SESSIONS {
+            let PushMessagesResponse { objects_to_push, session_id } =
+                self.link.call_until(Call::PUSH_MESSAGES, &request, end).await?;
+            let wanted = reply.objects.objects().iter().filter(|object| objects_to_push.contains(&object.id));
+            let push = |object: &Object| {
+                let request = PushObjectRequest {
+                    node: self.node(),
+                    run_id,
+                    object_id: object.id.clone(),
+                    content: object.content.clone(),
+                    session_id: session_id.clone(),
+                };
+                async move {
+                    let stored: PushObjectResponse = self.link.call_until(Call::PUSH_OBJECT, &request, end).await?;
+                    Ok::<bool, FlowerError>(stored.stored)
+                }
+            };
+            let pushes = wanted.map(push).collect::<Vec<_>>();
+            let stored: Vec<bool> = stream::iter(pushes).buffer_unordered(AT_ONCE).try_collect().await?;
+            if stored.into_iter().all(|stored| stored) {
+                return Ok(());
+            }
+        }
+        let reason = format!("its session for objects ended {SESSIONS} times before all were sent");
+        Err(FlowerError::Answer { call: "push-object", reason })
+    }
+}
+
+/// Why a message's content is not there.
+#[derive(Debug)]
+enum Fetch {
+    Call(FlowerError),
+    Content(String),
+}
+
+impl From<FlowerError> for Fetch {
+    fn from(error: FlowerError) -> Self {
+        Self::Call(error)
+    }
+}
+
+impl From<String> for Fetch {
+    fn from(reason: String) -> Self {
+        Self::Content(reason)
+    }
+}
+
+/// An active node whose key the SuperLink refuses is one it has forgotten.
+fn known(error: FlowerError) -> FlowerError {
+    match error {
+        FlowerError::Refused { status: 401, .. } => FlowerError::Unknown,
+        error => error,
+    }
+}
+
+/// Tells those who follow it, if it is new.
+fn note(heard: &watch::Sender<bool>, is_heard: bool) {
+    heard.send_if_modified(|before| std::mem::replace(before, is_heard) != is_heard);
+}
+
+/// Lets the SuperLink hear of the node.
+async fn beat(link: Arc<SuperLink>, node_id: u64, heard: watch::Sender<bool>) {
+    let request = HeartbeatRequest { node: Some(NodeId { node_id }), heartbeat_interval: HEARTBEAT };
+    let mut backoff = Backoff::default();
+    loop {
+        let answer = link.call::<HeartbeatResponse>(Call::HEARTBEAT, &request).await;
+        let is_heard = matches!(&answer, Ok(HeartbeatResponse { success: true }));
+        if let Err(error) = answer {
+            debug!("{error}");
+        }
+        note(&heard, is_heard);
+        let wait = if is_heard {
+            backoff = Backoff::default();
+            Duration::from_secs_f64(HEARTBEAT * (0.7 + 0.2 * draw()))
+        } else {
+            backoff.wait(draw())
+        };
+        sleep(wait).await;
+    }
+}

@@ -1,0 +1,376 @@
+//! What a message carries: records of arrays, of numbers and of settings, each under a name.
+
+use std::fmt;
+
+use bytes::{Bytes, BytesMut};
+use prost::Message as _;
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{MapAccess, Visitor},
+};
+use unmask_tensors::encode_npy;
+
+use crate::{
+    objects::{CHUNK, Deflated, Store, open},
+    protocol::{
+        Config, ConfigItem, ConfigRecord, ConfigRecordValue, DoubleList, Metric, MetricItem, MetricRecord,
+        MetricRecordValue, ObjectTree, SintList,
+    },
+};
+
+/// Values under names, in the order that the SuperLink or the node gave them.
+pub type Named<T> = Vec<(String, T)>;
+
+/// Most dimensions of an array.
+const MOST_DIMENSIONS: usize = 8;
+/// How Flower calls NumPy's format of arrays.
+const NUMPY: &str = "numpy.ndarray";
+
+/// An array as it travels: a `.npy` file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Array {
+    /// NumPy's word for the type, such as `float32`; the file itself decides.
+    pub dtype: String,
+    /// As the sender says; the file itself decides.
+    pub shape: Vec<usize>,
+    /// The `.npy` file.
+    pub npy: Bytes,
+}
+
+impl Array {
+    /// An array of these values, in this row-major shape.
+    pub fn from_f32(shape: &[usize], values: &[f32]) -> Self {
+        Self { dtype: "float32".to_owned(), shape: shape.to_vec(), npy: encode_npy(shape, values).into() }
+    }
+
+    /// The same of bytes, such as a mask of zeros and ones.
+    pub fn from_u8(shape: &[usize], values: &[u8]) -> Self {
+        Self { dtype: "uint8".to_owned(), shape: shape.to_vec(), npy: encode_npy(shape, values).into() }
+    }
+}
+
+/// A number that a node tells of its work, or a list of them.
+#[derive(Debug, Clone, PartialEq)]
+pub enum MetricValue {
+    Float(f64),
+    Integer(i64),
+    Floats(Vec<f64>),
+    Integers(Vec<i64>),
+}
+
+/// A setting. Lists, which no node here reads, are left out when a message is read.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ConfigValue {
+    Float(f64),
+    Integer(i64),
+    Bool(bool),
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+/// The content of a message: Flower's `RecordDict`.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Records {
+    pub arrays: Named<Named<Array>>,
+    pub metrics: Named<Named<MetricValue>>,
+    pub config: Named<Named<ConfigValue>>,
+}
+
+impl Records {
+    /// The setting of this name in any of the records.
+    pub fn setting(&self, name: &str) -> Option<&ConfigValue> {
+        self.config.iter().flat_map(|(_, values)| values).find(|(key, _)| key == name).map(|(_, value)| value)
+    }
+
+    /// Cuts the records into objects; the tree of all of them.
+    pub(crate) fn deflate(&self, deflated: &mut Deflated) -> Result<ObjectTree, serde_json::Error> {
+        let mut kids = Vec::new();
+        let mut names = Ids::default();
+        for (name, arrays) in &self.arrays {
+            let tree = deflate_arrays(arrays, deflated)?;
+            names.push(name, &mut kids, tree);
+        }
+        for (name, values) in &self.metrics {
+            let items = values.iter().map(|(key, value)| MetricItem { key: key.clone(), value: Some(value.into()) });
+            let body = MetricRecord { items: items.collect() }.encode_to_vec();
+            names.push(name, &mut kids, deflated.add("MetricRecord", Vec::new(), &body));
+        }
+        for (name, values) in &self.config {
+            let items = values.iter().map(|(key, value)| ConfigItem { key: key.clone(), value: Some(value.into()) });
+            let body = ConfigRecord { items: items.collect() }.encode_to_vec();
+            names.push(name, &mut kids, deflated.add("ConfigRecord", Vec::new(), &body));
+        }
+        Ok(deflated.add("RecordDict", kids, &serde_json::to_vec(&names)?))
+    }
+
+    /// Puts records together of the objects that came, with at most so many bytes of arrays.
+    ///
+    /// # Errors
+    /// In words, if they are not those of records.
+    pub(crate) fn inflate(store: &Store, id: &str, most_bytes: usize) -> Result<Self, String> {
+        let mut left = most_bytes;
+        let names: Ids = json(&open(store, id, "RecordDict")?.body)?;
+        let mut records = Self::default();
+        for (name, id) in names.0 {
+            let content = store.get(&id).ok_or_else(|| format!("its record {name:?} is missing"))?;
+            match content.split(|byte| *byte == b' ').next().unwrap_or_default() {
+                b"ArrayRecord" => records.arrays.push((name, inflate_arrays(store, &id, &mut left)?)),
+                b"MetricRecord" => {
+                    let record = MetricRecord::decode(open(store, &id, "MetricRecord")?.body);
+                    let items = record.map_err(|error| format!("the metrics {name:?}: {error}"))?.items;
+                    let values = items.into_iter().filter_map(|item| Some((item.key, item.value?.value?.into())));
+                    records.metrics.push((name, values.collect()));
+                }
+                b"ConfigRecord" => {
+                    let record = ConfigRecord::decode(open(store, &id, "ConfigRecord")?.body);
+                    let items = record.map_err(|error| format!("the settings {name:?}: {error}"))?.items;
+                    let values = items.into_iter().filter_map(|item| Some((item.key, item.value?.value?.into())));
+                    records.config.push((name, values.collect()));
+                }
+                _ => return Err(format!("its record {name:?} is of an unknown class")),
+            }
+        }
+        Ok(records)
+    }
+}
+
+fn deflate_arrays(arrays: &Named<Array>, deflated: &mut Deflated) -> Result<ObjectTree, serde_json::Error> {
+    let (mut kids, mut names) = (Vec::new(), Ids::default());
+    for (name, array) in arrays {
+        let chunks: Vec<ObjectTree> =
+            array.npy.chunks(CHUNK).map(|chunk| deflated.add("ArrayChunk", Vec::new(), chunk)).collect();
+        // Chunks may be equal, as those of a large array of zeros are; equal ones are one kid.
+        let mut unique: Vec<&str> = Vec::new();
+        let mut places = Vec::with_capacity(chunks.len());
+        for chunk in &chunks {
+            let id = chunk.object_id.as_str();
+            let place = unique.iter().position(|known| *known == id).unwrap_or_else(|| {
+                unique.push(id);
+                unique.len() - 1
+            });
+            places.push(place);
+        }
+        let body = serde_json::to_vec(&ArrayBody {
+            dtype: array.dtype.clone(),
+            shape: array.shape.clone(),
+            stype: NUMPY.to_owned(),
+            arraychunk_ids: places,
+        })?;
+        names.push(name, &mut kids, deflated.add("Array", chunks, &body));
+    }
+    Ok(deflated.add("ArrayRecord", kids, &serde_json::to_vec(&names)?))
+}
+
+/// `left` is how many bytes arrays may still have.
+fn inflate_arrays(store: &Store, id: &str, left: &mut usize) -> Result<Named<Array>, String> {
+    let names: Ids = json(&open(store, id, "ArrayRecord")?.body)?;
+    let inflate = |(name, id): (String, String)| {
+        let about = |reason: String| format!("the array {name:?}: {reason}");
+        let array = open(store, &id, "Array").map_err(about)?;
+        let body: ArrayBody = json(&array.body).map_err(about)?;
+        if body.stype != NUMPY {
+            return Err(about(format!("it is serialized as {:?}, and only {NUMPY} is read here", body.stype)));
+        }
+        if body.shape.len() > MOST_DIMENSIONS {
+            return Err(about(format!("it has {} dimensions; {MOST_DIMENSIONS} are the limit", body.shape.len())));
+        }
+        let mut chunks = Vec::with_capacity(body.arraychunk_ids.len());
+        for place in body.arraychunk_ids {
+            let id = array.kids.get(place).ok_or_else(|| about(format!("it has no piece {place}")))?;
+            chunks.push(open(store, id, "ArrayChunk").map_err(about)?.body);
+        }
+        // A piece may be named again and again, so that an array can be longer than all that came.
+        let length = chunks.iter().map(Bytes::len).fold(0_usize, usize::saturating_add);
+        *left = left.checked_sub(length).ok_or_else(|| about("with it the arrays are too large".to_owned()))?;
+        let npy = match chunks.as_mut_slice() {
+            [only] => std::mem::take(only),
+            chunks => {
+                let mut npy = BytesMut::with_capacity(length);
+                chunks.iter().for_each(|chunk| npy.extend_from_slice(chunk));
+                npy.freeze()
+            }
+        };
+        Ok((name, Array { dtype: body.dtype, shape: body.shape, npy }))
+    };
+    names.0.into_iter().map(inflate).collect()
+}
+
+fn json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, String> {
+    serde_json::from_slice(body).map_err(|error| format!("an object's body is not as Flower writes it: {error}"))
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct ArrayBody {
+    dtype: String,
+    shape: Vec<usize>,
+    stype: String,
+    /// Which of its kids each piece is.
+    arraychunk_ids: Vec<usize>,
+}
+
+/// Names with the ids of what they name. A JSON object in Python keeps its order, and so does this.
+#[derive(Debug, Default)]
+struct Ids(Vec<(String, String)>);
+
+impl Ids {
+    fn push(&mut self, name: &str, kids: &mut Vec<ObjectTree>, tree: ObjectTree) {
+        self.0.push((name.to_owned(), tree.object_id.clone()));
+        kids.push(tree);
+    }
+}
+
+impl Serialize for Ids {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, id)| (name, id)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Ids {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Pairs;
+        impl<'de> Visitor<'de> for Pairs {
+            type Value = Ids;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("names with ids")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Ids, A::Error> {
+                let mut ids = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    ids.push(pair);
+                }
+                Ok(Ids(ids))
+            }
+        }
+        deserializer.deserialize_map(Pairs)
+    }
+}
+
+impl From<&MetricValue> for MetricRecordValue {
+    fn from(value: &MetricValue) -> Self {
+        let value = match value.clone() {
+            MetricValue::Float(value) => Metric::Double(value),
+            MetricValue::Integer(value) => Metric::Sint(value),
+            MetricValue::Floats(values) => Metric::Doubles(DoubleList { values }),
+            MetricValue::Integers(values) => Metric::Sints(SintList { values }),
+        };
+        Self { value: Some(value) }
+    }
+}
+
+impl From<Metric> for MetricValue {
+    fn from(value: Metric) -> Self {
+        match value {
+            Metric::Double(value) => Self::Float(value),
+            Metric::Sint(value) => Self::Integer(value),
+            Metric::Uint(value) => Self::Integer(i64::try_from(value).unwrap_or(i64::MAX)),
+            Metric::Doubles(DoubleList { values }) => Self::Floats(values),
+            Metric::Sints(SintList { values }) => Self::Integers(values),
+        }
+    }
+}
+
+impl From<&ConfigValue> for ConfigRecordValue {
+    fn from(value: &ConfigValue) -> Self {
+        let value = match value.clone() {
+            ConfigValue::Float(value) => Config::Double(value),
+            ConfigValue::Integer(value) => Config::Sint(value),
+            ConfigValue::Bool(value) => Config::Bool(value),
+            ConfigValue::Text(value) => Config::Text(value),
+            ConfigValue::Bytes(value) => Config::Bytes(value),
+        };
+        Self { value: Some(value) }
+    }
+}
+
+impl From<Config> for ConfigValue {
+    fn from(value: Config) -> Self {
+        match value {
+            Config::Double(value) => Self::Float(value),
+            Config::Sint(value) => Self::Integer(value),
+            Config::Uint(value) => Self::Integer(i64::try_from(value).unwrap_or(i64::MAX)),
+            Config::Bool(value) => Self::Bool(value),
+            Config::Text(value) => Self::Text(value),
+            Config::Bytes(value) => Self::Bytes(value),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::Object;
+
+    fn sent(records: &Records) -> (Store, String) {
+        let mut deflated = Deflated::default();
+        let tree = records.deflate(&mut deflated).unwrap();
+        (deflated.objects().iter().map(|object| (object.id.clone(), object.content.clone())).collect(), tree.object_id)
+    }
+
+    fn records() -> Records {
+        let arrays =
+            vec![("z".to_owned(), Array::from_f32(&[2], &[1.0, -2.0])), ("a".to_owned(), Array::from_f32(&[], &[3.0]))];
+        let metrics = vec![
+            ("num-examples".to_owned(), MetricValue::Integer(7)),
+            ("loss".to_owned(), MetricValue::Float(0.5)),
+            ("losses".to_owned(), MetricValue::Floats(vec![1.0, 2.0])),
+            ("counts".to_owned(), MetricValue::Integers(vec![-1, 2])),
+        ];
+        let config = vec![
+            ("server-round".to_owned(), ConfigValue::Integer(3)),
+            ("lr".to_owned(), ConfigValue::Float(0.1)),
+            ("name".to_owned(), ConfigValue::Text("ä".to_owned())),
+            ("on".to_owned(), ConfigValue::Bool(true)),
+            ("raw".to_owned(), ConfigValue::Bytes(vec![0, 255])),
+        ];
+        Records {
+            arrays: vec![("arrays".to_owned(), arrays)],
+            metrics: vec![("metrics".to_owned(), metrics)],
+            config: vec![("config".to_owned(), config)],
+        }
+    }
+
+    #[test]
+    fn records_come_back_in_their_order() {
+        let records = records();
+        let (store, id) = sent(&records);
+        assert_eq!(Records::inflate(&store, &id, 1 << 30).unwrap(), records);
+        assert_eq!(records.setting("server-round"), Some(&ConfigValue::Integer(3)));
+    }
+
+    /// `testdata/records.py` makes the same with flwr 1.41.
+    #[test]
+    fn numbers_and_settings_are_encoded_as_flwr_does() {
+        let (store, _) = sent(&records());
+        for id in include_str!("../testdata/records.ids").lines() {
+            assert!(store.contains_key(id), "{id} is not among {:?}", store.values().collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn an_array_of_zeros_is_one_piece_many_times() {
+        let values = vec![0.0; 4 * CHUNK];
+        let zeros = Array::from_f32(&[values.len()], &values);
+        let records =
+            Records { arrays: vec![(String::new(), vec![(String::new(), zeros.clone())])], ..Records::default() };
+        let (store, id) = sent(&records);
+        assert!(store.len() < 8, "{}", store.len());
+        assert_eq!(Records::inflate(&store, &id, 1 << 30).unwrap().arrays[0].1[0].1, zeros);
+    }
+
+    #[test]
+    fn pieces_cannot_be_repeated_without_end() {
+        let mut deflated = Deflated::default();
+        let chunk = deflated.add("ArrayChunk", Vec::new(), &[0; 4096]);
+        let places = [0; 500];
+        let body = format!(r#"{{"dtype":"float32","shape":[1],"stype":"numpy.ndarray","arraychunk_ids":{places:?}}}"#);
+        let array = deflated.add("Array", vec![chunk], body.as_bytes());
+        let names = format!(r#"{{"w":"{}"}}"#, array.object_id);
+        let record = deflated.add("ArrayRecord", vec![array], names.as_bytes());
+        let object = |object: &Object| (object.id.clone(), object.content.clone());
+        let store: Store = deflated.objects().iter().map(object).collect();
+        let refused = inflate_arrays(&store, &record.object_id, &mut 1_000_000).unwrap_err();
+        assert_eq!(refused, "the array \"w\": with it the arrays are too large");
+    }
+}

@@ -1,0 +1,281 @@
+//! The room as a node of a Flower federation: takes what a SuperLink asks for to the room, and brings what came of it back.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::Context;
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    task::{JoinHandle, spawn_blocking},
+    time::{Instant, sleep, timeout, timeout_at},
+};
+use tracing::{info, warn};
+use unmask_core::{Architecture, Backoff, Defence, ModelState};
+use unmask_federation::GlobalModel;
+use unmask_flower::{
+    ConfigValue, FlowerError, Instruction, MetricValue, ModelArrays, Named, Node, NodeOptions, Records, Reply, Task,
+    TrainMetrics,
+};
+use unmask_wire::view::FederationLink;
+
+use crate::{
+    config::FlowerConfig,
+    random,
+    room::{
+        Input, Snapshot,
+        evaluation::{HeldOut, Measured},
+        federation::{Contribution, FederationInput, TrainRequest},
+    },
+};
+
+/// How long a relay that starts waits to hear whether the SuperLink takes it.
+const FIRST_ANSWER: Duration = Duration::from_secs(3);
+/// What is kept of a message's time to bring the reply back: a twentieth, within these bounds.
+const TIME_TO_REPLY: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(60));
+/// Messages in work at a time. Of those that ask for training the newest counts: a strategy that asks anew has given up on
+/// the one before.
+const AT_ONCE: usize = 4;
+/// Longest time for a goodbye.
+const GOODBYE: Duration = Duration::from_secs(6);
+
+/// The room's node, at work until it is told to stop or dropped.
+pub(crate) struct FlowerNode {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+impl FlowerNode {
+    /// Begins to take part.
+    ///
+    /// # Errors
+    /// If the SuperLink is there and does not take this node, or its address or certificate cannot be used. One that is not
+    /// there is asked again and again.
+    pub(crate) async fn start(
+        config: FlowerConfig,
+        inputs: mpsc::WeakSender<Input>,
+        room: watch::Receiver<Snapshot>,
+    ) -> anyhow::Result<Self> {
+        let first = match timeout(FIRST_ANSWER, Node::connect(&config.node)).await {
+            Ok(Ok(node)) => Some(node),
+            Ok(Err(error)) if error.is_final() => return Err(error).context("the room cannot join the federation"),
+            Ok(Err(_)) | Err(_) => None,
+        };
+        let member = Member { options: config.node, rounds: config.rounds, inputs, room };
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(async move { member.run(first, stopped).await });
+        Ok(Self { stop, task })
+    }
+
+    /// Says goodbye to the SuperLink.
+    pub(crate) async fn stop(self) {
+        drop(self.stop);
+        // Whoever does not answer by then is not told.
+        let _ = timeout(GOODBYE, self.task).await;
+    }
+}
+
+/// A member of a federation.
+struct Member {
+    options: NodeOptions,
+    /// Rounds of this room for each of the federation's.
+    rounds: u32,
+    inputs: mpsc::WeakSender<Input>,
+    room: watch::Receiver<Snapshot>,
+}
+
+impl Member {
+    async fn run(self, first: Option<Node>, mut stopped: oneshot::Receiver<()>) {
+        let mut next = first;
+        let mut backoff = Backoff::default();
+        loop {
+            let connected = async {
+                match next.take() {
+                    Some(node) => Ok(node),
+                    None => Node::connect(&self.options).await,
+                }
+            };
+            let lost = tokio::select! {
+                _ = &mut stopped => return,
+                connected = connected => match connected {
+                    Err(error) => error,
+                    Ok(node) => {
+                        info!(node = node.id(), superlink = %node.address(), "the room is a node of a federation");
+                        backoff = Backoff::default();
+                        self.tell_link(FederationLink::Connected, None).await;
+                        tokio::select! {
+                            _ = &mut stopped => return node.leave().await,
+                            lost = self.serve(&node) => lost,
+                        }
+                    }
+                },
+            };
+            warn!("{lost}");
+            self.tell_link(FederationLink::Lost, Some(lost.to_string())).await;
+            tokio::select! {
+                _ = &mut stopped => return,
+                () = sleep(backoff.wait(draw())) => {}
+            }
+        }
+    }
+
+    /// Answers what the SuperLink asks, until it does not know this node any more. It may be lost and found meanwhile.
+    async fn serve(&self, node: &Node) -> FlowerError {
+        let mut heard = node.heard();
+        let mut answers = FuturesUnordered::new();
+        // Cancelled, it could lose a message that is on its way.
+        let mut next = std::pin::pin!(self.next(node));
+        loop {
+            tokio::select! {
+                asked = &mut next, if answers.len() < AT_ONCE => match asked {
+                    Ok(instruction) => {
+                        answers.push(self.answer_to(node, instruction));
+                        next.set(self.next(node));
+                    }
+                    Err(unknown) => return unknown,
+                },
+                Some(answered) = answers.next() => match answered {
+                    Ok(()) => {}
+                    Err(FlowerError::Unknown) => return FlowerError::Unknown,
+                    // The run is over, or the time: the next message is another one.
+                    Err(error) => warn!("a reply did not arrive: {error}"),
+                },
+                Ok(()) = heard.changed() => {
+                    let link = if *heard.borrow() { FederationLink::Connected } else { FederationLink::Lost };
+                    self.tell_link(link, None).await;
+                }
+            }
+        }
+    }
+
+    /// The next message, however long the SuperLink does not answer.
+    async fn next(&self, node: &Node) -> Result<Instruction, FlowerError> {
+        let mut backoff = Backoff::default();
+        loop {
+            match node.next().await {
+                Err(FlowerError::Unknown) => return Err(FlowerError::Unknown),
+                Err(error) => {
+                    warn!("{error}");
+                    self.tell_link(FederationLink::Lost, Some(error.to_string())).await;
+                    sleep(backoff.wait(draw())).await;
+                }
+                asked => return asked,
+            }
+        }
+    }
+
+    async fn answer_to(&self, node: &Node, instruction: Instruction) -> Result<(), FlowerError> {
+        let reply = self.answer(&instruction).await;
+        if let Err(reason) = &reply {
+            warn!("the federation's work is not done: {reason}");
+        }
+        node.reply(&instruction, &reply).await
+    }
+
+    async fn answer(&self, instruction: &Instruction) -> Reply {
+        let arrays = match instruction.records.arrays.as_slice() {
+            [arrays] => arrays,
+            several => return Err(format!("{} records of arrays came; a room takes one", several.len())),
+        };
+        let architecture = self.room.borrow().view.architecture;
+        let came = arrays.1.clone();
+        let read = spawn_blocking(move || ModelArrays::read(architecture, &came)).await;
+        let read = read.map_err(|error| format!("the arrays cannot be read: {error}"))?;
+        let (names, state) = read.map_err(|error| format!("the room's model is {architecture}: {error}"))?;
+        match &instruction.task {
+            Task::Train => self.train(instruction, &arrays.0, names, state).await,
+            Task::Evaluate => self.evaluate(architecture, state).await,
+            Task::Other(what) => Err(format!("a room trains and evaluates; it does not know what {what:?} is")),
+        }
+    }
+
+    async fn train(&self, instruction: &Instruction, key: &str, names: ModelArrays, state: ModelState) -> Reply {
+        let (reply, mut contribution) = oneshot::channel();
+        let request = TrainRequest { state, rounds: self.rounds, round: instruction.round(), reply };
+        self.tell(FederationInput::Train(request)).await?;
+        let contribution = match timeout_at(time_to_reply(instruction), &mut contribution).await {
+            Ok(contribution) => contribution,
+            Err(_) => {
+                self.tell(FederationInput::GiveUp).await?;
+                // The room says why, unless it was done at that very moment.
+                contribution.await
+            }
+        };
+        let contribution = contribution.map_err(|_| ENDED.to_owned())??;
+        let held_out = contribution.held_out.clone();
+        let model = Arc::clone(&contribution.model);
+        let measured = measure(held_out, Arc::clone(&model)).await;
+        let written = spawn_blocking(move || names.write(&model.state)).await;
+        let arrays = written.map_err(|error| format!("the weights cannot be written: {error}"))?;
+        Ok(Records {
+            arrays: vec![(key.to_owned(), arrays)],
+            metrics: vec![("metrics".to_owned(), train_metrics(&contribution, measured.ok().as_ref(), self.rounds))],
+            config: vec![("room".to_owned(), settings(&contribution))],
+        })
+    }
+
+    async fn evaluate(&self, architecture: Architecture, state: ModelState) -> Reply {
+        let (reply, held_out) = oneshot::channel();
+        self.tell(FederationInput::HeldOut { reply }).await?;
+        let held_out = held_out.await.map_err(|_| ENDED.to_owned())?;
+        let Measured { pictures, correct, loss, .. } =
+            measure(held_out, Arc::new(GlobalModel { architecture, state })).await?;
+        let metrics = vec![
+            ("num-examples".to_owned(), MetricValue::Integer(pictures.into())),
+            ("accuracy".to_owned(), MetricValue::Float(f64::from(correct) / f64::from(pictures.max(1)))),
+            ("loss".to_owned(), MetricValue::Float(loss)),
+        ];
+        Ok(Records { metrics: vec![("metrics".to_owned(), metrics)], ..Records::default() })
+    }
+
+    async fn tell_link(&self, link: FederationLink, remark: Option<String>) {
+        // Without the room this task ends, too.
+        let _ = self.tell(FederationInput::Link { link, remark }).await;
+    }
+
+    async fn tell(&self, input: FederationInput) -> Result<(), String> {
+        let room = self.inputs.upgrade().ok_or(ENDED)?;
+        room.send(Input::Federation(input)).await.map_err(|_| ENDED.to_owned())
+    }
+}
+
+const ENDED: &str = "the room has ended";
+
+/// A random number in [0, 1); where there are none, the middle.
+fn draw() -> f64 {
+    random::seed().map_or(0.5, |seed| (seed >> 11) as f64 / (1_u64 << 53) as f64)
+}
+
+/// When the room has to be done, so that the reply comes in time.
+fn time_to_reply(instruction: &Instruction) -> Instant {
+    let Instruction { received, expires, .. } = instruction;
+    let left = expires.saturating_duration_since(*received);
+    let (least, most) = TIME_TO_REPLY;
+    let kept = (left / 20).clamp(least, most).min(left / 2);
+    *expires - kept
+}
+
+async fn measure(held_out: Result<HeldOut, String>, model: Arc<GlobalModel>) -> Result<Measured, String> {
+    let held_out = held_out?;
+    spawn_blocking(move || held_out.measure(&model)).await.unwrap_or_else(|error| Err(error.to_string()))
+}
+
+/// What a strategy averages.
+fn train_metrics(contribution: &Contribution, measured: Option<&Measured>, rounds: u32) -> Named<MetricValue> {
+    let Contribution { samples, clients, loss, settings, .. } = contribution;
+    let accuracy = measured.map(|of| f64::from(of.correct) / f64::from(of.pictures.max(1)));
+    let defence = settings.defence().kind();
+    TrainMetrics { samples: *samples, loss: *loss, accuracy, clients: *clients, rounds, defence }.named()
+}
+
+/// What the room ran under, in the forms of the command line.
+fn settings(Contribution { settings, .. }: &Contribution) -> Named<ConfigValue> {
+    let defence: Defence = settings.defence();
+    [
+        ("defence", defence.to_string()),
+        ("rule", settings.rule().to_string()),
+        ("aggregation", settings.aggregation().to_string()),
+        ("batch", settings.batch().to_string()),
+    ]
+    .map(|(name, value)| (name.to_owned(), ConfigValue::Text(value)))
+    .into()
+}

@@ -1,0 +1,239 @@
+//! The room as a member of a federation of rooms: what it trains for it, and how far it is.
+
+use std::{fmt, sync::Arc};
+
+use tokio::sync::oneshot;
+use unmask_core::{ModelState, RoundSettings};
+use unmask_federation::{GlobalModel, RoundSummary};
+use unmask_wire::view::{FederationLink, FederationView};
+
+use super::evaluation::HeldOut;
+
+/// What the room hears of its federation.
+pub(crate) enum FederationInput {
+    /// The SuperLink answers, or does not, for the reason given.
+    Link { link: FederationLink, remark: Option<String> },
+    /// Train from these weights.
+    Train(TrainRequest),
+    /// The time for what the room was to train is up.
+    GiveUp,
+    /// What can be measured here, or why nothing can.
+    HeldOut { reply: oneshot::Sender<Result<HeldOut, String>> },
+}
+
+/// Rounds that a federation asks for.
+pub(crate) struct TrainRequest {
+    /// Of the room's model in force.
+    pub(crate) state: ModelState,
+    /// Rounds of this room.
+    pub(crate) rounds: u32,
+    /// The federation's round.
+    pub(crate) round: Option<u32>,
+    pub(crate) reply: oneshot::Sender<Result<Contribution, String>>,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) struct Contribution {
+    pub(crate) model: Arc<GlobalModel>,
+    /// Samples behind the updates of all its rounds.
+    pub(crate) samples: u64,
+    /// Updates in the last round.
+    pub(crate) clients: u32,
+    /// Of the last round.
+    pub(crate) loss: Option<f32>,
+    pub(crate) settings: RoundSettings,
+    pub(crate) held_out: Result<HeldOut, String>,
+}
+
+/// The federation in the room.
+#[derive(Debug, Default)]
+pub(super) struct Federation {
+    view: Option<FederationView>,
+    job: Option<Job>,
+    /// Whether the teacher has paused the room since: its rounds wait for the teacher then.
+    is_held: bool,
+}
+
+/// Rounds under way for the federation.
+struct Job {
+    /// Whether a round has begun with its weights.
+    has_begun: bool,
+    samples: u64,
+    reply: oneshot::Sender<Result<Contribution, String>>,
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Job")
+            .field("has_begun", &self.has_begun)
+            .field("samples", &self.samples)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A federation's work that is done, before its model is added.
+pub(super) struct Done {
+    pub(super) samples: u64,
+    pub(super) reply: oneshot::Sender<Result<Contribution, String>>,
+}
+
+impl Federation {
+    /// A member of the federation whose SuperLink has this address; of none without one.
+    pub(super) fn new(superlink: Option<String>) -> Self {
+        let view = superlink.map(|superlink| FederationView { superlink, ..FederationView::default() });
+        Self { view, ..Self::default() }
+    }
+
+    pub(super) fn view(&self) -> Option<FederationView> {
+        self.view.clone()
+    }
+
+    /// Notes whether the SuperLink answers; returns the line to say.
+    pub(super) fn linked(&mut self, link: FederationLink, remark: Option<String>) -> Option<String> {
+        let view = self.view.as_mut()?;
+        let before = std::mem::replace(&mut view.link, link);
+        let line = match link {
+            _ if before == link => None,
+            FederationLink::Connecting => None,
+            FederationLink::Connected => Some("The room is in its federation; the SuperLink answers.".to_owned()),
+            FederationLink::Lost => {
+                Some("The federation's SuperLink does not answer; the room goes on by itself.".to_owned())
+            }
+        };
+        if before != link || remark.is_some() {
+            view.remark = remark;
+        }
+        line
+    }
+
+    /// Begins what the federation asks for, in place of what it asked for before.
+    pub(super) fn begin(
+        &mut self,
+        rounds: u32,
+        round: Option<u32>,
+        reply: oneshot::Sender<Result<Contribution, String>>,
+    ) {
+        self.fail("the federation has asked for something else meanwhile");
+        if let Some(view) = &mut self.view {
+            (view.round, view.done, view.of, view.remark) = (round.or(view.round), 0, rounds, None);
+        }
+        self.job = Some(Job { has_begun: false, samples: 0, reply });
+    }
+
+    /// The teacher has paused the room, or lets it go on.
+    pub(super) fn hold(&mut self, is_held: bool) {
+        self.is_held = is_held;
+    }
+
+    /// Whether a round is to run for the federation.
+    pub(super) fn wants_round(&self) -> bool {
+        self.job.is_some() && !self.is_held
+    }
+
+    pub(super) fn has_job(&self) -> bool {
+        self.job.is_some()
+    }
+
+    /// A round has begun, with the weights that the room has of the federation.
+    pub(super) fn round_began(&mut self) {
+        if let Some(job) = &mut self.job {
+            job.has_begun = true;
+        }
+    }
+
+    /// A round has closed; returns the work if it is done with it. Rounds in which no step was taken do not count.
+    pub(super) fn closed(&mut self, summary: &RoundSummary) -> Option<Done> {
+        let (job, view) = (self.job.as_mut()?, self.view.as_mut()?);
+        if !job.has_begun || summary.updates == 0 || summary.void.is_some() {
+            return None;
+        }
+        job.samples += summary.samples;
+        view.done += 1;
+        let is_done = view.done >= view.of;
+        let Job { samples, reply, .. } = self.job.take_if(|_| is_done)?;
+        Some(Done { samples, reply })
+    }
+
+    /// Tells the federation why the room has nothing for it, if it is at work for it.
+    pub(super) fn fail(&mut self, reason: &str) {
+        if let Some(job) = self.job.take() {
+            if let Some(view) = &mut self.view {
+                view.remark = Some(format!("Not done: {reason}."));
+            }
+            // Whoever asked may have gone.
+            drop(job.reply.send(Err(reason.to_owned())));
+        }
+    }
+
+    /// How far the work is, for an error.
+    pub(super) fn progress(&self) -> String {
+        match &self.view {
+            Some(view) => format!("{} of {} rounds were done in time", view.done, view.of),
+            None => String::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unmask_core::{Defence, OptimiserKind, Rule};
+
+    use super::*;
+
+    fn summary(round: u32, updates: u32) -> RoundSummary {
+        let settings = RoundSettings::new(Defence::None, Rule::FedSgd, 1, OptimiserKind::Sgd { rate: 0.1 }).unwrap();
+        RoundSummary {
+            round,
+            settings,
+            updates,
+            clipped: 0,
+            samples: u64::from(updates) * 2,
+            loss: None,
+            losses: Vec::new(),
+            void: None,
+            late: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn only_rounds_with_the_federations_weights_count() {
+        let mut federation = Federation::new(Some("http://h:1".to_owned()));
+        let (reply, mut answer) = oneshot::channel();
+        federation.begin(2, Some(3), reply);
+        assert!(federation.closed(&summary(7, 1)).is_none(), "it ran before");
+        federation.round_began();
+        assert!(federation.closed(&summary(8, 0)).is_none() && federation.closed(&summary(9, 3)).is_none());
+        let view = federation.view().unwrap();
+        assert_eq!((view.round, view.done, view.of), (Some(3), 1, 2));
+        assert_eq!(federation.closed(&summary(10, 1)).unwrap().samples, 8);
+        assert!(!federation.wants_round() && answer.try_recv().is_err());
+    }
+
+    #[test]
+    fn a_paused_room_waits_for_its_teacher() {
+        let mut federation = Federation::new(Some("http://h:1".to_owned()));
+        let (reply, mut answer) = oneshot::channel();
+        federation.begin(1, None, reply);
+        federation.hold(true);
+        assert!(!federation.wants_round() && federation.has_job());
+        federation.hold(false);
+        assert!(federation.wants_round());
+        federation.fail("nobody is in the room");
+        assert_eq!(answer.try_recv().unwrap().unwrap_err(), "nobody is in the room");
+        assert_eq!(federation.view().unwrap().remark.as_deref(), Some("Not done: nobody is in the room."));
+    }
+
+    #[test]
+    fn what_is_new_of_the_link_is_said() {
+        let mut federation = Federation::new(Some("http://h:1".to_owned()));
+        let mut said = |link| federation.linked(link, None).is_some();
+        let links =
+            [FederationLink::Connected, FederationLink::Connected, FederationLink::Lost, FederationLink::Connected];
+        assert_eq!(links.map(&mut said), [true, false, true, true]);
+        federation.linked(FederationLink::Lost, Some("no answer".to_owned()));
+        federation.linked(FederationLink::Lost, None);
+        assert_eq!(federation.view().unwrap().remark.as_deref(), Some("no answer"));
+        assert!(Federation::new(None).linked(FederationLink::Lost, None).is_none());
+    }
+}

@@ -1,0 +1,570 @@
+# Deutsch. Lernende werden geduzt, Lehrende nicht angeredet.
+
+## The pages
+
+page-language = Sprache
+page-student = unmask
+page-projector = unmask: Beamer
+page-replay = unmask: eine aufgezeichnete Stunde
+page-close = Schließen
+
+## Numbers
+
+unit-percent = { $value } %
+unit-milliseconds = { $value } ms
+unit-seconds = { $value } s
+unit-minutes = { $minutes } min { $seconds } s
+unit-none = keines
+unit-only-noise = nur Rauschen
+
+## Names
+
+robot-name = Roboter { $number }
+
+nickname-adjectives = bunter, flinker, fröhlicher, froher, heller, kecker, kluger, kühner, lieber, lustiger, munterer, mutiger, netter, neugieriger, ruhiger, sanfter, schlauer, schneller, starker, stiller, tapferer, wacher, wilder, zarter
+nickname-animals = Bär, Biber, Bison, Dachs, Delfin, Falke, Fuchs, Gecko, Hase, Igel, Koala, Kranich, Luchs, Marder, Otter, Panda, Rabe, Reiher, Seehund, Spatz, Storch, Tiger, Uhu, Wombat
+nickname-both = { $adjective } { $animal }
+
+sample-astronaut = Astronautin
+sample-cat = Katze
+sample-coffee = Kaffee
+sample-rocket = Rakete
+sample-cameraman = Kameramann
+sample-hubble = Galaxien
+
+class-airplane = Flugzeug
+class-automobile = Auto
+class-bird = Vogel
+class-cat = Katze
+class-deer = Hirsch
+class-dog = Hund
+class-frog = Frosch
+class-horse = Pferd
+class-ship = Schiff
+class-truck = Lastwagen
+class-nameless = Klasse { $place }
+
+## The form before the room
+
+join-intro = Dein Bild bleibt auf diesem Gerät. Nur daraus berechnete Zahlen verlassen es.
+join-nickname = Spitzname
+join-another-nickname = Einen anderen Spitznamen vorschlagen
+join-no-nickname = Gib einen Spitznamen ein oder lass dir einen vorschlagen.
+join-picture = Dein Bild
+join-chosen = Das gewählte Bild
+join-no-picture-yet = noch kein Bild
+join-no-picture = Wähle zuerst ein Bild: ein Beispiel, eine Datei oder die Kamera.
+join-samples = Beispielfotos
+join-file = Datei wählen
+join-formats = PNG, JPEG, WebP, GIF, AVIF; verwendet wird die Mitte.
+join-may-show = Die Klasse darf sehen, was von meinem Bild durchsickert
+join-may-show-hint = Ist das aus, zeigt der Beamer nie einen Angriff auf dich. Der Server, also der Computer der Lehrkraft, bekommt so oder so dieselben Zahlen, und wer ihn betreibt, könnte sie unbemerkt angreifen.
+join-more = Weitere Einstellungen
+join-label = Was das Bild zeigt
+join-label-hint = Dieses Wort lernt das Modell dafür. Passt keines, nimm das nächstliegende: Was durchsickert, hängt nicht davon ab.
+join-passphrase = Passwort
+join-optional = freiwillig
+join-passphrase-hint = Nur wenn die Lehrkraft sagt, dass der Raum verschlüsselt ist. Es verlässt dieses Gerät nie.
+join-join = Mitmachen
+join-rejoin = Wieder mitmachen
+join-someone-else = Als jemand anderes mitmachen
+join-kept = Dieser Tab hat Spitznamen und Bild behalten. Sonst hat sie niemand.
+join-private-picture = Dein privates Bild
+join-forgotten = Deine Daten sind gelöscht. Du kannst diese Seite schließen oder neu mitmachen.
+join-was-here = Du warst hier als { $nickname }
+join-no-class = Die Adresse verlangt die Klasse „{ $class }“, die es in diesem Raum nicht gibt. Wähle eine andere.
+join-no-sample = Die Adresse verlangt das Beispiel „{ $image }“, das es nicht gibt. Wähle ein anderes.
+
+field-show = Zeigen
+field-hide = Verbergen
+
+camera-phone = Foto aufnehmen
+camera-open = Kamera verwenden
+camera-live = Livebild der Kamera
+camera-shoot = Dieses Bild nehmen
+camera-close = Kamera schließen
+camera-blocked = Der Browser sperrt die Kamera. Erlaube sie in der Adresszeile oder wähle eine Datei.
+camera-missing = Dieses Gerät hat keine Kamera. Wähle eine Datei oder ein Beispiel.
+camera-no-reason = ohne Angabe eines Grundes
+camera-unusable = Die Kamera lässt sich nicht verwenden ({ $reason }). Wähle eine Datei oder ein Beispiel.
+camera-nothing-yet = Die Kamera zeigt noch nichts. Warte einen Moment und versuche es noch einmal.
+camera-picture = Kamerabild
+
+picture-unread = „{ $name }“ ließ sich nicht lesen. Wähle die Datei noch einmal oder eine andere.
+picture-broken = „{ $name }“ ist beschädigt: Dieser Browser kann es nicht öffnen. Wähle ein anderes Bild.
+picture-unsaved = „{ $name }“ ließ sich nicht als PNG speichern. Lade die Seite neu und versuche es noch einmal.
+picture-undrawn = „{ $name }“ ließ sich nicht zeichnen. Lade die Seite neu und versuche es noch einmal.
+picture-no-canvas = Dieser Browser kann keine Bilder zeichnen. Verwende einen anderen.
+picture-unknown = „{ $name }“ ist kein Bild, das diese Seite lesen kann. Wähle eine Datei in PNG, JPEG, WebP, GIF oder AVIF.
+picture-heic = „{ $name }“ ist ein HEIC-Foto, das die meisten Browser nicht lesen können. Wähle einen Screenshot davon oder nimm hier die Kamera.
+picture-empty = „{ $name }“ hat angeblich { $width } × { $height } Pixel; da gibt es nichts zu zeigen. Wähle ein anderes Bild.
+picture-too-large = „{ $name }“ hat { $width } × { $height } Pixel ({ $megapixels } Megapixel); erlaubt sind 64 Megapixel. Verkleinere es oder wähle ein anderes Bild.
+
+## The way into the room
+
+entrance-heading = Komm herein
+entrance-lost = Der Server kennt diesen Tab nicht mehr
+entrance-lost-remedy = Wahrscheinlich hat eine neue Stunde begonnen. In diesem Tab ist nichts verloren: Gib die PIN ein, die jetzt auf dem Beamer steht.
+entrance-hint = Scanne den Code auf dem Beamer oder tippe die sechs Ziffern daneben ein.
+entrance-pin = PIN
+entrance-enter = Hinein
+entrance-six-digits = Die PIN hat sechs Ziffern, zum Beispiel 123 456. Sie steht neben dem QR-Code.
+
+insecure-heading = Langsamer und nicht abhörsicher.
+insecure-why = Browser erlauben WebGPU nur über HTTPS, deshalb rechnet dieser Tab mit der CPU. Wer in diesem Netz mithört, sieht, was der Server sieht.
+insecure-open = Damit die GPU rechnet und niemand mithört, öffne diese Adresse und bestätige die Warnung vor dem Zertifikat des Servers:
+insecure-no-address = Die HTTPS-Adresse des Servers steht auf dem Beamer.
+
+## The server's answers
+
+api-not-fetched = { $path } ließ sich nicht laden. Läuft noch, was diese Seite ausliefert?
+api-answered = { $path } ließ sich nicht laden: Die Antwort war { $status }.
+api-broke-off = { $path } brach beim Laden ab. Versuche es noch einmal.
+api-unknown-page = Das Relay kennt diese Seite nicht. Vielleicht hat eine neue Stunde begonnen: Der Link für die Lehrkraft steht im Terminal.
+api-refused = Das Relay hat abgelehnt: { $reason }
+api-status = Die Antwort war { $status }. Lade die Seite neu.
+api-unsendable = Der Browser kann das nicht senden: { $error }.
+api-no-answer = Der Server antwortet nicht ({ $error }). Läuft er noch?
+api-unreadable = Die Antwort des Servers auf { $route } ist nicht lesbar ({ $error }). Lade die Seite neu.
+
+## The student's place in the room
+
+room-try-now = Jetzt versuchen
+room-closed = Die Verbindung ist beendet
+room-join-again = Wieder mitmachen
+room-sitting-out = Du setzt aus
+room-sitting-out-why = Dieses Gerät hat zwei Runden lang nicht geantwortet, deshalb macht die Klasse ohne dich weiter. Komm zurück, wenn es wach ist und du hinschaust.
+room-come-back = Zurückkommen
+room-locked = Das Modell des Raums ist verschlüsselt
+room-wrong-passphrase = ✕ Dieses Passwort passt nicht zum Modell des Raums
+room-passphrase = Passwort
+room-passphrase-hint = Frag die Lehrkraft danach. Es verlässt dieses Gerät nie. Solange es nicht stimmt, wird nichts gesendet.
+room-use-passphrase = Dieses Passwort verwenden
+room-your-picture = Dein Bild
+room-your-turn = Du bist dran
+room-consent = Wer es sehen darf
+room-numbers = Die Zahlen, die hinausgingen
+room-leak = Was ein Angriff darin sieht
+room-send = Senden
+room-less = Weniger
+room-more = Mehr
+room-your-answer = deine Antwort
+room-show = Der Klasse mein Bild zeigen
+room-show-hint = Die Klasse sieht es dann neben dem, was davon durchgesickert ist, 32 Pixel breit. Ein Tipp nimmt es zurück.
+room-hide = Mein Bild zurücknehmen
+room-details = Einzelheiten
+room-leave = Verlassen
+room-forget = Meine Daten löschen und gehen
+room-forgetting = Wird gelöscht …
+room-forget-hint = „Löschen“ nimmt deine Bilder, die Ergebnisse über dich und deinen Namen vom Server und dein Bild und deinen Namen von dieser Seite. Was das Modell schon gelernt hat, bleibt darin.
+
+status-failed = ✕ Der Trainer ist stehen geblieben
+status-loading = ◌ Der Trainer lädt …
+status-ready = ○ Bereit zum Mitmachen
+status-connecting = ◌ Verbinde …
+status-silent = ▲ Der Server antwortet nicht
+status-retrying = ▲ Verbindung weg: nächster Versuch in { $seconds } s
+status-closed = ✕ Nicht verbunden
+status-waiting = ● Verbunden. Warten auf eine Runde
+status-locked = ● Verbunden. Warten auf das Passwort
+status-sitting-out = ● Verbunden, aber nicht in den Runden
+status-computing = ● Runde { $round }: rechnet …
+status-sent = ● Runde { $round }: Zahlen gesendet
+
+connection-failed = Der Trainer ist stehen geblieben
+connection-online = Verbunden
+connection-silent = Der Server antwortet nicht
+connection-lost = Verbindung verloren
+connection-closed = Nicht verbunden
+
+watch-lobby = Du bist drin. Schau auf den Beamer.
+watch-promise = Dein Bild bleibt hier. Nur Zahlen gehen hinaus.
+watch-guess = Schau auf den Beamer: Wessen Bild ist das?
+watch-april = Auch deine Zahlen zeigen dein Bild. Hier siehst nur du es.
+watch-mask = Die Hälfte deiner Zahlen bleibt jetzt hier. Steckt dein Bild noch in den anderen?
+watch-attackers = Wer geschickt angreift, weiß, wie du dich versteckst. Vergleiche die Bilder.
+watch-patience = Schau auf den Beamer: Der Angriff braucht Zeit.
+watch-trade-off = Schau auf den Beamer: Was kostet das Verstecken?
+watch-membership = Schau auf den Beamer: War dieses Bild dabei?
+watch-debrief = Das war die Stunde. Unten kannst du deine Daten löschen.
+
+sees-shown = Die Klasse sieht dein Bild, klein, und was davon durchsickert.
+sees-private = Das siehst nur du. Der Beamer zeigt Roboter und Freiwillige.
+sees-may-show = Die Klasse darf sehen, was von deinem Bild durchsickert. Das Bild selbst bleibt hier.
+sees-sample = Ein Beispielfoto: Die Klasse darf sehen, was davon durchsickert.
+
+leak-own = Was durchsickert
+leak-relay = Was der Server hat
+leak-zeros = Hält Lücken für Nullen
+leak-aware = Kennt die Lücken
+
+known-nothing-left = Noch hat nichts dieses Gerät verlassen.
+known-recognisable = ✕ Dein Bild sickert durch: Man erkennt es.
+known-outlines = ▲ Umrisse deines Bildes sind zu sehen.
+known-hidden = ○ Dieser Angriff erkennt dein Bild nicht.
+known-searching = ◌ Bisher hat keine Suche dein Bild erkannt.
+known-searching-outlines = ◌ Bisher zeigt die Suche Umrisse deines Bildes.
+known-unused = Dein Bild wird gerade nicht verwendet: Dieser Tab lernt aus öffentlichen Bildern.
+known-stuck = ○ Dieser Angriff findet keinen Weg hinein.
+known-none = Noch hat kein Angriff etwas von deinem Bild gesehen.
+
+vote-given = Deine Antwort: { $answer }. Du kannst sie ändern, bis das Ergebnis gezeigt wird.
+vote-right = ✓ Du hattest recht: { $right }.
+vote-wrong = ✕ Du hast { $said } gesagt. Richtig war { $right }.
+vote-missed = Richtig war { $right }.
+vote-answered = Die Klasse hat geantwortet.
+vote-said = Du hast { $said } gesagt.
+vote-count = { $count ->
+    [1] 1 Stimme
+   *[other] { $count } Stimmen
+}
+vote-unit = { $count ->
+    [1] Stimme
+   *[other] Stimmen
+}
+
+trainer-no-worker = Dieser Browser kann den Trainer nicht starten. Verwende ein aktuelles Chrome, Edge, Firefox oder Safari.
+trainer-not-running = Der Trainer läuft nicht. Lade die Seite neu.
+trainer-silent = Der Trainer reagiert nicht. Lade die Seite neu.
+trainer-encrypted = Dieser Tab hat das Modell des Raums mit deinem Passwort verschlüsselt und zurückgeschickt.
+trainer-not-forgotten = Die Verbindung brach ab, bevor deine Daten gelöscht waren. Tippe noch einmal auf „Löschen“, wenn sie wieder da ist.
+trainer-not-loaded = { $loader } ließ sich nicht laden
+trainer-stopped = Der Trainer ist stehen geblieben: { $reason }. Lade die Seite neu, um ihn zu starten.
+
+## Details
+
+details-this-tab = Dieser Tab
+details-round = Runde
+details-device = Gerät
+details-choosing-device = wird gewählt …
+details-sent = Gesendet
+details-settings = Modell, Regel und Verteidigung
+details-picture = Privates Bild
+details-picture-unused = Es bleibt hier und wird gerade nicht verwendet.
+details-label = Es bleibt hier. Seine Klasse: { $class }.
+details-no-round-closed = Raum: noch keine Runde zu Ende
+details-room-loss = Raum: { $loss }, Mittel von { $updates } in Runde { $round }
+details-room-no-update = Raum: kein Update in Runde { $round }
+details-loss-own = Fehler auf deinem Bild
+details-loss-shared = Fehler auf deinen geteilten Bildern
+details-without-defence = { $bytes } ohne Verteidigung
+details-messages = Nachrichten
+details-own-attack = Was dieser Tab in seinem eigenen Update sieht
+details-own-attack-hint = Die Angriffe in geschlossener Form, hier auf genau das angewandt, was gesendet wurde. Das Ergebnis sieht sonst niemand.
+details-own-attack-took = Runde { $round }, { $defence }: { $time }.
+details-reconstructed = Was das Relay rekonstruiert hat
+details-reconstructed-hint = Das Relay hat dein Update auf mehrere Arten angegriffen. Dieser Tab vergleicht die Ergebnisse mit deinem Bild. Nur die beiden Werte gehen zurück.
+details-attacked-round = Runde { $round }
+details-as-the-model-sees = Das Bild, wie das Modell es sieht
+details-own-picture = dein Bild
+details-shared-picture = das geteilte Bild
+details-reconstruction = Rekonstruktion
+details-several = aus mehreren Bildern gemacht, daher nicht vergleichbar
+details-recognisable = ✕ durchgesickert: erkennbar
+details-not-yet = ◌ noch nicht erkennbar
+details-not-by-this = für diesen Angriff nicht erkennbar; ein anderer sieht vielleicht mehr
+details-not-undefended = für diesen Angriff nicht erkennbar, obwohl nichts verteidigt
+details-best-order = verglichen mit seinen Teilen in der besten Reihenfolge, die nur dieser Tab kennen kann
+details-try-own = Probier dein eigenes Bild
+details-try-hint = Frag das Modell des Raums, was ein Bild zeigt. Die Antwort wird hier berechnet: Das Bild verlässt dieses Gerät nicht, und die Antwort sieht sonst niemand.
+details-try-private = Mein privates Bild
+details-try-drop = oder hierher ziehen
+details-try-before = Das Modell des Raums kommt mit der ersten Runde. Dein Bild wartet darauf.
+details-try-busy = Warten, bis der Schritt dieser Runde fertig ist …
+details-try-asking = Das Modell wird gefragt …
+details-tried = Das Bild zum Probieren
+details-tried-seen = Dasselbe, wie das Modell es sieht
+details-tried-seen-short = wie das Modell es sieht
+details-sure = Es ist sicher: { $class }, { $share }
+details-thinks = Es meint: { $class }, { $share }
+details-guesses = Es rät: { $class }, { $share }
+details-asked-before = Das Modell des Raums vor seiner ersten Runde. Es kennt { $classes } Klassen und ordnet jedes Bild einer davon zu; durch Zufall bekommt jede { $chance }.
+details-asked-after = Das Modell des Raums nach Runde { $round }. Es kennt { $classes } Klassen und ordnet jedes Bild einer davon zu; durch Zufall bekommt jede { $chance }.
+details-trains-on = Dieser Tab lernt aus
+details-also-has = Dieser Tab hat außerdem
+details-shared-pictures = { $count ->
+    [1] 1 geteilten Bild aus { $data }: { $classes }
+   *[other] { $count } geteilten Bildern aus { $data }: { $classes }
+}
+details-unused = Diese Runde lernt stattdessen aus deinem privaten Bild.
+details-used = Diese Runde verwendet { $pictures } davon.
+details-shared = Geteilte Bilder sind öffentlich: Das Relay hat sie verteilt, { $partition }. Nur dein eigenes Bild ist privat.
+details-evenly = gleichmäßig (IID)
+details-dirichlet = nach Dirichlet(α = { $alpha })
+details-sheet = Einige der geteilten Bilder, nach Klassen geordnet
+details-leaving = Was dieses Gerät verlässt
+details-nothing-left = Bisher nichts. Nach der ersten Runde siehst du hier, was es war.
+details-below = unter null
+details-zero = null
+details-above = über null
+details-masked = von der Verteidigung entfernt
+details-ciphertext = Geheimtext
+details-ciphertext-hint = verschlüsselt; die anderen Gruppen gehen hinaus, wie sie berechnet wurden
+details-sent-update = Runde { $round }: { $content }. { $bytes } gesendet, { $plain } ohne Verteidigung.
+details-gradient = { $pictures ->
+    [1] der Gradient von 1 Bild
+   *[other] der Gradient von { $pictures } Bildern
+}
+details-weights = { $epochs ->
+    [1] die Gewichte nach 1 lokalen Epoche; Bilder: { $pictures }
+   *[other] die Gewichte nach { $epochs } lokalen Epochen; Bilder: { $pictures }
+}
+details-drawing-note = Die Bilder zeigen, wie weit sich die Gewichte von den empfangenen entfernt haben.
+details-averaged = { $epochs ->
+    [1] { $rule }, 1 lokale Epoche mit Rate { $rate }
+   *[other] { $rule }, { $epochs } lokale Epochen mit Rate { $rate }
+}
+details-computed = { $group }: das Update, wie es berechnet wurde
+details-leaves = { $group }: was hinausgeht
+details-as-computed = wie berechnet
+details-as-sent = wie gesendet
+details-zeros = Nullen
+details-values = Werte
+details-norm = Norm
+details-noise = Rauschen zu Signal
+
+step-locked = wartet auf das Passwort
+step-sitting-out = nicht in den Runden
+step-training = lernt …
+step-sent = Update gesendet; der Schritt dauerte { $time }
+step-waiting = wartet auf den Start
+
+## The scenes
+
+lobby-title = Start
+lobby-headline = Mach mit deinem Handy mit
+lobby-line = Scanne den Code oder tippe Adresse und PIN ein.
+lobby-say = Heute bringen eure Handys gemeinsam einem Computer etwas bei, und kein Bild verlässt ein Handy.
+lobby-ask = Wer hat ein Bild, das nur Freunde sehen dürfen?
+lobby-pin = PIN
+lobby-recorded = Eine aufgezeichnete Stunde
+lobby-took-part = Diese haben mitgemacht.
+lobby-here = { $count } da
+lobby-more = und { $count } weitere
+lobby-locked = ⊘ Gesperrt
+lobby-lock = Sperren
+lobby-unlock = Öffnen
+lobby-remove = { $nickname } entfernen
+lobby-code = QR-Code der Adresse daneben
+
+promise-title = Versprechen
+promise-headline = Dein Bild bleibt. Zahlen gehen.
+promise-line-learn = Jedes Handy lernt aus seinem eigenen Bild.
+promise-line-send = Jetzt senden die Handys, was sie gelernt haben: Zahlen.
+promise-line-stay = Das Bild selbst verlässt das Handy nie.
+promise-say = Das ist föderiertes Lernen: Die Handys senden Zahlen, der Server addiert sie, und die Bilder bleiben, wo sie sind.
+promise-ask = Ist dein Bild sicher, wenn nur Zahlen hinausgehen?
+promise-drawing = Ein Handy sendet Zahlen an einen Server; das Bild bleibt im Handy
+promise-phone = Handy
+promise-server = Server
+promise-numbers = { $count } Zahlen
+
+guess-title = Raten
+guess-headline = Wessen Bild ist das?
+guess-line-vote = Das hat der Server nur aus Zahlen gemacht. Stimmt ab!
+guess-line-votes = Das sind eure Stimmen.
+guess-line-told = Die Zahlen haben es verraten.
+guess-say = Niemand hat dieses Bild gesendet: Der Server hat es aus den Zahlen eines Handys berechnet.
+guess-ask = Wie können Zahlen wieder zu einem Bild werden?
+guess-question = Wessen Bild hat der Server aus Zahlen gemacht?
+
+april-title = APRIL
+april-headline = Die Zahlen waren das Bild
+april-line-solve = Ein Angriff namens APRIL löst eine Gleichung.
+april-line-mask = Die Maske ist an: Die Hälfte der Zahlen bleibt daheim.
+april-line-usual = Auch ein Netz der üblichen Art ist undicht.
+april-say = Die Zahlen, die ein Handy sendet, sind eine Gleichung mit einer einzigen Lösung, und die ist das Bild.
+april-ask = Was passiert, wenn das Handy die Hälfte der Zahlen behält?
+
+mask-title = Maske
+mask-headline = Die Hälfte der Zahlen bleibt daheim
+mask-line-move = R ist der Teil, der daheim bleibt. Verändert ihn!
+mask-line-vote = Ist das Bild jetzt sicher? Stimmt ab!
+mask-line-votes = Das sind eure Stimmen.
+mask-say = Jedes Handy lost für jede Zahl, und was verliert, bleibt daheim; dieser Angreifer hält die Lücken für Nullen.
+mask-ask = Welches R würde euch reichen?
+mask-question = Ist das Bild jetzt sicher?
+mask-yes = Ja
+mask-no = Nein
+mask-slider = R, der Teil, der daheim bleibt, in Prozent
+
+attackers-title = Angreifer
+attackers-headline = Die Maske ist kein Geheimnis
+attackers-line-zeros = Dieser Angreifer hält die Lücken für Nullen.
+attackers-line-knows = Dieser kennt die Lücken und füllt sie.
+attackers-line-puzzle = Ohne Positionen fehlt dem Puzzle die Ordnung.
+attackers-line-groups = Mehr Zahlen daheim lassen, wo das Bild steckt.
+attackers-say = Der Server muss wissen, welche Zahlen fehlen, um sie zu addieren; also weiß es auch ein besserer Angreifer.
+attackers-ask = Eine Verteidigung hält einem Angreifer stand: Was sagt das über den nächsten?
+
+patience-title = Geduld
+patience-headline = Raten, vergleichen, wieder raten
+patience-line-vote = Nach wie vielen Sekunden sehen wir, wer es ist?
+patience-line-guess = Der Computer rät, bis die Zahlen passen.
+patience-line-came = So weit kam die Geduld.
+patience-say = Mit der Hälfte der Zahlen probiert der Computer trotzdem Tausende Bilder und behält, was besser passt.
+patience-ask = Was würde es kosten, dass das Raten ein Jahr dauert?
+patience-question = Nach wie vielen Sekunden sehen wir, wer es ist?
+patience-unit = Sekunden
+patience-took = { $count ->
+    [1] Es dauerte 1 Sekunde.
+   *[other] Es dauerte { $count } Sekunden.
+}
+patience-seconds = { $count } Sekunden
+patience-steps = Schritt { $step } von { $all }
+patience-scrub = Bilder der Suche, vom ersten bis zum letzten
+
+trade-title = Abwägen
+trade-headline = Wie viel behaltet ihr daheim?
+trade-line-vote = Links ist sicherer, oben ist klüger. Stimmt über R ab!
+trade-line-votes = Das sind eure Stimmen.
+trade-line-run = Jetzt rechnet die Klasse mit der mittleren Stimme.
+trade-say = Jeder graue Punkt ist eine Klasse wie diese: Weiter links sickert weniger durch, weiter oben lernt der Computer mehr.
+trade-ask = Wo auf dieser Kurve sollte ein Krankenhaus stehen?
+trade-question = Welches R wählst du?
+trade-unit = %
+trade-chart = Trefferquote nach Durchsickern
+trade-less = ◀ weniger
+trade-more = mehr sickert durch (SSIM) ▶
+trade-accuracy = ▲ richtig benannt
+trade-measured = ✚ vorher gemessen
+trade-class = ● diese Klasse
+trade-behind = Was ein Angriff unter dieser Verteidigung sah
+
+member-title = Warst du’s?
+member-headline = War dieses Foto dabei?
+member-line = Wer dein Foto hat, kann die Zahlen fragen.
+member-say = Hier berechnet niemand ein Bild: Wer ein Foto schon hat, fragt, ob es verwendet wurde.
+member-ask = Wann würde es schaden, wenn man wüsste, dass dein Bild dabei war?
+member-photograph = das Foto
+member-seen = Das Foto, wie das Netz es sieht
+member-scale = Wie weit das Foto von dem entfernt ist, was im Update war, auf einer logarithmischen Achse
+member-was-in = ◀ war dabei
+member-was-not = war nicht dabei ▶
+member-this = ● dieses Foto
+member-altered = ○ veränderte Kopien davon
+member-file = Datei
+member-forget = Vergessen
+member-yes = ✕ Dieses Foto war im Update
+member-no = ✓ Dieses Foto war nicht im Update
+member-undecided = ◌ Das lässt sich nicht entscheiden
+member-waiting = ◌ Warten auf ein Update
+member-silent = ◌ Dieses Update sagt es nicht
+
+debrief-title = Fazit
+debrief-headline = Was nehmt ihr mit?
+debrief-line-vote = Noch einmal, mit Maske: Wessen Bild ist das?
+debrief-line-votes = Das sind eure Stimmen.
+debrief-line-home = Drei Sätze zum Mitnehmen.
+debrief-say = Zahlen können ein Bild sein, eine Maske hilft gegen manche, und es kommt darauf an, wer hinsieht.
+debrief-ask = Würdet ihr mit einem eigenen Bild mitmachen?
+debrief-question = Wessen Bild steckt hinter der Maske?
+debrief-numbers = Zahlen, die dein Handy verlassen, können dein Bild sein.
+debrief-defence = Was einen Angreifer aufhält, hält den nächsten vielleicht nicht auf.
+debrief-who = Frag, wer die Zahlen sieht und was er weiß.
+debrief-seen = gesehen in „{ $scene }“
+
+level-hidden = verborgen
+level-outlines = Umrisse sichtbar
+level-recognisable = erkennbar
+
+shot-original = Original
+shot-from-numbers = aus Zahlen gemacht
+shot-april = APRIL
+shot-usual = aus dem üblichen Netz
+shot-zeros = hält Lücken für Nullen
+shot-aware = kennt die Lücken
+shot-guesses = wohin das Raten führt
+
+empty-nobody = Noch ist niemand da.
+empty-nobody-agreed = Niemand zeigt ein Bild: Roboter tun es.
+empty-paused = Pause: Es kommt kein Update.
+empty-waiting = Warten auf das erste Update …
+empty-not-shown = Wem es gehört, zeigt es nicht.
+empty-no-picture = Nichts zu sehen.
+empty-no-search = Dieses Relay kann nicht suchen.
+empty-no-curve = Zu diesem Relay gehört keine Kurve.
+empty-no-candidate = Noch ist kein Foto gewählt.
+empty-no-suspects = Zwei müssen ihr Bild zeigen, bevor die Klasse abstimmen kann.
+
+bins-range = { $from } bis { $to } { $unit }
+
+## Defences on the curve
+
+defence-none = ohne
+defence-fixed = feste Position
+defence-by-group = nach Gruppen
+defence-frozen = fest R { $rate }
+defence-noise = Rauschen ε { $epsilon }
+defence-encrypted = verschlüsselt
+defence-keyed = verschlüsselt, eigener Start
+
+## The presenter
+
+bar-presenter = Vorführung
+bar-scenes = Szenen
+bar-next = Vor
+bar-next-title = Nächster Schritt
+bar-less-title = Weniger bleibt daheim
+bar-more-title = Mehr bleibt daheim
+bar-mask = Maske
+bar-mask-title = Maske an oder aus
+bar-who = Wer
+bar-who-title = Nächste freiwillige Person
+bar-pause = Pause
+bar-run = Los
+bar-pause-title = Pause oder weiter
+bar-blank = Aus
+bar-blank-title = Bühne abdunkeln
+bar-notes = Notiz
+bar-notes-title = Notizen
+bar-expert = Experte
+bar-expert-title = Expertenansicht
+bar-language-title = Nächste Sprache
+bar-say = Sagen:
+bar-ask = Fragen:
+bar-loses = { $rounds ->
+    [1] Diese Szene beginnt mit einem neuen Modell; 1 Runde der Klasse geht verloren.
+   *[other] Diese Szene beginnt mit einem neuen Modell; { $rounds } Runden der Klasse gehen verloren.
+}
+bar-begin = Beginnen (Enter)
+bar-stay = Hierbleiben (Escape)
+
+shut-asking = Der Server wird gefragt …
+shut-lost = Der Server kennt diese Seite nicht mehr
+shut-title = Diese Seite zeigt der Lehrkraft den Raum
+shut-open = Öffnen lässt sie sich mit dem Beamer-Link, den das Relay im Terminal ausgegeben hat, oder mit dem Link für die Lehrkraft, der auch die Bedienung bringt. Mit einer neuen Stunde gibt das Relay neue Links aus.
+shut-part = Du willst mitmachen? Hier gibst du die PIN ein:
+shut-students = die Seite für Lernende
+
+## The recorded lesson
+
+replay-opening = Die Stunde wird geöffnet …
+replay-open = Eine aufgezeichnete Stunde öffnen
+replay-file = Eine Datei lesson.unmask, die auf dieser Seite bleibt:
+replay-nothing = In dieser Datei ist nichts aufgezeichnet.
+replay-part = Nur ein Teil dieser Stunde ist abspielbar: { $reason }.
+replay-unreadable = Der Browser kann diese Datei nicht lesen: { $error }.
+replay-player = Aufgezeichnete Stunde
+replay-play = Abspielen
+replay-pause = Pause
+replay-place = Stelle in der Stunde
+replay-time = { $at } von { $length }
+replay-slower = Langsamer
+replay-faster = Schneller
+
+## The federation
+
+federation-unnamed = Verbund
+federation-named = Verbund { $host }
+federation-asking = { $name } wird gefragt
+federation-lost = { $name }: keine Antwort; der Raum macht allein weiter
+federation-idle = { $name }: noch keine Aufgabe
+federation-done = { $count ->
+    [1] { $name }: { $done } von 1 Runde hier
+   *[other] { $name }: { $done } von { $count } Runden hier
+}
+federation-round = { $count ->
+    [1] { $name }, Runde { $round }: hier { $done } von 1 Runde
+   *[other] { $name }, Runde { $round }: hier { $done } von { $count } Runden
+}

@@ -1,0 +1,571 @@
+# English, which says what there is to say: the other catalogues have the same messages with the same variables.
+# A message's name is its module and its function in `text::say`: join-no-picture is say::join::no_picture.
+
+## The pages
+
+page-language = Language
+page-student = unmask
+page-projector = unmask: projector
+page-replay = unmask: a recorded lesson
+page-close = Close
+
+## Numbers
+
+unit-percent = { $value } %
+unit-milliseconds = { $value } ms
+unit-seconds = { $value } s
+unit-minutes = { $minutes } min { $seconds } s
+unit-none = none
+unit-only-noise = nothing but noise
+
+## Names
+
+robot-name = robot { $number }
+
+nickname-adjectives = amber, brave, bright, calm, clever, cosy, curious, daring, eager, gentle, golden, happy, jolly, keen, lively, lucky, merry, mighty, nimble, quiet, silver, snowy, swift, witty
+nickname-animals = badger, bear, beaver, bison, crane, dolphin, falcon, fox, gecko, heron, koala, lemur, lynx, marten, otter, owl, panda, puffin, raven, robin, seal, stork, tiger, wombat
+nickname-both = { $adjective } { $animal }
+
+sample-astronaut = astronaut
+sample-cat = cat
+sample-coffee = coffee
+sample-rocket = rocket
+sample-cameraman = cameraman
+sample-hubble = galaxies
+
+class-airplane = airplane
+class-automobile = automobile
+class-bird = bird
+class-cat = cat
+class-deer = deer
+class-dog = dog
+class-frog = frog
+class-horse = horse
+class-ship = ship
+class-truck = truck
+class-nameless = class { $place }
+
+## The form before the room
+
+join-intro = Your picture stays on this device. Only numbers made from it leave.
+join-nickname = Nickname
+join-another-nickname = Suggest another nickname
+join-no-nickname = Type a nickname, or let the page suggest one.
+join-picture = Your picture
+join-chosen = The chosen picture
+join-no-picture-yet = no picture yet
+join-no-picture = Choose a picture first: a sample, a file or the camera.
+join-samples = Sample photographs
+join-file = Choose a file
+join-formats = PNG, JPEG, WebP, GIF, AVIF; the middle is used.
+join-may-show = The class may see what leaks of my picture
+join-may-show-hint = If this is off, the projector never shows an attack on you. The server, which is the teacher’s computer, gets the same numbers either way, and whoever runs it could attack them unseen.
+join-more = More choices
+join-label = What the picture shows
+join-label-hint = The model learns this word for it. If none fits, take the nearest: what leaks does not depend on it.
+join-passphrase = Passphrase
+join-optional = optional
+join-passphrase-hint = Only if the teacher says that the room is encrypted. It never leaves this device.
+join-join = Join
+join-rejoin = Rejoin
+join-someone-else = Join as someone else
+join-kept = This tab kept your nickname and picture. Nobody else has them.
+join-private-picture = Your private picture
+join-forgotten = Your data is deleted. You may close this page, or join again as somebody new.
+join-was-here = You were here as { $nickname }
+join-no-class = The address asks for the class “{ $class }”, which this room does not have. Choose another.
+join-no-sample = The address asks for the sample “{ $image }”, which does not exist. Choose another.
+
+field-show = Show
+field-hide = Hide
+
+camera-phone = Take a picture
+camera-open = Use the camera
+camera-live = Live camera picture
+camera-shoot = Take this picture
+camera-close = Close the camera
+camera-blocked = The browser blocks the camera. Allow it in the address bar, or choose a file.
+camera-missing = This device has no camera. Choose a file or a sample.
+camera-no-reason = no reason given
+camera-unusable = The camera cannot be used ({ $reason }). Choose a file or a sample.
+camera-nothing-yet = The camera shows nothing yet. Wait a moment and try again.
+camera-picture = camera picture
+
+picture-unread = “{ $name }” could not be read. Choose it again, or choose another file.
+picture-broken = “{ $name }” is broken: this browser cannot decode it. Choose another picture.
+picture-unsaved = “{ $name }” could not be saved as PNG. Reload the page and try again.
+picture-undrawn = “{ $name }” could not be drawn. Reload the page and try again.
+picture-no-canvas = This browser has no canvas to draw pictures on. Use another browser.
+picture-unknown = “{ $name }” is not a picture that this page can read. Choose a PNG, JPEG, WebP, GIF or AVIF file.
+picture-heic = “{ $name }” is a HEIC photograph, which most browsers cannot read. Take a screenshot of it and choose that, or use the camera here.
+picture-empty = “{ $name }” claims to be { $width } × { $height } pixels, so there is nothing to show. Choose another picture.
+picture-too-large = “{ $name }” has { $width } × { $height } pixels ({ $megapixels } megapixels); the limit is 64 megapixels. Make it smaller, or choose another picture.
+
+## The way into the room
+
+entrance-heading = Come in
+entrance-lost = The server does not know this tab any more
+entrance-lost-remedy = It has probably begun another lesson. Nothing in this tab is lost: enter the PIN that the projector shows now.
+entrance-hint = Scan the code on the projector, or type the six digits beside it.
+entrance-pin = PIN
+entrance-enter = Enter
+entrance-six-digits = The PIN has six digits, such as 123 456. It stands beside the QR code.
+
+insecure-heading = Slower, and open to listeners.
+insecure-why = Browsers allow WebGPU only over HTTPS, so this tab trains on the CPU. Whoever listens on this network sees what the server sees.
+insecure-open = To use the GPU and to keep listeners out, open this address and accept the warning about the server’s own certificate:
+insecure-no-address = The server’s HTTPS address is on the projector.
+
+## The server's answers
+
+api-not-fetched = { $path } could not be fetched. Is what serves this page still running?
+api-answered = { $path } could not be fetched: the answer was { $status }.
+api-broke-off = { $path } broke off while loading. Try again.
+api-unknown-page = The relay does not know this page. It may have begun another lesson: open the teacher link that it printed in the terminal.
+api-refused = The relay refused: { $reason }
+api-status = It answered { $status }. Reload the page.
+api-unsendable = The browser cannot send this: { $error }.
+api-no-answer = The server does not answer ({ $error }). Is it still running?
+api-unreadable = The server’s answer to { $route } cannot be read ({ $error }). Reload the page.
+
+## The student's place in the room
+
+room-try-now = Try now
+room-closed = The connection is closed
+room-join-again = Join again
+room-sitting-out = You sit out
+room-sitting-out-why = This device has not answered in two rounds, so the class goes on without it. Come back when it is awake and you look at it.
+room-come-back = Come back
+room-locked = The room’s model is encrypted
+room-wrong-passphrase = ✕ This passphrase does not unlock the room’s model
+room-passphrase = Passphrase
+room-passphrase-hint = Ask the teacher for it. It never leaves this device. Until it is right, nothing is sent.
+room-use-passphrase = Use this passphrase
+room-your-picture = Your picture
+room-your-turn = Your turn
+room-consent = Who may see it
+room-numbers = The numbers that left
+room-leak = What an attack sees in them
+room-send = Send
+room-less = Less
+room-more = More
+room-your-answer = your answer
+room-show = Show my picture to the class
+room-show-hint = The class then sees it beside what leaked of it, 32 pixels wide. One tap takes it back.
+room-hide = Take my picture back
+room-details = Details
+room-leave = Leave
+room-forget = Delete my data and leave
+room-forgetting = Deleting…
+room-forget-hint = “Delete” takes your pictures, the results about you and your name off the server, and your picture and name out of this page. What the model has learnt already stays in it.
+
+status-failed = ✕ The trainer has stopped
+status-loading = ◌ Loading the trainer…
+status-ready = ○ Ready to join
+status-connecting = ◌ Connecting…
+status-silent = ▲ The server does not answer
+status-retrying = ▲ Connection lost: next try in { $seconds } s
+status-closed = ✕ Not connected
+status-waiting = ● Online. Waiting for a round
+status-locked = ● Online. Waiting for the passphrase
+status-sitting-out = ● Online, but left out of the rounds
+status-computing = ● Round { $round }: computing…
+status-sent = ● Round { $round }: numbers sent
+
+connection-failed = The trainer has stopped
+connection-online = Online
+connection-silent = The server does not answer
+connection-lost = Connection lost
+connection-closed = Not connected
+
+watch-lobby = You are in. Look at the projector.
+watch-promise = Your picture stays here. Only numbers leave.
+watch-guess = Look at the projector: whose picture is this?
+watch-april = Your numbers show your picture, too. Here only you see it.
+watch-mask = Half of your numbers stay here now. Is your picture still in the others?
+watch-attackers = A clever attacker knows how you hide. Compare the pictures.
+watch-patience = Look at the projector: the attacker takes time.
+watch-trade-off = Look at the projector: what does hiding cost?
+watch-membership = Look at the projector: was this picture among them?
+watch-debrief = That was the lesson. Below you can delete your data.
+
+sees-shown = The class sees your picture, small, and what leaks of it.
+sees-private = Only you see this. The projector shows robots and volunteers.
+sees-may-show = The class may see what leaks of your picture. The picture itself stays here.
+sees-sample = A sample photograph: the class may see what leaks of it.
+
+leak-own = What leaks of it
+leak-relay = What the server got
+leak-zeros = Takes gaps for zeros
+leak-aware = Knows the gaps
+
+known-nothing-left = Nothing has left this device yet.
+known-recognisable = ✕ Your picture leaks: it is recognisable.
+known-outlines = ▲ Outlines of your picture show.
+known-hidden = ○ This attack cannot make your picture out.
+known-searching = ◌ So far no search has made your picture out.
+known-searching-outlines = ◌ So far the search shows outlines of your picture.
+known-unused = Your picture is not used now: this tab learns from public pictures.
+known-stuck = ○ This attack finds no way in.
+known-none = No attack has seen anything of your picture yet.
+
+vote-given = Your answer: { $answer }. You can change it until the teacher shows the result.
+vote-right = ✓ You were right: { $right }.
+vote-wrong = ✕ You said { $said }. It was { $right }.
+vote-missed = It was { $right }.
+vote-answered = The class has answered.
+vote-said = You said { $said }.
+vote-count = { $count ->
+    [1] 1 vote
+   *[other] { $count } votes
+}
+vote-unit = { $count ->
+    [1] vote
+   *[other] votes
+}
+
+trainer-no-worker = This browser cannot start the trainer. Use a current Chrome, Edge, Firefox or Safari.
+trainer-not-running = The trainer is not running. Reload the page.
+trainer-silent = The trainer does not respond. Reload the page.
+trainer-encrypted = This tab encrypted the room’s model with your passphrase and sent it back.
+trainer-not-forgotten = The connection was lost before your data was deleted. Press “Delete” again when it is back.
+trainer-not-loaded = { $loader } could not be loaded
+trainer-stopped = The trainer stopped: { $reason }. Reload the page to restart it.
+
+## Details
+
+details-this-tab = This tab
+details-round = Round
+details-device = Device
+details-choosing-device = choosing…
+details-sent = Sent
+details-settings = Model, rule and defence
+details-picture = Private picture
+details-picture-unused = It stays here and is not used now.
+details-label = It stays here. Its label: { $class }.
+details-no-round-closed = room: no round has closed yet
+details-room-loss = room: { $loss }, mean of { $updates } in round { $round }
+details-room-no-update = room: no update came in round { $round }
+details-loss-own = Loss on your picture
+details-loss-shared = Loss on your shared pictures
+details-without-defence = { $bytes } without a defence
+details-messages = Messages
+details-own-attack = What this tab sees in its own update
+details-own-attack-hint = The closed-form attacks, made here on exactly what was sent. Nobody else sees the result.
+details-own-attack-took = Round { $round }, { $defence }: { $time }.
+details-reconstructed = What the relay reconstructed
+details-reconstructed-hint = The relay attacked your update in several ways. This tab compares the results with your picture. Only the two scores go back.
+details-attacked-round = round { $round }
+details-as-the-model-sees = The picture as the model sees it
+details-own-picture = your picture
+details-shared-picture = the shared picture
+details-reconstruction = reconstruction
+details-several = made from several pictures, so there is none to compare with
+details-recognisable = ✕ leaked: recognisable
+details-not-yet = ◌ not recognisable yet
+details-not-by-this = not recognisable by this attack; another may see more
+details-not-undefended = not recognisable by this attack, although there is no defence
+details-best-order = compared with its pieces in the best order, which only this tab can know
+details-try-own = Try your own picture
+details-try-hint = Ask the room’s model what a picture shows. The answer is computed here: the picture does not leave this device, and nobody else sees the answer.
+details-try-private = My private picture
+details-try-drop = or drop one here
+details-try-before = The room’s model comes with the first round. Your picture waits for it.
+details-try-busy = Waiting for this round’s step to end…
+details-try-asking = Asking the model…
+details-tried = The picture to try
+details-tried-seen = The same as the model sees it
+details-tried-seen-short = as the model sees it
+details-sure = It is sure: { $class }, { $share }
+details-thinks = It thinks: { $class }, { $share }
+details-guesses = It guesses: { $class }, { $share }
+details-asked-before = The room’s model before its first round. It knows { $classes } classes and assigns every picture to one of them; by chance, each gets { $chance }.
+details-asked-after = The room’s model after round { $round }. It knows { $classes } classes and assigns every picture to one of them; by chance, each gets { $chance }.
+details-trains-on = This tab trains on
+details-also-has = This tab also has
+details-shared-pictures = { $count ->
+    [1] 1 shared picture of { $data }: { $classes }
+   *[other] { $count } shared pictures of { $data }: { $classes }
+}
+details-unused = This round trains on your private picture instead.
+details-used = This round uses { $pictures } of them.
+details-shared = Shared pictures are public: the relay handed them out, divided { $partition }. Only your own picture is private.
+details-evenly = evenly (IID)
+details-dirichlet = by Dirichlet(α = { $alpha })
+details-sheet = Some of the shared pictures, ordered by class
+details-leaving = What leaves this device
+details-nothing-left = Nothing so far. After the first round you see here what did.
+details-below = below zero
+details-zero = zero
+details-above = above zero
+details-masked = removed by the defence
+details-ciphertext = ciphertext
+details-ciphertext-hint = encrypted; the other groups leave as computed
+details-sent-update = Round { $round }: { $content }. { $bytes } sent, { $plain } without a defence.
+details-gradient = { $pictures ->
+    [1] the gradient of 1 picture
+   *[other] the gradient of { $pictures } pictures
+}
+details-weights = { $epochs ->
+    [1] the weights after 1 local epoch; pictures: { $pictures }
+   *[other] the weights after { $epochs } local epochs; pictures: { $pictures }
+}
+details-drawing-note = The pictures show how far the weights moved from those received.
+details-averaged = { $epochs ->
+    [1] { $rule }, 1 local epoch at rate { $rate }
+   *[other] { $rule }, { $epochs } local epochs at rate { $rate }
+}
+details-computed = { $group }: the update as computed
+details-leaves = { $group }: what leaves
+details-as-computed = as computed
+details-as-sent = as sent
+details-zeros = zeros
+details-values = values
+details-norm = norm
+details-noise = noise to signal
+
+step-locked = waiting for the passphrase
+step-sitting-out = left out of the rounds
+step-training = training…
+step-sent = update sent; the step took { $time }
+step-waiting = waiting for the teacher to start
+
+## The scenes
+
+lobby-title = Join
+lobby-headline = Join with your phone
+lobby-line = Scan the code, or type the address and the PIN.
+lobby-say = Today your phones teach a computer together, and no picture leaves a phone.
+lobby-ask = Who has a picture that only friends may see?
+lobby-pin = PIN
+lobby-recorded = A recorded lesson
+lobby-took-part = These took part.
+lobby-here = { $count } here
+lobby-more = and { $count } more
+lobby-locked = ⊘ Locked
+lobby-lock = Lock
+lobby-unlock = Unlock
+lobby-remove = Remove { $nickname }
+lobby-code = QR code of the address beside it
+
+promise-title = Promise
+promise-headline = Your picture stays. Numbers leave.
+promise-line-learn = Each phone learns from its own picture.
+promise-line-send = Now the phones send what they learnt: numbers.
+promise-line-stay = The picture itself never leaves the phone.
+promise-say = This is federated learning: the phones send numbers, the server adds them up, and the pictures stay where they are.
+promise-ask = Is your picture safe if only numbers leave?
+promise-drawing = A phone sends numbers to a server; the picture stays in the phone
+promise-phone = phone
+promise-server = server
+promise-numbers = { $count } numbers
+
+guess-title = Guess
+guess-headline = Whose picture is this?
+guess-line-vote = The server made this from numbers alone. Vote!
+guess-line-votes = These are your votes.
+guess-line-told = The numbers gave it away.
+guess-say = Nobody sent this picture: the server computed it from the numbers of one phone.
+guess-ask = How can numbers become a picture again?
+guess-question = Whose picture did the server make from numbers?
+
+april-title = APRIL
+april-headline = The numbers were the picture
+april-line-solve = An attack called APRIL solves one equation.
+april-line-mask = The mask is on: half of the numbers stay home.
+april-line-usual = A network of the usual kind leaks as well.
+april-say = The numbers that a phone sends are an equation with one solution, and that is the picture.
+april-ask = What happens if the phone keeps half of the numbers?
+
+mask-title = Mask
+mask-headline = Half the numbers stay home
+mask-line-move = R is the part that stays home. Move it!
+mask-line-vote = Is the picture safe now? Vote!
+mask-line-votes = These are your votes.
+mask-say = Each phone draws lots for every number, and what loses stays at home; this attacker takes the gaps for zeros.
+mask-ask = Which R would be enough for you?
+mask-question = Is the picture safe now?
+mask-yes = Yes
+mask-no = No
+mask-slider = R, the part that stays home, in percent
+
+attackers-title = Attackers
+attackers-headline = The mask is no secret
+attackers-line-zeros = This attacker takes the gaps for zeros.
+attackers-line-knows = This one knows the gaps, and fills them in.
+attackers-line-puzzle = Without positions the puzzle has lost its order.
+attackers-line-groups = Keep more numbers home where the picture is.
+attackers-say = The server must know which numbers are missing to add them up, so a better attacker knows it too.
+attackers-ask = A defence holds against one attacker: what does that say of the next?
+
+patience-title = Patience
+patience-headline = Guess, compare, guess again
+patience-line-vote = How many seconds until we see who it is? Vote!
+patience-line-guess = The computer guesses until the numbers fit.
+patience-line-came = This is how far patience came.
+patience-say = With half of the numbers the computer still tries thousands of pictures and keeps what fits better.
+patience-ask = What would it cost to make guessing take a year?
+patience-question = After how many seconds do we see who it is?
+patience-unit = seconds
+patience-took = { $count ->
+    [1] It took 1 second.
+   *[other] It took { $count } seconds.
+}
+patience-seconds = { $count } seconds
+patience-steps = step { $step } of { $all }
+patience-scrub = Pictures of the search, from the first to the last
+
+trade-title = Trade-off
+trade-headline = How much do you keep home?
+trade-line-vote = Left is safer, up is cleverer. Vote for R!
+trade-line-votes = These are your votes.
+trade-line-run = Now the class runs the vote in the middle.
+trade-say = Each grey dot is a class like this one: further left less leaks, further up the computer learns more.
+trade-ask = Where on this curve should a hospital be?
+trade-question = Which R do you choose?
+trade-unit = %
+trade-chart = Accuracy by leakage
+trade-less = ◀ less leaks
+trade-more = more leaks (SSIM) ▶
+trade-accuracy = ▲ named right
+trade-measured = ✚ measured before
+trade-class = ● this class
+trade-behind = What an attack saw under this defence
+
+member-title = Was it you?
+member-headline = Was this photograph in it?
+member-line = Whoever has your photograph can ask the numbers.
+member-say = Here nobody computes a picture: somebody who has a photograph already asks whether it was used.
+member-ask = When would it hurt if people knew that your picture was in it?
+member-photograph = the photograph
+member-seen = The photograph as the network sees it
+member-scale = How far the photograph is from what was in the update, on a logarithmic axis
+member-was-in = ◀ was in it
+member-was-not = was not ▶
+member-this = ● this photograph
+member-altered = ○ altered copies of it
+member-file = File
+member-forget = Forget
+member-yes = ✕ This photograph was in the update
+member-no = ✓ This photograph was not in the update
+member-undecided = ◌ This cannot be decided
+member-waiting = ◌ Waiting for an update
+member-silent = ◌ This update does not say
+
+debrief-title = Take home
+debrief-headline = What do you take home?
+debrief-line-vote = Once more, with the mask: whose picture is this?
+debrief-line-votes = These are your votes.
+debrief-line-home = Three sentences to take home.
+debrief-say = Numbers can be a picture, a mask helps against some, and it matters who looks.
+debrief-ask = Would you take part with a picture of your own?
+debrief-question = Whose picture is behind the mask?
+debrief-numbers = Numbers that leave your phone can be your picture.
+debrief-defence = A defence that stops one attacker may not stop the next.
+debrief-who = Ask who sees the numbers, and what they know.
+debrief-seen = seen in “{ $scene }”
+
+level-hidden = hidden
+level-outlines = outlines show
+level-recognisable = recognisable
+
+shot-original = original
+shot-from-numbers = made from numbers
+shot-april = APRIL
+shot-usual = from the usual network
+shot-zeros = takes gaps for zeros
+shot-aware = knows the gaps
+shot-guesses = what the guesses come to
+
+empty-nobody = Nobody is here yet.
+empty-nobody-agreed = Nobody shows a picture: robots do.
+empty-paused = Paused: no update comes.
+empty-waiting = Waiting for the first update…
+empty-not-shown = The owner does not show it.
+empty-no-picture = Nothing to see.
+empty-no-search = This relay cannot search.
+empty-no-curve = No curve has come with this relay.
+empty-no-candidate = No photograph has been chosen yet.
+empty-no-suspects = Two must show their picture before the class can vote.
+
+bins-range = { $from } to { $to } { $unit }
+
+## Defences on the curve
+
+defence-none = none
+defence-fixed = fixed position
+defence-by-group = by group
+defence-frozen = frozen R { $rate }
+defence-noise = noise ε { $epsilon }
+defence-encrypted = encrypted
+defence-keyed = encrypted, keyed
+
+## The presenter
+
+bar-presenter = Presenter
+bar-scenes = Scenes
+bar-next = Next
+bar-next-title = Next step
+bar-less-title = Less stays home
+bar-more-title = More stays home
+bar-mask = Mask
+bar-mask-title = Mask on or off
+bar-who = Who
+bar-who-title = Next volunteer
+bar-pause = Pause
+bar-run = Run
+bar-pause-title = Pause, or go on
+bar-blank = Blank
+bar-blank-title = Blank the stage
+bar-notes = Notes
+bar-notes-title = Notes
+bar-expert = Expert
+bar-expert-title = Expert view
+bar-language-title = Next language
+bar-say = Say:
+bar-ask = Ask:
+bar-loses = { $rounds ->
+    [1] This scene begins with a new model; the class’s 1 round is lost.
+   *[other] This scene begins with a new model; the class’s { $rounds } rounds are lost.
+}
+bar-begin = Begin (Enter)
+bar-stay = Stay here (Escape)
+
+shut-asking = Asking the server…
+shut-lost = The server does not know this page any more
+shut-title = This page shows the room to its teacher
+shut-open = Open the projector link that the relay printed in the terminal, or the teacher link for a page with the controls. A relay that begins another lesson prints others.
+shut-part = Do you want to take part? Enter the PIN here:
+shut-students = the students’ page
+
+## The recorded lesson
+
+replay-opening = Opening the lesson…
+replay-open = Open a recorded lesson
+replay-file = A file lesson.unmask, which stays in this page:
+replay-nothing = Nothing is recorded in this file.
+replay-part = Only a part of this lesson can be played: { $reason }.
+replay-unreadable = The browser cannot read this file: { $error }.
+replay-player = Recorded lesson
+replay-play = Play
+replay-pause = Pause
+replay-place = Place in the lesson
+replay-time = { $at } of { $length }
+replay-slower = Slower
+replay-faster = Faster
+
+## The federation
+
+federation-unnamed = Federation
+federation-named = Federation { $host }
+federation-asking = { $name }: asking
+federation-lost = { $name }: no answer; the room goes on by itself
+federation-idle = { $name }: no work yet
+federation-done = { $count ->
+    [1] { $name }: { $done } of 1 round here
+   *[other] { $name }: { $done } of { $count } rounds here
+}
+federation-round = { $count ->
+    [1] { $name }, round { $round }: { $done } of 1 round here
+   *[other] { $name }, round { $round }: { $done } of { $count } rounds here
+}

@@ -1,0 +1,550 @@
+# 日本語。生徒には「です・ます」で話しかける。
+
+## The pages
+
+page-language = 言語
+page-student = unmask
+page-projector = unmask：スクリーン
+page-replay = unmask：授業の記録
+page-close = 閉じる
+
+## Numbers
+
+unit-percent = { $value }%
+unit-milliseconds = { $value }ミリ秒
+unit-seconds = { $value }秒
+unit-minutes = { $minutes }分{ $seconds }秒
+unit-none = なし
+unit-only-noise = ノイズのみ
+
+## Names
+
+robot-name = ロボット{ $number }
+
+nickname-adjectives = 元気な, 陽気な, 静かな, 勇敢な, 親切な, 素直な, 器用な, のんきな, すてきな, おだやかな, にぎやかな, きれいな, 明るい, 優しい, 賢い, 強い, 速い, 白い, 青い, 赤い, 丸い, 小さい, 大きい, 楽しい
+nickname-animals = アナグマ, クマ, ビーバー, バイソン, ツル, イルカ, ハヤブサ, キツネ, ヤモリ, サギ, コアラ, キツネザル, オオヤマネコ, テン, カワウソ, フクロウ, パンダ, ツノメドリ, カラス, コマドリ, アザラシ, コウノトリ, トラ, ウォンバット
+nickname-both = { $adjective }{ $animal }
+
+sample-astronaut = 宇宙飛行士
+sample-cat = ネコ
+sample-coffee = コーヒー
+sample-rocket = ロケット
+sample-cameraman = カメラマン
+sample-hubble = 銀河
+
+class-airplane = 飛行機
+class-automobile = 自動車
+class-bird = 鳥
+class-cat = ネコ
+class-deer = シカ
+class-dog = イヌ
+class-frog = カエル
+class-horse = ウマ
+class-ship = 船
+class-truck = トラック
+class-nameless = クラス{ $place }
+
+## The form before the room
+
+join-intro = あなたの写真はこの端末から出ません。出ていくのは、写真から計算した数だけです。
+join-nickname = ニックネーム
+join-another-nickname = 別のニックネームを提案する
+join-no-nickname = ニックネームを入力するか、提案された名前を使ってください。
+join-picture = あなたの写真
+join-chosen = 選んだ写真
+join-no-picture-yet = まだ写真がありません
+join-no-picture = まず写真を選んでください。見本、ファイル、カメラのどれでもかまいません。
+join-samples = 見本の写真
+join-file = ファイルを選ぶ
+join-formats = PNG、JPEG、WebP、GIF、AVIF。中央の部分を使います。
+join-may-show = 自分の写真から漏れたものを、クラスのみんなに見せてもよい
+join-may-show-hint = オフにすると、あなたへの攻撃はスクリーンに決して映りません。ただしサーバー（先生のコンピューター）には、どちらにしても同じ数が届きます。サーバーを動かす人なら、気づかれずにその数を攻撃できます。
+join-more = そのほかの設定
+join-label = 写真に写っているもの
+join-label-hint = モデルはこの言葉を覚えます。合うものがなければ、いちばん近いものを選んでください。何が漏れるかは、これでは変わりません。
+join-passphrase = 合言葉
+join-optional = 任意
+join-passphrase-hint = ルームが暗号化されていると先生が言ったときだけ入力します。合言葉はこの端末から出ません。
+join-join = 参加する
+join-rejoin = もう一度参加する
+join-someone-else = 別の人として参加する
+join-kept = ニックネームと写真はこのタブに残っています。ほかの人は持っていません。
+join-private-picture = あなただけの写真
+join-forgotten = あなたのデータは消えました。このページを閉じるか、新しく参加し直してください。
+join-was-here = { $nickname }さんとして参加していました
+join-no-class = アドレスで指定されたクラス「{ $class }」は、このルームにはありません。別のものを選んでください。
+join-no-sample = アドレスで指定された見本「{ $image }」はありません。別のものを選んでください。
+
+field-show = 表示
+field-hide = 隠す
+
+camera-phone = 写真を撮る
+camera-open = カメラを使う
+camera-live = カメラの映像
+camera-shoot = この写真を使う
+camera-close = カメラを閉じる
+camera-blocked = ブラウザーがカメラを止めています。アドレスバーで許可するか、ファイルを選んでください。
+camera-missing = この端末にはカメラがありません。ファイルか見本を選んでください。
+camera-no-reason = 理由は不明
+camera-unusable = カメラを使えません（{ $reason }）。ファイルか見本を選んでください。
+camera-nothing-yet = カメラにまだ何も映っていません。少し待ってから、もう一度試してください。
+camera-picture = カメラの写真
+
+picture-unread = 「{ $name }」を読み込めませんでした。もう一度選ぶか、別のファイルを選んでください。
+picture-broken = 「{ $name }」は壊れていて、このブラウザーでは開けません。別の写真を選んでください。
+picture-unsaved = 「{ $name }」をPNGとして保存できませんでした。ページを再読み込みして、もう一度試してください。
+picture-undrawn = 「{ $name }」を描けませんでした。ページを再読み込みして、もう一度試してください。
+picture-no-canvas = このブラウザーは画像を描けません。別のブラウザーを使ってください。
+picture-unknown = 「{ $name }」は、このページで読める画像ではありません。PNG、JPEG、WebP、GIF、AVIFのどれかを選んでください。
+picture-heic = 「{ $name }」はHEICの写真で、ほとんどのブラウザーでは読めません。そのスクリーンショットを選ぶか、ここでカメラを使ってください。
+picture-empty = 「{ $name }」の大きさは{ $width } × { $height }ピクセルになっていて、表示するものがありません。別の写真を選んでください。
+picture-too-large = 「{ $name }」は{ $width } × { $height }ピクセル（{ $megapixels }メガピクセル）あります。上限は64メガピクセルです。小さくするか、別の写真を選んでください。
+
+## The way into the room
+
+entrance-heading = ようこそ
+entrance-lost = サーバーはもうこのタブを知りません
+entrance-lost-remedy = 新しい授業が始まったのかもしれません。このタブの中身は消えていません。いまスクリーンに出ているPINを入力してください。
+entrance-hint = スクリーンのコードを読み取るか、その横の6桁の数字を入力してください。
+entrance-pin = PIN
+entrance-enter = 入る
+entrance-six-digits = PINは「123 456」のような6桁の数字です。QRコードの横に出ています。
+
+insecure-heading = 遅くなり、盗み見もされます。
+insecure-why = ブラウザーはHTTPSでしかWebGPUを使わせないので、このタブはCPUで学習します。このネットワークを盗み聞きする人には、サーバーと同じものが見えます。
+insecure-open = GPUを使い、盗み聞きを防ぐには、このアドレスを開き、サーバーの証明書についての警告を承認してください：
+insecure-no-address = サーバーのHTTPSアドレスはスクリーンに出ています。
+
+## The server's answers
+
+api-not-fetched = { $path }を取得できませんでした。このページを配信しているプログラムは動いていますか。
+api-answered = { $path }を取得できませんでした。応答は{ $status }でした。
+api-broke-off = { $path }の読み込みが途中で切れました。もう一度試してください。
+api-unknown-page = リレーはこのページを知りません。新しい授業が始まったのかもしれません。ターミナルに出た先生用のリンクを開いてください。
+api-refused = リレーに断られました：{ $reason }
+api-status = 応答は{ $status }でした。ページを再読み込みしてください。
+api-unsendable = ブラウザーから送信できません：{ $error }
+api-no-answer = サーバーが応答しません（{ $error }）。サーバーは動いていますか。
+api-unreadable = { $route }へのサーバーの応答を読めません（{ $error }）。ページを再読み込みしてください。
+
+## The student's place in the room
+
+room-try-now = 今すぐ試す
+room-closed = 接続は終了しました
+room-join-again = もう一度参加する
+room-sitting-out = お休み中です
+room-sitting-out-why = この端末が2ラウンド続けて応答しなかったので、クラスは先に進んでいます。端末が動いていて画面を見ているときに、戻ってきてください。
+room-come-back = 戻る
+room-locked = ルームのモデルは暗号化されています
+room-wrong-passphrase = ✕ この合言葉ではルームのモデルを開けません
+room-passphrase = 合言葉
+room-passphrase-hint = 先生に聞いてください。合言葉はこの端末から出ません。正しい合言葉を入れるまで、何も送られません。
+room-use-passphrase = この合言葉を使う
+room-your-picture = あなたの写真
+room-your-turn = あなたの番です
+room-consent = だれが見てよいか
+room-numbers = 出ていった数
+room-leak = その数から攻撃で見えるもの
+room-send = 送る
+room-less = 減らす
+room-more = 増やす
+room-your-answer = あなたの答え
+room-show = クラスのみんなに写真を見せる
+room-show-hint = 漏れたものと並べて、幅32ピクセルの写真がみんなに見えます。1回タップすれば取り消せます。
+room-hide = 写真を見せるのをやめる
+room-details = 詳細
+room-leave = 退出する
+room-forget = データを消して退出する
+room-forgetting = 消しています…
+room-forget-hint = 「消す」を選ぶと、サーバーからあなたの写真、あなたについての結果、名前が消え、このページからも写真と名前が消えます。モデルがすでに学んだことは、モデルに残ります。
+
+status-failed = ✕ 学習プログラムが止まりました
+status-loading = ◌ 学習プログラムを読み込み中…
+status-ready = ○ 参加できます
+status-connecting = ◌ 接続中…
+status-silent = ▲ サーバーが応答しません
+status-retrying = ▲ 接続が切れました：{ $seconds }秒後に再試行します
+status-closed = ✕ 接続していません
+status-waiting = ● 接続中。ラウンドを待っています
+status-locked = ● 接続中。合言葉を待っています
+status-sitting-out = ● 接続中。ラウンドはお休みです
+status-computing = ● ラウンド{ $round }：計算中…
+status-sent = ● ラウンド{ $round }：数を送りました
+
+connection-failed = 学習プログラムが止まりました
+connection-online = 接続しました
+connection-silent = サーバーが応答しません
+connection-lost = 接続が切れました
+connection-closed = 接続していません
+
+watch-lobby = 参加できました。スクリーンを見てください。
+watch-promise = 写真はここに残ります。出ていくのは数だけです。
+watch-guess = スクリーンを見てください。これはだれの写真でしょうか。
+watch-april = あなたの数からも、あなたの写真が見えます。ここで見えるのはあなただけです。
+watch-mask = 今は数の半分がここに残ります。残りの数に、まだ写真が入っているでしょうか。
+watch-attackers = 賢い攻撃者は、あなたの隠し方を知っています。写真を見比べてください。
+watch-patience = スクリーンを見てください。攻撃には時間がかかります。
+watch-trade-off = スクリーンを見てください。隠すと何を失うでしょうか。
+watch-membership = スクリーンを見てください。この写真は使われていたでしょうか。
+watch-debrief = 授業はこれで終わりです。下であなたのデータを消せます。
+
+sees-shown = クラスのみんなに、小さくしたあなたの写真と、そこから漏れたものが見えています。
+sees-private = これが見えるのはあなただけです。スクリーンに映るのは、ロボットと希望した人だけです。
+sees-may-show = あなたの写真から漏れたものは、みんなに見えることがあります。写真そのものはここに残ります。
+sees-sample = 見本の写真です。漏れたものはみんなに見えることがあります。
+
+leak-own = 漏れたもの
+leak-relay = サーバーが得たもの
+leak-zeros = 空きを0とみなす
+leak-aware = 空きを知っている
+
+known-nothing-left = まだ何もこの端末から出ていません。
+known-recognisable = ✕ 写真が漏れています。何の写真か分かります。
+known-outlines = ▲ 写真の輪郭が見えています。
+known-hidden = ○ この攻撃では、何の写真か分かりません。
+known-searching = ◌ 今のところ、探索しても何の写真か分かりません。
+known-searching-outlines = ◌ 今のところ、探索で輪郭が見えています。
+known-unused = あなたの写真は今は使われていません。このタブは公開の画像から学んでいます。
+known-stuck = ○ この攻撃は手がかりを見つけられません。
+known-none = まだどの攻撃も、あなたの写真を見ていません。
+
+vote-given = あなたの答え：{ $answer }。先生が結果を見せるまで変えられます。
+vote-right = ✓ 正解です：{ $right }
+vote-wrong = ✕ あなたの答えは{ $said }でした。正解は{ $right }です。
+vote-missed = 正解は{ $right }です。
+vote-answered = クラスの答えが出ました。
+vote-said = あなたの答えは{ $said }でした。
+vote-count = { $count }票
+vote-unit = { $count ->
+   *[other] 票
+}
+
+trainer-no-worker = このブラウザーでは学習プログラムを始められません。最新のChrome、Edge、Firefox、Safariを使ってください。
+trainer-not-running = 学習プログラムが動いていません。ページを再読み込みしてください。
+trainer-silent = 学習プログラムが応答しません。ページを再読み込みしてください。
+trainer-encrypted = このタブは、あなたの合言葉でルームのモデルを暗号化して送り返しました。
+trainer-not-forgotten = データが消える前に接続が切れました。つながったら、もう一度「消す」を押してください。
+trainer-not-loaded = { $loader }を読み込めませんでした
+trainer-stopped = 学習プログラムが止まりました（{ $reason }）。ページを再読み込みすると、また始まります。
+
+## Details
+
+details-this-tab = このタブ
+details-round = ラウンド
+details-device = 計算装置
+details-choosing-device = 選択中…
+details-sent = 送信量
+details-settings = モデル、規則、防御
+details-picture = あなただけの写真
+details-picture-unused = ここに残っていて、今は使われていません。
+details-label = ここに残ります。ラベル：{ $class }
+details-no-round-closed = ルーム：終わったラウンドはまだありません
+details-room-loss = ルーム：{ $loss }（ラウンド{ $round }、{ $updates }件の平均）
+details-room-no-update = ルーム：ラウンド{ $round }には更新が届きませんでした
+details-loss-own = あなたの写真での損失
+details-loss-shared = 共有画像での損失
+details-without-defence = 防御がなければ{ $bytes }
+details-messages = お知らせ
+details-own-attack = このタブが自分の更新から見たもの
+details-own-attack-hint = 式で直接解く攻撃を、実際に送ったものに対してここで行いました。結果はほかの人には見えません。
+details-own-attack-took = ラウンド{ $round }、{ $defence }：{ $time }。
+details-reconstructed = リレーが復元したもの
+details-reconstructed-hint = リレーはあなたの更新をいくつかの方法で攻撃しました。このタブがその結果をあなたの写真と比べ、2つの点数だけを返します。
+details-attacked-round = ラウンド{ $round }
+details-as-the-model-sees = モデルから見た写真
+details-own-picture = あなたの写真
+details-shared-picture = 共有画像
+details-reconstruction = 復元
+details-several = 複数の画像から作られたので、比べる相手がありません
+details-recognisable = ✕ 漏れました：何の写真か分かります
+details-not-yet = ◌ まだ分かりません
+details-not-by-this = この攻撃では分かりません。別の攻撃なら、もっと見えるかもしれません
+details-not-undefended = 防御がないのに、この攻撃では分かりません
+details-best-order = ピースを最もよい順に並べて比べました。その順はこのタブだけが分かります
+details-try-own = 自分の写真で試す
+details-try-hint = 写真に何が写っているかを、ルームのモデルに聞いてみましょう。答えはここで計算されます。写真はこの端末から出ず、答えもほかの人には見えません。
+details-try-private = あなただけの写真
+details-try-drop = またはここにドロップ
+details-try-before = ルームのモデルは最初のラウンドで届きます。それまでお待ちください。
+details-try-busy = このラウンドの計算が終わるのを待っています…
+details-try-asking = モデルに聞いています…
+details-tried = 試す写真
+details-tried-seen = モデルから見た同じ写真
+details-tried-seen-short = モデルから見たもの
+details-sure = 確信しています：{ $class }、{ $share }
+details-thinks = こう考えています：{ $class }、{ $share }
+details-guesses = 推測です：{ $class }、{ $share }
+details-asked-before = 最初のラウンドの前の、ルームのモデルです。{ $classes }個のクラスを知っていて、どの画像もその1つに分けます。偶然なら、それぞれ{ $chance }です。
+details-asked-after = ラウンド{ $round }の後の、ルームのモデルです。{ $classes }個のクラスを知っていて、どの画像もその1つに分けます。偶然なら、それぞれ{ $chance }です。
+details-trains-on = このタブが学ぶもの：
+details-also-has = このタブが持っているもの：
+details-shared-pictures = { $data }の共有画像{ $count }枚（{ $classes }）
+details-unused = このラウンドでは、かわりにあなただけの写真から学びます。
+details-used = このラウンドでは、そのうち{ $pictures }枚を使います。
+details-shared = 共有画像は公開のものです。リレーが{ $partition }配りました。あなただけのものは、自分の写真だけです。
+details-evenly = 均等に（IID）
+details-dirichlet = Dirichlet(α = { $alpha })に従って
+details-sheet = 共有画像の一部（クラス順）
+details-leaving = この端末から出ていくもの
+details-nothing-left = まだありません。最初のラウンドの後、出ていったものがここに出ます。
+details-below = 0より小さい
+details-zero = 0
+details-above = 0より大きい
+details-masked = 防御で取り除いた
+details-ciphertext = 暗号文
+details-ciphertext-hint = 暗号化されています。ほかのグループは計算したまま出ていきます
+details-sent-update = ラウンド{ $round }：{ $content }。{ $bytes }を送信（防御がなければ{ $plain }）。
+details-gradient = 画像{ $pictures }枚の勾配
+details-weights = 画像{ $pictures }枚でローカル{ $epochs }エポック学習した後の重み
+details-drawing-note = 図は、受け取った重みからどれだけ動いたかを表します。
+details-averaged = { $rule }、ローカル{ $epochs }エポック、学習率{ $rate }
+details-computed = { $group }：計算した更新
+details-leaves = { $group }：出ていくもの
+details-as-computed = 計算したまま
+details-as-sent = 送ったもの
+details-zeros = 0の割合
+details-values = 値の数
+details-norm = ノルム
+details-noise = ノイズ対信号
+
+step-locked = 合言葉を待っています
+step-sitting-out = ラウンドはお休みです
+step-training = 学習中…
+step-sent = 更新を送りました。計算時間：{ $time }
+step-waiting = 先生の開始を待っています
+
+## The scenes
+
+lobby-title = 参加
+lobby-headline = スマートフォンで参加しよう
+lobby-line = コードを読み取るか、アドレスとPINを入力してください。
+lobby-say = 今日は、みなさんのスマートフォンが力を合わせてコンピューターに教えます。写真はスマートフォンから出ません。
+lobby-ask = 友だちにしか見せられない写真を持っている人はいますか。
+lobby-pin = PIN
+lobby-recorded = 録画された授業
+lobby-took-part = この人たちが参加しました。
+lobby-here = { $count }人が参加中
+lobby-more = ほか{ $count }人
+lobby-locked = ⊘ 受付終了
+lobby-lock = 締め切る
+lobby-unlock = 受け付ける
+lobby-remove = { $nickname }を退出させる
+lobby-code = 横のアドレスのQRコード
+
+promise-title = 約束
+promise-headline = 写真は残り、数が出ていく
+promise-line-learn = どの端末も、自分の写真から学びます。
+promise-line-send = 次に、学んだことを数として送ります。
+promise-line-stay = 写真そのものは端末から決して出ません。
+promise-say = これが連合学習です。端末は数を送り、サーバーはその数を足し合わせ、写真は元の場所に残ります。
+promise-ask = 出ていくのが数だけなら、写真は安全でしょうか。
+promise-drawing = 端末がサーバーに数を送り、写真は端末に残る
+promise-phone = 端末
+promise-server = サーバー
+promise-numbers = { $count }個の数
+
+guess-title = 推測
+guess-headline = これはだれの写真？
+guess-line-vote = サーバーが数だけから作りました。投票しましょう！
+guess-line-votes = みなさんの投票です。
+guess-line-told = 数が教えてくれました。
+guess-say = この写真はだれも送っていません。サーバーが1台の端末の数から計算しました。
+guess-ask = 数がどうして写真に戻るのでしょうか。
+guess-question = サーバーが数から作ったのは、だれの写真ですか。
+
+april-title = APRIL
+april-headline = 数が写真そのものだった
+april-line-solve = APRILという攻撃が、1つの方程式を解きます。
+april-line-mask = マスクがかかりました。数の半分は手元に残ります。
+april-line-usual = ふつうのネットワークからも漏れます。
+april-say = 端末が送る数は、解が1つしかない方程式です。その解が写真です。
+april-ask = 端末が数の半分を手元に残したら、どうなるでしょうか。
+
+mask-title = マスク
+mask-headline = 数の半分は手元に残る
+mask-line-move = Rは手元に残す割合です。動かしてみましょう！
+mask-line-vote = これで写真は安全ですか。投票しましょう！
+mask-line-votes = みなさんの投票です。
+mask-say = 端末は数の1つ1つについてくじを引き、外れた数は手元に残します。この攻撃者は空きを0とみなします。
+mask-ask = Rはどれくらいあれば十分だと思いますか。
+mask-question = これで写真は安全ですか。
+mask-yes = はい
+mask-no = いいえ
+mask-slider = R（手元に残す割合、パーセント）
+
+attackers-title = 攻撃者
+attackers-headline = マスクは秘密ではない
+attackers-line-zeros = この攻撃者は空きを0とみなします。
+attackers-line-knows = この攻撃者は空きを知っていて、埋めます。
+attackers-line-puzzle = 位置がなければ、パズルの順番が分かりません。
+attackers-line-groups = 写真が入っているところの数を、多めに残します。
+attackers-say = 足し合わせるために、サーバーはどの数が欠けているかを知る必要があります。だから賢い攻撃者もそれを知っています。
+attackers-ask = ある攻撃者を防げる守りは、次の攻撃者について何を教えてくれるでしょうか。
+
+patience-title = 根気
+patience-headline = 予想して、比べて、また予想
+patience-line-vote = 何秒でだれか分かるでしょうか。投票しましょう！
+patience-line-guess = コンピューターは数が合うまで予想を続けます。
+patience-line-came = 根気よく続けて、ここまで来ました。
+patience-say = 数が半分でも、コンピューターは何千もの画像を試し、よりよく合うものを残します。
+patience-ask = 予想に1年かかるようにするには、何を犠牲にすることになるでしょうか。
+patience-question = 何秒後に、だれか分かりますか。
+patience-unit = 秒
+patience-took = { $count }秒かかりました。
+patience-seconds = { $count }秒
+patience-steps = { $all }ステップ中{ $step }
+patience-scrub = 探索の画像（最初から最後まで）
+
+trade-title = 取引
+trade-headline = どれだけ手元に残す？
+trade-line-vote = 左ほど安全、上ほど賢くなります。Rに投票しましょう！
+trade-line-votes = みなさんの投票です。
+trade-line-run = 投票の真ん中の値で、クラスが学習します。
+trade-say = 灰色の点は、それぞれこのようなクラスです。左ほど漏れにくく、上ほどコンピューターがよく学びます。
+trade-ask = 病院なら、この曲線のどこを選ぶべきでしょうか。
+trade-question = Rをいくつにしますか。
+trade-unit = %
+trade-chart = 漏れと正解率の関係
+trade-less = ◀ 漏れにくい
+trade-more = 漏れやすい（SSIM） ▶
+trade-accuracy = ▲ 正しく答えた割合
+trade-measured = ✚ 前もって測ったもの
+trade-class = ● このクラス
+trade-behind = この防御のもとで攻撃が見たもの
+
+member-title = 使われた？
+member-headline = この写真は使われた？
+member-line = 写真を持っている人は、数に聞くことができます。
+member-say = ここでは写真を計算しません。すでに写真を持っている人が、使われたかどうかを調べます。
+member-ask = 自分の写真が使われたと知られたら困るのは、どんなときでしょうか。
+member-photograph = この写真
+member-seen = ネットワークから見た写真
+member-scale = 写真が、更新に入っていたものからどれだけ離れているか（対数目盛）
+member-was-in = ◀ 使われた
+member-was-not = 使われていない ▶
+member-this = ● この写真
+member-altered = ○ 少し変えた写真
+member-file = ファイル
+member-forget = 忘れる
+member-yes = ✕ この写真は更新に入っていました
+member-no = ✓ この写真は更新に入っていませんでした
+member-undecided = ◌ どちらとも言えません
+member-waiting = ◌ 更新を待っています
+member-silent = ◌ この更新からは分かりません
+
+debrief-title = まとめ
+debrief-headline = 今日、何が分かった？
+debrief-line-vote = もう一度、マスクありで。これはだれの写真？
+debrief-line-votes = みなさんの投票です。
+debrief-line-home = 覚えておきたい3つのこと。
+debrief-say = 数が写真になることもあります。マスクが効く相手もいます。だれが見るかが大事です。
+debrief-ask = 自分の写真でも参加しますか。
+debrief-question = マスクの向こうは、だれの写真ですか。
+debrief-numbers = スマートフォンから出る数は、写真そのものかもしれません。
+debrief-defence = ある攻撃を止める守りでも、次の攻撃は止められないかもしれません。
+debrief-who = だれがその数を見て、何を知っているのかを聞きましょう。
+debrief-seen = 「{ $scene }」で見えたもの
+
+level-hidden = 分からない
+level-outlines = 輪郭が見える
+level-recognisable = 分かる
+
+shot-original = 元の写真
+shot-from-numbers = 数から作ったもの
+shot-april = APRIL
+shot-usual = ふつうのネットワークから
+shot-zeros = 空きを0とみなす
+shot-aware = 空きを知っている
+shot-guesses = 予想の結果
+
+empty-nobody = まだだれもいません。
+empty-nobody-agreed = 写真を見せる人がいません。ロボットなら見せます。
+empty-paused = 一時停止中：更新は来ません。
+empty-waiting = 最初の更新を待っています…
+empty-not-shown = 持ち主は見せていません。
+empty-no-picture = 何も見えません。
+empty-no-search = このリレーは探索できません。
+empty-no-curve = このリレーには曲線がありません。
+empty-no-candidate = まだ写真が選ばれていません。
+empty-no-suspects = 投票するには、2人以上が写真を見せる必要があります。
+
+bins-range = { $from }～{ $to }{ $unit }
+
+## Defences on the curve
+
+defence-none = なし
+defence-fixed = 位置を固定
+defence-by-group = グループ別
+defence-frozen = 固定R { $rate }
+defence-noise = ノイズ ε { $epsilon }
+defence-encrypted = 暗号化
+defence-keyed = 暗号化（鍵つき）
+
+## The presenter
+
+bar-presenter = 進行
+bar-scenes = 場面
+bar-next = 次へ
+bar-next-title = 次のステップ
+bar-less-title = 手元に残す数を減らす
+bar-more-title = 手元に残す数を増やす
+bar-mask = マスク
+bar-mask-title = マスクのオン・オフ
+bar-who = 次の人
+bar-who-title = 次の希望者
+bar-pause = 停止
+bar-run = 再開
+bar-pause-title = 一時停止・再開
+bar-blank = 暗転
+bar-blank-title = 画面を暗くする
+bar-notes = メモ
+bar-notes-title = メモ
+bar-expert = 専門
+bar-expert-title = 専門家向けの画面
+bar-language-title = 次の言語
+bar-say = 話すこと：
+bar-ask = 問いかけ：
+bar-loses = { $rounds ->
+   *[other] この場面は新しいモデルで始まります。クラスの{ $rounds }ラウンド分は失われます。
+}
+bar-begin = 始める（Enter）
+bar-stay = ここにとどまる（Escape）
+
+shut-asking = サーバーに聞いています…
+shut-lost = サーバーはもうこのページを知りません
+shut-title = このページは先生にルームを見せるものです
+shut-open = リレーがターミナルに出したスクリーン用のリンクを開いてください。先生用のリンクを開くと、操作もできます。新しい授業が始まると、リンクは変わります。
+shut-part = 授業に参加しますか。ここでPINを入力してください：
+shut-students = 生徒用のページ
+
+## The recorded lesson
+
+replay-opening = 授業を開いています…
+replay-open = 授業の記録を開く
+replay-file = ファイルlesson.unmask（このページから出ません）：
+replay-nothing = このファイルには何も記録されていません。
+replay-part = この授業は一部しか再生できません：{ $reason }
+replay-unreadable = ブラウザーがこのファイルを読めません：{ $error }
+replay-player = 授業の記録
+replay-play = 再生
+replay-pause = 一時停止
+replay-place = 授業の中の位置
+replay-time = { $at } / { $length }
+replay-slower = 遅く
+replay-faster = 速く
+
+## The federation
+
+federation-unnamed = 連合
+federation-named = 連合 { $host }
+federation-asking = { $name }に接続しています
+federation-lost = { $name }から応答がありません。この部屋だけで続けます
+federation-idle = { $name }からの仕事はまだありません
+federation-done = { $count ->
+    [1] { $name }：この部屋では1ラウンド中{ $done }
+   *[other] { $name }：この部屋では{ $count }ラウンド中{ $done }
+}
+federation-round = { $count ->
+    [1] { $name }、ラウンド{ $round }：この部屋では1ラウンド中{ $done }
+   *[other] { $name }、ラウンド{ $round }：この部屋では{ $count }ラウンド中{ $done }
+}

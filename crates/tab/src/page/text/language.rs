@@ -1,0 +1,186 @@
+//! In which language the page speaks. What it says stands in the catalogues, `catalogues/*.ftl`, which the build makes the
+//! functions of [`say`](super::say) of.
+
+use std::cell::Cell;
+
+/// A language that the page speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Language {
+    #[default]
+    English,
+    German,
+    Japanese,
+}
+
+thread_local! {
+    /// A page has one thread, and a test one of its own.
+    static NOW: Cell<Language> = const { Cell::new(Language::English) };
+}
+
+impl Language {
+    pub const ALL: [Self; 3] = [Self::English, Self::German, Self::Japanese];
+
+    /// The one in which everything is said now.
+    pub fn now() -> Self {
+        NOW.get()
+    }
+
+    /// Says everything in this language from here on.
+    pub fn speak(self) {
+        NOW.set(self);
+    }
+
+    /// What `say` says in this language.
+    pub fn speaking<T>(self, say: impl FnOnce() -> T) -> T {
+        let before = NOW.replace(self);
+        let said = say();
+        NOW.set(before);
+        said
+    }
+
+    /// The BCP 47 tag, for `lang` attributes.
+    pub fn tag(self) -> &'static str {
+        self.choose(["en", "de", "ja"])
+    }
+
+    /// What it calls itself.
+    pub fn own_name(self) -> &'static str {
+        self.choose(["English", "Deutsch", "日本語"])
+    }
+
+    /// The same where there is no room for a name.
+    pub fn short_name(self) -> &'static str {
+        self.choose(["EN", "DE", "日"])
+    }
+
+    /// The language of a tag, whatever script or region it names.
+    pub fn read(tag: &str) -> Option<Self> {
+        let primary = tag.split(['-', '_']).next()?;
+        Self::ALL.into_iter().find(|language| language.tag().eq_ignore_ascii_case(primary))
+    }
+
+    /// The first of these tags, which a browser has in its user's order, that the page speaks; English where it speaks none.
+    pub fn preferred<'a>(tags: impl IntoIterator<Item = &'a str>) -> Self {
+        tags.into_iter().find_map(Self::read).unwrap_or_default()
+    }
+
+    /// The one after it, and after the last the first.
+    pub fn next(self) -> Self {
+        self.choose([Self::German, Self::Japanese, Self::English])
+    }
+
+    /// A number, written with a point, as it is written in this language.
+    pub fn decimal(self, number: String) -> String {
+        match self {
+            Self::German => number.replace('.', ","),
+            Self::English | Self::Japanese => number,
+        }
+    }
+
+    /// Of what there is in each language the one for this, in the order of [`ALL`](Self::ALL).
+    pub fn choose<T>(self, [english, german, japanese]: [T; 3]) -> T {
+        match self {
+            Self::English => english,
+            Self::German => german,
+            Self::Japanese => japanese,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, fs, path::Path};
+
+    use super::*;
+    use crate::page::text::say;
+
+    #[test]
+    fn the_browsers_first_language_that_there_is_counts() {
+        assert_eq!(Language::preferred(["fr-CH", "de-CH", "en"]), Language::German);
+        assert_eq!(Language::preferred(["ja"]), Language::Japanese);
+        assert_eq!(Language::preferred(["EN_GB", "de"]), Language::English);
+        assert_eq!(Language::preferred(["dent", "x-de", ""]), Language::English);
+        assert_eq!(Language::preferred([]), Language::English);
+    }
+
+    #[test]
+    fn every_language_comes_round() {
+        for (place, language) in Language::ALL.into_iter().enumerate() {
+            assert_eq!(language.next(), Language::ALL[(place + 1) % Language::ALL.len()]);
+            assert_eq!(Language::read(language.tag()), Some(language));
+        }
+    }
+
+    #[test]
+    fn what_is_said_in_passing_changes_nothing() {
+        Language::German.speak();
+        assert_eq!(Language::Japanese.speaking(say::bar::next), "次へ");
+        assert_eq!(say::bar::next(), "Vor");
+        assert_eq!(say::vote::count(1), "1 Stimme");
+        assert_eq!(say::vote::count(0), "0 Stimmen");
+        assert_eq!(Language::now().decimal("0.5".to_owned()), "0,5");
+        Language::English.speak();
+        assert_eq!((say::vote::count(1).as_str(), say::vote::count(3).as_str()), ("1 vote", "3 votes"));
+    }
+
+    /// The messages of a catalogue, and its text.
+    fn catalogue(language: Language) -> (BTreeSet<String>, String) {
+        let path = format!("{}/catalogues/{}.ftl", env!("CARGO_MANIFEST_DIR"), language.tag());
+        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let is_name = |line: &&str| line.starts_with(|first: char| first.is_ascii_lowercase());
+        let names =
+            text.lines().filter(is_name).filter_map(|line| line.split_once(" = ")).map(|(name, _)| name.to_owned());
+        (names.collect(), text)
+    }
+
+    #[test]
+    fn no_message_is_missing_in_any_catalogue() {
+        let (english, _) = catalogue(Language::English);
+        assert!(english.len() > 300, "{} messages", english.len());
+        assert_eq!(english.len(), say::FUNCTIONS.len());
+        for language in [Language::German, Language::Japanese] {
+            let (names, _) = catalogue(language);
+            let differ: Vec<_> = english.symmetric_difference(&names).collect();
+            assert!(differ.is_empty(), "{}: {differ:?}", language.own_name());
+        }
+    }
+
+    fn sources(folder: &Path, text: &mut String) {
+        for entry in fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                sources(&path, text);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let source = fs::read_to_string(&path).expect("a source");
+                // What a test alone says, nobody reads.
+                text.push_str(source.split("#[cfg(test)]\nmod tests").next().unwrap_or_default());
+            }
+        }
+    }
+
+    #[test]
+    fn every_message_is_said_somewhere() {
+        let mut text = String::new();
+        sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut text);
+        let is_said = |function: &str| {
+            text.match_indices(&format!("say::{function}")).any(|(at, found)| {
+                let next = text[at + found.len()..].chars().next();
+                !next.is_some_and(|next| next.is_alphanumeric() || next == '_')
+            })
+        };
+        let unused: Vec<&&str> = say::FUNCTIONS.iter().filter(|function| !is_said(function)).collect();
+        assert!(unused.is_empty(), "nobody says {unused:?}");
+    }
+
+    #[test]
+    fn every_language_quotes_in_its_own_way() {
+        for (language, foreign) in [
+            (Language::English, ['„', '「', '"']),
+            (Language::German, ['”', '「', '"']),
+            (Language::Japanese, ['„', '“', '"']),
+        ] {
+            let (_, text) = catalogue(language);
+            assert!(!text.contains(foreign), "{}", language.own_name());
+        }
+    }
+}

@@ -1,0 +1,82 @@
+"""Federated averaging of clients that send a part of their weights."""
+
+from collections.abc import Iterable
+from logging import WARNING
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.common import log
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import FedAvg
+
+MASK_SUFFIX = ".mask"
+"""Behind a parameter's name it names the array B of what arrived, 1 = sent, in the shape of the parameter."""
+
+
+class MaskedFedAvg(FedAvg):
+    """FedAvg, and one division.
+
+    A masked client sends two arrays a parameter: B * W, its weights with zeros in place of what stays with it, as NAME,
+    and B as NAME.mask. FedAvg averages both with the same factors, so that their quotient is the weighted mean over
+    those who sent an entry. An entry that nobody sent keeps its former value, bit for bit.
+
+    Arrays without a mask are averaged as ever, and so are the clients that send none. A reply whose masks are no masks is
+    left out: it could count its weights more often than its examples.
+    """
+
+    _former = ArrayRecord()
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        self._former = arrays
+        return super().configure_train(server_round, arrays, config, grid)
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        replies = [reply for reply in replies if self._is_sound(reply)]
+        records = [record for reply in replies if not reply.has_error() for record in reply.content.array_records.values()]
+        masked = {name for record in records for name in record if name.endswith(MASK_SUFFIX)}
+        for record in records:
+            for name in masked - record.keys():
+                if (plain := record.get(name.removesuffix(MASK_SUFFIX))) is not None:
+                    record[name] = Array(np.ones(tuple(plain.shape), np.uint8))
+        arrays, metrics = super().aggregate_train(server_round, replies)
+        return (None if arrays is None else self._divide(arrays)), metrics
+
+    def _divide(self, means: ArrayRecord) -> ArrayRecord:
+        arrays = ArrayRecord()
+        for name, mean in means.items():
+            if name.endswith(MASK_SUFFIX):
+                continue
+            values = mean.numpy()
+            if (mask := means.get(name + MASK_SUFFIX)) is not None:
+                sent = mask.numpy()
+                former = self._former[name].numpy()
+                quotient = np.divide(values, sent, out=np.zeros(values.shape), where=sent > 0)
+                values = np.where(sent > 0, quotient.astype(former.dtype), former)
+            arrays[name] = Array(values)
+        return arrays
+
+    def _is_sound(self, reply: Message) -> bool:
+        wrong = None if reply.has_error() else next(self._wrong(reply), None)
+        if wrong is not None:
+            log(WARNING, "Left out the reply of node %d: %s", reply.metadata.src_node_id, wrong)
+        return wrong is None
+
+    def _wrong(self, reply: Message) -> Iterable[str]:
+        """What is wrong with the masks of a reply."""
+        for record in reply.content.array_records.values():
+            for name, mask in record.items():
+                if not name.endswith(MASK_SUFFIX):
+                    continue
+                parameter = name.removesuffix(MASK_SUFFIX)
+                if (values := record.get(parameter)) is None or parameter not in self._former:
+                    yield f"{name} is the mask of no parameter"
+                elif not tuple(mask.shape) == tuple(values.shape) == tuple(self._former[parameter].shape):
+                    yield f"{name} has shape {tuple(mask.shape)}, {parameter} has {tuple(self._former[parameter].shape)}"
+                elif not np.isin(entries := mask.numpy(), (0, 1)).all():
+                    yield f"{name} has entries other than 0 and 1"
+                elif np.any(values.numpy()[entries == 0] != 0):
+                    yield f"{parameter} has values that its mask hides"

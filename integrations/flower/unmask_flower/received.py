@@ -1,0 +1,81 @@
+"""What a strategy sends and receives, kept in a folder."""
+
+import json
+import math
+from collections.abc import Iterable
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.app import ArrayRecord, Message, MessageType, RecordDict
+from flwr.serverapp import Grid
+from safetensors.numpy import save_file
+
+from unmask_flower.masked_fedavg import MASK_SUFFIX
+
+
+class Received:
+    """A grid that keeps what passes through it; any strategy may be started on it.
+
+    In `folder` stand, for each round of training, round-N/global.safetensors (what the server sent), round-N/config.json,
+    and of each node that answered node-ID.safetensors, node-ID.mask.safetensors where it is masked, and node-ID.json with
+    what it says of its training.
+    """
+
+    def __init__(self, grid: Grid, folder: str | PathLike[str]) -> None:
+        self._grid = grid
+        self._folder = Path(folder)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._grid, name)
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
+        messages = list(messages)
+        replies = list(self._grid.send_and_receive(messages, timeout=timeout))
+        if messages and messages[0].metadata.message_type == MessageType.TRAIN:
+            self._keep(messages[0].content, replies)
+        return replies
+
+    def _keep(self, sent: RecordDict, replies: list[Message]) -> None:
+        config = {key: value for record in sent.config_records.values() for key, value in record.items()}
+        folder = self._folder / f"round-{config.get('server-round', 0)}"
+        folder.mkdir(parents=True, exist_ok=True)
+        _save_arrays(folder / "global", sent)
+        _save_values(folder / "config.json", config)
+        for reply in replies:
+            node = folder / f"node-{reply.metadata.src_node_id}"
+            if reply.has_error():
+                _save_values(node.with_suffix(".json"), {"error": reply.error.reason})
+                continue
+            _save_arrays(node, reply.content)
+            records = [*reply.content.config_records.values(), *reply.content.metric_records.values()]
+            _save_values(node.with_suffix(".json"), {key: value for record in records for key, value in record.items()})
+
+
+def _save_arrays(path: Path, content: RecordDict) -> None:
+    arrays = _arrays(next(iter(content.array_records.values()), ArrayRecord()))
+    masks = {name.removesuffix(MASK_SUFFIX): arrays.pop(name) for name in list(arrays) if name.endswith(MASK_SUFFIX)}
+    if arrays:
+        save_file(arrays, path.with_suffix(".safetensors"))
+    if masks:
+        save_file({name: mask.astype(np.uint8) for name, mask in masks.items()}, path.with_suffix(".mask.safetensors"))
+
+
+def _arrays(record: ArrayRecord) -> dict[str, np.ndarray]:
+    # safetensors writes memory in the order it lies in.
+    return {name: np.ascontiguousarray(array.numpy()) for name, array in record.items()}
+
+
+def _save_values(path: Path, values: dict[str, Any]) -> None:
+    text = json.dumps({key: _shown(value) for key, value in values.items()}, indent=2, sort_keys=True, allow_nan=False)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+def _shown(value: Any) -> Any:
+    """A value as JSON has it, which knows neither bytes nor NaN, by which nodes tell that they did not measure."""
+    if isinstance(value, list):
+        return [_shown(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, (bool, int, float, str)) else repr(value)

@@ -1,0 +1,44 @@
+"""The server of a federation of rooms and native clients: FedAvg as Flower has it, or MaskedFedAvg."""
+
+from pathlib import Path
+
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context
+from flwr.serverapp import Grid, ServerApp
+from flwr.serverapp.strategy import FedAvg
+from safetensors.numpy import load_file, save_file
+
+from unmask_flower.fresh import fresh_vit
+from unmask_flower.masked_fedavg import MaskedFedAvg
+from unmask_flower.received import Received
+
+STRATEGIES = {"fedavg": FedAvg, "masked": MaskedFedAvg}
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    config = context.run_config
+    if config["strategy"] not in STRATEGIES:
+        raise ValueError(f"there is no strategy {config['strategy']!r}; choose one of {', '.join(STRATEGIES)}")
+    arrays = load_file(config["initial"]) if config["initial"] else fresh_vit(int(config["seed"]))
+    # Before hours of training, not after them.
+    out = Path(config["out"]) if config["out"] else None
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    strategy = STRATEGIES[config["strategy"]](
+        fraction_evaluate=1.0 if config["evaluate"] else 0.0,
+        min_train_nodes=config["min-nodes"],
+        min_evaluate_nodes=config["min-nodes"],
+        min_available_nodes=config["min-nodes"],
+    )
+    result = strategy.start(
+        grid=Received(grid, config["received"]) if config["received"] else grid,
+        initial_arrays=ArrayRecord({name: Array(array) for name, array in arrays.items()}),
+        num_rounds=config["num-server-rounds"],
+        timeout=float(config["round-timeout"]),
+        train_config=ConfigRecord({key: config[key] for key in ("lr", "local-epochs", "batch-size") if config[key]}),
+    )
+    if out is not None:
+        # A Result without arrays is one of a run in which no node ever answered.
+        save_file({name: array.numpy() for name, array in result.arrays.items()}, out)

@@ -1,0 +1,94 @@
+//! Each device in its own language: the stage, the phones, and the questions that travel between them.
+
+use serde_json::json;
+
+use crate::{
+    ONE_AT_A_TIME, PHONE,
+    stage::{PROJECTOR, arrive, assert_fits},
+    support::{Browser, Relay, Tab},
+};
+
+/// Waits for the document to be in this language, and for the element with this test id to say `text`.
+async fn says(tab: &Tab, language: &str, id: &str, text: &str) {
+    let look = format!(
+        "document.documentElement.lang === '{language}' && \
+         document.querySelector('[data-testid=\"{id}\"]')?.innerText === '{text}' || null"
+    );
+    tab.wait_for(&look).await;
+}
+
+async fn choose(tab: &Tab, language: &str) {
+    let change = format!(
+        "(select => (select.value = '{language}', select.dispatchEvent(new Event('change', {{ bubbles: true }})), true))\
+         (document.querySelector('select[data-testid=\"language\"]'))"
+    );
+    tab.wait_for(&change).await;
+}
+
+/// Stage and phone follow their own switches, lose nothing by it, and keep the choice; a question of the lesson is put in the
+/// language of who reads it, another one as it was asked.
+#[tokio::test]
+async fn everybody_reads_the_lesson_in_a_language_of_their_own() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&["--headless", "2", "--seed", "7"]).await;
+    let browser = Browser::start().await;
+    let stage = browser.open_view(&relay.stage_link(), PROJECTOR).await;
+    let link = relay.student_link("localhost", "nickname=Ada&image=cat&device=cpu");
+    let phone = browser.open_in(&link, PHONE, "de-CH,de").await;
+    // The browser's language comes first.
+    says(&phone, "de", "join", "Mitmachen").await;
+    phone.screenshot("language-de-form").await;
+    phone.click("join").await;
+    let id = relay.client("Ada").await["id"].clone();
+    says(&phone, "de", "watch", "Du bist drin. Schau auf den Beamer.").await;
+
+    says(&stage, "en", "headline", "Join with your phone").await;
+    stage.click("language").await;
+    says(&stage, "de", "headline", "Mach mit deinem Handy mit").await;
+    stage.press('l').await;
+    says(&stage, "ja", "headline", "スマートフォンで参加しよう").await;
+    assert_fits(&stage, "the lobby in Japanese").await;
+    stage.reload().await;
+    says(&stage, "ja", "headline", "スマートフォンで参加しよう").await;
+
+    stage.click("scene-4").await;
+    arrive(&relay, &stage, 4, 0).await;
+    stage.press(' ').await;
+    arrive(&relay, &stage, 4, 1).await;
+    let answers = "[...document.querySelectorAll('[data-testid=\"answer\"]')].map(it => it.innerText).join()";
+    says(&phone, "de", "question", "Ist das Bild jetzt sicher?").await;
+    phone.wait_for(&format!("{answers} === 'Ja,Nein' || null")).await;
+    stage.wait_for("document.querySelector('.vote h2')?.innerText === 'これで写真は安全ですか。' || null").await;
+    choose(&phone, "en").await;
+    says(&phone, "en", "question", "Is the picture safe now?").await;
+    phone.wait_for(&format!("{answers} === 'Yes,No' || null")).await;
+    phone.attribute_is("connection", "data-state", "online").await;
+    assert_eq!(relay.client("Ada").await["id"], id);
+
+    let question = json!({ "question": "Ça va ?", "answers": { "choice": ["Yes", "Ja"] }, "correct": null });
+    relay.control(json!({ "do": "ask_poll", "poll": question })).await;
+    choose(&phone, "ja").await;
+    says(&phone, "ja", "question", "Ça va ?").await;
+    phone.wait_for(&format!("{answers} === 'Yes,Ja' || null")).await;
+    phone.screenshot("language-ja-question").await;
+}
+
+/// German is long and Japanese is wide: nothing of a scene is cut off in either.
+#[tokio::test]
+async fn every_scene_fits_in_every_language() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&["--headless", "2", "--seed", "7"]).await;
+    let browser = Browser::start().await;
+    let stage = browser.open_view(&relay.stage_link(), PROJECTOR).await;
+    relay.client("robot 2").await;
+    for scene in 0..10 {
+        stage.click(&format!("scene-{scene}")).await;
+        arrive(&relay, &stage, scene, 0).await;
+        for language in ["de", "ja", "en"] {
+            stage.press('l').await;
+            stage.wait_for(&format!("document.documentElement.lang === '{language}' || null")).await;
+            assert_fits(&stage, &format!("scene {scene} in {language}")).await;
+            stage.screenshot(&format!("language-{language}-{scene}")).await;
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The pictures of docs/lesson.md, taken from a lesson that is played for them.
+
+use std::path::PathBuf;
+
+use crate::{
+    DESKTOP, ONE_AT_A_TIME, PHONE, replay,
+    stage::{BEATS, PROJECTOR, arrive},
+    support::{Browser, Relay, Scheme, Tab},
+    volunteers::has_picture,
+};
+
+/// Where they go.
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/images/lesson")
+}
+
+/// Most bytes of one: they travel with every clone.
+const MOST_BYTES: u64 = 60_000;
+
+/// Nothing on the stage is still to come.
+const COMPLETE: &str = "(stage => !/Waiting|…/.test(stage.innerText) && [...stage.querySelectorAll('img')].every(image => image.complete && image.naturalWidth) \
+                        || null)(document.querySelector('[data-testid=\"stage\"]'))";
+
+/// Takes a picture in light and one in dark.
+async fn take(tab: &Tab, name: &str, is_whole: bool) {
+    for scheme in Scheme::ALL {
+        tab.prefer(scheme).await;
+        let path = folder().join(format!("{name}-{}.webp", scheme.name()));
+        tab.picture(&path, is_whole).await;
+        let bytes = std::fs::metadata(&path).expect("the picture").len();
+        assert!(bytes <= MOST_BYTES, "{}: {bytes} bytes", path.display());
+    }
+    tab.prefer(Scheme::Light).await;
+}
+
+/// Plays the lesson and takes a picture of every scene, of the phone beside it, and of the pages around it.
+#[tokio::test]
+#[ignore = "writes docs/images/lesson: cargo xtask screenshots"]
+async fn of_the_whole_lesson() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    std::fs::create_dir_all(folder()).expect("the folder is made");
+    let relay = Relay::start(&["--headless", "4", "--seed", "7", "--model", "vit_nano_patch4_32"]).await;
+    let browser = Browser::start().await;
+    let teacher = browser.open_view(&relay.stage_link(), PROJECTOR).await;
+    let beamer = browser.open_view(&relay.beamer_link(), PROJECTOR).await;
+    let phone = browser.open(&relay.student_link("localhost", "nickname=Ada&image=astronaut&device=cpu"), PHONE).await;
+    has_picture(&phone, "astronaut").await;
+    take(&phone, "phone-form", false).await;
+    phone.click("join").await;
+    relay.client("Ada").await;
+    phone.attribute_is("connection", "data-state", "online").await;
+    for robot in 1..=4 {
+        relay.client(&format!("robot {robot}")).await;
+    }
+    take(&phone, "phone-lobby", false).await;
+    for (scene, beats) in (0..).zip(BEATS) {
+        for beat in 0..beats {
+            if (scene, beat) != (0, 0) {
+                teacher.press(' ').await;
+            }
+            arrive(&relay, &teacher, scene, beat).await;
+            beamer.attribute_is("stage", "data-beat", &beat.to_string()).await;
+            let (is_seen, level) = match (scene, beat) {
+                (2 | 4, 0) | (3, 0 | 2) => (true, if scene == 4 { "hidden" } else { "recognisable" }),
+                (3, 1) => (true, "hidden"),
+                _ => (false, ""),
+            };
+            if is_seen {
+                beamer.attribute_is("attacked", "data-level", level).await;
+            }
+            match (scene, beat) {
+                (2, 0) => {
+                    phone.click("answer").await;
+                    phone.text("voted").await;
+                    take(&phone, "phone-question", false).await;
+                }
+                (2, 2) => take(&phone, "phone-result", false).await,
+                (3, 0) => {
+                    phone.attribute("leak", "data-ssim").await;
+                    take(&phone, "phone-leak", false).await;
+                }
+                (4, 0) => take(&phone, "phone-masked", false).await,
+                (5, 1) => {
+                    let both = "document.querySelectorAll('[data-testid=\"attacked\"] img').length == 2 || null";
+                    beamer.wait_for(both).await;
+                    beamer.wait_for("document.querySelector('[data-level=\"recognisable\"]')").await;
+                }
+                (6, 0) => take(&phone, "phone-guess", false).await,
+                (6, 1) => {
+                    let found =
+                        "Number(document.querySelector('[data-testid=\"patience\"]')?.dataset.ssim) >= 0.6 || null";
+                    beamer.wait_for(found).await;
+                }
+                (7, 2) => drop(beamer.attribute("class-dot", "cx").await),
+                (8, 0) => {
+                    teacher.click("ask-about").await;
+                    beamer.attribute("was-it", "data-verdict").await;
+                }
+                (9, 2) => take(&phone, "phone-debrief", false).await,
+                _ => {}
+            }
+            beamer.wait_for(COMPLETE).await;
+            let name = format!("scene-{scene}-{beat}");
+            if is_worth_a_picture(scene, beat) {
+                take(&beamer, &name, false).await;
+            }
+        }
+    }
+    phone.text("device-reason").await;
+    take(&phone, "phone-details", true).await;
+    teacher.press('n').await;
+    teacher.attribute("notes", "data-testid").await;
+    take(&teacher, "presenter", false).await;
+
+    let expert = browser.open_view(&relay.teacher_link(), DESKTOP).await;
+    expert.attribute("card", "data-ssim").await;
+    take(&expert, "expert", false).await;
+
+    let lesson = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../assets/lesson.unmask");
+    let (_program, address) = replay::replay(&lesson);
+    let page = browser.open_view(&address, PROJECTOR).await;
+    page.attribute("play", "data-playing").await;
+    page.press(' ').await;
+    page.attribute_is("play", "data-playing", "false").await;
+    page.press('\u{e011}').await;
+    page.attribute_is("stage", "data-scene", "0").await;
+    page.wait_for(COMPLETE).await;
+    take(&page, "replay", false).await;
+}
+
+/// One step of each scene says what it is about; of APRIL and the mask on it, both.
+fn is_worth_a_picture(scene: u64, beat: u64) -> bool {
+    matches!((scene, beat), (0 | 4 | 8, 0) | (1 | 5 | 6, 1) | (2 | 7 | 9, 2) | (3, 0 | 1))
+}
