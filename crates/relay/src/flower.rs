@@ -30,8 +30,9 @@ use crate::{
 
 /// How long a relay that starts waits to hear whether the SuperLink takes it.
 const FIRST_ANSWER: Duration = Duration::from_secs(3);
-/// What is kept of a message's time to bring the reply back: a twentieth, within these bounds.
-const TIME_TO_REPLY: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(60));
+/// What is kept of a message's time to bring the reply back: a twentieth, within these bounds. A ServerApp looks for replies
+/// every three seconds, and one that it has not found in time is lost.
+const TIME_TO_REPLY: (Duration, Duration) = (Duration::from_secs(6), Duration::from_secs(60));
 /// Messages in work at a time. Of those that ask for training the newest counts: a strategy that asks anew has given up on
 /// the one before.
 const AT_ONCE: usize = 4;
