@@ -26,6 +26,8 @@ pub struct NodeKey {
     key: SigningKey,
     /// PEM, as the SuperLink stores it.
     public: String,
+    /// Whether it is of this start alone.
+    is_passing: bool,
 }
 
 impl NodeKey {
@@ -39,7 +41,7 @@ impl NodeKey {
             getrandom::fill(&mut *scalar).map_err(|error| KeyError::Random(error.to_string()))?;
             // All but one in 2^190 are a key.
             if let Some(key) = SecretKey::from_slice(&*scalar).ok().and_then(|secret| Self::new(&secret)) {
-                return Ok(key);
+                return Ok(Self { is_passing: true, ..key });
             }
         }
     }
@@ -72,12 +74,17 @@ impl NodeKey {
 
     fn new(secret: &SecretKey) -> Option<Self> {
         let public = secret.public_key().to_public_key_pem(LineEnding::LF).ok()?;
-        Some(Self { key: secret.into(), public })
+        Some(Self { key: secret.into(), public, is_passing: false })
     }
 
     /// The public half as PEM, as the SuperLink stores it.
     pub fn public_pem(&self) -> &str {
         &self.public
+    }
+
+    /// Whether nobody comes with it again: it was made here, and stands in no file.
+    pub(crate) fn is_passing(&self) -> bool {
+        self.is_passing
     }
 
     /// The headers of a call at this time, by name: key, time and the signature of the time.
@@ -124,6 +131,7 @@ mod tests {
     fn openssh_pkcs8_and_sec1_are_one_key() {
         let key = NodeKey::parse(OPENSSH).unwrap();
         assert_eq!(key.public_pem(), include_str!("../testdata/public.pem"));
+        assert!(!key.is_passing() && NodeKey::generate().unwrap().is_passing());
         let secret = openssh(OPENSSH).unwrap();
         for text in [secret.to_pkcs8_pem(LineEnding::LF).unwrap(), secret.to_sec1_pem(LineEnding::LF).unwrap()] {
             assert_eq!(NodeKey::parse(&text).unwrap().public_pem(), key.public_pem());

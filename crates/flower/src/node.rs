@@ -54,7 +54,8 @@ pub struct Node {
     link: Arc<SuperLink>,
     id: u64,
     limits: Limits,
-    has_registered_itself: bool,
+    /// Whether the registration ends with it. A key whose registration was taken back is never taken again.
+    unregisters: bool,
     /// Whether the SuperLink answered the last time that it was asked.
     heard: watch::Sender<bool>,
     /// Ends with the node.
@@ -72,8 +73,8 @@ impl Node {
         let public_key = key.public_pem().as_bytes().to_vec();
         let end = Instant::now() + PATIENCE;
         let request = RegisterNodeRequest { public_key: public_key.clone() };
-        let has_registered_itself = match link.call_until::<RegisterNodeResponse>(Call::REGISTER, &request, end).await {
-            Ok(_) => true,
+        let unregisters = match link.call_until::<RegisterNodeResponse>(Call::REGISTER, &request, end).await {
+            Ok(_) => key.is_passing(),
             // It was registered, by somebody or by this node before.
             Err(FlowerError::Refused { code: Some(KEY_IN_USE | REGISTRATION_DISABLED), .. }) => false,
             Err(error) => return Err(error),
@@ -83,7 +84,7 @@ impl Node {
         let heard = watch::Sender::new(true);
         let mut heartbeat = JoinSet::new();
         heartbeat.spawn(beat(Arc::clone(&link), id, heard.clone()));
-        Ok(Self { link, id, limits: *limits, has_registered_itself, heard, _heartbeat: heartbeat })
+        Ok(Self { link, id, limits: *limits, unregisters, heard, _heartbeat: heartbeat })
     }
 
     /// Flower's number of this node.
@@ -140,7 +141,7 @@ impl Node {
         self.send(to.metadata(), reply, to.received.elapsed().as_secs_f64()).await
     }
 
-    /// Tells the SuperLink that the node is gone, and takes the registration back if it was the node's own. Messages that
+    /// Tells the SuperLink that the node is gone, and takes its registration back where its key was made for it. Messages that
     /// are not answered by then are failures, and so are replies that no strategy has read.
     pub async fn leave(self) {
         let request = NodeIdRequest { node_id: self.id };
@@ -148,7 +149,7 @@ impl Node {
         if let Err(error) = &left {
             debug!("{error}");
         }
-        if self.has_registered_itself && left.is_ok() {
+        if self.unregisters && left.is_ok() {
             let gone = self.link.call::<Empty>(Call::UNREGISTER, &request).await;
             gone.unwrap_or_else(|error| {
                 debug!("{error}");

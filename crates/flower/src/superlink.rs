@@ -251,7 +251,7 @@ impl SuperLink {
 fn remedy(status: StatusCode, code: Option<i64>) -> &'static str {
     match (status.as_u16(), code) {
         (_, Some(ACTIVATION_FAILED | REGISTRATION_DISABLED)) => {
-            "it takes nodes with a registered key alone: register the public half with `flower supernode register` and name the \
+            "it takes nodes with a registered key alone: register the public half with `flwr supernode register` and name the \
              private half"
         }
         (_, Some(KEY_IN_USE)) => "another node has this key; name one of its own",
