@@ -40,7 +40,7 @@ async fn everybody_reads_the_lesson_in_a_language_of_their_own() {
     phone.screenshot("language-de-form").await;
     phone.click("join").await;
     let id = relay.client("Ada").await["id"].clone();
-    says(&phone, "de", "watch", "Du bist drin. Schau auf den Beamer.").await;
+    says(&phone, "de", "show", "Der Klasse mein Bild zeigen").await;
 
     says(&stage, "en", "headline", "Join with your phone").await;
     stage.click("language").await;

@@ -14,7 +14,7 @@ use tokio::sync::Mutex;
 
 use super::{
     driver::{Driver, Kind, Session},
-    skipped, wait_for,
+    in_time, skipped,
 };
 
 /// Most steps from the top of a page to what is looked for by keyboard.
@@ -127,11 +127,17 @@ impl Tab {
     /// What `look`, a JavaScript expression, says once it is neither null, undefined nor empty.
     pub async fn wait_for(&self, look: &str) -> Value {
         let script = format!("return {look}");
-        wait_for(look, || async {
+        let found = in_time(|| async {
             let value = self.client.execute(&script, Vec::new()).await.unwrap_or_default();
             (!value.is_null() && value != "").then_some(value)
-        })
-        .await
+        });
+        match found.await {
+            Some(value) => value,
+            None => {
+                let text = self.client.execute("return document.body.innerText", Vec::new()).await;
+                panic!("waited in vain for {look}\nthe page says: {}", text.unwrap_or_default());
+            }
+        }
     }
 
     /// Runs a script, as a function of no arguments; what it returns.

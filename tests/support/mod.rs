@@ -24,13 +24,18 @@ use std::{
 const PATIENCE: Duration = Duration::from_secs(240);
 
 /// Asks again and again until `look` has an answer.
-pub async fn wait_for<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
+pub async fn wait_for<T, F: Future<Output = Option<T>>>(what: &str, look: impl FnMut() -> F) -> T {
+    in_time(look).await.unwrap_or_else(|| panic!("waited {PATIENCE:?} in vain for {what}"))
+}
+
+/// The same for those who can say more of what is there instead.
+async fn in_time<T, F: Future<Output = Option<T>>>(mut look: impl FnMut() -> F) -> Option<T> {
     let begun = Instant::now();
-    loop {
+    while begun.elapsed() < PATIENCE {
         if let Some(answer) = look().await {
-            return answer;
+            return Some(answer);
         }
-        assert!(begun.elapsed() < PATIENCE, "waited {PATIENCE:?} in vain for {what}");
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
+    None
 }

@@ -286,9 +286,10 @@ fn an_interrupted_run_goes_on_with_the_same_rows() {
     let (at_once, in_pieces) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let expected = whole(&settings, &pictures, at_once.path());
 
-    let mut steps = 0;
+    let (mut rows, mut steps) = (0, 0);
     let first = compute(&settings, &pictures, in_pieces.path(), &mut |event| {
-        steps += usize::from(matches!(event, MatrixEvent::Progress { .. }));
+        rows += usize::from(matches!(event, MatrixEvent::RowFinished { .. }));
+        steps += usize::from(rows == 1 && matches!(event, MatrixEvent::Progress { .. }));
         if steps == 7 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     let first = first.unwrap();

@@ -39,14 +39,14 @@ impl NormGate {
         self.norms.len() + wait >= Self::ENOUGH
     }
 
-    /// The norm to which a larger update is scaled down; infinite while nothing is known, and where most updates are zero.
+    /// The norm to which a larger update is scaled down; infinite while nothing is known.
     pub(crate) fn bound(&self) -> f64 {
         let mut sorted: Vec<f64> = self.norms.iter().copied().collect();
         sorted.sort_by(f64::total_cmp);
         // Of an even number the lower one of the two in the middle, so that half of the clients cannot raise it.
         match sorted.get(sorted.len().saturating_sub(1) / 2) {
-            Some(&median) if median > 0.0 => CLIP_FACTOR * median,
-            _ => f64::INFINITY,
+            Some(median) => CLIP_FACTOR * median,
+            None => f64::INFINITY,
         }
     }
 
@@ -64,8 +64,12 @@ impl NormGate {
         gate
     }
 
-    /// Remembers the norm of an accepted update, as it was taken.
+    /// Remembers the norm of an accepted update, as it was taken. Zero is not one to judge others by: half of the clients have
+    /// learnt their picture, and the rest would count nothing, or without bound.
     pub(crate) fn accept(&mut self, norm: f64) {
+        if norm == 0.0 {
+            return;
+        }
         if self.norms.len() == Self::MOST {
             self.norms.pop_front();
         }
@@ -91,7 +95,8 @@ mod tests {
         assert_eq!(gate(&[]).bound(), f64::INFINITY);
         assert_eq!(gate(&[2.0]).bound(), 2.0 * CLIP_FACTOR);
         assert_eq!(gate(&[1.0, 1e30, 3.0, 1e30]).bound(), 3.0 * CLIP_FACTOR);
-        assert_eq!(gate(&[0.0, 0.0, 7.0]).bound(), f64::INFINITY);
+        assert_eq!(gate(&[0.0, 0.0, 0.0]).bound(), f64::INFINITY);
+        assert_eq!(gate(&[0.0, 0.0, 7.0]).bound(), 7.0 * CLIP_FACTOR);
     }
 
     #[test]
@@ -100,7 +105,7 @@ mod tests {
         assert_eq!(gate(&[2.0, 2.0, 2.0]).implausible(4e6, 0.0), Some(2e6));
         assert_eq!(gate(&[2.0, 2.0, 2.0]).implausible(4e6, 4e6), None, "harmless");
         assert_eq!(gate(&[]).implausible(f64::MAX, 0.0), None, "nothing is known");
-        assert_eq!(gate(&[0.0, 0.0, 7.0]).implausible(1.0, 0.0), None, "most updates are zero");
+        assert_eq!(gate(&[0.0, 0.0, 7.0]).implausible(1e38, 0.0), Some(1e38 / 7.0), "most updates are zero");
     }
 
     #[test]

@@ -27,6 +27,11 @@ pub enum FlowerError {
         "{call}: the SuperLink's answer cannot be used: {reason}; nodes of this version speak the Fleet API of flwr 1.41"
     )]
     Answer { call: &'static str, reason: String },
+    #[error(
+        "the SuperLink at {address} counts a node with this key as connected: one that was killed is gone after a minute, and \
+         one that runs elsewhere needs a key of its own"
+    )]
+    Present { address: String },
     #[error("the SuperLink does not know this node any more; it may have been started again")]
     Unknown,
     #[error("the reply's time is up: {0}")]
@@ -39,7 +44,12 @@ impl FlowerError {
         match self {
             Self::Unreachable { .. } => true,
             Self::Refused { status, .. } => matches!(status, 408 | 425 | 429 | 502..=504),
-            Self::Address { .. } | Self::Certificates(_) | Self::Answer { .. } | Self::Unknown | Self::Late(_) => false,
+            Self::Address { .. }
+            | Self::Certificates(_)
+            | Self::Answer { .. }
+            | Self::Present { .. }
+            | Self::Unknown
+            | Self::Late(_) => false,
         }
     }
 

@@ -13,7 +13,7 @@ use unmask_core::Backoff;
 
 use crate::{
     FlowerError, Instruction, Limits, NodeKey, Records, Reply, SuperLinkAddress,
-    error::{KEY_IN_USE, REGISTRATION_DISABLED, RUN_ENDED},
+    error::{ACTIVATION_FAILED, KEY_IN_USE, REGISTRATION_DISABLED, RUN_ENDED},
     instruction::{DeflatedReply, left, unix_now},
     objects::{Object, Store, id_of, ids, open},
     protocol::{
@@ -66,21 +66,30 @@ impl Node {
     /// Registers the node unless its key is registered, activates it, and begins its heartbeat.
     ///
     /// # Errors
-    /// If the SuperLink does not answer within 15 s, or does not take the node.
+    /// If the SuperLink does not answer within 15 s, or does not take the node. [`FlowerError::Present`] passes with time.
     pub async fn connect(options: &NodeOptions) -> Result<Self, FlowerError> {
         let NodeOptions { address, key, certificates, limits } = options;
         let link = Arc::new(SuperLink::new(address.clone(), key.clone(), certificates.as_deref())?);
         let public_key = key.public_pem().as_bytes().to_vec();
         let end = Instant::now() + PATIENCE;
         let request = RegisterNodeRequest { public_key: public_key.clone() };
-        let unregisters = match link.call_until::<RegisterNodeResponse>(Call::REGISTER, &request, end).await {
-            Ok(_) => key.is_passing(),
+        let (unregisters, is_known) = match link.call_until::<RegisterNodeResponse>(Call::REGISTER, &request, end).await
+        {
+            Ok(_) => (key.is_passing(), false),
             // It was registered, by somebody or by this node before.
-            Err(FlowerError::Refused { code: Some(KEY_IN_USE | REGISTRATION_DISABLED), .. }) => false,
+            Err(FlowerError::Refused { code: Some(KEY_IN_USE), .. }) => (false, true),
+            Err(FlowerError::Refused { code: Some(REGISTRATION_DISABLED), .. }) => (false, false),
             Err(error) => return Err(error),
         };
         let request = ActivateNodeRequest { public_key, heartbeat_interval: HEARTBEAT };
-        let ActivateNodeResponse { node_id: id } = link.call_until(Call::ACTIVATE, &request, end).await?;
+        let id = match link.call_until(Call::ACTIVATE, &request, end).await {
+            Ok(ActivateNodeResponse { node_id }) => node_id,
+            // The key is registered, so that only its presence can be in the way.
+            Err(FlowerError::Refused { code: Some(ACTIVATION_FAILED), .. }) if is_known => {
+                return Err(FlowerError::Present { address: address.to_string() });
+            }
+            Err(error) => return Err(error),
+        };
         let heard = watch::Sender::new(true);
         let mut heartbeat = JoinSet::new();
         heartbeat.spawn(beat(Arc::clone(&link), id, heard.clone()));

@@ -252,7 +252,7 @@ fn remedy(status: StatusCode, code: Option<i64>) -> &'static str {
     match (status.as_u16(), code) {
         (_, Some(ACTIVATION_FAILED | REGISTRATION_DISABLED)) => {
             "it takes nodes with a registered key alone: register the public half with `flwr supernode register` and name the \
-             private half"
+             private half; it takes a node that was killed again after a minute"
         }
         (_, Some(KEY_IN_USE)) => "another node has this key; name one of its own",
         (_, Some(RUN_ENDED)) => "the run is over; the next one comes by itself",

@@ -112,7 +112,8 @@ pub async fn join_flower(options: FlowerOptions, stop: impl Future<Output = ()>)
             }
             Err(error) => error,
         };
-        if first || error.is_final() {
+        let passes = !first || matches!(error, FlowerError::Present { .. });
+        if !passes || error.is_final() {
             return Err(error.into());
         }
         let wait = backoff.wait(fresh_share()?);

@@ -304,7 +304,7 @@ fn Bar(stage: Stage, has_notes: RwSignal<bool>, is_blank: RwSignal<bool>, act: C
     };
     view! {
         // A click must not take the focus, or Space would press the same button again.
-        <footer class="bar" role="toolbar" aria-label=say::bar::presenter() data-testid="bar" on:mousedown=|event| event.prevent_default()>
+        <div class="bar" role="toolbar" aria-label=say::bar::presenter() data-testid="bar" on:mousedown=|event| event.prevent_default()>
             <span class="dots" role="group" aria-label=say::bar::scenes()>{Scene::ALL.map(dot).collect_view()}</span>
             <Key act action=Action::Next key="Space" testid="next-beat" title=say::bar::next_title()>{say::bar::next()}</Key>
             <Key act action=Action::RateDown key="[" testid="rate-down" title=say::bar::less_title()>"R−"</Key>
@@ -319,7 +319,7 @@ fn Bar(stage: Stage, has_notes: RwSignal<bool>, is_blank: RwSignal<bool>, act: C
             <Key act action=Action::Notes key="N" testid="notes-key" title=say::bar::notes_title() pressed=has_notes>{say::bar::notes()}</Key>
             <Key act action=Action::Expert key="E" testid="expert" title=say::bar::expert_title()>{say::bar::expert()}</Key>
             <LanguageKey act/>
-        </footer>
+        </div>
     }
 }
 
