@@ -1,5 +1,5 @@
 //! In which language the page speaks. What it says stands in the catalogues, `catalogues/*.ftl`, which the build makes the
-//! functions of [`say`](super::say) of.
+//! functions of `say` of.
 
 use std::cell::Cell;
 
