@@ -171,10 +171,10 @@ async fn nothing_moves_for_those_who_ask_for_that() {
     teacher.prefer_less_motion().await;
     for (key, beat) in [(LEFT, 0), (SPACE, 1), (SPACE, 2)] {
         teacher.press(key).await;
+        arrive(&relay, &teacher, 1, beat).await;
         for _ in 0..5 {
             assert_eq!(teacher.run(&format!("return {moving}")).await, json!(null), "step {beat}");
         }
-        arrive(&relay, &teacher, 1, beat).await;
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::{
     ONE_AT_A_TIME, PHONE,
-    stage::{PROJECTOR, arrive, assert_fits},
+    stage::{BEATS, PROJECTOR, arrive, assert_fits},
     support::{Browser, Relay, Tab},
 };
 
@@ -40,7 +40,7 @@ async fn everybody_reads_the_lesson_in_a_language_of_their_own() {
     phone.screenshot("language-de-form").await;
     phone.click("join").await;
     let id = relay.client("Ada").await["id"].clone();
-    says(&phone, "de", "show", "Der Klasse mein Bild zeigen").await;
+    says(&phone, "de", "show-original", "Der Klasse mein Bild zeigen").await;
 
     says(&stage, "en", "headline", "Join with your phone").await;
     stage.click("language").await;
@@ -81,14 +81,18 @@ async fn every_scene_fits_in_every_language() {
     let browser = Browser::start().await;
     let stage = browser.open_view(&relay.stage_link(), PROJECTOR).await;
     relay.client("robot 2").await;
-    for scene in 0..10 {
-        stage.click(&format!("scene-{scene}")).await;
-        arrive(&relay, &stage, scene, 0).await;
-        for language in ["de", "ja", "en"] {
-            stage.press('l').await;
-            stage.wait_for(&format!("document.documentElement.lang === '{language}' || null")).await;
-            assert_fits(&stage, &format!("scene {scene} in {language}")).await;
-            stage.screenshot(&format!("language-{language}-{scene}")).await;
+    for (scene, beats) in (0..).zip(BEATS) {
+        for beat in 0..beats {
+            if (scene, beat) != (0, 0) {
+                stage.press(' ').await;
+            }
+            arrive(&relay, &stage, scene, beat).await;
+            for language in ["de", "ja", "en"] {
+                stage.press('l').await;
+                stage.wait_for(&format!("document.documentElement.lang === '{language}' || null")).await;
+                assert_fits(&stage, &format!("scene {scene}, step {beat} in {language}")).await;
+                stage.screenshot(&format!("language-{language}-{scene}-{beat}")).await;
+            }
         }
     }
 }

@@ -63,7 +63,7 @@ join-more = Weitere Einstellungen
 join-label = Was das Bild zeigt
 join-label-hint = Dieses Wort lernt das Modell dafür. Passt keines, nimm das nächstliegende: Was durchsickert, hängt nicht davon ab.
 join-passphrase = Passwort
-join-optional = freiwillig
+join-optional = optional
 join-passphrase-hint = Nur wenn die Lehrkraft sagt, dass der Raum verschlüsselt ist. Es verlässt dieses Gerät nie.
 join-join = Mitmachen
 join-rejoin = Wieder mitmachen
@@ -107,7 +107,7 @@ entrance-lost = Der Server kennt diesen Tab nicht mehr
 entrance-lost-remedy = Wahrscheinlich hat eine neue Stunde begonnen. In diesem Tab ist nichts verloren: Gib die PIN ein, die jetzt auf dem Beamer steht.
 entrance-hint = Scanne den Code auf dem Beamer oder tippe die sechs Ziffern daneben ein.
 entrance-pin = PIN
-entrance-enter = Hinein
+entrance-enter = Eintreten
 entrance-six-digits = Die PIN hat sechs Ziffern, zum Beispiel 123 456. Sie steht neben dem QR-Code.
 
 insecure-heading = Langsamer und nicht abhörsicher.
@@ -158,7 +158,7 @@ room-forget = Meine Daten löschen und gehen
 room-forgetting = Wird gelöscht …
 room-forget-hint = „Löschen“ nimmt deine Bilder, die Ergebnisse über dich und deinen Namen vom Server und dein Bild und deinen Namen von dieser Seite. Was das Modell schon gelernt hat, bleibt darin.
 
-status-failed = ✕ Der Trainer ist stehen geblieben
+status-failed = ✕ Das Training ist stehen geblieben
 status-loading = ◌ Der Trainer lädt …
 status-ready = ○ Bereit zum Mitmachen
 status-connecting = ◌ Verbinde …
@@ -223,13 +223,13 @@ vote-unit = { $count ->
    *[other] Stimmen
 }
 
-trainer-no-worker = Dieser Browser kann den Trainer nicht starten. Verwende ein aktuelles Chrome, Edge, Firefox oder Safari.
-trainer-not-running = Der Trainer läuft nicht. Lade die Seite neu.
-trainer-silent = Der Trainer reagiert nicht. Lade die Seite neu.
+trainer-no-worker = Dieser Browser kann das Trainingsprogramm nicht starten. Verwende ein aktuelles Chrome, Edge, Firefox oder Safari.
+trainer-not-running = Das Trainingsprogramm läuft nicht. Lade die Seite neu.
+trainer-silent = Das Trainingsprogramm antwortet nicht. Lade die Seite neu.
 trainer-encrypted = Dieser Tab hat das Modell des Raums mit deinem Passwort verschlüsselt und zurückgeschickt.
 trainer-not-forgotten = Die Verbindung brach ab, bevor deine Daten gelöscht waren. Tippe noch einmal auf „Löschen“, wenn sie wieder da ist.
 trainer-not-loaded = { $loader } ließ sich nicht laden
-trainer-stopped = Der Trainer ist stehen geblieben: { $reason }. Lade die Seite neu, um ihn zu starten.
+trainer-stopped = Das Trainingsprogramm ist stehen geblieben: { $reason }. Lade die Seite neu, um es zu starten.
 
 ## Details
 
@@ -245,7 +245,7 @@ details-label = Es bleibt hier. Seine Klasse: { $class }.
 details-no-round-closed = Raum: noch keine Runde zu Ende
 details-room-loss = Raum: { $loss }, Mittel von { $updates } in Runde { $round }
 details-room-no-update = Raum: kein Update in Runde { $round }
-details-loss-own = Fehler auf deinem Bild
+details-loss-own = Loss für dein Bild
 details-loss-shared = Fehler auf deinen geteilten Bildern
 details-without-defence = { $bytes } ohne Verteidigung
 details-messages = Nachrichten
@@ -381,7 +381,7 @@ mask-headline = Die Hälfte der Zahlen bleibt daheim
 mask-line-move = R ist der Teil, der daheim bleibt. Verändert ihn!
 mask-line-vote = Ist das Bild jetzt sicher? Stimmt ab!
 mask-line-votes = Das sind eure Stimmen.
-mask-say = Jedes Handy lost für jede Zahl, und was verliert, bleibt daheim; dieser Angreifer hält die Lücken für Nullen.
+mask-say = Bei jeder Zahl lost das Handy aus, ob sie hinausgeht oder daheim bleibt; dieser Angreifer hält die Lücken für Nullen.
 mask-ask = Welches R würde euch reichen?
 mask-question = Ist das Bild jetzt sicher?
 mask-yes = Ja
@@ -403,14 +403,17 @@ patience-line-vote = Nach wie vielen Sekunden sehen wir, wer es ist?
 patience-line-guess = Der Computer rät, bis die Zahlen passen.
 patience-line-came = So weit kam die Geduld.
 patience-say = Mit der Hälfte der Zahlen probiert der Computer trotzdem Tausende Bilder und behält, was besser passt.
-patience-ask = Was würde es kosten, dass das Raten ein Jahr dauert?
+patience-ask = Was müsste man tun, damit das Raten ein Jahr dauert?
 patience-question = Nach wie vielen Sekunden sehen wir, wer es ist?
 patience-unit = Sekunden
 patience-took = { $count ->
     [1] Es dauerte 1 Sekunde.
    *[other] Es dauerte { $count } Sekunden.
 }
-patience-seconds = { $count } Sekunden
+patience-seconds = { $count ->
+    [1] 1 Sekunde
+   *[other] { $count } Sekunden
+}
 patience-steps = Schritt { $step } von { $all }
 patience-scrub = Bilder der Suche, vom ersten bis zum letzten
 
@@ -418,12 +421,12 @@ trade-title = Abwägen
 trade-headline = Wie viel behaltet ihr daheim?
 trade-line-vote = Links ist sicherer, oben ist klüger. Stimmt über R ab!
 trade-line-votes = Das sind eure Stimmen.
-trade-line-run = Jetzt rechnet die Klasse mit der mittleren Stimme.
+trade-line-run = Jetzt rechnet die Klasse mit dem mittleren Wert.
 trade-say = Jeder graue Punkt ist eine Klasse wie diese: Weiter links sickert weniger durch, weiter oben lernt der Computer mehr.
 trade-ask = Wo auf dieser Kurve sollte ein Krankenhaus stehen?
 trade-question = Welches R wählst du?
 trade-unit = %
-trade-chart = Trefferquote nach Durchsickern
+trade-chart = Trefferquote und Durchsickern
 trade-less = ◀ weniger
 trade-more = mehr sickert durch (SSIM) ▶
 trade-accuracy = ▲ richtig benannt
@@ -477,7 +480,7 @@ shot-aware = kennt die Lücken
 shot-guesses = wohin das Raten führt
 
 empty-nobody = Noch ist niemand da.
-empty-nobody-agreed = Niemand zeigt ein Bild: Roboter tun es.
+empty-nobody-agreed = Niemand zeigt ein Bild. Roboter würden es tun.
 empty-paused = Pause: Es kommt kein Update.
 empty-waiting = Warten auf das erste Update …
 empty-not-shown = Wem es gehört, zeigt es nicht.
@@ -494,16 +497,16 @@ bins-range = { $from } bis { $to } { $unit }
 defence-none = ohne
 defence-fixed = feste Position
 defence-by-group = nach Gruppen
-defence-frozen = fest R { $rate }
+defence-frozen = eingefroren R { $rate }
 defence-noise = Rauschen ε { $epsilon }
 defence-encrypted = verschlüsselt
-defence-keyed = verschlüsselt, eigener Start
+defence-keyed = verschlüsselt, mit Schlüssel
 
 ## The presenter
 
 bar-presenter = Vorführung
 bar-scenes = Szenen
-bar-next = Vor
+bar-next = Weiter
 bar-next-title = Nächster Schritt
 bar-less-title = Weniger bleibt daheim
 bar-more-title = Mehr bleibt daheim

@@ -411,7 +411,10 @@ patience-took = { $count ->
     [1] It took 1 second.
    *[other] It took { $count } seconds.
 }
-patience-seconds = { $count } seconds
+patience-seconds = { $count ->
+    [1] 1 second
+   *[other] { $count } seconds
+}
 patience-steps = step { $step } of { $all }
 patience-scrub = Pictures of the search, from the first to the last
 
@@ -478,7 +481,7 @@ shot-aware = knows the gaps
 shot-guesses = what the guesses come to
 
 empty-nobody = Nobody is here yet.
-empty-nobody-agreed = Nobody shows a picture: robots do.
+empty-nobody-agreed = Nobody shows a picture. Robots would.
 empty-paused = Paused: no update comes.
 empty-waiting = Waiting for the first update…
 empty-not-shown = The owner does not show it.

@@ -195,8 +195,8 @@ sees-sample = 見本の写真です。漏れたものはみんなに見えるこ
 
 leak-own = 漏れたもの
 leak-relay = サーバーが得たもの
-leak-zeros = 空きを0とみなす
-leak-aware = 空きを知っている
+leak-zeros = 欠けた数を0とみなす
+leak-aware = どの数が欠けたか知っている
 
 known-nothing-left = まだ何もこの端末から出ていません。
 known-recognisable = ✕ 写真が漏れています。何の写真か分かります。
@@ -311,7 +311,7 @@ step-locked = 合言葉を待っています
 step-sitting-out = ラウンドはお休みです
 step-training = 学習中…
 step-sent = 更新を送りました。計算時間：{ $time }
-step-waiting = 先生の開始を待っています
+step-waiting = 先生が始めるのを待っています
 
 ## The scenes
 
@@ -321,7 +321,7 @@ lobby-line = コードを読み取るか、アドレスとPINを入力してく�
 lobby-say = 今日は、みなさんのスマートフォンが力を合わせてコンピューターに教えます。写真はスマートフォンから出ません。
 lobby-ask = 友だちにしか見せられない写真を持っている人はいますか。
 lobby-pin = PIN
-lobby-recorded = 録画された授業
+lobby-recorded = 授業の記録
 lobby-took-part = この人たちが参加しました。
 lobby-here = { $count }人が参加中
 lobby-more = ほか{ $count }人
@@ -365,7 +365,7 @@ mask-headline = 数の半分は手元に残る
 mask-line-move = Rは手元に残す割合です。動かしてみましょう！
 mask-line-vote = これで写真は安全ですか。投票しましょう！
 mask-line-votes = みなさんの投票です。
-mask-say = 端末は数の1つ1つについてくじを引き、外れた数は手元に残します。この攻撃者は空きを0とみなします。
+mask-say = 端末は数の1つ1つについてくじを引き、外れた数は手元に残します。この攻撃者は、欠けた数を0とみなします。
 mask-ask = Rはどれくらいあれば十分だと思いますか。
 mask-question = これで写真は安全ですか。
 mask-yes = はい
@@ -374,12 +374,12 @@ mask-slider = R（手元に残す割合、パーセント）
 
 attackers-title = 攻撃者
 attackers-headline = マスクは秘密ではない
-attackers-line-zeros = この攻撃者は空きを0とみなします。
-attackers-line-knows = この攻撃者は空きを知っていて、埋めます。
+attackers-line-zeros = この攻撃者は、欠けた数を0とみなします。
+attackers-line-knows = この攻撃者は、どの数が欠けたかを知っていて、埋めます。
 attackers-line-puzzle = 位置がなければ、パズルの順番が分かりません。
-attackers-line-groups = 写真が入っているところの数を、多めに残します。
+attackers-line-groups = 写真の手がかりが多いところほど、手元に多く残します。
 attackers-say = 足し合わせるために、サーバーはどの数が欠けているかを知る必要があります。だから賢い攻撃者もそれを知っています。
-attackers-ask = ある攻撃者を防げる守りは、次の攻撃者について何を教えてくれるでしょうか。
+attackers-ask = ある攻撃者を防げたら、次の攻撃者も防げると言えるでしょうか。
 
 patience-title = 根気
 patience-headline = 予想して、比べて、また予想
@@ -395,7 +395,7 @@ patience-seconds = { $count }秒
 patience-steps = { $all }ステップ中{ $step }
 patience-scrub = 探索の画像（最初から最後まで）
 
-trade-title = 取引
+trade-title = かねあい
 trade-headline = どれだけ手元に残す？
 trade-line-vote = 左ほど安全、上ほど賢くなります。Rに投票しましょう！
 trade-line-votes = みなさんの投票です。
@@ -414,7 +414,7 @@ trade-behind = この防御のもとで攻撃が見たもの
 
 member-title = 使われた？
 member-headline = この写真は使われた？
-member-line = 写真を持っている人は、数に聞くことができます。
+member-line = 写真を持っている人は、数から確かめられます。
 member-say = ここでは写真を計算しません。すでに写真を持っている人が、使われたかどうかを調べます。
 member-ask = 自分の写真が使われたと知られたら困るのは、どんなときでしょうか。
 member-photograph = この写真
@@ -425,7 +425,7 @@ member-was-not = 使われていない ▶
 member-this = ● この写真
 member-altered = ○ 少し変えた写真
 member-file = ファイル
-member-forget = 忘れる
+member-forget = 取り消す
 member-yes = ✕ この写真は更新に入っていました
 member-no = ✓ この写真は更新に入っていませんでした
 member-undecided = ◌ どちらとも言えません
@@ -445,16 +445,16 @@ debrief-defence = ある攻撃を止める守りでも、次の攻撃は止め�
 debrief-who = だれがその数を見て、何を知っているのかを聞きましょう。
 debrief-seen = 「{ $scene }」で見えたもの
 
-level-hidden = 分からない
+level-hidden = 見えない
 level-outlines = 輪郭が見える
-level-recognisable = 分かる
+level-recognisable = はっきり見える
 
 shot-original = 元の写真
 shot-from-numbers = 数から作ったもの
 shot-april = APRIL
 shot-usual = ふつうのネットワークから
-shot-zeros = 空きを0とみなす
-shot-aware = 空きを知っている
+shot-zeros = 欠けた数を0とみなす
+shot-aware = どの数が欠けたか知っている
 shot-guesses = 予想の結果
 
 empty-nobody = まだだれもいません。
@@ -538,13 +538,13 @@ replay-faster = 速く
 federation-unnamed = 連合
 federation-named = 連合 { $host }
 federation-asking = { $name }に接続しています
-federation-lost = { $name }から応答がありません。この部屋だけで続けます
+federation-lost = { $name }から応答がありません。このルームだけで続けます
 federation-idle = { $name }からの仕事はまだありません
 federation-done = { $count ->
-    [1] { $name }：この部屋では1ラウンド中{ $done }
-   *[other] { $name }：この部屋では{ $count }ラウンド中{ $done }
+    [1] { $name }：このルームでは1ラウンド中{ $done }
+   *[other] { $name }：このルームでは{ $count }ラウンド中{ $done }
 }
 federation-round = { $count ->
-    [1] { $name }、ラウンド{ $round }：この部屋では1ラウンド中{ $done }
-   *[other] { $name }、ラウンド{ $round }：この部屋では{ $count }ラウンド中{ $done }
+    [1] { $name }、ラウンド{ $round }：このルームでは1ラウンド中{ $done }
+   *[other] { $name }、ラウンド{ $round }：このルームでは{ $count }ラウンド中{ $done }
 }

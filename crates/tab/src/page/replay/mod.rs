@@ -153,7 +153,8 @@ fn focused(event: &KeyboardEvent) -> Focused {
     };
     match target.tag_name().as_str() {
         "INPUT" if target.get_attribute("type").as_deref() == Some("range") => Focused::Slider,
-        "A" | "BUTTON" | "INPUT" | "SELECT" | "SUMMARY" => Focused::Button,
+        "SELECT" => Focused::Choice,
+        "A" | "BUTTON" | "INPUT" | "SUMMARY" => Focused::Button,
         _ => Focused::Nothing,
     }
 }

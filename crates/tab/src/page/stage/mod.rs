@@ -141,15 +141,20 @@ pub fn Room(feed: Feed, teacher: Teacher, address: Address) -> impl IntoView {
         }
     });
     on_cleanup(move || handle.remove());
+    on_cleanup(move || tongue.keep_english(false));
     view! {
-        <InLanguage>
-            <Show
-                when=move || is_expert.get()
-                fallback=move || view! { <StageView stage has_notes is_blank act/> }
-            >
-                <Expert feed teacher on_stage=move |()| is_expert.set(false)/>
-            </Show>
-        </InLanguage>
+        <Show
+            when=move || is_expert.get()
+            fallback=move || {
+                tongue.keep_english(false);
+                view! { <InLanguage><StageView stage has_notes is_blank act/></InLanguage> }
+            }
+        >
+            {
+                tongue.keep_english(true);
+                view! { <Expert feed teacher on_stage=move |()| is_expert.set(false)/> }
+            }
+        </Show>
     }
 }
 

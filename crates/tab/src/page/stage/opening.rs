@@ -107,7 +107,7 @@ fn Company(feed: Feed) -> impl IntoView {
     let company = Memo::new(move |_| company.get().unwrap_or_default());
     let member = move |(nickname, picture): (String, Option<String>)| {
         let shown = match picture {
-            Some(picture) => view! { <img src=picture alt=nickname/> }.into_any(),
+            Some(picture) => view! { <img src=picture alt=shown_nickname(&nickname)/> }.into_any(),
             None => {
                 let initial = nickname.chars().next().map(|initial| initial.to_uppercase().to_string());
                 view! { <span class="lobby-initial" aria-hidden="true">{initial}</span> }.into_any()

@@ -61,7 +61,7 @@ pub fn Patience(stage: Stage) -> impl IntoView {
         let steps = |search: &SearchView| say::patience::steps(count(search.iteration), count(search.iterations));
         let steps = search.with(|search| search.as_ref().map(|(search, ..)| steps(search)));
         let seconds = frame
-            .with(|frame| frame.as_ref().map(|frame| say::patience::seconds(format_args!("{:.0}", frame.seconds))));
+            .with(|frame| frame.as_ref().map(|frame| say::patience::seconds(frame.seconds.round().max(0.0) as u32)));
         [seconds, steps].into_iter().flatten().collect::<Vec<_>>().join(" · ")
     };
     view! {

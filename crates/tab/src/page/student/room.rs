@@ -293,9 +293,9 @@ fn PassphrasePrompt(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                     send();
                 }
             >
-                <h2 role="alert">
-                    {move || if is_wrong() { say::room::wrong_passphrase() } else { say::room::locked() }}
-                </h2>
+                <div role="alert">
+                    <h2>{move || if is_wrong() { say::room::wrong_passphrase() } else { say::room::locked() }}</h2>
+                </div>
                 <p data-testid="passphrase-reason">{part(request, |request| text::sentence(&request.reason))}</p>
                 <label for="passphrase-answer">{say::room::passphrase()}</label>
                 <PassphraseField id="passphrase-answer" value=answer/>

@@ -24,6 +24,8 @@ pub enum Focused {
     Button,
     /// Arrows, Home and End move it.
     Slider,
+    /// All of them choose from it.
+    Choice,
 }
 
 impl Clock {
@@ -88,6 +90,7 @@ impl Clock {
             ("ArrowRight", Focused::Nothing | Focused::Button) => self.go_to(self.at + STEP),
             ("Home", Focused::Nothing | Focused::Button) => self.go_to(0.0),
             ("End", Focused::Nothing | Focused::Button) => self.go_to(self.length),
+            (_, Focused::Choice) => return false,
             ("+" | "=" | ">", _) => self.go_faster(),
             ("-" | "<", _) => self.go_slower(),
             _ => return false,
@@ -140,6 +143,7 @@ mod tests {
             let is_for_it = clock.press(key, focused);
             assert_eq!((clock.at(), clock.is_playing()), (at, is_playing), "{key} {focused:?} {is_for_it}");
         }
+        assert!(!clock.press("ArrowLeft", Focused::Choice) && !clock.press("+", Focused::Choice));
         assert!(!clock.press("a", Focused::Nothing) && !clock.press("ArrowLeft", Focused::Slider));
         for _ in 0..20 {
             clock.press("+", Focused::Slider);

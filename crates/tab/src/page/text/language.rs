@@ -115,7 +115,7 @@ mod tests {
     fn what_is_said_in_passing_changes_nothing() {
         Language::German.speak();
         assert_eq!(Language::Japanese.speaking(say::bar::next), "次へ");
-        assert_eq!(say::bar::next(), "Vor");
+        assert_eq!(say::bar::next(), "Weiter");
         assert_eq!(say::vote::count(1), "1 Stimme");
         assert_eq!(say::vote::count(0), "0 Stimmen");
         assert_eq!(Language::now().decimal("0.5".to_owned()), "0,5");

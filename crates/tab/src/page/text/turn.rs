@@ -211,6 +211,7 @@ pub fn tallies(poll: &OpenPoll, own: Option<u16>) -> Vec<Tally> {
 pub fn answer(answers: &Answers, vote: u16) -> String {
     match answers {
         Answers::Choice(names) => names.get(usize::from(vote)).cloned().unwrap_or_default(),
+        Answers::Number { unit, .. } if unit == say::patience::unit() => say::patience::seconds(u32::from(vote)),
         Answers::Number { unit, .. } => format!("{vote} {unit}").trim_end().to_owned(),
     }
 }
@@ -444,6 +445,7 @@ mod tests {
     fn answers_are_read_with_their_unit() {
         assert_eq!(answer(&choice(true, None, &[]).answers, 2), "Cleo");
         assert_eq!(answer(&number(0, 9, None, &[]).answers, 5), "5 seconds");
+        assert_eq!(answer(&number(0, 9, None, &[]).answers, 1), "1 second");
         let bare = Answers::Number { least: 0, most: 9, unit: String::new() };
         assert_eq!(answer(&bare, 5), "5");
     }

@@ -78,7 +78,11 @@ const LANGUAGE_KEY: &str = "unmask-language";
 
 /// The language of this page. What it says is not followed word by word: what stands within [`InLanguage`] is made anew.
 #[derive(Clone, Copy)]
-pub struct Tongue(RwSignal<Language>);
+pub struct Tongue {
+    chosen: RwSignal<Language>,
+    /// While the expert view is open everything is said in English, the field's words and what stands beside them.
+    is_expert: RwSignal<bool>,
+}
 
 impl Tongue {
     /// Speaks the language that was chosen, else the first of the browser's that there is, and keeps document and `title` in
@@ -86,9 +90,9 @@ impl Tongue {
     pub fn start(title: fn() -> &'static str) {
         let first = kept_language().unwrap_or_else(browsers_language);
         first.speak();
-        let tongue = Self(RwSignal::new(first));
+        let tongue = Self::new(first);
         Effect::new(move |_| {
-            let language = tongue.now();
+            let language = tongue.shown();
             document().set_title(title());
             if let Some(root) = document().document_element() {
                 // It can only fail for a name that is none.
@@ -100,13 +104,33 @@ impl Tongue {
         provide_context(tongue);
     }
 
-    /// That of the page.
-    pub fn spoken() -> Self {
-        use_context().unwrap_or_else(|| Self(RwSignal::new(Language::now())))
+    fn new(chosen: Language) -> Self {
+        Self { chosen: RwSignal::new(chosen), is_expert: RwSignal::new(false) }
     }
 
+    /// That of the page.
+    pub fn spoken() -> Self {
+        use_context().unwrap_or_else(|| Self::new(Language::now()))
+    }
+
+    /// The one that was chosen.
     pub fn now(self) -> Language {
-        self.0.get()
+        self.chosen.get()
+    }
+
+    /// The one in which everything is said.
+    fn shown(self) -> Language {
+        if self.is_expert.get() { Language::English } else { self.chosen.get() }
+    }
+
+    /// Says everything in English while the expert view is open, and then again in the language that was chosen. To be called
+    /// before what is to be said in it.
+    pub fn keep_english(self, is_expert: bool) {
+        if self.is_expert.get_untracked() != is_expert {
+            let language = if is_expert { Language::English } else { self.chosen.get_untracked() };
+            language.speak();
+            self.is_expert.set(is_expert);
+        }
     }
 
     /// Speaks this language from here on, and keeps it.
@@ -127,9 +151,11 @@ impl Tongue {
     }
 
     fn speak(self, language: Language) {
-        if self.0.get_untracked() != language {
-            language.speak();
-            self.0.set(language);
+        if self.chosen.get_untracked() != language {
+            if !self.is_expert.get_untracked() {
+                language.speak();
+            }
+            self.chosen.set(language);
         }
     }
 }
@@ -160,7 +186,7 @@ fn browsers_language() -> Language {
 pub fn InLanguage(children: ChildrenFn) -> impl IntoView {
     let tongue = Tongue::spoken();
     move || {
-        tongue.0.track();
+        tongue.shown();
         children()
     }
 }
