@@ -31,6 +31,12 @@ pub fn Student() -> impl IntoView {
     let draft = JoinDraft::new();
     let is_admitted = Memo::new(move |_| session.role().is_some());
     let is_in = Memo::new(move |_| trainer.connection.with(Option::is_some));
+    let has_arrived = StoredValue::new(false);
+    Effect::new(move |_| {
+        if !is_in.get() {
+            has_arrived.set_value(false);
+        }
+    });
     begin_once_admitted(session, draft, trainer);
     stay_connected(session, trainer);
     Effect::new(move |_| {
@@ -58,7 +64,7 @@ pub fn Student() -> impl IntoView {
                 </p>
                 <Entrance session/>
                 <Show when=move || is_in.get()>
-                    <Room draft trainer/>
+                    <Room draft trainer has_arrived/>
                 </Show>
                 <Show when=move || is_admitted.get() && !is_in.get()>
                     <JoinForm draft trainer/>

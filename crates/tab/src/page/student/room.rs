@@ -19,14 +19,19 @@ use crate::{
             say,
             turn::{self, Beside, Link, Turn},
         },
-        widgets::{fields::PassphraseField, holds, is_choosing_language, optional, part, picture::Pixels},
+        widgets::{fields::PassphraseField, holds, optional, part, picture::Pixels},
     },
     protocol::{Connection, Reconstruction, SentUpdate},
 };
 
 /// The student's place in the room.
 #[component]
-pub fn Room(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
+pub fn Room(
+    draft: JoinDraft,
+    trainer: Trainer,
+    /// Whether this page has shown the room since it joined: it is made anew in another language.
+    has_arrived: StoredValue<bool>,
+) -> impl IntoView {
     let turn = Memo::new(move |_| trainer.turn(draft.may_be_shown()));
     let thing = move || match turn.get() {
         Turn::JoinAgain => view! { <Closed draft trainer/> }.into_any(),
@@ -38,8 +43,9 @@ pub fn Room(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
         Turn::Watch(scene) => view! { <p class="watch" data-testid="watch">{turn::watch(scene)}</p> }.into_any(),
     };
     let heading = NodeRef::<H2>::new();
-    // Whoever joins was at the end of a long form; whoever chose another language has not moved.
-    let is_moved = !is_choosing_language();
+    // Whoever joins was at the end of a long form; whoever reads on in another language has not moved.
+    let is_moved = !has_arrived.get_value();
+    has_arrived.set_value(true);
     Effect::new(move |_| {
         if let Some(heading) = heading.get().filter(|_| is_moved) {
             // It can only fail for an element that is not on the page.

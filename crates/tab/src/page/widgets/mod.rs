@@ -164,7 +164,7 @@ impl Tongue {
 const SWITCH: &str = "[data-testid='language']";
 
 /// Whether the keyboard's attention is where the language is chosen.
-pub fn is_choosing_language() -> bool {
+fn is_choosing_language() -> bool {
     document().active_element().is_some_and(|focused| focused.matches(SWITCH).unwrap_or(false))
 }
 
@@ -203,7 +203,7 @@ pub fn LanguageSwitch() -> impl IntoView {
         }
     };
     let label = move || {
-        tongue.0.track();
+        tongue.shown();
         say::page::language()
     };
     view! {
