@@ -37,6 +37,8 @@ pub(super) struct Unsolved {
     pub(super) picture: String,
     /// In the attack's own words.
     pub(super) because: String,
+    /// Otherwise the attack failed, and what it would see is not known.
+    pub(super) has_nothing_to_solve: bool,
 }
 
 impl MethodResults {
@@ -48,10 +50,14 @@ impl MethodResults {
         self.unsolved.iter().filter(move |unsolved| unsolved.case == case && unsolved.attacker == attacker)
     }
 
-    /// Of each picture, 0 where the attack had nothing to solve.
+    fn failed(&self, case: &'static str, attacker: Knowledge) -> impl Iterator<Item = &Unsolved> {
+        self.unsolved(case, attacker).filter(|unsolved| !unsolved.has_nothing_to_solve)
+    }
+
+    /// Of each picture, 0 where the attack had nothing to solve. Those it failed on are left out.
     fn ssim(&self, case: &'static str, attacker: Knowledge) -> BTreeMap<&str, f64> {
-        let unsolved = self.unsolved(case, attacker).map(|unsolved| unsolved.picture.as_str());
-        by_picture(self.seen(case, attacker), unsolved)
+        let nothing = self.unsolved(case, attacker).filter(|unsolved| unsolved.has_nothing_to_solve);
+        by_picture(self.seen(case, attacker), nothing.map(|unsolved| unsolved.picture.as_str()))
     }
 
     /// The same to be shown: nothing where nothing came out of any picture.
@@ -102,12 +108,27 @@ impl MethodResults {
                     format!("{}, {}", defence.label, short(attacker, defence)),
                     format!("{:.3}", median(&ssim).unwrap_or(f64::NAN)),
                     format!("{:.3}", mean(&ssim)),
-                    format!("{} of {}", recognisable(&ssim), ssim.len()),
+                    self.counted(&ssim, defence, attacker),
                     reported,
                 ]);
             }
         }
         rows
+    }
+
+    /// Percent of the pictures that the attack restores without a defence, those it failed on not among them.
+    fn restored(&self) -> f64 {
+        let ssim: Vec<f64> = self.ssim(NONE.key, Knowledge::Naive).into_values().collect();
+        percent_recognisable(&ssim, ssim.len() + self.failed(NONE.key, Knowledge::Naive).count())
+    }
+
+    /// How many pictures are recognisable, and how many it is not known of.
+    fn counted(&self, ssim: &[f64], defence: &ComparedDefence, attacker: Knowledge) -> String {
+        let known = format!("{} of {}", recognisable(ssim), ssim.len());
+        match self.failed(defence.key, attacker).count() {
+            0 => known,
+            failed => format!("{known}; it failed on {failed} more"),
+        }
     }
 
     /// The line of an attack that could not be tried.
@@ -139,8 +160,8 @@ fn recognisable(ssim: &[f64]) -> usize {
     ssim.iter().filter(|&&ssim| ssim >= RECOGNISABLE_FROM).count()
 }
 
-fn percent_recognisable(ssim: &[f64]) -> f64 {
-    100.0 * recognisable(ssim) as f64 / ssim.len().max(1) as f64
+fn percent_recognisable(ssim: &[f64], of: usize) -> f64 {
+    100.0 * recognisable(ssim) as f64 / of.max(1) as f64
 }
 
 /// Whether an attack works: more than half of the pictures are recognisable.
@@ -193,6 +214,9 @@ impl<'a> AttackMeasurements<'a> {
         let AttackCase { panel, attacker, defence } = AttackCase::parse(case).ok_or_else(not_tried)?;
         let method = self.0.iter().find(|method| method.key == panel).ok_or_else(not_tried)?;
         let defence = method.defences.iter().find(|known| known.key == defence).ok_or_else(not_tried)?;
+        if let Some(Unsolved { picture, because, .. }) = method.failed(defence.key, attacker).next() {
+            return Err(format!("{case} failed on {picture}: {because}"));
+        }
         let ssim = method.ssim(defence.key, attacker);
         if ssim.is_empty() { Err(not_tried()) } else { Ok(ssim) }
     }
@@ -205,7 +229,7 @@ impl Measurements for AttackMeasurements<'_> {
         match (&left.metric, right) {
             (Metric::Seen, None) => {
                 let ssim: Vec<f64> = seen.into_values().collect();
-                Ok(Measured::exact(percent_recognisable(&ssim), basis(ssim.len())))
+                Ok(Measured::exact(percent_recognisable(&ssim, ssim.len()), basis(ssim.len())))
             }
             (Metric::Ssim, right) => {
                 let differences: Vec<f64> = match right {
@@ -233,8 +257,9 @@ impl Measurements for AttackMeasurements<'_> {
         if matches!(condition.right, Right::Number(_)) && *reference == undefended {
             return Ground::Given;
         }
-        let seen: Vec<f64> = self.ssim(&undefended).unwrap_or_default().into_values().collect();
-        Ground::Restored(percent_recognisable(&seen))
+        let method =
+            AttackCase::parse(reference).and_then(|case| self.0.iter().find(|method| method.key == case.panel));
+        Ground::Restored(method.map_or(0.0, MethodResults::restored))
     }
 }
 
@@ -390,6 +415,7 @@ mod tests {
             attacker: Knowledge::Naive,
             picture: format!("picture {picture}"),
             because: "nothing to solve".to_owned(),
+            has_nothing_to_solve: true,
         }
     }
 
@@ -414,6 +440,23 @@ mod tests {
         assert_eq!((fixed.finding, fixed.found.as_str()), (Finding::Agrees, "seen(april/fixed) = 0 (15 pictures)"));
         let alike = judge(&[april(masked(0.05))], "rbw-masks-stop-april-as-well-as-fixed-position");
         assert_eq!(alike.finding, Finding::Agrees, "{alike:?}");
+    }
+
+    /// An attack that failed on a picture says nothing of it, and nothing for the defence.
+    #[test]
+    fn an_attack_that_failed_leaves_it_open() {
+        let mut april = april(|key| match key {
+            "none" => Some([0.9; 15]),
+            "fixed" => None,
+            _ => Some([0.05; 15]),
+        });
+        april.unsolved[0].has_nothing_to_solve = false;
+        april.unsolved[0].because = "the search has diverged".to_owned();
+        let fixed = judge(&[april], "rbw-fixed-position-stops-april");
+        assert_eq!(
+            (fixed.finding, fixed.because.as_deref()),
+            (Finding::Open, Some("april/fixed failed on picture 0: the search has diverged"))
+        );
     }
 
     /// What an attack that fails in any case does not restore is no defence's merit.

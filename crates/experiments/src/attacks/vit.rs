@@ -180,5 +180,6 @@ fn unsolved(row: &MatrixRow) -> Option<Unsolved> {
         attacker: attack.knowledge(),
         picture: row.image.clone(),
         because: because.to_owned(),
+        has_nothing_to_solve: row.has_nothing_to_solve,
     })
 }
