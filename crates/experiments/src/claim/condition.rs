@@ -62,7 +62,7 @@ impl Metric {
     pub(crate) fn meaning(&self) -> &'static str {
         match self {
             Self::Accuracy => "test pictures classified correctly after the last round, in %",
-            Self::Early => "the same at the first test after training began, in %",
+            Self::Early => "the same at the first test after training began, on fewer pictures, in %",
             Self::Apart => {
                 "test pictures that one of this case and no defence classifies correctly and the other does not, in %"
             }
