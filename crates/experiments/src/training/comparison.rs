@@ -211,6 +211,21 @@ mod tests {
         }
     }
 
+    /// A large rate hinders learning unless the mask changes: a changing mask that costs as much refutes it.
+    #[test]
+    fn a_claim_of_locked_masks_is_one_of_changing_masks_too() {
+        let finding = |changing: usize| {
+            let right = |case: &str, _| match case {
+                "f0.8" => 300,
+                "r0.8" => changing,
+                _ => 500,
+            };
+            let findings = findings(Experiment::VitFromScratch, right);
+            findings.iter().find(|(id, _)| id == "rbw-more-zeros-hinder-learning-if-locked").unwrap().1
+        };
+        assert_eq!((finding(500), finding(300)), (Finding::Agrees, Finding::Differs));
+    }
+
     /// What gained nothing confirms nothing, however alike the cases are, and refutes nothing.
     #[test]
     fn a_baseline_that_did_not_learn_leaves_all_undecided() {
