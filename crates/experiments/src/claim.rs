@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub use self::list::ClaimListError;
 pub(crate) use self::{
     condition::{Condition, Metric, Right, Term},
-    judge::{Ground, Measured, Measurements},
+    judge::{Ground, Measured, Measurements, reaches_over_margin},
     list::{Decided, ListedClaim, check_cases, conditions, judged, listed},
 };
 

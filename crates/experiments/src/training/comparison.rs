@@ -5,7 +5,7 @@ use unmask_data::CLASSES;
 use super::TrainingRun;
 use crate::{
     accuracy::{Correctness, Estimate, mean},
-    claim::{Condition, Ground, Measured, Measurements, Metric, Right, Term},
+    claim::{Condition, Ground, Measured, Measurements, Metric, Right, Term, reaches_over_margin},
     study::{Case, Study},
 };
 
@@ -127,14 +127,17 @@ impl Measurements for Comparison<'_> {
 /// Half an interval, in points, that is narrow enough for a formula without a margin.
 const NARROW: f64 = 1.0;
 
-/// The cases whose comparisons have wider intervals than their margins, with those that they are compared to.
+/// The cases that wider intervals than their margins leave undecided, with those that they are compared to. Seeds are for these
+/// alone: they decide nothing where the ground is missing, nor where all of the interval lies on one side.
 pub(super) fn wide_cases<'a>(study: &'a Study, conditions: &[Condition], trained: &[TrainingRun]) -> Vec<&'a Case> {
     let comparison = Comparison::new(study, trained);
     let is_wide = |condition: &&Condition| {
         let Right::Term(right) = &condition.right else { return false };
         let measured = comparison.measure(&condition.left, Some(right));
         let narrow = if condition.margin > 0.0 { condition.margin } else { NARROW };
-        condition.left.metric == Metric::Accuracy && measured.is_ok_and(|measured| measured.half_width() > narrow)
+        condition.left.metric == Metric::Accuracy
+            && measured.is_ok_and(|measured| measured.half_width() > narrow)
+            && reaches_over_margin(condition, &comparison)
     };
     let wide: Vec<&str> =
         conditions.iter().filter(is_wide).flat_map(Condition::terms).map(|term| term.case.as_str()).collect();
@@ -289,6 +292,10 @@ mod tests {
         assert!(wide(&|_, _| 500).is_empty());
         let shaky = |case: &str, seed: u64| if case == "fixed" { 500 + 40 * seed as usize } else { 500 };
         assert_eq!(wide(&shaky), ["none", "r0.2", "r0.5", "r0.8", "fixed"]);
+        let decided = |case: &str, seed: u64| if case == "fixed" { 100 + 40 * seed as usize } else { 500 };
+        assert!(wide(&decided).is_empty(), "it lies far below with any seed");
+        let groundless = |case: &str, seed: u64| if case == "fixed" { 150 + 40 * seed as usize } else { 150 };
+        assert!(wide(&groundless).is_empty(), "the baseline did not learn");
     }
 
     #[test]
