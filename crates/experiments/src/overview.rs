@@ -211,11 +211,12 @@ fn formulas(lines: &[Line<'_>]) -> String {
          if the whole 95 % interval of the difference lies within 2, and fails if all of it lies outside; `<` and `>` want it \
          beyond the margin after `by`, 0 if none is given. Where the interval reaches over, the claim is undecided. It is undecided \
          too where a study's undefended model gained less than 10 points, or where an attack restores no more than half of the pictures without a \
-         defence. A count of pictures or parameters has no interval: it is of these pictures. An interval is of paired \
-         differences, seed by seed and picture by picture, each with its own spread.\n\n{MANY} The list has {comparisons} formulas.\n\n"
+         defence. A count of pictures or parameters has no interval: it is of these pictures. What the interval of \
+         another metric is of, and whether differences of it are paired, stands with the metric.\n\n{MANY} The list has {comparisons} formulas.\n\n"
     );
     for metric in Metric::MEASURED {
-        text += &format!("- `{}`: {}\n", metric.name(), metric.meaning());
+        let interval = metric.interval().map_or(String::new(), |of| format!("; interval: {of}"));
+        text += &format!("- `{}`: {}{interval}\n", metric.name(), metric.meaning());
     }
     text + "\n"
 }

@@ -78,6 +78,27 @@ impl Metric {
         }
     }
 
+    /// What its 95 % interval is of; `None` of a count, which is of these pictures or parameters, and of what is compared as it is.
+    pub(crate) fn interval(&self) -> Option<&'static str> {
+        match self {
+            Self::Accuracy | Self::Early => {
+                Some("of the seeds and of the test pictures; of a difference paired by both")
+            }
+            Self::Ssim => Some("of the pictures; of a difference paired by picture"),
+            Self::Leak => {
+                Some("of the seeds and of the photographs; of a difference not paired: both intervals are added up")
+            }
+            Self::Apart
+            | Self::Seen
+            | Self::Never
+            | Self::NeverPosition
+            | Self::Always
+            | Self::Misfit
+            | Self::PrintedSum
+            | Self::Unmeasured(_) => None,
+        }
+    }
+
     /// Whether `experiment` measures it.
     pub(crate) fn is_measured_by(&self, experiment: Experiment) -> bool {
         match self {

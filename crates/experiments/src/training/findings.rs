@@ -139,7 +139,7 @@ fn lead(config: &Config, trained: &[TrainingRun], comparison: &Comparison<'_>) -
     let seeds = match (seeds.clone().min().unwrap_or(0), seeds.max().unwrap_or(0)) {
         (1, 1) => "one seed".to_owned(),
         (least, most) if least == most => format!("{most} seeds"),
-        (least, most) => format!("{least} to {most} seeds, more where an interval was wider than a margin"),
+        (least, most) => format!("{least} to {most} seeds, more where a wide interval left a claim undecided"),
     };
     format!(
         "{clients} clients train {model} on {data} ({pictures}), from the start \"{start}\", for {rounds} rounds of {rule} with \
