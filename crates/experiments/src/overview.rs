@@ -1,6 +1,6 @@
 //! The page over all reports of a folder: what holds, what does not, what nobody knows, then every claim.
 
-use std::{fs, path::Path};
+use std::{collections::BTreeSet, fs, path::Path};
 
 use serde::Deserialize;
 
@@ -205,20 +205,31 @@ fn table(source: Source, lines: &[&Line<'_>]) -> String {
 }
 
 fn formulas(lines: &[Line<'_>]) -> String {
-    let comparisons: usize = lines.iter().map(|line| line.claim.holds.len()).sum();
+    let comparisons = comparisons(lines.iter().map(|line| line.claim));
     let mut text = format!(
         "## How a verdict is made\n\nA formula compares what was measured of two cases of a study, or of one with a number. `= … within 2` holds \
          if the whole 95 % interval of the difference lies within 2, and fails if all of it lies outside; `<` and `>` want it \
          beyond the margin after `by`, 0 if none is given. Where the interval reaches over, the claim is undecided. It is undecided \
          too where a study's undefended model gained less than 10 points, or where an attack restores no more than half of the pictures without a \
          defence. A count of pictures or parameters has no interval: it is of these pictures. What the interval of \
-         another metric is of, and whether differences of it are paired, stands with the metric.\n\n{MANY} The list has {comparisons} formulas.\n\n"
+         another metric is of, and whether differences of it are paired, stands with the metric.\n\n{MANY} The list has {comparisons} different formulas with an interval that a study decides.\n\n"
     );
     for metric in Metric::MEASURED {
         let interval = metric.interval().map_or(String::new(), |of| format!("; interval: {of}"));
         text += &format!("- `{}`: {}{interval}\n", metric.name(), metric.meaning());
     }
     text + "\n"
+}
+
+/// How many intervals decide `claims`: of a study each formula counts once, however many claims it stands in.
+fn comparisons<'a>(claims: impl Iterator<Item = &'a ListedClaim>) -> usize {
+    let mut all = BTreeSet::new();
+    for ListedClaim { holds, decided, .. } in claims {
+        let Decided::By(study) = decided else { continue };
+        let with_interval = holds.iter().filter(|condition| condition.left.metric.interval().is_some());
+        all.extend(with_interval.map(|condition| (study.name(), condition.to_string())));
+    }
+    all.len()
 }
 
 fn list(reports: &[Report], lines: &[Line<'_>]) -> String {
@@ -236,4 +247,30 @@ fn list(reports: &[Report], lines: &[Line<'_>]) -> String {
         );
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comparison_counts_once_and_only_where_an_interval_decides_it() {
+        let claim = |decided: Decided, holds: &[&str]| ListedClaim {
+            id: "ours-test".to_owned(),
+            source: Source::Ours,
+            place: "nowhere".to_owned(),
+            sentence: "It holds.".to_owned(),
+            holds: holds.iter().map(|formula| formula.parse().unwrap()).collect(),
+            decided,
+        };
+        let (by, formula) = (Decided::By, "accuracy(r0.5) = accuracy(none) within 2");
+        let claims = [
+            claim(by(Experiment::VitFineTuned), &[formula, "accuracy(r0.8) = accuracy(none) within 2"]),
+            claim(by(Experiment::VitFineTuned), &[formula]),
+            claim(by(Experiment::VitFromScratch), &[formula]),
+            claim(by(Experiment::AttacksVit), &["seen(april/r0.2) = 0", "ssim(april/r0.8) < ssim(april/r0.5)"]),
+            claim(Decided::Not("no study yet".to_owned()), &[formula]),
+        ];
+        assert_eq!(comparisons(claims.iter()), 4);
+    }
 }
