@@ -175,16 +175,12 @@ fn table(source: Source, lines: &[&Line<'_>]) -> String {
     let head =
         if source.is_paper() { format!("Claims of {}", source.title()) } else { "Our own expectations".to_owned() };
     let mut text = format!(
-        "## {head}\n\n| claim | stands | verdict | numbers | seeds | formulas | command |\n|---|---|---|---|---|---|---|\n"
+        "## {head}\n\n| claim | stands | verdict | numbers | formulas | command |\n|---|---|---|---|---|---|\n"
     );
     for Line { claim, finding, found, because, report } in lines.iter().copied() {
         let because = because.as_ref().map_or(String::new(), |because| format!(": {because}"));
         let formulas: Vec<String> = claim.holds.iter().map(|condition| format!("`{condition}`")).collect();
         let measured = report.filter(|_| !found.is_empty());
-        let seeds = measured.map_or(String::new(), |report| {
-            let Provenance { seed, seeds, .. } = report.provenance;
-            if seeds == 1 { seed.to_string() } else { format!("{seed} to {}", seed + seeds - 1) }
-        });
         let command = match (&claim.decided, measured) {
             (_, Some(report)) => format!("`{}`", report.provenance.command),
             (Decided::By(study), None) => format!("`unmask reproduce {study}`"),
@@ -195,7 +191,6 @@ fn table(source: Source, lines: &[&Line<'_>]) -> String {
             &claim.place,
             &format!("{}{because}", finding.name()),
             found,
-            &seeds,
             &formulas.join(", "),
             &command,
         ];
