@@ -189,3 +189,44 @@ pub enum AttackError {
     #[error("{reason}")]
     Search { reason: String },
 }
+
+impl AttackError {
+    /// Whether nothing of the picture can be read off the update, or not by this attack: no equation for it, or fewer than
+    /// unknowns. Otherwise the attack failed, and what another run of it would see is not known.
+    pub fn has_nothing_to_solve(&self) -> bool {
+        match self {
+            Self::NotVit { .. }
+            | Self::FixedPosition
+            | Self::TooFewDimensions { .. }
+            | Self::NothingKept { .. }
+            | Self::TooMuchHidden { .. }
+            | Self::ZeroGradient { .. }
+            | Self::NothingToMatch { .. } => true,
+            Self::NoLabels(because) => because.has_nothing_to_solve(),
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attack_that_fails_is_not_one_with_nothing_to_solve() {
+        let hidden = || AttackError::NothingKept { name: "pos_embed" };
+        for error in [AttackError::FixedPosition, hidden(), AttackError::NoLabels(Box::new(hidden()))] {
+            assert!(error.has_nothing_to_solve(), "{error}");
+        }
+        let method = AttackMethod::April;
+        for error in [
+            AttackError::Unsolvable { method },
+            AttackError::Ended { seconds: 1.0 },
+            AttackError::NotCompleted { rank: 16, held_out: 0.5 },
+            AttackError::Search { reason: "the device was lost".to_owned() },
+            AttackError::NoLabels(Box::new(AttackError::Incomparable)),
+        ] {
+            assert!(!error.has_nothing_to_solve(), "{error}");
+        }
+    }
+}

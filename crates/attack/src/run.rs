@@ -93,9 +93,10 @@ pub fn run(
 fn rounds(observation: &Observation, progress: OnProgress<'_>) -> Result<Recovered, AttackError> {
     observation.evidence()?.gradients.vit()?;
     let rounds = observation.rounds.as_ref().map_err(Clone::clone)?;
-    let mut done = 0;
+    // Completion and least squares count different steps: the note names those of the one that was ended.
+    let (mut done, mut of) = (0, 0);
     let mut hear = |step: AttackProgress<'_>| {
-        done = step.iteration;
+        (done, of) = (step.iteration, step.iterations);
         progress(step)
     };
     // Rank is exact where it is enough; what counting forbids or was not found is left to the smoothness of photographs.
@@ -113,7 +114,7 @@ fn rounds(observation: &Observation, progress: OnProgress<'_>) -> Result<Recover
     recovered.iterations = Some(done);
     recovered.notes.push(format!("{} of {} rounds were gathered.", rounds.rounds(), rounds.seen()));
     if recovered.ending == Ending::Ended {
-        recovered.notes.push(stopped(done, ALS_ITERATIONS));
+        recovered.notes.push(stopped(done, of));
     }
     Ok(recovered)
 }

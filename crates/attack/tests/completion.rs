@@ -2,12 +2,12 @@
 
 mod common;
 
-use std::ops::ControlFlow;
+use std::{ops::ControlFlow, sync::Arc};
 
 use common::{File, masked, own_gradients, rng, shape, similarity, uniform, vectors};
 use unmask_attack::{
-    AccumulatedRounds, AttackError, Ending, Evidence, Needs, Reconstruction, Rounding, TensorSource, Tensors,
-    completion_of_rounds, embedding_inversion,
+    AccumulatedRounds, AttackError, Ending, Evidence, Needs, NoSearches, Observation, Reconstruction, Rounding,
+    SearchOptions, TensorSource, Tensors, completion_of_rounds, embedding_inversion, run,
 };
 use unmask_core::{AttackMethod, VitConfig, VitPreset};
 
@@ -65,6 +65,31 @@ fn it_can_be_ended() {
     let (first, last) = (heard[0], heard[heard.len() - 1]);
     assert!((first.0, last.0) == (0, 2) && last.1 < first.1, "{heard:?}");
     assert!(completion(&hidden).is_ok(), "the next one goes to its end");
+}
+
+/// A completion that is ended near the picture counts its own steps, not those of the least squares that would have followed.
+#[test]
+fn what_is_stopped_counts_its_own_steps() {
+    let hidden = evidence(masked(&cat().0, &mut rng(2), 0.5, 0.5));
+    let mut observation = Observation::new(Ok(hidden.clone()));
+    observation.rounds = Ok(Arc::new(AccumulatedRounds::of(&hidden).unwrap()));
+    let mut stopped = 0;
+    // Too early nothing is found yet, and too late it is settled.
+    for objective in [1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5] {
+        let mut last = (0, 0);
+        let found = run(AttackMethod::Rounds, &observation, &NoSearches, SearchOptions::default(), &mut |at| {
+            last = (at.iteration, at.iterations);
+            if at.objective < objective { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        let Ok(found) = found else { continue };
+        if let Some(note) = found.notes.iter().find(|note| note.starts_with("Stopped after")) {
+            let (done, of) = last;
+            assert_eq!(*note, format!("Stopped after {done} of {of} steps."));
+            assert!(of > 100 && found.iterations == Some(done), "{note}");
+            stopped += 1;
+        }
+    }
+    assert!(stopped > 0, "no completion was ended near the picture");
 }
 
 /// Each tensor may have a rate of its own, 0 among them, and the bias may be missing.

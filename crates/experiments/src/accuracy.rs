@@ -107,7 +107,7 @@ fn picture_error(pictures: &[f64]) -> f64 {
 }
 
 /// The 97.5 % quantile of the normal distribution.
-pub(crate) const NORMAL: f64 = 1.96;
+const NORMAL: f64 = 1.96;
 
 /// For each picture the share of seeds with which it was classified correctly, in percent.
 fn picture_means(runs: &[&Correctness]) -> Vec<f64> {

@@ -6,6 +6,8 @@ mod targets;
 mod vit;
 mod watched;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use unmask_core::{AttackMethod, Knowledge};
 
@@ -36,6 +38,16 @@ pub(crate) struct AttackResult {
     /// In dB, at most 99.
     pub(crate) psnr: f64,
     pub(crate) seconds: f64,
+}
+
+/// SSIM by picture, so that two attacks can be compared picture by picture: what came out of each that was `seen`, and 0 for
+/// those with `nothing` to solve.
+pub(crate) fn by_picture<'a>(
+    seen: impl Iterator<Item = &'a AttackResult>,
+    nothing: impl Iterator<Item = &'a str>,
+) -> BTreeMap<&'a str, f64> {
+    let nothing = nothing.map(|picture| (picture, 0.0));
+    nothing.chain(seen.map(|result| (result.picture.as_str(), result.ssim))).collect()
 }
 
 /// Steps of a token matching that is to end in time.

@@ -73,7 +73,8 @@ pub(crate) fn of_training(run: &ExperimentRun<'_, '_>, study: &Study) -> Result<
         Rule::FedSgd => epochs * TRAIN / (config.clients as f64 * f64::from(config.batch)),
         Rule::FedAvg { .. } => epochs,
     };
-    let tests = if config.evaluate_every == 0 { 0.0 } else { 1.0 + rounds / f64::from(config.evaluate_every) };
+    // At the start, on the way, and once more at the first test, on the pictures that all trainings share.
+    let tests = if config.evaluate_every == 0 { 0.0 } else { 2.0 + rounds / f64::from(config.evaluate_every) };
     Ok(Some(Cost {
         per_picture: measure(run, &config.model)?,
         trained: trainings * epochs * TRAIN,

@@ -71,6 +71,9 @@ pub struct MatrixRow {
     /// `verdict`, and `because` where it cannot be told.
     #[serde(flatten)]
     pub verdict: Verdict,
+    /// There is no picture because the update leaves this attack nothing to solve, and not because the attack failed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_nothing_to_solve: bool,
     /// What to know about the result.
     pub reason: Option<String>,
     /// In dB, at most 99.

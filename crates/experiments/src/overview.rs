@@ -1,6 +1,6 @@
 //! The page over all reports of a folder: what holds, what does not, what nobody knows, then every claim.
 
-use std::{fs, path::Path};
+use std::{collections::BTreeSet, fs, path::Path};
 
 use serde::Deserialize;
 
@@ -175,16 +175,12 @@ fn table(source: Source, lines: &[&Line<'_>]) -> String {
     let head =
         if source.is_paper() { format!("Claims of {}", source.title()) } else { "Our own expectations".to_owned() };
     let mut text = format!(
-        "## {head}\n\n| claim | stands | verdict | numbers | seeds | formulas | command |\n|---|---|---|---|---|---|---|\n"
+        "## {head}\n\n| claim | stands | verdict | numbers | formulas | command |\n|---|---|---|---|---|---|\n"
     );
     for Line { claim, finding, found, because, report } in lines.iter().copied() {
         let because = because.as_ref().map_or(String::new(), |because| format!(": {because}"));
         let formulas: Vec<String> = claim.holds.iter().map(|condition| format!("`{condition}`")).collect();
         let measured = report.filter(|_| !found.is_empty());
-        let seeds = measured.map_or(String::new(), |report| {
-            let Provenance { seed, seeds, .. } = report.provenance;
-            if seeds == 1 { seed.to_string() } else { format!("{seed} to {}", seed + seeds - 1) }
-        });
         let command = match (&claim.decided, measured) {
             (_, Some(report)) => format!("`{}`", report.provenance.command),
             (Decided::By(study), None) => format!("`unmask reproduce {study}`"),
@@ -195,7 +191,6 @@ fn table(source: Source, lines: &[&Line<'_>]) -> String {
             &claim.place,
             &format!("{}{because}", finding.name()),
             found,
-            &seeds,
             &formulas.join(", "),
             &command,
         ];
@@ -205,19 +200,31 @@ fn table(source: Source, lines: &[&Line<'_>]) -> String {
 }
 
 fn formulas(lines: &[Line<'_>]) -> String {
-    let comparisons: usize = lines.iter().map(|line| line.claim.holds.len()).sum();
+    let comparisons = comparisons(lines.iter().map(|line| line.claim));
     let mut text = format!(
         "## How a verdict is made\n\nA formula compares what was measured of two cases of a study, or of one with a number. `= … within 2` holds \
          if the whole 95 % interval of the difference lies within 2, and fails if all of it lies outside; `<` and `>` want it \
          beyond the margin after `by`, 0 if none is given. Where the interval reaches over, the claim is undecided. It is undecided \
          too where a study's undefended model gained less than 10 points, or where an attack restores no more than half of the pictures without a \
-         defence. A count of pictures or parameters has no interval: it is of these pictures. An interval is of paired \
-         differences, seed by seed and picture by picture, each with its own spread.\n\n{MANY} The list has {comparisons} formulas.\n\n"
+         defence. A count of pictures or parameters has no interval: it is of these pictures. What the interval of \
+         another metric is of, and whether differences of it are paired, stands with the metric.\n\n{MANY} The list has {comparisons} different formulas with an interval that a study decides.\n\n"
     );
     for metric in Metric::MEASURED {
-        text += &format!("- `{}`: {}\n", metric.name(), metric.meaning());
+        let interval = metric.interval().map_or(String::new(), |of| format!("; interval: {of}"));
+        text += &format!("- `{}`: {}{interval}\n", metric.name(), metric.meaning());
     }
     text + "\n"
+}
+
+/// How many intervals decide `claims`: of a study each formula counts once, however many claims it stands in.
+fn comparisons<'a>(claims: impl Iterator<Item = &'a ListedClaim>) -> usize {
+    let mut all = BTreeSet::new();
+    for ListedClaim { holds, decided, .. } in claims {
+        let Decided::By(study) = decided else { continue };
+        let with_interval = holds.iter().filter(|condition| condition.left.metric.interval().is_some());
+        all.extend(with_interval.map(|condition| (study.name(), condition.to_string())));
+    }
+    all.len()
 }
 
 fn list(reports: &[Report], lines: &[Line<'_>]) -> String {
@@ -235,4 +242,30 @@ fn list(reports: &[Report], lines: &[Line<'_>]) -> String {
         );
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comparison_counts_once_and_only_where_an_interval_decides_it() {
+        let claim = |decided: Decided, holds: &[&str]| ListedClaim {
+            id: "ours-test".to_owned(),
+            source: Source::Ours,
+            place: "nowhere".to_owned(),
+            sentence: "It holds.".to_owned(),
+            holds: holds.iter().map(|formula| formula.parse().unwrap()).collect(),
+            decided,
+        };
+        let (by, formula) = (Decided::By, "accuracy(r0.5) = accuracy(none) within 2");
+        let claims = [
+            claim(by(Experiment::VitFineTuned), &[formula, "accuracy(r0.8) = accuracy(none) within 2"]),
+            claim(by(Experiment::VitFineTuned), &[formula]),
+            claim(by(Experiment::VitFromScratch), &[formula]),
+            claim(by(Experiment::AttacksVit), &["seen(april/r0.2) = 0", "ssim(april/r0.8) < ssim(april/r0.5)"]),
+            claim(Decided::Not("no study yet".to_owned()), &[formula]),
+        ];
+        assert_eq!(comparisons(claims.iter()), 4);
+    }
 }

@@ -20,7 +20,7 @@ pub(crate) struct Provenance {
     pub(crate) experiment: Experiment,
     pub(crate) scale: Scale,
     pub(crate) seed: u64,
-    /// How many seeds, counted up from the first.
+    /// How many seeds, counted up from the first; of cases with different numbers the most.
     pub(crate) seeds: u64,
     pub(crate) version: String,
     pub(crate) commit: Option<String>,
@@ -66,7 +66,7 @@ pub(crate) struct Table {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Findings {
-    /// How many seeds, counted up from the first.
+    /// How many seeds, counted up from the first; of cases with different numbers the most.
     pub(crate) seeds: u64,
     /// Times of all parts added up, also of those that ran side by side.
     pub(crate) seconds: f64,

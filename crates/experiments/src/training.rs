@@ -91,7 +91,7 @@ fn train_planned(
     Ok(trained.into_iter().filter_map(|(_, _, _, found)| found).collect())
 }
 
-/// What decides the result of a training.
-fn settings(config: &Config, study: &Study) -> (String, usize) {
-    (config.to_toml(), study.test_pictures)
+/// What decides the result of a training. Named, so that those kept without their first test are trained again.
+fn settings(config: &Config, study: &Study) -> (String, usize, &'static str) {
+    (config.to_toml(), study.test_pictures, "first test")
 }

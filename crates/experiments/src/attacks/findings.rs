@@ -1,11 +1,13 @@
 //! Box plots, tables and claims of attacks.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde_json::json;
 use unmask_core::{InitOptions, Knowledge};
 use unmask_data::metrics::RECOGNISABLE_FROM;
 
-use super::{AttackResult, title};
+use super::{AttackResult, by_picture, title};
 use crate::{
     accuracy::{mean, t_half_width},
     claim::{Condition, Ground, Measured, Measurements, Metric, Right, Term, judged},
@@ -24,15 +26,44 @@ pub(super) struct MethodResults {
     pub(super) model: &'static str,
     pub(super) defences: Vec<ComparedDefence>,
     pub(super) results: Vec<AttackResult>,
-    /// Attacks that had nothing to solve, each with the key of the defence and its own words.
-    pub(super) cannot: Vec<(&'static str, Knowledge, String)>,
+    pub(super) unsolved: Vec<Unsolved>,
+}
+
+/// A picture of which an attack made nothing.
+pub(super) struct Unsolved {
+    /// Key of the defence.
+    pub(super) case: &'static str,
+    pub(super) attacker: Knowledge,
+    pub(super) picture: String,
+    /// In the attack's own words.
+    pub(super) because: String,
+    /// Otherwise the attack failed, and what it would see is not known.
+    pub(super) has_nothing_to_solve: bool,
 }
 
 impl MethodResults {
-    fn ssim(&self, defence: &ComparedDefence, attacker: Knowledge) -> Vec<f64> {
-        let here =
-            self.results.iter().filter(|result| result.case == defence.key && result.attack.knowledge() == attacker);
-        here.map(|result| result.ssim).collect()
+    fn seen(&self, case: &'static str, attacker: Knowledge) -> impl Iterator<Item = &AttackResult> {
+        self.results.iter().filter(move |result| result.case == case && result.attack.knowledge() == attacker)
+    }
+
+    fn unsolved(&self, case: &'static str, attacker: Knowledge) -> impl Iterator<Item = &Unsolved> {
+        self.unsolved.iter().filter(move |unsolved| unsolved.case == case && unsolved.attacker == attacker)
+    }
+
+    fn failed(&self, case: &'static str, attacker: Knowledge) -> impl Iterator<Item = &Unsolved> {
+        self.unsolved(case, attacker).filter(|unsolved| !unsolved.has_nothing_to_solve)
+    }
+
+    /// Of each picture, 0 where the attack had nothing to solve. Those it failed on are left out.
+    fn ssim(&self, case: &'static str, attacker: Knowledge) -> BTreeMap<&str, f64> {
+        let nothing = self.unsolved(case, attacker).filter(|unsolved| unsolved.has_nothing_to_solve);
+        by_picture(self.seen(case, attacker), nothing.map(|unsolved| unsolved.picture.as_str()))
+    }
+
+    /// The same to be shown: nothing where nothing came out of any picture.
+    fn shown(&self, case: &'static str, attacker: Knowledge) -> Vec<f64> {
+        let is_any = self.seen(case, attacker).next().is_some();
+        if is_any { self.ssim(case, attacker).into_values().collect() } else { Vec::new() }
     }
 
     fn figure(&self, repeats: &str) -> Result<Figure, ExperimentError> {
@@ -42,10 +73,10 @@ impl MethodResults {
             .iter()
             .map(|defence| BoxGroup {
                 name: defence.label.to_owned(),
-                boxes: attackers(defence).iter().map(|&at| (style(at), self.ssim(defence, at))).collect(),
+                boxes: attackers(defence).iter().map(|&at| (style(at), self.shown(defence.key, at))).collect(),
             })
             .collect();
-        let pictures = self.defences.first().map_or(0, |defence| self.ssim(defence, Knowledge::Naive).len());
+        let pictures = self.defences.first().map_or(0, |defence| self.shown(defence.key, Knowledge::Naive).len());
         let legend = [Knowledge::Naive, Knowledge::Aware].map(|attacker| (style(attacker), title(attacker).to_owned()));
         Ok(Figure {
             caption: format!(
@@ -63,7 +94,7 @@ impl MethodResults {
         let mut rows = Vec::new();
         for defence in &self.defences {
             for &attacker in attackers(defence) {
-                let ssim = self.ssim(defence, attacker);
+                let ssim = self.shown(defence.key, attacker);
                 if ssim.is_empty() {
                     rows.push(self.nothing(defence, attacker));
                     continue;
@@ -77,7 +108,7 @@ impl MethodResults {
                     format!("{}, {}", defence.label, short(attacker, defence)),
                     format!("{:.3}", median(&ssim).unwrap_or(f64::NAN)),
                     format!("{:.3}", mean(&ssim)),
-                    format!("{} of {}", recognisable(&ssim), ssim.len()),
+                    self.counted(&ssim, defence, attacker),
                     reported,
                 ]);
             }
@@ -85,10 +116,24 @@ impl MethodResults {
         rows
     }
 
+    /// Percent of the pictures that the attack restores without a defence, those it failed on not among them.
+    fn restored(&self) -> f64 {
+        let ssim: Vec<f64> = self.ssim(NONE.key, Knowledge::Naive).into_values().collect();
+        percent_recognisable(&ssim, ssim.len() + self.failed(NONE.key, Knowledge::Naive).count())
+    }
+
+    /// How many pictures are recognisable, and how many it is not known of.
+    fn counted(&self, ssim: &[f64], defence: &ComparedDefence, attacker: Knowledge) -> String {
+        let known = format!("{} of {}", recognisable(ssim), ssim.len());
+        match self.failed(defence.key, attacker).count() {
+            0 => known,
+            failed => format!("{known}; it failed on {failed} more"),
+        }
+    }
+
     /// The line of an attack that could not be tried.
     fn nothing(&self, defence: &ComparedDefence, attacker: Knowledge) -> Vec<String> {
-        let cannot = self.cannot.iter().find(|(key, at, _)| *key == defence.key && *at == attacker);
-        let why = cannot.map_or("not tried", |(_, _, why)| why.as_str());
+        let why = self.unsolved(defence.key, attacker).next().map_or("not tried", |unsolved| unsolved.because.as_str());
         let empty = || "–".to_owned();
         vec![format!("{}, {}", defence.label, short(attacker, defence)), empty(), empty(), why.to_owned(), empty()]
     }
@@ -113,6 +158,10 @@ fn short(attacker: Knowledge, defence: &ComparedDefence) -> &'static str {
 
 fn recognisable(ssim: &[f64]) -> usize {
     ssim.iter().filter(|&&ssim| ssim >= RECOGNISABLE_FROM).count()
+}
+
+fn percent_recognisable(ssim: &[f64], of: usize) -> f64 {
+    100.0 * recognisable(ssim) as f64 / of.max(1) as f64
 }
 
 /// Whether an attack works: more than half of the pictures are recognisable.
@@ -159,36 +208,42 @@ pub(super) fn cases<'a>(panels: impl IntoIterator<Item = (&'a str, Vec<ComparedD
 /// What all panels found, for formulas.
 struct AttackMeasurements<'a>(&'a [MethodResults]);
 
-impl AttackMeasurements<'_> {
-    /// The SSIM of what came out of each picture; 0 each where the attack had nothing to solve.
-    fn ssim(&self, case: &str) -> Result<Vec<f64>, String> {
+impl<'a> AttackMeasurements<'a> {
+    fn ssim(&self, case: &str) -> Result<BTreeMap<&'a str, f64>, String> {
         let not_tried = || format!("{case} was not tried");
         let AttackCase { panel, attacker, defence } = AttackCase::parse(case).ok_or_else(not_tried)?;
         let method = self.0.iter().find(|method| method.key == panel).ok_or_else(not_tried)?;
         let defence = method.defences.iter().find(|known| known.key == defence).ok_or_else(not_tried)?;
-        let ssim = method.ssim(defence, attacker);
-        if !ssim.is_empty() {
-            return Ok(ssim);
+        if let Some(Unsolved { picture, because, .. }) = method.failed(defence.key, attacker).next() {
+            return Err(format!("{case} failed on {picture}: {because}"));
         }
-        let is_refused = |(key, at, _): &(&str, Knowledge, String)| *key == defence.key && *at == attacker;
-        let pictures = method.defences.first().map_or(0, |first| method.ssim(first, Knowledge::Naive).len());
-        if pictures > 0 && method.cannot.iter().any(is_refused) { Ok(vec![0.0; pictures]) } else { Err(not_tried()) }
+        let ssim = method.ssim(defence.key, attacker);
+        if ssim.is_empty() { Err(not_tried()) } else { Ok(ssim) }
     }
 }
 
 impl Measurements for AttackMeasurements<'_> {
     fn measure(&self, left: &Term, right: Option<&Term>) -> Result<Measured, String> {
         let seen = self.ssim(&left.case)?;
-        let basis = format!("{} pictures", seen.len());
+        let basis = |pictures: usize| format!("{pictures} pictures");
         match (&left.metric, right) {
-            (Metric::Seen, None) => Ok(Measured::exact(100.0 * recognisable(&seen) as f64 / seen.len() as f64, basis)),
+            (Metric::Seen, None) => {
+                let ssim: Vec<f64> = seen.into_values().collect();
+                Ok(Measured::exact(percent_recognisable(&ssim, ssim.len()), basis(ssim.len())))
+            }
             (Metric::Ssim, right) => {
-                let base = match right {
-                    Some(right) => self.ssim(&right.case)?,
-                    None => vec![0.0; seen.len()],
+                let differences: Vec<f64> = match right {
+                    Some(right) => {
+                        let base = self.ssim(&right.case)?;
+                        seen.iter().filter_map(|(picture, ssim)| Some(ssim - base.get(picture)?)).collect()
+                    }
+                    None => seen.into_values().collect(),
                 };
-                let differences: Vec<f64> = seen.iter().zip(base).map(|(seen, base)| seen - base).collect();
+                if differences.is_empty() {
+                    return Err(format!("{} has no picture in common with what it is compared to", left.case));
+                }
                 let (mean, half_width) = (mean(&differences), t_half_width(&differences));
+                let basis = basis(differences.len());
                 Ok(Measured { mean, low: mean - half_width, high: mean + half_width, basis })
             }
             (metric, _) => Err(format!("attacks do not tell {}", metric.name())),
@@ -202,8 +257,9 @@ impl Measurements for AttackMeasurements<'_> {
         if matches!(condition.right, Right::Number(_)) && *reference == undefended {
             return Ground::Given;
         }
-        let seen = self.ssim(&undefended).unwrap_or_default();
-        Ground::Restored(100.0 * recognisable(&seen) as f64 / seen.len().max(1) as f64)
+        let method =
+            AttackCase::parse(reference).and_then(|case| self.0.iter().find(|method| method.key == case.panel));
+        Ground::Restored(method.map_or(0.0, MethodResults::restored))
     }
 }
 
@@ -333,16 +389,34 @@ mod tests {
             psnr: 20.0,
             seconds: 0.0,
         };
-        let (mut results, mut cannot) = (Vec::new(), Vec::new());
+        let (mut results, mut unsolved_pictures) = (Vec::new(), Vec::new());
         for defence in &ATTACKED_VIT {
             match ssim(defence.key) {
                 Some(ssim) => {
                     results.extend(ssim.iter().enumerate().map(|(at, &ssim)| result(defence.key, at, ssim)));
                 }
-                None => cannot.push((defence.key, Knowledge::Naive, "nothing to solve".to_owned())),
+                None => unsolved_pictures.extend((0..15).map(|picture| unsolved(defence.key, picture))),
             }
         }
-        MethodResults { key: "april", title: "APRIL", model: "vit", defences: ATTACKED_VIT.to_vec(), results, cannot }
+        MethodResults {
+            key: "april",
+            title: "APRIL",
+            model: "vit",
+            defences: ATTACKED_VIT.to_vec(),
+            results,
+            unsolved: unsolved_pictures,
+        }
+    }
+
+    /// APRIL had nothing to solve.
+    fn unsolved(case: &'static str, picture: usize) -> Unsolved {
+        Unsolved {
+            case,
+            attacker: Knowledge::Naive,
+            picture: format!("picture {picture}"),
+            because: "nothing to solve".to_owned(),
+            has_nothing_to_solve: true,
+        }
     }
 
     fn judge(methods: &[MethodResults], id: &str) -> Claim {
@@ -366,6 +440,23 @@ mod tests {
         assert_eq!((fixed.finding, fixed.found.as_str()), (Finding::Agrees, "seen(april/fixed) = 0 (15 pictures)"));
         let alike = judge(&[april(masked(0.05))], "rbw-masks-stop-april-as-well-as-fixed-position");
         assert_eq!(alike.finding, Finding::Agrees, "{alike:?}");
+    }
+
+    /// An attack that failed on a picture says nothing of it, and nothing for the defence.
+    #[test]
+    fn an_attack_that_failed_leaves_it_open() {
+        let mut april = april(|key| match key {
+            "none" => Some([0.9; 15]),
+            "fixed" => None,
+            _ => Some([0.05; 15]),
+        });
+        april.unsolved[0].has_nothing_to_solve = false;
+        april.unsolved[0].because = "the search has diverged".to_owned();
+        let fixed = judge(&[april], "rbw-fixed-position-stops-april");
+        assert_eq!(
+            (fixed.finding, fixed.because.as_deref()),
+            (Finding::Open, Some("april/fixed failed on picture 0: the search has diverged"))
+        );
     }
 
     /// What an attack that fails in any case does not restore is no defence's merit.
@@ -398,5 +489,29 @@ mod tests {
         assert!((measured.mean + 0.05).abs() < 1e-9 && measured.half_width() < 1e-9, "{measured:?}");
         let alone = AttackMeasurements(&methods).measure(&term("april/r0.5"), None).unwrap();
         assert!(alone.half_width() > 0.03, "{alone:?}");
+    }
+
+    /// Pictures of 0.1, 0.114 and so on without the mask of R = 0.8, and 0.05 lower with it. Of picture 3, 0.142, nothing is
+    /// left: 14 differences of -0.05 and one of -0.142.
+    #[test]
+    fn a_picture_with_nothing_to_solve_counts_nothing_and_shifts_no_other() {
+        let ssim = |below: f64| std::array::from_fn(|picture| 0.1 + 0.014 * picture as f64 - below);
+        let mut april = april(|key| match key {
+            "r0.8" => Some(ssim(0.05)),
+            "r0.5" => Some(ssim(0.0)),
+            _ => Some([0.9; 15]),
+        });
+        april.results.retain(|result| result.case != "r0.8" || result.picture != "picture 3");
+        april.unsolved.push(unsolved("r0.8", 3));
+        let methods = [april];
+        let measure = |metric: Metric, right: Option<&str>| {
+            let term = |metric: &Metric, case: &str| Term { metric: metric.clone(), case: case.to_owned() };
+            let right = right.map(|case| term(&metric, case));
+            AttackMeasurements(&methods).measure(&term(&metric, "april/r0.8"), right.as_ref()).unwrap()
+        };
+        let difference = measure(Metric::Ssim, Some("april/r0.5"));
+        assert!((difference.mean + (14.0 * 0.05 + 0.142) / 15.0).abs() < 1e-9, "{difference:?}");
+        assert_eq!(difference.basis, "15 pictures");
+        assert_eq!(measure(Metric::Seen, None).basis, "15 pictures");
     }
 }

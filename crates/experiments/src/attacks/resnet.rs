@@ -102,7 +102,7 @@ pub(crate) fn run(run: &mut ExperimentRun<'_, '_>) -> Result<Findings, Experimen
         model,
         defences: MASKS_AND_NOISE.iter().filter(is_tried).copied().collect(),
         results: all,
-        cannot: Vec::new(),
+        unsolved: Vec::new(),
     };
     let cost = if run.request.scale == Scale::Tiny { None } else { Some(cost(run)?.to_string()) };
     findings::of_resnet(run, method, iterations, cost)

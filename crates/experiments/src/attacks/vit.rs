@@ -3,7 +3,13 @@
 use unmask_core::{Architecture, AttackMethod, Knowledge, Rule, VitPreset};
 use unmask_inversion::InferenceAttack;
 
-use super::{AttackResult, findings, matching_steps, targets::named_pictures, watched::watched};
+use super::{
+    AttackResult,
+    findings::{self, Unsolved},
+    matching_steps,
+    targets::named_pictures,
+    watched::watched,
+};
 use crate::{
     catalogue::Scale,
     defences::{ATTACKED_VIT, ComparedDefence},
@@ -114,14 +120,6 @@ pub(crate) fn run(run: &mut ExperimentRun<'_, '_>) -> Result<Findings, Experimen
             out: &folder,
         };
         let rows = watched(&request, run)?;
-        let mut cannot = Vec::new();
-        for row in &rows {
-            if let (Some((defence, method)), None, Some(why)) = (pairing(row), row.ssim, row.verdict.because())
-                && !cannot.iter().any(|(key, at, _)| *key == defence.key && *at == method.knowledge())
-            {
-                cannot.push((defence.key, method.knowledge(), why.to_owned()));
-            }
-        }
         let results = rows.iter().filter_map(result).collect();
         methods.push(findings::MethodResults {
             key: matrix.key,
@@ -129,7 +127,7 @@ pub(crate) fn run(run: &mut ExperimentRun<'_, '_>) -> Result<Findings, Experimen
             model: matrix.model.name(),
             defences: matrix.defences(),
             results,
-            cannot,
+            unsolved: rows.iter().filter_map(unsolved).collect(),
         });
         run.notify(ExperimentEvent::PartFinished)?;
     }
@@ -170,5 +168,18 @@ fn result(row: &MatrixRow) -> Option<AttackResult> {
         ssim: row.ssim?,
         psnr: row.psnr?,
         seconds: row.seconds,
+    })
+}
+
+/// A row that has none.
+fn unsolved(row: &MatrixRow) -> Option<Unsolved> {
+    let (defence, attack) = pairing(row)?;
+    let because = row.verdict.because().filter(|_| row.ssim.is_none())?;
+    Some(Unsolved {
+        case: defence.key,
+        attacker: attack.knowledge(),
+        picture: row.image.clone(),
+        because: because.to_owned(),
+        has_nothing_to_solve: row.has_nothing_to_solve,
     })
 }

@@ -62,7 +62,7 @@ impl Metric {
     pub(crate) fn meaning(&self) -> &'static str {
         match self {
             Self::Accuracy => "test pictures classified correctly after the last round, in %",
-            Self::Early => "the same at the first test after training began, in %",
+            Self::Early => "the same at the first test after training began, on fewer pictures, in %",
             Self::Apart => {
                 "test pictures that one of this case and no defence classifies correctly and the other does not, in %"
             }
@@ -75,6 +75,27 @@ impl Metric {
             Self::Misfit => "chi-squared of the numbers of updates against G(f), as a multiple of its 99 % quantile",
             Self::PrintedSum => "what G(f) as it is printed adds up to over all f",
             Self::Unmeasured(_) => "measured by no study",
+        }
+    }
+
+    /// What its 95 % interval is of; `None` of a count, which is of these pictures or parameters, and of what is compared as it is.
+    pub(crate) fn interval(&self) -> Option<&'static str> {
+        match self {
+            Self::Accuracy | Self::Early => {
+                Some("of the seeds and of the test pictures; of a difference paired by both")
+            }
+            Self::Ssim => Some("of the pictures; of a difference paired by picture"),
+            Self::Leak => {
+                Some("of the seeds and of the photographs; of a difference not paired: both intervals are added up")
+            }
+            Self::Apart
+            | Self::Seen
+            | Self::Never
+            | Self::NeverPosition
+            | Self::Always
+            | Self::Misfit
+            | Self::PrintedSum
+            | Self::Unmeasured(_) => None,
         }
     }
 

@@ -114,13 +114,22 @@ pub(crate) fn judge(claim: &ListedClaim, measurements: &dyn Measurements) -> Cla
     }
 }
 
+/// Whether nothing but the width of its interval leaves `condition` undecided: its ground is given, and the interval reaches
+/// over the margin.
+pub(crate) fn reaches_over_margin(condition: &Condition, measurements: &dyn Measurements) -> bool {
+    let is_open = |measured| told(condition, measured) == Finding::Open;
+    groundless(measurements.ground(condition)).is_none() && measure(condition, measurements).is_ok_and(is_open)
+}
+
+fn measure(condition: &Condition, measurements: &dyn Measurements) -> Result<Measured, String> {
+    match &condition.right {
+        Right::Number(_) => measurements.measure(&condition.left, None),
+        Right::Term(right) => measurements.measure(&condition.left, Some(right)),
+    }
+}
+
 fn judge_one(condition: &Condition, measurements: &dyn Measurements) -> Judged {
-    let (left, right) = (&condition.left, &condition.right);
-    let measured = match right {
-        Right::Number(_) => measurements.measure(left, None),
-        Right::Term(right) => measurements.measure(left, Some(right)),
-    };
-    let measured = match measured {
+    let measured = match measure(condition, measurements) {
         Ok(measured) => measured,
         Err(why) => {
             let found = format!("{condition}: not measured");
@@ -131,11 +140,7 @@ fn judge_one(condition: &Condition, measurements: &dyn Measurements) -> Judged {
     if let Some(because) = groundless(measurements.ground(condition)) {
         return Judged { finding: Finding::Open, found, because: Some(because) };
     }
-    let difference = match right {
-        Right::Number(number) => measured.minus(*number),
-        Right::Term(_) => measured,
-    };
-    let finding = told(condition.direction, condition.margin, &difference);
+    let finding = told(condition, measured);
     let because = (finding == Finding::Open).then(|| "the interval reaches over the margin".to_owned());
     Judged { finding, found, because }
 }
@@ -155,8 +160,13 @@ fn groundless(ground: Ground) -> Option<String> {
 }
 
 /// By the whole interval.
-fn told(direction: Direction, margin: f64, &Measured { low, high, .. }: &Measured) -> Finding {
-    let (is_met, is_refuted) = match direction {
+fn told(condition: &Condition, measured: Measured) -> Finding {
+    let margin = condition.margin;
+    let Measured { low, high, .. } = match condition.right {
+        Right::Number(number) => measured.minus(number),
+        Right::Term(_) => measured,
+    };
+    let (is_met, is_refuted) = match condition.direction {
         Direction::Equal => (low >= -margin && high <= margin, low > margin || high < -margin),
         Direction::Lower => (high < -margin, low >= -margin),
         Direction::Higher => (low > margin, high <= margin),

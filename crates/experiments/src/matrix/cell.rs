@@ -35,6 +35,7 @@ pub(super) fn compute(
             image: batch.name.clone(),
             seed: cell.seed,
             verdict: Verdict::CannotTell(String::new()),
+            has_nothing_to_solve: false,
             reason: None,
             psnr: None,
             ssim: None,
@@ -61,7 +62,10 @@ pub(super) fn compute(
                     let check = Check::new(method, observation, searches, &found, truths);
                     judge_pictures(&mut computed, method, found, &check, truths, plan)?;
                 }
-                Err(cannot) => computed.row.verdict = Verdict::CannotTell(cannot.to_string()),
+                Err(cannot) => {
+                    computed.row.has_nothing_to_solve = cannot.has_nothing_to_solve();
+                    computed.row.verdict = Verdict::CannotTell(cannot.to_string());
+                }
             }
         }
         InferenceAttack::Labels => judge_labels(&mut computed.row, observation, &batch.batch.labels),

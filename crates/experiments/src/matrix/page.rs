@@ -201,6 +201,7 @@ mod tests {
             image: name.to_owned(),
             seed: 1,
             verdict: Verdict::Recognisable,
+            has_nothing_to_solve: false,
             reason: Some("a <b> & \"c\"".to_owned()),
             psnr: Some(31.25),
             ssim: Some(0.75),

@@ -133,6 +133,7 @@ mod tests {
             image: image.to_owned(),
             seed: 1,
             verdict: Verdict::CannotTell("the search has not converged".to_owned()),
+            has_nothing_to_solve: false,
             reason: None,
             psnr: Some(12.5),
             ssim: Some(0.123_456),

@@ -88,6 +88,7 @@ mod tests {
             image: "my, cat".to_owned(),
             seed: 7,
             verdict: Verdict::CannotTell("of, this".to_owned()),
+            has_nothing_to_solve: false,
             reason: Some("no".to_owned()),
             psnr: None,
             ssim: Some(0.25),

@@ -95,7 +95,8 @@ pub(super) fn seeds(experiment: Experiment, scale: Scale) -> Seeds {
 pub(super) fn test_pictures(experiment: Experiment, scale: Scale) -> usize {
     match (scale, experiment) {
         (Scale::Tiny, _) => 40,
-        (Scale::Small, Experiment::TradeOff) => 500,
+        // All that there are of the generated shapes, and as many photographs, so that both curves have one number.
+        (Scale::Small, Experiment::TradeOff) => 2_000,
         (Scale::Small | Scale::Paper, _) => 10_000,
     }
 }

@@ -258,6 +258,9 @@ fn notes(scale: Scale, panels: &[Panel<'_>]) -> Vec<String> {
         "The 95 % interval of an accuracy adds the errors of the test pictures and of the seeds in quadrature, as in the other \
          reports. That of an SSIM adds the errors of the photographs and of the seeds, each by Student's t."
             .to_owned(),
+        "Every case has the same seeds, and gets no more where its interval is wider than a margin, as trainings of other reports do, \
+         since each of them is attacked as well: a difference of about two points may be left undecided."
+            .to_owned(),
         format!(
             "The attackers are those that a room tries on such an update: embedding inversion, naive and with the mask known; \
              low-rank completion, which needs a ViT of few patches and many dimensions and says so here; {} updates of one photograph \

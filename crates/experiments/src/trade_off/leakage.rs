@@ -10,7 +10,7 @@ use unmask_inversion::InferenceAttack;
 use unmask_simulation::files::rounded;
 
 use crate::{
-    attacks::{AttackResult, matching_steps, watched},
+    attacks::{AttackResult, by_picture, matching_steps, watched},
     catalogue::Scale,
     error::ExperimentError,
     matrix::{MatrixRequest, MatrixRow, MatrixSettings},
@@ -157,15 +157,10 @@ impl Leaks {
 
     /// SSIM for each photograph, 0 where the attack had nothing to solve; `None` where it never had.
     pub(super) fn ssim(&self, attack: AttackMethod) -> Option<Vec<f64>> {
-        let seen = self.seen.iter().filter(|seen| seen.attack == attack).map(|seen| (&seen.picture, seen.ssim));
-        let mut values: Vec<(&String, f64)> = seen.collect();
-        if values.is_empty() {
-            return None;
-        }
+        let seen = || self.seen.iter().filter(move |seen| seen.attack == attack);
         let cannot = self.cannot.iter().filter(|cannot| cannot.attack == attack);
-        values.extend(cannot.map(|cannot| (&cannot.picture, 0.0)));
-        values.sort_by_key(|(picture, _)| *picture);
-        Some(values.into_iter().map(|(_, ssim)| ssim).collect())
+        let ssim = by_picture(seen(), cannot.map(|cannot| cannot.picture.as_str()));
+        seen().next().map(|_| ssim.into_values().collect())
     }
 }
 

@@ -4,8 +4,8 @@ use unmask_data::CLASSES;
 
 use super::TrainingRun;
 use crate::{
-    accuracy::{Correctness, Estimate, NORMAL, mean},
-    claim::{Condition, Ground, Measured, Measurements, Metric, Right, Term},
+    accuracy::{Correctness, Estimate, mean},
+    claim::{Condition, Ground, Measured, Measurements, Metric, Right, Term, reaches_over_margin},
     study::{Case, Study},
 };
 
@@ -18,19 +18,13 @@ pub(crate) struct CaseRuns<'a> {
 /// All cases.
 pub(crate) struct Comparison<'a> {
     pub(crate) all: Vec<CaseRuns<'a>>,
-    /// Test pictures on the way; fewer than in the end.
-    tested_on_the_way: usize,
 }
 
 impl<'a> Comparison<'a> {
     pub(crate) fn new(study: &'a Study, trained: &'a [TrainingRun]) -> Self {
         let runs =
             |case: &'a Case| CaseRuns { case, runs: trained.iter().filter(|run| run.case == case.key).collect() };
-        let config = study.cases.first().and_then(|case| study.config(case, 0, &[]).ok());
-        Self {
-            all: study.cases.iter().map(runs).collect(),
-            tested_on_the_way: config.map_or(0, |config| config.test_pictures),
-        }
+        Self { all: study.cases.iter().map(runs).collect() }
     }
 
     pub(crate) fn difference(&self, runs: &CaseRuns<'_>, base: &CaseRuns<'_>) -> Estimate {
@@ -42,28 +36,6 @@ impl<'a> Comparison<'a> {
     fn find(&self, case: &str) -> Result<&CaseRuns<'a>, String> {
         let found = self.all.iter().find(|runs| runs.case.key == case && !runs.runs.is_empty());
         found.ok_or_else(|| format!("{case} was not trained"))
-    }
-
-    /// The accuracy at the first test after training began: the same pictures for all, but which of them each model names
-    /// correctly was not kept, so that their error is that of two samples.
-    fn early(&self, runs: &CaseRuns<'_>, base: Option<&CaseRuns<'_>>) -> Result<Estimate, String> {
-        let pairs: Vec<(f64, Option<f64>)> = match base {
-            None => runs.runs.iter().filter_map(|run| Some((run.early()?, None))).collect(),
-            Some(base) => {
-                runs.beside(base).filter_map(|(run, base)| Some((run.early()?, Some(base.early()?)))).collect()
-            }
-        };
-        if pairs.is_empty() || self.tested_on_the_way == 0 {
-            return Err("it was not tested on the way".to_owned());
-        }
-        let variance = |shares: Vec<f64>| {
-            let share = mean(&shares);
-            share * (1.0 - share) / self.tested_on_the_way as f64
-        };
-        let of_runs = variance(pairs.iter().map(|(run, _)| *run).collect());
-        let of_bases = variance(pairs.iter().filter_map(|(_, base)| *base).collect());
-        let by_seed: Vec<f64> = pairs.iter().map(|(run, base)| 100.0 * (run - base.unwrap_or(0.0))).collect();
-        Ok(Estimate::of(&by_seed, 100.0 * NORMAL * (of_runs + of_bases).sqrt()))
     }
 
     /// In how many of 100 test pictures one of `case` and its undefended twin is right alone.
@@ -93,6 +65,23 @@ impl<'a> CaseRuns<'a> {
         Estimate::accuracy(&self.runs.iter().map(|run| &run.correctness).collect::<Vec<_>>())
     }
 
+    /// The accuracy at the first test after training began, or by how much it lies above that of `base`.
+    fn early(&self, base: Option<&CaseRuns<'a>>) -> Result<Estimate, String> {
+        let estimate = match base {
+            None => {
+                let runs: Vec<&Correctness> = self.runs.iter().filter_map(|run| run.early.as_ref()).collect();
+                Estimate::accuracy(&runs)
+            }
+            Some(base) => {
+                let both =
+                    |(run, base): (&'a TrainingRun, &'a TrainingRun)| Some((run.early.as_ref()?, base.early.as_ref()?));
+                let pairs: Vec<(&Correctness, &Correctness)> = self.beside(base).filter_map(both).collect();
+                Estimate::difference(&pairs)
+            }
+        };
+        if estimate.seeds == 0 { Err("it was not tested on the way".to_owned()) } else { Ok(estimate) }
+    }
+
     /// Runs of the two cases with one seed.
     fn beside<'b>(&'b self, base: &'b CaseRuns<'a>) -> impl Iterator<Item = (&'a TrainingRun, &'a TrainingRun)> + 'b {
         self.runs.iter().filter_map(|run| {
@@ -103,12 +92,7 @@ impl<'a> CaseRuns<'a> {
 }
 
 impl TrainingRun {
-    /// Share of test pictures classified correctly at the first test after the first round.
-    fn early(&self) -> Option<f64> {
-        self.points.iter().find(|point| point.round > 0).map(|point| point.accuracy)
-    }
-
-    /// The same before the first round, or chance.
+    /// Share of test pictures classified correctly before the first round, or chance.
     fn start(&self) -> f64 {
         let tested = self.points.first().filter(|point| point.round == 0);
         tested.map_or(1.0 / CLASSES.len() as f64, |point| point.accuracy)
@@ -127,7 +111,7 @@ impl Measurements for Comparison<'_> {
         match (&left.metric, base) {
             (Metric::Accuracy, None) => Measured::over_seeds(runs.accuracy()),
             (Metric::Accuracy, Some(base)) => Measured::over_seeds(self.difference(runs, base)),
-            (Metric::Early, base) => Measured::over_seeds(self.early(runs, base)?),
+            (Metric::Early, base) => Measured::over_seeds(runs.early(base)?),
             (Metric::Apart, None) => self.apart(&left.case),
             (metric, _) => Err(format!("trainings do not tell {}", metric.name())),
         }
@@ -143,14 +127,17 @@ impl Measurements for Comparison<'_> {
 /// Half an interval, in points, that is narrow enough for a formula without a margin.
 const NARROW: f64 = 1.0;
 
-/// The cases whose comparisons have wider intervals than their margins, with those that they are compared to.
+/// The cases that wider intervals than their margins leave undecided, with those that they are compared to. Seeds are for these
+/// alone: they decide nothing where the ground is missing, nor where all of the interval lies on one side.
 pub(super) fn wide_cases<'a>(study: &'a Study, conditions: &[Condition], trained: &[TrainingRun]) -> Vec<&'a Case> {
     let comparison = Comparison::new(study, trained);
     let is_wide = |condition: &&Condition| {
         let Right::Term(right) = &condition.right else { return false };
         let measured = comparison.measure(&condition.left, Some(right));
         let narrow = if condition.margin > 0.0 { condition.margin } else { NARROW };
-        condition.left.metric == Metric::Accuracy && measured.is_ok_and(|measured| measured.half_width() > narrow)
+        condition.left.metric == Metric::Accuracy
+            && measured.is_ok_and(|measured| measured.half_width() > narrow)
+            && reaches_over_margin(condition, &comparison)
     };
     let wide: Vec<&str> =
         conditions.iter().filter(is_wide).flat_map(Condition::terms).map(|term| term.case.as_str()).collect();
@@ -177,6 +164,7 @@ mod tests {
             seed,
             rounds: 2,
             points: vec![point(0, 0.1), point(1, 0.2), point(2, right as f64 / 1000.0)],
+            early: Some((0..20).map(|picture| picture < 4).collect()),
             correctness: (0..1000).map(|picture| picture < right).collect(),
             diverged: None,
             seconds: 0.0,
@@ -224,6 +212,21 @@ mod tests {
         for (id, finding) in findings(Experiment::VitFromScratch, right) {
             assert_eq!(finding, Finding::Differs, "{id}");
         }
+    }
+
+    /// A large rate hinders learning unless the mask changes: a changing mask that costs as much refutes it.
+    #[test]
+    fn a_claim_of_locked_masks_is_one_of_changing_masks_too() {
+        let finding = |changing: usize| {
+            let right = |case: &str, _| match case {
+                "f0.8" => 300,
+                "r0.8" => changing,
+                _ => 500,
+            };
+            let findings = findings(Experiment::VitFromScratch, right);
+            findings.iter().find(|(id, _)| id == "rbw-more-zeros-hinder-learning-if-locked").unwrap().1
+        };
+        assert_eq!((finding(500), finding(300)), (Finding::Agrees, Finding::Differs));
     }
 
     /// What gained nothing confirms nothing, however alike the cases are, and refutes nothing.
@@ -289,6 +292,10 @@ mod tests {
         assert!(wide(&|_, _| 500).is_empty());
         let shaky = |case: &str, seed: u64| if case == "fixed" { 500 + 40 * seed as usize } else { 500 };
         assert_eq!(wide(&shaky), ["none", "r0.2", "r0.5", "r0.8", "fixed"]);
+        let decided = |case: &str, seed: u64| if case == "fixed" { 100 + 40 * seed as usize } else { 500 };
+        assert!(wide(&decided).is_empty(), "it lies far below with any seed");
+        let groundless = |case: &str, seed: u64| if case == "fixed" { 150 + 40 * seed as usize } else { 150 };
+        assert!(wide(&groundless).is_empty(), "the baseline did not learn");
     }
 
     #[test]
@@ -299,13 +306,24 @@ mod tests {
         );
     }
 
-    /// At the first test, 20 % of 20 pictures each: 1.96 sqrt(2 x 0.2 x 0.8 / 20) = 24.8 points.
+    /// At the first test 4 of 20 pictures each, the same ones, and in the other case 2 more: differences of 100 points in 2 of 20
+    /// pictures, whose standard error is 6.88 points, and 1.96 of it 13.49.
     #[test]
-    fn an_early_accuracy_has_the_error_of_its_sample() {
+    fn early_accuracies_are_paired_by_picture() {
         let study = Study::of(Experiment::VitFineTuned, Scale::Tiny).unwrap();
-        let trained = train(&study, 3, |_, _| 500);
-        let term = |case: &str| Term { metric: Metric::Early, case: case.to_owned() };
-        let measured = Comparison::new(&study, &trained).measure(&term("r0.8"), Some(&term("none"))).unwrap();
-        assert!(measured.mean == 0.0 && (measured.half_width() - 24.8).abs() < 0.05, "{measured:?}");
+        let mut trained = train(&study, 3, |_, _| 500);
+        let measure = |trained: &[TrainingRun]| {
+            let term = |case: &str| Term { metric: Metric::Early, case: case.to_owned() };
+            Comparison::new(&study, trained).measure(&term("r0.8"), Some(&term("none")))
+        };
+        let same = measure(&trained).unwrap();
+        assert!(same.mean == 0.0 && same.half_width() == 0.0, "{same:?}");
+        for run in trained.iter_mut().filter(|run| run.case == "r0.8") {
+            run.early = Some((0..20).map(|picture| picture < 6).collect());
+        }
+        let more = measure(&trained).unwrap();
+        assert!((more.mean - 10.0).abs() < 1e-9 && (more.half_width() - 13.49).abs() < 0.01, "{more:?}");
+        trained.iter_mut().for_each(|run| run.early = None);
+        assert_eq!(measure(&trained).unwrap_err(), "it was not tested on the way");
     }
 }

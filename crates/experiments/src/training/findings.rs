@@ -139,7 +139,7 @@ fn lead(config: &Config, trained: &[TrainingRun], comparison: &Comparison<'_>) -
     let seeds = match (seeds.clone().min().unwrap_or(0), seeds.max().unwrap_or(0)) {
         (1, 1) => "one seed".to_owned(),
         (least, most) if least == most => format!("{most} seeds"),
-        (least, most) => format!("{least} to {most} seeds, more where an interval was wider than a margin"),
+        (least, most) => format!("{least} to {most} seeds, more where a wide interval left a claim undecided"),
     };
     format!(
         "{clients} clients train {model} on {data} ({pictures}), from the start \"{start}\", for {rounds} rounds of {rule} with \
@@ -158,7 +158,7 @@ fn notes(run: &ExperimentRun<'_, '_>, study: &Study, config: &Config, trained: &
     if study.cases.iter().flat_map(|case| &case.set).any(|set| set.starts_with("defence=gaussian")) {
         notes.push(
             "Gaussian noise has the papers' δ = 0.5 and S_f = 0.5, with updates clipped to S_f. δ = 0.5 is no guarantee of privacy; \
-             it is here to be comparison."
+             it is here to be compared."
                 .to_owned(),
         );
     }
@@ -172,7 +172,7 @@ fn notes(run: &ExperimentRun<'_, '_>, study: &Study, config: &Config, trained: &
     if trained.iter().any(|run| reported::accuracy(experiment, &run.case).is_some()) {
         notes.push(match experiment {
             Experiment::Encrypted => {
-                "The paper's 89.77 % is of a large ViT that was pretrained on ImageNet; what is comparison here is whether both \
+                "The paper's 89.77 % is of a large ViT that was pretrained on ImageNet; what is compared here is whether both \
                  columns are the same."
                     .to_owned()
             }

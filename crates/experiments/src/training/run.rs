@@ -26,6 +26,10 @@ pub(crate) struct TrainingRun {
     pub(crate) seed: u64,
     pub(crate) rounds: u32,
     pub(crate) points: Vec<TestPoint>,
+    /// Of the model at the first test after training began, if it was tested. The pictures of `points` differ from seed to seed;
+    /// these are the first of the test half in every training, so that trainings can be compared picture by picture.
+    #[serde(rename = "early_hits", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) early: Option<Correctness>,
     /// Of the model after the last round.
     #[serde(rename = "hits")]
     pub(crate) correctness: Correctness,
@@ -76,7 +80,10 @@ pub(crate) fn train(
     let config = Config { threads: run.request.threads, ..config.clone() };
     let mut simulation = Simulation::new(&config, data, run.request.device)?;
     let rounds = simulation.rounds();
-    let mut curve = Curve::default();
+    let network = Network::new(simulation.architecture(), run.request.device.device())?;
+    // Weights that give no finite logits classify nothing correctly.
+    let nothing = |pictures: usize| -> Correctness { (0..data.test.len().min(pictures)).map(|_| false).collect() };
+    let (mut curve, mut early) = (Curve::default(), None);
     let diverged = loop {
         let metrics = match simulation.advance() {
             Ok(Some(metrics)) => metrics,
@@ -85,17 +92,19 @@ pub(crate) fn train(
             Err(error) => return Err(error.into()),
         };
         curve.push(&metrics);
+        if early.is_none() && metrics.round > 0 && metrics.test_accuracy.is_some() {
+            early = Some(match test(&network, &simulation.state()?, &data.test, config.test_pictures) {
+                Err(ModelError::NonFinite { .. }) => nothing(config.test_pictures),
+                correctness => correctness?,
+            });
+        }
         let loss = metrics.loss.map_or(String::new(), |loss| format!("loss {loss:.2}"));
         let share = f64::from(metrics.round) / f64::from(rounds.max(1));
         run.notify(ExperimentEvent::Progress { share, note: &loss })?;
     };
-    let network = Network::new(simulation.architecture(), run.request.device.device())?;
     let state = simulation.state()?;
     let correctness = match test(&network, &state, &data.test, test_pictures) {
-        // Weights that give no finite logits classify nothing correctly.
-        Err(ModelError::NonFinite { .. }) if diverged.is_some() => {
-            (0..data.test.len().min(test_pictures)).map(|_| false).collect()
-        }
+        Err(ModelError::NonFinite { .. }) if diverged.is_some() => nothing(test_pictures),
         correctness => correctness?,
     };
     let trained = TrainingRun {
@@ -103,6 +112,7 @@ pub(crate) fn train(
         seed: config.seed,
         rounds,
         points: curve.points,
+        early,
         correctness,
         diverged,
         seconds: clock.elapsed().as_secs_f64(),
