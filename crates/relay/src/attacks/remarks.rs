@@ -9,6 +9,11 @@ use super::job::Job;
 const KEYLESS: &str = "The embeddings are encrypted, in the update and in the weights that the relay holds: this attacker has \
                        no key and takes ciphertext for values.";
 
+/// What stands beside rounds under one mask.
+const FROZEN: &str = "This mask is the same in every round, so that more rounds show no further entries. Where the model has moved \
+                      between them, they are further equations for the same picture all the same, and are solved together where \
+                      counting allows.";
+
 /// The remarks on a picture by `method`.
 pub(super) fn on(method: AttackMethod, job: &Job) -> Vec<String> {
     let mut remarks = Vec::new();
@@ -29,7 +34,7 @@ pub(super) fn on(method: AttackMethod, job: &Job) -> Vec<String> {
         remarks.push("No mask dropped anything here, so that knowing masks adds nothing.".to_owned());
     }
     if method == AttackMethod::Rounds && about.defence.has_common_mask() {
-        remarks.push("This mask is the same in every round, so that more rounds show no further entries.".to_owned());
+        remarks.push(FROZEN.to_owned());
     }
     remarks
 }
