@@ -41,6 +41,8 @@ const SMALL_STEPS: usize = 3;
 const MOST_DAMPING: f64 = 1e4;
 /// So many equations are searched with for each unknown; more only take time.
 const EQUATIONS: usize = 6;
+/// So many entries of a column are searched with for each unknown of its row of V: a column that shows nothing is any number.
+const ENTRIES: usize = 4;
 /// Rounds of scaling rows and columns in turn.
 const SCALINGS: usize = 3;
 /// Steps with all that is known, once V is found.
@@ -357,13 +359,21 @@ impl Problem {
         best
     }
 
-    /// Rows, evenly spread, with [`EQUATIONS`] times as many equations as V has unknowns, or all.
+    /// Rows, evenly spread, with [`EQUATIONS`] times as many equations as V has unknowns, and [`ENTRIES`] times as many entries of each
+    /// column as its row of V has, or all.
     fn enough_rows(&self) -> Vec<usize> {
         let counts = row_counts(&self.weights);
         let equations: usize = counts.iter().map(|count| count.saturating_sub(self.rank)).sum();
         let needed = EQUATIONS * self.rank * (self.columns.len() - self.rank);
         let n = self.rows.len();
-        let stride = (equations / needed.max(1)).clamp(1, n);
+        let mut stride = (equations / needed.max(1)).clamp(1, n);
+        let tells = |column: usize, stride: usize| {
+            let rows = (0..n).step_by(stride);
+            rows.filter(|&row| self.weights[(row, column)] > 0.0).count() >= ENTRIES * self.rank
+        };
+        while stride > 1 && !(0..self.columns.len()).all(|column| tells(column, stride)) {
+            stride -= 1;
+        }
         (0..n).step_by(stride).collect()
     }
 
@@ -569,6 +579,16 @@ mod tests {
                 let is_right = distance(&completed, &z) < 1e-4;
                 prop_assert!(is_right || completed.held_out > 1e-4, "held out {:e}", completed.held_out);
             }
+        }
+    }
+
+    /// Of many rows few are searched with, and still each column must show in some.
+    #[test]
+    fn no_column_is_left_out_of_a_tall_matrix() {
+        for seed in 0..60 {
+            let (_, known) = planted(400, 60, 1, 0.4, seed);
+            let completed = complete(&known, 1, Effort { searches: 1, ..Effort::default() }).unwrap();
+            assert!(completed.is_settled && completed.held_out < 1e-8, "seed {seed}: {:e}", completed.held_out);
         }
     }
 
