@@ -178,7 +178,8 @@ fn attack(
 }
 
 /// What the picture leaves unexplained of the tensors read of its update, by its own gradient. Of a mixture of several
-/// pictures nothing is said, and nothing where the model is not at hand: it is encrypted, or a newer update came.
+/// pictures nothing is said, and nothing where the model is not at hand, encrypted or of an older update, or the round's time
+/// is spent: other attacks come first.
 fn check(
     shared: &Shared,
     searches: &dyn Searches,
@@ -193,7 +194,8 @@ fn check(
     // Taken only here: kept while an attack runs, it would stand in memory beside the next update's.
     observation.whole = {
         let schedule = shared.lock();
-        Some(schedule.whole.clone().filter(|_| schedule.serial() == job.about.serial)?)
+        let is_due = schedule.serial() == job.about.serial && !schedule.budget.is_spent();
+        Some(schedule.whole.clone().filter(|_| is_due)?)
     };
     let own = own_gradient(&observation, searches, pictures).ok()?;
     remarks::unexplained(&Misfit::of_tensors(&own, &observation.evidence().ok()?.gradients).ok()?)
