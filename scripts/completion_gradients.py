@@ -30,6 +30,8 @@ DATA = ROOT / "data" / "completion"
 CIFAR10 = Path.home() / ".cache" / "unmask" / "cifar10"
 # Image side, patch, dimensions, depth, heads.
 MODELS = {
+    "vit_nano_patch4_32": (32, 4, 96, 4, 3),
+    "vit_lab_patch4_32": (32, 4, 192, 4, 3),
     "vit_nano_patch8_32": (32, 8, 96, 4, 3),
     "vit_lab_patch8_32": (32, 8, 192, 4, 3),
     "vit_small_patch32_224": (224, 32, 384, 12, 6),
@@ -178,7 +180,7 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     if arguments.all:
         for name in arguments.model or MODELS:
-            all_of(name, None if small(name) else SHOWN, ["fresh", "trained"] if name in TRAINING else ["fresh"])
+            all_of(name, None if small(name) and MODELS[name][1] == 8 else SHOWN, ["fresh", "trained"] if name in TRAINING else ["fresh"])
     else:
         image = photographs(32)["cat"]
         tensors = gradient(initial("vit_nano_patch8_32"), image) | {"image": image}
