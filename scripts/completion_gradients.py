@@ -8,7 +8,7 @@
 A file is of one photograph, one model and one update, `MODEL-START-UPDATE-PHOTOGRAPH.safetensors`: the gradients of both
 embeddings under timm's names, and `image` ([side, side, 3], u8). A start is `fresh`, timm's own initial weights, or
 `trained` on CIFAR-10. An update is `sgd`, one gradient, `sgd64`, the same computed and written in float64, or `avg`: the weights before five steps of SGD at a rate of 0.01 over
-the photograph, less those after, as a client of federated averaging would have it. `slow` and `fast` are eight gradients in a row,
+the photograph, less those after, as a client of federated averaging would have it; `avg64` the same in float64. `slow` and `fast` are eight gradients in a row,
 each at the weights that the last one's step of SGD led to, at rates of 0.01 and 0.1; their tensors are called `NAME.0` to `NAME.7`.
 """
 
@@ -30,6 +30,8 @@ DATA = ROOT / "data" / "completion"
 CIFAR10 = Path.home() / ".cache" / "unmask" / "cifar10"
 # Image side, patch, dimensions, depth, heads.
 MODELS = {
+    "vit_nano_patch4_32": (32, 4, 96, 4, 3),
+    "vit_lab_patch4_32": (32, 4, 192, 4, 3),
     "vit_nano_patch8_32": (32, 8, 96, 4, 3),
     "vit_lab_patch8_32": (32, 8, 192, 4, 3),
     "vit_small_patch32_224": (224, 32, 384, 12, 6),
@@ -163,6 +165,8 @@ def all_of(name, names, starts):
                     write(DATA, f"{name}-{start}-{update}-{photograph}", rounds(model, image, rate) | {"image": image})
             if photograph in SHOWN:
                 write(DATA, f"{name}-{start}-avg-{photograph}", difference(model, image) | {"image": image})
+                if small(name):
+                    write(DATA, f"{name}-{start}-avg64-{photograph}", difference(double, image) | {"image": image})
 
 
 SHOWN = ["cat", "coffee", "rocket"]
@@ -176,7 +180,7 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     if arguments.all:
         for name in arguments.model or MODELS:
-            all_of(name, None if small(name) else SHOWN, ["fresh", "trained"] if name in TRAINING else ["fresh"])
+            all_of(name, None if small(name) and MODELS[name][1] == 8 else SHOWN, ["fresh", "trained"] if name in TRAINING else ["fresh"])
     else:
         image = photographs(32)["cat"]
         tensors = gradient(initial("vit_nano_patch8_32"), image) | {"image": image}

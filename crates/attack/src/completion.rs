@@ -20,8 +20,8 @@ const METHOD: AttackMethod = AttackMethod::Completion;
 /// How much a row of G_pos counts while the row space is searched for. A row of G_E^T resembles its neighbours, one of G_pos no other: where it
 /// counts like them, a direction of the row space serves it alone, and the search is stuck in one case of three.
 const POSITION_IMPORTANCE: f64 = 1e-4;
-/// Sizes of the rows of G_pos, zeros where they are hidden, beside the rows of G_E^T, filled in smoothly, in the guesses to start from.
-const POSITIONS_IN_GUESS: [f64; 4] = [0.1, 0.0, 0.2, 0.03];
+/// Size of the rows of G_pos, zeros where they are hidden, beside the rows of G_E^T, filled in smoothly, in the guess to start from.
+const POSITIONS_IN_GUESS: f64 = 0.1;
 /// Pixels along one side of a patch from which the guess is made: more take time with the cube of their number.
 const GUESSED_SIDE: usize = 8;
 /// Held-out entries missed by more than this share mean that nothing was found.
@@ -107,10 +107,10 @@ fn complete_one(
     let known = Known { ratio: known_per_unknown(&z, s), hidden: round.hidden_share(), rank: s };
     known.check_count()?;
     check_rows(&z, s, l).map_err(too_much_hidden)?;
-    let guesses = guesses(round).ok_or_else(unsolvable)?;
+    let guess = guess(round).ok_or_else(unsolvable)?;
     let importance: Vec<f64> =
         (0..z.nrows()).map(|row| if (l..l + s).contains(&row) { POSITION_IMPORTANCE } else { 1.0 }).collect();
-    let start = Start { guesses: &guesses, importance: Some(&importance), column_importance: None };
+    let start = Start { guess: Some(&guess), importance: Some(&importance), column_importance: None };
     let completed = known.complete(&z, start, Effort::default(), progress)?;
     // In the coordinates of V: G_pos^T X = G_E is A_pos^T X = A_E^T.
     let position = completed.left.subrows(l, s);
@@ -139,10 +139,10 @@ fn complete_beside(
     let hidden = 1.0 - z.known() as f64 / z.len() as f64;
     let known = Known { ratio: known_per_unknown(&z, s), hidden, rank: s };
     known.check_count()?;
-    let guesses = guesses_beside(config, rounds).ok_or_else(unsolvable)?;
+    let guess = guess_beside(config, rounds).ok_or_else(unsolvable)?;
     let importance: Vec<f64> =
         (0..z.ncols()).map(|column| if (l..l + s).contains(&column) { POSITION_IMPORTANCE } else { 1.0 }).collect();
-    let start = Start { guesses: &guesses, importance: None, column_importance: Some(&importance) };
+    let start = Start { guess: Some(&guess), importance: None, column_importance: Some(&importance) };
     let effort = Effort { searches: SEARCHES_BESIDE, ..Effort::default() };
     let completed = known.complete(&z, start, effort, progress)?;
     // V = [X^T; I; 1] M: X^T is what V has for the pixels, in units of what it has for the positions.
@@ -273,9 +273,9 @@ fn beside(config: &VitConfig, rounds: &[Arc<Round>]) -> Observed {
     Observed { values: stack(|observed| &observed.values), weights: stack(|observed| &observed.weights) }
 }
 
-/// Matrices `[K D, L + S + 1]` with nearly its row space: mixtures of patches filled in smoothly, and what is known of the
+/// A matrix `[K D, L + S + 1]` with nearly its row space: mixtures of patches filled in smoothly, and what is known of the
 /// positions.
-fn guesses_beside(config: &VitConfig, rounds: &[Arc<Round>]) -> Option<Vec<Mat<f64>>> {
+fn guess_beside(config: &VitConfig, rounds: &[Arc<Round>]) -> Option<Mat<f64>> {
     let (d, s, l, side) = (config.dim, config.patches(), config.patch_len(), config.patch);
     let stride = side.div_ceil(GUESSED_SIDE);
     let pixels: Vec<usize> = (0..l).filter(|l| l % side % stride == 0 && l / side % side % stride == 0).collect();
@@ -289,15 +289,11 @@ fn guesses_beside(config: &VitConfig, rounds: &[Arc<Round>]) -> Option<Vec<Mat<f
             let norm = mixtures.col(row).norm_l2();
             let scale = if norm > 0.0 { norm.recip() } else { 0.0 };
             (0..l).for_each(|column| filled[(k * d + row, column)] = scale * mixtures[(nearest(column), row)]);
+            let scale = scale * POSITIONS_IN_GUESS;
             (0..s).for_each(|i| filled[(k * d + row, l + i)] = scale * round.position.values[(i, row)]);
         }
     }
-    let made = |weight: &f64| {
-        Mat::from_fn(filled.nrows(), filled.ncols(), |row, column| {
-            filled[(row, column)] * if column < l { 1.0 } else { *weight }
-        })
-    };
-    Some(POSITIONS_IN_GUESS.iter().map(made).collect())
+    Some(filled)
 }
 
 /// Z `[L + S + 1, D]`.
@@ -328,12 +324,12 @@ fn check_rows(z: &Observed, s: usize, l: usize) -> Result<(), String> {
     Err(format!("of the {} gradients of {whose} it needs {s}, and {least} were kept", z.ncols()))
 }
 
-/// Matrices `[any, D]` with nearly the row space of Z. G_E^T has its columns filled in smoothly; where G_pos arrived whole it is the
+/// A matrix `[any, D]` with nearly the row space of Z. G_E^T has its columns filled in smoothly; where G_pos arrived whole it is the
 /// row space.
-fn guesses(round: &AccumulatedRounds) -> Option<Vec<Mat<f64>>> {
+fn guess(round: &AccumulatedRounds) -> Option<Mat<f64>> {
     let (position, patch) = (round.position(), round.patch());
     if position.is_whole() {
-        return Some(vec![position.values.clone()]);
+        return Some(position.values.clone());
     }
     let side = round.config().patch;
     let stride = side.div_ceil(GUESSED_SIDE);
@@ -344,19 +340,14 @@ fn guesses(round: &AccumulatedRounds) -> Option<Vec<Mat<f64>>> {
             .collect();
         blocks.push(unit_rows(&likeliest_mixtures(patch, &pixels, side)?));
     }
-    let positions = unit_rows(&position.values);
-    let made = |weight: &f64| {
-        let rows = blocks.iter().map(Mat::nrows).sum::<usize>() + positions.nrows();
-        let mut guess = Mat::zeros(rows, positions.ncols());
-        let mut at = 0;
-        for block in &blocks {
-            guess.submatrix_mut(at, 0, block.nrows(), block.ncols()).copy_from(block);
-            at += block.nrows();
-        }
-        guess.submatrix_mut(at, 0, positions.nrows(), positions.ncols()).copy_from(&positions * faer::Scale(*weight));
-        guess
-    };
-    Some(POSITIONS_IN_GUESS.iter().map(made).collect())
+    blocks.push(unit_rows(&position.values) * faer::Scale(POSITIONS_IN_GUESS));
+    let mut guess = Mat::zeros(blocks.iter().map(Mat::nrows).sum(), position.ncols());
+    let mut at = 0;
+    for block in &blocks {
+        guess.submatrix_mut(at, 0, block.nrows(), block.ncols()).copy_from(block);
+        at += block.nrows();
+    }
+    Some(guess)
 }
 
 /// Each row over its norm.

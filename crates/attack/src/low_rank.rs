@@ -8,17 +8,15 @@
 
 use std::ops::ControlFlow;
 
-use faer::{
-    Accum, Mat, MatRef, Par, Side,
-    linalg::{
-        matmul::matmul,
-        solvers::{DenseSolveCore, Llt},
-    },
-};
+use faer::{Accum, Mat, MatRef, Par, Side, linalg::matmul::matmul};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::observed::Observed;
+use crate::{
+    likeliest_factors::LikelyFactor,
+    observed::Observed,
+    small_matrices::{Inverses, multiply, pairs, product},
+};
 
 /// One in so many known entries is held out, to be predicted.
 const HELD_OUT: usize = 40;
@@ -41,14 +39,16 @@ const SMALL_GAIN: f64 = 0.02;
 const SMALL_STEPS: usize = 3;
 /// Where damping is larger the step is too short to matter.
 const MOST_DAMPING: f64 = 1e4;
-/// Relative ridge that keeps rounding from making a Gram matrix indefinite.
-const RIDGE: f64 = 1e-13;
 /// So many equations are searched with for each unknown; more only take time.
 const EQUATIONS: usize = 6;
+/// So many entries of a column are searched with for each unknown of its row of V: a column that shows nothing is any number.
+const ENTRIES: usize = 4;
 /// Rounds of scaling rows and columns in turn.
 const SCALINGS: usize = 3;
 /// Steps with all that is known, once V is found.
 const LAST_STEPS: usize = 3;
+/// After so many searches from likelier and likelier starts the weakest direction is drawn anew before each.
+const UNDISTURBED: usize = 2;
 /// A search that was shaken weighs rows and columns anew, from this to 1.
 const LEAST_WEIGHT: f64 = 0.01;
 
@@ -88,9 +88,9 @@ pub(crate) type OnStep<'a> = &'a mut dyn FnMut(usize, f64) -> ControlFlow<()>;
 /// Where to search from.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Start<'a> {
-    /// Matrices `[any, D]` whose strongest r directions among rows the search starts from, one after the other; what is known with zeros elsewhere
+    /// A matrix `[any, D]` whose strongest r directions among rows the search starts from; what is known with zeros elsewhere
     /// where there is none.
-    pub(crate) guesses: &'a [Mat<f64>],
+    pub(crate) guess: Option<&'a Mat<f64>>,
     /// How much each of the N rows counts while V is searched for; all alike where it is absent. A row that no other row resembles
     /// should count little: it would take a direction of V for itself, and what it hides could be anything.
     pub(crate) importance: Option<&'a [f64]>,
@@ -101,8 +101,11 @@ pub(crate) struct Start<'a> {
 /// How hard to try.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Effort {
-    /// Searches, each from where the last one was stuck with rows and columns weighed anew, or from the next guess.
+    /// Searches: the first from the guess, others from where the last one was stuck with rows and columns weighed anew, or from a
+    /// likelier start.
     pub(crate) searches: usize,
+    /// Steps towards the likeliest start before a search that has one; 0 for none.
+    pub(crate) likely_steps: usize,
     /// Steps of one search.
     pub(crate) steps: usize,
     /// Products with H in one step.
@@ -118,7 +121,7 @@ impl Effort {
 
 impl Default for Effort {
     fn default() -> Self {
-        Self { searches: 10, steps: 60, products: 100 }
+        Self { searches: 10, likely_steps: 200, steps: 60, products: 100 }
     }
 }
 
@@ -144,10 +147,10 @@ fn row_counts(weights: &Mat<f64>) -> Vec<usize> {
 /// Completes a matrix `[N, D]` of rank r from its known entries. Put the shorter side into the columns: r (D - r) unknowns
 /// are searched for.
 ///
-/// The function that is minimised has local minima: one direction of V serves a single row or column. The solution is a minimum whatever rows
-/// and columns weigh, a local one is not. A stuck search therefore goes on with other weights, and from the other guesses,
-/// until entries that were held out are predicted, or `on_step` ends it: the best found so far is the result then. A result is
-/// no proof: see [`Completion::held_out`].
+/// The function that is minimised has local minima: one direction of V serves a single row or column. A stuck search is therefore followed
+/// by one from a likelier start, [`LikelyFactor`]. The solution is a minimum whatever rows and columns weigh, a local one is not:
+/// what looks like an end is searched again with other weights. That goes on until entries that were held out are predicted,
+/// or `on_step` ends it: the best found so far is the result then. A result is no proof: see [`Completion::held_out`].
 ///
 /// # Errors
 /// [`LowRankError`]: counting forbids it, which is said before anything is computed, or the values are beyond f64.
@@ -183,79 +186,6 @@ fn row_space(matrix: MatRef<'_, f64>, rank: usize) -> Option<Mat<f64>> {
     let eigen = gram.self_adjoint_eigen(Side::Lower).ok()?;
     // In rising order.
     Some(eigen.U().subcols(gram.ncols() - rank, rank).to_owned())
-}
-
-fn product(a: MatRef<'_, f64>, b: MatRef<'_, f64>) -> Mat<f64> {
-    let mut out = Mat::zeros(a.nrows(), b.ncols());
-    matmul(out.as_mut(), Accum::Replace, a, b, 1.0, Par::Seq);
-    out
-}
-
-/// The columns x_j x_k, k <= j, of a matrix x `[n, r]`: `[n, r (r + 1) / 2]`.
-fn pairs(x: MatRef<'_, f64>) -> Mat<f64> {
-    let r = x.ncols();
-    let mut out = Mat::zeros(x.nrows(), r * (r + 1) / 2);
-    let mut at = 0;
-    for j in 0..r {
-        for k in 0..=j {
-            for (to, (a, b)) in out.col_mut(at).iter_mut().zip(x.col(j).iter().zip(x.col(k).iter())) {
-                *to = a * b;
-            }
-            at += 1;
-        }
-    }
-    out
-}
-
-/// Inverses of symmetric matrices `[r, r]`, one after the other.
-struct Inverses {
-    rank: usize,
-    values: Vec<f64>,
-}
-
-impl Inverses {
-    /// Of those whose lower triangles are the rows of `packed` `[n, r (r + 1) / 2]`, each with a ridge.
-    fn new(packed: MatRef<'_, f64>, rank: usize) -> Option<Self> {
-        let mut values = Vec::with_capacity(packed.nrows() * rank * rank);
-        let rows = packed.to_owned();
-        for row in 0..packed.nrows() {
-            let at = |j: usize, k: usize| rows[(row, j * (j + 1) / 2 + k)];
-            let mut matrix = Mat::from_fn(rank, rank, |j, k| if k <= j { at(j, k) } else { at(k, j) });
-            let mean = (0..rank).map(|j| matrix[(j, j)]).sum::<f64>() / rank as f64;
-            if mean <= 0.0 {
-                values.extend(std::iter::repeat_n(0.0, rank * rank));
-                continue;
-            }
-            let mut ridge = RIDGE * mean;
-            let factor = loop {
-                (0..rank).for_each(|j| matrix[(j, j)] += ridge);
-                match Llt::new(matrix.as_ref(), Side::Lower) {
-                    Ok(factor) => break factor,
-                    Err(_) if ridge.is_finite() && ridge < mean => ridge *= 100.0,
-                    Err(_) => return None,
-                }
-            };
-            let inverse = factor.inverse();
-            for column in inverse.col_iter() {
-                values.extend(column.iter());
-            }
-        }
-        Some(Self { rank, values })
-    }
-
-    /// Each times its row of `x` `[n, r]`.
-    fn apply(&self, x: MatRef<'_, f64>) -> Mat<f64> {
-        let r = self.rank;
-        let (count, transposed) = (x.nrows(), x.transpose().to_owned());
-        let mut out = Mat::<f64>::zeros(r, count);
-        for (row, inverse) in self.values.chunks_exact(r * r).enumerate() {
-            let (x, out) = (transposed.col_as_slice(row), out.col_as_slice_mut(row));
-            for (column, x) in inverse.chunks_exact(r).zip(x) {
-                out.iter_mut().zip(column).for_each(|(out, value)| *out += value * x);
-            }
-        }
-        out.transpose().to_owned()
-    }
 }
 
 /// What is known, with rows and columns scaled to a root mean square of 1 over their known entries.
@@ -377,19 +307,21 @@ impl Problem {
         let judge = self.with(&all, seen);
         let rows = self.enough_rows();
         let mut problem = judge.with(&rows, |i, j| seen(i, j) * importance(i, j));
-        let from = |guess: Option<&Mat<f64>>| match guess {
+        let mut right = match start.guess {
             Some(guess) => {
                 let scaled = Mat::from_fn(guess.nrows(), d, |i, j| guess[(i, j)] / self.columns[j]);
                 row_space(scaled.as_ref(), self.rank)
             }
             None => row_space(judge.values.as_ref(), self.rank),
-        };
-        let mut right = from(start.guesses.first())?;
+        }?;
+        let alike = judge.with(&rows, seen);
+        let mut likely = LikelyFactor::new(&alike.values, &alike.weights, right.clone());
         let mut best: Option<Found> = None;
-        let mut last = f64::INFINITY;
+        let (mut last, mut is_weighed_anew) = (f64::INFINITY, false);
         for search in 1..=effort.searches {
             let before = (search - 1) * effort.steps;
-            let (point, flow) = problem.search(right, effort, &mut |step, misfit| on_step(before + step, misfit))?;
+            let (point, mut flow) =
+                problem.search(right, effort, &mut |step, misfit| on_step(before + step, misfit))?;
             let error = self.error(&judge.at(point.right.clone())?, &held).unwrap_or(f64::INFINITY);
             let is_settled = error <= FOUND || (error <= PLAUSIBLE && error <= SAME * last && last <= SAME * error);
             if is_settled || best.as_ref().is_none_or(|best| error < best.held_out) {
@@ -398,30 +330,50 @@ impl Problem {
             if is_settled {
                 break;
             }
+            last = error;
+            let is_last = search == effort.searches;
+            is_weighed_anew = effort.likely_steps == 0 || (error <= PLAUSIBLE && !is_weighed_anew);
+            if is_weighed_anew {
+                right = point.right;
+                let mut draw = || LEAST_WEIGHT.powf(rng.random_range(0.0..1.0));
+                let by_row: Vec<f64> = (0..n).map(|_| draw()).collect();
+                let by_column: Vec<f64> = (0..d).map(|_| draw()).collect();
+                problem = judge.with(&rows, |i, j| seen(i, j) * importance(i, j) * by_row[i] * by_column[j]);
+            } else if flow.is_continue() && !is_last {
+                if search > UNDISTURBED {
+                    likely.draw_weakest(&mut rng)?;
+                }
+                flow = likely
+                    .improve(effort.likely_steps, &mut |misfit| on_step(before + effort.steps, misfit.min(1.0)))?;
+                right = likely.basis();
+                // From so near either weights may lead to the end.
+                let is_alike = search % 2 == 1;
+                problem = judge.with(&rows, |i, j| seen(i, j) * if is_alike { 1.0 } else { importance(i, j) });
+            } else {
+                right = point.right;
+            }
             if flow.is_break() {
                 return best.map(|best| Found { is_cut: true, ..best });
             }
-            // Every second time from another guess, as long as there is one; otherwise on from where it is stuck.
-            right = match start.guesses.get(search / 2) {
-                Some(guess) if search % 2 == 0 => from(Some(guess))?,
-                _ => point.right,
-            };
-            last = if search % 2 == 0 && search / 2 < start.guesses.len() { f64::INFINITY } else { error };
-            let mut draw = || LEAST_WEIGHT.powf(rng.random_range(0.0..1.0));
-            let by_row: Vec<f64> = (0..n).map(|_| draw()).collect();
-            let by_column: Vec<f64> = (0..d).map(|_| draw()).collect();
-            problem = judge.with(&rows, |i, j| seen(i, j) * importance(i, j) * by_row[i] * by_column[j]);
         }
         best
     }
 
-    /// Rows, evenly spread, with [`EQUATIONS`] times as many equations as V has unknowns, or all.
+    /// Rows, evenly spread, with [`EQUATIONS`] times as many equations as V has unknowns, and [`ENTRIES`] times as many entries of each
+    /// column as its row of V has, or all.
     fn enough_rows(&self) -> Vec<usize> {
         let counts = row_counts(&self.weights);
         let equations: usize = counts.iter().map(|count| count.saturating_sub(self.rank)).sum();
         let needed = EQUATIONS * self.rank * (self.columns.len() - self.rank);
         let n = self.rows.len();
-        let stride = (equations / needed.max(1)).clamp(1, n);
+        let mut stride = (equations / needed.max(1)).clamp(1, n);
+        let tells = |column: usize, stride: usize| {
+            let rows = (0..n).step_by(stride);
+            rows.filter(|&row| self.weights[(row, column)] > 0.0).count() >= ENTRIES * self.rank
+        };
+        while stride > 1 && !(0..self.columns.len()).all(|column| tells(column, stride)) {
+            stride -= 1;
+        }
         (0..n).step_by(stride).collect()
     }
 
@@ -567,12 +519,6 @@ impl Problem {
     }
 }
 
-fn multiply(x: &mut Mat<f64>, weights: &Mat<f64>) {
-    for (x, weights) in x.col_iter_mut().zip(weights.col_iter()) {
-        x.iter_mut().zip(weights.iter()).for_each(|(x, weight)| *x *= weight);
-    }
-}
-
 fn inner(a: &Mat<f64>, b: &Mat<f64>) -> f64 {
     a.col_iter().zip(b.col_iter()).map(|(a, b)| a.iter().zip(b.iter()).map(|(a, b)| a * b).sum::<f64>()).sum()
 }
@@ -633,6 +579,16 @@ mod tests {
                 let is_right = distance(&completed, &z) < 1e-4;
                 prop_assert!(is_right || completed.held_out > 1e-4, "held out {:e}", completed.held_out);
             }
+        }
+    }
+
+    /// Of many rows few are searched with, and still each column must show in some.
+    #[test]
+    fn no_column_is_left_out_of_a_tall_matrix() {
+        for seed in 0..60 {
+            let (_, known) = planted(400, 60, 1, 0.4, seed);
+            let completed = complete(&known, 1, Effort { searches: 1, ..Effort::default() }).unwrap();
+            assert!(completed.is_settled && completed.held_out < 1e-8, "seed {seed}: {:e}", completed.held_out);
         }
     }
 

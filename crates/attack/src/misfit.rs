@@ -3,7 +3,7 @@
 use serde::Serialize;
 use unmask_core::Knowledge;
 
-use crate::{AttackError, Observation, Searches, WholeUpdate, model::POSITION};
+use crate::{AttackError, Observation, Searches, Tensors, WholeUpdate, model::POSITION};
 
 /// How far the gradient g(x) of pictures x is from the gradient g that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -49,6 +49,29 @@ impl Misfit {
         let is_compared = |index: &usize| !fixed.contains(index) && kept.is_none_or(|kept| kept[*index]);
         let compared = (0..gradient.len()).filter(is_compared).map(|index| (own[index], f64::from(gradient[index])));
         Self::between(compared).ok_or(AttackError::NothingToMatch { part: "the gradient" })
+    }
+
+    /// The same over the tensors of an update that are at hand, as far as they arrived: what closed forms and labels are read
+    /// from, where nobody keeps the whole update.
+    ///
+    /// # Errors
+    /// As [`Misfit::of`].
+    pub fn of_tensors(own: &[f64], gradients: &Tensors) -> Result<Self, AttackError> {
+        let layout = gradients.model().layout();
+        if own.len() < layout.len() {
+            return Err(AttackError::ShortGradient { found: own.len(), expected: layout.len() });
+        }
+        let mut compared = Vec::new();
+        for param in layout.iter() {
+            let Some(values) = gradients.values(&param.name) else { continue };
+            if param.name == POSITION && values.iter().all(|&value| value == 0.0) {
+                continue;
+            }
+            let kept = gradients.kept(&param.name);
+            let pairs = own[param.range.clone()].iter().copied().zip(values.iter().copied()).enumerate();
+            compared.extend(pairs.filter(|(index, _)| kept.is_none_or(|kept| kept[*index])).map(|(_, pair)| pair));
+        }
+        Self::between(compared.iter().copied()).ok_or(AttackError::NothingToMatch { part: "the gradient" })
     }
 
     /// Of pairs of an entry of g(x) and the same of g; `None` where g is all zero.
@@ -99,6 +122,7 @@ mod tests {
     use unmask_core::{Architecture, ModelState, VitPreset};
 
     use super::*;
+    use crate::TensorSource;
 
     fn update(change: impl Fn(&mut WholeUpdate)) -> WholeUpdate {
         let architecture = Architecture::from(VitPreset::Pico);
@@ -160,6 +184,38 @@ mod tests {
             update.gradient[position].fill(0.0);
         });
         assert!(Misfit::of(&own(&plain), &fixed, Knowledge::Aware).unwrap().relative < 1e-12);
+    }
+
+    /// Entries of the tensors at hand count as they do in the whole update, and no others.
+    #[test]
+    fn tensors_are_compared_as_the_update_is() {
+        let whole = update(|_| ());
+        let (layout, mut found) = (whole.architecture.layout(), own(&whole));
+        let names = [POSITION, "patch_embed.proj.weight", "head.bias"];
+        let is_there: Vec<bool> = {
+            let mut there = vec![false; layout.len()];
+            names.iter().for_each(|name| there[layout.get(name).unwrap().range.clone()].fill(true));
+            there
+        };
+        let hidden: Vec<bool> = (0..layout.len()).map(|index| index % 3 != 0).collect();
+        found.iter_mut().zip(&is_there).for_each(|(value, &there)| *value += if there { 0.1 } else { 50.0 });
+        let read = |kept: Option<&[bool]>, names: &[&str]| {
+            Tensors::from_flat(TensorSource::Gradients, whole.architecture, &whole.gradient, kept, names).unwrap()
+        };
+        for kept in [None, Some(hidden.as_slice())] {
+            let counts = |index: &usize| is_there[*index] && kept.is_none_or(|kept| kept[*index]);
+            let pairs = (0..layout.len()).filter(counts).map(|at| (found[at], f64::from(whole.gradient[at])));
+            let wanted = Misfit::between(pairs).unwrap();
+            assert!(wanted.relative > 0.05, "{wanted:?}");
+            assert_eq!(Misfit::of_tensors(&found, &read(kept, &names)), Ok(wanted));
+        }
+        let fixed = update(|update| update.gradient[layout.get(POSITION).unwrap().range.clone()].fill(0.0));
+        let fixed =
+            Tensors::from_flat(TensorSource::Gradients, fixed.architecture, &fixed.gradient, None, &names).unwrap();
+        assert_eq!(Misfit::of_tensors(&found, &fixed), Misfit::of_tensors(&found, &read(None, &names[1..])));
+        let short = Misfit::of_tensors(&found[1..], &read(None, &names)).unwrap_err();
+        assert_eq!(short, AttackError::ShortGradient { found: layout.len() - 1, expected: layout.len() });
+        assert!(matches!(Misfit::of_tensors(&found, &read(None, &[])), Err(AttackError::NothingToMatch { .. })));
     }
 
     #[test]

@@ -28,7 +28,7 @@ const CONVERGED: f64 = 2e-6;
 /// Largest rank that is tried behind a mask, one after the other.
 const MOST_HIDDEN: usize = 32;
 /// Of each rank: those below the right one are stuck whatever is tried.
-const EFFORT: Effort = Effort { searches: 2, steps: 60, products: 100 };
+const EFFORT: Effort = Effort { searches: 2, likely_steps: 0, steps: 60, products: 100 };
 /// So many ranks in turn that predict no better end it.
 const PATIENCE: usize = 4;
 /// What a completion left, beside unit vectors: thousands of its rows must not outweigh them.
@@ -162,7 +162,7 @@ impl Span {
     fn masked(known: Observed, name: &str, go_on: GoOn<'_>) -> Result<Self, AttackError> {
         let (mut guess, mut best, mut tried) = (None, (f64::INFINITY, 0), 0);
         for rank in 1..=MOST_HIDDEN {
-            let start = Start { guesses: guess.as_slice(), ..Start::default() };
+            let start = Start { guess: guess.as_ref(), ..Start::default() };
             let done = match complete(&known, rank, start, EFFORT, &mut |_, _| go_on()) {
                 Ok(done) if done.is_cut => {
                     return Err(cannot(format!(

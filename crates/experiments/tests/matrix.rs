@@ -173,11 +173,13 @@ fn a_resnet_is_attacked_by_what_needs_no_embeddings() {
     expect(&rows, "inverting-gradients-aware", "random-binary:0.5", -0.3..=0.3);
 }
 
-/// What needs no picture: labels, and whether a given picture was there. Neither masks nor a fixed position hide them.
+/// What needs no picture: labels, and whether a given picture was there. Neither masks nor a fixed position hide them; noise and
+/// a key hide members.
 #[test]
 fn labels_and_members_show_without_a_picture() {
-    let defences = ["none", "random-binary:0.2", "fixed-position"];
-    let settings = settings(VitPreset::Pico, "label,membership", &defences.join(";"));
+    let defences = ["none", "random-binary:0.2", "random-binary:0.5", "frozen-binary:0.5", "fixed-position"];
+    let all = [&defences[..], &["gaussian", "encrypted"]].concat().join(";");
+    let settings = settings(VitPreset::Pico, "label,membership", &all);
     let folder = TempDir::new().unwrap();
     let rows = whole(&settings, &photographs(&["cat", "rocket"]), folder.path());
     for (attack, defence) in ["label", "membership"].iter().flat_map(|attack| defences.map(|defence| (attack, defence)))
@@ -186,6 +188,8 @@ fn labels_and_members_show_without_a_picture() {
             assert_eq!((&row.verdict, row.ssim), (&Verdict::Recognisable, None), "{row:?}");
         }
     }
+    expect_cannot(&rows, "membership", "gaussian:eps=4,delta=1e-5,clip=0.5", "noise");
+    expect_cannot(&rows, "membership", "encrypted", "cipher text");
     let reason = of(&rows, "membership", "none")[0].reason.as_deref().unwrap();
     assert!(reason.starts_with("cat: was there") && reason.contains("rocket: was not there"), "{reason}");
 }

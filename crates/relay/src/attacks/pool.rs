@@ -9,7 +9,8 @@ use std::{
 
 use tracing::error;
 use unmask_attack::{
-    AccumulatedRounds, AttackError, AttackProgress, GoOn, NoSearches, Recovered, SearchOptions, Searches, WholeUpdate,
+    AccumulatedRounds, AttackError, AttackProgress, GoOn, Misfit, NoSearches, Observation, Recovered, SearchOptions,
+    Searches, WholeUpdate, own_gradient,
 };
 use unmask_core::AttackMethod;
 
@@ -140,7 +141,7 @@ fn perform(task: Task, shared: &Shared, searches: &dyn Searches, job: &Job, held
     };
     match task {
         Task::Label => Some(Report::Labels(about, job.labels().map_err(|error| error.to_string()))),
-        Task::Method(method) => Some(found(method, job, attack(method, job, held, go_on))),
+        Task::Method(method) => Some(found(method, job, attack(method, shared, searches, job, held, go_on))),
         Task::Membership => {
             let candidate = held.candidate.as_ref()?;
             Some(Report::Membership(
@@ -157,13 +158,45 @@ fn found(method: AttackMethod, job: &Job, outcome: Result<Seen, String>) -> Repo
     Report::Found(Box::new(Finding { about: job.about, method, seconds: 0.0, outcome, search: None }))
 }
 
-fn attack(method: AttackMethod, job: &Job, held: &Held, go_on: GoOn<'_>) -> Result<Seen, String> {
+fn attack(
+    method: AttackMethod,
+    shared: &Shared,
+    searches: &dyn Searches,
+    job: &Job,
+    held: &Held,
+    go_on: GoOn<'_>,
+) -> Result<Seen, String> {
     let mut observation = job.observation.clone();
     observation.encryption = job.encryption.map(|(_, check)| held.keys.of(check));
     observation.rounds = held.rounds.clone().ok_or(AttackError::NoRounds);
     let progress = &mut |_: AttackProgress<'_>| go_on();
     let recovered = unmask_attack::run(method, &observation, &NoSearches, SearchOptions::default(), progress);
     let Recovered { pictures, mut notes, .. } = recovered.map_err(|error| error.to_string())?;
+    notes.extend(check(shared, searches, job, observation, &pictures, go_on));
     notes.extend(remarks::on(method, job));
     Seen::new(job.architecture.side(), pictures.concat(), &notes)
+}
+
+/// What the picture leaves unexplained of the tensors read of its update, by its own gradient. Of a mixture of several
+/// pictures nothing is said, and nothing where the model is not at hand, encrypted or of an older update, or the round's time
+/// is spent: other attacks come first.
+fn check(
+    shared: &Shared,
+    searches: &dyn Searches,
+    job: &Job,
+    mut observation: Observation,
+    pictures: &[Vec<f32>],
+    go_on: GoOn<'_>,
+) -> Option<String> {
+    if observation.batch != 1 || go_on().is_break() {
+        return None;
+    }
+    // Taken only here: kept while an attack runs, it would stand in memory beside the next update's.
+    observation.whole = {
+        let schedule = shared.lock();
+        let is_due = schedule.serial() == job.about.serial && !schedule.budget.is_spent();
+        Some(schedule.whole.clone().filter(|_| is_due)?)
+    };
+    let own = own_gradient(&observation, searches, pictures).ok()?;
+    remarks::unexplained(&Misfit::of_tensors(&own, &observation.evidence().ok()?.gradients).ok()?)
 }

@@ -1,6 +1,6 @@
 //! What to know about whatever an attack makes of an update.
 
-use unmask_attack::Concealment;
+use unmask_attack::{Concealment, Misfit};
 use unmask_core::{AttackFamily, AttackMethod, Knowledge, Rule};
 
 use super::job::Job;
@@ -8,6 +8,17 @@ use super::job::Job;
 /// What stands beside a picture made of ciphertext.
 const KEYLESS: &str = "The embeddings are encrypted, in the update and in the weights that the relay holds: this attacker has \
                        no key and takes ciphertext for values.";
+
+/// What stands beside rounds under one mask.
+const FROZEN: &str = "This mask is the same in every round, so that more rounds show no further entries. Where the model has moved \
+                      between them, they are further equations for the same picture all the same, and are solved together where \
+                      counting allows.";
+
+/// What a picture's own gradient says of it; nothing where it is beyond numbers.
+pub(super) fn unexplained(misfit: &Misfit) -> Option<String> {
+    let percent = 100.0 * misfit.relative;
+    percent.is_finite().then(|| format!("Its own gradient leaves {percent:.1} % of what arrived unexplained."))
+}
 
 /// The remarks on a picture by `method`.
 pub(super) fn on(method: AttackMethod, job: &Job) -> Vec<String> {
@@ -29,7 +40,7 @@ pub(super) fn on(method: AttackMethod, job: &Job) -> Vec<String> {
         remarks.push("No mask dropped anything here, so that knowing masks adds nothing.".to_owned());
     }
     if method == AttackMethod::Rounds && about.defence.has_common_mask() {
-        remarks.push("This mask is the same in every round, so that more rounds show no further entries.".to_owned());
+        remarks.push(FROZEN.to_owned());
     }
     remarks
 }

@@ -1,10 +1,13 @@
 //! What the relay makes of the update of the client under attack.
 
+use std::sync::Arc;
+
 use crate::support::{
-    Client, Plan, Relay, card, gradient,
+    Client, Plan, Relay, card, find_card, gradient,
     private::{distance, picture, revealing_gradient},
     protect, remark,
 };
+use unmask_attack::{AttackError, Searches, WholeUpdate};
 use unmask_core::{AttackMethod, MaskSeed};
 use unmask_defence::KeyMaterial;
 use unmask_wire::{
@@ -91,6 +94,44 @@ async fn naive_and_aware_stand_side_by_side_on_one_update() {
     assert!(room.attacks.iter().all(|card| card.round == 1 && card.defence.to_string() == "random-binary:pos=0,0.3"));
     assert!(remark(&room, "embedding-aware").contains("arrived whole"), "{}", remark(&room, "embedding-aware"));
     assert!(!remark(&room, "embedding-aware").contains("adds nothing"));
+}
+
+/// A model of which the gradient of a picture is known by formula.
+#[derive(Debug)]
+struct Formula;
+
+impl Searches for Formula {
+    fn gradient(&self, _: &WholeUpdate, labels: &[usize], pictures: &[f32]) -> Result<Vec<f64>, AttackError> {
+        Ok(revealing_gradient(pictures, labels[0]).into_iter().map(f64::from).collect())
+    }
+}
+
+/// By their own gradients the right picture is told from the wrong one, and where nobody has the model nothing is said.
+#[tokio::test]
+async fn closed_forms_are_checked_by_their_own_gradient() {
+    let relay = Relay::with(|config| {
+        config.defence = "random-binary:pos=0,0.3".parse().unwrap();
+        config.searches = Some(Arc::new(Formula));
+    })
+    .await;
+    let mut ada = relay.client("Ada").await;
+    relay.control(Control::OneRound).await;
+    let plan = ada.plan().await;
+    ada.update(&plan, revealing(), [1; 32]).await;
+    let room = relay.room_when("all results", |room| room.attacks.len() == 6).await;
+    let unexplained = |attack: &str| -> f64 {
+        let (_, rest) = remark(&room, attack).split_once("Its own gradient leaves ").unwrap();
+        rest.split_once(" % of what arrived unexplained.").unwrap().0.parse().unwrap()
+    };
+    let (naive, aware) = (unexplained("embedding"), unexplained("embedding-aware"));
+    assert!(naive > 5.0 && aware == 0.0, "{naive} % and {aware} %");
+
+    relay.control(Control::Defence { defence: "encrypted".parse().unwrap() }).await;
+    relay.control(Control::OneRound).await;
+    ada.encrypted_round("seven grey herons", revealing()).await;
+    let room =
+        relay.room_when("cipher text", |room| find_card(room, "embedding").is_some_and(|card| card.round == 2)).await;
+    assert!(!remark(&room, "embedding").contains("own gradient"), "{}", remark(&room, "embedding"));
 }
 
 #[tokio::test]

@@ -189,9 +189,7 @@ impl Member {
             let own = own_gradient(observation, searches, &pictures)?;
             Misfit::of(&own, whole, Knowledge::Aware)
         });
-        self.checked = misfit.ok().map(|Misfit { relative, .. }| {
-            format!("Its own gradient leaves {:.1} % of what arrived unexplained.", 100.0 * relative)
-        });
+        self.checked = misfit.ok().as_ref().and_then(remarks::unexplained);
     }
 
     /// It cannot go on; the last picture stays, with the reason beside it.

@@ -1,0 +1,107 @@
+//! Products of matrices, and many small symmetric ones at once.
+
+use faer::{
+    Accum, Mat, MatRef, Par, Side,
+    linalg::{
+        matmul::matmul,
+        solvers::{DenseSolveCore, Llt},
+    },
+};
+
+/// Relative ridge that keeps rounding from making a Gram matrix indefinite.
+const RIDGE: f64 = 1e-13;
+
+pub(crate) fn product(a: MatRef<'_, f64>, b: MatRef<'_, f64>) -> Mat<f64> {
+    let mut out = Mat::zeros(a.nrows(), b.ncols());
+    matmul(out.as_mut(), Accum::Replace, a, b, 1.0, Par::Seq);
+    out
+}
+
+/// The columns x_j x_k, k <= j, of a matrix x `[n, r]`: `[n, r (r + 1) / 2]`.
+pub(crate) fn pairs(x: MatRef<'_, f64>) -> Mat<f64> {
+    let r = x.ncols();
+    let mut out = Mat::zeros(x.nrows(), r * (r + 1) / 2);
+    let mut at = 0;
+    for j in 0..r {
+        for k in 0..=j {
+            for (to, (a, b)) in out.col_mut(at).iter_mut().zip(x.col(j).iter().zip(x.col(k).iter())) {
+                *to = a * b;
+            }
+            at += 1;
+        }
+    }
+    out
+}
+
+/// Inverses of symmetric matrices `[r, r]`, one after the other.
+pub(crate) struct Inverses {
+    rank: usize,
+    values: Vec<f64>,
+}
+
+impl Inverses {
+    /// Of those whose lower triangles are the rows of `packed` `[n, r (r + 1) / 2]`, each with a ridge.
+    pub(crate) fn new(packed: MatRef<'_, f64>, rank: usize) -> Option<Self> {
+        let mut values = Vec::with_capacity(packed.nrows() * rank * rank);
+        let rows = packed.to_owned();
+        for row in 0..packed.nrows() {
+            let at = |j: usize, k: usize| rows[(row, j * (j + 1) / 2 + k)];
+            let mut matrix = Mat::from_fn(rank, rank, |j, k| if k <= j { at(j, k) } else { at(k, j) });
+            let mean = (0..rank).map(|j| matrix[(j, j)]).sum::<f64>() / rank as f64;
+            if mean <= 0.0 {
+                values.extend(std::iter::repeat_n(0.0, rank * rank));
+                continue;
+            }
+            let mut ridge = RIDGE * mean;
+            let factor = loop {
+                (0..rank).for_each(|j| matrix[(j, j)] += ridge);
+                match Llt::new(matrix.as_ref(), Side::Lower) {
+                    Ok(factor) => break factor,
+                    Err(_) if ridge.is_finite() && ridge < mean => ridge *= 100.0,
+                    Err(_) => return None,
+                }
+            };
+            let inverse = factor.inverse();
+            for column in inverse.col_iter() {
+                values.extend(column.iter());
+            }
+        }
+        Some(Self { rank, values })
+    }
+
+    /// Their lower triangles, `[n, r (r + 1) / 2]`.
+    pub(crate) fn packed(&self) -> Mat<f64> {
+        let r = self.rank;
+        let count = self.values.len() / (r * r).max(1);
+        let mut out = Mat::zeros(count, r * (r + 1) / 2);
+        let mut at = 0;
+        for j in 0..r {
+            for k in 0..=j {
+                let of = self.values.chunks_exact(r * r).map(|inverse| inverse[j * r + k]);
+                out.col_mut(at).iter_mut().zip(of).for_each(|(out, value)| *out = value);
+                at += 1;
+            }
+        }
+        out
+    }
+
+    /// Each times its row of `x` `[n, r]`.
+    pub(crate) fn apply(&self, x: MatRef<'_, f64>) -> Mat<f64> {
+        let r = self.rank;
+        let (count, transposed) = (x.nrows(), x.transpose().to_owned());
+        let mut out = Mat::<f64>::zeros(r, count);
+        for (row, inverse) in self.values.chunks_exact(r * r).enumerate() {
+            let (x, out) = (transposed.col_as_slice(row), out.col_as_slice_mut(row));
+            for (column, x) in inverse.chunks_exact(r).zip(x) {
+                out.iter_mut().zip(column).for_each(|(out, value)| *out += value * x);
+            }
+        }
+        out.transpose().to_owned()
+    }
+}
+
+pub(crate) fn multiply(x: &mut Mat<f64>, weights: &Mat<f64>) {
+    for (x, weights) in x.col_iter_mut().zip(weights.col_iter()) {
+        x.iter_mut().zip(weights.iter()).for_each(|(x, weight)| *x *= weight);
+    }
+}
