@@ -15,7 +15,7 @@ use crate::{
     parts::{MergedRun, PART, Part, PartRecord, RunKind},
     reproduce,
     request::RunRecord,
-    store::{Difference, LOCK, at, damaged, read, write},
+    store::{Difference, LOCK, RUN, at, damaged, difference, read, write},
     sweep,
 };
 
@@ -162,6 +162,7 @@ fn missing(record: &PartRecord, parts: &[Found]) -> Vec<MissingPart> {
 
 /// Copies the files of all parts to `out`: of a case that two of them have, the first, if they are the same.
 fn collect(record: &PartRecord, parts: &[Found], out: &Path) -> Result<(), ExperimentError> {
+    refuse_other_run(record, out)?;
     let cases: HashSet<&Path> = record.cases.iter().map(Path::new).collect();
     let mut sources: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
     for part in parts {
@@ -181,6 +182,23 @@ fn collect(record: &PartRecord, parts: &[Found], out: &Path) -> Result<(), Exper
         write(&out.join(name), &fs::read(source).map_err(at(source))?)?;
     }
     Ok(())
+}
+
+/// A folder may hold this run, from an earlier merge, and no other one.
+fn refuse_other_run(record: &PartRecord, out: &Path) -> Result<(), ExperimentError> {
+    let path = out.join(RUN);
+    // An experiment's `run.json` is of its report, which is written anew.
+    if record.kind == RunKind::Reproduce {
+        return Ok(());
+    }
+    let Some(bytes) = read(&path)? else { return Ok(()) };
+    let held = serde_json::from_slice(&bytes).map_err(damaged(&path))?;
+    match difference("", &held, &record.run) {
+        Some(difference) => {
+            Err(ExperimentError::OtherRun { folder: out.to_owned(), difference: difference.to_string() })
+        }
+        None => Ok(()),
+    }
 }
 
 /// All files below a folder but those of the part itself and those that somebody is writing.
@@ -297,6 +315,9 @@ mod tests {
         fs::write(folder.path().join("two/rows/a.json"), row(0.5000001, 1.0).to_string()).unwrap();
         let error = collect(&found[0].record, &found, &out).unwrap_err().to_string();
         assert!(error.contains("one/rows/a.json") && error.contains("two/rows/a.json"), "{error}");
+        fs::write(out.join(RUN), json!({ "seed": 2 }).to_string()).unwrap();
+        let error = collect(&found[0].record, &found, &out).unwrap_err().to_string();
+        assert!(error.contains("seed was 2 and is now 1") && error.contains("another --out"), "{error}");
     }
 
     #[test]

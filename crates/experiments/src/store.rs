@@ -93,6 +93,11 @@ impl Store {
         Ok(names.flatten().any(|entry| entry.path().extension().is_some_and(|extension| extension == "json")))
     }
 
+    /// The folder itself.
+    pub(crate) fn path(&self) -> &Path {
+        &self.folder
+    }
+
     /// A folder of the case's own, for what keeps its own files.
     pub(crate) fn folder(&self, name: &str) -> PathBuf {
         self.folder.join(name)

@@ -2,7 +2,6 @@
 
 use std::{
     cell::Cell,
-    ops::ControlFlow,
     path::{Path, PathBuf},
 };
 

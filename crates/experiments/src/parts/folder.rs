@@ -1,12 +1,6 @@
 //! The folder of one part while it is computed.
 
-use std::{
-    fs::{self, File, TryLockError},
-    ops::ControlFlow,
-    path::{Path, PathBuf},
-    thread,
-    time::Duration,
-};
+use std::{ops::ControlFlow, path::Path, thread, time::Duration};
 
 use serde::Serialize;
 
@@ -16,25 +10,23 @@ use super::{
 };
 use crate::{
     error::ExperimentError,
-    store::{as_read, at, damaged, read, write},
+    store::{Store, as_read, damaged, read, write},
 };
 
-const LOCK: &str = "lock";
 /// Between two looks at whether another process is done.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// The folder of one part, in which nobody else computes as long as this lives.
 #[derive(Debug)]
 pub struct PartFolder {
-    path: PathBuf,
+    store: Store,
     part: Part,
     command: Vec<String>,
-    _lock: File,
 }
 
 impl PartFolder {
     /// Makes the folder of `part` below `out`, or opens it to go on. Where another process computes the same part, waits
-    /// for it, asking `is_wanted` from time to time; `None` if that ended the wait.
+    /// for it, asking `is_wanted` from time to time; `None` if that ended the wait. A folder in which nothing is kept goes again.
     ///
     /// `command` are the words behind the program's name that compute the whole: the arguments without `--part` and without
     /// secrets.
@@ -47,22 +39,18 @@ impl PartFolder {
         command: Vec<String>,
         is_wanted: &mut dyn FnMut() -> ControlFlow<()>,
     ) -> Result<Option<Self>, ExperimentError> {
-        let path = part.folder(out);
-        fs::create_dir_all(&path).map_err(at(&path))?;
-        let lock_path = path.join(LOCK);
-        let lock = File::create(&lock_path).map_err(at(&lock_path))?;
         loop {
-            match lock.try_lock() {
-                Ok(()) => return Ok(Some(Self { path, part, command, _lock: lock })),
-                Err(TryLockError::Error(error)) => return Err(at(&lock_path)(error)),
-                Err(TryLockError::WouldBlock) if is_wanted().is_break() => return Ok(None),
-                Err(TryLockError::WouldBlock) => thread::sleep(PAUSE),
+            match Store::open(&part.folder(out)) {
+                Ok(store) => return Ok(Some(Self { store, part, command })),
+                Err(ExperimentError::Busy { .. }) if is_wanted().is_break() => return Ok(None),
+                Err(ExperimentError::Busy { .. }) => thread::sleep(PAUSE),
+                Err(error) => return Err(error),
             }
         }
     }
 
     pub fn path(&self) -> &Path {
-        &self.path
+        self.store.path()
     }
 
     pub fn part(&self) -> Part {
@@ -81,7 +69,7 @@ impl PartFolder {
         run: &impl Serialize,
         cases: Vec<String>,
     ) -> Result<(), ExperimentError> {
-        let folder = self.path.join(inner);
+        let folder = self.path().join(inner);
         let path = folder.join(PART);
         let run = as_read(run).map_err(damaged(&path))?;
         let record = PartRecord { part: self.part, command: self.command.clone(), machine, kind, run, cases };

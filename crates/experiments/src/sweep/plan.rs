@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
-use unmask_simulation::{Config, ConfigError};
+use unmask_simulation::{Config, ConfigError, is_model_file};
 
 use super::SweepRequest;
 use crate::{
@@ -152,6 +152,11 @@ fn check(vary: &[Axis], seeds: u64) -> Result<(), ExperimentError> {
         if vary[..at].iter().any(|other| other.key == axis.key) {
             return Err(ExperimentError::Axis { key: axis.key.clone(), reason: "it is varied twice; join its values" });
         }
+        if axis.key == "model" && axis.values.iter().any(|value| is_model_file(value)) {
+            let reason =
+                "a file is of this machine; write each model as a name, such as vit_patch8_dim128_depth6_heads2_64";
+            return Err(ExperimentError::Axis { key: axis.key.clone(), reason });
+        }
         for (at, value) in axis.values.iter().enumerate() {
             if axis.values[..at].contains(value) {
                 return Err(ExperimentError::Duplicate { what: "the value", name: format!("{}={value}", axis.key) });
@@ -262,6 +267,7 @@ mod tests {
             (&["clinets=2"], 1, "did you mean \"clients\""),
             (&["batch=2; many"], 1, "batch=many, seed 5: --set: batch:"),
             (&["clients=2; 0"], 1, "clients=0, seed 5: clients = 0 will not do"),
+            (&["model=vit_nano_patch4_32; mine.toml"], 1, "model cannot be varied: a file is of this machine"),
             (&["batch=2"], 0, "--seeds 1 or more"),
             (&["batch=1;2;3"], 50_000, "150000 trainings are more"),
         ] {
