@@ -55,6 +55,28 @@ pub enum ExperimentError {
     UnevenBatches { pictures: usize, batch: usize },
     #[error("{} holds rows of another run: {difference}; give another --out, or delete that folder", .folder.display())]
     OtherRun { folder: PathBuf, difference: String },
+    #[error("there is no part in {}; give the folders that --part has made", .folder.display())]
+    NoPart { folder: PathBuf },
+    #[error(
+        "{} and {} are parts of different runs: {difference}; merge parts of one build, one command and one division",
+        .one.display(), .other.display()
+    )]
+    OtherParts { one: PathBuf, other: PathBuf, difference: String },
+    #[error(
+        "{} and {} are the same case with different results; another kind of processor rounds otherwise: leave one of the \
+         folders out, and compute what is missing then",
+        .one.display(), .other.display()
+    )]
+    OtherRow { one: PathBuf, other: PathBuf },
+    /// What the parts promised is of other settings.
+    #[error("{} holds another case than its part says; delete it, and compute that part again", .path.display())]
+    OtherCase { path: PathBuf },
+    #[error("{key} cannot be varied: {reason}")]
+    Axis { key: String, reason: &'static str },
+    #[error("{cases} trainings are more than a sweep has, which is {most}; vary fewer values")]
+    TooManyCases { cases: String, most: usize },
+    #[error("{case}: {source}")]
+    Case { case: String, source: ConfigError },
     #[error(transparent)]
     Config(#[from] ConfigError),
     #[error(transparent)]

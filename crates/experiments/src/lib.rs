@@ -6,8 +6,10 @@
 //!   bear it out.
 //! - [`overview`]: every claim with its verdict, from the reports of a folder.
 //! - [`matrix`]: every attack on every picture under every defence, with a page of what each of them sees.
+//! - [`sweep`]: trainings of a config with every combination of some of its values.
+//! - [`merge()`]: what several machines have computed of one of these, each a [`Part`], becomes one report.
 //!
-//! Finished parts are kept in the output folder at once, so that a run that was cut off goes on where it stopped.
+//! Finished cases are kept in the output folder at once, so that a run that was cut off goes on where it stopped.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
@@ -20,8 +22,10 @@ mod defences;
 mod error;
 mod figure;
 pub mod matrix;
+mod merge;
 mod overview;
 mod page;
+mod parts;
 mod report;
 mod reported;
 mod reproduce;
@@ -29,6 +33,7 @@ mod request;
 mod run;
 mod store;
 mod study;
+pub mod sweep;
 mod trade_off;
 mod training;
 mod update_ratios;
@@ -37,7 +42,9 @@ pub use catalogue::{Experiment, Scale, UnknownExperiment, UnknownScale};
 pub use claim::{Claim, ClaimListError, Finding, Source, tally, verdict};
 pub use cost::Cost;
 pub use error::ExperimentError;
+pub use merge::{Merged, MissingPart, merge};
 pub use overview::overview;
-pub use reproduce::{Reproduced, estimate, reproduce, write_overview};
+pub use parts::{ParsePartError, Part, PartFolder};
+pub use reproduce::{Reproduced, estimate, reproduce, reproduce_part, write_overview};
 pub use request::ExperimentRequest;
 pub use run::{ExperimentEvent, OnEvent};

@@ -16,7 +16,12 @@ mod progress;
 mod rows;
 mod tables;
 
-use std::{ops::ControlFlow, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+};
 
 use rayon::{ThreadPool, ThreadPoolBuilder, prelude::*};
 use serde::{Deserialize, Serialize};
@@ -41,7 +46,14 @@ pub use self::{
     means::{Interval, MatrixMean},
     plan::MatrixSettings,
 };
-use crate::error::ExperimentError;
+use crate::{
+    error::ExperimentError,
+    parts::{Machine, MergedRun, PartFolder, RunKind},
+    store::{RUN, at, damaged},
+};
+
+/// The page over all rows.
+const PAGE: &str = "matrix.html";
 
 /// What is computed, with what, and where it goes.
 #[derive(Debug, Clone)]
@@ -119,7 +131,7 @@ pub enum MatrixEvent<'a> {
 pub struct MatrixOutcome {
     /// All finished rows, ordered by seed, picture, defence and attack.
     pub rows: Vec<MatrixRow>,
-    /// How many a whole matrix has.
+    /// How many the whole matrix, or the part, has.
     pub planned: usize,
 }
 
@@ -133,6 +145,90 @@ pub type OnMatrixEvent<'a> = &'a mut (dyn FnMut(MatrixEvent<'_>) -> ControlFlow<
 /// [`ExperimentError`]: the settings do not fit the pictures, the folder holds rows of another run or cannot be written, or a
 /// client's model fails.
 pub fn run(request: &MatrixRequest<'_>, on_event: OnMatrixEvent<'_>) -> Result<MatrixOutcome, ExperimentError> {
+    let (plan, outcome) = compute(request, &|_| true, on_event)?;
+    let files = Rows::open(request.out, &plan.run)?;
+    write(&files, &plan, machine(request).threads, &outcome.rows)?;
+    Ok(outcome)
+}
+
+/// Computes the rows of one part in its folder, in place of [`MatrixRequest::out`]; [`merge`](crate::merge) makes tables and
+/// page of all parts. The outcome is of the part.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_part(
+    request: &MatrixRequest<'_>,
+    part: &PartFolder,
+    on_event: OnMatrixEvent<'_>,
+) -> Result<MatrixOutcome, ExperimentError> {
+    let request = MatrixRequest { out: part.path(), ..request.clone() };
+    let plan = MatrixPlan::new(&request)?;
+    part.record("", RunKind::Matrix, machine(&request), &plan.run, plan.files())?;
+    run_rows(&request, &|position| part.part().takes(position), on_event)
+}
+
+/// Tables and page of rows that lie together; gives the page's path.
+///
+/// # Errors
+/// A file cannot be read or written, or is not what its part says.
+pub(crate) fn report(merged: &MergedRun<'_>) -> Result<PathBuf, ExperimentError> {
+    let plan = MatrixPlan::finished(merged.run()?);
+    let files = Rows::open(merged.folder, &plan.run)?;
+    let rows = all_rows(&files, &plan)?;
+    write(&files, &plan, merged.machine().threads, &rows)?;
+    Ok(merged.folder.join(PAGE))
+}
+
+/// The rows of a folder in which all are finished.
+///
+/// # Errors
+/// One is not there, or is another one than it should be.
+pub(crate) fn finished(folder: &Path) -> Result<Vec<MatrixRow>, ExperimentError> {
+    let path = folder.join(RUN);
+    let bytes = fs::read(&path).map_err(at(&path))?;
+    let plan = MatrixPlan::finished(serde_json::from_slice(&bytes).map_err(damaged(&path))?);
+    all_rows(&Rows::open(folder, &plan.run)?, &plan)
+}
+
+fn all_rows(files: &Rows, plan: &MatrixPlan) -> Result<Vec<MatrixRow>, ExperimentError> {
+    let row = |cell: Cell| {
+        let name = plan.file(&cell);
+        files.get(&name, &plan.key(&cell))?.ok_or_else(|| ExperimentError::OtherCase { path: files.file(&name) })
+    };
+    plan.cells().map(row).collect()
+}
+
+/// The files of all rows of a matrix below its folder.
+///
+/// # Errors
+/// The settings do not fit the pictures.
+pub(crate) fn row_files(request: &MatrixRequest<'_>) -> Result<Vec<String>, ExperimentError> {
+    Ok(MatrixPlan::new(request)?.files())
+}
+
+fn write(files: &Rows, plan: &MatrixPlan, threads: usize, rows: &[MatrixRow]) -> Result<(), ExperimentError> {
+    tables::write(files, plan, threads, rows)?;
+    page::write(files, plan, rows)
+}
+
+/// Those of the rows whose positions `takes` names; without tables and page.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn run_rows(
+    request: &MatrixRequest<'_>,
+    takes: &(dyn Fn(usize) -> bool + Sync),
+    on_event: OnMatrixEvent<'_>,
+) -> Result<MatrixOutcome, ExperimentError> {
+    Ok(compute(request, takes, on_event)?.1)
+}
+
+/// Computes those of the rows at the positions that `takes` names which the folder does not hold yet; the outcome is of these.
+fn compute(
+    request: &MatrixRequest<'_>,
+    takes: &(dyn Fn(usize) -> bool + Sync),
+    on_event: OnMatrixEvent<'_>,
+) -> Result<(MatrixPlan, MatrixOutcome), ExperimentError> {
     let MatrixRequest { settings, start, device, .. } = *request;
     let plan = MatrixPlan::new(request)?;
     let pool = pool(request)?;
@@ -156,25 +252,39 @@ pub fn run(request: &MatrixRequest<'_>, on_event: OnMatrixEvent<'_>) -> Result<M
             files.save_picture(&truth_file(number, index), settings.model.side(), truth)?;
         }
     }
-    let kept = |cell| files.get(&plan.file(&cell), &plan.key(&cell));
-    let mut rows: Vec<Option<MatrixRow>> = plan.cells().map(kept).collect::<Result<_, _>>()?;
-    let left: Vec<Cell> = plan.cells().filter(|cell| rows[cell.number].is_none()).collect();
+    let kept = |cell: Cell| files.get(&plan.file(&cell), &plan.key(&cell));
+    let taken: Vec<Cell> = plan.cells().filter(|cell| takes(cell.number)).collect();
+    let mut rows: BTreeMap<usize, MatrixRow> = BTreeMap::new();
+    let mut left = Vec::new();
+    for &cell in &taken {
+        match kept(cell)? {
+            Some(row) => drop(rows.insert(cell.number, row)),
+            None => left.push(cell),
+        }
+    }
     let work = left.iter().map(|cell| plan.work(cell)).sum();
-    if computing.progress.tell(MatrixEvent::Started { rows: rows.len(), left: left.len(), work }).is_continue() {
+    if computing.progress.tell(MatrixEvent::Started { rows: taken.len(), left: left.len(), work }).is_continue() {
         let updates: Vec<&[Cell]> = left.chunk_by(|one, next| one.update() == next.update()).collect();
         let computed = pool.install(|| {
             let computed = updates.into_par_iter().map(|cells| computing.update(cells)).collect::<Result<Vec<_>, _>>();
             computed.inspect_err(|_| computing.progress.stop())
         })?;
-        for (number, row) in computed.into_iter().flatten() {
-            rows[number] = Some(row);
-        }
+        rows.extend(computed.into_iter().flatten());
     }
-    let planned = rows.len();
-    let rows: Vec<MatrixRow> = rows.into_iter().flatten().collect();
-    tables::write(files, &plan, pool.current_num_threads(), &rows)?;
-    page::write(files, &plan, &rows)?;
-    Ok(MatrixOutcome { rows, planned })
+    drop(computing);
+    Ok((plan, MatrixOutcome { rows: rows.into_values().collect(), planned: taken.len() }))
+}
+
+/// Rows that are computed side by side; as many as there are processors if absent.
+fn row_threads(request: &MatrixRequest<'_>) -> Option<usize> {
+    match request.device.compute() {
+        Compute::Gpu => Some(1),
+        Compute::Cpu => request.threads,
+    }
+}
+
+fn machine(request: &MatrixRequest<'_>) -> Machine {
+    Machine::here(row_threads(request))
 }
 
 /// Threads for rows, and for what the model's passes share out.
@@ -182,10 +292,7 @@ fn pool(request: &MatrixRequest<'_>) -> Result<ThreadPool, ExperimentError> {
     if request.threads == Some(0) {
         return Err(ExperimentError::NoThreads);
     }
-    let threads = match request.device.compute() {
-        Compute::Gpu => 1,
-        Compute::Cpu => request.threads.unwrap_or(0),
-    };
+    let threads = row_threads(request).unwrap_or(0);
     let failed = |error: rayon::ThreadPoolBuildError| ExperimentError::Threads { threads, reason: error.to_string() };
     ThreadPoolBuilder::new().num_threads(threads).thread_name(|n| format!("row {n}")).build().map_err(failed)
 }

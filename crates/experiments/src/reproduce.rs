@@ -1,15 +1,16 @@
 //! An experiment from the request to the files.
 
 use std::{
-    fs,
     ops::ControlFlow,
     path::{Path, PathBuf},
-    thread,
 };
 
 use jiff::Timestamp;
 use serde_json::json;
-use unmask_core::{CurveProvenance, TradeOffCurve, processor_name};
+use unmask_core::{CurveProvenance, TradeOffCurve};
+use unmask_data::datasets::default_cifar10_folder;
+use unmask_model::device::OpenDevice;
+use unmask_simulation::Commit;
 
 use crate::{
     attacks,
@@ -18,9 +19,10 @@ use crate::{
     cost::{self, Cost},
     error::ExperimentError,
     overview::overview,
+    parts::{Build, Machine, MergedRun, PartFolder},
     report::{Findings, Provenance, report_page},
-    request::ExperimentRequest,
-    run::{ExperimentEvent, ExperimentRun, OnEvent},
+    request::{ExperimentRequest, ReproduceSettings, RunRecord},
+    run::{CASES, ExperimentEvent, ExperimentRun, OnEvent, Scope},
     store::{Store, write},
     study::Study,
     trade_off, training, update_ratios,
@@ -35,34 +37,111 @@ pub struct Reproduced {
 }
 
 /// Runs an experiment and writes its report to a folder of its name in [`ExperimentRequest::out`]; `None` if `on_event` ended it before
-/// the last part. Finished parts are kept either way.
+/// the last case. Finished cases are kept either way.
 ///
 /// # Errors
 /// [`ExperimentError`]: pictures or weights are missing, the folder cannot be written, or the computation failed. Where no
-/// part is kept, no folder is left behind.
+/// case is kept, no folder is left behind.
 pub fn reproduce(
     request: &ExperimentRequest<'_>,
     on_event: OnEvent<'_>,
 ) -> Result<Option<Reproduced>, ExperimentError> {
     request.check()?;
-    check_cases(&cases)?;
     let folder = request.out.join(request.experiment.name());
-    let mut run = ExperimentRun { request, store: Store::open(&folder.join("parts"))?, on_event };
+    match find(request, &folder, Scope::Whole, on_event) {
+        Err(ExperimentError::Stopped) => Ok(None),
+        Ok((Some(findings), machine)) => {
+            let build = Build::new(request.commit.as_ref(), request.device);
+            report_findings(request, folder, findings, build, machine).map(Some)
+        }
+        // A whole run ends with its findings.
+        Ok((None, _)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Computes the cases of one part in its folder, in place of [`ExperimentRequest::out`]; [`merge`](crate::merge) makes the
+/// report of all parts. Where [`ExperimentRequest::seeds`] says nothing, there are as many seeds as the scale begins with.
+/// `false` if `on_event` ended it before the last case.
+///
+/// # Errors
+/// As [`reproduce`].
+pub fn reproduce_part(
+    request: &ExperimentRequest<'_>,
+    part: &PartFolder,
+    on_event: OnEvent<'_>,
+) -> Result<bool, ExperimentError> {
+    request.check()?;
+    let request = request.of_part(part);
+    let folder = request.out.join(request.experiment.name());
+    match find(&request, &folder, Scope::Part(part), on_event) {
+        Err(ExperimentError::Stopped) => Ok(false),
+        found => found.map(|_| true),
+    }
+}
+
+/// The report of an experiment all of whose cases lie together; gives the page's path.
+///
+/// # Errors
+/// A file cannot be read or written, or is not what its part says.
+pub(crate) fn report(merged: &MergedRun<'_>) -> Result<PathBuf, ExperimentError> {
+    let RunRecord { build, settings } = merged.run()?;
+    let ReproduceSettings { experiment, scale, seed, seeds, has_cifar10, weights, .. } = settings;
+    let device = OpenDevice::cpu();
+    let out = merged.folder.parent().unwrap_or(Path::new("")).to_owned();
+    let cifar10 = default_cifar10_folder();
+    let request = ExperimentRequest {
+        experiment,
+        scale,
+        seed,
+        seeds,
+        out,
+        cifar10,
+        weights,
+        device: &device,
+        threads: None,
+        commit: None,
+    };
+    let scope = Scope::Merged { parts: merged, has_cifar10 };
+    let (findings, machine) =
+        find(&request, merged.folder, scope, &mut |_: ExperimentEvent<'_>| ControlFlow::Continue(()))?;
+    let findings = findings.ok_or_else(|| ExperimentError::NoPart { folder: merged.folder.to_owned() })?;
+    Ok(report_findings(&request, merged.folder.to_owned(), findings, build, machine)?.folder.join(PAGE))
+}
+
+/// Computes what is not kept; what was found, unless a part was asked for, and where.
+fn find(
+    request: &ExperimentRequest<'_>,
+    folder: &Path,
+    scope: Scope<'_>,
+    on_event: OnEvent<'_>,
+) -> Result<(Option<Findings>, Machine), ExperimentError> {
+    check_cases(&cases)?;
+    let mut run = ExperimentRun { request, store: Store::open(&folder.join(CASES))?, scope, on_event };
     let found = match (Study::of(request.experiment, request.scale), request.experiment) {
         (Some(study), Experiment::TradeOff) => trade_off::run(&mut run, &study),
         (Some(study), _) => training::run(&mut run, &study),
         (None, Experiment::AttacksResnet) => attacks::run_resnet(&mut run),
         (None, Experiment::AttacksVit) => attacks::run_vit(&mut run),
         (None, _) => update_ratios::run(&mut run),
-    };
-    let findings = match found {
-        Err(ExperimentError::Stopped) => return Ok(None),
-        found => found?,
-    };
-    let provenance = provenance(request, &findings);
+    }?;
+    Ok((found, run.machine()))
+}
+
+/// The page of a report.
+const PAGE: &str = "report.html";
+
+fn report_findings(
+    request: &ExperimentRequest<'_>,
+    folder: PathBuf,
+    findings: Findings,
+    build: Build,
+    machine: Machine,
+) -> Result<Reproduced, ExperimentError> {
+    let provenance = provenance(request, &findings, build, machine);
     let Findings { claims, records, results, curve, .. } = &findings;
     let encoded = |value: &serde_json::Value| -> Vec<u8> { format!("{value:#}\n").into_bytes() };
-    write(&folder.join("report.html"), report_page(&provenance, &findings).as_bytes())?;
+    write(&folder.join(PAGE), report_page(&provenance, &findings).as_bytes())?;
     write(&folder.join("results.json"), &encoded(&json!({ "claims": claims, "results": results })))?;
     write(&folder.join("results.csv"), records)?;
     write(
@@ -75,7 +154,7 @@ pub fn reproduce(
         write(&folder.join("trade-off.json"), &encoded(&json!(curve)))?;
     }
     write_overview(&request.out)?;
-    Ok(Some(Reproduced { folder, claims: findings.claims }))
+    Ok(Reproduced { folder, claims: findings.claims })
 }
 
 /// What the experiment takes at the papers' scale, from steps that are measured now; `None` where a model's steps do not
@@ -85,8 +164,10 @@ pub fn reproduce(
 /// [`ExperimentError`]: the weights are another model's, the model cannot be run, or the folder cannot be written.
 pub fn estimate(request: &ExperimentRequest<'_>) -> Result<Option<Cost>, ExperimentError> {
     request.check_weights(Scale::Paper)?;
-    let store = Store::open(&request.out.join(request.experiment.name()).join("parts"))?;
-    let run = ExperimentRun { request, store, on_event: &mut |_: ExperimentEvent<'_>| ControlFlow::Continue(()) };
+    let store = Store::open(&request.out.join(request.experiment.name()).join(CASES))?;
+    let scope = Scope::Whole;
+    let run =
+        ExperimentRun { request, store, scope, on_event: &mut |_: ExperimentEvent<'_>| ControlFlow::Continue(()) };
     match (Study::of(request.experiment, Scale::Paper), request.experiment) {
         (Some(study), _) => cost::of_training(&run, &study),
         (None, Experiment::AttacksResnet) => attacks::resnet_cost(&run).map(Some),
@@ -94,18 +175,20 @@ pub fn estimate(request: &ExperimentRequest<'_>) -> Result<Option<Cost>, Experim
     }
 }
 
-fn provenance(request: &ExperimentRequest<'_>, findings: &Findings) -> Provenance {
+fn provenance(request: &ExperimentRequest<'_>, findings: &Findings, build: Build, machine: Machine) -> Provenance {
+    let Build { version, commit, device } = build;
+    let sha = commit.as_deref().map(|commit| commit.trim_end_matches(Commit::CHANGED).to_owned());
     Provenance {
         experiment: request.experiment,
         scale: request.scale,
         seed: request.seed,
         seeds: findings.seeds,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        commit: request.commit.as_ref().map(|commit| commit.sha.clone()),
-        has_local_changes: request.commit.as_ref().is_some_and(|commit| commit.has_local_changes),
-        device: request.device.description(),
-        processor: fs::read_to_string("/proc/cpuinfo").ok().as_deref().and_then(processor_name).map(str::to_owned),
-        threads: request.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)),
+        version,
+        has_local_changes: commit.is_some_and(|commit| commit.ends_with(Commit::CHANGED)),
+        commit: sha,
+        device,
+        processor: machine.processor,
+        threads: machine.threads,
         finished: Timestamp::now().as_second(),
         seconds: findings.seconds,
         command: request.command(),

@@ -1,19 +1,23 @@
 //! Which experiment is run, and with what.
 
+mod record;
+
 use std::path::PathBuf;
 
 use unmask_data::datasets::{DataSet, Source};
 use unmask_model::device::OpenDevice;
 use unmask_simulation::{Commit, Config, check_start};
 
+pub(crate) use self::record::{ReproduceSettings, RunRecord};
 use crate::{
     catalogue::{Experiment, Scale},
     error::ExperimentError,
+    parts::PartFolder,
     study::{self, Seeds, Study},
     trade_off,
 };
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ExperimentRequest<'a> {
     pub experiment: Experiment,
     pub scale: Scale,
@@ -82,7 +86,7 @@ impl ExperimentRequest<'_> {
         let what = match (Study::of(*experiment, *scale), experiment) {
             (Some(study), _) => {
                 let studies = match experiment {
-                    Experiment::TradeOff => trade_off::studies(self, &study),
+                    Experiment::TradeOff => trade_off::studies(*scale, self.has_cifar10(), &study),
                     _ => vec![study],
                 };
                 let mut all = Vec::new();
@@ -105,6 +109,12 @@ impl ExperimentRequest<'_> {
         Ok(format!("{experiment}: {what}"))
     }
 
+    /// The same for one of several parts: each knows beforehand how many seeds there are.
+    pub(crate) fn of_part(&self, part: &PartFolder) -> Self {
+        let least = Study::of(self.experiment, self.scale).map(|study| self.seeds(&study).least);
+        Self { seeds: self.seeds.or(least), out: part.path().to_owned(), ..self.clone() }
+    }
+
     /// The command that does it again, without the paths of one machine.
     pub(crate) fn command(&self) -> String {
         let Self { experiment, scale, seed, seeds, weights, .. } = self;
@@ -116,6 +126,11 @@ impl ExperimentRequest<'_> {
     /// The pictures. Generated ones are drawn from the seed.
     pub(crate) fn load(&self, source: &Source) -> Result<DataSet, ExperimentError> {
         Ok(DataSet::load(source, &self.cifar10, self.seed)?)
+    }
+
+    /// Whether the photographs are there, which an experiment adds where it can.
+    pub(crate) fn has_cifar10(&self) -> bool {
+        self.cifar10.is_dir()
     }
 
     /// With how many seeds each training is repeated.

@@ -24,14 +24,14 @@ use crate::{
     defences::{ComparedDefence, TRADE_OFF, TRADE_OFF_ON_PHOTOGRAPHS},
     error::ExperimentError,
     report::Findings,
-    request::ExperimentRequest,
     run::{ExperimentEvent, ExperimentRun},
+    store,
     study::{Case, Study},
     training::{TrainingRun, train},
 };
 
-/// The study on each data set: on generated shapes, and on CIFAR-10 where its folder is there, with fewer cases.
-pub(crate) fn studies(request: &ExperimentRequest<'_>, study: &Study) -> Vec<Study> {
+/// The study on each data set: on generated shapes, and on CIFAR-10 where it is there, with fewer cases.
+pub(crate) fn studies(scale: Scale, has_cifar10: bool, study: &Study) -> Vec<Study> {
     let on = |source: Source, keeps: &dyn Fn(&Case) -> bool| {
         let mut study = study.clone();
         study.set.push(format!("data={source}"));
@@ -39,9 +39,9 @@ pub(crate) fn studies(request: &ExperimentRequest<'_>, study: &Study) -> Vec<Stu
         study
     };
     let is_on_photographs = |case: &Case| TRADE_OFF_ON_PHOTOGRAPHS.iter().any(|defence| defence.key == case.key);
-    match request.scale {
+    match scale {
         Scale::Tiny => vec![on(Source::Generated, &|_| true)],
-        Scale::Small if request.cifar10.is_dir() => {
+        Scale::Small if has_cifar10 => {
             vec![on(Source::Generated, &|_| true), on(Source::Cifar10, &is_on_photographs)]
         }
         Scale::Small => vec![on(Source::Generated, &|_| true)],
@@ -59,7 +59,7 @@ pub(crate) fn cases() -> Vec<String> {
 
 /// A training and what attackers see at its end, or what they see before any.
 #[derive(Debug)]
-struct Part<'a> {
+struct Trial<'a> {
     name: String,
     key: String,
     case: &'a Case,
@@ -71,7 +71,7 @@ struct Part<'a> {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct PartResult {
+struct TrialResult {
     training: Option<TrainingRun>,
     leaks: Leaks,
 }
@@ -95,37 +95,44 @@ struct StudyOutcome {
 }
 
 /// Attacks fresh models under each defence, trains them, and attacks them again.
-pub(crate) fn run(run: &mut ExperimentRun<'_, '_>, study: &Study) -> Result<Findings, ExperimentError> {
+pub(crate) fn run(run: &mut ExperimentRun<'_, '_>, study: &Study) -> Result<Option<Findings>, ExperimentError> {
     let photographs = photographs(run.request.scale)?;
-    let studies = studies(run.request, study);
-    let parts = parts(run, study, &studies)?;
-    let settings = |part: &Part<'_>| {
+    let studies = studies(run.request.scale, run.has_cifar10(), study);
+    let trials = trials(run, study, &studies)?;
+    run.plan(trials.iter().map(|trial| store::file(&trial.key)))?;
+    let trials: Vec<Trial<'_>> =
+        trials.into_iter().enumerate().filter(|(position, _)| run.takes(*position)).map(|(_, trial)| trial).collect();
+    let settings = |trial: &Trial<'_>| {
         let names: Vec<&str> = photographs.iter().map(|(name, _)| name.as_str()).collect();
-        let methods: Vec<&str> = part.methods.iter().map(|method| method.name()).collect();
+        let methods: Vec<&str> = trial.methods.iter().map(|method| method.name()).collect();
         let scale = run.request.scale;
-        let tested = part.study.map(|study| study.test_pictures);
-        (part.config.to_toml(), tested, methods.join(","), names.join(","), gathered(scale), matching_steps(scale))
+        let tested = trial.study.map(|study| study.test_pictures);
+        (trial.config.to_toml(), tested, methods.join(","), names.join(","), gathered(scale), matching_steps(scale))
     };
-    let settings: Vec<_> = parts.iter().map(settings).collect();
+    let settings: Vec<_> = trials.iter().map(settings).collect();
     let mut results = Vec::new();
-    for (part, settings) in parts.iter().zip(&settings) {
-        results.push(run.store.get::<PartResult>(&part.key, settings)?);
+    for (trial, settings) in trials.iter().zip(&settings) {
+        results.push(run.store.get::<TrialResult>(&trial.key, settings)?);
     }
     let left = results.iter().filter(|result| result.is_none()).count();
-    run.notify(ExperimentEvent::Started { parts: parts.len(), left })?;
+    run.notify(ExperimentEvent::Started { cases: trials.len(), left })?;
     let mut data = Vec::new();
-    for ((part, settings), result) in parts.iter().zip(&settings).zip(&mut results) {
+    for ((trial, settings), result) in trials.iter().zip(&settings).zip(&mut results) {
         if result.is_some() {
             continue;
         }
-        run.notify(ExperimentEvent::PartStarted { name: &part.name })?;
-        let found = compute(run, part, &photographs, &mut data)?;
-        run.store.put(&part.key, settings, &found)?;
+        run.check_due(&trial.key)?;
+        run.notify(ExperimentEvent::CaseStarted { name: &trial.name })?;
+        let found = compute(run, trial, &photographs, &mut data)?;
+        run.store.put(&trial.key, settings, &found)?;
         *result = Some(found);
-        run.notify(ExperimentEvent::PartFinished)?;
+        run.notify(ExperimentEvent::CaseFinished)?;
+    }
+    if run.is_part() {
+        return Ok(None);
     }
     let outcome = outcome(run, &studies, photographs.len(), results.into_iter().flatten())?;
-    findings::findings(run, &outcome)
+    findings::findings(run, &outcome).map(Some)
 }
 
 /// The sample photographs; of the tiny scale the first two.
@@ -142,13 +149,13 @@ fn photographs(scale: Scale) -> Result<Vec<(String, Picture)>, ExperimentError> 
 }
 
 /// Seed by seed, so that what is finished can be compared even if the last seed is not.
-fn parts<'a>(
+fn trials<'a>(
     run: &ExperimentRun<'_, '_>,
     study: &'a Study,
     studies: &'a [Study],
-) -> Result<Vec<Part<'a>>, ExperimentError> {
+) -> Result<Vec<Trial<'a>>, ExperimentError> {
     let first = run.request.seed;
-    let mut parts = Vec::new();
+    let mut trials = Vec::new();
     for seed in (first..).take(run.request.seeds(study).least as usize) {
         for trained in std::iter::once(None).chain(studies.iter().map(Some)) {
             for case in &trained.unwrap_or(study).cases {
@@ -162,9 +169,9 @@ fn parts<'a>(
                 // time for one only where closed forms have nothing to solve.
                 let is_worth_it = run.request.scale != Scale::Small || defence.fixes(ParamGroup::Position);
                 let has_search = trained.is_none() && seed == first && is_worth_it;
-                parts.push(Part {
+                trials.push(Trial {
                     name: format!("{}{on}, seed {seed}", case.name),
-                    key: run.part(&format!("{key}-{}", case.key), seed),
+                    key: run.file(&format!("{key}-{}", case.key), seed),
                     case,
                     defence,
                     methods: methods(architecture(&config)?, defence, has_search),
@@ -174,7 +181,7 @@ fn parts<'a>(
             }
         }
     }
-    Ok(parts)
+    Ok(trials)
 }
 
 fn architecture(config: &Config) -> Result<Architecture, ExperimentError> {
@@ -184,47 +191,47 @@ fn architecture(config: &Config) -> Result<Architecture, ExperimentError> {
 /// `data` are the sets that were loaded so far.
 fn compute(
     run: &mut ExperimentRun<'_, '_>,
-    part: &Part<'_>,
+    trial: &Trial<'_>,
     photographs: &[(String, Picture)],
     data: &mut Vec<(Source, DataSet)>,
-) -> Result<PartResult, ExperimentError> {
-    let (training, state) = match part.study {
+) -> Result<TrialResult, ExperimentError> {
+    let (training, state) = match trial.study {
         None => (None, None),
         Some(study) => {
-            let source = &part.config.data;
+            let source = &trial.config.data;
             if !data.iter().any(|(loaded, _)| loaded == source) {
                 data.push((source.clone(), run.request.load(source)?));
             }
             let Some((_, data)) = data.iter().find(|(loaded, _)| loaded == source) else {
                 return Err(ExperimentError::TooFewPictures { name: source.to_string(), wanted: 1, found: 0 });
             };
-            let (training, state) = train(run, part.case, &part.config, data, study.test_pictures)?;
+            let (training, state) = train(run.trainer(), &trial.case.key, &trial.config, data, study.test_pictures)?;
             (Some(training), Some(state))
         }
     };
     let target = Target {
-        key: &part.key,
-        data: part.study.map(|_| part.config.data.to_string()),
-        case: &part.case.key,
-        defence: part.defence,
-        architecture: architecture(&part.config)?,
+        key: &trial.key,
+        data: trial.study.map(|_| trial.config.data.to_string()),
+        case: &trial.case.key,
+        defence: trial.defence,
+        architecture: architecture(&trial.config)?,
         start: state.as_ref(),
-        methods: &part.methods,
-        seed: part.config.seed,
+        methods: &trial.methods,
+        seed: trial.config.seed,
     };
     // Weights that grew beyond all bounds give no update.
     let leaks = match &training {
         Some(TrainingRun { diverged: Some(_), .. }) => target.nothing(),
         _ => target.attack(run, photographs)?,
     };
-    Ok(PartResult { training, leaks })
+    Ok(TrialResult { training, leaks })
 }
 
 fn outcome<'a>(
     run: &ExperimentRun<'_, '_>,
     studies: &'a [Study],
     photographs: usize,
-    results: impl Iterator<Item = PartResult>,
+    results: impl Iterator<Item = TrialResult>,
 ) -> Result<Outcome<'a>, ExperimentError> {
     let mut trained = Vec::new();
     for study in studies {
@@ -233,7 +240,7 @@ fn outcome<'a>(
         trained.push(StudyOutcome { data: config.data.to_string(), config, runs: Vec::new(), leaks: Vec::new() });
     }
     let mut initial = Vec::new();
-    for PartResult { training, leaks } in results {
+    for TrialResult { training, leaks } in results {
         let Some(training) = training else {
             initial.push(leaks);
             continue;

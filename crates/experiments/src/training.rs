@@ -10,7 +10,7 @@ use unmask_simulation::Config;
 use self::comparison::wide_cases;
 pub(crate) use self::{
     comparison::{CaseRuns, Comparison, undefended},
-    run::{TrainingRun, train},
+    run::{TestPoint, TrainingRun, train},
 };
 use crate::{
     claim::conditions,
@@ -18,13 +18,14 @@ use crate::{
     report::Findings,
     request::ExperimentRequest,
     run::{ExperimentEvent, ExperimentRun},
+    store,
     study::{Case, Seeds, Study},
 };
 
 /// Trains all cases with all seeds and says what came out.
-pub(crate) fn run(run: &mut ExperimentRun<'_, '_>, study: &Study) -> Result<Findings, ExperimentError> {
+pub(crate) fn run(run: &mut ExperimentRun<'_, '_>, study: &Study) -> Result<Option<Findings>, ExperimentError> {
     let trained = train_all(run, study)?;
-    findings::findings(run, study, &trained)
+    if run.is_part() { Ok(None) } else { findings::findings(run, study, &trained).map(Some) }
 }
 
 /// The config of one training of `study`.
@@ -40,8 +41,11 @@ fn train_all(run: &mut ExperimentRun<'_, '_>, study: &Study) -> Result<Vec<Train
     let mut data = None;
     let planned: Vec<Planned<'_>> =
         (first..).take(least as usize).flat_map(|seed| study.cases.iter().map(move |case| (case, seed))).collect();
+    run.plan(planned.iter().map(|(case, seed)| store::file(&run.file(&case.key, *seed))))?;
+    let planned: Vec<Planned<'_>> =
+        planned.into_iter().enumerate().filter(|(position, _)| run.takes(*position)).map(|(_, case)| case).collect();
     let mut trained =
-        train_planned(run, study, &planned, &mut data, |parts, left| ExperimentEvent::Started { parts, left })?;
+        train_planned(run, study, &planned, &mut data, |cases, left| ExperimentEvent::Started { cases, left })?;
     for seed in (first..).take(most as usize).skip(least as usize) {
         let wide = wide_cases(study, &conditions, &trained);
         if wide.is_empty() {
@@ -49,7 +53,7 @@ fn train_all(run: &mut ExperimentRun<'_, '_>, study: &Study) -> Result<Vec<Train
         }
         let planned: Vec<Planned<'_>> = wide.into_iter().map(|case| (case, seed)).collect();
         trained
-            .extend(train_planned(run, study, &planned, &mut data, |_, parts| ExperimentEvent::PartsAdded { parts })?);
+            .extend(train_planned(run, study, &planned, &mut data, |_, cases| ExperimentEvent::CasesAdded { cases })?);
     }
     Ok(trained)
 }
@@ -57,7 +61,7 @@ fn train_all(run: &mut ExperimentRun<'_, '_>, study: &Study) -> Result<Vec<Train
 /// A case and a seed to train it with.
 type Planned<'a> = (&'a Case, u64);
 
-/// Trains what is not kept. `data` is loaded when it is first needed; `begin` says how many parts there are, and how many of
+/// Trains what is not kept. `data` is loaded when it is first needed; `begin` says how many cases there are, and how many of
 /// them are left.
 fn train_planned(
     run: &mut ExperimentRun<'_, '_>,
@@ -69,7 +73,7 @@ fn train_planned(
     let mut trained = Vec::new();
     for &(case, seed) in planned {
         let config = config(run.request, study, case, seed)?;
-        let kept = run.store.get::<TrainingRun>(&run.part(&case.key, seed), &settings(&config, study))?;
+        let kept = run.store.get::<TrainingRun>(&run.file(&case.key, seed), &settings(&config, study))?;
         trained.push((case, seed, config, kept));
     }
     let left = trained.iter().filter(|(_, _, _, kept)| kept.is_none()).count();
@@ -78,15 +82,17 @@ fn train_planned(
         if place.is_some() {
             continue;
         }
+        let file = run.file(&case.key, *seed);
+        run.check_due(&file)?;
         let data = match &mut *data {
             Some(data) => data,
             None => data.insert(run.request.load(&config.data)?),
         };
-        run.notify(ExperimentEvent::PartStarted { name: &format!("{}, seed {seed}", case.name) })?;
-        let (found, _) = train(run, case, config, data, study.test_pictures)?;
-        run.store.put(&run.part(&case.key, *seed), &settings(config, study), &found)?;
+        run.notify(ExperimentEvent::CaseStarted { name: &format!("{}, seed {seed}", case.name) })?;
+        let (found, _) = train(run.trainer(), &case.key, config, data, study.test_pictures)?;
+        run.store.put(&file, &settings(config, study), &found)?;
         *place = Some(found);
-        run.notify(ExperimentEvent::PartFinished)?;
+        run.notify(ExperimentEvent::CaseFinished)?;
     }
     Ok(trained.into_iter().filter_map(|(_, _, _, found)| found).collect())
 }

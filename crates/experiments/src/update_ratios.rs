@@ -17,7 +17,7 @@ use crate::{
     report::{Figure, Findings, Table, csv},
     reported,
     run::{ExperimentEvent, ExperimentRun},
-    study,
+    store, study,
 };
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,13 +41,16 @@ pub(crate) fn cases() -> Vec<String> {
 }
 
 /// Trains under each defence, and counts.
-pub(crate) fn run(run: &mut ExperimentRun<'_, '_>) -> Result<Findings, ExperimentError> {
-    run.notify(ExperimentEvent::Started { parts: UPDATED.len(), left: UPDATED.len() })?;
+pub(crate) fn run(run: &mut ExperimentRun<'_, '_>) -> Result<Option<Findings>, ExperimentError> {
+    run.plan(UPDATED.iter().map(|defence| store::file(&run.file(defence.key, run.request.seed))))?;
+    let taken: Vec<&ComparedDefence> =
+        UPDATED.iter().enumerate().filter(|(position, _)| run.takes(*position)).map(|(_, defence)| defence).collect();
+    run.notify(ExperimentEvent::Started { cases: taken.len(), left: taken.len() })?;
     let mut all = Vec::new();
-    for defence in &UPDATED {
+    for defence in taken {
         all.push(count(run, defence)?);
     }
-    findings(run, &all)
+    if run.is_part() { Ok(None) } else { findings(run, &all).map(Some) }
 }
 
 fn count(run: &mut ExperimentRun<'_, '_>, compared: &ComparedDefence) -> Result<CountedRun, ExperimentError> {
@@ -56,12 +59,13 @@ fn count(run: &mut ExperimentRun<'_, '_>, compared: &ComparedDefence) -> Result<
     let config = study::update_ratios(run.request.scale, seed, defence)?;
     let config = Config { threads: run.request.threads, ..config };
     let settings = Config { threads: None, ..config.clone() }.to_toml();
-    let part = run.part(key, seed);
-    run.notify(ExperimentEvent::PartStarted { name: compared.name })?;
-    if let Some(counted) = run.store.get(&part, &settings)? {
-        run.notify(ExperimentEvent::PartFinished)?;
+    let file = run.file(key, seed);
+    run.notify(ExperimentEvent::CaseStarted { name: compared.name })?;
+    if let Some(counted) = run.store.get(&file, &settings)? {
+        run.notify(ExperimentEvent::CaseFinished)?;
         return Ok(counted);
     }
+    run.check_due(&file)?;
     let data = run.request.load(&config.data)?;
     let mut simulation = Simulation::new(&config, &data, run.request.device)?;
     let rounds = f64::from(simulation.rounds().max(1));
@@ -82,8 +86,8 @@ fn count(run: &mut ExperimentRun<'_, '_>, compared: &ComparedDefence) -> Result<
         never_position: position.map(|group| f64::from(group.histogram[0]) / group.parameters as f64),
         seconds,
     };
-    run.store.put(&part, &settings, &counted)?;
-    run.notify(ExperimentEvent::PartFinished)?;
+    run.store.put(&file, &settings, &counted)?;
+    run.notify(ExperimentEvent::CaseFinished)?;
     Ok(counted)
 }
 

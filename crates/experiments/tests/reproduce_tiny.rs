@@ -156,7 +156,7 @@ fn an_interrupted_run_goes_on_where_it_was() {
     let cut = request(Experiment::Encrypted, out.path(), &device);
     let mut ended = 0;
     let stopped = reproduce(&cut, &mut |event| match event {
-        ExperimentEvent::PartFinished => {
+        ExperimentEvent::CaseFinished => {
             ended += 1;
             if ended == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         }
@@ -166,8 +166,8 @@ fn an_interrupted_run_goes_on_where_it_was() {
     let (mut all, mut left, mut begun) = (0, 0, 0);
     let resumed = reproduce(&cut, &mut |event| {
         match event {
-            ExperimentEvent::Started { parts, left: to_do } => (all, left) = (parts, to_do),
-            ExperimentEvent::PartStarted { .. } => begun += 1,
+            ExperimentEvent::Started { cases, left: to_do } => (all, left) = (cases, to_do),
+            ExperimentEvent::CaseStarted { .. } => begun += 1,
             _ => {}
         }
         ControlFlow::Continue(())

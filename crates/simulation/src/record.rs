@@ -42,9 +42,14 @@ pub struct Commit {
     pub has_local_changes: bool,
 }
 
+impl Commit {
+    /// What follows the hash where files differed from it.
+    pub const CHANGED: &str = "-dirty";
+}
+
 impl fmt::Display for Commit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.sha, if self.has_local_changes { "-dirty" } else { "" })
+        write!(f, "{}{}", self.sha, if self.has_local_changes { Self::CHANGED } else { "" })
     }
 }
 

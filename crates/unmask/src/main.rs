@@ -4,6 +4,7 @@
 
 mod data;
 mod device;
+mod display;
 mod handbook;
 mod interrupt;
 mod invert;
@@ -11,11 +12,13 @@ mod join;
 mod journal;
 mod matrix;
 mod model;
+mod part;
 mod progress;
 mod record;
 mod relay;
 mod replay;
 mod reproduce;
+mod sweep;
 mod train;
 
 use std::{
@@ -75,8 +78,11 @@ enum Command {
     Data(data::Data),
     /// Train a model with simulated clients, from a config file.
     Train(train::Train),
+    /// Train with every combination of some values of a config, each with several seeds, and compare.
+    Sweep(sweep::Sweep),
     /// Repeat the papers' experiments, each with a report.
     Reproduce(reproduce::Reproduce),
+    Merge(part::Merge),
     Completions(handbook::Completions),
     Man(handbook::Man),
 }
@@ -121,6 +127,8 @@ fn main() -> ExitCode {
         Command::Join(join) => run_async(join.run()),
         Command::Invert(invert) => invert.run(),
         Command::Matrix(matrix) => matrix.run(),
+        Command::Sweep(sweep) => sweep.run(),
+        Command::Merge(merge) => merge.run(),
         Command::Data(data) => data.run(),
         Command::Train(train) => train.run(),
         Command::Reproduce(reproduce) => reproduce.run(),

@@ -7,11 +7,15 @@ use clap::Args;
 use indicatif::ProgressBar;
 use unmask_core::{Architecture, Defence, Rule, Verdict};
 use unmask_data::load_folder;
-use unmask_experiments::matrix::{MatrixEvent, MatrixOutcome, MatrixRequest, MatrixSettings, run};
+use unmask_experiments::{
+    PartFolder,
+    matrix::{MatrixEvent, MatrixOutcome, MatrixRequest, MatrixSettings, run, run_part},
+};
 use unmask_inversion::InferenceAttack;
 
 use crate::{
-    Failure, commit, counted, device, interrupt::Interrupt, model::model_argument, progress, with_april_block,
+    Failure, commit, counted, device, interrupt::Interrupt, model::model_argument, part::PartArgument, progress,
+    with_april_block,
 };
 
 const EXAMPLE: &str = "\
@@ -33,7 +37,7 @@ result/ holds matrix.html, one page with all pictures in it, matrix.csv, matrix.
 computed by; docs/schema/matrix.json describes it), and each picture in pictures/. Rows are kept as they are finished: after
 Ctrl-C, or a power cut, the same command of the same build goes on where it stopped. The same seed gives the same rows, to
 the bit, whatever the number of threads. --seeds 5 computes each row with five seeds and gives every mean its 95 % interval,
-by Student's t over the seeds.
+by Student's t over the seeds. With --part 2/5 it computes the second of five parts, for `unmask merge` to put together.
 
 A row is recognisable, not recognisable by this attack, or cannot be told: where the attack has nothing to work on, and where
 a search explains the update worse than the private picture does, so that it has not converged. A search takes thousands of passes through the model, so a matrix with searches takes minutes for
@@ -91,6 +95,8 @@ pub struct Matrix {
     /// Folder for the results; made if it is not there.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+    #[command(flatten)]
+    part: PartArgument,
 }
 
 impl Matrix {
@@ -117,20 +123,26 @@ impl Matrix {
             commit: commit(),
             out: &self.out,
         };
-        let done = run(&request, &mut |event| {
+        let part = self.part.open(&self.out, &interrupt)?;
+        let mut on_event = |event: MatrixEvent<'_>| {
             bar.show(event);
             interrupt.flow()
-        });
+        };
+        let done = match &part {
+            Some(part) => run_part(&request, part, &mut on_event),
+            None => run(&request, &mut on_event),
+        };
         bar.bar.finish_and_clear();
         let MatrixOutcome { rows, planned } = done?;
         let count = |verdict: &Verdict| rows.iter().filter(|row| row.verdict == *verdict).count();
         let recognisable = count(&Verdict::Recognisable);
         let others = count(&Verdict::NotRecognisableByThisAttack);
+        let page = self.out.join("matrix.html");
         println!(
             "{}: {recognisable} recognisable, {others} not recognisable by their attack, {} that cannot be told: {}",
             counted(rows.len() as u64, "row"),
             rows.len() - recognisable - others,
-            self.out.join("matrix.html").display()
+            part.as_ref().map_or(page.as_path(), PartFolder::path).display()
         );
         if rows.len() < planned {
             let left = planned - rows.len();

@@ -2,7 +2,7 @@
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// How a bar over rounds, rows or parts looks.
+/// How a bar over rounds, rows or cases looks.
 pub const STYLE: &str = "{bar:30} {percent}%, {eta} left, {msg}";
 
 /// Gives a bar its style; one that cannot be parsed leaves it as it is.

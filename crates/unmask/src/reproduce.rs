@@ -1,7 +1,5 @@
 //! `unmask reproduce`: the papers' experiments.
 
-mod display;
-
 use std::{
     io::{IsTerminal, Write},
     path::{Path, PathBuf},
@@ -10,11 +8,19 @@ use std::{
 use anyhow::{anyhow, bail};
 use clap::Args;
 use unmask_data::datasets::default_cifar10_folder;
-use unmask_experiments::{Experiment, ExperimentRequest, Scale, estimate, reproduce, verdict, write_overview};
+use unmask_experiments::{
+    Experiment, ExperimentEvent, ExperimentRequest, PartFolder, Scale, estimate, reproduce, reproduce_part, verdict,
+    write_overview,
+};
 use unmask_model::device::OpenDevice;
 
-use self::display::Display;
-use crate::{Failure, commit, device, interrupt::Interrupt, say};
+use crate::{
+    Failure, commit, device,
+    display::Display,
+    interrupt::Interrupt,
+    part::{self, PartArgument},
+    say,
+};
 
 const HELP: &str = "\
 Example: what a fine-tuned ViT loses under masks and noise, in minutes
@@ -32,8 +38,9 @@ the papers' models and sizes, and ImageNet weights (--weights FILE) where they f
 says how long all of them will take, and asks before it begins if that is more than an hour (--yes answers). --estimate
 does that and no more; with --device gpu it says what a GPU needs.
 
-Finished parts are kept: after Ctrl-C, or a power cut, the same command goes on where it stopped. Exit code 2: pictures or
-weights are missing; one line says which.";
+Finished cases are kept: after Ctrl-C, or a power cut, the same command goes on where it stopped. With --part i/n it computes
+one of n parts, each training with exactly --seeds, 3 at the small scale if absent; `unmask merge` makes the reports. Exit
+code 2: pictures or weights are missing; one line says which.";
 
 /// Hours of the longest run that begins without asking.
 const UNASKED_HOURS: f64 = 1.0;
@@ -82,6 +89,8 @@ pub struct Reproduce {
     /// Begin a run of hours without asking.
     #[arg(long)]
     yes: bool,
+    #[command(flatten)]
+    part: PartArgument,
 }
 
 impl Reproduce {
@@ -109,16 +118,19 @@ impl Reproduce {
             requests.iter().try_for_each(ExperimentRequest::check)?;
         }
         let interrupt = Interrupt::listen();
+        let part = if self.estimate { None } else { self.part.open(&self.out, &interrupt)? };
         for request in &requests {
             eprintln!("{}", request.describe()?);
             if scale == Scale::Paper {
-                self.tell_cost(request)?;
+                // Parts measure beside each other, each for its own machine.
+                let out = part.as_ref().map_or(request.out.as_path(), PartFolder::path).to_owned();
+                self.tell_cost(&ExperimentRequest { out, ..request.clone() })?;
             }
             if !self.estimate {
-                run(request, &interrupt)?;
+                run(request, part.as_ref(), &interrupt)?;
             }
         }
-        Ok(())
+        part.map_or(Ok(()), |part| part::end(&part, true))
     }
 
     /// The experiments that are named.
@@ -200,12 +212,19 @@ fn ask() -> anyhow::Result<()> {
     }
 }
 
-fn run(request: &ExperimentRequest<'_>, interrupt: &Interrupt) -> Result<(), Failure> {
-    let mut display = Display::new(request.experiment, request.out.join(request.experiment.name()));
-    let done = reproduce(request, &mut |event| {
+fn run(request: &ExperimentRequest<'_>, part: Option<&PartFolder>, interrupt: &Interrupt) -> Result<(), Failure> {
+    let out = part.map_or(request.out.as_path(), PartFolder::path);
+    let mut display = Display::new(request.experiment.name(), out.join(request.experiment.name()));
+    let mut on_event = |event: ExperimentEvent<'_>| {
         display.show(event);
         interrupt.flow()
-    });
+    };
+    if let Some(part) = part {
+        let done = reproduce_part(request, part, &mut on_event);
+        display.finish();
+        return if done? { Ok(()) } else { part::end(part, false) };
+    }
+    let done = reproduce(request, &mut on_event);
     display.finish();
     match done? {
         Some(reproduced) => {

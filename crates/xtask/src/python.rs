@@ -28,6 +28,12 @@ const FLOWER: Venv = Venv {
 /// Tells tests where the programs of Flower are.
 pub const FLOWER_PROGRAMS: &str = "UNMASK_FLOWER_PROGRAMS";
 
+/// A scheduler for jobs of many machines, for the tests of runs that are divided into parts.
+const HYPERQUEUE: Venv =
+    Venv { name: "hyperqueue", packages: &["hyperqueue==0.27.0"], modules: "hyperqueue.cluster", sees_system: false };
+/// Tells tests where its Python is.
+pub const HYPERQUEUE_PROGRAMS: &str = "UNMASK_HYPERQUEUE_PROGRAMS";
+
 /// The step: wheel and package. Without Python, or where packages cannot be fetched, only the wheel's lints; says so.
 pub fn run(env: &Env, skipped: &mut Skipped) -> Result<()> {
     wheel(env, skipped)?;
@@ -78,9 +84,18 @@ fn flower(env: &Env, skipped: &mut Skipped) -> Result<()> {
 
 /// Lets the tests that `command` runs have Flower, where it can be had; else they say themselves that they are skipped.
 pub fn with_flower(env: &Env, command: &mut Command) -> Result<()> {
-    match FLOWER.ensure(env)? {
-        Ok(()) => drop(command.env(FLOWER_PROGRAMS, FLOWER.programs(env))),
-        Err(reason) => println!("Flower cannot be had: {reason}"),
+    with(env, &FLOWER, FLOWER_PROGRAMS, command)
+}
+
+/// The same with HyperQueue.
+pub fn with_hyperqueue(env: &Env, command: &mut Command) -> Result<()> {
+    with(env, &HYPERQUEUE, HYPERQUEUE_PROGRAMS, command)
+}
+
+fn with(env: &Env, venv: &Venv, variable: &str, command: &mut Command) -> Result<()> {
+    match venv.ensure(env)? {
+        Ok(()) => drop(command.env(variable, venv.programs(env))),
+        Err(reason) => println!("{} cannot be had: {reason}", venv.name),
     }
     Ok(())
 }

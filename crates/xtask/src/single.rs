@@ -13,6 +13,8 @@ use crate::{browser, leftovers, page, python};
 
 /// The integration tests with a SuperLink of Flower.
 const FLOWER: &str = "flower";
+/// Those of runs in parts, one of them under HyperQueue.
+const PARTS: &str = "parts";
 
 /// Run some of the native tests, with the dependencies that `check-all` has built.
 ///
@@ -98,6 +100,9 @@ impl Test {
         let mut command = self.command(env);
         if self.files.iter().any(|file| file == FLOWER) {
             python::with_flower(env, &mut command)?;
+        }
+        if self.files.iter().any(|file| file == PARTS) {
+            python::with_hyperqueue(env, &mut command)?;
         }
         let outcome = env::run(&mut command);
         leftovers::end_and_say(&env.mark);

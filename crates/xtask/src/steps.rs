@@ -127,6 +127,7 @@ fn unit(env: &Env, skipped: &mut Skipped) -> Result<()> {
 fn integration(env: &Env, skipped: &mut Skipped) -> Result<()> {
     let mut command = native(env, "test", &["--no-fail-fast", "--test", "*"]);
     python::with_flower(env, &mut command)?;
+    python::with_hyperqueue(env, &mut command)?;
     tests(&mut command, skipped)
 }
 

@@ -33,6 +33,7 @@ use crate::{
     error::ExperimentError,
     report::Findings,
     run::{ExperimentEvent, ExperimentRun},
+    store,
 };
 
 const PANEL: &str = "inverting-gradients";
@@ -65,35 +66,52 @@ pub(crate) fn cost(run: &ExperimentRun<'_, '_>) -> Result<Cost, ExperimentError>
 }
 
 /// Attacks the pictures under each defence.
-pub(crate) fn run(run: &mut ExperimentRun<'_, '_>) -> Result<Findings, ExperimentError> {
+pub(crate) fn run(run: &mut ExperimentRun<'_, '_>) -> Result<Option<Findings>, ExperimentError> {
     let (model, iterations) = size(run.request.scale);
-    // Named, so that parts kept by a search that returned its last picture are computed again.
+    // Named, so that cases kept by a search that returned its last picture are computed again.
     let settings = (model, iterations, pictures(run.request.scale), "least misfit");
     let seed = run.request.seed;
-    let mut parts = Vec::new();
-    for (defence, method) in attacks() {
-        let part = run.part(&format!("{}-{:?}", defence.key, method.knowledge()), seed);
-        parts.push((defence, method, run.store.get::<Vec<AttackResult>>(&part, &settings)?, part));
-    }
-    let left = parts.iter().filter(|(_, _, kept, _)| kept.is_none()).count();
-    run.notify(ExperimentEvent::Started { parts: parts.len(), left })?;
-    let attacked = AttackedModel::new(run, model)?;
-    let mut all: Vec<AttackResult> = Vec::new();
-    for (defence, method, kept, part) in parts {
-        if defence.is_mask() && is_idle(run, &all) {
-            break;
+    let file = |defence: &ComparedDefence, method: AttackMethod| {
+        run.file(&format!("{}-{:?}", defence.key, method.knowledge()), seed)
+    };
+    run.plan(attacks().iter().map(|(defence, method)| store::file(&file(defence, *method))))?;
+    // Whether the others are worth their time, the first tells: each part with one of them computes it for itself.
+    let has_others = (1..attacks().len()).any(|position| run.takes(position));
+    let mut cases = Vec::new();
+    for (position, (defence, method)) in attacks().into_iter().enumerate() {
+        if run.takes(position) || (position == 0 && has_others) {
+            let file = file(&defence, method);
+            cases.push((defence, method, run.store.get::<Vec<AttackResult>>(&file, &settings)?, file));
         }
+    }
+    let left = cases.iter().filter(|(_, _, kept, _)| kept.is_none()).count();
+    run.notify(ExperimentEvent::Started { cases: cases.len(), left })?;
+    let mut attacked = None;
+    let mut all: Vec<AttackResult> = Vec::new();
+    for (defence, method, kept, file) in cases {
         if let Some(results) = kept {
             all.extend(results);
             continue;
         }
+        run.check_due(&file)?;
         let name = format!("{}, an attacker who {}", defence.label, title(method.knowledge()));
-        run.notify(ExperimentEvent::PartStarted { name: &name })?;
-        let setup = SearchSetup { attacked: &attacked, defence, method, iterations, seed };
-        let results = attack_all(run, &setup)?;
-        run.store.put(&part, &settings, &results)?;
+        run.notify(ExperimentEvent::CaseStarted { name: &name })?;
+        let is_first = defence.key == NONE.key;
+        let results = if !is_first && is_idle(run, &all) {
+            Vec::new()
+        } else {
+            let attacked = match &attacked {
+                Some(attacked) => attacked,
+                None => &*attacked.insert(AttackedModel::new(run, model)?),
+            };
+            attack_all(run, &SearchSetup { attacked, defence, method, iterations, seed })?
+        };
+        run.store.put(&file, &settings, &results)?;
         all.extend(results);
-        run.notify(ExperimentEvent::PartFinished)?;
+        run.notify(ExperimentEvent::CaseFinished)?;
+    }
+    if run.is_part() {
+        return Ok(None);
     }
     let is_tried = |defence: &&ComparedDefence| all.iter().any(|result| result.case == defence.key);
     let method = findings::MethodResults {
@@ -105,7 +123,7 @@ pub(crate) fn run(run: &mut ExperimentRun<'_, '_>) -> Result<Findings, Experimen
         unsolved: Vec::new(),
     };
     let cost = if run.request.scale == Scale::Tiny { None } else { Some(cost(run)?.to_string()) };
-    findings::of_resnet(run, method, iterations, cost)
+    findings::of_resnet(run, method, iterations, cost).map(Some)
 }
 
 /// Whether the attack failed with no defence in its way, so that hours of attacks on defences would tell nothing. The tiny

@@ -1,5 +1,7 @@
 //! Embedding inversion, APRIL and token matching against a ViT, through the matrix of `unmask matrix`.
 
+use std::path::PathBuf;
+
 use unmask_core::{Architecture, AttackMethod, Knowledge, Rule, VitPreset};
 use unmask_inversion::InferenceAttack;
 
@@ -14,9 +16,9 @@ use crate::{
     catalogue::Scale,
     defences::{ATTACKED_VIT, ComparedDefence},
     error::ExperimentError,
-    matrix::{MatrixRequest, MatrixRow, MatrixSettings},
+    matrix::{self, MatrixRequest, MatrixRow, MatrixSettings},
     report::Findings,
-    run::{ExperimentEvent, ExperimentRun},
+    run::{ExperimentEvent, ExperimentRun, Scope},
 };
 
 /// One matrix: attacks that are shown in one figure.
@@ -99,27 +101,15 @@ pub(crate) fn cases() -> Vec<String> {
     findings::cases(matrices(Scale::Small).iter().map(|matrix| (matrix.key, matrix.defences())))
 }
 
-/// Attacks the pictures by each pair of methods.
-pub(crate) fn run(run: &mut ExperimentRun<'_, '_>) -> Result<Findings, ExperimentError> {
-    let pictures = named_pictures(run)?;
+/// Attacks the pictures by each pair of methods. The cases are the rows of all matrices.
+pub(crate) fn run(run: &mut ExperimentRun<'_, '_>) -> Result<Option<Findings>, ExperimentError> {
     let matrices = matrices(run.request.scale);
-    run.notify(ExperimentEvent::Started { parts: matrices.len(), left: matrices.len() })?;
+    let rows = rows(run, &matrices)?;
+    if run.is_part() {
+        return Ok(None);
+    }
     let mut methods = Vec::new();
-    for matrix in &matrices {
-        run.notify(ExperimentEvent::PartStarted { name: matrix.title })?;
-        let settings = settings(run, matrix)?;
-        let folder = run.store.folder(&run.part(matrix.key, run.request.seed));
-        let (device, pictures) = (run.request.device, &pictures[..pictures.len().min(matrix.pictures)]);
-        let request = MatrixRequest {
-            settings: &settings,
-            pictures,
-            start: None,
-            device,
-            threads: run.request.threads,
-            commit: run.request.commit.clone(),
-            out: &folder,
-        };
-        let rows = watched(&request, run)?;
+    for (matrix, rows) in matrices.iter().zip(rows) {
         let results = rows.iter().filter_map(result).collect();
         methods.push(findings::MethodResults {
             key: matrix.key,
@@ -129,9 +119,51 @@ pub(crate) fn run(run: &mut ExperimentRun<'_, '_>) -> Result<Findings, Experimen
             results,
             unsolved: rows.iter().filter_map(unsolved).collect(),
         });
-        run.notify(ExperimentEvent::PartFinished)?;
     }
-    findings::of_vit(run, &methods)
+    findings::of_vit(run, &methods).map(Some)
+}
+
+/// The rows of each matrix, as far as they are for this part.
+fn rows(run: &mut ExperimentRun<'_, '_>, matrices: &[MethodMatrix]) -> Result<Vec<Vec<MatrixRow>>, ExperimentError> {
+    let name = |run: &ExperimentRun<'_, '_>, matrix: &MethodMatrix| run.file(matrix.key, run.request.seed);
+    if let Scope::Merged { .. } = run.scope {
+        return matrices.iter().map(|matrix| matrix::finished(&run.store.folder(&name(run, matrix)))).collect();
+    }
+    let pictures = named_pictures(run)?;
+    let settings = matrices.iter().map(|matrix| settings(run, matrix)).collect::<Result<Vec<_>, _>>()?;
+    let folders: Vec<PathBuf> = matrices.iter().map(|matrix| run.store.folder(&name(run, matrix))).collect();
+    let requests: Vec<MatrixRequest<'_>> = matrices
+        .iter()
+        .zip(&settings)
+        .zip(&folders)
+        .map(|((matrix, settings), folder)| MatrixRequest {
+            settings,
+            pictures: &pictures[..pictures.len().min(matrix.pictures)],
+            start: None,
+            device: run.request.device,
+            threads: run.request.threads,
+            commit: run.request.commit.clone(),
+            out: folder,
+        })
+        .collect();
+    let mut files = Vec::new();
+    // At which place among the rows of all matrices those of each begin.
+    let mut firsts = Vec::new();
+    for (matrix, request) in matrices.iter().zip(&requests) {
+        firsts.push(files.len());
+        let name = name(run, matrix);
+        files.extend(matrix::row_files(request)?.into_iter().map(|file| format!("{name}/{file}")));
+    }
+    run.plan(files)?;
+    run.notify(ExperimentEvent::Started { cases: matrices.len(), left: matrices.len() })?;
+    let mut all = Vec::new();
+    for ((matrix, request), first) in matrices.iter().zip(&requests).zip(firsts) {
+        run.notify(ExperimentEvent::CaseStarted { name: matrix.title })?;
+        let part = run.part();
+        all.push(watched(request, &|position| part.is_none_or(|part| part.takes(first + position)), run)?);
+        run.notify(ExperimentEvent::CaseFinished)?;
+    }
+    Ok(all)
 }
 
 fn settings(run: &ExperimentRun<'_, '_>, matrix: &MethodMatrix) -> Result<MatrixSettings, ExperimentError> {

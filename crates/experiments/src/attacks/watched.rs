@@ -1,4 +1,4 @@
-//! A matrix as a part of an experiment.
+//! A matrix within an experiment.
 
 use std::{
     ops::ControlFlow,
@@ -15,12 +15,14 @@ use crate::{
     run::{ExperimentEvent, ExperimentRun},
 };
 
-/// Computes a matrix on a thread of its own: whoever is told of the experiment may stay on this one.
+/// Computes the rows of a matrix whose positions `takes` names, on a thread of its own: whoever is told of the experiment
+/// may stay on this one.
 ///
 /// # Errors
-/// As [`matrix::run`], and [`ExperimentError::Stopped`] where rows are left because the run was ended.
+/// As [`matrix::run_rows`], and [`ExperimentError::Stopped`] where rows are left because the run was ended.
 pub(crate) fn watched(
     request: &MatrixRequest<'_>,
+    takes: &(dyn Fn(usize) -> bool + Sync),
     run: &mut ExperimentRun<'_, '_>,
 ) -> Result<Vec<MatrixRow>, ExperimentError> {
     let is_stopped = AtomicBool::new(false);
@@ -28,7 +30,7 @@ pub(crate) fn watched(
     let outcome = thread::scope(|scope| {
         let worker = scope.spawn(|| {
             let (send, mut total) = (send, 1);
-            matrix::run(request, &mut |event| {
+            matrix::run_rows(request, takes, &mut |event| {
                 match event {
                     MatrixEvent::Started { work, .. } => total = work.max(1),
                     MatrixEvent::RowStarted { .. } => (),

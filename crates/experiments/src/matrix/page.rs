@@ -7,7 +7,7 @@ use unmask_data::metrics::RECOGNISABLE_FROM;
 use unmask_inversion::InferenceAttack;
 
 use super::{
-    ExperimentError, Interval, MatrixMean, MatrixRow, MatrixSettings,
+    ExperimentError, Interval, MatrixMean, MatrixRow, MatrixSettings, PAGE,
     means::means,
     plan::{MatrixPlan, truth_file},
     rows::Rows,
@@ -18,7 +18,7 @@ const STYLE: &str = include_str!("page.css");
 
 pub(super) fn write(files: &Rows, plan: &MatrixPlan, rows: &[MatrixRow]) -> Result<(), ExperimentError> {
     let picture = |name: &str| Ok(STANDARD.encode(files.picture(name)?));
-    files.write("matrix.html", html(plan, rows, &picture)?.as_bytes())
+    files.write(PAGE, html(plan, rows, &picture)?.as_bytes())
 }
 
 /// Base64 of a picture's file by its name.
@@ -59,7 +59,7 @@ fn html(plan: &MatrixPlan, rows: &[MatrixRow], pictures: Pictures<'_>) -> Result
         @for (number, batch) in plan.batches.iter().enumerate() {
             h2 { (batch.name) }
             p.truth {
-                @for index in 0..batch.truths.len() {
+                @for index in 0..settings.batch {
                     (image(&format!("{} as the model sees it", batch.name), &pictures(&truth_file(number, index))?))
                 }
                 span { "What must not be seen." }

@@ -9,6 +9,10 @@ use unmask_data::{CLASSES, Picture, chw_to_hwc, class_in_name};
 use unmask_inversion::InferenceAttack;
 
 use super::{ExperimentError, MatrixRequest};
+use crate::{
+    parts::Build,
+    store::{self, ROWS, hexadecimal},
+};
 
 /// What decides the rows of a matrix, besides the pictures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -89,12 +93,8 @@ pub(super) fn seed_of(seed: u64, purpose: &[&str]) -> MaskSeed {
 /// What `run.json` holds: a folder's rows are all of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct RunRecord {
-    /// Of the program: another one may compute other rows.
-    pub(super) version: String,
-    /// What the program was built from, `-dirty` where files differed from it; unknown outside a checkout.
-    pub(super) commit: Option<String>,
-    /// What computed: another one rounds otherwise.
-    pub(super) device: String,
+    #[serde(flatten)]
+    pub(super) build: Build,
     pub(super) settings: MatrixSettings,
     /// SHA-256 of the weights and statistics it begins with, where they are not the initial ones.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -108,7 +108,8 @@ pub(super) struct Image {
     pub(super) sha256: String,
 }
 
-#[derive(Debug, Clone)]
+/// Pictures of one update. A plan of finished rows has their names alone.
+#[derive(Debug, Clone, Default)]
 pub(super) struct PictureBatch {
     /// Their names, joined by `+`.
     pub(super) name: String,
@@ -176,14 +177,25 @@ impl MatrixPlan {
         let batches = labelled.chunks(settings.batch).map(|members| batch(members, side)).collect();
         let images = pictures.iter().map(|(name, picture)| Image { name: name.clone(), sha256: digest(picture) });
         let run = RunRecord {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            commit: request.commit.as_ref().map(ToString::to_string),
-            device: request.device.description(),
+            build: Build::new(request.commit.as_ref(), request.device),
             settings: settings.clone(),
             start: start.map(digest_of_state),
             images: images.collect(),
         };
         Ok(Self { run, batches })
+    }
+
+    /// The plan of a run whose rows are all finished.
+    pub(super) fn finished(run: RunRecord) -> Self {
+        let names: Vec<&str> = run.images.iter().map(|image| image.name.as_str()).collect();
+        let batches = names.chunks(run.settings.batch.max(1));
+        let batches = batches.map(|names| PictureBatch { name: names.join("+"), ..PictureBatch::default() }).collect();
+        Self { run, batches }
+    }
+
+    /// The files of all rows below the folder of the matrix.
+    pub(super) fn files(&self) -> Vec<String> {
+        self.cells().map(|cell| format!("{ROWS}/{}", store::file(&self.file(&cell)))).collect()
     }
 
     pub(super) fn settings(&self) -> &MatrixSettings {
@@ -271,7 +283,7 @@ fn refuse_duplicates(names: impl Iterator<Item = String>, what: &'static str) ->
 }
 
 fn batch(members: &[(usize, &(String, Picture))], side: usize) -> PictureBatch {
-    let mut batch = PictureBatch { name: String::new(), truths: Vec::new(), batch: Batch::default() };
+    let mut batch = PictureBatch::default();
     for (position, (name, picture)) in members {
         let chw = picture.for_model(side);
         batch.name += if batch.name.is_empty() { "" } else { "+" };
@@ -297,10 +309,6 @@ fn digest_of_state(state: &ModelState) -> String {
         values.iter().for_each(|value| hash.update(value.to_le_bytes()));
     }
     hexadecimal(hash)
-}
-
-fn hexadecimal(hash: Sha256) -> String {
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

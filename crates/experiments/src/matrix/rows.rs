@@ -12,10 +12,8 @@ use super::{
     cell::ComputedRow,
     plan::{Key, RunRecord},
 };
-use crate::store::{Store, as_read, at, damaged, read, write};
+use crate::store::{Store, at, write};
 
-const RUN: &str = "run.json";
-const ROWS: &str = "rows";
 const PICTURES: &str = "pictures";
 
 /// Rows on disk, of one process at a time; its threads write different rows.
@@ -28,34 +26,7 @@ pub(super) struct Rows {
 impl Rows {
     /// Opens the rows of `run`, or begins them.
     pub(super) fn open(folder: &Path, run: &RunRecord) -> Result<Self, ExperimentError> {
-        let store = Store::open(&folder.join(ROWS))?;
-        let rows = Self { folder: folder.to_owned(), store };
-        rows.check_run(run)?;
-        Ok(rows)
-    }
-
-    /// The run must be that of the folder; a folder without rows takes any.
-    fn check_run(&self, run: &RunRecord) -> Result<(), ExperimentError> {
-        let path = self.folder.join(RUN);
-        let wanted = as_read(run).map_err(damaged(&path))?;
-        if self.has_rows()? {
-            let bytes = read(&path)?.ok_or_else(|| ExperimentError::Damaged {
-                path: self.folder.join(ROWS),
-                problem: format!("nothing says which run the rows are of, {RUN} is missing"),
-            })?;
-            let found = serde_json::from_slice(&bytes).map_err(damaged(&path))?;
-            return match difference("", &found, &wanted) {
-                Some(difference) => Err(ExperimentError::OtherRun { folder: self.folder.clone(), difference }),
-                None => Ok(()),
-            };
-        }
-        write(&path, &serde_json::to_vec_pretty(run).map_err(damaged(&path))?)
-    }
-
-    fn has_rows(&self) -> Result<bool, ExperimentError> {
-        let rows = self.folder.join(ROWS);
-        let names = fs::read_dir(&rows).map_err(at(&rows))?;
-        Ok(names.flatten().any(|entry| entry.path().extension().is_some_and(|extension| extension == "json")))
+        Ok(Self { folder: folder.to_owned(), store: Store::of_run(folder, run)? })
     }
 
     /// A finished row. One whose pictures somebody deleted is computed again.
@@ -63,6 +34,11 @@ impl Rows {
         let row: Option<MatrixRow> = self.store.get(name, key)?;
         let is_there = |name: &String| self.folder.join(PICTURES).join(name).is_file();
         Ok(row.filter(|row| row.pictures.iter().all(is_there)))
+    }
+
+    /// The path of a row's file.
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.store.file(name)
     }
 
     /// Keeps a row, its pictures first, so that it never stands without them.
@@ -101,20 +77,6 @@ impl Rows {
     }
 }
 
-/// The first place where two values differ, with what stands there.
-fn difference(place: &str, held: &serde_json::Value, wanted: &serde_json::Value) -> Option<String> {
-    use serde_json::Value;
-    let inner = |key: &str| if place.is_empty() { key.to_owned() } else { format!("{place}.{key}") };
-    match (held, wanted) {
-        (held, wanted) if held == wanted => None,
-        (Value::Object(held), Value::Object(wanted)) => wanted
-            .iter()
-            .find_map(|(key, value)| difference(&inner(key), held.get(key).unwrap_or(&Value::Null), value))
-            .or_else(|| Some(format!("{place} has other parts"))),
-        _ => Some(format!("{place} was {held} and is now {wanted}")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use unmask_core::{Defence, Verdict};
@@ -125,6 +87,7 @@ mod tests {
         MatrixSettings,
         tests::{plan, settings},
     };
+    use crate::store::{ROWS, RUN};
 
     fn computed(run: &RunRecord, image: &str) -> ComputedRow {
         let row = MatrixRow {
@@ -182,11 +145,11 @@ mod tests {
         let error = refusal(&run_of(&MatrixSettings { seed: 7, ..one.clone() }));
         assert!(error.contains("settings.seed was 1 and is now 7") && error.contains("another --out"), "{error}");
         let mut run = run_of(&one);
-        run.commit = Some("abd".to_owned());
+        run.build.commit = Some("abd".to_owned());
         assert!(refusal(&run).contains("commit was \"abc\" and is now \"abd\""));
         let mut run = run_of(&one);
         run.images[1].sha256 = "0".to_owned();
-        assert!(refusal(&run).contains("images was"));
+        assert!(refusal(&run).contains("images[1].sha256 was"));
         assert!(Rows::open(folder.path(), &run_of(&one)).is_ok());
         fs::remove_file(folder.path().join(RUN)).unwrap();
         assert!(refusal(&run_of(&one)).contains("run.json is missing"));

@@ -56,7 +56,7 @@ fn concealment(defence: Defence) -> Concealment {
 /// A client whose updates, each of one photograph, are attacked.
 #[derive(Debug)]
 pub(super) struct Target<'a> {
-    /// Of the part.
+    /// Of the trial.
     pub(super) key: &'a str,
     /// What its model was trained on.
     pub(super) data: Option<String>,
@@ -131,7 +131,7 @@ impl Target<'_> {
             out: &folder,
         };
         let mut leaks = self.nothing();
-        for row in watched(&request, run)? {
+        for row in watched(&request, &|_| true, run)? {
             leaks.push(row);
         }
         leaks.seconds = rounded(clock.elapsed().as_secs_f64(), 3);

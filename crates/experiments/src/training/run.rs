@@ -13,8 +13,7 @@ use unmask_simulation::{Config, Metrics, Simulation, SimulationError};
 use crate::{
     accuracy::{Correctness, mean},
     error::ExperimentError,
-    run::{ExperimentEvent, ExperimentRun},
-    study::Case,
+    run::{ExperimentEvent, Trainer, notify},
 };
 
 /// Test pictures that are evaluated together: bounds the memory of one batch of the papers' models.
@@ -68,19 +67,20 @@ impl Curve {
     }
 }
 
-/// Runs one training, and tests its model, which comes with it, on so many pictures.
+/// Runs one training, the `case` of its study, and tests its model, which comes with it, on so many pictures.
 pub(crate) fn train(
-    run: &mut ExperimentRun<'_, '_>,
-    case: &Case,
+    trainer: Trainer<'_>,
+    case: &str,
     config: &Config,
     data: &DataSet,
     test_pictures: usize,
 ) -> Result<(TrainingRun, ModelState), ExperimentError> {
+    let Trainer { device, threads, on_event } = trainer;
     let clock = Instant::now();
-    let config = Config { threads: run.request.threads, ..config.clone() };
-    let mut simulation = Simulation::new(&config, data, run.request.device)?;
+    let config = Config { threads, ..config.clone() };
+    let mut simulation = Simulation::new(&config, data, device)?;
     let rounds = simulation.rounds();
-    let network = Network::new(simulation.architecture(), run.request.device.device())?;
+    let network = Network::new(simulation.architecture(), device.device())?;
     // Weights that give no finite logits classify nothing correctly.
     let nothing = |pictures: usize| -> Correctness { (0..data.test.len().min(pictures)).map(|_| false).collect() };
     let (mut curve, mut early) = (Curve::default(), None);
@@ -100,7 +100,7 @@ pub(crate) fn train(
         }
         let loss = metrics.loss.map_or(String::new(), |loss| format!("loss {loss:.2}"));
         let share = f64::from(metrics.round) / f64::from(rounds.max(1));
-        run.notify(ExperimentEvent::Progress { share, note: &loss })?;
+        notify(on_event, ExperimentEvent::Progress { share, note: &loss })?;
     };
     let state = simulation.state()?;
     let correctness = match test(&network, &state, &data.test, test_pictures) {
@@ -108,7 +108,7 @@ pub(crate) fn train(
         correctness => correctness?,
     };
     let trained = TrainingRun {
-        case: case.key.clone(),
+        case: case.to_owned(),
         seed: config.seed,
         rounds,
         points: curve.points,
@@ -135,7 +135,7 @@ fn test(network: &Network, state: &ModelState, set: &Labelled, pictures: usize) 
     let architecture = network.architecture();
     let (side, classes) = (architecture.side(), architecture.classes());
     let all: Vec<usize> = (0..set.len().min(pictures)).collect();
-    let parts: Vec<Vec<bool>> = all
+    let answers: Vec<Vec<bool>> = all
         .par_chunks(TOGETHER)
         .map(|indices| {
             let images: Vec<f32> = indices.iter().filter_map(|&index| set.chw_resized(index, side)).flatten().collect();
@@ -144,7 +144,7 @@ fn test(network: &Network, state: &ModelState, set: &Labelled, pictures: usize) 
             Ok(found.logits.chunks_exact(classes).zip(labels).map(|(row, label)| predicted(row) == label).collect())
         })
         .collect::<Result<_, ModelError>>()?;
-    Ok(parts.into_iter().flatten().collect())
+    Ok(answers.into_iter().flatten().collect())
 }
 
 /// The class with the largest logit, the first of several.
