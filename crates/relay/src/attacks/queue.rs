@@ -16,6 +16,11 @@ pub(super) enum Task {
 }
 
 impl Task {
+    /// Whether it may take as long as it is given: what takes moments comes before it, on the only thread of a small machine.
+    fn is_long(self) -> bool {
+        matches!(self, Self::Method(AttackMethod::Completion | AttackMethod::Rounds))
+    }
+
     /// Its name in the budget's view.
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -37,7 +42,7 @@ pub(super) struct QueuedTask<J> {
     pub(super) is_asked: bool,
 }
 
-/// Tasks on the newest update that wait, those that went longest without a turn first. No task runs twice at one time, so
+/// Tasks on the newest update that wait, short ones first, and of these those that went longest without a turn. No task runs twice at one time, so
 /// that a slow one takes one thread and not all.
 #[derive(Debug)]
 pub(super) struct Queue<J> {
@@ -65,7 +70,7 @@ impl<J: Clone> Queue<J> {
     /// One more task for the newest update, in place of the same one where that waits.
     pub(super) fn add(&mut self, queued: QueuedTask<J>) {
         self.waiting.retain(|waiting| waiting.task != queued.task);
-        let key = |task: Task| (self.last.get(&task).copied().unwrap_or(0), task);
+        let key = |task: Task| (task.is_long(), self.last.get(&task).copied().unwrap_or(0), task);
         let place = self.waiting.partition_point(|waiting| key(waiting.task) < key(queued.task));
         self.waiting.insert(place, queued);
     }
@@ -94,6 +99,11 @@ impl<J: Clone> Queue<J> {
     /// Nothing waits any more.
     pub(super) fn clear(&mut self) {
         self.waiting.clear();
+    }
+
+    /// Whether something waits for its turn.
+    pub(super) fn is_awaited(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
     /// Whether nothing waits and nothing runs.

@@ -48,10 +48,11 @@ impl Schedule {
         self.newest.as_ref().map_or(0, |job| job.about.serial)
     }
 
-    /// Whether an attack that has run for so long is to end: nothing is to be made of any update any more, or rounds run and its
-    /// time is over.
+    /// Whether an attack that has run for so long is to end: nothing is to be made of any update any more, or its time is over
+    /// while rounds run or another one waits for a thread.
     pub(super) fn is_overdue(&self, time: Duration) -> bool {
-        self.is_closed || self.newest.is_none() || (!self.is_paused && self.budget.is_overrun(time))
+        let is_in_the_way = !self.is_paused || self.queue.is_awaited();
+        self.is_closed || self.newest.is_none() || (is_in_the_way && self.budget.is_overrun(time))
     }
 
     /// Whether a search may take a step: where rounds run, after the closed forms and from what they left.
