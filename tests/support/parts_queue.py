@@ -1,0 +1,36 @@
+"""HyperQueue without its program `hq`, which PyPI does not have: a server with a job of parts, and workers of a core each.
+
+    parts_queue.py server FOLDER PARTS PROGRAM WORD...   submits `PROGRAM WORD... --part i/PARTS` for each i; exits when all are done
+    parts_queue.py worker FOLDER SERVER                  computes for the server in the folder SERVER until it is killed
+"""
+
+import os
+import sys
+import threading
+
+from hyperqueue import Job
+from hyperqueue.cluster import LocalCluster
+
+
+def server(folder, parts, *command):
+    with LocalCluster(os.path.abspath(folder)) as cluster:
+        job = Job(os.getcwd())
+        for part in range(1, int(parts) + 1):
+            job.program([*command, "--part", f"{part}/{parts}"])
+        client = cluster.client()
+        client.wait_for_jobs([client.submit(job)])
+
+
+def worker(folder, server):
+    # The package starts workers beside a server alone. This one's server has nothing to do: its worker reads where to go
+    # from a file, and finds there where the other server is.
+    cluster = LocalCluster(os.path.abspath(folder))
+    current = os.path.join(folder, "hq-current")
+    os.remove(current)
+    os.symlink(os.path.realpath(os.path.join(server, "hq-current")), current)
+    cluster.cluster.add_worker(1)
+    threading.Event().wait()
+
+
+if __name__ == "__main__":
+    {"server": server, "worker": worker}[sys.argv[1]](*sys.argv[2:])
