@@ -3,7 +3,7 @@
 //!     cargo xtask example scale
 //!
 //! The size of an update and the seconds of a gradient and of an addition are measured here and now; networks and people are
-//! assumed, by the constants below. `docs/scale.md` says what follows from the numbers.
+//! assumed, by the constants below.
 
 use std::{fs, hint::black_box, sync::Arc, time::Instant};
 
