@@ -52,7 +52,9 @@ pub fn merge(folders: &[PathBuf], out: &Path) -> Result<Merged, ExperimentError>
     let mut runs: BTreeMap<(RunKind, PathBuf), Vec<Found>> = BTreeMap::new();
     for folder in folders {
         let mut found = Vec::new();
-        find(folder, DEPTH, &mut found)?;
+        if folder.is_dir() {
+            find(folder, DEPTH, &mut found)?;
+        }
         if found.is_empty() {
             return Err(ExperimentError::NoPart { folder: folder.clone() });
         }

@@ -255,7 +255,7 @@ fn hyperqueue_computes_parts_though_a_worker_is_killed() {
     };
     let case = Case::new();
     let python = |arguments: &[&str]| {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/support/hyperqueue.py");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/support/parts_queue.py");
         let mut command = Command::new(Path::new(&programs).join("python"));
         command.arg("-B").arg(script).args(arguments).current_dir(case.0.path()).stdin(Stdio::null());
         Helper(command.stdout(Stdio::null()).spawn().unwrap())

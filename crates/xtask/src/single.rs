@@ -71,8 +71,8 @@ pub struct Bench {
 
 /// Run one of the examples, with the dependencies that `check-all` has built.
 ///
-/// `room` opens one in a single process, `client` joins one, `invert` attacks a dumped gradient; the head of each file in
-/// `examples` shows its arguments.
+/// `room` opens one in a single process, `client` joins one, `invert` attacks a dumped gradient, `scale` says what many rooms
+/// need; the head of each file in `examples` shows its arguments.
 #[derive(Args)]
 pub struct Example {
     /// The name of a file in a folder `examples`

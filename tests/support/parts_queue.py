@@ -1,7 +1,7 @@
 """HyperQueue without its program `hq`, which PyPI does not have: a server with a job of parts, and workers of a core each.
 
-    hyperqueue.py server FOLDER PARTS PROGRAM WORD...   submits `PROGRAM WORD... --part i/PARTS` for each i; exits when all are done
-    hyperqueue.py worker FOLDER SERVER                  computes for the server in the folder SERVER until it is killed
+    parts_queue.py server FOLDER PARTS PROGRAM WORD...   submits `PROGRAM WORD... --part i/PARTS` for each i; exits when all are done
+    parts_queue.py worker FOLDER SERVER                  computes for the server in the folder SERVER until it is killed
 """
 
 import os

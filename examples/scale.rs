@@ -1,0 +1,242 @@
+//! What a federation of many rooms needs in a round: bytes, seconds and memory, and how long stragglers hold it up.
+//!
+//!     cargo xtask example scale
+//!
+//! The size of an update and the seconds of a gradient and of an addition are measured here and now; networks and people are
+//! assumed, by the constants below.
+
+use std::{fs, hint::black_box, sync::Arc, time::Instant};
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, LogNormal};
+use unmask_core::{Aggregation, Architecture, Defence, MaskSeed, Rule, VitPreset, processor_name};
+use unmask_defence::{KeyMaterial, PlainUpdate, Protect, ProtectedUpdate};
+use unmask_federation::{Aggregate, Optimiser, UpdateCounts};
+use unmask_model::{Network, device::OpenDevice};
+use unmask_wire::{Assembler, ClientMessage, frames};
+
+const ROOMS: [usize; 3] = [10, 1_000, 100_000];
+const TABS: usize = 30;
+/// Of the rooms; the server is told weights as they are.
+const DEFENCE: &str = "random-binary:0.5";
+
+/// Bytes a second that all tabs of a room share.
+const WIFI: f64 = 100e6 / 8.0;
+/// Bytes a second of a school's way out, the median, and the spread of its logarithm; the way in is so many times as fast.
+const UPLINK: (f64, f64) = (20e6 / 8.0, 0.7);
+const DOWNLINK: f64 = 5.0;
+/// Bytes a second of the server, each way.
+const SERVER: f64 = 10e9 / 8.0;
+/// How many times as long as this processor, natively, a tab takes: the median, and the spread of its logarithm.
+const SLOWNESS: (f64, f64) = (3.0, 0.8);
+/// Share of the tabs that are closed in a round, and of the rooms that are.
+const TABS_LOST: f64 = 0.02;
+const ROOMS_LOST: f64 = 0.01;
+/// The room's own rule: the share that it waits for, then twice the median, at least so many seconds.
+const QUORUM: f64 = 0.8;
+const LEAST: f64 = 5.0;
+
+/// One model, as measured.
+struct Measured {
+    name: &'static str,
+    /// Bytes of the weights, and of what a tab sends of them.
+    plain: f64,
+    sent: f64,
+    /// Seconds of a gradient of one picture.
+    gradient: f64,
+    /// Seconds to take an update off the socket and add it; of plain weights, of a masked update.
+    add: f64,
+    add_masked: f64,
+    /// Seconds of the step that ends a round of a room.
+    close: f64,
+}
+
+fn main() -> anyhow::Result<()> {
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    println!("Measured on {}, one update at a time:\n", processor_name(&cpuinfo).unwrap_or("an unnamed processor"));
+    println!("| model | weights | a tab sends | gradient | add plain | add masked | close |");
+    println!("|---|---|---|---|---|---|---|");
+    let mut models = Vec::new();
+    for preset in [VitPreset::Nano, VitPreset::Small] {
+        let measured = measure(preset)?;
+        let Measured { name, plain, sent, gradient, add, add_masked, close } = &measured;
+        println!(
+            "| `{name}` | {} | {} | {} | {} | {} | {} |",
+            bytes(*plain),
+            bytes(*sent),
+            seconds(*gradient),
+            seconds(*add),
+            seconds(*add_masked),
+            seconds(*close)
+        );
+        models.push(measured);
+    }
+    println!("\nOne round of the federation, {TABS} tabs a room:\n");
+    println!(
+        "| rooms | model | a room's Wi-Fi | a room's round | into the server, and held there | added in | half by | 90 % by | 99 % of those left by |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|");
+    for rooms in ROOMS {
+        for model in &models {
+            let Round { in_room, replies } = simulate(model, rooms);
+            let at = |share: f64| {
+                let place = (share * replies.len() as f64).ceil() as usize;
+                seconds(replies[place.clamp(1, replies.len()) - 1])
+            };
+            println!(
+                "| {rooms} | `{}` | {} | {} | {} | {} | {} | {} | {} |",
+                model.name,
+                bytes(TABS as f64 * (model.plain + model.sent)),
+                seconds(in_room),
+                bytes(rooms as f64 * model.plain),
+                seconds(rooms as f64 * model.add),
+                at(0.5),
+                at(0.9),
+                at(0.99)
+            );
+        }
+    }
+    Ok(())
+}
+
+fn measure(preset: VitPreset) -> anyhow::Result<Measured> {
+    let architecture = Architecture::from(preset);
+    let (layout, state) = (Arc::new(architecture.layout()), architecture.initial(1));
+    let network = Network::new(architecture, OpenDevice::cpu().device())?;
+    let values = 3 * architecture.side() * architecture.side();
+    let picture: Vec<f32> = (0..values).map(|at| (at % 251) as f32 / 250.0).collect();
+    let gradient =
+        fastest(|| network.loss_and_gradient_blocking(&state, &picture, &[0]).map(drop).map_err(Into::into))?;
+    let update = |defence: Defence| {
+        let plain = PlainUpdate { values: state.weights.clone(), reference: None };
+        defence.protect(&layout, plain, KeyMaterial { seed: MaskSeed([1; 32]), cipher: None })
+    };
+    let add = |defence: Defence| -> anyhow::Result<(f64, f64, Aggregate)> {
+        let sent = update(defence)?;
+        let header = ClientMessage::Update { round: 1, policy: 1, loss: 1.0, samples: 1, form: sent.form };
+        let frames = frames(&header, &sent.values)?;
+        let length: usize = frames.iter().map(Vec::len).sum();
+        let mut assembler = Assembler::new(length);
+        let mut aggregate = Aggregate::new(Arc::clone(&layout), defence, Aggregation::Mean);
+        let seconds = fastest(|| {
+            for frame in black_box(&frames) {
+                if let Some((ClientMessage::Update { form, .. }, values)) = assembler.push(frame)? {
+                    let update = ProtectedUpdate { form, values };
+                    aggregate.add(&update, 1, None)?;
+                    assembler.reuse(update.values);
+                }
+            }
+            Ok(())
+        })?;
+        Ok((length as f64, seconds, aggregate))
+    };
+    let (_, plain_seconds, _) = add(Defence::None)?;
+    let defence: Defence = DEFENCE.parse()?;
+    let (sent, masked_seconds, mut aggregate) = add(defence)?;
+    let mut step = Optimiser::new("adam:0.001".parse()?);
+    let mut counts = UpdateCounts::new(Arc::clone(&layout), defence);
+    let mut weights = state.weights.clone();
+    let clock = Instant::now();
+    aggregate.close(Rule::FedSgd, &mut step, black_box(&mut weights), &mut counts)?;
+    Ok(Measured {
+        name: preset.name(),
+        plain: 4.0 * state.weights.len() as f64,
+        sent,
+        gradient,
+        add: plain_seconds,
+        add_masked: masked_seconds,
+        close: clock.elapsed().as_secs_f64(),
+    })
+}
+
+/// Of the fastest of five: what else the machine did only makes it slower.
+fn fastest(mut work: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<f64> {
+    let mut fastest = f64::INFINITY;
+    for _ in 0..5 {
+        let clock = Instant::now();
+        work()?;
+        fastest = fastest.min(clock.elapsed().as_secs_f64());
+    }
+    Ok(fastest)
+}
+
+/// When what happened, in seconds after the server began to send.
+struct Round {
+    /// Of the median room, from its weights to its step.
+    in_room: f64,
+    /// Each reply at the server, the first to come first; a room that is lost gives none.
+    replies: Vec<f64>,
+}
+
+fn simulate(model: &Measured, rooms: usize) -> Round {
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    let mut in_rooms = Vec::with_capacity(rooms);
+    let mut leaving = Vec::with_capacity(rooms);
+    for room in 0..rooms {
+        let uplink = log_normal(UPLINK).sample(&mut rng);
+        // The server sends to one after another.
+        let begins = (room + 1) as f64 * model.plain / SERVER + model.plain / (DOWNLINK * uplink);
+        let in_room = round_of_room(model, &mut rng);
+        in_rooms.push(in_room);
+        if !rng.random_bool(ROOMS_LOST) {
+            leaving.push(begins + in_room + model.plain / uplink);
+        }
+    }
+    in_rooms.sort_by(f64::total_cmp);
+    leaving.sort_by(f64::total_cmp);
+    Round { in_room: in_rooms[rooms / 2], replies: queue(leaving, model.plain / SERVER) }
+}
+
+/// Seconds from the weights in a room to its own step.
+fn round_of_room(model: &Measured, rng: &mut ChaCha8Rng) -> f64 {
+    let slowness = log_normal(SLOWNESS);
+    let mut computed = Vec::with_capacity(TABS);
+    for tab in 0..TABS {
+        let has_weights = (tab + 1) as f64 * model.plain / WIFI;
+        if !rng.random_bool(TABS_LOST) {
+            computed.push(has_weights + slowness.sample(rng) * model.gradient);
+        }
+    }
+    computed.sort_by(f64::total_cmp);
+    let answers = queue(computed, (model.sent / WIFI).max(model.add_masked));
+    let enough = (QUORUM * TABS as f64).ceil() as usize;
+    // Too few: the room would wait for its deadline; what is here is what it has.
+    let last = answers.last().copied().unwrap_or_default();
+    let ends = match answers.get(enough - 1) {
+        Some(&reached) => last.min(reached.max(LEAST.max(2.0 * answers[answers.len() / 2]))),
+        None => last,
+    };
+    ends + model.close
+}
+
+/// One after another through something that takes so long for each: when each is through.
+fn queue(arrivals: Vec<f64>, each: f64) -> Vec<f64> {
+    let mut free = 0.0_f64;
+    let through = |arrival: f64| {
+        free = free.max(arrival) + each;
+        free
+    };
+    arrivals.into_iter().map(through).collect()
+}
+
+fn log_normal((median, spread): (f64, f64)) -> LogNormal<f64> {
+    LogNormal::new(median.ln(), spread).expect("a finite spread")
+}
+
+fn bytes(bytes: f64) -> String {
+    for (unit, name) in [(1e12, "TB"), (1e9, "GB"), (1e6, "MB")] {
+        if bytes >= unit {
+            return format!("{:.3} {name}", bytes / unit).replacen(".000", "", 1);
+        }
+    }
+    format!("{bytes:.0} B")
+}
+
+fn seconds(seconds: f64) -> String {
+    match seconds {
+        s if s < 1.0 => format!("{:.1} ms", 1e3 * s),
+        s if s < 600.0 => format!("{s:.1} s"),
+        s => format!("{:.1} min", s / 60.0),
+    }
+}
