@@ -160,7 +160,8 @@ impl Aggregate {
         }
         self.updates += 1;
         self.weight = total;
-        if self.norms.is_ready(self.held.len()) {
+        let telling = self.held.iter().filter(|held| held.norm > 0.0).count();
+        if self.norms.is_ready(telling) {
             self.release(reference);
         }
         Ok(())

@@ -53,10 +53,15 @@ impl FlowerError {
         }
     }
 
+    /// Whether what was typed cannot be used, whatever the SuperLink says.
+    pub fn is_misspelt(&self) -> bool {
+        matches!(self, Self::Address { .. } | Self::Certificates(_))
+    }
+
     /// Whether no later attempt with the same options can do better: the key, the address or the certificate is wrong.
     pub fn is_final(&self) -> bool {
         match self {
-            Self::Address { .. } | Self::Certificates(_) => true,
+            _ if self.is_misspelt() => true,
             Self::Refused { status, code, .. } => {
                 *status == 401 || *code == Some(ACTIVATION_FAILED) || *code == Some(REGISTRATION_DISABLED)
             }

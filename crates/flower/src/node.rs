@@ -75,9 +75,9 @@ impl Node {
         let request = RegisterNodeRequest { public_key: public_key.clone() };
         let (unregisters, is_known) = match link.call_until::<RegisterNodeResponse>(Call::REGISTER, &request, end).await
         {
-            Ok(_) => (key.is_passing(), false),
-            // It was registered, by somebody or by this node before.
-            Err(FlowerError::Refused { code: Some(KEY_IN_USE), .. }) => (false, true),
+            // A key made for this node was registered by nobody else, whichever of its attempts did it.
+            Ok(_) => (key.is_passing(), true),
+            Err(FlowerError::Refused { code: Some(KEY_IN_USE), .. }) => (key.is_passing(), true),
             Err(FlowerError::Refused { code: Some(REGISTRATION_DISABLED), .. }) => (false, false),
             Err(error) => return Err(error),
         };

@@ -49,8 +49,8 @@ impl FlowerNode {
     /// Begins to take part.
     ///
     /// # Errors
-    /// If the SuperLink is there and does not take this node, or its address or certificate cannot be used. One that is not
-    /// there is asked again and again.
+    /// If its address or certificates cannot be used. One that is not there, or does not take this node, is asked again and
+    /// again, and the projector says why.
     pub(crate) async fn start(
         config: FlowerConfig,
         inputs: mpsc::WeakSender<Input>,
@@ -58,7 +58,8 @@ impl FlowerNode {
     ) -> anyhow::Result<Self> {
         let first = match timeout(FIRST_ANSWER, Node::connect(&config.node)).await {
             Ok(Ok(node)) => Some(node),
-            Ok(Err(error)) if error.is_final() => return Err(error).context("the room cannot join the federation"),
+            Ok(Err(error)) if error.is_misspelt() => return Err(error).context("the room cannot join the federation"),
+            // A lesson that goes on after a power cut is worth more than its federation, which takes it back a minute later.
             Ok(Err(_)) | Err(_) => None,
         };
         let member = Member { options: config.node, rounds: config.rounds, inputs, room };

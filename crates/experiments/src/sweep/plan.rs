@@ -208,7 +208,7 @@ mod tests {
 
     use super::*;
 
-    const CONFIG: &str = "model = \"vit_pico_patch4_16\"\ndefence = \"encrypted\"\nclients = 2\nrounds = 3\nseed = 5\nthreads = 1\npassphrase = \"secret\"\n";
+    const CONFIG: &str = "model = \"vit_pico_patch4_16\"\ndefence = \"encrypted\"\noptimiser = \"sgd:0.1\"\nclients = 2\nrounds = 3\nseed = 5\nthreads = 1\npassphrase = \"secret\"\n";
 
     fn plan(vary: &[&str], set: &[&str], seeds: u64) -> Result<SweepPlan, ExperimentError> {
         let vary: Vec<Axis> = vary.iter().map(|axis| axis.parse().unwrap()).collect();

@@ -143,6 +143,20 @@ mod tests {
     }
 
     #[test]
+    fn what_takes_its_time_is_last_even_where_it_had_no_turn() {
+        let mut queue = Queue::default();
+        queue.renew([EMBEDDING], &1);
+        assert_eq!(next(&mut queue, 1), Some((EMBEDDING, 1)));
+        queue.done(EMBEDDING);
+        let completion = Task::Method(AttackMethod::Completion);
+        queue.renew([completion, EMBEDDING], &2);
+        assert_eq!(next(&mut queue, 2), Some((EMBEDDING, 2)));
+        assert!(queue.is_awaited());
+        assert_eq!(next(&mut queue, 2), Some((completion, 2)));
+        assert!(!queue.is_awaited());
+    }
+
+    #[test]
     fn no_task_runs_twice_at_one_time() {
         let mut queue = Queue::default();
         queue.renew([EMBEDDING], &1);

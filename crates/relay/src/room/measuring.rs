@@ -110,11 +110,12 @@ impl Measuring {
         if self.budget.is_zero() {
             return Some("There is no time for it: the budget is 0 s a round.".to_owned());
         }
-        let source = sharing.source();
         let Some(data_set) = sharing.data_set() else {
-            return Some(format!(
-                "There are no held-out pictures yet: those of {source} are made when rounds are to train on them."
-            ));
+            // The source may be a folder, whose path is nobody's business in a federation.
+            return Some(
+                "There are no held-out pictures yet: they are made when rounds are to train on shared pictures."
+                    .to_owned(),
+            );
         };
         if settings.pictures() == TrainingPictures::Private && data_set.classes != CLASSES {
             return Some(format!(
