@@ -3,7 +3,7 @@
 import json
 
 import numpy as np
-from flwr.app import ConfigRecord
+from flwr.app import Array, ConfigRecord
 from flwr.serverapp.strategy import FedAvg
 from safetensors.numpy import load_file
 from support import Nodes, record
@@ -40,3 +40,15 @@ def test_masks_stand_in_a_file_of_their_own(tmp_path):
     )
     assert set(load_file(tmp_path / "round-1/node-1.safetensors")) == {"w"}
     assert load_file(tmp_path / "round-1/node-1.mask.safetensors")["w"].tolist() == [1, 0, 1]
+
+
+def test_arrays_that_cannot_be_read_do_not_end_the_run(tmp_path):
+    def broken(*_):
+        return {"w": Array("float32", (3,), "numpy.ndarray", b"no npy")}, {"num-examples": 1}
+
+    result = MaskedFedAvg(fraction_evaluate=0.0).start(
+        grid=Received(Nodes(grows(1), broken), tmp_path), initial_arrays=record(START), num_rounds=1
+    )
+    assert result.arrays["w"].numpy().tolist() == [2, 3, 4]
+    assert not (tmp_path / "round-1/node-2.safetensors").exists()
+    assert "cannot be kept" in json.loads((tmp_path / "round-1/node-2.json").read_text())["error"]

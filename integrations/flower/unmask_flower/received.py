@@ -48,7 +48,14 @@ class Received:
             if reply.has_error():
                 _save_values(node.with_suffix(".json"), {"error": reply.error.reason})
                 continue
-            _save_arrays(node, reply.content)
+            try:
+                _save_arrays(node, reply.content)
+            # Whatever the node wrote in place of arrays: what to make of it is the strategy's to say.
+            except Exception as error:
+                for suffix in (".safetensors", ".mask.safetensors"):
+                    node.with_suffix(suffix).unlink(missing_ok=True)
+                _save_values(node.with_suffix(".json"), {"error": f"its arrays cannot be kept: {error}"})
+                continue
             records = [*reply.content.config_records.values(), *reply.content.metric_records.values()]
             _save_values(node.with_suffix(".json"), {key: value for record in records for key, value in record.items()})
 
