@@ -8,7 +8,7 @@ TaskIdentity.run_id = TaskIdentity.task_id = TaskIdentity.node_id = 1
 
 
 def record(arrays):
-    return ArrayRecord({name: Array(array) for name, array in arrays.items()})
+    return ArrayRecord({name: array if isinstance(array, Array) else Array(array) for name, array in arrays.items()})
 
 
 class Nodes:

@@ -1,7 +1,9 @@
 """leak_report, with the program `unmask` on PATH or in the variable UNMASK_PROGRAM."""
 
+import json
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -131,3 +133,19 @@ def test_what_is_missing_is_named(capsys, tmp_path):
     assert "no program 'no-such-program'" in capsys.readouterr().err
     assert main([str(tmp_path), "--unmask", "python"]) == 2
     assert "has no round-1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("said", ["<b>many", [1, 2], None, 10**400])
+def test_a_node_that_says_no_number_is_refused_and_the_page_written(said, tmp_path):
+    round_1 = tmp_path / "round-1"
+    round_1.mkdir()
+    (round_1 / "config.json").write_text(json.dumps({"batch-size": 3}))
+    (round_1 / "node-1.safetensors").touch()
+    (round_1 / "node-1.json").write_text(json.dumps({"num-examples": said}))
+    (round_1 / "node-2.safetensors").touch()
+    (round_1 / "node-2.json").write_text(json.dumps({"num-examples": 1, "rule": "fedavg:epochs=1,rate=1", "batch": "x"}))
+    leaks = leak_report(tmp_path, tmp_path / "page.html", attacks=["label"], program=sys.executable)
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert [leak.node for leak in leaks] == ["1", "2"]
+    assert all("makes no number of local steps" in leak.refusal for leak in leaks), leaks
+    assert page.count("makes no number of local steps") == 2 and "<b>" not in page

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from flwr.app import Array
 from flwr.serverapp.strategy import FedAvg
 from support import Nodes, record
 
@@ -69,6 +70,12 @@ def test_a_client_without_masks_has_sent_all():
 ONES = {name: np.ones_like(array) for name, array in FORMER.items()}
 
 
+def lying(array, shape=None, data=None):
+    """An array that says of itself what it is not."""
+    true = Array(array)
+    return Array(true.dtype, shape or true.shape, true.stype, true.data if data is None else data)
+
+
 @pytest.mark.parametrize(
     ("sent", "reason"),
     [
@@ -77,6 +84,11 @@ ONES = {name: np.ones_like(array) for name, array in FORMER.items()}
         ({"a.mask": np.zeros((2, 3), np.uint8)}, "a has values that its mask hides"),
         ({"b.mask": np.ones(3, np.uint8)}, "b.mask has shape (3,), b has (2,)"),
         ({"c.mask": np.ones(3, np.uint8)}, "c.mask is the mask of no parameter"),
+        ({"b.mask": lying(np.ones(3, np.uint8), shape=(2,))}, "b.mask has shape (3,), b has (2,)"),
+        ({"b.mask": lying(np.ones(2, np.uint8), data=b"no npy")}, "b.mask cannot be read"),
+        ({"b": lying(np.ones(3, np.float32), shape=(2,)), "b.mask": np.ones(2, np.uint8)}, "b has shape (3,)"),
+        ({"b": lying(np.ones(2, np.float32), data=b""), "a.mask": np.ones((2, 3), np.uint8)}, "b cannot be read"),
+        ({"b": np.array(["1", "1"])}, "b has no real numbers"),
     ],
 )
 def test_masks_that_are_none_count_for_nothing(sent, reason, caplog):

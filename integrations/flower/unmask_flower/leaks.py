@@ -100,7 +100,13 @@ def _round(
         is_masked = mask.exists()
         for attack in attacks or (MASKED_ATTACKS if is_masked else PLAIN_ATTACKS):
             leak = Leak(int(folder.name.removeprefix("round-")), node.removeprefix("node-"), attack, is_masked, metrics)
-            local_rate, steps = _training(config, metrics)
+            try:
+                local_rate, steps = _training(config, metrics)
+            # The node may say anything of its training.
+            except (TypeError, ValueError, ArithmeticError) as error:
+                leak.refusal = f"What the node says of its training makes no number of local steps: {error}"
+                yield leak
+                continue
             with tempfile.TemporaryDirectory(prefix="unmask-leaks-") as place:
                 sent, kept, before = (
                     _named(path, names, Path(place)) for path in (update, mask, folder / "global.safetensors")
@@ -181,7 +187,7 @@ it where another attack succeeds.</p>
 def _row(leak: Leak) -> str:
     sent = "masked weights" if leak.is_masked else "weights"
     examples = leak.metrics.get("num-examples")
-    node = f"{leak.node}<br>{sent}" + ("" if examples is None else f", {examples:g} trained on")
+    node = f"{leak.node}<br>{sent}" + ("" if examples is None else f", {_count(examples)} trained on")
     if (defence := leak.metrics.get("defence")) is not None:
         node += f"<br>defence {html.escape(str(defence))}"
     if leak.refusal is not None:
@@ -189,6 +195,13 @@ def _row(leak: Leak) -> str:
     else:
         cells = _pictures(leak), _trust(leak.report)
     return f"<tr><td>{leak.round}</td><td>{node}</td><td>{html.escape(leak.attack)}</td><td>{cells[0]}</td><td>{cells[1]}</td></tr>"
+
+
+def _count(examples: Any) -> str:
+    try:
+        return f"{examples:g}"
+    except (TypeError, ValueError, OverflowError):
+        return html.escape(str(examples))
 
 
 def _pictures(leak: Leak) -> str:

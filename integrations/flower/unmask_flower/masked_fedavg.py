@@ -21,7 +21,8 @@ class MaskedFedAvg(FedAvg):
     those who sent an entry. An entry that nobody sent keeps its former value, bit for bit.
 
     Arrays without a mask are averaged as ever, and so are the clients that send none. A reply whose masks are no masks is
-    left out: it could count its weights more often than its examples.
+    left out: it could count its weights more often than its examples. So is one whose arrays cannot be read, or do not
+    have the shape of the parameter: it would end the run of all others.
     """
 
     _former = ArrayRecord()
@@ -41,7 +42,8 @@ class MaskedFedAvg(FedAvg):
         for record in records:
             for name in masked - record.keys():
                 if (plain := record.get(name.removesuffix(MASK_SUFFIX))) is not None:
-                    record[name] = Array(np.ones(tuple(plain.shape), np.uint8))
+                    # Not `plain.shape`, which is what the sender says of it.
+                    record[name] = Array(np.ones(plain.numpy().shape, np.uint8))
         arrays, metrics = super().aggregate_train(server_round, replies)
         return (None if arrays is None else self._divide(arrays)), metrics
 
@@ -66,17 +68,29 @@ class MaskedFedAvg(FedAvg):
         return wrong is None
 
     def _wrong(self, reply: Message) -> Iterable[str]:
-        """What is wrong with the masks of a reply."""
+        """What is wrong with the arrays of a reply."""
         for record in reply.content.array_records.values():
-            for name, mask in record.items():
+            arrays = {}
+            for name, array in record.items():
+                try:
+                    arrays[name] = array.numpy()
+                    kind, shape = arrays[name].dtype.kind, arrays[name].shape
+                # Whatever the sender wrote there: no npy, an archive of several, a shape beyond all memory.
+                except Exception as error:
+                    yield f"{name} cannot be read: {error}"
+                    return
+                if kind not in "biuf":
+                    yield f"{name} has no real numbers, but {arrays[name].dtype}"
+                parameter = name.removesuffix(MASK_SUFFIX)
+                if (former := self._former.get(parameter)) is not None and shape != tuple(former.shape):
+                    yield f"{name} has shape {shape}, {parameter} has {tuple(former.shape)}"
+            for name, mask in arrays.items():
                 if not name.endswith(MASK_SUFFIX):
                     continue
                 parameter = name.removesuffix(MASK_SUFFIX)
-                if (values := record.get(parameter)) is None or parameter not in self._former:
+                if (values := arrays.get(parameter)) is None or parameter not in self._former:
                     yield f"{name} is the mask of no parameter"
-                elif not tuple(mask.shape) == tuple(values.shape) == tuple(self._former[parameter].shape):
-                    yield f"{name} has shape {tuple(mask.shape)}, {parameter} has {tuple(self._former[parameter].shape)}"
-                elif not np.isin(entries := mask.numpy(), (0, 1)).all():
+                elif not np.isin(mask, (0, 1)).all():
                     yield f"{name} has entries other than 0 and 1"
-                elif np.any(values.numpy()[entries == 0] != 0):
+                elif np.any(values[mask == 0] != 0):
                     yield f"{parameter} has values that its mask hides"

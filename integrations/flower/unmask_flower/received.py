@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
@@ -14,6 +15,9 @@ from safetensors.numpy import save_file
 
 from unmask_flower.masked_fedavg import MASK_SUFFIX
 
+OWN = re.compile(r"config\.json|global(\.mask)?\.safetensors|node-\d+(\.json|(\.mask)?\.safetensors)")
+"""Names of the files of a round."""
+
 
 class Received:
     """A grid that keeps what passes through it; any strategy may be started on it.
@@ -21,6 +25,9 @@ class Received:
     In `folder` stand, for each round of training, round-N/global.safetensors (what the server sent), round-N/config.json,
     and of each node that answered node-ID.safetensors, node-ID.mask.safetensors where it is masked, and node-ID.json with
     what it says of its training.
+
+    A run in the folder of a former one replaces each round that it reaches: the former's files in round-N go, since an
+    update says something beside the weights alone that it began with. Other files stay, and so do the rounds after the last.
     """
 
     def __init__(self, grid: Grid, folder: str | PathLike[str]) -> None:
@@ -41,6 +48,9 @@ class Received:
         config = {key: value for record in sent.config_records.values() for key, value in record.items()}
         folder = self._folder / f"round-{config.get('server-round', 0)}"
         folder.mkdir(parents=True, exist_ok=True)
+        for path in folder.iterdir():
+            if OWN.fullmatch(path.name):
+                path.unlink()
         _save_arrays(folder / "global", sent)
         _save_values(folder / "config.json", config)
         for reply in replies:
@@ -48,7 +58,14 @@ class Received:
             if reply.has_error():
                 _save_values(node.with_suffix(".json"), {"error": reply.error.reason})
                 continue
-            _save_arrays(node, reply.content)
+            try:
+                _save_arrays(node, reply.content)
+            # Whatever the node wrote in place of arrays: what to make of it is the strategy's to say.
+            except Exception as error:
+                for suffix in (".safetensors", ".mask.safetensors"):
+                    node.with_suffix(suffix).unlink(missing_ok=True)
+                _save_values(node.with_suffix(".json"), {"error": f"its arrays cannot be kept: {error}"})
+                continue
             records = [*reply.content.config_records.values(), *reply.content.metric_records.values()]
             _save_values(node.with_suffix(".json"), {key: value for record in records for key, value in record.items()})
 

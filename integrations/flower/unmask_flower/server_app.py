@@ -1,8 +1,10 @@
 """The server of a federation of rooms and native clients: FedAvg as Flower has it, or MaskedFedAvg."""
 
+from logging import WARNING
 from pathlib import Path
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context
+from flwr.common import log
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 from safetensors.numpy import load_file, save_file
@@ -39,6 +41,10 @@ def main(grid: Grid, context: Context) -> None:
         timeout=float(config["round-timeout"]),
         train_config=ConfigRecord({key: config[key] for key in ("lr", "local-epochs", "batch-size") if config[key]}),
     )
-    if out is not None:
-        # A Result without arrays is one of a run in which no node ever answered.
+    if out is None:
+        return
+    # A Result without arrays is one of a run in which no node ever answered.
+    if not result.arrays:
+        log(WARNING, "No node ever answered: there is no model to write to %s, which is left as it was", out)
+    else:
         save_file({name: array.numpy() for name, array in result.arrays.items()}, out)
