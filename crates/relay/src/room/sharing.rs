@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use unmask_core::{ClientId, Partition, TrainOn, TrainingPictures};
-use unmask_data::datasets::Source;
 use unmask_wire::view::DataView;
 
 use super::data_set::{DataConfig, SharedDataSet, division::Division};
@@ -75,11 +74,6 @@ impl Sharing {
 
     pub(super) fn data_set(&self) -> Option<&Arc<SharedDataSet>> {
         self.data_set.as_ref()
-    }
-
-    /// Where the pictures come from.
-    pub(super) fn source(&self) -> &Source {
-        &self.config.source
     }
 
     /// Reads or makes the data set, which takes a while: for another thread.
