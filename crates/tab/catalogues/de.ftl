@@ -159,7 +159,7 @@ room-forgetting = Wird gelöscht …
 room-forget-hint = „Löschen“ nimmt deine Bilder, die Ergebnisse über dich und deinen Namen vom Server und dein Bild und deinen Namen von dieser Seite. Was das Modell schon gelernt hat, bleibt darin.
 
 status-failed = ✕ Das Training ist stehen geblieben
-status-loading = ◌ Der Trainer lädt …
+status-loading = ◌ Das Training lädt …
 status-ready = ○ Bereit zum Mitmachen
 status-connecting = ◌ Verbinde …
 status-silent = ▲ Der Server antwortet nicht
@@ -171,7 +171,7 @@ status-sitting-out = ● Verbunden, aber nicht in den Runden
 status-computing = ● Runde { $round }: rechnet …
 status-sent = ● Runde { $round }: Zahlen gesendet
 
-connection-failed = Der Trainer ist stehen geblieben
+connection-failed = Das Training ist stehen geblieben
 connection-online = Verbunden
 connection-silent = Der Server antwortet nicht
 connection-lost = Verbindung verloren
