@@ -1,6 +1,6 @@
 //! What a message carries: records of arrays, of numbers and of settings, each under a name.
 
-use std::fmt;
+use std::{collections::HashSet, fmt};
 
 use bytes::{Bytes, BytesMut};
 use prost::Message as _;
@@ -11,7 +11,7 @@ use serde::{
 use unmask_tensors::encode_npy;
 
 use crate::{
-    objects::{CHUNK, Deflated, Store, open},
+    objects::{CHUNK, Deflated, Parsed, Store, open},
     protocol::{
         Config, ConfigItem, ConfigRecord, ConfigRecordValue, DoubleList, Metric, MetricItem, MetricRecord,
         MetricRecordValue, ObjectTree, SintList,
@@ -23,6 +23,8 @@ pub type Named<T> = Vec<(String, T)>;
 
 /// Most dimensions of an array.
 const MOST_DIMENSIONS: usize = 8;
+/// Most bytes that one byte of names, numbers or settings takes once it is decoded.
+const DECODED: usize = 32;
 /// How Flower calls NumPy's format of arrays.
 const NUMPY: &str = "numpy.ndarray";
 
@@ -103,26 +105,26 @@ impl Records {
         Ok(deflated.add("RecordDict", kids, &serde_json::to_vec(&names)?))
     }
 
-    /// Puts records together of the objects that came, with at most so many bytes of arrays.
+    /// Puts records together of the objects that came, with at most so many bytes of arrays, names and values.
     ///
     /// # Errors
     /// In words, if they are not those of records.
     pub(crate) fn inflate(store: &Store, id: &str, most_bytes: usize) -> Result<Self, String> {
         let mut left = most_bytes;
-        let names: Ids = json(&open(store, id, "RecordDict")?.body)?;
+        let names: Ids = json(&charged(store, id, "RecordDict", &mut left)?.body)?;
         let mut records = Self::default();
         for (name, id) in names.0 {
             let content = store.get(&id).ok_or_else(|| format!("its record {name:?} is missing"))?;
             match content.split(|byte| *byte == b' ').next().unwrap_or_default() {
                 b"ArrayRecord" => records.arrays.push((name, inflate_arrays(store, &id, &mut left)?)),
                 b"MetricRecord" => {
-                    let record = MetricRecord::decode(open(store, &id, "MetricRecord")?.body);
+                    let record = MetricRecord::decode(charged(store, &id, "MetricRecord", &mut left)?.body);
                     let items = record.map_err(|error| format!("the metrics {name:?}: {error}"))?.items;
                     let values = items.into_iter().filter_map(|item| Some((item.key, item.value?.value?.into())));
                     records.metrics.push((name, values.collect()));
                 }
                 b"ConfigRecord" => {
-                    let record = ConfigRecord::decode(open(store, &id, "ConfigRecord")?.body);
+                    let record = ConfigRecord::decode(charged(store, &id, "ConfigRecord", &mut left)?.body);
                     let items = record.map_err(|error| format!("the settings {name:?}: {error}"))?.items;
                     let values = items.into_iter().filter_map(|item| Some((item.key, item.value?.value?.into())));
                     records.config.push((name, values.collect()));
@@ -163,10 +165,10 @@ fn deflate_arrays(arrays: &Named<Array>, deflated: &mut Deflated) -> Result<Obje
 
 /// `left` is how many bytes arrays may still have.
 fn inflate_arrays(store: &Store, id: &str, left: &mut usize) -> Result<Named<Array>, String> {
-    let names: Ids = json(&open(store, id, "ArrayRecord")?.body)?;
+    let names: Ids = json(&charged(store, id, "ArrayRecord", left)?.body)?;
     let inflate = |(name, id): (String, String)| {
         let about = |reason: String| format!("the array {name:?}: {reason}");
-        let array = open(store, &id, "Array").map_err(about)?;
+        let array = charged(store, &id, "Array", left).map_err(about)?;
         let body: ArrayBody = json(&array.body).map_err(about)?;
         if body.stype != NUMPY {
             return Err(about(format!("it is serialized as {:?}, and only {NUMPY} is read here", body.stype)));
@@ -193,6 +195,13 @@ fn inflate_arrays(store: &Store, id: &str, left: &mut usize) -> Result<Named<Arr
         Ok((name, Array { dtype: body.dtype, shape: body.shape, npy }))
     };
     names.0.into_iter().map(inflate).collect()
+}
+
+/// Opens an object, and takes off `left` what it may become once it is decoded. Whoever names one again pays again.
+fn charged(store: &Store, id: &str, class: &str, left: &mut usize) -> Result<Parsed, String> {
+    let cost = store.get(id).map_or(0, Bytes::len).saturating_mul(DECODED);
+    *left = left.checked_sub(cost).ok_or("its names and values are too many")?;
+    open(store, id, class)
 }
 
 fn json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, String> {
@@ -237,8 +246,12 @@ impl<'de> Deserialize<'de> for Ids {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Ids, A::Error> {
                 let mut ids = Vec::new();
-                while let Some(pair) = map.next_entry()? {
-                    ids.push(pair);
+                let mut seen = HashSet::new();
+                while let Some((name, id)) = map.next_entry::<String, String>()? {
+                    if !seen.insert(name.clone()) {
+                        return Err(serde::de::Error::custom("a name is there twice"));
+                    }
+                    ids.push((name, id));
                 }
                 Ok(Ids(ids))
             }
@@ -372,5 +385,30 @@ mod tests {
         let store: Store = deflated.objects().iter().map(object).collect();
         let refused = inflate_arrays(&store, &record.object_id, &mut 1_000_000).unwrap_err();
         assert_eq!(refused, "the array \"w\": with it the arrays are too large");
+    }
+
+    #[test]
+    fn names_and_numbers_are_charged_each_time_they_are_named() {
+        let mut deflated = Deflated::default();
+        let numbers = deflated.add("MetricRecord", Vec::new(), &[0; 0]);
+        let arrays = deflated.add("ArrayRecord", Vec::new(), b"{}");
+        let refused = |names: &str, most| {
+            let mut deflated = Deflated::default();
+            deflated.add("MetricRecord", Vec::new(), &[0; 0]);
+            deflated.add("ArrayRecord", Vec::new(), b"{}");
+            let root = deflated.add("RecordDict", Vec::new(), names.as_bytes());
+            let object = |object: &Object| (object.id.clone(), object.content.clone());
+            let store: Store = deflated.objects().iter().map(object).collect();
+            Records::inflate(&store, &root.object_id, most).err()
+        };
+        for id in [numbers.object_id, arrays.object_id] {
+            let names: Vec<String> = (0..100).map(|name| format!(r#""{name}":"{id}""#)).collect();
+            let names = format!("{{{}}}", names.join(","));
+            let alone = DECODED * (names.len() + 100);
+            assert_eq!(refused(&names, alone).unwrap(), "its names and values are too many");
+            assert_eq!(refused(&names, 10 * alone), None);
+            let twice = refused(&format!(r#"{{"a":"{id}","a":"{id}"}}"#), 1 << 30).unwrap();
+            assert!(twice.contains("a name is there twice"), "{twice}");
+        }
     }
 }
