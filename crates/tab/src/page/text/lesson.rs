@@ -307,7 +307,8 @@ pub fn plan(view: &RoomView, place: Place) -> Plan {
         controls.push(Control::Search { on: true });
     }
     let is_untrained = view.round == 0 || other.is_some();
-    let is_paused = view.phase == Phase::Paused || needs.rounds == Rounds::Paused;
+    // A room pauses for a new model.
+    let is_paused = view.phase == Phase::Paused || needs.rounds == Rounds::Paused || other.is_some();
     match needs.rounds {
         Rounds::On if is_paused => controls.push(Control::Start),
         // Once, on the way there.
@@ -624,7 +625,7 @@ mod tests {
                     let named = Architecture::named(&name, view.architecture.classes()).expect("a model's name");
                     view.architecture = named.with_april_block(april_block);
                     view.initial_weights = initial_weights;
-                    view.round = 0;
+                    (view.round, view.phase) = (0, Phase::Paused);
                     view.attacks.clear();
                 }
                 Control::Defence { defence } => view.defence = defence,
