@@ -42,26 +42,29 @@ pub(super) struct QueuedTask<J> {
     pub(super) is_asked: bool,
 }
 
-/// Tasks on the newest update that wait, short ones first, and of these those that went longest without a turn. No task runs twice at one time, so
+/// Tasks on the newest update that wait: first those that were left out of the one before, which went longest without a turn
+/// before the others; then short ones before long ones. No task runs twice at one time, so
 /// that a slow one takes one thread and not all.
 #[derive(Debug)]
 pub(super) struct Queue<J> {
     waiting: Vec<QueuedTask<J>>,
     running: BTreeSet<Task>,
+    /// Those that had no turn on the newest update they were for.
+    left_out: BTreeSet<Task>,
     /// The number of the update on which a task last had its turn.
     last: BTreeMap<Task, u64>,
 }
 
 impl<J> Default for Queue<J> {
     fn default() -> Self {
-        Self { waiting: Vec::new(), running: BTreeSet::new(), last: BTreeMap::new() }
+        Self { waiting: Vec::new(), running: BTreeSet::new(), left_out: BTreeSet::new(), last: BTreeMap::new() }
     }
 }
 
 impl<J: Clone> Queue<J> {
     /// A newer update: what still waits for an older one is dropped.
     pub(super) fn renew(&mut self, tasks: impl IntoIterator<Item = Task>, job: &J) {
-        self.waiting.clear();
+        self.left_out.extend(self.waiting.drain(..).map(|queued| queued.task));
         for task in tasks {
             self.add(QueuedTask { task, job: job.clone(), is_asked: false });
         }
@@ -70,7 +73,10 @@ impl<J: Clone> Queue<J> {
     /// One more task for the newest update, in place of the same one where that waits.
     pub(super) fn add(&mut self, queued: QueuedTask<J>) {
         self.waiting.retain(|waiting| waiting.task != queued.task);
-        let key = |task: Task| (task.is_long(), self.last.get(&task).copied().unwrap_or(0), task);
+        let key = |task: Task| {
+            let is_left_out = self.left_out.contains(&task);
+            (!is_left_out, !is_left_out && task.is_long(), self.last.get(&task).copied().unwrap_or(0), task)
+        };
         let place = self.waiting.partition_point(|waiting| key(waiting.task) < key(queued.task));
         self.waiting.insert(place, queued);
     }
@@ -80,14 +86,17 @@ impl<J: Clone> Queue<J> {
         let may = |queued: &QueuedTask<J>| !self.running.contains(&queued.task) && is_ready(queued.task);
         let queued = self.waiting.remove(self.waiting.iter().position(may)?);
         self.running.insert(queued.task);
+        self.left_out.remove(&queued.task);
         self.last.insert(queued.task, serial);
         Some(queued)
     }
 
     /// Takes out those that may not begin for want of time; they have their turn first on the next update.
     pub(super) fn skip(&mut self, is_skipped: impl Fn(&QueuedTask<J>) -> bool) -> Vec<Task> {
-        let skipped = self.waiting.iter().filter(|queued| is_skipped(queued)).map(|queued| queued.task).collect();
+        let skipped: Vec<Task> =
+            self.waiting.iter().filter(|queued| is_skipped(queued)).map(|queued| queued.task).collect();
         self.waiting.retain(|queued| !is_skipped(queued));
+        self.left_out.extend(&skipped);
         skipped
     }
 

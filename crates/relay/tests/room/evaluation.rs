@@ -97,7 +97,7 @@ async fn rooms_that_cannot_be_measured_say_why() {
     assert!(remark.contains("whose classes are not those of colours"), "{remark}");
     let on_demand = Relay::with(|config| config.evaluator = Some(Arc::new(ByColour))).await;
     let remark = on_demand.room().await.evaluation.unwrap().remark.unwrap();
-    assert!(remark.contains("those of generated are made when rounds are to train on them"), "{remark}");
+    assert!(remark.contains("they are made when rounds are to train on shared pictures"), "{remark}");
     let without = Relay::start().await;
     assert!(without.room().await.evaluation.unwrap().remark.unwrap().contains("without the means"));
 }
