@@ -61,7 +61,7 @@ pub fn reproduce(
 }
 
 /// Computes the cases of one part in its folder, in place of [`ExperimentRequest::out`]; [`merge`](crate::merge) makes the
-/// report of all parts. Where [`ExperimentRequest::seeds`] says nothing, there are as many seeds as the scale begins with.
+/// report of all parts. Where `ExperimentRequest::seeds` says nothing, there are as many seeds as the scale begins with.
 /// `false` if `on_event` ended it before the last case.
 ///
 /// # Errors
