@@ -16,6 +16,7 @@ mod defence;
 mod init;
 mod layout;
 mod lesson;
+mod nth_of;
 mod optimiser;
 mod pictures;
 mod processor;
@@ -46,6 +47,7 @@ pub use defence::{
 pub use init::{InitOptions, initial_weights};
 pub use layout::{Param, ParamGroup, ParamLayout, UnknownGroup};
 pub use lesson::{Scene, UnknownScene};
+pub use nth_of::{NthOf, ParseNthOfError};
 pub use optimiser::{OptimiserKind, ParseOptimiserError};
 pub use pictures::{
     InitialWeights, ParsePartitionError, Partition, TrainOn, TrainingPictures, UnknownInitialWeights, UnknownTrainOn,

@@ -44,7 +44,7 @@ pub use cost::Cost;
 pub use error::ExperimentError;
 pub use merge::{Merged, MissingPart, merge};
 pub use overview::overview;
-pub use parts::{ParsePartError, Part, PartFolder};
+pub use parts::{Part, PartFolder};
 pub use reproduce::{Reproduced, estimate, reproduce, reproduce_part, write_overview};
 pub use request::ExperimentRequest;
 pub use run::{ExperimentEvent, OnEvent};

@@ -15,6 +15,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use unmask_core::{NthOf, ParseNthOfError};
 
 pub use self::folder::PartFolder;
 pub(crate) use self::{
@@ -25,21 +26,12 @@ pub(crate) use self::{
 /// The i-th of n shares of a list of cases, written `i/n`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Part {
-    /// From 1 on.
-    number: usize,
-    of: usize,
-}
-
-/// No share of a list.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is no part; write i/n with i from 1 to n, such as 2/5")]
-pub struct ParsePartError(String);
+pub struct Part(NthOf);
 
 impl Part {
     /// Whether the case at `position`, counted from 0, is for this part. Every case is for one part.
     pub fn takes(self, position: usize) -> bool {
-        self == Self::of_case(position, self.of)
+        self == Self::of_case(position, self.of())
     }
 
     /// The part of `of` that computes the case at `position`.
@@ -47,44 +39,38 @@ impl Part {
     /// Every `of` consecutive cases go to different parts, and each next row of them begins one part later. Otherwise lists in
     /// which each n-th case is a long one would give all of these to one part.
     pub(crate) fn of_case(position: usize, of: usize) -> Self {
-        let of = of.max(1);
-        Self { number: (position % of + position / of) % of + 1, of }
+        Self(NthOf::cyclic(position + position / of.max(1), of))
     }
 
     /// Into how many parts the list is divided.
     pub(crate) fn of(self) -> usize {
-        self.of
+        self.0.of()
     }
 
     /// The folder of this part below that of all parts.
     pub fn folder(self, out: &Path) -> PathBuf {
-        out.join(format!("part-{}-of-{}", self.number, self.of))
+        out.join(format!("part-{}-of-{}", self.0.number(), self.of()))
     }
 }
 
 impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.number, self.of)
+        self.0.fmt(f)
     }
 }
 
 impl FromStr for Part {
-    type Err = ParsePartError;
+    type Err = ParseNthOfError;
 
-    fn from_str(text: &str) -> Result<Self, ParsePartError> {
-        let number = |text: &str| text.trim().parse::<usize>().ok();
-        let parts = text.split_once('/').and_then(|(part, of)| Some((number(part)?, number(of)?)));
-        match parts {
-            Some((number, of)) if (1..=of).contains(&number) => Ok(Self { number, of }),
-            _ => Err(ParsePartError(text.to_owned())),
-        }
+    fn from_str(text: &str) -> Result<Self, ParseNthOfError> {
+        text.parse().map(Self)
     }
 }
 
 impl TryFrom<String> for Part {
-    type Error = ParsePartError;
+    type Error = ParseNthOfError;
 
-    fn try_from(text: String) -> Result<Self, ParsePartError> {
+    fn try_from(text: String) -> Result<Self, ParseNthOfError> {
         text.parse()
     }
 }
@@ -104,7 +90,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_case_is_for_one_part_and_parts_are_even(cases in 0usize..200, of in 1usize..40) {
-            let parts: Vec<Part> = (1..=of).map(|number| Part { number, of }).collect();
+            let parts: Vec<Part> = (1..=of).map(|number| Part(NthOf::new(number, of).unwrap())).collect();
             let mut shares = vec![0; of];
             for position in 0..cases {
                 let takers: Vec<usize> = (0..of).filter(|&at| parts[at].takes(position)).collect();
@@ -117,7 +103,7 @@ mod tests {
 
         #[test]
         fn a_part_is_read_as_it_is_written(number in 1usize..1000, more in 0usize..1000) {
-            let part = Part { number, of: number + more };
+            let part = Part(NthOf::new(number, number + more).unwrap());
             prop_assert_eq!(part.to_string().parse::<Part>(), Ok(part));
         }
     }
@@ -127,13 +113,5 @@ mod tests {
     fn what_comes_round_in_step_with_the_parts_is_shared() {
         let part: Part = "1/2".parse().unwrap();
         assert_eq!((0..8).filter(|&position| part.takes(position)).collect::<Vec<_>>(), [0, 3, 4, 7]);
-    }
-
-    #[test]
-    fn what_is_no_part_is_refused_with_the_form() {
-        for text in ["", "2", "0/3", "4/3", "1/0", "-1/3", "a/b", "1/2/3", "1.5/3"] {
-            let error = text.parse::<Part>().unwrap_err().to_string();
-            assert!(error.contains("write i/n") && error.contains(text), "{error}");
-        }
     }
 }

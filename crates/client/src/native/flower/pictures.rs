@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::Context;
-use unmask_core::Partition;
+use unmask_core::{NthOf, Partition};
 use unmask_data::datasets::{DataSet, Labelled, divide};
 
 use crate::{
@@ -44,10 +44,9 @@ impl FromStr for ShardChoice {
 
     fn from_str(text: &str) -> Result<Self, ShardChoiceError> {
         let read = || {
-            let (number, of) = text.split_once('/')?;
-            let (number, of) = (number.trim().parse().ok()?, of.trim().parse().ok()?);
-            (1..=MOST_SHARDS).contains(&of).then_some(())?;
-            (1..=of).contains(&number).then_some(Self { number, of })
+            let share: NthOf = text.parse().ok()?;
+            let (number, of) = (share.number().try_into().ok()?, share.of().try_into().ok()?);
+            (of <= MOST_SHARDS).then_some(Self { number, of })
         };
         read().ok_or_else(|| ShardChoiceError(text.to_owned()))
     }
