@@ -50,11 +50,15 @@ impl NormGate {
         }
     }
 
-    /// How many times as large as the running median `norm` is, where that is implausible. What is no larger than
-    /// `harmless` never is.
+    /// How many times as large as the running median `norm` is, where that is implausible; as `harmless`, while too few norms
+    /// are known for a median. What is no larger than `harmless` never is.
     pub(crate) fn implausible(&self, norm: f64, harmless: f64) -> Option<f64> {
-        let times = CLIP_FACTOR * norm / self.bound();
-        (times > IMPLAUSIBLE && norm > harmless).then_some(times)
+        let (times, most) = match self.is_ready(0) {
+            true => (CLIP_FACTOR * norm / self.bound(), IMPLAUSIBLE),
+            false if harmless > 0.0 => (norm / harmless, 1.0),
+            false => return None,
+        };
+        (times > most && norm > harmless).then_some(times)
     }
 
     /// What would be known with these norms as well.
@@ -101,11 +105,13 @@ mod tests {
 
     #[test]
     fn what_is_no_gradient_is_told() {
-        assert_eq!(gate(&[2.0, 2.0, 2.0]).implausible(1.9e6, 0.0), None);
-        assert_eq!(gate(&[2.0, 2.0, 2.0]).implausible(4e6, 0.0), Some(2e6));
-        assert_eq!(gate(&[2.0, 2.0, 2.0]).implausible(4e6, 4e6), None, "harmless");
+        assert_eq!(gate(&[2.0; 5]).implausible(1.9e6, 0.0), None);
+        assert_eq!(gate(&[2.0; 5]).implausible(4e6, 0.0), Some(2e6));
+        assert_eq!(gate(&[2.0; 5]).implausible(4e6, 4e6), None, "harmless");
+        assert_eq!(gate(&[2.0; 4]).implausible(4e6, 5e6), None, "too few, and harmless");
+        assert_eq!(gate(&[2.0; 4]).implausible(1e7, 5e6), Some(2.0), "too few, and no step of any training");
         assert_eq!(gate(&[]).implausible(f64::MAX, 0.0), None, "nothing is known");
-        assert_eq!(gate(&[0.0, 0.0, 7.0]).implausible(1e38, 0.0), Some(1e38 / 7.0), "most updates are zero");
+        assert_eq!(gate(&[0.0, 0.0, 1e25]).implausible(1e25, 1e3), Some(1e22), "the others say nothing");
     }
 
     #[test]
