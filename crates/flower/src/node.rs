@@ -56,8 +56,8 @@ pub struct Node {
     limits: Limits,
     /// Whether the registration ends with it. A key whose registration was taken back is never taken again.
     unregisters: bool,
-    /// Whether the SuperLink answered the last time that it was asked.
-    heard: watch::Sender<bool>,
+    /// Why the SuperLink did not answer the last time that it was asked; nothing where it did.
+    trouble: watch::Sender<Option<String>>,
     /// Ends with the node.
     _heartbeat: JoinSet<()>,
 }
@@ -90,10 +90,10 @@ impl Node {
             }
             Err(error) => return Err(error),
         };
-        let heard = watch::Sender::new(true);
+        let trouble = watch::Sender::new(None);
         let mut heartbeat = JoinSet::new();
-        heartbeat.spawn(beat(Arc::clone(&link), id, heard.clone()));
-        Ok(Self { link, id, limits: *limits, unregisters, heard, _heartbeat: heartbeat })
+        heartbeat.spawn(beat(Arc::clone(&link), id, trouble.clone()));
+        Ok(Self { link, id, limits: *limits, unregisters, trouble, _heartbeat: heartbeat })
     }
 
     /// Flower's number of this node.
@@ -106,36 +106,50 @@ impl Node {
         self.link.address()
     }
 
-    /// Whether the SuperLink answered the last time that it was asked for messages or heard of this node.
-    pub fn heard(&self) -> watch::Receiver<bool> {
-        self.heard.subscribe()
+    /// Why the SuperLink did not answer the last time that it was asked for messages or heard of this node; nothing where it
+    /// did.
+    pub fn trouble(&self) -> watch::Receiver<Option<String>> {
+        self.trouble.subscribe()
     }
 
-    /// Waits for the next message. One that cannot be read, or is larger than the limits, is answered with an error and
-    /// never yielded.
+    /// Waits for the next message, however long the SuperLink does not answer. One that cannot be fetched or read, or is larger
+    /// than the limits, is answered with an error and never yielded.
     ///
     /// # Errors
-    /// If the SuperLink does not answer for 15 s, or does not know this node any more: then
-    /// [`connect`](Self::connect) anew.
+    /// [`FlowerError::Unknown`] where the SuperLink does not know this node any more: then [`connect`](Self::connect) anew.
     pub async fn next(&self) -> Result<Instruction, FlowerError> {
+        let mut backoff = Backoff::default();
         loop {
             let request = PullMessagesRequest { node: self.node() };
             let pulled = self.link.call_until(Call::PULL_MESSAGES, &request, Instant::now() + PATIENCE).await;
-            note(&self.heard, pulled.is_ok());
-            let PullMessagesResponse { messages, trees } = pulled.map_err(known)?;
+            let PullMessagesResponse { messages, trees } = match pulled.map_err(known) {
+                Ok(pulled) => pulled,
+                Err(FlowerError::Unknown) => return Err(FlowerError::Unknown),
+                Err(error) => {
+                    warn!("{error}");
+                    note(&self.trouble, Some(error.to_string()));
+                    sleep(backoff.wait(draw())).await;
+                    continue;
+                }
+            };
+            backoff = Backoff::default();
+            note(&self.trouble, None);
             for (message, tree) in messages.into_iter().zip(trees) {
                 let Some(metadata) = message.metadata else { continue };
-                match self.fetch(&metadata, &tree).await {
+                let reason = match self.fetch(&metadata, &tree).await {
                     Ok(records) => return Ok(Instruction::new(metadata, records)),
-                    Err(Fetch::Call(FlowerError::Refused { code: Some(RUN_ENDED), .. })) => {}
-                    Err(Fetch::Call(error)) => return Err(known(error)),
-                    Err(Fetch::Content(reason)) => {
-                        warn!("a message of the SuperLink cannot be read: {reason}");
-                        let refusal = Err(format!("the message cannot be read: {reason}"));
-                        if let Err(error) = self.send(&metadata, &refusal, 0.0).await {
-                            warn!("nor can the SuperLink be told: {error}");
-                        }
-                    }
+                    Err(Fetch::Call(FlowerError::Refused { code: Some(RUN_ENDED), .. })) => continue,
+                    Err(Fetch::Call(error)) => match known(error) {
+                        FlowerError::Unknown => return Err(FlowerError::Unknown),
+                        error => format!("it cannot be fetched: {error}"),
+                    },
+                    Err(Fetch::Content(reason)) => format!("it cannot be read: {reason}"),
+                };
+                // The SuperLink hands it out once: without an answer its strategy would wait for the rest of its time.
+                warn!("a message of the SuperLink is refused: {reason}");
+                let refusal = Err(format!("the message is refused: {reason}"));
+                if let Err(error) = self.send(&metadata, &refusal, 0.0).await {
+                    warn!("nor can the SuperLink be told: {error}");
                 }
             }
             sleep(POLL.mul_f64(0.5 + draw())).await;
@@ -187,7 +201,7 @@ impl Node {
         drop(objects);
         let request =
             ConfirmRequest { node: self.node(), run_id: metadata.run_id, message_object_id: tree.object_id.clone() };
-        self.link.call_until::<Empty>(Call::CONFIRM, &request, Instant::now() + PATIENCE).await?;
+        self.link.call_until::<Empty>(Call::CONFIRM, &request, end).await?;
         let message = open(&store, &tree.object_id, "Message")?;
         let content = message.kids.first().ok_or("it has no content".to_owned())?;
         Ok(Records::inflate(&store, content, self.limits.bytes)?)
@@ -198,8 +212,7 @@ impl Node {
         let request = PullObjectRequest { node: self.node(), run_id, object_id: id.clone() };
         let mut backoff = Backoff::default();
         loop {
-            let patience = Instant::now() + PATIENCE;
-            let pulled: PullObjectResponse = self.link.call_until(Call::PULL_OBJECT, &request, patience).await?;
+            let pulled: PullObjectResponse = self.link.call_until(Call::PULL_OBJECT, &request, end).await?;
             let PullObjectResponse { found, available, content } = pulled;
             if !found {
                 return Err(format!("the SuperLink has no object {id}").into());
@@ -234,9 +247,15 @@ impl Node {
             trees: vec![reply.tree.clone()],
             runtimes: vec![runtime],
         };
-        for _ in 0..SESSIONS {
+        for session in 0..SESSIONS {
             let PushMessagesResponse { objects_to_push, session_id } =
                 self.link.call_until(Call::PUSH_MESSAGES, &request, end).await?;
+            // Each reply is an object of its own, so that a SuperLink that wants nothing of a new one has not taken it.
+            if session == 0 && objects_to_push.is_empty() {
+                let reason =
+                    "it did not take the reply: the message's time is over, or it is answered or gone".to_owned();
+                return Err(FlowerError::Answer { call: "push-messages", reason });
+            }
             let wanted = reply.objects.objects().iter().filter(|object| objects_to_push.contains(&object.id));
             let push = |object: &Object| {
                 let request = PushObjectRequest {
@@ -290,21 +309,27 @@ fn known(error: FlowerError) -> FlowerError {
 }
 
 /// Tells those who follow it, if it is new.
-fn note(heard: &watch::Sender<bool>, is_heard: bool) {
-    heard.send_if_modified(|before| std::mem::replace(before, is_heard) != is_heard);
+fn note(trouble: &watch::Sender<Option<String>>, now: Option<String>) {
+    trouble.send_if_modified(|before| {
+        let is_new = *before != now;
+        *before = now;
+        is_new
+    });
 }
 
 /// Lets the SuperLink hear of the node.
-async fn beat(link: Arc<SuperLink>, node_id: u64, heard: watch::Sender<bool>) {
+async fn beat(link: Arc<SuperLink>, node_id: u64, trouble: watch::Sender<Option<String>>) {
     let request = HeartbeatRequest { node: Some(NodeId { node_id }), heartbeat_interval: HEARTBEAT };
     let mut backoff = Backoff::default();
     loop {
         let answer = link.call::<HeartbeatResponse>(Call::HEARTBEAT, &request).await;
-        let is_heard = matches!(&answer, Ok(HeartbeatResponse { success: true }));
-        if let Err(error) = answer {
-            debug!("{error}");
-        }
-        note(&heard, is_heard);
+        let failure = match answer {
+            Ok(HeartbeatResponse { success: true }) => None,
+            Ok(HeartbeatResponse { success: false }) => Some("it did not take the heartbeat".to_owned()),
+            Err(error) => Some(error.to_string()),
+        };
+        let is_heard = failure.is_none();
+        note(&trouble, failure);
         let wait = if is_heard {
             backoff = Backoff::default();
             Duration::from_secs_f64(HEARTBEAT * (0.7 + 0.2 * draw()))

@@ -134,11 +134,18 @@ impl SuperLink {
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(|error| no(&error))?;
-        let config = match certificates.filter(|_| address.is_https()) {
+        let config = match certificates {
+            Some(file) if !address.is_https() => {
+                let file = file.display();
+                return Err(no(&format!("{file} is for an address that begins with https://, and {address} does not")));
+            }
             Some(file) => {
                 let about = |error: &dyn fmt::Display| no(&format!("{}: {error}", file.display()));
                 for certificate in CertificateDer::pem_file_iter(file).map_err(|error| about(&error))? {
                     roots.add(certificate.map_err(|error| about(&error))?).map_err(|error| about(&error))?;
+                }
+                if roots.is_empty() {
+                    return Err(about(&"it holds no certificate; name the PEM file of who signed the SuperLink's"));
                 }
                 config.with_root_certificates(roots).with_no_client_auth()
             }

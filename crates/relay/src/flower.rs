@@ -1,6 +1,12 @@
 //! The room as a node of a Flower federation: takes what a SuperLink asks for to the room, and brings what came of it back.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use anyhow::Context;
 use futures_util::{StreamExt, stream::FuturesUnordered};
@@ -62,7 +68,8 @@ impl FlowerNode {
             // A lesson that goes on after a power cut is worth more than its federation, which takes it back a minute later.
             Ok(Err(_)) | Err(_) => None,
         };
-        let member = Member { options: config.node, rounds: config.rounds, inputs, room };
+        let member =
+            Member { options: config.node, rounds: config.rounds, numbers: AtomicU64::default(), inputs, room };
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(async move { member.run(first, stopped).await });
         Ok(Self { stop, task })
@@ -81,6 +88,8 @@ struct Member {
     options: NodeOptions,
     /// Rounds of this room for each of the federation's.
     rounds: u32,
+    /// Of the next request to train.
+    numbers: AtomicU64,
     inputs: mpsc::WeakSender<Input>,
     room: watch::Receiver<Snapshot>,
 }
@@ -106,7 +115,11 @@ impl Member {
                         self.tell_link(FederationLink::Connected, None).await;
                         tokio::select! {
                             _ = &mut stopped => return node.leave().await,
-                            lost = self.serve(&node) => lost,
+                            lost = self.serve(&node) => {
+                                // Those who were to bring the room's work back are gone with the node.
+                                let _ = self.tell(FederationInput::Abandon).await;
+                                lost
+                            }
                         }
                     }
                 },
@@ -122,16 +135,16 @@ impl Member {
 
     /// Answers what the SuperLink asks, until it does not know this node any more. It may be lost and found meanwhile.
     async fn serve(&self, node: &Node) -> FlowerError {
-        let mut heard = node.heard();
+        let mut trouble = node.trouble();
         let mut answers = FuturesUnordered::new();
         // Cancelled, it could lose a message that is on its way.
-        let mut next = std::pin::pin!(self.next(node));
+        let mut next = std::pin::pin!(node.next());
         loop {
             tokio::select! {
                 asked = &mut next, if answers.len() < AT_ONCE => match asked {
                     Ok(instruction) => {
                         answers.push(self.answer_to(node, instruction));
-                        next.set(self.next(node));
+                        next.set(node.next());
                     }
                     Err(unknown) => return unknown,
                 },
@@ -141,26 +154,11 @@ impl Member {
                     // The run is over, or the time: the next message is another one.
                     Err(error) => warn!("a reply did not arrive: {error}"),
                 },
-                Ok(()) = heard.changed() => {
-                    let link = if *heard.borrow() { FederationLink::Connected } else { FederationLink::Lost };
-                    self.tell_link(link, None).await;
+                Ok(()) = trouble.changed() => {
+                    let remark = trouble.borrow_and_update().clone();
+                    let link = if remark.is_none() { FederationLink::Connected } else { FederationLink::Lost };
+                    self.tell_link(link, remark).await;
                 }
-            }
-        }
-    }
-
-    /// The next message, however long the SuperLink does not answer.
-    async fn next(&self, node: &Node) -> Result<Instruction, FlowerError> {
-        let mut backoff = Backoff::default();
-        loop {
-            match node.next().await {
-                Err(FlowerError::Unknown) => return Err(FlowerError::Unknown),
-                Err(error) => {
-                    warn!("{error}");
-                    self.tell_link(FederationLink::Lost, Some(error.to_string())).await;
-                    sleep(backoff.wait(draw())).await;
-                }
-                asked => return asked,
             }
         }
     }
@@ -192,12 +190,13 @@ impl Member {
 
     async fn train(&self, instruction: &Instruction, key: &str, names: ModelArrays, state: ModelState) -> Reply {
         let (reply, mut contribution) = oneshot::channel();
-        let request = TrainRequest { state, rounds: self.rounds, round: instruction.round(), reply };
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let request = TrainRequest { number, state, rounds: self.rounds, round: instruction.round(), reply };
         self.tell(FederationInput::Train(request)).await?;
         let contribution = match timeout_at(time_to_reply(instruction), &mut contribution).await {
             Ok(contribution) => contribution,
             Err(_) => {
-                self.tell(FederationInput::GiveUp).await?;
+                self.tell(FederationInput::GiveUp { number }).await?;
                 // The room says why, unless it was done at that very moment.
                 contribution.await
             }

@@ -20,18 +20,31 @@ impl Actor {
                 }
             }
             FederationInput::Train(request) => self.train_for_federation(request),
-            FederationInput::GiveUp => self.give_up(),
+            FederationInput::GiveUp { number } if self.federation.is_at(number) => {
+                let reason = if self.roster.present().next().is_none() {
+                    "nobody is in the room".to_owned()
+                } else {
+                    self.federation.progress()
+                };
+                self.give_up(&format!("The time for the federation's work is up: {reason}."), &reason);
+            }
+            // It was done at that very moment, or another request has taken its place.
+            FederationInput::GiveUp { .. } => {}
+            FederationInput::Abandon if self.federation.has_job() => {
+                self.give_up("Nobody waits any more for the federation's work.", "nobody waits for it any more");
+            }
+            FederationInput::Abandon => {}
             // Whoever asked may have gone.
             FederationInput::HeldOut { reply } => drop(reply.send(self.held_out())),
         }
     }
 
-    fn train_for_federation(&mut self, TrainRequest { state, rounds, round, reply }: TrainRequest) {
+    fn train_for_federation(&mut self, TrainRequest { number, state, rounds, round, reply }: TrainRequest) {
         if let Err(reason) = self.may_train(&state) {
             self.say(format!("The federation's work is refused: {reason}."));
             return drop(reply.send(Err(reason)));
         }
-        self.federation.begin(rounds, round, reply);
+        self.federation.begin(number, rounds, round, reply);
         let which = round.map_or_else(String::new, |round| format!(" for its round {round}"));
         let long = if rounds == 1 { "one round".to_owned() } else { format!("{rounds} rounds") };
         self.say(format!("The federation has sent weights{which}; the room trains them for {long}."));
@@ -78,22 +91,14 @@ impl Actor {
         drop(reply.send(Ok(contribution)));
     }
 
-    fn give_up(&mut self) {
-        if !self.federation.has_job() {
-            return;
-        }
-        let reason = if self.roster.present().next().is_none() {
-            "nobody is in the room".to_owned()
-        } else {
-            self.federation.progress()
-        };
+    fn give_up(&mut self, line: &str, reason: &str) {
         // A round that waits for somebody waits in vain; one that runs still ends.
         if self.room.phase() == RoomPhase::Waiting && self.room.is_for_one_round() {
             self.handle(Event::Pause);
         }
         self.handle(Event::SetWeights(None));
-        self.say(format!("The time for the federation's work is up: {reason}."));
-        self.federation.fail(&reason);
+        self.say(line);
+        self.federation.fail(reason);
     }
 
     fn held_out(&self) -> Result<HeldOut, String> {

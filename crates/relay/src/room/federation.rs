@@ -15,14 +15,18 @@ pub(crate) enum FederationInput {
     Link { link: FederationLink, remark: Option<String> },
     /// Train from these weights.
     Train(TrainRequest),
-    /// The time for what the room was to train is up.
-    GiveUp,
+    /// The time for what the room was to train, by this number, is up.
+    GiveUp { number: u64 },
+    /// Nobody waits any more for what the room was to train.
+    Abandon,
     /// What can be measured here, or why nothing can.
     HeldOut { reply: oneshot::Sender<Result<HeldOut, String>> },
 }
 
 /// Rounds that a federation asks for.
 pub(crate) struct TrainRequest {
+    /// Tells it from those before and after.
+    pub(crate) number: u64,
     /// Of the room's model in force.
     pub(crate) state: ModelState,
     /// Rounds of this room.
@@ -57,6 +61,7 @@ pub(super) struct Federation {
 
 /// Rounds under way for the federation.
 struct Job {
+    number: u64,
     /// Whether a round has begun with its weights.
     has_begun: bool,
     samples: u64,
@@ -110,6 +115,7 @@ impl Federation {
     /// Begins what the federation asks for, in place of what it asked for before.
     pub(super) fn begin(
         &mut self,
+        number: u64,
         rounds: u32,
         round: Option<u32>,
         reply: oneshot::Sender<Result<Contribution, String>>,
@@ -118,7 +124,7 @@ impl Federation {
         if let Some(view) = &mut self.view {
             (view.round, view.done, view.of, view.remark) = (round.or(view.round), 0, rounds, None);
         }
-        self.job = Some(Job { has_begun: false, samples: 0, reply });
+        self.job = Some(Job { number, has_begun: false, samples: 0, reply });
     }
 
     /// The teacher has paused the room, or lets it go on.
@@ -133,6 +139,11 @@ impl Federation {
 
     pub(super) fn has_job(&self) -> bool {
         self.job.is_some()
+    }
+
+    /// Whether it is at work on the request of this number.
+    pub(super) fn is_at(&self, number: u64) -> bool {
+        self.job.as_ref().is_some_and(|job| job.number == number)
     }
 
     /// A round has begun, with the weights that the room has of the federation.
@@ -200,7 +211,7 @@ mod tests {
     fn only_rounds_with_the_federations_weights_count() {
         let mut federation = Federation::new(Some("http://h:1".to_owned()));
         let (reply, mut answer) = oneshot::channel();
-        federation.begin(2, Some(3), reply);
+        federation.begin(1, 2, Some(3), reply);
         assert!(federation.closed(&summary(7, 1)).is_none(), "it ran before");
         federation.round_began();
         assert!(federation.closed(&summary(8, 0)).is_none() && federation.closed(&summary(9, 3)).is_none());
@@ -214,7 +225,7 @@ mod tests {
     fn a_paused_room_waits_for_its_teacher() {
         let mut federation = Federation::new(Some("http://h:1".to_owned()));
         let (reply, mut answer) = oneshot::channel();
-        federation.begin(1, None, reply);
+        federation.begin(1, 1, None, reply);
         federation.hold(true);
         assert!(!federation.wants_round() && federation.has_job());
         federation.hold(false);

@@ -6,6 +6,7 @@ mod update;
 
 use std::{
     pin::pin,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -125,23 +126,18 @@ pub async fn join_flower(options: FlowerOptions, stop: impl Future<Output = ()>)
     }
 }
 
-/// Answers one message after the other, until the connection is lost; why it was.
+/// Answers one message after the other, until the SuperLink does not know this node any more.
 async fn serve(node: &Node, options: &FlowerOptions) -> FlowerError {
     loop {
         let message = match node.next().await {
-            Ok(message) => message,
+            Ok(message) => Arc::new(message),
             Err(error) => return error,
         };
         let (task, round) = (message.task.clone(), message.round());
-        let options = options.clone();
+        let (options, asked) = (options.clone(), Arc::clone(&message));
         // Beside the heartbeat, which must go on.
-        let answered = tokio::task::spawn_blocking(move || {
-            let answer = answer(&options, &message);
-            (message, answer)
-        });
-        let Ok((message, answer)) = answered.await else {
-            return FlowerError::Unknown;
-        };
+        let answered = tokio::task::spawn_blocking(move || answer(&options, &asked));
+        let answer = answered.await.unwrap_or_else(|error| Err(format!("this node broke down on it: {error}")));
         if let Err(reason) = &answer {
             warn!(round, "cannot {}: {reason}", word(&task));
         }
