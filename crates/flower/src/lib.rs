@@ -26,4 +26,4 @@ pub use model::{ArraysError, MASK_SUFFIX, ModelArrays};
 pub use node::{Node, NodeOptions};
 pub use objects::Limits;
 pub use records::{Array, ConfigValue, MetricValue, Named, Records};
-pub use superlink::SuperLinkAddress;
+pub use superlink::{SuperLinkAddress, draw};

@@ -284,7 +284,7 @@ fn causes(error: &dyn std::error::Error) -> String {
 }
 
 /// A random number in [0, 1), to spread out in time what many nodes do; where there are no random numbers, the middle.
-pub(crate) fn draw() -> f64 {
+pub fn draw() -> f64 {
     getrandom::u32().map_or(0.5, |number| f64::from(number) / (f64::from(u32::MAX) + 1.0))
 }
 

@@ -20,13 +20,12 @@ use unmask_core::{Architecture, Backoff, Defence, ModelState};
 use unmask_federation::GlobalModel;
 use unmask_flower::{
     ConfigValue, FlowerError, Instruction, MetricValue, ModelArrays, Named, Node, NodeOptions, Records, Reply, Task,
-    TrainMetrics,
+    TrainMetrics, draw,
 };
 use unmask_wire::view::FederationLink;
 
 use crate::{
     config::FlowerConfig,
-    random,
     room::{
         Input, Snapshot,
         evaluation::{HeldOut, Measured},
@@ -240,11 +239,6 @@ impl Member {
 }
 
 const ENDED: &str = "the room has ended";
-
-/// A random number in [0, 1); where there are none, the middle.
-fn draw() -> f64 {
-    random::seed().map_or(0.5, |seed| (seed >> 11) as f64 / (1_u64 << 53) as f64)
-}
 
 /// When the room has to be done, so that the reply comes in time.
 fn time_to_reply(instruction: &Instruction) -> Instant {
