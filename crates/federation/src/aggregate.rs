@@ -26,6 +26,10 @@ pub struct Aggregate {
     harmless: f64,
     /// What waits for enough norms to judge it by.
     held: Vec<Held>,
+    /// How many updates were added in this round, those left out later among them.
+    added: usize,
+    /// Which of them were left out in the end, counted from 0 as they were added.
+    left_out: Vec<usize>,
     /// Of each update all values, `[P]`, NaN where its mask dropped one; where all of a parameter's are to be sorted.
     whole: Vec<Vec<f32>>,
     clipped: u32,
@@ -38,6 +42,8 @@ pub struct Aggregate {
 
 #[derive(Debug, Clone, PartialEq)]
 struct Held {
+    /// How many were added before it.
+    position: usize,
     update: ProtectedUpdate,
     weight: u32,
     norm: f64,
@@ -67,6 +73,8 @@ impl Aggregate {
             norms: NormGate::default(),
             harmless: 0.0,
             held: Vec::new(),
+            added: 0,
+            left_out: Vec::new(),
             whole: Vec::new(),
             clipped: 0,
             sums,
@@ -99,6 +107,8 @@ impl Aggregate {
         self.sums.fill(0.0);
         self.masks.clear();
         self.held.clear();
+        self.added = 0;
+        self.left_out.clear();
         self.whole.clear();
         (self.updates, self.weight, self.clipped) = (0, 0, 0);
     }
@@ -150,7 +160,7 @@ impl Aggregate {
                     self.sum_clipped(update.form, &checked, weight, norm, reference);
                     self.norms.accept(norm.min(bound));
                 } else {
-                    self.held.push(Held { update: update.clone(), weight, norm });
+                    self.held.push(Held { position: self.added, update: update.clone(), weight, norm });
                 }
             }
             Aggregation::TrimmedMean { .. } | Aggregation::Median => {
@@ -158,6 +168,7 @@ impl Aggregate {
                 self.remember_mask(update.form, 1);
             }
         }
+        self.added += 1;
         self.updates += 1;
         self.weight = total;
         let telling = self.held.iter().filter(|held| held.norm > 0.0).count();
@@ -188,6 +199,13 @@ impl Aggregate {
         }
     }
 
+    /// Judges what waited for norms to be judged by, since no more updates come. Says which of the updates were left out,
+    /// counted from 0 as they were added: what came beside them counts no more than they do.
+    pub(crate) fn judge(&mut self, reference: Option<&[f32]>) -> &[usize] {
+        self.release(reference);
+        &self.left_out
+    }
+
     /// Adds what waited for the end of the round: for norms to be judged by, or for the values of the others.
     pub(crate) fn finish(&mut self, reference: Option<&[f32]>) {
         match self.aggregation {
@@ -201,9 +219,10 @@ impl Aggregate {
     /// Adds what waited for norms to be judged by: together they are enough, or all there is.
     fn release(&mut self, reference: Option<&[f32]>) {
         self.norms = self.norms_with_held();
-        for Held { update, weight, norm } in std::mem::take(&mut self.held) {
+        for Held { position, update, weight, norm } in std::mem::take(&mut self.held) {
             if self.norms.implausible(norm, self.harmless).is_some() {
                 // Too late to refuse it.
+                self.left_out.push(position);
                 self.clipped += 1;
                 self.updates -= 1;
                 self.weight -= weight;

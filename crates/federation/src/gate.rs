@@ -4,29 +4,50 @@ use unmask_core::{Aggregation, ClientId};
 
 use crate::{WeightedMean, norm_gate::NormGate};
 
-/// Losses as they were reported, and by whom.
+/// What clients report beside their updates, in the order in which these were added.
 #[derive(Debug, Default)]
-pub(crate) struct Losses(Vec<(ClientId, f32)>);
+pub(crate) struct Reports(Vec<Report>);
 
-impl Losses {
+#[derive(Debug)]
+struct Report {
+    client: ClientId,
+    loss: f32,
+    samples: u32,
+}
+
+impl Reports {
     /// A plausible loss is at most this many times the round's median, which itself counts as one to a hundred times the
     /// loss of guessing.
     const FACTOR: f32 = 10.0;
 
-    pub(crate) fn add(&mut self, client: ClientId, loss: f32) {
-        self.0.push((client, loss));
+    pub(crate) fn add(&mut self, client: ClientId, loss: f32, samples: u32) {
+        self.0.push(Report { client, loss, samples });
     }
 
-    /// The plausible ones, for a model of so many classes: a cross-entropy is never negative, and ln(classes) for whoever
+    /// Without those at these positions.
+    pub(crate) fn without(self, left_out: &[usize]) -> Self {
+        Self(without(self.0, left_out))
+    }
+
+    pub(crate) fn samples(&self) -> u64 {
+        self.0.iter().map(|report| u64::from(report.samples)).sum()
+    }
+
+    /// The plausible losses, for a model of so many classes: a cross-entropy is never negative, and ln(classes) for whoever
     /// guesses.
-    pub(crate) fn plausible(mut self, classes: usize) -> Vec<(ClientId, f32)> {
-        self.0.sort_by(|(_, one), (_, other)| one.total_cmp(other));
-        let Some((_, median)) = self.0.get(self.0.len().saturating_sub(1) / 2) else { return Vec::new() };
+    pub(crate) fn plausible_losses(&self, classes: usize) -> Vec<(ClientId, f32)> {
+        let mut losses: Vec<_> = self.0.iter().map(|report| (report.client, report.loss)).collect();
+        losses.sort_by(|(_, one), (_, other)| one.total_cmp(other));
+        let Some((_, median)) = losses.get(losses.len().saturating_sub(1) / 2) else { return Vec::new() };
         let guessing = (classes as f32).ln();
         let most = Self::FACTOR * median.clamp(guessing, 100.0 * guessing);
-        self.0.retain(|(_, loss)| (0.0..=most).contains(loss));
-        self.0
+        losses.retain(|(_, loss)| (0.0..=most).contains(loss));
+        losses
     }
+}
+
+fn without<T>(all: Vec<T>, left_out: &[usize]) -> Vec<T> {
+    all.into_iter().enumerate().filter(|(position, _)| !left_out.contains(position)).map(|(_, one)| one).collect()
 }
 
 /// The mean of what clients reported, if any did.
@@ -63,6 +84,11 @@ impl Statistics {
         self.held.push((statistics.to_vec(), weight));
     }
 
+    /// Forgets those at these positions, counted from 0 as they were added.
+    pub(crate) fn leave_out(&mut self, left_out: &[usize]) {
+        self.held = without(std::mem::take(&mut self.held), left_out);
+    }
+
     /// Their weighted mean. Unless it is to be the plain one, statistics that went further from the `old` ones than the
     /// others by far count as if they had gone as far as is plausible.
     pub(crate) fn mean(&mut self, old: &[f32], aggregation: Aggregation) -> Vec<f32> {
@@ -93,9 +119,9 @@ mod tests {
     use crate::norm_gate::CLIP_FACTOR;
 
     fn mean(losses: &[f32]) -> Option<f32> {
-        let mut all = Losses::default();
-        losses.iter().for_each(|&loss| all.add(ClientId(1), loss));
-        mean_loss(&all.plausible(10))
+        let mut all = Reports::default();
+        losses.iter().for_each(|&loss| all.add(ClientId(1), loss, 1));
+        mean_loss(&all.plausible_losses(10))
     }
 
     #[test]
@@ -118,6 +144,8 @@ mod tests {
         let bound = CLIP_FACTOR as f32;
         assert!((mean[0] - (1.0 + bound) / 3.0).abs() < 1e-6 && (mean[1] - 1.0 / 3.0).abs() < 1e-6, "{mean:?}");
         statistics.add(&[1e30, 0.0], 1);
+        statistics.add(&[-1e30, 1.0], 1);
+        statistics.leave_out(&[1]);
         assert_eq!(statistics.mean(&[0.0, 0.0], Aggregation::Mean), [1e30, 0.0]);
     }
 }

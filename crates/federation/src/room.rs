@@ -29,7 +29,7 @@ pub use self::{
 };
 use crate::{
     Aggregate, Optimiser, UpdateCounts,
-    gate::{Losses, Statistics, mean_loss},
+    gate::{Reports, Statistics, mean_loss},
 };
 
 /// The model all clients train.
@@ -106,8 +106,7 @@ struct Round {
     cohort: usize,
     has_quorum: bool,
     model: Arc<GlobalModel>,
-    losses: Losses,
-    samples: u64,
+    reports: Reports,
 }
 
 #[derive(Debug)]
@@ -426,8 +425,7 @@ impl Room {
             cohort: cohort.len(),
             has_quorum: false,
             model: Arc::clone(&model),
-            losses: Losses::default(),
-            samples: 0,
+            reports: Reports::default(),
         });
         let (round, policy, settings) = (self.number, self.policy, self.settings);
         let encryption = self.seal.map(|seal| (seal.salt, seal.check));
@@ -599,8 +597,7 @@ impl Room {
         let reference = is_fedavg.then_some(current.model.state.weights.as_slice());
         self.aggregate.add(update, weight, reference)?;
         self.statistics.add(statistics, weight);
-        current.losses.add(*client, *loss);
-        current.samples += u64::from(samples);
+        current.reports.add(*client, *loss, samples);
         if let UpdateForm::Masked { seed, .. } = update.form {
             self.seeds.insert(seed);
         }
@@ -645,17 +642,21 @@ impl Room {
 
     fn close(&mut self) -> Vec<Effect> {
         let Work::Round(round) = std::mem::replace(&mut self.work, Work::Idle) else { return Vec::new() };
-        let Round { model, losses, samples, .. } = round;
+        let Round { model, reports, .. } = round;
         let Silent { late, sitting_out } = self.members.end_round();
-        let updates = self.aggregate.updates();
+        let rule = self.settings.rule();
+        // The first few updates are judged together, now that all are there.
+        let left_out = self.aggregate.judge(rule.is_fedavg().then_some(&model.state.weights));
+        self.statistics.leave_out(left_out);
+        let reports = reports.without(left_out);
+        let (updates, clipped) = (self.aggregate.updates(), self.aggregate.clipped());
+        let (samples, losses) = (reports.samples(), reports.plausible_losses(model.architecture.classes()));
         let (mut loss, mut void) = (None, None);
-        let losses = losses.plausible(model.architecture.classes());
         let least = self.quorum.updates;
         if updates > 0 && updates < least {
             void = Some(Void::TooFew { updates, least });
         } else if updates > 0 {
             let statistics = self.statistics.mean(&model.state.statistics, self.settings.aggregation());
-            let rule = self.settings.rule();
             // Attacks may still hold the old weights, so the new ones are a copy where they do.
             drop(model);
             let state = &mut Arc::make_mut(&mut self.model).state;
@@ -665,8 +666,6 @@ impl Room {
             }
             loss = mean_loss(&losses);
         }
-        // The first few updates are judged together at the end, and one of them may have been left out.
-        let (updates, clipped) = (self.aggregate.updates(), self.aggregate.clipped());
         let (round, settings) = (self.number, self.settings);
         let summary = RoundSummary { round, settings, updates, clipped, samples, loss, losses, void, late };
         self.resting = true;

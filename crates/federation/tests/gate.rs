@@ -196,10 +196,13 @@ fn what_is_left_out_at_the_end_is_not_counted() {
     for client in 0..3 {
         let plain = if client == 0 { vec![1e25; len] } else { honest(&room, client) };
         let update = protect(&room, plain, client);
-        summary = closed(&send(&mut room, ClientId(client), update, 2.0, 1)).cloned();
+        let loss = if client == 0 { 4.0 } else { 2.0 };
+        summary = closed(&send(&mut room, ClientId(client), update, loss, 1)).cloned();
     }
     let summary = summary.unwrap();
     assert_eq!((summary.updates, summary.clipped, summary.void), (2, 1, None));
+    assert_eq!((summary.samples, summary.loss), (2, Some(2.0)), "nor is what came beside it");
+    assert_eq!(summary.losses, [(ClientId(1), 2.0), (ClientId(2), 2.0)]);
 }
 
 /// What is left out at the end is none of the updates that a step takes.

@@ -313,9 +313,10 @@ fn two_hostile_clients_move_the_model_no_further_than_the_bound() {
 ///
 /// The start knows the shapes. From nothing, a sign turned by 2 of 10 leaves 0.6 of each step and is as large as others, so
 /// that no bound on norms sees it: it costs what the last rounds would have added.
-fn table(lesson: Lesson) {
-    println!("\n| {lesson} | start | clean |{}", ATTACKS.map(|attack| format!(" {attack} |")).concat());
-    println!("|---|---|---|{}", "---|".repeat(ATTACKS.len()));
+fn table(lesson: Lesson, aggregations: &[Aggregation], attacks: &[Attack]) {
+    let heads: String = attacks.iter().map(|attack| format!(" {attack} |")).collect();
+    println!("\n| {lesson} | start | clean |{heads}");
+    println!("|---|---|---|{}", "---|".repeat(attacks.len()));
     let federations: Vec<Federation> = SEEDS.map(|seed| Federation::new(lesson, seed).pretrained(12)).collect();
     let mean = |accuracies: &[f64]| 100.0 * accuracies.iter().sum::<f64>() / accuracies.len() as f64;
     let cell = |accuracies: &[f64]| {
@@ -324,8 +325,10 @@ fn table(lesson: Lesson) {
     };
     let start: Vec<f64> = federations.iter().map(|federation| federation.accuracy(&federation.start)).collect();
     let mut lost = Vec::new();
-    for defence in ["none", "random-binary:0.5"] {
-        let settings = lesson.settings(defence, Aggregation::Clipped);
+    let rows =
+        ["none", "random-binary:0.5"].into_iter().flat_map(|defence| aggregations.iter().map(move |by| (defence, *by)));
+    for (defence, aggregation) in rows {
+        let settings = lesson.settings(defence, aggregation);
         let run = |attack| -> Vec<f64> {
             let ends = federations.iter().map(|federation| {
                 let room = federation.run(settings, attack, ROUNDS, &mut |_, _| {});
@@ -334,13 +337,13 @@ fn table(lesson: Lesson) {
             ends.collect()
         };
         let clean = run(Attack::None);
-        print!("| {defence} | {} | {} |", cell(&start), cell(&clean));
-        for attack in ATTACKS {
+        print!("| {defence}, {aggregation} | {} | {} |", cell(&start), cell(&clean));
+        for &attack in attacks {
             let accuracies = run(attack);
             let difference = mean(&accuracies) - mean(&clean);
             print!(" {} {difference:+.1} |", cell(&accuracies));
             if difference < -2.0 {
-                lost.push(format!("{defence}, {attack}: {difference:+.1} points"));
+                lost.push(format!("{defence}, {aggregation}, {attack}: {difference:+.1} points"));
             }
         }
         println!();
@@ -348,20 +351,32 @@ fn table(lesson: Lesson) {
     assert!(lost.is_empty(), "{lesson}: {}", lost.join("; "));
 }
 
+const ADAM: Lesson = Lesson { model: "resnet_nano", rule: "fedsgd", optimiser: "adam:0.001", batch: 16 };
+
 #[test]
 #[ignore = "needs an hour: cargo xtask test --test hostile_clients table_fedsgd_sgd -- --ignored --nocapture"]
 fn table_fedsgd_sgd() {
-    table(Lesson { model: "resnet_nano", rule: "fedsgd", optimiser: "sgd:0.05", batch: 16 });
+    let lesson = Lesson { model: "resnet_nano", rule: "fedsgd", optimiser: "sgd:0.05", batch: 16 };
+    table(lesson, &[Aggregation::Clipped], &ATTACKS);
 }
 
 #[test]
 #[ignore = "needs an hour: cargo xtask test --test hostile_clients table_fedsgd_adam -- --ignored --nocapture"]
 fn table_fedsgd_adam() {
-    table(Lesson { model: "resnet_nano", rule: "fedsgd", optimiser: "adam:0.001", batch: 16 });
+    table(ADAM, &[Aggregation::Clipped], &ATTACKS);
+}
+
+/// What does not go by length, against what no length shows.
+#[test]
+#[ignore = "needs half an hour: cargo xtask test --test hostile_clients table_turned_signs -- --ignored --nocapture"]
+fn table_turned_signs() {
+    let aggregations = ["trimmed-mean:0.2", "median"].map(|by| by.parse().unwrap());
+    table(ADAM, &aggregations, &[Attack::Times(-1.0)]);
 }
 
 #[test]
 #[ignore = "needs an hour: cargo xtask test --test hostile_clients table_fedavg -- --ignored --nocapture"]
 fn table_fedavg() {
-    table(Lesson { model: "resnet_nano", rule: "fedavg:epochs=1,rate=0.02", optimiser: "sgd:0.1", batch: 8 });
+    let lesson = Lesson { model: "resnet_nano", rule: "fedavg:epochs=1,rate=0.02", optimiser: "sgd:0.1", batch: 8 };
+    table(lesson, &[Aggregation::Clipped], &ATTACKS);
 }

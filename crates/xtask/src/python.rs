@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::env::{self, Env};
-use crate::runner::Skipped;
+use crate::runner::TestNotes;
 
 /// The wheel's crate, which is no member of the workspace.
 pub const MANIFEST: &str = "crates/python/Cargo.toml";
@@ -35,34 +35,34 @@ const HYPERQUEUE: Venv =
 pub const HYPERQUEUE_PROGRAMS: &str = "UNMASK_HYPERQUEUE_PROGRAMS";
 
 /// The step: wheel and package. Without Python, or where packages cannot be fetched, only the wheel's lints; says so.
-pub fn run(env: &Env, skipped: &mut Skipped) -> Result<()> {
-    wheel(env, skipped)?;
-    flower(env, skipped)
+pub fn run(env: &Env, tests: &mut TestNotes) -> Result<()> {
+    wheel(env, tests)?;
+    flower(env, tests)
 }
 
 /// Lints the crate, builds the wheel and runs its tests.
-fn wheel(env: &Env, skipped: &mut Skipped) -> Result<()> {
+fn wheel(env: &Env, tests: &mut TestNotes) -> Result<()> {
     let lint = ["clippy", "--manifest-path", MANIFEST, "--locked", "--release", "--", "-D", "warnings"];
     env::run(env.command("cargo").args(lint)).context(
         "where the lock file is out of date, run `cargo update --workspace --manifest-path crates/python/Cargo.toml`",
     )?;
     if let Err(reason) = WHEEL.ensure(env)? {
         println!("skipped: python: {reason}");
-        skipped.note("wheel", &reason);
+        tests.skip("wheel", &reason);
         return Ok(());
     }
     let install = ["install", "--quiet", "--no-build-isolation", "--no-deps", "--force-reinstall", FOLDER];
     env::run(WHEEL.pip(env)?.args(install))?;
     // Bytecode would be left in the repository.
     let discover = ["-B", "-m", "unittest", "discover", "--verbose", "--start-directory", TESTS];
-    env::run_watched(WHEEL.python(env)?.args(discover), |line| skipped.read(line))
+    env::run_watched(WHEEL.python(env)?.args(discover), |line| tests.read(line))
 }
 
 /// Runs the tests of the package for Flower, those of its report with the program that the native tests have built.
-fn flower(env: &Env, skipped: &mut Skipped) -> Result<()> {
+fn flower(env: &Env, tests: &mut TestNotes) -> Result<()> {
     if let Err(reason) = FLOWER.ensure(env)? {
         println!("skipped: flower: {reason}");
-        skipped.note("integrations/flower", &reason);
+        tests.skip("integrations/flower", &reason);
         return Ok(());
     }
     let mut tests = FLOWER.python(env)?;
@@ -79,7 +79,7 @@ fn flower(env: &Env, skipped: &mut Skipped) -> Result<()> {
         FLOWER_FOLDER,
     ]);
     tests.env("UNMASK_PROGRAM", env.release_binary("unmask")).env("FLWR_TELEMETRY_ENABLED", "0");
-    env::run_watched(&mut tests, |line| skipped.read(line))
+    env::run_watched(&mut tests, |line| tests.read(line))
 }
 
 /// Lets the tests that `command` runs have Flower, where it can be had; else they say themselves that they are skipped.

@@ -1,5 +1,6 @@
 //! Runs steps one after the other, and reports on all of them.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -15,23 +16,34 @@ pub struct Step {
     pub about: &'static str,
     /// Steps without whose success this one says nothing.
     pub needs: &'static [&'static str],
-    /// The check itself; its output goes straight to the terminal. Notes the tests that did not run.
-    pub run: fn(&Env, &mut Skipped) -> Result<()>,
+    /// The check itself; its output goes straight to the terminal. Notes the tests that failed or did not run.
+    pub run: fn(&Env, &mut TestNotes) -> Result<()>,
 }
 
-/// The tests of a step that could not run on this machine, each with the reason.
+/// What the tests of a step said of themselves: those that could not run on this machine, and those that failed.
 #[derive(Default)]
-pub struct Skipped(Vec<String>);
+pub struct TestNotes {
+    skipped: Vec<String>,
+    failed: Vec<String>,
+    /// By the name of the thread, which is the test's: where it stopped, and what it said.
+    panics: BTreeMap<String, Vec<String>>,
+    /// The thread whose message is on the next line.
+    panicking: Option<String>,
+}
 
-impl Skipped {
+impl TestNotes {
     /// What a step itself could not do here, and why.
-    pub fn note(&mut self, what: &str, reason: &str) {
-        self.0.push(format!("{what}: {reason}"));
+    pub fn skip(&mut self, what: &str, reason: &str) {
+        self.skipped.push(format!("{what}: {reason}"));
     }
 
-    /// Looks for a skipped test in a line of a test program's output: what libtest says of an ignored one, or
-    /// `skipped: NAME: REASON`, as `tests/support/skipped.rs` prints it.
+    /// Reads a line of a test program's output. Of libtest: a test that is ignored or failed, and where a thread
+    /// panicked. `skipped: NAME: REASON`, as `tests/support/skipped.rs` prints it. `FAILED NAME - REASON` of pytest, and
+    /// `FAIL: NAME` and `ERROR: NAME` of unittest.
     pub fn read(&mut self, line: &str) {
+        if let Some(thread) = self.panicking.take() {
+            self.panics.entry(thread).or_default().push(line.to_owned());
+        }
         let (test, outcome) = match line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... ")) {
             Some((test, outcome)) => (Some(test), outcome),
             None => (None, line),
@@ -43,11 +55,32 @@ impl Skipped {
                 (Some(test), Some(reason)) => format!("{test}: {reason}"),
                 _ => note.to_owned(),
             };
-            self.0.push(note);
+            self.skipped.push(note);
         } else if let (Some(test), Some(reason)) = (test, outcome.strip_prefix("ignored")) {
-            self.0.push(format!("{test}: {}", reason.strip_prefix(", ").unwrap_or("ignored")));
+            self.skipped.push(format!("{test}: {}", reason.strip_prefix(", ").unwrap_or("ignored")));
+        } else if let (Some(test), "FAILED") = (test, outcome) {
+            self.failed.push(test.to_owned());
+        } else if let Some((thread, place)) = panic_of(line) {
+            self.panics.entry(thread.to_owned()).or_default().push(place.to_owned());
+            self.panicking = Some(thread.to_owned());
+        } else if let Some(test) = ["FAILED ", "FAIL: ", "ERROR: "].iter().find_map(|word| line.strip_prefix(word)) {
+            self.failed.push(test.to_owned());
         }
     }
+
+    /// The tests that failed, each with the place where it stopped and the first line of what it said.
+    fn failures(&self) -> impl Iterator<Item = String> {
+        self.failed.iter().map(|test| match self.panics.get(test) {
+            Some(lines) => format!("{test}: {}", lines.join(" ")),
+            None => test.clone(),
+        })
+    }
+}
+
+/// The thread and the place in `thread 'NAME' (7) panicked at FILE:LINE:COLUMN:`.
+fn panic_of(line: &str) -> Option<(&str, &str)> {
+    let (thread, place) = line.strip_prefix("thread '")?.split_once(" panicked at ")?;
+    Some((thread.split_once('\'')?.0, place))
 }
 
 enum Outcome {
@@ -60,6 +93,7 @@ enum Outcome {
 pub struct Report {
     steps: Vec<(&'static str, Outcome, Duration)>,
     skipped: Vec<(&'static str, String)>,
+    failed: Vec<(&'static str, String)>,
 }
 
 /// The steps of `all` that `only` (everything where empty) and `skip` leave, in their order.
@@ -89,8 +123,8 @@ pub fn run(env: &Env, steps: &[&Step], fail_fast: bool) -> Report {
         }
         eprintln!("\n== {}: {}", step.name, step.about);
         let started = Instant::now();
-        let mut skipped = Skipped::default();
-        let outcome = match (step.run)(env, &mut skipped) {
+        let mut tests = TestNotes::default();
+        let outcome = match (step.run)(env, &mut tests) {
             Ok(()) => Outcome::Passed,
             Err(error) => {
                 eprintln!("error: {error:#}");
@@ -99,7 +133,8 @@ pub fn run(env: &Env, steps: &[&Step], fail_fast: bool) -> Report {
         };
         leftovers::end_and_say(&env.mark);
         report.steps.push((step.name, outcome, started.elapsed()));
-        report.skipped.extend(skipped.0.into_iter().map(|test| (step.name, test)));
+        report.failed.extend(tests.failures().map(|test| (step.name, test)));
+        report.skipped.extend(tests.skipped.into_iter().map(|test| (step.name, test)));
     }
     report
 }
@@ -136,6 +171,12 @@ impl fmt::Display for Report {
                 writeln!(f, "{name:<14} {test}")?;
             }
         }
+        if !self.failed.is_empty() {
+            writeln!(f, "\nTests that failed:")?;
+            for (name, test) in &self.failed {
+                writeln!(f, "{name:<14} {test}")?;
+            }
+        }
         let mut failures = self.steps.iter().filter_map(|(name, outcome, _)| match outcome {
             Outcome::Failed(error) => Some((name, error)),
             _ => None,
@@ -160,15 +201,30 @@ impl fmt::Display for Report {
 mod tests {
     use super::*;
 
-    fn pass(_: &Env, _: &mut Skipped) -> Result<()> {
+    fn pass(_: &Env, _: &mut TestNotes) -> Result<()> {
         Ok(())
     }
 
-    fn fail(_: &Env, _: &mut Skipped) -> Result<()> {
+    fn fail(_: &Env, _: &mut TestNotes) -> Result<()> {
         bail!("three are wrong")
     }
 
-    fn skip_two(_: &Env, skipped: &mut Skipped) -> Result<()> {
+    fn fail_two(_: &Env, tests: &mut TestNotes) -> Result<()> {
+        for line in [
+            "thread 'room::opens' (12140) panicked at crates/relay/tests/room/opens.rs:211:9:",
+            "the door is shut",
+            "note: run with `RUST_BACKTRACE=1`",
+            "test room::opens ... FAILED",
+            "test room::closes ... ok",
+            "FAILED test_app.py::test_masks - assert 3 == 4",
+            "failures:",
+        ] {
+            tests.read(line);
+        }
+        bail!("two are wrong")
+    }
+
+    fn skip_two(_: &Env, skipped: &mut TestNotes) -> Result<()> {
         for line in [
             "running 4 tests",
             "test plain ... ok",
@@ -181,7 +237,7 @@ mod tests {
     }
 
     #[cfg(target_os = "linux")]
-    fn leave_a_process(env: &Env, _: &mut Skipped) -> Result<()> {
+    fn leave_a_process(env: &Env, _: &mut TestNotes) -> Result<()> {
         let outcome = crate::env::run(env.command("sh").args(["-c", "sleep 600 & exit 7"]));
         if leftovers::marked(&env.mark).is_empty() { bail!("nothing was left to end") } else { outcome }
     }
@@ -244,12 +300,22 @@ mod tests {
     }
 
     #[test]
+    fn tests_that_failed_are_listed_with_where_they_stopped() {
+        let step = Step { name: "some", about: "", needs: &[], run: fail_two };
+        let text = run(&Env::detect().expect("a home"), &[&step], false).to_string();
+        let listed = "Tests that failed:\n\
+            some           room::opens: crates/relay/tests/room/opens.rs:211:9: the door is shut\n\
+            some           test_app.py::test_masks - assert 3 == 4\n\n";
+        assert!(text.contains(listed), "{text}");
+    }
+
+    #[test]
     fn a_skipped_test_is_named_on_one_core_and_on_many() {
-        let mut skipped = Skipped::default();
+        let mut skipped = TestNotes::default();
         skipped.read("test wgpu ... skipped: main: no adapter");
         skipped.read("test other ... skipped: wgpu: no adapter");
         skipped.read("test what_was_skipped: an odd name ... ok");
-        assert_eq!(skipped.0, ["wgpu: no adapter", "wgpu: no adapter"]);
+        assert_eq!(skipped.skipped, ["wgpu: no adapter", "wgpu: no adapter"]);
     }
 
     #[test]

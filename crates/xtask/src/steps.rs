@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 use crate::env::{self, Env};
 use crate::fuzz::Fuzz;
-use crate::runner::{Skipped, Step};
+use crate::runner::{Step, TestNotes};
 use crate::tools::{self, Purpose};
 use crate::{browser, page, python, tidy};
 
@@ -67,7 +67,7 @@ pub fn native(env: &Env, subcommand: &str, arguments: &[&str]) -> Command {
     command
 }
 
-fn tools_step(env: &Env, _: &mut Skipped) -> Result<()> {
+fn tools_step(env: &Env, _: &mut TestNotes) -> Result<()> {
     tools::ensure(env, Purpose::Checks)?;
     if let Some(warning) = browser::mismatch(env) {
         println!("Warning: {warning}");
@@ -76,7 +76,7 @@ fn tools_step(env: &Env, _: &mut Skipped) -> Result<()> {
 }
 
 /// What `deny.toml` says. The database of advisories lies on another server, which need not be within reach.
-fn deny(env: &Env, skipped: &mut Skipped) -> Result<()> {
+fn deny(env: &Env, tests: &mut TestNotes) -> Result<()> {
     const DENY: [&str; 3] = ["deny", "--workspace", "--locked"];
     env::run(cargo(env, &DENY).args(["check", "bans", "licenses", "sources"]))?;
     // The wheel has a lock file of its own, and few of the licences that are allowed.
@@ -89,13 +89,13 @@ fn deny(env: &Env, skipped: &mut Skipped) -> Result<()> {
         let why = said.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("no word of why");
         let reason = "the RustSec database cannot be fetched here; known vulnerabilities were not looked for";
         println!("Warning: {reason}: {why}");
-        skipped.note("advisories", &format!("{reason}: {why}"));
+        tests.skip("advisories", &format!("{reason}: {why}"));
         return Ok(());
     }
     env::run(cargo(env, &DENY).args(["--offline", "check", "advisories"]))
 }
 
-fn fmt(env: &Env, _: &mut Skipped) -> Result<()> {
+fn fmt(env: &Env, _: &mut TestNotes) -> Result<()> {
     for crates in [&["--all"][..], &["--manifest-path", python::MANIFEST]] {
         let mut command = cargo(env, &["fmt", "--check"]);
         command.args(crates);
@@ -108,38 +108,38 @@ fn fmt(env: &Env, _: &mut Skipped) -> Result<()> {
     Ok(())
 }
 
-fn clippy(env: &Env, _: &mut Skipped) -> Result<()> {
+fn clippy(env: &Env, _: &mut TestNotes) -> Result<()> {
     env::run(&mut native(env, "clippy", &["--all-targets", "--", "-D", "warnings"]))
 }
 
-fn clippy_wasm(env: &Env, _: &mut Skipped) -> Result<()> {
+fn clippy_wasm(env: &Env, _: &mut TestNotes) -> Result<()> {
     env::run(cargo(env, &["clippy"]).args(BROWSER).args(["--all-targets", "--", "-D", "warnings"]))
 }
 
-fn tests(command: &mut Command, skipped: &mut Skipped) -> Result<()> {
-    env::run_watched(command, |line| skipped.read(line))
+fn run_tests(command: &mut Command, tests: &mut TestNotes) -> Result<()> {
+    env::run_watched(command, |line| tests.read(line))
 }
 
-fn unit(env: &Env, skipped: &mut Skipped) -> Result<()> {
-    tests(&mut native(env, "test", &["--no-fail-fast", "--lib", "--bins"]), skipped)
+fn unit(env: &Env, tests: &mut TestNotes) -> Result<()> {
+    run_tests(&mut native(env, "test", &["--no-fail-fast", "--lib", "--bins"]), tests)
 }
 
-fn integration(env: &Env, skipped: &mut Skipped) -> Result<()> {
+fn integration(env: &Env, tests: &mut TestNotes) -> Result<()> {
     let mut command = native(env, "test", &["--no-fail-fast", "--test", "*"]);
     python::with_flower(env, &mut command)?;
     python::with_hyperqueue(env, &mut command)?;
-    tests(&mut command, skipped)
+    run_tests(&mut command, tests)
 }
 
-fn fuzz(env: &Env, _: &mut Skipped) -> Result<()> {
+fn fuzz(env: &Env, _: &mut TestNotes) -> Result<()> {
     Fuzz::for_seconds(10).run(env)
 }
 
-fn doctest(env: &Env, _: &mut Skipped) -> Result<()> {
-    env::run(&mut native(env, "test", &["--doc"]))
+fn doctest(env: &Env, tests: &mut TestNotes) -> Result<()> {
+    run_tests(&mut native(env, "test", &["--doc"]), tests)
 }
 
-fn browser_tests(env: &Env, skipped: &mut Skipped) -> Result<()> {
+fn browser_tests(env: &Env, tests: &mut TestNotes) -> Result<()> {
     env.find("wasm-pack").context("no wasm-pack on PATH: run `cargo xtask setup`")?;
     let driver = browser::required_driver(env)?;
     let mut command = env.command("wasm-pack");
@@ -150,10 +150,10 @@ fn browser_tests(env: &Env, skipped: &mut Skipped) -> Result<()> {
         // WebGPU on an emulated GPU takes seconds a training step; the defaults are 20 s and 5 s.
         .env("WASM_BINDGEN_TEST_TIMEOUT", "900")
         .env("WASM_BINDGEN_TEST_DRIVER_TIMEOUT", "60");
-    tests(&mut command, skipped)
+    run_tests(&mut command, tests)
 }
 
-fn doc(env: &Env, _: &mut Skipped) -> Result<()> {
+fn doc(env: &Env, _: &mut TestNotes) -> Result<()> {
     // `--examples` is what makes cargo take the dev-dependencies' features here as well.
     let options = ["--no-deps", "--lib", "--bins", "--examples"];
     env::run(native(env, "doc", &options).env("RUSTDOCFLAGS", "-D warnings"))?;
