@@ -308,6 +308,10 @@ fn some_seconds(text: &str) -> Result<Duration, String> {
     })
 }
 
+/// The photographs of the robots, the first robot's first: those that the search of the lesson's scene 6 brings back whatever
+/// the weights and the mask, and then those that it misses at times (docs/measurements.md).
+const ROBOTS_PHOTOGRAPHS: [&str; 6] = ["cat", "rocket", "coffee", "astronaut", "hubble", "cameraman"];
+
 /// Clients of this machine's own, each beginning with another photograph.
 fn headless(
     running: &Running,
@@ -318,7 +322,8 @@ fn headless(
     if count == 0 {
         return Ok(clients);
     }
-    let samples = sample_photographs()?;
+    let mut samples = sample_photographs()?;
+    samples.sort_by_key(|sample| ROBOTS_PHOTOGRAPHS.iter().position(|name| *name == sample.name));
     for number in 0..usize::from(count) {
         // One picture each, like a student, so that what the attacks show of a robot changes with the defence alone.
         let samples = samples.iter().cycle().skip(number).take(1).cloned().collect();
@@ -364,6 +369,15 @@ mod tests {
         }
         let error = model("vgg16").unwrap_err().to_string();
         assert!(error.contains("unknown model \"vgg16\""), "{error}");
+    }
+
+    #[test]
+    fn robots_have_the_samples() {
+        let mut names: Vec<String> = sample_photographs().unwrap().into_iter().map(|sample| sample.name).collect();
+        let mut robots = ROBOTS_PHOTOGRAPHS;
+        names.sort();
+        robots.sort_unstable();
+        assert_eq!(names, robots);
     }
 
     #[test]
