@@ -339,3 +339,87 @@ async fn beat(link: Arc<SuperLink>, node_id: u64, trouble: watch::Sender<Option<
         sleep(wait).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{BufRead, BufReader, Read, Write},
+        net::{TcpListener, TcpStream},
+        sync::mpsc::{Sender, channel},
+        thread,
+    };
+
+    use prost::Message as _;
+    use tokio::{runtime::Runtime, time::timeout};
+
+    use super::*;
+    use crate::protocol::Message;
+
+    /// A SuperLink that means harm: what it hands out under an object's id is another object's content. It tells of each call.
+    fn serve(listener: &TcpListener, calls: &Sender<(String, Vec<u8>)>) {
+        for connection in listener.incoming() {
+            let (Ok(connection), calls) = (connection, calls.clone()) else { return };
+            thread::spawn(move || answer(connection, &calls));
+        }
+    }
+
+    fn answer(mut connection: TcpStream, calls: &Sender<(String, Vec<u8>)>) {
+        let mut reader = BufReader::new(connection.try_clone().unwrap());
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        let path = line.split(' ').nth(1).and_then(|path| path.rsplit('/').next()).unwrap_or_default().to_owned();
+        let mut length = 0;
+        while line.trim() != "" {
+            line.clear();
+            reader.read_line(&mut line).unwrap();
+            let header = line.to_ascii_lowercase();
+            length = header.strip_prefix("content-length:").map_or(length, |value| value.trim().parse().unwrap());
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).unwrap();
+        let id = id_of(b"what was asked for");
+        let answer = match path.as_str() {
+            "register-node" => RegisterNodeResponse { node_id: 7 }.encode_to_vec(),
+            "activate-node" => ActivateNodeResponse { node_id: 7 }.encode_to_vec(),
+            "send-node-heartbeat" => HeartbeatResponse { success: true }.encode_to_vec(),
+            "pull-messages" => {
+                let metadata = Metadata { run_id: 1, ttl: 60.0, created_at: unix_now(), ..Metadata::default() };
+                let message = Message { metadata: Some(metadata), ..Message::default() };
+                let tree = ObjectTree { object_id: id, children: Vec::new() };
+                PullMessagesResponse { messages: vec![message], trees: vec![tree] }.encode_to_vec()
+            }
+            "pull-object" => {
+                let content = b"something else".as_slice().into();
+                PullObjectResponse { found: true, available: true, content }.encode_to_vec()
+            }
+            _ => Vec::new(),
+        };
+        // Nobody listens any more at the test's end.
+        let _ = calls.send((path, body));
+        let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", answer.len());
+        let _ = connection.write_all(head.as_bytes()).and_then(|()| connection.write_all(&answer));
+    }
+
+    #[test]
+    fn content_that_is_not_what_its_id_says_is_refused_and_never_yielded() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+        let (calls, called) = channel();
+        thread::spawn(move || serve(&listener, &calls));
+        let key = NodeKey::generate().unwrap();
+        let options = NodeOptions { address, key, certificates: None, limits: Limits::default() };
+        Runtime::new().unwrap().block_on(async {
+            let node = Node::connect(&options).await.unwrap();
+            assert_eq!(node.id(), 7);
+            assert!(timeout(Duration::from_millis(500), node.next()).await.is_err(), "nothing to do");
+        });
+        let calls: Vec<(String, Vec<u8>)> = called.try_iter().collect();
+        let names: Vec<&str> = calls.iter().map(|(name, _)| name.as_str()).collect();
+        assert!(!names.contains(&"confirm-message-received"), "{names:?}");
+        let (_, reply) = calls.iter().find(|(name, _)| name == "push-messages").expect("a refusal");
+        let reply = PushMessagesRequest::decode(reply.as_slice()).unwrap();
+        let [message] = reply.messages.as_slice() else { panic!("{reply:?}") };
+        let said = format!("{message:?}");
+        assert!(said.contains("came with the content of"), "{said}");
+    }
+}

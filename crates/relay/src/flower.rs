@@ -182,7 +182,7 @@ impl Member {
         let (names, state) = read.map_err(|error| format!("the room's model is {architecture}: {error}"))?;
         match &instruction.task {
             Task::Train => self.train(instruction, &arrays.0, names, state).await,
-            Task::Evaluate => self.evaluate(architecture, state).await,
+            Task::Evaluate => self.evaluate(instruction, architecture, state).await,
             Task::Other(what) => Err(format!("a room trains and evaluates; it does not know what {what:?} is")),
         }
     }
@@ -203,7 +203,8 @@ impl Member {
         let contribution = contribution.map_err(|_| ENDED.to_owned())??;
         let held_out = contribution.held_out.clone();
         let model = Arc::clone(&contribution.model);
-        let measured = measure(held_out, Arc::clone(&model)).await;
+        // The weights count without a measurement.
+        let measured = measure_by(time_to_measure(instruction), held_out, Arc::clone(&model)).await;
         let written = spawn_blocking(move || names.write(&model.state)).await;
         let arrays = written.map_err(|error| format!("the weights cannot be written: {error}"))?;
         Ok(Records {
@@ -213,12 +214,13 @@ impl Member {
         })
     }
 
-    async fn evaluate(&self, architecture: Architecture, state: ModelState) -> Reply {
+    async fn evaluate(&self, instruction: &Instruction, architecture: Architecture, state: ModelState) -> Reply {
         let (reply, held_out) = oneshot::channel();
         self.tell(FederationInput::HeldOut { reply }).await?;
         let held_out = held_out.await.map_err(|_| ENDED.to_owned())?;
+        let model = Arc::new(GlobalModel { architecture, state });
         let Measured { pictures, correct, loss, .. } =
-            measure(held_out, Arc::new(GlobalModel { architecture, state })).await?;
+            measure_by(time_to_measure(instruction), held_out, model).await?;
         let metrics = vec![
             ("num-examples".to_owned(), MetricValue::Integer(pictures.into())),
             ("accuracy".to_owned(), MetricValue::Float(f64::from(correct) / f64::from(pictures.max(1)))),
@@ -240,18 +242,35 @@ impl Member {
 
 const ENDED: &str = "the room has ended";
 
-/// When the room has to be done, so that the reply comes in time.
-fn time_to_reply(instruction: &Instruction) -> Instant {
-    let Instruction { received, expires, .. } = instruction;
+/// What is kept of a message's time for the reply.
+fn kept(Instruction { received, expires, .. }: &Instruction) -> Duration {
     let left = expires.saturating_duration_since(*received);
     let (least, most) = TIME_TO_REPLY;
-    let kept = (left / 20).clamp(least, most).min(left / 2);
-    *expires - kept
+    (left / 20).clamp(least, most).min(left / 2)
 }
 
-async fn measure(held_out: Result<HeldOut, String>, model: Arc<GlobalModel>) -> Result<Measured, String> {
+/// When the room has to be done, so that the reply comes in time.
+fn time_to_reply(instruction: &Instruction) -> Instant {
+    instruction.expires - kept(instruction)
+}
+
+/// When what it made has to be measured, too.
+fn time_to_measure(instruction: &Instruction) -> Instant {
+    instruction.expires - kept(instruction) / 2
+}
+
+async fn measure_by(
+    end: Instant,
+    held_out: Result<HeldOut, String>,
+    model: Arc<GlobalModel>,
+) -> Result<Measured, String> {
     let held_out = held_out?;
-    spawn_blocking(move || held_out.measure(&model)).await.unwrap_or_else(|error| Err(error.to_string()))
+    match timeout_at(end, spawn_blocking(move || held_out.measure(&model))).await {
+        Ok(measured) => measured.unwrap_or_else(|error| Err(error.to_string())),
+        Err(_) => {
+            Err("the weights could not be tried on all held-out pictures before the message's time was up".to_owned())
+        }
+    }
 }
 
 /// What a strategy averages.

@@ -180,7 +180,7 @@ impl Bench {
     }
 
     /// Where the room is gone there is nobody to tell.
-    fn tell(&self, input: Input) {
+    pub(crate) fn tell(&self, input: Input) {
         let _ = self.runtime.block_on(self.inputs.send(input));
         // The room's turn.
         self.runtime.block_on(tokio::task::yield_now());

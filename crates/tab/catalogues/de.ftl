@@ -47,6 +47,7 @@ class-nameless = Klasse { $place }
 ## The form before the room
 
 join-intro = Dein Bild bleibt auf diesem Gerät. Nur daraus berechnete Zahlen verlassen es.
+join-federation = Diese Klasse lernt gemeinsam mit anderen: Was ihre Geräte gelernt haben, geht auch an { $host }.
 join-nickname = Spitzname
 join-another-nickname = Einen anderen Spitznamen vorschlagen
 join-no-nickname = Gib einen Spitznamen ein oder lass dir einen vorschlagen.
@@ -563,6 +564,7 @@ federation-named = Verbund { $host }
 federation-asking = { $name } wird gefragt
 federation-lost = { $name }: keine Antwort; der Raum macht allein weiter
 federation-idle = { $name }: noch keine Aufgabe
+federation-held = { $name } wartet: Der Raum ist angehalten
 federation-done = { $count ->
     [1] { $name }: { $done } von 1 Runde hier
    *[other] { $name }: { $done } von { $count } Runden hier

@@ -48,6 +48,7 @@ class-nameless = class { $place }
 ## The form before the room
 
 join-intro = Your picture stays on this device. Only numbers made from it leave.
+join-federation = This class learns together with others: what its devices have learnt goes to { $host }, too.
 join-nickname = Nickname
 join-another-nickname = Suggest another nickname
 join-no-nickname = Type a nickname, or let the page suggest one.
@@ -564,6 +565,7 @@ federation-named = Federation { $host }
 federation-asking = { $name }: asking
 federation-lost = { $name }: no answer; the room goes on by itself
 federation-idle = { $name }: no work yet
+federation-held = { $name } waits: the room is paused
 federation-done = { $count ->
     [1] { $name }: { $done } of 1 round here
    *[other] { $name }: { $done } of { $count } rounds here

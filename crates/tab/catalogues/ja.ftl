@@ -47,6 +47,7 @@ class-nameless = クラス{ $place }
 ## The form before the room
 
 join-intro = あなたの写真はこの端末から出ません。出ていくのは、写真から計算した数だけです。
+join-federation = このクラスはほかのクラスと一緒に学習します。クラスの端末が学習した結果は { $host } にも送られます。
 join-nickname = ニックネーム
 join-another-nickname = 別のニックネームを提案する
 join-no-nickname = ニックネームを入力するか、提案された名前を使ってください。
@@ -540,6 +541,7 @@ federation-named = 連合 { $host }
 federation-asking = { $name }に接続しています
 federation-lost = { $name }から応答がありません。このルームだけで続けます
 federation-idle = { $name }からの仕事はまだありません
+federation-held = { $name }が待っています。ルームは一時停止中です
 federation-done = { $count ->
     [1] { $name }：このルームでは1ラウンド中{ $done }
    *[other] { $name }：このルームでは{ $count }ラウンド中{ $done }

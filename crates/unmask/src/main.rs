@@ -113,7 +113,10 @@ fn run_async(command: impl Future<Output = Result<(), Failure>>) -> Result<(), F
         .with_writer(io::stderr)
         .init();
     let runtime = tokio::runtime::Runtime::new().map_err(|error| Failure::Other(error.into()))?;
-    runtime.block_on(command)
+    let outcome = runtime.block_on(command);
+    // Whoever stops a command does not wait for a training that nobody will hear of.
+    runtime.shutdown_background();
+    outcome
 }
 
 fn main() -> ExitCode {

@@ -1,6 +1,8 @@
 //! Runs that are divided into parts, and what `unmask merge` makes of them.
 #![cfg(unix)]
 
+#[path = "../../../tests/support/schema.rs"]
+mod schema;
 #[path = "../../../tests/support/skipped.rs"]
 mod skipped;
 
@@ -16,7 +18,7 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-use self::skipped::skipped;
+use self::{schema::assert_conforms, skipped::skipped};
 
 const CONFIG: &str = "\
 model = \"vit_pico_patch4_16\"
@@ -72,8 +74,9 @@ impl Case {
             let [one, other] = [one, other].map(|folder| self.read(&format!("{folder}/{file}")));
             assert!(one == other, "{file}:\n{}\n{}", text(&one), text(&other));
         }
-        let [one, other] = [one, other].map(|folder| self.json(&format!("{folder}/sweep.json")));
-        assert_eq!(one, other);
+        let [one, other] = [one, other].map(|folder| format!("{folder}/sweep.json"));
+        assert_eq!(self.json(&one), self.json(&other));
+        assert_conforms(&serde_json::from_slice(&self.read(&one)).unwrap(), "sweep");
     }
 }
 

@@ -50,6 +50,9 @@ pub struct SessionView {
     /// a role.
     #[serde(default)]
     pub classes: Vec<String>,
+    /// Address of the SuperLink that gets the class's weights where the room is in a federation; absent without a role.
+    #[serde(default)]
+    pub superlink: Option<String>,
 }
 
 /// Where a room is in its round.
@@ -361,6 +364,9 @@ pub struct FederationView {
     pub done: u32,
     /// Rounds of this room that it is to have; 0 before the first.
     pub of: u32,
+    /// Whether work for it waits because the room is paused.
+    #[serde(default)]
+    pub is_held: bool,
     /// Why the SuperLink does not answer, or why the last work was not done, in words.
     pub remark: Option<String>,
 }

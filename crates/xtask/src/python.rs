@@ -65,8 +65,8 @@ fn flower(env: &Env, tests: &mut TestNotes) -> Result<()> {
         tests.skip("integrations/flower", &reason);
         return Ok(());
     }
-    let mut tests = FLOWER.python(env)?;
-    tests.args([
+    let mut pytest = FLOWER.python(env)?;
+    pytest.args([
         "-B",
         "-m",
         "pytest",
@@ -78,8 +78,8 @@ fn flower(env: &Env, tests: &mut TestNotes) -> Result<()> {
         FLOWER_FOLDER,
         FLOWER_FOLDER,
     ]);
-    tests.env("UNMASK_PROGRAM", env.release_binary("unmask")).env("FLWR_TELEMETRY_ENABLED", "0");
-    env::run_watched(&mut tests, |line| tests.read(line))
+    pytest.env("UNMASK_PROGRAM", env.release_binary("unmask")).env("FLWR_TELEMETRY_ENABLED", "0");
+    env::run_watched(&mut pytest, |line| tests.read(line))
 }
 
 /// Lets the tests that `command` runs have Flower, where it can be had; else they say themselves that they are skipped.
@@ -138,7 +138,7 @@ impl Venv {
                 return Ok(Err(format!("{python} makes no virtual environment: {reason}")));
             }
         }
-        let imports = format!("import {}", self.modules);
+        let imports = format!("import {}; from importlib.metadata import version; {}", self.modules, self.versions());
         if env::read(self.python(env)?.args(["-c", &imports])).is_none() {
             let packages = self.packages.join(" and ");
             println!("Installing {packages} for Python (once) ...");
@@ -148,6 +148,12 @@ impl Venv {
             }
         }
         Ok(Ok(()))
+    }
+
+    /// Python that fails where one of the packages is there in another version than the one asked for.
+    fn versions(&self) -> String {
+        let asked = self.packages.iter().filter_map(|package| package.split_once("=="));
+        asked.map(|(name, version)| format!("assert version('{name}') == '{version}'; ")).collect()
     }
 
     /// A call of its interpreter, which finds what is installed beside it.
@@ -194,6 +200,13 @@ mod tests {
         assert_eq!(last_line(said), "ERROR: No matching distribution");
         assert_eq!(last_line("Traceback\nModuleNotFoundError: ensurepip\n"), "ModuleNotFoundError: ensurepip");
         assert_eq!(last_line(""), "no word of why");
+    }
+
+    #[test]
+    fn another_version_than_the_one_asked_for_is_not_taken() {
+        let versions = FLOWER.versions();
+        assert!(versions.contains("assert version('flwr') == '1.41.0'"), "{versions}");
+        assert!(!versions.contains("pytest"), "{versions}");
     }
 
     #[test]

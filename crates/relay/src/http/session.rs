@@ -71,7 +71,8 @@ fn view(app: &App, role: Option<Role>) -> SessionView {
     }
     let room = app.snapshots.borrow();
     let classes = room.view.data.as_ref().map(|data| data.photograph_classes().to_vec()).unwrap_or_default();
-    SessionView { role, https_address: Some(app.https_address.to_string()), classes }
+    let superlink = room.view.federation.as_ref().map(|federation| federation.superlink.clone());
+    SessionView { role, https_address: Some(app.https_address.to_string()), classes, superlink }
 }
 
 async fn try_pin(app: &App, pin: &str, address: SocketAddr) -> Result<(), Response> {

@@ -105,3 +105,186 @@ impl Actor {
         self.measuring.held_out(&self.room, &self.sharing)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{path::PathBuf, time::Duration};
+
+    use tokio::sync::oneshot::{self, Receiver};
+    use unmask_core::{Architecture, UpdateForm, VitPreset};
+    use unmask_flower::{Limits, NodeKey, NodeOptions};
+    use unmask_wire::{ClientMessage, RelayMessage, frames, view::Control};
+
+    use super::*;
+    use crate::{
+        FlowerConfig, RelayConfig,
+        fuzzing::{Bench, Sent},
+        room::input::Input,
+    };
+
+    type Answer = Receiver<Result<Contribution, String>>;
+
+    /// A room in a federation, and what stands between it and the SuperLink.
+    struct Member {
+        bench: Bench,
+        client: Option<usize>,
+    }
+
+    impl Member {
+        fn new() -> Self {
+            let address = "http://flower.test:9092".parse().unwrap();
+            let key = NodeKey::generate().unwrap();
+            let node = NodeOptions { address, key, certificates: None, limits: Limits::default() };
+            let config = RelayConfig {
+                architecture: model(),
+                pace: Duration::ZERO,
+                attack_budget: Duration::ZERO,
+                flower: Some(FlowerConfig { node, rounds: 1 }),
+                ..RelayConfig::new(PathBuf::new())
+            };
+            Self { bench: Bench::open(config).unwrap(), client: None }
+        }
+
+        fn join(&mut self) {
+            let client = self.bench.connect();
+            let (nickname, device) = ("Ada".to_owned(), "CPU".to_owned());
+            self.say(client, &ClientMessage::Hello { nickname, resume: None, device, may_show: true }, &[]);
+            self.client = Some(client);
+        }
+
+        fn say(&mut self, client: usize, message: &ClientMessage, values: &[f32]) {
+            frames(message, values).unwrap().iter().for_each(|frame| self.bench.receive(client, frame));
+        }
+
+        fn tell(&self, input: FederationInput) {
+            self.bench.tell(Input::Federation(input));
+            // What it answers is there.
+            self.bench.pass(Duration::from_millis(20));
+        }
+
+        /// The SuperLink asks for so many rounds that begin with weights of this value.
+        fn ask(&self, number: u64, rounds: u32, value: f32) -> Answer {
+            let layout = model().layout();
+            let state = ModelState { weights: vec![value; layout.len()], statistics: Vec::new() };
+            self.ask_from(number, rounds, state)
+        }
+
+        fn ask_from(&self, number: u64, rounds: u32, state: ModelState) -> Answer {
+            let (reply, answer) = oneshot::channel();
+            self.tell(FederationInput::Train(TrainRequest { number, state, rounds, round: Some(1), reply }));
+            answer
+        }
+
+        /// The client answers its newest plan with an update of zeros, which moves no weight; returns the first weight that it
+        /// was given, if it was asked.
+        fn train(&mut self) -> Option<f32> {
+            let client = self.client?;
+            let asked = self.bench.sent(client).into_iter().filter_map(|sent| match sent {
+                Sent::Model(message, state) => match message.as_ref() {
+                    RelayMessage::Plan(plan) => Some((plan.round, plan.policy, state.weights[0])),
+                    _ => None,
+                },
+                _ => None,
+            });
+            let (round, policy, weight) = asked.last()?;
+            let update = ClientMessage::Update { round, policy, loss: 2.0, samples: 1, form: UpdateForm::Dense };
+            self.say(client, &update, &vec![0.0; model().layout().len()]);
+            self.bench.pass(Duration::from_millis(20));
+            Some(weight)
+        }
+
+        fn control(&self, control: Control) {
+            self.bench.control(control).unwrap();
+            self.bench.pass(Duration::from_millis(20));
+        }
+
+        fn is_held(&self) -> bool {
+            self.bench.view().federation.as_ref().unwrap().is_held
+        }
+    }
+
+    fn model() -> Architecture {
+        VitPreset::Pico.into()
+    }
+
+    fn refusal(answer: &mut Answer) -> String {
+        answer.try_recv().expect("an answer").unwrap_err()
+    }
+
+    #[test]
+    fn a_room_that_nobody_started_trains_as_often_as_it_is_asked() {
+        let mut member = Member::new();
+        member.join();
+        let mut answer = member.ask(1, 2, 0.5);
+        assert_eq!((member.train(), answer.try_recv().is_err()), (Some(0.5), true), "one of two rounds");
+        assert_eq!(member.train(), Some(0.5));
+        let contribution = answer.try_recv().unwrap().unwrap();
+        assert_eq!((contribution.samples, contribution.clients), (2, 1));
+        assert!(contribution.model.state.weights.iter().all(|weight| *weight == 0.5));
+        assert_eq!(member.train(), None, "it pauses again");
+    }
+
+    #[test]
+    fn a_newer_request_takes_the_place_of_an_older_one() {
+        let mut member = Member::new();
+        member.join();
+        let mut older = member.ask(1, 1, 0.5);
+        let mut newer = member.ask(2, 1, 0.25);
+        assert!(refusal(&mut older).contains("something else"));
+        // The time of the older one is up: nothing that concerns the newer one.
+        member.tell(FederationInput::GiveUp { number: 1 });
+        assert!(newer.try_recv().is_err());
+        while let Some(weight) = member.train() {
+            assert!(weight == 0.5 || weight == 0.25, "{weight}");
+        }
+        assert!(newer.try_recv().unwrap().unwrap().model.state.weights.iter().all(|weight| *weight == 0.25));
+    }
+
+    #[test]
+    fn nobody_there_is_said_when_the_time_is_up() {
+        let mut member = Member::new();
+        let mut answer = member.ask(1, 1, 0.5);
+        assert!(answer.try_recv().is_err(), "it waits for somebody");
+        member.tell(FederationInput::GiveUp { number: 1 });
+        assert_eq!(refusal(&mut answer), "nobody is in the room");
+        member.join();
+        assert_eq!(member.train(), None, "what nobody waits for is not trained");
+    }
+
+    #[test]
+    fn a_paused_room_holds_the_federation_and_says_so() {
+        let mut member = Member::new();
+        member.join();
+        member.control(Control::Pause);
+        let mut answer = member.ask(1, 1, 0.5);
+        assert_eq!((member.train(), member.is_held()), (None, true));
+        member.tell(FederationInput::GiveUp { number: 1 });
+        assert_eq!(refusal(&mut answer), "0 of 1 rounds were done in time, since the room is paused");
+        let mut answer = member.ask(2, 1, 0.25);
+        member.control(Control::Start);
+        assert_eq!((member.train(), member.is_held()), (Some(0.25), false));
+        assert!(answer.try_recv().unwrap().is_ok());
+    }
+
+    #[test]
+    fn work_that_nobody_waits_for_ends() {
+        let mut member = Member::new();
+        let mut answer = member.ask(1, 1, 0.5);
+        member.tell(FederationInput::Abandon);
+        assert!(refusal(&mut answer).contains("nobody waits"));
+        member.tell(FederationInput::Abandon);
+        member.join();
+        assert_eq!(member.train(), None);
+    }
+
+    #[test]
+    fn what_a_room_cannot_train_is_refused_at_once() {
+        let member = Member::new();
+        let short = ModelState { weights: vec![0.5; 3], statistics: Vec::new() };
+        assert!(refusal(&mut member.ask_from(1, 1, short)).contains("another model"));
+        member.control(Control::Optimiser { optimiser: "sgd:0.1".parse().unwrap() });
+        member.control(Control::Defence { defence: "encrypted".parse().unwrap() });
+        assert!(refusal(&mut member.ask(2, 1, 0.5)).contains("encrypted"));
+        assert!(member.bench.is_running());
+    }
+}

@@ -91,7 +91,8 @@ impl Federation {
     }
 
     pub(super) fn view(&self) -> Option<FederationView> {
-        self.view.clone()
+        let is_held = self.is_held && self.job.is_some();
+        self.view.clone().map(|view| FederationView { is_held, ..view })
     }
 
     /// Notes whether the SuperLink answers; returns the line to say.
@@ -179,8 +180,9 @@ impl Federation {
 
     /// How far the work is, for an error.
     pub(super) fn progress(&self) -> String {
+        let paused = if self.is_held { ", since the room is paused" } else { "" };
         match &self.view {
-            Some(view) => format!("{} of {} rounds were done in time", view.done, view.of),
+            Some(view) => format!("{} of {} rounds were done in time{paused}", view.done, view.of),
             None => String::new(),
         }
     }
@@ -228,8 +230,9 @@ mod tests {
         federation.begin(1, 1, None, reply);
         federation.hold(true);
         assert!(!federation.wants_round() && federation.has_job());
+        assert!(federation.view().unwrap().is_held);
         federation.hold(false);
-        assert!(federation.wants_round());
+        assert!(federation.wants_round() && !federation.view().unwrap().is_held);
         federation.fail("nobody is in the room");
         assert_eq!(answer.try_recv().unwrap().unwrap_err(), "nobody is in the room");
         assert_eq!(federation.view().unwrap().remark.as_deref(), Some("Not done: nobody is in the room."));

@@ -19,7 +19,10 @@ pub fn promises(files: &[File]) -> Vec<String> {
         };
         let last = row.rsplit('|').next().unwrap_or_default().trim();
         is_of_tests |= last == "test";
-        if is_of_tests {
+        if is_of_tests && last.is_empty() {
+            violations
+                .push(format!("{PAGE}:{}: a promise without a test; say \"none\" where there is none", number + 1));
+        } else if is_of_tests {
             let missing = missing(files, last);
             violations.extend(missing.into_iter().map(|name| format!("{PAGE}:{}: there is no {name}", number + 1)));
         }
@@ -121,6 +124,7 @@ mod tests {
             ("`room/c.rs`", "docs/security.md:6: there is no `room/c.rs`"),
             ("fuzz target `session`", "docs/security.md:6: there is no `session`"),
             ("`tables_*`", "docs/security.md:6: there is no `tables_*`"),
+            ("", "docs/security.md:6: a promise without a test; say \"none\" where there is none"),
         ] {
             assert_eq!(check(cell), [said]);
         }

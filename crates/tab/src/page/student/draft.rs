@@ -45,6 +45,8 @@ pub struct JoinDraft {
     pub label: RwSignal<u8>,
     /// Names of the room's classes for photographs.
     pub classes: RwSignal<Vec<String>>,
+    /// Where the class's weights go as well, if the room is in a federation.
+    pub superlink: RwSignal<Option<String>>,
     /// As typed; it is kept in this tab's memory alone.
     pub passphrase: RwSignal<String>,
     device: RwSignal<DeviceChoice>,
@@ -75,6 +77,7 @@ impl JoinDraft {
             may_show: RwSignal::new(false),
             label: RwSignal::new(0),
             classes: RwSignal::new(names::photograph_classes(&[])),
+            superlink: RwSignal::new(None),
             passphrase: RwSignal::new(api::take_passphrase().unwrap_or_default()),
             device: RwSignal::new(DeviceChoice::Auto),
             saved: RwSignal::new(None),
@@ -90,6 +93,7 @@ impl JoinDraft {
     /// To be called once the relay lets this page in, as which `session` it does.
     pub fn begin(self, session: &SessionView, trainer: Trainer) {
         self.classes.set(names::photograph_classes(&session.classes));
+        self.superlink.set(session.superlink.clone());
         let search = search();
         let query = UrlSearchParams::new_with_str(&search).ok();
         let asked = |name: &str| query.as_ref().and_then(|query| query.get(name));

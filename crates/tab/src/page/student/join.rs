@@ -12,6 +12,7 @@ use super::{
 };
 use crate::page::{
     text::{
+        self,
         names::{self, NICKNAME_LENGTH, SAMPLES, Sample},
         say,
     },
@@ -69,6 +70,9 @@ pub fn JoinForm(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     view! {
         <section class="intro">
             <p>{say::join::intro()}</p>
+            <p data-testid="also-goes-to" hidden=move || draft.superlink.with(Option::is_none)>
+                {part(draft.superlink, |superlink: &String| text::also_goes_to(superlink))}
+            </p>
         </section>
         <Rejoin draft trainer/>
         <form

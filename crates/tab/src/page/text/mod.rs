@@ -252,11 +252,24 @@ pub fn counted(number: u32, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
+/// An address without its scheme.
+fn host(address: &str) -> &str {
+    address.split_once("://").map_or(address, |(_, host)| host)
+}
+
+/// What whoever joins a room of a federation is told of where the class's weights go.
+pub fn also_goes_to(superlink: &str) -> String {
+    say::join::federation(host(superlink))
+}
+
 /// How the room stands in its federation, in one line.
 pub fn federation(federation: &FederationView) -> String {
-    let FederationView { superlink, link, round, done, of, remark } = federation;
-    let host = superlink.split_once("://").map_or(superlink.as_str(), |(_, host)| host);
+    let FederationView { superlink, link, round, done, of, is_held, remark } = federation;
+    let host = host(superlink);
     let name = if host.is_empty() { say::federation::unnamed().to_owned() } else { say::federation::named(host) };
+    if *is_held {
+        return say::federation::held(name);
+    }
     let line = match (link, of, round) {
         (FederationLink::Connecting, ..) => return say::federation::asking(name),
         (FederationLink::Lost, ..) => return say::federation::lost(name),
@@ -423,6 +436,8 @@ mod tests {
         assert_eq!(federation(&at_work), "Federation flower.school:9092, round 3: 1 of 2 rounds here");
         let lost = federation(&view(FederationLink::Lost, Some(3), 2));
         assert_eq!(lost, "Federation flower.school:9092: no answer; the room goes on by itself");
+        let held = federation(&FederationView { is_held: true, ..at_work });
+        assert_eq!(held, "Federation flower.school:9092 waits: the room is paused");
         // A recorded lesson does not tell where it was.
         let recorded = FederationView { superlink: String::new(), ..view(FederationLink::Connected, Some(1), 1) };
         assert_eq!(federation(&recorded), "Federation, round 1: 0 of 1 round here");
