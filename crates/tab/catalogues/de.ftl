@@ -231,6 +231,12 @@ trainer-encrypted = Dieser Tab hat das Modell des Raums mit deinem Passwort vers
 trainer-not-forgotten = Die Verbindung brach ab, bevor deine Daten gelöscht waren. Tippe noch einmal auf „Löschen“, wenn sie wieder da ist.
 trainer-not-loaded = { $loader } ließ sich nicht laden
 trainer-stopped = Das Trainingsprogramm ist stehen geblieben: { $reason }. Lade die Seite neu, um es zu starten.
+notice-not-asked = Der Raum ist nicht zu erreichen und wurde deshalb nicht gebeten, etwas zu löschen. Versuche es wieder, wenn du online bist.
+notice-renamed = Von jetzt an heißt du in diesem Raum { $nickname }.
+notice-no-update = In Runde { $round } wurde kein Update gesendet: { $reason }
+notice-not-encrypted = Das Modell ließ sich nicht verschlüsseln: { $reason }
+notice-not-compared = Die Rekonstruktion von Runde { $round } lässt sich nicht vergleichen: { $reason }
+notice-not-shown = Das Bild kann nicht gezeigt werden: { $reason }
 
 ## Details
 

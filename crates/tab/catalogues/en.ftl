@@ -232,6 +232,12 @@ trainer-encrypted = This tab encrypted the room’s model with your passphrase a
 trainer-not-forgotten = The connection was lost before your data was deleted. Press “Delete” again when it is back.
 trainer-not-loaded = { $loader } could not be loaded
 trainer-stopped = The trainer stopped: { $reason }. Reload the page to restart it.
+notice-not-asked = The room cannot be reached, so it was not asked to delete anything. Try again when you are online.
+notice-renamed = You are { $nickname } in this room from here on.
+notice-no-update = No update was sent in round { $round }: { $reason }
+notice-not-encrypted = The model could not be encrypted: { $reason }
+notice-not-compared = The reconstruction of round { $round } cannot be compared: { $reason }
+notice-not-shown = The picture cannot be shown: { $reason }
 
 ## Details
 

@@ -227,6 +227,12 @@ trainer-encrypted = このタブは、あなたの合言葉でルームのモデ
 trainer-not-forgotten = データが消える前に接続が切れました。つながったら、もう一度「消す」を押してください。
 trainer-not-loaded = { $loader }を読み込めませんでした
 trainer-stopped = 学習プログラムが止まりました（{ $reason }）。ページを再読み込みすると、また始まります。
+notice-not-asked = ルームに接続できないため、削除を依頼できませんでした。接続が戻ったら、もう一度試してください。
+notice-renamed = これから、このルームでのあなたの名前は { $nickname } です。
+notice-no-update = ラウンド{ $round }では更新を送りませんでした：{ $reason }
+notice-not-encrypted = モデルを暗号化できませんでした：{ $reason }
+notice-not-compared = ラウンド{ $round }の復元結果は比較できません：{ $reason }
+notice-not-shown = 写真を見せることができません：{ $reason }
 
 ## Details
 

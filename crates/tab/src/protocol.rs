@@ -323,6 +323,28 @@ pub enum FromWorker {
     },
     /// What this tab's own attack made of the update that it has just sent.
     OwnAttack(OwnAttack),
-    /// Something to tell the student, in words.
-    Notice(String),
+    Notice(Notice),
+}
+
+/// Something to tell the student.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Notice {
+    /// The tab has encrypted the room's model and sent it back.
+    Encrypted,
+    /// The connection was lost before the room said that it had deleted what it has of the student.
+    NotForgotten,
+    /// Without a connection the room was not asked to.
+    NotAsked,
+    /// The teacher gave the student another nickname.
+    Renamed { nickname: String },
+    /// No update was sent in this round.
+    NoUpdate { round: u32, reason: String },
+    /// The room's model could not be encrypted.
+    NotEncrypted { reason: String },
+    /// The reconstruction of this round cannot be compared with the private picture.
+    NotCompared { round: u32, reason: String },
+    /// The private picture cannot be shown to the class.
+    NotShown { reason: String },
+    /// What the relay said, in its words.
+    Said(String),
 }

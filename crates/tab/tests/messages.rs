@@ -10,8 +10,8 @@ use unmask_core::{AttackMethod, Defence, Partition, Rule, Scene};
 use unmask_tab::{
     post::{decode, encode},
     protocol::{
-        ClosedRound, Comparison, Connection, Device, DeviceChoice, FromWorker, GroupView, OwnAttack, PICTURE_SIDE,
-        PassphraseRequest, Prediction, Reconstruction, Rgba, SentUpdate, ShardView, ToWorker, Training,
+        ClosedRound, Comparison, Connection, Device, DeviceChoice, FromWorker, GroupView, Notice, OwnAttack,
+        PICTURE_SIDE, PassphraseRequest, Prediction, Reconstruction, Rgba, SentUpdate, ShardView, ToWorker, Training,
     },
 };
 use unmask_wire::{LessonState, OpenPoll, view::Answers};
@@ -180,7 +180,20 @@ fn what_the_worker_says_arrives() {
         check(&FromWorker::Original { is_shown: is_so }, 0);
         check(&FromWorker::Silent(is_so), 0);
     }
-    check(&FromWorker::Notice("what the relay said".to_owned()), 0);
+    let reason = || "out of memory".to_owned();
+    for notice in [
+        Notice::Encrypted,
+        Notice::NotForgotten,
+        Notice::NotAsked,
+        Notice::Renamed { nickname: "Ada".to_owned() },
+        Notice::NoUpdate { round: u32::MAX, reason: reason() },
+        Notice::NotEncrypted { reason: reason() },
+        Notice::NotCompared { round: 1, reason: reason() },
+        Notice::NotShown { reason: reason() },
+        Notice::Said("what the relay said".to_owned()),
+    ] {
+        check(&FromWorker::Notice(notice), 0);
+    }
 }
 
 #[wasm_bindgen_test]

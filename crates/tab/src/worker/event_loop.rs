@@ -17,7 +17,7 @@ use super::{
     socket::{Socket, SocketEvent},
     views,
 };
-use crate::protocol::{ClosedRound, Connection, FromWorker, PassphraseRequest, ToWorker};
+use crate::protocol::{ClosedRound, Connection, FromWorker, Notice, PassphraseRequest, ToWorker};
 
 /// How often the socket is looked after.
 const BEAT: Duration = Duration::from_secs(5);
@@ -287,9 +287,7 @@ impl Worker {
             let forget = session.client.forget();
             session.send(forget, &self.page);
         } else {
-            let text =
-                "the room cannot be reached, and so was not asked to delete anything; try again when you are online";
-            self.page.tell(FromWorker::Notice(text.to_owned()));
+            self.page.tell(FromWorker::Notice(Notice::NotAsked));
         }
     }
 
@@ -376,7 +374,7 @@ impl Worker {
             Action::Report(ClientEvent::Shard(shard)) => page.tell(FromWorker::Shard(views::shard(&shard))),
             Action::Report(ClientEvent::Renamed { nickname }) => {
                 let ticket = session.client.ticket();
-                page.tell(FromWorker::Notice(format!("you are {nickname} in this room from here on")));
+                page.tell(FromWorker::Notice(Notice::Renamed { nickname: nickname.clone() }));
                 page.tell(FromWorker::Connection(Connection::Online { nickname, ticket }));
             }
             Action::Report(ClientEvent::SittingOut) => page.tell(FromWorker::SittingOut),
@@ -392,7 +390,7 @@ impl Worker {
                 session.wants_shown = is_shown;
                 page.tell(FromWorker::Original { is_shown });
             }
-            Action::Report(ClientEvent::Refused { reason }) => page.tell(FromWorker::Notice(reason)),
+            Action::Report(ClientEvent::Refused { reason }) => page.tell(FromWorker::Notice(Notice::Said(reason))),
             Action::Report(ClientEvent::Goodbye { reason }) => self.leave(reason),
         }
     }

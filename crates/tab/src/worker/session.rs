@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     prediction::most_probable,
-    protocol::{self, DeviceChoice, FromWorker, Prediction, Reconstruction, SentUpdate, Training},
+    protocol::{self, DeviceChoice, FromWorker, Notice, Prediction, Reconstruction, SentUpdate, Training},
 };
 
 /// Classes that a prediction names.
@@ -168,7 +168,7 @@ impl Session {
                 socket.send(frames);
             }
             (Ok(_), None) => {}
-            (Err(error), _) => page.tell(FromWorker::Notice(error.to_string())),
+            (Err(error), _) => page.tell(FromWorker::Notice(Notice::Said(error.to_string()))),
         }
     }
 
@@ -195,7 +195,7 @@ impl Session {
             Err(reason) => {
                 let unable = self.client.unable(plan.round, plan.policy, &reason);
                 self.send(unable, page);
-                page.tell(FromWorker::Notice(format!("no update was sent in round {}: {reason}", plan.round)));
+                page.tell(FromWorker::Notice(Notice::NoUpdate { round: plan.round, reason }));
             }
         }
         self.trained = Some(plan);
@@ -252,7 +252,7 @@ impl Session {
             Err(reason) => {
                 let unable = self.client.unable(0, policy, &reason);
                 self.send(unable, page);
-                page.tell(FromWorker::Notice(format!("the model could not be encrypted: {reason}")));
+                page.tell(FromWorker::Notice(Notice::NotEncrypted { reason }));
             }
         }
     }
@@ -262,8 +262,7 @@ impl Session {
         let comparison = match self.client.compare(round, attack, side, picture).transpose() {
             Ok(comparison) => comparison,
             Err(reason) => {
-                let text = format!("the reconstruction of round {round} cannot be compared: {reason}");
-                page.tell(FromWorker::Notice(text));
+                page.tell(FromWorker::Notice(Notice::NotCompared { round, reason: reason.to_string() }));
                 return;
             }
         };
@@ -294,7 +293,7 @@ impl Session {
         let Some(original) = self.client.original().filter(|_| self.wants_shown) else { return };
         match self.client.show_original(&original) {
             Ok(frames) => self.send(Ok(frames), page),
-            Err(error) => page.tell(FromWorker::Notice(format!("the picture cannot be shown: {error}"))),
+            Err(error) => page.tell(FromWorker::Notice(Notice::NotShown { reason: error.to_string() })),
         }
     }
 

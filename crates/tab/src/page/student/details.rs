@@ -160,7 +160,7 @@ fn Messages(trainer: Trainer) -> impl IntoView {
             <h2>{say::details::messages()}</h2>
             <ul class="notices" data-testid="notices">
                 <For each=move || trainer.notices.get() key=|(number, _)| *number let:notice>
-                    <li data-testid="notice">{notice.1}</li>
+                    <li data-testid="notice">{text::notice(&notice.1)}</li>
                 </For>
             </ul>
         </section>

@@ -56,7 +56,7 @@ pub fn Room(
     view! {
         <h2 class="hidden" tabindex="-1" node_ref=heading>{say::room::your_picture()}</h2>
         <p class="banner" role="status" data-testid="news" hidden=move || trainer.news.with(Option::is_none)>
-            {move || trainer.news.get()}
+            {part(trainer.news, text::notice)}
         </p>
         <section class="card mine" aria-label=say::room::your_picture()>
             <OwnPicture draft trainer/>

@@ -18,8 +18,8 @@ use crate::{
     },
     post,
     protocol::{
-        ClosedRound, Connection, Device, FromWorker, OwnAttack, PassphraseRequest, Prediction, Reconstruction, Rgba,
-        SentUpdate, ShardView, ToWorker, Training,
+        ClosedRound, Connection, Device, FromWorker, Notice, OwnAttack, PassphraseRequest, Prediction, Reconstruction,
+        Rgba, SentUpdate, ShardView, ToWorker, Training,
     },
 };
 
@@ -89,9 +89,9 @@ pub struct Trainer {
     /// Whether it has, and nobody has joined since.
     pub has_forgotten: RwSignal<bool>,
     /// What the worker wanted to be said, newest first, numbered.
-    pub notices: RwSignal<VecDeque<(u64, String)>>,
+    pub notices: RwSignal<VecDeque<(u64, Notice)>>,
     /// The last of these, until an update has left again.
-    pub news: RwSignal<Option<String>>,
+    pub news: RwSignal<Option<Notice>>,
 }
 
 impl Trainer {
@@ -367,7 +367,7 @@ impl Trainer {
             }
             FromWorker::ModelEncrypted => {
                 self.passphrase_request.set(None);
-                self.notice(say::trainer::encrypted());
+                self.notice(Notice::Encrypted);
             }
             FromWorker::Sent(sent) => {
                 self.is_busy.set(false);
@@ -410,7 +410,7 @@ impl Trainer {
                 }
                 self.own_attack.set(Some(attack));
             }
-            FromWorker::Notice(text) => self.notice(&text),
+            FromWorker::Notice(notice) => self.notice(notice),
         }
     }
 
@@ -441,19 +441,18 @@ impl Trainer {
                 self.is_busy.set(false);
                 if self.is_forgetting.get_untracked() {
                     self.is_forgetting.set(false);
-                    self.notice(say::trainer::not_forgotten());
+                    self.notice(Notice::NotForgotten);
                 }
             }
         }
         self.connection.set(Some(connection));
     }
 
-    fn notice(self, text: &str) {
-        let text = sentence(text);
-        self.news.set(Some(text.clone()));
+    fn notice(self, notice: Notice) {
+        self.news.set(Some(notice.clone()));
         self.notices.update(|notices| {
             let number = notices.front().map_or(0, |(number, _)| number + 1);
-            notices.push_front((number, text));
+            notices.push_front((number, notice));
             notices.truncate(NOTICES_KEPT);
         });
     }

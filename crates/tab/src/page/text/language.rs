@@ -89,7 +89,7 @@ impl Language {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeSet, fs, path::Path};
+    use std::{collections::BTreeMap, fs, path::Path};
 
     use super::*;
     use crate::page::text::say;
@@ -123,26 +123,34 @@ mod tests {
         assert_eq!((say::vote::count(1).as_str(), say::vote::count(3).as_str()), ("1 vote", "3 votes"));
     }
 
-    /// The messages of a catalogue, and its text.
-    fn catalogue(language: Language) -> (BTreeSet<String>, String) {
+    /// The messages of a catalogue that stand on one line, by name, and its whole text.
+    fn catalogue(language: Language) -> (BTreeMap<String, String>, String) {
         let path = format!("{}/catalogues/{}.ftl", env!("CARGO_MANIFEST_DIR"), language.tag());
         let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-        let is_name = |line: &&str| line.starts_with(|first: char| first.is_ascii_lowercase());
-        let names =
-            text.lines().filter(is_name).filter_map(|line| line.split_once(" = ")).map(|(name, _)| name.to_owned());
-        (names.collect(), text)
+        let is_message = |line: &&str| line.starts_with(|first: char| first.is_ascii_lowercase());
+        let messages = text.lines().filter(is_message).filter_map(|line| line.split_once(" = "));
+        let messages = messages.map(|(name, said)| (name.to_owned(), said.to_owned())).collect();
+        (messages, text)
     }
 
+    /// What is said as in English has no words of its own, or only such as both languages have. (A message that one of them
+    /// lacks altogether, the build refuses.)
     #[test]
-    fn no_message_is_missing_in_any_catalogue() {
+    fn nothing_is_left_in_english() {
+        const ALIKE: [&str; 8] = ["unmask", "PIN", "APRIL", "ms", "min", "s", "optional", "Pause"];
         let (english, _) = catalogue(Language::English);
         assert!(english.len() > 300, "{} messages", english.len());
-        assert_eq!(english.len(), say::FUNCTIONS.len());
+        let is_wordless = |said: &str| {
+            let outside = said.split(['{', '}']).step_by(2).flat_map(str::split_whitespace);
+            outside.filter(|word| word.chars().any(char::is_alphabetic)).all(|word| ALIKE.contains(&word))
+        };
         for language in [Language::German, Language::Japanese] {
-            let (names, _) = catalogue(language);
-            let differ: Vec<_> = english.symmetric_difference(&names).collect();
-            assert!(differ.is_empty(), "{}: {differ:?}", language.own_name());
+            let (said, _) = catalogue(language);
+            let left: Vec<_> =
+                said.iter().filter(|(name, said)| english.get(*name) == Some(said) && !is_wordless(said)).collect();
+            assert!(left.is_empty(), "{}: {left:?}", language.own_name());
         }
+        assert!(!is_wordless("{ $name }: no answer") && is_wordless("{ $minutes } min { $seconds } s"));
     }
 
     fn sources(folder: &Path, text: &mut String) {

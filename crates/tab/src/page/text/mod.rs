@@ -27,6 +27,7 @@ use self::{
     language::Language,
     learning::{partition, trains_on},
 };
+use crate::protocol::Notice;
 
 /// What an SSIM means in one word, as the data attributes say it.
 pub fn verdict(ssim: f32) -> &'static str {
@@ -262,6 +263,21 @@ pub fn also_goes_to(superlink: &str) -> String {
     say::join::federation(host(superlink))
 }
 
+/// What the worker wants the student to know. Reasons are in the words of the program that gives them.
+pub fn notice(notice: &Notice) -> String {
+    match notice {
+        Notice::Encrypted => say::trainer::encrypted().to_owned(),
+        Notice::NotForgotten => say::trainer::not_forgotten().to_owned(),
+        Notice::NotAsked => say::notice::not_asked().to_owned(),
+        Notice::Renamed { nickname } => say::notice::renamed(nickname),
+        Notice::NoUpdate { round, reason } => sentence(&say::notice::no_update(*round, reason)),
+        Notice::NotEncrypted { reason } => sentence(&say::notice::not_encrypted(reason)),
+        Notice::NotCompared { round, reason } => sentence(&say::notice::not_compared(*round, reason)),
+        Notice::NotShown { reason } => sentence(&say::notice::not_shown(reason)),
+        Notice::Said(words) => sentence(words),
+    }
+}
+
 /// How the room stands in its federation, in one line.
 pub fn federation(federation: &FederationView) -> String {
     let FederationView { superlink, link, round, done, of, is_held, remark } = federation;
@@ -419,6 +435,17 @@ mod tests {
         assert_eq!(number(100.0), "100");
         assert_eq!(number(0.0), "0");
         assert_eq!(number(2e7), "2e7");
+    }
+
+    #[test]
+    fn a_notice_is_said_in_the_page_s_language() {
+        let no_update = Notice::NoUpdate { round: 3, reason: "out of memory".to_owned() };
+        assert_eq!(notice(&no_update), "No update was sent in round 3: out of memory.");
+        Language::German.speak();
+        let said = notice(&no_update);
+        Language::English.speak();
+        assert_eq!(said, "In Runde 3 wurde kein Update gesendet: out of memory.");
+        assert_eq!(notice(&Notice::Said("the room is full".to_owned())), "The room is full.");
     }
 
     #[test]
