@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     DESKTOP, ONE_AT_A_TIME, PHONE, ssim,
-    support::{Browser, Relay, robot, robot_with_passphrase},
+    support::{Browser, Relay, assert_accessible, robot, robot_with_passphrase},
 };
 
 const PASSPHRASE: &str = "correct horse battery staple";
@@ -33,9 +33,11 @@ async fn an_encrypted_room() {
     let bob = browser.open(&join("nickname=Bob&image=cat"), PHONE).await;
     bob.attribute_is("passphrase-prompt", "data-wrong", "false").await;
     bob.screenshot("student-asked-for-passphrase").await;
+    assert_accessible(&bob, "the question for the passphrase").await;
     bob.fill("passphrase-answer", "correct horse battery stable").await;
     bob.click("passphrase-send").await;
     bob.attribute_is("passphrase-prompt", "data-wrong", "true").await;
+    assert_accessible(&bob, "a wrong passphrase").await;
     let points = relay.rounds(1).await;
     assert_eq!(points[0]["updates"], 1, "the wrong key took part: {points:?}");
     bob.fill("passphrase-answer", PASSPHRASE).await;

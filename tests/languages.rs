@@ -71,6 +71,16 @@ async fn everybody_reads_the_lesson_in_a_language_of_their_own() {
     says(&phone, "ja", "question", "Ça va ?").await;
     phone.wait_for(&format!("{answers} === 'Yes,Ja' || null")).await;
     phone.screenshot("language-ja-question").await;
+
+    let number = json!({ "number": { "least": 0, "most": 10, "unit": "seconds" } });
+    let question = json!({ "question": "How long?", "answers": number, "correct": null });
+    relay.control(json!({ "do": "ask_poll", "poll": question })).await;
+    says(&phone, "ja", "question", "How long?").await;
+    phone.click("guess-more").await;
+    choose(&phone, "de").await;
+    says(&phone, "de", "question", "How long?").await;
+    let chosen = "document.querySelector('[data-testid=\"guess-slider\"]')?.value";
+    phone.wait_for(&format!("{chosen} === '6' || null")).await;
 }
 
 /// German is long and Japanese is wide: nothing of a scene is cut off in either.

@@ -13,7 +13,7 @@ use unmask_recording::{Player, Read, Recording};
 
 use crate::{
     DESKTOP, ONE_AT_A_TIME,
-    support::{Browser, Relay, Tab, robot},
+    support::{Browser, Relay, Tab, assert_accessible, robot},
 };
 
 /// A program that is stopped when dropped.
@@ -225,6 +225,7 @@ async fn a_page_without_a_lesson_asks_for_one() {
     let browser = Browser::start().await;
     let page = browser.open(&format!("http://localhost:{port}/replay.html#expert"), DESKTOP).await;
     assert!(page.text("problem").await.contains("404"));
+    assert_accessible(&page, "a replay without a lesson").await;
     page.choose_file("recording-file", &file.display().to_string()).await;
     shows_round(&page, 2).await;
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::{
     DESKTOP, ONE_AT_A_TIME, PHONE,
     attackers::photograph,
-    support::{Browser, Relay, Tab, wait_for},
+    support::{Browser, Relay, Tab, assert_accessible, wait_for},
 };
 
 /// Longest that a student may be told "online" after the relay fell silent, and what a slow machine may add.
@@ -203,6 +203,7 @@ async fn a_silent_relay_is_noticed_and_tried_again_at_once() {
     assert!(tab.shows("try-now").await);
     tab.screenshot("phone-lost").await;
     fits(&tab, "a lost connection").await;
+    assert_accessible(&tab, "a lost connection").await;
     relay.thaw();
     tab.click("try-now").await;
     tab.attribute_is("connection", "data-state", "online").await;

@@ -22,6 +22,8 @@ pub struct Aggregate {
     defence: Defence,
     aggregation: Aggregation,
     norms: NormGate,
+    /// What was known of norms before this round.
+    norms_before: NormGate,
     /// Norm up to which no update is implausible, however small the others are.
     harmless: f64,
     /// What waits for enough norms to judge it by.
@@ -71,6 +73,7 @@ impl Aggregate {
             defence,
             aggregation,
             norms: NormGate::default(),
+            norms_before: NormGate::default(),
             harmless: 0.0,
             held: Vec::new(),
             added: 0,
@@ -99,7 +102,14 @@ impl Aggregate {
     /// pictures, the gradient of whoever brings a new one is any number of times as long.
     pub(crate) fn begin(&mut self, harmless: f64) {
         self.harmless = harmless;
+        self.norms_before.clone_from(&self.norms);
         self.restart();
+    }
+
+    /// Forgets what this round has told of norms, since no step came of it: whoever is alone in a room that waits for more
+    /// shall not say what is usual.
+    pub(crate) fn forget_norms(&mut self) {
+        self.norms.clone_from(&self.norms_before);
     }
 
     /// Forgets what was added and begins again, in the same memory.
@@ -218,16 +228,20 @@ impl Aggregate {
 
     /// Adds what waited for norms to be judged by: together they are enough, or all there is.
     fn release(&mut self, reference: Option<&[f32]>) {
-        self.norms = self.norms_with_held();
-        for Held { position, update, weight, norm } in std::mem::take(&mut self.held) {
-            if self.norms.implausible(norm, self.harmless).is_some() {
-                // Too late to refuse it.
-                self.left_out.push(position);
-                self.clipped += 1;
-                self.updates -= 1;
-                self.weight -= weight;
-                continue;
-            }
+        let judge = self.norms_with_held();
+        let is_left_out = |held: &Held| judge.implausible(held.norm, self.harmless).is_some();
+        let (left_out, taken): (Vec<Held>, Vec<Held>) =
+            std::mem::take(&mut self.held).into_iter().partition(is_left_out);
+        for Held { position, weight, .. } in left_out {
+            // Too late to refuse it.
+            self.left_out.push(position);
+            self.clipped += 1;
+            self.updates -= 1;
+            self.weight -= weight;
+        }
+        // Only what is taken says what is usual.
+        self.norms = self.norms.with(taken.iter().map(|held| held.norm));
+        for Held { update, weight, norm, .. } in taken {
             // It was checked when it came.
             if let Ok(checked) = update.checked(&self.layout) {
                 self.sum_clipped(update.form, &checked, weight, norm, reference);

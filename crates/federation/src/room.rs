@@ -666,6 +666,9 @@ impl Room {
             }
             loss = mean_loss(&losses);
         }
+        if void.is_some() {
+            self.aggregate.forget_norms();
+        }
         let (round, settings) = (self.number, self.settings);
         let summary = RoundSummary { round, settings, updates, clipped, samples, loss, losses, void, late };
         self.resting = true;

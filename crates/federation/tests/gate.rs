@@ -205,6 +205,48 @@ fn what_is_left_out_at_the_end_is_not_counted() {
     assert_eq!(summary.losses, [(ClientId(1), 2.0), (ClientId(2), 2.0)]);
 }
 
+/// The fifth update lets the first five be judged, in the middle of the round.
+#[test]
+fn what_is_left_out_in_the_middle_takes_nobody_else_along() {
+    let mut room = room("none", "fedsgd", "sgd:0.1", Aggregation::Clipped, 6);
+    let len = room.model().state.weights.len();
+    let mut summary = None;
+    for client in 0..6 {
+        let plain = if client == 2 { vec![1e25; len] } else { honest(&room, client) };
+        let update = protect(&room, plain, client);
+        summary = closed(&send(&mut room, ClientId(client), update, 1.0 + client as f32 / 10.0, 1)).cloned();
+    }
+    let summary = summary.unwrap();
+    let told: Vec<u32> = summary.losses.iter().map(|(client, _)| client.0).collect();
+    assert_eq!((summary.updates, summary.samples, told), (5, 5, vec![0, 1, 3, 4, 5]));
+}
+
+/// Updates that are left out, or that no step came of, do not say what is usual.
+#[test]
+fn whoever_is_alone_does_not_set_the_bound() {
+    for least in [1, 2] {
+        let mut room = room("none", "fedsgd", "sgd:0.1", Aggregation::Clipped, 1)
+            .with_quorum(Quorum { share: 0.5, updates: least });
+        let before = room.model().state.weights.clone();
+        for round in 0..7 {
+            let value = if least == 1 { 1e15 } else { 1e-6 };
+            let update = protect(&room, vec![value; before.len()], round);
+            let effects = send(&mut room, ClientId(0), update, 2.0, 1);
+            let summary = closed(&effects).expect("all have answered");
+            assert_eq!(summary.updates, least - 1, "round {round}, at least {least}");
+            room.handle(Event::Begin);
+        }
+        assert_eq!(room.model().state.weights, before);
+        if least == 2 {
+            // Were their norms remembered, this one would be a million times as large as is usual.
+            let update = protect(&room, honest(&room, 0), 100);
+            let effects = send(&mut room, ClientId(0), update, 2.0, 1);
+            assert!(!effects.iter().any(|effect| matches!(effect, Effect::Refused { .. })), "{effects:?}");
+            assert_eq!(closed(&effects).map(|summary| summary.clipped), Some(0));
+        }
+    }
+}
+
 /// What is left out at the end is none of the updates that a step takes.
 #[test]
 fn too_few_are_left_once_they_are_judged() {

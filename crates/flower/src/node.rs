@@ -408,12 +408,19 @@ mod tests {
         thread::spawn(move || serve(&listener, &calls));
         let key = NodeKey::generate().unwrap();
         let options = NodeOptions { address, key, certificates: None, limits: Limits::default() };
-        Runtime::new().unwrap().block_on(async {
+        let begun = Instant::now();
+        let calls = Runtime::new().unwrap().block_on(async {
             let node = Node::connect(&options).await.unwrap();
             assert_eq!(node.id(), 7);
-            assert!(timeout(Duration::from_millis(500), node.next()).await.is_err(), "nothing to do");
+            let mut calls = Vec::new();
+            let mut next = std::pin::pin!(node.next());
+            while !calls.iter().any(|(name, _): &(String, _)| name == "push-messages") {
+                assert!(timeout(Duration::from_millis(100), &mut next).await.is_err(), "it yields what it cannot read");
+                assert!(begun.elapsed() < Duration::from_secs(60), "it refuses nothing");
+                calls.extend(called.try_iter());
+            }
+            calls
         });
-        let calls: Vec<(String, Vec<u8>)> = called.try_iter().collect();
         let names: Vec<&str> = calls.iter().map(|(name, _)| name.as_str()).collect();
         assert!(!names.contains(&"confirm-message-received"), "{names:?}");
         let (_, reply) = calls.iter().find(|(name, _)| name == "push-messages").expect("a refusal");

@@ -35,8 +35,8 @@ use crate::{
 
 /// How long a relay that starts waits to hear whether the SuperLink takes it.
 const FIRST_ANSWER: Duration = Duration::from_secs(3);
-/// What is kept of a message's time to bring the reply back: a twentieth, within these bounds. A ServerApp looks for replies
-/// every three seconds, and one that it has not found in time is lost.
+/// What is kept of a message's time to measure the weights and to bring the reply back: a twentieth, within these bounds. A
+/// ServerApp looks for replies every three seconds, and one that it has not found in time is lost.
 const TIME_TO_REPLY: (Duration, Duration) = (Duration::from_secs(6), Duration::from_secs(60));
 /// Messages in work at a time. Of those that ask for training the newest counts: a strategy that asks anew has given up on
 /// the one before.
@@ -192,7 +192,7 @@ impl Member {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let request = TrainRequest { number, state, rounds: self.rounds, round: instruction.round(), reply };
         self.tell(FederationInput::Train(request)).await?;
-        let contribution = match timeout_at(time_to_reply(instruction), &mut contribution).await {
+        let contribution = match timeout_at(trained_by(instruction), &mut contribution).await {
             Ok(contribution) => contribution,
             Err(_) => {
                 self.tell(FederationInput::GiveUp { number }).await?;
@@ -204,7 +204,7 @@ impl Member {
         let held_out = contribution.held_out.clone();
         let model = Arc::clone(&contribution.model);
         // The weights count without a measurement.
-        let measured = measure_by(time_to_measure(instruction), held_out, Arc::clone(&model)).await;
+        let measured = measure_until(measured_by(instruction), held_out, Arc::clone(&model)).await;
         let written = spawn_blocking(move || names.write(&model.state)).await;
         let arrays = written.map_err(|error| format!("the weights cannot be written: {error}"))?;
         Ok(Records {
@@ -219,8 +219,7 @@ impl Member {
         self.tell(FederationInput::HeldOut { reply }).await?;
         let held_out = held_out.await.map_err(|_| ENDED.to_owned())?;
         let model = Arc::new(GlobalModel { architecture, state });
-        let Measured { pictures, correct, loss, .. } =
-            measure_by(time_to_measure(instruction), held_out, model).await?;
+        let Measured { pictures, correct, loss, .. } = measure_until(measured_by(instruction), held_out, model).await?;
         let metrics = vec![
             ("num-examples".to_owned(), MetricValue::Integer(pictures.into())),
             ("accuracy".to_owned(), MetricValue::Float(f64::from(correct) / f64::from(pictures.max(1)))),
@@ -250,16 +249,16 @@ fn kept(Instruction { received, expires, .. }: &Instruction) -> Duration {
 }
 
 /// When the room has to be done, so that the reply comes in time.
-fn time_to_reply(instruction: &Instruction) -> Instant {
+fn trained_by(instruction: &Instruction) -> Instant {
     instruction.expires - kept(instruction)
 }
 
-/// When what it made has to be measured, too.
-fn time_to_measure(instruction: &Instruction) -> Instant {
-    instruction.expires - kept(instruction) / 2
+/// When what it made has to be measured, too: a quarter of the time that is kept is for that.
+fn measured_by(instruction: &Instruction) -> Instant {
+    instruction.expires - 3 * kept(instruction) / 4
 }
 
-async fn measure_by(
+async fn measure_until(
     end: Instant,
     held_out: Result<HeldOut, String>,
     model: Arc<GlobalModel>,

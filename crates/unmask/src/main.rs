@@ -25,6 +25,7 @@ use std::{
     io::{self, IsTerminal, Write},
     process::ExitCode,
     sync::LazyLock,
+    time::Duration,
 };
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, parser::ValueSource};
@@ -102,6 +103,9 @@ impl From<ExperimentError> for Failure {
     }
 }
 
+/// Longest wait for what a command leaves behind.
+const LAST_WORDS: Duration = Duration::from_secs(3);
+
 /// Runs a command that waits for the network, with its log on standard error.
 fn run_async(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     let filter =
@@ -114,8 +118,8 @@ fn run_async(command: impl Future<Output = Result<(), Failure>>) -> Result<(), F
         .init();
     let runtime = tokio::runtime::Runtime::new().map_err(|error| Failure::Other(error.into()))?;
     let outcome = runtime.block_on(command);
-    // Whoever stops a command does not wait for a training that nobody will hear of.
-    runtime.shutdown_background();
+    // Long enough for what is to be written; whoever stops a command does not wait for a training that nobody will hear of.
+    runtime.shutdown_timeout(LAST_WORDS);
     outcome
 }
 

@@ -308,8 +308,8 @@ fn some_seconds(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// The photographs of the robots, the first robot's first: those that the search of the lesson's scene 6 brings back whatever
-/// the weights and the mask, and then those that it misses at times (docs/measurements.md).
+/// The photographs of the robots, the first robot's first: those that the search of the lesson's scene 6 brings back with both
+/// weights and masks that were tried, and then those that it misses at times (docs/measurements.md).
 const ROBOTS_PHOTOGRAPHS: [&str; 6] = ["cat", "rocket", "coffee", "astronaut", "hubble", "cameraman"];
 
 /// Clients of this machine's own, each beginning with another photograph.

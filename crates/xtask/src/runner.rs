@@ -38,8 +38,8 @@ impl TestNotes {
     }
 
     /// Reads a line of a test program's output. Of libtest: a test that is ignored or failed, and where a thread
-    /// panicked. `skipped: NAME: REASON`, as `tests/support/skipped.rs` prints it. `FAILED NAME - REASON` of pytest, and
-    /// `FAIL: NAME` and `ERROR: NAME` of unittest.
+    /// panicked; a browser's test that fails. `skipped: NAME: REASON`, as `tests/support/skipped.rs` prints it. `FAILED NAME -
+    /// REASON` and `ERROR NAME - REASON` of pytest.
     pub fn read(&mut self, line: &str) {
         if let Some(thread) = self.panicking.take() {
             self.panics.entry(thread).or_default().push(line.to_owned());
@@ -58,12 +58,21 @@ impl TestNotes {
             self.skipped.push(note);
         } else if let (Some(test), Some(reason)) = (test, outcome.strip_prefix("ignored")) {
             self.skipped.push(format!("{test}: {}", reason.strip_prefix(", ").unwrap_or("ignored")));
-        } else if let (Some(test), "FAILED") = (test, outcome) {
-            self.failed.push(test.to_owned());
+        } else if let (Some(test), "FAILED" | "FAIL") = (test, outcome) {
+            self.fail(test);
         } else if let Some((thread, place)) = panic_of(line) {
             self.panics.entry(thread.to_owned()).or_default().push(place.to_owned());
             self.panicking = Some(thread.to_owned());
-        } else if let Some(test) = ["FAILED ", "FAIL: ", "ERROR: "].iter().find_map(|word| line.strip_prefix(word)) {
+        } else if let Some(test) = ["FAILED ", "ERROR "].iter().find_map(|word| line.strip_prefix(word))
+            && test.contains(".py")
+        {
+            self.fail(test);
+        }
+    }
+
+    /// One that runs itself again in a process of its own is named twice.
+    fn fail(&mut self, test: &str) {
+        if !self.failed.iter().any(|known| known == test) {
             self.failed.push(test.to_owned());
         }
     }
@@ -215,7 +224,10 @@ mod tests {
             "the door is shut",
             "note: run with `RUST_BACKTRACE=1`",
             "test room::opens ... FAILED",
+            "test room::opens ... FAILED",
             "test room::closes ... ok",
+            "ERROR 7 is no test",
+            "test in_the_browser ... FAIL",
             "FAILED test_app.py::test_masks - assert 3 == 4",
             "failures:",
         ] {
@@ -224,14 +236,14 @@ mod tests {
         bail!("two are wrong")
     }
 
-    fn skip_two(_: &Env, skipped: &mut TestNotes) -> Result<()> {
+    fn skip_two(_: &Env, tests: &mut TestNotes) -> Result<()> {
         for line in [
             "running 4 tests",
             "test plain ... ok",
             "test vectors ... ignored, needs vectors",
             "skipped: gpu::wgpu: there is no adapter",
         ] {
-            skipped.read(line);
+            tests.read(line);
         }
         Ok(())
     }
@@ -305,17 +317,18 @@ mod tests {
         let text = run(&Env::detect().expect("a home"), &[&step], false).to_string();
         let listed = "Tests that failed:\n\
             some           room::opens: crates/relay/tests/room/opens.rs:211:9: the door is shut\n\
+            some           in_the_browser\n\
             some           test_app.py::test_masks - assert 3 == 4\n\n";
         assert!(text.contains(listed), "{text}");
     }
 
     #[test]
     fn a_skipped_test_is_named_on_one_core_and_on_many() {
-        let mut skipped = TestNotes::default();
-        skipped.read("test wgpu ... skipped: main: no adapter");
-        skipped.read("test other ... skipped: wgpu: no adapter");
-        skipped.read("test what_was_skipped: an odd name ... ok");
-        assert_eq!(skipped.skipped, ["wgpu: no adapter", "wgpu: no adapter"]);
+        let mut tests = TestNotes::default();
+        tests.read("test wgpu ... skipped: main: no adapter");
+        tests.read("test other ... skipped: wgpu: no adapter");
+        tests.read("test what_was_skipped: an odd name ... ok");
+        assert_eq!(tests.skipped, ["wgpu: no adapter", "wgpu: no adapter"]);
     }
 
     #[test]

@@ -259,7 +259,7 @@ mod tests {
         let mut answer = member.ask(1, 1, 0.5);
         assert_eq!((member.train(), member.is_held()), (None, true));
         member.tell(FederationInput::GiveUp { number: 1 });
-        assert_eq!(refusal(&mut answer), "0 of 1 rounds were done in time, since the room is paused");
+        assert_eq!(refusal(&mut answer), "0 of 1 rounds were done in time, because the room is paused");
         let mut answer = member.ask(2, 1, 0.25);
         member.control(Control::Start);
         assert_eq!((member.train(), member.is_held()), (Some(0.25), false));

@@ -180,7 +180,7 @@ impl Federation {
 
     /// How far the work is, for an error.
     pub(super) fn progress(&self) -> String {
-        let paused = if self.is_held { ", since the room is paused" } else { "" };
+        let paused = if self.is_held { ", because the room is paused" } else { "" };
         match &self.view {
             Some(view) => format!("{} of {} rounds were done in time{paused}", view.done, view.of),
             None => String::new(),

@@ -175,7 +175,7 @@ fn Opening(playing: Playing) -> impl IntoView {
     view! {
         <div class="projector">
             <header class="top"><h1 class="brand">"un" <em>"mask"</em></h1><LanguageSwitch/></header>
-            <InLanguage>
+            <main><InLanguage>
             <section class="card not-shown" role="status" data-testid="replay-opening">
                 <h2>{move || if playing.problem.with(Option::is_none) { say::replay::opening() } else { say::replay::open() }}</h2>
                 <p class="problem" role="alert" data-testid="problem">{move || playing.problem.get()}</p>
@@ -184,7 +184,7 @@ fn Opening(playing: Playing) -> impl IntoView {
                     <input id="recording" type="file" accept=".unmask" data-testid="recording-file" on:change=take/>
                 </p>
             </section>
-            </InLanguage>
+            </InLanguage></main>
         </div>
     }
 }

@@ -138,7 +138,7 @@ fn StatusLine(trainer: Trainer) -> impl IntoView {
 /// A form for the PIN, as long as the relay does not let this page in.
 #[component]
 pub fn Entrance(session: Session) -> impl IntoView {
-    let typed = RwSignal::new(String::new());
+    let typed = session.typed_pin;
     let is_shut = move || session.is_settled() && session.role().is_none();
     let enter = move || match read_pin(&typed.get_untracked()) {
         Ok(pin) => session.try_pin(pin),

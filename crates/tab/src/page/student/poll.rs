@@ -71,12 +71,12 @@ fn Choices(trainer: Trainer, number: u32, names: Vec<String>) -> impl IntoView {
 #[component]
 fn Guess(trainer: Trainer, number: u32, least: u16, most: u16, answers: Answers) -> impl IntoView {
     let middle = least + most.saturating_sub(least) / 2;
-    let guess = RwSignal::new(untrack(|| trainer.answered(number)).unwrap_or(middle));
+    let guess = move || trainer.chosen(number).unwrap_or(middle);
     let step = move |by: i32| {
-        let next = (i32::from(guess.get_untracked()) + by).clamp(least.into(), most.into());
-        guess.set(u16::try_from(next).unwrap_or(least));
+        let next = (i32::from(untrack(guess)) + by).clamp(least.into(), most.into());
+        trainer.choose(number, u16::try_from(next).unwrap_or(least));
     };
-    let words = Signal::derive(move || turn::answer(&answers, guess.get()));
+    let words = Signal::derive(move || turn::answer(&answers, guess()));
     view! {
         <div class="guess-form">
             <output class="verdict-line" for="guess" data-testid="guess">{words}</output>
@@ -93,10 +93,10 @@ fn Guess(trainer: Trainer, number: u32, least: u16, most: u16, answers: Answers)
                     aria-labelledby="question"
                     aria-valuetext=words
                     data-testid="guess-slider"
-                    prop:value=move || guess.get().to_string()
+                    prop:value=move || guess().to_string()
                     on:input=move |event| {
-                        if let Ok(number) = event_target_value(&event).parse() {
-                            guess.set(number);
+                        if let Ok(chosen) = event_target_value(&event).parse() {
+                            trainer.choose(number, chosen);
                         }
                     }
                 />
@@ -109,7 +109,7 @@ fn Guess(trainer: Trainer, number: u32, least: u16, most: u16, answers: Answers)
                 class="button accent large"
                 data-testid="guess-send"
                 disabled=move || is_offline(trainer)
-                on:click=move |_| trainer.answer(number, guess.get_untracked())
+                on:click=move |_| trainer.answer(number, untrack(guess))
             >
                 {say::room::send()}
             </button>

@@ -279,7 +279,7 @@ fn Leaving(trainer: Trainer) -> impl IntoView {
 #[component]
 fn PassphrasePrompt(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     let request = trainer.passphrase_request;
-    let answer = RwSignal::new(String::new());
+    let answer = trainer.typed_passphrase;
     let is_wrong = holds(request, |request| request.is_wrong);
     let is_empty = move || answer.with(|answer| answer.trim().is_empty());
     let send = move || {

@@ -82,6 +82,10 @@ pub struct Trainer {
     pub lesson: RwSignal<LessonState>,
     /// The student's last answer: the question's number, and the vote.
     vote: RwSignal<Option<(u32, u16)>>,
+    /// What the student has chosen and not sent yet, with the question's number; the slider is made anew in another language.
+    guess: RwSignal<Option<(u32, u16)>>,
+    /// What is typed of the passphrase that the worker waits for, for the same reason.
+    pub typed_passphrase: RwSignal<String>,
     /// Whether the class sees the private picture.
     pub is_shown: RwSignal<bool>,
     /// Whether the room is deleting what it has of this student.
@@ -122,6 +126,8 @@ impl Trainer {
             recent: RwSignal::new(Vec::new()),
             lesson: RwSignal::new(LessonState::default()),
             vote: RwSignal::new(None),
+            guess: RwSignal::new(None),
+            typed_passphrase: RwSignal::new(String::new()),
             is_shown: RwSignal::new(false),
             is_forgetting: RwSignal::new(false),
             has_forgotten: RwSignal::new(false),
@@ -176,6 +182,8 @@ impl Trainer {
         self.recent.set(Vec::new());
         self.lesson.set(LessonState::default());
         self.vote.set(None);
+        self.guess.set(None);
+        self.typed_passphrase.set(String::new());
         self.is_shown.set(false);
         self.is_forgetting.set(false);
         self.has_forgotten.set(false);
@@ -206,6 +214,17 @@ impl Trainer {
     /// What the student has answered to the question of this number.
     pub fn answered(self, poll: u32) -> Option<u16> {
         self.vote.get().filter(|(number, _)| *number == poll).map(|(_, answer)| answer)
+    }
+
+    /// What the student has chosen of this question's answers: the last choice, else what was sent.
+    pub fn chosen(self, poll: u32) -> Option<u16> {
+        let chosen = self.guess.get().filter(|(number, _)| *number == poll).map(|(_, answer)| answer);
+        chosen.or_else(|| self.answered(poll))
+    }
+
+    /// The student chooses an answer, and sends nothing yet.
+    pub fn choose(self, poll: u32, answer: u16) {
+        self.guess.set(Some((poll, answer)));
     }
 
     /// Shows the class the private picture.

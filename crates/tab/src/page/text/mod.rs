@@ -283,12 +283,10 @@ pub fn federation(federation: &FederationView) -> String {
     let FederationView { superlink, link, round, done, of, is_held, remark } = federation;
     let host = host(superlink);
     let name = if host.is_empty() { say::federation::unnamed().to_owned() } else { say::federation::named(host) };
-    if *is_held {
-        return say::federation::held(name);
-    }
     let line = match (link, of, round) {
         (FederationLink::Connecting, ..) => return say::federation::asking(name),
         (FederationLink::Lost, ..) => return say::federation::lost(name),
+        (FederationLink::Connected, ..) if *is_held => return say::federation::held(name),
         (FederationLink::Connected, 0, _) => say::federation::idle(name),
         (FederationLink::Connected, of, Some(round)) => say::federation::round(*of, name, *round, *done),
         (FederationLink::Connected, of, None) => say::federation::done(*of, name, *done),
@@ -441,9 +439,7 @@ mod tests {
     fn a_notice_is_said_in_the_page_s_language() {
         let no_update = Notice::NoUpdate { round: 3, reason: "out of memory".to_owned() };
         assert_eq!(notice(&no_update), "No update was sent in round 3: out of memory.");
-        Language::German.speak();
-        let said = notice(&no_update);
-        Language::English.speak();
+        let said = Language::German.speaking(|| notice(&no_update));
         assert_eq!(said, "In Runde 3 wurde kein Update gesendet: out of memory.");
         assert_eq!(notice(&Notice::Said("the room is full".to_owned())), "The room is full.");
     }
@@ -465,6 +461,8 @@ mod tests {
         assert_eq!(lost, "Federation flower.school:9092: no answer; the room goes on by itself");
         let held = federation(&FederationView { is_held: true, ..at_work });
         assert_eq!(held, "Federation flower.school:9092 waits: the room is paused");
+        let lost = federation(&FederationView { is_held: true, ..view(FederationLink::Lost, Some(3), 2) });
+        assert!(lost.contains("no answer"), "{lost}");
         // A recorded lesson does not tell where it was.
         let recorded = FederationView { superlink: String::new(), ..view(FederationLink::Connected, Some(1), 1) };
         assert_eq!(federation(&recorded), "Federation, round 1: 0 of 1 round here");

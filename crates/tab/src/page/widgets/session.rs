@@ -25,6 +25,8 @@ pub struct Session {
     pub is_lost: RwSignal<bool>,
     /// Whether a PIN is being tried.
     pub is_trying: RwSignal<bool>,
+    /// What is typed of a PIN; the form is made anew in another language.
+    pub typed_pin: RwSignal<String>,
 }
 
 impl Session {
@@ -41,6 +43,7 @@ impl Session {
             problem: RwSignal::new(None),
             is_lost: RwSignal::new(false),
             is_trying: RwSignal::new(false),
+            typed_pin: RwSignal::new(String::new()),
         }
     }
 
