@@ -370,6 +370,21 @@ fn rows_are_of_the_weights_that_are_given() {
     assert!(page.contains("at weights of its own"), "{page}");
 }
 
+/// Half of an update is enough for every photograph, the dark ones among them; of bright ones three tenths are.
+#[test]
+fn rank_undoes_the_masks_on_every_sample() {
+    let names = ["astronaut", "cameraman", "cat", "coffee", "hubble", "rocket"];
+    for (defence, names) in [("random-binary:0.5", names.as_slice()), ("random-binary:0.7", &["astronaut", "coffee"])] {
+        let settings = settings(VitPreset::NanoPatch8, "completion", defence);
+        let folder = TempDir::new().unwrap();
+        let rows = whole(&settings, &photographs(names), folder.path());
+        assert_eq!(rows.len(), names.len());
+        for row in rows {
+            assert!(row.psnr.is_some_and(|psnr| psnr >= 80.0), "{defence}, {}: {:?}", row.image, row.psnr);
+        }
+    }
+}
+
 /// Several rounds with fresh masks show what one does not; so they do where weights are sent, not gradients.
 #[test]
 fn rounds_and_federated_averaging() {
