@@ -187,19 +187,25 @@ fn a_huge_update_neither_freezes_nor_moves_the_model() {
     }
 }
 
+/// The first round of so many clients, one of which sends 1e25 everywhere.
+fn with_one_hostile(clients: u32, hostile: u32, loss: impl Fn(u32) -> f32) -> RoundSummary {
+    let mut room = room("none", "fedsgd", "sgd:0.1", Aggregation::Clipped, clients);
+    let mut summary = None;
+    for client in 0..clients {
+        let mut plain = honest(&room, client);
+        if client == hostile {
+            plain.fill(1e25);
+        }
+        let update = protect(&room, plain, client);
+        summary = closed(&send(&mut room, ClientId(client), update, loss(client), 1)).cloned();
+    }
+    summary.expect("all have answered")
+}
+
 /// Before five norms are known, updates are judged at the end of the round: what is left out then is not among its updates.
 #[test]
 fn what_is_left_out_at_the_end_is_not_counted() {
-    let mut room = room("none", "fedsgd", "sgd:0.1", Aggregation::Clipped, 3);
-    let len = room.model().state.weights.len();
-    let mut summary = None;
-    for client in 0..3 {
-        let plain = if client == 0 { vec![1e25; len] } else { honest(&room, client) };
-        let update = protect(&room, plain, client);
-        let loss = if client == 0 { 4.0 } else { 2.0 };
-        summary = closed(&send(&mut room, ClientId(client), update, loss, 1)).cloned();
-    }
-    let summary = summary.unwrap();
+    let summary = with_one_hostile(3, 0, |client| if client == 0 { 4.0 } else { 2.0 });
     assert_eq!((summary.updates, summary.clipped, summary.void), (2, 1, None));
     assert_eq!((summary.samples, summary.loss), (2, Some(2.0)), "nor is what came beside it");
     assert_eq!(summary.losses, [(ClientId(1), 2.0), (ClientId(2), 2.0)]);
@@ -208,15 +214,7 @@ fn what_is_left_out_at_the_end_is_not_counted() {
 /// The fifth update lets the first five be judged, in the middle of the round.
 #[test]
 fn what_is_left_out_in_the_middle_takes_nobody_else_along() {
-    let mut room = room("none", "fedsgd", "sgd:0.1", Aggregation::Clipped, 6);
-    let len = room.model().state.weights.len();
-    let mut summary = None;
-    for client in 0..6 {
-        let plain = if client == 2 { vec![1e25; len] } else { honest(&room, client) };
-        let update = protect(&room, plain, client);
-        summary = closed(&send(&mut room, ClientId(client), update, 1.0 + client as f32 / 10.0, 1)).cloned();
-    }
-    let summary = summary.unwrap();
+    let summary = with_one_hostile(6, 2, |client| 1.0 + client as f32 / 10.0);
     let told: Vec<u32> = summary.losses.iter().map(|(client, _)| client.0).collect();
     assert_eq!((summary.updates, summary.samples, told), (5, 5, vec![0, 1, 3, 4, 5]));
 }
@@ -238,7 +236,7 @@ fn whoever_is_alone_does_not_set_the_bound() {
         }
         assert_eq!(room.model().state.weights, before);
         if least == 2 {
-            // Were their norms remembered, this one would be a million times as large as is usual.
+            // Were their norms remembered, this one would be thousands of times as large as is usual, and clipped.
             let update = protect(&room, honest(&room, 0), 100);
             let effects = send(&mut room, ClientId(0), update, 2.0, 1);
             assert!(!effects.iter().any(|effect| matches!(effect, Effect::Refused { .. })), "{effects:?}");

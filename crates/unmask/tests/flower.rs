@@ -67,43 +67,45 @@ impl Member {
     /// A room with two clients of its own, which the federation alone sets to work; once it is a node. After a kill that takes
     /// the minute for which its SuperLink counts it as connected.
     fn relay(link: &SuperLink, name: &str, key: &Path, rounds: &str) -> Self {
+        Self::relay_with(link, name, key, rounds, &[])
+    }
+
+    /// The same with further arguments.
+    fn relay_with(link: &SuperLink, name: &str, key: &Path, rounds: &str, more: &[&str]) -> Self {
         let url = link.url();
         let ready = link.folder().join(name).join("ready.json");
         let _ = fs::remove_file(&ready);
         let log = fs::read_to_string(link.folder().join(name).join("log")).unwrap_or_default();
         let before = log.matches(IS_NODE).count();
-        let relay = Self::start(
-            link,
-            name,
-            &[
-                "relay",
-                "--bind",
-                "127.0.0.1",
-                "--http-port",
-                "0",
-                "--https-port",
-                "0",
-                "--data-dir",
-                ".",
-                "--no-journal",
-                "--ready-file",
-                "ready.json",
-                "--model",
-                PICO,
-                "--headless",
-                "2",
-                "--attack-seconds",
-                "0",
-                "--pace",
-                "0.2",
-                "--flower",
-                &url,
-                "--flower-key",
-                key.to_str().unwrap(),
-                "--flower-rounds",
-                rounds,
-            ],
-        );
+        let own = [
+            "relay",
+            "--bind",
+            "127.0.0.1",
+            "--http-port",
+            "0",
+            "--https-port",
+            "0",
+            "--data-dir",
+            ".",
+            "--no-journal",
+            "--ready-file",
+            "ready.json",
+            "--model",
+            PICO,
+            "--headless",
+            "2",
+            "--attack-seconds",
+            "0",
+            "--pace",
+            "0.2",
+            "--flower",
+            &url,
+            "--flower-key",
+            key.to_str().unwrap(),
+            "--flower-rounds",
+            rounds,
+        ];
+        let relay = Self::start(link, name, &[&own, more].concat());
         link.until("the room", || fs::metadata(&ready).ok());
         relay.says(link, IS_NODE, before + 1);
         relay
@@ -297,6 +299,42 @@ fn rooms_are_averaged_exactly_and_one_that_is_killed_is_missed_by_nobody() {
     assert_eq!(nodes.keys().cloned().collect::<Vec<_>>(), both);
     assert_eq!(end, mean(&nodes));
     drop((first, second));
+}
+
+/// Asked after a round, a room on shared pictures and a client with a shard say how well they know what they held back.
+#[test]
+fn who_holds_pictures_back_is_asked_for_accuracy() {
+    const SHARD: &[&str] = &["--data", "generated", "--shard", "1/50"];
+    let _turn = turn();
+    let link = match SuperLink::open() {
+        Ok(link) => link,
+        Err(reason) => return skipped(reason),
+    };
+    let shared =
+        ["--data", "generated", "--train-on", "shared", "--shard", "8", "--test-pictures", "50", "--batch", "4"];
+    let key = link.key("room");
+    let room = Member::relay_with(&link, "room", &key.private, "2", &shared);
+    let url = link.url();
+    let own = ["join", "--flower", &url, "--model", PICO, "--device", "cpu"];
+    let client = Member::start(&link, "client", &[&own, SHARD].concat());
+    client.says(&link, "in the federation of", 1);
+
+    let runs = Runs { link: &link, start: start(&link, VitPreset::Pico.into()) };
+    let (out, folder, settings) =
+        runs.settings("asked", "strategy=\"fedavg\" num-server-rounds=1 min-nodes=2 evaluate=true");
+    let said = link.run("asked", &settings).wait(&link);
+    assert!(out.exists(), "{}", tail(&said));
+    let nodes = received(&folder, 1);
+    // Two rounds of two clients with four pictures each.
+    assert_eq!(nodes[&room.node()].examples, 16.0);
+    let trained = client.said();
+    let samples = trained.split("samples=").nth(1).and_then(|rest| rest.split(' ').next()).expect("what it trained on");
+    let of_client = nodes.iter().find(|(node, _)| **node != room.node()).map(|(_, sent)| sent.examples);
+    assert_eq!(of_client, samples.parse().ok(), "{trained}");
+    assert!(said.contains("aggregate_evaluate: Received 2 results and 0 failures"), "{}", tail(&said));
+    let asked = said.split("Aggregated ClientApp-side Evaluate Metrics").nth(1).expect("what the nodes said");
+    let accuracy = asked.split("'accuracy': '").nth(1).and_then(|rest| rest.split('\'').next()).expect("an accuracy");
+    assert!((0.0..=1.0).contains(&accuracy.parse::<f64>().unwrap()), "{accuracy}");
 }
 
 /// One photograph each, in a folder of its own.
