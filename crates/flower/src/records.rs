@@ -13,8 +13,7 @@ use unmask_tensors::encode_npy;
 use crate::{
     objects::{CHUNK, Deflated, Parsed, Store, open},
     protocol::{
-        Config, ConfigItem, ConfigRecord, ConfigRecordValue, DoubleList, Metric, MetricItem, MetricRecord,
-        MetricRecordValue, ObjectTree, SintList,
+        self, Config, ConfigItem, ConfigRecord, DoubleList, Metric, MetricItem, MetricRecord, ObjectTree, SintList,
     },
 };
 
@@ -260,7 +259,7 @@ impl<'de> Deserialize<'de> for Ids {
     }
 }
 
-impl From<&MetricValue> for MetricRecordValue {
+impl From<&MetricValue> for protocol::MetricValue {
     fn from(value: &MetricValue) -> Self {
         let value = match value.clone() {
             MetricValue::Float(value) => Metric::Double(value),
@@ -284,7 +283,7 @@ impl From<Metric> for MetricValue {
     }
 }
 
-impl From<&ConfigValue> for ConfigRecordValue {
+impl From<&ConfigValue> for protocol::ConfigValue {
     fn from(value: &ConfigValue) -> Self {
         let value = match value.clone() {
             ConfigValue::Float(value) => Config::Double(value),
