@@ -9,6 +9,7 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 from safetensors.numpy import load_file, save_file
 
+from unmask_flower.deadline import Deadline
 from unmask_flower.fresh import fresh_vit
 from unmask_flower.masked_fedavg import MaskedFedAvg
 from unmask_flower.received import Received
@@ -34,6 +35,7 @@ def main(grid: Grid, context: Context) -> None:
         min_evaluate_nodes=config["min-nodes"],
         min_available_nodes=config["min-nodes"],
     )
+    grid = Deadline(grid)
     result = strategy.start(
         grid=Received(grid, config["received"]) if config["received"] else grid,
         initial_arrays=ArrayRecord({name: Array(array) for name, array in arrays.items()}),
