@@ -5,6 +5,7 @@ mod attackers;
 mod classroom;
 mod data;
 mod defences;
+mod federation;
 mod firefox;
 mod languages;
 mod networks;

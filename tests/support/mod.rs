@@ -7,6 +7,8 @@ mod line;
 mod process;
 mod relay;
 mod skipped;
+#[allow(dead_code, reason = "the tests of the federation itself use more of it")]
+pub mod superlink;
 
 pub use axe::assert_accessible;
 pub use browser::{Browser, Scheme, Tab};

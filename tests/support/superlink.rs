@@ -12,6 +12,8 @@ use std::{
 };
 
 use tempfile::TempDir;
+use unmask_core::Architecture;
+use unmask_model::weights::{Storage, encode_state};
 
 /// Names the folder with Flower's programs, which `cargo xtask` makes and sets.
 const PROGRAMS: &str = "UNMASK_FLOWER_PROGRAMS";
@@ -98,33 +100,56 @@ impl SuperLink {
             TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|taken| taken.local_addr()).expect("a port").port();
         let link = Self { folder, programs, port, is_closed };
         fs::create_dir(link.home()).expect("a folder");
-        let mut command = link.command("flower-superlink");
         let security = if is_closed {
-            let [certificate, key] = [link.certificate(), link.folder().join("superlink.key")];
-            link.python(CERTIFICATE, &[&certificate, &key]);
-            command.arg("--enable-supernode-auth").arg("--ssl-certfile").arg(&certificate);
-            command.arg("--ssl-ca-certfile").arg(&certificate).arg("--ssl-keyfile").arg(&key);
+            let certificate = link.certificate();
+            link.python(CERTIFICATE, &[&certificate, &link.certificate_key()]);
             format!("root-certificates = {certificate:?}")
         } else {
-            command.arg("--insecure");
             "insecure = true".to_owned()
         };
         let settings = format!(
             "[superlink]\ndefault = \"{NAME}\"\n\n[superlink.{NAME}]\naddress = \"127.0.0.1:{port}\"\n{security}\n"
         );
         fs::write(link.home().join("config.toml"), settings).expect("settings");
+        link.launch();
+        Ok(link)
+    }
+
+    /// Starts its process, and waits until it answers.
+    fn launch(&self) {
+        let mut command = self.command("flower-superlink");
+        if self.is_closed {
+            let certificate = self.certificate();
+            command.arg("--enable-supernode-auth").arg("--ssl-certfile").arg(&certificate);
+            command.arg("--ssl-ca-certfile").arg(&certificate).arg("--ssl-keyfile").arg(self.certificate_key());
+        } else {
+            command.arg("--insecure");
+        }
+        let log = || File::options().create(true).append(true).open(self.log()).expect("a log");
         let mut child = command
-            .args(["--host", "127.0.0.1", "--port", &port.to_string(), "--disable-runtime-dependency-installation"])
-            .stdout(File::create(link.log()).expect("a log"))
-            .stderr(File::options().append(true).open(link.log()).expect("a log"))
+            .args([
+                "--host",
+                "127.0.0.1",
+                "--port",
+                &self.port.to_string(),
+                "--disable-runtime-dependency-installation",
+            ])
+            .stdout(log())
+            .stderr(log())
             .spawn()
             .expect("the SuperLink starts");
-        link.until("the SuperLink answers", || {
+        self.until("the SuperLink answers", || {
             let ended = child.try_wait().expect("a process");
-            assert!(ended.is_none(), "the SuperLink ended: {}", tail(&link.said()));
-            TcpStream::connect((Ipv4Addr::LOCALHOST, link.port)).ok()
+            assert!(ended.is_none(), "the SuperLink ended: {}", tail(&self.said()));
+            TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).ok()
         });
-        Ok(link)
+    }
+
+    /// Kills it with all that it began, for some time; it forgets nodes and runs, as it keeps them in memory alone.
+    pub fn is_gone_while(&self, away: impl FnOnce()) {
+        self.kill();
+        away();
+        self.launch();
     }
 
     /// Where nodes find it.
@@ -135,6 +160,10 @@ impl SuperLink {
     /// What has signed the certificate of a closed one: itself.
     pub fn certificate(&self) -> PathBuf {
         self.folder().join("superlink.pem")
+    }
+
+    fn certificate_key(&self) -> PathBuf {
+        self.folder().join("superlink.key")
     }
 
     /// A folder for what a test needs.
@@ -184,6 +213,14 @@ impl SuperLink {
         key
     }
 
+    /// Writes the weights that runs of a model may begin with, always the same.
+    pub fn start_weights(&self, architecture: Architecture) -> PathBuf {
+        let path = self.folder().join("start.safetensors");
+        let weights = encode_state(architecture, &architecture.initial(5), Storage::F32).expect("weights");
+        fs::write(&path, weights).expect("a file");
+        path
+    }
+
     /// Lets the SuperLink know this key, as its owner does.
     pub fn register(&self, key: &Key) {
         let output = self.command("flwr").args(["supernode", "register"]).arg(&key.public).arg(NAME).output();
@@ -228,10 +265,8 @@ impl SuperLink {
         };
         fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(number).collect()
     }
-}
 
-impl Drop for SuperLink {
-    fn drop(&mut self) {
+    fn kill(&self) {
         // One that is killed cannot begin another, but the others can until their turn comes.
         for _ in 0..50 {
             let processes = self.processes();
@@ -243,6 +278,12 @@ impl Drop for SuperLink {
             }
             sleep(Duration::from_millis(100));
         }
+    }
+}
+
+impl Drop for SuperLink {
+    fn drop(&mut self) {
+        self.kill();
     }
 }
 

@@ -16,8 +16,8 @@ use std::{
 };
 
 use serde_json::Value;
-use unmask_core::{Architecture, VitPreset};
-use unmask_model::weights::{Storage, TensorFile, encode_state};
+use unmask_core::VitPreset;
+use unmask_model::weights::TensorFile;
 
 use self::{
     skipped::skipped,
@@ -67,10 +67,10 @@ impl Member {
     /// A room with two clients of its own, which the federation alone sets to work; once it is a node. After a kill that takes
     /// the minute for which its SuperLink counts it as connected.
     fn relay(link: &SuperLink, name: &str, key: &Path, rounds: &str) -> Self {
-        Self::relay_with(link, name, key, rounds, &[])
+        Self::relay_with(link, name, key, rounds, &["--headless", "2"])
     }
 
-    /// The same with further arguments.
+    /// The same with other arguments in place of the two clients.
     fn relay_with(link: &SuperLink, name: &str, key: &Path, rounds: &str, more: &[&str]) -> Self {
         let url = link.url();
         let ready = link.folder().join(name).join("ready.json");
@@ -92,8 +92,6 @@ impl Member {
             "ready.json",
             "--model",
             PICO,
-            "--headless",
-            "2",
             "--attack-seconds",
             "0",
             "--pace",
@@ -138,14 +136,26 @@ impl Member {
         });
     }
 
-    /// `GET /api/room` of a relay, as its teacher.
-    fn room(&self) -> Option<Value> {
+    /// Where a relay answers a path, and as whom its teacher asks.
+    fn teacher(&self, path: &str) -> Option<(String, String)> {
         let ready: Value = serde_json::from_slice(&fs::read(self.folder.join("ready.json")).ok()?).ok()?;
         let (port, token) = (ready["http"].as_str()?, ready["token"].as_str()?);
         let port = port.rsplit(':').next()?.trim_end_matches('/');
-        let request =
-            ureq::get(format!("http://127.0.0.1:{port}/api/room")).header("Authorization", format!("Bearer {token}"));
+        Some((format!("http://127.0.0.1:{port}{path}"), format!("Bearer {token}")))
+    }
+
+    /// `GET /api/room` of a relay, as its teacher.
+    fn room(&self) -> Option<Value> {
+        let (address, teacher) = self.teacher("/api/room")?;
+        let request = ureq::get(address).header("Authorization", teacher);
         serde_json::from_str(&request.call().ok()?.body_mut().read_to_string().ok()?).ok()
+    }
+
+    /// `POST /api/control` of a relay, as its teacher.
+    fn control(&self, control: &str) {
+        let (address, teacher) = self.teacher("/api/control").expect("a relay");
+        let request = ureq::post(address).header("Authorization", teacher).header("Content-Type", "application/json");
+        request.send(control).unwrap_or_else(|error| panic!("{control}: {error}"));
     }
 
     /// Asks it to end, and waits until it has said goodbye to the SuperLink.
@@ -214,13 +224,6 @@ fn mean(nodes: &BTreeMap<String, Sent>) -> Arrays {
     means
 }
 
-/// The weights that runs begin with.
-fn start(link: &SuperLink, architecture: Architecture) -> PathBuf {
-    let path = link.folder().join("start.safetensors");
-    fs::write(&path, encode_state(architecture, &architecture.initial(5), Storage::F32).unwrap()).unwrap();
-    path
-}
-
 struct Runs<'a> {
     link: &'a SuperLink,
     start: PathBuf,
@@ -254,7 +257,7 @@ fn rooms_are_averaged_exactly_and_one_that_is_killed_is_missed_by_nobody() {
     let (one, other) = (link.key("one"), link.key("other"));
     let first = Member::relay(&link, "first", &one.private, "1");
     let second = Member::relay(&link, "second", &other.private, "2");
-    let runs = Runs { link: &link, start: start(&link, VitPreset::Pico.into()) };
+    let runs = Runs { link: &link, start: link.start_weights(VitPreset::Pico.into()) };
 
     // Three rounds of an unmodified FedAvg.
     let (end, folder) = runs.run("mean", "strategy=\"fedavg\" num-server-rounds=3 min-nodes=2");
@@ -310,8 +313,8 @@ fn who_holds_pictures_back_is_asked_for_accuracy() {
         Ok(link) => link,
         Err(reason) => return skipped(reason),
     };
-    let shared =
-        ["--data", "generated", "--train-on", "shared", "--shard", "8", "--test-pictures", "50", "--batch", "4"];
+    let shared = "--headless 2 --data generated --train-on shared --shard 8 --test-pictures 50 --batch 4";
+    let shared: Vec<&str> = shared.split(' ').collect();
     let key = link.key("room");
     let room = Member::relay_with(&link, "room", &key.private, "2", &shared);
     let url = link.url();
@@ -319,7 +322,7 @@ fn who_holds_pictures_back_is_asked_for_accuracy() {
     let client = Member::start(&link, "client", &[&own, SHARD].concat());
     client.says(&link, "in the federation of", 1);
 
-    let runs = Runs { link: &link, start: start(&link, VitPreset::Pico.into()) };
+    let runs = Runs { link: &link, start: link.start_weights(VitPreset::Pico.into()) };
     let (out, folder, settings) =
         runs.settings("asked", "strategy=\"fedavg\" num-server-rounds=1 min-nodes=2 evaluate=true");
     let said = link.run("asked", &settings).wait(&link);
@@ -335,6 +338,61 @@ fn who_holds_pictures_back_is_asked_for_accuracy() {
     let asked = said.split("Aggregated ClientApp-side Evaluate Metrics").nth(1).expect("what the nodes said");
     let accuracy = asked.split("'accuracy': '").nth(1).and_then(|rest| rest.split('\'').next()).expect("an accuracy");
     assert!((0.0..=1.0).contains(&accuracy.parse::<f64>().unwrap()), "{accuracy}");
+}
+
+/// The class's lesson does not end with the federation: the room trains on by itself, and is back when its SuperLink is.
+#[test]
+fn a_room_outlives_its_superlink_and_works_for_the_next_one() {
+    let _turn = turn();
+    let link = match SuperLink::open() {
+        Ok(link) => link,
+        Err(reason) => return skipped(reason),
+    };
+    let key = link.key("room");
+    let room = Member::relay(&link, "room", &key.private, "1");
+    let runs = Runs { link: &link, start: link.start_weights(VitPreset::Pico.into()) };
+    let one = "strategy=\"fedavg\" num-server-rounds=1 min-nodes=1";
+    runs.run("before", one);
+
+    let trained = || room.room().and_then(|room| room["round"].as_u64());
+    link.is_gone_while(|| {
+        link.until("the room misses its SuperLink", || (room.room()?["federation"]["link"] == "lost").then_some(()));
+        let before = trained().expect("its round");
+        room.control(r#"{"do":"start"}"#);
+        link.until("rounds of its own", || (trained()? >= before + 3).then_some(()));
+        room.control(r#"{"do":"pause"}"#);
+    });
+    room.says(&link, IS_NODE, 2);
+    // What the teacher paused, the federation does not set going.
+    room.control(r#"{"do":"start"}"#);
+
+    let (end, folder) = runs.run("after", one);
+    let nodes = received(&folder, 1);
+    assert_eq!(nodes.keys().collect::<Vec<_>>(), [&room.node()]);
+    assert_eq!(end, mean(&nodes));
+    assert_eq!(room.room().expect("the room")["federation"]["link"], "connected");
+}
+
+/// A room without a client says so before the round is over, and Flower counts a failure and goes on.
+#[test]
+fn nobody_in_a_room_is_a_failure_that_flower_counts() {
+    let _turn = turn();
+    let link = match SuperLink::open() {
+        Ok(link) => link,
+        Err(reason) => return skipped(reason),
+    };
+    let key = link.key("room");
+    let room = Member::relay_with(&link, "room", &key.private, "1", &[]);
+    let runs = Runs { link: &link, start: link.start_weights(VitPreset::Pico.into()) };
+    let (_, folder, settings) =
+        runs.settings("nobody", "strategy=\"fedavg\" num-server-rounds=2 min-nodes=1 round-timeout=15.0");
+    let said = link.run("nobody", &settings).wait(&link);
+    assert_eq!(said.matches("aggregate_train: Received 0 results and 1 failures").count(), 2, "{}", tail(&said));
+    for round in 1..=2 {
+        let answer = fs::read(folder.join(format!("round-{round}/node-{}.json", room.node()))).unwrap();
+        let answer: Value = serde_json::from_slice(&answer).unwrap();
+        assert!(answer["error"].as_str().is_some_and(|error| error.contains("nobody is in the room")), "{answer}");
+    }
 }
 
 /// One photograph each, in a folder of its own.
@@ -365,7 +423,7 @@ fn masked_clients_are_averaged_over_those_who_sent_an_entry() {
         folders.iter().zip(["a", "b"]).map(|(folder, name)| Member::client(&link, name, folder, &masked)).collect();
     clients.iter().for_each(|client| client.says(&link, "in the federation of", 1));
 
-    let runs = Runs { link: &link, start: start(&link, VitPreset::Pico.into()) };
+    let runs = Runs { link: &link, start: link.start_weights(VitPreset::Pico.into()) };
     let (end, folder) = runs.run("masked", "strategy=\"masked\" num-server-rounds=2 min-nodes=2");
     for round in 1..=2 {
         let former = read(&folder.join(format!("round-{round}/global.safetensors")));
@@ -468,7 +526,7 @@ fn twenty_two_million_parameters_pass() {
     let clients: Vec<Member> =
         folders.iter().zip(["a", "b"]).map(|(folder, name)| Member::client(&link, name, folder, &model)).collect();
     clients.iter().for_each(|client| client.says(&link, "in the federation of", 1));
-    let runs = Runs { link: &link, start: start(&link, VitPreset::Small.into()) };
+    let runs = Runs { link: &link, start: link.start_weights(VitPreset::Small.into()) };
     // Nothing is kept of what passes: the disk is not what is measured.
     let out = link.folder().join("large.safetensors");
     let settings = format!(

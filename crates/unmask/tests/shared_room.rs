@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::{Cursor, Read},
     process::{Child, Command, Output, Stdio},
     thread::sleep,
     time::{Duration, Instant},
@@ -9,6 +10,9 @@ use std::{
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use unmask_core::{Architecture, VitPreset};
+use unmask_model::weights::{Imported, TensorReader, import_from};
+use zip::ZipArchive;
 
 /// Longest wait for anything that must happen.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -92,6 +96,25 @@ impl Relay {
             (room["evaluation"]["round"].as_u64() >= Some(round)).then_some(room)
         })
     }
+}
+
+/// The model that a teacher takes home is a model under timm's names, which `invert` and others read.
+#[test]
+fn the_model_in_a_session_is_one_that_others_read() {
+    let relay = Relay::start(&["--headless", "1", "--start", "--pace", "0.1", "--attack-seconds", "0"]);
+    relay.until("three rounds", |relay| (relay.room()["round"].as_u64()? > 3).then_some(()));
+    relay.control(&json!({ "do": "pause" }));
+    relay.until("a pause", |relay| (relay.room()["phase"] == "paused").then_some(()));
+    let request = ureq::get(relay.address("/api/session.zip")).header("Authorization", relay.bearer());
+    let mut archive = ZipArchive::new(Cursor::new(request.call().unwrap().body_mut().read_to_vec().unwrap())).unwrap();
+    let mut bytes = Vec::new();
+    archive.by_name("model.safetensors").unwrap().read_to_end(&mut bytes).unwrap();
+
+    let architecture = Architecture::from(VitPreset::Pico);
+    let file = TensorReader::from_bytes("model.safetensors", &bytes).unwrap();
+    let Imported { state, head_replaced, surplus } = import_from(file, architecture, 0).unwrap();
+    assert_eq!((head_replaced, surplus), (None, Vec::<String>::new()));
+    assert_eq!(state.weights.len(), architecture.layout().len());
 }
 
 /// Two robots with skewed shards: what is measured after 160 rounds is better than what was measured before.

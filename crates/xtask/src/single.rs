@@ -13,6 +13,8 @@ use crate::{browser, leftovers, page, python};
 
 /// The integration tests with a SuperLink of Flower.
 const FLOWER: &str = "flower";
+/// One of these asks for it too.
+const LESSONS: &str = "lessons";
 /// Those of runs in parts, one of them under HyperQueue.
 const PARTS: &str = "parts";
 
@@ -98,7 +100,7 @@ impl Test {
     /// Runs what was asked for; fails where a test fails.
     pub fn run(&self, env: &Env) -> Result<()> {
         let mut command = self.command(env);
-        if self.files.iter().any(|file| file == FLOWER) {
+        if self.files.iter().any(|file| file == FLOWER || file == LESSONS) {
             python::with_flower(env, &mut command)?;
         }
         if self.files.iter().any(|file| file == PARTS) {
@@ -145,7 +147,7 @@ pub fn screenshots(env: &Env) -> Result<()> {
 const PICTURES: &str = "pictures::of_the_whole_lesson";
 
 fn lessons(env: &Env, filters: &[impl AsRef<OsStr>]) -> Command {
-    let mut command = native(env, "test", &["--no-fail-fast", "--test", "lessons", "--"]);
+    let mut command = native(env, "test", &["--no-fail-fast", "--test", LESSONS, "--"]);
     command.args(filters);
     command
 }

@@ -85,6 +85,7 @@ fn InForce(feed: Feed) -> impl IntoView {
     });
     let guarantee = feed.optional(|room| room.guarantee.as_ref().map(|guarantee| guarantee.sentence.clone()));
     let encryption = feed.optional(|room| room.encryption.clone());
+    let aggregation = feed.part(|room| (room.aggregation, room.encryption.is_some()));
     view! {
         <div class="in-force">
             <p>
@@ -105,6 +106,13 @@ fn InForce(feed: Feed) -> impl IntoView {
                 hidden=move || encryption.with(Option::is_none)
             >
                 {part(encryption, text::encryption)}
+            </p>
+            <p
+                class="promise"
+                data-testid="aggregation"
+                data-aggregation=part(aggregation, |(aggregation, _)| aggregation.to_string())
+            >
+                {part(aggregation, |(aggregation, is_encrypted)| text::aggregation(*aggregation, *is_encrypted))}
             </p>
         </div>
     }

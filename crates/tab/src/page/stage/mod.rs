@@ -27,7 +27,7 @@ use self::{
 use super::{
     expert::Expert,
     text::{
-        decimal,
+        self, decimal,
         input::from_fragment,
         language::Language,
         lesson::{self, Action, Address, Focus, Place},
@@ -234,6 +234,9 @@ fn StageView(
         scene => scenes::line(scene, place.get().beat),
     };
     let is_presenting = stage.is_presenting;
+    let federation = stage.feed.optional(|room| room.federation.as_ref().map(text::federation));
+    // The lobby has it beside the address.
+    let federation = move || federation.get().filter(|_| scene.get() != Scene::Lobby);
     view! {
         <div class="theatre" class:with-notes=move || has_notes.get() && is_presenting.get()>
             <div class="house">
@@ -262,7 +265,12 @@ fn StageView(
                                 Scene::Membership => view! { <Membership stage/> }.into_any(),
                             }}
                         </div>
-                        <Show when=move || is_presenting.get() fallback=move || view! { <footer class="bar quiet"><LanguageKey act/></footer> }>
+                        <Show when=move || is_presenting.get() fallback=move || view! {
+                            <footer class="bar quiet">
+                                <p class="federation" data-testid="stage-federation">{federation}</p>
+                                <LanguageKey act/>
+                            </footer>
+                        }>
                             <Bar stage has_notes is_blank act/>
                         </Show>
                         <Show when=move || is_presenting.get()>

@@ -19,7 +19,9 @@ pub(crate) mod say {
 }
 
 use serde::Serialize;
-use unmask_core::{Architecture, Defence, EncryptionStart, GaussianNoise, GroupRates, OptimiserKind, Rule};
+use unmask_core::{
+    Aggregation, Architecture, Defence, EncryptionStart, GaussianNoise, GroupRates, OptimiserKind, Rule,
+};
 use unmask_data::metrics::RECOGNISABLE_FROM;
 use unmask_wire::view::{ClientState, EncryptionView, FederationLink, FederationView, JournalView, NextView, Phase};
 
@@ -139,6 +141,34 @@ pub fn encryption(encryption: &EncryptionView) -> String {
                 "{start}: not encrypted yet. The first tab with the passphrase encrypts the model before the next round."
             )
         }
+    }
+}
+
+/// How updates are averaged, and whom that does not stop.
+pub fn aggregation(aggregation: Aggregation, is_encrypted: bool) -> String {
+    let does = match aggregation {
+        Aggregation::Mean => {
+            "Plain mean: one update that is large enough moves the model wherever it likes.".to_owned()
+        }
+        Aggregation::Clipped => "Clipped mean: an update much longer than the others is shortened. \
+                                 One of usual length that points the wrong way counts like any other."
+            .to_owned(),
+        Aggregation::TrimmedMean { share } => format!(
+            "Trimmed mean: of each parameter the smallest and the largest {:.0} % are dropped. \
+             A larger share of hostile clients moves the model.",
+            100.0 * share
+        ),
+        Aggregation::Median => {
+            "Median of each parameter: hostile clients move the model once they are half of the class.".to_owned()
+        }
+    };
+    if is_encrypted {
+        format!(
+            "{does} Encrypted updates cannot be judged: their lengths are those of cipher text, and the relay reads no \
+             value. Whoever has the passphrase is trusted."
+        )
+    } else {
+        does
     }
 }
 
@@ -312,6 +342,16 @@ mod tests {
     use unmask_core::VitPreset;
 
     use super::*;
+
+    #[test]
+    fn what_no_aggregation_stops_is_said_and_encryption_stops_less() {
+        for by in ["mean", "clipped", "trimmed-mean:0.2", "median"] {
+            let by: Aggregation = by.parse().unwrap();
+            let (open, encrypted) = (aggregation(by, false), aggregation(by, true));
+            assert!(encrypted.starts_with(&open) && encrypted.contains("cannot be judged"), "{encrypted}");
+        }
+        assert!(aggregation(Aggregation::TrimmedMean { share: 0.2 }, false).contains("largest 20 %"));
+    }
 
     #[test]
     fn states_are_called_as_in_the_rooms_json() {
