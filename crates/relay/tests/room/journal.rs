@@ -113,6 +113,28 @@ async fn a_relay_that_starts_again_goes_on() {
     assert_eq!(room.update_counts.unwrap().rounds, 4);
 }
 
+/// A restart takes back nothing of what was sent: the accountant counts on, and counts the round that ran and the one that
+/// may have closed unwritten, whose updates the relay may have had.
+#[tokio::test]
+async fn privacy_is_accounted_for_across_a_restart() {
+    let relay = Relay::with(|config| {
+        with_journal(config);
+        config.defence = "gaussian:eps=4,delta=0.00001,clip=0.5".parse().unwrap();
+    })
+    .await;
+    let (clients, _) = lesson(&relay, 2).await;
+    let before = relay.room().await.guarantee.unwrap();
+    assert_eq!(before.rounds, 2);
+    let relay = start(relay.stop().await).await;
+    let after = relay.room().await.guarantee.unwrap();
+    assert!(after.rounds == 4 && after.epsilon > before.epsilon, "{after:?} after {before:?}");
+    let mut back = come_back(&relay, &clients).await;
+    let (plan, _) = (back[0].plan().await, back[1].plan().await);
+    answer(&mut back, &plan).await;
+    let third = relay.room_when("a third round", |room| room.losses.len() == 3).await.guarantee.unwrap();
+    assert!(third.rounds == 5 && third.epsilon > after.epsilon, "{third:?} after {after:?}");
+}
+
 /// What the teacher chose between rounds is on the disk as well.
 #[tokio::test]
 async fn choices_of_a_paused_room_stay() {

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::{Client, Relay, Socket, gradient, http, http_bytes, state};
+use crate::support::{Client, Relay, Socket, config, gradient, http, http_bytes, state};
 use flate2::read::GzDecoder;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -14,6 +14,7 @@ use tokio::{
     time::timeout,
 };
 use unmask_core::{Architecture, UpdateForm, VitPreset};
+use unmask_relay::serve;
 use unmask_wire::{
     ClientMessage, RelayMessage, frames,
     view::{ClientState, Control, RoomView},
@@ -315,4 +316,22 @@ async fn the_log_counts_refusals() {
     let room = relay.room_when("a line", |room| !room.log.is_empty()).await;
     let lines = room.log.iter().filter(|line| line.text.contains("no hello came")).count();
     assert!(lines <= 2, "{:#?}", room.log);
+}
+
+/// A median holds every update of a round: what a full room would need is counted before anybody is let in.
+#[tokio::test]
+async fn a_median_that_would_not_fit_in_memory_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let room = |clients, aggregation: &str| {
+        let mut config = config(folder.path().into());
+        (config.limits.clients, config.aggregation) = (clients, aggregation.parse().unwrap());
+        serve(config)
+    };
+    let most = (2 << 30) / (4 * Architecture::from(VitPreset::Pico).layout().len());
+    for aggregation in ["median", "trimmed-mean:0.2"] {
+        let error = room(most + 1, aggregation).await.unwrap_err().to_string();
+        assert!(error.contains("2 GB are the limit; choose clipped or a smaller model"), "{error}");
+        room(most, aggregation).await.unwrap().shutdown().await;
+    }
+    room(most + 1, "clipped").await.unwrap().shutdown().await;
 }

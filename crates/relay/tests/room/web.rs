@@ -15,7 +15,7 @@ use tokio::{
     time::timeout,
 };
 use tokio_tungstenite::{Connector, connect_async_tls_with_config};
-use unmask_relay::serve;
+use unmask_relay::{CertificateFiles, Running, serve};
 use unmask_wire::{RelayMessage, view::RoomView};
 
 #[tokio::test]
@@ -53,7 +53,27 @@ async fn measured_trade_off_comes_with_the_program() {
     assert!(curve.points.iter().any(|point| point.defence == unmask_core::Defence::None && point.ssim.is_some()));
 }
 
-/// HTTPS works with the kept certificate as the only one trusted, and the next relay shows the same one.
+/// Joins over HTTPS under each name, with this certificate as the only one trusted.
+async fn greet_over_https(running: &Running, trusted: &CertificateDer<'static>) {
+    let mut roots = RootCertStore::empty();
+    roots.add(trusted.clone()).unwrap();
+    let tls = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let connector = Connector::Rustls(Arc::new(tls));
+    for host in ["localhost", "127.0.0.1"] {
+        let address = format!("wss://{host}:{}/ws", running.https().port());
+        let request = upgrade_to(&address, running.room_key());
+        let (stream, _) = connect_async_tls_with_config(request, None, true, Some(connector.clone())).await.unwrap();
+        let mut socket = Socket::on(stream);
+        socket.hello("Ada", None).await;
+        assert!(matches!(socket.message().await, Some((RelayMessage::Welcome { .. }, _))), "{host}");
+    }
+}
+
+/// HTTPS works with the kept certificate, and the next relay shows the same one.
 #[tokio::test]
 async fn certificate_is_kept() {
     let folder = tempfile::tempdir().unwrap();
@@ -64,23 +84,23 @@ async fn certificate_is_kept() {
     first.shutdown().await;
     let second = serve(config(folder.path().into())).await.unwrap();
     assert_eq!((second.fingerprint(), second.certificate_made_because()), (fingerprint.as_str(), None));
+    greet_over_https(&second, &kept).await;
+}
 
-    let mut roots = RootCertStore::empty();
-    roots.add(kept).unwrap();
-    let tls = ClientConfig::builder_with_provider(Arc::new(default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let connector = Connector::Rustls(Arc::new(tls));
-    for host in ["localhost", "127.0.0.1"] {
-        let address = format!("wss://{host}:{}/ws", second.https().port());
-        let request = upgrade_to(&address, second.room_key());
-        let (stream, _) = connect_async_tls_with_config(request, None, true, Some(connector.clone())).await.unwrap();
-        let mut socket = Socket::on(stream);
-        socket.hello("Ada", None).await;
-        assert!(matches!(socket.message().await, Some((RelayMessage::Welcome { .. }, _))), "{host}");
-    }
+/// A certificate that somebody gives is the one that is shown, and none is made beside it.
+#[tokio::test]
+async fn certificate_that_is_given_is_shown() {
+    let (theirs, own) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    serve(config(theirs.path().into())).await.unwrap().shutdown().await;
+    let files =
+        CertificateFiles { certificate: theirs.path().join("certificate.pem"), key: theirs.path().join("key.pem") };
+    let given = CertificateDer::from_pem_file(&files.certificate).unwrap();
+    let mut config = config(own.path().into());
+    config.certificate = Some(files);
+    let relay = serve(config).await.unwrap();
+    assert_eq!(relay.certificate_made_because(), None);
+    assert!(!own.path().join("certificate.pem").exists());
+    greet_over_https(&relay, &given).await;
 }
 
 #[tokio::test]
