@@ -116,6 +116,7 @@ async fn a_student_votes_and_sees_the_result() {
     let own =
         "[...document.querySelectorAll('[data-testid=\"tally\"]')].map(row => [row.dataset.votes, row.dataset.own])";
     assert_eq!(tab.wait_for(own).await, json!([["0", "false"], ["0", "false"], ["1", "true"]]));
+    assert!(!tab.shows("news").await, "{}", tab.text("news").await);
     tab.screenshot("phone-result").await;
     fits(&tab, "a result").await;
 

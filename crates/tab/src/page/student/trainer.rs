@@ -82,6 +82,8 @@ pub struct Trainer {
     pub lesson: RwSignal<LessonState>,
     /// The student's last answer: the question's number, and the vote.
     vote: RwSignal<Option<(u32, u16)>>,
+    /// Whether that answer may have been lost with the last socket.
+    is_vote_in_doubt: StoredValue<bool>,
     /// What the student has chosen and not sent yet, with the question's number; the slider is made anew in another language.
     guess: RwSignal<Option<(u32, u16)>>,
     /// What is typed of the passphrase that the worker waits for, for the same reason.
@@ -126,6 +128,7 @@ impl Trainer {
             recent: RwSignal::new(Vec::new()),
             lesson: RwSignal::new(LessonState::default()),
             vote: RwSignal::new(None),
+            is_vote_in_doubt: StoredValue::new(false),
             guess: RwSignal::new(None),
             typed_passphrase: RwSignal::new(String::new()),
             is_shown: RwSignal::new(false),
@@ -410,11 +413,12 @@ impl Trainer {
                 });
             }
             FromWorker::Lesson(lesson) => {
-                // A vote may have been lost with the last socket; the room counts each voter once.
                 let open = lesson.poll.as_ref().filter(|poll| poll.is_open).map(|poll| poll.number);
-                if let Some((poll, answer)) = self.vote.get_untracked().filter(|(poll, _)| Some(*poll) == open) {
+                let vote = self.vote.get_untracked().filter(|(poll, _)| Some(*poll) == open);
+                if let Some((poll, answer)) = vote.filter(|_| self.is_vote_in_doubt.get_value()) {
                     self.send(ToWorker::Vote { poll, answer });
                 }
+                self.is_vote_in_doubt.set_value(false);
                 self.lesson.set(lesson);
             }
             FromWorker::Original { is_shown } => self.is_shown.set(is_shown),
@@ -445,6 +449,7 @@ impl Trainer {
                 // Who comes back on a new socket is in the rounds again.
                 if !self.was_online() {
                     self.is_sitting_out.set(false);
+                    self.is_vote_in_doubt.set_value(true);
                     // The room forgets a picture that is shown together with the socket on which it came.
                     self.is_shown.set(false);
                 }
