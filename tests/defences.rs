@@ -29,6 +29,11 @@ async fn an_encrypted_room() {
     relay.control(json!({ "do": "start" })).await;
     relay.rounds(2).await;
     assert_eq!(relay.room().await["encryption"], json!({ "start": "plain", "sealed_by": "Ada" }));
+    let teacher = browser.open(&relay.teacher_link(), DESKTOP).await;
+    teacher.attribute_is("aggregation", "data-aggregation", "clipped").await;
+    assert!(teacher.text("aggregation").await.contains("Encrypted updates cannot be judged"));
+    teacher.screenshot("expert-encrypted").await;
+    teacher.close().await;
 
     let bob = browser.open(&join("nickname=Bob&image=cat"), PHONE).await;
     bob.attribute_is("passphrase-prompt", "data-wrong", "false").await;

@@ -51,7 +51,10 @@ pub fn Controls(feed: Feed, teacher: Teacher) -> impl IntoView {
             <InForce feed/>
             <Show when=move || teacher.is_here()>
                 <Refusal feed teacher/>
-                <div class="editor" hidden=move || !is_defence_open.get()><DefenceEditor feed teacher/></div>
+                <div class="editor" hidden=move || !is_defence_open.get()>
+                    <DefenceEditor feed teacher/>
+                    <Averaging feed/>
+                </div>
                 <div class="editor" hidden=move || !is_training_open.get()><TrainingEditor feed teacher/></div>
                 <div class="editor" hidden=move || !is_data_open.get()><DataEditor feed teacher/></div>
             </Show>
@@ -85,7 +88,6 @@ fn InForce(feed: Feed) -> impl IntoView {
     });
     let guarantee = feed.optional(|room| room.guarantee.as_ref().map(|guarantee| guarantee.sentence.clone()));
     let encryption = feed.optional(|room| room.encryption.clone());
-    let aggregation = feed.part(|room| (room.aggregation, room.encryption.is_some()));
     view! {
         <div class="in-force">
             <p>
@@ -107,14 +109,18 @@ fn InForce(feed: Feed) -> impl IntoView {
             >
                 {part(encryption, text::encryption)}
             </p>
-            <p
-                class="promise"
-                data-testid="aggregation"
-                data-aggregation=part(aggregation, |(aggregation, _)| aggregation.to_string())
-            >
-                {part(aggregation, |(aggregation, is_encrypted)| text::aggregation(*aggregation, *is_encrypted))}
-            </p>
         </div>
+    }
+}
+
+/// How updates are averaged, and whom that does not stop: beside the choice of a defence, which may stop even fewer.
+#[component]
+fn Averaging(feed: Feed) -> impl IntoView {
+    let aggregation = feed.part(|room| (room.aggregation, room.encryption.is_some()));
+    view! {
+        <p class="hint" data-testid="aggregation" data-aggregation=part(aggregation, |(aggregation, _)| aggregation.to_string())>
+            {part(aggregation, |(aggregation, is_encrypted)| text::aggregation(*aggregation, *is_encrypted))}
+        </p>
     }
 }
 
