@@ -1,10 +1,11 @@
-//! The stage, end to end: a teacher plays the lesson by keyboard, with robots alone.
+//! The stage, end to end: a teacher plays the lesson by keyboard, with a class or with robots alone.
 
 use serde_json::{Value, json};
 
 use crate::{
-    ONE_AT_A_TIME,
+    ONE_AT_A_TIME, PHONE,
     support::{Browser, Relay, Tab, assert_accessible, wait_for},
+    volunteers::{fits, poll},
 };
 
 /// The window of a cheap projector, and what of it a browser without a frame shows.
@@ -12,6 +13,24 @@ pub const PROJECTOR: (u32, u32) = (1280, 720);
 
 /// Steps of each scene.
 pub const BEATS: [u64; 10] = [1, 3, 3, 3, 3, 4, 3, 3, 1, 3];
+
+/// Students of a class, and which sample photographs theirs are.
+const STUDENTS: [(&str, &str); 3] = [("Ada", "astronaut"), ("Bob", "hubble"), ("Cleo", "cameraman")];
+
+/// Those and two robots.
+const CLASS: usize = STUDENTS.len() + 2;
+
+/// Answers the question on a phone with what it proposes; says yes once the phone has said which answer is in. A device that was
+/// late twice sits out until its student asks to come back.
+const VOTE: &str = r#"(() => {
+  const at = id => document.querySelector(`[data-testid="${id}"]`);
+  if (at('voted')?.innerText) return true;
+  (at('come-back') ?? at('answer') ?? at('guess-send'))?.click();
+  return null;
+})()"#;
+
+/// Scenes and steps at which the class is asked.
+const QUESTIONS: [(u64, u64); 5] = [(2, 0), (4, 1), (6, 0), (7, 0), (9, 0)];
 
 /// Scene and step at which the relay searches.
 const SEARCH: (u64, u64) = (6, 1);
@@ -89,33 +108,73 @@ pub async fn arrive(relay: &Relay, tab: &Tab, scene: u64, beat: u64) {
     tab.attribute_is("stage", "data-beat", &beat.to_string()).await;
 }
 
-/// Space alone leads through the whole lesson, and nothing on any step is cut off, scrolls or is too small to be read. Whoever
-/// loads a page anew is where the others are, the search of scene 6 succeeds, and axe-core finds nothing to mend in any scene.
+/// A student shows the picture and takes it back, which is the end of the consent as well.
+async fn show_and_hide(relay: &Relay, student: &Tab, name: &str) {
+    student.wait_for("document.querySelector('[data-testid=\"come-back\"], [data-testid=\"show-original\"]')").await;
+    if student.shows("come-back").await {
+        student.click("come-back").await;
+    }
+    student.click("show-original").await;
+    wait_for("the picture", || async { relay.client(name).await["original"].is_string().then_some(()) }).await;
+    student.click("hide-original").await;
+    wait_for("the consent withdrawn", || async {
+        let client = relay.client(name).await;
+        (client["original"].is_null() && client["may_show"] == false).then_some(())
+    })
+    .await;
+}
+
+/// Space alone leads a class of three students and two robots through the whole lesson, and nothing on any step is cut off,
+/// scrolls or is too small to be read. Everybody votes on every question, and somebody withdraws a consent. Whoever loads a page
+/// anew is where the others are, the search of scene 6 succeeds, and axe-core finds nothing to mend in any scene.
 #[tokio::test]
-async fn space_plays_the_whole_lesson() {
+async fn space_leads_a_class_through_the_whole_lesson() {
     let _turn = ONE_AT_A_TIME.lock().await;
-    let relay = Relay::start(&["--headless", "3", "--seed", "7"]).await;
+    let relay = Relay::start(&["--headless", "2", "--seed", "7"]).await;
     let browser = Browser::start().await;
+    for robot in ["robot 1", "robot 2"] {
+        relay.client(robot).await;
+    }
     let teacher = browser.open_view(&relay.stage_link(), PROJECTOR).await;
     let beamer = browser.open_view(&relay.beamer_link(), PROJECTOR).await;
     // Another window of the teacher's, which is loaded anew in every scene and must not lead the room anywhere.
     let restless = browser.open_view(&relay.stage_link(), PROJECTOR).await;
-    for robot in ["robot 1", "robot 2", "robot 3"] {
-        relay.client(robot).await;
+    let mut students = Vec::new();
+    for (name, sample) in STUDENTS {
+        let query = format!("nickname={name}&image={sample}&device=cpu&join=1");
+        students.push(browser.open(&relay.student_link("localhost", &query), PHONE).await);
+        relay.client(name).await;
     }
     for (scene, beats) in (0..).zip(BEATS) {
         for beat in 0..beats {
+            let place = format!("scene {scene}, step {beat}");
             if (scene, beat) != (0, 0) {
                 teacher.press(' ').await;
             }
             arrive(&relay, &teacher, scene, beat).await;
-            assert_fits(&teacher, &format!("scene {scene}, step {beat}")).await;
+            if beat > 0 && QUESTIONS.contains(&(scene, beat - 1)) {
+                let closed = poll(&relay, "the votes", |poll| poll["is_open"] == false).await;
+                assert_eq!(closed["votes"].as_array().map(Vec::len), Some(CLASS), "{place}: {closed}");
+            }
+            if QUESTIONS.contains(&(scene, beat)) {
+                poll(&relay, "the question", |poll| poll["is_open"] == true).await;
+                for student in &students {
+                    student.wait_for(VOTE).await;
+                    fits(student, &place).await;
+                }
+                poll(&relay, "everybody's vote", |poll| poll["voters"] == CLASS).await;
+            }
+            assert_fits(&teacher, &place).await;
             teacher.screenshot(&format!("stage-{scene}-{beat}")).await;
             if (scene, beat) == SEARCH {
                 // Whatever the class has learnt in five scenes, the search finds a model that nobody has trained.
                 teacher.wait_for(FOUND).await;
             }
         }
+        if scene == 3 {
+            show_and_hide(&relay, &students[0], STUDENTS[0].0).await;
+        }
+        students[0].screenshot(&format!("phone-scene-{scene}")).await;
         assert_accessible(&teacher, &format!("the presenter’s scene {scene}")).await;
         beamer.attribute_is("stage", "data-scene", &scene.to_string()).await;
         assert!(!beamer.shows("bar").await);
