@@ -7,7 +7,7 @@ use crate::{
     attackers::photograph,
     replay,
     stage::{BEATS, PROJECTOR, arrive, assert_fits},
-    support::{Browser, Relay, Tab, assert_accessible, skipped, wait_for},
+    support::{Browser, Frozen, Relay, Tab, assert_accessible, skipped, wait_for},
     volunteers::{fits, has_picture, poll, scene},
 };
 
@@ -114,6 +114,55 @@ async fn a_phone_needs_no_pointer() {
     press_on(&tab, "forget", ENTER).await;
     tab.wait_for("document.querySelector('[data-testid=\"forgotten\"]')?.offsetParent && true").await;
     assert_accessible(&tab, "the way out").await;
+}
+
+/// The camera shows what it sees until a picture is taken of it, which then is one's own: the class is not shown it unasked.
+#[tokio::test]
+async fn a_camera_takes_the_picture() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&["--start"]).await;
+    let browser = Browser::start().await;
+    let tab = browser.open(&relay.student_link("localhost", "nickname=Ada&device=cpu"), PHONE).await;
+    press_on(&tab, "camera-button", ENTER).await;
+    tab.wait_for("document.querySelector('.camera video')?.videoWidth > 0 || null").await;
+    assert_accessible(&tab, "the camera").await;
+    assert_reads(&tab, "the camera").await;
+    tab.screenshot("phone-camera").await;
+    press_on(&tab, "camera-shoot", ENTER).await;
+    has_picture(&tab, "camera picture").await;
+    assert!(!tab.shows("camera-shoot").await);
+    tab.screenshot("phone-camera-picture").await;
+    press_on(&tab, "join", ENTER).await;
+    assert_eq!(relay.client("Ada").await["may_show"], false);
+    relay.rounds_with(1).await;
+}
+
+/// A phone that slept through two rounds sits out, says so to everybody, and is back when its student asks for it.
+#[tokio::test]
+async fn a_phone_that_slept_asks_to_come_back() {
+    if !cfg!(target_os = "linux") {
+        return skipped("it finds a browser's processes as Linux lists them");
+    }
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&["--start", "--headless", "1", "--deadline", "3"]).await;
+    let browser = Browser::start().await;
+    let tab = browser.open(&relay.student_link("localhost", "nickname=Ada&image=cat&device=cpu&join=1"), PHONE).await;
+    relay.rounds_with(2).await;
+    let asleep = Frozen::with_children(&browser.processes().await);
+    let sits_out = "Ada has not answered in two rounds and sits out until it asks to come back.";
+    wait_for(sits_out, || async {
+        let room = relay.room().await;
+        room["log"].as_array()?.iter().any(|line| line["text"] == sits_out).then_some(())
+    })
+    .await;
+    drop(asleep);
+    tab.attribute("sitting-out", "data-testid").await;
+    assert_accessible(&tab, "a phone that sits out").await;
+    assert_reads(&tab, "a phone that sits out").await;
+    tab.screenshot("phone-sitting-out").await;
+    press_on(&tab, "come-back", ENTER).await;
+    relay.rounds_with(2).await;
+    assert!(!tab.shows("sitting-out").await);
 }
 
 /// Letters of twice the size: everything is still there, whole and within the width.

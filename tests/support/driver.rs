@@ -79,6 +79,9 @@ fn chromium(profile: &Path, (width, height): (u32, u32), languages: &str) -> Val
         "--disable-sync".to_owned(),
         "--disable-dev-shm-usage".to_owned(),
         "--enable-unsafe-webgpu".to_owned(),
+        // A camera that sees a moving picture, and a student who lets the page use it.
+        "--use-fake-device-for-media-stream".to_owned(),
+        "--use-fake-ui-for-media-stream".to_owned(),
         // A name that is neither localhost nor HTTPS, so that the page is no secure context.
         "--host-resolver-rules=MAP classroom.test 127.0.0.1".to_owned(),
         format!("--window-size={width},{height}"),
@@ -103,6 +106,8 @@ fn firefox_options((width, height): (u32, u32), languages: &str) -> Value {
             "intl.accept_languages": languages,
             "dom.webgpu.enabled": true,
             "gfx.webgpu.ignore-blocklist": true,
+            "media.navigator.streams.fake": true,
+            "media.navigator.permission.disabled": true,
         },
     })
 }
