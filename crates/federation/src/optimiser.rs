@@ -156,7 +156,47 @@ fn adam(
 
 #[cfg(test)]
 mod tests {
+    use proptest::{collection::vec, option, prelude::*};
+
     use super::*;
+
+    /// No step of Adam moves a weight by more rates than this, whatever finite gradients come. By the inequality of Cauchy and
+    /// Schwarz, m = (1 - b1) sum b1^k g_k is at most (1 - b1) / sqrt(1 - b2) sqrt(sum (b1^2 / b2)^k) sqrt(v); and
+    /// sqrt(1 - b2^t) / (1 - b1^t), by which the corrections multiply that, is at most 1.
+    fn longest_step() -> f32 {
+        (1.0 - BETA1) / (1.0 - BETA2).sqrt() / (1.0 - BETA1 * BETA1 / BETA2).sqrt()
+    }
+
+    /// How far steps along these gradients go, in rates.
+    fn lengths(gradients: impl IntoIterator<Item = Option<f32>>) -> Vec<f32> {
+        let rate = 0.5;
+        let mut adam = Optimiser::new(OptimiserKind::Adam { rate });
+        let length = |gradient| {
+            let mut weight = [0.0];
+            step(&mut adam, &mut weight, &[gradient]);
+            weight[0].abs() / rate
+        };
+        gradients.into_iter().map(length).collect()
+    }
+
+    proptest! {
+        /// What [`Aggregate::overflows`](crate::aggregate::Aggregate::overflows) lets pass, as large as it may be.
+        #[test]
+        fn no_step_is_larger_than_adam_can_make(gradients in vec(option::of(-1e18_f32..1e18), 1..200), scale in -40..0_i32) {
+            let scaled = gradients.into_iter().map(|gradient| gradient.map(|value| value * 10_f32.powi(scale)));
+            for length in lengths(scaled) {
+                prop_assert!(length <= 1.001 * longest_step(), "{length}");
+            }
+        }
+    }
+
+    /// By gradients that grow as fast as Adam forgets, the worst there are, after long silence.
+    #[test]
+    fn the_bound_on_a_step_is_reached() {
+        let growing = (0..200).map(|k| Some((BETA2 / BETA1).powi(k) * 1e-3));
+        let longest = lengths([Some(0.0); 4000].into_iter().chain(growing)).into_iter().fold(0.0, f32::max);
+        assert!((0.9 * longest_step()..=1.001 * longest_step()).contains(&longest), "{longest} of {}", longest_step());
+    }
 
     /// One step of each parameter whose gradient is given.
     fn step(optimiser: &mut Optimiser, weights: &mut [f32], gradients: &[Option<f32>]) {
