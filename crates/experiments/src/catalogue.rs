@@ -95,7 +95,9 @@ impl Experiment {
             Self::VitFromScratch => "How much accuracy does each defence cost when a model starts from random weights?",
             Self::ResnetFedsgd => "Do masks cost a convolutional network more, and what does noise do to it?",
             Self::ResnetFedavg => "Is it the same where weights travel instead of gradients?",
-            Self::NonIid => "Do masks hold where each client knows other classes?",
+            Self::NonIid => {
+                "Do masks and noise cost a convolutional network more where each client knows other classes?"
+            }
             Self::AttacksResnet => {
                 "What does a search for the picture find under masks and noise, with the mask and without?"
             }

@@ -71,7 +71,7 @@ const EPS1: ComparedDefence =
 /// What RBW Fig. 5 and FLRSP Fig. 4 compare.
 pub(crate) static ALL: [ComparedDefence; 10] = [NONE, R02, R05, R08, F02, F05, F08, FIXED, EPS4, EPS1];
 
-/// What FLRSP Figs. 5, 6 and 9 to 12 compare.
+/// What FLRSP Figs. 5 to 7 and 9 to 12 compare.
 pub(crate) static MASKS_AND_NOISE: [ComparedDefence; 7] = [NONE, R02, R05, R08, EPS4, EPS2, EPS1];
 
 /// What RBW Fig. 4 and FLRSP Fig. 8 compare, and noise beside it.

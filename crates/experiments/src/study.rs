@@ -6,7 +6,7 @@ use unmask_simulation::{Config, ConfigError};
 
 use crate::{
     catalogue::{Experiment, Scale},
-    defences::{ALL, ComparedDefence, DefenceKind, MASKS_AND_NOISE, TRADE_OFF},
+    defences::{ALL, ComparedDefence, MASKS_AND_NOISE, TRADE_OFF},
     figure::{LineStyle, SeriesStyle},
 };
 
@@ -108,9 +108,8 @@ fn cases(defences: &[ComparedDefence]) -> Vec<Case> {
 const PARTITIONS: [(&str, &str, &str, LineStyle); 2] =
     [("iid", "IID", "iid", LineStyle::Solid), ("a0.1", "α = 0.1", "dirichlet:0.1", LineStyle::Dashed)];
 
-/// Each partition without and with masks.
+/// Each partition under each defence.
 fn non_iid() -> Vec<Case> {
-    let masks = || ALL.iter().filter(|defence| defence.is_mask() || defence.kind == DefenceKind::None);
     let case = |(key, name, partition, line): (&str, &str, &str, LineStyle), defence: &ComparedDefence| {
         let case = Case::under(defence);
         Case {
@@ -120,7 +119,8 @@ fn non_iid() -> Vec<Case> {
             set: [case.set, vec![format!("partition={partition}")]].concat(),
         }
     };
-    PARTITIONS.into_iter().flat_map(|partition| masks().map(move |defence| case(partition, defence))).collect()
+    let cases = |partition| MASKS_AND_NOISE.iter().map(move |defence| case(partition, defence));
+    PARTITIONS.into_iter().flat_map(cases).collect()
 }
 
 fn encrypted() -> Vec<Case> {

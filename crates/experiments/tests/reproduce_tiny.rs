@@ -92,7 +92,7 @@ fn resnet_fedavg() {
 
 #[test]
 fn non_iid() {
-    check(Experiment::NonIid, 8);
+    check(Experiment::NonIid, 14);
 }
 
 #[test]

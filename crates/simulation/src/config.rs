@@ -42,6 +42,9 @@ pub struct Config {
     pub april_block: bool,
     /// The weights it begins with.
     pub start: StartWeights,
+    /// Whether the head begins anew, drawn from the seed, whatever `start` says.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub fresh_head: bool,
     /// Where the pictures come from.
     pub data: Source,
     /// Folder of the CIFAR-10 files, if it is not the usual one.
@@ -99,6 +102,7 @@ impl Default for Config {
             model: "vit_nano_patch4_32".to_owned(),
             april_block: false,
             start: StartWeights::Initial(InitialWeights::Scratch),
+            fresh_head: false,
             data: Source::Generated,
             data_dir: None,
             train_slice: None,

@@ -3,7 +3,7 @@
 use std::io::{Read, Seek};
 
 use rust_embed::RustEmbed;
-use unmask_core::{Architecture, InitialWeights, ModelState};
+use unmask_core::{Architecture, InitialWeights, ModelState, ParamGroup};
 use unmask_model::weights::{HeadReplaced, Imported, TensorReader, import_from};
 
 use crate::{Config, ConfigError, SimulationError, StartWeights};
@@ -46,6 +46,17 @@ pub fn check_start(config: &Config) -> Result<(), SimulationError> {
 
 /// The weights that `config` asks for, and what is to be said of them.
 pub(crate) fn load(config: &Config, architecture: Architecture) -> Result<(ModelState, Vec<String>), SimulationError> {
+    let (mut state, notes) = load_whole(config, architecture)?;
+    if config.fresh_head {
+        let fresh = architecture.initial(config.seed).weights;
+        for range in architecture.layout().group_ranges(ParamGroup::Head) {
+            state.weights[range.clone()].copy_from_slice(&fresh[range]);
+        }
+    }
+    Ok((state, notes))
+}
+
+fn load_whole(config: &Config, architecture: Architecture) -> Result<(ModelState, Vec<String>), SimulationError> {
     match &config.start {
         StartWeights::Initial(InitialWeights::Scratch) => Ok((architecture.initial(config.seed), Vec::new())),
         StartWeights::File(path) => {
@@ -86,4 +97,23 @@ fn import<R: Read + Seek>(
         notes.push(format!("tensors of the file that {architecture} has no use for: {}{more}", named.join(", ")));
     }
     Ok((state, notes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fresh_head_is_drawn_and_the_rest_is_kept() {
+        let config = Config { start: "pretrained".parse().unwrap(), seed: 3, ..Config::default() };
+        let architecture = config.architecture(10).unwrap();
+        let (kept, _) = load(&config, architecture).unwrap();
+        let (fresh, _) = load(&Config { fresh_head: true, ..config }, architecture).unwrap();
+        let drawn = architecture.initial(3).weights;
+        for param in &architecture.layout() {
+            let source = if param.group == ParamGroup::Head { &drawn } else { &kept.weights };
+            assert_eq!(fresh.weights[param.range.clone()], source[param.range.clone()], "{}", param.name);
+        }
+        assert_ne!(fresh.weights, kept.weights);
+    }
 }

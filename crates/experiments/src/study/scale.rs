@@ -10,7 +10,7 @@ pub(crate) fn set(experiment: Experiment, scale: Scale) -> Vec<String> {
         (Scale::Tiny, Experiment::ResnetFedavg) => {
             &["data=generated", "train-slice=0..16", "clients=2", "batch=4", "rounds=2", "test-pictures=8"]
         }
-        (Scale::Tiny, Experiment::ResnetFedsgd) => &[
+        (Scale::Tiny, Experiment::ResnetFedsgd | Experiment::NonIid) => &[
             "data=generated",
             "schedule=constant",
             "clients=2",
@@ -31,9 +31,9 @@ pub(crate) fn set(experiment: Experiment, scale: Scale) -> Vec<String> {
             "evaluate-every=2",
             "test-pictures=20",
         ],
-        (Scale::Paper, Experiment::ResnetFedsgd) => RESNET,
+        (Scale::Paper, Experiment::ResnetFedsgd | Experiment::NonIid) => RESNET,
         (Scale::Paper, Experiment::ResnetFedavg) => RESNET_FEDAVG,
-        (Scale::Paper, Experiment::NonIid | Experiment::VitFromScratch | Experiment::TradeOff) => VIT_FROM_SCRATCH,
+        (Scale::Paper, Experiment::VitFromScratch | Experiment::TradeOff) => VIT_FROM_SCRATCH,
         (Scale::Paper, _) => VIT,
     };
     set.iter().map(|&set| set.to_owned()).collect()

@@ -12,10 +12,11 @@ use super::{
 };
 
 /// The keys of a config file.
-pub const KEYS: [&str; 23] = [
+pub const KEYS: [&str; 24] = [
     "model",
     "april-block",
     "start",
+    "fresh-head",
     "data",
     "data-dir",
     "train-slice",
