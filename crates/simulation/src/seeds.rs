@@ -21,6 +21,12 @@ impl Seeds {
         hash.finalize().into()
     }
 
+    /// For what is drawn once, by a number.
+    pub(crate) fn number(self, purpose: &str) -> u64 {
+        let [a, b, c, d, e, f, g, h, ..] = self.bytes(purpose, 0, 0);
+        u64::from_le_bytes([a, b, c, d, e, f, g, h])
+    }
+
     /// The same as a generator.
     pub(crate) fn rng(self, purpose: &str, round: u64, client: usize) -> ChaCha8Rng {
         ChaCha8Rng::from_seed(self.bytes(purpose, round, client))
