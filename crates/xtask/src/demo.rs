@@ -18,8 +18,8 @@ pub const RELAY: [&str; 7] = ["build", "--release", "--workspace", "--bin", "unm
 pub fn run(env: &Env, turn: Turn, arguments: &[String]) -> Result<ExitCode> {
     if !env.release_binary("unmask").exists() {
         println!(
-            "The first start builds everything: 22 minutes on 2 cores of an Intel Xeon, tools included. Later ones take \
-             seconds."
+            "The first start builds everything: 22 to 37 minutes on 2 cores of an Intel Xeon, tools included. Later ones \
+             take seconds."
         );
     }
     let program = env.release_binary("unmask");

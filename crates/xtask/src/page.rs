@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use brotli::CompressorWriter;
 use sha2::{Digest, Sha256};
 
@@ -18,6 +18,8 @@ const OTHERS: [&str; 6] = [".cargo", "Cargo.lock", "Cargo.toml", "Trunk.toml", "
 
 /// Bytes from which a file is worth packing.
 const LARGE: usize = 10_000;
+/// Bytes of the page's bundle, packed, at most: a phone on a slow network waits for it before it sees anything.
+const MOST_OF_PAGE: usize = 600_000;
 /// Binary logarithm of how far back brotli looks: the most that every browser allows.
 const WINDOW: u32 = 22;
 
@@ -60,6 +62,13 @@ fn pack(dist: &Path) -> Result<()> {
         CompressorWriter::new(&mut packed, 1 << 20, quality, WINDOW).write_all(&content)?;
         fs::write(&packed_path, &packed).with_context(|| format!("cannot write {}", packed_path.display()))?;
         fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+        let is_page = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("page"));
+        ensure!(
+            !is_page || packed.len() <= MOST_OF_PAGE,
+            "{} has {} bytes, and may have {MOST_OF_PAGE}: find what has grown, or move it into the worker",
+            packed_path.display(),
+            packed.len()
+        );
         let kilobytes = |bytes: &[u8]| bytes.len() / 1000;
         println!("{} kB -> {} kB  {}", kilobytes(&content), kilobytes(&packed), packed_path.display());
     }
