@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 
 use crate::{
     ONE_AT_A_TIME, PHONE,
+    attackers::photograph,
     support::{Browser, Relay, Tab, assert_accessible, wait_for},
-    volunteers::{fits, poll},
+    volunteers::{fits, has_picture, poll},
 };
 
 /// The window of a cheap projector, and what of it a browser without a frame shows.
@@ -14,8 +15,8 @@ pub const PROJECTOR: (u32, u32) = (1280, 720);
 /// Steps of each scene.
 pub const BEATS: [u64; 10] = [1, 3, 3, 3, 3, 4, 3, 3, 1, 3];
 
-/// Students of a class, and which sample photographs theirs are.
-const STUDENTS: [(&str, &str); 3] = [("Ada", "astronaut"), ("Bob", "hubble"), ("Cleo", "cameraman")];
+/// Students of a class, and which sample photographs theirs are; the first one has a picture of her own.
+const STUDENTS: [(&str, Option<&str>); 3] = [("Ada", None), ("Bob", Some("hubble")), ("Cleo", Some("cameraman"))];
 
 /// Those and two robots.
 const CLASS: usize = STUDENTS.len() + 2;
@@ -110,7 +111,9 @@ pub async fn arrive(relay: &Relay, tab: &Tab, scene: u64, beat: u64) {
 
 /// A student shows the picture and takes it back, which is the end of the consent as well.
 async fn show_and_hide(relay: &Relay, student: &Tab, name: &str) {
-    student.wait_for("document.querySelector('[data-testid=\"come-back\"], [data-testid=\"show-original\"]')").await;
+    student
+        .wait_for("document.querySelector('[data-testid=\"come-back\"], [data-testid=\"show-original\"]') && true")
+        .await;
     if student.shows("come-back").await {
         student.click("come-back").await;
     }
@@ -122,6 +125,22 @@ async fn show_and_hide(relay: &Relay, student: &Tab, name: &str) {
         (client["original"].is_null() && client["may_show"] == false).then_some(())
     })
     .await;
+}
+
+/// A student comes in with a sample photograph, which the class may see, or with one of their own and their consent.
+async fn join(relay: &Relay, browser: &Browser, name: &str, sample: Option<&str>) -> Tab {
+    let sample = sample.map(|sample| format!("&image={sample}&join=1")).unwrap_or_default();
+    let link = relay.student_link("localhost", &format!("nickname={name}&device=cpu{sample}"));
+    let student = browser.open(&link, PHONE).await;
+    if sample.is_empty() {
+        student.choose_file("file", &photograph("astronaut.png")).await;
+        has_picture(&student, "astronaut.png").await;
+        student.click("join").await;
+        relay.client(name).await;
+        student.click("may-show").await;
+    }
+    wait_for("the consent", || async { (relay.client(name).await["may_show"] == true).then_some(()) }).await;
+    student
 }
 
 /// Space alone leads a class of three students and two robots through the whole lesson, and nothing on any step is cut off,
@@ -141,9 +160,7 @@ async fn space_leads_a_class_through_the_whole_lesson() {
     let restless = browser.open_view(&relay.stage_link(), PROJECTOR).await;
     let mut students = Vec::new();
     for (name, sample) in STUDENTS {
-        let query = format!("nickname={name}&image={sample}&device=cpu&join=1");
-        students.push(browser.open(&relay.student_link("localhost", &query), PHONE).await);
-        relay.client(name).await;
+        students.push(join(&relay, &browser, name, sample).await);
     }
     for (scene, beats) in (0..).zip(BEATS) {
         for beat in 0..beats {
@@ -173,6 +190,10 @@ async fn space_leads_a_class_through_the_whole_lesson() {
         }
         if scene == 3 {
             show_and_hide(&relay, &students[0], STUDENTS[0].0).await;
+        }
+        for student in &students {
+            // That a class goes from scene to scene is no news for a phone.
+            assert!(!student.shows("news").await, "scene {scene}: {}", student.text("news").await);
         }
         students[0].screenshot(&format!("phone-scene-{scene}")).await;
         assert_accessible(&teacher, &format!("the presenter’s scene {scene}")).await;

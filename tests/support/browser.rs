@@ -173,9 +173,11 @@ impl Tab {
         self.client.execute(&look, Vec::new()).await.expect("the page answers") == true
     }
 
-    /// Clicks the element with this test id, once it is there.
+    /// Clicks the element with this test id, once it is there and shown.
     pub async fn click(&self, id: &str) {
-        self.element(id).await.click().await.expect("it can be clicked");
+        let element = self.element(id).await;
+        self.wait_for(&format!("document.querySelector('[data-testid=\"{id}\"]')?.checkVisibility() || null")).await;
+        element.click().await.expect("it can be clicked");
     }
 
     /// Presses and lets go of a key, wherever the focus is; by WebDriver's code where it has no letter.
