@@ -1,9 +1,9 @@
 //! A way to the relay that can be lost.
 
-use std::{future::pending, net::Ipv4Addr};
+use std::{future::pending, io, net::Ipv4Addr};
 
 use tokio::{
-    io::copy_bidirectional,
+    io::{AsyncReadExt as _, AsyncWriteExt as _, copy},
     net::{TcpListener, TcpSocket, TcpStream},
     sync::watch,
     task::{JoinHandle, JoinSet},
@@ -15,6 +15,8 @@ pub struct Line {
     to: u16,
     /// How often the address has changed.
     address: watch::Sender<u8>,
+    /// Whether what the device sends waits.
+    held: watch::Sender<bool>,
     carrier: JoinHandle<()>,
 }
 
@@ -24,13 +26,14 @@ impl Line {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let own = listener.local_addr().expect("a bound port").port();
         let (address, addresses) = watch::channel(0);
+        let (held, holds) = watch::channel(false);
         let carrier = tokio::spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                connections.spawn(carry(stream, port, addresses.clone()));
+                connections.spawn(carry(stream, port, addresses.clone(), holds.clone()));
             }
         });
-        Self { port: own, to: port, address, carrier }
+        Self { port: own, to: port, address, held, carrier }
     }
 
     /// The same link over this line.
@@ -42,6 +45,11 @@ impl Line {
     pub fn change_address(&self) {
         self.address.send_modify(|address| *address += 1);
     }
+
+    /// Lets what the device sends wait, or go on; what it is sent arrives either way.
+    pub fn hold(&self, is_held: bool) {
+        self.held.send_replace(is_held);
+    }
 }
 
 impl Drop for Line {
@@ -50,7 +58,7 @@ impl Drop for Line {
     }
 }
 
-async fn carry(mut stream: TcpStream, port: u16, mut addresses: watch::Receiver<u8>) {
+async fn carry(mut device: TcpStream, port: u16, mut addresses: watch::Receiver<u8>, mut holds: watch::Receiver<bool>) {
     let address = *addresses.borrow_and_update();
     let socket = TcpSocket::new_v4().expect("a socket");
     // Linux alone takes every address of the loopback network.
@@ -58,8 +66,25 @@ async fn carry(mut stream: TcpStream, port: u16, mut addresses: watch::Receiver<
         socket.bind((Ipv4Addr::new(127, 0, 0, 2 + address), 0).into()).expect("an address of this machine");
     }
     let Ok(mut relay) = socket.connect((Ipv4Addr::LOCALHOST, port).into()).await else { return };
+    let ((mut from_device, mut to_device), (mut from_relay, mut to_relay)) = (device.split(), relay.split());
+    let up = async {
+        let mut bytes = vec![0; 1 << 16];
+        loop {
+            let count = from_device.read(&mut bytes).await?;
+            if count == 0 {
+                return to_relay.shutdown().await;
+            }
+            // Without a line there is nobody who could let it go on.
+            holds.wait_for(|is_held| !is_held).await.map_err(io::Error::other)?;
+            to_relay.write_all(&bytes[..count]).await?;
+        }
+    };
+    let down = async {
+        copy(&mut from_relay, &mut to_device).await?;
+        to_device.shutdown().await
+    };
     tokio::select! {
-        _ = copy_bidirectional(&mut stream, &mut relay) => {}
+        _ = async { tokio::try_join!(up, down) } => {}
         _ = addresses.changed() => pending().await,
     }
 }

@@ -1,7 +1,10 @@
 //! The form in which a student chooses a nickname, a private picture and its label, and says who may see what leaks of it.
 
 use gloo_file::File;
-use leptos::{html::Video, prelude::*};
+use leptos::{
+    html::{Button, Video},
+    prelude::*,
+};
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::{JsFuture, spawn_local};
 use web_sys::{MediaDevices, MediaStream, MediaStreamConstraints, MediaStreamTrack};
@@ -290,6 +293,7 @@ pub fn Camera(
 ) -> impl IntoView {
     let stream = RwSignal::new_local(None::<MediaStream>);
     let video = NodeRef::<Video>::new();
+    let [open_button, shoot_button] = [(); 2].map(|()| NodeRef::<Button>::new());
     let close = move || {
         if let Some(stream) = stream.try_update(Option::take).flatten() {
             stop(&stream);
@@ -300,6 +304,16 @@ pub fn Camera(
         if let (Some(video), Some(stream)) = (video.get(), stream.get()) {
             video.set_src_object(Some(&stream));
         }
+    });
+    // The button that was pressed is gone. The other one takes the focus, and so comes into sight below the live picture.
+    Effect::new(move |was_open: Option<Option<bool>>| {
+        let (is_open, was_open) = (stream.with(Option::is_some), was_open.flatten());
+        let Some(button) = (if is_open { shoot_button } else { open_button }).get() else { return was_open };
+        if was_open.is_some_and(|was_open| was_open != is_open) {
+            // The page works as well if the browser refuses.
+            let _ = button.focus();
+        }
+        Some(is_open)
     });
     let start = move |_| {
         let Some(devices) = devices() else { return };
@@ -330,7 +344,7 @@ pub fn Camera(
             when=move || stream.with(Option::is_some)
             fallback=move || {
                 view! {
-                    <button type="button" class="button" data-testid="camera-button" on:click=start>
+                    <button node_ref=open_button type="button" class="button" data-testid="camera-button" on:click=start>
                         {say::camera::open()}
                     </button>
                 }
@@ -339,7 +353,7 @@ pub fn Camera(
             <div class="camera">
                 <video node_ref=video autoplay playsinline prop:muted=true aria-label=say::camera::live()></video>
                 <div class="row">
-                    <button type="button" class="button accent" data-testid="camera-shoot" on:click=shoot>
+                    <button node_ref=shoot_button type="button" class="button accent" data-testid="camera-shoot" on:click=shoot>
                         {say::camera::shoot()}
                     </button>
                     <button type="button" class="button" on:click=move |_| close()>
