@@ -421,12 +421,16 @@ impl Actor {
 
     /// Tells a client and the room what was refused.
     fn refuse(&mut self, client: ClientId, reason: &str) {
+        self.log_refusal(client, reason);
+        self.send(client, Slot::All, &RelayMessage::Refused { reason: reason.to_owned() }, &[]);
+    }
+
+    fn log_refusal(&mut self, client: ClientId, reason: &str) {
         let line = format!("{}: refused, {reason}.", self.roster.name(client));
         let is_taken = self.roster.get_mut(client).is_none_or(Entry::takes_line);
         if is_taken && self.log.say_if_new(client, self.room.round(), line) {
             warn!(client = client.0, reason, "refused");
         }
-        self.send(client, Slot::All, &RelayMessage::Refused { reason: reason.to_owned() }, &[]);
     }
 
     fn send(&mut self, client: ClientId, slot: Slot, message: &RelayMessage, values: &[f32]) {

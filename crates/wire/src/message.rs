@@ -145,7 +145,8 @@ pub enum RelayMessage {
     Lesson(LessonState),
     /// Whether the class sees the client's own picture: after it has sent or hidden one, and when the relay drops it.
     Original { is_shown: bool },
-    /// Something the client sent was refused, for a reason in words with the remedy; the connection stays open.
+    /// Something the client sent was refused, for a reason in words with the remedy; the connection stays open. An answer to
+    /// what the room no longer asks is dropped without a word.
     Refused { reason: String },
     /// The connection is about to be closed by the relay.
     Goodbye { reason: String },

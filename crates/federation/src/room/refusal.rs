@@ -40,6 +40,11 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// Whether it answers what the room no longer asks: whoever sent it has nothing to do about that.
+    pub fn is_outdated(&self) -> bool {
+        matches!(self, Self::Stale { .. } | Self::Policy { .. })
+    }
+
     /// Whether the update itself is wrong. One that is late, comes twice or has another passphrase's key is nobody's fault.
     pub fn is_fault(&self) -> bool {
         match self {

@@ -87,7 +87,12 @@ impl Actor {
                 if let Some(entry) = self.roster.get_mut(client) {
                     entry.refusal = Some(refusal.to_string());
                 }
-                self.refuse(client, &refusal.to_string());
+                let reason = refusal.to_string();
+                if refusal.is_outdated() {
+                    self.log_refusal(client, &reason);
+                } else {
+                    self.refuse(client, &reason);
+                }
             }
             Effect::Excluded { client, refusals } => {
                 let name = self.roster.name(client);
