@@ -188,6 +188,11 @@ async fn space_leads_a_class_through_the_whole_lesson() {
                 teacher.wait_for(FOUND).await;
             }
         }
+        if scene == 8 {
+            // A photograph is asked about by a click, and Space goes on all the same.
+            teacher.click("ask-about").await;
+            teacher.attribute("was-it", "data-verdict").await;
+        }
         if scene == 3 {
             show_and_hide(&relay, &students[0], STUDENTS[0].0).await;
         }

@@ -13,7 +13,7 @@ use leptos::{html::Button, prelude::*};
 use unmask_core::{Defence, Scene};
 use unmask_wire::view::Phase;
 use wasm_bindgen::{JsCast, JsValue};
-use web_sys::{Element, KeyboardEvent};
+use web_sys::{Element, Event, KeyboardEvent, MouseEvent};
 
 use self::{
     attack::{April, Attackers, MaskSlider},
@@ -204,11 +204,22 @@ fn read_blank() -> bool {
     storage.and_then(|storage| storage.get_item(BLANK_KEY).ok().flatten()).as_deref() == Some("1")
 }
 
+/// A click on a button must not take the focus, or Space would press the same button again.
+fn keep_focus(event: &MouseEvent) {
+    if is_within(event, "button") {
+        event.prevent_default();
+    }
+}
+
+/// Whether an event is about something that this selector matches, or something in it.
+fn is_within(event: &Event, selector: &str) -> bool {
+    let target = event.target().and_then(|target| target.dyn_into::<Element>().ok());
+    target.is_some_and(|target| target.closest(selector).is_ok_and(|it| it.is_some()))
+}
+
 /// Where the keyboard's attention is when a key is pressed.
 fn focus(event: &KeyboardEvent, is_asked: bool) -> Focus {
-    let target = event.target().and_then(|target| target.dyn_into::<Element>().ok());
-    let is =
-        |selector: &str| target.as_ref().is_some_and(|target| target.closest(selector).is_ok_and(|it| it.is_some()));
+    let is = |selector: &str| is_within(event, selector);
     Focus {
         is_typing: is("input, textarea, select"),
         is_pressable: is("button, a, summary, label"),
@@ -252,7 +263,7 @@ fn StageView(
                             <h1 data-testid="headline">{move || words().headline}</h1>
                             <p data-testid="line" role="status">{line}</p>
                         </header>
-                        <div class="scene" data-testid="scene">
+                        <div class="scene" data-testid="scene" on:mousedown=|event| keep_focus(&event)>
                             {move || match scene.get() {
                                 Scene::Lobby => view! { <Lobby stage/> }.into_any(),
                                 Scene::Promise => view! { <Promise stage/> }.into_any(),
@@ -316,8 +327,7 @@ fn Bar(stage: Stage, has_notes: RwSignal<bool>, is_blank: RwSignal<bool>, act: C
         }
     };
     view! {
-        // A click must not take the focus, or Space would press the same button again.
-        <div class="bar" role="toolbar" aria-label=say::bar::presenter() data-testid="bar" on:mousedown=|event| event.prevent_default()>
+        <div class="bar" role="toolbar" aria-label=say::bar::presenter() data-testid="bar" on:mousedown=|event| keep_focus(&event)>
             <span class="dots" role="group" aria-label=say::bar::scenes()>{Scene::ALL.map(dot).collect_view()}</span>
             <Key act action=Action::Next key="Space" testid="next-beat" title=say::bar::next_title()>{say::bar::next()}</Key>
             <Key act action=Action::RateDown key="[" testid="rate-down" title=say::bar::less_title()>"R−"</Key>
