@@ -15,7 +15,7 @@ fn folder() -> PathBuf {
 }
 
 /// Most bytes of one: they travel with every clone.
-const MOST_BYTES: u64 = 60_000;
+const MOST_BYTES: u64 = 100_000;
 
 /// Nothing on the stage is still to come.
 const COMPLETE: &str = "(stage => !/Waiting|…/.test(stage.innerText) && [...stage.querySelectorAll('img')].every(image => image.complete && image.naturalWidth) \

@@ -239,16 +239,16 @@ fn a_batch_of_two_makes_two_pictures() {
     assert_eq!(report["labels_read"], serde_json::json!([0, 3]));
 }
 
-/// Whoever takes a batch for one picture is told how many there are, and of which option to give.
+/// The number of pictures is read off the update; whoever takes a batch for one picture is told so, and of the option.
 #[test]
 fn the_rank_says_how_many_pictures_there_are() {
     let client = Client::new(&["cat.png", "rocket.png"], &[3, 0]);
     let report = client.success("embedding", &[]);
-    assert_eq!(report["pictures_by_rank"], "2", "{report}");
-    assert!(report["notes"].to_string().contains("give --batch 2"), "{report}");
-    let report = client.success("embedding", &["--batch", "2"]);
     assert_eq!((&report["pictures_by_rank"], &report["batch"]), (&"2".into(), &2.into()));
     assert!(!report["notes"].to_string().contains("give --batch"), "{report}");
+    let report = client.success("embedding", &["--batch", "1"]);
+    assert_eq!((&report["pictures_by_rank"], &report["batch"]), (&"2".into(), &1.into()));
+    assert!(report["notes"].to_string().contains("give --batch 2"), "{report}");
 }
 
 #[test]

@@ -84,7 +84,7 @@ async fn silent_client_is_late_and_comes_back() {
     ada.update(&plan, gradient(1), [1; 32]).await;
     assert_eq!(ada.plan().await.round, 3);
     mute.update(&missed, gradient(2), [2; 32]).await;
-    assert!(mute.refusal().await.contains("round 1"));
+    relay.log_line("the update is for round 1").await;
     assert!(mute.plan().await.round >= 3);
 }
 
@@ -145,7 +145,7 @@ async fn controls_take_effect_from_the_next_round_on() {
     // Its answer to the dropped round frees it for the next one.
     relay.control(Control::Start).await;
     ada.send_update(&plan, 1.0, unmask_defence::ProtectedUpdate::dense(Vec::new())).await;
-    relay.room_when("a line on it", |room| room.log.iter().any(|line| line.text.contains("no round is running"))).await;
+    relay.log_line("no round is running").await;
     let fresh = ada.plan().await;
     assert_eq!(fresh.round, 1);
     assert_ne!(fresh.weights, plan.weights);

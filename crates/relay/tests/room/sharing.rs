@@ -123,7 +123,7 @@ async fn other_pictures_come_with_the_next_round() {
         plan
     };
     ada.update(&stale, gradient(1), [1; 32]).await;
-    relay.room_when("a line on it", |room| room.log.iter().any(|line| line.text.contains("it is not mixed in"))).await;
+    relay.log_line("it is not mixed in").await;
 
     relay.control(train_on(TrainOn::Private)).await;
     ada.update(&plan, gradient(1), [2; 32]).await;

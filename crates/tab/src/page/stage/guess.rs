@@ -73,10 +73,12 @@ fn Question(stage: Stage) -> impl IntoView {
             </figure>
         }
     };
+    let attack = stage.feed.part(lesson::telling_attack);
+    let attack = Signal::derive(move || attack.get().unwrap_or(AttackMethod::Embedding));
     let voters = stage.feed.optional(|room| room.lesson.poll.as_ref().map(|poll| poll.voters));
     view! {
         <div class="guess">
-            <Attacked stage attack=Signal::from(AttackMethod::Embedding) title=Signal::derive(|| say::shot::from_numbers().to_owned())/>
+            <Attacked stage attack title=Signal::derive(|| say::shot::from_numbers().to_owned())/>
             <div class="suspects">
                 {move || suspects.get().into_iter().map(suspect).collect_view()}
                 <p class="suspects-note" role="status">

@@ -377,6 +377,12 @@ pub fn suspects(view: &RoomView) -> Vec<&ClientView> {
     shown
 }
 
+/// The attack that shows whose picture it is: APRIL on the block that it was made for, where embedding inversion loses dark
+/// photographs.
+pub fn telling_attack(view: &RoomView) -> AttackMethod {
+    if view.architecture.april_block() { AttackMethod::April } else { AttackMethod::Embedding }
+}
+
 /// What to ask the class, or to ask it no longer, at a place of the lesson.
 fn poll(view: &RoomView, place: Place) -> Option<Control> {
     let is_there = Place::of(view).scene == place.scene;
@@ -846,6 +852,9 @@ mod tests {
         let shown = AttackView { attack: AttackMethod::Embedding, client: ClientId(1), ..AttackView::default() };
         let view = RoomView { attacks: vec![shown], ..room() };
         assert!(result(&view, AttackMethod::Embedding).is_some());
+        assert_eq!(telling_attack(&view), AttackMethod::Embedding);
+        let april = RoomView { architecture: view.architecture.with_april_block(true), ..view.clone() };
+        assert_eq!(telling_attack(&april), AttackMethod::April);
         assert!(result(&view, AttackMethod::April).is_none());
         assert!(result(&RoomView { defence: masked(0.5), ..view.clone() }, AttackMethod::Embedding).is_none());
         assert!(result(&RoomView { target: Some(ClientId(2)), ..view }, AttackMethod::Embedding).is_none());
