@@ -375,27 +375,6 @@ fn table_turned_signs() {
     table(ADAM, &OPEN_AND_MASKED, &aggregations, &[Attack::Times(-1.0)]);
 }
 
-/// What a turned sign costs under Adam later on: accuracies every 25 rounds of 100, mean of the seeds.
-#[test]
-#[ignore = "needs half an hour: cargo xtask test --test hostile_clients curve_turned_signs -- --ignored --nocapture"]
-fn curve_turned_signs() {
-    let federations: Vec<Federation> = SEEDS.map(|seed| Federation::new(ADAM, seed).pretrained(12)).collect();
-    let settings = ADAM.settings("none", Aggregation::Clipped);
-    for attack in [Attack::None, Attack::Times(-1.0)] {
-        let mut accuracies = BTreeMap::new();
-        for federation in &federations {
-            federation.run(settings, attack, 2 * ROUNDS, &mut |room, round| {
-                if round.summary.round % 25 == 0 {
-                    let accuracy = federation.accuracy(&room.model().state);
-                    *accuracies.entry(round.summary.round).or_insert(0.0) += accuracy / SEEDS.count() as f64;
-                }
-            });
-        }
-        let line: String = accuracies.values().map(|accuracy| format!(" {:.1}", 100.0 * accuracy)).collect();
-        println!("{attack}:{line}");
-    }
-}
-
 const FEDAVG: Lesson =
     Lesson { model: "resnet_nano", rule: "fedavg:epochs=1,rate=0.02", optimiser: "sgd:0.1", batch: 8 };
 
