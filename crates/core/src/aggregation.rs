@@ -6,7 +6,7 @@ use crate::text::serde_as_text;
 
 /// How the relay averages the updates of a round, and what it does about one that stands out.
 ///
-/// Written `mean`, `clipped`, `trimmed-mean:0.2` or `median`.
+/// Written `mean`, `clipped`, `aligned`, `trimmed-mean:0.2` or `median`.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Aggregation {
     /// The papers' weighted mean of the updates as they come.
@@ -14,6 +14,9 @@ pub enum Aggregation {
     /// The weighted mean, with what is much larger than the others scaled down to a multiple of their median norm.
     #[default]
     Clipped,
+    /// The same without the updates that point against the others: a gradient with its sign turned is as long as an honest
+    /// one.
+    Aligned,
     /// For each parameter the mean of the values that are left without the smallest and the largest ones (Yin et al. 2018);
     /// every update counts once.
     TrimmedMean {
@@ -28,7 +31,7 @@ pub enum Aggregation {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseAggregationError {
     /// An unknown name.
-    #[error("\"{0}\" is no way to average updates; choose mean, clipped, trimmed-mean:0.2 or median")]
+    #[error("\"{0}\" is no way to average updates; choose mean, clipped, aligned, trimmed-mean:0.2 or median")]
     Name(String),
     /// A share that leaves nothing to average.
     #[error(
@@ -38,14 +41,25 @@ pub enum ParseAggregationError {
 }
 
 impl Aggregation {
-    /// Whether every update of a round must be held until the round closes, so that memory grows with the cohort.
-    pub fn holds_updates(self) -> bool {
+    /// Whether it takes each parameter's values by their size, so that every update counts once.
+    pub fn sorts_values(self) -> bool {
         matches!(self, Self::TrimmedMean { .. } | Self::Median)
+    }
+
+    /// Whether a much larger update than the others is scaled down to a multiple of their median norm.
+    pub fn bounds_norms(self) -> bool {
+        matches!(self, Self::Clipped | Self::Aligned)
     }
 
     /// Bytes that a round of `updates` updates of `parameters` values holds besides the sums.
     pub fn memory(self, parameters: usize, updates: usize) -> u64 {
-        if self.holds_updates() { 4 * parameters as u64 * updates as u64 } else { 0 }
+        let each = match self {
+            Self::Mean | Self::Clipped => 0,
+            Self::TrimmedMean { .. } | Self::Median => 4,
+            // Under FedAvg what they change the weights by as well.
+            Self::Aligned => 8,
+        };
+        each * parameters as u64 * updates as u64
     }
 }
 
@@ -54,6 +68,7 @@ impl fmt::Display for Aggregation {
         match self {
             Self::Mean => f.write_str("mean"),
             Self::Clipped => f.write_str("clipped"),
+            Self::Aligned => f.write_str("aligned"),
             Self::TrimmedMean { share } => write!(f, "trimmed-mean:{share}"),
             Self::Median => f.write_str("median"),
         }
@@ -68,6 +83,7 @@ impl FromStr for Aggregation {
         match (text, text.strip_prefix("trimmed-mean:")) {
             ("mean", _) => Ok(Self::Mean),
             ("clipped", _) => Ok(Self::Clipped),
+            ("aligned", _) => Ok(Self::Aligned),
             ("median", _) => Ok(Self::Median),
             (_, Some(share)) => share
                 .parse()
@@ -88,7 +104,7 @@ mod tests {
 
     #[test]
     fn is_read_as_it_is_written() {
-        for text in ["mean", "clipped", "trimmed-mean:0.2", "trimmed-mean:0", "median"] {
+        for text in ["mean", "clipped", "aligned", "trimmed-mean:0.2", "trimmed-mean:0", "median"] {
             assert_eq!(text.parse::<Aggregation>().unwrap().to_string(), text);
         }
     }
@@ -103,8 +119,9 @@ mod tests {
     }
 
     #[test]
-    fn only_what_sorts_values_holds_them() {
+    fn only_what_compares_updates_holds_them() {
         assert_eq!(Aggregation::Clipped.memory(1000, 30), 0);
+        assert_eq!(Aggregation::Aligned.memory(1000, 30), 240_000);
         assert_eq!(Aggregation::Median.memory(1000, 30), 120_000);
     }
 }

@@ -1,5 +1,7 @@
 //! What leaves the device.
 
+use std::borrow::Cow;
+
 use unmask_core::{ParamLayout, UpdateForm};
 
 use crate::{Mask, drawn::DrawnMask, finite::all_finite};
@@ -115,6 +117,28 @@ impl CheckedUpdate<'_> {
             start = range.end;
         }
         sum
+    }
+
+    /// The values less those of `reference`, `[P]`, where the mask kept them; the values themselves without one.
+    pub fn change(&self, reference: Option<&[f32]>) -> Cow<'_, [f32]> {
+        match reference.map(|reference| self.kept_of(reference)) {
+            None => Cow::Borrowed(self.values),
+            Some(reference) => self.values.iter().zip(reference).map(|(value, base)| value - base).collect(),
+        }
+    }
+
+    /// The norm of the values, those that a mask dropped counted as zero.
+    pub fn length(&self) -> f64 {
+        self.values.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt()
+    }
+
+    /// The dot product of the values with `direction`, `[P]`, those that a mask dropped counted as zero.
+    pub fn dot(&self, direction: &[f32]) -> f64 {
+        let product = |(&value, &other): (&f32, &f32)| f64::from(value) * f64::from(other);
+        match self.mask {
+            None => self.values.iter().zip(direction).map(product).sum(),
+            Some(_) => self.values.iter().zip(&self.kept_of(direction)).map(product).sum(),
+        }
     }
 
     /// The values with their change scaled by `share`: b + share (x - b) with b of `reference` (`[P]`), or 0 without it.

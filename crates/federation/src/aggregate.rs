@@ -8,11 +8,13 @@ use unmask_defence::{CheckedUpdate, Mask, ProtectedUpdate};
 use crate::{
     Refusal,
     counts::{LANES, Tally},
+    directions,
     norm_gate::NormGate,
 };
 
 /// Sums of the updates of one round, added as they arrive, so that memory does not grow with the cohort; only
-/// [`TrimmedMean`](Aggregation::TrimmedMean) and [`Median`](Aggregation::Median) must hold every update.
+/// [`Aligned`](Aggregation::Aligned), [`TrimmedMean`](Aggregation::TrimmedMean) and [`Median`](Aggregation::Median) must
+/// hold every update.
 ///
 /// Of the masks only the seeds are kept: how many updates stand behind each parameter is drawn again from them when the
 /// round closes.
@@ -26,7 +28,7 @@ pub struct Aggregate {
     norms_before: NormGate,
     /// Norm up to which no update is implausible, however small the others are.
     harmless: f64,
-    /// What waits for enough norms to judge it by.
+    /// What waits for enough norms, or for the end of the round, to be judged by.
     held: Vec<Held>,
     /// How many updates were added in this round, those left out later among them.
     added: usize,
@@ -35,6 +37,7 @@ pub struct Aggregate {
     /// Of each update all values, `[P]`, NaN where its mask dropped one; where all of a parameter's are to be sorted.
     whole: Vec<Vec<f32>>,
     clipped: u32,
+    opposed: u32,
     /// `[P]`: sum_n k_n theta_n over the updates that have the value, k_n being the weight of update n.
     sums: Vec<f32>,
     masks: Vec<(MaskSeed, u32)>,
@@ -80,6 +83,7 @@ impl Aggregate {
             left_out: Vec::new(),
             whole: Vec::new(),
             clipped: 0,
+            opposed: 0,
             sums,
             masks: Vec::new(),
             updates: 0,
@@ -120,7 +124,8 @@ impl Aggregate {
         self.added = 0;
         self.left_out.clear();
         self.whole.clear();
-        (self.updates, self.weight, self.clipped) = (0, 0, 0);
+        (self.updates, self.weight) = (0, 0);
+        (self.clipped, self.opposed) = (0, 0);
     }
 
     /// The same for updates of another kind: what was known of norms is forgotten as well.
@@ -153,6 +158,11 @@ impl Aggregate {
         self.clipped
     }
 
+    /// Number of updates that were left out because they pointed against the others.
+    pub fn opposed(&self) -> u32 {
+        self.opposed
+    }
+
     /// Adds an update with an integer weight: 1 under FedSGD (Eqs. 1 and 2), its number of samples under FedAvg (Eqs. 3
     /// and 4). `reference` (`[P]`) is what the values are a change of: the global weights under FedAvg, nothing under
     /// FedSGD. An update that does not fit leaves the sums as they were.
@@ -164,8 +174,8 @@ impl Aggregate {
         let (checked, total, norm) = self.check(update, weight, reference)?;
         match self.aggregation {
             Aggregation::Mean => self.sum(update.form, &checked, weight),
-            Aggregation::Clipped => {
-                if self.norms.is_ready(0) {
+            Aggregation::Clipped | Aggregation::Aligned => {
+                if self.aggregation == Aggregation::Clipped && self.norms.is_ready(0) {
                     let bound = self.norms.bound();
                     self.sum_clipped(update.form, &checked, weight, norm, reference);
                     self.norms.accept(norm.min(bound));
@@ -182,7 +192,7 @@ impl Aggregate {
         self.updates += 1;
         self.weight = total;
         let telling = self.held.iter().filter(|held| held.norm > 0.0).count();
-        if self.norms.is_ready(telling) {
+        if self.aggregation == Aggregation::Clipped && self.norms.is_ready(telling) {
             self.release(reference);
         }
         Ok(())
@@ -199,7 +209,7 @@ impl Aggregate {
         self.check_kind(update)?;
         let total = self.weight.checked_add(weight).filter(|_| weight > 0).ok_or(Refusal::Samples(weight))?;
         let checked = update.checked(&self.layout)?;
-        if self.aggregation != Aggregation::Clipped {
+        if !self.aggregation.bounds_norms() {
             return Ok((checked, total, 0.0));
         }
         let norm = checked.squared_norm(reference).sqrt();
@@ -212,6 +222,9 @@ impl Aggregate {
     /// Judges what waited for norms to be judged by, since no more updates come. Says which of the updates were left out,
     /// counted from 0 as they were added: what came beside them counts no more than they do.
     pub(crate) fn judge(&mut self, reference: Option<&[f32]>) -> &[usize] {
+        if self.aggregation == Aggregation::Aligned {
+            self.leave_out_opposed(reference);
+        }
         self.release(reference);
         &self.left_out
     }
@@ -220,7 +233,7 @@ impl Aggregate {
     pub(crate) fn finish(&mut self, reference: Option<&[f32]>) {
         match self.aggregation {
             Aggregation::Mean => {}
-            Aggregation::Clipped => self.release(reference),
+            Aggregation::Clipped | Aggregation::Aligned => self.release(reference),
             Aggregation::TrimmedMean { share } => self.sort(|values| trimmed_mean(values, share)),
             Aggregation::Median => self.sort(|values| trimmed_mean(values, 0.5)),
         }
@@ -232,13 +245,8 @@ impl Aggregate {
         let is_left_out = |held: &Held| judge.implausible(held.norm, self.harmless).is_some();
         let (left_out, taken): (Vec<Held>, Vec<Held>) =
             std::mem::take(&mut self.held).into_iter().partition(is_left_out);
-        for Held { position, weight, .. } in left_out {
-            // Too late to refuse it.
-            self.left_out.push(position);
-            self.clipped += 1;
-            self.updates -= 1;
-            self.weight -= weight;
-        }
+        self.clipped += u32::try_from(left_out.len()).unwrap_or(u32::MAX);
+        self.forget(left_out);
         // Only what is taken says what is usual.
         self.norms = self.norms.with(taken.iter().map(|held| held.norm));
         for Held { update, weight, norm, .. } in taken {
@@ -246,6 +254,29 @@ impl Aggregate {
             if let Ok(checked) = update.checked(&self.layout) {
                 self.sum_clipped(update.form, &checked, weight, norm, reference);
             }
+        }
+    }
+
+    /// Leaves out those of the updates that wait which point against the others.
+    fn leave_out_opposed(&mut self, reference: Option<&[f32]>) {
+        // They were checked when they came.
+        let updates: Vec<_> = self.held.iter().filter_map(|held| held.update.checked(&self.layout).ok()).collect();
+        let changes: Vec<_> = updates.iter().map(|update| update.change(reference)).collect();
+        let changes: Vec<_> = updates.iter().zip(&changes).map(|(update, change)| update.with_values(change)).collect();
+        let mut opposed = directions::opposed(&changes, self.layout.len()).into_iter();
+        let (left_out, taken): (Vec<Held>, Vec<Held>) =
+            std::mem::take(&mut self.held).into_iter().partition(|_| opposed.next().unwrap_or_default());
+        self.held = taken;
+        self.opposed += u32::try_from(left_out.len()).unwrap_or(u32::MAX);
+        self.forget(left_out);
+    }
+
+    /// It is too late to refuse them.
+    fn forget(&mut self, left_out: Vec<Held>) {
+        for Held { position, weight, .. } in left_out {
+            self.left_out.push(position);
+            self.updates -= 1;
+            self.weight -= weight;
         }
     }
 
@@ -354,7 +385,7 @@ impl Aggregate {
 
     /// What was sorted is one value already, whatever the number of those it was chosen from.
     fn count_once(&self, weights: &mut [f32; LANES]) {
-        if self.aggregation.holds_updates() {
+        if self.aggregation.sorts_values() {
             weights.iter_mut().for_each(|weight| *weight = weight.min(1.0));
         }
     }

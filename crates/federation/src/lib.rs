@@ -7,6 +7,7 @@
 
 mod aggregate;
 mod counts;
+mod directions;
 mod gate;
 mod mean;
 mod norm_gate;

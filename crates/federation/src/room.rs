@@ -645,11 +645,12 @@ impl Room {
         let Round { model, reports, .. } = round;
         let Silent { late, sitting_out } = self.members.end_round();
         let rule = self.settings.rule();
-        // The first few updates are judged together, now that all are there.
+        // What waited is judged together, now that all are there.
         let left_out = self.aggregate.judge(rule.is_fedavg().then_some(&model.state.weights));
         self.statistics.leave_out(left_out);
         let reports = reports.without(left_out);
-        let (updates, clipped) = (self.aggregate.updates(), self.aggregate.clipped());
+        let (updates, clipped, opposed) =
+            (self.aggregate.updates(), self.aggregate.clipped(), self.aggregate.opposed());
         let (samples, losses) = (reports.samples(), reports.plausible_losses(model.architecture.classes()));
         let (mut loss, mut void) = (None, None);
         let least = self.quorum.updates;
@@ -670,7 +671,7 @@ impl Room {
             self.aggregate.forget_norms();
         }
         let (round, settings) = (self.number, self.settings);
-        let summary = RoundSummary { round, settings, updates, clipped, samples, loss, losses, void, late };
+        let summary = RoundSummary { round, settings, updates, clipped, opposed, samples, loss, losses, void, late };
         self.resting = true;
         let mut effects = vec![Effect::Closed(summary)];
         effects.extend(sit_out(sitting_out));

@@ -68,6 +68,7 @@ fn aggregation() -> impl Strategy<Value = Aggregation> {
     prop_oneof![
         Just(Aggregation::Mean),
         Just(Aggregation::Clipped),
+        Just(Aggregation::Aligned),
         Just(Aggregation::TrimmedMean { share: 0.2 }),
         Just(Aggregation::Median)
     ]
@@ -94,23 +95,23 @@ proptest! {
         (rule, optimiser) in
             prop_oneof![Just(("fedsgd", "sgd:0.1")), Just(("fedsgd", "adam:0.001")), Just(("fedavg", "sgd:0.1"))],
     ) {
-        let mut room = room(defence, rule, optimiser, aggregation, 4);
+        let mut room = room(defence, rule, optimiser, aggregation, 6);
         for round in 0..6 {
             let before = room.model().state.weights.clone();
             let mut summary = None;
-            for client in 0..4 {
+            for client in 0..6 {
                 let plain = if client == 0 {
                     (0..before.len()).map(|i| values[i % values.len()]).collect()
                 } else {
                     honest(&room, client)
                 };
-                let update = protect(&room, plain, 4 * round + client);
+                let update = protect(&room, plain, 6 * round + client);
                 let (loss, samples) = if client == 0 { (loss, samples) } else { (2.0, 4) };
                 let effects = send(&mut room, ClientId(client), update, loss, samples);
                 summary = closed(&effects).cloned();
             }
             let summary = summary.unwrap();
-            prop_assert_eq!(summary.samples <= 16, true, "{} samples", summary.samples);
+            prop_assert_eq!(summary.samples <= 24, true, "{} samples", summary.samples);
             if let Some(loss) = summary.loss {
                 prop_assert!((0.0..=700.0).contains(&loss), "loss {loss}");
             }
@@ -413,6 +414,67 @@ fn median_and_trimmed_mean_stay_among_honest_values() {
         let step: Vec<f32> =
             room.model().state.weights.iter().zip(&before).map(|(after, before)| before - after).collect();
         assert!(step.iter().all(|step| (step - 1.0).abs() < 1e-5), "{aggregation}: {}", step[0]);
+    }
+}
+
+/// What a client sends whose change is `common` times a direction that all share, `own` times one of its own.
+fn pulled(room: &Room, client: u32, common: f32, own: f32) -> Vec<f32> {
+    // The last bit of splitmix64.
+    let sign = |i: usize, of: u64| {
+        let mut bits = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(of << 32);
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        if (bits ^ (bits >> 31)) & 1 == 0 { 1.0 } else { -1.0 }
+    };
+    let weights = &room.model().state.weights;
+    let change = |i: usize| 0.001 * (common * sign(i, 0) + own * sign(i, u64::from(client) + 1));
+    let base = |weight: f32| if room.settings().rule().is_fedavg() { weight } else { 0.0 };
+    weights.iter().enumerate().map(|(i, &weight)| base(weight) + change(i)).collect()
+}
+
+/// One round in which each client is pulled so far along the common direction, and by as much noise again as is given.
+fn pull(defence: &str, rule: &str, aggregation: Aggregation, common: &[f32], own: f32) -> (RoundSummary, Vec<f32>) {
+    let mut room = room(defence, rule, "sgd:0.1", aggregation, common.len() as u32);
+    let mut summary = None;
+    for (client, &common) in (0..).zip(common) {
+        let update = protect(&room, pulled(&room, client, common, own), client);
+        summary = closed(&send(&mut room, ClientId(client), update, 2.0, 4)).cloned();
+    }
+    (summary.unwrap(), room.model().state.weights.clone())
+}
+
+/// As long as the others, so that no bound on norms sees them; the weights are those of the others' round.
+#[test]
+fn turned_signs_are_left_out_of_an_aligned_mean() {
+    let turned = [-1.0, 1.0, 1.0, -1.0, 1.0, 1.0, 1.0, 1.0];
+    for defence in ["none", "random-binary:0.5", "fixed-position"] {
+        for rule in ["fedsgd", "fedavg:epochs=1,rate=0.1"] {
+            let (summary, weights) = pull(defence, rule, Aggregation::Aligned, &turned, 3.0);
+            assert_eq!((summary.updates, summary.opposed, summary.samples), (6, 2, 24), "{defence}, {rule}");
+            // Nobody is named in a mean that does not compare directions.
+            let (clipped, other) = pull(defence, rule, Aggregation::Clipped, &turned, 3.0);
+            assert_eq!((clipped.updates, clipped.opposed), (8, 0), "{defence}, {rule}");
+            assert!(weights != other, "{defence}, {rule}");
+        }
+    }
+}
+
+/// Fewer than five clients have no direction of most, and what is zero has none.
+#[test]
+fn without_a_common_direction_everybody_counts() {
+    for (common, own) in [(&[1.0, 1.0, -1.0, -1.0][..], 0.5), (&[1.0, 1.0, 1.0, -1.0], 0.5), (&[0.0; 6], 0.0)] {
+        let (summary, _) = pull("none", "fedsgd", Aggregation::Aligned, common, own);
+        assert_eq!((summary.updates as usize, summary.opposed), (common.len(), 0), "{common:?}");
+    }
+}
+
+/// However they disagree, more than half of the updates count.
+#[test]
+fn most_updates_count_in_an_aligned_mean() {
+    for common in [&[1.0, 1.0, 1.0, -1.0, -1.0, -1.0][..], &[1.0, -1.0, -1.0, -1.0, -1.0], &[0.0; 9]] {
+        let (summary, _) = pull("random-binary:0.5", "fedsgd", Aggregation::Aligned, common, 1.0);
+        let most = (common.len() as u32 - 1) / 2;
+        assert!(summary.opposed <= most && summary.updates == common.len() as u32 - summary.opposed, "{summary:?}");
     }
 }
 

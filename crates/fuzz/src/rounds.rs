@@ -22,8 +22,13 @@ const DEFENCES: [&str; 6] =
     ["none", "fixed-position", "random-binary:0.5", "frozen-binary:0.5", "encrypted", "encrypted:keyed"];
 const RULES: [&str; 2] = ["fedsgd", "fedavg:epochs=2,rate=0.1"];
 const OPTIMISERS: [&str; 2] = ["sgd:0.1", "adam:0.001"];
-const AGGREGATIONS: [Aggregation; 4] =
-    [Aggregation::Mean, Aggregation::Clipped, Aggregation::TrimmedMean { share: 0.2 }, Aggregation::Median];
+const AGGREGATIONS: [Aggregation; 5] = [
+    Aggregation::Mean,
+    Aggregation::Clipped,
+    Aggregation::Aligned,
+    Aggregation::TrimmedMean { share: 0.2 },
+    Aggregation::Median,
+];
 
 #[derive(Debug, Arbitrary)]
 enum Step {

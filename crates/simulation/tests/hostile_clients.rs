@@ -330,19 +330,21 @@ fn table(lesson: Lesson, defences: &[&str], aggregations: &[Aggregation], attack
     let rows = defences.iter().flat_map(|defence| aggregations.iter().map(move |by| (*defence, *by)));
     for (defence, aggregation) in rows {
         let settings = lesson.settings(defence, aggregation);
-        let run = |attack| -> Vec<f64> {
+        // How many of the updates pointed against the others, too.
+        let run = |attack| -> (Vec<f64>, u32) {
+            let mut opposed = 0;
             let ends = federations.iter().map(|federation| {
-                let room = federation.run(settings, attack, ROUNDS, &mut |_, _| {});
+                let room = federation.run(settings, attack, ROUNDS, &mut |_, round| opposed += round.summary.opposed);
                 federation.accuracy(&room.model().state)
             });
-            ends.collect()
+            (ends.collect(), opposed)
         };
-        let clean = run(Attack::None);
-        print!("| {defence}, {aggregation} | {} | {} |", cell(&start), cell(&clean));
+        let (clean, opposed) = run(Attack::None);
+        print!("| {defence}, {aggregation} | {} | {}, {opposed} left out |", cell(&start), cell(&clean));
         for &attack in attacks {
-            let accuracies = run(attack);
+            let (accuracies, opposed) = run(attack);
             let difference = mean(&accuracies) - mean(&clean);
-            print!(" {} {difference:+.1} |", cell(&accuracies));
+            print!(" {} {difference:+.1}, {opposed} left out |", cell(&accuracies));
             if difference < -2.0 {
                 lost.push(format!("{defence}, {aggregation}, {attack}: {difference:+.1} points"));
             }
@@ -365,6 +367,13 @@ fn table_fedsgd_sgd() {
 #[ignore = "needs an hour: cargo xtask test --test hostile_clients table_fedsgd_adam -- --ignored --nocapture"]
 fn table_fedsgd_adam() {
     table(ADAM, &OPEN_AND_MASKED, &[Aggregation::Clipped], &ATTACKS);
+}
+
+/// The mean of those who agree, against those who turn their sign.
+#[test]
+#[ignore = "needs ten minutes: cargo xtask test --test hostile_clients table_aligned -- --ignored --nocapture"]
+fn table_aligned() {
+    table(ADAM, &OPEN_AND_MASKED, &[Aggregation::Aligned], &[Attack::Times(-1.0)]);
 }
 
 /// What does not go by length, against what no length shows.

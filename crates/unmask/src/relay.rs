@@ -50,8 +50,9 @@ pub struct Relay {
     /// The relay's step under fedsgd: sgd:RATE or adam:RATE.
     #[arg(long, value_name = "STEP", default_value = "adam:0.001")]
     optimiser: unmask_relay::OptimiserKind,
-    /// How updates are averaged: clipped scales down what is much larger than the others; mean is the papers'; of
-    /// trimmed-mean:SHARE and median every update of a round is held in memory.
+    /// How updates are averaged: clipped scales down what is much larger than the others; aligned leaves out what points
+    /// against them as well, which a turned sign under Adam takes; mean is the papers'; of aligned, trimmed-mean:SHARE and
+    /// median every update of a round is held in memory.
     #[arg(long, value_name = "WAY", default_value = "clipped")]
     aggregate: Aggregation,
     /// Share of the clients that a round waits for; the rest get twice the median time to an answer, at least 5 s, and no whole

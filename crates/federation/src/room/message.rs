@@ -133,6 +133,8 @@ pub struct RoundSummary {
     pub updates: u32,
     /// Those of them that were more than [`CLIP_FACTOR`](crate::CLIP_FACTOR) times as large as usual and counted less for it.
     pub clipped: u32,
+    /// Number of updates that were left out because they pointed against the others.
+    pub opposed: u32,
     /// Number of samples behind them.
     pub samples: u64,
     /// Mean of the plausible losses reported, if there are any.

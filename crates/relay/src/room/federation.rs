@@ -201,6 +201,7 @@ mod tests {
             settings,
             updates,
             clipped: 0,
+            opposed: 0,
             samples: u64::from(updates) * 2,
             loss: None,
             losses: Vec::new(),

@@ -318,7 +318,7 @@ async fn the_log_counts_refusals() {
     assert!(lines <= 2, "{:#?}", room.log);
 }
 
-/// A median holds every update of a round: what a full room would need is counted before anybody is let in.
+/// A median and a mean of those who agree hold every update of a round: what a full room would need is counted before anybody is let in.
 #[tokio::test]
 async fn a_median_that_would_not_fit_in_memory_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -328,7 +328,7 @@ async fn a_median_that_would_not_fit_in_memory_is_refused() {
         serve(config)
     };
     let most = (2 << 30) / (4 * Architecture::from(VitPreset::Pico).layout().len());
-    for aggregation in ["median", "trimmed-mean:0.2"] {
+    for (aggregation, most) in [("median", most), ("trimmed-mean:0.2", most), ("aligned", most / 2)] {
         let error = room(most + 1, aggregation).await.unwrap_err().to_string();
         assert!(error.contains("2 GB are the limit; choose clipped or a smaller model"), "{error}");
         room(most, aggregation).await.unwrap().shutdown().await;

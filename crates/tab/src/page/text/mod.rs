@@ -153,6 +153,11 @@ pub fn aggregation(aggregation: Aggregation, is_encrypted: bool) -> String {
         Aggregation::Clipped => "Clipped mean: an update much longer than the others is shortened. \
                                  One of usual length that points the wrong way counts like any other."
             .to_owned(),
+        Aggregation::Aligned => {
+            "Aligned mean: an update much longer than the others is shortened, and one that points \
+                                 against the others is left out, even an honest one of pictures like nobody else's."
+                .to_owned()
+        }
         Aggregation::TrimmedMean { share } => format!(
             "Trimmed mean: of each parameter the smallest and the largest {:.0} % are dropped. \
              A larger share of hostile clients moves the model.",
@@ -345,7 +350,7 @@ mod tests {
 
     #[test]
     fn what_no_aggregation_stops_is_said_and_encryption_stops_less() {
-        for by in ["mean", "clipped", "trimmed-mean:0.2", "median"] {
+        for by in ["mean", "clipped", "aligned", "trimmed-mean:0.2", "median"] {
             let by: Aggregation = by.parse().unwrap();
             let (open, encrypted) = (aggregation(by, false), aggregation(by, true));
             assert!(encrypted.starts_with(&open) && encrypted.contains("cannot be judged"), "{encrypted}");
