@@ -276,13 +276,18 @@ impl Tab {
     pub async fn picture(&self, path: &Path, is_whole: bool) {
         // What came last may still be on its way to the screen.
         tokio::time::sleep(Duration::from_millis(300)).await;
-        let mut options = json!({ "format": "webp", "quality": 80 });
         if is_whole {
-            options["captureBeyondViewport"] = json!(true);
+            // As tall as all of it: a picture beyond what is seen never comes in the dark.
             let size = self.run("return [innerWidth, document.documentElement.scrollHeight]").await;
-            options["clip"] = json!({ "x": 0, "y": 0, "width": size[0], "height": size[1], "scale": 1 });
+            let metrics = json!({ "width": size[0], "height": size[1], "deviceScaleFactor": 0, "mobile": true });
+            self.session.devtools("Emulation.setDeviceMetricsOverride", metrics).await;
+            self.wait_for(&format!("innerHeight == {} || null", size[1])).await;
         }
+        let options = json!({ "format": "webp", "quality": 80 });
         let answer = self.session.devtools("Page.captureScreenshot", options).await;
+        if is_whole {
+            self.session.devtools("Emulation.clearDeviceMetricsOverride", json!({})).await;
+        }
         let data = answer["data"].as_str().unwrap_or_else(|| panic!("no picture in {answer}"));
         save(path, &STANDARD.decode(data).expect("base64"));
     }

@@ -62,7 +62,7 @@ use self::{
     history::History,
     initialiser::Initialiser,
     journaling::Journaling,
-    lesson::{LastLesson, LessonHead, Opening},
+    lesson::{LastLesson, Opening},
     log::Log,
     measuring::Measuring,
     roster::{Connection, Entry, Roster},
@@ -70,7 +70,6 @@ use self::{
     stage::Stage,
     tasks::Task,
     timers::Timers,
-    trade_off::TradeOff,
 };
 use crate::{
     attacks::{Attacks, Pictures, Reconstruction, Report},
@@ -88,6 +87,7 @@ const MAX_REASON: usize = 200;
 
 /// What the room shares with those who serve it.
 pub(crate) struct Shared {
+    /// Those that attacks found, and those that clients show of their own.
     pub(crate) pictures: Arc<Pictures>,
     pub(crate) in_flight: InFlight,
     pub(crate) reusable_buffer: ReusableBuffer,
@@ -100,11 +100,9 @@ pub(crate) struct Actor {
     roster: Roster,
     door: Door,
     attacks: Attacks,
-    /// Holds what clients show of their own as well.
-    pictures: Arc<Pictures>,
+    shared: Shared,
     recorder: Recorder,
     stage: Stage,
-    trade_off: TradeOff,
     sharing: Sharing,
     measuring: Measuring,
     federation: Federation,
@@ -113,12 +111,8 @@ pub(crate) struct Actor {
     initialiser: Initialiser,
     timers: Timers,
     journaling: Journaling,
-    head: LessonHead,
     /// What clients were last asked to do, for those who come back in the midst of it.
     task: Option<Task>,
-    in_flight: InFlight,
-    reusable_buffer: ReusableBuffer,
-    join_addresses: JoinAddresses,
     snapshots: watch::Sender<Snapshot>,
     /// Where threads report that work for the room.
     inputs: mpsc::WeakSender<Input>,
@@ -130,7 +124,7 @@ impl Actor {
         config: RelayConfig,
         mut opening: Opening,
         join_addresses: JoinAddresses,
-        Shared { pictures, in_flight, reusable_buffer }: Shared,
+        shared: Shared,
         snapshots: watch::Sender<Snapshot>,
         inputs: mpsc::WeakSender<Input>,
     ) -> anyhow::Result<Self> {
@@ -142,7 +136,7 @@ impl Actor {
             report(saved);
         };
         let journaling = Journaling::start(journaled, &mut opening)?;
-        let Opening { head, last, problems, .. } = opening;
+        let Opening { last, problems, .. } = opening;
         let (room, lesson) = match last {
             Some(last) => {
                 let LastLesson { lesson, room } = *last;
@@ -150,19 +144,23 @@ impl Actor {
             }
             None => (first_room(&config, &mut initialiser, &mut sharing)?, None),
         };
-        let (recorder, problem) = recorder(&config, head.began, inputs.clone(), now)?;
+        let (recorder, problem) = recorder(&config, journaling.head().began, inputs.clone(), now)?;
         check_memory(&config, room.model().architecture)?;
         let attacked = reporter(inputs.clone(), Input::Attacked);
         let evaluated = reporter(inputs.clone(), Input::Evaluated);
         let mut actor = Self {
             room: room.with_quorum(config.quorum),
             roster: Roster::default(),
-            door: Door::default(),
-            attacks: Attacks::start(attacked, Arc::clone(&pictures), config.attack_budget, config.searches.clone())?,
-            pictures,
+            door: Door::new(join_addresses),
+            attacks: Attacks::start(
+                attacked,
+                Arc::clone(&shared.pictures),
+                config.attack_budget,
+                config.searches.clone(),
+            )?,
+            shared,
             recorder,
             stage: Stage::default(),
-            trade_off: TradeOff::default(),
             sharing,
             measuring: Measuring::start(evaluated, config.evaluator.clone(), config.data.evaluation_budget)?,
             federation: Federation::new(config.flower.as_ref().map(|flower| flower.node.address.to_string())),
@@ -171,11 +169,7 @@ impl Actor {
             initialiser,
             timers: Timers::new(now),
             journaling,
-            head,
             task: None,
-            in_flight,
-            reusable_buffer,
-            join_addresses,
             snapshots,
             inputs,
             config,
@@ -268,16 +262,13 @@ impl Actor {
             Input::KeyDerived { key, reply } => drop(reply.send(self.take_key(key))),
             Input::DataSetLoaded { data_set, reply } => drop(reply.send(self.set_data_set(data_set))),
             Input::PinRenewed { pin, number } => {
-                self.join_addresses.pin = pin;
-                self.door.renew_pin(number);
+                self.door.renew_pin(pin, number);
                 self.say("Too many wrong PINs were tried; the room has another one.".to_owned());
             }
             Input::Attacked(report) => self.heard(report),
             Input::Evaluated(evaluation) => {
-                if let Some(point) = self.measuring.measured(evaluation, self.sharing.data_set())
-                    && let Some(defence) = self.history.defence_of(point.round)
-                {
-                    self.trade_off.measured(defence, point.accuracy);
+                if let Some(point) = self.measuring.measured(evaluation, self.sharing.data_set()) {
+                    self.history.measured(point.round, point.accuracy);
                 }
             }
             Input::Federation(input) => self.hear_federation(input),
@@ -363,7 +354,7 @@ impl Actor {
             }
             ClientMessage::Score { round, attack, psnr, ssim } => {
                 match self.attacks.score(client, round, attack, psnr, ssim) {
-                    Ok(Some(defence)) => self.trade_off.scored(defence, attack, round, ssim),
+                    Ok(Some(defence)) => self.history.scored(defence, attack, round, ssim),
                     Ok(None) => {}
                     Err(reason) => self.refuse(client, &reason),
                 }
@@ -403,7 +394,6 @@ impl Actor {
         self.attacks.forget_model();
         self.measuring.forget_model(self.room.model());
         self.history.forget_model();
-        self.trade_off.clear();
     }
 
     /// Takes news of an attack, and sends the attacked client the picture, for its score.
@@ -471,7 +461,7 @@ impl Drop for Actor {
         if self.journaling.is_unwritten() {
             self.write_down();
         }
-        self.recorder.record_last(Instant::now(), &Arc::new(self.view()), &self.pictures);
+        self.recorder.record_last(Instant::now(), &Arc::new(self.view()), &self.shared.pictures);
     }
 }
 

@@ -119,7 +119,7 @@ fn named(view: &RoomView) -> impl Iterator<Item = (String, &str)> {
 fn metrics(files: &LessonFiles) -> String {
     let newest = files.rounds.last().map_or(0, |round| round.model);
     let mut csv =
-        "time,model,round,defence,rule,optimiser,aggregation,batch,updates,clipped,late,samples,loss,accuracy,\
+        "time,model,round,defence,rule,optimiser,aggregation,batch,updates,clipped,opposed,late,samples,loss,accuracy,\
                    held_out_loss,void\n"
             .to_owned();
     for round in &files.rounds {
@@ -137,6 +137,7 @@ fn metrics(files: &LessonFiles) -> String {
             settings.batch().to_string(),
             round.updates.to_string(),
             round.clipped.to_string(),
+            round.opposed.to_string(),
             round.late.to_string(),
             round.samples.to_string(),
             round.loss.map_or_else(String::new, |loss| loss.to_string()),

@@ -19,7 +19,7 @@ const FILES: [&str; 2] = ["journal-a.redb", "journal-b.redb"];
 const TABLE: TableDefinition<'_, (&str, u32), &[u8]> = TableDefinition::new("lesson");
 const HEADER: &str = "header";
 /// Another one whenever what is written changes its form.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 /// Bytes of a value, a little less than a power of two: redb gives each its own run of pages.
 const CHUNK: usize = (256 << 10) - 1024;
 /// The pages that redb keeps in memory: a journal is written far more often than read.

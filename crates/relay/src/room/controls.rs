@@ -146,7 +146,7 @@ impl Actor {
         self.initialiser.check(initial_weights, architecture).map_err(|error| refused(&error))?;
         check_memory(&self.config, architecture).map_err(|error| refused(&error))?;
         self.initialiser.chosen = initial_weights;
-        self.in_flight.make_room(longest_update(architecture));
+        self.shared.in_flight.make_room(longest_update(architecture));
         let block = if april_block { " with the April block" } else { "" };
         self.say(format!("The teacher chose the model {architecture}{block}."));
         if architecture.side() != self.room.model().architecture.side() {

@@ -1,10 +1,10 @@
-//! Who may come in.
+//! Who may come in, and where.
 
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::recent::Recent;
+use super::{recent::Recent, snapshot::JoinAddresses};
 use crate::peer::{DeviceId, Peer};
 
 /// Bans kept; a class has fewer students.
@@ -34,15 +34,20 @@ pub(crate) struct Door {
     bans: Recent<Ban>,
     /// How many PINs there were before the one that holds.
     pins: u32,
-}
-
-impl Default for Door {
-    fn default() -> Self {
-        Self { is_locked: false, bans: Recent::new(BANS), pins: 0 }
-    }
+    addresses: JoinAddresses,
 }
 
 impl Door {
+    /// An open door, found there.
+    pub(crate) fn new(addresses: JoinAddresses) -> Self {
+        Self { is_locked: false, bans: Recent::new(BANS), pins: 0, addresses }
+    }
+
+    /// Where it is found.
+    pub(crate) fn addresses(&self) -> &JoinAddresses {
+        &self.addresses
+    }
+
     pub(crate) fn lock(&mut self, is_locked: bool) {
         self.is_locked = is_locked;
     }
@@ -80,8 +85,8 @@ impl Door {
     }
 
     /// Another PIN holds, after so many others.
-    pub(crate) fn renew_pin(&mut self, number: u32) {
-        self.pins = number;
+    pub(crate) fn renew_pin(&mut self, pin: String, number: u32) {
+        (self.addresses.pin, self.pins) = (pin, number);
     }
 
     /// The door, to be written down.
@@ -89,8 +94,9 @@ impl Door {
         DoorRecord { is_locked: self.is_locked, bans: self.bans.iter().cloned().collect(), pins: self.pins }
     }
 
-    pub(crate) fn restore(DoorRecord { is_locked, bans, pins }: DoorRecord) -> Self {
-        Self { is_locked, bans: Recent::new(BANS).refilled(bans), pins }
+    /// The door as it was, where it is found now.
+    pub(crate) fn restore(&mut self, DoorRecord { is_locked, bans, pins }: DoorRecord) {
+        (self.is_locked, self.bans, self.pins) = (is_locked, Recent::new(BANS).refilled(bans), pins);
     }
 }
 
@@ -98,13 +104,17 @@ impl Door {
 mod tests {
     use super::*;
 
+    fn door() -> Door {
+        Door::new(JoinAddresses::default())
+    }
+
     fn peer(address: Option<u8>, device: Option<&str>) -> Peer {
         Peer { address: address.map(|last| [10, 0, 0, last].into()), device: device.and_then(DeviceId::parse) }
     }
 
     #[test]
     fn locked_door_keeps_everybody_out() {
-        let mut door = Door::default();
+        let mut door = door();
         assert_eq!(door.objection(&peer(Some(1), None)), None);
         door.lock(true);
         assert!(door.objection(&peer(Some(1), None)).unwrap().contains("locked"));
@@ -114,7 +124,7 @@ mod tests {
 
     #[test]
     fn banned_are_known_by_address_or_device() {
-        let mut door = Door::default();
+        let mut door = door();
         assert!(door.ban(peer(Some(1), Some("a1")), false));
         for (known, is_banned) in [
             (peer(Some(1), None), true),
@@ -126,8 +136,10 @@ mod tests {
         ] {
             assert_eq!(door.objection(&known).is_some(), is_banned, "{known:?}");
         }
-        assert_eq!(Door::restore(door.record()).record(), door.record());
-        assert!(Door::restore(door.record()).objection(&peer(Some(1), None)).is_some());
+        let mut other = self::door();
+        other.restore(door.record());
+        assert_eq!(other.record(), door.record());
+        assert!(other.objection(&peer(Some(1), None)).is_some());
         door.lift_bans();
         assert_eq!((door.objection(&peer(Some(1), None)), door.banned()), (None, 0));
     }
@@ -135,7 +147,7 @@ mod tests {
     /// Nobody is shut out with somebody else, and whoever cannot be told from others is not known again.
     #[test]
     fn shared_address_is_not_banned() {
-        let mut door = Door::default();
+        let mut door = door();
         assert!(door.ban(peer(Some(1), Some("a1")), true));
         assert_eq!(door.objection(&peer(Some(1), Some("b2"))), None);
         assert!(!door.ban(peer(Some(1), None), true));

@@ -107,7 +107,7 @@ impl Actor {
                 self.say_of([client], line);
                 self.send(client, Slot::All, &RelayMessage::SittingOut, &[]);
             }
-            Effect::Spent(buffer) => self.reusable_buffer.put(buffer),
+            Effect::Spent(buffer) => self.shared.reusable_buffer.put(buffer),
             Effect::Closed(summary) => self.closed(summary),
         }
     }
@@ -138,10 +138,7 @@ impl Actor {
     fn closed(&mut self, summary: RoundSummary) {
         self.history.closed(&summary, self.room.update_counts());
         let done = self.federation.closed(&summary);
-        let RoundSummary { round, settings, updates, clipped, loss, losses, void, late, .. } = summary;
-        if updates > 0 {
-            self.trade_off.ran(settings.defence());
-        }
+        let RoundSummary { round, updates, clipped, opposed, loss, losses, void, late, .. } = summary;
         for (client, loss) in losses {
             if let Some(entry) = self.roster.get_mut(client) {
                 entry.loss = Some(loss);
@@ -162,6 +159,10 @@ impl Actor {
             self.say(format!(
                 "Round {round}: {clipped} {are} much larger than the others and {were} scaled down or left out."
             ));
+        }
+        if opposed > 0 {
+            let (updates, were) = if opposed == 1 { ("update", "was") } else { ("updates", "were") };
+            self.say(format!("Round {round}: {opposed} {updates} pointed against the others and {were} left out."));
         }
         if !late.is_empty() {
             let names: Vec<&str> = late.iter().map(|client| self.roster.name(*client)).collect();

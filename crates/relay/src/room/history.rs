@@ -1,14 +1,15 @@
 //! What the room has seen under the settings in force: who encrypted the model, how much noise the rounds had, how often
-//! each parameter was updated; and the losses of the model in force.
+//! each parameter was updated; and the losses of the model in force, and what each defence cost and kept of it.
 
 use serde::{Deserialize, Serialize};
-use unmask_core::{Defence, GaussianNoise, RoundSettings};
+use unmask_core::{AttackMethod, Defence, GaussianNoise, RoundSettings};
 use unmask_federation::{CountBin, GroupCounts, RoundSummary, UpdateCounts};
-use unmask_wire::view::{CountBinView, GroupCountsView, GuaranteeView, LossPoint, UpdateCountsView};
+use unmask_wire::view::{CountBinView, GroupCountsView, GuaranteeView, LossPoint, TradeOffPoint, UpdateCountsView};
 
 use super::{
     privacy::{Guarantee, Mechanism, guarantee},
     recent::{CURVE, Recent},
+    trade_off::TradeOff,
 };
 use crate::unix_time::unix_now;
 
@@ -25,6 +26,7 @@ pub(super) struct History {
     /// Counts the models.
     model: u32,
     sealed_by: Option<String>,
+    trade_off: TradeOff,
     noisy: Option<Noisy>,
     /// Whether updates came under anything but the noise of `noisy`.
     has_told_otherwise: bool,
@@ -40,6 +42,7 @@ impl Default for History {
             rounds: Recent::new(MAX_ROUNDS),
             model: 1,
             sealed_by: None,
+            trade_off: TradeOff::default(),
             noisy: None,
             has_told_otherwise: false,
             counted: None,
@@ -59,6 +62,8 @@ pub(crate) struct RoundRecord {
     pub(crate) settings: RoundSettings,
     pub(crate) updates: u32,
     pub(crate) clipped: u32,
+    /// Updates left out because they pointed against the others.
+    pub(crate) opposed: u32,
     pub(crate) samples: u64,
     /// Clients that did not answer in time.
     pub(crate) late: u32,
@@ -77,6 +82,7 @@ pub(crate) struct HistoryRecord {
     rounds: Vec<RoundRecord>,
     model: u32,
     sealed_by: Option<String>,
+    trade_off: TradeOff,
     /// A noise, as the defence that it is, and the rounds that ran under it.
     noisy: Option<(Defence, u32)>,
     has_told_otherwise: bool,
@@ -102,6 +108,7 @@ impl History {
             settings: summary.settings,
             updates,
             clipped: summary.clipped,
+            opposed: summary.opposed,
             samples: summary.samples,
             late: summary.late.len().try_into().unwrap_or(u32::MAX),
             loss: summary.loss,
@@ -109,6 +116,9 @@ impl History {
         });
         if let Some(loss) = summary.loss {
             self.losses.push(LossPoint { round, loss, updates, defence });
+        }
+        if updates > 0 {
+            self.trade_off.ran(defence);
         }
         // A round without an update has told nothing.
         let told = u32::from(summary.updates > 0);
@@ -148,6 +158,7 @@ impl History {
             rounds: self.rounds(),
             model: self.model,
             sealed_by: self.sealed_by.clone(),
+            trade_off: self.trade_off.clone(),
             noisy: self.noisy.as_ref().map(|noisy| (Defence::Gaussian(noisy.noise), noisy.rounds)),
             has_told_otherwise: self.has_told_otherwise,
             updates: self.updates,
@@ -157,7 +168,7 @@ impl History {
     /// The history of a record, whose room has counted this.
     /// Rounds whose updates the relay may have had beside those on the disk count as well: what it received, it knows.
     pub(super) fn restore(record: HistoryRecord, counts: &UpdateCounts, in_force: Defence) -> Self {
-        let HistoryRecord { losses, rounds, model, sealed_by, noisy, has_told_otherwise, updates } = record;
+        let HistoryRecord { losses, rounds, model, sealed_by, trade_off, noisy, has_told_otherwise, updates } = record;
         let noisy = noisy.or((in_force.noise().is_some()).then_some((in_force, 0)));
         let noisy = noisy.and_then(|(defence, rounds)| Some((*defence.noise()?, rounds.saturating_add(UNWRITTEN))));
         let fresh = Self::default();
@@ -166,6 +177,7 @@ impl History {
             rounds: fresh.rounds.refilled(rounds),
             model,
             sealed_by,
+            trade_off,
             noisy: noisy.map(|(noise, rounds)| Noisy {
                 noise,
                 rounds,
@@ -192,6 +204,7 @@ impl History {
     /// A new model: its losses are no continuation of the old one's.
     pub(super) fn forget_model(&mut self) {
         self.losses.clear();
+        self.trade_off.clear();
         // A model that no round trained is none of the lesson's.
         self.model += u32::from(self.rounds.iter().next_back().is_some_and(|round| round.model == self.model));
         self.begun_anew();
@@ -212,8 +225,25 @@ impl History {
         }
     }
 
+    /// The model was measured after this round.
+    pub(super) fn measured(&mut self, round: u32, accuracy: f64) {
+        if let Some(defence) = self.defence_of(round) {
+            self.trade_off.measured(defence, accuracy);
+        }
+    }
+
+    /// An attack on an update of this round was scored.
+    pub(super) fn scored(&mut self, defence: Defence, attack: AttackMethod, round: u32, ssim: f32) {
+        self.trade_off.scored(defence, attack, round, ssim);
+    }
+
+    /// What each defence has cost the model in force, and kept.
+    pub(super) fn trade_off(&self) -> Vec<TradeOffPoint> {
+        self.trade_off.view()
+    }
+
     /// What a round of the model in force ran under.
-    pub(super) fn defence_of(&self, round: u32) -> Option<Defence> {
+    fn defence_of(&self, round: u32) -> Option<Defence> {
         let record = self.rounds.iter().rev().find(|record| record.model == self.model && record.round == round);
         record.map(|record| record.settings.defence())
     }

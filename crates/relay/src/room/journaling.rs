@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use unmask_federation::{GlobalModel, Room, SavedRoom};
 use unmask_wire::view::JournalView;
 
-use super::lesson::Opening;
+use super::lesson::{LessonHead, Opening};
 use crate::journal::{Arrays, JournalThread, Save, Saved};
 
 /// What happens between rounds is written down together with what follows shortly after.
@@ -18,6 +18,8 @@ const CHANGE: Duration = Duration::from_millis(200);
 /// The journal in the room.
 #[derive(Debug)]
 pub(super) struct Journaling {
+    /// Which lesson is written down.
+    head: LessonHead,
     /// Where this relay keeps a journal.
     thread: Option<JournalThread>,
     most_behind: Duration,
@@ -50,6 +52,7 @@ impl Journaling {
         let (store, config) = opening.journal.take().unzip();
         let written = opening.last.as_ref().map(|last| (Arc::downgrade(last.room.model()), last.room.policy()));
         Ok(Self {
+            head: opening.head.clone(),
             thread: store.map(|store| JournalThread::start(report, store)).transpose()?,
             most_behind: config.unwrap_or_default().most_behind,
             is_busy: false,
@@ -61,6 +64,11 @@ impl Journaling {
             round: opening.last.as_ref().map_or(0, |last| last.room.round()),
             failure: None,
         })
+    }
+
+    /// Which lesson it is.
+    pub(super) fn head(&self) -> &LessonHead {
+        &self.head
     }
 
     /// A round has closed; `has_updates` where any were taken.

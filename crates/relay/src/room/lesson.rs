@@ -12,7 +12,7 @@ use unmask_wire::view::AccuracyPoint;
 
 use super::{
     data_set::SharedDataSet, door::DoorRecord, history::HistoryRecord, log::LogRecord, roster::RosterRecord,
-    sharing::SharingRecord, stage::Stage, trade_off::TradeOff,
+    sharing::SharingRecord, stage::Stage,
 };
 use crate::{
     attacks::AttacksRecord,
@@ -66,7 +66,6 @@ pub(super) struct Lesson {
     pub(super) sharing: SharingRecord,
     pub(super) accuracies: Vec<AccuracyPoint>,
     pub(super) stage: Stage,
-    pub(super) trade_off: TradeOff,
     pub(super) attacks: AttacksRecord,
     /// A round, for measuring the model.
     pub(super) measuring_seconds: f64,

@@ -117,21 +117,21 @@ impl Actor {
         let side = usize::from(side);
         let picture = Picture::new(side, side, pixels).map_err(|error| error.to_string())?;
         let png = encode_png(&picture).map_err(|error| error.to_string())?;
-        self.pictures.keep_original(client, png);
+        self.shared.pictures.keep_original(client, png);
         self.tell_shown(client, true);
         Ok(())
     }
 
     /// Shows the class that picture no more.
     pub(super) fn hide_original(&mut self, client: ClientId) {
-        if self.pictures.forget_original(client) {
+        if self.shared.pictures.forget_original(client) {
             self.tell_shown(client, false);
         }
     }
 
     /// The same of all clients.
     pub(super) fn hide_originals(&mut self) {
-        for client in self.pictures.forget_originals() {
+        for client in self.shared.pictures.forget_originals() {
             self.tell_shown(client, false);
         }
     }

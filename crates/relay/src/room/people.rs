@@ -69,7 +69,7 @@ impl Actor {
             entry.link = None;
         }
         // Whoever comes instead has yet to show anything.
-        self.pictures.forget_original(client);
+        self.shared.pictures.forget_original(client);
     }
 
     /// A client that was left out for its silence asks to be in the rounds again.

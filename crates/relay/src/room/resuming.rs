@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use tracing::error;
 use unmask_core::ClientId;
 
-use super::{Actor, door::Door, files::LessonFiles, history::History, lesson::Lesson, log::Log, roster::Roster};
+use super::{Actor, files::LessonFiles, history::History, lesson::Lesson, log::Log, roster::Roster};
 
 /// Time for clients to come back before a round begins with those who are there.
 const RETURN: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ impl Actor {
 
     fn lesson(&self) -> Lesson {
         Lesson {
-            head: self.head.clone(),
+            head: self.journaling.head().clone(),
             room: self.room.state(),
             initial_weights: (self.initialiser.chosen, self.initialiser.in_force),
             next_model: self.initialiser.next,
@@ -36,7 +36,6 @@ impl Actor {
             sharing: self.sharing.record(),
             accuracies: self.measuring.accuracies().cloned().collect(),
             stage: self.stage.clone(),
-            trade_off: self.trade_off.clone(),
             attacks: self.attacks.record(),
             measuring_seconds: self.measuring.budget().as_secs_f64(),
         }
@@ -58,7 +57,6 @@ impl Actor {
             sharing,
             accuracies,
             stage,
-            trade_off,
             attacks,
             measuring_seconds,
             ..
@@ -67,8 +65,8 @@ impl Actor {
         (self.initialiser.chosen, self.initialiser.in_force) = initial_weights;
         self.initialiser.next = next_model.or(room.next_architecture());
         self.roster = Roster::restore(roster, now);
-        self.door = Door::restore(door);
-        (self.stage, self.trade_off) = (stage, trade_off);
+        self.door.restore(door);
+        self.stage = stage;
         self.history = History::restore(history, self.room.update_counts(), room.settings().defence());
         // What was said while the journal was opened belongs behind the rest.
         let news: Vec<String> = self.log.lines().map(|line| line.text.clone()).collect();
@@ -95,7 +93,7 @@ impl Actor {
 
     pub(super) fn files(&self) -> LessonFiles {
         LessonFiles {
-            head: self.head.clone(),
+            head: self.journaling.head().clone(),
             view: self.view(),
             model: Arc::clone(self.room.model()),
             round: self.room.state().round(),

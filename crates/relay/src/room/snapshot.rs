@@ -23,7 +23,7 @@ impl Snapshot {
 }
 
 /// Where students find the room.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct JoinAddresses {
     pub(crate) http_address: String,
     pub(crate) https_address: String,

@@ -20,12 +20,13 @@ impl Actor {
     /// Records what was published last, if that is due.
     pub(super) fn record(&mut self) {
         let view = Arc::clone(&self.snapshots.borrow().view);
-        self.recorder.record_if_due(Instant::now(), &view, &self.pictures);
+        self.recorder.record_if_due(Instant::now(), &view, &self.shared.pictures);
     }
 
     pub(super) fn view(&self) -> RoomView {
         let model = self.room.model();
         let settings = self.room.settings();
+        let addresses = self.door.addresses();
         RoomView {
             phase: match self.room.phase() {
                 RoomPhase::Paused => Phase::Paused,
@@ -48,10 +49,10 @@ impl Actor {
             encryption: settings.encryption().map(|start| self.encryption(start)),
             guarantee: self.history.guarantee(settings.defence()),
             update_counts: self.history.update_counts(),
-            http_address: self.join_addresses.http_address.clone(),
-            https_address: self.join_addresses.https_address.clone(),
-            qr_svg: self.join_addresses.qr_svg.clone(),
-            pin: self.join_addresses.pin.clone(),
+            http_address: addresses.http_address.clone(),
+            https_address: addresses.https_address.clone(),
+            qr_svg: addresses.qr_svg.clone(),
+            pin: addresses.pin.clone(),
             is_locked: self.door.is_locked(),
             banned: u32::try_from(self.door.banned()).unwrap_or(u32::MAX),
             journal: self.journaling.view(),
@@ -82,7 +83,7 @@ impl Actor {
             search: self.attacks.is_searching(),
             has_key: self.attacks.has_key(),
             lesson: self.stage.view(),
-            trade_off: self.trade_off.view(),
+            trade_off: self.history.trade_off(),
             log: self.log.lines().cloned().collect(),
         }
     }
@@ -128,7 +129,7 @@ impl Actor {
             updates: entry.updates,
             refusal: entry.refusal.clone(),
             may_show: entry.may_show,
-            original: self.pictures.original(entry.id),
+            original: self.shared.pictures.original(entry.id),
         }
     }
 }

@@ -403,7 +403,7 @@ async fn the_teacher_takes_the_lesson_home() {
     let metrics = String::from_utf8(read(&mut archive, "metrics.csv")).unwrap();
     let rows: Vec<&str> = metrics.lines().collect();
     assert_eq!((rows.len(), rows[0].split(',').count()), (3, rows[1].split(',').count()), "{metrics}");
-    assert!(rows[2].contains(",1,2,none,fedsgd,sgd:0.5,mean,1,2,0,0,2,1,"), "{metrics}");
+    assert!(rows[2].contains(",1,2,none,fedsgd,sgd:0.5,mean,1,2,0,0,0,2,1,"), "{metrics}");
     let events = String::from_utf8(read(&mut archive, "events.jsonl")).unwrap();
     let texts: Vec<String> = events
         .lines()
