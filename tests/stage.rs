@@ -286,6 +286,25 @@ async fn rounds_are_lost_to_nobody_unasked() {
     teacher.attribute_is("stage", "data-scene", "3").await;
 }
 
+/// What is asked of a relay that is down is said, the page goes on, and it leads the lesson again once the relay is back.
+#[tokio::test]
+async fn a_stage_outlives_its_relay() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let mut relay = Relay::start(&["--headless", "2"]).await;
+    let browser = Browser::start().await;
+    let teacher = browser.open_view(&relay.stage_link(), PROJECTOR).await;
+    arrive(&relay, &teacher, 0, 0).await;
+    relay.stop();
+    teacher.press(' ').await;
+    teacher.wait_for("document.querySelector('[data-testid=\"stage-problem\"]:not([hidden])')?.innerText").await;
+    teacher.press('m').await;
+    teacher.press('n').await;
+    teacher.attribute("notes", "data-testid").await;
+    let relay = relay.restart().await;
+    teacher.press(' ').await;
+    arrive(&relay, &teacher, 1, 0).await;
+}
+
 /// The class votes for whose picture it is; the projector shows the votes, and then the answer.
 #[tokio::test]
 async fn robots_guess_whose_picture_it_is() {

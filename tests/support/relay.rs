@@ -88,7 +88,8 @@ impl Relay {
         signal("-CONT", self.child.id());
     }
 
-    fn stop(&mut self) {
+    /// Kills the relay, as a power cut would.
+    pub fn stop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

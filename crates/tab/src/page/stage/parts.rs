@@ -57,16 +57,18 @@ impl Stage {
             coming,
             chosen: RwSignal::new(None),
         };
+        // Each is forgotten once: a signal that is set wakes whoever reads it, this effect as well.
         Effect::new(move |_| {
-            let place = stage.place.get();
-            if stage.going.get() == Some(place) || teacher.problem.with(Option::is_some) {
+            let has_failed = teacher.problem.with(Option::is_some);
+            let is_there = |going: Place| going == stage.place.get();
+            if stage.going.get().is_some_and(|going| is_there(going) || has_failed) {
                 stage.going.set(None);
             }
         });
         Effect::new(move |_| {
-            let coming = coming.get();
-            if stage.chosen.get().is_some_and(|chosen| Some(chosen) == coming) || teacher.problem.with(Option::is_some)
-            {
+            let has_failed = teacher.problem.with(Option::is_some);
+            let is_there = |chosen: Defence| Some(chosen) == coming.get();
+            if stage.chosen.get().is_some_and(|chosen| is_there(chosen) || has_failed) {
                 stage.chosen.set(None);
             }
         });
