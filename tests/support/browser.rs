@@ -279,11 +279,11 @@ impl Tab {
         if is_whole {
             // As tall as all of it: a picture beyond what is seen never comes in the dark.
             let size = self.run("return [innerWidth, document.documentElement.scrollHeight]").await;
-            let metrics = json!({ "width": size[0], "height": size[1], "deviceScaleFactor": 0, "mobile": true });
+            let metrics = json!({ "width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": true });
             self.session.devtools("Emulation.setDeviceMetricsOverride", metrics).await;
             self.wait_for(&format!("innerHeight == {} || null", size[1])).await;
         }
-        let options = json!({ "format": "webp", "quality": 80 });
+        let options = json!({ "format": "webp", "quality": if is_whole { 60 } else { 80 } });
         let answer = self.session.devtools("Page.captureScreenshot", options).await;
         if is_whole {
             self.session.devtools("Emulation.clearDeviceMetricsOverride", json!({})).await;
