@@ -437,6 +437,7 @@ fn pull(defence: &str, rule: &str, aggregation: Aggregation, common: &[f32], own
     let mut room = room(defence, rule, "sgd:0.1", aggregation, common.len() as u32);
     let mut summary = None;
     for (client, &common) in (0..).zip(common) {
+        let own = if common == 0.0 { 0.0 } else { own };
         let update = protect(&room, pulled(&room, client, common, own), client);
         summary = closed(&send(&mut room, ClientId(client), update, 2.0, 4)).cloned();
     }
@@ -459,10 +460,16 @@ fn turned_signs_are_left_out_of_an_aligned_mean() {
     }
 }
 
-/// Fewer than five clients have no direction of most, and what is zero has none.
+/// Fewer than five clients have no direction of most, and what is zero has none: neither counts one among many, nor four.
 #[test]
 fn without_a_common_direction_everybody_counts() {
-    for (common, own) in [(&[1.0, 1.0, -1.0, -1.0][..], 0.5), (&[1.0, 1.0, 1.0, -1.0], 0.5), (&[0.0; 6], 0.0)] {
+    for (common, own) in [
+        (&[1.0, 1.0, -1.0, -1.0][..], 0.5),
+        (&[1.0, 1.0, 1.0, -1.0], 0.5),
+        (&[0.0; 6], 0.0),
+        (&[1.0, 0.0, 0.0, 0.0, 0.0, 0.0], 1.0),
+        (&[1.0, 1.0, -1.0, -1.0, 0.0, 0.0], 0.5),
+    ] {
         let (summary, _) = pull("none", "fedsgd", Aggregation::Aligned, common, own);
         assert_eq!((summary.updates as usize, summary.opposed), (common.len(), 0), "{common:?}");
     }
