@@ -24,7 +24,7 @@ async fn pair(relay: &Relay, naive: &str, aware: &str, defence: &str) -> (Value,
     .await
 }
 
-/// Updates of new masks that a search may take: on about one in eight it ends in another valley (`docs/measurements.md`).
+/// Updates of new masks that a search may take: at times it ends in another valley (`docs/measurements.md`).
 const TRIES: u64 = 3;
 
 /// On one masked update of a real tab the papers' attacker sees nothing, and one who knows the mask sees the picture.

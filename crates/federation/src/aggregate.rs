@@ -139,11 +139,15 @@ impl Aggregate {
         &self.layout
     }
 
-    /// Number of updates taken: of those that wait for others to be judged by, as many as would be if the round closed now.
+    /// Number of updates taken: of those that wait for others to be judged by, at least as many as will be when the round
+    /// closes. Directions are compared only then: until it is judged, an aligned mean counts on a little more than half of them.
     pub fn updates(&self) -> u32 {
         let norms = self.norms_with_held();
         let is_left_out = |held: &&Held| norms.implausible(held.norm, self.harmless).is_some();
-        let left_out = self.held.iter().filter(is_left_out).count();
+        let mut left_out = self.held.iter().filter(is_left_out).count();
+        if self.aggregation == Aggregation::Aligned {
+            left_out += directions::most_opposed(self.held.len().saturating_sub(left_out));
+        }
         self.updates.saturating_sub(u32::try_from(left_out).unwrap_or(u32::MAX))
     }
 
@@ -233,7 +237,9 @@ impl Aggregate {
     pub(crate) fn finish(&mut self, reference: Option<&[f32]>) {
         match self.aggregation {
             Aggregation::Mean => {}
-            Aggregation::Clipped | Aggregation::Aligned => self.release(reference),
+            Aggregation::Clipped | Aggregation::Aligned => {
+                self.judge(reference);
+            }
             Aggregation::TrimmedMean { share } => self.sort(|values| trimmed_mean(values, share)),
             Aggregation::Median => self.sort(|values| trimmed_mean(values, 0.5)),
         }
@@ -247,8 +253,9 @@ impl Aggregate {
             std::mem::take(&mut self.held).into_iter().partition(is_left_out);
         self.clipped += u32::try_from(left_out.len()).unwrap_or(u32::MAX);
         self.forget(left_out);
-        // Only what is taken says what is usual.
-        self.norms = self.norms.with(taken.iter().map(|held| held.norm));
+        // Only what is taken says what is usual, and no more than it counts.
+        let most = if self.norms.is_ready(0) { self.norms.bound() } else { f64::INFINITY };
+        self.norms = self.norms.with(taken.iter().map(|held| held.norm.min(most)));
         for Held { update, weight, norm, .. } in taken {
             // It was checked when it came.
             if let Ok(checked) = update.checked(&self.layout) {

@@ -8,6 +8,11 @@ const ENOUGH: usize = 5;
 /// What f32 makes of nothing: updates that have nothing in common do not point against each other.
 const ROUNDING: f64 = 1e-4;
 
+/// Most of so many updates that may be left out: more than half stay.
+pub(crate) fn most_opposed(updates: usize) -> usize {
+    updates.saturating_sub(1) / 2
+}
+
 /// Which of these changes point against the others: a change does whose cosine with the sum of the others is negative, each of
 /// them at unit length so that none leads by its size. The worse half of those that do is taken out of the sum, the rest is
 /// compared again, and so on. More than half stay in any case: near a minimum each client pulls towards its own pictures, the
@@ -23,10 +28,7 @@ pub(crate) fn opposed(changes: &[CheckedUpdate<'_>], parameters: usize) -> Vec<b
         (0..changes.len()).filter(|&i| factors[i].is_normal() && !opposed[i]).collect()
     };
     let directed = compared(&opposed).len();
-    if directed < ENOUGH {
-        return opposed;
-    }
-    let mut most = (directed - 1) / 2;
+    let mut most = if directed < ENOUGH { 0 } else { most_opposed(directed) };
     while most > 0 {
         let kept = compared(&opposed);
         let mut sum = vec![0.0; parameters];

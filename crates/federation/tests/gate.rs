@@ -492,6 +492,40 @@ fn most_updates_count_in_an_aligned_mean() {
     }
 }
 
+/// A norm counts in the running median for no more than the update did: neither mean lets what is scaled down say what is usual.
+#[test]
+fn what_is_scaled_down_does_not_raise_the_bound() {
+    for aggregation in [Aggregation::Clipped, Aggregation::Aligned] {
+        let mut room = room("none", "fedsgd", "sgd:0.000001", aggregation, 5);
+        let mut round = |huge: u32| {
+            let mut summary = None;
+            for client in 0..5 {
+                let common = if client < huge { 1e4 } else { 1.0 };
+                let update = protect(&room, pulled(&room, client, common, 0.0), client);
+                summary = closed(&send(&mut room, ClientId(client), update, 2.0, 4)).cloned();
+            }
+            room.handle(Event::Begin);
+            summary.unwrap().clipped
+        };
+        assert_eq!([0, 4, 4].map(&mut round), [0, 4, 4], "{aggregation}");
+    }
+}
+
+/// The quorum counts on as many updates as are left in the worst case, so that a round need not be void which has waited.
+#[test]
+fn an_aligned_mean_has_its_quorum_once_enough_are_sure_to_count() {
+    for (aggregation, at) in [(Aggregation::Clipped, 4), (Aggregation::Aligned, 6)] {
+        let mut room =
+            room("none", "fedsgd", "sgd:0.1", aggregation, 10).with_quorum(Quorum { share: 0.1, updates: 4 });
+        let quorum = (0..10).find(|&client| {
+            let update = protect(&room, honest(&room, client), client);
+            let effects = send(&mut room, ClientId(client), update, 2.0, 4);
+            effects.iter().any(|effect| matches!(effect, Effect::Quorum { .. }))
+        });
+        assert_eq!(quorum.map(|client| client + 1), Some(at), "{aggregation}");
+    }
+}
+
 /// Four of five are enough to wait no longer than twice as long as they took; fewer than the least number of updates make
 /// no step.
 #[test]
