@@ -9,7 +9,9 @@ use std::{
 };
 
 use serde_json::json;
+use unmask_core::Scene;
 use unmask_recording::{Player, Read, Recording};
+use unmask_wire::view::RoomView;
 
 use crate::{
     DESKTOP, ONE_AT_A_TIME,
@@ -104,12 +106,7 @@ async fn a_lesson_plays_without_its_relay() {
     page.attribute_is("time", "data-at", "0").await;
     page.attribute_is("round", "data-round", "0").await;
     page.attribute_is("play", "data-playing", "false").await;
-    let first = first_state_of(&file, 1);
-    let scrub = format!(
-        "(slider => {{ slider.value = {first}; slider.dispatchEvent(new Event('input', {{ bubbles: true }})); return 'moved' }})\
-         (document.querySelector('[data-testid=\"scrub\"]'))"
-    );
-    page.wait_for(&scrub).await;
+    go_to(&page, first_state_of(&file, 1)).await;
     page.attribute_is("round", "data-round", "1").await;
     page.attribute_is("speed", "data-speed", "1").await;
     press(&page, "+").await;
@@ -126,16 +123,33 @@ async fn a_lesson_plays_without_its_relay() {
     page.wait_for(asked).await;
 }
 
-/// The first whole second at which the lesson is in this round, in milliseconds.
-fn first_state_of(file: &Path, round: u32) -> u64 {
+/// Moves the slider to this time, in milliseconds.
+pub async fn go_to(page: &Tab, time: u64) {
+    let scrub = format!(
+        "(slider => {{ slider.value = {time}; slider.dispatchEvent(new Event('input', {{ bubbles: true }})); return 'moved' }})\
+         (document.querySelector('[data-testid=\"scrub\"]'))"
+    );
+    page.wait_for(&scrub).await;
+}
+
+/// The states of a recorded lesson, each with the time at which it begins, in milliseconds.
+fn states(file: &Path) -> impl Iterator<Item = (u64, RoomView)> {
     let Read { recording, .. } = Recording::read(&std::fs::read(file).expect("the recording")).expect("a recording");
     let mut player = Player::new(recording);
-    while player.step() {
-        if player.room().expect("a room").round == round {
-            return player.time().next_multiple_of(1000);
-        }
-    }
-    panic!("no round {round} is recorded");
+    std::iter::from_fn(move || player.step().then(|| (player.time(), player.room().expect("a room"))))
+}
+
+/// The first whole second at which the lesson is in this round, in milliseconds.
+fn first_state_of(file: &Path, round: u32) -> u64 {
+    let first = states(file).find(|(_, room)| room.round == round);
+    first.unwrap_or_else(|| panic!("no round {round} is recorded")).0.next_multiple_of(1000)
+}
+
+/// The last whole second before the lesson leaves this step of a scene for the first time, in milliseconds.
+pub fn last_second_of(file: &Path, scene: Scene, beat: u8) -> u64 {
+    let is_there = |room: &RoomView| (room.lesson.scene, room.lesson.beat) == (scene, beat);
+    let next = states(file).skip_while(|(_, room)| !is_there(room)).find(|(_, room)| !is_there(room));
+    next.unwrap_or_else(|| panic!("the lesson does not leave step {beat} of {scene}")).0.saturating_sub(1) / 1000 * 1000
 }
 
 fn export(file: &Path, folder: &Path) {

@@ -147,6 +147,29 @@ mod tests {
         assert!(!sources.iter().any(|source| source.ends_with("crates/relay")), "{sources:?}");
     }
 
+    /// The trainer may be large, since it is fetched while the page is read; the page may not.
+    #[test]
+    fn a_page_that_has_grown_is_refused() {
+        let dist = std::env::temp_dir().join(format!("unmask-dist-{}", std::process::id()));
+        // Random bytes cannot be packed.
+        let random = |bytes: usize| -> Vec<u8> {
+            (0..bytes / 32).flat_map(|block| Sha256::digest(block.to_le_bytes()).to_vec()).collect()
+        };
+        let packed = |name: &str, bytes: usize| {
+            fs::create_dir_all(&dist).unwrap();
+            fs::write(dist.join(name), random(bytes)).unwrap();
+            let result = pack(&dist);
+            let is_packed = dist.join(format!("{name}.br")).exists() && !dist.join(name).exists();
+            fs::remove_dir_all(&dist).unwrap();
+            (result.map_err(|error| error.to_string()), is_packed)
+        };
+        assert_eq!(packed("trainer_bg.wasm", MOST_OF_PAGE + 32_000), (Ok(()), true));
+        assert_eq!(packed("page_bg.wasm", MOST_OF_PAGE - 32_000), (Ok(()), true));
+        assert_eq!(packed("page_bg.wasm", LARGE / 2), (Ok(()), false));
+        let (refused, _) = packed("page_bg.wasm", MOST_OF_PAGE + 32_000);
+        assert!(refused.unwrap_err().contains("may have 600000: find what has grown"));
+    }
+
     #[test]
     fn digest_changes_with_content_and_name() {
         let folder = std::env::temp_dir().join(format!("unmask-page-{}", std::process::id()));

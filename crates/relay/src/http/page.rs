@@ -214,6 +214,21 @@ mod tests {
         assert_eq!(is_built(), names().any(|name| name == INDEX));
     }
 
+    /// Thirty students who ask at once get one and the same bytes.
+    #[test]
+    fn a_file_is_compressed_once() {
+        for name in names() {
+            let get = |accepted| {
+                let request = HeaderMap::from_iter([(header::ACCEPT_ENCODING, HeaderValue::from_static(accepted))]);
+                File::get(&name).unwrap().body(&name, &request).unwrap().1
+            };
+            let (zipped, plain) = (get("gzip"), get(""));
+            assert_eq!(zipped.as_ptr(), get("gzip").as_ptr(), "{name}");
+            assert_eq!(plain.as_ptr(), get("").as_ptr(), "{name}");
+            assert_ne!(zipped.as_ptr(), plain.as_ptr(), "{name}");
+        }
+    }
+
     /// A wrong coding would leave a browser with bytes that it cannot read.
     #[test]
     fn every_file_is_the_same_in_each_coding() {

@@ -105,8 +105,10 @@ mod tests {
             |round, deadline| Snapshot { view: Arc::new(RoomView { round, ..RoomView::default() }), deadline };
         let quiet = snapshot(1, None);
         let first = rendered.text(&quiet).unwrap();
+        let zipped = rendered.json(&quiet).unwrap().gzipped().unwrap();
         tokio::time::sleep(2 * FRESH).await;
         assert!(Arc::ptr_eq(&first, &rendered.text(&quiet).unwrap()));
+        assert_eq!(zipped.as_ptr(), rendered.json(&quiet).unwrap().gzipped().unwrap().as_ptr());
 
         let busy = snapshot(2, Some(Instant::now() + Duration::from_secs(60)));
         let first = rendered.text(&busy).unwrap();
