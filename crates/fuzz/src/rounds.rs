@@ -8,7 +8,7 @@ use unmask_core::{
     VitPreset,
 };
 use unmask_defence::{KeyMaterial, PlainUpdate, Protect, ProtectedUpdate};
-use unmask_federation::{Effect, Event, GlobalModel, Quorum, ReceivedUpdate, Room, RoomPhase};
+use unmask_federation::{Effect, Event, GlobalModel, Quorum, ReceivedUpdate, Room, RoomPhase, RoundSummary};
 
 use crate::values::{Float, Values, steps};
 
@@ -129,6 +129,8 @@ struct World {
     awaits_salt: bool,
     /// The round and the policy of the last quorum.
     quorum: Option<(u32, u32)>,
+    /// How many updates the room took in since it last asked for some.
+    accepted: u32,
     seeds: u32,
 }
 
@@ -136,7 +138,7 @@ impl World {
     fn new(least: u32) -> Self {
         let room = Room::new(model(false), settings(None));
         let room = room.with_quorum(Quorum { updates: least, ..Quorum::default() });
-        Self { room, least, asked: None, awaits_salt: false, quorum: None, seeds: 0 }
+        Self { room, least, asked: None, awaits_salt: false, quorum: None, accepted: 0, seeds: 0 }
     }
 
     fn event(&mut self, step: Step) -> Option<Event> {
@@ -273,7 +275,9 @@ impl World {
         let effects = self.room.handle(event);
         for effect in &effects {
             match effect {
+                Effect::Accepted { .. } => self.accepted += 1,
                 Effect::Plan { cohort, round, .. } => {
+                    self.accepted = 0;
                     assert!(!cohort.is_empty(), "a round without clients");
                     assert!(*round == before.0 + 1 || *round == 1, "round {round} after round {}", before.0);
                     for client in cohort {
@@ -301,7 +305,7 @@ impl World {
                         assert!(before.1.state == self.room.model().state, "a void round moved the model");
                     }
                     assert!(summary.loss.is_none_or(f32::is_finite), "loss {:?}", summary.loss);
-                    assert!(summary.clipped <= summary.updates && summary.updates as usize <= clients().count());
+                    self.check_counts(summary);
                     let is_enough = summary.updates == 0 || summary.updates >= self.least;
                     assert!(is_enough || summary.void.is_some(), "a step on {} updates", summary.updates);
                     for client in &summary.late {
@@ -320,6 +324,16 @@ impl World {
         }
         self.check_members();
         effects
+    }
+
+    /// What came was averaged, left out for its direction, or left out for its length, which `clipped` counts as well as what was
+    /// scaled down.
+    fn check_counts(&self, summary: &RoundSummary) {
+        let RoundSummary { updates, clipped, opposed, .. } = *summary;
+        let came = self.accepted;
+        assert!(came as usize <= clients().count(), "{came} updates of fewer clients");
+        assert!(updates + opposed <= came && clipped + opposed <= came, "{summary:?} of {came}");
+        assert!(updates + opposed + clipped >= came, "nobody says what became of the others: {summary:?} of {came}");
     }
 
     fn is_left_out(&self, client: ClientId) -> bool {

@@ -131,9 +131,10 @@ pub struct RoundSummary {
     pub settings: RoundSettings,
     /// Number of updates averaged.
     pub updates: u32,
-    /// Those of them that were more than [`CLIP_FACTOR`](crate::CLIP_FACTOR) times as large as usual and counted less for it.
+    /// Number of updates that were more than [`CLIP_FACTOR`](crate::CLIP_FACTOR) times as large as usual: those averaged that
+    /// count less for it, and those left out for it, which are not among `updates`.
     pub clipped: u32,
-    /// Number of updates that were left out because they pointed against the others.
+    /// Number of updates that were left out because they pointed against the others. They are not among `updates`.
     pub opposed: u32,
     /// Number of samples behind them.
     pub samples: u64,

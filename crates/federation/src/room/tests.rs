@@ -14,6 +14,7 @@ use super::*;
 
 const A: ClientId = ClientId(1);
 const B: ClientId = ClientId(2);
+const C: ClientId = ClientId(3);
 
 fn model(seed: u64) -> GlobalModel {
     let architecture = Architecture::from(VitPreset::Pico);

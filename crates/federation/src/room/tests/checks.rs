@@ -103,6 +103,19 @@ fn an_update_of_no_samples_is_refused() {
     assert!(refusal.to_string().starts_with("0 samples"));
 }
 
+/// What is left out for its length is not averaged, and counts as too large all the same.
+#[test]
+fn a_round_says_how_many_were_too_large_averaged_or_not() {
+    for (values, updates, clipped) in [([1.0, 1.0, 1.0], 3, 0), ([0.001, 1.0, 1e30], 2, 2), ([1.0, 1e30, 1e30], 1, 2)] {
+        let mut room = started("none", &[A, B, C]);
+        let [a, b, c] = values.map(|value| dense(&room, value));
+        send(&mut room, A, a);
+        send(&mut room, B, b);
+        let summary = closed(&send(&mut room, C, c)).unwrap();
+        assert_eq!((summary.updates, summary.clipped), (updates, clipped), "{values:?}");
+    }
+}
+
 /// What is claimed beyond the room's batch does not count.
 #[test]
 fn samples_beyond_the_batch_count_as_one_batch() {

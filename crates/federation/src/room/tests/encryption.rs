@@ -5,7 +5,6 @@ use unmask_defence::RoomKey;
 
 use super::*;
 
-const C: ClientId = ClientId(3);
 const SALT: [u8; 16] = [9; 16];
 
 fn cipher(passphrase: &str) -> Cipher {

@@ -2,7 +2,6 @@
 
 use super::*;
 
-const C: ClientId = ClientId(3);
 const D: ClientId = ClientId(4);
 const E: ClientId = ClientId(5);
 
