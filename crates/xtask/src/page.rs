@@ -1,4 +1,4 @@
-//! The page: trunk compiles it and its worker, and leaves everything in `dist`.
+//! The pages: trunk compiles them and the worker, and leaves everything in `dist`, a folder a page.
 
 use std::{
     ffi::OsStr,
@@ -14,16 +14,19 @@ use sha2::{Digest, Sha256};
 use crate::env::{self, Env};
 
 /// What the page is made from besides the crates it depends on, below the top folder.
-const OTHERS: [&str; 6] = [".cargo", "Cargo.lock", "Cargo.toml", "Trunk.toml", "index.html", "www"];
+const OTHERS: [&str; 5] = [".cargo", "Cargo.lock", "Cargo.toml", "Trunk.toml", "www"];
+
+/// Each is a file of `www`, a bundle of the tab's crate, and a folder of `dist`.
+const PAGES: [&str; 3] = ["student", "projector", "replay"];
 
 /// Bytes from which a file is worth packing.
 const LARGE: usize = 10_000;
-/// Bytes of the page's bundle, packed, at most: a phone on a slow network waits for it before it sees anything.
-const MOST_OF_PAGE: usize = 600_000;
+/// Bytes of a page's bundle, packed, at most: a phone on a slow network waits for it before it can do anything.
+const MOST_OF_PAGE: usize = 500_000;
 /// Binary logarithm of how far back brotli looks: the most that every browser allows.
 const WINDOW: u32 = 22;
 
-/// Builds the page into `dist`, where the relay's build script finds it; nothing where nothing of it has changed, since
+/// Builds the pages into `dist`, where the relay's build script finds them; nothing where nothing of them has changed, since
 /// trunk writes its files anew each time, and whoever embeds them would be compiled anew.
 pub fn build(env: &Env) -> Result<()> {
     env.find("trunk").context("no trunk on PATH: run `cargo xtask setup`")?;
@@ -34,21 +37,42 @@ pub fn build(env: &Env) -> Result<()> {
     let record = env.target_dir.join("page").join(hex(&Sha256::digest(env.root.as_os_str().as_encoded_bytes())));
     let mut places = sources(env)?;
     places.push(dist.clone());
-    let is_built = dist.join("index.html").exists();
+    let is_built = PAGES.iter().all(|page| dist.join(page).join("index.html").exists());
     if is_built && fs::read_to_string(&record).ok() == Some(hex(&digest(&places)?)) {
-        println!("Nothing of the page has changed.");
+        println!("Nothing of the pages has changed.");
         return Ok(());
     }
-    env::run(env.command("trunk").args(["build", "--release"]).env("TRUNK_SKIP_VERSION_CHECK", "true"))?;
-    pack(&dist)?;
+    clear(&dist)?;
+    for page in PAGES {
+        let folder = dist.join(page);
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let mut trunk = env.command("trunk");
+        trunk.arg("build").arg(format!("www/{page}.html")).arg("--release").arg("--dist").arg(&folder);
+        env::run(trunk.env("TRUNK_SKIP_VERSION_CHECK", "true"))?;
+        pack(&folder)?;
+    }
     fs::create_dir_all(record.parent().unwrap_or(&env.target_dir))?;
     fs::write(&record, hex(&digest(&places)?)).with_context(|| format!("cannot write {}", record.display()))
 }
 
+/// Removes what belongs to no page: the relay embeds all that lies there.
+fn clear(dist: &Path) -> Result<()> {
+    fs::create_dir_all(dist).with_context(|| format!("cannot make {}", dist.display()))?;
+    for entry in fs::read_dir(dist).with_context(|| format!("cannot list {}", dist.display()))? {
+        let path = entry?.path();
+        if PAGES.iter().any(|page| path.ends_with(page)) {
+            continue;
+        }
+        let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        removed.with_context(|| format!("cannot remove {}", path.display()))?;
+    }
+    Ok(())
+}
+
 /// Leaves of each large file that a browser runs only what brotli makes of it, `NAME.br`: the relay embeds a tenth, and has
 /// nothing to compress while a class waits.
-fn pack(dist: &Path) -> Result<()> {
-    for entry in fs::read_dir(dist).with_context(|| format!("cannot list {}", dist.display()))? {
+fn pack(folder: &Path) -> Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))? {
         let path = entry?.path();
         let Some(ending @ ("wasm" | "js")) = path.extension().and_then(OsStr::to_str) else { continue };
         let content = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -62,7 +86,8 @@ fn pack(dist: &Path) -> Result<()> {
         CompressorWriter::new(&mut packed, 1 << 20, quality, WINDOW).write_all(&content)?;
         fs::write(&packed_path, &packed).with_context(|| format!("cannot write {}", packed_path.display()))?;
         fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
-        let is_page = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("page"));
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let is_page = PAGES.iter().any(|page| name.starts_with(page));
         ensure!(
             !is_page || packed.len() <= MOST_OF_PAGE,
             "{} has {} bytes, and may have {MOST_OF_PAGE}: find what has grown, or move it into the worker",
@@ -164,10 +189,25 @@ mod tests {
             (result.map_err(|error| error.to_string()), is_packed)
         };
         assert_eq!(packed("trainer_bg.wasm", MOST_OF_PAGE + 32_000), (Ok(()), true));
-        assert_eq!(packed("page_bg.wasm", MOST_OF_PAGE - 32_000), (Ok(()), true));
-        assert_eq!(packed("page_bg.wasm", LARGE / 2), (Ok(()), false));
-        let (refused, _) = packed("page_bg.wasm", MOST_OF_PAGE + 32_000);
-        assert!(refused.unwrap_err().contains("may have 600000: find what has grown"));
+        assert_eq!(packed("student_bg.wasm", MOST_OF_PAGE - 32_000), (Ok(()), true));
+        assert_eq!(packed("student_bg.wasm", LARGE / 2), (Ok(()), false));
+        let (refused, _) = packed("student_bg.wasm", MOST_OF_PAGE + 32_000);
+        assert!(refused.unwrap_err().contains("may have 500000: find what has grown"));
+    }
+
+    #[test]
+    fn what_belongs_to_no_page_goes() {
+        let dist = std::env::temp_dir().join(format!("unmask-clear-{}", std::process::id()));
+        for page in ["student", "teacher"] {
+            fs::create_dir_all(dist.join(page)).unwrap();
+            fs::write(dist.join(page).join("index.html"), "").unwrap();
+        }
+        fs::write(dist.join("index.html"), "").unwrap();
+        clear(&dist).unwrap();
+        let left: Vec<_> = fs::read_dir(&dist).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert!(dist.join("student/index.html").exists());
+        fs::remove_dir_all(&dist).unwrap();
+        assert_eq!(left, ["student"]);
     }
 
     #[test]

@@ -29,19 +29,19 @@ pub(crate) async fn secured(mut response: Response) -> Response {
     response
 }
 
-/// The page does not change while the relay runs.
+/// The pages do not change while the relay runs.
 static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
-    let policy = policy(&page::index().unwrap_or_default());
+    let policy = policy(&page::documents());
     HeaderValue::from_str(&policy).unwrap_or_else(|error| {
         error!("the content security policy {policy:?} is none ({error}); the page gets the strictest one");
         HeaderValue::from_static("default-src 'none'")
     })
 });
 
-/// The policy for a page with these inline scripts, each allowed by its hash.
-fn policy(index: &str) -> String {
+/// The policy for these documents, each of their inline scripts allowed by its hash.
+fn policy(documents: &str) -> String {
     let hash = |script: &str| format!(" 'sha256-{}'", STANDARD.encode(digest(&SHA256, script.as_bytes())));
-    let hashes: String = inline_scripts(index).map(hash).collect();
+    let hashes: String = inline_scripts(documents).map(hash).collect();
     format!(
         "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'{hashes}; worker-src 'self' blob:; style-src 'self' \
          'unsafe-inline'; img-src 'self' data: blob:; media-src 'self' blob:; connect-src 'self'; object-src 'none'; \
@@ -49,9 +49,9 @@ fn policy(index: &str) -> String {
     )
 }
 
-/// What stands between the tags of scripts that have no `src`. The page is trunk's, so that no script holds a tag.
-fn inline_scripts(index: &str) -> impl Iterator<Item = &str> {
-    index.split("<script").skip(1).filter_map(|rest| {
+/// What stands between the tags of scripts that have no `src`. The documents are trunk's, so that no script holds a tag.
+fn inline_scripts(documents: &str) -> impl Iterator<Item = &str> {
+    documents.split("<script").skip(1).filter_map(|rest| {
         let (attributes, rest) = rest.split_once('>')?;
         let (script, _) = rest.split_once("</script>")?;
         let has_source = attributes.split_ascii_whitespace().any(|attribute| attribute.starts_with("src="));

@@ -19,20 +19,24 @@ use tracing::error;
 
 use super::{coding::accepts, replay::PAGE};
 
-/// What trunk built, empty unless it did; of some files only what brotli made of them, under [`PACKED`]. Trunk stages a build
-/// in a hidden folder beside its result.
+/// What trunk built, a folder a page, empty unless it did; of some files only what brotli made of them, under [`PACKED`].
+/// Trunk stages a build in a hidden folder beside its result.
 #[derive(RustEmbed)]
 #[folder = "../../dist"]
-#[exclude = ".*"]
+#[exclude = "*/.*"]
 struct Page;
 
 /// What the name of a file ends with that is embedded as brotli packed it.
 const PACKED: &str = ".br";
 
-/// The page itself, whatever address leads to it.
+/// The document of each page.
 pub(crate) const INDEX: &str = "index.html";
-/// With what the names of the files begin that train, and that a page without a room has no use for.
-const TRAINER: [&str; 2] = ["worker", "samples/"];
+
+/// The folders, in the order in which a file is looked for: what two pages have under one name is the same, but for [`INDEX`].
+const STUDENT: &str = "student";
+const PROJECTOR: &str = "projector";
+const REPLAY: &str = "replay";
+const PAGES: [&str; 3] = [STUDENT, PROJECTOR, REPLAY];
 
 const NOT_BUILT: &str = "<!doctype html>
 <meta charset=\"utf-8\">
@@ -41,42 +45,52 @@ const NOT_BUILT: &str = "<!doctype html>
 <p>This relay was compiled without the page. Run <code>cargo demo</code>, which builds both.</p>
 ";
 
-/// Whether the page was there when this was compiled.
+/// Whether the pages were there when this was compiled.
 pub(crate) fn is_built() -> bool {
-    Page::get(INDEX).is_some()
+    PAGES.iter().all(|page| File::get(page, INDEX).is_some())
 }
 
-/// The page itself, if it was there when this was compiled.
-pub(crate) fn index() -> Option<String> {
-    Page::get(INDEX).map(|file| String::from_utf8_lossy(&file.data).into_owned())
+/// The documents of all pages that were there when this was compiled, one after the other.
+pub(crate) fn documents() -> String {
+    let indices = PAGES.iter().filter_map(|page| File::get(page, INDEX));
+    indices.map(|file| String::from_utf8_lossy(&file.embedded.data).into_owned()).collect()
 }
 
-/// All files of the page but those that train, by their names.
+/// All files of the page that plays a recorded lesson, by their names.
 ///
 /// # Errors
 /// Where a file cannot be unpacked.
-pub(crate) fn files_without_trainer() -> impl Iterator<Item = io::Result<(String, Cow<'static, [u8]>)>> {
-    names().filter(|name| !TRAINER.iter().any(|prefix| name.starts_with(prefix))).filter_map(|name| {
-        let file = File::get(&name)?;
+pub(crate) fn files_of_replay() -> impl Iterator<Item = io::Result<(String, Cow<'static, [u8]>)>> {
+    files().filter(|(page, _)| page == REPLAY).filter_map(|(page, name)| {
+        let file = File::get(&page, &name)?;
         Some(file.plain().map(|bytes| (name, bytes)))
     })
 }
 
-/// The names under which the files are served.
-fn names() -> impl Iterator<Item = String> {
-    Page::iter().map(|name| name.strip_suffix(PACKED).unwrap_or(&name).to_owned())
+/// The pages and the names under which their files are served.
+fn files() -> impl Iterator<Item = (String, String)> {
+    Page::iter().filter_map(|path| {
+        let (page, name) = path.strip_suffix(PACKED).unwrap_or(&path).split_once('/')?;
+        Some((page.to_owned(), name.to_owned()))
+    })
 }
 
-/// A file of the page, as it is embedded.
+/// A file of a page, as it is embedded.
 struct File {
+    /// Where it would lie as it is, below the folder of all pages.
+    path: String,
     embedded: EmbeddedFile,
     is_packed: bool,
 }
 
 impl File {
-    fn get(name: &str) -> Option<Self> {
-        let plain = Page::get(name).map(|embedded| Self { embedded, is_packed: false });
-        plain.or_else(|| Some(Self { embedded: Page::get(&format!("{name}{PACKED}"))?, is_packed: true }))
+    fn get(page: &str, name: &str) -> Option<Self> {
+        let path = format!("{page}/{name}");
+        let (embedded, is_packed) = match Page::get(&path) {
+            Some(embedded) => (embedded, false),
+            None => (Page::get(&format!("{path}{PACKED}"))?, true),
+        };
+        Some(Self { path, embedded, is_packed })
     }
 
     fn etag(&self) -> String {
@@ -94,7 +108,7 @@ impl File {
     }
 
     /// The body in the best coding that the client takes, and that coding.
-    fn body(&self, name: &str, request: &HeaderMap) -> io::Result<(Option<&'static str>, Bytes)> {
+    fn body(&self, request: &HeaderMap) -> io::Result<(Option<&'static str>, Bytes)> {
         if self.is_packed && accepts(request, "br") {
             return Ok((Some("br"), bytes(self.embedded.data.clone())));
         }
@@ -102,16 +116,16 @@ impl File {
         if !gzip && !self.is_packed {
             return Ok((None, bytes(self.embedded.data.clone())));
         }
-        Ok((gzip.then_some("gzip"), self.prepared(name, gzip)?))
+        Ok((gzip.then_some("gzip"), self.prepared(gzip)?))
     }
 
     /// The file with gzip or plain, made once for everybody: a class opens the page in the same minute, and the trainer's
     /// megabytes take half a second to compress.
-    fn prepared(&self, name: &str, gzip: bool) -> io::Result<Bytes> {
+    fn prepared(&self, gzip: bool) -> io::Result<Bytes> {
         static PREPARED: LazyLock<Mutex<HashMap<(String, bool), Bytes>>> = LazyLock::new(Mutex::default);
         // Held meanwhile, so that thirty students at once wait for the first instead of compressing it thirty times.
         let mut known = PREPARED.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (name.to_owned(), gzip);
+        let key = (self.path.clone(), gzip);
         if let Some(bytes) = known.get(&key) {
             return Ok(bytes.clone());
         }
@@ -133,13 +147,15 @@ fn bytes(data: Cow<'static, [u8]>) -> Bytes {
     }
 }
 
-/// Serves a file of the page; the addresses of the student, the projector and a replay lead to the same one.
+/// Serves a page by its address, or a file that one of them asks for.
 pub(crate) async fn serve(uri: Uri, request: HeaderMap) -> Response {
-    let name = match uri.path().trim_start_matches('/') {
-        "" | "projector" | PAGE => INDEX,
-        name => name,
+    let (pages, name): (&[&str], _) = match uri.path().trim_start_matches('/') {
+        "" => (&[STUDENT], INDEX),
+        "projector" => (&[PROJECTOR], INDEX),
+        PAGE => (&[REPLAY], INDEX),
+        name => (&PAGES, name),
     };
-    let Some(file) = File::get(name) else {
+    let Some(file) = pages.iter().find_map(|page| File::get(page, name)) else {
         return match name {
             INDEX => (StatusCode::SERVICE_UNAVAILABLE, Html(NOT_BUILT)).into_response(),
             _ => (StatusCode::NOT_FOUND, "There is nothing at this address.").into_response(),
@@ -157,11 +173,11 @@ pub(crate) async fn serve(uri: Uri, request: HeaderMap) -> Response {
     if is_known {
         return (StatusCode::NOT_MODIFIED, headers).into_response();
     }
-    match file.body(name, &request) {
+    match file.body(&request) {
         Ok((Some(coding), body)) => (headers, [(header::CONTENT_ENCODING, coding)], body).into_response(),
         Ok((None, body)) => (headers, body).into_response(),
         Err(error) => {
-            error!("{name} of the page cannot be unpacked: {error}");
+            error!("{} cannot be unpacked: {error}", file.path);
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
         }
     }
@@ -207,20 +223,45 @@ mod tests {
     /// Whatever is embedded can be found.
     #[test]
     fn every_file_has_a_content_type() {
-        for name in names() {
-            assert!(File::get(&name).is_some(), "{name}");
-            assert_ne!(content_type(&name), "application/octet-stream", "{name} has no content type");
+        for (page, name) in files() {
+            assert!(PAGES.contains(&page.as_str()), "{page} is no page");
+            assert!(File::get(&page, &name).is_some(), "{page}/{name}");
+            assert_ne!(content_type(&name), "application/octet-stream", "{page}/{name} has no content type");
         }
-        assert_eq!(is_built(), names().any(|name| name == INDEX));
+        assert_eq!(is_built(), files().any(|(_, name)| name == INDEX));
+    }
+
+    /// The pages are served from one root, where a name means one file.
+    #[test]
+    fn pages_share_no_name_but_for_the_same_file() {
+        let mut known: HashMap<String, Vec<u8>> = HashMap::new();
+        for (page, name) in files().filter(|(_, name)| name != INDEX) {
+            let content = File::get(&page, &name).unwrap().plain().unwrap().into_owned();
+            let first = known.entry(name.clone()).or_insert_with(|| content.clone());
+            assert!(*first == content, "{name} of {page} is another file than the one before it");
+        }
+    }
+
+    /// A folder of a replay holds what its page asks for, and neither the trainer nor another page.
+    #[test]
+    fn a_replay_has_its_own_files_alone() {
+        let names: Vec<String> = files_of_replay().map(|file| file.unwrap().0).collect();
+        assert!(
+            !names.iter().any(|name| ["worker", "samples", STUDENT, PROJECTOR]
+                .iter()
+                .any(|other| { name.starts_with(other) && !name.ends_with(".css") })),
+            "{names:?}"
+        );
+        assert_eq!(is_built(), names.iter().any(|name| name.ends_with(".wasm")));
     }
 
     /// Thirty students who ask at once get one and the same bytes.
     #[test]
     fn a_file_is_compressed_once() {
-        for name in names() {
+        for (page, name) in files() {
             let get = |accepted| {
                 let request = HeaderMap::from_iter([(header::ACCEPT_ENCODING, HeaderValue::from_static(accepted))]);
-                File::get(&name).unwrap().body(&name, &request).unwrap().1
+                File::get(&page, &name).unwrap().body(&request).unwrap().1
             };
             let (zipped, plain) = (get("gzip"), get(""));
             assert_eq!(zipped.as_ptr(), get("gzip").as_ptr(), "{name}");
@@ -232,14 +273,14 @@ mod tests {
     /// A wrong coding would leave a browser with bytes that it cannot read.
     #[test]
     fn every_file_is_the_same_in_each_coding() {
-        for name in names() {
-            let file = File::get(&name).unwrap();
+        for (page, name) in files() {
+            let file = File::get(&page, &name).unwrap();
             let plain = file.plain().unwrap();
             for (accepted, expected) in
                 [("br", if file.is_packed { Some("br") } else { None }), ("gzip", Some("gzip")), ("", None)]
             {
                 let request = HeaderMap::from_iter([(header::ACCEPT_ENCODING, HeaderValue::from_static(accepted))]);
-                let (coding, body) = file.body(&name, &request).unwrap();
+                let (coding, body) = file.body(&request).unwrap();
                 assert_eq!(coding, expected, "{name}");
                 let mut read = Vec::new();
                 match coding {

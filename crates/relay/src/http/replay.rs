@@ -102,7 +102,7 @@ pub fn export_replay(recording: &Recording, folder: &Path) -> anyhow::Result<()>
         let written = fs::create_dir_all(path.parent().unwrap_or(folder)).and_then(|()| fs::write(&path, bytes));
         written.with_context(|| format!("cannot write {}", path.display()))
     };
-    for file in page::files_without_trainer() {
+    for file in page::files_of_replay() {
         let (name, bytes) = file.context("the page in this program cannot be unpacked")?;
         write(if name == page::INDEX { PAGE } else { &name }, &bytes)?;
     }
