@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::{
     DESKTOP, ONE_AT_A_TIME, PHONE, ssim,
-    support::{Browser, Relay, robot, wait_for},
+    support::{Browser, Relay, robot, skipped, wait_for},
 };
 
 /// Three tabs, one of them on WebGPU, and a headless client train together; what the attacks see follows the defence.
@@ -126,6 +126,33 @@ async fn only_the_teacher_controls() {
     assert!(relay.room().await["round"].as_u64() > Some(0));
     teacher.click("reset-yes").await;
     wait_for("the reset", || async { (relay.room().await["round"] == 0).then_some(()) }).await;
+}
+
+/// The browser takes the graphics adapter away in the midst of a lesson: the tab says so, and goes on with the CPU.
+#[tokio::test]
+async fn a_lost_graphics_adapter() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&["--deadline", "120", "--seed", "7"]).await;
+    let browser = Browser::start().await;
+    let link = relay.student_link("localhost", "nickname=Ada&image=coffee&device=webgpu&join=1");
+    let ada = browser.open(&link, DESKTOP).await;
+    if !ada.has_devtools() {
+        return skipped("only Chromium can be told to end its graphics process");
+    }
+    let _robot = robot(&relay, "Robot");
+    for nickname in ["Ada", "Robot"] {
+        relay.client(nickname).await;
+    }
+    relay.control(json!({ "do": "start" })).await;
+    relay.rounds_with(2).await;
+    assert!(ada.attribute("device", "data-device").await.contains("WebGPU"));
+
+    ada.lose_graphics().await;
+    ada.attribute_is("device", "data-device", "CPU").await;
+    let reason = ada.text("device-reason").await;
+    assert!(reason.contains("the graphics adapter failed"), "{reason}");
+    let points = relay.rounds(3).await;
+    assert!(points.iter().all(|point| point["updates"] == 2), "{points:?}");
 }
 
 /// Over plain HTTP from another device the browser hides WebGPU: the page says so, points to HTTPS and trains meanwhile.

@@ -7,6 +7,7 @@ mod data;
 mod defences;
 mod federation;
 mod firefox;
+mod first_paint;
 mod languages;
 mod networks;
 mod palette;

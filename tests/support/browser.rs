@@ -264,6 +264,11 @@ impl Tab {
         self.wait_for(&format!("{size} == '{pixels}px' || null")).await;
     }
 
+    /// Ends the process that the browser draws and computes in, as a driver does that crashes.
+    pub async fn lose_graphics(&self) {
+        self.session.devtools("Browser.crashGpuProcess", json!({})).await;
+    }
+
     /// Saves a picture of the page where `UNMASK_SCREENSHOTS` names a folder.
     pub async fn screenshot(&self, name: &str) {
         if let Some(folder) = std::env::var_os("UNMASK_SCREENSHOTS") {

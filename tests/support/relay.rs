@@ -38,7 +38,7 @@ impl Relay {
         let _ = std::fs::remove_file(&ready);
         // The program takes an option once; a test that names a model has another in mind than the smallest.
         let model: &[&str] = if arguments.contains(&"--model") { &[] } else { &["--model", "vit_pico_patch4_16"] };
-        let child = Command::new(env!("CARGO_BIN_EXE_unmask"))
+        let mut child = Command::new(env!("CARGO_BIN_EXE_unmask"))
             .arg("relay")
             .args(model)
             .args(["--pace", "0.3"])
@@ -53,7 +53,12 @@ impl Relay {
             .stdout(Stdio::null())
             .spawn()
             .expect("the relay starts");
-        let ready: Value = wait_for("the relay", || async { read_json(&ready) }).await;
+        let ready: Value = wait_for("the relay", || {
+            let ended = child.try_wait().expect("the relay's state");
+            assert!(ended.is_none(), "the relay ended at once: {ended:?}; what it said stands above");
+            std::future::ready(read_json(&ready))
+        })
+        .await;
         let port = |scheme: &str| {
             let address = ready[scheme].as_str().expect("an address");
             address.trim_end_matches('/').rsplit(':').next().and_then(|port| port.parse::<u16>().ok()).expect("a port")
