@@ -58,9 +58,12 @@ async fn two_taps_lead_to_the_first_update() {
         assert_eq!(tab.wait_for("[innerWidth, innerHeight]").await, json!([PHONE.0, PHONE.1]));
     }
     fits(&tab, "the form").await;
-    // Without scrolling, with room for what a phone's browser takes of the screen.
-    let bottom = "document.querySelector('[data-testid=\"join\"]').getBoundingClientRect().bottom";
-    assert!(tab.wait_for(bottom).await.as_f64() <= Some(700.0), "{}", tab.wait_for(bottom).await);
+    // Without scrolling, with room for what a phone's browser takes of the screen. No window of Firefox is as narrow as a phone,
+    // and its pictures are larger.
+    if tab.has_devtools() {
+        let bottom = "document.querySelector('[data-testid=\"join\"]').getBoundingClientRect().bottom";
+        assert!(tab.wait_for(bottom).await.as_f64() <= Some(700.0), "{}", tab.wait_for(bottom).await);
+    }
     tab.screenshot("phone-join").await;
     tab.click("join").await;
     relay.rounds_with(1).await;
@@ -112,6 +115,11 @@ async fn a_student_votes_and_sees_the_result() {
     choose(0).await;
     poll(&relay, "a vote", |poll| poll["voters"] == 1).await;
     choose(2).await;
+    // What a tab says comes in its order: once the room knows that it is out of sight, it has the vote.
+    for (is_hidden, state) in [(true, "away"), (false, "joined")] {
+        tab.hide(is_hidden).await;
+        wait_for(state, || async { (relay.client("Ada").await["state"] == state).then_some(()) }).await;
+    }
     relay.control(json!({ "do": "close_poll" })).await;
     let closed = poll(&relay, "the votes", |poll| poll["is_open"] == false).await;
     assert_eq!(closed["votes"], json!([2]));

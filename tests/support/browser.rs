@@ -264,6 +264,15 @@ impl Tab {
         self.wait_for(&format!("{size} == '{pixels}px' || null")).await;
     }
 
+    /// Has the page believe that it is out of sight, or back: headless, every page is in sight.
+    pub async fn hide(&self, is_hidden: bool) {
+        self.run(&format!(
+            "Object.defineProperty(document, 'hidden', {{ value: {is_hidden}, configurable: true }}); \
+             document.dispatchEvent(new Event('visibilitychange'))"
+        ))
+        .await;
+    }
+
     /// Ends the process that the browser draws and computes in, as a driver does that crashes.
     pub async fn lose_graphics(&self) {
         self.session.devtools("Browser.crashGpuProcess", json!({})).await;
