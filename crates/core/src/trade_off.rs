@@ -1,5 +1,5 @@
-//! What a defence costs in accuracy beside what it leaves to see: the curve that comes with the program, as
-//! `trade-off.json` has it (`docs/schema/trade-off.json`).
+//! What a defence costs in accuracy beside what it leaves to see: what is measured while a lesson runs, and the curve that
+//! comes with the program, as `trade-off.json` has it (`docs/schema/trade-off.json`).
 
 use serde::{Deserialize, Serialize};
 
@@ -73,6 +73,18 @@ pub struct CurvePoint {
     pub seeds: Vec<u64>,
     /// Every attacker at every stage, the best first.
     pub attackers: Vec<CurveAttacker>,
+}
+
+/// What was measured of one defence while a lesson runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TradeOffPoint {
+    pub defence: Defence,
+    /// Rounds that ran under it.
+    pub rounds: u32,
+    /// Share of held-out pictures that the model named right when it was last measured under it; absent before.
+    pub accuracy: Option<f64>,
+    /// Of what the best attacker makes of a picture; absent until one was scored.
+    pub ssim: Option<f32>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

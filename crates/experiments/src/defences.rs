@@ -83,8 +83,8 @@ pub(crate) static UPDATED: [ComparedDefence; 8] = [NONE, FIXED, R02, R05, R08, F
 /// What accuracy and leakage are measured of together: masks in the order of R, then the others.
 pub(crate) static TRADE_OFF: [ComparedDefence; 10] = [NONE, R02, R05, R07, R08, R09, R095, FIXED, EPS64, EPS4];
 
-/// Those of them that are trained on photographs too, where such are at hand, as far as the time goes.
-pub(crate) static TRADE_OFF_ON_PHOTOGRAPHS: [ComparedDefence; 3] = [NONE, R05, R095];
+/// Those of them that there is time for on photographs too, and beside a lesson.
+pub(crate) static TRADE_OFF_IN_SHORT: [ComparedDefence; 3] = [NONE, R05, R095];
 
 impl ComparedDefence {
     pub(crate) fn style(&self) -> SeriesStyle {

@@ -48,3 +48,4 @@ pub use parts::{Part, PartFolder};
 pub use reproduce::{Reproduced, estimate, reproduce, reproduce_part, write_overview};
 pub use request::ExperimentRequest;
 pub use run::{ExperimentEvent, OnEvent};
+pub use trade_off::{LiveTradeOff, OnPoint};

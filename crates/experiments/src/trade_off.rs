@@ -7,6 +7,7 @@
 mod curve;
 mod findings;
 mod leakage;
+mod live;
 
 use serde::{Deserialize, Serialize};
 use unmask_core::{Architecture, AttackMethod, Defence, ParamGroup};
@@ -18,10 +19,11 @@ use unmask_data::{
 use unmask_simulation::{Config, ConfigError};
 
 use self::leakage::{Leaks, Target, gathered, methods};
+pub use self::live::{LiveTradeOff, OnPoint};
 use crate::{
     attacks::matching_steps,
     catalogue::Scale,
-    defences::{ComparedDefence, TRADE_OFF, TRADE_OFF_ON_PHOTOGRAPHS},
+    defences::{ComparedDefence, TRADE_OFF, TRADE_OFF_IN_SHORT},
     error::ExperimentError,
     report::Findings,
     run::{ExperimentEvent, ExperimentRun},
@@ -38,7 +40,7 @@ pub(crate) fn studies(scale: Scale, has_cifar10: bool, study: &Study) -> Vec<Stu
         study.cases.retain(|case| keeps(case));
         study
     };
-    let is_on_photographs = |case: &Case| TRADE_OFF_ON_PHOTOGRAPHS.iter().any(|defence| defence.key == case.key);
+    let is_on_photographs = |case: &Case| TRADE_OFF_IN_SHORT.iter().any(|defence| defence.key == case.key);
     match scale {
         Scale::Tiny => vec![on(Source::Generated, &|_| true)],
         Scale::Small if has_cifar10 => {
@@ -54,7 +56,7 @@ pub(crate) fn cases() -> Vec<String> {
     let on = |source: Source, defences: &[ComparedDefence]| {
         defences.iter().map(|defence| format!("{source}-{}", defence.key)).collect::<Vec<_>>()
     };
-    [on(Source::Generated, &TRADE_OFF), on(Source::Cifar10, &TRADE_OFF_ON_PHOTOGRAPHS)].concat()
+    [on(Source::Generated, &TRADE_OFF), on(Source::Cifar10, &TRADE_OFF_IN_SHORT)].concat()
 }
 
 /// A training and what attackers see at its end, or what they see before any.

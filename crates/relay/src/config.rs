@@ -13,7 +13,7 @@ use unmask_core::{Aggregation, Architecture, Defence, InitialWeights, ModelState
 use unmask_federation::Quorum;
 use unmask_flower::NodeOptions;
 
-use crate::room::{data_set::DataConfig, evaluation::ModelEvaluator, initialiser::Pretrained};
+use crate::room::{ShadowRoom, data_set::DataConfig, evaluation::ModelEvaluator, initialiser::Pretrained};
 
 #[derive(Debug, Clone)]
 pub struct RelayConfig {
@@ -58,6 +58,8 @@ pub struct RelayConfig {
     pub data: DataConfig,
     /// What runs the model on held-out pictures; without it nothing is measured.
     pub evaluator: Option<Arc<dyn ModelEvaluator>>,
+    /// Robots that train beside the class, for the scene of the trade-off.
+    pub shadow: Option<Arc<dyn ShadowRoom>>,
     pub initial_weights: InitialWeights,
     pub pretrained: Option<Pretrained>,
     /// What makes a file of a model, for the teacher to take home; without it the lesson's archive holds no model.
@@ -124,6 +126,7 @@ impl RelayConfig {
             searches: None,
             data: DataConfig::default(),
             evaluator: None,
+            shadow: None,
             initial_weights: InitialWeights::default(),
             pretrained: None,
             model_file: None,

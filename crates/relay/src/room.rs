@@ -23,6 +23,7 @@ pub mod privacy;
 mod recent;
 mod resuming;
 pub(crate) mod roster;
+mod shadow;
 mod sharing;
 mod snapshot;
 mod stage;
@@ -50,6 +51,7 @@ pub use self::{
     evaluation::{BatchEvaluation, ModelEvaluator},
     initialiser::Pretrained,
     lesson::{Resumed, last_lesson},
+    shadow::ShadowRoom,
 };
 pub(crate) use self::{
     data_set::SharedDataSet,
@@ -66,6 +68,7 @@ use self::{
     log::Log,
     measuring::Measuring,
     roster::{Connection, Entry, Roster},
+    shadow::{Shadow, ShadowNews},
     sharing::Sharing,
     stage::Stage,
     tasks::Task,
@@ -105,6 +108,7 @@ pub(crate) struct Actor {
     stage: Stage,
     sharing: Sharing,
     measuring: Measuring,
+    shadow: Shadow,
     federation: Federation,
     history: History,
     log: Log,
@@ -148,6 +152,8 @@ impl Actor {
         check_memory(&config, room.model().architecture)?;
         let attacked = reporter(inputs.clone(), Input::Attacked);
         let evaluated = reporter(inputs.clone(), Input::Evaluated);
+        let shadowed = reporter(inputs.clone(), Input::Shadow);
+        let shadow_seed = config.seed.map_or_else(random::seed, Ok)?;
         let mut actor = Self {
             room: room.with_quorum(config.quorum),
             roster: Roster::default(),
@@ -163,6 +169,7 @@ impl Actor {
             stage: Stage::default(),
             sharing,
             measuring: Measuring::start(evaluated, config.evaluator.clone(), config.data.evaluation_budget)?,
+            shadow: Shadow::start(shadowed, config.shadow.clone(), shadow_seed)?,
             federation: Federation::new(config.flower.as_ref().map(|flower| flower.node.address.to_string())),
             history: History::default(),
             log: Log::default(),
@@ -270,6 +277,10 @@ impl Actor {
                 if let Some(point) = self.measuring.measured(evaluation, self.sharing.data_set()) {
                     self.history.measured(point.round, point.accuracy);
                 }
+            }
+            Input::Shadow(ShadowNews::Measured(point)) => self.shadow.measured(point),
+            Input::Shadow(ShadowNews::Failed(reason)) => {
+                self.say(format!("The robots beside the class train no more: {reason}."));
             }
             Input::Federation(input) => self.hear_federation(input),
             Input::Journaled(saved) => {

@@ -439,6 +439,7 @@ trade-more = mehr sickert durch (SSIM) ▶
 trade-accuracy = ▲ richtig benannt
 trade-measured = ✚ vorher gemessen
 trade-class = ● diese Klasse
+trade-robots = ◆ Roboter nebenan, live: Runde { $round }
 trade-behind = Was ein Angriff unter dieser Verteidigung sah
 
 member-title = Warst du’s?

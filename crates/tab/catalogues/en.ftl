@@ -440,6 +440,7 @@ trade-more = more leaks (SSIM) ▶
 trade-accuracy = ▲ named right
 trade-measured = ✚ measured before
 trade-class = ● this class
+trade-robots = ◆ robots beside you, live: round { $round }
 trade-behind = What an attack saw under this defence
 
 member-title = Was it you?

@@ -417,6 +417,7 @@ trade-more = 漏れやすい（SSIM） ▶
 trade-accuracy = ▲ 正しく答えた割合
 trade-measured = ✚ 前もって測ったもの
 trade-class = ● このクラス
+trade-robots = ◆ 隣のロボット（実況）：ラウンド{ $round }
 trade-behind = この防御のもとで攻撃が見たもの
 
 member-title = 使われた？

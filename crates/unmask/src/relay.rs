@@ -3,6 +3,7 @@
 mod evaluation;
 pub mod greeting;
 mod help;
+mod shadow;
 mod weights;
 
 use std::{io::Write as _, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
@@ -19,13 +20,14 @@ use unmask_model::{
     weights::{Storage, encode_state},
 };
 use unmask_relay::{
-    CertificateFiles, DataConfig, FlowerConfig, JournalConfig, Quorum, RelayConfig, Running, Source, serve,
+    CertificateFiles, DataConfig, FlowerConfig, JournalConfig, Quorum, RelayConfig, Running, ShadowRoom, Source, serve,
 };
 use unmask_simulation::StartWeights;
 
 use self::{
     evaluation::OnHeldOut,
     greeting::{greeting, open_page, write_ready},
+    shadow::Robots,
 };
 use crate::{Failure, interrupt::asked_to_stop, model::model_argument, with_april_block};
 
@@ -112,6 +114,10 @@ pub struct Relay {
     /// answer its questions at random.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=32))]
     headless: u16,
+    /// Train more robots beside the class, out of its sight: without a defence, at R = 0.5 and at R = 0.95. The scene of the
+    /// trade-off shows live what each costs and leaves to see. It takes one core for about three minutes.
+    #[arg(long)]
+    shadow_room: bool,
     /// A file with the passphrase of an encrypted room, for the --headless clients; to try things out, since a relay
     /// whose machine knows the passphrase could read along.
     #[arg(long, value_name = "FILE", requires = "headless")]
@@ -266,6 +272,7 @@ impl Relay {
             searches: Some(Arc::new(GradientMatching::new(OpenDevice::cpu()))),
             data: DataConfig { cifar10, ..data },
             evaluator: Some(Arc::new(OnHeldOut(OpenDevice::cpu()))),
+            shadow: self.shadow_room.then(|| Arc::new(Robots(OpenDevice::cpu())) as Arc<dyn ShadowRoom>),
             initial_weights: weights::initial_weights(&self.weights),
             pretrained: weights::choice(&self.weights, architecture)?,
             model_file: Some(model_file),

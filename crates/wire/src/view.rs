@@ -6,16 +6,14 @@ mod lesson;
 use serde::{Deserialize, Serialize};
 use unmask_core::{
     Aggregation, Architecture, AttackFamily, AttackMethod, ClientId, Defence, EncryptionStart, Explanation,
-    InitialWeights, MembershipVerdict, OptimiserKind, Partition, Rule, Scene, TrainOn,
+    InitialWeights, MembershipVerdict, OptimiserKind, Partition, Rule, Scene, TradeOffPoint, TrainOn,
 };
 
 pub use unmask_core::ClientState;
 
 pub use self::{
     learning::{AccuracyPoint, DataView, EvaluationView},
-    lesson::{
-        ANSWERS, Answers, LessonView, MAX_ANSWER, MAX_QUESTION, MAX_UNIT, Poll, PollError, PollView, TradeOffPoint,
-    },
+    lesson::{ANSWERS, Answers, LessonView, MAX_ANSWER, MAX_QUESTION, MAX_UNIT, Poll, PollError, PollView},
 };
 
 /// What somebody may see and do. Each role has a secret of its own.
@@ -439,9 +437,12 @@ pub struct RoomView {
     /// Whether a client has given the relay the key of the encryption in force.
     pub has_key: bool,
     pub lesson: LessonView,
-    /// What the class has measured since the model began: one point for each defence that ran, in the order of their
-    /// first rounds.
+    /// What the class has measured since the model began: one point for each defence that ran, in the
+    /// order of their first rounds. An SSIM is the median of the attack that sees most, over the newest rounds.
     pub trade_off: Vec<TradeOffPoint>,
+    /// The same of robots that train beside the class, under several defences at once; an SSIM is the mean over photographs.
+    #[serde(default)]
+    pub shadow: Vec<TradeOffPoint>,
     pub log: Vec<LogLine>,
 }
 

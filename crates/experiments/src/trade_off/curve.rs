@@ -54,7 +54,7 @@ fn to_places(MeanInterval { mean, low, high }: MeanInterval) -> MeanInterval {
 }
 
 /// Every attacker at every stage that saw anything, the best first.
-fn attackers(initial: &[Leaks], trained: &[Leaks]) -> Vec<CurveAttacker> {
+pub(super) fn attackers(initial: &[Leaks], trained: &[Leaks]) -> Vec<CurveAttacker> {
     let mut attackers = Vec::new();
     for (stage, leaks) in [(ModelStage::Initial, initial), (ModelStage::Trained, trained)] {
         for attacker in AttackMethod::ALL {

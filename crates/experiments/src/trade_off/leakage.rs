@@ -106,8 +106,24 @@ impl Target<'_> {
         photographs: &[(String, Picture)],
     ) -> Result<Leaks, ExperimentError> {
         let clock = Instant::now();
-        let scale = run.request.scale;
-        let settings = MatrixSettings {
+        let settings = self.settings(run.request.scale);
+        let folder = run.store.folder(self.key);
+        let request = MatrixRequest {
+            settings: &settings,
+            pictures: photographs,
+            start: self.start,
+            device: run.request.device,
+            threads: run.request.threads,
+            commit: run.request.commit.clone(),
+            out: &folder,
+        };
+        let rows = watched(&request, &|_| true, run)?;
+        Ok(Leaks { seconds: rounded(clock.elapsed().as_secs_f64(), 3), ..self.leaks(rows) })
+    }
+
+    /// What attacks it.
+    pub(super) fn settings(&self, scale: Scale) -> MatrixSettings {
+        MatrixSettings {
             model: self.architecture,
             attacks: self.methods.iter().map(|&method| InferenceAttack::Reconstruction(method)).collect(),
             defences: vec![self.defence],
@@ -119,23 +135,14 @@ impl Target<'_> {
             rate: RATE,
             rule: Rule::FedSgd,
             batch: 1,
-        };
-        let folder = run.store.folder(self.key);
-        let request = MatrixRequest {
-            settings: &settings,
-            pictures: photographs,
-            start: self.start,
-            device: run.request.device,
-            threads: run.request.threads,
-            commit: run.request.commit.clone(),
-            out: &folder,
-        };
-        let mut leaks = self.nothing();
-        for row in watched(&request, &|_| true, run)? {
-            leaks.push(row);
         }
-        leaks.seconds = rounded(clock.elapsed().as_secs_f64(), 3);
-        Ok(leaks)
+    }
+
+    /// What came of [these attacks](Self::settings).
+    pub(super) fn leaks(&self, rows: Vec<MatrixRow>) -> Leaks {
+        let mut leaks = self.nothing();
+        rows.into_iter().for_each(|row| leaks.push(row));
+        leaks
     }
 }
 

@@ -3,10 +3,10 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Serialize;
-use unmask_core::{DEBRIEF, Defence};
+use unmask_core::{DEBRIEF, Defence, TradeOffPoint};
 use unmask_data::metrics::Level;
 use unmask_recording::{Finding, Summary};
-use unmask_wire::view::{AccuracyPoint, Answers, AttackView, PollView, TradeOffPoint};
+use unmask_wire::view::{AccuracyPoint, Answers, AttackView, PollView};
 
 use crate::room::files::LessonFiles;
 

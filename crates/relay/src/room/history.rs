@@ -2,9 +2,9 @@
 //! each parameter was updated; and the losses of the model in force, and what each defence cost and kept of it.
 
 use serde::{Deserialize, Serialize};
-use unmask_core::{AttackMethod, Defence, GaussianNoise, RoundSettings};
+use unmask_core::{AttackMethod, Defence, GaussianNoise, RoundSettings, TradeOffPoint};
 use unmask_federation::{CountBin, GroupCounts, RoundSummary, UpdateCounts};
-use unmask_wire::view::{CountBinView, GroupCountsView, GuaranteeView, LossPoint, TradeOffPoint, UpdateCountsView};
+use unmask_wire::view::{CountBinView, GroupCountsView, GuaranteeView, LossPoint, UpdateCountsView};
 
 use super::{
     privacy::{Guarantee, Mechanism, guarantee},

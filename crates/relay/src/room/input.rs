@@ -5,7 +5,7 @@ use unmask_wire::{ClientMessage, view::Control};
 
 use super::{
     data_set::SharedDataSet, evaluation::Evaluation, federation::FederationInput, files::LessonFiles,
-    roster::Connection, ticket::Ticket,
+    roster::Connection, shadow::ShadowNews, ticket::Ticket,
 };
 use crate::{
     attacks::{CandidatePicture, GivenKey, Report},
@@ -52,6 +52,8 @@ pub(crate) enum Input {
     Attacked(Report),
     /// A model was measured.
     Evaluated(Evaluation),
+    /// News of the robots beside the class.
+    Shadow(ShadowNews),
     /// News of the federation that the room is in.
     Federation(FederationInput),
     /// The room was written down, or could not be.
@@ -89,6 +91,7 @@ impl Input {
             | Self::KeyDerived { .. }
             | Self::Attacked(_)
             | Self::Evaluated(_)
+            | Self::Shadow(_)
             | Self::Federation(_)
             | Self::Journaled(_)
             | Self::Recorded(_)

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use unmask_core::{AttackMethod, Defence};
-use unmask_wire::view::TradeOffPoint;
+use unmask_core::{AttackMethod, Defence, TradeOffPoint};
 
 use crate::scores::Scores;
 

@@ -84,6 +84,7 @@ impl Actor {
             has_key: self.attacks.has_key(),
             lesson: self.stage.view(),
             trade_off: self.history.trade_off(),
+            shadow: self.shadow.view(),
             log: self.log.lines().cloned().collect(),
         }
     }

@@ -28,6 +28,7 @@ mod rounds;
 mod rules;
 mod scopes;
 mod search;
+mod shadow;
 mod sharing;
 mod silence;
 mod web;

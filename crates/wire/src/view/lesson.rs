@@ -1,7 +1,7 @@
 //! Where the lesson is, and what the class is asked.
 
 use serde::{Deserialize, Serialize};
-use unmask_core::{Defence, Scene};
+use unmask_core::Scene;
 
 /// Most characters of a question.
 pub const MAX_QUESTION: usize = 200;
@@ -165,18 +165,6 @@ fn check_text(what: &'static str, text: &str, least: usize, most: usize) -> Resu
     let found = text.chars().count();
     let is_fit = (least..=most).contains(&found) && (least == 0 || !text.trim().is_empty());
     if is_fit { Ok(()) } else { Err(PollError::Text { what, found, most }) }
-}
-
-/// What the class has measured of one defence since the model began.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct TradeOffPoint {
-    pub defence: Defence,
-    /// Rounds that ran under it.
-    pub rounds: u32,
-    /// Share of held-out pictures that the model named right when it was last measured under it; absent before.
-    pub accuracy: Option<f64>,
-    /// Of the attacker whose median SSIM is the greatest, that median; absent until a round was scored.
-    pub ssim: Option<f32>,
 }
 
 #[cfg(test)]

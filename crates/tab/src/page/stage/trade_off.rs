@@ -1,4 +1,5 @@
-//! Scene 7: leakage across, accuracy up; the curve that came with the relay in grey, the class's own dots on it.
+//! Scene 7: leakage across, accuracy up; the curve that came with the relay in grey, on it the class's own dots and those of
+//! robots that train beside it.
 
 use leptos::prelude::*;
 use unmask_core::{Defence, TradeOffCurve};
@@ -27,13 +28,17 @@ pub fn TradeOff(stage: Stage) -> impl IntoView {
         let _ = curve.try_set(measured);
     });
     let class = stage.feed.part(|room| room.trade_off.clone());
+    let shadow = stage.feed.part(|room| room.shadow.clone());
+    let shadow = Memo::new(move |_| shadow.get().unwrap_or_default());
     let chart = Memo::new(move |_| {
         let class = class.get().unwrap_or_default();
         curve.with(|curve| {
             let points = curve.as_ref().map_or(&[][..], |curve| &curve.points);
-            TradeOffChart::new(points, &class, FRAME)
+            shadow.with(|shadow| TradeOffChart::new(points, &class, shadow, FRAME))
         })
     });
+    // They take turns: the last of them is as far as all are.
+    let round = move || shadow.with(|points| points.iter().map(|point| point.rounds).min());
     let pointed = RwSignal::new(None::<Defence>);
     let behind = move || {
         let defence = pointed.get()?;
@@ -44,10 +49,10 @@ pub fn TradeOff(stage: Stage) -> impl IntoView {
     };
     let behind = Memo::new(move |_| behind());
     view! {
-        <div class="trade-off" data-testid="trade-off" data-measured=move || chart.with(|chart| chart.measured.len()) data-class=move || chart.with(|chart| chart.class.len())>
+        <div class="trade-off" data-testid="trade-off" data-measured=move || chart.with(|chart| chart.measured.len()) data-class=move || chart.with(|chart| chart.class.len()) data-robots=move || chart.with(|chart| chart.robots.len())>
             <svg viewBox=format!("0 0 {WIDTH} {HEIGHT}") role="group" aria-label=say::trade::chart()>
                 {move || {
-                    let TradeOffChart { measured, path, class, leakage, accuracy } = chart.get();
+                    let TradeOffChart { measured, path, class, robots, leakage, accuracy } = chart.get();
                     let (bottom, right) = (FRAME.top + FRAME.height, FRAME.left + FRAME.width);
                     view! {
                         <line class="axis" x1=FRAME.left x2=right y1=bottom y2=bottom></line>
@@ -64,6 +69,14 @@ pub fn TradeOff(stage: Stage) -> impl IntoView {
                                 <line x1=point.x x2=point.x y1=point.up[0] y2=point.up[1]></line>
                                 <circle cx=point.x cy=point.y r="7"><title>{point.text}</title></circle>
                             </g>
+                        }).collect_view()}
+                        {robots.into_iter().map(|dot| {
+                            let label = defence_label(dot.defence);
+                            let corner = format!("M{} {}l14 14l-14 14l-14 -14z", dot.x, dot.y - 14.0);
+                            view! {
+                                <path class="robots-dot" d=corner><title>{label.clone()}</title></path>
+                                <text class="robots-text" x=dot.x y=dot.y + 44.0 text-anchor="middle">{label}</text>
+                            }
                         }).collect_view()}
                         {class.into_iter().map(|dot| {
                             let (defence, label) = (dot.defence, defence_label(dot.defence));
@@ -93,6 +106,7 @@ pub fn TradeOff(stage: Stage) -> impl IntoView {
                 <p class="scale-legend">
                     <span class="of-curve">{say::trade::measured()}</span>
                     <span class="of-class">{say::trade::class()}</span>
+                    {move || round().map(|round| view! { <span data-testid="shadow">{say::trade::robots(round)}</span> })}
                 </p>
                 <p class="shot-empty" hidden=move || chart.with(|chart| !chart.measured.is_empty())>{say::empty::no_curve()}</p>
                 <Show when=move || behind.with(Option::is_some)>

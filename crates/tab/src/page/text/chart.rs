@@ -1,7 +1,7 @@
 //! Charts as geometry: numbers in, SVG paths, bars and marks out.
 
-use unmask_core::{CurvePoint, Defence, MeanInterval};
-use unmask_wire::view::{CountBinView, LossPoint, MembershipView, TradeOffPoint};
+use unmask_core::{CurvePoint, Defence, MeanInterval, TradeOffPoint};
+use unmask_wire::view::{CountBinView, LossPoint, MembershipView};
 
 use super::{attacks::share, decimal, defence_label, say};
 
@@ -329,11 +329,11 @@ pub struct Cross {
     pub text: String,
 }
 
-/// A point of the class's own.
+/// A point that is measured while the lesson runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dot {
     pub x: f32,
-    /// On the axis where the class has measured no accuracy.
+    /// On the axis where no accuracy was measured.
     pub y: f32,
     pub has_accuracy: bool,
     pub defence: Defence,
@@ -345,7 +345,10 @@ pub struct TradeOffChart {
     pub measured: Vec<Cross>,
     /// Through the measured points, from left to right.
     pub path: String,
+    /// The class's own.
     pub class: Vec<Dot>,
+    /// Of the robots that train beside the class.
+    pub robots: Vec<Dot>,
     /// Ticks of the leakage, left to right.
     pub leakage: Vec<Mark>,
     /// Ticks of the accuracy, bottom to top.
@@ -353,13 +356,14 @@ pub struct TradeOffChart {
 }
 
 impl TradeOffChart {
-    /// Draws the points of one data set, the one that stands first, and the class's own into `frame`.
-    pub fn new(curve: &[CurvePoint], class: &[TradeOffPoint], frame: Frame) -> Self {
+    /// Draws the points of one data set, the one that stands first, the class's own and the robots' into `frame`.
+    pub fn new(curve: &[CurvePoint], class: &[TradeOffPoint], robots: &[TradeOffPoint], frame: Frame) -> Self {
         let data = curve.first().map(|point| point.data.clone());
         let points = curve.iter().filter(|point| Some(&point.data) == data.as_ref());
         let points: Vec<(&CurvePoint, MeanInterval)> = points.filter_map(|point| Some((point, point.ssim?))).collect();
         let highs = points.iter().map(|(point, _)| point.accuracy.high);
-        let highest = highs.chain(class.iter().filter_map(|point| point.accuracy)).filter(|high| high.is_finite());
+        let live = class.iter().chain(robots).filter_map(|point| point.accuracy);
+        let highest = highs.chain(live).filter(|high| high.is_finite());
         let top = (highest.fold(0.45_f64, f64::max) * 10.0).ceil().min(10.0) / 10.0;
         let bottom = frame.top + frame.height;
         let x = |ssim: f64| frame.left + ssim.clamp(0.0, 1.0) as f32 * frame.width;
@@ -389,6 +393,7 @@ impl TradeOffChart {
             path: path(&places),
             measured,
             class: class.iter().filter_map(dot).collect(),
+            robots: robots.iter().filter_map(dot).collect(),
             leakage: [0.0, 0.5, 1.0].map(|ssim| Mark { at: x(ssim), text: decimal(ssim.to_string()) }).to_vec(),
             accuracy: [0.0, top / 2.0, top].map(|accuracy| tick(y(accuracy), accuracy)).to_vec(),
         }
@@ -585,21 +590,22 @@ mod tests {
             TradeOffPoint { defence: Defence::None, rounds: 3, accuracy: Some(0.2), ssim: Some(0.5) },
             TradeOffPoint { defence: Defence::FixedPosition, rounds: 3, accuracy: Some(0.3), ssim: None },
         ];
-        let chart = TradeOffChart::new(&curve, &class, FRAME);
+        let chart = TradeOffChart::new(&curve, &class, &class[1..2], FRAME);
         assert_eq!(chart.measured.len(), 2);
         assert!(chart.measured[0].x < chart.measured[1].x && chart.measured[0].text != "none");
         assert_eq!(chart.measured[1].x, FRAME.left + FRAME.width);
         assert_eq!((chart.class.len(), chart.class[0].y, chart.class[0].has_accuracy), (2, 60.0, false));
         assert!(chart.class[1].y < 60.0);
+        assert_eq!(chart.robots, chart.class[1..]);
         assert!(chart.accuracy.windows(2).all(|pair| pair[1].at < pair[0].at));
-        let nothing = TradeOffChart::new(&[], &[], FRAME);
+        let nothing = TradeOffChart::new(&[], &[], &[], FRAME);
         assert!(nothing.measured.is_empty() && nothing.path.is_empty() && nothing.leakage.len() == 3);
     }
 
     #[test]
     fn an_accuracy_beyond_the_axis_lengthens_it() {
         let point = measured("generated", "none", [0.8, 0.75, 0.85], Some([0.5, 0.45, 0.55]));
-        let chart = TradeOffChart::new(&[point], &[], FRAME);
+        let chart = TradeOffChart::new(&[point], &[], &[], FRAME);
         assert_eq!(chart.accuracy.last().map(|tick| tick.text.as_str()), Some("90 %"));
         assert!(chart.measured[0].up[0] >= FRAME.top);
     }

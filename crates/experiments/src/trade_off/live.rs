@@ -1,0 +1,195 @@
+//! The same beside a lesson: a few defences at once, one seed, and each point as soon as it is measured.
+
+use std::{ops::ControlFlow, path::Path};
+
+use unmask_core::{Architecture, ModelState, TradeOffPoint};
+use unmask_data::{
+    Picture,
+    datasets::{DataSet, Source},
+};
+use unmask_model::device::OpenDevice;
+use unmask_simulation::{Config, Simulation};
+
+use super::{
+    architecture, curve,
+    leakage::{Leaks, Target, methods},
+    photographs,
+};
+use crate::{
+    catalogue::{Experiment, Scale},
+    defences::TRADE_OFF_IN_SHORT,
+    error::ExperimentError,
+    matrix::{self, MatrixRequest},
+    study::{Case, Study},
+};
+
+/// Rounds between two points of a defence.
+const STEP: u32 = 15;
+
+/// The trade-off of none, R = 0.5 and R = 0.95 on generated shapes, as `unmask reproduce trade-off` measures it.
+#[derive(Debug)]
+pub struct LiveTradeOff<'a> {
+    pub scale: Scale,
+    /// Of weights, shapes, masks and the order of pictures.
+    pub seed: u64,
+    pub device: &'a OpenDevice,
+    /// Threads to compute with.
+    pub threads: usize,
+}
+
+/// Receives points, and may end the run with one.
+pub type OnPoint<'a> = &'a mut dyn FnMut(TradeOffPoint) -> ControlFlow<()>;
+
+/// The robots under one defence.
+struct Robots<'a> {
+    case: &'a Case,
+    config: Config,
+    architecture: Architecture,
+    simulation: Simulation<'a>,
+    /// At the initial weights, and at the trained ones once there are.
+    leaks: [Vec<Leaks>; 2],
+    accuracy: Option<f64>,
+}
+
+impl LiveTradeOff<'_> {
+    /// Attacks fresh models, trains them side by side, and attacks them again. `on_point` is given the newest point of a
+    /// defence whenever something of it has changed.
+    ///
+    /// # Errors
+    /// [`ExperimentError`], if a model cannot be trained or attacked.
+    pub fn run(&self, on_point: OnPoint<'_>) -> Result<(), ExperimentError> {
+        let Some(study) = Study::of(Experiment::TradeOff, self.scale) else { return Ok(()) };
+        let data = DataSet::load(&Source::Generated, Path::new(""), self.seed)?;
+        let photographs = photographs(self.scale)?;
+        let in_short = |case: &&Case| TRADE_OFF_IN_SHORT.iter().any(|defence| defence.key == case.key);
+        let cases = study.cases.iter().filter(in_short);
+        let mut all: Vec<Robots<'_>> =
+            cases.map(|case| self.robots(&study, case, &data)).collect::<Result<_, ExperimentError>>()?;
+        for robots in &mut all {
+            robots.measure()?;
+            robots.leaks[0].push(self.leaks(robots, None, &photographs)?);
+            if on_point(robots.point()).is_break() {
+                return Ok(());
+            }
+        }
+        while all.iter().any(|robots| robots.simulation.round() < robots.simulation.rounds()) {
+            for robots in &mut all {
+                for _ in 0..STEP {
+                    robots.simulation.advance()?;
+                }
+                robots.measure()?;
+                if on_point(robots.point()).is_break() {
+                    return Ok(());
+                }
+            }
+        }
+        for robots in &mut all {
+            let state = robots.simulation.state()?;
+            robots.leaks[1].push(self.leaks(robots, Some(&state), &photographs)?);
+            if on_point(robots.point()).is_break() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn robots<'a>(&self, study: &Study, case: &'a Case, data: &'a DataSet) -> Result<Robots<'a>, ExperimentError> {
+        let config = Config { threads: Some(self.threads), ..study.config(case, self.seed, &[])? };
+        Ok(Robots {
+            case,
+            architecture: architecture(&config)?,
+            simulation: Simulation::new(&config, data, self.device)?,
+            config,
+            leaks: [const { Vec::new() }; 2],
+            accuracy: None,
+        })
+    }
+
+    /// What closed forms make of the photographs, at these weights or at the initial ones.
+    fn leaks(
+        &self,
+        robots: &Robots<'_>,
+        start: Option<&ModelState>,
+        photographs: &[(String, Picture)],
+    ) -> Result<Leaks, ExperimentError> {
+        let defence = robots.config.defence;
+        let target = Target {
+            key: &robots.case.key,
+            data: start.map(|_| robots.config.data.to_string()),
+            case: &robots.case.key,
+            defence,
+            architecture: robots.architecture,
+            start,
+            methods: &methods(robots.architecture, defence, false),
+            seed: self.seed,
+        };
+        let folder =
+            tempfile::tempdir().map_err(|source| ExperimentError::Io { path: std::env::temp_dir(), source })?;
+        let request = MatrixRequest {
+            settings: &target.settings(self.scale),
+            pictures: photographs,
+            start,
+            device: self.device,
+            threads: Some(self.threads),
+            commit: None,
+            out: folder.path(),
+        };
+        let outcome = matrix::run_rows(&request, &|_| true, &mut |_| ControlFlow::Continue(()))?;
+        Ok(target.leaks(outcome.rows))
+    }
+}
+
+impl Robots<'_> {
+    fn measure(&mut self) -> Result<(), ExperimentError> {
+        self.accuracy = Some(self.simulation.evaluate()?.accuracy);
+        Ok(())
+    }
+
+    fn point(&self) -> TradeOffPoint {
+        let [initial, trained] = &self.leaks;
+        let best = curve::attackers(initial, trained);
+        TradeOffPoint {
+            defence: self.config.defence,
+            rounds: self.simulation.round(),
+            accuracy: self.accuracy,
+            ssim: best.first().map(|best| best.ssim.mean as f32),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points(most: usize) -> Vec<TradeOffPoint> {
+        let mut points = Vec::new();
+        let device = OpenDevice::cpu();
+        let live = LiveTradeOff { scale: Scale::Tiny, seed: 3, device: &device, threads: 1 };
+        live.run(&mut |point| {
+            points.push(point);
+            if points.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })
+        .unwrap();
+        points
+    }
+
+    #[test]
+    fn each_defence_is_attacked_fresh_trained_and_attacked_again() {
+        let points = points(usize::MAX);
+        let defences: Vec<String> = points[..3].iter().map(|point| point.defence.to_string()).collect();
+        assert_eq!(defences, ["none", "random-binary:0.5", "random-binary:0.95"]);
+        assert!(points[..3].iter().all(|point| point.rounds == 0), "{points:?}");
+        let last = &points[points.len() - 3..];
+        assert!(last.iter().all(|point| point.rounds > 0), "{points:?}");
+        for point in &points {
+            assert!(point.accuracy.is_some_and(|accuracy| (0.0..=1.0).contains(&accuracy)), "{point:?}");
+        }
+        let ssim: Vec<f32> = last.iter().map(|point| point.ssim.unwrap()).collect();
+        assert!(ssim[0] > 0.99 && ssim[2] < ssim[0], "{ssim:?}");
+    }
+
+    #[test]
+    fn it_ends_when_nobody_wants_another_point() {
+        assert_eq!(points(2).len(), 2);
+    }
+}

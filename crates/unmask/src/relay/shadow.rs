@@ -1,0 +1,19 @@
+//! Robots that train beside a room.
+
+use std::ops::ControlFlow;
+
+use unmask_core::TradeOffPoint;
+use unmask_experiments::{LiveTradeOff, Scale};
+use unmask_model::device::OpenDevice;
+use unmask_relay::ShadowRoom;
+
+/// Trains robots on one device, on one thread: the class comes first.
+#[derive(Debug)]
+pub struct Robots(pub OpenDevice);
+
+impl ShadowRoom for Robots {
+    fn train(&self, seed: u64, on_point: &mut dyn FnMut(TradeOffPoint) -> ControlFlow<()>) -> Result<(), String> {
+        let live = LiveTradeOff { scale: Scale::Small, seed, device: &self.0, threads: 1 };
+        live.run(on_point).map_err(|error| error.to_string())
+    }
+}
