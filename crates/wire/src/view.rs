@@ -440,7 +440,7 @@ pub struct RoomView {
     /// What the class has measured since the model began: one point for each defence that ran, in the
     /// order of their first rounds. An SSIM is the median of the attack that sees most, over the newest rounds.
     pub trade_off: Vec<TradeOffPoint>,
-    /// The same of robots that train beside the class, under several defences at once; an SSIM is the mean over photographs.
+    /// The same of robots that train beside the class, under several defences at once; an SSIM is the mean over two photographs.
     #[serde(default)]
     pub shadow: Vec<TradeOffPoint>,
     pub log: Vec<LogLine>,

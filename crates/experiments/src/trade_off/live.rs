@@ -23,6 +23,8 @@ use crate::{
     study::{Case, Study},
 };
 
+/// Sample photographs that are attacked: the first ones, for a class that waits.
+const PHOTOGRAPHS: usize = 2;
 /// Rounds between two points of a defence.
 const STEP: u32 = 15;
 
@@ -60,7 +62,8 @@ impl LiveTradeOff<'_> {
     pub fn run(&self, on_point: OnPoint<'_>) -> Result<(), ExperimentError> {
         let Some(study) = Study::of(Experiment::TradeOff, self.scale) else { return Ok(()) };
         let data = DataSet::load(&Source::Generated, Path::new(""), self.seed)?;
-        let photographs = photographs(self.scale)?;
+        let mut photographs = photographs(self.scale)?;
+        photographs.truncate(PHOTOGRAPHS);
         let in_short = |case: &&Case| TRADE_OFF_IN_SHORT.iter().any(|defence| defence.key == case.key);
         let cases = study.cases.iter().filter(in_short);
         let mut all: Vec<Robots<'_>> =

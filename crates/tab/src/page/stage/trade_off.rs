@@ -49,7 +49,7 @@ pub fn TradeOff(stage: Stage) -> impl IntoView {
     };
     let behind = Memo::new(move |_| behind());
     view! {
-        <div class="trade-off" data-testid="trade-off" data-measured=move || chart.with(|chart| chart.measured.len()) data-class=move || chart.with(|chart| chart.class.len()) data-robots=move || chart.with(|chart| chart.robots.len())>
+        <div class="trade-off" data-testid="trade-off" data-measured=move || chart.with(|chart| chart.measured.len()) data-class=move || chart.with(|chart| chart.class.len())>
             <svg viewBox=format!("0 0 {WIDTH} {HEIGHT}") role="group" aria-label=say::trade::chart()>
                 {move || {
                     let TradeOffChart { measured, path, class, robots, leakage, accuracy } = chart.get();
@@ -70,12 +70,14 @@ pub fn TradeOff(stage: Stage) -> impl IntoView {
                                 <circle cx=point.x cy=point.y r="7"><title>{point.text}</title></circle>
                             </g>
                         }).collect_view()}
-                        {robots.into_iter().map(|dot| {
+                        {robots.into_iter().enumerate().map(|(place, dot)| {
+                            // Above and below in turn: masks leave less of a fresh model, so that neighbours lie close together.
+                            let label_y = if place % 2 == 0 { dot.y + 44.0 } else { dot.y - 24.0 };
                             let label = defence_label(dot.defence);
                             let corner = format!("M{} {}l14 14l-14 14l-14 -14z", dot.x, dot.y - 14.0);
                             view! {
                                 <path class="robots-dot" d=corner><title>{label.clone()}</title></path>
-                                <text class="robots-text" x=dot.x y=dot.y + 44.0 text-anchor="middle">{label}</text>
+                                <text class="robots-text" x=dot.x y=label_y text-anchor="middle">{label}</text>
                             }
                         }).collect_view()}
                         {class.into_iter().map(|dot| {
