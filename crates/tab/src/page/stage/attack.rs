@@ -1,12 +1,14 @@
-//! Scenes 3, 4 and 5, which share their view: the original beside what attackers see of it.
+//! Scenes 3 to 6, which share their view: the original beside what attackers see of it. In the last a search sees more and more.
 
 use leptos::prelude::*;
-use unmask_core::AttackMethod;
+use unmask_core::{AttackMethod, Knowledge};
+use unmask_data::metrics::RECOGNISABLE_FROM;
+use unmask_wire::view::SearchView;
 
-use super::parts::{Attacked, Original, Stage, Votes, let_go};
+use super::parts::{Attacked, Frame, Original, Shot, Stage, Votes, let_go, why_empty};
 use crate::page::text::{
-    decimal,
-    lesson::{masked, uniform_rate},
+    count, decimal,
+    lesson::{Level, masked, uniform_rate},
     say,
 };
 
@@ -96,6 +98,97 @@ pub fn Attackers(stage: Stage) -> impl IntoView {
             >
                 <Attacked stage attack=better title=Signal::derive(|| say::shot::aware().to_owned())/>
             </Show>
+        </div>
+    }
+}
+
+/// The searches that know the mask: one for each kind of network.
+fn is_shown(attack: AttackMethod) -> bool {
+    attack.is_search() && attack.knowledge() == Knowledge::Aware && !attack.is_unordered()
+}
+
+/// Original, the newest picture of the search or the one that the bar under it points at, and the class's guesses.
+#[component]
+pub fn Patience(stage: Stage) -> impl IntoView {
+    let search = stage.feed.optional(|room| {
+        let result =
+            room.attacks.iter().find(|result| is_shown(result.attack) && Some(result.client) == room.target)?;
+        Some((result.search.clone()?, result.seconds, result.ssim))
+    });
+    let begun = Memo::new(move |_| stage.place.get().beat > 0);
+    let frames = Memo::new(move |_| {
+        let target = stage.feed.room.with(|room| room.as_ref().and_then(|room| room.target));
+        stage.reel.frames.with(|frames| {
+            let is_one = |frame: &&Frame| is_shown(frame.attack) && Some(frame.client) == target;
+            // Of an earlier search nothing is left once another one has begun.
+            let mut kept: Vec<Frame> = Vec::new();
+            for frame in frames.iter().filter(is_one) {
+                if kept.last().is_some_and(|last| last.seconds > frame.seconds) {
+                    kept.clear();
+                }
+                kept.push(frame.clone());
+            }
+            kept
+        })
+    });
+    // `None` follows the search.
+    let chosen = RwSignal::new(None::<usize>);
+    let frame = move || {
+        frames.with(|frames| {
+            let place = chosen.get().unwrap_or(usize::MAX).min(frames.len().checked_sub(1)?);
+            frames.get(place).cloned()
+        })
+    };
+    let frame = Memo::new(move |_| frame());
+    let level = move || frame.with(|frame| Level::of(&[frame.as_ref()?.ssim?]));
+    let recognised = move || {
+        frames.with(|frames| {
+            let first =
+                frames.iter().find(|frame| frame.ssim.is_some_and(|ssim| f64::from(ssim) >= RECOGNISABLE_FROM))?;
+            Some(first.seconds.round().clamp(0.0, f64::from(u16::MAX)) as u16)
+        })
+    };
+    let why_empty =
+        stage.feed.part(move |room| if room.search.is_none() { say::empty::no_search() } else { why_empty(room) });
+    let last = move || frames.with(|frames| frames.len().saturating_sub(1));
+    let state = move || {
+        let steps = |search: &SearchView| say::patience::steps(count(search.iteration), count(search.iterations));
+        let steps = search.with(|search| search.as_ref().map(|(search, ..)| steps(search)));
+        let seconds = frame
+            .with(|frame| frame.as_ref().map(|frame| say::patience::seconds(frame.seconds.round().max(0.0) as u32)));
+        [seconds, steps].into_iter().flatten().collect::<Vec<_>>().join(" · ")
+    };
+    view! {
+        <div class="patience" data-testid="patience" data-ssim=move || search.with(|search| search.as_ref()?.2.map(|ssim| ssim.to_string()))>
+            <div class="shots">
+                <Original stage/>
+                <Shot
+                    testid="searched"
+                    title=Signal::derive(|| say::shot::guesses().to_owned())
+                    picture=Signal::derive(move || if begun.get() { frame.with(|frame| Some(frame.as_ref()?.source.clone())) } else { None })
+                    empty=Signal::derive(move || if begun.get() { why_empty.get().unwrap_or(say::empty::waiting()) } else { "?" }.to_owned())
+                    level=Signal::derive(move || if begun.get() { level() } else { None })
+                    has_level=true
+                />
+            </div>
+            <label class="stage-slider" hidden=move || !begun.get()>
+                <span data-testid="search-state">{state}</span>
+                <input
+                    type="range"
+                    min="0"
+                    step="1"
+                    data-testid="scrub"
+                    aria-label=say::patience::scrub()
+                    prop:max=move || last().to_string()
+                    prop:value=move || chosen.get().unwrap_or_else(last).to_string()
+                    on:pointerup=move |event| let_go(&event)
+                    on:input=move |event| {
+                        let place = event_target_value(&event).parse().ok();
+                        chosen.set(place.filter(|place| *place < untrack(last)));
+                    }
+                />
+            </label>
+            <Votes stage truth=Signal::derive(recognised)/>
         </div>
     }
 }

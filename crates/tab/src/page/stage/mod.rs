@@ -5,7 +5,6 @@ mod guess;
 mod membership;
 mod opening;
 mod parts;
-mod patience;
 mod trade_off;
 
 use gloo_events::EventListener;
@@ -16,12 +15,11 @@ use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{Element, Event, KeyboardEvent, MouseEvent};
 
 use self::{
-    attack::{April, Attackers, MaskSlider},
+    attack::{April, Attackers, MaskSlider, Patience},
     guess::Guess,
     membership::Membership,
     opening::{Lobby, Promise},
     parts::Stage,
-    patience::Patience,
     trade_off::TradeOff,
 };
 use super::{
