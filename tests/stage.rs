@@ -297,6 +297,8 @@ async fn a_stage_outlives_its_relay() {
     relay.stop();
     teacher.press(' ').await;
     teacher.wait_for("document.querySelector('[data-testid=\"stage-problem\"]:not([hidden])')?.innerText").await;
+    assert_fits(&teacher, "what went wrong").await;
+    teacher.screenshot("stage-problem").await;
     teacher.press('m').await;
     teacher.press('n').await;
     teacher.attribute("notes", "data-testid").await;
