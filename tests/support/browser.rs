@@ -199,7 +199,7 @@ impl Tab {
         // Behind its last element Firefox leaves the page for good, since headless it has no buttons to come back from.
         let back = "if (document.activeElement === document.body)
             [...document.querySelectorAll('a[href], button, input, select, textarea, summary')]
-                .find(element => !element.disabled && element.checkVisibility())?.focus()";
+                .find(element => !element.disabled && element.checkVisibility())?.focus({ focusVisible: true })";
         let mut passed = Vec::new();
         for _ in 0..FAR {
             self.press(TAB).await;

@@ -115,7 +115,7 @@ pub struct Relay {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=32))]
     headless: u16,
     /// Train more robots beside the class, out of its sight: without a defence, at R = 0.5 and at R = 0.95. The scene of the
-    /// trade-off shows live what each costs and leaves to see. It takes one core for about three minutes.
+    /// trade-off shows live what each costs and leaves to see. It takes one core for about four minutes.
     #[arg(long)]
     shadow_room: bool,
     /// A file with the passphrase of an encrypted room, for the --headless clients; to try things out, since a relay
