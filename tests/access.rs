@@ -73,6 +73,12 @@ async fn a_phone_needs_no_pointer() {
     tab.choose_file("file", &photograph("astronaut.png")).await;
     has_picture(&tab, "astronaut.png").await;
     assert_accessible(&tab, "the form with a picture of one’s own").await;
+    if !tab.has_devtools() {
+        // `document.hasFocus()` stays false there, and with it `:focus-visible`.
+        return skipped(
+            "the phone's room by keyboard: headless Firefox does not come back into a page that Tab has left",
+        );
+    }
     press_on(&tab, "join", ENTER).await;
     relay.client("Ada").await;
     tab.attribute_is("connection", "data-state", "online").await;

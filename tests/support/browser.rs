@@ -196,14 +196,9 @@ impl Tab {
             const named = element.tagName === 'SUMMARY' ? element.parentElement : element;
             return [named.dataset.testid ?? '', getComputedStyle(shown).outlineStyle];
         })(document.activeElement)";
-        // Behind its last element Firefox leaves the page for good, since headless it has no buttons to come back from.
-        let back = "if (document.activeElement === document.body)
-            [...document.querySelectorAll('a[href], button, input, select, textarea, summary')]
-                .find(element => !element.disabled && element.checkVisibility())?.focus({ focusVisible: true })";
         let mut passed = Vec::new();
         for _ in 0..FAR {
             self.press(TAB).await;
-            self.run(back).await;
             let focused = self.run(&format!("return {focused}")).await;
             if focused[0] == id {
                 assert_ne!(focused[1], "none", "the focus on {id} is not seen");
@@ -267,6 +262,11 @@ impl Tab {
         self.session.devtools("Page.setFontSizes", sizes).await;
         let size = "getComputedStyle(document.documentElement).fontSize";
         self.wait_for(&format!("{size} == '{pixels}px' || null")).await;
+    }
+
+    /// Runs a script on every page that this tab will load, before anything of it.
+    pub async fn on_every_page(&self, script: &str) {
+        self.session.devtools("Page.addScriptToEvaluateOnNewDocument", json!({ "source": script })).await;
     }
 
     /// Has the page believe that it is out of sight, or back: headless, every page is in sight.

@@ -1,5 +1,5 @@
 //! The pages: `/`, where a student joins, `/projector`, which the room watches, and `/replay.html`, which plays a recorded lesson
-//! and needs no relay. Each is a bundle of its own, so that a phone loads no line of the projector's.
+//! and needs no relay. Each is a bundle of its own, so that a phone waits for no code of the projector's.
 //!
 //! What can be computed without a browser stands in [`text`] and is tested natively; the rest exists for wasm only, by screen.
 //! Screens use [`text`] and `widgets`, and neither of these knows a screen.

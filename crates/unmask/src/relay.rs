@@ -27,7 +27,7 @@ use unmask_simulation::StartWeights;
 use self::{
     evaluation::OnHeldOut,
     greeting::{greeting, open_page, write_ready},
-    shadow::Robots,
+    shadow::ShadowRobots,
 };
 use crate::{Failure, interrupt::asked_to_stop, model::model_argument, with_april_block};
 
@@ -272,7 +272,7 @@ impl Relay {
             searches: Some(Arc::new(GradientMatching::new(OpenDevice::cpu()))),
             data: DataConfig { cifar10, ..data },
             evaluator: Some(Arc::new(OnHeldOut(OpenDevice::cpu()))),
-            shadow: self.shadow_room.then(|| Arc::new(Robots(OpenDevice::cpu())) as Arc<dyn ShadowRoom>),
+            shadow: self.shadow_room.then(|| Arc::new(ShadowRobots(OpenDevice::cpu())) as Arc<dyn ShadowRoom>),
             initial_weights: weights::initial_weights(&self.weights),
             pretrained: weights::choice(&self.weights, architecture)?,
             model_file: Some(model_file),

@@ -9,9 +9,9 @@ use unmask_relay::ShadowRoom;
 
 /// Trains robots on one device, on one thread: the class comes first.
 #[derive(Debug)]
-pub struct Robots(pub OpenDevice);
+pub struct ShadowRobots(pub OpenDevice);
 
-impl ShadowRoom for Robots {
+impl ShadowRoom for ShadowRobots {
     fn train(&self, seed: u64, on_point: &mut dyn FnMut(TradeOffPoint) -> ControlFlow<()>) -> Result<(), String> {
         let live = LiveTradeOff { scale: Scale::Small, seed, device: &self.0, threads: 1 };
         live.run(on_point).map_err(|error| error.to_string())
