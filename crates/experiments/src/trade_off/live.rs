@@ -25,6 +25,8 @@ use crate::{
 
 /// Sample photographs that are attacked: the first ones, for a class that waits.
 const PHOTOGRAPHS: usize = 2;
+/// What a config's seed holds: numbers in TOML have 63 bits and a sign.
+const SEEDS: u64 = i64::MAX as u64;
 /// Rounds between two points of a defence.
 const STEP: u32 = 15;
 
@@ -33,7 +35,7 @@ const STEP: u32 = 15;
 #[derive(Debug)]
 pub struct LiveTradeOff<'a> {
     pub scale: Scale,
-    /// Of weights, shapes, masks and the order of pictures.
+    /// Of weights, shapes, masks and the order of pictures; its highest bit changes nothing.
     pub seed: u64,
     pub device: &'a OpenDevice,
     /// Threads to compute with.
@@ -98,7 +100,7 @@ impl LiveTradeOff<'_> {
     }
 
     fn robots<'a>(&self, study: &Study, case: &'a Case, data: &'a DataSet) -> Result<Robots<'a>, ExperimentError> {
-        let config = Config { threads: Some(self.threads), ..study.config(case, self.seed, &[])? };
+        let config = Config { threads: Some(self.threads), ..study.config(case, self.seed & SEEDS, &[])? };
         Ok(Robots {
             case,
             architecture: architecture(&config)?,
@@ -125,7 +127,7 @@ impl LiveTradeOff<'_> {
             architecture: robots.architecture,
             start,
             methods: &methods(robots.architecture, defence, false),
-            seed: self.seed,
+            seed: robots.config.seed,
         };
         let folder =
             tempfile::tempdir().map_err(|source| ExperimentError::Io { path: std::env::temp_dir(), source })?;
@@ -165,10 +167,10 @@ impl Robots<'_> {
 mod tests {
     use super::*;
 
-    fn points(most: usize) -> Vec<TradeOffPoint> {
+    fn points(seed: u64, most: usize) -> Vec<TradeOffPoint> {
         let mut points = Vec::new();
         let device = OpenDevice::cpu();
-        let live = LiveTradeOff { scale: Scale::Tiny, seed: 3, device: &device, threads: 1 };
+        let live = LiveTradeOff { scale: Scale::Tiny, seed, device: &device, threads: 1 };
         live.run(&mut |point| {
             points.push(point);
             if points.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
@@ -179,7 +181,7 @@ mod tests {
 
     #[test]
     fn each_defence_is_attacked_fresh_trained_and_attacked_again() {
-        let points = points(usize::MAX);
+        let points = points(3, usize::MAX);
         let defences: Vec<String> = points[..3].iter().map(|point| point.defence.to_string()).collect();
         assert_eq!(defences, ["none", "random-binary:0.5", "random-binary:0.95"]);
         assert!(points[..3].iter().all(|point| point.rounds == 0), "{points:?}");
@@ -194,6 +196,14 @@ mod tests {
 
     #[test]
     fn it_ends_when_nobody_wants_another_point() {
-        assert_eq!(points(2).len(), 2);
+        assert_eq!(points(3, 2).len(), 2);
+    }
+
+    /// A relay draws seeds of 64 bits, half of which no config could hold.
+    #[test]
+    fn every_seed_will_do() {
+        for seed in [0, SEEDS, SEEDS + 1, u64::MAX] {
+            assert_eq!(points(seed, 1).len(), 1, "{seed}");
+        }
     }
 }
