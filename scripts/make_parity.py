@@ -81,7 +81,25 @@ class ResnetNano(torch.nn.Module):
         return self.fc(x.mean((2, 3)))
 
 
+class Lenet(torch.nn.Module):
+    """The small network of Deep Leakage from Gradients, for 32 x 32 pixels."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.conv1 = torch.nn.Conv2d(3, width, 5, padding=2, stride=2)
+        self.conv2 = torch.nn.Conv2d(width, width, 5, padding=2, stride=2)
+        self.conv3 = torch.nn.Conv2d(width, width, 5, padding=2)
+        self.fc = torch.nn.Linear(width * 64, CLASSES)
+
+    def forward(self, x):
+        for conv in (self.conv1, self.conv2, self.conv3):
+            x = torch.sigmoid(conv(x))
+        return self.fc(x.flatten(1))
+
+
 def build(preset):
+    if preset == "lenet_width12_32":
+        return 32, Lenet(12)
     if preset in VITS:
         side, patch, dim, depth, heads = VITS[preset]
         return side, VisionTransformer(
@@ -140,6 +158,7 @@ def main():
         "resnet18": [3, 7],
         "resnet34": [3, 7],
         "resnet50": [3, 7],
+        "lenet_width12_32": [3, 7],
     }
     for preset, labels in cases.items():
         made = reference(preset, labels)

@@ -1,6 +1,6 @@
 //! The model under attack, and timm's names of its tensors.
 
-use unmask_core::{Architecture, ParamLayout, ResnetSpec, VitConfig};
+use unmask_core::{Architecture, LenetConfig, ParamLayout, ResnetSpec, VitConfig};
 
 use crate::AttackError;
 
@@ -16,6 +16,7 @@ pub(crate) const QKV: &str = "blocks.0.attn.qkv.weight";
 pub enum ModelShape {
     Vit(VitConfig),
     Resnet(ResnetSpec),
+    Lenet(LenetConfig),
 }
 
 impl From<Architecture> for ModelShape {
@@ -23,6 +24,7 @@ impl From<Architecture> for ModelShape {
         match architecture {
             Architecture::Vit(config) => Self::Vit(config),
             Architecture::Resnet(spec) => Self::Resnet(spec),
+            Architecture::Lenet(config) => Self::Lenet(config),
         }
     }
 }
@@ -39,6 +41,7 @@ impl ModelShape {
         match self {
             Self::Vit(config) => ParamLayout::vit(&config),
             Self::Resnet(spec) => ParamLayout::resnet(&spec),
+            Self::Lenet(config) => ParamLayout::lenet(&config),
         }
     }
 
@@ -50,6 +53,7 @@ impl ModelShape {
         match self {
             Self::Vit(config) => Ok(config),
             Self::Resnet(spec) => Err(AttackError::NotVit { architecture: Architecture::Resnet(spec) }),
+            Self::Lenet(config) => Err(AttackError::NotVit { architecture: Architecture::Lenet(config) }),
         }
     }
 
@@ -57,6 +61,7 @@ impl ModelShape {
         match self {
             Self::Vit(config) => config.classes,
             Self::Resnet(spec) => spec.classes,
+            Self::Lenet(config) => config.classes,
         }
     }
 
@@ -64,7 +69,7 @@ impl ModelShape {
     pub(crate) fn head(self) -> [&'static str; 2] {
         match self {
             Self::Vit(_) => ["head.weight", HEAD_BIAS],
-            Self::Resnet(_) => ["fc.weight", "fc.bias"],
+            Self::Resnet(_) | Self::Lenet(_) => ["fc.weight", "fc.bias"],
         }
     }
 }

@@ -5,9 +5,9 @@ use std::{borrow::Cow, fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    InitOptions, ParamLayout, ResnetPreset, ResnetSpec, SizeError, VitConfig, VitPreset,
+    InitOptions, LenetConfig, LenetInit, ParamLayout, ResnetPreset, ResnetSpec, SizeError, VitConfig, VitPreset,
     init::{initial_resnet, initial_statistics},
-    initial_weights,
+    initial_lenet, initial_weights,
 };
 
 /// What a federation trains: a network by its numbers, for which there is a name. Messages and files carry the name.
@@ -16,6 +16,7 @@ use crate::{
 pub enum Architecture {
     Vit(VitConfig),
     Resnet(ResnetSpec),
+    Lenet(LenetConfig),
 }
 
 /// An [`Architecture`] in plain words, as messages and JSON have it: who does not know the name can still say which it was.
@@ -55,7 +56,7 @@ pub struct ModelState {
     /// `[P]`, in the order of [`Architecture::layout`].
     pub weights: Vec<f32>,
     /// `[Q]`, in the order of [`Architecture::statistics`]: what batch norm uses in place of a batch's own moments when
-    /// the network is evaluated. Empty for a ViT.
+    /// the network is evaluated. Empty for a network without batch norm.
     pub statistics: Vec<f32>,
 }
 
@@ -70,8 +71,8 @@ impl ModelState {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum StatisticsError {
     #[error(
-        "there are {given} running statistics, the network has {expected}; use the state of the same network, which for a \
-         ViT has none"
+        "there are {given} running statistics, the network has {expected}; use the state of the same network, which without \
+         batch norm has none"
     )]
     Count { given: usize, expected: usize },
     #[error("{name} holds {value}: running statistics are finite, and no variance is below zero")]
@@ -100,7 +101,8 @@ pub enum UnknownArchitecture {
 impl Architecture {
     /// The names of the presets: Vision Transformers first, each kind smallest first.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        VitPreset::ALL.into_iter().map(VitPreset::name).chain(ResnetPreset::ALL.into_iter().map(ResnetPreset::name))
+        let vits = VitPreset::ALL.into_iter().map(VitPreset::name);
+        vits.chain(ResnetPreset::ALL.into_iter().map(ResnetPreset::name)).chain(LenetConfig::NAMES)
     }
 
     /// The network of that name, with a head of `classes` classes: a preset, or one whose numbers are its name, such as
@@ -113,7 +115,8 @@ impl Architecture {
         let resnet = || ResnetPreset::ALL.into_iter().find(|preset| preset.name() == name).map(Self::from);
         let numbered =
             || VitConfig::numbered(name).map(Self::Vit).or_else(|| ResnetSpec::numbered(name).map(Self::Resnet));
-        let found = vit.or_else(resnet).or_else(numbered);
+        let lenet = || LenetConfig::numbered(name).map(Self::Lenet);
+        let found = vit.or_else(resnet).or_else(numbered).or_else(lenet);
         let found = found.ok_or_else(|| UnknownArchitecture::Name { name: name.to_owned() })?.with_classes(classes);
         let sized = found.check().and_then(|()| SizeError::parameters(found.parameters()));
         sized.map_err(|reason| UnknownArchitecture::Size { name: name.to_owned(), reason })?;
@@ -125,6 +128,7 @@ impl Architecture {
         match self {
             Self::Vit(config) => config.name(),
             Self::Resnet(spec) => spec.name(),
+            Self::Lenet(config) => config.name().into(),
         }
     }
 
@@ -136,6 +140,7 @@ impl Architecture {
         match self {
             Self::Vit(config) => config.check(),
             Self::Resnet(spec) => spec.check(),
+            Self::Lenet(config) => config.check(),
         }
     }
 
@@ -143,13 +148,15 @@ impl Architecture {
         match self {
             Self::Vit(config) => config.parameters(),
             Self::Resnet(spec) => spec.parameters(),
+            Self::Lenet(config) => config.parameters(),
         }
     }
 
     pub fn classes(self) -> usize {
         match self {
-            Self::Vit(spec) => spec.classes,
+            Self::Vit(config) => config.classes,
             Self::Resnet(spec) => spec.classes,
+            Self::Lenet(config) => config.classes,
         }
     }
 
@@ -158,6 +165,7 @@ impl Architecture {
         match self {
             Self::Vit(config) => Self::Vit(VitConfig { classes, ..config }),
             Self::Resnet(spec) => Self::Resnet(ResnetSpec { classes, ..spec }),
+            Self::Lenet(config) => Self::Lenet(LenetConfig { classes, ..config }),
         }
     }
 
@@ -166,19 +174,19 @@ impl Architecture {
         matches!(self, Self::Vit(VitConfig { april_block: true, .. }))
     }
 
-    /// The same network with the block that APRIL's closed form needs, or without. A ResNet has no such block and stays
-    /// as it is.
+    /// The same network with the block that APRIL's closed form needs, or without. A convolutional network has no such block
+    /// and stays as it is.
     pub fn with_april_block(self, april_block: bool) -> Self {
         match self {
             Self::Vit(config) => Self::Vit(config.with_april_block(april_block)),
-            Self::Resnet(_) => self,
+            Self::Resnet(_) | Self::Lenet(_) => self,
         }
     }
 
     /// The same network, with the block that APRIL's closed form needs where that is asked for.
     ///
     /// # Errors
-    /// It is asked for, and a ResNet has no such block.
+    /// It is asked for, and a convolutional network has no such block.
     pub fn with_asked_april_block(self, is_asked: bool) -> Result<Self, NoTransformerBlock> {
         if is_asked && self.vit().is_none() {
             return Err(NoTransformerBlock { architecture: self });
@@ -186,11 +194,11 @@ impl Architecture {
         Ok(self.with_april_block(is_asked || self.april_block()))
     }
 
-    /// The numbers behind the name of a ViT; `None` for a ResNet.
+    /// The numbers behind the name of a ViT; `None` for a convolutional network.
     pub fn vit(self) -> Option<VitConfig> {
         match self {
             Self::Vit(config) => Some(config),
-            Self::Resnet(_) => None,
+            Self::Resnet(_) | Self::Lenet(_) => None,
         }
     }
 
@@ -199,6 +207,7 @@ impl Architecture {
         match self {
             Self::Vit(config) => config.image,
             Self::Resnet(spec) => spec.side,
+            Self::Lenet(config) => config.side,
         }
     }
 
@@ -207,13 +216,14 @@ impl Architecture {
         match self {
             Self::Vit(config) => ParamLayout::vit(&config),
             Self::Resnet(spec) => ParamLayout::resnet(&spec),
+            Self::Lenet(config) => ParamLayout::lenet(&config),
         }
     }
 
-    /// The order of batch norm's running statistics, `[Q]`; empty for a ViT, which has none.
+    /// The order of batch norm's running statistics, `[Q]`; empty for a network without it.
     pub fn statistics(self) -> ParamLayout {
         match self {
-            Self::Vit(_) => ParamLayout::empty(),
+            Self::Vit(_) | Self::Lenet(_) => ParamLayout::empty(),
             Self::Resnet(spec) => ParamLayout::resnet_statistics(&spec),
         }
     }
@@ -243,6 +253,7 @@ impl Architecture {
         let weights = match self {
             Self::Vit(config) => initial_weights(&config, seed, InitOptions::default()),
             Self::Resnet(spec) => initial_resnet(&spec, seed),
+            Self::Lenet(config) => initial_lenet(&config, seed, LenetInit::Usual),
         };
         ModelState { weights, statistics: initial_statistics(&self.statistics()) }
     }
@@ -300,7 +311,12 @@ mod tests {
             assert_eq!(ModelDescription::from(april).try_into(), Ok(april));
         }
         let error = Architecture::named("vgg16", 10).unwrap_err().to_string();
-        assert!(error.contains("\"vgg16\"") && error.contains("resnet_nano, resnet18, resnet34"), "{error}");
+        assert!(
+            error.contains("\"vgg16\"")
+                && error.contains("resnet_nano, resnet18, resnet34")
+                && error.contains("lenet_width12_32"),
+            "{error}"
+        );
     }
 
     /// The wire, the journal and checkpoints hold an architecture by its name.
@@ -309,6 +325,7 @@ mod tests {
         for architecture in [
             Architecture::Vit(VitConfig { image: 64, classes: 1000, ..VitPreset::Tiny.into() }).with_april_block(true),
             Architecture::Resnet(ResnetSpec { side: 64, classes: 100, ..ResnetPreset::Resnet50.into() }),
+            Architecture::Lenet(LenetConfig { width: 20, side: 16, classes: 3 }),
         ] {
             let description = ModelDescription::from(architecture);
             assert_eq!(Architecture::try_from(description), Ok(architecture));
@@ -327,6 +344,8 @@ mod tests {
             ("vit_patch4_dim8_depth0_heads1_16", "depth is 0"),
             ("vit_patch4_dim8_depth1_heads3_16", "choose a number of heads that divides 8"),
             ("vit_patch4_dim99999999999999999999_depth1_heads3_16", "unknown model"),
+            ("lenet_width4096_32", "width is 4096; give 1 to 2048"),
+            ("lenet_width2048_1024", "the most is 268435456"),
             ("resnet_bottleneck_2048x64_2048x64_2048x64_2048x64_stem7_1024", "the most is 268435456"),
         ] {
             let error = Architecture::named(name, 10).unwrap_err().to_string();
@@ -338,7 +357,7 @@ mod tests {
 
     #[test]
     fn a_fresh_state_fits_its_layouts() {
-        for name in ["vit_pico_patch4_16", "resnet_nano"] {
+        for name in ["vit_pico_patch4_16", "resnet_nano", "lenet_width12_32"] {
             let architecture = Architecture::named(name, 10).unwrap();
             let state = architecture.initial(3);
             assert_eq!(state.weights.len(), architecture.layout().len());

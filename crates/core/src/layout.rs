@@ -18,7 +18,7 @@ pub enum ParamGroup {
     /// LayerNorm and batch norm.
     Norm,
     Head,
-    /// The filters of a ResNet, those on its shortcuts among them.
+    /// The filters of a convolutional network: those on a ResNet's shortcuts, and a LeNet's biases, are among them.
     Conv,
 }
 

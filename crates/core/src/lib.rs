@@ -15,6 +15,7 @@ mod debrief;
 mod defence;
 mod init;
 mod layout;
+mod lenet;
 mod lesson;
 mod nth_of;
 mod optimiser;
@@ -44,8 +45,9 @@ pub use defence::{
     Defence, DefenceKind, EncryptionStart, GaussianNoise, GroupRates, NoEmbeddings, NumberParameter, ParseDefenceError,
     ParseNoiseError, ParseRatesError, RateError, RateRun, UnknownEncryptionStart, ZeroRate,
 };
-pub use init::{InitOptions, initial_weights};
+pub use init::{InitOptions, LenetInit, initial_lenet, initial_weights};
 pub use layout::{Param, ParamGroup, ParamLayout, UnknownGroup};
+pub use lenet::LenetConfig;
 pub use lesson::{Scene, UnknownScene};
 pub use nth_of::{NthOf, ParseNthOfError};
 pub use optimiser::{OptimiserKind, ParseOptimiserError};

@@ -1,9 +1,10 @@
-//! The forward pass of either kind of network, on parameters that lie on the device.
+//! The forward pass of any kind of network, on parameters that lie on the device.
 
 use burn::tensor::{Element, Tensor};
 use unmask_core::{Architecture, ParamLayout};
 
 use crate::{
+    lenet,
     resnet::{self, BatchMoments, Moments},
     tensors::{Float, Leaf, TensorOptions, image_slope},
     vit,
@@ -13,6 +14,7 @@ use crate::{
 pub(crate) enum Parameters {
     Vit(Box<vit::Parameters>),
     Resnet(Box<resnet::Parameters>),
+    Lenet(Box<lenet::Parameters>),
 }
 
 pub(crate) struct Output {
@@ -37,10 +39,13 @@ impl Parameters {
             Architecture::Resnet(spec) => {
                 Self::Resnet(Box::new(resnet::Parameters::new(&spec, layout, weights, options)))
             }
+            Architecture::Lenet(config) => {
+                Self::Lenet(Box::new(lenet::Parameters::new(&config, layout, weights, options)))
+            }
         }
     }
 
-    /// Runs `images` `[batch, 3, side, side]` in [0, 1] through the network. A ViT has no use for `moments`.
+    /// Runs `images` `[batch, 3, side, side]` in [0, 1] through the network. Without batch norm there is no use for `moments`.
     pub(crate) fn forward<T: Float>(
         &self,
         images: &[T],
@@ -57,6 +62,10 @@ impl Parameters {
                 let (logits, input, moments) = resnet.logits(images, batch, options, moments);
                 Output { logits, input, moments }
             }
+            Self::Lenet(lenet) => {
+                let (logits, input) = lenet.logits(images, batch, options);
+                Output { logits, input, moments: Vec::new() }
+            }
         }
     }
 
@@ -65,6 +74,7 @@ impl Parameters {
         match self {
             Self::Vit(vit) => vit.leaves(),
             Self::Resnet(resnet) => resnet.leaves.iter().collect(),
+            Self::Lenet(lenet) => lenet.leaves.iter().collect(),
         }
     }
 }
@@ -73,6 +83,6 @@ impl Parameters {
 pub(crate) fn image_gradient(architecture: Architecture, input: &[f64]) -> Vec<f64> {
     match architecture {
         Architecture::Vit(config) => vit::image_gradient(&config, input),
-        Architecture::Resnet(_) => input.iter().map(|&slope| image_slope(slope)).collect(),
+        Architecture::Resnet(_) | Architecture::Lenet(_) => input.iter().map(|&slope| image_slope(slope)).collect(),
     }
 }

@@ -1,8 +1,8 @@
-//! Vision Transformers and residual networks on Burn: loss, gradient as one flat vector, weights in and out.
+//! Vision Transformers and convolutional networks on Burn: loss, gradient as one flat vector, weights in and out.
 //!
 //! Everything goes in and comes out as flat `f32` slices in the order of [`unmask_core::ParamLayout`], so that callers
-//! need no tensor library. [`Network`] computes on a device opened by [`device`]; `vit` and `resnet` hold the forward
-//! passes, everything else is written once for both. [`weights`] reads and writes them under timm's names. The crate knows
+//! need no tensor library. [`Network`] computes on a device opened by [`device`]; `vit`, `resnet` and `lenet` hold the forward
+//! passes, everything else is written once for all. [`weights`] reads and writes them under timm's names. The crate knows
 //! neither sockets, defences nor attacks.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
@@ -13,6 +13,7 @@ mod blocking;
 pub mod device;
 mod error;
 mod forward;
+mod lenet;
 mod local;
 mod network;
 mod oracle;

@@ -20,7 +20,7 @@ pub struct Step {
     pub loss: f32,
     /// dl/dw, theta of the papers, `[P]`.
     pub gradient: Vec<f32>,
-    /// The running statistics after this batch, `[Q]`; empty for a ViT.
+    /// The running statistics after this batch, `[Q]`; empty without batch norm.
     pub statistics: Vec<f32>,
 }
 
@@ -52,7 +52,7 @@ pub enum Normalisation {
     Running,
 }
 
-/// A ViT or a ResNet on one device. It holds no weights; every call takes them.
+/// A ViT, a ResNet or a LeNet on one device. It holds no weights; every call takes them.
 ///
 /// Images are `f32` in [0, 1], `[batch, 3, side, side]`, and are normalised to (x - 0.5) / 0.5 inside. Every function
 /// refuses states and images of another size, empty batches, labels that are no class, and results that are not finite.

@@ -91,7 +91,7 @@ impl Network {
     /// The network at `state`, ready to be asked often.
     ///
     /// # Errors
-    /// The state is of another network, the device has no such precision, or the scope is the first block of a ResNet.
+    /// The state is of another network, the device has no such precision, or the scope is the first block of a network without blocks.
     pub fn oracle(&self, state: &ModelState, options: OracleOptions) -> Result<GradientOracle, ModelError> {
         self.check_state(state)?;
         let OracleOptions { scope, normalisation, precision } = options;

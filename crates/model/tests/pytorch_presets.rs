@@ -154,6 +154,11 @@ fn resnet_nano() {
 }
 
 #[test]
+fn lenet() {
+    check("lenet_width12_32");
+}
+
+#[test]
 fn resnet18() {
     check("resnet18");
 }

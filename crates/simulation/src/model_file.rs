@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use toml::Table;
-use unmask_core::{Architecture, BlockKind, ResnetConfig, ResnetSpec, SizeError, Stem, UnknownArchitecture, VitConfig};
+use unmask_core::{
+    Architecture, BlockKind, LenetConfig, ResnetConfig, ResnetSpec, SizeError, Stem, UnknownArchitecture, VitConfig,
+};
 
 /// What such a file looks like.
 const EXAMPLE: &str = "image = 64, patch = 8, dim = 128, depth = 6 and heads = 2, each on its line";
@@ -57,6 +59,17 @@ struct Resnet {
     classes: usize,
 }
 
+/// A LeNet's.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Lenet {
+    image: usize,
+    /// Channels behind each convolution.
+    width: usize,
+    #[serde(default = "ten")]
+    classes: usize,
+}
+
 fn ten() -> usize {
     10
 }
@@ -67,7 +80,7 @@ pub fn is_model_file(text: &str) -> bool {
 }
 
 /// Reads a network's numbers: of a ViT `image`, `patch`, `dim`, `depth` and `heads`, of a ResNet `image`, `stem`, `block` and
-/// `stages`; of both `classes`, which is 10 if absent.
+/// `stages`, of a LeNet `image` and `width`; of all `classes`, which is 10 if absent.
 ///
 /// # Errors
 /// [`ModelFileError`] names the file, and the number that will not do.
@@ -90,6 +103,9 @@ fn parse(path: &Path, text: &str) -> Result<Architecture, ModelFileError> {
         let first = places.get_mut(..given).filter(|places| !places.is_empty());
         first.ok_or_else(|| ModelFileError::Stages { path: path(), given })?.copy_from_slice(&stages);
         Architecture::Resnet(ResnetSpec { config: ResnetConfig { stem, block, stages: places }, classes, side: image })
+    } else if table.contains_key("width") {
+        let Lenet { image, width, classes } = Lenet::deserialize(table).map_err(syntax)?;
+        Architecture::Lenet(LenetConfig { width, side: image, classes })
     } else {
         let Vit { image, patch, dim, depth, heads, classes, april_block } = Vit::deserialize(table).map_err(syntax)?;
         Architecture::Vit(VitConfig { image, patch, dim, depth, heads, classes, april_block })
@@ -120,6 +136,8 @@ mod tests {
         assert_eq!(resnet.name(), "resnet_basic_64x2_128x2_256x2_512x2_stem7_64");
         let nano = "image = 32\npatch = 4\ndim = 96\ndepth = 4\nheads = 3";
         assert_eq!(read(nano).unwrap().name(), "vit_nano_patch4_32");
+        let lenet = read("image = 16\nwidth = 12\nclasses = 5").unwrap();
+        assert_eq!((lenet.name().as_ref(), lenet.classes()), ("lenet_width12_16", 5));
     }
 
     #[test]
@@ -127,7 +145,9 @@ mod tests {
         let resnet = "image = 32\nclasses = 10\n";
         for (text, reason) in [
             ("image = 64\npatch = 8\ndim = 128\ndepth = 6".to_owned(), "missing field `heads`"),
-            (format!("{VIT}width = 3"), "unknown field `width`"),
+            (format!("{VIT}depths = 3"), "unknown field `depths`"),
+            (format!("{VIT}width = 3"), "unknown field `patch`"),
+            ("image = 32\nwidth = 0".to_owned(), "width is 0; give 1 to 2048"),
             (VIT.replace("heads = 2", "heads = 3"), "choose a number of heads that divides 128"),
             (VIT.replace("64", "999999"), "image is 999999; give 1 to 1024"),
             (VIT.replace("dim = 128", "dim = 8192").replace("depth = 6", "depth = 128"), "the most is 268435456"),

@@ -1,4 +1,4 @@
-//! timm's names for the tensors of torchvision's and Hugging Face's ViTs and ResNets, and of wrapped models.
+//! timm's names for the tensors of torchvision's and Hugging Face's ViTs and ResNets, of wrapped models, and ours for those of a LeNet.
 
 /// What timm calls a tensor.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,7 +14,7 @@ const WRAPPERS: [&str; 4] = ["module.", "_orig_mod.", "_module.", "model."];
 const BODIES: [&str; 3] = ["vit.", "deit.", "resnet."];
 
 /// Names outside of the blocks, by their fronts: theirs, and timm's.
-const FRONTS: [(&str, &str); 17] = [
+const FRONTS: [(&str, &str); 21] = [
     // Hugging Face.
     ("embeddings.cls_token", "cls_token"),
     ("embeddings.distillation_token", "dist_token"),
@@ -34,6 +34,11 @@ const FRONTS: [(&str, &str); 17] = [
     ("encoder.ln.", "norm."),
     ("heads.head.", "head."),
     ("heads.0.", "head."),
+    // The code of Deep Leakage from Gradients.
+    ("body.0.", "conv1."),
+    ("body.2.", "conv2."),
+    ("body.4.", "conv3."),
+    ("fc.0.", "fc."),
 ];
 
 /// Fronts of the names in a ViT's block, up to its number: Hugging Face's up to its fourth version, its fifth's, and
@@ -151,6 +156,9 @@ mod tests {
             ("resnet.encoder.stages.3.layers.2.layer.1.convolution.weight", "layer4.2.conv2.weight"),
             ("resnet.encoder.stages.1.layers.0.shortcut.normalization.bias", "layer2.0.downsample.1.bias"),
             ("classifier.1.bias", "fc.bias"),
+            ("module.body.4.bias", "conv3.bias"),
+            ("fc.0.weight", "fc.weight"),
+            ("fc.weight", "fc.weight"),
             (
                 "encoder.layer.99999999999999999999.output.dense.bias",
                 "encoder.layer.99999999999999999999.output.dense.bias",

@@ -5,15 +5,20 @@ use std::{
     io::{Read, Seek},
 };
 
-use unmask_core::{Architecture, BlockKind, ResnetConfig, ResnetPreset, ResnetSpec, Stem, VitConfig, VitPreset};
+use unmask_core::{
+    Architecture, BlockKind, LenetConfig, ResnetConfig, ResnetPreset, ResnetSpec, Stem, VitConfig, VitPreset,
+};
 
 use super::{TensorReader, WeightsError};
 
 const POSITION: &str = "pos_embed";
 const PATCH: &str = "patch_embed.proj.weight";
 const VIT_HEAD: &str = "head.weight";
-const RESNET_HEAD: &str = "fc.weight";
+/// A ResNet's or LeNet's.
+const CONVOLUTIONAL_HEAD: &str = "fc.weight";
 const STEM: &str = "conv1.weight";
+/// A LeNet has it, a ResNet has not.
+const STEM_BIAS: &str = "conv1.bias";
 
 /// How a ViT differs from the one here: a class token in front, which the head reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +49,9 @@ pub enum Shapes {
     Vit { config: VitConfig, variant: Option<Variant> },
     /// The side of the images is the preset's, or 224: no shape tells it. `classes` is 0 where the file has no head.
     Resnet(ResnetSpec),
+    /// The side of the images is four times that of what reaches the head, or 32 where the file has no head: smaller ones may have
+    /// given the same shapes. `classes` is 0 where the file has no head.
+    Lenet(LenetConfig),
 }
 
 /// Why shapes tell no network.
@@ -51,7 +59,7 @@ pub enum Shapes {
 pub enum ShapeError {
     #[error(
         "{what} holds neither pos_embed and patch_embed.proj.weight, which tell a ViT, nor conv1.weight and the layers of \
-         a ResNet; name the model (--model), or put them into the file. It holds {holds}"
+         a ResNet or LeNet; name the model (--model), or put them into the file. It holds {holds}"
     )]
     Neither { what: String, holds: String },
     #[error("{what}: {name} has shape {given:?}, expected {expected}")]
@@ -68,6 +76,7 @@ impl<R: Read + Seek> TensorReader<R> {
     pub fn shapes(&self) -> Result<Shapes, ShapeError> {
         match (self.shape(PATCH), self.shape(STEM)) {
             (Some(patch), _) => self.vit(patch),
+            (None, Some(stem)) if self.shape(STEM_BIAS).is_some() => self.lenet(stem),
             (None, Some(stem)) => self.resnet(stem),
             (None, None) => {
                 let names = self.names();
@@ -89,9 +98,9 @@ impl<R: Read + Seek> TensorReader<R> {
         self.entries.iter().filter_map(number).max().unwrap_or(0)
     }
 
-    /// Classes of the head in the file, if it has one for `features` of either kind of network.
+    /// Classes of the head in the file, if it has one for `features` of any kind of network.
     pub fn classes(&self, features: usize) -> Option<usize> {
-        match [VIT_HEAD, RESNET_HEAD].into_iter().find_map(|head| self.shape(head))? {
+        match [VIT_HEAD, CONVOLUTIONAL_HEAD].into_iter().find_map(|head| self.shape(head))? {
             &[classes, columns] if columns == features => Some(classes),
             _ => None,
         }
@@ -201,11 +210,31 @@ impl<R: Read + Seek> TensorReader<R> {
         let preset = ResnetPreset::ALL.map(ResnetSpec::from).into_iter().find(|preset| preset.config == config);
         Ok(Shapes::Resnet(ResnetSpec { config, classes, side: preset.map_or(224, |preset| preset.side) }))
     }
+
+    fn lenet(&self, stem_shape: &[usize]) -> Result<Shapes, ShapeError> {
+        const SIDE: usize = 32;
+        let &[width, VitConfig::CHANNELS, LenetConfig::KERNEL, LenetConfig::KERNEL] = stem_shape else {
+            return Err(self.wrong(STEM, stem_shape, "[C, 3, 5, 5], a LeNet's, since it has a bias"));
+        };
+        let unknown = Shapes::Lenet(LenetConfig { width, side: SIDE, classes: 0 });
+        let Some(&[classes, features]) = self.shape(CONVOLUTIONAL_HEAD) else { return Ok(unknown) };
+        let side = (features / width.max(1)).isqrt() * LenetConfig::STRIDES.iter().product::<usize>();
+        let config = LenetConfig { width, side, classes };
+        if width == 0 || config.features() != features {
+            let given = [classes, features];
+            return Err(self.wrong(
+                CONVOLUTIONAL_HEAD,
+                &given,
+                format!("a square number of places for {width} channels"),
+            ));
+        }
+        Ok(Shapes::Lenet(config))
+    }
 }
 
 impl Shapes {
     /// The name of the network that the shapes tell, if it is another than `architecture` and has one. Heads, classes and the
-    /// side of a ResNet's images are not compared, and a ViT's blocks not where the file has none.
+    /// side of a convolutional network's images are not compared, and a ViT's blocks not where the file has none.
     pub fn other_than(&self, architecture: Architecture) -> Option<String> {
         let name = match (*self, architecture) {
             (Self::Vit { variant: Some(_), .. }, _) => return None,
@@ -221,9 +250,11 @@ impl Shapes {
                     (told, _) => told.name(),
                 }
             }
-            (Self::Vit { config, .. }, Architecture::Resnet(_)) => likely_heads(config).0.name(),
+            (Self::Vit { config, .. }, _) => likely_heads(config).0.name(),
             (Self::Resnet(told), Architecture::Resnet(wanted)) if told.config == wanted.config => return None,
             (Self::Resnet(told), _) => told.name(),
+            (Self::Lenet(told), Architecture::Lenet(wanted)) if told.width == wanted.width => return None,
+            (Self::Lenet(told), _) => told.name().into(),
         };
         Some(name.into_owned())
     }
@@ -318,6 +349,23 @@ mod tests {
         };
         let spec = ResnetSpec { config: bottleneck, classes: 5, side: 224 };
         assert_eq!(reader_of(&file(&of(Architecture::Resnet(spec)))).shapes(), Ok(Shapes::Resnet(spec)));
+    }
+
+    #[test]
+    fn a_lenet_is_told_by_its_biases() {
+        let config = LenetConfig { width: 7, side: 16, classes: 3 };
+        let told = |tensors: &[(String, Vec<usize>)]| reader_of(&file(tensors)).shapes();
+        let mut tensors = of(Architecture::Lenet(config));
+        assert_eq!(told(&tensors), Ok(Shapes::Lenet(config)));
+        let shapes = told(&tensors).unwrap();
+        assert_eq!(shapes.other_than(ResnetPreset::Nano.into()).as_deref(), Some("lenet_width7_16"));
+        assert_eq!(shapes.other_than(Architecture::Lenet(LenetConfig { side: 15, ..config })), None);
+        assert_eq!(shapes.other_than(Architecture::Lenet(LenetConfig::NAMED[0])).as_deref(), Some("lenet_width7_16"));
+        tensors.iter_mut().filter(|(name, _)| name == CONVOLUTIONAL_HEAD).for_each(|(_, shape)| shape[1] = 15);
+        let refused = told(&tensors).unwrap_err().to_string();
+        assert!(refused.contains("fc.weight has shape [3, 15], expected a square number of places for 7"), "{refused}");
+        tensors.retain(|(name, _)| !name.starts_with("fc."));
+        assert_eq!(told(&tensors), Ok(Shapes::Lenet(LenetConfig { side: 32, classes: 0, ..config })));
     }
 
     #[test]

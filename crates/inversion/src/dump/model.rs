@@ -13,7 +13,7 @@ pub struct Asked {
     pub model: Option<Architecture>,
     /// Attention heads, which no shape tells.
     pub heads: Option<usize>,
-    /// Side of the images in pixels, which a ResNet's shapes do not tell.
+    /// Side of the images in pixels, which a convolutional network's shapes do not tell.
     pub side: Option<usize>,
     /// Whether block 0 is the norm-free one that APRIL needs.
     pub april_block: bool,
@@ -61,8 +61,12 @@ impl DumpedModel {
             }
             None => Self::by_shapes(asked, &readers)?,
         };
-        if let Architecture::Resnet(spec) = &mut model.architecture {
-            spec.side = asked.side.unwrap_or(spec.side);
+        if let Some(asked) = asked.side {
+            match &mut model.architecture {
+                Architecture::Resnet(spec) => spec.side = asked,
+                Architecture::Lenet(config) => config.side = asked,
+                Architecture::Vit(_) => {}
+            }
         }
         let architecture = &mut model.architecture;
         *architecture = match (*architecture, asked.heads) {
@@ -70,13 +74,16 @@ impl DumpedModel {
                 model.has_heads = true;
                 Architecture::Vit(VitConfig { heads, ..config })
             }
-            (Architecture::Resnet(_), Some(_)) => return Err(DumpError::NoHeads { architecture: *architecture }),
+            (Architecture::Resnet(_) | Architecture::Lenet(_), Some(_)) => {
+                return Err(DumpError::NoHeads { architecture: *architecture });
+            }
             (_, None) => *architecture,
         };
         *architecture = architecture.with_asked_april_block(asked.april_block)?;
         let features = match *architecture {
             Architecture::Vit(config) => config.dim,
             Architecture::Resnet(spec) => spec.config.features(),
+            Architecture::Lenet(config) => config.features(),
         };
         if let Some(classes) = readers.iter().find_map(|reader| reader.classes(features)) {
             *architecture = architecture.with_classes(classes);
@@ -115,13 +122,8 @@ impl DumpedModel {
         let shapes = first.or_else(|refused| shapes.find_map(Result::ok).ok_or(refused))?;
         let mut notes = Vec::new();
         let mut model: Self = match shapes {
-            Shapes::Resnet(spec) => {
-                if asked.side.is_none() {
-                    let side = spec.side;
-                    notes.push(format!("Its images are taken for {side} x {side} pixels; --side says otherwise."));
-                }
-                Architecture::Resnet(spec).into()
-            }
+            Shapes::Resnet(spec) => of_any_side(asked, Architecture::Resnet(spec), &mut notes),
+            Shapes::Lenet(config) => of_any_side(asked, Architecture::Lenet(config), &mut notes),
             Shapes::Vit { config, variant } => {
                 let depth = readers.iter().map(TensorReader::depth).max().unwrap_or(0);
                 // A file of a few tensors may leave norm1 out; one with the whole block tells its first.
@@ -177,4 +179,12 @@ impl DumpedModel {
             _ => Ok(()),
         }
     }
+}
+/// A convolutional network, of which shapes leave the side of the images open.
+fn of_any_side(asked: &Asked, architecture: Architecture, notes: &mut Vec<String>) -> DumpedModel {
+    if asked.side.is_none() {
+        let side = architecture.side();
+        notes.push(format!("Its images are taken for {side} x {side} pixels; --side says otherwise."));
+    }
+    architecture.into()
 }
