@@ -217,7 +217,7 @@ impl Defence {
 
     /// The values of [`DefenceKind::numbers`], in the same order.
     pub fn numbers(&self) -> Vec<f64> {
-        self.noise().map_or(Vec::new(), |noise| vec![noise.epsilon(), noise.delta(), noise.clip()])
+        self.noise().map_or(Vec::new(), |noise| vec![noise.epsilon(), noise.delta(), noise.sensitivity()])
     }
 
     /// In a phrase, such as `random binary weights, R = 0.5`.
@@ -340,6 +340,7 @@ mod tests {
             "random-binary:patch=0.95,pos=0.95,0.2",
             "frozen-binary:0.5",
             "gaussian:eps=4,delta=1e-5,clip=0.5",
+            "gaussian:eps=4,delta=0.5,unclipped=0.5",
             "encrypted",
             "encrypted:keyed",
         ] {
@@ -362,6 +363,11 @@ mod tests {
             ),
             ("frozen-binary:0.8", "frozen binary weights, R = 0.8", "frozen R 0.8"),
             ("gaussian:eps=4,delta=1e-5,clip=0.5", "Gaussian noise, ε = 4, δ = 1e-5, clipped to 0.5", "noise ε 4"),
+            (
+                "gaussian:eps=4,delta=0.5,unclipped=0.5",
+                "Gaussian noise, ε = 4, δ = 0.5, not clipped, S_f = 0.5",
+                "noise ε 4",
+            ),
             ("encrypted", "encrypted, plain start", "encrypted"),
             ("encrypted:keyed", "encrypted, keyed start", "encrypted, keyed"),
         ] {

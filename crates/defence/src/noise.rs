@@ -5,11 +5,11 @@ use rand_chacha::ChaCha20Rng;
 use rand_distr::{Distribution, StandardNormal};
 use unmask_core::{GaussianNoise, MaskSeed};
 
-/// Clips `update` to S_f and adds noise drawn from `seed`, which must stay on the device: who knows it can take the
+/// Clips `update` to S_f, unless the noise is to leave it as it is, and adds noise drawn from `seed`, which must stay on the device: who knows it can take the
 /// noise off again.
 pub(crate) fn add_noise(noise: &GaussianNoise, update: &mut [f32], seed: MaskSeed) {
     let norm = update.iter().map(|&value| f64::from(value) * f64::from(value)).sum::<f64>().sqrt();
-    let scale = if norm > noise.clip() { noise.clip() / norm } else { 1.0 };
+    let scale = noise.clip().filter(|&clip| norm > clip).map_or(1.0, |clip| clip / norm);
     let deviation = noise.deviation();
     let mut rng = ChaCha20Rng::from_seed(seed.0);
     for value in update {
@@ -52,6 +52,7 @@ mod tests {
         let norm = |values: &[f32]| values.iter().map(|v| v * v).sum::<f32>().sqrt();
         assert!((norm(&noised(noise, &[3.0, 4.0], 0)) - 0.5).abs() < 1e-6);
         assert!((norm(&noised(noise, &[0.03, 0.04], 0)) - 0.05).abs() < 1e-6);
+        assert!((norm(&noised(noise.unclipped(), &[3.0, 4.0], 0)) - 5.0).abs() < 1e-6);
         assert!(noised(noise, &[0.0; 4], 0).iter().all(|v| v.is_finite()));
     }
 

@@ -7,7 +7,7 @@ use unmask_relay::privacy::{Mechanism, guarantee};
 /// OpenDP exchanges the panic hook while it calculates, so no other test may run beside this one.
 #[test]
 fn panics_are_still_reported_after_many_threads_asked() {
-    let mechanism = Mechanism { clip: 0.5, deviation: 1.0 };
+    let mechanism = Mechanism { clip: Some(0.5), deviation: 1.0 };
     let before = panic::take_hook();
     let (told, tells) = mpsc::channel();
     panic::set_hook(Box::new(move |_| told.send(()).unwrap()));

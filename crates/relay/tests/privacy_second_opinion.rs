@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use unmask_relay::privacy::{Mechanism, guarantee};
 
 fn epsilon(clip: f64, deviation: f64, rounds: u32, delta: f64) -> Option<f64> {
-    guarantee(Mechanism { clip, deviation }, rounds, delta).epsilon
+    guarantee(Mechanism { clip: Some(clip), deviation }, rounds, delta).epsilon
 }
 
 #[test]
@@ -72,7 +72,7 @@ proptest! {
 
     #[test]
     fn any_numbers_are_accounted_for_without_panic(clip: f64, deviation: f64, rounds: u32, delta: f64) {
-        let told = guarantee(Mechanism { clip, deviation }, rounds, delta);
+        let told = guarantee(Mechanism { clip: Some(clip), deviation }, rounds, delta);
         prop_assert!(told.epsilon.is_none_or(|epsilon| epsilon >= 0.0) && !told.sentence.is_empty());
     }
 }

@@ -6,21 +6,28 @@ use super::NumberParameter;
 
 /// The Gaussian mechanism as the papers set it up: clip to an L2 norm of S_f, then add N(0, (S_f sigma)^2) to each value.
 ///
-/// FLRSP's Table 1 uses delta = 0.5 and does not clip. That is no meaningful guarantee, so the update is clipped here, and
-/// what really holds is for an accountant to say.
+/// FLRSP's Table 1 uses delta = 0.5 and does not clip. That is no meaningful guarantee, so an update is clipped here, and
+/// what really holds is for an accountant to say. `unclipped` in place of `clip` leaves it as long as it is: the noise as it is
+/// printed, of which nothing holds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GaussianNoise {
     epsilon: f64,
     delta: f64,
-    clip: f64,
+    sensitivity: f64,
+    is_clipped: bool,
 }
+
+/// S_f in the string form, of noise that clips and of noise that does not.
+const SENSITIVITY: [&str; 2] = ["clip", "unclipped"];
 
 /// A parameter of the Gaussian mechanism that is out of range, or a string that names none.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseNoiseError {
     #[error("{key}: \"{given}\" will not do; give a number {range}")]
     Value { key: &'static str, given: String, range: &'static str },
-    #[error("there is no parameter \"{0}\"; write eps=4,delta=1e-5,clip=0.5")]
+    #[error(
+        "there is no parameter \"{0}\"; write eps=4,delta=1e-5,clip=0.5, or unclipped=0.5 for noise without clipping"
+    )]
     Key(String),
 }
 
@@ -31,7 +38,7 @@ impl GaussianNoise {
         NumberParameter { key: "clip", symbol: "clip S_f", title: "S_f, the length to which an update is shortened" },
     ];
 
-    /// `clip` is S_f.
+    /// `clip` is S_f, and updates are clipped to it.
     ///
     /// # Errors
     /// Unless epsilon and S_f are above 0 and delta between 0 and 1.
@@ -46,7 +53,13 @@ impl GaussianNoise {
         check("eps", epsilon, epsilon > 0.0, "above 0, such as 4")?;
         check("delta", delta, delta > 0.0 && delta < 1.0, "between 0 and 1, such as 1e-5")?;
         check("clip", clip, clip > 0.0, "above 0, such as 0.5")?;
-        Ok(Self { epsilon, delta, clip })
+        Ok(Self { epsilon, delta, sensitivity: clip, is_clipped: true })
+    }
+
+    /// The same noise on updates that are not clipped.
+    #[must_use]
+    pub fn unclipped(self) -> Self {
+        Self { is_clipped: false, ..self }
     }
 
     /// Epsilon as asked for, of one round alone.
@@ -58,9 +71,19 @@ impl GaussianNoise {
         self.delta
     }
 
-    /// S_f, the L2 norm to which an update is clipped.
-    pub fn clip(&self) -> f64 {
-        self.clip
+    /// S_f.
+    pub fn sensitivity(&self) -> f64 {
+        self.sensitivity
+    }
+
+    /// S_f where an update is clipped to that L2 norm.
+    pub fn clip(&self) -> Option<f64> {
+        self.is_clipped.then_some(self.sensitivity)
+    }
+
+    /// S_f's key in the string form.
+    pub fn sensitivity_key(&self) -> &'static str {
+        SENSITIVITY[usize::from(!self.is_clipped)]
     }
 
     /// sigma = sqrt(2 ln(1.25 / delta)) / epsilon, in units of S_f.
@@ -70,23 +93,25 @@ impl GaussianNoise {
 
     /// Standard deviation of the noise on each value.
     pub fn deviation(&self) -> f64 {
-        self.clip * self.sigma()
+        self.sensitivity * self.sigma()
     }
 
     pub(super) fn phrase(&self) -> String {
-        format!("ε = {}, δ = {}, clipped to {}", self.epsilon, short(self.delta), self.clip)
+        let bound = if self.is_clipped { "clipped to" } else { "not clipped, S_f =" };
+        format!("ε = {}, δ = {}, {bound} {}", self.epsilon, short(self.delta), self.sensitivity)
     }
 }
 
 impl Default for GaussianNoise {
     fn default() -> Self {
-        Self { epsilon: 4.0, delta: 1e-5, clip: 0.5 }
+        Self { epsilon: 4.0, delta: 1e-5, sensitivity: 0.5, is_clipped: true }
     }
 }
 
 impl fmt::Display for GaussianNoise {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "eps={},delta={},clip={}", self.epsilon, short(self.delta), self.clip)
+        let (delta, key) = (short(self.delta), self.sensitivity_key());
+        write!(f, "eps={},delta={delta},{key}={}", self.epsilon, self.sensitivity)
     }
 }
 
@@ -105,7 +130,10 @@ impl FromStr for GaussianNoise {
             let (key, place) = match key.trim() {
                 "eps" => ("eps", &mut noise.epsilon),
                 "delta" => ("delta", &mut noise.delta),
-                "clip" => ("clip", &mut noise.clip),
+                key if SENSITIVITY.contains(&key) => {
+                    noise.is_clipped = key == SENSITIVITY[0];
+                    (noise.sensitivity_key(), &mut noise.sensitivity)
+                }
                 key => return Err(ParseNoiseError::Key(key.to_owned())),
             };
             let given = value.trim();
@@ -113,7 +141,8 @@ impl FromStr for GaussianNoise {
                 |_| ParseNoiseError::Value { key, given: given.to_owned(), range: "such as 0.5, or 1e-5 for delta" };
             *place = given.parse().map_err(bad)?;
         }
-        Self::new(noise.epsilon, noise.delta, noise.clip)
+        let checked = Self::new(noise.epsilon, noise.delta, noise.sensitivity)?;
+        Ok(if noise.is_clipped { checked } else { checked.unclipped() })
     }
 }
 
@@ -138,6 +167,7 @@ mod tests {
             ("eps=0", "eps: \"0\""),
             ("eps=4,delta=1", "delta: \"1\""),
             ("clip=inf", "clip: \"inf\""),
+            ("unclipped=many", "unclipped: \"many\""),
             ("eps=four", "eps: \"four\""),
             ("sigma=3", "no parameter \"sigma\""),
             ("4", "no parameter \"4\""),
@@ -151,7 +181,9 @@ mod tests {
         #[test]
         fn string_form_round_trips(epsilon in 1e-3f64..1e3, exponent in -12.0f64..-0.01, clip in 1e-6f64..1e6) {
             let noise = GaussianNoise::new(epsilon, 10f64.powf(exponent), clip).unwrap();
-            prop_assert_eq!(noise.to_string().parse::<GaussianNoise>().unwrap(), noise);
+            for noise in [noise, noise.unclipped()] {
+                prop_assert_eq!(noise.to_string().parse::<GaussianNoise>().unwrap(), noise);
+            }
         }
     }
 }

@@ -12,6 +12,7 @@ Defences (--defence), what each client does to its update before it leaves the d
     frozen-binary:0.5                      one mask for all clients and rounds: what it drops is never trained
     gaussian:eps=4,delta=1e-5,clip=0.5     clipped to an L2 norm, then Gaussian noise; the projector says what that
                                            really guarantees
+    gaussian:eps=4,delta=0.5,unclipped=0.5 the same noise without clipping, as the paper prints it: guarantees nothing
     encrypted                              embeddings under a key that the students make from a passphrase; a client
                                            encrypts the relay's model first
     encrypted:keyed                        the same, but a client also makes the model, so that the relay never sees it

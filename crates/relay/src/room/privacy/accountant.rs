@@ -22,11 +22,11 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// A smaller rho is accounted for as this one, whose epsilon is next to 0, since OpenDP divides by it.
 const SMALLEST_RHO: f64 = 1e-30;
 
-/// An epsilon that holds at `delta` after `rounds` updates, or `None` if the mechanism is none (no noise, NaN) or OpenDP
+/// An epsilon that holds at `delta` after `rounds` updates, or `None` if the mechanism is none (no noise, no clipping, NaN) or OpenDP
 /// finds none within f64.
 pub fn epsilon(mechanism: Mechanism, rounds: u32, delta: f64) -> Option<f64> {
     let Mechanism { clip, deviation } = mechanism;
-    let sensitivity = 2.0 * clip;
+    let sensitivity = 2.0 * clip?;
     let in_range = sensitivity >= 0.0 && sensitivity.is_finite() && deviation > 0.0 && deviation.is_finite();
     if !(in_range && delta > 0.0 && delta < 1.0) {
         return None;

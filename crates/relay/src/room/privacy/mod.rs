@@ -6,11 +6,11 @@
 mod accountant;
 mod words;
 
-/// What every update goes through: clipped to L2 norm `clip`, then independent normal noise on each value.
+/// What every update goes through: clipped to L2 norm `clip`, if it is, then independent normal noise on each value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Mechanism {
-    /// S_f, the largest L2 norm that an update keeps.
-    pub clip: f64,
+    /// S_f, the largest L2 norm that an update keeps; `None` where it keeps any.
+    pub clip: Option<f64>,
     /// The noise's standard deviation, S_f sigma.
     pub deviation: f64,
 }
@@ -19,8 +19,8 @@ pub struct Mechanism {
 pub struct Guarantee {
     /// Rounds of noised updates it covers.
     pub rounds: u32,
-    /// The epsilon at [`delta`](Self::delta), or `None` where there is none that OpenDP can compute: without noise, or with
-    /// so little that it would exceed some 70 000.
+    /// The epsilon at [`delta`](Self::delta), or `None` where there is none that OpenDP can compute: without noise or clipping, or
+    /// with so little noise that it would exceed some 70 000.
     pub epsilon: Option<f64>,
     /// The smaller of what was asked for and 1e-5.
     pub delta: f64,
@@ -48,6 +48,6 @@ pub const LARGEST_DELTA: f64 = 1e-5;
 pub fn guarantee(mechanism: Mechanism, rounds: u32, asked_delta: f64) -> Guarantee {
     let delta = asked_delta.min(LARGEST_DELTA);
     let epsilon = if rounds == 0 { Some(0.0) } else { accountant::epsilon(mechanism, rounds, delta) };
-    let sentence = words::sentence(rounds, epsilon, delta, asked_delta);
+    let sentence = words::sentence(rounds, epsilon, delta, asked_delta, mechanism.clip.is_some());
     Guarantee { rounds, epsilon, delta, sentence }
 }

@@ -9,8 +9,9 @@ const LEAST_TOLD: f64 = 1e-6;
 /// From here on "publish every picture with probability delta" is visibly no protection.
 const VAIN_DELTA: f64 = 0.01;
 
-/// Says what `epsilon` at `delta` promises after `rounds`, and what is wrong with an `asked` delta that is too large.
-pub fn sentence(rounds: u32, epsilon: Option<f64>, delta: f64, asked: f64) -> String {
+/// Says what `epsilon` at `delta` promises after `rounds`, and what is wrong with an `asked` delta that is too large, or with
+/// updates that are not clipped.
+pub fn sentence(rounds: u32, epsilon: Option<f64>, delta: f64, asked: f64, is_clipped: bool) -> String {
     if rounds == 0 {
         return "No update with noise has left a device yet, so there is nothing to learn from one.".to_owned();
     }
@@ -23,6 +24,9 @@ pub fn sentence(rounds: u32, epsilon: Option<f64>, delta: f64, asked: f64) -> St
         format!("This gives no meaningful guarantee: {}.", reasons.join(", and "))
     };
     match epsilon {
+        _ if !is_clipped => meaningless(
+            "updates are not clipped, so that a picture may move one by more than any noise hides".to_owned(),
+        ),
         None => meaningless(format!("{after} OpenDP finds no epsilon at delta = {delta:e}, as if there were no noise")),
         Some(epsilon) if epsilon > LARGEST_TOLD => meaningless(format!(
             "{after} epsilon is beyond {LARGEST_TOLD} at delta = {delta:e}, next to no noise at all"
@@ -72,7 +76,7 @@ mod tests {
 
     /// Clip to 0.5 and the papers' sigma = sqrt(2 ln(1.25 / delta)) / epsilon.
     fn papers(epsilon: f64, delta: f64) -> Mechanism {
-        Mechanism { clip: 0.5, deviation: 0.5 * (2.0 * (1.25 / delta).ln()).sqrt() / epsilon }
+        Mechanism { clip: Some(0.5), deviation: 0.5 * (2.0 * (1.25 / delta).ln()).sqrt() / epsilon }
     }
 
     #[test]
@@ -92,7 +96,7 @@ mod tests {
 
     #[test]
     fn tiny_noise_is_no_guarantee() {
-        let of_noise = |deviation| guarantee(Mechanism { clip: 1.0, deviation }, 3, 1e-5);
+        let of_noise = |deviation| guarantee(Mechanism { clip: Some(1.0), deviation }, 3, 1e-5);
         let none = of_noise(0.0);
         assert_eq!(none.epsilon, None);
         assert_eq!(of_noise(1e-6), none);
@@ -113,7 +117,7 @@ mod tests {
     /// rho = 8, where the least delta(25.9194) over the Renyi order is 1e-5 by the formula and Python's `math`.
     #[test]
     fn little_noise_is_no_guarantee() {
-        let small = guarantee(Mechanism { clip: 1.0, deviation: 0.5 }, 1, 1e-5);
+        let small = guarantee(Mechanism { clip: Some(1.0), deviation: 0.5 }, 1, 1e-5);
         assert!((small.epsilon.unwrap() - 25.919_351_682_466).abs() < 1e-9, "{:?}", small.epsilon);
         assert_eq!(
             small.sentence,
@@ -131,17 +135,28 @@ mod tests {
 
     #[test]
     fn ample_noise_holds_in_words() {
-        let ample = guarantee(Mechanism { clip: 0.5, deviation: 10.0 }, 4, 1e-6);
+        let ample = guarantee(Mechanism { clip: Some(0.5), deviation: 10.0 }, 4, 1e-6);
         assert_eq!((ample.rounds, ample.delta), (4, 1e-6));
         assert_eq!(
             ample.sentence,
             "After 4 rounds epsilon = 0.9 at delta = 1e-6 holds: whatever the relay received from a student shifts the odds \
              between two pictures by a factor of at most 2.46, except with probability 1e-6."
         );
-        let asked_in_vain = guarantee(Mechanism { clip: 0.5, deviation: 10.0 }, 4, 0.5);
+        let asked_in_vain = guarantee(Mechanism { clip: Some(0.5), deviation: 10.0 }, 4, 0.5);
         assert!(asked_in_vain.sentence.starts_with("After 4 rounds epsilon = "));
         assert!(
             asked_in_vain.sentence.ends_with("publishes every picture with probability 0.5 satisfies delta = 0.5.")
+        );
+    }
+
+    #[test]
+    fn without_clipping_no_noise_is_a_guarantee() {
+        let unbounded = guarantee(Mechanism { clip: None, deviation: 1e6 }, 1, 1e-5);
+        assert_eq!(unbounded.epsilon, None);
+        assert_eq!(
+            unbounded.sentence,
+            "This gives no meaningful guarantee: updates are not clipped, so that a picture may move one by more than any \
+             noise hides."
         );
     }
 

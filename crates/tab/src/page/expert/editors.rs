@@ -80,16 +80,13 @@ pub fn DefenceEditor(feed: Feed, teacher: Teacher) -> impl IntoView {
 #[component]
 fn Noise(draft: RwSignal<DefenceDraft>, teacher: Teacher) -> impl IntoView {
     let noise = move || draft.get().noise();
-    let parts = |noise: GaussianNoise| [noise.epsilon(), noise.delta(), noise.clip()];
-    let take = move |parts: [&str; 3]| {
-        let [epsilon, delta, clip] = parts;
-        match read_noise(epsilon, delta, clip) {
-            Ok(noise) => {
-                draft.update(|draft| draft.change(Defence::Gaussian(noise)));
-                teacher.send(Control::Defence { defence: Defence::Gaussian(noise) });
-            }
-            Err(error) => teacher.problem.set(Some(error.to_string())),
+    let parts = |noise: GaussianNoise| [noise.epsilon(), noise.delta(), noise.sensitivity()];
+    let take = move |parts: [&str; 3]| match read_noise(draft.get_untracked().noise(), parts) {
+        Ok(noise) => {
+            draft.update(|draft| draft.change(Defence::Gaussian(noise)));
+            teacher.send(Control::Defence { defence: Defence::Gaussian(noise) });
         }
+        Err(error) => teacher.problem.set(Some(error.to_string())),
     };
     let fields = [
         ("ε", "epsilon asked of one round", "eps"),

@@ -153,12 +153,15 @@ pub fn middle(rates: &GroupRates) -> f64 {
     (low + high) / 2.0
 }
 
-/// The noise of three numbers as typed.
+/// The noise of three numbers as typed, which clips updates if `like` does.
 ///
 /// # Errors
 /// [`ParseNoiseError`], which names the number that will not do.
-pub fn read_noise(epsilon: &str, delta: &str, clip: &str) -> Result<GaussianNoise, ParseNoiseError> {
-    format!("eps={epsilon},delta={delta},clip={clip}").parse()
+pub fn read_noise(
+    like: GaussianNoise,
+    [epsilon, delta, sensitivity]: [&str; 3],
+) -> Result<GaussianNoise, ParseNoiseError> {
+    format!("eps={epsilon},delta={delta},{}={sensitivity}", like.sensitivity_key()).parse()
 }
 
 /// FedAvg of two numbers as typed.
@@ -300,8 +303,10 @@ mod tests {
 
     #[test]
     fn what_is_typed_is_read_or_named() {
-        assert_eq!(read_noise("2", "1e-5", ".5"), Ok(GaussianNoise::new(2.0, 1e-5, 0.5).expect("good")));
-        assert!(read_noise("2", "7", "0.5").expect_err("bad").to_string().contains("\"7\""));
+        let clipped = GaussianNoise::new(2.0, 1e-5, 0.5).expect("good");
+        assert_eq!(read_noise(GaussianNoise::default(), ["2", "1e-5", ".5"]), Ok(clipped));
+        assert_eq!(read_noise(clipped.unclipped(), ["2", "1e-5", ".5"]), Ok(clipped.unclipped()));
+        assert!(read_noise(clipped, ["2", "7", "0.5"]).expect_err("bad").to_string().contains("\"7\""));
         assert_eq!(read_fedavg("3", "0.05"), Ok(Rule::FedAvg { epochs: 3, rate: 0.05 }));
         assert!(read_fedavg("0", "0.05").expect_err("bad").to_string().contains("\"0\""));
         assert_eq!(read_batch(" 16 "), Ok(16));

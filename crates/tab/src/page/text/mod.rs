@@ -115,11 +115,11 @@ pub fn ratio(noise: f32) -> String {
 
 /// The standard deviation that follows from the noise's parameters.
 pub fn deviation(noise: &GaussianNoise) -> String {
+    let bound = noise.clip().map_or("any".to_owned(), |clip| format!("at most {}", number(clip)));
     format!(
-        "σ = √(2 ln(1.25/δ)) / ε = {}: noise of standard deviation S_f σ = {} on every value of an update whose norm is at most {}.",
+        "σ = √(2 ln(1.25/δ)) / ε = {}: noise of standard deviation S_f σ = {} on every value of an update whose norm is {bound}.",
         number(noise.sigma()),
         number(noise.deviation()),
-        number(noise.clip())
     )
 }
 
