@@ -1,10 +1,11 @@
 //! Experiments that attack: how alike what comes out is to what went in.
 
 mod findings;
-mod resnet;
-mod targets;
-mod vit;
+mod panel;
+mod panels;
+mod pictures;
 mod watched;
+mod weights;
 
 use std::collections::BTreeMap;
 
@@ -12,11 +13,10 @@ use serde::{Deserialize, Serialize};
 use unmask_core::{AttackMethod, Knowledge};
 
 pub(crate) use self::{
-    resnet::{cases as resnet_cases, cost as resnet_cost, run as run_resnet},
-    vit::{cases as vit_cases, run as run_vit},
+    panels::{cases, cost, run},
     watched::watched,
 };
-use crate::catalogue::Scale;
+use crate::{accuracy::mean, catalogue::Scale, matrix::MatrixRow};
 
 /// An attacker as a person reads of one.
 fn title(attacker: Knowledge) -> &'static str {
@@ -33,6 +33,9 @@ pub(crate) struct AttackResult {
     /// Key of the defence.
     pub(crate) case: String,
     pub(crate) picture: String,
+    /// Of mask, noise and start.
+    #[serde(default)]
+    pub(crate) seed: u64,
     /// 1 for identical pictures.
     pub(crate) ssim: f64,
     /// In dB, at most 99.
@@ -40,29 +43,41 @@ pub(crate) struct AttackResult {
     pub(crate) seconds: f64,
 }
 
-/// SSIM by picture, so that two attacks can be compared picture by picture: what came out of each that was `seen`, and 0 for
-/// those with `nothing` to solve.
+impl AttackResult {
+    /// What a row shows that has a picture, of the defence with the key `case`.
+    pub(crate) fn of(row: &MatrixRow, case: &str) -> Option<Self> {
+        Some(Self {
+            attack: row.attack.method()?,
+            case: case.to_owned(),
+            picture: row.image.clone(),
+            seed: row.seed,
+            ssim: row.ssim?,
+            psnr: row.psnr?,
+            seconds: row.seconds,
+        })
+    }
+}
+
+/// SSIM by picture, so that two attacks can be compared picture by picture: what came out of each that was `seen`, a mean where it
+/// was attacked several times, and 0 for those with `nothing` to solve.
 pub(crate) fn by_picture<'a>(
     seen: impl Iterator<Item = &'a AttackResult>,
     nothing: impl Iterator<Item = &'a str>,
 ) -> BTreeMap<&'a str, f64> {
+    let mut values: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     let nothing = nothing.map(|picture| (picture, 0.0));
-    nothing.chain(seen.map(|result| (result.picture.as_str(), result.ssim))).collect()
+    for (picture, ssim) in seen.map(|result| (result.picture.as_str(), result.ssim)).chain(nothing) {
+        values.entry(picture).or_default().push(ssim);
+    }
+    values.into_iter().map(|(picture, values)| (picture, mean(&values))).collect()
 }
 
 /// Steps of a token matching that is to end in time.
 pub(crate) fn matching_steps(scale: Scale) -> usize {
     match scale {
         Scale::Tiny => 3,
+        Scale::Quick => 200,
         Scale::Small => 400,
         Scale::Paper => 2000,
-    }
-}
-
-/// How many pictures are attacked, as in the papers.
-fn pictures(scale: Scale) -> usize {
-    match scale {
-        Scale::Tiny => 2,
-        Scale::Small | Scale::Paper => 15,
     }
 }

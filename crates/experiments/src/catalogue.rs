@@ -12,7 +12,7 @@ pub enum Experiment {
     ResnetFedsgd,
     ResnetFedavg,
     NonIid,
-    AttacksResnet,
+    AttacksCnn,
     AttacksVit,
     UpdateRatios,
     Encrypted,
@@ -27,7 +27,7 @@ impl Experiment {
         Self::ResnetFedsgd,
         Self::ResnetFedavg,
         Self::NonIid,
-        Self::AttacksResnet,
+        Self::AttacksCnn,
         Self::AttacksVit,
         Self::UpdateRatios,
         Self::Encrypted,
@@ -42,7 +42,7 @@ impl Experiment {
             Self::ResnetFedsgd => "resnet-fedsgd",
             Self::ResnetFedavg => "resnet-fedavg",
             Self::NonIid => "non-iid",
-            Self::AttacksResnet => "attacks-resnet",
+            Self::AttacksCnn => "attacks-cnn",
             Self::AttacksVit => "attacks-vit",
             Self::UpdateRatios => "update-ratios",
             Self::Encrypted => "encrypted",
@@ -57,7 +57,7 @@ impl Experiment {
             Self::ResnetFedsgd => "Accuracy of a ResNet under FedSGD",
             Self::ResnetFedavg => "Accuracy of a ResNet under FedAvg",
             Self::NonIid => "Accuracy with clients that see different classes",
-            Self::AttacksResnet => "Inverting Gradients against a ResNet",
+            Self::AttacksCnn => "Inverting Gradients against convolutional networks",
             Self::AttacksVit => "Attacks against a ViT",
             Self::UpdateRatios => "How often each parameter is updated",
             Self::Encrypted => "Accuracy with and without encryption",
@@ -71,7 +71,7 @@ impl Experiment {
             Self::ResnetFedsgd => "FLRSP Fig. 5",
             Self::ResnetFedavg => "FLRSP Fig. 6",
             Self::NonIid => "FLRSP Fig. 7",
-            Self::AttacksResnet => "FLRSP Figs. 9 to 12",
+            Self::AttacksCnn => "FLRSP Figs. 9 to 12",
             Self::AttacksVit => "RBW Fig. 4, FLRSP Fig. 8",
             Self::UpdateRatios => "RBW Fig. 6, FLRSP Fig. 13",
             Self::Encrypted => "Encrypted ViT Table I",
@@ -81,7 +81,7 @@ impl Experiment {
 
     /// Whether it compares trainings.
     pub(crate) fn trains(self) -> bool {
-        !matches!(self, Self::AttacksResnet | Self::AttacksVit | Self::UpdateRatios)
+        !matches!(self, Self::AttacksCnn | Self::AttacksVit | Self::UpdateRatios)
     }
 
     /// Whether the papers start it from weights that were trained on ImageNet, so that `--weights` is for it.
@@ -98,7 +98,7 @@ impl Experiment {
             Self::NonIid => {
                 "Do masks and noise cost a convolutional network more where each client knows other classes?"
             }
-            Self::AttacksResnet => {
+            Self::AttacksCnn => {
                 "What does a search for the picture find under masks and noise, with the mask and without?"
             }
             Self::AttacksVit => {
@@ -140,7 +140,9 @@ impl FromStr for Experiment {
 pub enum Scale {
     /// A few rounds of the smallest models on generated pictures: for trying out that everything works, not for its numbers.
     Tiny,
-    /// Nano models on CIFAR-10, each experiment in minutes on two cores.
+    /// The small scale in short: all experiments in a quarter of an hour on two cores, for a lesson. Few of its numbers decide anything.
+    Quick,
+    /// Nano models on CIFAR-10: all experiments in two hours on two cores.
     Small,
     Paper,
 }
@@ -149,6 +151,7 @@ impl Scale {
     pub fn name(self) -> &'static str {
         match self {
             Self::Tiny => "tiny",
+            Self::Quick => "quick",
             Self::Small => "small",
             Self::Paper => "paper",
         }
@@ -162,7 +165,7 @@ impl fmt::Display for Scale {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown scale \"{name}\"; the scales are small and paper")]
+#[error("unknown scale \"{name}\"; the scales are quick, small and paper")]
 pub struct UnknownScale {
     pub name: String,
 }
@@ -171,7 +174,8 @@ impl FromStr for Scale {
     type Err = UnknownScale;
 
     fn from_str(name: &str) -> Result<Self, UnknownScale> {
-        let found = [Self::Tiny, Self::Small, Self::Paper].into_iter().find(|scale| scale.name() == name.trim());
+        let found =
+            [Self::Tiny, Self::Quick, Self::Small, Self::Paper].into_iter().find(|scale| scale.name() == name.trim());
         found.ok_or_else(|| UnknownScale { name: name.to_owned() })
     }
 }
@@ -189,6 +193,6 @@ mod tests {
         let error = "vit".parse::<Experiment>().unwrap_err().to_string();
         assert!(error.starts_with("unknown experiment \"vit\"; the experiments are vit-fine-tuned, "), "{error}");
         assert_eq!("paper".parse(), Ok(Scale::Paper));
-        assert!("huge".parse::<Scale>().unwrap_err().to_string().contains("the scales are small and paper"));
+        assert!("huge".parse::<Scale>().unwrap_err().to_string().contains("the scales are quick, small and paper"));
     }
 }

@@ -15,6 +15,7 @@ pub(crate) enum DefenceKind {
     FrozenMask,
     FixedPosition,
     Noise,
+    Encryption,
 }
 
 /// A defence as figures and files name it.
@@ -40,13 +41,13 @@ const fn compared((key, name, label, kind, colour, defence): Entry) -> ComparedD
 }
 
 pub(crate) const NONE: ComparedDefence = compared(("none", "no defence", "none", DefenceKind::None, 0, "none"));
-const R02: ComparedDefence =
+pub(crate) const R02: ComparedDefence =
     compared(("r0.2", "random binary, R = 0.2", "R = 0.2", RandomMask, 1, "random-binary:0.2"));
-const R05: ComparedDefence =
+pub(crate) const R05: ComparedDefence =
     compared(("r0.5", "random binary, R = 0.5", "R = 0.5", RandomMask, 2, "random-binary:0.5"));
 const R07: ComparedDefence =
     compared(("r0.7", "random binary, R = 0.7", "R = 0.7", RandomMask, 2, "random-binary:0.7"));
-const R08: ComparedDefence =
+pub(crate) const R08: ComparedDefence =
     compared(("r0.8", "random binary, R = 0.8", "R = 0.8", RandomMask, 3, "random-binary:0.8"));
 const R09: ComparedDefence =
     compared(("r0.9", "random binary, R = 0.9", "R = 0.9", RandomMask, 3, "random-binary:0.9"));
@@ -59,7 +60,7 @@ const F05: ComparedDefence =
 const F08: ComparedDefence =
     compared(("f0.8", "frozen binary, R = 0.8", "R = 0.8", FrozenMask, 3, "frozen-binary:0.8"));
 const FIXED: ComparedDefence = compared(("fixed", "fixed position", "fixed", FixedPosition, 5, "fixed-position"));
-const EPS4: ComparedDefence =
+pub(crate) const EPS4: ComparedDefence =
     compared(("eps4", "noise, ε = 4", "ε = 4", Noise, 4, "gaussian:eps=4,delta=0.5,clip=0.5"));
 const EPS2: ComparedDefence =
     compared(("eps2", "noise, ε = 2", "ε = 2", Noise, 3, "gaussian:eps=2,delta=0.5,clip=0.5"));
@@ -67,6 +68,52 @@ const EPS64: ComparedDefence =
     compared(("eps64", "noise, ε = 64", "ε = 64", Noise, 4, "gaussian:eps=64,delta=0.5,clip=0.5"));
 const EPS1: ComparedDefence =
     compared(("eps1", "noise, ε = 1", "ε = 1", Noise, 5, "gaussian:eps=1,delta=0.5,clip=0.5"));
+/// As FLRSP prints it: without clipping.
+pub(crate) const EPS4_PRINTED: ComparedDefence = compared((
+    "eps4-printed",
+    "noise as printed, ε = 4",
+    "ε = 4, no clip",
+    Noise,
+    4,
+    "gaussian:eps=4,delta=0.5,unclipped=0.5",
+));
+const EPS2_PRINTED: ComparedDefence = compared((
+    "eps2-printed",
+    "noise as printed, ε = 2",
+    "ε = 2, no clip",
+    Noise,
+    3,
+    "gaussian:eps=2,delta=0.5,unclipped=0.5",
+));
+pub(crate) const EPS1_PRINTED: ComparedDefence = compared((
+    "eps1-printed",
+    "noise as printed, ε = 1",
+    "ε = 1, no clip",
+    Noise,
+    5,
+    "gaussian:eps=1,delta=0.5,unclipped=0.5",
+));
+const EPS4_SMALL_DELTA: ComparedDefence = compared((
+    "eps4-delta-1e-5",
+    "noise, ε = 4, δ = 1e-5",
+    "ε = 4, δ = 1e-5",
+    Noise,
+    4,
+    "gaussian:eps=4,delta=1e-5,clip=0.5",
+));
+/// Many zeros on the two layers that APRIL reads, few elsewhere.
+pub(crate) const R08_EMBEDDINGS: ComparedDefence = compared((
+    "r0.8-embeddings",
+    "random binary, R = 0.8 on embeddings, 0.2 elsewhere",
+    "0.8, 0.2",
+    RandomMask,
+    3,
+    "random-binary:patch=0.8,pos=0.8,0.2",
+));
+pub(crate) const R0: ComparedDefence =
+    compared(("r0", "random binary, R = 0", "R = 0", RandomMask, 1, "random-binary:0"));
+pub(crate) const ENCRYPTED: ComparedDefence =
+    compared(("encrypted", "encrypted", "encrypted", DefenceKind::Encryption, 5, "encrypted"));
 
 /// What RBW Fig. 5 and FLRSP Fig. 4 compare.
 pub(crate) static ALL: [ComparedDefence; 10] = [NONE, R02, R05, R08, F02, F05, F08, FIXED, EPS4, EPS1];
@@ -74,8 +121,23 @@ pub(crate) static ALL: [ComparedDefence; 10] = [NONE, R02, R05, R08, F02, F05, F
 /// What FLRSP Figs. 5 to 7 and 9 to 12 compare.
 pub(crate) static MASKS_AND_NOISE: [ComparedDefence; 7] = [NONE, R02, R05, R08, EPS4, EPS2, EPS1];
 
-/// What RBW Fig. 4 and FLRSP Fig. 8 compare, and noise beside it.
-pub(crate) static ATTACKED_VIT: [ComparedDefence; 8] = [NONE, R02, R05, R08, FIXED, EPS4, EPS2, EPS1];
+/// What attacks are tried on, in the order that figures show it.
+pub(crate) static ATTACKED: [ComparedDefence; 14] = [
+    NONE,
+    R02,
+    R05,
+    R08,
+    R08_EMBEDDINGS,
+    FIXED,
+    EPS4,
+    EPS2,
+    EPS1,
+    EPS4_PRINTED,
+    EPS2_PRINTED,
+    EPS1_PRINTED,
+    EPS4_SMALL_DELTA,
+    ENCRYPTED,
+];
 
 /// What RBW Fig. 6 and FLRSP Fig. 13 compare.
 pub(crate) static UPDATED: [ComparedDefence; 8] = [NONE, FIXED, R02, R05, R08, F02, F05, F08];
@@ -90,7 +152,7 @@ impl ComparedDefence {
     pub(crate) fn style(&self) -> SeriesStyle {
         let line = match self.kind {
             DefenceKind::None | RandomMask => LineStyle::Solid,
-            FrozenMask | FixedPosition => LineStyle::Dashed,
+            FrozenMask | FixedPosition | DefenceKind::Encryption => LineStyle::Dashed,
             Noise => LineStyle::Dotted,
         };
         SeriesStyle { colour: self.colour, line }

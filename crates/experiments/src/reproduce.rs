@@ -121,8 +121,7 @@ fn find(
     let found = match (Study::of(request.experiment, request.scale), request.experiment) {
         (Some(study), Experiment::TradeOff) => trade_off::run(&mut run, &study),
         (Some(study), _) => training::run(&mut run, &study),
-        (None, Experiment::AttacksResnet) => attacks::run_resnet(&mut run),
-        (None, Experiment::AttacksVit) => attacks::run_vit(&mut run),
+        (None, Experiment::AttacksCnn | Experiment::AttacksVit) => attacks::run(&mut run),
         (None, _) => update_ratios::run(&mut run),
     }?;
     Ok((found, run.machine()))
@@ -170,8 +169,7 @@ pub fn estimate(request: &ExperimentRequest<'_>) -> Result<Option<Cost>, Experim
         ExperimentRun { request, store, scope, on_event: &mut |_: ExperimentEvent<'_>| ControlFlow::Continue(()) };
     match (Study::of(request.experiment, Scale::Paper), request.experiment) {
         (Some(study), _) => cost::of_training(&run, &study),
-        (None, Experiment::AttacksResnet) => attacks::resnet_cost(&run).map(Some),
-        (None, _) => Ok(None),
+        (None, _) => attacks::cost(&run),
     }
 }
 
@@ -200,8 +198,7 @@ fn cases(experiment: Experiment) -> Vec<String> {
     match (experiment, Study::of(experiment, Scale::Small)) {
         (Experiment::TradeOff, _) => trade_off::cases(),
         (_, Some(study)) => study.cases.into_iter().map(|case| case.key).collect(),
-        (Experiment::AttacksResnet, None) => attacks::resnet_cases(),
-        (Experiment::AttacksVit, None) => attacks::vit_cases(),
+        (Experiment::AttacksCnn | Experiment::AttacksVit, None) => attacks::cases(experiment),
         (_, None) => update_ratios::cases(),
     }
 }

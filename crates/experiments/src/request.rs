@@ -101,7 +101,7 @@ impl ExperimentRequest<'_> {
                 Some(all.join("; ")).filter(|all| !all.is_empty())
             }
             (None, Experiment::UpdateRatios) => {
-                Some(format!("trainings of {}", training(&study::update_ratios(*scale, *seed, "none")?, *scale)))
+                Some(format!("trainings of {}", training(&study::update_ratios(*scale, *seed, "none", &[])?, *scale)))
             }
             (None, _) => None,
         };

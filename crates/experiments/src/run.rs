@@ -74,7 +74,8 @@ pub(crate) const CASES: &str = "cases";
 impl ExperimentRun<'_, '_> {
     /// The name of a case's file.
     pub(crate) fn file(&self, key: &str, seed: u64) -> String {
-        format!("{}-{key}-{seed}", self.request.scale)
+        // A case of a group has a slash in its key.
+        format!("{}-{}-{seed}", self.request.scale, key.replace('/', "-"))
     }
 
     /// Says which files of the store keep all cases of the experiment, in their order, where that is of use: in a part.

@@ -6,7 +6,10 @@ use unmask_simulation::{Config, ConfigError};
 
 use crate::{
     catalogue::{Experiment, Scale},
-    defences::{ALL, ComparedDefence, MASKS_AND_NOISE, TRADE_OFF},
+    defences::{
+        ALL, ComparedDefence, ENCRYPTED, EPS1_PRINTED, EPS4, EPS4_PRINTED, MASKS_AND_NOISE, NONE, R0, R02, R05, R08,
+        R08_EMBEDDINGS, TRADE_OFF,
+    },
     figure::{LineStyle, SeriesStyle},
 };
 
@@ -20,6 +23,8 @@ pub struct Case {
     pub style: SeriesStyle,
     /// `KEY=VALUE` for each key of the study's config that is different here.
     pub set: Vec<String>,
+    /// Whether its curve is drawn, besides its last accuracy: a dozen curves can be told apart, and no more.
+    pub has_curve: bool,
 }
 
 impl Case {
@@ -29,7 +34,23 @@ impl Case {
             name: defence.name.to_owned(),
             style: defence.style(),
             set: vec![format!("defence={}", defence.defence)],
+            has_curve: true,
         }
+    }
+
+    /// The same in `group`, which has an undefended case of its own, with these settings.
+    fn of_group(self, (group, name): (&str, &str), line: LineStyle, set: &[&str]) -> Self {
+        Self {
+            key: format!("{group}/{}", self.key),
+            name: format!("{name}, {}", self.name),
+            style: SeriesStyle { line, ..self.style },
+            set: [self.set, set.iter().map(|&set| set.to_owned()).collect()].concat(),
+            ..self
+        }
+    }
+
+    fn without_curve(self) -> Self {
+        Self { has_curve: false, ..self }
     }
 }
 
@@ -64,14 +85,14 @@ impl Study {
     /// The study of an experiment that compares trainings; `None` for the others.
     pub fn of(experiment: Experiment, scale: Scale) -> Option<Self> {
         let (config, cases) = match experiment {
-            Experiment::VitFineTuned => (include_str!("../configs/vit-fine-tuned.toml"), cases(&ALL)),
-            Experiment::VitFromScratch => (include_str!("../configs/vit-from-scratch.toml"), cases(&ALL)),
-            Experiment::ResnetFedsgd => (include_str!("../configs/resnet-fedsgd.toml"), cases(&MASKS_AND_NOISE)),
+            Experiment::VitFineTuned => (include_str!("../configs/vit-fine-tuned.toml"), fine_tuned()),
+            Experiment::VitFromScratch => (include_str!("../configs/vit-from-scratch.toml"), from_scratch()),
+            Experiment::ResnetFedsgd => (include_str!("../configs/resnet-fedsgd.toml"), fedsgd()),
             Experiment::ResnetFedavg => (include_str!("../configs/resnet-fedavg.toml"), cases(&MASKS_AND_NOISE)),
             Experiment::NonIid => (include_str!("../configs/non-iid.toml"), non_iid()),
             Experiment::Encrypted => (include_str!("../configs/encrypted.toml"), encrypted()),
             Experiment::TradeOff => (include_str!("../configs/trade-off.toml"), cases(&TRADE_OFF)),
-            Experiment::AttacksResnet | Experiment::AttacksVit | Experiment::UpdateRatios => return None,
+            Experiment::AttacksCnn | Experiment::AttacksVit | Experiment::UpdateRatios => return None,
         };
         Some(Self {
             config,
@@ -93,50 +114,77 @@ impl Study {
     }
 }
 
-/// What the experiment that counts updates runs under `defence`.
-pub(crate) fn update_ratios(scale: Scale, seed: u64, defence: &str) -> Result<Config, ConfigError> {
+/// What the experiment that counts updates runs under `defence`, with these changes.
+pub(crate) fn update_ratios(scale: Scale, seed: u64, defence: &str, also: &[&str]) -> Result<Config, ConfigError> {
     let set = scale::set(Experiment::UpdateRatios, scale);
-    let also = vec![format!("defence={defence}"), format!("seed={seed}")];
-    Config::read(include_str!("../configs/update-ratios.toml"), &[set, also].concat())
+    let own = vec![format!("defence={defence}"), format!("seed={seed}")];
+    let also = also.iter().map(|&set| set.to_owned()).collect();
+    Config::read(include_str!("../configs/update-ratios.toml"), &[set, own, also].concat())
 }
 
 fn cases(defences: &[ComparedDefence]) -> Vec<Case> {
     defences.iter().map(Case::under).collect()
 }
 
-/// How classes are divided, by key, name, partition and line.
-const PARTITIONS: [(&str, &str, &str, LineStyle); 2] =
-    [("iid", "IID", "iid", LineStyle::Solid), ("a0.1", "α = 0.1", "dirichlet:0.1", LineStyle::Dashed)];
-
-/// Each partition under each defence.
-fn non_iid() -> Vec<Case> {
-    let case = |(key, name, partition, line): (&str, &str, &str, LineStyle), defence: &ComparedDefence| {
-        let case = Case::under(defence);
-        Case {
-            key: format!("{key}-{}", case.key),
-            name: format!("{name}, {}", case.name),
-            style: SeriesStyle { line, ..case.style },
-            set: [case.set, vec![format!("partition={partition}")]].concat(),
-        }
-    };
-    let cases = |partition| MASKS_AND_NOISE.iter().map(move |defence| case(partition, defence));
-    PARTITIONS.into_iter().flat_map(cases).collect()
-}
-
-fn encrypted() -> Vec<Case> {
-    let case = |key: &str, name: &str, style, set: &[&str]| Case {
+/// What both papers compare, FLRSP's noise to the letter, masks by group, and what Eq. 12 says masks amount to.
+fn fine_tuned() -> Vec<Case> {
+    let also = [R0, R08_EMBEDDINGS, EPS4_PRINTED, EPS1_PRINTED].iter().map(Case::under);
+    // 1 - R^N of five clients, times the config's rate.
+    let rates = [("rate0.672", "no defence, rate x 0.672", 0.0672), ("rate0.969", "no defence, rate x 0.969", 0.0969)];
+    let rates = rates.map(|(key, name, rate)| Case {
         key: key.to_owned(),
         name: name.to_owned(),
-        style,
-        set: set.iter().map(|&set| set.to_owned()).collect(),
+        set: vec![format!("optimiser=sgd:{rate}")],
+        ..Case::under(&NONE)
+    });
+    cases(&ALL).into_iter().chain(also.chain(rates).map(Case::without_curve)).collect()
+}
+
+/// What both papers compare, and masks that last for an epoch, as RBW's do.
+fn from_scratch() -> Vec<Case> {
+    let an_epoch = |masked: &ComparedDefence| {
+        let case = Case::under(masked);
+        Case {
+            key: masked.key.replacen('r', "e", 1),
+            name: format!("{}, one mask an epoch", case.name),
+            style: SeriesStyle { line: LineStyle::Dotted, ..case.style },
+            set: [case.set, vec!["masks=epoch".to_owned()]].concat(),
+            has_curve: false,
+            ..case
+        }
     };
-    vec![
-        case("none", "plain", SeriesStyle::INK, &[]),
-        case(
-            "encrypted",
-            "encrypted",
-            SeriesStyle { colour: 4, line: LineStyle::Dashed },
-            &["defence=encrypted", "passphrase=correct horse battery staple"],
-        ),
-    ]
+    cases(&ALL).into_iter().chain([R02, R05, R08].iter().map(an_epoch)).collect()
+}
+
+/// What FLRSP compares, by Adam, which learns fastest, and by the papers' SGD.
+fn fedsgd() -> Vec<Case> {
+    let sgd = |defence| {
+        Case::under(defence).of_group(("sgd", "SGD"), LineStyle::Dashed, &["optimiser=sgd:0.3"]).without_curve()
+    };
+    cases(&MASKS_AND_NOISE).into_iter().chain(MASKS_AND_NOISE.iter().map(sgd)).collect()
+}
+
+/// Each division of the classes under each defence.
+fn non_iid() -> Vec<Case> {
+    let compared = [NONE, R02, R05, R08, EPS4];
+    let cases = |group, line, set: &'static [&'static str]| {
+        compared.iter().map(move |defence| Case::under(defence).of_group(group, line, set))
+    };
+    let even = cases(("iid", "IID"), LineStyle::Solid, &["partition=iid"]);
+    even.chain(cases(("a0.1", "α = 0.1"), LineStyle::Dashed, &["partition=dirichlet:0.1"])).collect()
+}
+
+/// In the plain and on cipher text, under both rules.
+fn encrypted() -> Vec<Case> {
+    let plain = || Case { name: "plain".to_owned(), ..Case::under(&NONE) };
+    let cipher = || Case {
+        set: vec![format!("defence={}", ENCRYPTED.defence), "passphrase=correct horse battery staple".to_owned()],
+        ..Case::under(&ENCRYPTED)
+    };
+    // Each client passes over its pictures once.
+    let fedavg = |case: Case| {
+        let set = ["rule=fedavg:epochs=1,rate=0.05", "schedule=constant", "rounds=1", "evaluate-every=1"];
+        case.of_group(("fedavg", "FedAvg"), LineStyle::Dotted, &set).without_curve()
+    };
+    vec![plain(), cipher(), fedavg(plain()), fedavg(cipher())]
 }

@@ -43,10 +43,10 @@ pub(crate) fn studies(scale: Scale, has_cifar10: bool, study: &Study) -> Vec<Stu
     let is_on_photographs = |case: &Case| TRADE_OFF_IN_SHORT.iter().any(|defence| defence.key == case.key);
     match scale {
         Scale::Tiny => vec![on(Source::Generated, &|_| true)],
-        Scale::Small if has_cifar10 => {
+        Scale::Quick | Scale::Small if has_cifar10 => {
             vec![on(Source::Generated, &|_| true), on(Source::Cifar10, &is_on_photographs)]
         }
-        Scale::Small => vec![on(Source::Generated, &|_| true)],
+        Scale::Quick | Scale::Small => vec![on(Source::Generated, &|_| true)],
         Scale::Paper => vec![on(Source::Cifar10, &|_| true)],
     }
 }
@@ -54,7 +54,7 @@ pub(crate) fn studies(scale: Scale, has_cifar10: bool, study: &Study) -> Vec<Stu
 /// The cases of all data sets, as formulas name them.
 pub(crate) fn cases() -> Vec<String> {
     let on = |source: Source, defences: &[ComparedDefence]| {
-        defences.iter().map(|defence| format!("{source}-{}", defence.key)).collect::<Vec<_>>()
+        defences.iter().map(|defence| format!("{source}/{}", defence.key)).collect::<Vec<_>>()
     };
     [on(Source::Generated, &TRADE_OFF), on(Source::Cifar10, &TRADE_OFF_IN_SHORT)].concat()
 }
@@ -169,7 +169,8 @@ fn trials<'a>(
                 };
                 // A search seldom finds anything on a trained model, and takes a minute for each picture: the small scale has
                 // time for one only where closed forms have nothing to solve.
-                let is_worth_it = run.request.scale != Scale::Small || defence.fixes(ParamGroup::Position);
+                let is_worth_it =
+                    !matches!(run.request.scale, Scale::Quick | Scale::Small) || defence.fixes(ParamGroup::Position);
                 let has_search = trained.is_none() && seed == first && is_worth_it;
                 trials.push(Trial {
                     name: format!("{}{on}, seed {seed}", case.name),

@@ -11,7 +11,7 @@ use self::distribution::{UpdateHistogram, chi_squared_test, printed_sum};
 use crate::{
     catalogue::{Experiment, Scale},
     claim::{Condition, Ground, Measured, Measurements, Metric, Term, judged},
-    defences::{ComparedDefence, UPDATED, as_written},
+    defences::{ComparedDefence, R08, UPDATED, as_written},
     error::ExperimentError,
     figure::{Bars, SeriesStyle, bars},
     report::{Figure, Findings, Table, csv},
@@ -20,9 +20,45 @@ use crate::{
     store, study,
 };
 
+/// A training whose updates are counted.
+#[derive(Debug, Clone, Copy)]
+struct CountedCase {
+    /// As formulas name it.
+    key: &'static str,
+    /// In a caption.
+    name: &'static str,
+    defence: ComparedDefence,
+    /// `KEY=VALUE` of what else is different.
+    set: &'static [&'static str],
+}
+
+impl CountedCase {
+    const fn under(defence: ComparedDefence) -> Self {
+        Self { key: defence.key, name: defence.name, defence, set: &[] }
+    }
+}
+
+/// What the papers compare, and R = 0.8 with more rounds or clients.
+fn all_cases() -> Vec<CountedCase> {
+    let more = [
+        CountedCase {
+            key: "r0.8-20-rounds",
+            name: "random binary, R = 0.8, 20 rounds",
+            set: &["rounds=20"],
+            ..CountedCase::under(R08)
+        },
+        CountedCase {
+            key: "r0.8-10-clients",
+            name: "random binary, R = 0.8, 10 clients",
+            set: &["clients=10"],
+            ..CountedCase::under(R08)
+        },
+    ];
+    UPDATED.into_iter().map(CountedCase::under).chain(more).collect()
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct CountedRun {
-    /// Key of the defence.
     case: String,
     /// As the command line has it.
     defence: String,
@@ -37,30 +73,31 @@ struct CountedRun {
 
 /// The cases, as formulas name them.
 pub(crate) fn cases() -> Vec<String> {
-    UPDATED.iter().map(|defence| defence.key.to_owned()).collect()
+    all_cases().iter().map(|case| case.key.to_owned()).collect()
 }
 
 /// Trains under each defence, and counts.
 pub(crate) fn run(run: &mut ExperimentRun<'_, '_>) -> Result<Option<Findings>, ExperimentError> {
-    run.plan(UPDATED.iter().map(|defence| store::file(&run.file(defence.key, run.request.seed))))?;
-    let taken: Vec<&ComparedDefence> =
-        UPDATED.iter().enumerate().filter(|(position, _)| run.takes(*position)).map(|(_, defence)| defence).collect();
+    let cases = all_cases();
+    run.plan(cases.iter().map(|case| store::file(&run.file(case.key, run.request.seed))))?;
+    let taken: Vec<CountedCase> =
+        cases.into_iter().enumerate().filter(|(position, _)| run.takes(*position)).map(|(_, case)| case).collect();
     run.notify(ExperimentEvent::Started { cases: taken.len(), left: taken.len() })?;
     let mut all = Vec::new();
-    for defence in taken {
-        all.push(count(run, defence)?);
+    for case in &taken {
+        all.push(count(run, case)?);
     }
     if run.is_part() { Ok(None) } else { findings(run, &all).map(Some) }
 }
 
-fn count(run: &mut ExperimentRun<'_, '_>, compared: &ComparedDefence) -> Result<CountedRun, ExperimentError> {
+fn count(run: &mut ExperimentRun<'_, '_>, case: &CountedCase) -> Result<CountedRun, ExperimentError> {
     let seed = run.request.seed;
-    let ComparedDefence { key, defence, .. } = *compared;
-    let config = study::update_ratios(run.request.scale, seed, defence)?;
+    let CountedCase { key, name, defence, set } = *case;
+    let config = study::update_ratios(run.request.scale, seed, defence.defence, set)?;
     let config = Config { threads: run.request.threads, ..config };
     let settings = Config { threads: None, ..config.clone() }.to_toml();
     let file = run.file(key, seed);
-    run.notify(ExperimentEvent::CaseStarted { name: compared.name })?;
+    run.notify(ExperimentEvent::CaseStarted { name })?;
     if let Some(counted) = run.store.get(&file, &settings)? {
         run.notify(ExperimentEvent::CaseFinished)?;
         return Ok(counted);
@@ -79,8 +116,8 @@ fn count(run: &mut ExperimentRun<'_, '_>, compared: &ComparedDefence) -> Result<
     let position = groups.iter().find(|group| group.group == ParamGroup::Position && group.parameters > 0);
     let counted = CountedRun {
         case: key.to_owned(),
-        defence: defence.to_owned(),
-        rate: compared.parsed()?.rates().and_then(|rates| rates.single()).map(as_written),
+        defence: defence.defence.to_owned(),
+        rate: defence.parsed()?.rates().and_then(|rates| rates.single()).map(as_written),
         clients: config.clients,
         counts: UpdateHistogram::of(&groups),
         never_position: position.map(|group| f64::from(group.histogram[0]) / group.parameters as f64),
@@ -93,14 +130,14 @@ fn count(run: &mut ExperimentRun<'_, '_>, compared: &ComparedDefence) -> Result<
 
 fn findings(run: &ExperimentRun<'_, '_>, all: &[CountedRun]) -> Result<Findings, ExperimentError> {
     let mut figures = Vec::new();
-    for (counted, compared) in all.iter().zip(&UPDATED) {
-        let series = SeriesStyle::solid(compared.colour);
+    for (counted, case) in all.iter().zip(all_cases()) {
+        let series = SeriesStyle::solid(case.defence.colour);
         let shares = Bars { series, found: counted.counts.shares(), expected: counted.counts.expected.clone() };
         figures.push(Figure {
             caption: format!(
                 "{}: share of the parameters that were updated f times in {} rounds of {} clients. Bars are what happened, \
                  dots are what is to be expected, G(f) under masks. Repeats {}.",
-                compared.name,
+                case.name,
                 counted.counts.rounds(),
                 counted.clients,
                 Experiment::UpdateRatios.repeats()
@@ -114,7 +151,7 @@ fn findings(run: &ExperimentRun<'_, '_>, all: &[CountedRun]) -> Result<Findings,
         seeds: 1,
         seconds: all.iter().map(|counted| counted.seconds).sum(),
         lead: format!(
-            "{clients} clients train for {rounds} rounds under each defence; the server notes of each parameter whether \
+            "{clients} clients train for {rounds} rounds under each defence where nothing else is said; the server notes of each parameter whether \
              anybody sent it. G(f) = C(M,f) (1-R^N)^f (R^N)^(M-f) is how often f updates in M rounds are to be expected with N \
              clients. Under a frozen mask a parameter is updated always or never."
         ),
@@ -127,7 +164,7 @@ fn findings(run: &ExperimentRun<'_, '_>, all: &[CountedRun]) -> Result<Findings,
              stay, so that one true G(f) in a hundred would be rejected."
                 .to_owned(),
         ],
-        cost: (run.request.scale == Scale::Small)
+        cost: (run.request.scale != Scale::Tiny)
             .then(|| "The counts depend on R, N and M alone, not on the model; a larger one has only more of them.".to_owned()),
         commands: Vec::new(),
         records: records(all)?,
@@ -143,6 +180,7 @@ impl CountedRun {
     fn value(&self, metric: &Metric) -> Option<f64> {
         let shares = self.counts.shares();
         match metric {
+            Metric::Updates => Some(mean_updates(&shares)),
             Metric::Never => shares.first().map(|share| 100.0 * share),
             Metric::NeverPosition => self.never_position.map(|share| 100.0 * share),
             Metric::Always => shares.last().map(|share| 100.0 * share),
@@ -172,10 +210,15 @@ impl Measurements for CountMeasurements<'_> {
     }
 }
 
+/// The mean of f, of shares that were updated f times.
+fn mean_updates(shares: &[f64]) -> f64 {
+    shares.iter().enumerate().map(|(f, share)| f as f64 * share).sum()
+}
+
 fn misprint(all: &[CountedRun]) -> String {
     let sums: Vec<String> = all
         .iter()
-        .filter(|counted| counted.defence.starts_with("random"))
+        .filter(|counted| ["r0.2", "r0.5", "r0.8"].contains(&counted.case.as_str()))
         .filter_map(|counted| Some((counted, counted.rate?)))
         .map(|(counted, rate)| {
             format!("{:.3e} at R = {rate}", printed_sum(counted.counts.rounds(), counted.clients, rate))
@@ -192,13 +235,12 @@ fn table(all: &[CountedRun]) -> Table {
     let columns = ["", "never updated, in %", "expected, in %", "mean number of updates", "expected", "reported"];
     let row = |counted: &CountedRun| {
         let counts = &counted.counts;
-        let mean = |shares: &[f64]| shares.iter().enumerate().map(|(f, share)| f as f64 * share).sum::<f64>();
         vec![
-            counted.defence.clone(),
+            counted.case.clone(),
             format!("{:.3}", 100.0 * counts.shares()[0]),
             format!("{:.3}", 100.0 * counts.expected[0]),
-            format!("{:.3}", mean(&counts.shares())),
-            format!("{:.3}", mean(&counts.expected)),
+            format!("{:.3}", mean_updates(&counts.shares())),
+            format!("{:.3}", mean_updates(&counts.expected)),
             reported::UNKNOWN.to_owned(),
         ]
     };
@@ -210,11 +252,11 @@ fn table(all: &[CountedRun]) -> Table {
 }
 
 fn records(all: &[CountedRun]) -> Result<Vec<u8>, ExperimentError> {
-    let rows = all.iter().flat_map(|CountedRun { defence, counts, .. }| {
+    let rows = all.iter().flat_map(|CountedRun { case, counts, .. }| {
         let bins = counts.histogram.iter().zip(&counts.expected).enumerate();
-        bins.map(move |(f, (found, expected))| (defence, f, found, expected))
+        bins.map(move |(f, (found, expected))| (case, f, found, expected))
     });
-    csv(&["defence", "updates", "parameters", "expected_share"], rows)
+    csv(&["case", "updates", "parameters", "expected_share"], rows)
 }
 
 #[cfg(test)]
@@ -223,8 +265,8 @@ mod tests {
     use crate::claim::{Claim, Finding};
 
     /// Ten rounds of five clients, counted as `histogram` says.
-    fn counted(case: &ComparedDefence, histogram: [u64; 11], never_position: f64) -> CountedRun {
-        let rate = case.parsed().unwrap().rates().and_then(|rates| rates.single()).map(as_written);
+    fn counted(case: &CountedCase, histogram: [u64; 11], never_position: f64) -> CountedRun {
+        let rate = case.defence.parsed().unwrap().rates().and_then(|rates| rates.single()).map(as_written);
         let missed = rate.unwrap_or(0.0).powi(5);
         let mut choose = 1.0;
         let expected = (0..=10).map(|f| {
@@ -234,7 +276,7 @@ mod tests {
         });
         CountedRun {
             case: case.key.to_owned(),
-            defence: case.defence.to_owned(),
+            defence: case.defence.defence.to_owned(),
             rate,
             clients: 5,
             counts: UpdateHistogram { histogram: histogram.to_vec(), expected: expected.collect() },
@@ -262,20 +304,22 @@ mod tests {
                 }
             })
         };
-        let masked = |case: &ComparedDefence| {
+        let masked = |case: &CountedCase| {
             let expected = counted(case, [0; 11], 0.0).counts.expected;
             let histogram = std::array::from_fn(|f| (1e5 * expected[f]).round() as u64);
             counted(case, histogram, 0.0)
         };
-        let count = |case: &ComparedDefence| match case.key {
+        let count = |case: &CountedCase| match case.key {
             "none" => counted(case, all(0), 0.0),
             "fixed" => counted(case, all(100), 1.0),
             "f0.2" => counted(case, all(20_100), 0.2),
             "f0.5" => counted(case, all(50_100), 0.5),
             "f0.8" => counted(case, all(79_900), 0.8),
+            // Half as many that miss a round.
+            "r0.8-20-rounds" | "r0.8-10-clients" => counted(case, all(0), 0.0),
             _ => masked(case),
         };
-        UPDATED.iter().map(count).collect()
+        all_cases().iter().map(count).collect()
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::model_file::{ModelFileError, is_model_file, read_model_file};
 
 pub use self::{
     read::{KEYS, Origin},
-    words::{ParseSliceError, Schedule, Slice, StartWeights},
+    words::{MaskPeriod, ParseSliceError, Schedule, Slice, StartWeights},
 };
 
 /// A config file with every key in it, explained.
@@ -65,6 +65,9 @@ pub struct Config {
     pub schedule: Schedule,
     /// What a client does to its update before it leaves.
     pub defence: Defence,
+    /// How long a client keeps a mask, if the defence drops values under one.
+    #[serde(skip_serializing_if = "is_default")]
+    pub masks: MaskPeriod,
     /// What the clients' keys are made from, if the defence encrypts. It is never written to a file.
     #[serde(skip_serializing)]
     pub passphrase: Option<String>,
@@ -112,6 +115,7 @@ impl Default for Config {
             optimiser: OptimiserKind::Adam { rate: 0.001 },
             schedule: Schedule::Constant,
             defence: Defence::None,
+            masks: MaskPeriod::Round,
             passphrase: None,
             batch: 16,
             rounds: None,
@@ -156,6 +160,11 @@ pub enum ConfigError {
     NoPassphrase(Defence),
     #[error("a passphrase is given, but defence = \"{0}\" encrypts nothing; leave it out or choose encrypted")]
     IdlePassphrase(Defence),
+    #[error(
+        "masks = \"epoch\" keeps a client's mask for a pass over its pictures, and defence = \"{0}\" draws none; leave it out, or \
+         choose random-binary:R"
+    )]
+    NoMasks(Defence),
     #[error("defence: {0}")]
     Defence(#[from] NoEmbeddings),
     #[error(
@@ -229,6 +238,10 @@ impl Config {
             _ => {}
         }
         self.defence.check(architecture)?;
+        let draws_masks = self.defence.rates().is_some() && !self.defence.has_common_mask();
+        if self.masks == MaskPeriod::Epoch && !draws_masks {
+            return Err(ConfigError::NoMasks(self.defence));
+        }
         if self.start == StartWeights::Initial(InitialWeights::Pretrained)
             && crate::start::pretrained(&self.model).is_none()
         {
@@ -243,6 +256,10 @@ impl Config {
         // All fields are numbers, flags and strings, which TOML has; an empty text would show at once.
         toml::to_string(self).unwrap_or_default()
     }
+}
+
+fn is_default(period: &MaskPeriod) -> bool {
+    *period == MaskPeriod::default()
 }
 
 fn write_device<S: Serializer>(device: &Compute, serializer: S) -> Result<S::Ok, S::Error> {

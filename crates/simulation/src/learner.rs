@@ -6,7 +6,7 @@ use unmask_data::datasets::Labelled;
 use unmask_defence::ProtectedUpdate;
 use unmask_model::{Network, block_on};
 
-use crate::{SimulationError, batches, order::Order, pieces, seeds::Seeds};
+use crate::{MaskPeriod, SimulationError, batches, order::Order, pieces, seeds::Seeds};
 
 /// What all clients of a round share.
 #[derive(Debug, Clone, Copy)]
@@ -16,6 +16,7 @@ pub(crate) struct ClientContext<'a> {
     pub(crate) seeds: Seeds,
     pub(crate) task: LocalTask<'a>,
     pub(crate) augment: bool,
+    pub(crate) masks: MaskPeriod,
     /// Whether threads share a client's batch.
     pub(crate) in_pieces: bool,
 }
@@ -55,7 +56,11 @@ impl ClientContext<'_> {
             }
         };
         let trained = block_on(task.train_with(network, &pictures, gradient)).map_err(failed)?;
-        let seed = MaskSeed(seeds.bytes("protection", round.into(), client));
+        let period = match (self.masks, task.rule) {
+            (MaskPeriod::Epoch, Rule::FedSgd) => order.passes(round, task.batch),
+            _ => round.into(),
+        };
+        let seed = MaskSeed(seeds.bytes("protection", period, client));
         let protected = task.protect(trained.values, seed);
         let update = protected.map_err(|source| SimulationError::Protect { client, round: round + 1, source })?;
         let weight = if task.rule.is_fedavg() { trained.samples } else { 1 };

@@ -26,7 +26,7 @@ mod start;
 mod train;
 
 pub use checkpoint::CheckpointError;
-pub use config::{Config, ConfigError, EXAMPLE, KEYS, ParseSliceError, Schedule, Slice, StartWeights};
+pub use config::{Config, ConfigError, EXAMPLE, KEYS, MaskPeriod, ParseSliceError, Schedule, Slice, StartWeights};
 pub use error::SimulationError;
 pub use evaluation::TestScore;
 pub use metrics::Metrics;

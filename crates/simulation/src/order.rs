@@ -24,14 +24,18 @@ impl Order {
         order
     }
 
+    /// How many whole passes lie before batch `round`, counted from 0.
+    pub(crate) fn passes(&self, round: u32, batch: usize) -> u64 {
+        u64::from(round) * batch as u64 / self.shard.len().max(1) as u64
+    }
+
     /// The pictures of batch `round`, counted from 0: passes follow each other without a break, so that all batches have
     /// the same size and a batch may end one pass and begin the next.
     pub(crate) fn batch(&self, seeds: Seeds, round: u32, batch: usize) -> Vec<usize> {
-        let len = self.shard.len() as u64;
         let first = u64::from(round) * batch as u64;
         let mut pictures = Vec::with_capacity(batch);
-        let mut pass = first / len;
-        let mut skip = (first % len) as usize;
+        let mut pass = self.passes(round, batch);
+        let mut skip = (first % self.shard.len() as u64) as usize;
         while pictures.len() < batch {
             let left = batch - pictures.len();
             pictures.extend(self.pass(seeds, pass).into_iter().skip(skip).take(left));

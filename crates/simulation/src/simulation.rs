@@ -256,6 +256,7 @@ impl<'a> Simulation<'a> {
                 cipher: self.cipher.as_ref(),
             },
             augment: self.plan.config.augment,
+            masks: self.plan.config.masks,
             in_pieces: self.in_pieces,
         };
         let orders = self.orders.get(clients.clone()).unwrap_or_default();

@@ -144,6 +144,30 @@ fn defences_leave_their_marks() {
     assert!(moved * 10 > 9 * before.statistics.len(), "{moved} of {} statistics moved", before.statistics.len());
 }
 
+/// One client with two batches a pass: what its mask drops does not move.
+#[test]
+fn a_mask_lasts_a_round_or_a_pass() {
+    let moved = |masks: &str| -> Vec<HashSet<usize>> {
+        let set = ["clients=1", "train-slice=0..8", "batch=4", "optimiser=sgd:0.5", "defence=random-binary:0.5", masks];
+        let mut simulation = simulation(&set);
+        let mut round = || {
+            let before = simulation.state().unwrap().weights;
+            simulation.step().unwrap();
+            let after = simulation.state().unwrap().weights;
+            before.iter().zip(&after).enumerate().filter(|(_, (a, b))| a != b).map(|(index, _)| index).collect()
+        };
+        (0..4).map(|_| round()).collect()
+    };
+    let share = |a: &HashSet<usize>, b: &HashSet<usize>| a.intersection(b).count() as f64 / a.len() as f64;
+    let epoch = moved("masks=epoch");
+    for (first, second) in [(0, 1), (2, 3)] {
+        assert!(share(&epoch[first], &epoch[second]) > 0.95, "one mask for the pass of rounds {first} and {second}");
+    }
+    assert!(share(&epoch[1], &epoch[2]) < 0.6, "another for the next pass");
+    let round = moved("masks=round");
+    assert!(share(&round[0], &round[1]) < 0.6);
+}
+
 #[test]
 fn it_learns() {
     for overrides in [

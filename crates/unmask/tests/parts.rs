@@ -222,7 +222,7 @@ fn a_matrix_in_parts_is_the_matrix_in_one_go() {
 #[test]
 fn experiments_in_parts_are_the_experiments_in_one_go() {
     let case = Case::new();
-    for name in ["encrypted", "attacks-vit", "attacks-resnet", "update-ratios", "trade-off"] {
+    for name in ["encrypted", "attacks-vit", "attacks-cnn", "update-ratios", "trade-off"] {
         let reproduce = |more: &[&str]| {
             let own = ["reproduce", name, "--scale", "tiny", "--cifar10", "nowhere", "--seeds", "2"];
             case.succeed(&[&own, more].concat());

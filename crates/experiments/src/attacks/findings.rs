@@ -7,11 +7,12 @@ use serde_json::json;
 use unmask_core::{InitOptions, Knowledge};
 use unmask_data::metrics::RECOGNISABLE_FROM;
 
-use super::{AttackResult, by_picture, title};
+use super::{AttackResult, by_picture, panel::Panel, panels, title};
 use crate::{
     accuracy::{mean, t_half_width},
+    catalogue::Experiment,
     claim::{Condition, Ground, Measured, Measurements, Metric, Right, Term, judged},
-    defences::{ComparedDefence, MASKS_AND_NOISE, NONE},
+    defences::{ComparedDefence, NONE},
     error::ExperimentError,
     figure::{BoxGroup, SeriesStyle, boxes, median},
     report::{Figure, Findings, Table, csv},
@@ -19,14 +20,23 @@ use crate::{
     run::ExperimentRun,
 };
 
-/// Attacks that are shown in one figure: one method, naive and with the mask known.
-pub(super) struct MethodResults {
-    pub(super) key: &'static str,
-    pub(super) title: &'static str,
-    pub(super) model: &'static str,
-    pub(super) defences: Vec<ComparedDefence>,
+/// What came of a panel.
+pub(super) struct PanelResults {
+    pub(super) panel: Panel,
     pub(super) results: Vec<AttackResult>,
+    pub(super) answers: Vec<Answer>,
     pub(super) unsolved: Vec<Unsolved>,
+}
+
+/// What an attack says that makes no picture.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Answer {
+    /// Key of the defence.
+    pub(super) case: &'static str,
+    pub(super) picture: String,
+    pub(super) seed: u64,
+    pub(super) is_right: bool,
+    pub(super) seconds: f64,
 }
 
 /// A picture of which an attack made nothing.
@@ -41,7 +51,7 @@ pub(super) struct Unsolved {
     pub(super) has_nothing_to_solve: bool,
 }
 
-impl MethodResults {
+impl PanelResults {
     fn seen(&self, case: &'static str, attacker: Knowledge) -> impl Iterator<Item = &AttackResult> {
         self.results.iter().filter(move |result| result.case == case && result.attack.knowledge() == attacker)
     }
@@ -54,46 +64,107 @@ impl MethodResults {
         self.unsolved(case, attacker).filter(|unsolved| !unsolved.has_nothing_to_solve)
     }
 
+    fn nothing_to_solve(&self, case: &'static str, attacker: Knowledge) -> impl Iterator<Item = &Unsolved> {
+        self.unsolved(case, attacker).filter(|unsolved| unsolved.has_nothing_to_solve)
+    }
+
     /// Of each picture, 0 where the attack had nothing to solve. Those it failed on are left out.
     fn ssim(&self, case: &'static str, attacker: Knowledge) -> BTreeMap<&str, f64> {
-        let nothing = self.unsolved(case, attacker).filter(|unsolved| unsolved.has_nothing_to_solve);
-        by_picture(self.seen(case, attacker), nothing.map(|unsolved| unsolved.picture.as_str()))
+        let nothing = self.nothing_to_solve(case, attacker).map(|unsolved| unsolved.picture.as_str());
+        by_picture(self.seen(case, attacker), nothing)
+    }
+
+    /// Of each update, in the same way.
+    fn by_update(&self, case: &'static str, attacker: Knowledge) -> Vec<f64> {
+        let seen = self.seen(case, attacker).map(|result| result.ssim);
+        seen.chain(self.nothing_to_solve(case, attacker).map(|_| 0.0)).collect()
+    }
+
+    /// By how much the masks and starts of one picture lie apart in SSIM, at most, of each picture attacked more than once.
+    fn apart(&self, case: &'static str, attacker: Knowledge) -> Vec<f64> {
+        let mut ranges: BTreeMap<&str, (f64, f64, usize)> = BTreeMap::new();
+        for result in self.seen(case, attacker) {
+            let range = ranges.entry(&result.picture).or_insert((f64::INFINITY, f64::NEG_INFINITY, 0));
+            *range = (range.0.min(result.ssim), range.1.max(result.ssim), range.2 + 1);
+        }
+        ranges.into_values().filter(|(_, _, draws)| *draws > 1).map(|(least, most, _)| most - least).collect()
     }
 
     /// The same to be shown: nothing where nothing came out of any picture.
     fn shown(&self, case: &'static str, attacker: Knowledge) -> Vec<f64> {
         let is_any = self.seen(case, attacker).next().is_some();
-        if is_any { self.ssim(case, attacker).into_values().collect() } else { Vec::new() }
+        if is_any { self.by_update(case, attacker) } else { Vec::new() }
     }
 
-    fn figure(&self, repeats: &str) -> Result<Figure, ExperimentError> {
+    /// None of an attack that makes no pictures.
+    fn figure(&self, repeats: &str) -> Result<Option<Figure>, ExperimentError> {
+        if self.results.is_empty() {
+            return Ok(None);
+        }
         let least = self.results.iter().map(|result| result.ssim).fold(-0.1, f64::min);
-        let groups: Vec<BoxGroup> = self
-            .defences
+        let defences = self.panel.defences();
+        let groups: Vec<BoxGroup> = defences
             .iter()
             .map(|defence| BoxGroup {
                 name: defence.label.to_owned(),
-                boxes: attackers(defence).iter().map(|&at| (style(at), self.shown(defence.key, at))).collect(),
+                boxes: self
+                    .panel
+                    .attackers(defence)
+                    .iter()
+                    .map(|&at| (style(at), self.shown(defence.key, at)))
+                    .collect(),
             })
             .collect();
-        let pictures = self.defences.first().map_or(0, |defence| self.shown(defence.key, Knowledge::Naive).len());
-        let legend = [Knowledge::Naive, Knowledge::Aware].map(|attacker| (style(attacker), title(attacker).to_owned()));
-        Ok(Figure {
+        let pictures = defences.first().map_or(0, |defence| self.ssim(defence.key, Knowledge::Naive).len());
+        let attackers: &[Knowledge] = match defences.iter().any(|defence| self.panel.attackers(defence).len() > 1) {
+            true => &[Knowledge::Naive, Knowledge::Aware],
+            false => &[Knowledge::Naive],
+        };
+        let draws = if self.panel.draws > 1 { format!(", each {} times", self.panel.draws) } else { String::new() };
+        Ok(Some(Figure {
             caption: format!(
-                "{} on {}: SSIM of what comes out of {pictures} pictures, 1 for the very picture. Boxes are quartiles, whiskers the smallest and the \
-                 largest value, dots the pictures. Below the dashed line, {RECOGNISABLE_FROM}, a picture is not recognisable by this attack. Repeats \
+                "{} on {}: SSIM of what comes out of {pictures} {}{draws}, 1 for the very picture. Boxes are quartiles, whiskers the smallest \
+                 and the largest value, dots the single ones. Below the dashed line, {RECOGNISABLE_FROM}, a picture is not recognisable by this attack. Repeats \
                  {repeats}.",
-                self.title, self.model
+                self.panel.title,
+                self.panel.attacked(),
+                if self.panel.batch > 1 { "updates" } else { "pictures" },
             ),
             svg: boxes("SSIM", &groups, (least - 0.05, 1.05), RECOGNISABLE_FROM)?,
-            legend: legend.to_vec(),
-        })
+            legend: attackers.iter().map(|&attacker| (style(attacker), title(attacker).to_owned())).collect(),
+        }))
+    }
+
+    fn table(&self, reported: &dyn Fn(&str) -> Option<[f64; 4]>) -> Table {
+        let (title, attacked) = (self.panel.title, self.panel.attacked());
+        let caption = format!("{title}: {attacked}");
+        match self.answers.is_empty() {
+            true => Table { caption, columns: COLUMNS.map(str::to_owned).to_vec(), rows: self.rows(reported) },
+            false => {
+                let row = |defence: &ComparedDefence| {
+                    vec![
+                        defence.label.to_owned(),
+                        format!("{} of {}", self.right(defence.key), self.asked(defence.key)),
+                    ]
+                };
+                let columns = ["", "updates told rightly"].map(str::to_owned).to_vec();
+                Table { caption, columns, rows: self.panel.defences().iter().map(row).collect() }
+            }
+        }
+    }
+
+    fn asked(&self, case: &str) -> usize {
+        self.answers.iter().filter(|answer| answer.case == case).count()
+    }
+
+    fn right(&self, case: &str) -> usize {
+        self.answers.iter().filter(|answer| answer.case == case && answer.is_right).count()
     }
 
     fn rows(&self, reported: &dyn Fn(&str) -> Option<[f64; 4]>) -> Vec<Vec<String>> {
         let mut rows = Vec::new();
-        for defence in &self.defences {
-            for &attacker in attackers(defence) {
+        for defence in &self.panel.defences() {
+            for &attacker in self.panel.attackers(defence) {
                 let ssim = self.shown(defence.key, attacker);
                 if ssim.is_empty() {
                     rows.push(self.nothing(defence, attacker));
@@ -116,10 +187,13 @@ impl MethodResults {
         rows
     }
 
-    /// Percent of the pictures that the attack restores without a defence, those it failed on not among them.
-    fn restored(&self) -> f64 {
-        let ssim: Vec<f64> = self.ssim(NONE.key, Knowledge::Naive).into_values().collect();
-        percent_recognisable(&ssim, ssim.len() + self.failed(NONE.key, Knowledge::Naive).count())
+    /// Percent of the updates that the attack restores without a defence, those it failed on not among them; `None` where the panel
+    /// has defended ones alone.
+    fn restored(&self) -> Option<f64> {
+        self.panel.defences.contains(&NONE.key).then(|| {
+            let ssim = self.by_update(NONE.key, Knowledge::Naive);
+            percent_recognisable(&ssim, ssim.len() + self.failed(NONE.key, Knowledge::Naive).count())
+        })
     }
 
     /// How many pictures are recognisable, and how many it is not known of.
@@ -137,11 +211,6 @@ impl MethodResults {
         let empty = || "–".to_owned();
         vec![format!("{}, {}", defence.label, short(attacker, defence)), empty(), empty(), why.to_owned(), empty()]
     }
-}
-
-/// Who attacks under a defence: an attacker who knows the mask is another one only where there is a mask.
-fn attackers(defence: &ComparedDefence) -> &'static [Knowledge] {
-    if defence.is_mask() { &[Knowledge::Naive, Knowledge::Aware] } else { &[Knowledge::Naive] }
 }
 
 fn style(attacker: Knowledge) -> SeriesStyle {
@@ -162,11 +231,6 @@ fn recognisable(ssim: &[f64]) -> usize {
 
 fn percent_recognisable(ssim: &[f64], of: usize) -> f64 {
     100.0 * recognisable(ssim) as f64 / of.max(1) as f64
-}
-
-/// Whether an attack works: more than half of the pictures are recognisable.
-pub(super) fn attack_works(ssim: &[f64]) -> bool {
-    2 * recognisable(ssim) > ssim.len()
 }
 
 /// What follows the panel's key where the attacker knows the mask.
@@ -191,47 +255,84 @@ impl<'a> AttackCase<'a> {
 }
 
 /// The attackers of panels under their defences, as formulas name them.
-pub(super) fn cases<'a>(panels: impl IntoIterator<Item = (&'a str, Vec<ComparedDefence>)>) -> Vec<String> {
-    let case = |panel: &str, defence: &ComparedDefence, at: Knowledge| {
+pub(super) fn cases(panels: &[Panel]) -> Vec<String> {
+    let case = |panel: &Panel, defence: &ComparedDefence, at: Knowledge| {
         let aware = if at == Knowledge::Aware { AWARE } else { "" };
-        format!("{panel}{aware}/{}", defence.key)
+        format!("{}{aware}/{}", panel.key, defence.key)
     };
     let mut cases = Vec::new();
-    for (panel, defences) in panels {
-        for defence in &defences {
-            cases.extend(attackers(defence).iter().map(|&at| case(panel, defence, at)));
+    for panel in panels {
+        for defence in &panel.defences() {
+            cases.extend(panel.attackers(defence).iter().map(|&at| case(panel, defence, at)));
         }
     }
     cases
 }
 
 /// What all panels found, for formulas.
-struct AttackMeasurements<'a>(&'a [MethodResults]);
+struct AttackMeasurements<'a>(&'a [PanelResults]);
 
 impl<'a> AttackMeasurements<'a> {
-    fn ssim(&self, case: &str) -> Result<BTreeMap<&'a str, f64>, String> {
+    /// The panel, defence and attacker of a case.
+    fn find(&self, case: &str) -> Result<(&'a PanelResults, &'static str, Knowledge), String> {
         let not_tried = || format!("{case} was not tried");
         let AttackCase { panel, attacker, defence } = AttackCase::parse(case).ok_or_else(not_tried)?;
-        let method = self.0.iter().find(|method| method.key == panel).ok_or_else(not_tried)?;
-        let defence = method.defences.iter().find(|known| known.key == defence).ok_or_else(not_tried)?;
-        if let Some(Unsolved { picture, because, .. }) = method.failed(defence.key, attacker).next() {
+        let results = self.0.iter().find(|results| results.panel.key == panel).ok_or_else(not_tried)?;
+        let defences = results.panel.defences();
+        let defence = defences.iter().find(|known| known.key == defence).ok_or_else(not_tried)?;
+        if let Some(Unsolved { picture, because, .. }) = results.failed(defence.key, attacker).next() {
             return Err(format!("{case} failed on {picture}: {because}"));
         }
-        let ssim = method.ssim(defence.key, attacker);
-        if ssim.is_empty() { Err(not_tried()) } else { Ok(ssim) }
+        Ok((results, defence.key, attacker))
+    }
+
+    fn ssim(&self, case: &str) -> Result<BTreeMap<&'a str, f64>, String> {
+        let (results, defence, attacker) = self.find(case)?;
+        let ssim = results.ssim(defence, attacker);
+        if ssim.is_empty() { Err(format!("{case} was not tried")) } else { Ok(ssim) }
+    }
+}
+
+/// Of how many pictures or updates a number is.
+fn basis(results: &PanelResults, pictures: usize) -> String {
+    let what = if results.panel.batch > 1 { "updates" } else { "pictures" };
+    match results.panel.draws {
+        1 => format!("{pictures} {what}"),
+        draws => format!("{pictures} {what}, {draws} draws each"),
     }
 }
 
 impl Measurements for AttackMeasurements<'_> {
     fn measure(&self, left: &Term, right: Option<&Term>) -> Result<Measured, String> {
-        let seen = self.ssim(&left.case)?;
-        let basis = |pictures: usize| format!("{pictures} pictures");
+        let (results, defence, attacker) = self.find(&left.case)?;
         match (&left.metric, right) {
+            (Metric::Told, None) => {
+                let asked = results.asked(defence);
+                let share = 100.0 * results.right(defence) as f64 / asked.max(1) as f64;
+                if asked == 0 {
+                    Err(format!("{} was not tried", left.case))
+                } else {
+                    Ok(Measured::exact(share, format!("{asked} updates")))
+                }
+            }
+            (Metric::SeedSsim, None) => {
+                let apart = results.apart(defence, attacker);
+                match apart.is_empty() {
+                    true => Err(format!("{} was attacked with one mask alone", left.case)),
+                    false => {
+                        let (mean, half_width) = (mean(&apart), t_half_width(&apart));
+                        let basis = basis(results, apart.len());
+                        Ok(Measured { mean, low: mean - half_width, high: mean + half_width, basis })
+                    }
+                }
+            }
             (Metric::Seen, None) => {
-                let ssim: Vec<f64> = seen.into_values().collect();
-                Ok(Measured::exact(percent_recognisable(&ssim, ssim.len()), basis(ssim.len())))
+                let pictures = self.ssim(&left.case)?.len();
+                let ssim = results.by_update(defence, attacker);
+                Ok(Measured::exact(percent_recognisable(&ssim, ssim.len()), basis(results, pictures)))
             }
             (Metric::Ssim, right) => {
+                let seen = self.ssim(&left.case)?;
                 let differences: Vec<f64> = match right {
                     Some(right) => {
                         let base = self.ssim(&right.case)?;
@@ -243,7 +344,7 @@ impl Measurements for AttackMeasurements<'_> {
                     return Err(format!("{} has no picture in common with what it is compared to", left.case));
                 }
                 let (mean, half_width) = (mean(&differences), t_half_width(&differences));
-                let basis = basis(differences.len());
+                let basis = basis(results, differences.len());
                 Ok(Measured { mean, low: mean - half_width, high: mean + half_width, basis })
             }
             (metric, _) => Err(format!("attacks do not tell {}", metric.name())),
@@ -254,95 +355,112 @@ impl Measurements for AttackMeasurements<'_> {
         let reference = &condition.reference().case;
         let undefended =
             AttackCase::parse(reference).map_or(String::new(), |case| format!("{}/{}", case.panel, NONE.key));
-        if matches!(condition.right, Right::Number(_)) && *reference == undefended {
+        let is_undefended_alone = matches!(condition.right, Right::Number(_)) && *reference == undefended;
+        if is_undefended_alone || !condition.terms().any(|term| term.metric.is_of_pictures()) {
             return Ground::Given;
         }
-        let method =
-            AttackCase::parse(reference).and_then(|case| self.0.iter().find(|method| method.key == case.panel));
-        Ground::Restored(method.map_or(0.0, MethodResults::restored))
+        // Of two panels that are compared it is enough that one shows something.
+        let restored = condition.terms().filter_map(|term| {
+            let panel = AttackCase::parse(&term.case)?.panel;
+            self.0.iter().find(|results| results.panel.key == panel).map(PanelResults::restored)
+        });
+        let restored: Vec<Option<f64>> = restored.collect();
+        match restored.iter().any(Option::is_none) {
+            true => Ground::Given,
+            false => Ground::Restored(restored.into_iter().flatten().fold(0.0, f64::max)),
+        }
     }
 }
 
 const COLUMNS: [&str; 5] = ["", "median SSIM", "mean SSIM", "recognisable", "reported"];
 
-pub(super) fn of_vit(run: &ExperimentRun<'_, '_>, methods: &[MethodResults]) -> Result<Findings, ExperimentError> {
-    let notes = vec![
-        "Models are at their initial weights, one picture is in each update, and its label is read off the update.".to_owned(),
-        format!(
-            "APRIL's closed form needs a first block without LayerNorm before attention and without residual; one figure is of a \
-             model that has such a block, one of a standard ViT. That block's q/k/v weights are drawn with a standard deviation of \
-             {}, where others have 0.02: at 0.02, rounding costs most of the picture.",
-            InitOptions::default().april_qkv_std
-        ),
+/// What is to be known of either experiment.
+fn notes(run: &ExperimentRun<'_, '_>, all: &[PanelResults]) -> Result<Vec<String>, ExperimentError> {
+    let mut notes = vec![
         "Mask seeds are no secret: the server needs the masks to average, so an attacker who knows the mask is no stronger than \
          the papers' server."
             .to_owned(),
-    ];
-    findings(run, methods, notes, &|_| None, None)
-}
-
-pub(super) fn of_resnet(
-    run: &ExperimentRun<'_, '_>,
-    method: MethodResults,
-    iterations: usize,
-    cost: Option<String>,
-) -> Result<Findings, ExperimentError> {
-    let mut notes = vec![
-        format!(
-            "The model is at its initial weights, one picture is in each update, and the attacker has its label, which the gradient \
-             of the head tells. Each search takes {iterations} steps from noise. Batch norm uses its running statistics on both sides, \
-             as in the attack's own published code."
-        ),
-        "FLRSP's four numbers in each line are those of its four pictures, against ResNet34 at 224 x 224 pixels."
+        "Where nothing else is said, a model is at its initial weights, one picture is in each update, and its label is read off the \
+         update."
             .to_owned(),
     ];
-    if method.defences.len() < MASKS_AND_NOISE.len() {
-        notes.push(format!(
-            "With no defence in its way the attack does not work on {} in so many steps. What it does not break would be credited \
-             to a defence for nothing, so defences were not attacked here. The papers' scale takes their ResNet34, on which it was not tried.",
-            method.model
-        ));
+    for PanelResults { panel, .. } in all {
+        if let Some(accuracy) = panel.weights.accuracy(run, panel.key, panel.model)? {
+            notes.push(format!(
+                "{} classified {accuracy:.1} % of the test pictures rightly when it was attacked ({}).",
+                panel.attacked(),
+                panel.key
+            ));
+        }
     }
-    findings(run, &[method], notes, &reported::inverting_gradients, cost)
+    notes.extend(match run.request.experiment {
+        Experiment::AttacksCnn => [
+            "FLRSP's four numbers in each line are those of its four pictures, against a pretrained ResNet34 at 224 x 224 pixels.".to_owned(),
+            "A LeNet is the small network of Deep Leakage from Gradients, with sigmoids and without batch norm. Batch norm of a ResNet \
+             uses the moments of the one picture, as a client's training step does."
+                .to_owned(),
+        ],
+        _ => [
+            format!(
+                "APRIL's closed form needs a first block without LayerNorm before attention and without residual. In the figure of \
+                 \"the block that it needs\" the q/k/v weights of that block are drawn with a standard deviation of {}, where others \
+                 have 0.02: at 0.02, as another figure has it, rounding costs much of the picture.",
+                InitOptions::default().april_qkv_std
+            ),
+            "Of two or three pictures in an update those that came out are paired with the private ones that they are most like; \
+             SSIM is the mean over the pairs."
+                .to_owned(),
+        ],
+    });
+    Ok(notes)
 }
 
-fn findings(
-    run: &ExperimentRun<'_, '_>,
-    methods: &[MethodResults],
-    notes: Vec<String>,
-    reported: &dyn Fn(&str) -> Option<[f64; 4]>,
-    cost: Option<String>,
-) -> Result<Findings, ExperimentError> {
-    let results: Vec<&AttackResult> = methods.iter().flat_map(|method| &method.results).collect();
-    let table = |method: &MethodResults| Table {
-        caption: format!("{} on {}", method.title, method.model),
-        columns: COLUMNS.map(str::to_owned).to_vec(),
-        rows: method.rows(reported),
-    };
-    let mut models: Vec<&str> = methods.iter().map(|method| method.model).collect();
+pub(super) fn findings(run: &ExperimentRun<'_, '_>, all: &[PanelResults]) -> Result<Findings, ExperimentError> {
+    let experiment = run.request.experiment;
+    let is_paper = |results: &PanelResults| experiment == Experiment::AttacksCnn && results.panel.key == RESNET;
+    let mut models: Vec<String> = all.iter().map(|results| results.panel.model.to_string()).collect();
+    models.sort_unstable();
     models.dedup();
+    let mut figures = Vec::new();
+    for results in all {
+        figures.extend(results.figure(experiment.repeats())?);
+    }
+    let seconds = all.iter().flat_map(|results| {
+        results.results.iter().map(|result| result.seconds).chain(results.answers.iter().map(|answer| answer.seconds))
+    });
     Ok(Findings {
         seeds: 1,
-        seconds: results.iter().map(|result| result.seconds).sum(),
+        seconds: seconds.sum(),
         lead: format!(
-            "The first test pictures are attacked one by one, each in an update of its own, under masks and noise ({}). No picture \
-             and no reconstruction is shown here: the pictures are not ours to pass on.",
+            "The first test pictures are attacked, each in an update of its own where nothing else is said, under masks and noise ({}). No \
+             picture and no reconstruction is shown here: the pictures are not ours to pass on.",
             models.join(", ")
         ),
-        claims: judged(run.request.experiment, &AttackMeasurements(methods))?,
-        figures: methods
+        claims: judged(experiment, &AttackMeasurements(all))?,
+        figures,
+        tables: all
             .iter()
-            .map(|method| method.figure(run.request.experiment.repeats()))
-            .collect::<Result<_, ExperimentError>>()?,
-        tables: methods.iter().map(table).collect(),
-        notes,
-        cost,
+            .map(|results| {
+                let reported: &dyn Fn(&str) -> Option<[f64; 4]> =
+                    if is_paper(results) { &reported::inverting_gradients } else { &|_| None };
+                results.table(reported)
+            })
+            .collect(),
+        notes: notes(run, all)?,
+        cost: panels::cost(run)?.map(|cost| cost.to_string()),
         commands: Vec::new(),
-        records: records(methods)?,
-        results: json!({ "panels": methods.iter().map(|method| method.key).collect::<Vec<_>>(), "seen": seen(methods) }),
+        records: records(all)?,
+        results: json!({
+            "panels": all.iter().map(|results| results.panel.key).collect::<Vec<_>>(),
+            "seen": seen(all),
+            "told": all.iter().flat_map(|results| &results.answers).collect::<Vec<_>>(),
+        }),
         curve: None,
     })
 }
+
+/// The panel of the network that FLRSP attacked.
+const RESNET: &str = "resnet";
 
 /// A result with the panel that it is of: one attack may have two.
 #[derive(Debug, Serialize)]
@@ -352,45 +470,57 @@ struct PanelResult<'a> {
     result: &'a AttackResult,
 }
 
-fn seen(methods: &[MethodResults]) -> Vec<PanelResult<'_>> {
+fn seen(all: &[PanelResults]) -> Vec<PanelResult<'_>> {
     let mut seen = Vec::new();
-    for MethodResults { key: panel, results, .. } in methods {
-        seen.extend(results.iter().map(|result| PanelResult { panel, result }));
+    for PanelResults { panel, results, .. } in all {
+        seen.extend(results.iter().map(|result| PanelResult { panel: panel.key, result }));
     }
     seen
 }
 
-fn records(methods: &[MethodResults]) -> Result<Vec<u8>, ExperimentError> {
-    let rows = seen(methods).into_iter().map(|PanelResult { panel, result }| {
-        let AttackResult { attack, case, picture, ssim, psnr, seconds } = result;
-        (panel, attack, case, picture, ssim, psnr, seconds)
+fn records(all: &[PanelResults]) -> Result<Vec<u8>, ExperimentError> {
+    let rows = seen(all).into_iter().map(|PanelResult { panel, result }| {
+        let AttackResult { attack, case, picture, seed, ssim, psnr, seconds } = result;
+        (panel, attack, case, picture, seed, ssim, psnr, seconds)
     });
-    csv(&["panel", "attack", "defence", "picture", "ssim", "psnr", "seconds"], rows)
+    csv(&["panel", "attack", "defence", "picture", "seed", "ssim", "psnr", "seconds"], rows)
 }
 
 #[cfg(test)]
 mod tests {
-    use unmask_core::AttackMethod;
+    use unmask_core::{AttackMethod, VitPreset};
 
     use super::*;
     use crate::{
-        catalogue::Experiment,
+        attacks::panel::PanelAttack,
         claim::{Claim, Finding},
-        defences::ATTACKED_VIT,
     };
 
+    const DEFENCES: &[&str] =
+        &["none", "r0.2", "r0.5", "r0.8", "r0.8-embeddings", "fixed", "eps4", "eps2", "eps1", "encrypted"];
+
+    fn panel(key: &'static str, attack: PanelAttack, draws: u64) -> Panel {
+        Panel { draws, ..Panel::new(key, "Title", VitPreset::Pico.into(), attack, DEFENCES) }
+    }
+
+    fn april_panel(draws: u64) -> Panel {
+        let attack = PanelAttack::Pictures { naive: AttackMethod::April, aware: Some(AttackMethod::AprilAware) };
+        panel("april", attack, draws)
+    }
+
     /// APRIL on 15 pictures: SSIM by the defence's key, nothing to solve where there is none.
-    fn april(ssim: impl Fn(&str) -> Option<[f64; 15]>) -> MethodResults {
+    fn april(ssim: impl Fn(&str) -> Option<[f64; 15]>) -> PanelResults {
         let result = |key: &str, picture: usize, ssim: f64| AttackResult {
             attack: AttackMethod::April,
             case: key.to_owned(),
             picture: format!("picture {picture}"),
+            seed: 1,
             ssim,
             psnr: 20.0,
             seconds: 0.0,
         };
         let (mut results, mut unsolved_pictures) = (Vec::new(), Vec::new());
-        for defence in &ATTACKED_VIT {
+        for defence in &april_panel(1).defences() {
             match ssim(defence.key) {
                 Some(ssim) => {
                     results.extend(ssim.iter().enumerate().map(|(at, &ssim)| result(defence.key, at, ssim)));
@@ -398,14 +528,7 @@ mod tests {
                 None => unsolved_pictures.extend((0..15).map(|picture| unsolved(defence.key, picture))),
             }
         }
-        MethodResults {
-            key: "april",
-            title: "APRIL",
-            model: "vit",
-            defences: ATTACKED_VIT.to_vec(),
-            results,
-            unsolved: unsolved_pictures,
-        }
+        PanelResults { panel: april_panel(1), results, answers: Vec::new(), unsolved: unsolved_pictures }
     }
 
     /// APRIL had nothing to solve.
@@ -419,7 +542,7 @@ mod tests {
         }
     }
 
-    fn judge(methods: &[MethodResults], id: &str) -> Claim {
+    fn judge(methods: &[PanelResults], id: &str) -> Claim {
         let claims = judged(Experiment::AttacksVit, &AttackMeasurements(methods)).unwrap();
         claims.into_iter().find(|claim| claim.id == id).unwrap()
     }
@@ -513,5 +636,51 @@ mod tests {
         assert!((difference.mean + (14.0 * 0.05 + 0.142) / 15.0).abs() < 1e-9, "{difference:?}");
         assert_eq!(difference.basis, "15 pictures");
         assert_eq!(measure(Metric::Seen, None).basis, "15 pictures");
+    }
+
+    /// Of 15 pictures one is recognised under one mask of two: one update of 30, and a picture whose masks lie 0.5 apart.
+    #[test]
+    fn every_draw_counts_and_is_compared_with_the_others() {
+        let mut first = april(|key| Some(if key == "none" { [0.9; 15] } else { [0.1; 15] }));
+        let mut second = first.results.clone();
+        second.iter_mut().for_each(|result| result.seed = 2);
+        let shown = second.iter_mut().find(|result| result.case == "r0.5" && result.picture == "picture 4").unwrap();
+        shown.ssim = 0.6;
+        first.results.extend(second);
+        first.panel = april_panel(2);
+        let all = [first];
+        let measure = |metric: Metric| {
+            let term = Term { metric, case: "april/r0.5".to_owned() };
+            AttackMeasurements(&all).measure(&term, None).unwrap()
+        };
+        let seen = measure(Metric::Seen);
+        assert!((seen.mean - 100.0 / 30.0).abs() < 1e-9, "{seen:?}");
+        assert_eq!(seen.basis, "15 pictures, 2 draws each");
+        assert!((measure(Metric::Ssim).mean - (14.0 * 0.1 + 0.35) / 15.0).abs() < 1e-9);
+        assert!((measure(Metric::SeedSsim).mean - 0.5 / 15.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn members_are_told_rightly_or_not() {
+        let answer = |case, picture: usize, is_right| Answer {
+            case,
+            picture: format!("picture {picture}"),
+            seed: 1,
+            is_right,
+            seconds: 0.0,
+        };
+        let answers = (0..4).map(|picture| answer("none", picture, picture > 0)).collect();
+        let panel = panel("membership", PanelAttack::Membership, 1);
+        let all = [PanelResults { panel, results: Vec::new(), answers, unsolved: Vec::new() }];
+        let told = |case: &str| {
+            let term = Term { metric: Metric::Told, case: case.to_owned() };
+            AttackMeasurements(&all).measure(&term, None)
+        };
+        assert_eq!(told("membership/none").unwrap(), Measured::exact(75.0, "4 updates"));
+        assert_eq!(told("membership/r0.5").unwrap_err(), "membership/r0.5 was not tried");
+        let condition = "told(membership/none) > 50".parse().unwrap();
+        assert_eq!(AttackMeasurements(&all).ground(&condition), Ground::Given);
+        assert!(all[0].figure("Fig. 8").unwrap().is_none(), "there is no SSIM to show");
+        assert_eq!(all[0].table(&|_| None).rows[0], ["none", "3 of 4"]);
     }
 }

@@ -14,7 +14,10 @@ pub(crate) enum Metric {
     Apart,
     Ssim,
     Seen,
+    SeedSsim,
+    Told,
     Leak,
+    Updates,
     Never,
     NeverPosition,
     Always,
@@ -26,13 +29,16 @@ pub(crate) enum Metric {
 
 impl Metric {
     /// Those that a study measures.
-    pub(crate) const MEASURED: [Self; 11] = [
+    pub(crate) const MEASURED: [Self; 14] = [
         Self::Accuracy,
         Self::Early,
         Self::Apart,
         Self::Ssim,
         Self::Seen,
+        Self::SeedSsim,
+        Self::Told,
         Self::Leak,
+        Self::Updates,
         Self::Never,
         Self::NeverPosition,
         Self::Always,
@@ -48,7 +54,10 @@ impl Metric {
             Self::Apart => "apart",
             Self::Ssim => "ssim",
             Self::Seen => "seen",
+            Self::SeedSsim => "seed-ssim",
+            Self::Told => "told",
             Self::Leak => "leak",
+            Self::Updates => "updates",
             Self::Never => "never",
             Self::NeverPosition => "never-position",
             Self::Always => "always",
@@ -67,8 +76,11 @@ impl Metric {
                 "test pictures that one of this case and no defence classifies correctly and the other does not, in %"
             }
             Self::Ssim => "mean SSIM of what an attack makes of the pictures; 0 where it has nothing to solve",
-            Self::Seen => "attacked pictures that reach an SSIM of 0.5, in %",
+            Self::Seen => "attacked updates of which a picture reaches an SSIM of 0.5, in %",
+            Self::SeedSsim => "mean over pictures of how far their SSIM under several masks lie apart",
+            Self::Told => "updates of which the attack tells a member and a stranger rightly, in %",
             Self::Leak => "mean SSIM of what the best attacker makes of the sample photographs",
+            Self::Updates => "mean number of updates of a parameter",
             Self::Never => "parameters that no round updated, in %",
             Self::NeverPosition => "parameters of the position embedding that no round updated, in %",
             Self::Always => "parameters that every round updated, in %",
@@ -85,11 +97,14 @@ impl Metric {
                 Some("of the seeds and of the test pictures; of a difference paired by both")
             }
             Self::Ssim => Some("of the pictures; of a difference paired by picture"),
+            Self::SeedSsim => Some("of the pictures"),
             Self::Leak => {
                 Some("of the seeds and of the photographs; of a difference not paired: both intervals are added up")
             }
             Self::Apart
             | Self::Seen
+            | Self::Told
+            | Self::Updates
             | Self::Never
             | Self::NeverPosition
             | Self::Always
@@ -99,15 +114,23 @@ impl Metric {
         }
     }
 
+    /// Whether it is of what an attack makes of pictures, and says nothing where the attack does not work without a defence.
+    pub(crate) fn is_of_pictures(&self) -> bool {
+        matches!(self, Self::Ssim | Self::Seen | Self::SeedSsim)
+    }
+
     /// Whether `experiment` measures it.
     pub(crate) fn is_measured_by(&self, experiment: Experiment) -> bool {
         match self {
             Self::Accuracy => experiment.trains(),
             Self::Early => experiment.trains() && experiment != Experiment::TradeOff,
-            Self::Apart => experiment == Experiment::Encrypted,
-            Self::Ssim | Self::Seen => matches!(experiment, Experiment::AttacksResnet | Experiment::AttacksVit),
+            Self::Apart => experiment.trains() && experiment != Experiment::TradeOff,
+            Self::Ssim | Self::Seen | Self::SeedSsim => {
+                matches!(experiment, Experiment::AttacksCnn | Experiment::AttacksVit)
+            }
+            Self::Told => experiment == Experiment::AttacksVit,
             Self::Leak => experiment == Experiment::TradeOff,
-            Self::Never | Self::NeverPosition | Self::Always | Self::Misfit | Self::PrintedSum => {
+            Self::Updates | Self::Never | Self::NeverPosition | Self::Always | Self::Misfit | Self::PrintedSum => {
                 experiment == Experiment::UpdateRatios
             }
             Self::Unmeasured(_) => false,

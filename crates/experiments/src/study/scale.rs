@@ -31,6 +31,12 @@ pub(crate) fn set(experiment: Experiment, scale: Scale) -> Vec<String> {
             "evaluate-every=2",
             "test-pictures=20",
         ],
+        (Scale::Quick, Experiment::VitFineTuned | Experiment::Encrypted) => &["rounds=25", "evaluate-every=5"],
+        (Scale::Quick, Experiment::VitFromScratch) => &["rounds=150", "evaluate-every=50"],
+        (Scale::Quick, Experiment::ResnetFedsgd | Experiment::NonIid) => &["rounds=20", "test-pictures=500"],
+        (Scale::Quick, Experiment::ResnetFedavg) => &["train-slice=0..400", "test-pictures=500"],
+        (Scale::Quick, Experiment::TradeOff) => &["rounds=60"],
+        (Scale::Quick, _) => &[],
         (Scale::Paper, Experiment::ResnetFedsgd | Experiment::NonIid) => RESNET,
         (Scale::Paper, Experiment::ResnetFedavg) => RESNET_FEDAVG,
         (Scale::Paper, Experiment::VitFromScratch | Experiment::TradeOff) => VIT_FROM_SCRATCH,
@@ -86,7 +92,7 @@ pub(super) fn seeds(experiment: Experiment, scale: Scale) -> Seeds {
     match (scale, experiment) {
         (Scale::Paper, _) => Seeds::exactly(1),
         (Scale::Tiny, _) => Seeds::exactly(2),
-        (Scale::Small, Experiment::Encrypted | Experiment::TradeOff) => Seeds::exactly(3),
+        (Scale::Quick, _) | (Scale::Small, Experiment::Encrypted | Experiment::TradeOff) => Seeds::exactly(3),
         (Scale::Small, _) => Seeds { least: 3, most: 8 },
     }
 }
@@ -95,6 +101,7 @@ pub(super) fn seeds(experiment: Experiment, scale: Scale) -> Seeds {
 pub(super) fn test_pictures(experiment: Experiment, scale: Scale) -> usize {
     match (scale, experiment) {
         (Scale::Tiny, _) => 40,
+        (Scale::Quick, _) => 1_000,
         // All that there are of the generated shapes, and as many photographs, so that both curves have one number.
         (Scale::Small, Experiment::TradeOff) => 2_000,
         (Scale::Small | Scale::Paper, _) => 10_000,

@@ -93,6 +93,7 @@ mod tests {
             attack,
             case: "none".to_owned(),
             picture: format!("picture {number}"),
+            seed: 1,
             ssim,
             psnr: 20.0,
             seconds: 0.0,

@@ -84,13 +84,13 @@ fn panel<'a>(
     Ok(Panel { outcome: trained, comparison, points, differences })
 }
 
-/// What all data sets showed, for formulas; a case is a data set's and a defence's, `generated-r0.5`.
+/// What all data sets showed, for formulas; a case is a data set's and a defence's, `generated/r0.5`.
 struct PanelMeasurements<'a>(&'a [Panel<'a>]);
 
 impl<'a> PanelMeasurements<'a> {
     fn find(&self, term: &Term) -> Result<(&'a Panel<'a>, Term), String> {
         let found = self.0.iter().find_map(|panel| {
-            let case = term.case.strip_prefix(&panel.outcome.data)?.strip_prefix('-')?;
+            let case = term.case.strip_prefix(&panel.outcome.data)?.strip_prefix('/')?;
             Some((panel, Term { metric: term.metric.clone(), case: case.to_owned() }))
         });
         found.ok_or_else(|| format!("the data set of {} was not at hand", term.case))
@@ -295,7 +295,7 @@ fn searches(scale: Scale) -> String {
     let steps = matching_steps(scale);
     let tried = "at the initial weights and with the first seed alone";
     match scale {
-        Scale::Small => format!(
+        Scale::Quick | Scale::Small => format!(
             "Where these have nothing to solve, under fixed position, a search of {steps} steps through the model stands in for them, the \
              jigsaw, {tried}. Under masks there is none, since it takes a minute for each photograph: of a fresh model's \
              update token matching with the mask known sees more at R = 0.5 than the closed forms do (attacks-vit)."
@@ -389,7 +389,7 @@ mod tests {
     fn what_was_not_trained_or_not_at_hand_is_undecided() {
         let because = |id| judge(0.05, id).because.unwrap();
         let both = because("ours-more-zeros-leave-less");
-        assert_eq!(both, "the data set of cifar10-r0.95 was not at hand");
+        assert_eq!(both, "the data set of cifar10/r0.95 was not at hand");
         assert_eq!(because("ours-shapes-r0.95-costs-accuracy"), "r0.95 was not trained");
     }
 }

@@ -148,16 +148,12 @@ impl Target<'_> {
 
 impl Leaks {
     fn push(&mut self, row: MatrixRow) {
-        let MatrixRow { attack, image: picture, verdict, psnr, ssim, seconds, .. } = row;
-        let Some(attack) = attack.method() else { return };
-        match (ssim, psnr) {
-            (Some(ssim), Some(psnr)) => {
-                let case = self.case.clone();
-                self.seen.push(AttackResult { attack, case, picture, ssim, psnr, seconds });
-            }
-            _ => {
-                let because = verdict.because().unwrap_or_default().to_owned();
-                self.cannot.push(Unsolved { attack, picture, because });
+        let Some(attack) = row.attack.method() else { return };
+        match AttackResult::of(&row, &self.case) {
+            Some(seen) => self.seen.push(seen),
+            None => {
+                let because = row.verdict.because().unwrap_or_default().to_owned();
+                self.cannot.push(Unsolved { attack, picture: row.image, because });
             }
         }
     }
@@ -197,6 +193,7 @@ mod tests {
             attack: AttackMethod::Completion,
             case: "r0.5".to_owned(),
             picture: picture.to_owned(),
+            seed: 1,
             ssim,
             psnr: 20.0,
             seconds: 0.1,

@@ -99,9 +99,9 @@ impl TrainingRun {
     }
 }
 
-/// The case without a defence that `case` belongs to: `a0.1-r0.5` to `a0.1-none`.
+/// The case without a defence that `case` belongs to: `a0.1/r0.5` to `a0.1/none`.
 pub(crate) fn undefended(case: &str) -> String {
-    case.rsplit_once('-').map_or("none".to_owned(), |(prefix, _)| format!("{prefix}-none"))
+    case.rsplit_once('/').map_or("none".to_owned(), |(group, _)| format!("{group}/none"))
 }
 
 impl Measurements for Comparison<'_> {
@@ -207,6 +207,7 @@ mod tests {
             "f0.5" => 450,
             "f0.8" => 520,
             "r0.2" | "r0.5" | "r0.8" => 400,
+            "e0.2" | "e0.5" | "e0.8" => 350,
             _ => 510,
         };
         for (id, finding) in findings(Experiment::VitFromScratch, right) {
@@ -220,7 +221,7 @@ mod tests {
         let finding = |changing: usize| {
             let right = |case: &str, _| match case {
                 "f0.8" => 300,
-                "r0.8" => changing,
+                "e0.8" => changing,
                 _ => 500,
             };
             let findings = findings(Experiment::VitFromScratch, right);
@@ -301,8 +302,8 @@ mod tests {
     #[test]
     fn each_case_belongs_to_one_without_a_defence() {
         assert_eq!(
-            ["r0.5", "a0.1-r0.5", "cifar10-r0.95", "none"].map(undefended),
-            ["none", "a0.1-none", "cifar10-none", "none"]
+            ["r0.5", "a0.1/r0.5", "cifar10/r0.95", "eps4-printed"].map(undefended),
+            ["none", "a0.1/none", "cifar10/none", "none"]
         );
     }
 

@@ -38,8 +38,9 @@ pub(super) fn findings(
         Some(case) => config(run.request, study, case, run.request.seed)?,
         None => Config::default(),
     };
-    let legend = || study.cases.iter().map(|case| (case.style, case.name.clone())).collect();
-    let lines: Vec<Curve> = all.iter().map(curve).collect();
+    let legend =
+        || study.cases.iter().filter(|case| case.has_curve).map(|case| (case.style, case.name.clone())).collect();
+    let lines: Vec<Curve> = all.iter().filter(|runs| runs.case.has_curve).map(curve).collect();
     let rows: Vec<Interval> = all.iter().map(interval).collect();
     let figures = vec![
         Figure {

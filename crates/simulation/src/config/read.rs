@@ -12,7 +12,7 @@ use super::{
 };
 
 /// The keys of a config file.
-pub const KEYS: [&str; 24] = [
+pub const KEYS: [&str; 25] = [
     "model",
     "april-block",
     "start",
@@ -26,6 +26,7 @@ pub const KEYS: [&str; 24] = [
     "optimiser",
     "schedule",
     "defence",
+    "masks",
     "passphrase",
     "batch",
     "rounds",
@@ -261,6 +262,10 @@ mod tests {
                 "schedule = cosine:warmup=5 will not do; give a warm-up shorter",
             ),
             (vec!["rounds=5", "defence=encrypted", "optimiser=sgd:0.1"], "defence = \"encrypted\" needs a passphrase"),
+            (
+                vec!["rounds=5", "masks=epoch", "defence=frozen-binary:0.5"],
+                "masks = \"epoch\" keeps a client's mask for a pass over its pictures, and defence = \"frozen-binary:0.5\" draws none",
+            ),
             (vec!["rounds=5", "passphrase=x"], "a passphrase is given, but defence = \"none\" encrypts nothing"),
             (vec!["rounds=5", "defence=encrypted", "passphrase=x"], "adam:0.001 cannot run on encrypted updates"),
             (

@@ -1,4 +1,4 @@
-//! The string forms of start, slice and schedule.
+//! The string forms of start, slice, schedule and mask period.
 
 use std::{convert::Infallible, f64::consts::PI, fmt, ops::Range, path::PathBuf, str::FromStr};
 
@@ -127,7 +127,39 @@ impl FromStr for Schedule {
     }
 }
 
-serde_as_text!(StartWeights, Slice, Schedule);
+/// How long a client keeps a mask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MaskPeriod {
+    /// For a round, as FLRSP and rooms have it.
+    #[default]
+    Round,
+    /// For a pass over its pictures, as RBW has it.
+    Epoch,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("\"{0}\" is no time to keep a mask for; write round or epoch")]
+pub struct ParseMaskPeriodError(String);
+
+impl fmt::Display for MaskPeriod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Round => "round",
+            Self::Epoch => "epoch",
+        })
+    }
+}
+
+impl FromStr for MaskPeriod {
+    type Err = ParseMaskPeriodError;
+
+    fn from_str(text: &str) -> Result<Self, ParseMaskPeriodError> {
+        let known = [Self::Round, Self::Epoch].into_iter().find(|period| period.to_string() == text.trim());
+        known.ok_or_else(|| ParseMaskPeriodError(text.to_owned()))
+    }
+}
+
+serde_as_text!(StartWeights, Slice, Schedule, MaskPeriod);
 
 #[cfg(test)]
 mod tests {
@@ -156,6 +188,10 @@ mod tests {
         for text in ["linear", "cosine:4", "cosine:warmup=x", "constant:1"] {
             assert!(text.parse::<Schedule>().unwrap_err().to_string().contains("cosine:warmup=100"), "{text}");
         }
+        for text in ["round", "epoch"] {
+            assert_eq!(text.parse::<MaskPeriod>().unwrap().to_string(), text);
+        }
+        assert!("batch".parse::<MaskPeriod>().unwrap_err().to_string().ends_with("write round or epoch"));
         for text in ["scratch", "pretrained", "my/model.safetensors"] {
             assert_eq!(text.parse::<StartWeights>().unwrap().to_string(), text);
         }

@@ -13,7 +13,7 @@ pub struct ShadowRobots(pub OpenDevice);
 
 impl ShadowRoom for ShadowRobots {
     fn train(&self, seed: u64, on_point: &mut dyn FnMut(TradeOffPoint) -> ControlFlow<()>) -> Result<(), String> {
-        let live = LiveTradeOff { scale: Scale::Small, seed, device: &self.0, threads: 1 };
+        let live = LiveTradeOff { scale: Scale::Quick, seed, device: &self.0, threads: 1 };
         live.run(on_point).map_err(|error| error.to_string())
     }
 }
