@@ -33,5 +33,5 @@ pub use metrics::Metrics;
 pub use model_file::{ModelFileError, is_model_file, read_model_file};
 pub use record::Commit;
 pub use simulation::{RunEvent, RunOutcome, Simulation};
-pub use start::{check_start, other_model, pretrained};
+pub use start::{check_start, load_start, other_model, pretrained};
 pub use train::{Files, TrainError, train};

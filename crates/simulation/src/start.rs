@@ -34,6 +34,37 @@ pub fn other_model<R: Read + Seek>(file: &TensorReader<R>, architecture: Archite
     file.shapes().ok()?.other_than(architecture)
 }
 
+/// The weights of `architecture` that a run with this start and seed begins with, and what is to be said of them.
+///
+/// # Errors
+/// [`SimulationError`] says what they lack.
+pub fn load_start(
+    start: &StartWeights,
+    architecture: Architecture,
+    seed: u64,
+) -> Result<(ModelState, Vec<String>), SimulationError> {
+    match start {
+        StartWeights::Initial(InitialWeights::Scratch) => Ok((architecture.initial(seed), Vec::new())),
+        StartWeights::File(path) => {
+            let file = TensorReader::open(path)?;
+            if let Some(found) = other_model(&file, architecture) {
+                let (file, wanted) = (path.clone(), architecture.to_string());
+                return Err(SimulationError::OtherModel { file, found, wanted });
+            }
+            import(file, architecture, seed)
+        }
+        StartWeights::Initial(InitialWeights::Pretrained) => {
+            let model = architecture.name();
+            let name = format!("{model}{TRAINED_ON}");
+            let Some(bytes) = pretrained(&model) else {
+                let available = pretrained_models().join(", ");
+                return Err(ConfigError::NotPretrained { model: model.into_owned(), available }.into());
+            };
+            import(TensorReader::from_bytes(&name, &bytes)?, architecture, seed)
+        }
+    }
+}
+
 /// Whether the weights that `config` begins with are there and are those of its model.
 ///
 /// # Errors
@@ -46,7 +77,7 @@ pub fn check_start(config: &Config) -> Result<(), SimulationError> {
 
 /// The weights that `config` asks for, and what is to be said of them.
 pub(crate) fn load(config: &Config, architecture: Architecture) -> Result<(ModelState, Vec<String>), SimulationError> {
-    let (mut state, notes) = load_whole(config, architecture)?;
+    let (mut state, notes) = load_start(&config.start, architecture, config.seed)?;
     if config.fresh_head {
         let fresh = architecture.initial(Seeds(config.seed).number("head")).weights;
         for range in architecture.layout().group_ranges(ParamGroup::Head) {
@@ -54,31 +85,6 @@ pub(crate) fn load(config: &Config, architecture: Architecture) -> Result<(Model
         }
     }
     Ok((state, notes))
-}
-
-fn load_whole(config: &Config, architecture: Architecture) -> Result<(ModelState, Vec<String>), SimulationError> {
-    match &config.start {
-        StartWeights::Initial(InitialWeights::Scratch) => Ok((architecture.initial(config.seed), Vec::new())),
-        StartWeights::File(path) => {
-            let file = TensorReader::open(path)?;
-            if let Some(found) = other_model(&file, architecture) {
-                return Err(SimulationError::OtherModel {
-                    file: path.clone(),
-                    found,
-                    wanted: architecture.to_string(),
-                });
-            }
-            import(file, architecture, config.seed)
-        }
-        StartWeights::Initial(InitialWeights::Pretrained) => {
-            let name = format!("{}{TRAINED_ON}", config.model);
-            let Some(bytes) = pretrained(&config.model) else {
-                let available = pretrained_models().join(", ");
-                return Err(ConfigError::NotPretrained { model: config.model.clone(), available }.into());
-            };
-            import(TensorReader::from_bytes(&name, &bytes)?, architecture, config.seed)
-        }
-    }
 }
 
 fn import<R: Read + Seek>(

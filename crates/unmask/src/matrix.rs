@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use clap::Args;
 use indicatif::ProgressBar;
-use unmask_core::{Architecture, Defence, Rule, Verdict};
+use unmask_core::{Architecture, Defence, InitialWeights, ModelState, Rule, Verdict};
 use unmask_data::load_folder;
 use unmask_experiments::{
     PartFolder,
     matrix::{MatrixEvent, MatrixOutcome, MatrixRequest, MatrixSettings, run, run_part},
 };
 use unmask_inversion::InferenceAttack;
+use unmask_simulation::{StartWeights, load_start};
 
 use crate::{
     Failure, commit, counted, device, interrupt::Interrupt, model::model_argument, part::PartArgument, progress,
@@ -30,7 +31,7 @@ instead. `unmask invert --help` lists the attacks. The defences are none, fixed-
 (or random-binary:patch=R,pos=R,R), gaussian:eps=E,delta=D,clip=S, encrypted and encrypted:keyed.
 
 A client is played here: it computes the gradient of each picture (or trains on it, under --rule fedavg) at the model's
-initial weights, protects it, and every attack gets what the relay would have. A picture's class is the one of airplane,
+initial weights, or at those of --start, protects it, and every attack gets what the relay would have. A picture's class is the one of airplane,
 automobile, bird, cat, deer, dog, frog, horse, ship, truck that its file name contains, or else follows from its place.
 
 result/ holds matrix.html, one page with all pictures in it, matrix.csv, matrix.json (rows, means and what they were
@@ -53,6 +54,10 @@ pub struct Matrix {
     /// Give the model the first block that APRIL needs.
     #[arg(long)]
     april_block: bool,
+    /// The weights: scratch for initial ones, pretrained for those that come with the program, or a file (safetensors, .npz or
+    /// torch.save).
+    #[arg(long, value_name = "START", default_value = "scratch")]
+    start: StartWeights,
     /// A folder of PNG, JPEG or WebP pictures.
     #[arg(long, value_name = "DIR")]
     images: PathBuf,
@@ -111,13 +116,14 @@ impl Matrix {
             eprintln!("{} is left out: {failure}", path.display());
         }
         let settings = self.settings().map_err(Failure::Input)?;
+        let start = self.start(settings.model)?;
         let device = device::open(&self.device)?;
         let interrupt = Interrupt::listen();
         let mut bar = Bar { bar: ProgressBar::no_length(), rows: 0, finished: 0, beside: 0 };
         let request = MatrixRequest {
             settings: &settings,
             pictures: &folder.pictures,
-            start: None,
+            start: start.as_ref(),
             device: &device,
             threads: self.threads,
             commit: commit(),
@@ -149,6 +155,16 @@ impl Matrix {
             return Err(Failure::Other(anyhow!("stopped with {left} rows to go; the same command goes on from here")));
         }
         Ok(())
+    }
+
+    /// The weights in place of each seed's initial ones.
+    fn start(&self, model: Architecture) -> Result<Option<ModelState>, Failure> {
+        if self.start == StartWeights::Initial(InitialWeights::Scratch) {
+            return Ok(None);
+        }
+        let (state, notes) = load_start(&self.start, model, self.seed).map_err(|error| Failure::Input(error.into()))?;
+        notes.iter().for_each(|note| eprintln!("{note}"));
+        Ok(Some(state))
     }
 
     fn settings(&self) -> anyhow::Result<MatrixSettings> {

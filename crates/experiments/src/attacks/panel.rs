@@ -28,6 +28,8 @@ pub(super) struct Panel {
     pub(super) defences: &'static [&'static str],
     /// Steps of a search; what suits the attack if absent.
     pub(super) iterations: Option<usize>,
+    /// First step size of a search; what suits the attack if absent.
+    pub(super) step: Option<f64>,
     /// Most pictures that are attacked.
     pub(super) pictures: usize,
     /// Pictures in one update.
@@ -63,6 +65,7 @@ impl Panel {
             attack,
             defences,
             iterations: None,
+            step: None,
             pictures: usize::MAX,
             batch: 1,
             draws: 1,
@@ -103,7 +106,7 @@ impl Panel {
             seed,
             seeds: self.draws,
             iterations: self.iterations,
-            step: None,
+            step: self.step,
             rounds: 1,
             rate: 1e-5,
             rule: self.rule,

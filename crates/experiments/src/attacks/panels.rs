@@ -96,6 +96,8 @@ fn convolutional(scale: Scale) -> Vec<Panel> {
         iterations: Some(steps),
         ..Panel::new(key, title, model, SEARCH, defences)
     };
+    // A trained model's gradient changes faster with the picture.
+    let trained = |panel: Panel| Panel { step: Some(0.05), iterations: Some(2 * steps), ..panel };
     let lenet = |width, side| Architecture::Lenet(LenetConfig { width, side, classes: 10 });
     let (narrow, wide, small_narrow, small_wide) = match scale {
         // As wide as the paper's, and as three times that, on fewer pixels.
@@ -107,9 +109,9 @@ fn convolutional(scale: Scale) -> Vec<Panel> {
     let mut panels = vec![
         twice(search("lenet12", title, narrow, Weights::Initial, MASKS_AND_NOISE)),
         twice(search("lenet32", title, wide, Weights::Initial, ALL_NOISE)),
-        twice(search("lenet12-trained", title, narrow, TRAINED, MASKS_AND_NOISE)),
-        twice(search("lenet32-trained", title, wide, TRAINED, MASKS_AND_NOISE)),
-        search("lenet32-uneven", title, wide, UNEVEN, NONE),
+        trained(twice(search("lenet12-trained", title, narrow, TRAINED, MASKS_AND_NOISE))),
+        trained(twice(search("lenet32-trained", title, wide, TRAINED, MASKS_AND_NOISE))),
+        trained(search("lenet32-uneven", title, wide, UNEVEN, NONE)),
         search("lenet12-wide", title, narrow, Weights::Wide, MASKS),
         search("lenet32-wide", title, wide, Weights::Wide, MASKS),
         search("lenet12-16px", title, small_narrow, Weights::Initial, MASKS),
@@ -117,7 +119,7 @@ fn convolutional(scale: Scale) -> Vec<Panel> {
         search("lenet12-16px-wide", title, small_narrow, Weights::Wide, MASKS),
         search("lenet32-16px-wide", title, small_wide, Weights::Wide, MASKS),
         Panel {
-            rule: Rule::FedAvg { epochs: 5, rate: 0.01 },
+            rule: Rule::FedAvg { epochs: 5, rate: 0.001 },
             ..search(
                 "lenet32-fedavg",
                 "Inverting Gradients on the change of the weights over five local steps",
