@@ -123,52 +123,71 @@ fn line<'a>(claim: &'a ListedClaim, reports: &'a [Report]) -> Line<'a> {
 
 const NOT_SINCE: &str = "not measured since its criterion was written down";
 
-/// What a person reads in two minutes.
+/// What a person reads in two minutes: the papers' claims, each once. Then our own.
 fn summary(lines: &[Line<'_>]) -> String {
-    let mut text = String::new();
-    for (is_paper, who) in [(true, "the papers"), (false, "our own")] {
-        let here = || lines.iter().filter(move |line| line.claim.source.is_paper() == is_paper);
-        let count = |finding: Finding| here().filter(|line| line.finding == finding).count();
-        let [agrees, differs, open] = Finding::ALL.map(count);
-        text += &format!(
-            "**Of {} claims of {who}, {agrees} are confirmed, {differs} refuted, {open} undecided.**\n\n",
-            here().count()
-        );
-    }
-    for (finding, head) in [(Finding::Agrees, "What holds"), (Finding::Differs, "What does not hold")] {
-        text += &format!("## {head}\n\n");
-        let mut are_any = false;
-        for line in lines.iter().filter(|line| line.finding == finding) {
-            let ListedClaim { sentence, source, place, .. } = line.claim;
-            let numbers = if finding == Finding::Differs { format!(" Found: {}.", line.found) } else { String::new() };
-            text += &format!("- {sentence} ({}, {place}).{numbers}\n", source.title());
-            are_any = true;
-        }
-        text += if are_any { "\n" } else { "Nothing yet.\n\n" };
+    let (papers, ours): (Vec<&Line<'_>>, Vec<&Line<'_>>) = lines.iter().partition(|line| line.claim.source.is_paper());
+    let count = |who: &str, lines: &[&Line<'_>]| {
+        let [agrees, differs, open] =
+            Finding::ALL.map(|finding| lines.iter().filter(|line| line.finding == finding).count());
+        format!("**Of {} claims {who}, {agrees} are confirmed, {differs} refuted, {open} undecided.**\n\n", lines.len())
+    };
+    let mut text = count("of the papers", &papers);
+    for (finding, head) in [(Finding::Agrees, "## What holds\n\n"), (Finding::Differs, "## What does not hold\n\n")] {
+        text += head;
+        text += &found(&papers, finding);
     }
     text += "## What nobody knows\n\n";
-    let undecided: Vec<&Line<'_>> = lines.iter().filter(|line| line.finding == Finding::Open).collect();
-    let mut reasons: Vec<(&str, Vec<&Line<'_>>)> = Vec::new();
-    for line in undecided {
+    text += &unknown(&papers);
+    text += "## What we expected ourselves\n\n";
+    text += &count("of our own", &ours);
+    for (finding, head) in [(Finding::Agrees, "It holds that:\n\n"), (Finding::Differs, "It does not hold that:\n\n")] {
+        text += head;
+        text += &found(&ours, finding);
+    }
+    text + "Undecided:\n\n" + &unknown(&ours)
+}
+
+/// The sentences of one finding. What several papers say, and what was found of all of them alike, is said once.
+fn found(lines: &[&Line<'_>], finding: Finding) -> String {
+    let lines: Vec<&Line<'_>> = lines.iter().copied().filter(|line| line.finding == finding).collect();
+    let mut text = String::new();
+    for line in &lines {
+        let ListedClaim { id, like, sentence, source, place, .. } = line.claim;
+        if like.as_ref().is_some_and(|like| lines.iter().any(|other| other.claim.id == *like)) {
+            continue;
+        }
+        let mut places = vec![format!("{}, {place}", source.title())];
+        let others = lines.iter().filter(|other| other.claim.like.as_ref() == Some(id));
+        places.extend(others.map(|other| format!("{}, {}", other.claim.source.title(), other.claim.place)));
+        let numbers = if finding == Finding::Differs { format!(" Found: {}.", line.found) } else { String::new() };
+        text += &format!("- {sentence} ({}).{numbers}\n", places.join("; "));
+    }
+    if text.is_empty() { "Nothing yet.\n\n".to_owned() } else { text + "\n" }
+}
+
+/// How many claims are undecided, by the reason.
+fn unknown(lines: &[&Line<'_>]) -> String {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for line in lines.iter().filter(|line| line.finding == Finding::Open) {
         let because = line.because.as_deref().unwrap_or_default();
         let reason = match &line.claim.decided {
-            Decided::Not(_) => "no study asks for it yet",
-            Decided::By(_) => because.split(':').next().unwrap_or_default(),
+            Decided::Not(_) => "no study asks for it",
+            Decided::By(_) => because.split([':', ';']).next().unwrap_or_default(),
         };
+        let sentence = line.claim.sentence.as_str();
         match reasons.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, lines)) => lines.push(line),
-            None => reasons.push((reason, vec![line])),
+            Some((_, sentences)) => sentences.push(sentence),
+            None => reasons.push((reason, vec![sentence])),
         }
     }
-    reasons.sort_by_key(|(_, lines)| std::cmp::Reverse(lines.len()));
-    for (reason, lines) in &reasons {
-        let papers = lines.iter().filter(|line| line.claim.source.is_paper()).count();
-        text += &format!("- {reason}: {} claims, {papers} of them the papers'\n", lines.len());
+    reasons.sort_by_key(|(_, sentences)| std::cmp::Reverse(sentences.len()));
+    let mut text = String::new();
+    for (reason, mut sentences) in reasons {
+        let count = sentences.len();
+        sentences.dedup();
+        text += &format!("- {reason}: {count} claims, such as \u{201c}{}\u{201d}\n", sentences[0]);
     }
-    if reasons.is_empty() {
-        text += "Nothing is left.\n";
-    }
-    text + "\n"
+    if text.is_empty() { "Nothing is left.\n\n".to_owned() } else { text + "\n" }
 }
 
 fn table(source: Source, lines: &[&Line<'_>]) -> String {
@@ -252,6 +271,7 @@ mod tests {
     fn a_comparison_counts_once_and_only_where_an_interval_decides_it() {
         let claim = |decided: Decided, holds: &[&str]| ListedClaim {
             id: "ours-test".to_owned(),
+            like: None,
             source: Source::Ours,
             place: "nowhere".to_owned(),
             sentence: "It holds.".to_owned(),

@@ -53,7 +53,8 @@ pub(super) struct Unsolved {
 
 impl PanelResults {
     fn seen(&self, case: &'static str, attacker: Knowledge) -> impl Iterator<Item = &AttackResult> {
-        self.results.iter().filter(move |result| result.case == case && result.attack.knowledge() == attacker)
+        let is_theirs = move |result: &&AttackResult| self.panel.attacker(result.attack) == attacker;
+        self.results.iter().filter(move |result| result.case == case).filter(is_theirs)
     }
 
     fn unsolved(&self, case: &'static str, attacker: Knowledge) -> impl Iterator<Item = &Unsolved> {

@@ -83,6 +83,14 @@ impl Panel {
         if has_aware && defence.is_mask() { &[Knowledge::Naive, Knowledge::Aware] } else { &[Knowledge::Naive] }
     }
 
+    /// Whose attack `method` is here.
+    pub(super) fn attacker(&self, method: AttackMethod) -> Knowledge {
+        match self.attack {
+            PanelAttack::Pictures { aware, .. } if aware == Some(method) => Knowledge::Aware,
+            _ => Knowledge::Naive,
+        }
+    }
+
     /// The model and its weights.
     pub(super) fn attacked(&self) -> String {
         format!("{} {}", self.model, self.weights.words())
@@ -141,10 +149,7 @@ impl Panel {
     /// Under which defence a row is, and by whom; where nothing was dropped, one who knows the mask has no row of their own.
     fn attacked_by(&self, row: &MatrixRow) -> Option<(ComparedDefence, Knowledge)> {
         let defence = self.defences().into_iter().find(|known| known.parsed().is_ok_and(|it| it == row.defence))?;
-        let attacker = match (self.attack, row.attack.method()) {
-            (PanelAttack::Pictures { aware, .. }, Some(method)) if aware == Some(method) => Knowledge::Aware,
-            _ => Knowledge::Naive,
-        };
+        let attacker = row.attack.method().map_or(Knowledge::Naive, |method| self.attacker(method));
         self.attackers(&defence).contains(&attacker).then_some((defence, attacker))
     }
 }

@@ -22,6 +22,8 @@ const FILES: [(&str, &str); 4] = [
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ListedClaim {
     pub(crate) id: String,
+    /// The id of the claim that says the same in another paper, further up in the list.
+    pub(crate) like: Option<String>,
     pub(crate) source: Source,
     /// Section or figure.
     pub(crate) place: String,
@@ -51,6 +53,7 @@ struct ClaimFile {
 #[serde(deny_unknown_fields)]
 struct Entry {
     id: String,
+    like: Option<String>,
     place: String,
     sentence: String,
     holds: Vec<Condition>,
@@ -69,6 +72,8 @@ pub enum ClaimListError {
     OtherName { id: String, from: &'static str },
     #[error("the claim {id} has no {what}")]
     Empty { id: String, what: &'static str },
+    #[error("the claim {id} is like {like}, which does not stand above it")]
+    Like { id: String, like: String },
     #[error("the claim {id} needs either a study that decides it or, as \"undecided\", why there is none")]
     Decider { id: String },
     #[error("the claim {id} asks {study} for {metric}, which it does not measure")]
@@ -88,6 +93,7 @@ impl ListedClaim {
     pub(super) fn of(holds: Vec<Condition>) -> Self {
         Self {
             id: "ours-test".to_owned(),
+            like: None,
             source: Source::Ours,
             place: "nowhere".to_owned(),
             sentence: "It holds.".to_owned(),
@@ -148,6 +154,9 @@ fn read(files: &[(&str, &str)]) -> Result<Vec<ListedClaim>, ClaimListError> {
         let ClaimFile { source, claim } = toml::from_str(text).map_err(unreadable)?;
         for entry in claim {
             let claim = entry.check(source)?;
+            if let Some(like) = claim.like.as_ref().filter(|like| !ids.contains(*like)) {
+                return Err(ClaimListError::Like { id: claim.id, like: like.clone() });
+            }
             if !ids.insert(claim.id.clone()) {
                 return Err(ClaimListError::Twice { id: claim.id });
             }
@@ -159,7 +168,7 @@ fn read(files: &[(&str, &str)]) -> Result<Vec<ListedClaim>, ClaimListError> {
 
 impl Entry {
     fn check(self, source: Source) -> Result<ListedClaim, ClaimListError> {
-        let Self { id, place, sentence, holds, study, undecided } = self;
+        let Self { id, like, place, sentence, holds, study, undecided } = self;
         if !id.strip_prefix(source.name()).is_some_and(|rest| rest.len() > 1 && rest.starts_with('-')) {
             return Err(ClaimListError::OtherName { id, from: source.name() });
         }
@@ -179,7 +188,7 @@ impl Entry {
             (None, Some(why)) if !why.is_empty() => Decided::Not(why),
             _ => return Err(ClaimListError::Decider { id }),
         };
-        Ok(ListedClaim { id, source, place, sentence, holds, decided })
+        Ok(ListedClaim { id, like, source, place, sentence, holds, decided })
     }
 }
 
@@ -216,6 +225,7 @@ mod tests {
             (whole.replace("ours-a", "rbw-a"), "begin its id with \"ours-\""),
             (whole.replace("ours-a", "ours-"), "begin its id with \"ours-\""),
             (whole.replace("It is.", ""), "has no sentence"),
+            (whole.replace("place", "like = \"rbw-b\"\nplace"), "ours-a is like rbw-b, which does not stand above it"),
             (whole.replace("here", ""), "has no place"),
             (format!("{HEAD}holds = []\n{study}"), "has no formula"),
             (format!("{HEAD}{formula}"), "needs either a study"),
