@@ -33,7 +33,8 @@ DIR/NAME/ then holds report.html (one page with our figure, the papers' numbers 
 numbers), results.json, results.csv and run.json (seed, commit, device); DIR/README.md says of every claim of the papers
 what the reports of the folder found, and --claims writes it anew.
 
---scale small takes nano models and CIFAR-10, each experiment some minutes for each seed on two cores. --scale paper takes
+--scale small takes nano models and CIFAR-10, all experiments two hours on two cores; --scale quick the same in short, a
+quarter of an hour, for a lesson: few of its numbers decide anything. --scale paper takes
 the papers' models and sizes, and ImageNet weights (--weights FILE) where they fine-tune: it first measures a few steps,
 says how long all of them will take, and asks before it begins if that is more than an hour (--yes answers). --estimate
 does that and no more; with --device gpu it says what a GPU needs.
@@ -57,7 +58,7 @@ pub struct Reproduce {
     /// Write README.md of the reports' folder, every claim of the papers with its verdict, and run nothing.
     #[arg(long, conflicts_with_all = ["name", "list", "estimate"])]
     claims: bool,
-    /// How large: small, or paper for the papers' own sizes; small if absent.
+    /// How large: quick, small, or paper for the papers' own sizes; small if absent.
     #[arg(long, value_name = "SCALE")]
     scale: Option<Scale>,
     /// Folder of the reports, each of which gets a folder of its own there.

@@ -88,6 +88,39 @@ pub(super) fn findings(
     })
 }
 
+/// Where a scale is smaller than the papers': what is different in the config.
+fn smaller(run: &ExperimentRun<'_, '_>, config: &Config) -> Option<String> {
+    let study = Study::of(run.request.experiment, Scale::Paper).filter(|_| run.request.scale != Scale::Paper)?;
+    let paper = study.config(study.cases.first()?, config.seed, &[]).ok()?;
+    let length = |config: &Config| match (config.rounds, config.epochs) {
+        (Some(rounds), _) => format!("{rounds} rounds"),
+        (None, epochs) => format!("{} epochs", epochs.unwrap_or(0)),
+    };
+    let pictures =
+        |config: &Config| config.train_slice.map_or("all of them".to_owned(), |slice| format!("pictures {slice}"));
+    let start = |config: &Config| match run.request.experiment.takes_weights() && *config == paper {
+        true => "ImageNet weights".to_owned(),
+        false => config.start.to_string(),
+    };
+    let both: [(&str, &dyn Fn(&Config) -> String); 8] = [
+        ("model", &|config| config.model.clone()),
+        ("start", &start),
+        ("data", &|config| format!("{}, {}", config.data, pictures(config))),
+        ("length", &length),
+        ("batch", &|config| config.batch.to_string()),
+        ("rule", &|config| config.rule.to_string()),
+        ("server's step", &|config| config.optimiser.to_string()),
+        ("schedule", &|config| config.schedule.to_string()),
+    ];
+    let differences: Vec<String> = both
+        .iter()
+        .map(|(what, of)| (what, of(config), of(&paper)))
+        .filter(|(_, here, there)| here != there)
+        .map(|(what, here, there)| format!("{what} {here} (the papers: {there})"))
+        .collect();
+    Some(format!("What is different at this scale: {}.", differences.join("; ")))
+}
+
 /// The tiny scale is for trying things out, and measures nothing.
 fn paper_cost(run: &ExperimentRun<'_, '_>) -> Result<Option<String>, ExperimentError> {
     if run.request.scale == Scale::Tiny {
@@ -150,23 +183,24 @@ fn lead(config: &Config, trained: &[TrainingRun], comparison: &Comparison<'_>) -
 
 fn notes(run: &ExperimentRun<'_, '_>, study: &Study, config: &Config, trained: &[TrainingRun]) -> Vec<String> {
     let experiment = run.request.experiment;
-    let mut notes = vec![
+    let mut notes: Vec<String> = vec![
         "The 95 % interval of an accuracy, or of a difference, adds two errors in quadrature: that of the test pictures as a \
          sample, and that of the seeds by Student's t. A difference is paired, seed by seed and picture by picture, and has its own \
          spread."
             .to_owned(),
     ];
+    notes.extend(smaller(run, config));
     if study.cases.iter().flat_map(|case| &case.set).any(|set| set.starts_with("defence=gaussian")) {
         notes.push(
-            "Gaussian noise has the papers' δ = 0.5 and S_f = 0.5, with updates clipped to S_f. δ = 0.5 is no guarantee of privacy; \
-             it is here to be compared."
+            "Gaussian noise has the papers' δ = 0.5 and S_f = 0.5, with updates clipped to S_f where it does not say \"as printed\". δ = 0.5 is \
+             no guarantee of privacy; it is here to be compared."
                 .to_owned(),
         );
     }
     if config.optimiser.to_string().starts_with("adam") && config.rule == Rule::FedSgd {
         notes.push(format!(
-            "The papers step with plain SGD. Here the server steps by {} in all cases alike, since SGD learns too little in so few \
-             rounds to tell the cases apart.",
+            "The papers step with plain SGD. Here the server steps by {} where a case does not say SGD, since SGD learns too little in so \
+             few rounds to tell the cases apart. Adam divides by the size of what arrives, so that it rescales noise.",
             config.optimiser
         ));
     }
