@@ -51,7 +51,7 @@ pub(crate) const R08: ComparedDefence =
     compared(("r0.8", "random binary, R = 0.8", "R = 0.8", RandomMask, 3, "random-binary:0.8"));
 const R09: ComparedDefence =
     compared(("r0.9", "random binary, R = 0.9", "R = 0.9", RandomMask, 3, "random-binary:0.9"));
-const R095: ComparedDefence =
+pub(crate) const R095: ComparedDefence =
     compared(("r0.95", "random binary, R = 0.95", "R = 0.95", RandomMask, 4, "random-binary:0.95"));
 const F02: ComparedDefence =
     compared(("f0.2", "frozen binary, R = 0.2", "R = 0.2", FrozenMask, 1, "frozen-binary:0.2"));
@@ -77,7 +77,7 @@ pub(crate) const EPS4_PRINTED: ComparedDefence = compared((
     4,
     "gaussian:eps=4,delta=0.5,unclipped=0.5",
 ));
-const EPS2_PRINTED: ComparedDefence = compared((
+pub(crate) const EPS2_PRINTED: ComparedDefence = compared((
     "eps2-printed",
     "noise as printed, ε = 2",
     "ε = 2, no clip",
@@ -93,13 +93,31 @@ pub(crate) const EPS1_PRINTED: ComparedDefence = compared((
     5,
     "gaussian:eps=1,delta=0.5,unclipped=0.5",
 ));
-const EPS4_SMALL_DELTA: ComparedDefence = compared((
-    "eps4-delta-1e-5",
-    "noise, ε = 4, δ = 1e-5",
-    "ε = 4, δ = 1e-5",
+const EPS4_PRINTED_SMALL_DELTA: ComparedDefence = compared((
+    "eps4-delta-1e-5-printed",
+    "noise as printed, ε = 4, δ = 1e-5",
+    "δ = 1e-5, no clip",
     Noise,
     4,
-    "gaussian:eps=4,delta=1e-5,clip=0.5",
+    "gaussian:eps=4,delta=1e-5,unclipped=0.5",
+));
+/// Noise that adds up to the paper's over the training: rate x deviation x root of the rounds is that of SGD at 0.0001 over ten epochs
+/// in 3125 rounds with S_f = 0.5, where SGD steps at 0.3 for 40 rounds.
+pub(crate) const EPS4_MATCHED: ComparedDefence = compared((
+    "eps4-matched",
+    "noise matched to the paper's sum, ε = 4",
+    "ε = 4, matched",
+    Noise,
+    4,
+    "gaussian:eps=4,delta=0.5,unclipped=0.0015",
+));
+pub(crate) const EPS1_MATCHED: ComparedDefence = compared((
+    "eps1-matched",
+    "noise matched to the paper's sum, ε = 1",
+    "ε = 1, matched",
+    Noise,
+    5,
+    "gaussian:eps=1,delta=0.5,unclipped=0.0015",
 ));
 /// Many zeros on the two layers that APRIL reads, few elsewhere.
 pub(crate) const R08_EMBEDDINGS: ComparedDefence = compared((
@@ -135,7 +153,7 @@ pub(crate) static ATTACKED: [ComparedDefence; 14] = [
     EPS4_PRINTED,
     EPS2_PRINTED,
     EPS1_PRINTED,
-    EPS4_SMALL_DELTA,
+    EPS4_PRINTED_SMALL_DELTA,
     ENCRYPTED,
 ];
 

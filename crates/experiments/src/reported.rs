@@ -11,12 +11,12 @@ pub(crate) const UNKNOWN: &str = "read off no table here";
 pub(crate) fn accuracy(experiment: Experiment, case: &str) -> Option<f64> {
     match (experiment, case) {
         (Experiment::ResnetFedsgd, case) => match case {
-            "none" => Some(96.0),
-            "r0.2" => Some(95.68),
-            "r0.5" => Some(95.25),
-            "r0.8" => Some(95.36),
-            "eps1" => Some(49.2),
-            "eps4" => Some(92.6),
+            "sgd/none" => Some(96.0),
+            "sgd/r0.2" => Some(95.68),
+            "sgd/r0.5" => Some(95.25),
+            "sgd/r0.8" => Some(95.36),
+            "sgd/eps1-printed" => Some(49.2),
+            "sgd/eps4-printed" => Some(92.6),
             _ => None,
         },
         (Experiment::Encrypted, _) => Some(89.77),

@@ -7,8 +7,8 @@ use unmask_simulation::{Config, ConfigError};
 use crate::{
     catalogue::{Experiment, Scale},
     defences::{
-        ALL, ComparedDefence, ENCRYPTED, EPS1_PRINTED, EPS4, EPS4_PRINTED, MASKS_AND_NOISE, NONE, R0, R02, R05, R08,
-        R08_EMBEDDINGS, TRADE_OFF,
+        ALL, ComparedDefence, ENCRYPTED, EPS1_MATCHED, EPS1_PRINTED, EPS2_PRINTED, EPS4_MATCHED, EPS4_PRINTED,
+        MASKS_AND_NOISE, NONE, R0, R02, R05, R08, R08_EMBEDDINGS, R095, TRADE_OFF,
     },
     figure::{LineStyle, SeriesStyle},
 };
@@ -88,12 +88,16 @@ impl Study {
             Experiment::VitFineTuned => (include_str!("../configs/vit-fine-tuned.toml"), fine_tuned()),
             Experiment::VitFromScratch => (include_str!("../configs/vit-from-scratch.toml"), from_scratch()),
             Experiment::ResnetFedsgd => (include_str!("../configs/resnet-fedsgd.toml"), fedsgd()),
-            Experiment::ResnetFedavg => (include_str!("../configs/resnet-fedavg.toml"), cases(&MASKS_AND_NOISE)),
+            Experiment::ResnetFedavg => (include_str!("../configs/resnet-fedavg.toml"), fedavg()),
             Experiment::NonIid => (include_str!("../configs/non-iid.toml"), non_iid()),
             Experiment::Encrypted => (include_str!("../configs/encrypted.toml"), encrypted()),
             Experiment::TradeOff => (include_str!("../configs/trade-off.toml"), cases(&TRADE_OFF)),
             Experiment::AttacksCnn | Experiment::AttacksVit | Experiment::UpdateRatios => return None,
         };
+        let mut cases = cases;
+        if scale == Scale::Quick {
+            cases.retain(|case| case.has_curve);
+        }
         Some(Self {
             config,
             set: scale::set(experiment, scale),
@@ -128,9 +132,13 @@ fn cases(defences: &[ComparedDefence]) -> Vec<Case> {
 
 /// What both papers compare, FLRSP's noise to the letter, masks by group, and what Eq. 12 says masks amount to.
 fn fine_tuned() -> Vec<Case> {
-    let also = [R0, R08_EMBEDDINGS, EPS4_PRINTED, EPS1_PRINTED].iter().map(Case::under);
+    let also = [R0, R095, R08_EMBEDDINGS, EPS4_PRINTED, EPS1_PRINTED].iter().map(Case::under);
     // 1 - R^N of five clients, times the config's rate.
-    let rates = [("rate0.672", "no defence, rate x 0.672", 0.0672), ("rate0.969", "no defence, rate x 0.969", 0.0969)];
+    let rates = [
+        ("rate0.969", "no defence, rate x 0.969", 0.0969),
+        ("rate0.672", "no defence, rate x 0.672", 0.0672),
+        ("rate0.226", "no defence, rate x 0.226", 0.0226),
+    ];
     let rates = rates.map(|(key, name, rate)| Case {
         key: key.to_owned(),
         name: name.to_owned(),
@@ -156,17 +164,27 @@ fn from_scratch() -> Vec<Case> {
     cases(&ALL).into_iter().chain([R02, R05, R08].iter().map(an_epoch)).collect()
 }
 
-/// What FLRSP compares, by Adam, which learns fastest, and by the papers' SGD.
+/// FLRSP's noise to the letter.
+const PRINTED: [ComparedDefence; 3] = [EPS4_PRINTED, EPS2_PRINTED, EPS1_PRINTED];
+
+/// What FLRSP compares, with its noise clipped and as printed.
+fn fedavg() -> Vec<Case> {
+    let printed = PRINTED.iter().map(|noise| Case::under(noise).without_curve());
+    cases(&MASKS_AND_NOISE).into_iter().chain(printed).collect()
+}
+
+/// What FLRSP compares, by Adam, which learns fastest, and by the papers' SGD with noise as printed.
 fn fedsgd() -> Vec<Case> {
-    let sgd = |defence| {
-        Case::under(defence).of_group(("sgd", "SGD"), LineStyle::Dashed, &["optimiser=sgd:0.3"]).without_curve()
+    let sgd = |defence: ComparedDefence| {
+        Case::under(&defence).of_group(("sgd", "SGD"), LineStyle::Dashed, &["optimiser=sgd:0.3"]).without_curve()
     };
-    cases(&MASKS_AND_NOISE).into_iter().chain(MASKS_AND_NOISE.iter().map(sgd)).collect()
+    let by_sgd = [NONE, R02, R05, R08].into_iter().chain(PRINTED).chain([EPS4_MATCHED, EPS1_MATCHED]);
+    cases(&MASKS_AND_NOISE).into_iter().chain(by_sgd.map(sgd)).collect()
 }
 
 /// Each division of the classes under each defence.
 fn non_iid() -> Vec<Case> {
-    let compared = [NONE, R02, R05, R08, EPS4];
+    let compared = [NONE, R02, R05, R08, EPS4_PRINTED];
     let cases = |group, line, set: &'static [&'static str]| {
         compared.iter().map(move |defence| Case::under(defence).of_group(group, line, set))
     };

@@ -76,7 +76,7 @@ impl Metric {
                 "test pictures that one of this case and no defence classifies correctly and the other does not, in %"
             }
             Self::Ssim => "mean SSIM of what an attack makes of the pictures; 0 where it has nothing to solve",
-            Self::Seen => "attacked updates of which a picture reaches an SSIM of 0.5, in %",
+            Self::Seen => "attacked updates whose pictures reach an SSIM of 0.5, of several their mean, in %",
             Self::SeedSsim => "mean over pictures of how far their SSIM under several masks lie apart",
             Self::Told => "updates of which the attack tells a member and a stranger rightly, in %",
             Self::Leak => "mean SSIM of what the best attacker makes of the sample photographs",

@@ -31,7 +31,7 @@ pub(crate) fn set(experiment: Experiment, scale: Scale) -> Vec<String> {
             "evaluate-every=2",
             "test-pictures=20",
         ],
-        (Scale::Quick, Experiment::VitFineTuned | Experiment::Encrypted) => &["rounds=25", "evaluate-every=5"],
+        (Scale::Quick, Experiment::VitFineTuned | Experiment::Encrypted) => &["rounds=15", "evaluate-every=5"],
         (Scale::Quick, Experiment::VitFromScratch) => &["rounds=150", "evaluate-every=50"],
         (Scale::Quick, Experiment::ResnetFedsgd | Experiment::NonIid) => &["rounds=20", "test-pictures=500"],
         (Scale::Quick, Experiment::ResnetFedavg) => &["train-slice=0..400", "test-pictures=500"],
