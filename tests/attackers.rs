@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     DESKTOP, ONE_AT_A_TIME, PHONE, ssim,
-    support::{Browser, Relay, wait_for},
+    support::{Browser, Relay, robot, wait_for},
 };
 
 /// Where the sample photograph of this name is.
@@ -22,6 +22,34 @@ async fn pair(relay: &Relay, naive: &str, aware: &str, defence: &str) -> (Value,
         (naive["round"] == aware["round"]).then_some((naive, aware))
     })
     .await
+}
+
+/// APRIL reads every sample photograph in a room, the dark ones too, round by round; behind a mask the naive attacker reads none.
+#[tokio::test]
+async fn april_reads_dark_photographs_in_a_room() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&["--april-block", "--seed", "5", "--start"]).await;
+    // It trains on one sample photograph after the other.
+    let _robot = robot(&relay, "Robot");
+    relay.client("Robot").await;
+    let seen = async |defence: &str| {
+        let mut results: Vec<Value> = Vec::new();
+        while results.len() < 8 {
+            let result = relay.attack("april", defence).await;
+            if results.iter().all(|known| known["round"] != result["round"]) {
+                results.push(result);
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+        results
+    };
+    for result in seen("none").await {
+        assert!(result["psnr"].as_f64().is_some_and(|psnr| psnr >= 25.0), "{result}");
+    }
+    relay.control(json!({ "do": "defence", "defence": "random-binary:0.5" })).await;
+    for result in seen("random-binary:0.5").await {
+        assert!(ssim(&result) <= 0.3, "{result}");
+    }
 }
 
 /// Updates of new masks that a search may take: at times it ends in another valley (`docs/measurements.md`).

@@ -158,7 +158,6 @@ fn from_scratch() -> Vec<Case> {
             style: SeriesStyle { line: LineStyle::Dotted, ..case.style },
             set: [case.set, vec!["masks=epoch".to_owned()]].concat(),
             has_curve: false,
-            ..case
         }
     };
     cases(&ALL).into_iter().chain([R02, R05, R08].iter().map(an_epoch)).collect()

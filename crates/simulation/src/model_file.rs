@@ -103,7 +103,7 @@ fn parse(path: &Path, text: &str) -> Result<Architecture, ModelFileError> {
         let first = places.get_mut(..given).filter(|places| !places.is_empty());
         first.ok_or_else(|| ModelFileError::Stages { path: path(), given })?.copy_from_slice(&stages);
         Architecture::Resnet(ResnetSpec { config: ResnetConfig { stem, block, stages: places }, classes, side: image })
-    } else if table.contains_key("width") {
+    } else if table.contains_key("width") && !table.contains_key("patch") {
         let Lenet { image, width, classes } = Lenet::deserialize(table).map_err(syntax)?;
         Architecture::Lenet(LenetConfig { width, side: image, classes })
     } else {
@@ -146,7 +146,7 @@ mod tests {
         for (text, reason) in [
             ("image = 64\npatch = 8\ndim = 128\ndepth = 6".to_owned(), "missing field `heads`"),
             (format!("{VIT}depths = 3"), "unknown field `depths`"),
-            (format!("{VIT}width = 3"), "unknown field `patch`"),
+            (format!("{VIT}width = 3"), "unknown field `width`"),
             ("image = 32\nwidth = 0".to_owned(), "width is 0; give 1 to 2048"),
             (VIT.replace("heads = 2", "heads = 3"), "choose a number of heads that divides 128"),
             (VIT.replace("64", "999999"), "image is 999999; give 1 to 1024"),

@@ -102,21 +102,23 @@ fn smaller(run: &ExperimentRun<'_, '_>, config: &Config) -> Option<String> {
         true => "ImageNet weights".to_owned(),
         false => config.start.to_string(),
     };
-    let both: [(&str, &dyn Fn(&Config) -> String); 8] = [
-        ("model", &|config| config.model.clone()),
-        ("start", &start),
-        ("data", &|config| format!("{}, {}", config.data, pictures(config))),
-        ("length", &length),
-        ("batch", &|config| config.batch.to_string()),
-        ("rule", &|config| config.rule.to_string()),
-        ("server's step", &|config| config.optimiser.to_string()),
-        ("schedule", &|config| config.schedule.to_string()),
-    ];
-    let differences: Vec<String> = both
-        .iter()
-        .map(|(what, of)| (what, of(config), of(&paper)))
-        .filter(|(_, here, there)| here != there)
-        .map(|(what, here, there)| format!("{what} {here} (the papers: {there})"))
+    let said = |config: &Config| {
+        [
+            ("model", config.model.clone()),
+            ("start", start(config)),
+            ("data", format!("{}, {}", config.data, pictures(config))),
+            ("length", length(config)),
+            ("batch", config.batch.to_string()),
+            ("rule", config.rule.to_string()),
+            ("server's step", config.optimiser.to_string()),
+            ("schedule", config.schedule.to_string()),
+        ]
+    };
+    let differences: Vec<String> = said(config)
+        .into_iter()
+        .zip(said(&paper))
+        .filter(|(here, there)| here != there)
+        .map(|((what, here), (_, there))| format!("{what} {here} (the papers: {there})"))
         .collect();
     Some(format!("What is different at this scale: {}.", differences.join("; ")))
 }
