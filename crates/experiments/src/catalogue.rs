@@ -72,7 +72,7 @@ impl Experiment {
             Self::ResnetFedavg => "FLRSP Fig. 6",
             Self::NonIid => "FLRSP Fig. 7",
             Self::AttacksCnn => "FLRSP Figs. 9 to 12",
-            Self::AttacksVit => "RBW Fig. 4, FLRSP Fig. 8",
+            Self::AttacksVit => "RBW Fig. 4, FLRSP Fig. 8, Encrypted ViT Fig. 3",
             Self::UpdateRatios => "RBW Fig. 6, FLRSP Fig. 13",
             Self::Encrypted => "Encrypted ViT Table I",
             Self::TradeOff => "RBW Fig. 5 beside FLRSP Figs. 8 to 12",

@@ -108,8 +108,8 @@ fn line<'a>(claim: &'a ListedClaim, reports: &'a [Report]) -> Line<'a> {
     let Some(report) = reports.iter().find(|report| report.experiment == study) else {
         return open(format!("{study} was not run"), None);
     };
-    if report.provenance.scale == Scale::Tiny {
-        return open("the tiny scale is for trying things out".to_owned(), Some(report));
+    if let scale @ (Scale::Tiny | Scale::Quick) = report.provenance.scale {
+        return open(format!("the {} scale is for trying things out", scale.name()), Some(report));
     }
     let criterion = Some(claim.criterion());
     let recorded = report.claims.iter().find(|recorded| recorded.id.as_ref() == Some(&claim.id));
@@ -127,6 +127,7 @@ const NOT_SINCE: &str = "not measured since its criterion was written down";
 fn summary(lines: &[Line<'_>]) -> String {
     let (papers, ours): (Vec<&Line<'_>>, Vec<&Line<'_>>) = lines.iter().partition(|line| line.claim.source.is_paper());
     let count = |who: &str, lines: &[&Line<'_>]| {
+        let lines: Vec<_> = lines.iter().filter(|line| line.claim.like.is_none()).collect();
         let [agrees, differs, open] =
             Finding::ALL.map(|finding| lines.iter().filter(|line| line.finding == finding).count());
         format!("**Of {} claims {who}, {agrees} are confirmed, {differs} refuted, {open} undecided.**\n\n", lines.len())
@@ -153,7 +154,7 @@ fn found(lines: &[&Line<'_>], finding: Finding) -> String {
     let mut text = String::new();
     for line in &lines {
         let ListedClaim { id, like, sentence, source, place, .. } = line.claim;
-        if like.as_ref().is_some_and(|like| lines.iter().any(|other| other.claim.id == *like)) {
+        if like.is_some() {
             continue;
         }
         let mut places = vec![format!("{}, {place}", source.title())];
@@ -167,25 +168,23 @@ fn found(lines: &[&Line<'_>], finding: Finding) -> String {
 
 /// How many claims are undecided, by the reason.
 fn unknown(lines: &[&Line<'_>]) -> String {
-    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-    for line in lines.iter().filter(|line| line.finding == Finding::Open) {
+    // Each with one of its sentences.
+    let mut reasons: Vec<(&str, usize, &str)> = Vec::new();
+    for line in lines.iter().filter(|line| line.finding == Finding::Open && line.claim.like.is_none()) {
         let because = line.because.as_deref().unwrap_or_default();
         let reason = match &line.claim.decided {
             Decided::Not(_) => "no study asks for it",
             Decided::By(_) => because.split([':', ';']).next().unwrap_or_default(),
         };
-        let sentence = line.claim.sentence.as_str();
-        match reasons.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, sentences)) => sentences.push(sentence),
-            None => reasons.push((reason, vec![sentence])),
+        match reasons.iter_mut().find(|(known, ..)| *known == reason) {
+            Some((_, count, _)) => *count += 1,
+            None => reasons.push((reason, 1, &line.claim.sentence)),
         }
     }
-    reasons.sort_by_key(|(_, sentences)| std::cmp::Reverse(sentences.len()));
+    reasons.sort_by_key(|&(_, count, _)| std::cmp::Reverse(count));
     let mut text = String::new();
-    for (reason, mut sentences) in reasons {
-        let count = sentences.len();
-        sentences.dedup();
-        text += &format!("- {reason}: {count} claims, such as \u{201c}{}\u{201d}\n", sentences[0]);
+    for (reason, count, sentence) in reasons {
+        text += &format!("- {reason}: {count} claims, such as \u{201c}{sentence}\u{201d}\n");
     }
     if text.is_empty() { "Nothing is left.\n\n".to_owned() } else { text + "\n" }
 }

@@ -4,6 +4,7 @@ mod scale;
 
 use unmask_simulation::{Config, ConfigError};
 
+use self::scale::PAPERS_RATE;
 use crate::{
     catalogue::{Experiment, Scale},
     defences::{
@@ -85,17 +86,18 @@ impl Study {
     /// The study of an experiment that compares trainings; `None` for the others.
     pub fn of(experiment: Experiment, scale: Scale) -> Option<Self> {
         let (config, cases) = match experiment {
-            Experiment::VitFineTuned => (include_str!("../configs/vit-fine-tuned.toml"), fine_tuned()),
+            Experiment::VitFineTuned => (include_str!("../configs/vit-fine-tuned.toml"), fine_tuned(scale)),
             Experiment::VitFromScratch => (include_str!("../configs/vit-from-scratch.toml"), from_scratch()),
-            Experiment::ResnetFedsgd => (include_str!("../configs/resnet-fedsgd.toml"), fedsgd()),
+            Experiment::ResnetFedsgd => (include_str!("../configs/resnet-fedsgd.toml"), fedsgd(scale)),
             Experiment::ResnetFedavg => (include_str!("../configs/resnet-fedavg.toml"), fedavg()),
             Experiment::NonIid => (include_str!("../configs/non-iid.toml"), non_iid()),
-            Experiment::Encrypted => (include_str!("../configs/encrypted.toml"), encrypted()),
+            Experiment::Encrypted => (include_str!("../configs/encrypted.toml"), encrypted(scale)),
             Experiment::TradeOff => (include_str!("../configs/trade-off.toml"), cases(&TRADE_OFF)),
             Experiment::AttacksCnn | Experiment::AttacksVit | Experiment::UpdateRatios => return None,
         };
         let mut cases = cases;
         if scale == Scale::Quick {
+            // What figures show is what there is time for.
             cases.retain(|case| case.has_curve);
         }
         Some(Self {
@@ -131,18 +133,14 @@ fn cases(defences: &[ComparedDefence]) -> Vec<Case> {
 }
 
 /// What both papers compare, FLRSP's noise to the letter, masks by group, and what Eq. 12 says masks amount to.
-fn fine_tuned() -> Vec<Case> {
+fn fine_tuned(scale: Scale) -> Vec<Case> {
     let also = [R0, R095, R08_EMBEDDINGS, EPS4_PRINTED, EPS1_PRINTED].iter().map(Case::under);
-    // 1 - R^N of five clients, times the config's rate.
-    let rates = [
-        ("rate0.969", "no defence, rate x 0.969", 0.0969),
-        ("rate0.672", "no defence, rate x 0.672", 0.0672),
-        ("rate0.226", "no defence, rate x 0.226", 0.0226),
-    ];
-    let rates = rates.map(|(key, name, rate)| Case {
-        key: key.to_owned(),
-        name: name.to_owned(),
-        set: vec![format!("optimiser=sgd:{rate}")],
+    let config_rate = if scale == Scale::Paper { PAPERS_RATE } else { 0.1 };
+    // 1 - R^N of R = 0.5, 0.8 and 0.95 with five clients.
+    let rates = [0.969, 0.672, 0.226].map(|factor| Case {
+        key: format!("rate{factor}"),
+        name: format!("no defence, rate x {factor}"),
+        set: vec![format!("optimiser=sgd:{}", factor * config_rate)],
         ..Case::under(&NONE)
     });
     cases(&ALL).into_iter().chain(also.chain(rates).map(Case::without_curve)).collect()
@@ -173,9 +171,10 @@ fn fedavg() -> Vec<Case> {
 }
 
 /// What FLRSP compares, by Adam, which learns fastest, and by the papers' SGD with noise as printed.
-fn fedsgd() -> Vec<Case> {
+fn fedsgd(scale: Scale) -> Vec<Case> {
+    let optimiser = format!("optimiser=sgd:{}", if scale == Scale::Paper { PAPERS_RATE } else { 0.3 });
     let sgd = |defence: ComparedDefence| {
-        Case::under(&defence).of_group(("sgd", "SGD"), LineStyle::Dashed, &["optimiser=sgd:0.3"]).without_curve()
+        Case::under(&defence).of_group(("sgd", "SGD"), LineStyle::Dashed, &[&optimiser]).without_curve()
     };
     let by_sgd = [NONE, R02, R05, R08].into_iter().chain(PRINTED).chain([EPS4_MATCHED, EPS1_MATCHED]);
     cases(&MASKS_AND_NOISE).into_iter().chain(by_sgd.map(sgd)).collect()
@@ -192,16 +191,42 @@ fn non_iid() -> Vec<Case> {
 }
 
 /// In the plain and on cipher text, under both rules.
-fn encrypted() -> Vec<Case> {
+fn encrypted(scale: Scale) -> Vec<Case> {
     let plain = || Case { name: "plain".to_owned(), ..Case::under(&NONE) };
     let cipher = || Case {
         set: vec![format!("defence={}", ENCRYPTED.defence), "passphrase=correct horse battery staple".to_owned()],
         ..Case::under(&ENCRYPTED)
     };
+    let rule = format!("rule=fedavg:epochs=1,rate={}", if scale == Scale::Paper { PAPERS_RATE } else { 0.05 });
     // Each client passes over its pictures once.
     let fedavg = |case: Case| {
-        let set = ["rule=fedavg:epochs=1,rate=0.05", "schedule=constant", "rounds=1", "evaluate-every=1"];
+        let set = [&rule, "schedule=constant", "rounds=1", "evaluate-every=1"];
         case.of_group(("fedavg", "FedAvg"), LineStyle::Dotted, &set).without_curve()
     };
     vec![plain(), cipher(), fedavg(plain()), fedavg(cipher())]
+}
+
+#[cfg(test)]
+mod tests {
+    use unmask_core::Rule;
+
+    use super::*;
+
+    #[test]
+    fn no_case_steps_faster_than_the_papers_at_their_scale() {
+        let trains = Experiment::ALL.into_iter().filter_map(|experiment| Study::of(experiment, Scale::Paper));
+        let mut cases = 0;
+        for study in trains {
+            for case in &study.cases {
+                let config = study.config(case, 1, &[]).unwrap();
+                let step = match config.rule {
+                    Rule::FedAvg { rate, .. } => f64::from(rate),
+                    Rule::FedSgd => config.optimiser.to_string().strip_prefix("sgd:").unwrap().parse().unwrap(),
+                };
+                assert!(step <= 1.0001 * PAPERS_RATE, "{}: {step}", case.key);
+                cases += 1;
+            }
+        }
+        assert!(cases > 50, "{cases}");
+    }
 }

@@ -7,7 +7,11 @@ use serde_json::json;
 use unmask_core::{InitOptions, Knowledge};
 use unmask_data::metrics::RECOGNISABLE_FROM;
 
-use super::{AttackResult, by_picture, panel::Panel, panels, title};
+use super::{
+    AttackResult, by_picture,
+    panel::{Panel, PanelAttack},
+    panels, title,
+};
 use crate::{
     accuracy::{mean, t_half_width},
     catalogue::Experiment,
@@ -82,13 +86,14 @@ impl PanelResults {
     }
 
     /// By how much the masks and starts of one picture lie apart in SSIM, at most, of each picture attacked more than once.
-    fn apart(&self, case: &'static str, attacker: Knowledge) -> Vec<f64> {
+    fn apart(&self, case: &'static str, attacker: Knowledge) -> BTreeMap<&str, f64> {
         let mut ranges: BTreeMap<&str, (f64, f64, usize)> = BTreeMap::new();
         for result in self.seen(case, attacker) {
             let range = ranges.entry(&result.picture).or_insert((f64::INFINITY, f64::NEG_INFINITY, 0));
             *range = (range.0.min(result.ssim), range.1.max(result.ssim), range.2 + 1);
         }
-        ranges.into_values().filter(|(_, _, draws)| *draws > 1).map(|(least, most, _)| most - least).collect()
+        let several = ranges.into_iter().filter(|(_, (_, _, draws))| *draws > 1);
+        several.map(|(picture, (least, most, _))| (picture, most - least)).collect()
     }
 
     /// The same to be shown: nothing where nothing came out of any picture.
@@ -188,10 +193,13 @@ impl PanelResults {
         rows
     }
 
-    /// Percent of the updates that the attack restores without a defence, those it failed on not among them; `None` where the panel
-    /// has defended ones alone.
+    /// Percent of the updates that the attack restores, or whose members it tells, without a defence, those it failed on not among them;
+    /// `None` where the panel has defended ones alone.
     fn restored(&self) -> Option<f64> {
         self.panel.defences.contains(&NONE.key).then(|| {
+            if self.panel.attack == PanelAttack::Membership {
+                return 100.0 * self.right(NONE.key) as f64 / self.asked(NONE.key).max(1) as f64;
+            }
             let ssim = self.by_update(NONE.key, Knowledge::Naive);
             percent_recognisable(&ssim, ssim.len() + self.failed(NONE.key, Knowledge::Naive).count())
         })
@@ -270,6 +278,23 @@ pub(super) fn cases(panels: &[Panel]) -> Vec<String> {
     cases
 }
 
+/// A number of each picture.
+#[derive(Debug, Clone, Copy)]
+enum PictureNumber {
+    Ssim,
+    /// How far its draws lie apart in SSIM.
+    Apart,
+}
+
+impl PictureNumber {
+    fn lacking(self, case: &str) -> String {
+        match self {
+            Self::Ssim => format!("{case} was not tried"),
+            Self::Apart => format!("{case} was attacked once alone"),
+        }
+    }
+}
+
 /// What all panels found, for formulas.
 struct AttackMeasurements<'a>(&'a [PanelResults]);
 
@@ -281,16 +306,58 @@ impl<'a> AttackMeasurements<'a> {
         let results = self.0.iter().find(|results| results.panel.key == panel).ok_or_else(not_tried)?;
         let defences = results.panel.defences();
         let defence = defences.iter().find(|known| known.key == defence).ok_or_else(not_tried)?;
-        if let Some(Unsolved { picture, because, .. }) = results.failed(defence.key, attacker).next() {
-            return Err(format!("{case} failed on {picture}: {because}"));
-        }
         Ok((results, defence.key, attacker))
     }
 
-    fn ssim(&self, case: &str) -> Result<BTreeMap<&'a str, f64>, String> {
+    /// Of each picture.
+    ///
+    /// # Errors
+    /// The attack failed on one of them: what it would have shown is not known.
+    fn by_picture(&self, case: &str, of: PictureNumber) -> Result<BTreeMap<&'a str, f64>, String> {
         let (results, defence, attacker) = self.find(case)?;
-        let ssim = results.ssim(defence, attacker);
-        if ssim.is_empty() { Err(format!("{case} was not tried")) } else { Ok(ssim) }
+        if let Some(Unsolved { picture, because, .. }) = results.failed(defence, attacker).next() {
+            return Err(format!("{case} failed on {picture}: {because}"));
+        }
+        let numbers = match of {
+            PictureNumber::Ssim => results.ssim(defence, attacker),
+            PictureNumber::Apart => results.apart(defence, attacker),
+        };
+        if numbers.is_empty() { Err(of.lacking(case)) } else { Ok(numbers) }
+    }
+
+    /// The mean over pictures, or that of the differences, paired by picture, with its interval.
+    fn mean(&self, left: &Term, right: Option<&Term>, of: PictureNumber) -> Result<Measured, String> {
+        let (results, ..) = self.find(&left.case)?;
+        let numbers = self.by_picture(&left.case, of)?;
+        let numbers: Vec<f64> = match right {
+            Some(right) => {
+                let base = self.by_picture(&right.case, of)?;
+                numbers.iter().filter_map(|(picture, number)| Some(number - base.get(picture)?)).collect()
+            }
+            None => numbers.into_values().collect(),
+        };
+        if numbers.is_empty() {
+            return Err(format!("{} has no picture in common with what it is compared to", left.case));
+        }
+        let (mean, half_width) = (mean(&numbers), t_half_width(&numbers));
+        let basis = basis(results, numbers.len());
+        Ok(Measured { mean, low: mean - half_width, high: mean + half_width, basis })
+    }
+
+    /// Percent of the updates that are recognisable. Those it failed on may be or may not be: the interval is of both.
+    fn seen(&self, case: &str) -> Result<Measured, String> {
+        let (results, defence, attacker) = self.find(case)?;
+        let (ssim, failed) = (results.by_update(defence, attacker), results.failed(defence, attacker).count());
+        let of = ssim.len() + failed;
+        if of == 0 {
+            return Err(format!("{case} was not tried"));
+        }
+        let low = percent_recognisable(&ssim, of);
+        if failed == 0 {
+            return Ok(Measured::exact(low, basis(results, results.ssim(defence, attacker).len())));
+        }
+        let basis = format!("{of} updates; it failed on {failed}");
+        Ok(Measured { mean: low, low, high: low + 100.0 * failed as f64 / of as f64, basis })
     }
 }
 
@@ -305,9 +372,9 @@ fn basis(results: &PanelResults, pictures: usize) -> String {
 
 impl Measurements for AttackMeasurements<'_> {
     fn measure(&self, left: &Term, right: Option<&Term>) -> Result<Measured, String> {
-        let (results, defence, attacker) = self.find(&left.case)?;
         match (&left.metric, right) {
             (Metric::Told, None) => {
+                let (results, defence, _) = self.find(&left.case)?;
                 let asked = results.asked(defence);
                 let share = 100.0 * results.right(defence) as f64 / asked.max(1) as f64;
                 if asked == 0 {
@@ -316,38 +383,9 @@ impl Measurements for AttackMeasurements<'_> {
                     Ok(Measured::exact(share, format!("{asked} updates")))
                 }
             }
-            (Metric::SeedSsim, None) => {
-                let apart = results.apart(defence, attacker);
-                match apart.is_empty() {
-                    true => Err(format!("{} was attacked with one mask alone", left.case)),
-                    false => {
-                        let (mean, half_width) = (mean(&apart), t_half_width(&apart));
-                        let basis = basis(results, apart.len());
-                        Ok(Measured { mean, low: mean - half_width, high: mean + half_width, basis })
-                    }
-                }
-            }
-            (Metric::Seen, None) => {
-                let pictures = self.ssim(&left.case)?.len();
-                let ssim = results.by_update(defence, attacker);
-                Ok(Measured::exact(percent_recognisable(&ssim, ssim.len()), basis(results, pictures)))
-            }
-            (Metric::Ssim, right) => {
-                let seen = self.ssim(&left.case)?;
-                let differences: Vec<f64> = match right {
-                    Some(right) => {
-                        let base = self.ssim(&right.case)?;
-                        seen.iter().filter_map(|(picture, ssim)| Some(ssim - base.get(picture)?)).collect()
-                    }
-                    None => seen.into_values().collect(),
-                };
-                if differences.is_empty() {
-                    return Err(format!("{} has no picture in common with what it is compared to", left.case));
-                }
-                let (mean, half_width) = (mean(&differences), t_half_width(&differences));
-                let basis = basis(results, differences.len());
-                Ok(Measured { mean, low: mean - half_width, high: mean + half_width, basis })
-            }
+            (Metric::Seen, None) => self.seen(&left.case),
+            (Metric::Ssim, right) => self.mean(left, right, PictureNumber::Ssim),
+            (Metric::SeedSsim, right) => self.mean(left, right, PictureNumber::Apart),
             (metric, _) => Err(format!("attacks do not tell {}", metric.name())),
         }
     }
@@ -357,7 +395,7 @@ impl Measurements for AttackMeasurements<'_> {
         let undefended =
             AttackCase::parse(reference).map_or(String::new(), |case| format!("{}/{}", case.panel, NONE.key));
         let is_undefended_alone = matches!(condition.right, Right::Number(_)) && *reference == undefended;
-        if is_undefended_alone || !condition.terms().any(|term| term.metric.is_of_pictures()) {
+        if is_undefended_alone || !condition.terms().any(|term| term.metric.needs_a_working_attack()) {
             return Ground::Given;
         }
         // Of two panels that are compared it is enough that one shows something.
@@ -385,8 +423,15 @@ fn notes(run: &ExperimentRun<'_, '_>, all: &[PanelResults]) -> Result<Vec<String
          update."
             .to_owned(),
     ];
+    if all.iter().any(|results| results.panel.batch > 1 && results.panel.attack != PanelAttack::Membership) {
+        notes.push(
+            "Of two pictures in an update those that came out are paired with the private ones that they are most like; SSIM is the \
+             mean over the pairs."
+                .to_owned(),
+        );
+    }
     for PanelResults { panel, .. } in all {
-        if let Some(accuracy) = panel.weights.accuracy(run, panel.key, panel.model)? {
+        if let Some(accuracy) = panel.weights.accuracy(run, panel.model)? {
             notes.push(format!(
                 "{} classified {accuracy:.1} % of the test pictures rightly when it was attacked ({}).",
                 panel.attacked(),
@@ -395,22 +440,19 @@ fn notes(run: &ExperimentRun<'_, '_>, all: &[PanelResults]) -> Result<Vec<String
         }
     }
     notes.extend(match run.request.experiment {
-        Experiment::AttacksCnn => [
+        Experiment::AttacksCnn => vec![
             "FLRSP's four numbers in each line are those of its four pictures, against a pretrained ResNet34 at 224 x 224 pixels.".to_owned(),
             "A LeNet is the small network of Deep Leakage from Gradients, with sigmoids and without batch norm. Batch norm of a ResNet \
              uses the moments of the one picture, as a client's training step does."
                 .to_owned(),
         ],
-        _ => [
+        _ => vec![
             format!(
                 "APRIL's closed form needs a first block without LayerNorm before attention and without residual. In the figure of \
                  \"the block that it needs\" the q/k/v weights of that block are drawn with a standard deviation of {}, where others \
                  have 0.02: at 0.02, as another figure has it, rounding costs much of the picture.",
                 InitOptions::default().april_qkv_std
             ),
-            "Of two or three pictures in an update those that came out are paired with the private ones that they are most like; \
-             SSIM is the mean over the pairs."
-                .to_owned(),
         ],
     });
     Ok(notes)
@@ -577,10 +619,8 @@ mod tests {
         april.unsolved[0].has_nothing_to_solve = false;
         april.unsolved[0].because = "the search has diverged".to_owned();
         let fixed = judge(&[april], "rbw-fixed-position-stops-april");
-        assert_eq!(
-            (fixed.finding, fixed.because.as_deref()),
-            (Finding::Open, Some("april/fixed failed on picture 0: the search has diverged"))
-        );
+        assert_eq!(fixed.finding, Finding::Open);
+        assert!(fixed.found.contains("15 updates; it failed on 1"), "{}", fixed.found);
     }
 
     /// What an attack that fails in any case does not restore is no defence's merit.

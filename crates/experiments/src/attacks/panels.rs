@@ -42,11 +42,14 @@ const MASKS_AND_NOISE: &[&str] = &["none", "r0.2", "r0.5", "r0.8", "eps4", "eps2
 const MASKS_AND_PRINTED: &[&str] =
     &["none", "r0.2", "r0.5", "r0.8", "eps4-printed", "eps2-printed", "eps1-printed", "eps4-delta-1e-5-printed"];
 
-const TRAINED: Weights = Weights::Trained { set: &[], words: "after training" };
-const UNEVEN: Weights =
-    Weights::Trained { set: &["partition=dirichlet:0.1"], words: "after training on shards of few classes each" };
+const TRAINED: Weights = Weights::Trained { key: "trained", set: &[], words: "after training" };
+const UNEVEN: Weights = Weights::Trained {
+    key: "uneven",
+    set: &["partition=dirichlet:0.1"],
+    words: "after training on shards of few classes each",
+};
 /// A wide ResNet's rounds take fifty times a LeNet's.
-const BRIEFLY: Weights = Weights::Trained { set: &["rounds=100"], words: "after a brief training" };
+const BRIEFLY: Weights = Weights::Trained { key: "brief", set: &["rounds=100"], words: "after a brief training" };
 
 /// Pictures that token matching searches for, which takes its time.
 const MATCHED: usize = 5;
@@ -68,7 +71,9 @@ fn panels(experiment: Experiment, scale: Scale) -> Vec<Panel> {
             panels.retain(|panel| panel.iterations.is_none_or(|steps| steps < PATIENT));
             panels.iter_mut().for_each(|panel| panel.draws = 1);
         }
-        Scale::Small | Scale::Paper => {}
+        // A fine-tuned ViT would begin with ImageNet's weights there, which do not come with the program.
+        Scale::Paper => panels.retain(|panel| panel.weights != Weights::FineTuned),
+        Scale::Small => {}
     }
     panels
 }
@@ -149,7 +154,10 @@ fn convolutional(scale: Scale) -> Vec<Panel> {
         }
         Scale::Paper => {
             let model = ResnetPreset::Resnet34.into();
-            panels.push(search("resnet", title, model, Weights::Initial, MASKS_AND_NOISE));
+            panels.push(Panel {
+                iterations: Some(PATIENT),
+                ..search("resnet", title, model, Weights::Initial, MASKS_AND_PRINTED)
+            });
         }
     }
     panels
@@ -271,7 +279,7 @@ fn rows(run: &mut ExperimentRun<'_, '_>, panels: &[Panel]) -> Result<Vec<Vec<Mat
     let seed = run.request.seed;
     let settings: Vec<MatrixSettings> = panels.iter().map(|panel| panel.settings(seed)).collect::<Result<_, _>>()?;
     let starts: Vec<ModelState> =
-        panels.iter().map(|panel| panel.weights.state(run, panel.key, panel.model)).collect::<Result<_, _>>()?;
+        panels.iter().map(|panel| panel.weights.state(run, panel.model)).collect::<Result<_, _>>()?;
     let folders: Vec<PathBuf> = panels.iter().map(|panel| run.store.folder(&name(run, panel))).collect();
     let requests: Vec<MatrixRequest<'_>> = panels
         .iter()

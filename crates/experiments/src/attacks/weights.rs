@@ -24,8 +24,8 @@ pub(super) enum Weights {
     NarrowApril,
     /// A LeNet's as Deep Leakage from Gradients draws them.
     Wide,
-    /// What this network came to by `configs/attacked.toml` with these changes, and what they are in words.
-    Trained { set: &'static [&'static str], words: &'static str },
+    /// What this network came to by `configs/attacked.toml` with these changes, what they are in words, and the name of its file.
+    Trained { key: &'static str, set: &'static [&'static str], words: &'static str },
     /// What the study `vit-fine-tuned` came to without a defence.
     FineTuned,
 }
@@ -51,14 +51,13 @@ impl Weights {
         }
     }
 
-    /// The weights of `architecture`; trained ones are kept under `key`.
+    /// The weights of `architecture`; trained ones are kept.
     ///
     /// # Errors
     /// The pictures are missing, or training fails or is ended.
     pub(super) fn state(
         self,
         run: &mut ExperimentRun<'_, '_>,
-        key: &str,
         architecture: Architecture,
     ) -> Result<ModelState, ExperimentError> {
         let seed = run.request.seed;
@@ -70,7 +69,7 @@ impl Weights {
             (Self::Wide, Architecture::Lenet(config)) => {
                 Ok(ModelState::from_weights(initial_lenet(&config, seed, LenetInit::Wide)))
             }
-            (Self::Trained { .. } | Self::FineTuned, _) => self.trained(run, key, architecture),
+            (Self::Trained { .. } | Self::FineTuned, _) => self.trained(run, architecture),
             (Self::Initial | Self::NarrowApril | Self::Wide, _) => Ok(architecture.initial(seed)),
         }
     }
@@ -78,21 +77,27 @@ impl Weights {
     fn trained(
         self,
         run: &mut ExperimentRun<'_, '_>,
-        key: &str,
         architecture: Architecture,
     ) -> Result<ModelState, ExperimentError> {
         let config = self.config(run, architecture)?;
-        let (file, settings) = (run.file(&format!("{key}-weights"), run.request.seed), config.to_toml());
+        let (key, settings) = (self.key(architecture), config.to_toml());
+        let file = run.file(&key, run.request.seed);
         if let Some(TrainedModel { weights, statistics, .. }) = run.store.get(&file, &settings)? {
             return Ok(ModelState { weights, statistics });
         }
-        run.notify(ExperimentEvent::CaseStarted { name: &format!("{key}, training") })?;
+        run.notify(ExperimentEvent::CaseStarted { name: &format!("{key}") })?;
         let data = run.request.load(&config.data)?;
-        let (trained, state) = train(run.trainer(), key, &config, &data, config.test_pictures)?;
+        let (trained, state) = train(run.trainer(), &key, &config, &data, config.test_pictures)?;
         let ModelState { weights, statistics } = state.clone();
         let model = TrainedModel { weights, statistics, accuracy: trained.correctness.accuracy() };
         run.store.put(&file, &settings, &model)?;
         Ok(state)
+    }
+
+    /// One file for all panels that attack these weights.
+    fn key(self, architecture: Architecture) -> String {
+        let key = if let Self::Trained { key, .. } = self { key } else { "fine-tuned" };
+        format!("{}-{key}-weights", architecture.name())
     }
 
     fn config(self, run: &ExperimentRun<'_, '_>, architecture: Architecture) -> Result<Config, ExperimentError> {
@@ -118,14 +123,13 @@ impl Weights {
     pub(super) fn accuracy(
         self,
         run: &ExperimentRun<'_, '_>,
-        key: &str,
         architecture: Architecture,
     ) -> Result<Option<f64>, ExperimentError> {
         if !matches!(self, Self::Trained { .. } | Self::FineTuned) {
             return Ok(None);
         }
         let settings = self.config(run, architecture)?.to_toml();
-        let kept = run.store.get::<TrainedModel>(&run.file(&format!("{key}-weights"), run.request.seed), &settings)?;
+        let kept = run.store.get::<TrainedModel>(&run.file(&self.key(architecture), run.request.seed), &settings)?;
         Ok(kept.map(|model| 100.0 * model.accuracy))
     }
 }

@@ -77,7 +77,9 @@ impl Metric {
             }
             Self::Ssim => "mean SSIM of what an attack makes of the pictures; 0 where it has nothing to solve",
             Self::Seen => "attacked updates whose pictures reach an SSIM of 0.5, of several their mean, in %",
-            Self::SeedSsim => "mean over pictures of how far their SSIM under several masks lie apart",
+            Self::SeedSsim => {
+                "mean over pictures of how far their SSIM under several masks and starts of the search lie apart"
+            }
             Self::Told => "updates of which the attack tells a member and a stranger rightly, in %",
             Self::Leak => "mean SSIM of what the best attacker makes of the sample photographs",
             Self::Updates => "mean number of updates of a parameter",
@@ -97,7 +99,7 @@ impl Metric {
                 Some("of the seeds and of the test pictures; of a difference paired by both")
             }
             Self::Ssim => Some("of the pictures; of a difference paired by picture"),
-            Self::SeedSsim => Some("of the pictures"),
+            Self::SeedSsim => Some("of the pictures; of a difference paired by picture"),
             Self::Leak => {
                 Some("of the seeds and of the photographs; of a difference not paired: both intervals are added up")
             }
@@ -114,9 +116,9 @@ impl Metric {
         }
     }
 
-    /// Whether it is of what an attack makes of pictures, and says nothing where the attack does not work without a defence.
-    pub(crate) fn is_of_pictures(&self) -> bool {
-        matches!(self, Self::Ssim | Self::Seen | Self::SeedSsim)
+    /// Whether it is of what an attack tells, and says nothing of a defence where the attack does not work without one.
+    pub(crate) fn needs_a_working_attack(&self) -> bool {
+        matches!(self, Self::Ssim | Self::Seen | Self::SeedSsim | Self::Told)
     }
 
     /// Whether `experiment` measures it.

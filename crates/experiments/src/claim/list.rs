@@ -72,7 +72,7 @@ pub enum ClaimListError {
     OtherName { id: String, from: &'static str },
     #[error("the claim {id} has no {what}")]
     Empty { id: String, what: &'static str },
-    #[error("the claim {id} is like {like}, which does not stand above it")]
+    #[error("the claim {id} is like {like}, which does not stand above it with the same formulas and study")]
     Like { id: String, like: String },
     #[error("the claim {id} needs either a study that decides it or, as \"undecided\", why there is none")]
     Decider { id: String },
@@ -145,7 +145,7 @@ fn of(experiment: Experiment) -> Result<Vec<ListedClaim>, ClaimListError> {
 }
 
 fn read(files: &[(&str, &str)]) -> Result<Vec<ListedClaim>, ClaimListError> {
-    let (mut claims, mut ids) = (Vec::new(), HashSet::new());
+    let (mut claims, mut ids) = (Vec::<ListedClaim>::new(), HashSet::new());
     for (file, text) in files {
         let unreadable = |error: toml::de::Error| ClaimListError::Unreadable {
             file: (*file).to_owned(),
@@ -154,7 +154,11 @@ fn read(files: &[(&str, &str)]) -> Result<Vec<ListedClaim>, ClaimListError> {
         let ClaimFile { source, claim } = toml::from_str(text).map_err(unreadable)?;
         for entry in claim {
             let claim = entry.check(source)?;
-            if let Some(like) = claim.like.as_ref().filter(|like| !ids.contains(*like)) {
+            let is_like = |other: &ListedClaim| {
+                (&other.holds, &other.decided) == (&claim.holds, &claim.decided) && other.like.is_none()
+            };
+            let known = |like: &str| claims.iter().any(|other| other.id == like && is_like(other));
+            if let Some(like) = claim.like.as_ref().filter(|like| !known(like)) {
                 return Err(ClaimListError::Like { id: claim.id, like: like.clone() });
             }
             if !ids.insert(claim.id.clone()) {

@@ -45,7 +45,10 @@ pub(crate) fn set(experiment: Experiment, scale: Scale) -> Vec<String> {
     set.iter().map(|&set| set.to_owned()).collect()
 }
 
-/// Ten epochs of all of CIFAR-10 in batches of 32, at RBW's rate; FLRSP's is a tenth of it.
+/// RBW's rate of SGD; FLRSP's is a tenth of it.
+pub(super) const PAPERS_RATE: f64 = 0.0001;
+
+/// Ten epochs of all of CIFAR-10 in batches of 32, at [`PAPERS_RATE`].
 const VIT: &[&str] = &[
     "model=vit_small_patch16_224",
     // The pretrained weights replace it.

@@ -30,7 +30,7 @@ const SEEDS: u64 = i64::MAX as u64;
 /// Rounds between two points of a defence.
 const STEP: u32 = 15;
 
-/// The trade-off of none, R = 0.5 and R = 0.95 on generated shapes, in the conditions of `unmask reproduce trade-off`, but of one
+/// The trade-off of none, R = 0.5 and R = 0.95 on generated shapes, in the conditions of `unmask reproduce trade-off` at `scale`, but of one
 /// seed, two photographs and as many test pictures as the study tries on the way.
 #[derive(Debug)]
 pub struct LiveTradeOff<'a> {

@@ -135,7 +135,7 @@ pub(super) fn wide_cases<'a>(study: &'a Study, conditions: &[Condition], trained
         let Right::Term(right) = &condition.right else { return false };
         let measured = comparison.measure(&condition.left, Some(right));
         let narrow = if condition.margin > 0.0 { condition.margin } else { NARROW };
-        condition.left.metric == Metric::Accuracy
+        matches!(condition.left.metric, Metric::Accuracy | Metric::Early)
             && measured.is_ok_and(|measured| measured.half_width() > narrow)
             && reaches_over_margin(condition, &comparison)
     };
