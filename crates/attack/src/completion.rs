@@ -11,19 +11,14 @@ use crate::{
     accumulate::Round,
     embedding_inversion,
     least_squares::least_squares,
-    low_rank::{Completion, Effort, LowRankError, Start, complete, known_per_unknown},
+    low_rank::{Completion, Effort, LowRankError, Pixels, Start, complete, known_per_unknown},
     observed::Observed,
-    patch_prior::likeliest_mixtures,
 };
 
 const METHOD: AttackMethod = AttackMethod::Completion;
 /// How much a row of G_pos counts while the row space is searched for. A row of G_E^T resembles its neighbours, one of G_pos no other: where it
 /// counts like them, a direction of the row space serves it alone, and the search is stuck in one case of three.
 const POSITION_IMPORTANCE: f64 = 1e-4;
-/// Size of the rows of G_pos, zeros where they are hidden, beside the rows of G_E^T, filled in smoothly, in the guess to start from.
-const POSITIONS_IN_GUESS: f64 = 0.1;
-/// Pixels along one side of a patch from which the guess is made: more take time with the cube of their number.
-const GUESSED_SIDE: usize = 8;
 /// Held-out entries missed by more than this share mean that nothing was found.
 const NOT_FOUND: f64 = 1e-2;
 /// Variance of an entry over rounds, relative to their mean square, up to which their means are tried as one update's: an
@@ -107,10 +102,10 @@ fn complete_one(
     let known = Known { ratio: known_per_unknown(&z, s), hidden: round.hidden_share(), rank: s };
     known.check_count()?;
     check_rows(&z, s, l).map_err(too_much_hidden)?;
-    let guess = guess(round).ok_or_else(unsolvable)?;
     let importance: Vec<f64> =
         (0..z.nrows()).map(|row| if (l..l + s).contains(&row) { POSITION_IMPORTANCE } else { 1.0 }).collect();
-    let start = Start { guess: Some(&guess), importance: Some(&importance), column_importance: None };
+    let pixels = has_neighbours(config).then_some(Pixels::Rows { side: config.patch });
+    let start = Start { importance: Some(&importance), pixels, ..Start::default() };
     let completed = known.complete(&z, start, Effort::default(), progress)?;
     // In the coordinates of V: G_pos^T X = G_E is A_pos^T X = A_E^T.
     let position = completed.left.subrows(l, s);
@@ -139,10 +134,10 @@ fn complete_beside(
     let hidden = 1.0 - z.known() as f64 / z.len() as f64;
     let known = Known { ratio: known_per_unknown(&z, s), hidden, rank: s };
     known.check_count()?;
-    let guess = guess_beside(config, rounds).ok_or_else(unsolvable)?;
     let importance: Vec<f64> =
         (0..z.ncols()).map(|column| if (l..l + s).contains(&column) { POSITION_IMPORTANCE } else { 1.0 }).collect();
-    let start = Start { guess: Some(&guess), importance: None, column_importance: Some(&importance) };
+    let pixels = has_neighbours(config).then_some(Pixels::Columns { side: config.patch });
+    let start = Start { column_importance: Some(&importance), pixels, ..Start::default() };
     let effort = Effort { searches: SEARCHES_BESIDE, ..Effort::default() };
     let completed = known.complete(&z, start, effort, progress)?;
     // V = [X^T; I; 1] M: X^T is what V has for the pixels, in units of what it has for the positions.
@@ -162,6 +157,11 @@ fn complete_beside(
     let expected = known.expected_psnr(&completed, position.as_ref(), of_patch + of_position).ok_or_else(unsolvable)?;
     known.tell(&mut picture, &completed, expected);
     Ok(picture)
+}
+
+/// Whether a patch has pixels that resemble one another.
+fn has_neighbours(config: &VitConfig) -> bool {
+    config.patch > 1
 }
 
 fn unsolvable() -> AttackError {
@@ -273,29 +273,6 @@ fn beside(config: &VitConfig, rounds: &[Arc<Round>]) -> Observed {
     Observed { values: stack(|observed| &observed.values), weights: stack(|observed| &observed.weights) }
 }
 
-/// A matrix `[K D, L + S + 1]` with nearly its row space: mixtures of patches filled in smoothly, and what is known of the
-/// positions.
-fn guess_beside(config: &VitConfig, rounds: &[Arc<Round>]) -> Option<Mat<f64>> {
-    let (d, s, l, side) = (config.dim, config.patches(), config.patch_len(), config.patch);
-    let stride = side.div_ceil(GUESSED_SIDE);
-    let pixels: Vec<usize> = (0..l).filter(|l| l % side % stride == 0 && l / side % side % stride == 0).collect();
-    let across = side.div_ceil(stride);
-    // The place among `pixels` of the one above and left of a pixel.
-    let nearest = |l: usize| (l / (side * side) * across + l / side % side / stride) * across + l % side / stride;
-    let mut filled = Mat::zeros(rounds.len() * d, l + s + 1);
-    for (k, round) in rounds.iter().enumerate() {
-        let mixtures = likeliest_mixtures(&round.patch, &pixels, side)?;
-        for row in 0..d {
-            let norm = mixtures.col(row).norm_l2();
-            let scale = if norm > 0.0 { norm.recip() } else { 0.0 };
-            (0..l).for_each(|column| filled[(k * d + row, column)] = scale * mixtures[(nearest(column), row)]);
-            let scale = scale * POSITIONS_IN_GUESS;
-            (0..s).for_each(|i| filled[(k * d + row, l + i)] = scale * round.position.values[(i, row)]);
-        }
-    }
-    Some(filled)
-}
-
 /// Z `[L + S + 1, D]`.
 fn stacked(round: &AccumulatedRounds) -> Observed {
     let (position, patch, bias) = (round.position(), round.patch(), round.bias());
@@ -322,49 +299,4 @@ fn check_rows(z: &Observed, s: usize, l: usize) -> Result<(), String> {
     }
     let whose = if row < l { format!("pixel {row} of the patches") } else { format!("patch {}", row - l) };
     Err(format!("of the {} gradients of {whose} it needs {s}, and {least} were kept", z.ncols()))
-}
-
-/// A matrix `[any, D]` with nearly the row space of Z. G_E^T has its columns filled in smoothly; where G_pos arrived whole it is the
-/// row space.
-fn guess(round: &AccumulatedRounds) -> Option<Mat<f64>> {
-    let (position, patch) = (round.position(), round.patch());
-    if position.is_whole() {
-        return Some(position.values.clone());
-    }
-    let side = round.config().patch;
-    let stride = side.div_ceil(GUESSED_SIDE);
-    let mut blocks = Vec::new();
-    for offset in 0..stride.min(2) {
-        let pixels: Vec<usize> = (0..round.config().patch_len())
-            .filter(|l| l % side % stride == offset && l / side % side % stride == offset)
-            .collect();
-        blocks.push(unit_rows(&likeliest_mixtures(patch, &pixels, side)?));
-    }
-    blocks.push(unit_rows(&position.values) * faer::Scale(POSITIONS_IN_GUESS));
-    let mut guess = Mat::zeros(blocks.iter().map(Mat::nrows).sum(), position.ncols());
-    let mut at = 0;
-    for block in &blocks {
-        guess.submatrix_mut(at, 0, block.nrows(), block.ncols()).copy_from(block);
-        at += block.nrows();
-    }
-    Some(guess)
-}
-
-/// Each row over its norm.
-fn unit_rows(matrix: &Mat<f64>) -> Mat<f64> {
-    let norms: Vec<f64> = (0..matrix.nrows()).map(|row| matrix.row(row).norm_l2()).collect();
-    let scale = |row: usize| if norms[row] > 0.0 { norms[row] } else { 1.0 };
-    Mat::from_fn(matrix.nrows(), matrix.ncols(), |row, column| matrix[(row, column)] / scale(row))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A row of zeros stays one.
-    #[test]
-    fn rows_become_units() {
-        let rows = unit_rows(&faer::mat![[3.0, 4.0], [0.0, 0.0]]);
-        assert_eq!(rows, faer::mat![[0.6, 0.8], [0.0, 0.0]]);
-    }
 }

@@ -13,10 +13,13 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::{
-    likeliest_factors::LikelyFactor,
+    conjugate_gradients::Solution,
     observed::Observed,
-    small_matrices::{Inverses, multiply, pairs, product},
+    small_matrices::{Inverses, apply_packed, inner, multiply, pairs, product},
 };
+use smooth_start::SmoothStart;
+
+mod smooth_start;
 
 /// One in so many known entries is held out, to be predicted.
 const HELD_OUT: usize = 40;
@@ -45,10 +48,22 @@ const EQUATIONS: usize = 6;
 const ENTRIES: usize = 4;
 /// Rounds of scaling rows and columns in turn.
 const SCALINGS: usize = 3;
-/// Steps with all that is known, once V is found.
-const LAST_STEPS: usize = 3;
-/// After so many searches from likelier and likelier starts the weakest direction is drawn anew before each.
-const UNDISTURBED: usize = 2;
+/// Steps towards the likeliest start before the first search ...
+const FIRST_SMOOTH_STEPS: usize = 100;
+/// ... and where so many entries are known for each unknown.
+const FEW_SMOOTH_STEPS: usize = 40;
+const WELL_KNOWN: f64 = 2.0;
+/// A step is solved for until the square of what is left has fallen to this share.
+const STEP_SHARE: f64 = 1e-4;
+/// Steps with all that is known, once V is found ...
+const LAST_STEPS: usize = 8;
+/// ... for which rows and columns are at least so important: what is exact but for rounding counts alike, and where it all does, steps take
+/// twice as many products ...
+const LAST_IMPORTANCE: f64 = 0.1;
+/// ... and which are hardly damped so near to the end.
+const LAST_DAMPING: f64 = 1e-3;
+/// Damping of the first step of a search.
+const FIRST_DAMPING: f64 = 1.0;
 /// A search that was shaken weighs rows and columns anew, from this to 1.
 const LEAST_WEIGHT: f64 = 0.01;
 
@@ -91,11 +106,28 @@ pub(crate) struct Start<'a> {
     /// A matrix `[any, D]` whose strongest r directions among rows the search starts from; what is known with zeros elsewhere
     /// where there is none.
     pub(crate) guess: Option<&'a Mat<f64>>,
+    /// Which rows or columns are neighbouring pixels: the search starts from what is likeliest of a photograph, not from a guess.
+    pub(crate) pixels: Option<Pixels>,
     /// How much each of the N rows counts while V is searched for; all alike where it is absent. A row that no other row resembles
     /// should count little: it would take a direction of V for itself, and what it hides could be anything.
     pub(crate) importance: Option<&'a [f64]>,
     /// The same of the D columns.
     pub(crate) column_importance: Option<&'a [f64]>,
+}
+
+impl Start<'_> {
+    /// Of an entry.
+    fn importance(&self, row: usize, column: usize) -> f64 {
+        let of = |importance: Option<&[f64]>, at: usize| importance.map_or(1.0, |importance| importance[at]);
+        of(self.importance, row) * of(self.column_importance, column)
+    }
+}
+
+/// The first rows or columns of a matrix, which are the pixels of a patch `[3, side, side]`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Pixels {
+    Rows { side: usize },
+    Columns { side: usize },
 }
 
 /// How hard to try.
@@ -104,8 +136,8 @@ pub(crate) struct Effort {
     /// Searches: the first from the guess, others from where the last one was stuck with rows and columns weighed anew, or from a
     /// likelier start.
     pub(crate) searches: usize,
-    /// Steps towards the likeliest start before a search that has one; 0 for none.
-    pub(crate) likely_steps: usize,
+    /// Steps towards the likeliest start before a search that has one; fewer before the first.
+    pub(crate) smooth_steps: usize,
     /// Steps of one search.
     pub(crate) steps: usize,
     /// Products with H in one step.
@@ -115,13 +147,18 @@ pub(crate) struct Effort {
 impl Effort {
     /// Steps of all searches, at most.
     pub(crate) fn most_steps(self) -> usize {
-        self.searches * self.steps
+        self.searches * self.steps_of_search()
+    }
+
+    /// Steps of one search and towards its start, at most.
+    fn steps_of_search(self) -> usize {
+        self.smooth_steps + self.steps
     }
 }
 
 impl Default for Effort {
     fn default() -> Self {
-        Self { searches: 10, likely_steps: 200, steps: 60, products: 100 }
+        Self { searches: 10, smooth_steps: 200, steps: 60, products: 100 }
     }
 }
 
@@ -129,8 +166,12 @@ impl Default for Effort {
 ///
 /// n rows with |K_i| known entries each: sum |K_i| over r (n + D - r).
 pub(crate) fn known_per_unknown(known: &Observed, rank: usize) -> f64 {
-    let rows: Vec<usize> = row_counts(&known.weights).into_iter().filter(|&count| count > rank).collect();
-    let unknowns = rank * (rows.len() + known.ncols()).saturating_sub(rank);
+    known_entries_per_unknown(&known.weights, rank)
+}
+
+fn known_entries_per_unknown(weights: &Mat<f64>, rank: usize) -> f64 {
+    let rows: Vec<usize> = row_counts(weights).into_iter().filter(|&count| count > rank).collect();
+    let unknowns = rank * (rows.len() + weights.ncols()).saturating_sub(rank);
     rows.iter().sum::<usize>() as f64 / unknowns.max(1) as f64
 }
 
@@ -174,7 +215,9 @@ pub(crate) fn complete(
         whole.find(start, effort, on_step).ok_or(LowRankError::Unsolvable)?;
     let last = Effort { steps: if is_cut { 0 } else { LAST_STEPS }, ..effort };
     let mut on_last = |_, misfit| on_step(effort.most_steps(), misfit);
-    let (point, _) = whole.search(right, last, &mut on_last).ok_or(LowRankError::Unsolvable)?;
+    let all: Vec<usize> = (0..rows).collect();
+    let weighed = whole.with(&all, |i, j| whole.weights[(i, j)] * start.importance(i, j).max(LAST_IMPORTANCE));
+    let (point, _) = weighed.search(right, last, LAST_DAMPING, &mut on_last).ok_or(LowRankError::Unsolvable)?;
     let (left, right) = whole.unscaled(&point);
     Ok(Completion { left, right, held_out, is_settled, is_cut })
 }
@@ -189,6 +232,7 @@ fn row_space(matrix: MatRef<'_, f64>, rank: usize) -> Option<Mat<f64>> {
 }
 
 /// What is known, with rows and columns scaled to a root mean square of 1 over their known entries.
+#[derive(Clone)]
 struct Problem {
     rank: usize,
     /// `[N, D]`, 0 where unknown.
@@ -300,13 +344,11 @@ impl Problem {
         let mut rng = ChaCha8Rng::seed_from_u64(0);
         let (n, d) = (self.rows.len(), self.columns.len());
         let held = self.held_out(&mut rng);
-        let of = |importance: Option<&[f64]>, at: usize| importance.map_or(1.0, |importance| importance[at]);
-        let importance = |i: usize, j: usize| of(start.importance, i) * of(start.column_importance, j);
         let seen = |i: usize, j: usize| self.weights[(i, j)] - held[(i, j)];
         let all: Vec<usize> = (0..n).collect();
         let judge = self.with(&all, seen);
-        let rows = self.enough_rows();
-        let mut problem = judge.with(&rows, |i, j| seen(i, j) * importance(i, j));
+        let mut smooth = start.pixels.map(|pixels| SmoothStart::new(&judge, pixels, &mut rng));
+        let mut rows = smooth.as_ref().map_or_else(|| judge.enough_rows(), SmoothStart::rows);
         let mut right = match start.guess {
             Some(guess) => {
                 let scaled = Mat::from_fn(guess.nrows(), d, |i, j| guess[(i, j)] / self.columns[j]);
@@ -314,14 +356,22 @@ impl Problem {
             }
             None => row_space(judge.values.as_ref(), self.rank),
         }?;
-        let alike = judge.with(&rows, seen);
-        let mut likely = LikelyFactor::new(&alike.values, &alike.weights, right.clone());
+        let mut problem = judge.with(&rows, |i, j| seen(i, j) * start.importance(i, j));
         let mut best: Option<Found> = None;
         let (mut last, mut is_weighed_anew) = (f64::INFINITY, false);
-        for search in 1..=effort.searches {
-            let before = (search - 1) * effort.steps;
-            let (point, mut flow) =
-                problem.search(right, effort, &mut |step, misfit| on_step(before + step, misfit))?;
+        for search in 0..effort.searches {
+            let before = search * effort.steps_of_search();
+            let mut flow = ControlFlow::Continue(());
+            if let Some(smooth) = smooth.as_mut().filter(|_| !is_weighed_anew) {
+                let steps = if search > 0 { effort.smooth_steps } else { self.first_smooth_steps(effort) };
+                (right, flow) = smooth.improve(steps, &mut |step, error| on_step(before + step, error.min(1.0)))?;
+            }
+            let before = before + effort.smooth_steps;
+            let steps = if flow.is_continue() { effort.steps } else { 0 };
+            let (point, of_search) =
+                problem.search(right, Effort { steps, ..effort }, FIRST_DAMPING, &mut |step, misfit| {
+                    on_step(before + step, misfit)
+                })?;
             let error = self.error(&judge.at(point.right.clone())?, &held).unwrap_or(f64::INFINITY);
             let is_settled = error <= FOUND || (error <= PLAUSIBLE && error <= SAME * last && last <= SAME * error);
             if is_settled || best.as_ref().is_none_or(|best| error < best.held_out) {
@@ -330,51 +380,62 @@ impl Problem {
             if is_settled {
                 break;
             }
-            last = error;
-            let is_last = search == effort.searches;
-            is_weighed_anew = effort.likely_steps == 0 || (error <= PLAUSIBLE && !is_weighed_anew);
-            if is_weighed_anew {
-                right = point.right;
-                let mut draw = || LEAST_WEIGHT.powf(rng.random_range(0.0..1.0));
-                let by_row: Vec<f64> = (0..n).map(|_| draw()).collect();
-                let by_column: Vec<f64> = (0..d).map(|_| draw()).collect();
-                problem = judge.with(&rows, |i, j| seen(i, j) * importance(i, j) * by_row[i] * by_column[j]);
-            } else if flow.is_continue() && !is_last {
-                if search > UNDISTURBED {
-                    likely.draw_weakest(&mut rng)?;
-                }
-                flow = likely
-                    .improve(effort.likely_steps, &mut |misfit| on_step(before + effort.steps, misfit.min(1.0)))?;
-                right = likely.basis();
-                // From so near either weights may lead to the end.
-                let is_alike = search % 2 == 1;
-                problem = judge.with(&rows, |i, j| seen(i, j) * if is_alike { 1.0 } else { importance(i, j) });
-            } else {
-                right = point.right;
-            }
-            if flow.is_break() {
+            if flow.is_break() || of_search.is_break() {
                 return best.map(|best| Found { is_cut: true, ..best });
             }
+            last = error;
+            right = point.right;
+            is_weighed_anew = smooth.is_none() || (error <= PLAUSIBLE && !is_weighed_anew);
+            let (mut by_row, mut by_column) = (vec![1.0; n], vec![1.0; d]);
+            if is_weighed_anew {
+                by_row
+                    .iter_mut()
+                    .chain(&mut by_column)
+                    .for_each(|by| *by = LEAST_WEIGHT.powf(rng.random_range(0.0..1.0)));
+            } else if let Some(smooth) = &mut smooth {
+                smooth.refine(&mut rng);
+                rows = smooth.rows();
+            }
+            problem = judge.with(&rows, |i, j| seen(i, j) * start.importance(i, j) * by_row[i] * by_column[j]);
         }
         best
+    }
+
+    /// Steps towards the likeliest start before the first search.
+    fn first_smooth_steps(&self, effort: Effort) -> usize {
+        let is_well_known = known_entries_per_unknown(&self.weights, self.rank) >= WELL_KNOWN;
+        (if is_well_known { FEW_SMOOTH_STEPS } else { FIRST_SMOOTH_STEPS }).min(effort.smooth_steps)
     }
 
     /// Rows, evenly spread, with [`EQUATIONS`] times as many equations as V has unknowns, and [`ENTRIES`] times as many entries of each
     /// column as its row of V has, or all.
     fn enough_rows(&self) -> Vec<usize> {
-        let counts = row_counts(&self.weights);
-        let equations: usize = counts.iter().map(|count| count.saturating_sub(self.rank)).sum();
+        let equations: usize = row_counts(&self.weights).iter().map(|count| count.saturating_sub(self.rank)).sum();
         let needed = EQUATIONS * self.rank * (self.columns.len() - self.rank);
         let n = self.rows.len();
         let mut stride = (equations / needed.max(1)).clamp(1, n);
-        let tells = |column: usize, stride: usize| {
-            let rows = (0..n).step_by(stride);
-            rows.filter(|&row| self.weights[(row, column)] > 0.0).count() >= ENTRIES * self.rank
-        };
-        while stride > 1 && !(0..self.columns.len()).all(|column| tells(column, stride)) {
+        let every = |stride: usize| (0..n).step_by(stride).collect::<Vec<usize>>();
+        while stride > 1 && !self.is_determined_by(&every(stride), EQUATIONS, ENTRIES) {
             stride -= 1;
         }
-        (0..n).step_by(stride).collect()
+        every(stride)
+    }
+
+    /// Whether some rows have so many times as many equations as V has unknowns, and so many times as many entries of each column as its
+    /// row of V has.
+    fn is_determined_by(&self, rows: &[usize], equations: usize, entries: usize) -> bool {
+        let mut per_row = vec![0usize; rows.len()];
+        let has_entries = self.weights.col_iter().all(|column| {
+            let mut count = 0;
+            for (of_row, &row) in per_row.iter_mut().zip(rows) {
+                let is_known = usize::from(column[row] > 0.0);
+                *of_row += is_known;
+                count += is_known;
+            }
+            count >= entries * self.rank
+        });
+        let of_rows: usize = per_row.iter().map(|count| count.saturating_sub(self.rank)).sum();
+        has_entries && of_rows >= equations * self.rank * (self.columns.len() - self.rank)
     }
 
     fn at(&self, right: Mat<f64>) -> Option<Point> {
@@ -395,12 +456,18 @@ impl Problem {
     }
 
     /// Levenberg-Marquardt from V, until little is gained or `on_step` ends it.
-    fn search(&self, right: Mat<f64>, effort: Effort, on_step: OnStep<'_>) -> Option<(Point, ControlFlow<()>)> {
+    fn search(
+        &self,
+        right: Mat<f64>,
+        effort: Effort,
+        first_damping: f64,
+        on_step: OnStep<'_>,
+    ) -> Option<(Point, ControlFlow<()>)> {
         // Of values that are scaled to a root mean square of 1.
         let all = self.weights.sum();
         let floor = FLOOR * FLOOR * all;
         let mut point = self.at(right)?;
-        let (mut damping, mut growth, mut small) = (1.0, 4.0, 0);
+        let (mut damping, mut growth, mut small) = (first_damping, 4.0, 0);
         for step in 0..effort.steps {
             if point.objective <= floor || small == SMALL_STEPS || damping > MOST_DAMPING {
                 break;
@@ -437,21 +504,7 @@ impl Problem {
         let (a, v) = (point.left.as_ref(), point.right.as_ref());
         let packed = product(self.weights.transpose(), pairs(a).as_ref());
         let inverses = Inverses::new(packed.as_ref(), self.rank)?;
-        let damped = |x: &Mat<f64>| {
-            let mut out = Mat::<f64>::zeros(x.nrows(), x.ncols());
-            for j in 0..self.rank {
-                for k in 0..=j {
-                    let gram = packed.col(j * (j + 1) / 2 + k);
-                    for d in 0..x.nrows() {
-                        out[(d, j)] += gram[d] * x[(d, k)];
-                        if k < j {
-                            out[(d, k)] += gram[d] * x[(d, j)];
-                        }
-                    }
-                }
-            }
-            out
-        };
+        let damped = |x: &Mat<f64>| apply_packed(packed.as_ref(), x.as_ref());
         let project = |mut x: Mat<f64>| {
             let along = product(v.transpose(), x.as_ref());
             matmul(x.as_mut(), Accum::Add, v, along.as_ref(), -1.0, Par::Seq);
@@ -470,34 +523,14 @@ impl Problem {
         };
         let precondition = |x: &Mat<f64>| project(inverses.apply(x.as_ref()) * faer::Scale(1.0 / (1.0 + damping)));
         let gradient = project(product(point.residual.transpose(), a));
-        let mut x = Mat::<f64>::zeros(v.nrows(), self.rank);
-        let mut r = gradient.clone();
-        let mut z = precondition(&r);
-        let mut p = z.clone();
-        let mut rho = inner(&r, &z);
-        let goal = 1e-4 * rho;
-        for _ in 0..products {
-            if go_on().is_break() {
-                return Some(ControlFlow::Break(()));
-            }
-            if rho <= goal {
-                break;
-            }
-            let q = hessian(&p);
-            let curvature = inner(&p, &q);
-            if curvature <= 0.0 {
-                break;
-            }
-            let length = rho / curvature;
-            x += &p * faer::Scale(length);
-            r -= q * faer::Scale(length);
-            z = precondition(&r);
-            let next = inner(&r, &z);
-            p = &z + &p * faer::Scale(next / rho);
-            rho = next;
-        }
+        let solution = Solution { x: Mat::zeros(v.nrows(), self.rank), residual: gradient.clone() };
+        let ControlFlow::Continue(Solution { x, residual }) =
+            solution.improve(products, STEP_SHARE, &hessian, &precondition, go_on)
+        else {
+            return Some(ControlFlow::Break(()));
+        };
         // f falls by 2 g.x - x.H x, and (H + damping C) x = g - r.
-        let predicted = inner(&x, &(&gradient + &r)) + damping * inner(&x, &damped(&x));
+        let predicted = inner(&x, &(&gradient + &residual)) + damping * inner(&x, &damped(&x));
         let moved = v + x;
         let right = moved.qr().compute_thin_Q();
         Some(ControlFlow::Continue((self.at(right)?, predicted)))
@@ -517,10 +550,6 @@ impl Problem {
         let ratio = (error / size).sqrt();
         ratio.is_finite().then_some(ratio)
     }
-}
-
-fn inner(a: &Mat<f64>, b: &Mat<f64>) -> f64 {
-    a.col_iter().zip(b.col_iter()).map(|(a, b)| a.iter().zip(b.iter()).map(|(a, b)| a * b).sum::<f64>()).sum()
 }
 
 #[cfg(test)]

@@ -1,44 +1,102 @@
 //! What a patch of a photograph looks like before anything is known of it.
 
-use faer::{
-    Mat, Side,
-    linalg::solvers::{Llt, Solve},
-};
+use faer::{Mat, MatRef};
 use unmask_core::VitConfig;
-
-use crate::observed::Observed;
 
 /// Correlation of neighbouring pixels within a channel.
 const PIXEL_CORRELATION: f64 = 0.98;
 /// Correlation of two colour channels at the same pixel.
 const CHANNEL_CORRELATION: f64 = 0.95;
-/// Variance of what a mixture of patches has beside, as a share of theirs.
-const NOT_PHOTOGRAPHIC: f64 = 1e-3;
 
-/// What `known` `[D, L]`, mixtures of patches such as G_E, has at `pixels`: `[pixels, D]`. Hidden entries are the likeliest under the same
-/// prior, C_hk (C_kk + v I)^-1 g_k with v = 1e-3 for what is no photograph.
-pub(crate) fn likeliest_mixtures(known: &Observed, pixels: &[usize], patch: usize) -> Option<Mat<f64>> {
-    let place = |l: usize| (l / (patch * patch), l / patch % patch, l % patch);
-    let covariance = Mat::from_fn(pixels.len(), pixels.len(), |i, j| {
-        let ((c, y, x), (c2, y2, x2)) = (place(pixels[i]), place(pixels[j]));
-        let channel = if c == c2 { 1.0 } else { CHANNEL_CORRELATION };
-        channel * PIXEL_CORRELATION.powi((y.abs_diff(y2) + x.abs_diff(x2)) as i32)
-    });
-    let mut mixtures = Mat::zeros(pixels.len(), known.nrows());
-    for row in 0..known.nrows() {
-        let at: Vec<usize> = (0..pixels.len()).filter(|&i| known.is_known(row, pixels[i])).collect();
-        if at.is_empty() {
-            continue;
-        }
-        let inner = Mat::from_fn(at.len(), at.len(), |i, j| {
-            covariance[(at[i], at[j])] + if i == j { NOT_PHOTOGRAPHIC } else { 0.0 }
-        });
-        let mut weights = Mat::from_fn(at.len(), 1, |i, _| known.values[(row, pixels[at[i]])]);
-        Llt::new(inner.as_ref(), Side::Lower).ok()?.solve_in_place(weights.as_mut());
-        let outer = Mat::from_fn(pixels.len(), at.len(), |i, j| covariance[(i, at[j])]);
-        mixtures.col_mut(row).copy_from((outer * weights).col(0));
+/// Pixels of a patch on a regular grid, channel by channel, as the sites of a Gaussian Markov random field: a membrane within each channel,
+/// whose spectrum falls like that of photographs, 1 / frequency^2, and channels that go together as in [`covariance_root`].
+///
+/// The precision is Q = R^-1 (x) G: R `[3, 3]` has ones on its diagonal and 0.95 elsewhere, and G is the graph Laplacian of the grid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PixelGrid {
+    /// Of the patch.
+    patch: usize,
+    /// Every so many pixels in either direction.
+    stride: usize,
+}
+
+impl PixelGrid {
+    pub(crate) fn new(patch: usize, stride: usize) -> Self {
+        Self { patch, stride }
     }
-    Some(mixtures)
+
+    /// Every pixel of the same patch.
+    pub(crate) fn whole(self) -> Self {
+        Self { stride: 1, ..self }
+    }
+
+    /// Sites along one side.
+    fn side(self) -> usize {
+        self.patch.div_ceil(self.stride)
+    }
+
+    /// Number of sites.
+    pub(crate) fn len(self) -> usize {
+        VitConfig::CHANNELS * self.side() * self.side()
+    }
+
+    /// Which pixels of a patch they are.
+    pub(crate) fn pixels(self) -> impl Iterator<Item = usize> {
+        let Self { patch, stride } = self;
+        let sites = (0..patch).step_by(stride);
+        (0..VitConfig::CHANNELS).flat_map(move |channel| {
+            let sites = sites.clone();
+            sites.clone().flat_map(move |y| sites.clone().map(move |x| (channel * patch + y) * patch + x))
+        })
+    }
+
+    /// Q times `x` `[len, n]`.
+    pub(crate) fn precision(self, x: MatRef<'_, f64>) -> Mat<f64> {
+        let (side, plane) = (self.side(), self.side() * self.side());
+        let mut bent = Mat::<f64>::zeros(x.nrows(), x.ncols());
+        for (bent, x) in bent.col_iter_mut().zip(x.col_iter()) {
+            let mut bent = bent;
+            let mut join = |a: usize, b: usize| {
+                let difference = x[a] - x[b];
+                bent[a] += difference;
+                bent[b] -= difference;
+            };
+            for site in 0..x.nrows() {
+                if site % side + 1 < side {
+                    join(site, site + 1);
+                }
+                if site % plane + side < plane {
+                    join(site, site + side);
+                }
+            }
+        }
+        let (own, other) = channel_precision();
+        let mut out = &bent * faer::Scale(own - other);
+        for column in 0..x.ncols() {
+            for site in 0..plane {
+                let channels = (0..VitConfig::CHANNELS).map(|channel| channel * plane + site);
+                let sum: f64 = channels.clone().map(|site| bent[(site, column)]).sum();
+                channels.for_each(|site| out[(site, column)] += other * sum);
+            }
+        }
+        out
+    }
+
+    /// The diagonal of Q.
+    pub(crate) fn diagonal(self) -> Vec<f64> {
+        let side = self.side();
+        let joined = |at: usize| usize::from(at > 0) + usize::from(at + 1 < side);
+        (0..self.len())
+            .map(|site| channel_precision().0 * (joined(site % side) + joined(site / side % side)) as f64)
+            .collect()
+    }
+}
+
+/// The inverse of a matrix with ones on its diagonal and r elsewhere: its entries on the diagonal and elsewhere.
+fn channel_precision() -> (f64, f64) {
+    let (n, r) = (VitConfig::CHANNELS as f64, CHANNEL_CORRELATION);
+    let other = -r / ((1.0 - r) * (1.0 + (n - 1.0) * r));
+    ((1.0 - r).recip() + other, other)
 }
 
 /// K `[L, L]` with K K^T = C, the covariance of a patch: 0.98^(|dx|+|dy|), 0.95 between channels. C is a Kronecker product
@@ -75,6 +133,38 @@ fn channel_root(i: usize, j: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// x.Q x is the sum over neighbours of (x_a - x_b) R^-1 (x_a - x_b), and constants cost nothing.
+    #[test]
+    fn precision_is_that_of_increments() {
+        for (patch, stride) in [(4, 1), (5, 2), (8, 3)] {
+            let grid = PixelGrid::new(patch, stride);
+            let (side, plane) = (grid.side(), grid.side() * grid.side());
+            assert_eq!(grid.len(), grid.pixels().count());
+            let places: Vec<_> = grid.pixels().map(|l| (l / (patch * patch), l / patch % patch, l % patch)).collect();
+            let x = Mat::from_fn(grid.len(), 1, |i, _| ((7 * i * i + 3 * i) % 11) as f64);
+            let (own, other) = channel_precision();
+            let mut want = 0.0;
+            for a in 0..plane {
+                for b in 0..a {
+                    let ((_, y, x1), (_, y2, x2)) = (places[a], places[b]);
+                    if y.abs_diff(y2) + x1.abs_diff(x2) != stride {
+                        continue;
+                    }
+                    let step: Vec<f64> = (0..3).map(|c| x[(c * plane + a, 0)] - x[(c * plane + b, 0)]).collect();
+                    let (sum, square) = (step.iter().sum::<f64>(), step.iter().map(|step| step * step).sum::<f64>());
+                    want += (own - other) * square + other * sum * sum;
+                }
+            }
+            let bent = grid.precision(x.as_ref());
+            assert!(((x.transpose() * &bent)[(0, 0)] / want - 1.0).abs() < 1e-12, "side {side}");
+            assert!(grid.precision(Mat::full(grid.len(), 1, 2.5).as_ref()).norm_l2() < 1e-12);
+            let unit = |at| Mat::from_fn(grid.len(), 1, |i, _| f64::from(u8::from(i == at)));
+            for (at, diagonal) in grid.diagonal().into_iter().enumerate() {
+                assert!((grid.precision(unit(at).as_ref())[(at, 0)] - diagonal).abs() < 1e-12, "{at}");
+            }
+        }
+    }
 
     #[test]
     fn root_squares_to_the_covariance() {

@@ -100,6 +100,30 @@ impl Inverses {
     }
 }
 
+/// Each symmetric matrix times its row of `x` `[n, r]`; their lower triangles are the rows of `packed` `[n, r (r + 1) / 2]`.
+pub(crate) fn apply_packed(packed: MatRef<'_, f64>, x: MatRef<'_, f64>) -> Mat<f64> {
+    let mut out = Mat::<f64>::zeros(x.nrows(), x.ncols());
+    for (gram, (j, k)) in packed.col_iter().zip(triangle(x.ncols())) {
+        for (row, &gram) in gram.iter().enumerate() {
+            out[(row, j)] += gram * x[(row, k)];
+            if k < j {
+                out[(row, k)] += gram * x[(row, j)];
+            }
+        }
+    }
+    out
+}
+
+/// Rows and columns of a lower triangle, in the order of [`pairs`].
+pub(crate) fn triangle(r: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..r).flat_map(|j| (0..=j).map(move |k| (j, k)))
+}
+
+/// The sum of the products of entries.
+pub(crate) fn inner(a: &Mat<f64>, b: &Mat<f64>) -> f64 {
+    a.col_iter().zip(b.col_iter()).map(|(a, b)| a.iter().zip(b.iter()).map(|(a, b)| a * b).sum::<f64>()).sum()
+}
+
 pub(crate) fn multiply(x: &mut Mat<f64>, weights: &Mat<f64>) {
     for (x, weights) in x.col_iter_mut().zip(weights.col_iter()) {
         x.iter_mut().zip(weights.iter()).for_each(|(x, weight)| *x *= weight);

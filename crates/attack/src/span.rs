@@ -28,7 +28,7 @@ const CONVERGED: f64 = 2e-6;
 /// Largest rank that is tried behind a mask, one after the other.
 const MOST_HIDDEN: usize = 32;
 /// Of each rank: those below the right one are stuck whatever is tried.
-const EFFORT: Effort = Effort { searches: 2, likely_steps: 0, steps: 60, products: 100 };
+const EFFORT: Effort = Effort { searches: 2, smooth_steps: 0, steps: 60, products: 100 };
 /// So many ranks in turn that predict no better end it.
 const PATIENCE: usize = 4;
 /// What a completion left, beside unit vectors: thousands of its rows must not outweigh them.
