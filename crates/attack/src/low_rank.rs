@@ -158,7 +158,7 @@ impl Effort {
 
 impl Default for Effort {
     fn default() -> Self {
-        Self { searches: 10, smooth_steps: 200, steps: 60, products: 100 }
+        Self { searches: 10, smooth_steps: 100, steps: 60, products: 100 }
     }
 }
 
