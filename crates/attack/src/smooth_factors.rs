@@ -26,6 +26,8 @@ use crate::{
 const LEAST_ERROR: f64 = 3e-7;
 /// e^2 at first: a tenth of the entries' mean square.
 const FIRST_NOISE: f64 = 0.1;
+/// e^2 where V is known but for faint directions.
+const RESUMED_NOISE: f64 = 1e-5;
 /// Variance of the increment between neighbours at first, as a share of the entries' mean square.
 const FIRST_INCREMENT: f64 = 0.05;
 /// V goes so many times as far as to what is likeliest for the present A (Salakhutdinov and Roweis 2003): by steps of 1 the faint directions take
@@ -50,14 +52,28 @@ pub(crate) struct SmoothFactors {
     right: Mat<f64>,
     /// Covariance of each row of V, packed `[D, r (r + 1) / 2]`.
     spread: Mat<f64>,
-    /// B `[r, r]`.
-    right_prior: Mat<f64>,
-    /// C `[r, r]`.
-    increments: Mat<f64>,
-    /// Covariance of rows of A that are no pixels `[r, r]`.
-    others: Mat<f64>,
+    priors: Priors,
     /// e^2.
     noise: f64,
+}
+
+/// Covariances `[r, r]` of what the factors are before anything is known.
+struct Priors {
+    /// B, of a row of V.
+    right: Mat<f64>,
+    /// C, of what neighbouring pixels differ by in A.
+    increments: Mat<f64>,
+    /// Of a row of A that is no pixel.
+    others: Mat<f64>,
+}
+
+impl Priors {
+    /// For rows of V of variance 1, which make an entry of variance 1 with those of A.
+    fn first(rank: usize) -> Self {
+        let scaled = |size: f64| Mat::from_fn(rank, rank, |j, k| if j == k { size } else { 0.0 });
+        let share = (rank as f64).recip();
+        Self { right: scaled(1.0), increments: scaled(FIRST_INCREMENT * share), others: scaled(share) }
+    }
 }
 
 impl SmoothFactors {
@@ -74,7 +90,6 @@ impl SmoothFactors {
         multiply(&mut weighted, &weights);
         let total = inner(&weighted, values);
         let known = weights.col_iter().flat_map(|column| column.iter()).filter(|&&weight| weight > 0.0).count() as f64;
-        let scaled = |size: f64| Mat::from_fn(rank, rank, |j, k| if j == k { size } else { 0.0 });
         Self {
             grid,
             weighted,
@@ -82,14 +97,20 @@ impl SmoothFactors {
             total,
             known,
             left: Mat::zeros(n, rank),
-            // Of variance 1.
             right: Mat::from_fn(d, rank, |_, _| 3f64.sqrt() * rng.random_range(-1.0..1.0)),
             spread: Mat::zeros(d, rank * (rank + 1) / 2),
-            right_prior: scaled(1.0),
-            increments: scaled(FIRST_INCREMENT / rank as f64),
-            others: scaled(1.0 / rank as f64),
+            priors: Priors::first(rank),
             noise: FIRST_NOISE,
         }
+    }
+
+    /// Goes on from another V, given by an orthonormal basis `[D, r]`.
+    pub(crate) fn resume(&mut self, basis: &Mat<f64>) {
+        self.left.fill(0.0);
+        self.right = basis * faer::Scale((basis.nrows() as f64).sqrt());
+        self.spread.fill(0.0);
+        self.priors = Priors::first(basis.ncols());
+        self.noise = RESUMED_NOISE;
     }
 
     /// An orthonormal basis `[D, r]` of the row space.
@@ -118,13 +139,13 @@ impl SmoothFactors {
             let moments = pairs(self.left.as_ref()) + &spread;
             self.improve_left_priors(&moments, &spread);
             let mut columns = product(self.weights.transpose(), moments.as_ref());
-            add_to_rows(&mut columns, 0, &inverse(&self.right_prior)?, |_| self.noise);
+            add_to_rows(&mut columns, 0, &inverse(&self.priors.right)?, |_| self.noise);
             let columns = Inverses::new(columns.as_ref(), r)?;
             let crossed = product(self.weighted.transpose(), self.left.as_ref());
             let likeliest = columns.apply(crossed.as_ref());
             self.right += (likeliest - &self.right) * faer::Scale(OVER_RELAXATION);
             self.spread = columns.packed() * faer::Scale(self.noise);
-            self.right_prior = mean_matrix((pairs(self.right.as_ref()) + &self.spread).as_ref(), r);
+            self.priors.right = mean_matrix((pairs(self.right.as_ref()) + &self.spread).as_ref(), r);
             grams = self.row_grams();
             // E sum w (z - a.v)^2.
             let square: f64 = (moments.col_iter().zip(grams.col_iter()).zip(triangle(r)))
@@ -150,7 +171,7 @@ impl SmoothFactors {
     /// field; the covariance of a row, others given, is e^2 (M_l + e^2 Q_ll C^-1)^-1.
     fn improve_left(&mut self, grams: &Mat<f64>) -> Option<Mat<f64>> {
         let (pixels, r) = (self.grid.len(), self.right.ncols());
-        let (increments, others) = (inverse(&self.increments)?, inverse(&self.others)?);
+        let (increments, others) = (inverse(&self.priors.increments)?, inverse(&self.priors.others)?);
         let diagonal = self.grid.diagonal();
         let mut packed = grams.clone();
         add_to_rows(&mut packed, 0, &increments, |row| diagonal.get(row).map_or(0.0, |q| self.noise * q));
@@ -194,8 +215,8 @@ impl SmoothFactors {
                 increments[(k, j)] += own;
             }
         }
-        self.increments = increments * faer::Scale((pixels as f64).recip());
-        self.others = mean_matrix(moments.subrows(pixels, moments.nrows() - pixels), r);
+        self.priors.increments = increments * faer::Scale((pixels as f64).recip());
+        self.priors.others = mean_matrix(moments.subrows(pixels, moments.nrows() - pixels), r);
     }
 }
 
@@ -283,12 +304,34 @@ mod tests {
                 errors.push(error);
                 go_on(step, error)
             });
-            let basis = smooth.basis();
-            let left = &right - &basis * (basis.transpose() * &right);
-            let left: Vec<f64> = left.col_iter().map(|column| column.norm_l2()).collect();
+            let left = outside(&smooth.basis(), &right);
             assert!(left.iter().all(|&left| left < 1e-2), "seed {seed}: {left:?}");
             assert!(errors[errors.len() - 1] < 1e-3 * errors[0] && errors.len() <= 200, "{errors:?}");
         }
+    }
+
+    /// Length of what lies outside of a basis, of each column.
+    fn outside(basis: &Mat<f64>, columns: &Mat<f64>) -> Vec<f64> {
+        let left = columns - basis * (basis.transpose() * columns);
+        left.col_iter().map(|column| column.norm_l2()).collect()
+    }
+
+    /// From a basis without the faintest direction the way is shorter than from nothing.
+    #[test]
+    fn it_resumes_where_others_were_stuck() {
+        let (z, weights, right) = planted(2, 0.4);
+        let strays = draw(&mut ChaCha8Rng::seed_from_u64(5), COLUMNS, 1);
+        let stuck = Mat::from_fn(COLUMNS, RANK, |i, k| if k + 1 < RANK { right[(i, k)] } else { strays[(i, 0)] });
+        let stuck = stuck.qr().compute_thin_Q();
+        assert!(outside(&stuck, &right)[RANK - 1] > 0.9);
+        let (mut resumed, mut anew) = (factors(&z, &weights), factors(&z, &weights));
+        resumed.resume(&stuck);
+        let found = |smooth: &mut SmoothFactors| {
+            let _ = smooth.improve(20, &mut go_on);
+            outside(&smooth.basis(), &right)[RANK - 1]
+        };
+        let (resumed, anew) = (found(&mut resumed), found(&mut anew));
+        assert!(resumed < 1e-2 && anew > 1e-2, "{resumed} {anew}");
     }
 
     /// A pixel of which nothing is known is like those around it, and so is one of which less is known than it has unknowns.

@@ -5,7 +5,7 @@ use std::{borrow::Cow, ops::ControlFlow};
 use faer::Mat;
 use rand_chacha::ChaCha8Rng;
 
-use super::{Pixels, Problem};
+use super::{Pixels, Point, Problem};
 use crate::{patch_prior::PixelGrid, smooth_factors::SmoothFactors};
 
 /// Every so many pixels in either direction are enough to start with ...
@@ -51,6 +51,14 @@ impl<'a> SmoothStart<'a> {
         if self.grid != whole {
             self.grid = whole;
             self.factors = self.lines.smooth_factors(whole, rng);
+        }
+    }
+
+    /// Goes on from where a search with its rows was stuck.
+    pub(super) fn resume(&mut self, stuck: &Point) {
+        match self.rows {
+            Some(_) => self.factors.resume(&stuck.left.qr().compute_thin_Q()),
+            None => self.factors.resume(&stuck.right),
         }
     }
 
@@ -123,8 +131,8 @@ mod tests {
     /// Rows that are no pixels.
     const OTHER_ROWS: usize = 20;
 
-    /// 30 % of a matrix whose rows are pixels, waves over a patch with directions of sizes 1 to 1/128, and others.
-    fn planted(seed: u64) -> Observed {
+    /// A share of a matrix whose rows are pixels, waves over a patch with each direction so many times fainter than the last, and others.
+    fn planted(seed: u64, share: f64, fainter: f64) -> Observed {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut draw = |rows, columns| Mat::from_fn(rows, columns, |_, _| rng.random_range(-1.0..1.0));
         let (right, waves, others) = (draw(COLUMNS, RANK), draw(4, RANK), draw(OTHER_ROWS, RANK));
@@ -138,10 +146,10 @@ mod tests {
                 }
                 None => others[(row - places.len(), k)],
             };
-            value * 2f64.powi(-(k as i32))
+            value * fainter.powi(-(k as i32))
         });
         let z = &left * right.transpose();
-        let weights = Mat::from_fn(z.nrows(), COLUMNS, |_, _| f64::from(u8::from(rng.random_bool(0.3))));
+        let weights = Mat::from_fn(z.nrows(), COLUMNS, |_, _| f64::from(u8::from(rng.random_bool(share))));
         let values = Mat::from_fn(z.nrows(), COLUMNS, |i, j| z[(i, j)] * weights[(i, j)]);
         Observed { values, weights }
     }
@@ -157,7 +165,7 @@ mod tests {
     fn pixels_are_found_either_way() {
         let mut stuck = 0;
         for seed in 0..6 {
-            let known = planted(seed);
+            let known = planted(seed, 0.3, 2.0);
             let down = completed(&known, Some(Pixels::Rows { side: SIDE }));
             assert!(down.is_settled && down.held_out < 1e-8, "seed {seed}: {:e}", down.held_out);
             let turn = |matrix: &Mat<f64>| matrix.transpose().to_owned();
@@ -167,5 +175,14 @@ mod tests {
             stuck += usize::from(completed(&known, None).held_out > 1e-2);
         }
         assert!(stuck > 3, "{stuck} of 6");
+    }
+    /// Where a faint direction is missing, the same error twice is no noise: entries that were seen are missed by far less.
+    #[test]
+    fn what_misses_a_faint_direction_is_not_settled() {
+        for seed in [21, 27] {
+            let found = completed(&planted(seed, 0.26, 4.0), Some(Pixels::Rows { side: SIDE }));
+            assert!((1e-5..1e-3).contains(&found.held_out), "seed {seed}: {:e}", found.held_out);
+            assert!(!found.is_settled, "seed {seed}: {:e}", found.held_out);
+        }
     }
 }
