@@ -1,6 +1,6 @@
 //! Embedding inversion behind masks, by the rank of what they hide.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use faer::{Mat, MatRef};
 use unmask_core::{AttackMethod, VitConfig};
@@ -13,6 +13,7 @@ use crate::{
     least_squares::least_squares,
     low_rank::{Completion, Effort, LowRankError, Pixels, Start, complete, known_per_unknown},
     observed::Observed,
+    patch_prior::PixelGrid,
 };
 
 const METHOD: AttackMethod = AttackMethod::Completion;
@@ -26,6 +27,13 @@ const NOT_FOUND: f64 = 1e-2;
 const NEARLY_STILL: f64 = NOT_FOUND * NOT_FOUND;
 /// Searches for the picture behind several rounds: each takes seconds, and what is not found by then is left to other means.
 const SEARCHES_BESIDE: usize = 3;
+/// One in so many pixels of a patch may be left to its neighbours.
+const FEW_LACKING: usize = 20;
+/// So often each of them is filled.
+const FILLINGS: usize = 3;
+/// Singular values of their equations up to this share of the largest are left out: they would bring in more rounding than the neighbours
+/// are wrong by.
+const FILLING_CUTOFF: f64 = 1e-4;
 /// Below this expected PSNR, in dB, a picture is not to be relied on.
 const RELIABLE: f64 = 30.0;
 
@@ -107,17 +115,29 @@ fn complete_one(
     let pixels = has_neighbours(config).then_some(Pixels::Rows { side: config.patch });
     let start = Start { importance: Some(&importance), pixels, ..Start::default() };
     let completed = known.complete(&z, start, Effort::default(), progress)?;
+    let is_lacking = |row: usize| completed.left[(row, 0)].is_nan();
+    let (lacking, told): (Vec<usize>, Vec<usize>) = (0..l).partition(|&row| is_lacking(row));
     // In the coordinates of V: G_pos^T X = G_E is A_pos^T X = A_E^T.
     let position = completed.left.subrows(l, s);
-    let patch = completed.left.subrows(0, l);
-    let (x, spectrum) =
-        least_squares(position.transpose(), patch.transpose(), rounding.cutoff()).ok_or_else(unsolvable)?;
+    let patch = Mat::from_fn(s, told.len(), |k, i| completed.left[(told[i], k)]);
+    let (of_told, spectrum) =
+        least_squares(position.transpose(), patch.as_ref(), rounding.cutoff()).ok_or_else(unsolvable)?;
+    let mut x = Mat::zeros(s, l);
+    told.iter().zip(of_told.col_iter()).for_each(|(&pixel, values)| x.col_mut(pixel).copy_from(values));
+    let coefficients = position * completed.right.transpose();
+    fill_from_neighbours(&mut x, &lacking, &coefficients, &z, config).ok_or_else(unsolvable)?;
     let mut picture = Reconstruction::from_patches(x.as_ref(), config, spectrum);
     let mean_square = |row: usize| completed.left.row(row).squared_norm_l2() / config.dim as f64;
-    let of_patch = (0..l).map(mean_square).sum::<f64>() / l as f64;
+    let of_patch = told.iter().map(|&row| mean_square(row)).sum::<f64>() / told.len() as f64;
     let of_position = (0..s).map(|i| mean_square(l + i) * x.row(i).squared_norm_l2() / l as f64).sum::<f64>();
     let expected = known.expected_psnr(&completed, position, of_patch + of_position).ok_or_else(unsolvable)?;
     known.tell(&mut picture, &completed, expected);
+    if !lacking.is_empty() {
+        picture.note(format!(
+            "Of {} of {l} pixels of a patch fewer gradients were kept than there are patches; their neighbours tell the rest.",
+            lacking.len()
+        ));
+    }
     picture.note_cutoff(spectrum, rounding);
     Ok(picture)
 }
@@ -290,13 +310,42 @@ fn stacked(round: &AccumulatedRounds) -> Observed {
     }
 }
 
-/// Whether each row can be had from a row space of S dimensions. That of b_E need not.
+/// Whether each row can be had from a row space of S dimensions, but for a few of pixels. That of b_E need not.
 fn check_rows(z: &Observed, s: usize, l: usize) -> Result<(), String> {
     let known = |row: usize| (0..z.ncols()).filter(|&column| z.is_known(row, column)).count();
-    let (least, row) = (0..l + s).map(|row| (known(row), row)).min().unwrap_or_default();
-    if least >= s {
-        return Ok(());
-    }
-    let whose = if row < l { format!("pixel {row} of the patches") } else { format!("patch {}", row - l) };
+    let least = |rows: Range<usize>| rows.map(|row| (known(row), row)).min().unwrap_or_default();
+    let lacking = (0..l).filter(|&row| known(row) < s).count();
+    let (least, whose) = match (least(l..l + s), least(0..l)) {
+        ((least, row), _) if least < s => (least, format!("patch {}", row - l)),
+        (_, (least, row)) if lacking * FEW_LACKING > l => (least, format!("pixel {row} of the patches")),
+        _ => return Ok(()),
+    };
     Err(format!("of the {} gradients of {whose} it needs {s}, and {least} were kept", z.ncols()))
+}
+
+/// X `[S, L]` at pixels of which fewer than S entries were kept: among all that agree with these, what is nearest to what the
+/// neighbours make likely. `coefficients` is G_pos `[S, D]`, completed.
+fn fill_from_neighbours(
+    x: &mut Mat<f64>,
+    lacking: &[usize],
+    coefficients: &Mat<f64>,
+    z: &Observed,
+    config: &VitConfig,
+) -> Option<()> {
+    let grid = PixelGrid::new(config.patch, 1);
+    // Where neighbours lack as well, they are filled in turn.
+    for &pixel in lacking.iter().cycle().take(lacking.len() * FILLINGS) {
+        let likely = grid.likeliest_at(&x.transpose().to_owned(), pixel).transpose().to_owned();
+        let kept: Vec<usize> = (0..z.ncols()).filter(|&column| z.is_known(pixel, column)).collect();
+        x.col_mut(pixel).copy_from(&likely);
+        if kept.is_empty() {
+            continue;
+        }
+        // G_pos[:, d].x = G_E[d, pixel] for each that was kept.
+        let equations = Mat::from_fn(kept.len(), x.nrows(), |i, s| coefficients[(s, kept[i])]);
+        let missed = Mat::from_fn(kept.len(), 1, |i, _| z.values[(pixel, kept[i])] - (equations.row(i) * &likely));
+        let (step, _) = least_squares(equations.as_ref(), missed.as_ref(), FILLING_CUTOFF)?;
+        x.col_mut(pixel).copy_from(&likely + step.col(0));
+    }
+    Some(())
 }

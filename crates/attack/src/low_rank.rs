@@ -39,6 +39,9 @@ const PLAUSIBLE: f64 = 1e-3;
 /// ... and held-out entries are missed by so many times as much as those that were seen. Measured at R = 0.5 on differences of weights, where noise
 /// is the limit: 4 to 25 times; on f64 gradients at R = 0.8, in local minima: 90 to 500 times.
 const OVERFITTED: f64 = 30.0;
+/// But for a fit that leaves no more of the seen entries than f32 rounds: of few entries for each unknown their rounding is the others' error a
+/// hundred times over. Local minima left 8e-7 and more.
+const ROUNDING: f64 = 2e-7;
 /// A step that gains less than this share of the misfit is a small one.
 const SMALL_GAIN: f64 = 0.02;
 /// So many small ones in turn end a search.
@@ -192,9 +195,10 @@ fn row_counts(weights: &Mat<f64>) -> Vec<usize> {
 /// are searched for.
 ///
 /// The function that is minimised has local minima: one direction of V serves a single row or column. A stuck search is therefore followed
-/// by one from a likelier start, [`LikelyFactor`]. The solution is a minimum whatever rows and columns weigh, a local one is not:
-/// what looks like an end is searched again with other weights. That goes on until entries that were held out are predicted,
-/// or `on_step` ends it: the best found so far is the result then. A result is no proof: see [`Completion::held_out`].
+/// by one from a likelier start, [`SmoothStart`], where rows or columns are pixels. The solution is a minimum whatever rows and columns
+/// weigh, a local one is not: what looks like an end is searched again with other weights. That goes on until entries that were held
+/// out are predicted, or `on_step` ends it: the best found so far is the result then. A result is no proof: see
+/// [`Completion::held_out`].
 ///
 /// # Errors
 /// [`LowRankError`]: counting forbids it, which is said before anything is computed, or the values are beyond f64.
@@ -272,8 +276,14 @@ struct Found {
 
 impl Problem {
     fn new(known: &Observed, rank: usize) -> Self {
-        let mut values = known.values.clone();
-        let weights = known.weights.clone();
+        let (mut values, mut weights) = (known.values.clone(), known.weights.clone());
+        // A row of fewer than r is explained by any V, and by a large A where V has little there: it would lead the search astray.
+        for (row, &count) in row_counts(&weights).iter().enumerate() {
+            if count < rank {
+                values.row_mut(row).fill(0.0);
+                weights.row_mut(row).fill(0.0);
+            }
+        }
         let (mut rows, mut columns) = (vec![1.0; values.nrows()], vec![1.0; values.ncols()]);
         let per_row = row_counts(&weights);
         let per_column = row_counts(&weights.transpose().to_owned());
@@ -378,7 +388,8 @@ impl Problem {
             let error = self.error(&judge.at(point.right.clone())?, &held).unwrap_or(f64::INFINITY);
             let misfit = (point.objective / problem.weights.sum()).sqrt();
             let is_same = error <= SAME * last && last <= SAME * error;
-            let is_settled = error <= FOUND || (error <= PLAUSIBLE && is_same && error <= OVERFITTED * misfit);
+            let is_noise = error <= OVERFITTED * misfit || misfit <= ROUNDING;
+            let is_settled = error <= FOUND || (error <= PLAUSIBLE && is_same && is_noise);
             if is_settled || best.as_ref().is_none_or(|best| error < best.held_out) {
                 best = Some(Found { right: point.right.clone(), held_out: error, is_settled, is_cut: false });
             }

@@ -1,6 +1,6 @@
 //! What a patch of a photograph looks like before anything is known of it.
 
-use faer::{Mat, MatRef};
+use faer::{Mat, MatRef, Row};
 use unmask_core::VitConfig;
 
 /// Correlation of neighbouring pixels within a channel.
@@ -80,6 +80,13 @@ impl PixelGrid {
             }
         }
         out
+    }
+
+    /// What the neighbours of a site make most likely there, and the other channels: -sum_m Q_lm x_m / Q_ll, m not l. `x` `[len, n]`.
+    pub(crate) fn likeliest_at(self, x: &Mat<f64>, site: usize) -> Row<f64> {
+        let own = self.diagonal()[site];
+        let bent = self.precision(x.as_ref());
+        Row::from_fn(x.ncols(), |column| x[(site, column)] - bent[(site, column)] / own)
     }
 
     /// The diagonal of Q.
