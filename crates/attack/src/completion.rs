@@ -18,7 +18,7 @@ use crate::{
 
 const METHOD: AttackMethod = AttackMethod::Completion;
 /// How much a row of G_pos counts while the row space is searched for. A row of G_E^T resembles its neighbours, one of G_pos no other: where it
-/// counts like them, a direction of the row space serves it alone, and the search is stuck in one case of three.
+/// counts like them, a direction of the row space serves it alone, and the search is stuck more often and longer.
 const POSITION_IMPORTANCE: f64 = 1e-4;
 /// Held-out entries missed by more than this share mean that nothing was found.
 const NOT_FOUND: f64 = 1e-2;

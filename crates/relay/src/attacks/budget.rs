@@ -5,7 +5,7 @@ use std::time::Duration;
 use unmask_wire::view::BudgetView;
 
 /// An attack that has begun is ended after so many budgets while rounds run: at 5 s a round a low-rank completion of 224 x 224
-/// pixels, which takes 11 s where it finds the picture, has its time, and one that is stuck does not hold a thread for minutes. A choice: more shows more of large models and answers later.
+/// pixels, which takes 7 to 12 s where it finds the picture, has its time, and one that is stuck does not hold a thread for minutes. A choice: more shows more of large models and answers later.
 const OVERTIME: u32 = 4;
 
 /// Time spent on the newest update, and what was left out of it.
