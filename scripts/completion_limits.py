@@ -27,7 +27,7 @@ MEASURED = {
     "vit_lab_patch4_32": [(0.1, 1 / 1)],
     "vit_nano_patch8_32": [(0.5, 57 / 60), (0.7, 51 / 60)],
     "vit_lab_patch8_32": [(0.5, 60 / 60), (0.7, 60 / 60), (0.8, 51 / 60)],
-    "vit_small_patch32_224": [(0.5, 9 / 9)],
+    "vit_small_patch32_224": [(0.5, 9 / 9), (0.7, 2 / 2)],
     "ViT-B/32 (no preset)": [(0.8, 2 / 3)],
 }
 LEFT, WIDTH, TOP, ROW = 200, 560, 44, 30
