@@ -85,7 +85,7 @@ impl Weights {
         if let Some(TrainedModel { weights, statistics, .. }) = run.store.get(&file, &settings)? {
             return Ok(ModelState { weights, statistics });
         }
-        run.notify(ExperimentEvent::CaseStarted { name: &format!("{key}") })?;
+        run.notify(ExperimentEvent::CaseStarted { name: &key })?;
         let data = run.request.load(&config.data)?;
         let (trained, state) = train(run.trainer(), &key, &config, &data, config.test_pictures)?;
         let ModelState { weights, statistics } = state.clone();
