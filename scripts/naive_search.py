@@ -71,11 +71,15 @@ def search(weights, images, rate, objective, steps, knows_mask):
     sent = whole * mask
     x = (0.5 + 0.25 * torch.randn(images.shape, generator=generator)).clamp(0, 1).requires_grad_(True)
     adam = torch.optim.Adam([x], lr=0.05)
+    smoothness = None
     for step in range(steps):
         adam.param_groups[0]["lr"] = 0.05 * 0.1 ** sum(8 * step >= eighths * steps for eighths in (3, 5, 7))
         found = gradients(weights, x)
         rough = (x[..., 1:] - x[..., :-1]).abs().mean((1, 2, 3)) + (x[..., 1:, :] - x[..., :-1, :]).abs().mean((1, 2, 3))
-        goal = distance(found * mask if knows_mask else found, sent, objective) + 0.002 * rough
+        goal = distance(found * mask if knows_mask else found, sent, objective)
+        # Smoothness must not be all that is searched for where a start leaves little unexplained.
+        smoothness = 0.002 * (goal.detach() / 0.1).clamp(max=1) if smoothness is None else smoothness
+        goal = goal + smoothness * rough
         x.grad = torch.autograd.grad(goal.sum(), x)[0].sign()
         adam.step()
         with torch.no_grad():

@@ -25,6 +25,9 @@ const LEAST_FALL: f64 = 0.01;
 /// What f32 gradients leave of an objective, or of a squared misfit, that is zero.
 const ROUNDING: f64 = 1e-6;
 
+/// A start of this cosine distance is far from the picture.
+const FAR: f64 = 0.1;
+
 /// Eighths of all iterations at which the step size falls to a tenth.
 const DROPS: [usize; 3] = [3, 5, 7];
 
@@ -42,7 +45,7 @@ pub struct MatchingOptions {
     pub iterations: usize,
     /// The first step size, in units of x in [-1, 1]. Trained models want 0.05 or less.
     pub step: f64,
-    /// Weight of total variation in the objective.
+    /// Weight of total variation in the objective; that of the cosine takes less of it where a start leaves little unexplained.
     pub variation: f64,
     /// Whether the picture that it starts from is known to be the one behind the update: it is what the search ends with.
     pub is_start_exact: bool,
@@ -115,6 +118,18 @@ impl<O: Oracle> Problem<O> {
     }
 }
 
+impl<O> Problem<O> {
+    /// What share of its weight total variation keeps, and rounding of what it leaves, by the terms at the start. Where the picture
+    /// moves little of the gradient, the cosine is next to nothing from the start on: 4e-6 of a LeNet with its usual weights. At its
+    /// whole weight smoothness would then be all that is searched for.
+    fn share(&self, start: Terms) -> f64 {
+        match self.objective {
+            Objective::Cosine => (start.sum() / FAR).min(1.0),
+            Objective::Tokens(_) => 1.0,
+        }
+    }
+}
+
 /// What a problem says of a picture x.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evaluation {
@@ -125,8 +140,9 @@ pub struct Evaluation {
     pub misfit: f64,
 }
 
-fn has_fallen(from: f64, to: f64) -> bool {
-    from - to > LEAST_FALL * from.abs() + ROUNDING
+/// `share`: of [`ROUNDING`], as of total variation.
+fn has_fallen(from: f64, to: f64, share: f64) -> bool {
+    from - to > LEAST_FALL * from.abs() + share * ROUNDING
 }
 
 fn norm(values: &[f64]) -> f64 {
@@ -156,6 +172,8 @@ struct LookedAt {
     before: f64,
     /// The lowest since then.
     now: f64,
+    /// [`Problem::share`] of the start.
+    share: f64,
 }
 
 /// A picture and how it was found.
@@ -170,9 +188,9 @@ struct Iterate {
 }
 
 impl LookedAt {
-    fn new(start: Iterate) -> Self {
+    fn new(start: Iterate, share: f64) -> Self {
         let objective = start.objective;
-        Self { best: start.clone(), start, before: objective, now: objective }
+        Self { best: start.clone(), start, before: objective, now: objective, share }
     }
 
     fn look_at(&mut self, iterate: Iterate) {
@@ -184,7 +202,7 @@ impl LookedAt {
 
     /// Begins the next eighth of the schedule; whether the objective did not fall in the one that ends.
     fn has_stalled(&mut self) -> bool {
-        let has_stalled = !has_fallen(self.before, self.now);
+        let has_stalled = !has_fallen(self.before, self.now, self.share);
         self.before = self.before.min(self.now);
         self.now = f64::INFINITY;
         has_stalled
@@ -194,7 +212,7 @@ impl LookedAt {
     /// nearly converged models, whose gradients say little about the picture, less misfit means nothing.
     fn kept(&self) -> (&Iterate, bool) {
         // The objective goes with the square of the misfit.
-        let is_start = !has_fallen(self.start.misfit.powi(2), self.best.misfit.powi(2));
+        let is_start = !has_fallen(self.start.misfit.powi(2), self.best.misfit.powi(2), self.share);
         (if is_start { &self.start } else { &self.best }, is_start)
     }
 }
@@ -230,8 +248,9 @@ impl<O: Oracle> Matching<O> {
             return Ok(over.clone());
         }
         let Evaluation { terms, mut slope, misfit } = self.problem.evaluate(&self.x)?;
-        let variation = add_total_variation(self.problem.oracle.inputs(), &self.x, self.options.variation, &mut slope);
-        let objective = terms.sum() + variation;
+        let share = self.looked_at.as_ref().map_or_else(|| self.problem.share(terms), |looked_at| looked_at.share);
+        let weight = share * self.options.variation;
+        let objective = terms.sum() + add_total_variation(self.problem.oracle.inputs(), &self.x, weight, &mut slope);
         let diverged = |what, value| AttackError::Diverged { what, value, iteration: self.iteration };
         if !objective.is_finite() {
             return Err(diverged("the objective", objective));
@@ -242,7 +261,7 @@ impl<O: Oracle> Matching<O> {
         let iterate = Iterate { x: self.x.clone(), misfit, objective };
         match &mut self.looked_at {
             Some(looked_at) => looked_at.look_at(iterate),
-            None => self.looked_at = Some(LookedAt::new(iterate)),
+            None => self.looked_at = Some(LookedAt::new(iterate, share)),
         }
         self.adam.step(&mut self.x, &slope, self.options.rate(self.iteration));
         self.iteration += 1;
