@@ -25,7 +25,8 @@ const NOT_FOUND: f64 = 1e-2;
 /// Variance of an entry over rounds, relative to their mean square, up to which their means are tried as one update's: an
 /// error of 1 % of each, at which nothing is found.
 const NEARLY_STILL: f64 = NOT_FOUND * NOT_FOUND;
-/// Searches for the picture behind several rounds: each takes seconds, and what is not found by then is left to other means.
+/// Searches for the picture behind several rounds of a model that moved: each takes seconds, and what is not found by then is
+/// left to other means.
 const SEARCHES_BESIDE: usize = 3;
 /// One in so many pixels of a patch may be left to its neighbours.
 const FEW_LACKING: usize = 20;
@@ -63,7 +64,7 @@ pub fn completion(evidence: &Evidence, progress: OnProgress<'_>) -> Result<Recon
         return embedding_inversion(&evidence.gradients);
     }
     let rounding = evidence.gradients.rounding();
-    complete_one(&round, rounding, progress)
+    complete_one(&round, rounding, Effort::default(), progress)
 }
 
 /// The picture behind several masked updates of it.
@@ -86,13 +87,13 @@ pub fn completion_of_rounds(
             let (dim, unknowns) = (config.dim, config.patches() + 1);
             return Err(AttackError::TooFewDimensions { method: METHOD, dim, unknowns });
         }
-        return complete_one(rounds, rounding, progress);
+        return complete_one(rounds, rounding, Effort::default(), progress);
     }
     match complete_beside(config, rounds.apart(), progress) {
         Err(AttackError::TooMuchHidden { .. } | AttackError::NotCompleted { .. })
             if config.dim > config.patches() && rounds.drift() < NEARLY_STILL =>
         {
-            complete_one(rounds, rounding, progress)
+            complete_one(rounds, rounding, effort_beside(), progress)
         }
         found => found,
     }
@@ -102,6 +103,7 @@ pub fn completion_of_rounds(
 fn complete_one(
     round: &AccumulatedRounds,
     rounding: Rounding,
+    effort: Effort,
     progress: OnProgress<'_>,
 ) -> Result<Reconstruction, AttackError> {
     let config = round.config();
@@ -114,7 +116,7 @@ fn complete_one(
         (0..z.nrows()).map(|row| if (l..l + s).contains(&row) { POSITION_IMPORTANCE } else { 1.0 }).collect();
     let pixels = has_neighbours(config).then_some(Pixels::Rows { side: config.patch });
     let start = Start { importance: Some(&importance), pixels, ..Start::default() };
-    let completed = known.complete(&z, start, Effort::default(), progress)?;
+    let completed = known.complete(&z, start, effort, progress)?;
     let is_lacking = |row: usize| completed.left[(row, 0)].is_nan();
     let (lacking, told): (Vec<usize>, Vec<usize>) = (0..l).partition(|&row| is_lacking(row));
     // In the coordinates of V: G_pos^T X = G_E is A_pos^T X = A_E^T.
@@ -158,8 +160,7 @@ fn complete_beside(
         (0..z.ncols()).map(|column| if (l..l + s).contains(&column) { POSITION_IMPORTANCE } else { 1.0 }).collect();
     let pixels = has_neighbours(config).then_some(Pixels::Columns { side: config.patch });
     let start = Start { column_importance: Some(&importance), pixels, ..Start::default() };
-    let effort = Effort { searches: SEARCHES_BESIDE, ..Effort::default() };
-    let completed = known.complete(&z, start, effort, progress)?;
+    let completed = known.complete(&z, start, effort_beside(), progress)?;
     // V = [X^T; I; 1] M: X^T is what V has for the pixels, in units of what it has for the positions.
     let (pixels, units) = (completed.right.subrows(0, l), completed.right.subrows(l, s));
     let (x, spectrum) =
@@ -177,6 +178,11 @@ fn complete_beside(
     let expected = known.expected_psnr(&completed, position.as_ref(), of_patch + of_position).ok_or_else(unsolvable)?;
     known.tell(&mut picture, &completed, expected);
     Ok(picture)
+}
+
+/// Of updates between which the model moved.
+fn effort_beside() -> Effort {
+    Effort { searches: SEARCHES_BESIDE, ..Effort::default() }
 }
 
 /// Whether a patch has pixels that resemble one another.
