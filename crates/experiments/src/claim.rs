@@ -97,7 +97,7 @@ pub struct Claim {
     pub expected: String,
     /// The formulas that decide it, as they stood when it was measured.
     pub criterion: String,
-    /// What the numbers say.
+    /// What the numbers say, of the formulas that decide it: all of a claim that agrees, of another those that do not hold.
     pub found: String,
     pub finding: Finding,
     /// Why it is undecided.

@@ -101,17 +101,27 @@ pub(crate) fn judge(claim: &ListedClaim, measurements: &dyn Measurements) -> Cla
             because.push(reason);
         }
     }
-    let found: Vec<&str> = judged.iter().map(|judged| judged.found.as_str()).collect();
     Claim {
         id: claim.id.clone(),
         source: claim.source,
         place: claim.place.clone(),
         expected: claim.sentence.clone(),
         criterion: claim.criterion(),
-        found: found.join("; "),
+        found: numbers(&judged, finding),
         finding,
         because: (!because.is_empty()).then(|| because.join("; ")),
     }
+}
+
+/// The numbers of the formulas that decide: all of a claim that agrees, of another those that do not hold.
+fn numbers(judged: &[Judged], finding: Finding) -> String {
+    let (deciding, others): (Vec<&Judged>, Vec<&Judged>) = judged.iter().partition(|judged| judged.finding == finding);
+    let mut numbers = deciding.iter().map(|judged| judged.found.as_str()).collect::<Vec<_>>().join("; ");
+    let hold = others.iter().filter(|judged| judged.finding == Finding::Agrees).count();
+    if hold > 0 {
+        numbers += &format!("; {hold} of {} formulas hold", judged.len());
+    }
+    numbers
 }
 
 /// Whether nothing but the width of its interval leaves `condition` undecided: its ground is given, and the interval reaches
@@ -328,8 +338,17 @@ mod tests {
         assert_eq!((open.finding, open.because.as_deref()), (Finding::Open, Some("it was not trained")));
         assert_eq!(
             open.found,
-            "accuracy(holds) - accuracy(none) = 0, -1 to 1 (3 seeds); accuracy(misses) = accuracy(none) within 2: not \
-             measured; accuracy(misses) = accuracy(none) within 2: not measured"
+            "accuracy(misses) = accuracy(none) within 2: not measured; accuracy(misses) = accuracy(none) within 2: not \
+             measured; 1 of 3 formulas hold"
+        );
+        assert_eq!(
+            judged(&["fails", "misses"]).found,
+            "accuracy(fails) - accuracy(none) = 9, 8 to 10 (3 seeds)",
+            "what decides it, and nothing else"
+        );
+        assert_eq!(
+            judged(&["holds", "holds"]).found,
+            "accuracy(holds) - accuracy(none) = 0, -1 to 1 (3 seeds); accuracy(holds) - accuracy(none) = 0, -1 to 1 (3 seeds)"
         );
     }
 
