@@ -2,7 +2,7 @@
 """What decides whether a search sees through masks that it does not know: weights, width, pixels or objective.
 
     python3 -m venv venv && venv/bin/pip install torch numpy pillow scikit-image
-    venv/bin/python scripts/naive_search.py                # 25 minutes on one core
+    venv/bin/python scripts/naive_search.py                # 3 minutes on one core
     venv/bin/python scripts/naive_search.py --steps 100    # in short
 
 The LeNet of Deep Leakage from Gradients attacked by Inverting Gradients with PyTorch's exact second derivatives, on the six sample

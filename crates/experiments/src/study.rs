@@ -9,7 +9,7 @@ use crate::{
     catalogue::{Experiment, Scale},
     defences::{
         ALL, ComparedDefence, ENCRYPTED, EPS1_MATCHED, EPS1_PRINTED, EPS2_PRINTED, EPS4_MATCHED, EPS4_PRINTED,
-        MASKS_AND_NOISE, NONE, R0, R02, R05, R08, R08_EMBEDDINGS, R095, TRADE_OFF,
+        MASKS_AND_NOISE, NONE, R0, R02, R05, R08, R08_EMBEDDINGS, R095, TRADE_OFF, TRADE_OFF_IN_SHORT,
     },
     figure::{LineStyle, SeriesStyle},
 };
@@ -92,7 +92,7 @@ impl Study {
             Experiment::ResnetFedavg => (include_str!("../configs/resnet-fedavg.toml"), fedavg()),
             Experiment::NonIid => (include_str!("../configs/non-iid.toml"), non_iid()),
             Experiment::Encrypted => (include_str!("../configs/encrypted.toml"), encrypted(scale)),
-            Experiment::TradeOff => (include_str!("../configs/trade-off.toml"), cases(&TRADE_OFF)),
+            Experiment::TradeOff => (include_str!("../configs/trade-off.toml"), trade_off(scale)),
             Experiment::AttacksCnn | Experiment::AttacksVit | Experiment::UpdateRatios => return None,
         };
         let mut cases = cases;
@@ -130,6 +130,13 @@ pub(crate) fn update_ratios(scale: Scale, seed: u64, defence: &str, also: &[&str
 
 fn cases(defences: &[ComparedDefence]) -> Vec<Case> {
     defences.iter().map(Case::under).collect()
+}
+
+fn trade_off(scale: Scale) -> Vec<Case> {
+    match scale {
+        Scale::Quick => cases(&TRADE_OFF_IN_SHORT),
+        Scale::Tiny | Scale::Small | Scale::Paper => cases(&TRADE_OFF),
+    }
 }
 
 /// What both papers compare, FLRSP's noise to the letter, masks by group, and what Eq. 12 says masks amount to.

@@ -32,7 +32,7 @@ pub(crate) fn set(experiment: Experiment, scale: Scale) -> Vec<String> {
             "test-pictures=20",
         ],
         (Scale::Quick, Experiment::VitFineTuned | Experiment::Encrypted) => &["rounds=15", "evaluate-every=5"],
-        (Scale::Quick, Experiment::VitFromScratch) => &["rounds=150", "evaluate-every=50"],
+        (Scale::Quick, Experiment::VitFromScratch) => &["rounds=100", "evaluate-every=25"],
         (Scale::Quick, Experiment::ResnetFedsgd | Experiment::NonIid) => &["rounds=20", "test-pictures=500"],
         (Scale::Quick, Experiment::ResnetFedavg) => &["train-slice=0..400", "test-pictures=500"],
         (Scale::Quick, Experiment::TradeOff) => &["rounds=60"],
@@ -98,8 +98,8 @@ const RESNET_FEDAVG: &[&str] = &[
 pub(super) fn seeds(experiment: Experiment, scale: Scale) -> Seeds {
     match (scale, experiment) {
         (Scale::Paper, _) => Seeds::exactly(1),
-        (Scale::Tiny, _) => Seeds::exactly(2),
-        (Scale::Quick, _) | (Scale::Small, Experiment::Encrypted | Experiment::TradeOff) => Seeds::exactly(3),
+        (Scale::Tiny | Scale::Quick, _) => Seeds::exactly(2),
+        (Scale::Small, Experiment::Encrypted | Experiment::TradeOff) => Seeds::exactly(3),
         (Scale::Small, _) => Seeds { least: 3, most: 8 },
     }
 }
