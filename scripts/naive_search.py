@@ -64,14 +64,14 @@ def distance(found, sent, objective):
     return ((found - sent) ** 2).sum(1) / (sent**2).sum(1)
 
 
-def search(weights, images, rate, objective, steps, knows_mask):
+def search(weights, images, rate, objective, steps, knows_mask, weight):
     generator = torch.Generator().manual_seed(7)
     whole = gradients(weights, images)
     mask = (torch.rand(whole.shape, generator=generator) >= rate).float()
     sent = whole * mask
     x = (0.5 + 0.25 * torch.randn(images.shape, generator=generator)).clamp(0, 1).requires_grad_(True)
     adam = torch.optim.Adam([x], lr=0.05)
-    smoothness = None
+    smoothness = weight
     for step in range(steps):
         adam.param_groups[0]["lr"] = 0.05 * 0.1 ** sum(8 * step >= eighths * steps for eighths in (3, 5, 7))
         found = gradients(weights, x)
@@ -96,7 +96,9 @@ def moved(weights, images):
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--steps", type=int, default=300)
-    steps = arguments.parse_args().steps
+    arguments.add_argument("--smoothness", type=float, help="weight of total variation; by what a start leaves to explain if absent")
+    arguments = arguments.parse_args()
+    steps, weight = arguments.steps, arguments.smoothness
     torch.set_num_threads(1)
     cell = lambda ssim: f"{np.mean(ssim):.2f} ({sum(value >= 0.5 for value in ssim)})"
     print("| weights | width | pixels | moved | objective | " + " | ".join(f"R = {rate:g}" for rate in RATES) + " | R = 0.8, mask known |")
@@ -108,8 +110,8 @@ def main():
                 weights = drawn(width, side, is_wide)
                 share = moved(weights, images)
                 for objective in ("cosine", "distance"):
-                    naive = [search(weights, images, rate, objective, steps, False) for rate in RATES]
-                    aware = search(weights, images, RATES[-1], objective, steps, True)
+                    naive = [search(weights, images, rate, objective, steps, False, weight) for rate in RATES]
+                    aware = search(weights, images, RATES[-1], objective, steps, True, weight)
                     row = [["usual", "wide"][is_wide], width, f"{side} x {side}", f"{share:.3f}", objective]
                     print("| " + " | ".join(map(str, row + [cell(ssim) for ssim in naive + [aware]])) + " |", flush=True)
 

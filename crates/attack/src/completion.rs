@@ -114,8 +114,10 @@ fn complete_one(
     check_rows(&z, s, l).map_err(too_much_hidden)?;
     let importance: Vec<f64> =
         (0..z.nrows()).map(|row| if (l..l + s).contains(&row) { POSITION_IMPORTANCE } else { 1.0 }).collect();
+    // G_pos that is known has the row space that is searched for.
+    let guess = round.position().is_whole().then_some(&round.position().values);
     let pixels = has_neighbours(config).then_some(Pixels::Rows { side: config.patch });
-    let start = Start { importance: Some(&importance), pixels, ..Start::default() };
+    let start = Start { importance: Some(&importance), guess, pixels, ..Start::default() };
     let completed = known.complete(&z, start, effort, progress)?;
     let is_lacking = |row: usize| completed.left[(row, 0)].is_nan();
     let (lacking, told): (Vec<usize>, Vec<usize>) = (0..l).partition(|&row| is_lacking(row));
@@ -127,7 +129,7 @@ fn complete_one(
     let mut x = Mat::zeros(s, l);
     told.iter().zip(of_told.col_iter()).for_each(|(&pixel, values)| x.col_mut(pixel).copy_from(values));
     let coefficients = position * completed.right.transpose();
-    fill_from_neighbours(&mut x, &lacking, &coefficients, &z, config).ok_or_else(unsolvable)?;
+    fill_from_neighbours(&mut x, &lacking, &coefficients, &z, config);
     let mut picture = Reconstruction::from_patches(x.as_ref(), config, spectrum);
     let mean_square = |row: usize| completed.left.row(row).squared_norm_l2() / config.dim as f64;
     let of_patch = told.iter().map(|&row| mean_square(row)).sum::<f64>() / told.len() as f64;
@@ -136,7 +138,7 @@ fn complete_one(
     known.tell(&mut picture, &completed, expected);
     if !lacking.is_empty() {
         picture.note(format!(
-            "Of {} of {l} pixels of a patch fewer gradients were kept than there are patches; their neighbours tell the rest.",
+            "Of {} of the {l} colour values of a patch fewer gradients were kept than there are patches; their neighbours tell the rest.",
             lacking.len()
         ));
     }
@@ -316,14 +318,16 @@ fn stacked(round: &AccumulatedRounds) -> Observed {
     }
 }
 
-/// Whether each row can be had from a row space of S dimensions, but for a few of pixels. That of b_E need not.
+/// Whether each row can be had from a row space of S dimensions, but for those of one in [`FEW_LACKING`] pixels. That of b_E need not.
 fn check_rows(z: &Observed, s: usize, l: usize) -> Result<(), String> {
     let known = |row: usize| (0..z.ncols()).filter(|&column| z.is_known(row, column)).count();
     let least = |rows: Range<usize>| rows.map(|row| (known(row), row)).min().unwrap_or_default();
     let lacking = (0..l).filter(|&row| known(row) < s).count();
     let (least, whose) = match (least(l..l + s), least(0..l)) {
         ((least, row), _) if least < s => (least, format!("patch {}", row - l)),
-        (_, (least, row)) if lacking * FEW_LACKING > l => (least, format!("pixel {row} of the patches")),
+        (_, (least, row)) if lacking * FEW_LACKING > l => {
+            (least, format!("colour value {row} of the patches, one of {lacking} of {l} that lack some,"))
+        }
         _ => return Ok(()),
     };
     Err(format!("of the {} gradients of {whose} it needs {s}, and {least} were kept", z.ncols()))
@@ -337,7 +341,7 @@ fn fill_from_neighbours(
     coefficients: &Mat<f64>,
     z: &Observed,
     config: &VitConfig,
-) -> Option<()> {
+) {
     let grid = PixelGrid::new(config.patch, 1);
     // Where neighbours lack as well, they are filled in turn.
     for &pixel in lacking.iter().cycle().take(lacking.len() * FILLINGS) {
@@ -350,8 +354,9 @@ fn fill_from_neighbours(
         // G_pos[:, d].x = G_E[d, pixel] for each that was kept.
         let equations = Mat::from_fn(kept.len(), x.nrows(), |i, s| coefficients[(s, kept[i])]);
         let missed = Mat::from_fn(kept.len(), 1, |i, _| z.values[(pixel, kept[i])] - (equations.row(i) * &likely));
-        let (step, _) = least_squares(equations.as_ref(), missed.as_ref(), FILLING_CUTOFF)?;
-        x.col_mut(pixel).copy_from(&likely + step.col(0));
+        // Equations that say nothing leave what is likely.
+        if let Some((step, _)) = least_squares(equations.as_ref(), missed.as_ref(), FILLING_CUTOFF) {
+            x.col_mut(pixel).copy_from(&likely + step.col(0));
+        }
     }
-    Some(())
 }

@@ -29,12 +29,12 @@ const FEWEST_HELD_OUT: usize = 30;
 const FLOOR: f64 = 1e-13;
 /// Error of held-out entries at which f32 leaves nothing more to find. Measured on 60 masks of R = 0.5 over gradients of
 /// `vit_nano_patch8_32`, all of which came back at 76 dB or more: 1e-7 to 7e-7 of 53, 2e-6 to 5e-6 of dark pictures; of f64
-/// gradients 1e-11 and less. Searches that were stuck left 1e-3 and more.
+/// gradients 1e-11 and less.
 const FOUND: f64 = 6e-6;
 /// A search that was shaken and comes back to its held-out error, up to this factor, had arrived. It is chosen, not measured: some
 /// hundred held-out entries or more tell the size of noise to a tenth, and a local minimum that moves changes it by more.
 const SAME: f64 = 2.0;
-/// Above this it had arrived nowhere: searches that are stuck leave 1e-4 to 1 ...
+/// Above this it had arrived nowhere: most searches that are stuck leave 1e-3 to 1, those that lack one faint direction 1e-5 and more ...
 const PLAUSIBLE: f64 = 1e-3;
 /// ... and held-out entries are missed by so many times as much as those that were seen. Measured at R = 0.5 on differences of weights, where noise
 /// is the limit: 4 to 25 times; on f64 gradients at R = 0.8, in local minima: 90 to 500 times.
@@ -92,7 +92,7 @@ pub(crate) struct Completion {
     /// V `[D, r]`, orthonormal.
     pub(crate) right: Mat<f64>,
     /// Root mean square error of known entries that the search did not see, relative to their root mean square, each row and column scaled to
-    /// the same size. Of the order of the data's rounding where the matrix was found, and 1e-3 to 1 where the search is stuck or
+    /// the same size. Of the order of the data's rounding where the matrix was found, and 1e-5 to 1 where the search is stuck or
     /// the matrix has another rank. Infinite where no entry could be spared.
     pub(crate) held_out: f64,
     /// Whether those errors are as small as f32 has them, or stayed the same when rows and columns were weighed anew, as they do where noise and no
@@ -109,10 +109,10 @@ pub(crate) type OnStep<'a> = &'a mut dyn FnMut(usize, f64) -> ControlFlow<()>;
 /// Where to search from.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Start<'a> {
-    /// A matrix `[any, D]` whose strongest r directions among rows the search starts from; what is known with zeros elsewhere
-    /// where there is none.
+    /// A matrix `[any, D]` whose strongest r directions among rows the search starts from.
     pub(crate) guess: Option<&'a Mat<f64>>,
-    /// Which rows or columns are neighbouring pixels: the search starts from what is likeliest of a photograph, not from a guess.
+    /// Which rows or columns are neighbouring pixels: where there is no guess, the search starts from what is likeliest of a
+    /// photograph; where there is neither, from what is known with zeros elsewhere.
     pub(crate) pixels: Option<Pixels>,
     /// How much each of the N rows counts while V is searched for; all alike where it is absent. A row that no other row resembles
     /// should count little: it would take a direction of V for itself, and what it hides could be anything.
@@ -360,15 +360,16 @@ impl Problem {
         let seen = |i: usize, j: usize| self.weights[(i, j)] - held[(i, j)];
         let all: Vec<usize> = (0..n).collect();
         let judge = self.with(&all, seen);
-        let mut smooth = start.pixels.map(|pixels| SmoothStart::new(&judge, pixels, &mut rng));
+        let pixels = start.pixels.filter(|_| start.guess.is_none());
+        let mut smooth = pixels.map(|pixels| SmoothStart::new(&judge, pixels, &mut rng));
         let mut rows = smooth.as_ref().map_or_else(|| judge.enough_rows(), SmoothStart::rows);
         let mut right = match start.guess {
             Some(guess) => {
                 let scaled = Mat::from_fn(guess.nrows(), d, |i, j| guess[(i, j)] / self.columns[j]);
                 row_space(scaled.as_ref(), self.rank)
             }
-            None => row_space(judge.values.as_ref(), self.rank),
-        }?;
+            None => None,
+        };
         let mut problem = judge.with(&rows, |i, j| seen(i, j) * start.importance(i, j));
         let mut best: Option<Found> = None;
         let (mut last, mut is_weighed_anew) = (f64::INFINITY, false);
@@ -377,19 +378,25 @@ impl Problem {
             let mut flow = ControlFlow::Continue(());
             if let Some(smooth) = smooth.as_mut().filter(|_| !is_weighed_anew) {
                 let steps = if search > 0 { effort.smooth_steps } else { self.first_smooth_steps(effort) };
-                (right, flow) = smooth.improve(steps, &mut |step, error| on_step(before + step, error.min(1.0)))?;
+                let improved = smooth.improve(steps, &mut |step, error| on_step(before + step, error.min(1.0)));
+                if let Some((likeliest, flow_of_start)) = improved {
+                    (right, flow) = (Some(likeliest), flow_of_start);
+                }
             }
             let before = before + effort.smooth_steps;
             let steps = if flow.is_continue() { effort.steps } else { 0 };
-            let (point, of_search) =
-                problem.search(right, Effort { steps, ..effort }, FIRST_DAMPING, &mut |step, misfit| {
-                    on_step(before + step, misfit)
-                })?;
-            let error = self.error(&judge.at(point.right.clone())?, &held).unwrap_or(f64::INFINITY);
+            let found = right.take().or_else(|| row_space(judge.values.as_ref(), self.rank)).and_then(|right| {
+                let on_step = &mut |step, misfit| on_step(before + step, misfit);
+                let (point, flow) = problem.search(right, Effort { steps, ..effort }, FIRST_DAMPING, on_step)?;
+                let error = self.error(&judge.at(point.right.clone())?, &held).unwrap_or(f64::INFINITY);
+                Some((point, flow, error))
+            });
+            // What is beyond f64 in a later search takes nothing from what an earlier one has found.
+            let Some((point, of_search, error)) = found else { return best };
             let misfit = (point.objective / problem.weights.sum()).sqrt();
             let is_same = error <= SAME * last && last <= SAME * error;
             let is_noise = error <= OVERFITTED * misfit || misfit <= ROUNDING;
-            let is_settled = error <= FOUND || (error <= PLAUSIBLE && is_same && is_noise);
+            let is_settled = error <= FOUND || (error <= PLAUSIBLE && is_weighed_anew && is_same && is_noise);
             if is_settled || best.as_ref().is_none_or(|best| error < best.held_out) {
                 best = Some(Found { right: point.right.clone(), held_out: error, is_settled, is_cut: false });
             }
@@ -408,13 +415,12 @@ impl Problem {
                     .chain(&mut by_column)
                     .for_each(|by| *by = LEAST_WEIGHT.powf(rng.random_range(0.0..1.0)));
             } else if let Some(smooth) = &mut smooth {
-                if search % 2 == 1 {
+                if !smooth.refine(&mut rng) && search % 2 == 1 {
                     smooth.resume(&point);
                 }
-                smooth.refine(&mut rng);
                 rows = smooth.rows();
             }
-            right = point.right;
+            right = Some(point.right);
             problem = judge.with(&rows, |i, j| seen(i, j) * start.importance(i, j) * by_row[i] * by_column[j]);
         }
         best

@@ -87,14 +87,15 @@ fn pixels_that_lack_gradients_are_told_by_their_neighbours() {
     };
     let lacking = [(20, 0), (100, 3), (140, 15), (141, 0)];
     let found = completion(&hidden(&lacking)).unwrap();
-    let note = "Of 4 of 192 pixels of a patch fewer gradients were kept than there are patches; their neighbours tell the rest.";
+    let note = "Of 4 of the 192 colour values of a patch fewer gradients were kept than there are patches; their neighbours tell the rest.";
     assert!(found.ending == Ending::Settled && found.notes.iter().any(|found| found == note), "{:?}", found.notes);
     let (of_lacking, of_others) = errors(&found.image, &image, &lacking.map(|(pixel, _)| pixel));
     assert!(of_lacking < 0.1 && of_others < 1e-5, "{of_lacking:e}, others {of_others:e}");
 
     let many: Vec<(usize, usize)> = (0..10).map(|pixel| (pixel, 3)).collect();
     let error = completion(&hidden(&many)).unwrap_err().to_string();
-    assert!(error.contains("of the 96 gradients of pixel 0 of the patches it needs 16, and 3 were kept"), "{error}");
+    let reason = "of the 96 gradients of colour value 0 of the patches, one of 10 of 192 that lack some, it needs 16, and 3 were kept";
+    assert!(error.contains(reason), "{error}");
 }
 
 /// Root mean square errors at some pixels of every patch, and at the others.
@@ -158,10 +159,11 @@ fn what_is_stopped_counts_its_own_steps() {
 #[test]
 fn every_tensor_has_its_own_rate() {
     let (gradients, image) = cat();
-    for (position, patch) in [(0.0, 0.7), (0.6, 0.0), (0.3, 0.6)] {
+    // At 0.75 a few colour values of a patch lack gradients and are filled in.
+    for (position, patch, least) in [(0.0, 0.7, 85.0), (0.0, 0.75, 70.0), (0.6, 0.0, 85.0), (0.3, 0.6, 85.0)] {
         let hidden = evidence(masked(&gradients, &mut rng(5), position, patch));
         let psnr = similarity(&completion(&hidden).unwrap().image, &image, 32).0;
-        assert!(psnr > 85.0, "pos {position}, patch {patch}: {psnr} dB");
+        assert!(psnr > least, "pos {position}, patch {patch}: {psnr} dB");
     }
     let mut unbiased = Tensors::new(TensorSource::Gradients, &nano(), Rounding::F32);
     for name in &READS[..2] {

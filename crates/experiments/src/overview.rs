@@ -61,7 +61,8 @@ pub fn overview(folder: &Path) -> Result<String, ExperimentError> {
     let lines: Vec<Line<'_>> = claims.iter().map(|claim| line(claim, &reports)).collect();
     let mut page = "# Reports\n\nWhat of the papers' claims holds here, by the reports in this folder. `unmask reproduce --claims` writes this \
                     page from them and from the list of claims in `crates/experiments/claims`, where each stands in our words with \
-                    the formulas that decide it. Measured numbers count only for formulas that were written down before.\n\n"
+                    the formulas that decide it. Measured numbers count only for formulas that were written down before. They are named \
+                    by metric and case, `seen(lenet32/none)`: [what each is](#how-a-verdict-is-made).\n\n"
         .to_owned();
     page += &summary(&lines);
     for source in Source::ALL {
@@ -160,7 +161,12 @@ fn found(lines: &[&Line<'_>], finding: Finding) -> String {
         let mut places = vec![format!("{}, {place}", source.title())];
         let others = lines.iter().filter(|other| other.claim.like.as_ref() == Some(id));
         places.extend(others.map(|other| format!("{}, {}", other.claim.source.title(), other.claim.place)));
-        let numbers = if finding == Finding::Differs { format!(" Found: {}.", line.found) } else { String::new() };
+        let numbers = match (finding, line.report) {
+            (Finding::Differs, Some(report)) => {
+                format!(" [Found]({}/report.html): {}.", report.experiment, line.found)
+            }
+            _ => String::new(),
+        };
         text += &format!("- {sentence} ({}).{numbers}\n", places.join("; "));
     }
     if text.is_empty() { "Nothing yet.\n\n".to_owned() } else { text + "\n" }

@@ -11,47 +11,49 @@ use crate::{patch_prior::PixelGrid, smooth_factors::SmoothFactors};
 /// Every so many pixels in either direction are enough to start with ...
 const COARSE: usize = 2;
 /// ... if they leave so many equations for each unknown ...
-const EQUATIONS: usize = 2;
-/// ... and so many entries for each unknown of a line across.
-const ENTRIES: usize = 2;
-/// How much lines that are no pixels count beside those that are. Counting alike, three in twenty pictures fewer were found at a
-/// first attempt.
+const COARSE_EQUATIONS: usize = 2;
+/// ... and so many entries for each unknown of a column.
+const COARSE_ENTRIES: usize = 2;
+/// How much lines that are no pixels count beside those that are. If they count alike, the first search finds three in twenty
+/// pictures fewer. A search on from here lets them count less still, see the caller's importance.
 const OTHERS: f64 = 0.05;
 
 /// The likeliest V of a photograph, by what is known of it.
 pub(super) struct SmoothStart<'a> {
-    /// The matrix, turned if pixels are its columns: one row for each of them, and then the others.
+    /// The matrix, transposed if pixels are its columns: one row for each of them, and then the others.
     lines: Cow<'a, Problem>,
-    /// What the columns of a turned matrix were.
+    /// Which rows the columns of a transposed matrix were.
     rows: Option<Vec<usize>>,
     grid: PixelGrid,
     factors: SmoothFactors,
 }
 
 impl<'a> SmoothStart<'a> {
-    /// From nothing, with some of the pixels where they are enough.
+    /// From a random V, with every second pixel where these are enough.
     pub(super) fn new(matrix: &'a Problem, pixels: Pixels, rng: &mut ChaCha8Rng) -> Self {
         let (lines, rows, side) = match pixels {
             Pixels::Rows { side } => (Cow::Borrowed(matrix), None, side),
             Pixels::Columns { side } => {
                 let rows = matrix.enough_rows();
-                (Cow::Owned(matrix.turned(&rows)), Some(rows), side)
+                (Cow::Owned(matrix.transposed(&rows)), Some(rows), side)
             }
         };
         let coarse = PixelGrid::new(side, COARSE);
-        let is_enough = lines.is_determined_by(&lines.on(coarse), EQUATIONS, ENTRIES);
+        let is_enough = lines.is_determined_by(&lines.on(coarse), COARSE_EQUATIONS, COARSE_ENTRIES);
         let grid = if is_enough { coarse } else { PixelGrid::new(side, 1) };
         let factors = lines.smooth_factors(grid, rng);
         Self { lines, rows, grid, factors }
     }
 
-    /// From nothing with all pixels, unless there are no more.
-    pub(super) fn refine(&mut self, rng: &mut ChaCha8Rng) {
+    /// Begins anew with all pixels; whether they were not all there before.
+    pub(super) fn refine(&mut self, rng: &mut ChaCha8Rng) -> bool {
         let whole = self.grid.whole();
-        if self.grid != whole {
+        let is_coarse = self.grid != whole;
+        if is_coarse {
             self.grid = whole;
             self.factors = self.lines.smooth_factors(whole, rng);
         }
+        is_coarse
     }
 
     /// Goes on from where a search with its rows was stuck.
@@ -82,8 +84,8 @@ impl<'a> SmoothStart<'a> {
 }
 
 impl Problem {
-    /// Rows and columns changed over, of some rows.
-    fn turned(&self, rows: &[usize]) -> Self {
+    /// The transpose of some rows.
+    fn transposed(&self, rows: &[usize]) -> Self {
         let of = |matrix: &Mat<f64>| Mat::from_fn(self.columns.len(), rows.len(), |j, i| matrix[(rows[i], j)]);
         Self {
             rank: self.rank,
@@ -99,7 +101,7 @@ impl Problem {
         grid.pixels().chain(grid.whole().len()..self.rows.len()).collect()
     }
 
-    /// Of the pixels on a grid and all rows that are none. Pixels have one scale in common: in it neighbours resemble each other.
+    /// Of the pixels on a grid and all rows that are none. All pixels share one scale, so that neighbours stay alike.
     fn smooth_factors(&self, grid: PixelGrid, rng: &mut ChaCha8Rng) -> SmoothFactors {
         let (rows, pixels) = (self.on(grid), grid.whole().len());
         let square = self.rows[..pixels].iter().map(|scale| scale * scale).sum::<f64>();
@@ -160,7 +162,7 @@ mod tests {
         complete(known, RANK, start, effort, &mut |_, _| ControlFlow::Continue(())).unwrap()
     }
 
-    /// Whether the pixels stand down or across; and what does not know of them is stuck.
+    /// Whether pixels are rows or columns. A search that does not know of them is stuck.
     #[test]
     fn pixels_are_found_either_way() {
         let mut stuck = 0;
@@ -176,13 +178,14 @@ mod tests {
         }
         assert!(stuck > 3, "{stuck} of 6");
     }
-    /// Where a faint direction is missing, the same error twice is no noise: entries that were seen are missed by far less.
+
+    /// Where a faint direction is missing, the same error twice is no noise: entries that were seen are missed by far less. Seeds 21
+    /// and 27 miss one.
     #[test]
     fn what_misses_a_faint_direction_is_not_settled() {
-        for seed in [21, 27] {
+        for seed in 20..30 {
             let found = completed(&planted(seed, 0.26, 4.0), Some(Pixels::Rows { side: SIDE }));
-            assert!((1e-5..1e-3).contains(&found.held_out), "seed {seed}: {:e}", found.held_out);
-            assert!(!found.is_settled, "seed {seed}: {:e}", found.held_out);
+            assert!(!found.is_settled || found.held_out < 1e-8, "seed {seed}: {:e}", found.held_out);
         }
     }
 }

@@ -445,6 +445,9 @@ fn notes(run: &ExperimentRun<'_, '_>, all: &[PanelResults]) -> Result<Vec<String
             "A LeNet is the small network of Deep Leakage from Gradients, with sigmoids and without batch norm. Batch norm of a ResNet \
              uses the moments of the one picture, as a client's training step does."
                 .to_owned(),
+            "A search ends with the picture that it started from where no other explains the update better by a hundredth, and before \
+             its last step where nothing is gained any more: so do naive searches at usual weights."
+                .to_owned(),
         ],
         _ => vec![
             format!(
