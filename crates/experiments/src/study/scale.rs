@@ -32,7 +32,7 @@ pub(crate) fn set(experiment: Experiment, scale: Scale) -> Vec<String> {
             "test-pictures=20",
         ],
         (Scale::Quick, Experiment::VitFineTuned | Experiment::Encrypted) => &["rounds=15", "evaluate-every=5"],
-        (Scale::Quick, Experiment::VitFromScratch) => &["rounds=100", "evaluate-every=25"],
+        (Scale::Quick, Experiment::VitFromScratch) => &["rounds=75", "evaluate-every=25"],
         (Scale::Quick, Experiment::ResnetFedsgd | Experiment::NonIid) => &["rounds=20", "test-pictures=500"],
         (Scale::Quick, Experiment::ResnetFedavg) => &["train-slice=0..400", "test-pictures=500"],
         (Scale::Quick, Experiment::TradeOff) => &["rounds=60"],
@@ -108,7 +108,7 @@ pub(super) fn seeds(experiment: Experiment, scale: Scale) -> Seeds {
 pub(super) fn test_pictures(experiment: Experiment, scale: Scale) -> usize {
     match (scale, experiment) {
         (Scale::Tiny, _) => 40,
-        (Scale::Quick, _) => 1_000,
+        (Scale::Quick, _) => 500,
         // All that there are of the generated shapes, and as many photographs, so that both curves have one number.
         (Scale::Small, Experiment::TradeOff) => 2_000,
         (Scale::Small | Scale::Paper, _) => 10_000,
