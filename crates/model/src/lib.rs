@@ -13,6 +13,7 @@ mod blocking;
 pub mod device;
 mod error;
 mod forward;
+mod gelu;
 mod lenet;
 mod local;
 mod network;

@@ -120,28 +120,45 @@ impl ConvNorm {
 
     fn apply(&self, x: Tensor<4>, pass: &mut NormPass<'_>) -> Tensor<4> {
         let options = ConvOptions::new([self.stride; 2], [self.padding; 2], [1, 1], 1);
-        let x = conv2d(x, self.filters.clone(), None, options);
-        pass.normalise(x, self.gamma.clone(), self.beta.clone())
+        match pass.next() {
+            // gamma (w * x - mean) / sqrt(variance + epsilon) + beta is a convolution with other filters and a bias. Gradients
+            // want both by themselves.
+            Some([mean, variance]) if !x.device().is_autodiff() => {
+                let scale = self.gamma.clone() / (variance.clone() + EPSILON).sqrt();
+                let bias = self.beta.clone() - mean.clone() * scale.clone();
+                let filters = self.filters.clone() * scale.reshape([-1, 1, 1, 1]);
+                conv2d(x, filters, Some(bias), options)
+            }
+            Some([mean, variance]) => {
+                let x = conv2d(x, self.filters.clone(), None, options);
+                batch_norm(x, self.gamma.clone(), self.beta.clone(), mean.clone(), variance.clone(), EPSILON)
+            }
+            None => {
+                let x = conv2d(x, self.filters.clone(), None, options);
+                pass.by_batch(x, self.gamma.clone(), self.beta.clone())
+            }
+        }
     }
 }
 
-impl NormPass<'_> {
-    fn normalise(&mut self, x: Tensor<4>, gamma: Tensor<1>, beta: Tensor<1>) -> Tensor<4> {
+impl<'a> NormPass<'a> {
+    /// Mean and variance `[channels]` of the next batch norm, if it is not for the batch to say.
+    fn next(&mut self) -> Option<&'a [Tensor<1>; 2]> {
         let norm = self.norm;
         self.norm += 1;
         match self.moments {
-            Moments::Running(statistics) => match &statistics[2 * norm..2 * norm + 2] {
-                [mean, variance] => batch_norm(x, gamma, beta, mean.clone(), variance.clone(), EPSILON),
-                _ => x,
-            },
-            Moments::Batch => {
-                let [batch, _, height, width] = x.dims();
-                let normed = batch_norm_train(x, gamma, beta, EPSILON);
-                let (mean, variance) = (normed.mean.without_autodiff(), normed.variance.without_autodiff());
-                self.seen.push(BatchMoments { mean, variance, count: batch * height * width });
-                normed.output
-            }
+            Moments::Running(statistics) => statistics.as_chunks().0.get(norm),
+            Moments::Batch => None,
         }
+    }
+
+    /// Normalised by the batch's own moments, which are kept.
+    fn by_batch(&mut self, x: Tensor<4>, gamma: Tensor<1>, beta: Tensor<1>) -> Tensor<4> {
+        let [batch, _, height, width] = x.dims();
+        let normed = batch_norm_train(x, gamma, beta, EPSILON);
+        let (mean, variance) = (normed.mean.without_autodiff(), normed.variance.without_autodiff());
+        self.seen.push(BatchMoments { mean, variance, count: batch * height * width });
+        normed.output
     }
 }
 

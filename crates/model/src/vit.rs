@@ -1,11 +1,14 @@
 //! The forward pass of a pre-LN ViT as timm computes it.
 
-use std::{f64::consts::SQRT_2, ops::Range};
+use std::ops::Range;
 
-use burn::tensor::{Device, Element, Tensor, activation, module};
+use burn::tensor::{Element, Tensor, activation, module};
 use unmask_core::{ParamLayout, VitConfig};
 
-use crate::tensors::{Float, Leaf, Linear, ParamReader, TensorOptions, image_slope, normalised};
+use crate::{
+    gelu::Gelu,
+    tensors::{Float, Leaf, Linear, ParamReader, TensorOptions, image_slope, normalised},
+};
 
 const LAYER_NORM_EPSILON: f64 = 1e-6;
 
@@ -26,32 +29,6 @@ struct Block {
     norm2: Norm,
     fc1: Linear,
     fc2: Linear,
-}
-
-/// How to compute x Phi(x), with the exact (erf) Phi.
-#[derive(Clone, Copy)]
-enum Gelu {
-    /// Burn's operation. Its backward pass is exact on flex alone: the other backends differentiate the tanh
-    /// approximation.
-    Fused,
-    /// Composed from erf, whose derivative is exact everywhere.
-    Composed,
-}
-
-impl Gelu {
-    fn on(device: &Device) -> Self {
-        if device.clone().without_autodiff() == Device::flex() { Self::Fused } else { Self::Composed }
-    }
-
-    fn apply(self, x: Tensor<3>) -> Tensor<3> {
-        match self {
-            Self::Fused => activation::gelu(x),
-            Self::Composed => {
-                let phi = (x.clone() / SQRT_2).erf().add_scalar(1.0).mul_scalar(0.5);
-                x * phi
-            }
-        }
-    }
 }
 
 /// Everything up to the output of block 0: the embeddings and that block. In the flat vector these come first.
