@@ -10,6 +10,7 @@
 mod backward;
 #[cfg(not(target_family = "wasm"))]
 mod blocking;
+mod convolution;
 pub mod device;
 mod error;
 mod forward;

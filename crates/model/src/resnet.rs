@@ -3,11 +3,14 @@
 use burn::tensor::{
     Element, Tensor, activation,
     module::{batch_norm, batch_norm_train, conv2d, max_pool2d},
-    ops::{ConvOptions, MaxPoolOptions},
+    ops::MaxPoolOptions,
 };
 use unmask_core::{Convolution, ParamLayout, ResidualBlock, ResnetSpec};
 
-use crate::tensors::{Float, Leaf, Linear, ParamReader, TensorOptions, normalised};
+use crate::{
+    convolution::{Window, convolution},
+    tensors::{Float, Leaf, Linear, ParamReader, TensorOptions, normalised},
+};
 
 /// Added to a variance before its root is taken, as in PyTorch.
 const EPSILON: f64 = 1e-5;
@@ -38,8 +41,7 @@ struct ConvNorm {
     gamma: Tensor<1>,
     /// `[channels]`
     beta: Tensor<1>,
-    stride: usize,
-    padding: usize,
+    window: Window,
 }
 
 struct Block {
@@ -115,11 +117,15 @@ impl ConvNorm {
     fn read<W: Element>(reader: &mut ParamReader<'_, W>, Convolution { shape, stride }: Convolution) -> Self {
         let [out, input, kernel] = shape;
         let filters = reader.filters([out, input, kernel, kernel]);
-        Self { filters, gamma: reader.vector(), beta: reader.vector(), stride, padding: kernel / 2 }
+        Self {
+            filters,
+            gamma: reader.vector(),
+            beta: reader.vector(),
+            window: Window { kernel, stride, padding: kernel / 2 },
+        }
     }
 
     fn apply(&self, x: Tensor<4>, pass: &mut NormPass<'_>) -> Tensor<4> {
-        let options = ConvOptions::new([self.stride; 2], [self.padding; 2], [1, 1], 1);
         match pass.next() {
             // gamma (w * x - mean) / sqrt(variance + epsilon) + beta is a convolution with other filters and a bias. Gradients
             // want both by themselves.
@@ -127,14 +133,14 @@ impl ConvNorm {
                 let scale = self.gamma.clone() / (variance.clone() + EPSILON).sqrt();
                 let bias = self.beta.clone() - mean.clone() * scale.clone();
                 let filters = self.filters.clone() * scale.reshape([-1, 1, 1, 1]);
-                conv2d(x, filters, Some(bias), options)
+                convolution(x, filters, bias, self.window)
             }
             Some([mean, variance]) => {
-                let x = conv2d(x, self.filters.clone(), None, options);
+                let x = conv2d(x, self.filters.clone(), None, self.window.options());
                 batch_norm(x, self.gamma.clone(), self.beta.clone(), mean.clone(), variance.clone(), EPSILON)
             }
             None => {
-                let x = conv2d(x, self.filters.clone(), None, options);
+                let x = conv2d(x, self.filters.clone(), None, self.window.options());
                 pass.by_batch(x, self.gamma.clone(), self.beta.clone())
             }
         }

@@ -21,6 +21,12 @@ pub(crate) fn image_slope(slope: f64) -> f64 {
     slope / 0.5
 }
 
+/// Whether values of `device` can be read between two operations at no cost, and nothing is differentiated there.
+pub(crate) fn is_plain_memory(device: &Device) -> bool {
+    // The same device with autodiff is equal.
+    *device == Device::flex() && !device.is_autodiff()
+}
+
 /// A tensor whose gradient is asked for: the images, or one piece of the flat vector.
 #[derive(Clone)]
 pub(crate) enum Leaf {

@@ -188,4 +188,13 @@ mod tests {
             assert!(!found.is_settled || found.held_out < 1e-8, "seed {seed}: {:e}", found.held_out);
         }
     }
+
+    /// Two starts may end in one local minimum, with one error. Only a search with rows and columns weighed anew tells.
+    #[test]
+    fn two_starts_that_end_alike_are_not_settled() {
+        let start = Start { pixels: Some(Pixels::Rows { side: SIDE }), ..Start::default() };
+        let known = planted(21, 0.22, 3.0);
+        let found = complete(&known, RANK, start, Effort::default(), &mut |_, _| ControlFlow::Continue(())).unwrap();
+        assert!(!found.is_settled && found.held_out > 1e-5, "{:e}", found.held_out);
+    }
 }
