@@ -4,7 +4,7 @@ use std::f64::consts::SQRT_2;
 
 use burn::tensor::{Device, Tensor, activation};
 
-use crate::tensors::is_plain_memory;
+use crate::tensors::is_untracked_memory;
 
 /// How to compute it.
 #[derive(Clone, Copy)]
@@ -20,7 +20,7 @@ pub(crate) enum Gelu {
 
 impl Gelu {
     pub(crate) fn on(device: &Device) -> Self {
-        if is_plain_memory(device) {
+        if is_untracked_memory(device) {
             Self::Values
         } else if *device == Device::flex() {
             Self::Fused
@@ -58,8 +58,7 @@ fn gelu(x: f32) -> f32 {
 
 /// Where erf is 1 to f32's last place.
 const FAR: f32 = 3.92;
-/// erf(x) = x P(x^2) / Q(x^2) up to [`FAR`]: least squares at Chebyshev nodes, weighted anew until the relative errors were
-/// alike (2e-8). Lowest powers first.
+/// erf(x) = x P(x^2) / Q(x^2) up to [`FAR`], lowest powers first.
 const P: [f32; 6] = [1.128_379_1, 0.190_408_81, 0.052_749_03, 0.003_765_713_9, 0.000_284_884_18, 2.050_061e-6];
 const Q: [f32; 6] = [1.0, 0.502_078_2, 0.114_110_075, 0.014_969_415, 0.001_162_557_4, 3.809_152e-5];
 

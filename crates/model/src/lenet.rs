@@ -1,9 +1,12 @@
 //! The forward pass of the small convolutional network of Deep Leakage from Gradients.
 
-use burn::tensor::{Element, Tensor, activation, module::conv2d, ops::ConvOptions};
+use burn::tensor::{Element, Tensor, activation};
 use unmask_core::{LenetConfig, ParamLayout, VitConfig};
 
-use crate::tensors::{Float, Leaf, Linear, ParamReader, TensorOptions, normalised};
+use crate::{
+    convolution::{Window, convolution},
+    tensors::{Float, Leaf, Linear, ParamReader, TensorOptions, normalised},
+};
 
 struct Convolution {
     /// `[width, in, 5, 5]`
@@ -48,8 +51,8 @@ impl Parameters {
         let images: Tensor<4> = options.tensor(images, [batch, VitConfig::CHANNELS, self.side, self.side]);
         let mut x = images.clone();
         for Convolution { filters, bias, stride } in &self.convolutions {
-            let options = ConvOptions::new([*stride; 2], [LenetConfig::KERNEL / 2; 2], [1, 1], 1);
-            x = activation::sigmoid(conv2d(x, filters.clone(), Some(bias.clone()), options));
+            let window = Window { kernel: LenetConfig::KERNEL, stride: *stride, padding: LenetConfig::KERNEL / 2 };
+            x = activation::sigmoid(convolution(x, filters.clone(), bias.clone(), window));
         }
         let [batch, channels, height, width] = x.dims();
         (self.head.apply(x.reshape([batch, channels * height * width])), Leaf::Rank4(images))

@@ -126,34 +126,29 @@ impl ConvNorm {
     }
 
     fn apply(&self, x: Tensor<4>, pass: &mut NormPass<'_>) -> Tensor<4> {
+        let (gamma, beta) = (self.gamma.clone(), self.beta.clone());
+        let convolved = |x| conv2d(x, self.filters.clone(), None, self.window.options());
         match pass.next() {
-            // gamma (w * x - mean) / sqrt(variance + epsilon) + beta is a convolution with other filters and a bias. Gradients
-            // want both by themselves.
+            // gamma (w * x - mean) / sqrt(variance + epsilon) + beta is a convolution with other filters and a bias.
             Some([mean, variance]) if !x.device().is_autodiff() => {
-                let scale = self.gamma.clone() / (variance.clone() + EPSILON).sqrt();
-                let bias = self.beta.clone() - mean.clone() * scale.clone();
-                let filters = self.filters.clone() * scale.reshape([-1, 1, 1, 1]);
-                convolution(x, filters, bias, self.window)
+                let scale = gamma / (variance + EPSILON).sqrt();
+                let bias = beta - mean * scale.clone();
+                convolution(x, self.filters.clone() * scale.reshape([-1, 1, 1, 1]), bias, self.window)
             }
-            Some([mean, variance]) => {
-                let x = conv2d(x, self.filters.clone(), None, self.window.options());
-                batch_norm(x, self.gamma.clone(), self.beta.clone(), mean.clone(), variance.clone(), EPSILON)
-            }
-            None => {
-                let x = conv2d(x, self.filters.clone(), None, self.window.options());
-                pass.by_batch(x, self.gamma.clone(), self.beta.clone())
-            }
+            // Gradients keep their bits.
+            Some([mean, variance]) => batch_norm(convolved(x), gamma, beta, mean, variance, EPSILON),
+            None => pass.by_batch(convolved(x), gamma, beta),
         }
     }
 }
 
-impl<'a> NormPass<'a> {
-    /// Mean and variance `[channels]` of the next batch norm, if it is not for the batch to say.
-    fn next(&mut self) -> Option<&'a [Tensor<1>; 2]> {
+impl NormPass<'_> {
+    /// Mean and variance `[channels]` of the next batch norm; `None` where they are those of the batch.
+    fn next(&mut self) -> Option<[Tensor<1>; 2]> {
         let norm = self.norm;
         self.norm += 1;
         match self.moments {
-            Moments::Running(statistics) => statistics.as_chunks().0.get(norm),
+            Moments::Running(statistics) => Some([statistics[2 * norm].clone(), statistics[2 * norm + 1].clone()]),
             Moments::Batch => None,
         }
     }

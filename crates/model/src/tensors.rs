@@ -21,8 +21,8 @@ pub(crate) fn image_slope(slope: f64) -> f64 {
     slope / 0.5
 }
 
-/// Whether values of `device` can be read between two operations at no cost, and nothing is differentiated there.
-pub(crate) fn is_plain_memory(device: &Device) -> bool {
+/// Whether values of `device` can be read between two operations without a transfer, and nothing is differentiated there.
+pub(crate) fn is_untracked_memory(device: &Device) -> bool {
     // The same device with autodiff is equal.
     *device == Device::flex() && !device.is_autodiff()
 }
