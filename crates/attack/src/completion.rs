@@ -114,7 +114,7 @@ fn complete_one(
     check_rows(&z, s, l).map_err(too_much_hidden)?;
     let importance: Vec<f64> =
         (0..z.nrows()).map(|row| if (l..l + s).contains(&row) { POSITION_IMPORTANCE } else { 1.0 }).collect();
-    // G_pos that is known has the row space that is searched for. The same is found without it, five to twelve times more slowly.
+    // G_pos that is known has the row space that is searched for. The same is found without it, more slowly.
     let guess = round.position().is_whole().then_some(&round.position().values);
     let pixels = has_neighbours(config).then_some(Pixels::Rows { side: config.patch });
     let start = Start { importance: Some(&importance), guess, pixels, ..Start::default() };

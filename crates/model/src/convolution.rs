@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use crate::tensors::is_untracked_memory;
 
-/// Values of the matrix that a product takes at once: 2 MiB, which stay in the processor's cache.
+/// Values of the matrix that a product takes at once, 2 MiB: larger pictures go in bands.
 const TOGETHER: usize = 1 << 19;
 
 /// What a kernel sees of a picture from each place of it.
@@ -34,7 +34,7 @@ impl Window {
 
 /// `x` `[batch, in, height, width]` by `filters` `[out, in, kernel, kernel]`, plus `bias` `[out]`.
 ///
-/// In memory a picture is one product of matrices, or a few. Flex makes the same matrices value by value, which takes twice as
+/// In memory a picture is one product of matrices, or a few. Flex makes the same matrices value by value, which takes as
 /// long as all the rest of a small ResNet.
 pub(crate) fn convolution(x: Tensor<4>, filters: Tensor<4>, bias: Tensor<1>, window: Window) -> Tensor<4> {
     let device = x.device();
