@@ -4,7 +4,7 @@ use burn::tensor::{Element, Tensor, activation};
 use unmask_core::{LenetConfig, ParamLayout, VitConfig};
 
 use crate::{
-    convolution::{Window, convolution},
+    layers::{Window, convolution},
     tensors::{Float, Leaf, Linear, ParamReader, TensorOptions, normalised},
 };
 
@@ -52,7 +52,7 @@ impl Parameters {
         let mut x = images.clone();
         for Convolution { filters, bias, stride } in &self.convolutions {
             let window = Window { kernel: LenetConfig::KERNEL, stride: *stride, padding: LenetConfig::KERNEL / 2 };
-            x = activation::sigmoid(convolution(x, filters.clone(), bias.clone(), window));
+            x = activation::sigmoid(convolution(x, filters.clone(), Some(bias.clone()), window));
         }
         let [batch, channels, height, width] = x.dims();
         (self.head.apply(x.reshape([batch, channels * height * width])), Leaf::Rank4(images))

@@ -10,11 +10,10 @@
 mod backward;
 #[cfg(not(target_family = "wasm"))]
 mod blocking;
-mod convolution;
 pub mod device;
 mod error;
 mod forward;
-mod gelu;
+mod layers;
 mod lenet;
 mod local;
 mod network;

@@ -2,13 +2,13 @@
 
 use burn::tensor::{
     Element, Tensor, activation,
-    module::{batch_norm, batch_norm_train, conv2d, max_pool2d},
+    module::{batch_norm, max_pool2d},
     ops::MaxPoolOptions,
 };
 use unmask_core::{Convolution, ParamLayout, ResidualBlock, ResnetSpec};
 
 use crate::{
-    convolution::{Window, convolution},
+    layers::{Normed, Window, batch_norm_train, convolution},
     tensors::{Float, Leaf, Linear, ParamReader, TensorOptions, normalised},
 };
 
@@ -127,15 +127,14 @@ impl ConvNorm {
 
     fn apply(&self, x: Tensor<4>, pass: &mut NormPass<'_>) -> Tensor<4> {
         let (gamma, beta) = (self.gamma.clone(), self.beta.clone());
-        let convolved = |x| conv2d(x, self.filters.clone(), None, self.window.options());
+        let convolved = |x| convolution(x, self.filters.clone(), None, self.window);
         match pass.next() {
             // gamma (w * x - mean) / sqrt(variance + epsilon) + beta is a convolution with other filters and a bias.
             Some([mean, variance]) if !x.device().is_autodiff() => {
                 let scale = gamma / (variance + EPSILON).sqrt();
                 let bias = beta - mean * scale.clone();
-                convolution(x, self.filters.clone() * scale.reshape([-1, 1, 1, 1]), bias, self.window)
+                convolution(x, self.filters.clone() * scale.reshape([-1, 1, 1, 1]), Some(bias), self.window)
             }
-            // Gradients keep their bits.
             Some([mean, variance]) => batch_norm(convolved(x), gamma, beta, mean, variance, EPSILON),
             None => pass.by_batch(convolved(x), gamma, beta),
         }
@@ -156,10 +155,9 @@ impl NormPass<'_> {
     /// Normalised by the batch's own moments, which are kept.
     fn by_batch(&mut self, x: Tensor<4>, gamma: Tensor<1>, beta: Tensor<1>) -> Tensor<4> {
         let [batch, _, height, width] = x.dims();
-        let normed = batch_norm_train(x, gamma, beta, EPSILON);
-        let (mean, variance) = (normed.mean.without_autodiff(), normed.variance.without_autodiff());
+        let Normed { output, mean, variance } = batch_norm_train(x, gamma, beta, EPSILON);
         self.seen.push(BatchMoments { mean, variance, count: batch * height * width });
-        normed.output
+        output
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::ops::{Div, Range, Sub};
 
-use burn::tensor::{DType, Device, Element, Gradients, Tensor, TensorData, Transaction, module};
+use burn::tensor::{DType, Device, Element, Gradients, Tensor, TensorData, Transaction};
 use unmask_core::Param;
+
+use crate::layers::linear;
 
 /// A number type that a network computes in: `f32` or `f64`.
 pub(crate) trait Float: Element + From<f32> + Sub<Output = Self> + Div<Output = Self> {}
@@ -19,12 +21,6 @@ pub(crate) fn normalised<T: Float>(x: T) -> T {
 /// dl/dx by dl/d([`normalised`] x).
 pub(crate) fn image_slope(slope: f64) -> f64 {
     slope / 0.5
-}
-
-/// Whether values of `device` can be read between two operations without a transfer, and nothing is differentiated there.
-pub(crate) fn is_untracked_memory(device: &Device) -> bool {
-    // The same device with autodiff is equal.
-    *device == Device::flex() && !device.is_autodiff()
 }
 
 /// A tensor whose gradient is asked for: the images, or one piece of the flat vector.
@@ -96,7 +92,7 @@ impl Linear {
         let mut dims = x.dims();
         let rows = dims.iter().take(D - 1).product::<usize>();
         let [outputs, inputs] = self.weight.dims();
-        let y = module::linear(x.reshape([rows, inputs]), self.weight.clone().transpose(), Some(self.bias.clone()));
+        let y = linear(x.reshape([rows, inputs]), self.weight.clone(), self.bias.clone());
         dims[D - 1] = outputs;
         y.reshape(dims)
     }

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use burn::tensor::{Element, Tensor, activation, module};
+use burn::tensor::{Element, Tensor};
 use unmask_core::{ParamLayout, VitConfig};
 
 use crate::{
-    gelu::Gelu,
+    layers::{gelu, layer_norm, softmax},
     tensors::{Float, Leaf, Linear, ParamReader, TensorOptions, image_slope, normalised},
 };
 
@@ -34,7 +34,6 @@ struct Block {
 /// Everything up to the output of block 0: the embeddings and that block. In the flat vector these come first.
 pub(crate) struct EarlyLayers {
     config: VitConfig,
-    gelu: Gelu,
     /// `[1, D]`
     class_token: Tensor<2>,
     /// `[T, D]`
@@ -49,7 +48,6 @@ pub(crate) struct EarlyLayers {
 #[derive(Clone)]
 pub(crate) struct LateLayers {
     heads: usize,
-    gelu: Gelu,
     blocks: Vec<Block>,
     norm: Norm,
     head: Linear,
@@ -117,8 +115,7 @@ impl EarlyLayers {
         let position = reader.matrix(config.tokens());
         let patch = reader.linear(config.dim);
         let block = reader.block(config, 0);
-        let gelu = Gelu::on(options.device);
-        Self { config: *config, gelu, class_token, position, patch, block, leaves: reader.leaves }
+        Self { config: *config, class_token, position, patch, block, leaves: reader.leaves }
     }
 
     /// Tokens `[batch, T, D]` behind block 0 of `images` `[batch, 3, side, side]` in [0, 1], and the patches these became.
@@ -130,7 +127,7 @@ impl EarlyLayers {
         let class_token = self.class_token.clone().unsqueeze::<3>().expand([batch, 1, config.dim]);
         let tokens = Tensor::cat(vec![class_token, self.patch.apply(patches.clone())], 1);
         let x = tokens + self.position.clone().unsqueeze::<3>();
-        (self.block.apply(config.heads, self.gelu, config.depth == 1, x), Leaf::Rank3(patches))
+        (self.block.apply(config.heads, config.depth == 1, x), Leaf::Rank3(patches))
     }
 }
 
@@ -148,8 +145,7 @@ impl LateLayers {
         let blocks = (1..config.depth).map(|index| reader.block(config, index)).collect();
         let norm = reader.norm();
         let head = reader.linear(config.classes);
-        let gelu = Gelu::on(options.device);
-        Self { heads: config.heads, gelu, blocks, norm, head, leaves: reader.leaves }
+        Self { heads: config.heads, blocks, norm, head, leaves: reader.leaves }
     }
 
     /// Logits `[batch, classes]` of what [`EarlyLayers::apply`] gives.
@@ -157,7 +153,7 @@ impl LateLayers {
         for (index, block) in self.blocks.iter().enumerate() {
             // The head reads the class token only, so the last block needs no other query.
             let class_only = index + 1 == self.blocks.len();
-            x = block.apply(self.heads, self.gelu, class_only, x);
+            x = block.apply(self.heads, class_only, x);
         }
         let x = self.head.apply(self.norm.apply(x));
         x.squeeze_dim(1)
@@ -202,29 +198,29 @@ impl Parameters {
 
 impl Norm {
     fn apply(&self, x: Tensor<3>) -> Tensor<3> {
-        module::layer_norm(x, self.weight.clone(), Some(self.bias.clone()), LAYER_NORM_EPSILON)
+        layer_norm(x, self.weight.clone(), self.bias.clone(), LAYER_NORM_EPSILON)
     }
 }
 
 impl Block {
     /// `[batch, T, D]` to the same, or to `[batch, 1, D]` of the class token alone.
-    fn apply(&self, heads: usize, gelu: Gelu, class_only: bool, x: Tensor<3>) -> Tensor<3> {
+    fn apply(&self, heads: usize, class_only: bool, x: Tensor<3>) -> Tensor<3> {
         let queried = |x: Tensor<3>| if class_only { x.narrow(1, 0, 1) } else { x };
         match &self.norm1 {
             Some(norm1) => {
                 let normed = norm1.apply(x.clone());
                 let x = queried(x) + self.attention(heads, queried(normed.clone()), normed);
-                x.clone() + self.mlp(gelu, x)
+                x.clone() + self.mlp(x)
             }
             None => {
                 let x = self.attention(heads, queried(x.clone()), x);
-                self.mlp(gelu, x)
+                self.mlp(x)
             }
         }
     }
 
-    fn mlp(&self, gelu: Gelu, x: Tensor<3>) -> Tensor<3> {
-        self.fc2.apply(gelu.apply(self.fc1.apply(self.norm2.apply(x))))
+    fn mlp(&self, x: Tensor<3>) -> Tensor<3> {
+        self.fc2.apply(gelu(self.fc1.apply(self.norm2.apply(x))))
     }
 
     /// Multi-head attention of the tokens `queried` `[batch, Q, D]` to all tokens `x` `[batch, T, D]`.
@@ -238,7 +234,7 @@ impl Block {
         let query = split(self.query.apply(queried).mul_scalar(scale));
         let key = split(self.key.apply(x.clone()));
         let value = split(self.value.apply(x));
-        let attention = activation::softmax(query.matmul(key.transpose()), 3);
+        let attention = softmax(query.matmul(key.transpose()));
         let mixed = attention.matmul(value).swap_dims(1, 2).reshape([batch, queries, dim]);
         self.proj.apply(mixed)
     }

@@ -1,0 +1,141 @@
+//! Loops over values that the compiler turns into vector instructions, the widest the processor has. Each operation is rounded as
+//! IEEE 754 has it and sums are taken in an order of their own, so that every processor gives the same bits.
+
+/// Partial results that a sum or a maximum is gathered in.
+const LANES: usize = 16;
+
+/// Runs `work`, into which everything it calls is inlined, with the vector instructions of this processor.
+#[inline(always)]
+pub(super) fn vectorised<R>(work: impl FnOnce() -> R) -> R {
+    pulp::Arch::new().dispatch(work)
+}
+
+#[inline(always)]
+fn joined(mut lanes: [f32; LANES], join: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut width = LANES / 2;
+    while width > 0 {
+        for lane in 0..width {
+            lanes[lane] = join(lanes[lane], lanes[lane + width]);
+        }
+        width /= 2;
+    }
+    lanes[0]
+}
+
+#[inline(always)]
+fn gathered(slice: &[f32], start: f32, gather: impl Fn(f32, f32) -> f32, join: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut lanes = [start; LANES];
+    let (whole, rest) = slice.as_chunks::<LANES>();
+    for chunk in whole {
+        for lane in 0..LANES {
+            lanes[lane] = gather(lanes[lane], chunk[lane]);
+        }
+    }
+    for (lane, &x) in lanes.iter_mut().zip(rest) {
+        *lane = gather(*lane, x);
+    }
+    joined(lanes, join)
+}
+
+/// The sum of `of` each value.
+#[inline(always)]
+pub(super) fn sum(slice: &[f32], of: impl Fn(f32) -> f32) -> f32 {
+    gathered(slice, 0.0, |sum, x| sum + of(x), |a, b| a + b)
+}
+
+/// The largest value; one that is no number counts for nothing.
+#[inline(always)]
+pub(super) fn max(slice: &[f32]) -> f32 {
+    let larger = |a, b| if b > a { b } else { a };
+    gathered(slice, f32::NEG_INFINITY, larger, larger)
+}
+
+/// The sum of the products of values of the same place.
+#[inline(always)]
+pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
+    let mut lanes = [0.0; LANES];
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
+    for (a, b) in a.iter().zip(b) {
+        for lane in 0..LANES {
+            lanes[lane] += a[lane] * b[lane];
+        }
+    }
+    for ((lane, a), b) in lanes.iter_mut().zip(a_rest).zip(b_rest) {
+        *lane += a * b;
+    }
+    joined(lanes, |a, b| a + b)
+}
+
+/// `sum += x`, value by value.
+#[inline(always)]
+pub(super) fn add(sum: &mut [f32], x: &[f32]) {
+    for (sum, &x) in sum.iter_mut().zip(x) {
+        *sum += x;
+    }
+}
+
+/// Below it e^x is nothing beside 1.
+const FAR_BELOW: f32 = -87.0;
+/// 1.5 x 2^23: what is added to it is rounded to a whole number, which the last bits of the sum hold.
+const ROUNDING: f32 = 12_582_912.0;
+/// ln 2 in two parts, the first short enough that its multiples by whole numbers are exact (Cody and Waite).
+const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
+/// (e^r - 1 - r) / r^2 for |r| <= ln 2 / 2, lowest powers first (Cephes, `expf`).
+const EXP: [f32; 6] = [0.5, 0.166_666_65, 0.041_665_796, 8.333_452e-3, 1.398_2e-3, 1.987_569_1e-4];
+
+/// e^x of x <= 0, without a branch. It errs by less than 2e-7 of itself; what is smaller than e^-87 counts as e^-87.
+#[inline(always)]
+pub(super) fn exp(x: f32) -> f32 {
+    let x = if x < FAR_BELOW { FAR_BELOW } else { x };
+    let rounded = x * std::f32::consts::LOG2_E + ROUNDING;
+    let whole = rounded - ROUNDING;
+    let r = x - whole * LN_2[0] - whole * LN_2[1];
+    let power = EXP.iter().rev().fold(0.0, |sum, &factor| sum * r + factor) * r * r + r + 1.0;
+    // 2^whole: the exponent's bits.
+    power * f32::from_bits((rounded.to_bits() << 23).wrapping_add(1.0f32.to_bits()))
+}
+
+/// Where erf is 1 to f32's last place.
+const FAR: f32 = 3.92;
+/// erf(x) = x P(x^2) / Q(x^2) up to [`FAR`], lowest powers first.
+const P: [f32; 6] =
+    [std::f32::consts::FRAC_2_SQRT_PI, 0.190_408_81, 0.052_749_03, 0.003_765_714, 0.000_284_884_18, 2.050_061e-6];
+const Q: [f32; 6] = [1.0, 0.502_078_2, 0.114_110_075, 0.014_969_415, 0.001_162_557_4, 3.809_152e-5];
+
+/// The error function, without a branch.
+#[inline(always)]
+pub(super) fn erf(x: f32) -> f32 {
+    let x = x.clamp(-FAR, FAR);
+    let square = x * x;
+    let p = P.iter().rev().fold(0.0, |sum, &factor| sum * square + factor);
+    let q = Q.iter().rev().fold(0.0, |sum, &factor| sum * square + factor);
+    (x * p / q).clamp(-1.0, 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exp_is_that_of_the_library() {
+        for i in 0..=870_000 {
+            let x = -(i as f32) / 10_000.0;
+            let (found, exact) = (f64::from(exp(x)), f64::from(x).exp());
+            assert!((found - exact).abs() < 2e-7 * exact, "{x}: {found} for {exact}");
+        }
+        assert_eq!(exp(0.0), 1.0);
+        assert!(exp(f32::NAN).is_nan());
+        assert!(exp(f32::NEG_INFINITY) < 2e-38);
+    }
+
+    #[test]
+    fn sums_take_every_value_once() {
+        for len in [0, 1, 15, 16, 17, 31, 32, 33, 65, 96] {
+            let a: Vec<f32> = (0..len).map(|i| i as f32).collect();
+            let exact: f32 = a.iter().sum();
+            assert_eq!(sum(&a, |x| x), exact, "{len}");
+            assert_eq!(dot(&a, &vec![2.0; len]), 2.0 * exact, "{len}");
+            assert_eq!(max(&a), a.last().copied().unwrap_or(f32::NEG_INFINITY), "{len}");
+        }
+    }
+}
