@@ -1,5 +1,5 @@
-//! The layers of the networks. Where they run in memory, on flex in single precision, their passes are written by hand: flex takes
-//! most of a step of a small network for what is not a product of matrices. Elsewhere they are Burn's.
+//! Layers whose passes are written by hand where they run in memory, on flex in single precision: of a step of a small network
+//! flex takes most for what is not a product of matrices. On other devices, and in double precision, they are Burn's.
 
 mod batch_norm;
 mod convolution;
@@ -35,50 +35,50 @@ pub(crate) use self::{
     softmax::softmax,
 };
 
-/// A layer of `N` inputs in memory.
+/// A layer of `N` inputs in memory. All arrays that it is given are contiguous and of f32.
 trait Layer<const N: usize>: Debug + Send + 'static {
     /// What the backward pass needs beside the gradient.
     type Saved: Debug + Clone + Send + 'static;
 
-    /// The output, and what is to be saved, which may be empty where nothing is `tracked`. The values of the inputs lie one behind
-    /// the other.
+    /// The output, and what is to be saved, which may be empty where nothing is `tracked`. What else a caller wants to know stays
+    /// in the layer.
     fn forward(&mut self, inputs: [FlexTensor; N], tracked: bool) -> (FlexTensor, Self::Saved);
 
-    /// dl/d(input) of each input that is `wanted` by dl/d(output), whose values lie one behind the other.
+    /// dl/d(input) of at least each input that is `wanted`, by dl/d(output).
     fn backward(saved: Self::Saved, gradient: FlexTensor, wanted: [bool; N]) -> [Option<FlexTensor>; N];
 }
 
-/// The output of `layer`; `None` where its inputs are not in memory or not of single precision.
+/// The output of `layer`, of the rank of `first`, its first input; `None` where an input is not in memory or not of single precision.
 fn in_memory<L: Layer<N>, const N: usize, const D: usize>(
     layer: &mut L,
-    inputs: impl FnOnce() -> [DispatchTensor; N],
     first: &Tensor<D>,
-) -> Option<DispatchTensor> {
+    inputs: impl FnOnce() -> [DispatchTensor; N],
+) -> Option<Tensor<D>> {
     let device = first.device();
     // The same device with autodiff is equal.
     if device != Device::flex() || first.dtype() != DType::F32 {
         return None;
     }
     if !device.is_autodiff() {
-        let inputs = all(inputs().map(primitive::<Flex>))?;
-        let (output, _) = layer.forward(inputs.map(|input| input.to_contiguous()), false);
-        return Some(dispatched::<Flex>(output));
+        let inputs = contiguous(all(inputs().map(primitive::<Flex>))?)?;
+        return Some(Tensor::from_dispatch(dispatched::<Flex>(layer.forward(inputs, false).0)));
     }
-    let parts = all(inputs().map(primitive::<Autodiff<Flex>>))?.map(|input| input.into_parts());
-    let mut values = Vec::with_capacity(N);
-    let nodes = parts.map(|(value, node)| {
-        values.push(value.to_contiguous());
-        node
-    });
-    let values = <[FlexTensor; N]>::try_from(values).ok()?;
+    let inputs = all(inputs().map(primitive::<Autodiff<Flex>>))?;
+    let nodes = inputs.each_ref().map(|input| input.node());
+    let inputs = contiguous(inputs.map(|input| input.into_primitive()))?;
     let output = match Step::<L>(PhantomData).prepare::<NoCheckpointing>(nodes).compute_bound().stateful() {
         OpsKind::Tracked(step) => {
-            let (output, saved) = layer.forward(values, true);
+            let (output, saved) = layer.forward(inputs, true);
             step.finish(saved, output)
         }
-        OpsKind::UnTracked(step) => step.finish(layer.forward(values, false).0),
+        OpsKind::UnTracked(step) => step.finish(layer.forward(inputs, false).0),
     };
-    Some(dispatched::<Autodiff<Flex>>(output))
+    Some(Tensor::from_dispatch(dispatched::<Autodiff<Flex>>(output)))
+}
+
+/// `None` if one is not of f32.
+fn contiguous<const N: usize>(arrays: [FlexTensor; N]) -> Option<[FlexTensor; N]> {
+    arrays.iter().all(|array| array.dtype() == DType::F32).then(|| arrays.map(|array| array.to_contiguous()))
 }
 
 fn primitive<B: Backend>(tensor: DispatchTensor) -> Option<FloatTensor<B>>
@@ -129,12 +129,19 @@ fn dims<const D: usize>(array: &FlexTensor) -> [usize; D] {
     array.layout().shape().dims()
 }
 
-/// Of an array whose values lie one behind the other.
-fn values(array: &FlexTensor) -> &[f32] {
-    array.as_slice().unwrap_or_default()
+/// Values of the last dimension.
+fn row_len(x: &FlexTensor) -> usize {
+    x.layout().shape().last().copied().unwrap_or(1).max(1)
 }
 
-/// `a` `[m, k]` times `b` `[k, n]`.
+/// Of a contiguous array of f32.
+fn values(array: &FlexTensor) -> &[f32] {
+    let values = array.as_slice();
+    debug_assert!(values.is_some(), "{:?} is not contiguous or not of f32", array.layout());
+    values.unwrap_or_default()
+}
+
+/// `a` `[m, k]` times `b` `[k, n]`, contiguous.
 fn product(a: FlexTensor, b: FlexTensor) -> FlexTensor {
     Flex::float_matmul(a, b)
 }
@@ -167,9 +174,11 @@ mod tests {
         Numbers(values, shape.to_vec())
     }
 
-    /// Output, dl/d(each input) of a loss that weighs the outputs differently, and the output where nothing is tracked.
+    /// Of a loss that weighs the outputs differently: the output where nothing is tracked, the output, and dl/d(each input that is
+    /// `tracked`).
     fn passes<const N: usize, const D: usize>(
         inputs: &[Numbers],
+        tracked: &[bool],
         dtype: DType,
         layer: &impl Fn([Input; N]) -> Tensor<D>,
     ) -> Vec<Vec<f64>> {
@@ -183,45 +192,71 @@ mod tests {
             made.collect()
         };
         let mut leaves = on(&device);
-        leaves.iter_mut().for_each(|leaf| leaf.flat = leaf.flat.clone().require_grad());
-        let flats: Vec<Tensor<1>> = leaves.iter().map(|leaf| leaf.flat.clone()).collect();
+        let mut flats = Vec::new();
+        for (leaf, _) in leaves.iter_mut().zip(tracked).filter(|(_, tracked)| **tracked) {
+            leaf.flat = leaf.flat.clone().require_grad();
+            flats.push(leaf.flat.clone());
+        }
         let y = layer(leaves.try_into().ok().unwrap());
         let Numbers(weights, _) = numbers(&y.dims());
         let weights = Tensor::<D>::from_data(TensorData::new(weights, y.dims()), (&device, dtype));
-        let gradients = (y.clone() * weights).sum().backward();
         let untracked = layer(on(&Device::flex()).try_into().ok().unwrap());
-        let mut found = vec![read(y.without_autodiff().into_data()), read(untracked.into_data())];
-        found.extend(flats.iter().map(|leaf| read(leaf.grad(&gradients).unwrap().into_data())));
+        let mut found = vec![read(untracked.into_data()), read(y.clone().without_autodiff().into_data())];
+        if !flats.is_empty() {
+            let gradients = (y * weights).sum().backward();
+            found.extend(flats.iter().map(|leaf| read(leaf.grad(&gradients).unwrap().into_data())));
+        }
         found
     }
 
-    /// In f32, where it is ours, `layer` has the values and gradients that it has in f64, where it is Burn's.
-    pub(super) fn is_burns<const N: usize, const D: usize>(
+    /// In f32, where it is ours, `layer` has the values and gradients that it has in f64, where it is Burn's, whichever inputs are
+    /// tracked.
+    pub(super) fn assert_is_burns<const N: usize, const D: usize>(
         name: &str,
         inputs: &[Numbers],
         layer: impl Fn([Input; N]) -> Tensor<D>,
     ) {
-        let [ours, burns] = [DType::F32, DType::F64].map(|dtype| passes(inputs, dtype, &layer));
-        for (which, (ours, burns)) in ours.iter().zip(&burns).enumerate() {
-            assert_eq!(ours.len(), burns.len(), "{name}, {which}");
-            let scale = burns.iter().fold(1.0, |scale: f64, value| scale.max(value.abs()));
-            for (index, (ours, burns)) in ours.iter().zip(burns).enumerate() {
-                assert!((ours - burns).abs() < 4e-6 * scale, "{name}, {which}, {index}: {ours} for {burns}");
+        for which in 0..1 << N {
+            let tracked: Vec<bool> = (0..N).map(|input| which & 1 << input != 0).collect();
+            let [ours, burns] = [DType::F32, DType::F64].map(|dtype| passes(inputs, &tracked, dtype, &layer));
+            assert_eq!(ours.len(), burns.len(), "{name}, {tracked:?}");
+            for (which, (ours, burns)) in ours.iter().zip(&burns).enumerate() {
+                assert_eq!(ours.len(), burns.len(), "{name}, {tracked:?}, {which}");
+                let scale = burns.iter().fold(1.0, |scale: f64, value| scale.max(value.abs()));
+                for (index, (ours, burns)) in ours.iter().zip(burns).enumerate() {
+                    let apart = (ours - burns).abs();
+                    assert!(apart < 4e-6 * scale, "{name}, {tracked:?}, {which}, {index}: {ours} for {burns}");
+                }
             }
         }
+    }
+
+    /// Else the other tests compare Burn's layers with Burn's.
+    #[test]
+    fn single_precision_in_memory_is_ours() {
+        let ours = |device: &Device, dtype, tracked: bool| {
+            let x = Tensor::<2>::zeros([2, 3], (device, dtype));
+            let x = if tracked { x.require_grad() } else { x };
+            softmax::is_ours(&x)
+        };
+        let (flex, autodiff) = (Device::flex(), Device::flex().autodiff());
+        assert!(ours(&flex, DType::F32, false));
+        assert!(ours(&autodiff, DType::F32, false));
+        assert!(ours(&autodiff, DType::F32, true));
+        assert!(!ours(&flex, DType::F64, false));
     }
 
     #[test]
     fn layers_of_a_vit_are_those_of_burn() {
         for (rows, dim) in [(1, 1), (2, 7), (5, 16), (65, 96), (3, 130)] {
-            is_burns("softmax", &[numbers(&[2, 3, rows, dim])], |[x]| softmax(x.unflat::<4>()));
-            is_burns("gelu", &[numbers(&[2, rows, dim])], |[x]| gelu(x.unflat()));
+            assert_is_burns("softmax", &[numbers(&[2, 3, rows, dim])], |[x]| softmax(x.unflat::<4>()));
+            assert_is_burns("gelu", &[numbers(&[2, rows, dim])], |[x]| gelu(x.unflat()));
             let inputs = [numbers(&[2, rows, dim]), numbers(&[dim]), numbers(&[dim])];
-            is_burns("layer norm", &inputs, |[x, weight, bias]| {
+            assert_is_burns("layer norm", &inputs, |[x, weight, bias]| {
                 layer_norm(x.unflat::<3>(), weight.unflat(), bias.unflat(), 1e-6)
             });
             let inputs = [numbers(&[rows, dim]), numbers(&[11, dim]), numbers(&[11])];
-            is_burns("linear", &inputs, |[x, weight, bias]| linear(x.unflat(), weight.unflat(), bias.unflat()));
+            assert_is_burns("linear", &inputs, |[x, weight, bias]| linear(x.unflat(), weight.unflat(), bias.unflat()));
         }
     }
 
@@ -230,7 +265,7 @@ mod tests {
         for shape in [[1, 1, 1, 2], [2, 3, 5, 7], [4, 2, 16, 16], [6, 20, 2, 1]] {
             let inputs = [numbers(&shape), numbers(&[shape[1]]), numbers(&[shape[1]])];
             for which in 0..3 {
-                is_burns(&format!("batch norm {shape:?}"), &inputs, |[x, weight, bias]| {
+                assert_is_burns(&format!("batch norm {shape:?}"), &inputs, |[x, weight, bias]| {
                     let normed = batch_norm_train(x.unflat(), weight.unflat(), bias.unflat(), 1e-5);
                     let moment = |moment: Tensor<1>| {
                         let moment = moment.reshape([1, shape[1], 1, 1]);
@@ -250,10 +285,13 @@ mod tests {
     #[test]
     fn inputs_need_not_lie_one_behind_the_other() {
         let inputs = [numbers(&[7, 9]), numbers(&[11, 7]), numbers(&[11])];
-        is_burns("turned", &inputs, |[x, weight, bias]| {
+        assert_is_burns("turned", &inputs, |[x, weight, bias]| {
             linear(x.unflat::<2>().transpose(), weight.unflat(), bias.unflat()).transpose()
         });
-        is_burns("cut", &[numbers(&[2, 5, 12])], |[x]| gelu(x.unflat::<3>().narrow(2, 3, 8).swap_dims(1, 2)));
+        assert_is_burns("twice", &[numbers(&[5, 5]), numbers(&[5])], |[x, bias]| {
+            linear(x.unflat(), x.unflat(), bias.unflat())
+        });
+        assert_is_burns("cut", &[numbers(&[2, 5, 12])], |[x]| gelu(x.unflat::<3>().narrow(2, 3, 8).swap_dims(1, 2)));
     }
 
     /// A number that is none is not lost, so that a diverged training is seen.
@@ -261,12 +299,28 @@ mod tests {
     fn what_is_no_number_stays_none() {
         let device = Device::flex();
         let x = Tensor::<3>::from_floats([[[1.0, f32::NAN, 2.0], [1.0, 2.0, 3.0]]], &device);
-        let ones = Tensor::<1>::ones([3], &device);
-        let lost = |y: Tensor<3>| -> Vec<bool> {
+        let ones = |len| Tensor::<1>::ones([len], &device);
+        let lost = |y: Tensor<1>| -> Vec<bool> {
             y.into_data().try_into_vec::<f32>().unwrap().iter().map(|y| y.is_nan()).collect()
         };
-        assert_eq!(lost(gelu(x.clone())), [false, true, false, false, false, false]);
-        assert_eq!(lost(softmax(x.clone())), [true, true, true, false, false, false]);
-        assert_eq!(lost(layer_norm(x, ones.clone(), ones, 1e-6)), [true, true, true, false, false, false]);
+        let (one, first, all) =
+            ([false, true, false, false, false, false], [true, true, true, false, false, false], [true; 6]);
+        assert_eq!(lost(gelu(x.clone()).reshape([6])), one);
+        assert_eq!(lost(softmax(x.clone()).reshape([6])), first);
+        assert_eq!(lost(layer_norm(x.clone(), ones(3), ones(3), 1e-6).reshape([6])), first);
+        let rows = x.clone().reshape([2, 3]);
+        assert_eq!(lost(linear(rows, Tensor::ones([3, 3], &device), ones(3)).reshape([6])), first);
+        let planes = x.reshape([1, 1, 2, 3]);
+        assert_eq!(lost(batch_norm_train(planes.clone(), ones(1), ones(1), 1e-5).output.reshape([6])), all);
+        let window = Window { kernel: 1, stride: 1, padding: 0 };
+        assert_eq!(lost(convolution(planes, Tensor::ones([1, 1, 1, 1], &device), None, window).reshape([6])), one);
+    }
+
+    /// Attention that a mask forbids is none, and far ones make no subnormal numbers, which are slow.
+    #[test]
+    fn far_below_the_largest_is_nothing() {
+        let x = Tensor::<1>::from_floats([0.0, -95.0, f32::NEG_INFINITY, 0.0], &Device::flex());
+        let y: Vec<f32> = softmax(x).into_data().try_into_vec().unwrap();
+        assert_eq!(y, [0.5, 0.0, 0.0, 0.5]);
     }
 }

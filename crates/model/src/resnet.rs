@@ -1,10 +1,6 @@
 //! The forward pass of a residual network as torchvision computes it.
 
-use burn::tensor::{
-    Element, Tensor, activation,
-    module::{batch_norm, max_pool2d},
-    ops::MaxPoolOptions,
-};
+use burn::tensor::{Element, Tensor, activation, module::max_pool2d, ops::MaxPoolOptions};
 use unmask_core::{Convolution, ParamLayout, ResidualBlock, ResnetSpec};
 
 use crate::{
@@ -127,16 +123,14 @@ impl ConvNorm {
 
     fn apply(&self, x: Tensor<4>, pass: &mut NormPass<'_>) -> Tensor<4> {
         let (gamma, beta) = (self.gamma.clone(), self.beta.clone());
-        let convolved = |x| convolution(x, self.filters.clone(), None, self.window);
         match pass.next() {
             // gamma (w * x - mean) / sqrt(variance + epsilon) + beta is a convolution with other filters and a bias.
-            Some([mean, variance]) if !x.device().is_autodiff() => {
+            Some([mean, variance]) => {
                 let scale = gamma / (variance + EPSILON).sqrt();
                 let bias = beta - mean * scale.clone();
                 convolution(x, self.filters.clone() * scale.reshape([-1, 1, 1, 1]), Some(bias), self.window)
             }
-            Some([mean, variance]) => batch_norm(convolved(x), gamma, beta, mean, variance, EPSILON),
-            None => pass.by_batch(convolved(x), gamma, beta),
+            None => pass.by_batch(convolution(x, self.filters.clone(), None, self.window), gamma, beta),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! (x - mean) / sqrt(variance + epsilon) over the images and places of a batch, times a weight for each channel, plus a bias.
 
+use std::ops::Range;
+
 use burn::{
     backend::flex::FlexTensor,
     tensor::{Shape, Tensor, module},
@@ -33,7 +35,8 @@ struct Saved {
 }
 
 /// Over the planes of one channel after the other: `of` the index of a channel and where its planes lie.
-fn each_channel([batch, channels, height, width]: [usize; 4], mut of: impl FnMut(usize, &[std::ops::Range<usize>])) {
+#[inline(always)]
+fn each_channel([batch, channels, height, width]: [usize; 4], mut of: impl FnMut(usize, &[Range<usize>])) {
     let plane = height * width;
     for channel in 0..channels {
         let planes: Vec<_> =
@@ -44,7 +47,7 @@ fn each_channel([batch, channels, height, width]: [usize; 4], mut of: impl FnMut
 
 /// The sum over the planes of a channel, in f64: of each in f32 it is exact enough, of all together it may not be.
 #[inline(always)]
-fn over(planes: &[std::ops::Range<usize>], of: impl Fn(std::ops::Range<usize>) -> f32) -> f64 {
+fn over(planes: &[Range<usize>], of: impl Fn(Range<usize>) -> f32) -> f64 {
     planes.iter().map(|plane| f64::from(of(plane.clone()))).sum()
 }
 
@@ -126,14 +129,14 @@ pub(crate) struct Normed {
 pub(crate) fn batch_norm_train(x: Tensor<4>, weight: Tensor<1>, bias: Tensor<1>, epsilon: f64) -> Normed {
     let mut layer = BatchNorm { epsilon: epsilon as f32, channels: Vec::new() };
     let inputs = || [x.clone().into_dispatch(), weight.clone().into_dispatch(), bias.clone().into_dispatch()];
-    if let Some(output) = in_memory(&mut layer, inputs, &x) {
+    if let Some(output) = in_memory(&mut layer, &x, inputs) {
         let device = x.device().without_autodiff();
         let moment = |of: fn(&Channel) -> f32| {
             let values: Vec<f32> = layer.channels.iter().map(of).collect();
             Tensor::from_floats(values.as_slice(), &device)
         };
         let (mean, variance) = (moment(|channel| channel.mean), moment(|channel| channel.variance));
-        return Normed { output: Tensor::from_dispatch(output), mean, variance };
+        return Normed { output, mean, variance };
     }
     let normed = module::batch_norm_train(x, weight, bias, epsilon);
     let (mean, variance) = (normed.mean.without_autodiff(), normed.variance.without_autodiff());

@@ -18,6 +18,9 @@ use super::{
 /// Values of the matrix that a product takes at once, 2 MiB: larger pictures go in bands.
 const TOGETHER: usize = 1 << 19;
 
+/// Pictures whose gradients of the filters are held at once.
+const PICTURES: usize = 16;
+
 /// What a kernel sees of a picture from each place of it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Window {
@@ -73,8 +76,9 @@ impl Pass {
         (0..self.high).step_by(rows).map(move |top| top..self.high.min(top + rows))
     }
 
-    /// Every row of what is seen from `rows` `[inputs, kernel, kernel, rows, wide]`: `of` where its values lie there, where the first
-    /// of them lies in the picture, and how many they are. Each of the others lies a stride behind the one before.
+    /// Of what is seen from `rows`, `[inputs, kernel, kernel, rows, wide]`, each line that lies in the picture and not in the zeros
+    /// around it: calls `of` with the place where its values begin there, the place in the picture of the first, and their number.
+    /// In the picture they lie a stride apart.
     #[inline(always)]
     fn each_line(&self, rows: Range<usize>, mut of: impl FnMut(usize, usize, usize)) {
         let Self { window: Window { kernel, stride, padding }, inputs, height, width, wide, .. } = *self;
@@ -99,9 +103,14 @@ impl Pass {
         }
     }
 
-    /// What each pixel of the kernel sees of a picture `[inputs, height, width]` from each place of these rows:
+    /// What each pixel of the kernel sees of picture `index` of `x` from each place of these rows:
     /// `[inputs kernel kernel, rows wide]`.
-    fn seen(&self, picture: &[f32], rows: Range<usize>) -> FlexTensor {
+    fn seen(&self, x: &FlexTensor, index: usize, rows: Range<usize>) -> FlexTensor {
+        if let Window { kernel: 1, stride: 1, padding: 0 } = self.window {
+            let planes = x.narrow(0, index, 1).reshape(Shape::new([self.inputs, self.height * self.width]));
+            return planes.narrow(1, rows.start * self.wide, rows.len() * self.wide);
+        }
+        let picture = &values(x)[index * self.picture()..][..self.picture()];
         let stride = self.window.stride;
         let shape = Shape::new([self.patch(), rows.len() * self.wide]);
         let mut seen = vec![0.0; self.patch() * rows.len() * self.wide];
@@ -148,11 +157,9 @@ impl Pass {
 }
 
 /// On all threads; in a browser there is one.
-fn each_picture<T: Send>(pictures: usize, of: impl Fn(usize) -> T + Send + Sync) -> Vec<T> {
+fn each_picture<T: Send>(pictures: Range<usize>, of: impl Fn(usize) -> T + Send + Sync) -> Vec<T> {
     #[cfg(not(target_family = "wasm"))]
-    let pictures = (0..pictures).into_par_iter();
-    #[cfg(target_family = "wasm")]
-    let pictures = 0..pictures;
+    let pictures = pictures.into_par_iter();
     pictures.map(of).collect()
 }
 
@@ -177,13 +184,12 @@ impl Layer<3> for Convolution {
         let [channels, ..] = dims::<4>(&filters);
         let filters = filters.reshape(Shape::new([channels, pass.patch()]));
         let [batch, ..] = dims::<4>(&x);
-        let pictures = each_picture(batch, |picture| {
-            let picture = &values(&x)[picture * pass.picture()..][..pass.picture()];
+        let pictures = each_picture(0..batch, |index| {
             let plane = pass.high * pass.wide;
             let mut y = Vec::with_capacity(channels * plane);
             values(&bias).iter().for_each(|&bias| y.resize(y.len() + plane, bias));
             for rows in pass.bands() {
-                let band = product(filters.clone(), pass.seen(picture, rows.clone())).to_contiguous();
+                let band = product(filters.clone(), pass.seen(&x, index, rows.clone()));
                 let (start, len) = (rows.start * pass.wide, rows.len() * pass.wide);
                 vectorised(|| {
                     for (plane, band) in y.chunks_exact_mut(plane).zip(values(&band).chunks_exact(len)) {
@@ -202,35 +208,34 @@ impl Layer<3> for Convolution {
         let [for_x, for_filters, for_bias] = wanted;
         let [batch, channels, high, wide] = dims(&gradient);
         let plane = high * wide;
-        let transposed = Flex::float_swap_dims(filters.clone(), 0, 1).to_contiguous();
-        let parts = each_picture(batch, |index| {
-            let picture = &values(&x)[index * pass.picture()..][..pass.picture()];
+        let transposed = Flex::float_swap_dims(filters, 0, 1).to_contiguous();
+        let slopes = |index: usize| {
             let output = &values(&gradient)[index * channels * plane..][..channels * plane];
             let mut by_x = vec![0.0; if for_x { pass.picture() } else { 0 }];
-            let mut by_filters = vec![0.0; if for_filters { channels * pass.patch() } else { 0 }];
+            let mut by_filters = Vec::new();
             for rows in pass.bands() {
                 let output = pass.band(output, &rows);
                 if for_x {
-                    let seen = product(transposed.clone(), output.clone()).to_contiguous();
+                    let seen = product(transposed.clone(), output.clone());
                     pass.gather(values(&seen), rows.clone(), &mut by_x);
                 }
                 if for_filters {
-                    let seen = Flex::float_swap_dims(pass.seen(picture, rows), 0, 1);
-                    let part = product(output, seen).to_contiguous();
-                    vectorised(|| add(&mut by_filters, values(&part)));
+                    let seen = Flex::float_swap_dims(pass.seen(&x, index, rows), 0, 1);
+                    by_filters.push(product(output, seen));
                 }
             }
             (by_x, by_filters)
-        });
-        let by_x = for_x.then(|| {
-            let pictures: Vec<&[f32]> = parts.iter().map(|(by_x, _)| by_x.as_slice()).collect();
-            array(pictures.concat(), x.layout().shape().clone())
-        });
-        let by_filters = for_filters.then(|| {
-            let mut total = vec![0.0; channels * pass.patch()];
-            vectorised(|| parts.iter().for_each(|(_, by_filters)| add(&mut total, by_filters)));
-            array(total, filters_shape)
-        });
+        };
+        let mut by_x = Vec::with_capacity(if for_x { batch * pass.picture() } else { 0 });
+        let mut by_filters = vec![0.0; if for_filters { channels * pass.patch() } else { 0 }];
+        for first in (0..batch).step_by(PICTURES) {
+            for (picture, bands) in each_picture(first..batch.min(first + PICTURES), slopes) {
+                by_x.extend_from_slice(&picture);
+                vectorised(|| bands.iter().for_each(|band| add(&mut by_filters, values(band))));
+            }
+        }
+        let by_x = for_x.then(|| array(by_x, x.layout().shape().clone()));
+        let by_filters = for_filters.then(|| array(by_filters, filters_shape));
         let by_bias = for_bias.then(|| {
             let mut total = vec![0.0; channels];
             vectorised(|| {
@@ -247,26 +252,24 @@ impl Layer<3> for Convolution {
 /// `x` `[batch, in, height, width]` by `filters` `[out, in, kernel, kernel]`, plus `bias` `[out]`, if there is one.
 pub(crate) fn convolution(x: Tensor<4>, filters: Tensor<4>, bias: Option<Tensor<1>>, window: Window) -> Tensor<4> {
     let inputs = || {
-        let bias = bias.clone().unwrap_or_else(|| Tensor::zeros([filters.dims()[0]], &x.device()));
+        let zeros = || Tensor::zeros([filters.dims()[0]], (&x.device(), x.dtype()));
+        let bias = bias.clone().unwrap_or_else(zeros);
         [x.clone().into_dispatch(), filters.clone().into_dispatch(), bias.into_dispatch()]
     };
-    match in_memory(&mut Convolution(window), inputs, &x) {
-        Some(y) => Tensor::from_dispatch(y),
-        None => conv2d(x, filters, bias, window.options()),
-    }
+    in_memory(&mut Convolution(window), &x, inputs).unwrap_or_else(|| conv2d(x, filters, bias, window.options()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layers::tests::{is_burns, numbers};
+    use crate::layers::tests::{assert_is_burns, numbers};
 
-    fn is_burns_convolution(window: Window, [height, width]: [usize; 2]) {
+    fn assert_is_burns_convolution(window: Window, [height, width]: [usize; 2]) {
         let inputs = [numbers(&[2, 3, height, width]), numbers(&[4, 3, window.kernel, window.kernel]), numbers(&[4])];
-        is_burns(&format!("{window:?} on {height} x {width}"), &inputs, |[x, filters, bias]| {
+        assert_is_burns(&format!("{window:?} on {height} x {width}"), &inputs, |[x, filters, bias]| {
             convolution(x.unflat(), filters.unflat(), Some(bias.unflat()), window)
         });
-        is_burns(&format!("{window:?} on {height} x {width}, no bias"), &inputs[..2], |[x, filters]| {
+        assert_is_burns(&format!("{window:?} on {height} x {width}, no bias"), &inputs[..2], |[x, filters]| {
             convolution(x.unflat(), filters.unflat(), None, window)
         });
     }
@@ -281,7 +284,7 @@ mod tests {
             for sides in
                 [[8, 8], [7, 11], [12, 5], [1, 2], [1, 1]].into_iter().filter(|sides| sides[0] + 2 * padding >= kernel)
             {
-                is_burns_convolution(window, sides);
+                assert_is_burns_convolution(window, sides);
             }
         }
     }
@@ -289,8 +292,20 @@ mod tests {
     /// Too large for one product.
     #[test]
     fn large_pictures_are_convolved_in_bands() {
-        for stride in [1, 2] {
-            is_burns_convolution(Window { kernel: 7, stride, padding: 3 }, [90, 150]);
+        for (stride, sides) in [(1, [90, 150]), (2, [130, 200])] {
+            let window = Window { kernel: 7, stride, padding: 3 };
+            let x = array(vec![0.0; 3 * sides[0] * sides[1]], Shape::new([1, 3, sides[0], sides[1]]));
+            assert!(Pass::new(window, &x).bands().count() > 1);
+            assert_is_burns_convolution(window, sides);
         }
+    }
+
+    /// More than are held at once.
+    #[test]
+    fn large_batches_are_convolved() {
+        let inputs = [numbers(&[PICTURES + 3, 2, 6, 6]), numbers(&[4, 2, 3, 3])];
+        assert_is_burns("a large batch", &inputs, |[x, filters]| {
+            convolution(x.unflat(), filters.unflat(), None, Window { kernel: 3, stride: 1, padding: 1 })
+        });
     }
 }

@@ -29,7 +29,7 @@ impl Layer<1> for Gelu {
                 }
             } else {
                 for (&x, y) in values(&x).iter().zip(&mut y) {
-                    *y = x * phi(x);
+                    *y = x * cdf(x);
                 }
             }
         });
@@ -47,31 +47,32 @@ impl Layer<1> for Gelu {
     }
 }
 
-/// Phi(x)
+/// Phi(x), the distribution of the standard normal.
 #[inline(always)]
-fn phi(x: f32) -> f32 {
+fn cdf(x: f32) -> f32 {
     0.5 * (1.0 + erf(x * std::f32::consts::FRAC_1_SQRT_2))
 }
 
-/// x Phi(x) and Phi(x) + x phi(x), each within 5e-7 of max(|x|, 1).
+/// x Phi(x), and its derivative Phi(x) + x phi(x) with the density phi.
 #[inline(always)]
 fn with_slope(x: f32) -> (f32, f32) {
     /// 1 / sqrt(2 pi)
-    const DENSITY: f32 = 0.398_942_3;
-    let phi = phi(x);
-    (x * phi, phi + x * (DENSITY * exp(-0.5 * x * x)))
+    const PEAK: f32 = 0.398_942_3;
+    let cdf = cdf(x);
+    (x * cdf, cdf + x * (PEAK * exp(-0.5 * x * x)))
 }
 
 pub(crate) fn gelu(x: Tensor<3>) -> Tensor<3> {
-    if let Some(y) = in_memory(&mut Gelu, || [x.clone().into_dispatch()], &x) {
-        return Tensor::from_dispatch(y);
-    }
+    in_memory(&mut Gelu, &x, || [x.clone().into_dispatch()]).unwrap_or_else(|| burns(x))
+}
+
+fn burns(x: Tensor<3>) -> Tensor<3> {
     if x.device() == Device::flex() {
         return activation::gelu(x);
     }
-    // Burn's operation differentiates the tanh approximation there; erf's derivative is exact everywhere.
-    let phi = (x.clone() / SQRT_2).erf().add_scalar(1.0).mul_scalar(0.5);
-    x * phi
+    // On other backends Burn's operation differentiates the tanh approximation; erf's derivative is exact everywhere.
+    let cdf = (x.clone() / SQRT_2).erf().add_scalar(1.0).mul_scalar(0.5);
+    x * cdf
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use burn::{
 };
 
 use super::{
-    Layer, array, in_memory, values,
+    Layer, array, in_memory, row_len, values,
     vector::{dot, sum, vectorised},
 };
 
@@ -28,7 +28,8 @@ impl Layer<3> for LayerNorm {
     type Saved = Saved;
 
     fn forward(&mut self, [x, weight, bias]: [FlexTensor; 3], tracked: bool) -> (FlexTensor, Saved) {
-        let len = values(&weight).len();
+        let len = row_len(&x);
+        debug_assert!([&weight, &bias].iter().all(|vector| values(vector).len() == len));
         let mut y = vec![0.0; values(&x).len()];
         let mut normal = vec![0.0; if tracked { y.len() } else { 0 }];
         let mut scales = vec![0.0; y.len() / len];
@@ -85,8 +86,6 @@ impl Layer<3> for LayerNorm {
 /// `x` `[..., D]`, `weight` and `bias` `[D]`.
 pub(crate) fn layer_norm<const D: usize>(x: Tensor<D>, weight: Tensor<1>, bias: Tensor<1>, epsilon: f64) -> Tensor<D> {
     let inputs = || [x.clone().into_dispatch(), weight.clone().into_dispatch(), bias.clone().into_dispatch()];
-    match in_memory(&mut LayerNorm { epsilon: epsilon as f32 }, inputs, &x) {
-        Some(y) => Tensor::from_dispatch(y),
-        None => module::layer_norm(x, weight, Some(bias), epsilon),
-    }
+    in_memory(&mut LayerNorm { epsilon: epsilon as f32 }, &x, inputs)
+        .unwrap_or_else(|| module::layer_norm(x, weight, Some(bias), epsilon))
 }

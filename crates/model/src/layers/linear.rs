@@ -18,11 +18,10 @@ impl Layer<3> for Linear {
     type Saved = [FlexTensor; 2];
 
     fn forward(&mut self, [x, weight, bias]: [FlexTensor; 3], _: bool) -> (FlexTensor, [FlexTensor; 2]) {
-        let mut y = product(x.clone(), Flex::float_swap_dims(weight.clone(), 0, 1)).to_contiguous();
-        let bias = values(&bias);
-        if !bias.is_empty() {
-            vectorised(|| y.storage_mut::<f32>().chunks_exact_mut(bias.len()).for_each(|row| add(row, bias)));
-        }
+        let mut y = product(x.clone(), Flex::float_swap_dims(weight.clone(), 0, 1));
+        let [_, outputs] = dims(&y);
+        debug_assert_eq!(values(&bias).len(), outputs);
+        vectorised(|| y.storage_mut::<f32>().chunks_exact_mut(outputs).for_each(|row| add(row, values(&bias))));
         (y, [x, weight])
     }
 
@@ -44,8 +43,5 @@ impl Layer<3> for Linear {
 /// `x` `[rows, in]`, `weight` `[out, in]`, `bias` `[out]`, to `[rows, out]`.
 pub(crate) fn linear(x: Tensor<2>, weight: Tensor<2>, bias: Tensor<1>) -> Tensor<2> {
     let inputs = || [x.clone().into_dispatch(), weight.clone().into_dispatch(), bias.clone().into_dispatch()];
-    match in_memory(&mut Linear, inputs, &x) {
-        Some(y) => Tensor::from_dispatch(y),
-        None => module::linear(x, weight.transpose(), Some(bias)),
-    }
+    in_memory(&mut Linear, &x, inputs).unwrap_or_else(|| module::linear(x, weight.transpose(), Some(bias)))
 }
