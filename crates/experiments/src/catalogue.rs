@@ -142,7 +142,7 @@ pub enum Scale {
     Tiny,
     /// The small scale in short: all experiments in a quarter of an hour on two cores, for a lesson. Few of its numbers decide anything.
     Quick,
-    /// Nano models on CIFAR-10: all experiments in about two hours on two cores.
+    /// Nano models on CIFAR-10: all experiments in about two hours on two quick cores.
     Small,
     Paper,
 }

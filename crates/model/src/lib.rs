@@ -2,7 +2,7 @@
 //!
 //! Everything goes in and comes out as flat `f32` slices in the order of [`unmask_core::ParamLayout`], so that callers
 //! need no tensor library. [`Network`] computes on a device opened by [`device`]; `vit`, `resnet` and `lenet` hold the forward
-//! passes, everything else is written once for all. [`weights`] reads and writes them under timm's names. The crate knows
+//! passes, made of `layers`; everything else is written once for all. [`weights`] reads and writes them under timm's names. The crate knows
 //! neither sockets, defences nor attacks.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]

@@ -33,7 +33,7 @@ DIR/NAME/ then holds report.html (one page with our figure, the papers' numbers 
 numbers), results.json, results.csv and run.json (seed, commit, device); DIR/README.md says of every claim of the papers
 what the reports of the folder found, and --claims writes it anew.
 
---scale small takes nano models and CIFAR-10, all experiments about two hours on two cores; --scale quick the same in short, a
+--scale small takes nano models and CIFAR-10, all experiments about two hours on two quick cores; --scale quick the same in short, a
 quarter of an hour, for a lesson: few of its numbers decide anything. --scale paper takes
 the papers' models and sizes, and ImageNet weights (--weights FILE) where they fine-tune: it first measures a few steps,
 says how long all of them will take, and asks before it begins if that is more than an hour (--yes answers). --estimate
