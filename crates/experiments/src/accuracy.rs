@@ -51,6 +51,11 @@ impl Correctness {
         self.0.iter().filter(|&&correct| correct).count() as f64 / self.0.len().max(1) as f64
     }
 
+    /// Of the first pictures alone.
+    pub fn of_first(&self, pictures: usize) -> Self {
+        self.0.iter().copied().take(pictures).collect()
+    }
+
     /// How many pictures one of the two classifies correctly and the other does not.
     pub fn disagreements(&self, other: &Self) -> usize {
         self.0.iter().zip(&other.0).filter(|(a, b)| a != b).count()

@@ -50,10 +50,36 @@ pub enum ModelError {
     Device { device: String, reason: String },
 }
 
+/// Values looked at before anything is decided: a loop that may end at any value cannot use vector instructions.
+const TOGETHER: usize = 64;
+
 /// Refuses the first value that is not finite.
 pub(crate) fn check_finite<T: Copy + Into<f64>>(what: &str, values: &[T]) -> Result<(), ModelError> {
-    match values.iter().map(|&value| value.into()).find(|value: &f64| !value.is_finite()) {
-        Some(value) => Err(ModelError::NonFinite { what: what.to_owned(), value: value as f32 }),
+    let is_finite = |value: &T| (*value).into().is_finite();
+    let are_finite = |chunk: &&[T]| chunk.iter().fold(true, |all, value| all & is_finite(value));
+    let mut refused = values.chunks(TOGETHER).filter(|chunk| !are_finite(chunk)).flatten();
+    match refused.find(|value| !is_finite(value)) {
+        Some(&value) => Err(ModelError::NonFinite { what: what.to_owned(), value: value.into() as f32 }),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_value_that_is_not_finite_is_refused_wherever_it_stands() {
+        let values: Vec<f32> = (0..200).map(|i| if i % 2 == 0 { f32::MAX } else { -1e-38 }).collect();
+        assert_eq!(check_finite("weights", &values), Ok(()));
+        assert_eq!(check_finite::<f64>("nothing", &[]), Ok(()));
+        for at in 0..values.len() {
+            let mut values = values.clone();
+            (values[at], values[199]) = (f32::NEG_INFINITY, f32::INFINITY);
+            let value = if at == 199 { f32::INFINITY } else { f32::NEG_INFINITY };
+            let refused = ModelError::NonFinite { what: "weights".to_owned(), value };
+            assert_eq!(check_finite("weights", &values), Err(refused), "{at}");
+        }
+        assert!(check_finite("weights", &[0.0, f64::NAN]).is_err());
     }
 }

@@ -4,6 +4,8 @@ use rayon::prelude::*;
 use unmask_core::ModelState;
 use unmask_model::{ModelError, Network, Step};
 
+/// Values that are summed over all pieces before the next ones: their sums stay in the first cache.
+const IN_CACHE: usize = 4096;
 /// Pieces of a batch at most: the gradients of all of them are in memory together.
 const MOST: usize = 4;
 /// Pictures of a piece at least, so that its matrix products stay worth their start.
@@ -33,12 +35,15 @@ pub(crate) fn loss_and_gradient(
             Ok((piece.len() as f32 / labels.len() as f32, step))
         })
         .collect::<Result<_, ModelError>>()?;
-    let mut whole = Step { loss: 0.0, gradient: vec![0.0; state.weights.len()], statistics: Vec::new() };
-    for (share, piece) in pieces {
-        whole.loss += share * piece.loss;
-        whole.gradient.iter_mut().zip(piece.gradient).for_each(|(sum, value)| *sum += share * value);
+    let loss = pieces.iter().map(|(share, piece)| share * piece.loss).sum();
+    let mut gradient = vec![0.0; state.weights.len()];
+    for (at, sums) in gradient.chunks_mut(IN_CACHE).enumerate() {
+        for (share, piece) in &pieces {
+            let values = &piece.gradient[at * IN_CACHE..][..sums.len()];
+            sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += share * value);
+        }
     }
-    Ok(whole)
+    Ok(Step { loss, gradient, statistics: Vec::new() })
 }
 
 #[cfg(test)]

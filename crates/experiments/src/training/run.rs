@@ -25,8 +25,7 @@ pub(crate) struct TrainingRun {
     pub(crate) seed: u64,
     pub(crate) rounds: u32,
     pub(crate) points: Vec<TestPoint>,
-    /// Of the model at the first test after training began, if it was tested. The pictures of `points` differ from seed to seed;
-    /// these are the first of the test half in every training, so that trainings can be compared picture by picture.
+    /// Of the model at the first test after training began, if it was tested.
     #[serde(rename = "early_hits", default, skip_serializing_if = "Option::is_none")]
     pub(crate) early: Option<Correctness>,
     /// Of the model after the last round.
@@ -43,7 +42,7 @@ pub(crate) struct TestPoint {
     pub(crate) epoch: f64,
     /// Mean cross-entropy of the clients' batches since the test before; none before the first round.
     pub(crate) loss: Option<f64>,
-    /// On a sample of the test pictures.
+    /// On the first of the test pictures, the same ones in every training.
     pub(crate) accuracy: f64,
 }
 
@@ -56,14 +55,10 @@ struct Curve {
 }
 
 impl Curve {
-    fn push(&mut self, metrics: &Metrics) {
-        let Metrics { round, epoch, loss, test_accuracy, .. } = *metrics;
-        self.losses.extend(loss.map(f64::from));
-        if let Some(accuracy) = test_accuracy {
-            let loss = (!self.losses.is_empty()).then(|| mean(&self.losses));
-            self.losses.clear();
-            self.points.push(TestPoint { round, epoch, loss, accuracy });
-        }
+    fn push(&mut self, round: u32, epoch: f64, accuracy: f64) {
+        let loss = (!self.losses.is_empty()).then(|| mean(&self.losses));
+        self.losses.clear();
+        self.points.push(TestPoint { round, epoch, loss, accuracy });
     }
 }
 
@@ -81,32 +76,54 @@ pub(crate) fn train(
     let mut simulation = Simulation::new(&config, data, device)?;
     let rounds = simulation.rounds();
     let network = Network::new(simulation.architecture(), device.device())?;
-    // Weights that give no finite logits classify nothing correctly.
-    let nothing = |pictures: usize| -> Correctness { (0..data.test.len().min(pictures)).map(|_| false).collect() };
+    let tried = |simulation: &Simulation<'_>, pictures: usize| -> Result<Correctness, SimulationError> {
+        Ok(test(&network, &simulation.state()?, &data.test, pictures)?)
+    };
+    let is_test_due = |round: u32| config.evaluate_every > 0 && round.is_multiple_of(config.evaluate_every);
     let (mut curve, mut early) = (Curve::default(), None);
-    let diverged = loop {
-        let metrics = match simulation.advance() {
-            Ok(Some(metrics)) => metrics,
-            Ok(None) => break None,
-            Err(error) if has_diverged(&error) => break Some(error.to_string()),
+    let mut advance = |simulation: &mut Simulation<'_>| -> Result<Advance, SimulationError> {
+        if simulation.round() == 0 && curve.points.is_empty() && is_test_due(0) {
+            curve.push(0, 0.0, tried(simulation, config.test_pictures)?.accuracy());
+        }
+        let Metrics { round, epoch, loss, .. } = simulation.step()?;
+        curve.losses.extend(loss.map(f64::from));
+        let is_last = round == rounds;
+        let correctness = match is_last || is_test_due(round) {
+            true => Some(tried(simulation, if is_last { test_pictures } else { config.test_pictures })?),
+            false => None,
+        };
+        if let Some(correctness) = &correctness {
+            let sample = correctness.of_first(config.test_pictures);
+            curve.push(round, epoch, sample.accuracy());
+            early.get_or_insert(sample);
+        }
+        Ok(Advance { round, loss, last: correctness.filter(|_| is_last) })
+    };
+    // Weights that give no finite logits classify nothing correctly.
+    let nothing = || -> Correctness { (0..data.test.len().min(test_pictures)).map(|_| false).collect() };
+    let (correctness, diverged) = loop {
+        let Advance { round, loss, last } = match advance(&mut simulation) {
+            Ok(advance) => advance,
+            Err(error) if has_diverged(&error) => {
+                // Weights that overflow in the coming step may still tell pictures apart.
+                let correctness = match tried(&simulation, test_pictures) {
+                    Err(SimulationError::Model(ModelError::NonFinite { .. })) => nothing(),
+                    correctness => correctness?,
+                };
+                break (correctness, Some(error.to_string()));
+            }
             Err(error) => return Err(error.into()),
         };
-        curve.push(&metrics);
-        if early.is_none() && metrics.round > 0 && metrics.test_accuracy.is_some() {
-            early = Some(match test(&network, &simulation.state()?, &data.test, config.test_pictures) {
-                Err(ModelError::NonFinite { .. }) => nothing(config.test_pictures),
-                correctness => correctness?,
-            });
+        let note = loss.map_or(String::new(), |loss| format!("loss {loss:.2}"));
+        notify(
+            on_event,
+            ExperimentEvent::Progress { share: f64::from(round) / f64::from(rounds.max(1)), note: &note },
+        )?;
+        if let Some(correctness) = last {
+            break (correctness, None);
         }
-        let loss = metrics.loss.map_or(String::new(), |loss| format!("loss {loss:.2}"));
-        let share = f64::from(metrics.round) / f64::from(rounds.max(1));
-        notify(on_event, ExperimentEvent::Progress { share, note: &loss })?;
     };
     let state = simulation.state()?;
-    let correctness = match test(&network, &state, &data.test, test_pictures) {
-        Err(ModelError::NonFinite { .. }) if diverged.is_some() => nothing(test_pictures),
-        correctness => correctness?,
-    };
     let trained = TrainingRun {
         case: case.to_owned(),
         seed: config.seed,
@@ -118,6 +135,14 @@ pub(crate) fn train(
         seconds: clock.elapsed().as_secs_f64(),
     };
     Ok((trained, state))
+}
+
+/// A round that was closed.
+struct Advance {
+    round: u32,
+    loss: Option<f32>,
+    /// After the last round: what the model classifies correctly.
+    last: Option<Correctness>,
 }
 
 /// Numbers that grew beyond all bounds are a result, as noise often has it, and no failure of the experiment.
