@@ -177,3 +177,66 @@ fn predicted(logits: &[f32]) -> usize {
     let best = |best: usize, class: usize| if logits[class] > logits[best] { class } else { best };
     (0..logits.len()).fold(0, best)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{ops::ControlFlow, path::Path};
+
+    use unmask_data::datasets::Source;
+    use unmask_model::device::OpenDevice;
+
+    use super::*;
+
+    const TESTED: usize = 30;
+
+    fn trained(set: &[&str]) -> TrainingRun {
+        let usual = [
+            "model=vit_pico_patch4_16",
+            "data=generated",
+            "train-slice=0..60",
+            "clients=2",
+            "batch=4",
+            "rounds=5",
+            "evaluate-every=2",
+            "test-pictures=20",
+        ];
+        let set: Vec<String> = usual.iter().chain(set).map(|&set| set.to_owned()).collect();
+        let config = Config::read("", &set).unwrap();
+        let data = DataSet::load(&Source::Generated, Path::new(""), 1).unwrap();
+        let device = OpenDevice::cpu();
+        let trainer = Trainer { device: &device, threads: Some(2), on_event: &mut |_| ControlFlow::Continue(()) };
+        train(trainer, "none", &config, &data, TESTED).unwrap().0
+    }
+
+    fn rounds(run: &TrainingRun) -> Vec<u32> {
+        run.points.iter().map(|point| point.round).collect()
+    }
+
+    #[test]
+    fn every_point_is_of_the_same_pictures_and_the_last_of_those_tested_in_the_end() {
+        let run = trained(&[]);
+        assert_eq!(rounds(&run), [0, 2, 4, 5]);
+        assert_eq!(run.correctness.pictures(), TESTED);
+        let early = run.early.unwrap();
+        assert_eq!(early.pictures(), 20);
+        assert_eq!(run.points[1].accuracy, early.accuracy());
+        assert_eq!(run.points[3].accuracy, run.correctness.of_first(20).accuracy());
+        assert!(run.points[0].loss.is_none() && run.points[1..].iter().all(|point| point.loss.is_some()));
+        assert_eq!(run.diverged, None);
+    }
+
+    #[test]
+    fn without_tests_on_the_way_the_last_is_the_first() {
+        let run = trained(&["evaluate-every=0"]);
+        assert_eq!(rounds(&run), [5]);
+        assert_eq!(run.early, Some(run.correctness.of_first(20)));
+    }
+
+    #[test]
+    fn a_training_that_grows_beyond_all_bounds_says_so_and_is_tested_as_it_stands() {
+        let run = trained(&["optimiser=sgd:1e30"]);
+        assert!(run.diverged.is_some(), "{run:?}");
+        assert_eq!((rounds(&run), run.correctness.pictures()), (vec![0], TESTED));
+        assert_eq!(run.early, None);
+    }
+}
