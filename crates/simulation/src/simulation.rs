@@ -84,6 +84,11 @@ impl<'a> Simulation<'a> {
         self.current.round
     }
 
+    /// Whether the config asks for a test after round `round`, counted from 1; of 0, before the first.
+    pub fn is_test_due(&self, round: u32) -> bool {
+        self.plan.is_test_due(round)
+    }
+
     pub fn architecture(&self) -> Architecture {
         self.architecture
     }

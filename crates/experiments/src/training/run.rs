@@ -79,16 +79,15 @@ pub(crate) fn train(
     let tried = |simulation: &Simulation<'_>, pictures: usize| -> Result<Correctness, SimulationError> {
         Ok(test(&network, &simulation.state()?, &data.test, pictures)?)
     };
-    let is_test_due = |round: u32| config.evaluate_every > 0 && round.is_multiple_of(config.evaluate_every);
     let (mut curve, mut early) = (Curve::default(), None);
     let mut advance = |simulation: &mut Simulation<'_>| -> Result<Advance, SimulationError> {
-        if simulation.round() == 0 && curve.points.is_empty() && is_test_due(0) {
+        if simulation.round() == 0 && curve.points.is_empty() && simulation.is_test_due(0) {
             curve.push(0, 0.0, tried(simulation, config.test_pictures)?.accuracy());
         }
         let Metrics { round, epoch, loss, .. } = simulation.step()?;
         curve.losses.extend(loss.map(f64::from));
         let is_last = round == rounds;
-        let correctness = match is_last || is_test_due(round) {
+        let correctness = match simulation.is_test_due(round) {
             true => Some(tried(simulation, if is_last { test_pictures } else { config.test_pictures })?),
             false => None,
         };
