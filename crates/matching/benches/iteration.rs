@@ -1,7 +1,11 @@
 //! Time of one iteration of token matching beside that of one training step, on the CPU:
 //! `cargo bench --workspace --bench iteration`.
 //!
-//! A plain loop: criterion would change features of what Burn stands on, and compile its GPU half once more.
+//! `iteration_pytorch.py` beside this file does the same in PyTorch, and `cargo xtask bench-peers --only matching` lets both take
+//! turns. A plain loop: criterion would change features of what Burn stands on, and compile its GPU half once more.
+
+#[path = "../../model/benches/serve/mod.rs"]
+mod serve;
 
 use std::{hint::black_box, time::Instant};
 
@@ -10,6 +14,9 @@ use unmask_matching::{Matching, MatchingOptions, NetworkOracle, Objective, Probl
 use unmask_model::{Network, OracleOptions, WeightScope, device::OpenDevice};
 
 const SAMPLES: usize = 25;
+const LABEL: usize = 3;
+/// More iterations than are ever run: a search that is over computes nothing.
+const ENDLESS: usize = 1_000_000;
 
 /// Fastest and median of some runs, in milliseconds. The fastest says what the work costs on a busy machine.
 fn time(mut work: impl FnMut()) -> (f64, f64) {
@@ -24,25 +31,38 @@ fn time(mut work: impl FnMut()) -> (f64, f64) {
     (milliseconds[0], milliseconds[SAMPLES / 2])
 }
 
+/// A training step and an iteration of that model as functions.
+fn prepare(preset: VitPreset) -> (impl FnMut(), impl FnMut()) {
+    let network = Network::new(Architecture::from(preset), OpenDevice::cpu().device()).expect("a preset is a model");
+    let (config, state) = (VitConfig::from(preset), Architecture::from(preset).initial(1));
+    let len = VitConfig::CHANNELS * config.image * config.image;
+    let picture: Vec<f32> = (0..len).map(|i| (i % 251) as f32 / 250.0).collect();
+    let update = network.loss_and_gradient_blocking(&state, &picture, &[LABEL]).expect("a step").gradient;
+    let options = OracleOptions { scope: WeightScope::FirstBlock, ..OracleOptions::default() };
+    let oracle = NetworkOracle::new(&network, &state, &[LABEL], options).expect("an oracle");
+    let evidence = ReceivedGradient::naive(&update).expect("a finite update");
+    let problem = Problem::new(oracle, Objective::tokens(&config), evidence).expect("a problem");
+    let options = MatchingOptions { iterations: ENDLESS, ..MatchingOptions::default() };
+    let mut matching = Matching::new(problem, &vec![0.5; len], options).expect("a start");
+    let step = move || {
+        black_box(network.loss_and_gradient_blocking(&state, &picture, &[LABEL]).expect("a step"));
+    };
+    let iteration = move || {
+        black_box(matching.step().expect("an iteration"));
+    };
+    (step, iteration)
+}
+
 fn main() {
+    if serve::is_asked() {
+        return serve::answer(|model, batch| {
+            assert_eq!(batch, 1, "one picture is searched for");
+            prepare(model.parse().expect("the name of a preset")).1
+        });
+    }
     for preset in [VitPreset::Pico, VitPreset::Nano, VitPreset::Lab] {
-        let network =
-            Network::new(Architecture::from(preset), OpenDevice::cpu().device()).expect("a preset is a model");
-        let (config, state) = (VitConfig::from(preset), Architecture::from(preset).initial(1));
-        let len = VitConfig::CHANNELS * config.image * config.image;
-        let picture: Vec<f32> = (0..len).map(|i| (i % 251) as f32 / 250.0).collect();
-        let update = network.loss_and_gradient_blocking(&state, &picture, &[3]).expect("a step").gradient;
-        let options = OracleOptions { scope: WeightScope::FirstBlock, ..OracleOptions::default() };
-        let oracle = NetworkOracle::new(&network, &state, &[3], options).expect("an oracle");
-        let evidence = ReceivedGradient::naive(&update).expect("a finite update");
-        let problem = Problem::new(oracle, Objective::tokens(&config), evidence).expect("a problem");
-        let mut matching = Matching::new(problem, &vec![0.5; len], MatchingOptions::default()).expect("a start");
-        let step = time(|| {
-            black_box(network.loss_and_gradient_blocking(&state, &picture, &[3]).expect("a step"));
-        });
-        let iteration = time(|| {
-            black_box(matching.step().expect("an iteration"));
-        });
+        let (step, iteration) = prepare(preset);
+        let (step, iteration) = (time(step), time(iteration));
         println!(
             "{preset}: training step {:.2} ms (median {:.2}), matching iteration {:.2} ms (median {:.2}): {:.2} times",
             step.0,

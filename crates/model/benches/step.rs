@@ -1,7 +1,10 @@
 //! Time of one training step (loss, gradient, read-back) on the CPU: `cargo bench -p unmask-model`.
 //!
 //! `RAYON_NUM_THREADS=1` before it measures one thread. `step_pytorch.py` beside this file measures PyTorch on the same
-//! models. A plain loop: criterion would change features of what Burn stands on, and compile its GPU half once more.
+//! models, and `cargo xtask bench-peers` lets both take turns. A plain loop: criterion would change features of what Burn stands
+//! on, and compile its GPU half once more.
+
+mod serve;
 
 use std::{
     hint::black_box,
@@ -21,25 +24,34 @@ const CASES: [(&str, usize); 7] = [
     ("resnet_nano", 16),
     ("resnet34", 1),
 ];
-/// For this long each case is repeated, after two steps that are not counted.
+/// For this long each case is repeated, after the steps that are not counted.
 const LONG: Duration = Duration::from_secs(4);
 
+/// A step of that model as a function.
+fn prepare(name: &str, batch: usize) -> impl FnMut() + use<> {
+    let architecture = Architecture::named(name, 10).expect("a preset has a name");
+    let network = Network::new(architecture, OpenDevice::cpu().device()).expect("a preset is a model");
+    let state = architecture.initial(1);
+    let pixels = batch * 3 * architecture.side() * architecture.side();
+    let images: Vec<f32> = (0..pixels).map(|i| (i % 251) as f32 / 250.0).collect();
+    let labels: Vec<usize> = (0..batch).map(|i| i % architecture.classes()).collect();
+    move || {
+        black_box(network.loss_and_gradient_blocking(&state, &images, &labels).expect("a step"));
+    }
+}
+
 fn main() {
+    if serve::is_asked() {
+        return serve::answer(prepare);
+    }
     // Other words than the models' names, such as cargo's own --bench, choose nothing.
     let chosen: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     for (name, batch) in CASES {
         if !chosen.is_empty() && !chosen.iter().any(|word| name.contains(word.as_str())) {
             continue;
         }
-        let architecture = Architecture::named(name, 10).expect("a preset has a name");
-        let network = Network::new(architecture, OpenDevice::cpu().device()).expect("a preset is a model");
-        let state = architecture.initial(1);
-        let pixels = batch * 3 * architecture.side() * architecture.side();
-        let images: Vec<f32> = (0..pixels).map(|i| (i % 251) as f32 / 250.0).collect();
-        let labels: Vec<usize> = (0..batch).map(|i| i % architecture.classes()).collect();
-        let step = || black_box(network.loss_and_gradient_blocking(&state, &images, &labels).expect("a step"));
-        step();
-        step();
+        let mut step = prepare(name, batch);
+        (0..serve::WARM_UP).for_each(|_| step());
         let mut milliseconds = Vec::new();
         let begin = Instant::now();
         let used = processor_seconds();
