@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::checkout::{self, Turn};
 use crate::env::Env;
 use crate::fuzz::Fuzz;
+use crate::peers::Peers;
 use crate::single::{self, Bench, Chaos, Example, Firefox, Test};
 use crate::tools::Purpose;
 use crate::{demo, dist, leftovers, load, runner, steps, tools};
@@ -43,6 +44,7 @@ enum Job {
     /// docs/images/lesson.
     Screenshots,
     Bench(Bench),
+    BenchPeers(Peers),
     Example(Example),
     /// Let honest clients into a room beside strangers who mean harm, and measure both
     ///
@@ -141,6 +143,12 @@ pub fn run() -> Result<ExitCode> {
         Job::Bench(bench) => {
             let (env, _turn) = building_env()?;
             bench.run(&env).map(|()| ExitCode::SUCCESS)
+        }
+        Job::BenchPeers(peers) if peers.list => peers.print_names().map(|()| ExitCode::SUCCESS),
+        Job::BenchPeers(peers) => {
+            let (env, turn) = building_env()?;
+            leftovers::end_when_interrupted(&env.mark)?;
+            peers.run(&env, turn).map(|()| ExitCode::SUCCESS)
         }
         Job::Example(example) => {
             let (env, turn) = building_env()?;

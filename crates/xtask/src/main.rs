@@ -17,6 +17,7 @@ mod leftovers;
 mod licences;
 mod load;
 mod page;
+mod peers;
 mod python;
 mod runner;
 mod single;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 
 use crate::env::{self, Env};
 use crate::runner::TestNotes;
@@ -33,6 +33,14 @@ const HYPERQUEUE: Venv =
     Venv { name: "hyperqueue", packages: &["hyperqueue==0.27.0"], modules: "hyperqueue.cluster", sees_system: false };
 /// Tells tests where its Python is.
 pub const HYPERQUEUE_PROGRAMS: &str = "UNMASK_HYPERQUEUE_PROGRAMS";
+
+/// What training steps are compared with. Another version computes at another speed.
+const PYTORCH: Venv = Venv {
+    name: "pytorch",
+    packages: &["torch==2.15.0", "timm==1.0.31", "numpy", "safetensors"],
+    modules: "torch, timm, numpy, safetensors.torch",
+    sees_system: false,
+};
 
 /// The step: wheel and package. Without Python, or where packages cannot be fetched, only the wheel's lints; says so.
 pub fn run(env: &Env, tests: &mut TestNotes) -> Result<()> {
@@ -90,6 +98,19 @@ pub fn with_flower(env: &Env, command: &mut Command) -> Result<()> {
 /// The same with HyperQueue.
 pub fn with_hyperqueue(env: &Env, command: &mut Command) -> Result<()> {
     with(env, &HYPERQUEUE, HYPERQUEUE_PROGRAMS, command)
+}
+
+/// Gets PyTorch where it is missing.
+///
+/// # Errors
+/// It cannot be had.
+pub fn ensure_pytorch(env: &Env) -> Result<()> {
+    PYTORCH.ensure(env)?.map_err(|reason| anyhow!("PyTorch cannot be had: {reason}"))
+}
+
+/// A call of the interpreter that has PyTorch.
+pub fn pytorch(env: &Env) -> Result<Command> {
+    PYTORCH.python(env)
 }
 
 fn with(env: &Env, venv: &Venv, variable: &str, command: &mut Command) -> Result<()> {
@@ -150,10 +171,11 @@ impl Venv {
         Ok(Ok(()))
     }
 
-    /// Python that fails where one of the packages is there in another version than the one asked for.
+    /// Python that fails where one of the packages is there in another version than the one asked for. How it was built, as in
+    /// "2.15.0+cpu", is no part of that.
     fn versions(&self) -> String {
         let asked = self.packages.iter().filter_map(|package| package.split_once("=="));
-        asked.map(|(name, version)| format!("assert version('{name}') == '{version}'; ")).collect()
+        asked.map(|(name, version)| format!("assert version('{name}').split('+')[0] == '{version}'; ")).collect()
     }
 
     /// A call of its interpreter, which finds what is installed beside it.
@@ -205,7 +227,7 @@ mod tests {
     #[test]
     fn another_version_than_the_one_asked_for_is_not_taken() {
         let versions = FLOWER.versions();
-        assert!(versions.contains("assert version('flwr') == '1.41.0'"), "{versions}");
+        assert!(versions.contains("assert version('flwr').split('+')[0] == '1.41.0'"), "{versions}");
         assert!(!versions.contains("pytest"), "{versions}");
     }
 
