@@ -55,7 +55,8 @@ pub fn take_over(target_dir: &Path, root: &Path) -> Result<Turn> {
 }
 
 fn forget_our_crates(target_dir: &Path) -> Result<()> {
-    for profile in ["release", "wasm32-unknown-unknown/release"] {
+    const WASM: &str = "wasm32-unknown-unknown";
+    for profile in ["release", "page", &format!("{WASM}/release"), &format!("{WASM}/page")] {
         // Nothing was built there yet where it cannot be listed.
         let Ok(entries) = fs::read_dir(target_dir.join(profile).join(".fingerprint")) else { continue };
         for entry in entries {

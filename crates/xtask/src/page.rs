@@ -1,38 +1,28 @@
-//! The pages: trunk compiles them and the worker, and leaves everything in `dist`, a folder a page.
+//! The pages: `crates/bundle` compiles them and the worker, and leaves everything in `dist`, a folder a page.
 
 use std::{
-    ffi::OsStr,
     fs,
-    io::Write as _,
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, Result, ensure};
-use brotli::CompressorWriter;
+use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 
 use crate::env::{self, Env};
 
 /// What the page is made from besides the crates it depends on, below the top folder.
-const OTHERS: [&str; 5] = [".cargo", "Cargo.lock", "Cargo.toml", "Trunk.toml", "www"];
+const OTHERS: [&str; 5] = [".cargo", "Cargo.lock", "Cargo.toml", "crates/bundle", "www"];
 
 /// Each is a file of `www`, a bundle of the tab's crate, and a folder of `dist`.
 const PAGES: [&str; 3] = ["student", "projector", "replay"];
 
-/// Bytes from which a file is worth packing.
-const LARGE: usize = 10_000;
-/// Bytes of a page's bundle, packed, at most: a phone on a slow network waits for it before it can do anything.
-const MOST_OF_PAGE: usize = 500_000;
-/// Binary logarithm of how far back brotli looks: the most that every browser allows.
-const WINDOW: u32 = 22;
+/// The program that builds them, and a small test along with it: as for [`crate::demo::RELAY`], only then does cargo compile
+/// what it shares with the relay once.
+const BUNDLE: [&str; 7] = ["build", "--release", "--workspace", "--bin", "bundle", "--test", "trunk"];
 
 /// Builds the pages into `dist`, where the relay's build script finds them; nothing where nothing of them has changed, since
-/// trunk writes its files anew each time, and whoever embeds them would be compiled anew.
+/// each build writes their files anew, and whoever embeds them would be compiled anew.
 pub fn build(env: &Env) -> Result<()> {
-    env.find("trunk").context("no trunk on PATH: run `cargo xtask setup`")?;
-    // Trunk builds offline, so that it never fetches a tool behind our back; the
-    // sources therefore have to be there before.
-    env::run(env.command("cargo").args(["fetch", "--target", "wasm32-unknown-unknown"]))?;
     let dist = env.root.join("dist");
     let record = env.target_dir.join("page").join(hex(&Sha256::digest(env.root.as_os_str().as_encoded_bytes())));
     let mut places = sources(env)?;
@@ -42,15 +32,11 @@ pub fn build(env: &Env) -> Result<()> {
         println!("Nothing of the pages has changed.");
         return Ok(());
     }
+    env::run(env.command("cargo").args(BUNDLE))?;
     clear(&dist)?;
-    for page in PAGES {
-        let folder = dist.join(page);
-        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        let mut trunk = env.command("trunk");
-        trunk.arg("build").arg(format!("www/{page}.html")).arg("--release").arg("--dist").arg(&folder);
-        env::run(trunk.env("TRUNK_SKIP_VERSION_CHECK", "true"))?;
-        pack(&folder)?;
-    }
+    let mut bundle = env.command(&env.release_binary("bundle").to_string_lossy());
+    bundle.arg("--dist").arg(&dist).args(PAGES.map(|page| format!("www/{page}.html")));
+    env::run(&mut bundle)?;
     fs::create_dir_all(record.parent().unwrap_or(&env.target_dir))?;
     fs::write(&record, hex(&digest(&places)?)).with_context(|| format!("cannot write {}", record.display()))
 }
@@ -65,37 +51,6 @@ fn clear(dist: &Path) -> Result<()> {
         }
         let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
         removed.with_context(|| format!("cannot remove {}", path.display()))?;
-    }
-    Ok(())
-}
-
-/// Leaves of each large file that a browser runs only what brotli makes of it, `NAME.br`: the relay embeds a tenth, and has
-/// nothing to compress while a class waits.
-fn pack(folder: &Path) -> Result<()> {
-    for entry in fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))? {
-        let path = entry?.path();
-        let Some(ending @ ("wasm" | "js")) = path.extension().and_then(OsStr::to_str) else { continue };
-        let content = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        if content.len() < LARGE {
-            continue;
-        }
-        // The trainer's 30 MB take a minute longer at 11, and are 15 % smaller.
-        let quality = if content.len() < 8_000_000 { 11 } else { 9 };
-        let packed_path = path.with_extension(format!("{ending}.br"));
-        let mut packed = Vec::new();
-        CompressorWriter::new(&mut packed, 1 << 20, quality, WINDOW).write_all(&content)?;
-        fs::write(&packed_path, &packed).with_context(|| format!("cannot write {}", packed_path.display()))?;
-        fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let is_page = PAGES.iter().any(|page| name.starts_with(page));
-        ensure!(
-            !is_page || packed.len() <= MOST_OF_PAGE,
-            "{} has {} bytes, and may have {MOST_OF_PAGE}: find what has grown, or move it into the worker",
-            packed_path.display(),
-            packed.len()
-        );
-        let kilobytes = |bytes: &[u8]| bytes.len() / 1000;
-        println!("{} kB -> {} kB  {}", kilobytes(&content), kilobytes(&packed), packed_path.display());
     }
     Ok(())
 }
@@ -166,33 +121,10 @@ mod tests {
     #[test]
     fn page_depends_on_its_crate_and_the_vocabulary() {
         let sources = sources(&Env::detect().unwrap()).unwrap();
-        for name in ["crates/tab", "crates/core", "www"] {
+        for name in ["crates/tab", "crates/core", "crates/bundle", "www"] {
             assert!(sources.iter().any(|source| source.ends_with(name)), "{name}: {sources:?}");
         }
         assert!(!sources.iter().any(|source| source.ends_with("crates/relay")), "{sources:?}");
-    }
-
-    /// The trainer may be large, since it is fetched while the page is read; the page may not.
-    #[test]
-    fn a_page_that_has_grown_is_refused() {
-        let dist = std::env::temp_dir().join(format!("unmask-dist-{}", std::process::id()));
-        // Random bytes cannot be packed.
-        let random = |bytes: usize| -> Vec<u8> {
-            (0..bytes / 32).flat_map(|block| Sha256::digest(block.to_le_bytes()).to_vec()).collect()
-        };
-        let packed = |name: &str, bytes: usize| {
-            fs::create_dir_all(&dist).unwrap();
-            fs::write(dist.join(name), random(bytes)).unwrap();
-            let result = pack(&dist);
-            let is_packed = dist.join(format!("{name}.br")).exists() && !dist.join(name).exists();
-            fs::remove_dir_all(&dist).unwrap();
-            (result.map_err(|error| error.to_string()), is_packed)
-        };
-        assert_eq!(packed("trainer_bg.wasm", MOST_OF_PAGE + 32_000), (Ok(()), true));
-        assert_eq!(packed("student_bg.wasm", MOST_OF_PAGE - 32_000), (Ok(()), true));
-        assert_eq!(packed("student_bg.wasm", LARGE / 2), (Ok(()), false));
-        let (refused, _) = packed("student_bg.wasm", MOST_OF_PAGE + 32_000);
-        assert!(refused.unwrap_err().contains("may have 500000: find what has grown"));
     }
 
     #[test]
