@@ -26,7 +26,7 @@ pub const ALL: &[Step] = &[
         run: deny,
     },
     Step { name: "fmt", about: "cargo fmt --check", needs: &["tools"], run: fmt },
-    Step { name: "page", about: "trunk builds the page into dist", needs: &["tools"], run: |env, _| page::build(env) },
+    Step { name: "page", about: "the pages are built into dist", needs: &["tools"], run: |env, _| page::build(env) },
     Step { name: "clippy", about: "clippy on the native crates and their tests", needs: &["page"], run: clippy },
     Step { name: "clippy-wasm", about: "clippy on the page and its tests", needs: &["tools"], run: clippy_wasm },
     Step { name: "unit", about: "unit tests of the native crates", needs: &["page"], run: unit },
@@ -140,13 +140,19 @@ fn doctest(env: &Env, tests: &mut TestNotes) -> Result<()> {
 }
 
 fn browser_tests(env: &Env, tests: &mut TestNotes) -> Result<()> {
-    env.find("wasm-pack").context("no wasm-pack on PATH: run `cargo xtask setup`")?;
+    // Built with a small test for the same reason as the pages' builder is.
+    const RUNNER: [&str; 6] =
+        ["build", "--bin", "browser-runner", "--test", "trunk", "--features=unmask-bundle/browser"];
     let driver = browser::required_driver(env)?;
-    let mut command = env.command("wasm-pack");
+    env::run(env.command("cargo").args(RUNNER).args(NATIVE))?;
+    let mut command = env.command("cargo");
     command
-        .args(["test", "--headless", "--chrome", "--release", "--mode", "no-install", "--chromedriver"])
-        .arg(driver)
-        .args(["crates/tab", "--all-features"])
+        .arg("test")
+        .args(BROWSER)
+        .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUNNER", env.release_binary("browser-runner"))
+        // The runner takes the first driver that a variable names.
+        .env_remove("GECKODRIVER")
+        .env("CHROMEDRIVER", driver)
         // WebGPU on an emulated GPU takes seconds a training step; the defaults are 20 s and 5 s.
         .env("WASM_BINDGEN_TEST_TIMEOUT", "900")
         .env("WASM_BINDGEN_TEST_DRIVER_TIMEOUT", "60");
