@@ -79,7 +79,7 @@ enum Job {
     },
     /// Install the tools that the demo and the checks need, and nothing else
     Setup {
-        /// Only what the demo needs: no browser, no driver, no wasm-pack
+        /// Only what the demo needs: no browser, no driver, no cargo-deny
         #[arg(long)]
         demo: bool,
     },

@@ -68,14 +68,8 @@ impl Env {
             .env("PATH", &self.path)
             .env("CARGO_TARGET_DIR", &self.target_dir)
             .env(leftovers::VARIABLE, &self.mark);
-        // trunk takes NO_COLOR for a boolean and refuses the usual NO_COLOR=1.
-        command.env_remove("NO_COLOR");
         if self.plain {
-            command
-                .env("CARGO_TERM_COLOR", "never")
-                .env("CARGO_TERM_PROGRESS_WHEN", "never")
-                .env("TRUNK_COLOR", "never")
-                .env("CLICOLOR", "0");
+            command.env("CARGO_TERM_COLOR", "never").env("CARGO_TERM_PROGRESS_WHEN", "never").env("CLICOLOR", "0");
         }
         command
     }
