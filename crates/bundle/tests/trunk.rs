@@ -79,11 +79,18 @@ fn names(folder: &Path) -> BTreeSet<String> {
     names
 }
 
-/// What the document says, without the event that trunk's script sends to nobody here.
+/// What the document says, without what trunk's script has for others: an event, and a name for what the module exports.
 fn words(folder: &Path) -> Vec<String> {
-    let html = fs::read_to_string(folder.join("index.html")).unwrap();
-    let html = html.replace("dispatchEvent(new CustomEvent(\"TrunkApplicationStarted\", {detail: {wasm}}));", "");
-    without_hashes(&html.replace("const wasm = await", "await")).split_whitespace().map(str::to_owned).collect()
+    let mut html = fs::read_to_string(folder.join("index.html")).unwrap();
+    for (theirs, ours) in [
+        ("import init, * as bindings from", "import init from"),
+        ("const wasm = await", "await"),
+        ("window.wasmBindings = bindings;", ""),
+        ("dispatchEvent(new CustomEvent(\"TrunkApplicationStarted\", {detail: {wasm}}));", ""),
+    ] {
+        html = html.replace(theirs, ours);
+    }
+    without_hashes(&html).split_whitespace().map(str::to_owned).collect()
 }
 
 #[test]
