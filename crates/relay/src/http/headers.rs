@@ -49,7 +49,7 @@ fn policy(documents: &str) -> String {
     )
 }
 
-/// What stands between the tags of scripts that have no `src`. The documents are trunk's, so that no script holds a tag.
+/// What stands between the tags of scripts that have no `src`. The documents are those of `crates/bundle`, in which no script holds a tag.
 fn inline_scripts(documents: &str) -> impl Iterator<Item = &str> {
     documents.split("<script").skip(1).filter_map(|rest| {
         let (attributes, rest) = rest.split_once('>')?;

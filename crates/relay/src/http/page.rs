@@ -19,7 +19,7 @@ use tracing::error;
 
 use super::{coding::accepts, replay::PAGE};
 
-/// What trunk built, a folder a page, empty unless it did; of some files only what brotli made of them, under [`PACKED`].
+/// What `crates/bundle` built, a folder a page, empty unless it did; of some files only what brotli made of them, under [`PACKED`].
 /// Trunk stages a build in a hidden folder beside its result.
 #[derive(RustEmbed)]
 #[folder = "../../dist"]
