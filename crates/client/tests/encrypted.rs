@@ -134,7 +134,7 @@ fn encrypted_training_equals_plain_training() {
     let key = RoomKey::derive("correct horse battery staple", &SALT, EncryptionStart::Plain).unwrap();
     let cipher = Arc::new(Cipher::new(&key, &layout).unwrap());
     let shares = || (0..CLIENTS as usize).map(|client| pictures(side, 2 * client..2 * client + 2)).collect();
-    let network = Network::new(architecture, &Device::flex()).unwrap();
+    let network = Network::new(architecture, &Device::Cpu).unwrap();
     let run = |cipher| Run { layout: layout.clone(), network: network.clone(), cipher, shares: shares() };
     let test = pictures(side, 20..40);
     let answers = |weights: &[f32]| -> Vec<usize> {

@@ -11,7 +11,7 @@ const LABEL: usize = 3;
 
 fn network() -> (Network, ModelState) {
     let architecture = Architecture::from(ResnetPreset::Nano);
-    (Network::new(architecture, &Device::flex()).unwrap(), architecture.initial(1))
+    (Network::new(architecture, &Device::Cpu).unwrap(), architecture.initial(1))
 }
 
 fn oracle(normalisation: Normalisation, precision: Precision) -> NetworkOracle {

@@ -1,26 +1,35 @@
 //! Opening a device, and choosing the faster one.
 
-#[cfg(target_family = "wasm")]
+#[cfg(all(feature = "gpu", target_family = "wasm"))]
 mod browser;
-#[cfg(not(target_family = "wasm"))]
+#[cfg(all(feature = "gpu", not(target_family = "wasm")))]
 mod native;
 mod probe;
 
 use std::fmt;
 
-use burn::tensor::Device;
-
-#[cfg(target_family = "wasm")]
+#[cfg(all(feature = "gpu", target_family = "wasm"))]
 use browser as platform;
-#[cfg(not(target_family = "wasm"))]
+#[cfg(all(feature = "gpu", not(target_family = "wasm")))]
 use native as platform;
 
 pub use probe::{Probe, probe};
 
+/// What a [`crate::Network`] computes on.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Device {
+    /// The processor, through [`unmask_engine`].
+    Cpu,
+    /// A graphics adapter, through Burn.
+    #[cfg(feature = "gpu")]
+    Gpu(burn::tensor::Device),
+}
+
 /// What computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Compute {
-    /// The processor, through Burn's flex.
+    /// The processor.
     Cpu,
     /// A graphics adapter through wgpu: WebGPU in a browser, Vulkan, Metal or DirectX natively.
     Gpu,
@@ -31,7 +40,8 @@ impl Compute {
     pub fn title(self) -> &'static str {
         match self {
             Self::Cpu => "CPU",
-            Self::Gpu => platform::GPU_TITLE,
+            Self::Gpu if cfg!(target_family = "wasm") => "WebGPU",
+            Self::Gpu => "GPU",
         }
     }
 }
@@ -52,6 +62,7 @@ pub struct Adapter {
 }
 
 impl Adapter {
+    #[cfg_attr(not(feature = "gpu"), cfg_attr(not(test), expect(dead_code)))]
     /// `fallback` is what the driver says; the names of well-known emulations decide where it says nothing.
     fn new(name: String, fallback: bool) -> Self {
         const EMULATIONS: [&str; 5] = ["swiftshader", "llvmpipe", "lavapipe", "softpipe", "basic render"];
@@ -72,7 +83,7 @@ pub struct OpenDevice {
 impl OpenDevice {
     /// The CPU, which is always there.
     pub fn cpu() -> Self {
-        Self { compute: Compute::Cpu, adapter: None, device: Device::flex() }
+        Self { compute: Compute::Cpu, adapter: None, device: Device::Cpu }
     }
 
     pub fn compute(&self) -> Compute {
@@ -101,6 +112,11 @@ impl OpenDevice {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceError {
+    #[error(
+        "this program was built for the CPU alone; `cargo build --release --bin unmask --features gpu` builds one that uses \
+         graphics adapters too"
+    )]
+    NotBuilt,
     #[error("this page is not a secure context, so the browser hides WebGPU; open its https:// address")]
     InsecureContext,
     #[error("this browser has no WebGPU")]
@@ -118,10 +134,13 @@ pub enum DeviceError {
 pub async fn open(compute: Compute) -> Result<OpenDevice, DeviceError> {
     match compute {
         Compute::Cpu => Ok(OpenDevice::cpu()),
+        #[cfg(feature = "gpu")]
         Compute::Gpu => {
             let (device, adapter) = platform::open_gpu().await?;
-            Ok(OpenDevice { compute, adapter: Some(adapter), device })
+            Ok(OpenDevice { compute, adapter: Some(adapter), device: Device::Gpu(device) })
         }
+        #[cfg(not(feature = "gpu"))]
+        Compute::Gpu => Err(DeviceError::NotBuilt),
     }
 }
 

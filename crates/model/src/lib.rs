@@ -1,35 +1,32 @@
-//! Vision Transformers and convolutional networks on Burn: loss, gradient as one flat vector, weights in and out.
+//! Vision Transformers and convolutional networks: loss, gradient as one flat vector, weights in and out.
 //!
-//! Everything goes in and comes out as flat `f32` slices in the order of [`unmask_core::ParamLayout`], so that callers
-//! need no tensor library. [`Network`] computes on a device opened by [`device`]; `vit`, `resnet` and `lenet` hold the forward
-//! passes, made of `layers`; everything else is written once for all. [`weights`] reads and writes them under timm's names. The crate knows
-//! neither sockets, defences nor attacks.
+//! Everything goes in and comes out as flat `f32` slices in the order of [`unmask_core::ParamLayout`]. A [`Network`]
+//! computes on a device opened by [`device`]: on the processor through [`unmask_engine`], and with the feature `gpu` on a graphics
+//! adapter through Burn. It checks all that goes in and comes out. [`weights`] reads and writes weights under timm's names. The
+//! crate knows neither sockets, defences nor attacks.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
-mod backward;
 #[cfg(not(target_family = "wasm"))]
 mod blocking;
 pub mod device;
 mod error;
-mod forward;
-mod layers;
-mod lenet;
+#[cfg(feature = "gpu")]
+mod gpu;
 mod local;
 mod network;
 mod oracle;
 #[cfg(feature = "parity")]
 pub mod parity;
-mod resnet;
-mod tensors;
-mod vit;
 
 #[cfg(not(target_family = "wasm"))]
 pub use blocking::block_on;
-pub use burn::tensor::Device;
+pub use device::Device;
 pub use error::ModelError;
 pub use local::LocalTraining;
-pub use network::{Evaluation, InputGradient, Network, Normalisation, Step};
+pub use network::{Evaluation, InputGradient, Network, Step};
 pub use oracle::{GradientOracle, OracleOptions, Precision, WeightScope};
+/// What batch norm normalises by.
+pub use unmask_engine::Normalisation;
 /// Weights in and out of files.
 pub use unmask_tensors as weights;

@@ -1,15 +1,11 @@
 //! What a federation trains, as its callers see it: flat slices in, flat vectors out.
 
-use burn::tensor::{DType, Device, Tensor, TensorData, Transaction};
 use unmask_core::{Architecture, ModelState, ParamLayout, VitConfig};
+use unmask_engine::{Differentiated, Engine, Normalisation, Statistics, Wanted};
 
-use crate::{
-    ModelError,
-    error::check_finite,
-    forward::{Output, Parameters},
-    resnet::{BatchMoments, Moments},
-    tensors::TensorOptions,
-};
+#[cfg(feature = "gpu")]
+use crate::gpu::Gpu;
+use crate::{Device, ModelError, error::check_finite};
 
 /// By how much a batch moves the running statistics, as in PyTorch.
 const MOMENTUM: f32 = 0.1;
@@ -42,16 +38,6 @@ pub struct Evaluation {
     pub logits: Vec<f32>,
 }
 
-/// What batch norm normalises by where a gradient is asked for. Without batch norm the two are one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Normalisation {
-    /// The batch's own moments: PyTorch's training mode.
-    Batch,
-    /// The running statistics: PyTorch's evaluation mode. Inverting Gradients (Geiping et al., NeurIPS 2020) attacks
-    /// gradients of this kind.
-    Running,
-}
-
 /// A ViT, a ResNet or a LeNet on one device. It holds no weights; every call takes them.
 ///
 /// Images are `f32` in [0, 1], `[batch, 3, side, side]`, and are normalised to (x - 0.5) / 0.5 inside. Every function
@@ -60,9 +46,15 @@ pub enum Normalisation {
 pub struct Network {
     architecture: Architecture,
     layout: ParamLayout,
-    statistics: ParamLayout,
-    /// Without autodiff.
-    device: Device,
+    backend: Backend,
+}
+
+/// What computes the passes.
+#[derive(Debug, Clone)]
+enum Backend {
+    Cpu(Engine<f32>),
+    #[cfg(feature = "gpu")]
+    Gpu(Gpu),
 }
 
 impl Network {
@@ -77,12 +69,12 @@ impl Network {
         if architecture.side() == 0 {
             return Err(ModelError::NoPixels { architecture });
         }
-        Ok(Self {
-            architecture,
-            layout: architecture.layout(),
-            statistics: architecture.statistics(),
-            device: device.clone().without_autodiff(),
-        })
+        let backend = match device {
+            Device::Cpu => Backend::Cpu(Engine::new(architecture)),
+            #[cfg(feature = "gpu")]
+            Device::Gpu(device) => Backend::Gpu(Gpu::new(architecture, device)),
+        };
+        Ok(Self { architecture, layout: architecture.layout(), backend })
     }
 
     pub fn architecture(&self) -> Architecture {
@@ -94,8 +86,9 @@ impl Network {
         &self.layout
     }
 
-    pub(crate) fn device(&self) -> &Device {
-        &self.device
+    /// Whether the processor computes.
+    pub(crate) fn is_on_cpu(&self) -> bool {
+        matches!(self.backend, Backend::Cpu(_))
     }
 
     /// Values of one image.
@@ -134,40 +127,41 @@ impl Network {
         labels: &[usize],
         normalisation: Normalisation,
     ) -> Result<Step, ModelError> {
-        self.check(state, images, labels.len())?;
-        let device = self.device.clone().autodiff();
-        let options = TensorOptions { device: &device, dtype: DType::F32, requires_grad: true };
-        let parameters = Parameters::new(self.architecture, &self.layout, &state.weights, options);
-        let untracked = options.requires_grad(false);
-        let running = match normalisation {
-            Normalisation::Batch => Vec::new(),
-            Normalisation::Running => self.running(&state.statistics, untracked),
-        };
-        let moments = match normalisation {
-            Normalisation::Batch => Moments::Batch,
-            Normalisation::Running => Moments::Running(&running),
-        };
-        let Output { logits, moments, .. } = parameters.forward(images, labels.len(), untracked, moments);
-        let counts: Vec<usize> = moments.iter().map(|moments| moments.count).collect();
-        if counts.contains(&1) {
+        let wanted = Wanted { weights: self.layout.len(), images: false };
+        let Differentiated { loss, gradient, statistics, .. } =
+            self.differentiate(state, images, labels, normalisation, wanted).await?;
+        if statistics.iter().any(|statistics| statistics.count == 1) {
             return Err(ModelError::SingleValue { batch: labels.len(), side: self.architecture.side() });
         }
-        let moments = moments.into_iter().flat_map(|BatchMoments { mean, variance, .. }| [mean, variance]).collect();
-        let loss = self.cross_entropy(logits, labels, DType::F32)?;
-        let mut read = self.backward(loss, &parameters.leaves(), moments).await?;
-        let moments = read.split_off(read.len().saturating_sub(2 * counts.len()));
-        let mut read = read.into_iter();
-        let loss = self.finite_loss(read.next())?;
-        let mut gradient = Vec::with_capacity(self.layout.len());
-        for data in read {
-            gradient.extend_from_slice(data.as_slice::<f32>().map_err(|error| self.device_error(error))?);
-        }
-        self.check_gradient(&gradient, self.layout.len())?;
+        check_finite("loss", &[loss])?;
+        check_gradient(&self.layout, &gradient)?;
         let statistics = match normalisation {
-            Normalisation::Batch => self.moved(&state.statistics, &moments, &counts)?,
+            Normalisation::Batch => self.moved(&state.statistics, &statistics)?,
             Normalisation::Running => state.statistics.clone(),
         };
         Ok(Step { loss, gradient, statistics })
+    }
+
+    /// Checks what it is given, but not what it gives.
+    pub(crate) async fn differentiate(
+        &self,
+        state: &ModelState,
+        images: &[f32],
+        labels: &[usize],
+        normalisation: Normalisation,
+        wanted: Wanted,
+    ) -> Result<Differentiated<f32>, ModelError> {
+        let ModelState { weights, statistics } = state;
+        self.check_state(state)?;
+        self.check_images(images, labels.len())?;
+        self.check_labels(labels)?;
+        match &self.backend {
+            Backend::Cpu(engine) => {
+                Ok(engine.differentiate(weights, statistics, images, labels, normalisation, wanted))
+            }
+            #[cfg(feature = "gpu")]
+            Backend::Gpu(gpu) => gpu.differentiate(weights, statistics, images, labels, normalisation, wanted).await,
+        }
     }
 
     /// Mean cross-entropy of `images` `[batch, 3, side, side]` with `labels` `[batch]`, and its gradient with respect to
@@ -178,19 +172,12 @@ impl Network {
         images: &[f32],
         labels: &[usize],
     ) -> Result<InputGradient, ModelError> {
-        self.check(state, images, labels.len())?;
-        let device = self.device.clone().autodiff();
-        let options = TensorOptions { device: &device, dtype: DType::F32, requires_grad: false };
-        let parameters = Parameters::new(self.architecture, &self.layout, &state.weights, options);
-        let running = self.running(&state.statistics, options);
-        let tracked = options.requires_grad(true);
-        let Output { logits, input, .. } =
-            parameters.forward(images, labels.len(), tracked, Moments::Running(&running));
-        let loss = self.cross_entropy(logits, labels, DType::F32)?;
-        let mut read = self.backward(loss, &[&input], Vec::new()).await?.into_iter();
-        let loss = self.finite_loss(read.next())?;
-        let images = self.finite_image_gradient(read.next())?;
-        Ok(InputGradient { loss, images: images.iter().map(|&value| value as f32).collect() })
+        let wanted = Wanted { weights: 0, images: true };
+        let Differentiated { loss, images, .. } =
+            self.differentiate(state, images, labels, Normalisation::Running, wanted).await?;
+        check_finite("loss", &[loss])?;
+        check_finite("gradient of the images", &images)?;
+        Ok(InputGradient { loss, images })
     }
 
     /// Loss, hits and logits of `images` `[batch, 3, side, side]` with `labels` `[batch]`, in evaluation mode.
@@ -200,39 +187,33 @@ impl Network {
         images: &[f32],
         labels: &[usize],
     ) -> Result<Evaluation, ModelError> {
-        self.check(state, images, labels.len())?;
-        let logits = self.evaluated(state, images, labels.len());
-        let loss = self.cross_entropy(logits.clone(), labels, DType::F32)?;
-        let transaction = Transaction::default().register(loss).register(logits);
-        let mut read = transaction.execute_async().await.map_err(|error| self.device_error(error))?.into_iter();
-        let loss = self.finite_loss(read.next())?;
-        let logits = self.finite_logits(read.next())?;
-        let correct = logits
-            .chunks_exact(self.architecture.classes())
-            .zip(labels)
-            .filter(|(row, label)| row.iter().all(|logit| *logit <= row[**label]))
-            .count();
+        self.check_labels(labels)?;
+        let logits = self.logits(state, images, labels.len()).await?;
+        let mut total = 0.0;
+        let mut correct = 0;
+        for (row, &label) in logits.chunks_exact(self.architecture.classes()).zip(labels) {
+            let largest = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            let sum: f64 = row.iter().map(|&logit| f64::from(logit - largest).exp()).sum();
+            total += sum.ln() - f64::from(row[label] - largest);
+            correct += usize::from(row.iter().all(|&logit| logit <= row[label]));
+        }
+        let loss = (total / labels.len() as f64) as f32;
+        check_finite("loss", &[loss])?;
         Ok(Evaluation { loss, correct, logits })
     }
 
     /// Logits `[batch, classes]`, row-major, of `images` `[batch, 3, side, side]`, in evaluation mode.
     pub async fn logits(&self, state: &ModelState, images: &[f32], batch: usize) -> Result<Vec<f32>, ModelError> {
-        self.check(state, images, batch)?;
-        let logits = self.evaluated(state, images, batch);
-        let read = logits.into_data_async().await.map_err(|error| self.device_error(error))?;
-        self.finite_logits(Some(read))
-    }
-
-    fn evaluated(&self, state: &ModelState, images: &[f32], batch: usize) -> Tensor<2> {
-        let options = TensorOptions { device: &self.device, dtype: DType::F32, requires_grad: false };
-        let parameters = Parameters::new(self.architecture, &self.layout, &state.weights, options);
-        let running = self.running(&state.statistics, options);
-        parameters.forward(images, batch, options, Moments::Running(&running)).logits
-    }
-
-    fn check(&self, state: &ModelState, images: &[f32], batch: usize) -> Result<(), ModelError> {
+        let ModelState { weights, statistics } = state;
         self.check_state(state)?;
-        self.check_images(images, batch)
+        self.check_images(images, batch)?;
+        let logits = match &self.backend {
+            Backend::Cpu(engine) => engine.logits(weights, statistics, images, batch),
+            #[cfg(feature = "gpu")]
+            Backend::Gpu(gpu) => gpu.logits(weights, statistics, images, batch).await?,
+        };
+        check_finite("logits", &logits)?;
+        Ok(logits)
     }
 
     pub(crate) fn check_state(&self, ModelState { weights, statistics }: &ModelState) -> Result<(), ModelError> {
@@ -257,30 +238,36 @@ impl Network {
         Ok(())
     }
 
-    /// The running statistics on the device, tensor by tensor.
-    pub(crate) fn running(&self, statistics: &[f32], options: TensorOptions<'_>) -> Vec<Tensor<1>> {
-        let tensor = |values: &[f32]| options.tensor(values.to_vec(), [values.len()]);
-        self.statistics.iter().map(|param| tensor(&statistics[param.range.clone()])).collect()
+    pub(crate) fn check_labels(&self, labels: &[usize]) -> Result<(), ModelError> {
+        let classes = self.architecture.classes();
+        match labels.iter().enumerate().find(|(_, label)| **label >= classes) {
+            Some((image, &label)) => Err(ModelError::Label { image, label, classes }),
+            None => Ok(()),
+        }
     }
 
     /// running <- 0.9 running + 0.1 batch, the variance of the batch being the unbiased one here, as in PyTorch.
-    fn moved(&self, statistics: &[f32], moments: &[TensorData], counts: &[usize]) -> Result<Vec<f32>, ModelError> {
-        let mut moved = statistics.to_vec();
-        if moments.len() != self.statistics.iter().len() {
-            let (given, expected) = (moments.len(), self.statistics.iter().len());
-            return Err(self.device_error(format!("{given} moments came back of {expected}")));
-        }
-        for (index, (param, data)) in self.statistics.iter().zip(moments).enumerate() {
-            let values = data.as_slice::<f32>().map_err(|error| self.device_error(error))?;
-            let count = counts.get(index / 2).map_or(1.0, |&count| count as f32);
-            let unbiased = if param.name.ends_with("running_var") { count / (count - 1.0) } else { 1.0 };
-            for (running, value) in moved[param.range.clone()].iter_mut().zip(values) {
-                *running = (1.0 - MOMENTUM) * *running + MOMENTUM * unbiased * value;
-            }
+    fn moved(&self, running: &[f32], of_batch: &[Statistics<f32>]) -> Result<Vec<f32>, ModelError> {
+        let mut moved = running.to_vec();
+        let values = of_batch.iter().flat_map(|Statistics { mean, variance, count }| {
+            let count = *count as f32;
+            let unbiased = variance.iter().map(move |variance| count / (count - 1.0) * variance);
+            mean.iter().copied().chain(unbiased)
+        });
+        for (running, value) in moved.iter_mut().zip(values) {
+            *running = (1.0 - MOMENTUM) * *running + MOMENTUM * value;
         }
         check_finite("running statistics", &moved)?;
         Ok(moved)
     }
+}
+
+/// Refuses a gradient with a value that is not finite, by the name of its parameter. It may be of the first parameters only.
+pub(crate) fn check_gradient<W: Copy + Into<f64>>(layout: &ParamLayout, gradient: &[W]) -> Result<(), ModelError> {
+    for param in layout.iter().take_while(|param| param.range.end <= gradient.len()) {
+        check_finite(&format!("gradient of {}", param.name), &gradient[param.range.clone()])?;
+    }
+    Ok(())
 }
 
 /// Functions that wait for the device on the current thread.

@@ -3,11 +3,10 @@
 //! The references are `vit_pico_patch4_16` with and without the April block, batch 2, computed in float64 by
 //! `scripts/make_reference.py`. Every parameter is random there, so that no zero bias or unit norm hides a mistake.
 
-use burn::tensor::Device;
 use unmask_core::{Architecture, ModelState, ParamLayout, VitPreset};
 
 use crate::{
-    ModelError, Network,
+    Device, ModelError, Network,
     weights::{TensorReader, WeightsError},
 };
 

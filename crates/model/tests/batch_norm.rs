@@ -5,7 +5,7 @@ use unmask_model::{Device, ModelError, Network};
 
 fn nano() -> (Network, ModelState, Vec<f32>, Vec<usize>) {
     let architecture = Architecture::Resnet(ResnetSpec { side: 8, ..ResnetPreset::Nano.into() });
-    let network = Network::new(architecture, &Device::flex()).unwrap();
+    let network = Network::new(architecture, &Device::Cpu).unwrap();
     let images = (0..4 * 3 * 64).map(|i| 0.5 + 0.5 * (0.11 * i as f32).sin()).collect();
     (network, architecture.initial(2), images, vec![0, 3, 6, 9])
 }
@@ -54,7 +54,7 @@ fn states_of_another_network_are_refused() {
     assert!(matches!(error(&negative), ModelError::Statistics(StatisticsError::Value { value: -1.0, .. })));
     let vit = Architecture::named("vit_pico_patch4_16", 10).unwrap();
     let surplus = ModelState { statistics: vec![0.0], ..vit.initial(1) };
-    let vit = Network::new(vit, &Device::flex()).unwrap();
+    let vit = Network::new(vit, &Device::Cpu).unwrap();
     let refused = vit.evaluate_blocking(&surplus, &[0.0; 768], &[1]).unwrap_err();
     assert_eq!(refused, ModelError::Statistics(StatisticsError::Count { given: 1, expected: 0 }));
 }
@@ -62,7 +62,7 @@ fn states_of_another_network_are_refused() {
 #[test]
 fn one_value_a_channel_has_no_variance() {
     let architecture = Architecture::Resnet(ResnetSpec { side: 4, ..ResnetPreset::Nano.into() });
-    let network = Network::new(architecture, &Device::flex()).unwrap();
+    let network = Network::new(architecture, &Device::Cpu).unwrap();
     let state = architecture.initial(1);
     let error = network.loss_and_gradient_blocking(&state, &[0.5; 48], &[1]).unwrap_err();
     assert_eq!(error, ModelError::SingleValue { batch: 1, side: 4 });

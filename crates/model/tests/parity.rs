@@ -20,7 +20,7 @@ macro_rules! test_device {
             #[test]
             $(#[$attribute])*
             fn flex() {
-                super::$test(&super::Device::flex());
+                super::$test(&super::Device::Cpu);
             }
 
             #[test]

@@ -81,7 +81,7 @@ fn check(preset: &str) {
     let path = format!("{}/testdata/parity/{preset}.json", env!("CARGO_MANIFEST_DIR"));
     let reference: Reference = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let architecture = Architecture::named(preset, 10).unwrap();
-    let network = Network::new(architecture, &Device::flex()).unwrap();
+    let network = Network::new(architecture, &Device::Cpu).unwrap();
     let state = ModelState { weights: flat(network.layout()), statistics: flat(&architecture.statistics()) };
     let pixels = reference.labels.len() * 3 * architecture.side().pow(2);
     let images: Vec<f32> = draw("images", pixels).map(|u| ((u + 1.0) / 2.0) as f32).collect();

@@ -9,8 +9,6 @@ use wasm_bindgen_futures::JsFuture;
 
 use super::{Adapter, DeviceError};
 
-pub(super) const GPU_TITLE: &str = "WebGPU";
-
 thread_local! {
     /// Burn's runtime can be initialised once in a worker.
     static OPEN: RefCell<Option<(Device, Adapter)>> = const { RefCell::new(None) };

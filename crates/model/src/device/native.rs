@@ -9,8 +9,6 @@ use burn::tensor::{
 
 use super::{Adapter, DeviceError};
 
-pub(super) const GPU_TITLE: &str = "GPU";
-
 /// Burn's runtime can be initialised once in a process.
 static OPEN: Mutex<Option<(Device, Adapter)>> = Mutex::new(None);
 

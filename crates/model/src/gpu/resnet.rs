@@ -1,19 +1,20 @@
 //! The forward pass of a residual network as torchvision computes it.
 
-use burn::tensor::{Element, Tensor, activation, module::max_pool2d, ops::MaxPoolOptions};
+use burn::tensor::{
+    Tensor, activation,
+    module::{batch_norm_train, conv2d, max_pool2d},
+    ops::{ConvOptions, MaxPoolOptions},
+};
 use unmask_core::{Convolution, ParamLayout, ResidualBlock, ResnetSpec};
 
-use crate::{
-    layers::{Normed, Window, batch_norm_train, convolution},
-    tensors::{Float, Leaf, Linear, ParamReader, TensorOptions, normalised},
-};
+use super::tensors::{Leaf, Linear, ParamReader, TensorOptions, normalised};
 
 /// Added to a variance before its root is taken, as in PyTorch.
 const EPSILON: f64 = 1e-5;
 
 /// What batch norm normalises by.
 #[derive(Clone, Copy)]
-pub(crate) enum Moments<'a> {
+pub(super) enum Moments<'a> {
     /// Mean and biased variance of the batch itself, over images and places.
     Batch,
     /// The running statistics, tensor by tensor, on the device.
@@ -21,13 +22,13 @@ pub(crate) enum Moments<'a> {
 }
 
 /// The moments a batch had at one batch norm, without autodiff.
-pub(crate) struct BatchMoments {
+pub(super) struct BatchMoments {
     /// `[channels]`
-    pub(crate) mean: Tensor<1>,
+    pub(super) mean: Tensor<1>,
     /// `[channels]`, biased.
-    pub(crate) variance: Tensor<1>,
+    pub(super) variance: Tensor<1>,
     /// Over how many values a channel.
-    pub(crate) count: usize,
+    pub(super) count: usize,
 }
 
 /// A convolution without bias, and the batch norm behind it.
@@ -37,7 +38,8 @@ struct ConvNorm {
     gamma: Tensor<1>,
     /// `[channels]`
     beta: Tensor<1>,
-    window: Window,
+    kernel: usize,
+    stride: usize,
 }
 
 struct Block {
@@ -48,7 +50,7 @@ struct Block {
 }
 
 /// All parameters on the device.
-pub(crate) struct Parameters {
+pub(super) struct Parameters {
     stem: ConvNorm,
     /// Whether the stem ends with a 3 x 3 maximum of stride 2.
     pools: bool,
@@ -57,7 +59,7 @@ pub(crate) struct Parameters {
     blocks: Vec<Block>,
     head: Linear,
     /// Those that gather gradients, in the order of the flat vector.
-    pub(crate) leaves: Vec<Leaf>,
+    pub(super) leaves: Vec<Leaf>,
 }
 
 /// Goes through the batch norms in the order of the flat vector.
@@ -69,12 +71,7 @@ struct NormPass<'a> {
 
 impl Parameters {
     /// From `weights`, a vector of `layout`.
-    pub(crate) fn new<W: Element>(
-        spec: &ResnetSpec,
-        layout: &ParamLayout,
-        weights: &[W],
-        options: TensorOptions<'_>,
-    ) -> Self {
+    pub(super) fn new(spec: &ResnetSpec, layout: &ParamLayout, weights: &[f32], options: TensorOptions<'_>) -> Self {
         let config = spec.config;
         let mut reader = ParamReader::new(layout.iter().as_slice(), weights, options);
         let stem = [config.stem_channels(), 3, config.stem.kernel()];
@@ -86,9 +83,9 @@ impl Parameters {
 
     /// Logits `[batch, classes]` of `images` `[batch, 3, side, side]` in [0, 1], the tensor these became, and with
     /// [`Moments::Batch`] the moments at each batch norm, in the order of the flat vector.
-    pub(crate) fn logits<T: Float>(
+    pub(super) fn logits(
         &self,
-        images: &[T],
+        images: &[f32],
         batch: usize,
         options: TensorOptions<'_>,
         moments: Moments<'_>,
@@ -110,15 +107,14 @@ impl Parameters {
 }
 
 impl ConvNorm {
-    fn read<W: Element>(reader: &mut ParamReader<'_, W>, Convolution { shape, stride }: Convolution) -> Self {
+    fn read(reader: &mut ParamReader<'_>, Convolution { shape, stride }: Convolution) -> Self {
         let [out, input, kernel] = shape;
         let filters = reader.filters([out, input, kernel, kernel]);
-        Self {
-            filters,
-            gamma: reader.vector(),
-            beta: reader.vector(),
-            window: Window { kernel, stride, padding: kernel / 2 },
-        }
+        Self { filters, gamma: reader.vector(), beta: reader.vector(), kernel, stride }
+    }
+
+    fn options(&self) -> ConvOptions<2> {
+        centred(self.kernel, self.stride)
     }
 
     fn apply(&self, x: Tensor<4>, pass: &mut NormPass<'_>) -> Tensor<4> {
@@ -128,9 +124,9 @@ impl ConvNorm {
             Some([mean, variance]) => {
                 let scale = gamma / (variance + EPSILON).sqrt();
                 let bias = beta - mean * scale.clone();
-                convolution(x, self.filters.clone() * scale.reshape([-1, 1, 1, 1]), Some(bias), self.window)
+                conv2d(x, self.filters.clone() * scale.reshape([-1, 1, 1, 1]), Some(bias), self.options())
             }
-            None => pass.by_batch(convolution(x, self.filters.clone(), None, self.window), gamma, beta),
+            None => pass.by_batch(conv2d(x, self.filters.clone(), None, self.options()), gamma, beta),
         }
     }
 }
@@ -149,14 +145,15 @@ impl NormPass<'_> {
     /// Normalised by the batch's own moments, which are kept.
     fn by_batch(&mut self, x: Tensor<4>, gamma: Tensor<1>, beta: Tensor<1>) -> Tensor<4> {
         let [batch, _, height, width] = x.dims();
-        let Normed { output, mean, variance } = batch_norm_train(x, gamma, beta, EPSILON);
+        let normed = batch_norm_train(x, gamma, beta, EPSILON);
+        let (mean, variance) = (normed.mean.without_autodiff(), normed.variance.without_autodiff());
         self.seen.push(BatchMoments { mean, variance, count: batch * height * width });
-        output
+        normed.output
     }
 }
 
 impl Block {
-    fn read<W: Element>(reader: &mut ParamReader<'_, W>, block: &ResidualBlock) -> Self {
+    fn read(reader: &mut ParamReader<'_>, block: &ResidualBlock) -> Self {
         let shortcut = Convolution { shape: [block.output, block.input, 1], stride: block.stride };
         Self {
             convolutions: block.convolutions().map(|convolution| ConvNorm::read(reader, convolution)).collect(),
@@ -177,4 +174,9 @@ impl Block {
         };
         activation::relu(y + shortcut)
     }
+}
+
+/// With zeros of half the kernel on every side.
+pub(super) fn centred(kernel: usize, stride: usize) -> ConvOptions<2> {
+    ConvOptions::new([stride; 2], [kernel / 2; 2], [1, 1], 1)
 }

@@ -1,31 +1,23 @@
 //! Tensors on the device: where they are made, and how they are cut from the flat weights.
 
-use std::ops::{Div, Range, Sub};
+use std::ops::Range;
 
-use burn::tensor::{DType, Device, Element, Gradients, Tensor, TensorData, Transaction};
+use burn::tensor::{Device, Gradients, Tensor, TensorData, Transaction, module};
 use unmask_core::Param;
 
-use crate::layers::linear;
-
-/// A number type that a network computes in: `f32` or `f64`.
-pub(crate) trait Float: Element + From<f32> + Sub<Output = Self> + Div<Output = Self> {}
-
-impl<T: Element + From<f32> + Sub<Output = T> + Div<Output = T>> Float for T {}
-
 /// An image's value in [0, 1] as every network takes it.
-pub(crate) fn normalised<T: Float>(x: T) -> T {
-    let half = T::from(0.5);
-    (x - half) / half
+pub(super) fn normalised(x: f32) -> f32 {
+    (x - 0.5) / 0.5
 }
 
 /// dl/dx by dl/d([`normalised`] x).
-pub(crate) fn image_slope(slope: f64) -> f64 {
+pub(super) fn image_slope(slope: f32) -> f32 {
     slope / 0.5
 }
 
 /// A tensor whose gradient is asked for: the images, or one piece of the flat vector.
 #[derive(Clone)]
-pub(crate) enum Leaf {
+pub(super) enum Leaf {
     Rank1(Tensor<1>),
     Rank2(Tensor<2>),
     /// Images as a ViT takes them, `[batch, S, L]`.
@@ -36,7 +28,7 @@ pub(crate) enum Leaf {
 
 impl Leaf {
     /// Has its gradient read with `transaction`. Without a gradient nothing is read, and the caller finds too few values.
-    pub(crate) fn register(&self, gradients: &mut Gradients, transaction: Transaction) -> Transaction {
+    pub(super) fn register(&self, gradients: &mut Gradients, transaction: Transaction) -> Transaction {
         fn register<const D: usize>(
             leaf: &Tensor<D>,
             gradients: &mut Gradients,
@@ -56,102 +48,99 @@ impl Leaf {
     }
 }
 
-/// Where tensors are made, of what type, and whether their gradients are gathered.
+/// Where tensors are made, and whose gradients are gathered.
 #[derive(Clone, Copy)]
-pub(crate) struct TensorOptions<'a> {
-    pub(crate) device: &'a Device,
-    pub(crate) dtype: DType,
-    /// On an autodiff device only.
-    pub(crate) requires_grad: bool,
+pub(super) struct TensorOptions<'a> {
+    pub(super) device: &'a Device,
+    /// Those of so many of the first values; more than none on an autodiff device only.
+    pub(super) tracked: usize,
 }
 
 impl TensorOptions<'_> {
-    pub(crate) fn requires_grad(self, requires_grad: bool) -> Self {
-        Self { requires_grad, ..self }
+    pub(super) fn with_tracked(self, tracked: usize) -> Self {
+        Self { tracked, ..self }
     }
 
-    pub(crate) fn tensor<W: Element, const D: usize>(self, values: Vec<W>, shape: [usize; D]) -> Tensor<D> {
-        let tensor = Tensor::from_data(TensorData::new(values, shape), (self.device, self.dtype));
-        if self.requires_grad { tensor.require_grad() } else { tensor }
+    pub(super) fn tensor<const D: usize>(self, values: Vec<f32>, shape: [usize; D]) -> Tensor<D> {
+        let is_tracked = self.tracked >= values.len().max(1);
+        let tensor = Tensor::from_data(TensorData::new(values, shape), self.device);
+        if is_tracked { tensor.require_grad() } else { tensor }
     }
 }
 
 /// A layer y = x W^T + b.
 #[derive(Clone)]
-pub(crate) struct Linear {
+pub(super) struct Linear {
     /// `[out, in]`
-    pub(crate) weight: Tensor<2>,
+    pub(super) weight: Tensor<2>,
     /// `[out]`
-    pub(crate) bias: Tensor<1>,
+    pub(super) bias: Tensor<1>,
 }
 
 impl Linear {
     /// `[..., in]` to `[..., out]`. As one product of two matrices: a product for each image would make a gradient of the
     /// weight for each, and add them up.
-    pub(crate) fn apply<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
+    pub(super) fn apply<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
         let mut dims = x.dims();
         let rows = dims.iter().take(D - 1).product::<usize>();
         let [outputs, inputs] = self.weight.dims();
-        let y = linear(x.reshape([rows, inputs]), self.weight.clone(), self.bias.clone());
+        let y = module::linear(x.reshape([rows, inputs]), self.weight.clone().transpose(), Some(self.bias.clone()));
         dims[D - 1] = outputs;
         y.reshape(dims)
     }
 }
 
 /// Makes tensors of a flat vector, one parameter of the layout after the other.
-pub(crate) struct ParamReader<'a, W> {
+pub(super) struct ParamReader<'a> {
     params: std::slice::Iter<'a, Param>,
-    /// Those from `offset` on.
-    weights: &'a [W],
-    offset: usize,
+    weights: &'a [f32],
     options: TensorOptions<'a>,
     /// Those that gather gradients, in order.
-    pub(crate) leaves: Vec<Leaf>,
+    pub(super) leaves: Vec<Leaf>,
 }
 
-impl<'a, W: Element> ParamReader<'a, W> {
-    /// Reads `params` from `weights`, the values of a flat vector from the first of these parameters on.
-    pub(crate) fn new(params: &'a [Param], weights: &'a [W], options: TensorOptions<'a>) -> Self {
-        let offset = params.first().map_or(0, |param| param.range.start);
-        Self { params: params.iter(), weights, offset, options, leaves: Vec::new() }
+impl<'a> ParamReader<'a> {
+    /// Reads `params` from `weights`.
+    pub(super) fn new(params: &'a [Param], weights: &'a [f32], options: TensorOptions<'a>) -> Self {
+        Self { params: params.iter(), weights, options, leaves: Vec::new() }
     }
 
-    pub(crate) fn next_range(&mut self) -> Range<usize> {
+    pub(super) fn next_range(&mut self) -> Range<usize> {
         // The layout and this reader are both driven by the same config.
-        self.params.next().map_or(0..0, |param| param.range.start - self.offset..param.range.end - self.offset)
+        self.params.next().map_or(0..0, |param| param.range.clone())
     }
 
-    pub(crate) fn vector_at(&mut self, range: Range<usize>) -> Tensor<1> {
+    pub(super) fn vector_at(&mut self, range: Range<usize>) -> Tensor<1> {
         let shape = [range.len()];
         self.tensor(range, shape, Leaf::Rank1)
     }
 
     /// `rows` times as many columns as fill `range`.
-    pub(crate) fn matrix_at(&mut self, range: Range<usize>, rows: usize) -> Tensor<2> {
+    pub(super) fn matrix_at(&mut self, range: Range<usize>, rows: usize) -> Tensor<2> {
         let shape = [rows, range.len() / rows];
         self.tensor(range, shape, Leaf::Rank2)
     }
 
     /// The next parameter, one row after the other.
-    pub(crate) fn vector(&mut self) -> Tensor<1> {
+    pub(super) fn vector(&mut self) -> Tensor<1> {
         let range = self.next_range();
         self.vector_at(range)
     }
 
     /// The next parameter as `rows` rows.
-    pub(crate) fn matrix(&mut self, rows: usize) -> Tensor<2> {
+    pub(super) fn matrix(&mut self, rows: usize) -> Tensor<2> {
         let range = self.next_range();
         self.matrix_at(range, rows)
     }
 
     /// The next parameter as the filters of a convolution.
-    pub(crate) fn filters(&mut self, shape: [usize; 4]) -> Tensor<4> {
+    pub(super) fn filters(&mut self, shape: [usize; 4]) -> Tensor<4> {
         let range = self.next_range();
         self.tensor(range, shape, Leaf::Rank4)
     }
 
     /// The next two parameters as a layer with `out` outputs.
-    pub(crate) fn linear(&mut self, out: usize) -> Linear {
+    pub(super) fn linear(&mut self, out: usize) -> Linear {
         Linear { weight: self.matrix(out), bias: self.vector() }
     }
 
@@ -161,8 +150,10 @@ impl<'a, W: Element> ParamReader<'a, W> {
         shape: [usize; D],
         leaf: fn(Tensor<D>) -> Leaf,
     ) -> Tensor<D> {
-        let tensor = self.options.tensor(self.weights[range].to_vec(), shape);
-        if self.options.requires_grad {
+        let is_tracked = range.end <= self.options.tracked;
+        let options = self.options.with_tracked(if is_tracked { usize::MAX } else { 0 });
+        let tensor = options.tensor(self.weights[range].to_vec(), shape);
+        if is_tracked {
             self.leaves.push(leaf(tensor.clone()));
         }
         tensor

@@ -1,11 +1,11 @@
 //! The forward pass of the small convolutional network of Deep Leakage from Gradients.
 
-use burn::tensor::{Element, Tensor, activation};
+use burn::tensor::{Tensor, activation, module::conv2d};
 use unmask_core::{LenetConfig, ParamLayout, VitConfig};
 
-use crate::{
-    layers::{Window, convolution},
-    tensors::{Float, Leaf, Linear, ParamReader, TensorOptions, normalised},
+use super::{
+    resnet::centred,
+    tensors::{Leaf, Linear, ParamReader, TensorOptions, normalised},
 };
 
 struct Convolution {
@@ -17,23 +17,18 @@ struct Convolution {
 }
 
 /// All parameters on the device.
-pub(crate) struct Parameters {
+pub(super) struct Parameters {
     convolutions: Vec<Convolution>,
     /// Of the images, in pixels.
     side: usize,
     head: Linear,
     /// Those that gather gradients, in the order of the flat vector.
-    pub(crate) leaves: Vec<Leaf>,
+    pub(super) leaves: Vec<Leaf>,
 }
 
 impl Parameters {
     /// From `weights`, a vector of `layout`.
-    pub(crate) fn new<W: Element>(
-        config: &LenetConfig,
-        layout: &ParamLayout,
-        weights: &[W],
-        options: TensorOptions<'_>,
-    ) -> Self {
+    pub(super) fn new(config: &LenetConfig, layout: &ParamLayout, weights: &[f32], options: TensorOptions<'_>) -> Self {
         let mut reader = ParamReader::new(layout.iter().as_slice(), weights, options);
         let shapes = config.inputs().map(|input| [config.width, input, LenetConfig::KERNEL, LenetConfig::KERNEL]);
         let convolutions = shapes
@@ -46,13 +41,13 @@ impl Parameters {
     }
 
     /// Logits `[batch, classes]` of `images` `[batch, 3, side, side]` in [0, 1], and the tensor these became.
-    pub(crate) fn logits<T: Float>(&self, images: &[T], batch: usize, options: TensorOptions<'_>) -> (Tensor<2>, Leaf) {
+    pub(super) fn logits(&self, images: &[f32], batch: usize, options: TensorOptions<'_>) -> (Tensor<2>, Leaf) {
         let images = images.iter().map(|&x| normalised(x)).collect();
         let images: Tensor<4> = options.tensor(images, [batch, VitConfig::CHANNELS, self.side, self.side]);
         let mut x = images.clone();
         for Convolution { filters, bias, stride } in &self.convolutions {
-            let window = Window { kernel: LenetConfig::KERNEL, stride: *stride, padding: LenetConfig::KERNEL / 2 };
-            x = activation::sigmoid(convolution(x, filters.clone(), Some(bias.clone()), window));
+            let options = centred(LenetConfig::KERNEL, *stride);
+            x = activation::sigmoid(conv2d(x, filters.clone(), Some(bias.clone()), options));
         }
         let [batch, channels, height, width] = x.dims();
         (self.head.apply(x.reshape([batch, channels * height * width])), Leaf::Rank4(images))

@@ -1,24 +1,19 @@
 //! The forward pass of a pre-LN ViT as timm computes it.
 
-use std::ops::Range;
+use std::{f64::consts::SQRT_2, ops::Range};
 
-use burn::tensor::{Element, Tensor};
+use burn::tensor::{Tensor, activation, module};
 use unmask_core::{ParamLayout, VitConfig};
 
-use crate::{
-    layers::{gelu, layer_norm, softmax},
-    tensors::{Float, Leaf, Linear, ParamReader, TensorOptions, image_slope, normalised},
-};
+use super::tensors::{Leaf, Linear, ParamReader, TensorOptions, image_slope, normalised};
 
 const LAYER_NORM_EPSILON: f64 = 1e-6;
 
-#[derive(Clone)]
 struct Norm {
     weight: Tensor<1>,
     bias: Tensor<1>,
 }
 
-#[derive(Clone)]
 struct Block {
     /// Absent in the April block, together with both residuals.
     norm1: Option<Norm>,
@@ -31,31 +26,22 @@ struct Block {
     fc2: Linear,
 }
 
-/// Everything up to the output of block 0: the embeddings and that block. In the flat vector these come first.
-pub(crate) struct EarlyLayers {
+/// All parameters on the device.
+pub(super) struct Parameters {
     config: VitConfig,
     /// `[1, D]`
     class_token: Tensor<2>,
     /// `[T, D]`
     position: Tensor<2>,
     patch: Linear,
-    block: Block,
-    /// Those that gather gradients, in the order of the flat vector.
-    leaves: Vec<Leaf>,
-}
-
-/// The blocks behind block 0, and the head.
-#[derive(Clone)]
-pub(crate) struct LateLayers {
-    heads: usize,
     blocks: Vec<Block>,
     norm: Norm,
     head: Linear,
     /// Those that gather gradients, in the order of the flat vector.
-    leaves: Vec<Leaf>,
+    pub(super) leaves: Vec<Leaf>,
 }
 
-impl<W: Element> ParamReader<'_, W> {
+impl ParamReader<'_> {
     /// `attn.qkv`: rows are those of q, then k, then v. Three pieces, since slicing its output for q, k and v would make the
     /// backward pass fill three tensors of the whole output's size with zeros.
     fn qkv(&mut self, dim: usize) -> [Linear; 3] {
@@ -95,110 +81,40 @@ fn thirds(range: Range<usize>) -> [Range<usize>; 3] {
     [0, 1, 2].map(|i| range.start + i * third..range.start + (i + 1) * third)
 }
 
-impl EarlyLayers {
-    /// Number of values of the flat vector that belong here.
-    pub(crate) fn len(layout: &ParamLayout) -> usize {
-        let last =
-            layout.iter().take_while(|param| !param.name.starts_with("blocks.1.") && param.name != "norm.weight");
-        last.last().map_or(0, |param| param.range.end)
-    }
-
-    /// From the first values of a flat vector of `layout`, at least [`EarlyLayers::len`] of them.
-    pub(crate) fn new<W: Element>(
-        config: &VitConfig,
-        layout: &ParamLayout,
-        weights: &[W],
-        options: TensorOptions<'_>,
-    ) -> Self {
+impl Parameters {
+    /// From `weights`, a vector of `layout`.
+    pub(super) fn new(config: &VitConfig, layout: &ParamLayout, weights: &[f32], options: TensorOptions<'_>) -> Self {
         let mut reader = ParamReader::new(layout.iter().as_slice(), weights, options);
         let class_token = reader.matrix(1);
         let position = reader.matrix(config.tokens());
         let patch = reader.linear(config.dim);
-        let block = reader.block(config, 0);
-        Self { config: *config, class_token, position, patch, block, leaves: reader.leaves }
+        let blocks = (0..config.depth).map(|index| reader.block(config, index)).collect();
+        let norm = reader.norm();
+        let head = reader.linear(config.classes);
+        Self { config: *config, class_token, position, patch, blocks, norm, head, leaves: reader.leaves }
     }
 
-    /// Tokens `[batch, T, D]` behind block 0 of `images` `[batch, 3, side, side]` in [0, 1], and the patches these became.
-    /// Of a model with one block the tokens are those of the class token alone, `[batch, 1, D]`.
-    pub(crate) fn apply<T: Float>(&self, images: &[T], batch: usize, options: TensorOptions<'_>) -> (Tensor<3>, Leaf) {
+    /// Logits `[batch, classes]` of `images` `[batch, 3, side, side]` in [0, 1], and the patches these became.
+    pub(super) fn logits(&self, images: &[f32], batch: usize, options: TensorOptions<'_>) -> (Tensor<2>, Leaf) {
         let Self { config, .. } = self;
         let shape = [batch, config.patches(), config.patch_len()];
         let patches = options.tensor(normalised_patches(config, images), shape);
         let class_token = self.class_token.clone().unsqueeze::<3>().expand([batch, 1, config.dim]);
         let tokens = Tensor::cat(vec![class_token, self.patch.apply(patches.clone())], 1);
-        let x = tokens + self.position.clone().unsqueeze::<3>();
-        (self.block.apply(config.heads, config.depth == 1, x), Leaf::Rank3(patches))
-    }
-}
-
-impl LateLayers {
-    /// From `weights`, the values of a flat vector of `layout` behind those of [`EarlyLayers`].
-    pub(crate) fn new<W: Element>(
-        config: &VitConfig,
-        layout: &ParamLayout,
-        weights: &[W],
-        options: TensorOptions<'_>,
-    ) -> Self {
-        let offset = EarlyLayers::len(layout);
-        let early = layout.iter().take_while(|param| param.range.end <= offset).count();
-        let mut reader = ParamReader::new(&layout.iter().as_slice()[early..], weights, options);
-        let blocks = (1..config.depth).map(|index| reader.block(config, index)).collect();
-        let norm = reader.norm();
-        let head = reader.linear(config.classes);
-        Self { heads: config.heads, blocks, norm, head, leaves: reader.leaves }
-    }
-
-    /// Logits `[batch, classes]` of what [`EarlyLayers::apply`] gives.
-    pub(crate) fn apply(&self, mut x: Tensor<3>) -> Tensor<2> {
+        let mut x = tokens + self.position.clone().unsqueeze::<3>();
         for (index, block) in self.blocks.iter().enumerate() {
             // The head reads the class token only, so the last block needs no other query.
             let class_only = index + 1 == self.blocks.len();
-            x = block.apply(self.heads, class_only, x);
+            x = block.apply(config.heads, class_only, x);
         }
         let x = self.head.apply(self.norm.apply(x));
-        x.squeeze_dim(1)
-    }
-}
-
-/// All parameters on the device.
-pub(crate) struct Parameters {
-    early: EarlyLayers,
-    late: LateLayers,
-}
-
-impl Parameters {
-    /// From `weights`, a vector of `layout`.
-    pub(crate) fn new<W: Element>(
-        config: &VitConfig,
-        layout: &ParamLayout,
-        weights: &[W],
-        options: TensorOptions<'_>,
-    ) -> Self {
-        let (early, late) = weights.split_at(EarlyLayers::len(layout));
-        let late = LateLayers::new(config, layout, late, options);
-        Self { early: EarlyLayers::new(config, layout, early, options), late }
-    }
-
-    /// With the blocks behind block 0 as they are on the device already.
-    pub(crate) fn with_late(early: EarlyLayers, late: LateLayers) -> Self {
-        Self { early, late }
-    }
-
-    /// Those that gather gradients, in the order of the flat vector.
-    pub(crate) fn leaves(&self) -> Vec<&Leaf> {
-        self.early.leaves.iter().chain(&self.late.leaves).collect()
-    }
-
-    /// Logits `[batch, classes]` of `images` `[batch, 3, side, side]` in [0, 1], and the patches these became.
-    pub(crate) fn logits<T: Float>(&self, images: &[T], batch: usize, options: TensorOptions<'_>) -> (Tensor<2>, Leaf) {
-        let (tokens, patches) = self.early.apply(images, batch, options);
-        (self.late.apply(tokens), patches)
+        (x.squeeze_dim(1), Leaf::Rank3(patches))
     }
 }
 
 impl Norm {
     fn apply(&self, x: Tensor<3>) -> Tensor<3> {
-        layer_norm(x, self.weight.clone(), self.bias.clone(), LAYER_NORM_EPSILON)
+        module::layer_norm(x, self.weight.clone(), Some(self.bias.clone()), LAYER_NORM_EPSILON)
     }
 }
 
@@ -234,10 +150,16 @@ impl Block {
         let query = split(self.query.apply(queried).mul_scalar(scale));
         let key = split(self.key.apply(x.clone()));
         let value = split(self.value.apply(x));
-        let attention = softmax(query.matmul(key.transpose()));
+        let attention = activation::softmax(query.matmul(key.transpose()), 3);
         let mixed = attention.matmul(value).swap_dims(1, 2).reshape([batch, queries, dim]);
         self.proj.apply(mixed)
     }
+}
+
+/// x Phi(x) with the exact Phi. Burn's own operation differentiates the tanh approximation; erf's derivative is exact.
+fn gelu(x: Tensor<3>) -> Tensor<3> {
+    let cdf = (x.clone() / SQRT_2).erf().add_scalar(1.0).mul_scalar(0.5);
+    x * cdf
 }
 
 /// Cuts `images` (`[batch, 3, side, side]` in [0, 1]) into normalised patches `[batch, S, L]`.
@@ -245,7 +167,7 @@ impl Block {
 /// A convolution whose stride is its kernel side is a matrix product on patches. Patches go row by row, values in a
 /// patch channel by channel, as `patch_embed.proj.weight` flattened to `[D, L]` has them. Each value becomes
 /// (x - 0.5) / 0.5.
-fn normalised_patches<T: Float>(config: &VitConfig, images: &[T]) -> Vec<T> {
+fn normalised_patches(config: &VitConfig, images: &[f32]) -> Vec<f32> {
     let mut patches = Vec::with_capacity(images.len());
     for image in images.chunks_exact(image_len(config)) {
         for row in rows(config) {
@@ -256,7 +178,7 @@ fn normalised_patches<T: Float>(config: &VitConfig, images: &[T]) -> Vec<T> {
 }
 
 /// dl/d(images) of dl/d([`normalised_patches`]).
-pub(crate) fn image_gradient(config: &VitConfig, patches: &[f64]) -> Vec<f64> {
+pub(super) fn image_gradient(config: &VitConfig, patches: &[f32]) -> Vec<f32> {
     let mut images = vec![0.0; patches.len()];
     let len = image_len(config);
     for (image, patches) in images.chunks_exact_mut(len).zip(patches.chunks_exact(len)) {
@@ -308,10 +230,10 @@ mod tests {
     #[test]
     fn gradients_go_back_to_the_pixels_they_came_from() {
         let config = VitConfig { image: 4, patch: 2, dim: 6, depth: 1, heads: 1, classes: 2, april_block: false };
-        let images: Vec<f64> = (0..2 * 48).map(f64::from).collect();
+        let images: Vec<f64> = (0..2 * 48).map(|i| i as f32).collect();
         let slope = image_gradient(&config, &normalised_patches(&config, &images));
         for (index, value) in slope.iter().enumerate() {
-            assert_eq!(*value, (index as f64 - 0.5) / 0.25);
+            assert_eq!(*value, (index as f32 - 0.5) / 0.25);
         }
     }
 }

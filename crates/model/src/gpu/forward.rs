@@ -1,37 +1,37 @@
 //! The forward pass of any kind of network, on parameters that lie on the device.
 
-use burn::tensor::{Element, Tensor};
+use burn::tensor::Tensor;
 use unmask_core::{Architecture, ParamLayout};
 
-use crate::{
+use super::{
     lenet,
     resnet::{self, BatchMoments, Moments},
-    tensors::{Float, Leaf, TensorOptions, image_slope},
+    tensors::{Leaf, TensorOptions, image_slope},
     vit,
 };
 
 /// All parameters of a network on the device.
-pub(crate) enum Parameters {
+pub(super) enum Parameters {
     Vit(Box<vit::Parameters>),
     Resnet(Box<resnet::Parameters>),
     Lenet(Box<lenet::Parameters>),
 }
 
-pub(crate) struct Output {
+pub(super) struct Output {
     /// `[batch, classes]`
-    pub(crate) logits: Tensor<2>,
+    pub(super) logits: Tensor<2>,
     /// The images as the network took them.
-    pub(crate) input: Leaf,
+    pub(super) input: Leaf,
     /// Of each batch norm that normalised by its batch, in the order of the flat vector.
-    pub(crate) moments: Vec<BatchMoments>,
+    pub(super) moments: Vec<BatchMoments>,
 }
 
 impl Parameters {
     /// From `weights`, a vector of `layout`.
-    pub(crate) fn new<W: Element>(
+    pub(super) fn new(
         architecture: Architecture,
         layout: &ParamLayout,
-        weights: &[W],
+        weights: &[f32],
         options: TensorOptions<'_>,
     ) -> Self {
         match architecture {
@@ -46,9 +46,9 @@ impl Parameters {
     }
 
     /// Runs `images` `[batch, 3, side, side]` in [0, 1] through the network. Without batch norm there is no use for `moments`.
-    pub(crate) fn forward<T: Float>(
+    pub(super) fn forward(
         &self,
-        images: &[T],
+        images: &[f32],
         batch: usize,
         options: TensorOptions<'_>,
         moments: Moments<'_>,
@@ -70,9 +70,9 @@ impl Parameters {
     }
 
     /// Those that gather gradients, in the order of the flat vector.
-    pub(crate) fn leaves(&self) -> Vec<&Leaf> {
+    pub(super) fn leaves(&self) -> Vec<&Leaf> {
         match self {
-            Self::Vit(vit) => vit.leaves(),
+            Self::Vit(vit) => vit.leaves.iter().collect(),
             Self::Resnet(resnet) => resnet.leaves.iter().collect(),
             Self::Lenet(lenet) => lenet.leaves.iter().collect(),
         }
@@ -80,7 +80,7 @@ impl Parameters {
 }
 
 /// dl/d(images) of dl/d([`Output::input`]).
-pub(crate) fn image_gradient(architecture: Architecture, input: &[f64]) -> Vec<f64> {
+pub(super) fn image_gradient(architecture: Architecture, input: &[f32]) -> Vec<f32> {
     match architecture {
         Architecture::Vit(config) => vit::image_gradient(&config, input),
         Architecture::Resnet(_) | Architecture::Lenet(_) => input.iter().map(|&slope| image_slope(slope)).collect(),

@@ -1,18 +1,20 @@
 //! Loops over values that the compiler turns into vector instructions, the widest the processor has. Each operation is rounded as
 //! IEEE 754 has it and sums are taken in an order of their own, so that every processor gives the same bits.
 
+use crate::real::Real;
+
 /// Partial results that a sum or a maximum is gathered in.
 const LANES: usize = 16;
 
 /// Runs `work` with the vector instructions of this processor. A function that it calls has them only if it is inlined, so each
 /// of ours must be `#[inline(always)]`.
 #[inline(always)]
-pub(super) fn vectorised<R>(work: impl FnOnce() -> R) -> R {
+pub(crate) fn vectorised<R>(work: impl FnOnce() -> R) -> R {
     pulp::Arch::new().dispatch(work)
 }
 
 #[inline(always)]
-fn joined(mut lanes: [f32; LANES], join: impl Fn(f32, f32) -> f32) -> f32 {
+fn joined<R: Real>(mut lanes: [R; LANES], join: impl Fn(R, R) -> R) -> R {
     let mut width = LANES / 2;
     while width > 0 {
         for lane in 0..width {
@@ -24,7 +26,7 @@ fn joined(mut lanes: [f32; LANES], join: impl Fn(f32, f32) -> f32) -> f32 {
 }
 
 #[inline(always)]
-fn gathered(slice: &[f32], start: f32, gather: impl Fn(f32, f32) -> f32, join: impl Fn(f32, f32) -> f32) -> f32 {
+fn gathered<R: Real>(slice: &[R], start: R, gather: impl Fn(R, R) -> R, join: impl Fn(R, R) -> R) -> R {
     let mut lanes = [start; LANES];
     let (whole, rest) = slice.as_chunks::<LANES>();
     for chunk in whole {
@@ -40,28 +42,28 @@ fn gathered(slice: &[f32], start: f32, gather: impl Fn(f32, f32) -> f32, join: i
 
 /// The sum of `of` each value.
 #[inline(always)]
-pub(super) fn sum(slice: &[f32], of: impl Fn(f32) -> f32) -> f32 {
-    gathered(slice, 0.0, |sum, x| sum + of(x), |a, b| a + b)
+pub(crate) fn sum<R: Real>(slice: &[R], of: impl Fn(R) -> R) -> R {
+    gathered(slice, R::ZERO, |sum, x| sum + of(x), |a, b| a + b)
 }
 
 /// The largest value; one that is no number counts for nothing.
 #[inline(always)]
-pub(super) fn max(slice: &[f32]) -> f32 {
+pub(crate) fn max<R: Real>(slice: &[R]) -> R {
     let larger = |a, b| if b > a { b } else { a };
-    gathered(slice, f32::NEG_INFINITY, larger, larger)
+    gathered(slice, R::NEG_INFINITY, larger, larger)
 }
 
 /// The sum of the products of values of the same place.
 #[inline(always)]
-pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
-    let mut lanes = [0.0; LANES];
+pub(crate) fn dot<R: Real>(a: &[R], b: &[R]) -> R {
+    let mut lanes = [R::ZERO; LANES];
     let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
     for (a, b) in a.iter().zip(b) {
         for lane in 0..LANES {
             lanes[lane] += a[lane] * b[lane];
         }
     }
-    for ((lane, a), b) in lanes.iter_mut().zip(a_rest).zip(b_rest) {
+    for ((lane, &a), &b) in lanes.iter_mut().zip(a_rest).zip(b_rest) {
         *lane += a * b;
     }
     joined(lanes, |a, b| a + b)
@@ -69,7 +71,7 @@ pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
 
 /// `sum += x`, value by value.
 #[inline(always)]
-pub(super) fn add(sum: &mut [f32], x: &[f32]) {
+pub(crate) fn add<R: Real>(sum: &mut [R], x: &[R]) {
     for (sum, &x) in sum.iter_mut().zip(x) {
         *sum += x;
     }
@@ -86,7 +88,7 @@ const EXP: [f32; 6] = [0.5, 0.166_666_65, 0.041_665_796, 8.333_452e-3, 1.398_2e-
 
 /// e^x of x <= 0, without a branch. It errs by less than 2e-7 of itself; below -87 it is 0.
 #[inline(always)]
-pub(super) fn exp(x: f32) -> f32 {
+pub(crate) fn exp(x: f32) -> f32 {
     let rounded = x * std::f32::consts::LOG2_E + ROUNDING;
     let whole = rounded - ROUNDING;
     let r = x - whole * LN_2[0] - whole * LN_2[1];
@@ -105,7 +107,7 @@ const Q: [f32; 6] = [1.0, 0.502_078_2, 0.114_110_075, 0.014_969_415, 0.001_162_5
 
 /// The error function, without a branch.
 #[inline(always)]
-pub(super) fn erf(x: f32) -> f32 {
+pub(crate) fn erf(x: f32) -> f32 {
     let x = x.clamp(-FAR, FAR);
     let square = x * x;
     let p = P.iter().rev().fold(0.0, |sum, &factor| sum * square + factor);

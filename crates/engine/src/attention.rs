@@ -1,0 +1,139 @@
+//! Multi-head attention, softmax(Q K^T / sqrt(d)) V, one image and one head after the other.
+
+use faer::{MatMut, MatRef};
+
+use crate::{
+    buffer::{Buffer, Pool},
+    matrix::{rows, rows_mut, small_product},
+    parallel::each,
+    real::Real,
+    vector::{dot, max, sum, vectorised},
+};
+
+/// Queries `[batch Q, D]` of `Q` tokens an image, keys and values `[batch T, D]` of `T` tokens an image.
+#[derive(Clone, Copy)]
+pub(crate) struct Attention<'a, R: Real> {
+    pub(crate) batch: usize,
+    pub(crate) heads: usize,
+    pub(crate) query: MatRef<'a, R>,
+    pub(crate) key: MatRef<'a, R>,
+    pub(crate) value: MatRef<'a, R>,
+}
+
+/// The gradients of queries, keys and values, of their shapes.
+pub(crate) struct Slopes<'a, R: Real> {
+    pub(crate) query: MatMut<'a, R>,
+    pub(crate) key: MatMut<'a, R>,
+    pub(crate) value: MatMut<'a, R>,
+}
+
+/// One head of one image: the place in the order of images and heads, and its piece.
+fn head_of<R: Real>(x: MatRef<'_, R>, index: usize, batch: usize, heads: usize) -> MatRef<'_, R> {
+    let (rows, columns) = (x.nrows() / batch, x.ncols() / heads);
+    x.submatrix(index / heads * rows, index % heads * columns, rows, columns)
+}
+
+/// The pieces of all heads of all images, in that order.
+fn heads_mut<R: Real>(mut x: MatMut<'_, R>, batch: usize, heads: usize) -> Vec<MatMut<'_, R>> {
+    let (rows, columns) = (x.nrows() / batch, x.ncols() / heads);
+    let mut pieces = Vec::with_capacity(batch * heads);
+    for _ in 0..batch {
+        let (mut image, rest) = x.split_at_row_mut(rows);
+        x = rest;
+        for _ in 0..heads {
+            let (head, rest) = image.split_at_col_mut(columns);
+            image = rest;
+            pieces.push(head);
+        }
+    }
+    pieces
+}
+
+impl<R: Real> Attention<'_, R> {
+    fn scale(&self) -> R {
+        R::ONE / R::rounded((self.query.ncols() / self.heads) as f64).root()
+    }
+
+    fn head<'a>(&self, x: MatRef<'a, R>, index: usize) -> MatRef<'a, R> {
+        head_of(x, index, self.batch, self.heads)
+    }
+
+    /// Sets `mixed` `[batch Q, D]`, and returns the weights `[batch, heads, Q, T]`.
+    pub(crate) fn apply(&self, pool: &Pool<R>, mixed: MatMut<'_, R>) -> Buffer<R> {
+        let (queries, tokens) = (self.query.nrows() / self.batch, self.key.nrows() / self.batch);
+        let mut weights = pool.take(self.batch * self.heads * queries * tokens);
+        let outputs = heads_mut(mixed, self.batch, self.heads);
+        let items = weights.chunks_exact_mut(queries * tokens).zip(outputs).enumerate();
+        each(items, |(index, (weights, mixed))| {
+            let [query, key, value] = [self.query, self.key, self.value].map(|x| self.head(x, index));
+            small_product(rows_mut(weights, tokens), self.scale(), query, key.transpose());
+            softmax(weights, tokens);
+            small_product(mixed, R::ONE, rows(weights, tokens), value);
+        });
+        weights
+    }
+
+    /// Sets `slopes` by `slope`, dl/d(mixed) `[batch Q, D]`.
+    pub(crate) fn back(&self, pool: &Pool<R>, weights: &[R], slope: MatRef<'_, R>, slopes: Slopes<'_, R>) {
+        let (batch, heads, scale) = (self.batch, self.heads, self.scale());
+        let (queries, tokens) = (self.query.nrows() / batch, self.key.nrows() / batch);
+        let Slopes { query, key, value } = slopes;
+        let pieces = [query, key, value].map(|x| heads_mut(x, batch, heads));
+        let [by_query, by_key, by_value] = pieces;
+        let items = weights.chunks_exact(queries * tokens).zip(by_query).zip(by_key).zip(by_value).enumerate();
+        each(items, |(index, (((weights, by_query), by_key), by_value))| {
+            let [query, key, value] = [self.query, self.key, self.value].map(|x| self.head(x, index));
+            let slope = self.head(slope, index);
+            small_product(by_value, R::ONE, rows(weights, tokens).transpose(), slope);
+            let mut by_scores = pool.take(weights.len());
+            small_product(rows_mut(&mut by_scores, tokens), R::ONE, slope, value.transpose());
+            softmax_back(&mut by_scores, weights, tokens);
+            small_product(by_query, scale, rows(&by_scores, tokens), key);
+            small_product(by_key, scale, rows(&by_scores, tokens).transpose(), query);
+        });
+    }
+}
+
+/// Over rows of `len`.
+fn softmax<R: Real>(x: &mut [R], len: usize) {
+    vectorised(|| {
+        for row in x.chunks_exact_mut(len) {
+            let largest = max(row);
+            for x in &mut *row {
+                *x = (*x - largest).exp();
+            }
+            let scale = R::ONE / sum(row, |x| x);
+            for x in row {
+                *x *= scale;
+            }
+        }
+    });
+}
+
+/// y (g - sum(g y)), for dl/dy g, which it takes the place of.
+fn softmax_back<R: Real>(slopes: &mut [R], y: &[R], len: usize) {
+    vectorised(|| {
+        for (slopes, y) in slopes.chunks_exact_mut(len).zip(y.chunks_exact(len)) {
+            let common = dot(slopes, y);
+            for (slope, &y) in slopes.iter_mut().zip(y) {
+                *slope = y * (*slope - common);
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Attention that a mask forbids is none, and far ones make no subnormal numbers, which are slow.
+    #[test]
+    fn far_below_the_largest_is_nothing() {
+        let mut x = [0.0_f32, -95.0, f32::NEG_INFINITY, 0.0];
+        softmax(&mut x, 4);
+        assert_eq!(x, [0.5, 0.0, 0.0, 0.5]);
+        let mut x = [0.0_f32, f32::NAN, 1.0, 2.0];
+        softmax(&mut x, 2);
+        assert!(x[..2].iter().all(|x| x.is_nan()) && x[2..].iter().all(|x| x.is_finite()));
+    }
+}

@@ -1,0 +1,134 @@
+//! (x - mean) / sqrt(variance + epsilon) of each channel, times a weight, plus a bias.
+
+use crate::{
+    buffer::{Buffer, Pool},
+    convolution::Shape,
+    parallel::{each, map},
+    parameters::{Norm, Slot},
+    real::Real,
+    vector::{dot, sum, vectorised},
+};
+
+/// Added to a variance before its root is taken, as in PyTorch.
+const EPSILON: f64 = 1e-5;
+
+/// Mean and variance of one channel.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moments<R> {
+    pub(crate) mean: R,
+    /// Biased, where it is that of a batch.
+    pub(crate) variance: R,
+}
+
+impl<R: Real> Moments<R> {
+    fn scale(self) -> R {
+        R::ONE / (self.variance + R::rounded(EPSILON)).root()
+    }
+}
+
+/// The planes of each channel.
+fn channels<T>(planes: impl Iterator<Item = T>, shape: Shape) -> Vec<Vec<T>> {
+    let mut channels: Vec<Vec<T>> = (0..shape.channels).map(|_| Vec::with_capacity(shape.batch)).collect();
+    for (index, plane) in planes.enumerate() {
+        channels[index % shape.channels].push(plane);
+    }
+    channels
+}
+
+/// The sum over the planes of a channel, in f64: of each plane in f32 it is exact enough, of all together it may not be.
+#[inline(always)]
+fn over<T: Copy, R: Real>(planes: &[T], of: impl Fn(T) -> R) -> f64 {
+    planes.iter().map(|&plane| -> f64 { of(plane).into() }).sum()
+}
+
+/// The moments of each channel of `x`, over images and places.
+pub(crate) fn moments<R: Real>(x: &[R], shape: Shape) -> Vec<Moments<R>> {
+    let count = (shape.batch * shape.plane()) as f64;
+    map(channels(x.chunks_exact(shape.plane()), shape).into_iter(), |planes| {
+        vectorised(|| {
+            let mean = R::rounded(over(&planes, |plane| sum(plane, |x| x)) / count);
+            let variance = over(&planes, |plane| sum(plane, |x| (x - mean) * (x - mean))) / count;
+            Moments { mean, variance: R::rounded(variance) }
+        })
+    })
+}
+
+impl<R: Real> Norm<&[R]> {
+    /// `x` normalised, plus `beside`, if there is something, and with `relu` what of it is above zero.
+    pub(crate) fn batch_norm(
+        &self,
+        pool: &Pool<R>,
+        x: &[R],
+        shape: Shape,
+        moments: &[Moments<R>],
+        beside: Option<&[R]>,
+        relu: bool,
+    ) -> Buffer<R> {
+        let plane = shape.plane();
+        let lowest = if relu { R::ZERO } else { R::NEG_INFINITY };
+        // Comparing that way around keeps what is no number.
+        let bounded = |y: R| if y < lowest { lowest } else { y };
+        let mut y = pool.take(x.len());
+        each(y.chunks_exact_mut(plane).zip(x.chunks_exact(plane)).enumerate(), |(index, (y, x))| {
+            let channel = index % shape.channels;
+            let mean = moments[channel].mean;
+            let (weight, bias) = (moments[channel].scale() * self.weight[channel], self.bias[channel]);
+            vectorised(|| match beside {
+                Some(beside) => {
+                    for ((y, &x), &beside) in y.iter_mut().zip(x).zip(&beside[index * plane..]) {
+                        *y = bounded((x - mean) * weight + bias + beside);
+                    }
+                }
+                None => {
+                    for (y, &x) in y.iter_mut().zip(x) {
+                        *y = bounded((x - mean) * weight + bias);
+                    }
+                }
+            });
+        });
+        y
+    }
+
+    /// Makes dl/dx of `slope`, dl/dy, for the `x` that was normalised. `of_batch`: the moments are those of `x` itself.
+    pub(crate) fn batch_norm_back(
+        &self,
+        gradient: Norm<Slot<'_, R>>,
+        slope: &mut Buffer<R>,
+        x: &[R],
+        shape: Shape,
+        moments: &[Moments<R>],
+        of_batch: bool,
+    ) {
+        let count = (shape.batch * shape.plane()) as f64;
+        let planes = slope.chunks_exact_mut(shape.plane()).zip(x.chunks_exact(shape.plane()));
+        let sums = map(channels(planes, shape).into_iter().enumerate(), |(channel, mut planes)| {
+            let mean = moments[channel].mean;
+            let scale = moments[channel].scale();
+            let mut normal = vec![R::ZERO; shape.plane()];
+            vectorised(|| {
+                let (mut total, mut along) = (0.0, 0.0);
+                for (slope, x) in &planes {
+                    for (normal, &x) in normal.iter_mut().zip(*x) {
+                        *normal = (x - mean) * scale;
+                    }
+                    total += sum(slope, |x| x).into();
+                    along += dot(slope, &normal).into();
+                }
+                let weight = scale * self.weight[channel];
+                let (mean_slope, mean_along) = if of_batch { (total / count, along / count) } else { (0.0, 0.0) };
+                let (mean_slope, mean_along) = (R::rounded(mean_slope), R::rounded(mean_along) * scale);
+                for (slope, x) in &mut planes {
+                    for (slope, &x) in slope.iter_mut().zip(*x) {
+                        *slope = (*slope - mean_slope - (x - mean) * mean_along) * weight;
+                    }
+                }
+                (R::rounded(along), R::rounded(total))
+            })
+        });
+        for (slot, of) in [(gradient.weight, 0), (gradient.bias, 1)] {
+            for (slot, &(along, total)) in slot.into_iter().flatten().zip(&sums) {
+                *slot = if of == 0 { along } else { total };
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Memory that one step leaves to the next.
+
+use std::{
+    collections::HashMap,
+    ops::{Deref, DerefMut},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use crate::real::Real;
+
+/// Buffers that nobody uses at present, by their length. A step takes the same lengths each time.
+#[derive(Debug)]
+pub(crate) struct Pool<R>(Arc<Mutex<HashMap<usize, Vec<Vec<R>>>>>);
+
+impl<R> Clone for Pool<R> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<R> Default for Pool<R> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl<R: Real> Pool<R> {
+    /// A buffer of `len` values, which may be anything.
+    pub(crate) fn take(&self, len: usize) -> Buffer<R> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&len).and_then(Vec::pop);
+        Buffer { values: kept.unwrap_or_else(|| vec![R::ZERO; len]), pool: self.clone() }
+    }
+
+    /// A buffer of `len` zeros.
+    pub(crate) fn zeros(&self, len: usize) -> Buffer<R> {
+        let mut buffer = self.take(len);
+        buffer.fill(R::ZERO);
+        buffer
+    }
+}
+
+/// Values that go back to their pool when they are dropped.
+#[derive(Debug)]
+pub(crate) struct Buffer<R> {
+    values: Vec<R>,
+    pool: Pool<R>,
+}
+
+impl<R> Deref for Buffer<R> {
+    type Target = [R];
+
+    fn deref(&self) -> &[R] {
+        &self.values
+    }
+}
+
+impl<R> DerefMut for Buffer<R> {
+    fn deref_mut(&mut self) -> &mut [R] {
+        &mut self.values
+    }
+}
+
+impl<R> Drop for Buffer<R> {
+    fn drop(&mut self) {
+        let values = std::mem::take(&mut self.values);
+        let mut kept = self.pool.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.entry(values.len()).or_default().push(values);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_is_used_again() {
+        let pool = Pool::<f32>::default();
+        let first = pool.take(7);
+        let address = first.as_ptr();
+        drop(first);
+        let again = pool.take(7);
+        assert_eq!(again.as_ptr(), address);
+        assert_ne!(pool.take(7).as_ptr(), address);
+        assert_eq!(*pool.zeros(3), [0.0; 3]);
+    }
+}

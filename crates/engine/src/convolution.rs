@@ -1,0 +1,331 @@
+//! Convolutions as products of matrices, over what a kernel sees.
+
+use std::ops::Range;
+
+use faer::{MatMut, MatRef, reborrow::ReborrowMut as _};
+
+use crate::{
+    buffer::{Buffer, Pool},
+    matrix::{product, product_added, product_onto, rows, rows_mut},
+    parallel::each,
+    parameters::{Slot, add_all},
+    real::Real,
+    vector::{add, sum, vectorised},
+};
+
+/// Values of what is seen that are made at once: they stay in a core's cache until the product has read them.
+const TOGETHER: usize = 1 << 17;
+/// Pieces of a single picture that are enough for many threads.
+const PIECES: usize = 8;
+
+/// How a kernel goes over pictures.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Window {
+    /// Side of the kernel.
+    pub(crate) kernel: usize,
+    pub(crate) stride: usize,
+    /// Zeros around the picture.
+    pub(crate) padding: usize,
+}
+
+impl Window {
+    /// Zeros of half the kernel on every side.
+    pub(crate) fn centred(kernel: usize, stride: usize) -> Self {
+        Self { kernel, stride, padding: kernel / 2 }
+    }
+
+    /// Outputs along a side of the picture, which is no shorter than the kernel with the zeros around it.
+    fn outputs(self, side: usize) -> usize {
+        (side + 2 * self.padding - self.kernel) / self.stride + 1
+    }
+}
+
+/// Square pictures `[batch, channels, side, side]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(crate) batch: usize,
+    pub(crate) channels: usize,
+    pub(crate) side: usize,
+}
+
+impl Shape {
+    pub(crate) fn plane(self) -> usize {
+        self.side * self.side
+    }
+
+    pub(crate) fn picture(self) -> usize {
+        self.channels * self.plane()
+    }
+
+    pub(crate) fn len(self) -> usize {
+        self.batch * self.picture()
+    }
+}
+
+/// A convolution of pictures of one shape to `channels`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Convolution {
+    pub(crate) window: Window,
+    pub(crate) input: Shape,
+    pub(crate) channels: usize,
+}
+
+impl Convolution {
+    pub(crate) fn output(&self) -> Shape {
+        Shape { batch: self.input.batch, channels: self.channels, side: self.window.outputs(self.input.side) }
+    }
+
+    /// Values of a plane that a place of the output sees.
+    fn area(&self) -> usize {
+        self.window.kernel * self.window.kernel
+    }
+
+    /// Values of the filters `[out, in, kernel, kernel]`.
+    pub(crate) fn filters(&self) -> usize {
+        self.channels * self.patch()
+    }
+
+    /// Values that a place of the output sees.
+    fn patch(&self) -> usize {
+        self.input.channels * self.area()
+    }
+
+    /// `[batch, out, high, wide]` of `x` `[batch, in, side, side]` by `filters` `[out, in, kernel, kernel]`, plus `bias` `[out]`, if
+    /// there is one.
+    pub(crate) fn apply<R: Real>(&self, pool: &Pool<R>, x: &[R], filters: &[R], bias: Option<&[R]>) -> Buffer<R> {
+        let output = self.output();
+        let mut y = pool.take(output.len());
+        let pictures = y.chunks_exact_mut(output.picture()).zip(x.chunks_exact(self.input.picture()));
+        let items = pictures.flat_map(|(y, x)| {
+            let mut rest = rows_mut(y, output.plane());
+            let bands: Vec<_> = self
+                .bands()
+                .map(|band| {
+                    let (y, behind) = take_mut(&mut rest).split_at_col_mut(band.len() * output.side);
+                    rest = behind;
+                    (y, x, band)
+                })
+                .collect();
+            bands
+        });
+        each(items, |(y, x, band)| {
+            let seen = self.seen(pool, x, &band);
+            let filters = rows(filters, self.patch());
+            match bias {
+                Some(bias) => product_onto(y, |row, _, y: &mut [R]| y.fill(bias[row]), filters, seen.matrix()),
+                None => product(y, filters, seen.matrix()),
+            }
+        });
+        y
+    }
+
+    /// By `slope`, dl/dy `[batch, out, high, wide]`, the gradients of filters and bias, and with `by_x` dl/dx, in its place.
+    pub(crate) fn back<R: Real>(
+        &self,
+        pool: &Pool<R>,
+        x: &[R],
+        filters: &[R],
+        slope: &[R],
+        (by_filters, by_bias): (Slot<'_, R>, Slot<'_, R>),
+        by_x: Option<&mut [R]>,
+    ) {
+        let output = self.output();
+        if let Some(by_bias) = by_bias {
+            by_bias.fill(R::ZERO);
+            vectorised(|| {
+                for (index, plane) in slope.chunks_exact(output.plane()).enumerate() {
+                    by_bias[index % output.channels] += sum(plane, |x| x);
+                }
+            });
+        }
+        if let Some(by_filters) = by_filters {
+            self.filters_back(pool, x, slope, by_filters);
+        }
+        if let Some(by_x) = by_x {
+            self.input_back(pool, filters, slope, by_x);
+        }
+    }
+
+    fn filters_back<R: Real>(&self, pool: &Pool<R>, x: &[R], slope: &[R], by_filters: &mut [R]) {
+        let (output, plane) = (self.output(), self.input.plane());
+        let mut others: Vec<Buffer<R>> = self.chunks().skip(1).map(|_| pool.take(by_filters.len())).collect();
+        let parts = std::iter::once(&mut *by_filters).chain(others.iter_mut().map(|part| &mut **part));
+        let items = self.chunks().zip(parts).flat_map(|(pictures, part)| {
+            let mut rest = rows_mut(part, self.patch());
+            let groups: Vec<_> = self
+                .groups()
+                .map(|group| {
+                    let (part, behind) = take_mut(&mut rest).split_at_col_mut(group.len() * self.area());
+                    rest = behind;
+                    (pictures.clone(), group, part)
+                })
+                .collect();
+            groups
+        });
+        each(items, |(pictures, group, mut part)| {
+            for picture in pictures.clone() {
+                let planes = &x[picture * self.input.picture()..][group.start * plane..group.end * plane];
+                let seen = self.seen(pool, planes, &(0..output.side));
+                let slope = rows(&slope[picture * output.picture()..][..output.picture()], output.plane());
+                if picture == pictures.start {
+                    product(part.rb_mut(), slope, seen.matrix().transpose());
+                } else {
+                    product_added(part.rb_mut(), slope, seen.matrix().transpose());
+                }
+            }
+        });
+        let others = &others;
+        each(by_filters.chunks_mut(TOGETHER).enumerate(), |(index, values)| {
+            let start = index * TOGETHER;
+            let len = values.len();
+            add_all(values, others.iter().map(|part| &part[start..start + len]));
+        });
+    }
+
+    fn input_back<R: Real>(&self, pool: &Pool<R>, filters: &[R], slope: &[R], by_x: &mut [R]) {
+        let (output, plane) = (self.output(), self.input.plane());
+        let pictures = by_x.chunks_exact_mut(self.input.picture()).zip(slope.chunks_exact(output.picture()));
+        let items = pictures.flat_map(|(by_x, slope)| {
+            let mut rest = by_x;
+            let groups: Vec<_> = self
+                .groups()
+                .map(|group| {
+                    let (planes, behind) = std::mem::take(&mut rest).split_at_mut(group.len() * plane);
+                    rest = behind;
+                    (planes, slope, group)
+                })
+                .collect();
+            groups
+        });
+        each(items, |(planes, slope, group)| {
+            let filters = rows(filters, self.patch());
+            let filters = filters.submatrix(0, group.start * self.area(), self.channels, group.len() * self.area());
+            let slope = rows(slope, output.plane());
+            if self.is_pointwise() {
+                return product(rows_mut(planes, plane), filters.transpose(), slope);
+            }
+            let mut seen = pool.take(group.len() * self.area() * output.plane());
+            product(rows_mut(&mut seen, output.plane()), filters.transpose(), slope);
+            planes.fill(R::ZERO);
+            self.gather(&seen, planes);
+        });
+    }
+}
+
+/// The matrix, for which an empty one is left.
+fn take_mut<'a, R: Real>(matrix: &mut MatMut<'a, R>) -> MatMut<'a, R> {
+    std::mem::replace(matrix, rows_mut(&mut [], 0))
+}
+
+impl Convolution {
+    /// Rows of the output that are computed together.
+    fn bands(&self) -> impl Iterator<Item = Range<usize>> + use<> {
+        let side = self.output().side;
+        let rows = (TOGETHER / (self.patch() * side)).clamp(1, side);
+        (0..side).step_by(rows).map(move |top| top..side.min(top + rows))
+    }
+
+    /// Channels of the input whose gradients are computed together.
+    fn groups(&self) -> impl Iterator<Item = Range<usize>> + use<> {
+        let channels = self.input.channels;
+        let fitting = TOGETHER / (self.area() * self.output().plane());
+        let count = fitting.min(channels.div_ceil(PIECES)).max(1);
+        (0..channels).step_by(count).map(move |first| first..channels.min(first + count))
+    }
+
+    /// Pictures whose gradients of the filters are added up one after the other.
+    fn chunks(&self) -> impl Iterator<Item = Range<usize>> + use<> {
+        let batch = self.input.batch;
+        let count = batch.div_ceil(PIECES);
+        (0..batch).step_by(count).map(move |first| first..batch.min(first + count))
+    }
+
+    /// Of what is seen of `planes` from the output's `rows`, `[planes, kernel, kernel, rows, wide]`, each line that lies in the
+    /// picture and not in the zeros around it: calls `of` with the place where its values begin there, the place in the picture
+    /// of the first, counted from the first plane, and their number. In the picture they lie a stride apart.
+    #[inline(always)]
+    fn each_line(&self, planes: usize, rows: &Range<usize>, mut of: impl FnMut(usize, usize, usize)) {
+        let Window { kernel, stride, padding } = self.window;
+        let (side, wide) = (self.input.side, self.output().side);
+        let mut line = 0;
+        for plane in 0..planes {
+            for pixel in 0..kernel * kernel {
+                let (down, right) = (pixel / kernel, pixel % kernel);
+                // The first output for which the pixel lies within the picture, and where.
+                let first = padding.saturating_sub(right).div_ceil(stride);
+                let begin = first * stride + right - padding;
+                let count = wide.saturating_sub(first).min(side.saturating_sub(begin).div_ceil(stride));
+                for row in rows.clone() {
+                    match (row * stride + down).checked_sub(padding) {
+                        Some(y) if y < side && count > 0 => of(line + first, (plane * side + y) * side + begin, count),
+                        _ => {}
+                    }
+                    line += wide;
+                }
+            }
+        }
+    }
+
+    /// Whether what a place sees is its own value alone.
+    fn is_pointwise(&self) -> bool {
+        matches!(self.window, Window { kernel: 1, stride: 1, padding: 0 })
+    }
+
+    /// What each pixel of the kernel sees of `planes`, `[planes, side, side]`, from the output's `rows`:
+    /// `[planes kernel kernel, rows wide]`.
+    fn seen<'a, R: Real>(&self, pool: &Pool<R>, planes: &'a [R], rows: &Range<usize>) -> Seen<'a, R> {
+        let (wide, plane) = (self.output().side, self.input.plane());
+        if self.is_pointwise() {
+            let all = crate::matrix::rows(planes, plane);
+            return Seen::Itself(all.submatrix(0, rows.start * wide, all.nrows(), rows.len() * wide));
+        }
+        let count = planes.len() / plane;
+        let columns = rows.len() * wide;
+        let mut seen = if self.window.padding == 0 {
+            pool.take(count * self.area() * columns)
+        } else {
+            pool.zeros(count * self.area() * columns)
+        };
+        let stride = self.window.stride;
+        self.each_line(count, rows, |to, from, count| {
+            if stride == 1 {
+                seen[to..to + count].copy_from_slice(&planes[from..from + count]);
+            } else {
+                let strided = planes[from..].iter().step_by(stride);
+                seen[to..to + count].iter_mut().zip(strided).for_each(|(to, &from)| *to = from);
+            }
+        });
+        Seen::Made { values: seen, columns }
+    }
+
+    /// Adds to each value of `planes` the slopes of all that saw it from any place of the output.
+    fn gather<R: Real>(&self, seen: &[R], planes: &mut [R]) {
+        let stride = self.window.stride;
+        let rows = 0..self.output().side;
+        vectorised(|| {
+            self.each_line(planes.len() / self.input.plane(), &rows, |from, to, count| {
+                if stride == 1 {
+                    add(&mut planes[to..to + count], &seen[from..from + count]);
+                } else {
+                    let strided = planes[to..].iter_mut().step_by(stride);
+                    strided.zip(&seen[from..from + count]).for_each(|(to, &from)| *to += from);
+                }
+            });
+        });
+    }
+}
+
+/// What a kernel sees, a row for each of its pixels and a column for each place.
+enum Seen<'a, R: Real> {
+    Itself(MatRef<'a, R>),
+    Made { values: Buffer<R>, columns: usize },
+}
+
+impl<R: Real> Seen<'_, R> {
+    fn matrix(&self) -> MatRef<'_, R> {
+        match self {
+            Self::Itself(matrix) => *matrix,
+            Self::Made { values, columns } => rows(values, *columns),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! y = x W^T + b
+
+use faer::{MatMut, MatRef};
+
+use crate::{
+    matrix::{product, product_added, product_onto, rows, rows_mut},
+    parallel,
+    parameters::{Linear, Slot, add_all},
+    real::Real,
+    vector::{add, vectorised},
+};
+
+/// Rows whose gradients of the bias are summed up at once.
+const ROWS: usize = 256;
+
+/// What is done with a gradient of the input.
+pub(crate) enum Into<'a, R: Real> {
+    Nowhere,
+    /// Takes the place of what is there.
+    Place(MatMut<'a, R>),
+    /// Is added.
+    Sum(MatMut<'a, R>),
+}
+
+impl<R: Real> Linear<&[R]> {
+    fn weight(&self) -> MatRef<'_, R> {
+        rows(self.weight, self.weight.len() / self.bias.len().max(1))
+    }
+
+    /// `y` `[rows, out]` of `x` `[rows, in]`.
+    pub(crate) fn apply(&self, y: MatMut<'_, R>, x: MatRef<'_, R>) {
+        let begin = |_, column: usize, y: &mut [R]| y.copy_from_slice(&self.bias[column..column + y.len()]);
+        product_onto(y, begin, x, self.weight().transpose());
+    }
+
+    /// `y` `[rows, out]` of `x` `[rows, in]`, plus `beside(row)` `[out]`.
+    pub(crate) fn apply_beside<'a>(&self, y: MatMut<'_, R>, beside: impl Fn(usize) -> &'a [R] + Sync, x: MatRef<'_, R>)
+    where
+        R: 'a,
+    {
+        let begin = |row, column: usize, y: &mut [R]| {
+            let beside = &beside(row)[column..column + y.len()];
+            vectorised(|| {
+                for ((y, &bias), &beside) in y.iter_mut().zip(&self.bias[column..]).zip(beside) {
+                    *y = bias + beside;
+                }
+            });
+        };
+        product_onto(y, begin, x, self.weight().transpose());
+    }
+
+    /// By `slope`, dl/dy `[rows, out]`, the gradients of weight and bias, and dl/dx `[rows, in]`.
+    pub(crate) fn back(
+        &self,
+        gradient: Linear<Slot<'_, R>>,
+        slope: MatRef<'_, R>,
+        x: MatRef<'_, R>,
+        by_x: Into<'_, R>,
+    ) {
+        let columns = x.ncols();
+        let weights = || {
+            if let Some(weight) = gradient.weight {
+                product(rows_mut(weight, columns), slope.transpose(), x);
+            }
+            if let Some(bias) = gradient.bias {
+                column_sums(bias, slope);
+            }
+        };
+        let inputs = || match by_x {
+            Into::Nowhere => {}
+            Into::Place(by_x) => product(by_x, slope, self.weight()),
+            Into::Sum(by_x) => product_added(by_x, slope, self.weight()),
+        };
+        parallel::both(weights, inputs);
+    }
+}
+
+/// `sums` `[columns]` of `x` `[rows, columns]`.
+fn column_sums<R: Real>(sums: &mut [R], x: MatRef<'_, R>) {
+    let bands = (0..x.nrows()).step_by(ROWS);
+    let parts = parallel::map(bands, |first| {
+        let mut part = vec![R::ZERO; x.ncols()];
+        vectorised(|| {
+            for row in first..x.nrows().min(first + ROWS) {
+                if let Some(row) = x.row(row).try_as_row_major() {
+                    add(&mut part, row.as_slice());
+                }
+            }
+        });
+        part
+    });
+    sums.fill(R::ZERO);
+    add_all(sums, parts.iter().map(Vec::as_slice));
+}

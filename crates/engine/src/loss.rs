@@ -1,0 +1,24 @@
+//! Cross entropy.
+
+use crate::real::Real;
+
+/// Mean over the batch of -log softmax(`logits`) at its label, and, in place of the logits `[batch, classes]`, its gradient.
+pub(crate) fn cross_entropy<R: Real>(logits: &mut [R], labels: &[usize]) -> R {
+    let classes = logits.len() / labels.len().max(1);
+    let count = R::rounded(labels.len() as f64);
+    let mut loss = R::ZERO;
+    for (row, &label) in logits.chunks_exact_mut(classes.max(1)).zip(labels) {
+        let largest = row.iter().fold(R::NEG_INFINITY, |largest, &x| if x > largest { x } else { largest });
+        let at_label = row[label] - largest;
+        let mut total = R::ZERO;
+        for x in &mut *row {
+            *x = (*x - largest).exp();
+            total += *x;
+        }
+        loss += R::rounded(total.into().ln()) - at_label;
+        for (class, x) in row.iter_mut().enumerate() {
+            *x = (*x / total - if class == label { R::ONE } else { R::ZERO }) / count;
+        }
+    }
+    loss / count
+}

@@ -1,0 +1,83 @@
+//! Flat vectors, cut into the parameters of a network.
+
+use crate::real::Real;
+
+/// A piece of a flat vector: weights, their gradients, or gradients that only the first parameters have.
+pub(crate) trait Piece: Sized {
+    /// Cuts off the first `len` values.
+    fn cut(&mut self, len: usize) -> Self;
+}
+
+impl<R> Piece for &[R] {
+    fn cut(&mut self, len: usize) -> Self {
+        let (first, rest) = self.split_at(len);
+        *self = rest;
+        first
+    }
+}
+
+/// Where the gradient of a parameter goes, if it is wanted.
+pub(crate) type Slot<'a, R> = Option<&'a mut [R]>;
+
+impl<R> Piece for Slot<'_, R> {
+    fn cut(&mut self, len: usize) -> Self {
+        match self.take() {
+            Some(values) if values.len() >= len => {
+                let (first, rest) = values.split_at_mut(len);
+                *self = Some(rest);
+                Some(first)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A layer y = x W^T + b.
+pub(crate) struct Linear<P> {
+    /// `[out, in]`
+    pub(crate) weight: P,
+    /// `[out]`
+    pub(crate) bias: P,
+}
+
+impl<P: Piece> Linear<P> {
+    pub(crate) fn cut(flat: &mut P, out: usize, input: usize) -> Self {
+        Self { weight: flat.cut(out * input), bias: flat.cut(out) }
+    }
+
+    /// The first `out` outputs, of `input` values each, and the others.
+    pub(crate) fn split(mut self, out: usize, input: usize) -> (Self, Self) {
+        let first = Self { weight: self.weight.cut(out * input), bias: self.bias.cut(out) };
+        (first, self)
+    }
+}
+
+impl<R> Linear<&[R]> {
+    /// The same layer, to be split.
+    pub(crate) fn pieces(&self) -> Self {
+        Self { weight: self.weight, bias: self.bias }
+    }
+}
+
+/// The weight and the bias of a norm.
+pub(crate) struct Norm<P> {
+    /// `[channels]`
+    pub(crate) weight: P,
+    /// `[channels]`
+    pub(crate) bias: P,
+}
+
+impl<P: Piece> Norm<P> {
+    pub(crate) fn cut(flat: &mut P, channels: usize) -> Self {
+        Self { weight: flat.cut(channels), bias: flat.cut(channels) }
+    }
+}
+
+/// `slot` += the sum of `parts`, in their order.
+pub(crate) fn add_all<'a, R: Real + 'a>(slot: &mut [R], parts: impl IntoIterator<Item = &'a [R]>) {
+    crate::vector::vectorised(|| {
+        for part in parts {
+            crate::vector::add(slot, part);
+        }
+    });
+}

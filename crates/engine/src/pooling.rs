@@ -1,0 +1,82 @@
+//! The largest of 3 x 3 values, two places apart, and the mean of a plane.
+
+use crate::{
+    buffer::{Buffer, Pool},
+    convolution::Shape,
+    parallel::each,
+    real::Real,
+    vector::{sum, vectorised},
+};
+
+/// A maximum that was taken.
+pub(crate) struct Pooled {
+    /// Of the output.
+    pub(crate) shape: Shape,
+    /// Where each value of the output stood in its plane.
+    places: Vec<u32>,
+}
+
+/// With a row of nothing on every side.
+pub(crate) fn max_pool<R: Real>(pool: &Pool<R>, x: &[R], shape: Shape) -> (Buffer<R>, Pooled) {
+    let side = shape.side;
+    let pooled = Shape { side: (side - 1) / 2 + 1, ..shape };
+    let mut output = pool.take(pooled.len());
+    let mut places = vec![0; pooled.len()];
+    let planes = output.chunks_exact_mut(pooled.plane()).zip(places.chunks_exact_mut(pooled.plane()));
+    each(planes.zip(x.chunks_exact(shape.plane())), |((output, places), x)| {
+        for (place, (output, found)) in output.iter_mut().zip(places).enumerate() {
+            let around = |centre: usize| (2 * centre).saturating_sub(1)..side.min(2 * centre + 2);
+            let mut largest = R::NEG_INFINITY;
+            let mut first = true;
+            for row in around(place / pooled.side) {
+                for column in around(place % pooled.side) {
+                    let value = x[row * side + column];
+                    // What is no number is larger than all, as in PyTorch.
+                    if first || value > largest || value != value {
+                        (largest, *found) = (value, (row * side + column) as u32);
+                        first = false;
+                    }
+                }
+            }
+            *output = largest;
+        }
+    });
+    (output, Pooled { shape: pooled, places })
+}
+
+impl Pooled {
+    /// dl/dx, of `shape`, by dl/dy.
+    pub(crate) fn back<R: Real>(&self, pool: &Pool<R>, slope: &[R], shape: Shape) -> Buffer<R> {
+        let mut by_x = pool.zeros(shape.len());
+        let plane = self.shape.plane();
+        let planes = by_x.chunks_exact_mut(shape.plane()).zip(slope.chunks_exact(plane));
+        each(planes.zip(self.places.chunks_exact(plane)), |((by_x, slope), places)| {
+            for (&slope, &place) in slope.iter().zip(places) {
+                by_x[place as usize] += slope;
+            }
+        });
+        by_x
+    }
+}
+
+/// `[batch, channels]`: the mean of each plane.
+pub(crate) fn mean_pool<R: Real>(pool: &Pool<R>, x: &[R], shape: Shape) -> Buffer<R> {
+    let mut means = pool.take(shape.batch * shape.channels);
+    let count = R::rounded(shape.plane() as f64);
+    vectorised(|| {
+        for (mean, plane) in means.iter_mut().zip(x.chunks_exact(shape.plane())) {
+            *mean = sum(plane, |x| x) / count;
+        }
+    });
+    means
+}
+
+/// dl/dx by dl/d(means) `[batch, channels]`.
+pub(crate) fn mean_pool_back<R: Real>(pool: &Pool<R>, slope: &[R], shape: Shape) -> Buffer<R> {
+    let mut by_x = pool.take(shape.len());
+    let count = R::rounded(shape.plane() as f64);
+    for (plane, &slope) in by_x.chunks_exact_mut(shape.plane()).zip(slope) {
+        plane.fill(slope / count);
+    }
+    by_x
+}
