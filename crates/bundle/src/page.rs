@@ -150,7 +150,7 @@ fn add_page(folder: &mut Folder, bin: &str, Bound { js, wasm, snippets }: Bound)
 fn add_worker(folder: &mut Folder, bin: &str, has_loader: bool, Bound { js, wasm, snippets }: Bound) -> Result<()> {
     ensure!(snippets.is_empty(), "{bin} imports {}: a script cannot", snippets[0].0);
     if has_loader {
-        let loader = format!("importScripts(\"./{bin}.js\");wasm_bindgen(\"./{bin}_bg.wasm\");");
+        let loader = format!("importScripts(\"./{bin}.js\");wasm_bindgen({{ module_or_path: \"./{bin}_bg.wasm\" }});");
         folder.add(format!("{bin}_loader.js"), loader.into_bytes());
     }
     folder.add_packed(format!("{bin}.js"), js)?;
@@ -201,7 +201,8 @@ mod tests {
         names.extend(workers);
         names.sort_unstable();
         assert_eq!(folder.names(), names);
-        assert_eq!(folder.text("w_loader.js"), "importScripts(\"./w.js\");wasm_bindgen(\"./w_bg.wasm\");");
+        let loader = "importScripts(\"./w.js\");wasm_bindgen({ module_or_path: \"./w_bg.wasm\" });";
+        assert_eq!(folder.text("w_loader.js"), loader);
         let expected = format!(
             "<head>\n<link rel=\"icon\" href=\"./{icon}\"/>\n<link rel=\"stylesheet\" href=\"./{style}\"/>\n\n\
              <script type=\"module\">\nimport init from './{module}';\nawait init({{ module_or_path: './{binary}' }});\n\
