@@ -127,6 +127,14 @@ mod tests {
         assert!(!sources.iter().any(|source| source.ends_with("crates/relay")), "{sources:?}");
     }
 
+    /// Cargo refuses to build a test that is not there.
+    #[test]
+    fn the_test_that_is_built_along_is_there() {
+        let name = BUNDLE.last().unwrap();
+        let file = format!("{}/../bundle/tests/{name}.rs", env!("CARGO_MANIFEST_DIR"));
+        assert!(Path::new(&file).exists(), "{file}");
+    }
+
     #[test]
     fn what_belongs_to_no_page_goes() {
         let dist = std::env::temp_dir().join(format!("unmask-clear-{}", std::process::id()));
