@@ -13,7 +13,7 @@ use tracing::error;
 use super::page;
 
 /// No script but the page's own files and the one that starts it, no other host, no frame around it, and nothing shared with
-/// the pages of other sites. Trunk starts the page's worker from a blob.
+/// the pages of other sites.
 pub(crate) async fn secured(mut response: Response) -> Response {
     const HEADERS: [(HeaderName, &str); 5] = [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -43,7 +43,7 @@ fn policy(documents: &str) -> String {
     let hash = |script: &str| format!(" 'sha256-{}'", STANDARD.encode(digest(&SHA256, script.as_bytes())));
     let hashes: String = inline_scripts(documents).map(hash).collect();
     format!(
-        "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'{hashes}; worker-src 'self' blob:; style-src 'self' \
+        "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'{hashes}; worker-src 'self'; style-src 'self' \
          'unsafe-inline'; img-src 'self' data: blob:; media-src 'self' blob:; connect-src 'self'; object-src 'none'; \
          base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     )

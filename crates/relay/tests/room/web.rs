@@ -135,7 +135,7 @@ async fn page_is_served_or_said_to_be_missing() {
         assert!(head.contains("content-type: text/html"), "{head}");
         for part in [
             "'wasm-unsafe-eval'",
-            "worker-src 'self' blob:",
+            "worker-src 'self';",
             "connect-src 'self';",
             "x-content-type-options: nosniff",
             "cross-origin-opener-policy: same-origin",
