@@ -1,6 +1,6 @@
 //! Opening a device, and choosing the faster one.
 
-#[cfg(all(feature = "gpu", target_family = "wasm"))]
+#[cfg(target_family = "wasm")]
 mod browser;
 #[cfg(all(feature = "gpu", not(target_family = "wasm")))]
 mod native;
@@ -13,10 +13,12 @@ use browser as platform;
 #[cfg(all(feature = "gpu", not(target_family = "wasm")))]
 use native as platform;
 
-pub use probe::{Probe, probe};
+#[cfg(target_family = "wasm")]
+pub use browser::find_adapter;
+pub use probe::{Probe, choose, probe, step_milliseconds};
 
 /// What a [`crate::Network`] computes on.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Device {
     /// The processor, through [`unmask_engine`].
@@ -24,6 +26,9 @@ pub enum Device {
     /// A graphics adapter, through Burn.
     #[cfg(feature = "gpu")]
     Gpu(burn::tensor::Device),
+    /// Another part of the program.
+    #[cfg(target_family = "wasm")]
+    Remote(std::rc::Rc<dyn crate::remote::Remote>),
 }
 
 /// What computes.
@@ -62,8 +67,8 @@ pub struct Adapter {
 }
 
 impl Adapter {
-    #[cfg_attr(not(feature = "gpu"), cfg_attr(not(test), expect(dead_code)))]
     /// `fallback` is what the driver says; the names of well-known emulations decide where it says nothing.
+    #[cfg(any(feature = "gpu", target_family = "wasm", test))]
     fn new(name: String, fallback: bool) -> Self {
         const EMULATIONS: [&str; 5] = ["swiftshader", "llvmpipe", "lavapipe", "softpipe", "basic render"];
         let lower = name.to_lowercase();
@@ -84,6 +89,12 @@ impl OpenDevice {
     /// The CPU, which is always there.
     pub fn cpu() -> Self {
         Self { compute: Compute::Cpu, adapter: None, device: Device::Cpu }
+    }
+
+    /// A graphics adapter of this browser that another worker computes on.
+    #[cfg(target_family = "wasm")]
+    pub fn remote(adapter: Adapter, remote: std::rc::Rc<dyn crate::remote::Remote>) -> Self {
+        Self { compute: Compute::Gpu, adapter: Some(adapter), device: Device::Remote(remote) }
     }
 
     pub fn compute(&self) -> Compute {

@@ -1,5 +1,7 @@
 //! The networks on a graphics adapter, through Burn: the same passes as the engine's, whose words and types it speaks.
 
+#[cfg(all(test, feature = "flex"))]
+mod agreement;
 mod backward;
 mod forward;
 mod lenet;

@@ -18,6 +18,8 @@ mod network;
 mod oracle;
 #[cfg(feature = "parity")]
 pub mod parity;
+#[cfg(target_family = "wasm")]
+pub mod remote;
 
 #[cfg(not(target_family = "wasm"))]
 pub use blocking::block_on;
@@ -26,7 +28,7 @@ pub use error::ModelError;
 pub use local::LocalTraining;
 pub use network::{Evaluation, InputGradient, Network, Step};
 pub use oracle::{GradientOracle, OracleOptions, Precision, WeightScope};
-/// What batch norm normalises by.
-pub use unmask_engine::Normalisation;
+/// What a pass is asked for, and what it gives.
+pub use unmask_engine::{Differentiated, Normalisation, Statistics, Wanted};
 /// Weights in and out of files.
 pub use unmask_tensors as weights;

@@ -5,6 +5,8 @@ use unmask_engine::{Differentiated, Engine, Normalisation, Statistics, Wanted};
 
 #[cfg(feature = "gpu")]
 use crate::gpu::Gpu;
+#[cfg(target_family = "wasm")]
+use crate::remote::{Pass, Remote};
 use crate::{Device, ModelError, error::check_finite};
 
 /// By how much a batch moves the running statistics, as in PyTorch.
@@ -55,6 +57,8 @@ enum Backend {
     Cpu(Engine<f32>),
     #[cfg(feature = "gpu")]
     Gpu(Gpu),
+    #[cfg(target_family = "wasm")]
+    Remote(std::rc::Rc<dyn Remote>),
 }
 
 impl Network {
@@ -73,6 +77,8 @@ impl Network {
             Device::Cpu => Backend::Cpu(Engine::new(architecture)),
             #[cfg(feature = "gpu")]
             Device::Gpu(device) => Backend::Gpu(Gpu::new(architecture, device)),
+            #[cfg(target_family = "wasm")]
+            Device::Remote(remote) => Backend::Remote(remote.clone()),
         };
         Ok(Self { architecture, layout: architecture.layout(), backend })
     }
@@ -134,6 +140,10 @@ impl Network {
             return Err(ModelError::SingleValue { batch: labels.len(), side: self.architecture.side() });
         }
         check_finite("loss", &[loss])?;
+        if gradient.len() != self.layout.len() {
+            let reason = format!("the gradient has {} values, the layout {}", gradient.len(), self.layout.len());
+            return Err(ModelError::Device { device: "it computes on".to_owned(), reason });
+        }
         check_gradient(&self.layout, &gradient)?;
         let statistics = match normalisation {
             Normalisation::Batch => self.moved(&state.statistics, &statistics)?,
@@ -142,8 +152,11 @@ impl Network {
         Ok(Step { loss, gradient, statistics })
     }
 
-    /// Checks what it is given, but not what it gives.
-    pub(crate) async fn differentiate(
+    /// Loss and the gradients that are `wanted`. It checks what it is given, but not whether what it gives is finite.
+    ///
+    /// # Errors
+    /// Besides those of every function here: the device fails.
+    pub async fn differentiate(
         &self,
         state: &ModelState,
         images: &[f32],
@@ -161,6 +174,11 @@ impl Network {
             }
             #[cfg(feature = "gpu")]
             Backend::Gpu(gpu) => gpu.differentiate(weights, statistics, images, labels, normalisation, wanted).await,
+            #[cfg(target_family = "wasm")]
+            Backend::Remote(remote) => {
+                let pass = Pass { architecture: self.architecture, weights, statistics, images };
+                remote.differentiate(pass, labels, normalisation, wanted).await.map_err(remote_error)
+            }
         }
     }
 
@@ -211,6 +229,11 @@ impl Network {
             Backend::Cpu(engine) => engine.logits(weights, statistics, images, batch),
             #[cfg(feature = "gpu")]
             Backend::Gpu(gpu) => gpu.logits(weights, statistics, images, batch).await?,
+            #[cfg(target_family = "wasm")]
+            Backend::Remote(remote) => {
+                let pass = Pass { architecture: self.architecture, weights, statistics, images };
+                remote.logits(pass, batch).await.map_err(remote_error)?
+            }
         };
         check_finite("logits", &logits)?;
         Ok(logits)
@@ -268,6 +291,11 @@ pub(crate) fn check_gradient<W: Copy + Into<f64>>(layout: &ParamLayout, gradient
         check_finite(&format!("gradient of {}", param.name), &gradient[param.range.clone()])?;
     }
     Ok(())
+}
+
+#[cfg(target_family = "wasm")]
+fn remote_error(reason: String) -> ModelError {
+    ModelError::Device { device: "WebGPU".to_owned(), reason }
 }
 
 /// Functions that wait for the device on the current thread.

@@ -9,7 +9,7 @@ mod store;
 mod thread;
 
 pub(crate) use self::{
-    digest::digest,
+    digest::{digest, hex},
     lesson_key::{LessonId, LessonKey},
     store::{Contents, Opened, Store},
     thread::{Arrays, JournalThread, Save, Saved, read_arrays},

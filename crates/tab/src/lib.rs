@@ -1,10 +1,13 @@
 //! The web app: the student's and the teacher's pages, and the worker that trains.
 //!
-//! Two bundles come from this crate: `page`, small, so that it appears at once, and `worker`, heavy, which holds Burn,
-//! the socket and the private picture; the feature `train` is what makes it heavy. Neither aggregates nor attacks.
+//! Three kinds of bundles come from this crate: the pages, small, so that they appear at once; `worker`, with the feature `train`,
+//! which holds the socket and the private picture and trains on the CPU; and `gpu`, with the feature of that name, which holds
+//! Burn and computes for the worker on WebGPU. None of them aggregates.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+#[cfg(all(target_family = "wasm", feature = "gpu"))]
+pub mod gpu;
 pub mod page;
 #[cfg(target_family = "wasm")]
 pub mod post;

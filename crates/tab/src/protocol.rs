@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use unmask_core::{AttackMethod, Defence, Partition, Rule};
+use unmask_core::{Architecture, AttackMethod, Defence, Partition, Rule};
 use unmask_wire::LessonState;
 
 /// Side of the square picture that the page hands to the worker; the worker resizes it to the model's input.
@@ -347,4 +347,82 @@ pub enum Notice {
     NotShown { reason: String },
     /// What the relay said, in its words.
     Said(String),
+}
+
+/// From the trainer to the worker that computes on WebGPU. Each is answered by a [`FromGpu`] of its number.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum ToGpu {
+    /// How long does a step of this model take, with one picture?
+    Time { number: u32, architecture: Architecture },
+    /// Loss and gradients of a batch.
+    Differentiate {
+        number: u32,
+        pass: GpuPass,
+        labels: Vec<u32>,
+        /// Whether batch norm uses the running statistics.
+        by_running: bool,
+        /// Gradients of how many of the first weights.
+        weights: u32,
+        /// Gradients of the images too.
+        images: bool,
+    },
+    /// The logits of a batch of so many images.
+    Logits { number: u32, pass: GpuPass, batch: u32 },
+}
+
+/// What a pass starts from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GpuPass {
+    pub architecture: Architecture,
+    pub weights: Floats,
+    pub statistics: Floats,
+    pub images: Floats,
+}
+
+/// From the worker that computes on WebGPU.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum FromGpu {
+    /// Its adapter is open.
+    Ready,
+    /// It has none. Nothing follows.
+    Unusable(String),
+    /// Milliseconds a step.
+    Timed {
+        number: u32,
+        outcome: Result<f64, String>,
+    },
+    Differentiated {
+        number: u32,
+        outcome: Result<GpuGradients, String>,
+    },
+    Logits {
+        number: u32,
+        outcome: Result<Floats, String>,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GpuGradients {
+    pub loss: f32,
+    pub gradient: Floats,
+    pub images: Floats,
+    /// Of each batch norm: means, biased variances, and of how many values they are.
+    pub statistics: Vec<(Floats, Floats, u32)>,
+}
+
+/// Numbers that travel as a buffer, which changes hands and is not copied.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Floats(#[serde(with = "buffer")] Arc<[u8]>);
+
+impl From<&[f32]> for Floats {
+    fn from(values: &[f32]) -> Self {
+        Self(values.iter().flat_map(|value| value.to_le_bytes()).collect())
+    }
+}
+
+impl From<Floats> for Vec<f32> {
+    fn from(Floats(bytes): Floats) -> Self {
+        let (values, _) = bytes.as_chunks();
+        values.iter().map(|&value| f32::from_le_bytes(value)).collect()
+    }
 }

@@ -64,6 +64,8 @@ enum Job {
     },
     Chaos(Chaos),
     Fuzz(Fuzz),
+    /// Build the trainer for tabs with a graphics card; `cargo demo` does so beside the first lesson
+    Webgpu,
     /// Pack the program with the page inside, README, licences, completions and manual pages into one archive
     ///
     /// dist/unmask-VERSION-TARGET.tar.gz in the target folder, for this machine's kind of system; its SHA-256 lies beside
@@ -173,6 +175,10 @@ pub fn run() -> Result<ExitCode> {
             let (env, _turn) = building_env()?;
             leftovers::end_when_interrupted(&env.mark)?;
             fuzz.run(&env).map(|()| ExitCode::SUCCESS)
+        }
+        Job::Webgpu => {
+            let (env, turn) = building_env()?;
+            demo::build_gpu(&env, turn)
         }
         Job::Dist => {
             let (env, _turn) = building_env()?;

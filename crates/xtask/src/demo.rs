@@ -1,44 +1,106 @@
 //! From a fresh checkout to a running classroom.
 
+use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::checkout::Turn;
 use crate::env::{self, Env};
 use crate::page;
 use crate::tools::{self, Purpose};
 
-/// The relay, and a small test along with it: only then does cargo compile Burn as the checks want it, and a machine that
-/// runs both compiles it once.
+/// The relay, and a small test along with it: only then does cargo compile the dependencies as the checks want them, and a
+/// machine that runs both compiles them once.
 pub const RELAY: [&str; 7] = ["build", "--release", "--workspace", "--bin", "unmask", "--test", "oracle"];
 
-/// Builds what is not built yet, then becomes `unmask relay` with `arguments`.
+/// Builds what is not built yet, then becomes `unmask relay` with `arguments`. What a lesson can begin without is built beside it.
 pub fn run(env: &Env, turn: Turn, arguments: &[String]) -> Result<ExitCode> {
-    if !env.release_binary("unmask").exists() {
-        println!(
-            "The first start builds everything: 22 to 37 minutes on 2 cores of an Intel Xeon, tools included. Later ones \
-             take seconds."
-        );
-    }
     let program = env.release_binary("unmask");
-    let program = if program.exists() && arguments.iter().any(|argument| argument == "--help" || argument == "-h") {
+    let is_first = !program.exists();
+    if is_first {
+        println!("The first start builds everything: {FIRST_START}. Later ones take seconds.");
+    }
+    let asks_for_help = arguments.iter().any(|argument| argument == "--help" || argument == "-h");
+    let program = if program.exists() && asks_for_help {
         program
     } else {
+        let watch = Watch::start();
         tools::ensure(env, Purpose::Demo)?;
-        println!("Building the page ...");
+        watch.say("Building the pages and the trainer for the CPU", is_first);
         page::build(env)?;
-        println!("Building the relay ...");
-        build_program(env)?
+        watch.say("Building the relay", is_first);
+        let program = build_program(env)?;
+        watch.say("Starting the lesson", is_first);
+        program
     };
+    let has_gpu = page::has_gpu(env)?;
     // A lesson builds nothing, and nobody is to wait for its end.
     drop(turn);
     println!("The program: {}", program.display());
+    if !has_gpu && !asks_for_help {
+        build_gpu_beside(env)?;
+    }
     // Where the user stands, not at the top folder: paths among the arguments are theirs.
     let mut relay = Command::new(program);
-    relay.args(relay_arguments(arguments));
+    relay.args(relay_arguments(arguments)).env(page::GPU_FOLDER, page::gpu_folder(env));
     env::become_process(relay)
+}
+
+/// What the first start takes on a new machine.
+const FIRST_START: &str = "about 15 minutes on 2 cores of an AMD EPYC";
+
+/// Says at each stage how long it took to get there.
+struct Watch(Instant);
+
+impl Watch {
+    fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    fn say(&self, stage: &str, is_first: bool) {
+        let seconds = self.0.elapsed().as_secs();
+        let before = if is_first { format!("[{} min {:02} s] ", seconds / 60, seconds % 60) } else { String::new() };
+        println!("{before}{stage} ...");
+    }
+}
+
+/// Starts the build of the WebGPU trainer and returns. It is for tabs with a graphics card, ends with the lesson if that is
+/// interrupted, and goes on with the next one.
+fn build_gpu_beside(env: &Env) -> Result<()> {
+    let log = env.target_dir.join("webgpu.log");
+    let output = fs::File::create(&log).with_context(|| format!("cannot create {}", log.display()))?;
+    let this = std::env::current_exe().context("this program has no path")?;
+    let mut build = match env.find("nice") {
+        Some(nice) => {
+            let mut command = Command::new(nice);
+            command.args(["-n", "19"]).arg(this);
+            command
+        }
+        None => Command::new(this),
+    };
+    build.arg("webgpu").stdin(Stdio::null()).stderr(output);
+    build.spawn().context("cannot build the WebGPU trainer")?;
+    println!(
+        "Tabs train on the CPU at once. The trainer for graphics cards (WebGPU) is built beside the lesson, which takes longer \
+         than all before; {} has what the compiler says.",
+        log.display()
+    );
+    Ok(())
+}
+
+/// Builds the WebGPU trainer, if it is not there, and says so.
+pub fn build_gpu(env: &Env, turn: Turn) -> Result<ExitCode> {
+    let begun = Instant::now();
+    page::build_gpu(env)?;
+    drop(turn);
+    println!(
+        "The WebGPU trainer is there, after {} minutes: tabs that are opened from now on use it where there is a graphics card.",
+        begun.elapsed().as_secs().div_ceil(60)
+    );
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Where the lesson lies that comes with the program.

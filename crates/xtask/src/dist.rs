@@ -27,7 +27,13 @@ const SHELLS: [&str; 5] = ["bash", "elvish", "fish", "powershell", "zsh"];
 pub fn run(env: &Env) -> Result<ExitCode> {
     tools::ensure(env, Purpose::Demo)?;
     page::build(env)?;
-    let program = demo::build_program(env)?;
+    page::build_gpu(env)?;
+    // For this program alone: what lies in `dist` is embedded, and whoever builds pages next finds it as it was.
+    let embedded = env.root.join("dist/gpu");
+    copy(&page::gpu_folder(env), &embedded)?;
+    let program = demo::build_program(env);
+    fs::remove_dir_all(&embedded).with_context(|| format!("cannot remove {}", embedded.display()))?;
+    let program = program?;
 
     let rustc = env::read(env.command("rustc").arg("-vV")).context("`rustc -vV` failed: is Rust installed?")?;
     let target = rustc.lines().find_map(|line| line.strip_prefix("host: ")).context("`rustc -vV` names no host")?;

@@ -20,11 +20,60 @@ const PAGES: [&str; 3] = ["student", "projector", "replay"];
 /// what it shares with the relay once.
 const BUNDLE: [&str; 7] = ["build", "--release", "--workspace", "--bin", "bundle", "--test", "trunk"];
 
+/// The document of the WebGPU trainer, in `www`.
+const GPU: &str = "gpu";
+
+/// The folder of the WebGPU trainer in the target folder of this checkout.
+pub fn gpu_folder(env: &Env) -> PathBuf {
+    env.target_dir.join("page").join(format!("{}-{GPU}", name_of_checkout(env)))
+}
+
+/// Names the folder of the WebGPU trainer to a relay that was built before it.
+pub const GPU_FOLDER: &str = "UNMASK_WEBGPU_TRAINER";
+
+/// Whether the WebGPU trainer is there, as its sources have it now.
+pub fn has_gpu(env: &Env) -> Result<bool> {
+    let folder = gpu_folder(env);
+    let record = folder.with_extension("record");
+    Ok(folder.join("gpu_loader.js").exists() && fs::read_to_string(record).ok() == Some(hex(&digest(&sources(env)?)?)))
+}
+
+/// Builds the WebGPU trainer into its folder, if that is not done: apart from the pages, since Burn for WebGPU takes longer to
+/// compile than all the rest, and not below `dist`, since the relay embeds that and would be compiled again.
+pub fn build_gpu(env: &Env) -> Result<()> {
+    if has_gpu(env)? {
+        return Ok(());
+    }
+    let now = hex(&digest(&sources(env)?)?);
+    bundle(env, &env.target_dir.join("page").join(name_of_checkout(env)), &[GPU])?;
+    let built = env.target_dir.join("page").join(name_of_checkout(env)).join(GPU);
+    let folder = gpu_folder(env);
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    fs::rename(&built, &folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let record = folder.with_extension("record");
+    fs::write(&record, now).with_context(|| format!("cannot write {}", record.display()))
+}
+
+/// Builds the bundler, and with it these pages into `dist`.
+fn bundle(env: &Env, dist: &Path, pages: &[&str]) -> Result<()> {
+    env::run(env.command("cargo").args(BUNDLE))?;
+    let mut bundle = env.command(&env.release_binary("bundle").to_string_lossy());
+    bundle.arg("--dist").arg(dist).args(pages.iter().map(|page| format!("www/{page}.html")));
+    env::run(&mut bundle)
+}
+
+/// Tells this checkout from others that share the target folder.
+fn name_of_checkout(env: &Env) -> String {
+    hex(&Sha256::digest(env.root.as_os_str().as_encoded_bytes()))
+}
+
 /// Builds the pages into `dist`, where the relay's build script finds them; nothing where nothing of them has changed, since
 /// each build writes their files anew, and whoever embeds them would be compiled anew.
 pub fn build(env: &Env) -> Result<()> {
     let dist = env.root.join("dist");
-    let record = env.target_dir.join("page").join(hex(&Sha256::digest(env.root.as_os_str().as_encoded_bytes())));
+    let record = env.target_dir.join("page").join(format!("{}.record", name_of_checkout(env)));
     let mut places = sources(env)?;
     places.push(dist.clone());
     let is_built = PAGES.iter().all(|page| dist.join(page).join("index.html").exists());
@@ -32,11 +81,8 @@ pub fn build(env: &Env) -> Result<()> {
         println!("Nothing of the pages has changed.");
         return Ok(());
     }
-    env::run(env.command("cargo").args(BUNDLE))?;
     clear(&dist)?;
-    let mut bundle = env.command(&env.release_binary("bundle").to_string_lossy());
-    bundle.arg("--dist").arg(&dist).args(PAGES.map(|page| format!("www/{page}.html")));
-    env::run(&mut bundle)?;
+    bundle(env, &dist, &PAGES)?;
     fs::create_dir_all(record.parent().unwrap_or(&env.target_dir))?;
     fs::write(&record, hex(&digest(&places)?)).with_context(|| format!("cannot write {}", record.display()))
 }

@@ -26,7 +26,12 @@ pub const ALL: &[Step] = &[
         run: deny,
     },
     Step { name: "fmt", about: "cargo fmt --check", needs: &["tools"], run: fmt },
-    Step { name: "page", about: "the pages are built into dist", needs: &["tools"], run: |env, _| page::build(env) },
+    Step {
+        name: "page",
+        about: "the pages are built into dist, and the WebGPU trainer",
+        needs: &["tools"],
+        run: pages,
+    },
     Step { name: "clippy", about: "clippy on the native crates and their tests", needs: &["page"], run: clippy },
     Step { name: "clippy-wasm", about: "clippy on the page and its tests", needs: &["tools"], run: clippy_wasm },
     Step { name: "unit", about: "unit tests of the native crates", needs: &["page"], run: unit },
@@ -56,7 +61,7 @@ const BROWSER: [&str; 6] =
 
 fn cargo(env: &Env, arguments: &[&str]) -> Command {
     let mut command = env.command("cargo");
-    command.args(arguments).envs(browser::variables(env));
+    command.args(arguments).envs(browser::variables(env)).env(page::GPU_FOLDER, page::gpu_folder(env));
     command
 }
 
@@ -73,6 +78,11 @@ fn tools_step(env: &Env, _: &mut TestNotes) -> Result<()> {
         println!("Warning: {warning}");
     }
     Ok(())
+}
+
+fn pages(env: &Env, _: &mut TestNotes) -> Result<()> {
+    page::build(env)?;
+    page::build_gpu(env)
 }
 
 /// What `deny.toml` says. The database of advisories lies on another server, which need not be within reach.

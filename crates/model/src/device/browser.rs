@@ -1,34 +1,47 @@
 //! The browser's WebGPU, in a page or in a worker.
 
-use std::cell::RefCell;
-
-use burn::tensor::{Device, wgpu::WgpuInitError};
 use js_sys::{Function, Object, Promise, Reflect};
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
 
 use super::{Adapter, DeviceError};
 
-thread_local! {
-    /// Burn's runtime can be initialised once in a worker.
-    static OPEN: RefCell<Option<(Device, Adapter)>> = const { RefCell::new(None) };
-}
+#[cfg(feature = "gpu")]
+pub(super) use open::open_gpu;
 
-pub(super) async fn open_gpu() -> Result<(Device, Adapter), DeviceError> {
-    if let Some(open) = OPEN.with_borrow(Clone::clone) {
-        return Ok(open);
+#[cfg(feature = "gpu")]
+mod open {
+    use std::cell::RefCell;
+
+    use burn::tensor::{Device, wgpu::WgpuInitError};
+
+    use super::{Adapter, DeviceError, find_adapter};
+
+    thread_local! {
+        /// Burn's runtime can be initialised once in a worker.
+        static OPEN: RefCell<Option<(Device, Adapter)>> = const { RefCell::new(None) };
     }
-    let adapter = describe_adapter().await?;
-    let device = Device::wgpu_options().init_async().await.map_err(|error| match error {
-        WgpuInitError::AdapterUnavailable { message, .. } => DeviceError::NoAdapter { reason: message },
-        other => DeviceError::Unusable { reason: other.to_string() },
-    })?;
-    OPEN.set(Some((device.clone(), adapter.clone())));
-    Ok((device, adapter))
+
+    pub(in super::super) async fn open_gpu() -> Result<(Device, Adapter), DeviceError> {
+        if let Some(open) = OPEN.with_borrow(Clone::clone) {
+            return Ok(open);
+        }
+        let adapter = find_adapter().await?;
+        let device = Device::wgpu_options().init_async().await.map_err(|error| match error {
+            WgpuInitError::AdapterUnavailable { message, .. } => DeviceError::NoAdapter { reason: message },
+            other => DeviceError::Unusable { reason: other.to_string() },
+        })?;
+        OPEN.set(Some((device.clone(), adapter.clone())));
+        Ok((device, adapter))
+    }
 }
 
-/// Asks the browser itself: wgpu passes on neither vendor nor architecture, where SwiftShader gives itself away.
-async fn describe_adapter() -> Result<Adapter, DeviceError> {
+/// The graphics adapter that this browser offers, which is not opened.
+///
+/// # Errors
+/// It offers none.
+pub async fn find_adapter() -> Result<Adapter, DeviceError> {
+    // The browser itself: wgpu passes on neither vendor nor architecture, where SwiftShader gives itself away.
     let global: JsValue = js_sys::global().into();
     let gpu = property(&property(&global, "navigator"), "gpu");
     if gpu.is_undefined() || gpu.is_null() {

@@ -29,10 +29,10 @@ pub struct Probe {
 /// If the architecture has no classes, `batch` is 0, or the CPU cannot compute the step.
 pub async fn probe(architecture: Architecture, batch: usize) -> Result<Probe, ModelError> {
     let cpu = OpenDevice::cpu();
-    let cpu_ms = step_ms(&cpu, architecture, batch).await?;
+    let cpu_ms = step_milliseconds(&cpu, architecture, batch).await?;
     let (gpu, gpu_ms) = match open(Compute::Gpu).await {
         Ok(gpu) if gpu.adapter().is_some_and(|adapter| adapter.emulated) => (Ok(gpu), None),
-        Ok(gpu) => match step_ms(&gpu, architecture, batch).await {
+        Ok(gpu) => match step_milliseconds(&gpu, architecture, batch).await {
             Ok(ms) => (Ok(gpu), Some(ms)),
             Err(error) => (Err(DeviceError::Unusable { reason: error.to_string() }), None),
         },
@@ -41,7 +41,8 @@ pub async fn probe(architecture: Architecture, batch: usize) -> Result<Probe, Mo
     Ok(choose(cpu, cpu_ms, gpu, gpu_ms))
 }
 
-fn choose(cpu: OpenDevice, cpu_ms: f64, gpu: Result<OpenDevice, DeviceError>, gpu_ms: Option<f64>) -> Probe {
+/// The faster one by what a step takes. A `gpu` that was not timed is a software emulation.
+pub fn choose(cpu: OpenDevice, cpu_ms: f64, gpu: Result<OpenDevice, DeviceError>, gpu_ms: Option<f64>) -> Probe {
     let gpu_title = Compute::Gpu.title();
     let (device, reason) = match (gpu, gpu_ms) {
         (Ok(gpu), Some(gpu_ms)) if gpu_ms < cpu_ms => {
@@ -62,7 +63,15 @@ fn choose(cpu: OpenDevice, cpu_ms: f64, gpu: Result<OpenDevice, DeviceError>, gp
     Probe { device, cpu_ms, gpu_ms, reason }
 }
 
-async fn step_ms(device: &OpenDevice, architecture: Architecture, batch: usize) -> Result<f64, ModelError> {
+/// Milliseconds that a training step of `architecture` with `batch` images takes on `device`, after one to warm up.
+///
+/// # Errors
+/// As those of a [step](Network::loss_and_gradient).
+pub async fn step_milliseconds(
+    device: &OpenDevice,
+    architecture: Architecture,
+    batch: usize,
+) -> Result<f64, ModelError> {
     let network = Network::new(architecture, device.device())?;
     let state = architecture.initial(0);
     let images: Vec<f32> = (0..batch * network.image_len()).map(|i| (i % 251) as f32 / 250.0).collect();

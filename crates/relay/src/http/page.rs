@@ -3,7 +3,9 @@
 use std::{
     borrow::Cow,
     collections::HashMap,
+    env, fs,
     io::{self, Read, Write},
+    path::PathBuf,
     sync::{LazyLock, Mutex, PoisonError},
 };
 
@@ -14,16 +16,19 @@ use axum::{
 };
 use brotli_decompressor::Decompressor;
 use flate2::{Compression, write::GzEncoder};
+use ring::digest::{SHA256, digest};
 use rust_embed::{EmbeddedFile, RustEmbed};
 use tracing::error;
 
 use super::{coding::accepts, replay::PAGE};
+use crate::journal::hex;
 
 /// What `crates/bundle` built, a folder a page, empty unless it did; of some files only what brotli made of them, under [`PACKED`].
 /// Trunk stages a build in a hidden folder beside its result.
 #[derive(RustEmbed)]
 #[folder = "../../dist"]
 #[exclude = "*/.*"]
+#[exclude = "gpu/index.html"]
 struct Page;
 
 /// What the name of a file ends with that is embedded as brotli packed it.
@@ -37,6 +42,13 @@ const STUDENT: &str = "student";
 const PROJECTOR: &str = "projector";
 const REPLAY: &str = "replay";
 const PAGES: [&str; 3] = [STUDENT, PROJECTOR, REPLAY];
+
+/// The folder of the WebGPU trainer, which is no page.
+const GPU: &str = "gpu";
+/// Its files.
+const GPU_FILES: [&str; 3] = ["gpu_loader.js", "gpu.js", "gpu_bg.wasm"];
+/// Names a folder with these files, for a program that was compiled before them. They may come while it runs.
+const GPU_FOLDER: &str = "UNMASK_WEBGPU_TRAINER";
 
 const NOT_BUILT: &str = "<!doctype html>
 <meta charset=\"utf-8\">
@@ -53,7 +65,7 @@ pub(crate) fn is_built() -> bool {
 /// The documents of all pages that were there when this was compiled, one after the other.
 pub(crate) fn documents() -> String {
     let indices = PAGES.iter().filter_map(|page| File::get(page, INDEX));
-    indices.map(|file| String::from_utf8_lossy(&file.embedded.data).into_owned()).collect()
+    indices.map(|file| String::from_utf8_lossy(&file.content).into_owned()).collect()
 }
 
 /// All files of the page that plays a recorded lesson, by their names.
@@ -79,8 +91,16 @@ fn files() -> impl Iterator<Item = (String, String)> {
 struct File {
     /// Where it would lie as it is, below the folder of all pages.
     path: String,
-    embedded: EmbeddedFile,
+    content: Cow<'static, [u8]>,
+    /// SHA-256 of the content, in hexadecimal digits.
+    hash: String,
     is_packed: bool,
+}
+
+impl From<(String, EmbeddedFile, bool)> for File {
+    fn from((path, embedded, is_packed): (String, EmbeddedFile, bool)) -> Self {
+        Self { path, hash: hex(&embedded.metadata.sha256_hash()), content: embedded.data, is_packed }
+    }
 }
 
 impl File {
@@ -90,31 +110,49 @@ impl File {
             Some(embedded) => (embedded, false),
             None => (Page::get(&format!("{path}{PACKED}"))?, true),
         };
-        Some(Self { path, embedded, is_packed })
+        Some((path, embedded, is_packed).into())
+    }
+
+    /// A file of the WebGPU trainer: embedded, or else from the folder that [`GPU_FOLDER`] names.
+    fn of_gpu(name: &str) -> Option<Self> {
+        if !GPU_FILES.contains(&name) {
+            return None;
+        }
+        Self::get(GPU, name).or_else(|| {
+            let path = PathBuf::from(env::var_os(GPU_FOLDER)?).join(name);
+            let read = |path: &PathBuf| fs::read(path).ok();
+            let (content, is_packed) = match read(&path) {
+                Some(content) => (content, false),
+                None => (read(&path.with_added_extension(&PACKED[1..]))?, true),
+            };
+            // What was prepared of an earlier build is another file.
+            let hash = hex(digest(&SHA256, &content).as_ref());
+            let path = format!("{}#{hash}", path.display());
+            Some(Self { path, hash, content: content.into(), is_packed })
+        })
     }
 
     fn etag(&self) -> String {
-        let hash: String = self.embedded.metadata.sha256_hash().iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("\"{hash}\"")
+        format!("\"{}\"", self.hash)
     }
 
     fn plain(&self) -> io::Result<Cow<'static, [u8]>> {
         if !self.is_packed {
-            return Ok(self.embedded.data.clone());
+            return Ok(self.content.clone());
         }
         let mut bytes = Vec::new();
-        Decompressor::new(&*self.embedded.data, 64 * 1024).read_to_end(&mut bytes)?;
+        Decompressor::new(&*self.content, 64 * 1024).read_to_end(&mut bytes)?;
         Ok(bytes.into())
     }
 
     /// The body in the best coding that the client takes, and that coding.
     fn body(&self, request: &HeaderMap) -> io::Result<(Option<&'static str>, Bytes)> {
         if self.is_packed && accepts(request, "br") {
-            return Ok((Some("br"), bytes(self.embedded.data.clone())));
+            return Ok((Some("br"), bytes(self.content.clone())));
         }
         let gzip = accepts(request, "gzip");
         if !gzip && !self.is_packed {
-            return Ok((None, bytes(self.embedded.data.clone())));
+            return Ok((None, bytes(self.content.clone())));
         }
         Ok((gzip.then_some("gzip"), self.prepared(gzip)?))
     }
@@ -155,7 +193,7 @@ pub(crate) async fn serve(uri: Uri, request: HeaderMap) -> Response {
         PAGE => (&[REPLAY], INDEX),
         name => (&PAGES, name),
     };
-    let Some(file) = pages.iter().find_map(|page| File::get(page, name)) else {
+    let Some(file) = pages.iter().find_map(|page| File::get(page, name)).or_else(|| File::of_gpu(name)) else {
         return match name {
             INDEX => (StatusCode::SERVICE_UNAVAILABLE, Html(NOT_BUILT)).into_response(),
             _ => (StatusCode::NOT_FOUND, "There is nothing at this address.").into_response(),
@@ -224,7 +262,7 @@ mod tests {
     #[test]
     fn every_file_has_a_content_type() {
         for (page, name) in files() {
-            assert!(PAGES.contains(&page.as_str()), "{page} is no page");
+            assert!(PAGES.contains(&page.as_str()) || page == GPU, "{page} is no page");
             assert!(File::get(&page, &name).is_some(), "{page}/{name}");
             assert_ne!(content_type(&name), "application/octet-stream", "{page}/{name} has no content type");
         }

@@ -1,15 +1,29 @@
 //! The device this tab trains on.
+//!
+//! The processor is there at once. Where the browser has a graphics adapter that is no software emulation, the worker that
+//! computes on it loads meanwhile, and takes over between two rounds if it turns out to be faster.
+
+use std::{cell::RefCell, rc::Rc};
 
 use unmask_core::Architecture;
-use unmask_model::device::{Compute, OpenDevice, open, probe};
+use unmask_model::device::{Adapter, Compute, DeviceError, OpenDevice, choose, find_adapter, step_milliseconds};
+use wasm_bindgen_futures::spawn_local;
+
+use super::gpu::{GpuWorker, State};
 
 /// The device chosen, and the model it was chosen for.
 #[derive(Default)]
 pub struct ChosenDevice {
     chosen: Option<(Architecture, OpenDevice)>,
+    /// The graphics adapter and the worker that computes on it, once they were looked for.
+    gpu: Option<Result<(Adapter, GpuWorker), DeviceError>>,
+    /// How long a step takes there, as soon as that is known: of a model, in milliseconds.
+    timing: Option<(Architecture, Timing)>,
     /// Why the graphics adapter is not tried again, if it has failed.
     failure: Option<String>,
 }
+
+type Timing = Rc<RefCell<Option<Result<f64, String>>>>;
 
 impl ChosenDevice {
     /// In words, once there is one.
@@ -24,14 +38,29 @@ impl ChosenDevice {
         architecture: Architecture,
         wanted: Option<Compute>,
     ) -> (OpenDevice, Option<String>) {
+        let architecture = architecture.with_april_block(false);
         if let Some((known, device)) = &self.chosen
-            && known.with_april_block(false) == architecture.with_april_block(false)
+            && *known == architecture
         {
-            return (device.clone(), None);
+            let device = device.clone();
+            return match self.taking_over(architecture).await {
+                Some((faster, reason)) => {
+                    self.chosen = Some((architecture, faster.clone()));
+                    (faster, Some(reason))
+                }
+                None => (device, None),
+            };
         }
-        let (device, reason) = match &self.failure {
-            Some(failure) => (OpenDevice::cpu(), failure.clone()),
-            None => choose(architecture, wanted).await,
+        self.timing = None;
+        let (device, reason) = match (&self.failure, wanted) {
+            (Some(failure), _) => (OpenDevice::cpu(), failure.clone()),
+            (None, Some(Compute::Cpu)) => {
+                let device = OpenDevice::cpu();
+                let reason = format!("{}: requested in this page’s address", device.description());
+                (device, reason)
+            }
+            (None, Some(Compute::Gpu)) => self.requested_gpu().await,
+            (None, None) => self.cpu_for_now(architecture).await,
         };
         self.chosen = Some((architecture, device.clone()));
         (device, Some(reason))
@@ -40,25 +69,82 @@ impl ChosenDevice {
     /// The graphics adapter failed in the midst of a step: the CPU, which it goes on with, and why.
     pub fn give_up_gpu(&mut self, architecture: Architecture, failure: &str) -> (OpenDevice, String) {
         let (device, reason) = (OpenDevice::cpu(), format!("CPU: the graphics adapter failed ({failure})"));
-        (self.chosen, self.failure) = (Some((architecture, device.clone())), Some(reason.clone()));
+        self.chosen = Some((architecture.with_april_block(false), device.clone()));
+        (self.failure, self.timing) = (Some(reason.clone()), None);
         (device, reason)
     }
-}
 
-/// The faster of WebGPU and CPU, unless `wanted` names one.
-async fn choose(architecture: Architecture, wanted: Option<Compute>) -> (OpenDevice, String) {
-    if let Some(wanted) = wanted {
-        return match open(wanted).await {
+    /// The adapter and its worker. An emulated adapter gets one only if it `may_be_emulated`.
+    async fn gpu(&mut self, may_be_emulated: bool) -> Result<(Adapter, GpuWorker), DeviceError> {
+        if let Some(gpu) = &self.gpu {
+            return gpu.clone();
+        }
+        let adapter = find_adapter().await?;
+        if adapter.emulated && !may_be_emulated {
+            let reason = format!("it is a software emulation: {}", adapter.name);
+            return Err(DeviceError::NoAdapter { reason });
+        }
+        let gpu = GpuWorker::start().map(|worker| (adapter, worker)).map_err(|reason| DeviceError::Unusable { reason });
+        self.gpu.insert(gpu).clone()
+    }
+
+    /// WebGPU, even if it is slower; the CPU, where there is none.
+    async fn requested_gpu(&mut self) -> (OpenDevice, String) {
+        let loaded = match self.gpu(true).await {
+            Ok((adapter, worker)) => match worker.loaded().await {
+                State::Failed(reason) => Err(DeviceError::Unusable { reason }),
+                State::Loading | State::Ready => Ok(OpenDevice::remote(adapter, Rc::new(worker))),
+            },
+            Err(error) => Err(error),
+        };
+        match loaded {
             Ok(device) => {
                 let reason = format!("{}: requested in this page’s address", device.description());
                 (device, reason)
             }
-            Err(error) => (OpenDevice::cpu(), format!("CPU: {wanted} was requested, but {error}")),
-        };
+            Err(error) => (OpenDevice::cpu(), format!("CPU: {} was requested, but {error}", Compute::Gpu)),
+        }
     }
-    match probe(architecture, 1).await {
-        Ok(probe) => (probe.device, probe.reason),
-        Err(error) => (OpenDevice::cpu(), format!("CPU: comparing devices failed ({error})")),
+
+    /// The CPU, and where there is a graphics adapter it is timed meanwhile.
+    async fn cpu_for_now(&mut self, architecture: Architecture) -> (OpenDevice, String) {
+        let cpu = OpenDevice::cpu();
+        match self.gpu(false).await {
+            Ok((adapter, worker)) => {
+                let timing = Timing::default();
+                self.timing = Some((architecture, timing.clone()));
+                spawn_local(async move {
+                    let outcome = match worker.loaded().await {
+                        State::Failed(reason) => Err(reason),
+                        State::Loading | State::Ready => worker.time(architecture).await,
+                    };
+                    *timing.borrow_mut() = Some(outcome);
+                });
+                (cpu, format!("CPU, until it is known whether WebGPU ({}) is faster", adapter.name))
+            }
+            Err(error) => (cpu, format!("CPU: {error}")),
+        }
+    }
+
+    /// The device for the rounds to come, and why, once the graphics adapter has been timed.
+    async fn taking_over(&mut self, architecture: Architecture) -> Option<(OpenDevice, String)> {
+        let (timed, timing) = self.timing.as_ref()?;
+        let outcome = timing.borrow_mut().take()?;
+        if *timed != architecture {
+            return None;
+        }
+        self.timing = None;
+        let cpu = OpenDevice::cpu();
+        let (adapter, worker) = self.gpu.clone()?.ok()?;
+        match (outcome, step_milliseconds(&cpu, architecture, 1).await) {
+            (Ok(gpu_ms), Ok(cpu_ms)) => {
+                let gpu = OpenDevice::remote(adapter, Rc::new(worker));
+                let probe = choose(cpu, cpu_ms, Ok(gpu), Some(gpu_ms));
+                Some((probe.device, probe.reason))
+            }
+            (Err(reason), _) => Some((cpu, format!("CPU: {}", DeviceError::Unusable { reason }))),
+            (_, Err(error)) => Some((cpu, format!("CPU: comparing devices failed ({error})"))),
+        }
     }
 }
 

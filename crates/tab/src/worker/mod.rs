@@ -2,6 +2,7 @@
 
 mod device;
 mod event_loop;
+mod gpu;
 mod own_attack;
 mod page;
 mod session;

@@ -1,0 +1,36 @@
+//! Passes that another part of a program computes: in a tab, the worker with Burn and WebGPU.
+
+use std::{fmt, future::Future, pin::Pin};
+
+use unmask_core::Architecture;
+use unmask_engine::{Differentiated, Normalisation, Wanted};
+
+/// What comes later, or why it does not.
+pub type Later<T> = Pin<Box<dyn Future<Output = Result<T, String>>>>;
+
+/// One pass: its slices are as those of [`unmask_engine::Engine`].
+#[derive(Debug, Clone, Copy)]
+pub struct Pass<'a> {
+    pub architecture: Architecture,
+    /// `[P]`
+    pub weights: &'a [f32],
+    /// `[Q]`
+    pub statistics: &'a [f32],
+    /// `[batch, 3, side, side]` in [0, 1].
+    pub images: &'a [f32],
+}
+
+/// Computes passes elsewhere.
+pub trait Remote: fmt::Debug {
+    /// As [`unmask_engine::Engine::differentiate`].
+    fn differentiate(
+        &self,
+        pass: Pass<'_>,
+        labels: &[usize],
+        normalisation: Normalisation,
+        wanted: Wanted,
+    ) -> Later<Differentiated<f32>>;
+
+    /// Logits `[batch, classes]`, as [`unmask_engine::Engine::logits`].
+    fn logits(&self, pass: Pass<'_>, batch: usize) -> Later<Vec<f32>>;
+}
