@@ -13,19 +13,19 @@ use unmask_model::{
     weights::{TensorReader, read_state},
 };
 
-/// Runs `test` on flex and wgpu, as one test each; without a graphics adapter that on wgpu says that it skips.
+/// Runs `test` on the CPU and on a GPU, as one test each; without a graphics adapter the latter says that it skips.
 macro_rules! test_device {
     ($(#[$attribute:meta])* $test:ident) => {
         mod $test {
             #[test]
             $(#[$attribute])*
-            fn flex() {
+            fn cpu() {
                 super::$test(&super::Device::Cpu);
             }
 
             #[test]
             $(#[$attribute])*
-            fn wgpu() {
+            fn gpu() {
                 match super::device::open_blocking(super::Compute::Gpu) {
                     Ok(gpu) => {
                         eprintln!("on {}", gpu.description());

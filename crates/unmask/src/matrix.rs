@@ -91,7 +91,7 @@ pub struct Matrix {
     /// Pictures in one update.
     #[arg(long, value_name = "B", default_value_t = 1)]
     batch: usize,
-    /// What computes: cpu or gpu.
+    /// What computes: cpu, or gpu in a program built with `--features gpu`.
     #[arg(long, value_name = "DEVICE", default_value = "cpu")]
     device: String,
     /// Rows to compute side by side; all processors if absent. A GPU takes one after another.

@@ -78,7 +78,7 @@ pub struct Reproduce {
     /// vit_small_patch16_224.
     #[arg(long, value_name = "FILE")]
     weights: Option<PathBuf>,
-    /// What computes: cpu or gpu.
+    /// What computes: cpu, or gpu in a program built with `--features gpu`.
     #[arg(long, value_name = "DEVICE", default_value = "cpu")]
     device: String,
     /// Threads to train with; all processors if absent.

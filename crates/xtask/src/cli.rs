@@ -18,7 +18,7 @@ use crate::{demo, dist, leftovers, load, runner, steps, tools};
 ///
 /// Everything is built in one folder, ~/.cache/unmask/target (UNMASK_TARGET_DIR chooses another), whatever the job: a
 /// dependency is compiled once. Another checkout that builds there waits for its turn. Plain cargo builds in ./target,
-/// and compiles Burn anew for each other choice of packages; `test`, `bench` and `example` do not.
+/// and compiles dependencies again for each other choice of packages; `test`, `bench` and `example` do not.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", disable_help_subcommand = true)]
 struct Cli {
@@ -102,6 +102,10 @@ pub struct CheckAll {
     /// Stop at the first step that fails
     #[arg(long)]
     pub fail_fast: bool,
+    /// After them, test what computes on a graphics adapter natively, and the engine beside Burn: a build of its own, for changes
+    /// that touch devices
+    #[arg(long)]
+    pub gpu: bool,
 }
 
 /// Parses the process's arguments and runs the job they name.
@@ -112,7 +116,10 @@ pub fn run() -> Result<ExitCode> {
             demo::run(&env, turn, &relay)
         }
         Job::CheckAll(options) => {
-            let selected = runner::select(steps::ALL, &options.only, &options.skip)?;
+            let mut selected = runner::select(steps::ALL, &options.only, &options.skip)?;
+            if options.gpu {
+                selected.push(&steps::GPU);
+            }
             if options.list {
                 for step in selected {
                     println!("{:<14} {}", step.name, step.about);

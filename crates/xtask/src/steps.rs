@@ -8,7 +8,10 @@ use crate::env::{self, Env};
 use crate::fuzz::Fuzz;
 use crate::runner::{Step, TestNotes};
 use crate::tools::{self, Purpose};
-use crate::{browser, page, python, tidy};
+use crate::{
+    apt::{self, Need},
+    browser, page, python, tidy,
+};
 
 /// Every step of `cargo check-all`.
 pub const ALL: &[Step] = &[
@@ -47,6 +50,10 @@ pub const ALL: &[Step] = &[
     Step { name: "browser", about: "tests of the page in headless Chromium", needs: &["tools"], run: browser_tests },
     Step { name: "doc", about: "documentation without a warning", needs: &["page"], run: doc },
 ];
+
+/// The step of `--gpu`: it compiles Burn and wgpu natively, which takes longer than all others together.
+pub const GPU: Step =
+    Step { name: "gpu", about: "the engine beside Burn, and a graphics adapter", needs: &[], run: native_gpu };
 
 /// Those of them that build nothing in the shared target folder, and so need not wait for it.
 pub const WITHOUT_BUILD: [&str; 4] = ["tools", "tidy", "deny", "fmt"];
@@ -139,6 +146,15 @@ fn integration(env: &Env, tests: &mut TestNotes) -> Result<()> {
     python::with_flower(env, &mut command)?;
     python::with_hyperqueue(env, &mut command)?;
     run_tests(&mut command, tests)
+}
+
+fn native_gpu(env: &Env, tests: &mut TestNotes) -> Result<()> {
+    apt::ensure(env, &[Need::vulkan()])?;
+    let model = ["test", "--release", "--no-fail-fast", "--package", "unmask-model", "--features", "flex"];
+    run_tests(&mut cargo(env, &model), tests)?;
+    let program = ["build", "--release", "--package", "unmask", "--features", "gpu"];
+    // Another folder, so that the program without graphics adapters stays where it is.
+    env::run(cargo(env, &program).env("CARGO_TARGET_DIR", env.target_dir.join("gpu")))
 }
 
 fn fuzz(env: &Env, _: &mut TestNotes) -> Result<()> {
