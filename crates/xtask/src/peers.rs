@@ -2,6 +2,7 @@
 
 mod build;
 mod cases;
+mod idle;
 mod process;
 mod table;
 mod train;
@@ -13,6 +14,7 @@ use clap::Args;
 
 use self::build::Programs;
 use self::cases::{Case, Work};
+use self::idle::Others;
 use self::process::Peer;
 use self::table::{Row, Turns};
 use crate::checkout::Turn;
@@ -36,7 +38,8 @@ use crate::python;
 /// their rounds alone: no start of a program, no reading of pictures and no test is among them.
 ///
 /// The table is Markdown: milliseconds as the median of the turns, the least and the most of them, and the ratio of ours to PyTorch's,
-/// turn by turn. Above it stand the processor and the versions.
+/// turn by turn. Above it stand the processor, the versions, and how busy other programs kept the machine: while they do,
+/// two threads of PyTorch wait for each other, and the table is worth nothing.
 ///
 /// PyTorch goes into a virtual environment in ~/.cache/unmask/tools/pytorch, once: 5 GB on Linux on x86, whose usual wheel is that
 /// for CUDA, and far less where pip is set up to find the wheel for CPUs alone.
@@ -80,22 +83,25 @@ impl Peers {
         let programs = Programs::build(env, &cases)?;
         // What is measured shall not wait for a build, and no build for it.
         drop(turn);
-        let mut versions = Vec::new();
+        let (mut versions, mut others) = (Vec::new(), Others::default());
         let mut rows: Vec<Row> = cases.iter().map(|case| Row::new(case.to_string())).collect();
         for &threads in &self.threads {
             for (case, row) in cases.iter().zip(&mut rows) {
-                let turns = self.measure(env, &programs, case, threads, &mut versions)?;
+                let turns = self.measure(env, &programs, case, threads, &mut versions, &mut others)?;
                 row.turns.push(turns);
             }
         }
         println!();
         println!("{}; {}, {}.", processor(), commit(env), versions.join(", "));
+        if let Some(sentence) = others.sentence() {
+            println!("{sentence}");
+        }
         println!();
         print!("{}", table::markdown(&self.threads, &rows));
         Ok(())
     }
 
-    /// All turns of both sides. Adds to `versions` what the sides say of themselves.
+    /// All turns of both sides. Adds to `versions` what the sides say of themselves, and looks before each round at what `others` do.
     fn measure(
         &self,
         env: &Env,
@@ -103,6 +109,7 @@ impl Peers {
         case: &Case,
         threads: u32,
         versions: &mut Vec<String>,
+        others: &mut Others,
     ) -> Result<Turns> {
         let steps = self.steps.unwrap_or(case.steps);
         let mut sides: Box<dyn Sides> = match case.work {
@@ -115,6 +122,7 @@ impl Peers {
         };
         let mut turns = Turns::default();
         for round in 0..self.rounds {
+            others.look()?;
             // Whoever is second finds a warmer processor.
             let order = if round % 2 == 0 { [Side::Ours, Side::PyTorch] } else { [Side::PyTorch, Side::Ours] };
             for side in order {
