@@ -24,7 +24,7 @@ use crate::python;
 /// Measure training steps here and in PyTorch in turn, and print a table of both
 ///
 /// Examples:
-///   cargo xtask bench-peers                              everything: half an hour on two cores, and let them do nothing else
+///   cargo xtask bench-peers                              everything: about twenty minutes on two cores that do nothing else
 ///   cargo xtask bench-peers --only vit_nano --only train what has one of these words in its name
 ///   cargo xtask bench-peers --rounds 1 --steps 3         a try, in a minute
 ///
