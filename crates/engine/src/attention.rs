@@ -67,7 +67,7 @@ impl<R: Real> Attention<'_, R> {
         each(items, |(index, (weights, mixed))| {
             let [query, key, value] = [self.query, self.key, self.value].map(|x| self.head(x, index));
             small_product(rows_mut(weights, tokens), self.scale(), query, key.transpose());
-            softmax(weights, tokens);
+            softmax(&mut *weights, tokens);
             small_product(mixed, R::ONE, rows(weights, tokens), value);
         });
         weights
@@ -87,16 +87,16 @@ impl<R: Real> Attention<'_, R> {
             small_product(by_value, R::ONE, rows(weights, tokens).transpose(), slope);
             let mut by_scores = pool.take(weights.len());
             small_product(rows_mut(&mut by_scores, tokens), R::ONE, slope, value.transpose());
-            softmax_back(&mut by_scores, weights, tokens);
+            softmax_back(&mut by_scores[..], weights, tokens);
             small_product(by_query, scale, rows(&by_scores, tokens), key);
             small_product(by_key, scale, rows(&by_scores, tokens).transpose(), query);
         });
     }
 }
 
-/// Over rows of `len`.
-fn softmax<R: Real>(x: &mut [R], len: usize) {
-    vectorised(|| {
+vectorised! {
+    /// Over rows of `len`.
+    fn softmax(x: &mut [R], len: usize) {
         for row in x.chunks_exact_mut(len) {
             let largest = max(row);
             for x in &mut *row {
@@ -107,19 +107,19 @@ fn softmax<R: Real>(x: &mut [R], len: usize) {
                 *x *= scale;
             }
         }
-    });
+    }
 }
 
-/// y (g - sum(g y)), for dl/dy g, which it takes the place of.
-fn softmax_back<R: Real>(slopes: &mut [R], y: &[R], len: usize) {
-    vectorised(|| {
+vectorised! {
+    /// y (g - sum(g y)), for dl/dy g, which it takes the place of, over rows of `len`.
+    fn softmax_back(slopes: &mut [R], y: &[R], len: usize) {
         for (slopes, y) in slopes.chunks_exact_mut(len).zip(y.chunks_exact(len)) {
             let common = dot(slopes, y);
             for (slope, &y) in slopes.iter_mut().zip(y) {
                 *slope = y * (*slope - common);
             }
         }
-    });
+    }
 }
 
 #[cfg(test)]

@@ -44,13 +44,16 @@ fn over<T: Copy, R: Real>(planes: &[T], of: impl Fn(T) -> R) -> f64 {
 /// The moments of each channel of `x`, over images and places.
 pub(crate) fn moments<R: Real>(x: &[R], shape: Shape) -> Vec<Moments<R>> {
     let count = (shape.batch * shape.plane()) as f64;
-    map(channels(x.chunks_exact(shape.plane()), shape).into_iter(), |planes| {
-        vectorised(|| {
-            let mean = R::rounded(over(&planes, |plane| sum(plane, |x| x)) / count);
-            let variance = over(&planes, |plane| sum(plane, |x| (x - mean) * (x - mean))) / count;
-            Moments { mean, variance: R::rounded(variance) }
-        })
-    })
+    map(channels(x.chunks_exact(shape.plane()), shape).into_iter(), |planes| moments_of_channel(&planes[..], count))
+}
+
+vectorised! {
+    /// Of planes with `count` values together.
+    fn moments_of_channel(planes: &[&[R]], count: f64) -> Moments<R> {
+        let mean = R::rounded(over(planes, |plane| sum(plane, |x| x)) / count);
+        let variance = over(planes, |plane| sum(plane, |x| (x - mean) * (x - mean))) / count;
+        Moments { mean, variance: R::rounded(variance) }
+    }
 }
 
 impl<R: Real> Norm<&[R]> {
@@ -65,26 +68,13 @@ impl<R: Real> Norm<&[R]> {
         relu: bool,
     ) -> Buffer<R> {
         let plane = shape.plane();
-        let lowest = if relu { R::ZERO } else { R::NEG_INFINITY };
-        // Comparing that way around keeps what is no number.
-        let bounded = |y: R| if y < lowest { lowest } else { y };
         let mut y = pool.take(x.len());
         each(y.chunks_exact_mut(plane).zip(x.chunks_exact(plane)).enumerate(), |(index, (y, x))| {
             let channel = index % shape.channels;
             let mean = moments[channel].mean;
-            let (weight, bias) = (moments[channel].scale() * self.weight[channel], self.bias[channel]);
-            vectorised(|| match beside {
-                Some(beside) => {
-                    for ((y, &x), &beside) in y.iter_mut().zip(x).zip(&beside[index * plane..]) {
-                        *y = bounded((x - mean) * weight + bias + beside);
-                    }
-                }
-                None => {
-                    for (y, &x) in y.iter_mut().zip(x) {
-                        *y = bounded((x - mean) * weight + bias);
-                    }
-                }
-            });
+            let weight = moments[channel].scale() * self.weight[channel];
+            let beside = beside.map(|beside| &beside[index * plane..][..plane]);
+            norm_plane(y, x, [mean, weight, self.bias[channel]], beside, relu);
         });
         y
     }
@@ -102,33 +92,61 @@ impl<R: Real> Norm<&[R]> {
         let count = (shape.batch * shape.plane()) as f64;
         let planes = slope.chunks_exact_mut(shape.plane()).zip(x.chunks_exact(shape.plane()));
         let sums = map(channels(planes, shape).into_iter().enumerate(), |(channel, mut planes)| {
-            let mean = moments[channel].mean;
-            let scale = moments[channel].scale();
-            let mut normal = vec![R::ZERO; shape.plane()];
-            vectorised(|| {
-                let (mut total, mut along) = (0.0, 0.0);
-                for (slope, x) in &planes {
-                    for (normal, &x) in normal.iter_mut().zip(*x) {
-                        *normal = (x - mean) * scale;
-                    }
-                    total += sum(slope, |x| x).into();
-                    along += dot(slope, &normal).into();
-                }
-                let weight = scale * self.weight[channel];
-                let (mean_slope, mean_along) = if of_batch { (total / count, along / count) } else { (0.0, 0.0) };
-                let (mean_slope, mean_along) = (R::rounded(mean_slope), R::rounded(mean_along) * scale);
-                for (slope, x) in &mut planes {
-                    for (slope, &x) in slope.iter_mut().zip(*x) {
-                        *slope = (*slope - mean_slope - (x - mean) * mean_along) * weight;
-                    }
-                }
-                (R::rounded(along), R::rounded(total))
-            })
+            let of_batch = of_batch.then_some(count);
+            norm_back_channel(&mut planes[..], moments[channel], self.weight[channel], of_batch)
         });
         for (slot, of) in [(gradient.weight, 0), (gradient.bias, 1)] {
             for (slot, &(along, total)) in slot.into_iter().flatten().zip(&sums) {
                 *slot = if of == 0 { along } else { total };
             }
         }
+    }
+}
+
+vectorised! {
+    /// (x - mean) weight + bias, plus what is `beside` it, and with `relu` what is above zero.
+    fn norm_plane(y: &mut [R], x: &[R], numbers: [R; 3], beside: Option<&[R]>, relu: bool) {
+    let [mean, weight, bias] = numbers;
+        let lowest = if relu { R::ZERO } else { R::NEG_INFINITY };
+        // Comparing that way around keeps what is no number.
+        let bounded = |y: R| if y < lowest { lowest } else { y };
+        match beside {
+            Some(beside) => {
+                for ((y, &x), &beside) in y.iter_mut().zip(x).zip(beside) {
+                    *y = bounded((x - mean) * weight + bias + beside);
+                }
+            }
+            None => {
+                for (y, &x) in y.iter_mut().zip(x) {
+                    *y = bounded((x - mean) * weight + bias);
+                }
+            }
+        }
+    }
+}
+
+vectorised! {
+    /// Of the planes of dl/dy and of x: makes dl/dx, and returns the gradients of weight and bias. Where the moments are those of the
+    /// planes, `count` is the number of their values.
+    fn norm_back_channel(planes: &mut [(&mut [R], &[R])], moments: Moments<R>, weight: R, count: Option<f64>) -> (R, R) {
+        let (mean, scale) = (moments.mean, moments.scale());
+        let mut normal = vec![R::ZERO; planes.first().map_or(0, |(_, x)| x.len())];
+        let (mut total, mut along) = (0.0, 0.0);
+        for (slope, x) in &*planes {
+            for (normal, &x) in normal.iter_mut().zip(*x) {
+                *normal = (x - mean) * scale;
+            }
+            total += sum(slope, |x| x).into();
+            along += dot(slope, &normal).into();
+        }
+        let (mean_slope, mean_along) = count.map_or((0.0, 0.0), |count| (total / count, along / count));
+        let (mean_slope, mean_along) = (R::rounded(mean_slope), R::rounded(mean_along) * scale);
+        let weight = scale * weight;
+        for (slope, x) in planes {
+            for (slope, &x) in slope.iter_mut().zip(*x) {
+                *slope = (*slope - mean_slope - (x - mean) * mean_along) * weight;
+            }
+        }
+        (R::rounded(along), R::rounded(total))
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     parallel::each,
     parameters::{Slot, add_all},
     real::Real,
-    vector::{add, sum, vectorised},
+    vector::{total, vectorised},
 };
 
 /// Values of what is seen that are made at once: they stay in a core's cache until the product has read them.
@@ -132,11 +132,9 @@ impl Convolution {
         let output = self.output();
         if let Some(by_bias) = by_bias {
             by_bias.fill(R::ZERO);
-            vectorised(|| {
-                for (index, plane) in slope.chunks_exact(output.plane()).enumerate() {
-                    by_bias[index % output.channels] += sum(plane, |x| x);
-                }
-            });
+            for (index, plane) in slope.chunks_exact(output.plane()).enumerate() {
+                by_bias[index % output.channels] += total(plane);
+            }
         }
         if let Some(by_filters) = by_filters {
             self.filters_back(pool, x, slope, by_filters);
@@ -207,7 +205,7 @@ impl Convolution {
             let mut seen = pool.take(group.len() * self.area() * output.plane());
             product(rows_mut(&mut seen, output.plane()), filters.transpose(), slope);
             planes.fill(R::ZERO);
-            self.gather(&seen, planes);
+            gather(self, &seen, planes);
         });
     }
 }
@@ -297,20 +295,20 @@ impl Convolution {
         });
         Seen::Made { values: seen, columns }
     }
+}
 
+vectorised! {
     /// Adds to each value of `planes` the slopes of all that saw it from any place of the output.
-    fn gather<R: Real>(&self, seen: &[R], planes: &mut [R]) {
-        let stride = self.window.stride;
-        let rows = 0..self.output().side;
-        vectorised(|| {
-            self.each_line(planes.len() / self.input.plane(), &rows, |from, to, count| {
-                if stride == 1 {
-                    add(&mut planes[to..to + count], &seen[from..from + count]);
-                } else {
-                    let strided = planes[to..].iter_mut().step_by(stride);
-                    strided.zip(&seen[from..from + count]).for_each(|(to, &from)| *to += from);
-                }
-            });
+    fn gather(pass: &Convolution, seen: &[R], planes: &mut [R]) {
+        let stride = pass.window.stride;
+        let rows = 0..pass.output().side;
+        pass.each_line(planes.len() / pass.input.plane(), &rows, |from, to, count| {
+            if stride == 1 {
+                planes[to..to + count].iter_mut().zip(&seen[from..from + count]).for_each(|(to, &from)| *to += from);
+            } else {
+                let strided = planes[to..].iter_mut().step_by(stride);
+                strided.zip(&seen[from..from + count]).for_each(|(to, &from)| *to += from);
+            }
         });
     }
 }

@@ -21,24 +21,28 @@ fn slope<R: Real>(x: R) -> R {
 }
 
 pub(crate) fn gelu<R: Real>(y: &mut [R], x: &[R]) {
-    each(y.chunks_mut(BAND).zip(x.chunks(BAND)), |(y, x)| {
-        vectorised(|| {
-            for (y, &x) in y.iter_mut().zip(x) {
-                *y = x * cdf(x);
-            }
-        });
-    });
+    each(y.chunks_mut(BAND).zip(x.chunks(BAND)), |(a, b)| gelu_band(a, b));
+}
+
+vectorised! {
+    fn gelu_band(y: &mut [R], x: &[R]) {
+        for (y, &x) in y.iter_mut().zip(x) {
+            *y = x * cdf(x);
+        }
+    }
 }
 
 /// Makes dl/dx of dl/dy.
 pub(crate) fn gelu_back<R: Real>(slopes: &mut [R], x: &[R]) {
-    each(slopes.chunks_mut(BAND).zip(x.chunks(BAND)), |(slopes, x)| {
-        vectorised(|| {
-            for (along, &x) in slopes.iter_mut().zip(x) {
-                *along *= slope(x);
-            }
-        });
-    });
+    each(slopes.chunks_mut(BAND).zip(x.chunks(BAND)), |(a, b)| gelu_back_band(a, b));
+}
+
+vectorised! {
+    fn gelu_back_band(slopes: &mut [R], x: &[R]) {
+        for (along, &x) in slopes.iter_mut().zip(x) {
+            *along *= slope(x);
+        }
+    }
 }
 
 #[cfg(test)]

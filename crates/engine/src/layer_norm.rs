@@ -26,21 +26,7 @@ impl<R: Real> Norm<&[R]> {
         let mut moments = pool.take(2 * (x.len() / len));
         let band = band_rows(len);
         let bands = x.chunks(band * len).zip(output.chunks_mut(band * len)).zip(moments.chunks_mut(2 * band));
-        let count = R::rounded(len as f64);
-        each(bands, |((x, y), moments)| {
-            vectorised(|| {
-                let rows = x.chunks_exact(len).zip(y.chunks_exact_mut(len)).zip(moments.chunks_exact_mut(2));
-                for ((x, y), moments) in rows {
-                    let mean = sum(x, |x| x) / count;
-                    let variance = sum(x, |x| (x - mean) * (x - mean)) / count;
-                    let scale = R::ONE / (variance + R::rounded(EPSILON)).root();
-                    for (((y, &x), &weight), &bias) in y.iter_mut().zip(x).zip(self.weight).zip(self.bias) {
-                        *y = (x - mean) * scale * weight + bias;
-                    }
-                    moments.copy_from_slice(&[mean, scale]);
-                }
-            });
-        });
+        each(bands, |((x, y), moments)| norm_band(self.weight, self.bias, x, y, moments));
         Normed { output, moments }
     }
 
@@ -55,40 +41,12 @@ impl<R: Real> Norm<&[R]> {
     ) {
         let len = self.weight.len();
         let band = band_rows(len);
-        let count = R::rounded(len as f64);
         let bands = x
             .chunks(band * len)
             .zip(slope.chunks(band * len))
             .zip(normed.moments.chunks(2 * band))
             .zip(by_x.chunks_mut(band * len));
-        let parts = map(bands, |(((x, slope), moments), by_x)| {
-            let (mut by_weight, mut by_bias) = (vec![R::ZERO; len], vec![R::ZERO; len]);
-            let (mut normal, mut weighted) = (vec![R::ZERO; len], vec![R::ZERO; len]);
-            vectorised(|| {
-                let rows = x.chunks_exact(len).zip(slope.chunks_exact(len)).zip(moments.chunks_exact(2));
-                for (((x, slope), moments), by_x) in rows.zip(by_x.chunks_exact_mut(len)) {
-                    let (mean, scale) = (moments[0], moments[1]);
-                    for (normal, &x) in normal.iter_mut().zip(x) {
-                        *normal = (x - mean) * scale;
-                    }
-                    for ((weighted, &slope), &weight) in weighted.iter_mut().zip(slope).zip(self.weight) {
-                        *weighted = slope * weight;
-                    }
-                    for (((by_weight, by_bias), &normal), &slope) in
-                        by_weight.iter_mut().zip(&mut by_bias).zip(&normal).zip(slope)
-                    {
-                        *by_weight += slope * normal;
-                        *by_bias += slope;
-                    }
-                    let mean = sum(&weighted, |x| x) / count;
-                    let along = dot(&weighted, &normal) / count;
-                    for ((by_x, &weighted), &normal) in by_x.iter_mut().zip(&weighted).zip(&normal) {
-                        *by_x += (weighted - mean - normal * along) * scale;
-                    }
-                }
-            });
-            (by_weight, by_bias)
-        });
+        let parts = map(bands, |(((x, slope), moments), by_x)| norm_back_band(self.weight, x, slope, moments, by_x));
         if let Some(weight) = gradient.weight {
             weight.fill(R::ZERO);
             add_all(weight, parts.iter().map(|(by_weight, _)| by_weight.as_slice()));
@@ -97,5 +55,54 @@ impl<R: Real> Norm<&[R]> {
             bias.fill(R::ZERO);
             add_all(bias, parts.iter().map(|(_, by_bias)| by_bias.as_slice()));
         }
+    }
+}
+
+vectorised! {
+    /// Of rows of x: the output, and the moments.
+    fn norm_band(weights: &[R], biases: &[R], x: &[R], y: &mut [R], moments: &mut [R]) {
+        let len = weights.len();
+        let count = R::rounded(len as f64);
+        for ((x, y), moments) in x.chunks_exact(len).zip(y.chunks_exact_mut(len)).zip(moments.chunks_exact_mut(2)) {
+            let mean = sum(x, |x| x) / count;
+            let variance = sum(x, |x| (x - mean) * (x - mean)) / count;
+            let scale = R::ONE / (variance + R::rounded(EPSILON)).root();
+            for (((y, &x), &weight), &bias) in y.iter_mut().zip(x).zip(weights).zip(biases) {
+                *y = (x - mean) * scale * weight + bias;
+            }
+            moments.copy_from_slice(&[mean, scale]);
+        }
+    }
+}
+
+vectorised! {
+    /// Of rows: adds dl/dx, and returns their share of the gradients of weight and bias.
+    fn norm_back_band(weights: &[R], x: &[R], slope: &[R], moments: &[R], by_x: &mut [R]) -> (Vec<R>, Vec<R>) {
+        let len = weights.len();
+        let count = R::rounded(len as f64);
+        let (mut by_weight, mut by_bias) = (vec![R::ZERO; len], vec![R::ZERO; len]);
+        let (mut normal, mut weighted) = (vec![R::ZERO; len], vec![R::ZERO; len]);
+        let rows = x.chunks_exact(len).zip(slope.chunks_exact(len)).zip(moments.chunks_exact(2));
+        for (((x, slope), moments), by_x) in rows.zip(by_x.chunks_exact_mut(len)) {
+            let (mean, scale) = (moments[0], moments[1]);
+            for (normal, &x) in normal.iter_mut().zip(x) {
+                *normal = (x - mean) * scale;
+            }
+            for ((weighted, &slope), &weight) in weighted.iter_mut().zip(slope).zip(weights) {
+                *weighted = slope * weight;
+            }
+            for (((by_weight, by_bias), &normal), &slope) in
+                by_weight.iter_mut().zip(&mut by_bias).zip(&normal).zip(slope)
+            {
+                *by_weight += slope * normal;
+                *by_bias += slope;
+            }
+            let mean = sum(&weighted, |x| x) / count;
+            let along = dot(&weighted, &normal) / count;
+            for ((by_x, &weighted), &normal) in by_x.iter_mut().zip(&weighted).zip(&normal) {
+                *by_x += (weighted - mean - normal * along) * scale;
+            }
+        }
+        (by_weight, by_bias)
     }
 }

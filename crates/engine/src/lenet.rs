@@ -115,23 +115,27 @@ impl<R: Real> Lenet<'_, R> {
 }
 
 fn sigmoid<R: Real>(x: &mut [R]) {
-    each(x.chunks_mut(BAND), |x| {
-        vectorised(|| {
-            for x in x {
-                let below = (if *x < R::ZERO { *x } else { -*x }).exp();
-                *x = (if *x < R::ZERO { below } else { R::ONE }) / (R::ONE + below);
-            }
-        });
-    });
+    each(x.chunks_mut(BAND), sigmoid_band);
+}
+
+vectorised! {
+    fn sigmoid_band(x: &mut [R]) {
+        for x in x {
+            let below = (if *x < R::ZERO { *x } else { -*x }).exp();
+            *x = (if *x < R::ZERO { below } else { R::ONE }) / (R::ONE + below);
+        }
+    }
 }
 
 /// Makes dl/dx of dl/dy for y = sigmoid(x).
 fn sigmoid_back<R: Real>(slope: &mut [R], y: &[R]) {
-    each(slope.chunks_mut(BAND).zip(y.chunks(BAND)), |(slope, y)| {
-        vectorised(|| {
-            for (slope, &y) in slope.iter_mut().zip(y) {
-                *slope *= y * (R::ONE - y);
-            }
-        });
-    });
+    each(slope.chunks_mut(BAND).zip(y.chunks(BAND)), |(a, b)| sigmoid_back_band(a, b));
+}
+
+vectorised! {
+    fn sigmoid_back_band(slope: &mut [R], y: &[R]) {
+        for (slope, &y) in slope.iter_mut().zip(y) {
+            *slope *= y * (R::ONE - y);
+        }
+    }
 }

@@ -40,11 +40,7 @@ impl<R: Real> Linear<&[R]> {
     {
         let begin = |row, column: usize, y: &mut [R]| {
             let beside = &beside(row)[column..column + y.len()];
-            vectorised(|| {
-                for ((y, &bias), &beside) in y.iter_mut().zip(&self.bias[column..]).zip(beside) {
-                    *y = bias + beside;
-                }
-            });
+            sum_of_two(y, &self.bias[column..], beside);
         };
         product_onto(y, begin, x, self.weight().transpose());
     }
@@ -75,18 +71,25 @@ impl<R: Real> Linear<&[R]> {
     }
 }
 
+vectorised! {
+    /// `y` = `a` + `b`, value by value.
+    fn sum_of_two(y: &mut [R], a: &[R], b: &[R]) {
+        for ((y, &a), &b) in y.iter_mut().zip(a).zip(b) {
+            *y = a + b;
+        }
+    }
+}
+
 /// `sums` `[columns]` of `x` `[rows, columns]`.
 fn column_sums<R: Real>(sums: &mut [R], x: MatRef<'_, R>) {
     let bands = (0..x.nrows()).step_by(ROWS);
     let parts = parallel::map(bands, |first| {
         let mut part = vec![R::ZERO; x.ncols()];
-        vectorised(|| {
-            for row in first..x.nrows().min(first + ROWS) {
-                if let Some(row) = x.row(row).try_as_row_major() {
-                    add(&mut part, row.as_slice());
-                }
+        for row in first..x.nrows().min(first + ROWS) {
+            if let Some(row) = x.row(row).try_as_row_major() {
+                add(&mut part[..], row.as_slice());
             }
-        });
+        }
         part
     });
     sums.fill(R::ZERO);

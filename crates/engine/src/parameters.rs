@@ -1,6 +1,6 @@
 //! Flat vectors, cut into the parameters of a network.
 
-use crate::real::Real;
+use crate::{real::Real, vector::add};
 
 /// A piece of a flat vector: weights, their gradients, or gradients that only the first parameters have.
 pub(crate) trait Piece: Sized {
@@ -75,9 +75,7 @@ impl<P: Piece> Norm<P> {
 
 /// `slot` += the sum of `parts`, in their order.
 pub(crate) fn add_all<'a, R: Real + 'a>(slot: &mut [R], parts: impl IntoIterator<Item = &'a [R]>) {
-    crate::vector::vectorised(|| {
-        for part in parts {
-            crate::vector::add(slot, part);
-        }
-    });
+    for part in parts {
+        add(&mut *slot, part);
+    }
 }

@@ -5,7 +5,7 @@ use crate::{
     convolution::Shape,
     parallel::each,
     real::Real,
-    vector::{sum, vectorised},
+    vector::total,
 };
 
 /// A maximum that was taken.
@@ -32,7 +32,7 @@ pub(crate) fn max_pool<R: Real>(pool: &Pool<R>, x: &[R], shape: Shape) -> (Buffe
                 for column in around(place % pooled.side) {
                     let value = x[row * side + column];
                     // What is no number is larger than all, as in PyTorch.
-                    if first || value > largest || value != value {
+                    if first || value > largest || value.partial_cmp(&value).is_none() {
                         (largest, *found) = (value, (row * side + column) as u32);
                         first = false;
                     }
@@ -63,11 +63,9 @@ impl Pooled {
 pub(crate) fn mean_pool<R: Real>(pool: &Pool<R>, x: &[R], shape: Shape) -> Buffer<R> {
     let mut means = pool.take(shape.batch * shape.channels);
     let count = R::rounded(shape.plane() as f64);
-    vectorised(|| {
-        for (mean, plane) in means.iter_mut().zip(x.chunks_exact(shape.plane())) {
-            *mean = sum(plane, |x| x) / count;
-        }
-    });
+    for (mean, plane) in means.iter_mut().zip(x.chunks_exact(shape.plane())) {
+        *mean = total(plane) / count;
+    }
     means
 }
 

@@ -291,7 +291,7 @@ impl<R: Real> Resnet<'_, R> {
             }
             slope = by_input;
         }
-        each(by_in.chunks_mut(BAND).zip(slope.chunks(BAND)), |(sum, x)| vectorised(|| add(sum, x)));
+        each(by_in.chunks_mut(BAND).zip(slope.chunks(BAND)), |(a, b)| add(a, b));
         by_in
     }
 
@@ -324,11 +324,13 @@ fn copied<R: Real>(pool: &Pool<R>, x: &[R]) -> Buffer<R> {
 
 /// Makes dl/dx of dl/dy for `y` = relu(x).
 fn relu_back<R: Real>(slope: &mut [R], y: &[R]) {
-    each(slope.chunks_mut(BAND).zip(y.chunks(BAND)), |(slope, y)| {
-        vectorised(|| {
-            for (slope, &y) in slope.iter_mut().zip(y) {
-                *slope = if y > R::ZERO { *slope } else { R::ZERO };
-            }
-        });
-    });
+    each(slope.chunks_mut(BAND).zip(y.chunks(BAND)), |(a, b)| relu_back_band(a, b));
+}
+
+vectorised! {
+    fn relu_back_band(slope: &mut [R], y: &[R]) {
+        for (slope, &y) in slope.iter_mut().zip(y) {
+            *slope = if y > R::ZERO { *slope } else { R::ZERO };
+        }
+    }
 }

@@ -6,11 +6,46 @@ use crate::real::Real;
 /// Partial results that a sum or a maximum is gathered in.
 const LANES: usize = 16;
 
-/// Runs `work` with the vector instructions of this processor. A function that it calls has them only if it is inlined, so each
-/// of ours must be `#[inline(always)]`.
-#[inline(always)]
-pub(crate) fn vectorised<R>(work: impl FnOnce() -> R) -> R {
-    pulp::Arch::new().dispatch(work)
+/// Defines functions, generic over [`Real`], that run with the vector instructions of this processor. Whatever such a function calls
+/// has them only if it is inlined, so it is marked `#[inline(always)]`, and is no closure of more than a line.
+macro_rules! vectorised {
+    ($($(#[$attribute:meta])* $visibility:vis fn $name:ident($($argument:ident: $type:ty),*) $(-> $output:ty)? $body:block)+) => {$(
+        $(#[$attribute])*
+        $visibility fn $name<R: Real>($($argument: $type),*) $(-> $output)? {
+            #[allow(non_camel_case_types)]
+            struct Work<$($argument),*>($($argument),*);
+
+            impl<R: Real> pulp::NullaryFnOnce for Work<$($type),*> {
+                type Output = $crate::vector::vectorised!(@ $($output)?);
+
+                #[inline(always)]
+                fn call(self) -> Self::Output {
+                    let Self($($argument),*) = self;
+                    $body
+                }
+            }
+
+            pulp::Arch::new().dispatch(Work($($argument),*))
+        }
+    )+};
+    (@) => { () };
+    (@ $output:ty) => { $output };
+}
+
+pub(crate) use vectorised;
+
+vectorised! {
+    /// `sum += x`, value by value.
+    pub(crate) fn add(sum: &mut [R], x: &[R]) {
+        for (sum, &x) in sum.iter_mut().zip(x) {
+            *sum += x;
+        }
+    }
+
+    /// The sum of the values.
+    pub(crate) fn total(slice: &[R]) -> R {
+        sum(slice, |x| x)
+    }
 }
 
 #[inline(always)]
@@ -67,14 +102,6 @@ pub(crate) fn dot<R: Real>(a: &[R], b: &[R]) -> R {
         *lane += a * b;
     }
     joined(lanes, |a, b| a + b)
-}
-
-/// `sum += x`, value by value.
-#[inline(always)]
-pub(crate) fn add<R: Real>(sum: &mut [R], x: &[R]) {
-    for (sum, &x) in sum.iter_mut().zip(x) {
-        *sum += x;
-    }
 }
 
 /// Below it e^x counts as 0, and above it is no subnormal number, which processors are slow with.
