@@ -21,7 +21,7 @@ pub fn run(env: &Env, turn: Turn, arguments: &[String]) -> Result<ExitCode> {
     let program = env.release_binary("unmask");
     let is_first = !program.exists();
     if is_first {
-        println!("The first start builds everything: {FIRST_START}. Later ones take seconds.");
+        println!("The first start builds everything, for some minutes. Later ones take seconds.");
     }
     let asks_for_help = arguments.iter().any(|argument| argument == "--help" || argument == "-h");
     let program = if program.exists() && asks_for_help {
@@ -48,9 +48,6 @@ pub fn run(env: &Env, turn: Turn, arguments: &[String]) -> Result<ExitCode> {
     relay.args(relay_arguments(arguments)).env(page::GPU_FOLDER, page::gpu_folder(env));
     env::become_process(relay)
 }
-
-/// What the first start takes on a new machine.
-const FIRST_START: &str = "about 15 minutes on 2 cores of an AMD EPYC";
 
 /// Says at each stage how long it took to get there.
 struct Watch(Instant);
