@@ -9,11 +9,14 @@ use unmask_matching::{Matching, MatchingOptions, NetworkOracle, Objective, Oracl
 use unmask_model::{Device, Network, OracleOptions};
 
 const SIDE: usize = 16;
+const WIDTH: usize = 12;
+const CLASSES: usize = 10;
+const FEATURES: usize = WIDTH * (SIDE / 4) * (SIDE / 4);
 const LABEL: usize = 3;
 
 /// Weights uniform up to `bound` of a layer's inputs.
 fn lenet(seed: u64, bound: fn(usize) -> f64) -> NetworkOracle {
-    let architecture = Architecture::Lenet(LenetConfig { width: 12, side: SIDE, classes: 10 });
+    let architecture = Architecture::Lenet(LenetConfig { width: WIDTH, side: SIDE, classes: CLASSES });
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut weights: Vec<f32> = Vec::new();
     let mut limit = 0.0;
@@ -23,8 +26,19 @@ fn lenet(seed: u64, bound: fn(usize) -> f64) -> NetworkOracle {
         }
         weights.extend(param.range.clone().map(|_| rng.random_range(-limit..limit) as f32));
     }
+    let weights = head_by_outputs(weights);
     let network = Network::new(architecture, &Device::Cpu).unwrap();
     NetworkOracle::new(&network, &ModelState::from_weights(weights), &[LABEL], OracleOptions::default()).unwrap()
+}
+
+/// What is drawn for the head is drawn input by input: the figures below are of such weights and masks.
+fn head_by_outputs<T: Copy>(mut drawn: Vec<T>) -> Vec<T> {
+    let start = drawn.len() - CLASSES * (FEATURES + 1);
+    let head = drawn[start..][..CLASSES * FEATURES].to_vec();
+    for (index, value) in drawn[start..][..CLASSES * FEATURES].iter_mut().enumerate() {
+        *value = head[index % FEATURES * CLASSES + index / FEATURES];
+    }
+    drawn
 }
 
 /// SSIM against the truth after 300 iterations from a grey start, of an update that a mask dropped a share `rate` of.
@@ -33,7 +47,7 @@ fn invert(truth: &[f32], bound: fn(usize) -> f64, rate: f64, is_aware: bool) -> 
     let x: Vec<f64> = truth.iter().map(|&v| f64::from(v) * 2.0 - 1.0).collect();
     let gradient = lenet.gradient(&x).unwrap();
     let mut rng = ChaCha8Rng::seed_from_u64(2);
-    let kept: Vec<bool> = gradient.iter().map(|_| rng.random_range(0.0..1.0) >= rate).collect();
+    let kept = head_by_outputs(gradient.iter().map(|_| rng.random_range(0.0..1.0) >= rate).collect());
     let sent: Vec<f32> = gradient.iter().zip(&kept).map(|(&g, &kept)| if kept { g as f32 } else { 0.0 }).collect();
     let evidence =
         if is_aware { ReceivedGradient::aware(&sent, &kept) } else { ReceivedGradient::naive(&sent) }.unwrap();
