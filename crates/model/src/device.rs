@@ -24,7 +24,7 @@ pub enum Device {
     /// The processor, through [`unmask_engine`].
     Cpu,
     /// A graphics adapter, through Burn.
-    #[cfg(feature = "gpu")]
+    #[cfg(feature = "burn")]
     Gpu(burn::tensor::Device),
     /// Another part of the program.
     #[cfg(target_family = "wasm")]

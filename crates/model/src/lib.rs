@@ -11,7 +11,7 @@
 mod blocking;
 pub mod device;
 mod error;
-#[cfg(feature = "gpu")]
+#[cfg(feature = "burn")]
 mod gpu;
 mod local;
 mod network;

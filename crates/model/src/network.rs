@@ -3,7 +3,7 @@
 use unmask_core::{Architecture, ModelState, ParamLayout, VitConfig};
 use unmask_engine::{Differentiated, Engine, Normalisation, Statistics, Wanted};
 
-#[cfg(feature = "gpu")]
+#[cfg(feature = "burn")]
 use crate::gpu::Gpu;
 #[cfg(target_family = "wasm")]
 use crate::remote::{Pass, Remote};
@@ -55,7 +55,7 @@ pub struct Network {
 #[derive(Debug, Clone)]
 enum Backend {
     Cpu(Engine<f32>),
-    #[cfg(feature = "gpu")]
+    #[cfg(feature = "burn")]
     Gpu(Gpu),
     #[cfg(target_family = "wasm")]
     Remote(std::rc::Rc<dyn Remote>),
@@ -75,7 +75,7 @@ impl Network {
         }
         let backend = match device {
             Device::Cpu => Backend::Cpu(Engine::new(architecture)),
-            #[cfg(feature = "gpu")]
+            #[cfg(feature = "burn")]
             Device::Gpu(device) => Backend::Gpu(Gpu::new(architecture, device)),
             #[cfg(target_family = "wasm")]
             Device::Remote(remote) => Backend::Remote(remote.clone()),
@@ -172,7 +172,7 @@ impl Network {
             Backend::Cpu(engine) => {
                 Ok(engine.differentiate(weights, statistics, images, labels, normalisation, wanted))
             }
-            #[cfg(feature = "gpu")]
+            #[cfg(feature = "burn")]
             Backend::Gpu(gpu) => gpu.differentiate(weights, statistics, images, labels, normalisation, wanted).await,
             #[cfg(target_family = "wasm")]
             Backend::Remote(remote) => {
@@ -227,7 +227,7 @@ impl Network {
         self.check_images(images, batch)?;
         let logits = match &self.backend {
             Backend::Cpu(engine) => engine.logits(weights, statistics, images, batch),
-            #[cfg(feature = "gpu")]
+            #[cfg(feature = "burn")]
             Backend::Gpu(gpu) => gpu.logits(weights, statistics, images, batch).await?,
             #[cfg(target_family = "wasm")]
             Backend::Remote(remote) => {

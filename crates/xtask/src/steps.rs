@@ -150,7 +150,7 @@ fn integration(env: &Env, tests: &mut TestNotes) -> Result<()> {
 
 fn native_gpu(env: &Env, tests: &mut TestNotes) -> Result<()> {
     apt::ensure(env, &[Need::vulkan()])?;
-    let model = ["test", "--release", "--no-fail-fast", "--package", "unmask-model", "--features", "flex"];
+    let model = ["test", "--release", "--no-fail-fast", "--package", "unmask-model", "--features", "flex,gpu"];
     run_tests(&mut cargo(env, &model), tests)?;
     let program = ["build", "--release", "--package", "unmask", "--features", "gpu"];
     // Another folder, so that the program without graphics adapters stays where it is.

@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn gradients_go_back_to_the_pixels_they_came_from() {
         let config = VitConfig { image: 4, patch: 2, dim: 6, depth: 1, heads: 1, classes: 2, april_block: false };
-        let images: Vec<f64> = (0..2 * 48).map(|i| i as f32).collect();
+        let images: Vec<f32> = (0..2 * 48).map(|i| i as f32).collect();
         let slope = image_gradient(&config, &normalised_patches(&config, &images));
         for (index, value) in slope.iter().enumerate() {
             assert_eq!(*value, (index as f32 - 0.5) / 0.25);
