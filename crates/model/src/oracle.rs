@@ -60,13 +60,11 @@ impl Default for OracleOptions {
 /// Answers attacks with gradients of a [`Network`] at one state.
 pub struct GradientOracle {
     network: Network,
-    /// Of double precision, where that is asked for.
-    exact: Option<Engine<f64>>,
-    /// All of them, in f64.
+    /// Of double precision, where that is asked for, with all weights.
+    exact: Option<(Engine<f64>, Vec<f64>)>,
+    state: ModelState,
+    /// Those in scope, which are the first of all.
     weights: Vec<f64>,
-    statistics: Vec<f32>,
-    /// How many of the first weights are in scope.
-    scope: usize,
     normalisation: Normalisation,
 }
 
@@ -94,10 +92,9 @@ impl Network {
         }
         Ok(GradientOracle {
             network: self.clone(),
-            exact: (precision == Precision::F64).then(|| Engine::new(architecture)),
-            weights: wide(&state.weights),
-            statistics: state.statistics.clone(),
-            scope: scope.len(self.layout()),
+            exact: (precision == Precision::F64).then(|| (Engine::new(architecture), wide(&state.weights))),
+            state: state.clone(),
+            weights: wide(&state.weights[..scope.len(self.layout())]),
             normalisation,
         })
     }
@@ -110,7 +107,7 @@ impl GradientOracle {
 
     /// The weights in scope: the first values of the flat vector.
     pub fn weights(&self) -> &[f64] {
-        &self.weights[..self.scope]
+        &self.weights
     }
 
     /// dl/d(weights in scope) for `images` `[batch, 3, side, side]` in [0, 1] with `labels` `[batch]`.
@@ -118,7 +115,7 @@ impl GradientOracle {
     /// # Errors
     /// As those of a [step](Network::loss_and_gradient).
     pub async fn gradient(&self, images: &[f64], labels: &[usize]) -> Result<Vec<f64>, ModelError> {
-        let wanted = Wanted { weights: self.scope, images: false };
+        let wanted = Wanted { weights: self.weights.len(), images: false };
         let gradient = self.differentiate(&self.weights, images, labels, wanted).await?.gradient;
         check_gradient(self.network.layout(), &gradient)?;
         Ok(gradient)
@@ -136,8 +133,8 @@ impl GradientOracle {
         labels: &[usize],
         shift: &[f64],
     ) -> Result<Vec<f64>, ModelError> {
-        if shift.len() != self.scope {
-            return Err(ModelError::ShiftCount { given: shift.len(), expected: self.scope });
+        if shift.len() != self.weights.len() {
+            return Err(ModelError::ShiftCount { given: shift.len(), expected: self.weights.len() });
         }
         let forwards = self.input_gradient_at(shift, 1.0, images, labels).await?;
         let backwards = self.input_gradient_at(shift, -1.0, images, labels).await?;
@@ -152,17 +149,14 @@ impl GradientOracle {
         images: &[f64],
         labels: &[usize],
     ) -> Result<Vec<f64>, ModelError> {
-        let mut weights = self.weights.clone();
-        for (weight, shift) in weights.iter_mut().zip(shift) {
-            *weight += sign * shift;
-        }
+        let weights: Vec<f64> = self.weights.iter().zip(shift).map(|(weight, shift)| weight + sign * shift).collect();
         let wanted = Wanted { weights: 0, images: true };
         let images = self.differentiate(&weights, images, labels, wanted).await?.images;
         check_finite("gradient of the images", &images)?;
         Ok(images)
     }
 
-    /// In the oracle's precision.
+    /// In the oracle's precision, at these `weights` in scope.
     async fn differentiate(
         &self,
         weights: &[f64],
@@ -171,13 +165,18 @@ impl GradientOracle {
         wanted: Wanted,
     ) -> Result<Differentiated<f64>, ModelError> {
         let found = match &self.exact {
-            Some(engine) => {
+            Some((engine, all)) => {
                 self.network.check_images(images, labels.len())?;
                 self.network.check_labels(labels)?;
-                engine.differentiate(weights, &wide(&self.statistics), images, labels, self.normalisation, wanted)
+                let all = [weights, &all[weights.len()..]].concat();
+                let statistics = wide(&self.state.statistics);
+                engine.differentiate(&all, &statistics, images, labels, self.normalisation, wanted)
             }
             None => {
-                let state = ModelState { weights: narrow(weights), statistics: self.statistics.clone() };
+                let mut state = self.state.clone();
+                for (to, &weight) in state.weights.iter_mut().zip(weights) {
+                    *to = weight as f32;
+                }
                 let images = narrow(images);
                 let found = self.network.differentiate(&state, &images, labels, self.normalisation, wanted).await?;
                 Differentiated {
