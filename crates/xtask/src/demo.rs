@@ -94,7 +94,7 @@ pub fn build_gpu(env: &Env, turn: Turn) -> Result<ExitCode> {
     page::build_gpu(env)?;
     drop(turn);
     println!(
-        "The WebGPU trainer is there, after {} minutes: tabs that are opened from now on use it where there is a graphics card.",
+        "The WebGPU trainer is there, after {} min: tabs that are opened from now on use it where there is a graphics card.",
         begun.elapsed().as_secs().div_ceil(60)
     );
     Ok(ExitCode::SUCCESS)
