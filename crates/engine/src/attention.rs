@@ -1,10 +1,10 @@
 //! Multi-head attention, softmax(Q K^T / sqrt(d)) V, one image and one head after the other.
 
-use faer::{MatMut, MatRef};
+use faer::{MatMut, MatRef, reborrow::ReborrowMut as _};
 
 use crate::{
     buffer::{Buffer, Pool},
-    matrix::{rows, rows_mut, small_product},
+    matrix::{rows, rows_mut, small_product, small_product_added},
     parallel::each,
     real::Real,
     vector::{dot, max, sum, vectorised},
@@ -91,6 +91,79 @@ impl<R: Real> Attention<'_, R> {
             small_product(by_query, scale, rows(&by_scores, tokens), key);
             small_product(by_key, scale, rows(&by_scores, tokens).transpose(), query);
         });
+    }
+}
+
+impl<R: Real> Attention<'_, R> {
+    /// How `mixed` changes with queries, keys and values, whose changes are those of `along`. Sets `change` `[batch Q, D]`, and
+    /// returns the change of the weights `[batch, heads, Q, T]`.
+    pub(crate) fn apply_change(&self, along: &Self, pool: &Pool<R>, weights: &[R], change: MatMut<'_, R>) -> Buffer<R> {
+        let (queries, tokens) = (self.query.nrows() / self.batch, self.key.nrows() / self.batch);
+        let mut of_weights = pool.take(weights.len());
+        let outputs = heads_mut(change, self.batch, self.heads);
+        let len = queries * tokens;
+        let items = of_weights.chunks_exact_mut(len).zip(weights.chunks_exact(len)).zip(outputs).enumerate();
+        each(items, |(index, ((of_weights, weights), mut change))| {
+            let [query, key, value] = [self.query, self.key, self.value].map(|x| self.head(x, index));
+            let [of_query, of_key, of_value] = [along.query, along.key, along.value].map(|x| self.head(x, index));
+            small_product(rows_mut(of_weights, tokens), self.scale(), of_query, key.transpose());
+            small_product_added(rows_mut(of_weights, tokens), self.scale(), query, of_key.transpose());
+            softmax_back(&mut *of_weights, weights, tokens);
+            small_product(change.rb_mut(), R::ONE, rows(of_weights, tokens), value);
+            small_product_added(change, R::ONE, rows(weights, tokens), of_value);
+        });
+        of_weights
+    }
+
+    /// How what [`back`](Self::back) sets changes with queries, keys and values as with `along`, with the weights and with the slope,
+    /// each given with its change.
+    pub(crate) fn back_change(
+        &self,
+        along: &Self,
+        pool: &Pool<R>,
+        weights: [&[R]; 2],
+        slope: [MatRef<'_, R>; 2],
+        changes: Slopes<'_, R>,
+    ) {
+        let (batch, heads, scale) = (self.batch, self.heads, self.scale());
+        let (queries, tokens) = (self.query.nrows() / batch, self.key.nrows() / batch);
+        let Slopes { query, key, value } = changes;
+        let [by_query, by_key, by_value] = [query, key, value].map(|x| heads_mut(x, batch, heads));
+        let [weights, of_weights] = weights.map(|weights| weights.chunks_exact(queries * tokens));
+        let items = weights.zip(of_weights).zip(by_query).zip(by_key).zip(by_value).enumerate();
+        each(items, |(index, ((((weights, of_weights), mut by_query), mut by_key), mut by_value))| {
+            let [query, key, value] = [self.query, self.key, self.value].map(|x| self.head(x, index));
+            let [of_query, of_key, of_value] = [along.query, along.key, along.value].map(|x| self.head(x, index));
+            let [slope, of_slope] = slope.map(|x| self.head(x, index));
+            small_product(by_value.rb_mut(), R::ONE, rows(weights, tokens).transpose(), of_slope);
+            small_product_added(by_value, R::ONE, rows(of_weights, tokens).transpose(), slope);
+            let (mut by_scores, mut of_by_scores) = (pool.take(weights.len()), pool.take(weights.len()));
+            small_product(rows_mut(&mut by_scores, tokens), R::ONE, slope, value.transpose());
+            small_product(rows_mut(&mut of_by_scores, tokens), R::ONE, of_slope, value.transpose());
+            small_product_added(rows_mut(&mut of_by_scores, tokens), R::ONE, slope, of_value.transpose());
+            softmax_back_change(&mut of_by_scores[..], &mut by_scores[..], weights, of_weights, tokens);
+            let (by_scores, of_by_scores) = (rows(&by_scores, tokens), rows(&of_by_scores, tokens));
+            small_product(by_query.rb_mut(), scale, of_by_scores, key);
+            small_product_added(by_query, scale, by_scores, of_key);
+            small_product(by_key.rb_mut(), scale, of_by_scores.transpose(), query);
+            small_product_added(by_key, scale, by_scores.transpose(), of_query);
+        });
+    }
+}
+
+vectorised! {
+    /// What [`softmax_back`] makes of `slopes`, and how it changes with them and `y`; each change takes the place of that of dl/dy.
+    fn softmax_back_change(changes: &mut [R], slopes: &mut [R], y: &[R], of_y: &[R], len: usize) {
+        let ys = y.chunks_exact(len).zip(of_y.chunks_exact(len));
+        for ((changes, slopes), (y, of_y)) in changes.chunks_exact_mut(len).zip(slopes.chunks_exact_mut(len)).zip(ys) {
+            let common = dot(slopes, y);
+            let of_common = dot(changes, y) + dot(slopes, of_y);
+            let ys = y.iter().zip(of_y);
+            for ((change, slope), (&y, &of_y)) in changes.iter_mut().zip(slopes).zip(ys) {
+                *change = y * (*change - of_common) + of_y * (*slope - common);
+                *slope = y * (*slope - common);
+            }
+        }
     }
 }
 

@@ -6,7 +6,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use crate::real::Real;
+use crate::{
+    parallel::{BAND, each},
+    real::Real,
+};
 
 /// Buffers that nobody uses at present, by their length. A step takes the same lengths each time.
 #[derive(Debug)]
@@ -24,11 +27,31 @@ impl<R> Default for Pool<R> {
     }
 }
 
+impl<R> Pool<R> {
+    /// Takes `values` for later buffers.
+    pub(crate) fn keep(&self, values: Vec<R>) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.entry(values.len()).or_default().push(values);
+    }
+}
+
 impl<R: Real> Pool<R> {
     /// A buffer of `len` values, which may be anything.
     pub(crate) fn take(&self, len: usize) -> Buffer<R> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&len).and_then(Vec::pop);
         Buffer { values: kept.unwrap_or_else(|| vec![R::ZERO; len]), pool: self.clone() }
+    }
+
+    /// `len` values, which may be anything, and which their owner may give [back](Self::keep).
+    pub(crate) fn give(&self, len: usize) -> Vec<R> {
+        std::mem::take(&mut self.take(len).values)
+    }
+
+    /// A buffer of these values.
+    pub(crate) fn copy(&self, values: &[R]) -> Buffer<R> {
+        let mut buffer = self.take(values.len());
+        each(buffer.chunks_mut(BAND).zip(values.chunks(BAND)), |(to, from)| to.copy_from_slice(from));
+        buffer
     }
 
     /// A buffer of `len` zeros.
@@ -62,9 +85,9 @@ impl<R> DerefMut for Buffer<R> {
 
 impl<R> Drop for Buffer<R> {
     fn drop(&mut self) {
-        let values = std::mem::take(&mut self.values);
-        let mut kept = self.pool.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.entry(values.len()).or_default().push(values);
+        if !self.values.is_empty() {
+            self.pool.keep(std::mem::take(&mut self.values));
+        }
     }
 }
 

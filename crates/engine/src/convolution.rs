@@ -6,6 +6,7 @@ use faer::{MatMut, MatRef, reborrow::ReborrowMut as _};
 
 use crate::{
     buffer::{Buffer, Pool},
+    direct::{self, Lined},
     matrix::{product, product_added, product_onto, rows, rows_mut},
     parallel::each,
     parameters::{Slot, add_all},
@@ -17,6 +18,8 @@ use crate::{
 const TOGETHER: usize = 1 << 17;
 /// Pieces of a single picture that are enough for many threads.
 const PIECES: usize = 8;
+/// Places of all pictures from which on the gradients of filters are summed directly.
+const LONG: usize = 512;
 
 /// How a kernel goes over pictures.
 #[derive(Debug, Clone, Copy)]
@@ -95,6 +98,10 @@ impl Convolution {
     pub(crate) fn apply<R: Real>(&self, pool: &Pool<R>, x: &[R], filters: &[R], bias: Option<&[R]>) -> Buffer<R> {
         let output = self.output();
         let mut y = pool.take(output.len());
+        if self.is_direct() && bias.is_none() {
+            direct::convolved(pool, &Lined::new(pool, x, self.input), filters, &mut y);
+            return y;
+        }
         let pictures = y.chunks_exact_mut(output.picture()).zip(x.chunks_exact(self.input.picture()));
         let items = pictures.flat_map(|(y, x)| {
             let mut rest = rows_mut(y, output.plane());
@@ -136,10 +143,19 @@ impl Convolution {
                 by_bias[index % output.channels] += total(plane);
             }
         }
+        let lined = self.is_direct().then(|| Lined::new(pool, slope, output));
         if let Some(by_filters) = by_filters {
-            self.filters_back(pool, x, slope, by_filters);
+            match &lined {
+                Some(slope) if self.sums_are_long() => {
+                    direct::filters_back(pool, &Lined::new(pool, x, self.input), slope, by_filters);
+                }
+                _ => self.filters_back(pool, x, slope, by_filters),
+            }
         }
         if let Some(by_x) = by_x {
+            if let Some(slope) = lined {
+                return direct::turned(pool, &slope, filters, by_x);
+            }
             self.input_back(pool, filters, slope, by_x);
         }
     }
@@ -216,6 +232,16 @@ fn take_mut<'a, R: Real>(matrix: &mut MatMut<'a, R>) -> MatMut<'a, R> {
 }
 
 impl Convolution {
+    /// Whether [`direct`] has it.
+    fn is_direct(&self) -> bool {
+        matches!(self.window, Window { kernel: 3, stride: 1, padding: 1 })
+    }
+
+    /// Whether a gradient of a filter is a sum over so many places that its vectors are worth it.
+    fn sums_are_long(&self) -> bool {
+        self.input.batch * self.input.plane() >= LONG
+    }
+
     /// Rows of the output that are computed together.
     fn bands(&self) -> impl Iterator<Item = Range<usize>> + use<> {
         let side = self.output().side;

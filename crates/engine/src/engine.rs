@@ -61,6 +61,15 @@ pub struct Engine<R> {
     pool: Pool<R>,
 }
 
+/// A gradient of a ViT with all that was computed on the way, so that it can be asked how it changes.
+pub struct Recording<R: Real> {
+    /// dl/dw of as many weights as were wanted.
+    pub gradient: Vec<R>,
+    labels: Vec<usize>,
+    images: usize,
+    tape: vit::Tape<R>,
+}
+
 enum Pass<R: Real> {
     Vit(vit::Pass<R>),
     Resnet(resnet::Pass<R>),
@@ -114,7 +123,7 @@ impl<R: Real> Engine<R> {
         let mut slope = pool.take(pass.logits().len());
         slope.copy_from_slice(pass.logits());
         let loss = cross_entropy(&mut slope, labels);
-        let mut gradient = vec![R::ZERO; wanted.weights];
+        let mut gradient = pool.give(wanted.weights);
         let mut by_images = vec![R::ZERO; if wanted.images { images.len() } else { 0 }];
         let room = wanted.images.then_some(by_images.as_mut_slice());
         match (&self.architecture, pass) {
@@ -137,6 +146,41 @@ impl<R: Real> Engine<R> {
             _ => {}
         }
         Differentiated { loss, gradient, images: by_images, statistics }
+    }
+
+    /// Takes a gradient that is no longer needed, so that the next step has memory that is in place already.
+    pub fn recycle(&self, gradient: Vec<R>) {
+        self.pool.keep(gradient);
+    }
+
+    /// The gradient of the first `wanted` weights as [`differentiate`](Self::differentiate) gives it, with what
+    /// [`input_slope_along`](Self::input_slope_along) needs; `None` for what is no ViT.
+    ///
+    /// # Panics
+    /// If a slice has another length, or a label is no class.
+    pub fn record(&self, weights: &[R], images: &[R], labels: &[usize], wanted: usize) -> Option<Recording<R>> {
+        let Architecture::Vit(config) = &self.architecture else { return None };
+        let (vit, mut gradient) = (Vit { config, batch: labels.len(), pool: &self.pool }, self.pool.give(wanted));
+        let pass = vit.forward(weights, images, true);
+        let mut slope = self.pool.copy(&pass.logits);
+        cross_entropy(&mut slope, labels);
+        let tape = vit.record(weights, pass, slope, &mut gradient);
+        Some(Recording { gradient, labels: labels.to_vec(), images: images.len(), tape })
+    }
+
+    /// d<dl/dw, `direction`>/d(images), `[batch, 3, side, side]` per unit of images in [0, 1]: how dl/d(images) changes while the first
+    /// weights move along `direction`, which ends with a parameter. Exact, by forward over reverse.
+    ///
+    /// # Panics
+    /// If a slice has another length, or the recording is of another architecture.
+    pub fn input_slope_along(&self, weights: &[R], recording: &Recording<R>, direction: &[R]) -> Vec<R> {
+        let mut by_images = vec![R::ZERO; recording.images];
+        if let Architecture::Vit(config) = &self.architecture {
+            let labels = &recording.labels;
+            let vit = Vit { config, batch: labels.len(), pool: &self.pool };
+            vit.input_slope_along(weights, &recording.tape, labels, direction, &mut by_images);
+        }
+        by_images
     }
 
     fn forward(

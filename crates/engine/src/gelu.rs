@@ -12,12 +12,24 @@ fn cdf<R: Real>(x: R) -> R {
     R::from(0.5) * (R::ONE + (x * R::rounded(std::f64::consts::FRAC_1_SQRT_2)).erf())
 }
 
-/// Phi(x) + x phi(x) with the density phi.
+/// phi(x), its density.
 #[inline(always)]
-fn slope<R: Real>(x: R) -> R {
+fn density<R: Real>(x: R) -> R {
     /// 1 / sqrt(2 pi)
     const PEAK: f64 = 0.398_942_280_401_432_7;
-    cdf(x) + x * (R::rounded(PEAK) * (R::from(-0.5) * x * x).exp())
+    R::rounded(PEAK) * (R::from(-0.5) * x * x).exp()
+}
+
+/// Phi(x) + x phi(x)
+#[inline(always)]
+fn slope<R: Real>(x: R) -> R {
+    cdf(x) + x * density(x)
+}
+
+/// The derivative of the [`slope`].
+#[inline(always)]
+fn curvature<R: Real>(x: R) -> R {
+    (R::from(2.0) - x * x) * density(x)
 }
 
 pub(crate) fn gelu<R: Real>(y: &mut [R], x: &[R]) {
@@ -32,15 +44,34 @@ vectorised! {
     }
 }
 
-/// Makes dl/dx of dl/dy.
-pub(crate) fn gelu_back<R: Real>(slopes: &mut [R], x: &[R]) {
-    each(slopes.chunks_mut(BAND).zip(x.chunks(BAND)), |(a, b)| gelu_back_band(a, b));
+/// dl/dx by `slopes`, dl/dy.
+pub(crate) fn gelu_back<R: Real>(by_x: &mut [R], slopes: &[R], x: &[R]) {
+    let bands = by_x.chunks_mut(BAND).zip(slopes.chunks(BAND)).zip(x.chunks(BAND));
+    each(bands, |((by_x, slopes), x)| gelu_back_band(by_x, slopes, x));
 }
 
 vectorised! {
-    fn gelu_back_band(slopes: &mut [R], x: &[R]) {
-        for (along, &x) in slopes.iter_mut().zip(x) {
-            *along *= slope(x);
+    fn gelu_back_band(by_x: &mut [R], slopes: &[R], x: &[R]) {
+        for ((by_x, &along), &x) in by_x.iter_mut().zip(slopes).zip(x) {
+            *by_x = along * slope(x);
+        }
+    }
+}
+
+/// How [`gelu_back`] changes with `slopes` and `x`, whose changes are given.
+pub(crate) fn gelu_back_change<R: Real>(changes: &mut [R], slopes: [&[R]; 2], x: [&[R]; 2]) {
+    let [slopes, of_slopes, x, of_x] = [slopes[0], slopes[1], x[0], x[1]].map(|values| values.chunks(BAND));
+    let bands = changes.chunks_mut(BAND).zip(slopes.zip(of_slopes)).zip(x.zip(of_x));
+    each(bands, |((changes, (slopes, of_slopes)), (x, of_x))| {
+        gelu_back_change_band(changes, slopes, of_slopes, x, of_x);
+    });
+}
+
+vectorised! {
+    fn gelu_back_change_band(changes: &mut [R], slopes: &[R], of_slopes: &[R], x: &[R], of_x: &[R]) {
+        let slopes = slopes.iter().zip(of_slopes);
+        for ((change, (&along, &of_along)), (&x, &of_x)) in changes.iter_mut().zip(slopes).zip(x.iter().zip(of_x)) {
+            *change = of_along * slope(x) + along * curvature(x) * of_x;
         }
     }
 }
@@ -57,9 +88,9 @@ mod tests {
         let (mut y, mut exact_y) = (vec![0.0; x.len()], vec![0.0; x.len()]);
         gelu(&mut y, &x);
         gelu(&mut exact_y, &exact);
-        let (mut slopes, mut exact_slopes) = (vec![1.0; x.len()], vec![1.0; x.len()]);
-        gelu_back(&mut slopes, &x);
-        gelu_back(&mut exact_slopes, &exact);
+        let (mut slopes, mut exact_slopes) = (vec![0.0; x.len()], vec![0.0; x.len()]);
+        gelu_back(&mut slopes, &vec![1.0; x.len()], &x);
+        gelu_back(&mut exact_slopes, &vec![1.0; x.len()], &exact);
         for (i, x) in exact.iter().enumerate() {
             assert!((f64::from(y[i]) - exact_y[i]).abs() < 5e-7 * x.abs().max(1e-3), "{x}");
             assert!((f64::from(slopes[i]) - exact_slopes[i]).abs() < 5e-7, "{x}");

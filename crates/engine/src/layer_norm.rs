@@ -3,7 +3,7 @@
 use crate::{
     buffer::{Buffer, Pool},
     parallel::{band_rows, each, map},
-    parameters::{Norm, Slot, add_all},
+    parameters::{Change, Norm, Slot, add_all},
     real::Real,
     vector::{dot, sum, vectorised},
 };
@@ -54,6 +54,116 @@ impl<R: Real> Norm<&[R]> {
         if let Some(bias) = gradient.bias {
             bias.fill(R::ZERO);
             add_all(bias, parts.iter().map(|(_, by_bias)| by_bias.as_slice()));
+        }
+    }
+}
+
+impl<R: Real> Norm<&[R]> {
+    /// How the output changes with `x`, by `of_x` `[rows, channels]`, and with the norm by `along`.
+    pub(crate) fn layer_norm_change(
+        &self,
+        pool: &Pool<R>,
+        along: &Norm<Change<'_, R>>,
+        x: &[R],
+        of_x: &[R],
+        normed: &Normed<R>,
+    ) -> Buffer<R> {
+        let len = self.weight.len();
+        let band = band_rows(len);
+        let zeros = vec![R::ZERO; len];
+        let along = [along.weight, along.bias].map(|change| change.unwrap_or(&zeros));
+        let mut change = pool.take(x.len());
+        let bands = change.chunks_mut(band * len).zip(x.chunks(band * len)).zip(of_x.chunks(band * len));
+        each(bands.zip(normed.moments.chunks(2 * band)), |(((change, x), of_x), moments)| {
+            norm_change_band(self.weight, along, [x, of_x], moments, change);
+        });
+        change
+    }
+
+    /// Adds to `change` how dl/dx changes with `slope`, dl/dy, and with `x`, each given with its own change `[rows, channels]`, and
+    /// with the norm by `along`.
+    pub(crate) fn layer_norm_back_change(
+        &self,
+        along: &Norm<Change<'_, R>>,
+        slope: [&[R]; 2],
+        x: [&[R]; 2],
+        normed: &Normed<R>,
+        change: &mut [R],
+    ) {
+        let len = self.weight.len();
+        let band = band_rows(len);
+        let zeros = vec![R::ZERO; len];
+        let along = along.weight.unwrap_or(&zeros);
+        let [slope, of_slope, x, of_x] = [slope[0], slope[1], x[0], x[1]].map(|values| values.chunks(band * len));
+        let bands = change.chunks_mut(band * len).zip(slope.zip(of_slope)).zip(x.zip(of_x));
+        each(bands.zip(normed.moments.chunks(2 * band)), |(((change, (slope, of_slope)), (x, of_x)), moments)| {
+            norm_back_change_band([self.weight, along], [slope, of_slope], [x, of_x], moments, change);
+        });
+    }
+}
+
+/// Sets `normal` to (x - mean) scale, and `of_normal` to its change by that of x; returns the change of the scale in units of it.
+#[inline(always)]
+fn normal_change<R: Real>(normal: &mut [R], of_normal: &mut [R], [x, of_x]: [&[R]; 2], moments: &[R]) -> R {
+    let (mean, scale) = (moments[0], moments[1]);
+    let count = R::rounded(x.len() as f64);
+    for (normal, &x) in normal.iter_mut().zip(x) {
+        *normal = (x - mean) * scale;
+    }
+    let mean = sum(of_x, |x| x) / count;
+    let along = dot(normal, of_x) / count * scale;
+    for ((of_normal, &normal), &of_x) in of_normal.iter_mut().zip(&*normal).zip(of_x) {
+        *of_normal = (of_x - mean) * scale - normal * along;
+    }
+    -along
+}
+
+vectorised! {
+    /// Of rows: the change of the output.
+    fn norm_change_band(weights: &[R], along: [&[R]; 2], x: [&[R]; 2], moments: &[R], change: &mut [R]) {
+        let len = weights.len();
+        let (mut normal, mut of_normal) = (vec![R::ZERO; len], vec![R::ZERO; len]);
+        let rows = x[0].chunks_exact(len).zip(x[1].chunks_exact(len)).zip(moments.chunks_exact(2));
+        for (((x, of_x), moments), change) in rows.zip(change.chunks_exact_mut(len)) {
+            normal_change(&mut normal, &mut of_normal, [x, of_x], moments);
+            let normals = normal.iter().zip(&of_normal);
+            let layer = weights.iter().zip(along[0]).zip(along[1]);
+            for ((change, (&normal, &of_normal)), ((&weight, &of_weight), &of_bias)) in change.iter_mut().zip(normals).zip(layer) {
+                *change = of_normal * weight + normal * of_weight + of_bias;
+            }
+        }
+    }
+
+    /// Of rows: adds the change of dl/dx.
+    fn norm_back_change_band(weights: [&[R]; 2], slope: [&[R]; 2], x: [&[R]; 2], moments: &[R], change: &mut [R]) {
+        let len = weights[0].len();
+        let count = R::rounded(len as f64);
+        let (mut normal, mut of_normal) = (vec![R::ZERO; len], vec![R::ZERO; len]);
+        let (mut weighted, mut of_weighted) = (vec![R::ZERO; len], vec![R::ZERO; len]);
+        let slopes = slope[0].chunks_exact(len).zip(slope[1].chunks_exact(len));
+        let rows = x[0].chunks_exact(len).zip(x[1].chunks_exact(len)).zip(moments.chunks_exact(2));
+        for (((slope, of_slope), ((x, of_x), moments)), change) in slopes.zip(rows).zip(change.chunks_exact_mut(len)) {
+            let scale = moments[1];
+            let of_scale = normal_change(&mut normal, &mut of_normal, [x, of_x], moments);
+            let layer = weights[0].iter().zip(weights[1]);
+            let both = weighted.iter_mut().zip(&mut of_weighted);
+            for (((weighted, of_weighted), (&weight, &of_weight)), (&slope, &of_slope)) in
+                both.zip(layer).zip(slope.iter().zip(of_slope))
+            {
+                *weighted = slope * weight;
+                *of_weighted = of_slope * weight + slope * of_weight;
+            }
+            let mean = sum(&weighted, |x| x) / count;
+            let of_mean = sum(&of_weighted, |x| x) / count;
+            let along = dot(&weighted, &normal) / count;
+            let of_along = (dot(&of_weighted, &normal) + dot(&weighted, &of_normal)) / count;
+            let normals = normal.iter().zip(&of_normal);
+            let both = weighted.iter().zip(&of_weighted);
+            for ((change, (&normal, &of_normal)), (&weighted, &of_weighted)) in change.iter_mut().zip(normals).zip(both) {
+                let by_x = weighted - mean - normal * along;
+                let of_by_x = of_weighted - of_mean - of_normal * along - normal * of_along;
+                *change += (of_by_x + by_x * of_scale) * scale;
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ mod attention;
 mod batch_norm;
 mod buffer;
 mod convolution;
+mod direct;
 mod engine;
 mod gelu;
 mod layer_norm;
@@ -26,5 +27,5 @@ mod resnet;
 mod vector;
 mod vit;
 
-pub use engine::{Differentiated, Engine, Normalisation, Statistics, Wanted};
+pub use engine::{Differentiated, Engine, Normalisation, Recording, Statistics, Wanted};
 pub use real::Real;

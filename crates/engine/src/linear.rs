@@ -1,11 +1,11 @@
 //! y = x W^T + b
 
-use faer::{MatMut, MatRef};
+use faer::{MatMut, MatRef, reborrow::ReborrowMut as _};
 
 use crate::{
     matrix::{product, product_added, product_onto, rows, rows_mut},
     parallel,
-    parameters::{Linear, Slot, add_all},
+    parameters::{Change, Linear, Slot, add_all},
     real::Real,
     vector::{add, vectorised},
 };
@@ -43,6 +43,41 @@ impl<R: Real> Linear<&[R]> {
             sum_of_two(y, &self.bias[column..], beside);
         };
         product_onto(y, begin, x, self.weight().transpose());
+    }
+
+    /// How `y` `[rows, out]` changes with `x` `[rows, in]`, and with the layer by `along`.
+    pub(crate) fn apply_change(
+        &self,
+        along: &Linear<Change<'_, R>>,
+        mut change: MatMut<'_, R>,
+        x: MatRef<'_, R>,
+        of_x: MatRef<'_, R>,
+    ) {
+        match along.bias {
+            Some(bias) => {
+                let begin = |_, column: usize, y: &mut [R]| y.copy_from_slice(&bias[column..column + y.len()]);
+                product_onto(change.rb_mut(), begin, of_x, self.weight().transpose());
+            }
+            None => product(change.rb_mut(), of_x, self.weight().transpose()),
+        }
+        if let Some(weight) = along.weight {
+            product_added(change, x, rows(weight, x.ncols()).transpose());
+        }
+    }
+
+    /// Adds to `change` how dl/dx `[rows, in]` changes with `slope`, dl/dy `[rows, out]`, and with the layer by `along`.
+    pub(crate) fn back_change(
+        &self,
+        along: &Linear<Change<'_, R>>,
+        mut change: MatMut<'_, R>,
+        slope: MatRef<'_, R>,
+        of_slope: MatRef<'_, R>,
+    ) {
+        product_added(change.rb_mut(), of_slope, self.weight());
+        if let Some(weight) = along.weight {
+            let columns = change.ncols();
+            product_added(change, slope, rows(weight, columns));
+        }
     }
 
     /// By `slope`, dl/dy `[rows, out]`, the gradients of weight and bias, and dl/dx `[rows, in]`.

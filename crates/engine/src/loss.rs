@@ -22,3 +22,19 @@ pub(crate) fn cross_entropy<R: Real>(logits: &mut [R], labels: &[usize]) -> R {
     }
     loss / count
 }
+
+/// How the gradient of [`cross_entropy`], `slope` `[batch, classes]`, changes with the logits, whose `change` it takes the place of.
+pub(crate) fn cross_entropy_change<R: Real>(change: &mut [R], slope: &[R], labels: &[usize]) {
+    let classes = slope.len() / labels.len().max(1);
+    let count = R::rounded(labels.len() as f64);
+    for ((change, slope), &label) in
+        change.chunks_exact_mut(classes.max(1)).zip(slope.chunks_exact(classes.max(1))).zip(labels)
+    {
+        let of_label = |class: usize| if class == label { R::ONE } else { R::ZERO };
+        let share = |class: usize| slope[class] * count + of_label(class);
+        let common = change.iter().enumerate().fold(R::ZERO, |sum, (class, &change)| sum + share(class) * change);
+        for (class, change) in change.iter_mut().enumerate() {
+            *change = share(class) * (*change - common) / count;
+        }
+    }
+}

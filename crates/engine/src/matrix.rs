@@ -57,6 +57,11 @@ pub(crate) fn small_product<R: Real>(c: MatMut<'_, R>, scale: R, a: MatRef<'_, R
     matmul(c, Accum::Replace, a, b, scale, Par::Seq);
 }
 
+/// `c` += `scale` `a` `b`, on this thread.
+pub(crate) fn small_product_added<R: Real>(c: MatMut<'_, R>, scale: R, a: MatRef<'_, R>, b: MatRef<'_, R>) {
+    matmul(c, Accum::Add, a, b, scale, Par::Seq);
+}
+
 enum Begin<R, F> {
     Nothing,
     Kept,

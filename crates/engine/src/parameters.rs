@@ -16,10 +16,21 @@ impl<R> Piece for &[R] {
     }
 }
 
+/// How a parameter changes, if it does: a piece of a direction that the first parameters move along.
+pub(crate) type Change<'a, R> = Option<&'a [R]>;
+
+impl<R> Piece for Change<'_, R> {
+    fn cut(&mut self, len: usize) -> Self {
+        let (first, rest) = self.and_then(|values| values.split_at_checked(len)).unzip();
+        *self = rest;
+        first
+    }
+}
+
 /// Where the gradient of a parameter goes, if it is wanted.
 pub(crate) type Slot<'a, R> = Option<&'a mut [R]>;
 
-impl<R> Piece for Slot<'_, R> {
+impl<R: Real> Piece for Slot<'_, R> {
     fn cut(&mut self, len: usize) -> Self {
         match self.take() {
             Some(values) if values.len() >= len => {
@@ -27,7 +38,10 @@ impl<R> Piece for Slot<'_, R> {
                 *self = Some(rest);
                 Some(first)
             }
-            _ => None,
+            rest => {
+                rest.into_iter().for_each(|rest| rest.fill(R::ZERO));
+                None
+            }
         }
     }
 }
@@ -52,7 +66,7 @@ impl<P: Piece> Linear<P> {
     }
 }
 
-impl<R> Linear<&[R]> {
+impl<P: Copy> Linear<P> {
     /// The same layer, to be split.
     pub(crate) fn pieces(&self) -> Self {
         Self { weight: self.weight, bias: self.bias }

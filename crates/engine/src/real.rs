@@ -2,6 +2,8 @@
 
 use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub, SubAssign};
 
+use pulp::Simd;
+
 use crate::vector;
 
 /// `f32`, or `f64` for checks.
@@ -34,6 +36,66 @@ pub trait Real:
     fn exp(self) -> Self;
 
     fn erf(self) -> Self;
+
+    /// As many numbers as an instruction of the processor takes at once.
+    type Vector<S: Simd>: Copy;
+
+    /// Numbers in a vector.
+    #[inline(always)]
+    fn lanes<S: Simd>() -> usize {
+        size_of::<Self::Vector<S>>() / size_of::<Self>()
+    }
+
+    /// The vectors that `values` consists of; what is left over is left out.
+    fn vectors<S: Simd>(values: &[Self]) -> &[Self::Vector<S>];
+
+    fn vectors_mut<S: Simd>(values: &mut [Self]) -> &mut [Self::Vector<S>];
+
+    /// `x` at every place.
+    fn spread<S: Simd>(simd: S, x: Self) -> Self::Vector<S>;
+
+    /// `a` `b` + `c`, rounded once where the processor can.
+    fn multiplied_added<S: Simd>(
+        simd: S,
+        a: Self::Vector<S>,
+        b: Self::Vector<S>,
+        c: Self::Vector<S>,
+    ) -> Self::Vector<S>;
+
+    /// The sum of the numbers.
+    fn summed<S: Simd>(simd: S, x: Self::Vector<S>) -> Self;
+}
+
+macro_rules! vectors {
+    ($vector:ident, $vectors:ident, $vectors_mut:ident, $spread:ident, $both:ident, $multiplied:ident, $added:ident, $summed:ident) => {
+        type Vector<S: Simd> = S::$vector;
+
+        #[inline(always)]
+        fn vectors<S: Simd>(values: &[Self]) -> &[S::$vector] {
+            S::$vectors(values).0
+        }
+
+        #[inline(always)]
+        fn vectors_mut<S: Simd>(values: &mut [Self]) -> &mut [S::$vector] {
+            S::$vectors_mut(values).0
+        }
+
+        #[inline(always)]
+        fn spread<S: Simd>(simd: S, x: Self) -> S::$vector {
+            simd.$spread(x)
+        }
+
+        #[inline(always)]
+        fn multiplied_added<S: Simd>(simd: S, a: S::$vector, b: S::$vector, c: S::$vector) -> S::$vector {
+            // A browser has no such instruction, and what stands for it there takes the numbers one by one.
+            if cfg!(target_family = "wasm") { simd.$added(simd.$multiplied(a, b), c) } else { simd.$both(a, b, c) }
+        }
+
+        #[inline(always)]
+        fn summed<S: Simd>(simd: S, x: S::$vector) -> Self {
+            simd.$summed(x)
+        }
+    };
 }
 
 impl Real for f32 {
@@ -60,6 +122,8 @@ impl Real for f32 {
     fn erf(self) -> Self {
         vector::erf(self)
     }
+
+    vectors!(f32s, as_simd_f32s, as_mut_simd_f32s, splat_f32s, mul_add_e_f32s, mul_f32s, add_f32s, reduce_sum_f32s);
 }
 
 impl Real for f64 {
@@ -86,4 +150,6 @@ impl Real for f64 {
     fn erf(self) -> Self {
         libm::erf(self)
     }
+
+    vectors!(f64s, as_simd_f64s, as_mut_simd_f64s, splat_f64s, mul_add_e_f64s, mul_f64s, add_f64s, reduce_sum_f64s);
 }

@@ -276,10 +276,10 @@ impl<R: Real> Resnet<'_, R> {
         let mut by_in = match (&w.shortcut, g.shortcut, &pass.shortcut) {
             (Some(w), Some(g), Some(shortcut)) => {
                 let mut by_in = pool.take(pass.inputs[0].len());
-                self.conv_norm_back(w, g, shortcut, &pass.inputs[0], copied(pool, &by_out), Some(&mut by_in));
+                self.conv_norm_back(w, g, shortcut, &pass.inputs[0], pool.copy(&by_out), Some(&mut by_in));
                 by_in
             }
-            _ => copied(pool, &by_out),
+            _ => pool.copy(&by_out),
         };
         let mut slope = by_out;
         let layers = w.convolutions.iter().zip(g.convolutions).zip(&pass.convolutions).zip(&pass.inputs).enumerate();
@@ -314,12 +314,6 @@ impl<R: Real> Resnet<'_, R> {
 fn convolution_of(layer: Layer, input: Shape) -> Convolution {
     let [channels, _, kernel] = layer.shape;
     Convolution { window: Window::centred(kernel, layer.stride), input, channels }
-}
-
-fn copied<R: Real>(pool: &Pool<R>, x: &[R]) -> Buffer<R> {
-    let mut copy = pool.take(x.len());
-    each(copy.chunks_mut(BAND).zip(x.chunks(BAND)), |(to, from)| to.copy_from_slice(from));
-    copy
 }
 
 /// Makes dl/dx of dl/dy for `y` = relu(x).

@@ -5,6 +5,10 @@ use std::ops::Range;
 use faer::MatRef;
 use unmask_core::VitConfig;
 
+mod tangent;
+
+pub(crate) use tangent::Tape;
+
 use crate::{
     attention::{Attention, Slopes},
     buffer::{Buffer, Pool},
@@ -73,6 +77,33 @@ enum Heads<R: Real> {
     ClassOnly { query: Buffer<R>, key_value: Buffer<R> },
 }
 
+impl<R: Real> Heads<R> {
+    /// Buffers of the same sizes.
+    fn room(&self, pool: &Pool<R>) -> Self {
+        match self {
+            Self::All(qkv) => Self::All(pool.take(qkv.len())),
+            Self::ClassOnly { query, key_value } => {
+                Self::ClassOnly { query: pool.take(query.len()), key_value: pool.take(key_value.len()) }
+            }
+        }
+    }
+
+    /// Each of the three to be set.
+    fn slopes(&mut self, dim: usize) -> Slopes<'_, R> {
+        match self {
+            Self::All(qkv) => {
+                let (query, key_value) = rows_mut(qkv, 3 * dim).split_at_col_mut(dim);
+                let (key, value) = key_value.split_at_col_mut(dim);
+                Slopes { query, key, value }
+            }
+            Self::ClassOnly { query, key_value } => {
+                let (key, value) = rows_mut(key_value, 2 * dim).split_at_col_mut(dim);
+                Slopes { query: rows_mut(query, dim), key, value }
+            }
+        }
+    }
+}
+
 /// What the backward pass through a block needs. Q is T, or 1 where only the class token goes on.
 struct BlockPass<R: Real> {
     /// `[B T, D]`
@@ -88,6 +119,23 @@ struct BlockPass<R: Real> {
     norm2: Normed<R>,
     /// Before and behind GELU, `[B Q, 4 D]`.
     hidden: [Buffer<R>; 2],
+}
+
+/// The slopes of the loss along what a block computed.
+struct BlockSlopes<R: Real> {
+    /// Of what it gave, `[B Q, D]`.
+    out: Buffer<R>,
+    /// Before and behind GELU, `[B Q, 4 D]`.
+    hidden: [Buffer<R>; 2],
+    /// Behind `norm2`, `[B Q, D]`.
+    norm2: Buffer<R>,
+    /// Behind attention, `[B Q, D]`.
+    middle: Buffer<R>,
+    /// Of what attention mixed, `[B Q, D]`.
+    mixed: Buffer<R>,
+    heads: Heads<R>,
+    /// Behind `norm1`, `[B T, D]`.
+    normed: Buffer<R>,
 }
 
 /// A forward pass, as the backward pass needs it.
@@ -141,19 +189,31 @@ impl<R: Real> Vit<'_, R> {
         gradient: &mut [R],
         by_images: Option<&mut [R]>,
     ) {
-        let Self { config, batch, pool } = *self;
-        let VitConfig { dim, classes, .. } = *config;
-        let w = Parameters::cut(config, weights);
-        let g = Parameters::cut(config, Some(gradient));
-        let Pass { patches, blocks, last, norm, .. } = pass;
-        let mut by_norm = pool.take(batch * dim);
-        w.head.back(g.head, rows(slope, classes), rows(&norm.output, dim), Into::Place(rows_mut(&mut by_norm, dim)));
-        let mut by_x = pool.zeros(batch * dim); // [B, D]
-        w.norm.layer_norm_back(g.norm, &by_norm, &last, &norm, &mut by_x);
+        let w = Parameters::cut(self.config, weights);
+        let g = Parameters::cut(self.config, Some(gradient));
+        let (_, mut by_x) = self.head_back(&w, (g.head, g.norm), &pass, slope);
+        let Pass { patches, blocks, .. } = pass;
         for ((block, gradient), pass) in w.blocks.iter().zip(g.blocks).zip(blocks).rev() {
-            by_x = self.block_back(block, gradient, pass, by_x); // [B T, D]
+            (by_x, _) = self.block_back(block, gradient, &pass, by_x); // [B T, D]
         }
         self.embed_back(&w, (g.class_token, g.position, g.patch), &patches, &by_x, by_images);
+    }
+
+    /// By dl/d(logits) `[B, classes]`, those behind the last norm and in front of it, `[B, D]` each.
+    fn head_back(
+        &self,
+        w: &Parameters<&[R]>,
+        (head, norm): (Linear<Slot<'_, R>>, Norm<Slot<'_, R>>),
+        pass: &Pass<R>,
+        slope: &[R],
+    ) -> (Buffer<R>, Buffer<R>) {
+        let Self { config: VitConfig { dim, classes, .. }, batch, pool } = *self;
+        let mut by_norm = pool.take(batch * dim);
+        let output = rows(&pass.norm.output, *dim);
+        w.head.back(head, rows(slope, *classes), output, Into::Place(rows_mut(&mut by_norm, *dim)));
+        let mut by_x = pool.zeros(batch * dim);
+        w.norm.layer_norm_back(norm, &by_norm, &pass.last, &pass.norm, &mut by_x);
+        (by_norm, by_x)
     }
 
     /// Tokens `[B T, D]` of `patches` `[B S, L]`.
@@ -191,7 +251,7 @@ impl<R: Real> Vit<'_, R> {
         by_x: &[R],
         by_images: Option<&mut [R]>,
     ) {
-        let Self { config, batch, pool } = *self;
+        let Self { config, pool, .. } = *self;
         let (dim, patch_len, image_len) = (config.dim, config.patch_len(), config.tokens() * config.dim);
         if let Some(position) = position {
             position.fill(R::ZERO);
@@ -204,10 +264,7 @@ impl<R: Real> Vit<'_, R> {
         if patch.weight.is_none() && by_images.is_none() {
             return;
         }
-        let mut by_tokens = pool.take(batch * config.patches() * dim); // [B S, D]
-        for (to, from) in by_tokens.chunks_exact_mut(image_len - dim).zip(by_x.chunks_exact(image_len)) {
-            to.copy_from_slice(&from[dim..]);
-        }
+        let by_tokens = self.without_class(by_x); // [B S, D]
         let slope = rows(&by_tokens, dim);
         let Some(by_images) = by_images else {
             return w.patch.back(patch, slope, rows(patches, patch_len), Into::Nowhere);
@@ -264,65 +321,90 @@ impl<R: Real> Vit<'_, R> {
     }
 
     /// dl/d(in) `[B T, D]` by dl/d(out) `[B Q, D]`, and the gradients of the weights.
-    fn block_back(&self, w: &Block<&[R]>, g: Block<Slot<'_, R>>, pass: BlockPass<R>, by_out: Buffer<R>) -> Buffer<R> {
+    fn block_back(
+        &self,
+        w: &Block<&[R]>,
+        g: Block<Slot<'_, R>>,
+        pass: &BlockPass<R>,
+        by_out: Buffer<R>,
+    ) -> (Buffer<R>, BlockSlopes<R>) {
         let Self { config, batch, pool } = *self;
         let (dim, width) = (config.dim, config.mlp_dim());
         let BlockPass { x, norm1, heads, weights, mixed, middle, norm2, hidden: [before, behind] } = pass;
         let count = middle.len() / dim;
         let has_residuals = norm1.is_some();
 
-        let mut by_hidden = pool.take(count * width); // [B Q, 4 D]
-        w.fc2.back(g.fc2, rows(&by_out, dim), rows(&behind, width), Into::Place(rows_mut(&mut by_hidden, width)));
-        gelu_back(&mut by_hidden, &before);
+        let mut by_hidden = [pool.take(count * width), pool.take(count * width)]; // [B Q, 4 D]
+        let [by_before, by_behind] = &mut by_hidden;
+        w.fc2.back(g.fc2, rows(&by_out, dim), rows(behind, width), Into::Place(rows_mut(by_behind, width)));
+        gelu_back(by_before, by_behind, before);
         let mut by_norm2 = pool.take(count * dim); // [B Q, D]
-        w.fc1.back(g.fc1, rows(&by_hidden, width), rows(&norm2.output, dim), Into::Place(rows_mut(&mut by_norm2, dim)));
-        let mut by_middle = if has_residuals { by_out } else { pool.zeros(count * dim) }; // [B Q, D]
-        w.norm2.layer_norm_back(g.norm2, &by_norm2, &middle, &norm2, &mut by_middle);
+        w.fc1.back(g.fc1, rows(by_before, width), rows(&norm2.output, dim), Into::Place(rows_mut(&mut by_norm2, dim)));
+        let mut by_middle = if has_residuals { pool.copy(&by_out) } else { pool.zeros(count * dim) }; // [B Q, D]
+        w.norm2.layer_norm_back(g.norm2, &by_norm2, middle, norm2, &mut by_middle);
 
         let mut by_mixed = pool.take(count * dim); // [B Q, D]
-        w.proj.back(g.proj, rows(&by_middle, dim), rows(&mixed, dim), Into::Place(rows_mut(&mut by_mixed, dim)));
-        let normed: &[R] = norm1.as_ref().map_or(&x, |normed| &normed.output); // [B T, D]
+        w.proj.back(g.proj, rows(&by_middle, dim), rows(mixed, dim), Into::Place(rows_mut(&mut by_mixed, dim)));
+        let normed: &[R] = norm1.as_ref().map_or(x, |normed| &normed.output); // [B T, D]
         let mut by_normed = pool.take(x.len()); // [B T, D]
-        match &heads {
-            Heads::All(qkv) => {
-                let mut by_qkv = pool.take(qkv.len()); // [B T, 3 D]
-                let (query, key_value) = rows_mut(&mut by_qkv, 3 * dim).split_at_col_mut(dim);
-                let (key, value) = key_value.split_at_col_mut(dim);
-                self.attention(&heads).back(pool, &weights, rows(&by_mixed, dim), Slopes { query, key, value });
-                w.qkv.back(
-                    g.qkv,
-                    rows(&by_qkv, 3 * dim),
-                    rows(normed, dim),
-                    Into::Place(rows_mut(&mut by_normed, dim)),
-                );
+        let mut by_heads = heads.room(pool);
+        self.attention(heads).back(pool, weights, rows(&by_mixed, dim), by_heads.slopes(dim));
+        match &by_heads {
+            Heads::All(by_qkv) => {
+                w.qkv.back(g.qkv, rows(by_qkv, 3 * dim), rows(normed, dim), Into::Place(rows_mut(&mut by_normed, dim)))
             }
-            Heads::ClassOnly { query, key_value } => {
-                let (mut by_query, mut by_key_value) = (pool.take(query.len()), pool.take(key_value.len()));
-                let (key, value) = rows_mut(&mut by_key_value, 2 * dim).split_at_col_mut(dim); // [B T, D] each
-                let slopes = Slopes { query: rows_mut(&mut by_query, dim), key, value }; // queries [B, D]
-                self.attention(&heads).back(pool, &weights, rows(&by_mixed, dim), slopes);
+            Heads::ClassOnly { query: by_query, key_value: by_key_value } => {
                 let (query, key_value) = w.qkv.pieces().split(dim, dim);
                 let (g_query, g_key_value) = g.qkv.split(dim, dim);
-                let slope = rows(&by_key_value, 2 * dim);
+                let slope = rows(by_key_value, 2 * dim);
                 key_value.back(g_key_value, slope, rows(normed, dim), Into::Place(rows_mut(&mut by_normed, dim)));
                 let tokens = config.tokens();
                 let by_class = every_mut(&mut by_normed, batch, dim, tokens);
-                query.back(g_query, rows(&by_query, dim), every(normed, batch, dim, tokens), Into::Sum(by_class));
+                query.back(g_query, rows(by_query, dim), every(normed, batch, dim, tokens), Into::Sum(by_class));
             }
         }
-        let (Some(norm), Some(g_norm), Some(normed)) = (&w.norm1, g.norm1, &norm1) else { return by_normed };
-        let mut by_x = if count * dim == x.len() {
-            by_middle
-        } else {
-            let mut by_x = pool.zeros(x.len());
-            let stride = config.tokens() * dim;
-            for (to, from) in by_x.chunks_exact_mut(stride).zip(by_middle.chunks_exact(dim)) {
-                to[..dim].copy_from_slice(from);
+        let by_x = match (&w.norm1, g.norm1, norm1) {
+            (Some(norm), Some(g_norm), Some(normed)) => {
+                let mut by_x = self.spread(&by_middle);
+                norm.layer_norm_back(g_norm, &by_normed, x, normed, &mut by_x);
+                by_x
             }
-            by_x
+            _ => pool.copy(&by_normed),
         };
-        norm.layer_norm_back(g_norm, &by_normed, &x, normed, &mut by_x);
-        by_x
+        let slopes = BlockSlopes {
+            out: by_out,
+            hidden: by_hidden,
+            norm2: by_norm2,
+            middle: by_middle,
+            mixed: by_mixed,
+            heads: by_heads,
+            normed: by_normed,
+        };
+        (by_x, slopes)
+    }
+
+    /// The tokens of patches, `[B S, D]`, of all, `[B T, D]`.
+    fn without_class(&self, all: &[R]) -> Buffer<R> {
+        let (dim, image_len) = (self.config.dim, self.config.tokens() * self.config.dim);
+        let mut tokens = self.pool.take(all.len() - self.batch * dim);
+        for (to, from) in tokens.chunks_exact_mut(image_len - dim).zip(all.chunks_exact(image_len)) {
+            to.copy_from_slice(&from[dim..]);
+        }
+        tokens
+    }
+
+    /// What goes on from some tokens, `[B Q, D]`, as the share of every token, `[B T, D]`.
+    fn spread(&self, some: &[R]) -> Buffer<R> {
+        let (dim, tokens) = (self.config.dim, self.config.tokens());
+        let len = self.batch * tokens * dim;
+        if some.len() == len {
+            return self.pool.copy(some);
+        }
+        let mut all = self.pool.zeros(len);
+        for (to, from) in all.chunks_exact_mut(tokens * dim).zip(some.chunks_exact(dim)) {
+            to[..dim].copy_from_slice(from);
+        }
+        all
     }
 
     fn attention<'a>(&self, heads: &'a Heads<R>) -> Attention<'a, R> {

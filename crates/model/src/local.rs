@@ -55,6 +55,7 @@ impl Network {
                     *weight -= rate * gradient;
                 }
                 state.statistics = step.statistics;
+                self.recycle(step.gradient);
             }
         }
         // Every later step would have found this out; after the last one nobody else looks.

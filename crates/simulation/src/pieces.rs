@@ -43,6 +43,7 @@ pub(crate) fn loss_and_gradient(
             sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += share * value);
         }
     }
+    pieces.into_iter().for_each(|(_, piece)| network.recycle(piece.gradient));
     Ok(Step { loss, gradient, statistics: Vec::new() })
 }
 

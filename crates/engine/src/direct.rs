@@ -1,0 +1,364 @@
+//! Convolutions with kernels of 3 x 3 that leave the side as it is, straight from the picture: what a place sees is never copied.
+//!
+//! Each plane is laid out with zeros around it, a row behind the other. In that line the nine values that a place sees are the same
+//! nine steps away from every place, so that many places are computed at once with vectors that begin anywhere.
+
+use pulp::Simd;
+
+use crate::{
+    buffer::{Buffer, Pool},
+    convolution::Shape,
+    parallel::each,
+    real::Real,
+};
+
+const KERNEL: usize = 3;
+const TAPS: usize = KERNEL * KERNEL;
+/// Channels that one thread computes at once: their sums stay in registers.
+const CHANNELS: usize = 8;
+/// Vectors of places that are computed at once.
+const WIDE: usize = 3;
+/// Most values of a vector.
+const LANES: usize = 16;
+
+/// Planes of one side, each with zeros around it.
+pub(crate) struct Lined<R> {
+    values: Buffer<R>,
+    shape: Shape,
+}
+
+/// How a plane of this side lies in a line.
+#[derive(Clone, Copy)]
+struct Line {
+    side: usize,
+}
+
+impl Line {
+    /// From a value to the one below it. The zero behind a row is also the one in front of the next.
+    fn pitch(self) -> usize {
+        self.side + 1
+    }
+
+    /// From the first place to behind the last, with a place too many for each row.
+    fn places(self) -> usize {
+        self.side * self.pitch()
+    }
+
+    /// From the first value that a place sees to the place itself.
+    fn centre(self) -> usize {
+        self.pitch() + 1
+    }
+
+    /// Values of a plane, so many that vectors may reach behind the last place.
+    fn len(self) -> usize {
+        self.places().next_multiple_of(LANES) + 2 * self.centre()
+    }
+
+    /// From the first value that a place sees to each.
+    fn taps(self) -> [usize; TAPS] {
+        std::array::from_fn(|tap| tap / KERNEL * self.pitch() + tap % KERNEL)
+    }
+}
+
+impl<R: Real> Lined<R> {
+    /// `x` `[batch, channels, side, side]`
+    pub(crate) fn new(pool: &Pool<R>, x: &[R], shape: Shape) -> Self {
+        let line = Line { side: shape.side };
+        let mut values = pool.take(shape.batch * shape.channels * line.len());
+        each(values.chunks_mut(CHANNELS * line.len()).zip(x.chunks(CHANNELS * shape.plane())), |(values, x)| {
+            values.fill(R::ZERO);
+            for (plane, x) in values.chunks_exact_mut(line.len()).zip(x.chunks_exact(shape.plane())) {
+                let rows = plane[line.centre()..].chunks_mut(line.pitch());
+                for (row, x) in rows.zip(x.chunks_exact(line.side)) {
+                    row[..line.side].copy_from_slice(x);
+                }
+            }
+        });
+        Self { values, shape }
+    }
+
+    fn line(&self) -> Line {
+        Line { side: self.shape.side }
+    }
+
+    /// Values of one picture.
+    fn picture(&self) -> usize {
+        self.shape.channels * self.line().len()
+    }
+}
+
+/// The convolution `[batch, out, side, side]` of `x` by `filters` `[out, in, 3, 3]`.
+pub(crate) fn convolved<R: Real>(pool: &Pool<R>, x: &Lined<R>, filters: &[R], y: &mut [R]) {
+    let steps = [x.shape.channels * TAPS, TAPS];
+    over(pool, x, &Filters { values: filters, steps, taps: x.line().taps() }, y);
+}
+
+/// dl/dx `[batch, in, side, side]` by `slope`, dl/dy.
+pub(crate) fn turned<R: Real>(pool: &Pool<R>, slope: &Lined<R>, filters: &[R], by_x: &mut [R]) {
+    let channels = by_x.len() * slope.shape.channels / (slope.shape.len());
+    let mut taps = slope.line().taps();
+    taps.reverse();
+    over(pool, slope, &Filters { values: filters, steps: [TAPS, channels * TAPS], taps }, by_x);
+}
+
+/// Filters and where their values apply.
+struct Filters<'a, R> {
+    values: &'a [R],
+    /// From a channel of the result to the next, and from one of the input.
+    steps: [usize; 2],
+    taps: [usize; TAPS],
+}
+
+fn over<R: Real>(pool: &Pool<R>, x: &Lined<R>, filters: &Filters<'_, R>, y: &mut [R]) {
+    let (line, plane) = (x.line(), x.shape.plane());
+    let channels = y.len() / (x.shape.batch * plane);
+    let pictures = y.chunks_exact_mut(channels * plane).zip(x.values.chunks_exact(x.picture()));
+    let items = pictures.flat_map(|(y, x)| y.chunks_mut(CHANNELS * plane).enumerate().map(move |item| (item, x)));
+    each(items, |((index, y), x)| {
+        let from = &filters.values[index * CHANNELS * filters.steps[0]..];
+        let filters = Filters { values: from, ..*filters };
+        let mut sums = pool.take(CHANNELS * line.places().next_multiple_of(LANES));
+        pulp::Arch::new().dispatch(Sums { x, line, filters, sums: &mut sums, channels: y.len() / plane });
+        for (y, sums) in y.chunks_exact_mut(plane).zip(sums.chunks_exact(line.places().next_multiple_of(LANES))) {
+            for (y, sums) in y.chunks_exact_mut(line.side).zip(sums.chunks(line.pitch())) {
+                y.copy_from_slice(&sums[..line.side]);
+            }
+        }
+    });
+}
+
+/// For each of `channels`, at each place, the sum of what it sees times the filter.
+struct Sums<'a, R> {
+    /// Planes of one picture.
+    x: &'a [R],
+    line: Line,
+    filters: Filters<'a, R>,
+    sums: &'a mut [R],
+    channels: usize,
+}
+
+impl<R: Real> pulp::WithSimd for Sums<'_, R> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        let mut channel = 0;
+        while channel < self.channels {
+            match self.channels - channel {
+                8.. if S::REGISTER_COUNT >= 32 => channel += self.rows::<S, 8>(simd, channel),
+                4.. => channel += self.rows::<S, 4>(simd, channel),
+                _ => channel += self.rows::<S, 1>(simd, channel),
+            }
+        }
+    }
+}
+
+impl<R: Real> Sums<'_, R> {
+    #[inline(always)]
+    fn rows<S: Simd, const OUT: usize>(&mut self, simd: S, channel: usize) -> usize {
+        let lanes = R::lanes::<S>();
+        let places = self.line.places();
+        let mut place = 0;
+        while place < places {
+            match (places - place).div_ceil(lanes) {
+                WIDE.. => place += self.block::<S, OUT, WIDE>(simd, channel, place),
+                2 => place += self.block::<S, OUT, 2>(simd, channel, place),
+                _ => place += self.block::<S, OUT, 1>(simd, channel, place),
+            }
+        }
+        OUT
+    }
+
+    #[inline(always)]
+    fn block<S: Simd, const OUT: usize, const VECTORS: usize>(
+        &mut self,
+        simd: S,
+        channel: usize,
+        place: usize,
+    ) -> usize {
+        let lanes = R::lanes::<S>();
+        let Filters { values, steps, taps } = &self.filters;
+        let mut sums = [[R::spread(simd, R::ZERO); VECTORS]; OUT];
+        for (input, plane) in self.x.chunks_exact(self.line.len()).enumerate() {
+            let plane = &plane[place..];
+            let mut filters = [&values[..0]; OUT];
+            for (out, filter) in filters.iter_mut().enumerate() {
+                *filter = &values[(channel + out) * steps[0] + input * steps[1]..][..TAPS];
+            }
+            for (tap, &offset) in taps.iter().enumerate() {
+                let seen = R::vectors::<S>(&plane[offset..][..VECTORS * lanes]);
+                for (filter, sums) in filters.iter().zip(&mut sums) {
+                    let factor = R::spread(simd, filter[tap]);
+                    for (sum, &seen) in sums.iter_mut().zip(seen) {
+                        *sum = R::multiplied_added(simd, factor, seen, *sum);
+                    }
+                }
+            }
+        }
+        for (row, sums) in
+            self.sums.chunks_exact_mut(self.line.places().next_multiple_of(LANES)).skip(channel).zip(&sums)
+        {
+            R::vectors_mut::<S>(&mut row[place..][..VECTORS * lanes]).copy_from_slice(sums);
+        }
+        VECTORS * lanes
+    }
+}
+
+/// dl/d(filters) `[out, in, 3, 3]` by `x` and `slope`, dl/dy.
+pub(crate) fn filters_back<R: Real>(pool: &Pool<R>, x: &Lined<R>, slope: &Lined<R>, by_filters: &mut [R]) {
+    let (inputs, outputs) = (x.shape.channels, slope.shape.channels);
+    // For each block of outputs and each input the gradients of all pairs.
+    let block = CHANNELS * TAPS;
+    let mut pairs = pool.take(outputs.div_ceil(CHANNELS) * inputs * block);
+    let items = pairs.chunks_mut(inputs * block).enumerate().flat_map(|(index, block_pairs)| {
+        let groups = block_pairs.chunks_mut(CHANNELS * block).enumerate();
+        groups.map(move |(group, pairs)| (pairs, [index * CHANNELS, group * CHANNELS]))
+    });
+    each(items, |(pairs, first)| {
+        let channels = CHANNELS.min(outputs - first[0]);
+        pulp::Arch::new().dispatch(Pairs { x, slope, first, channels, pairs });
+    });
+    let rows = by_filters.chunks_mut(CHANNELS * inputs * TAPS).zip(pairs.chunks(inputs * block));
+    each(rows, |(rows, pairs)| {
+        for (row, out) in rows.chunks_exact_mut(inputs * TAPS).zip(0..) {
+            for (filter, pairs) in row.chunks_exact_mut(TAPS).zip(pairs.chunks_exact(block)) {
+                filter.copy_from_slice(&pairs[out * TAPS..][..TAPS]);
+            }
+        }
+    });
+}
+
+/// For pairs of channels the nine sums, over pictures and places, of what a place sees times its slope.
+struct Pairs<'a, R> {
+    x: &'a Lined<R>,
+    slope: &'a Lined<R>,
+    /// The first of the outputs, and the first of the inputs.
+    first: [usize; 2],
+    /// Outputs.
+    channels: usize,
+    /// For each input those of all outputs.
+    pairs: &'a mut [R],
+}
+
+impl<R: Real> pulp::WithSimd for Pairs<'_, R> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        for input in 0..self.pairs.len() / (CHANNELS * TAPS) {
+            for down in 0..KERNEL {
+                let mut channel = 0;
+                while channel < self.channels {
+                    match self.channels - channel {
+                        8.. if S::REGISTER_COUNT >= 32 => channel += self.row::<S, 8>(simd, input, down, channel),
+                        4.. => channel += self.row::<S, 4>(simd, input, down, channel),
+                        _ => channel += self.row::<S, 1>(simd, input, down, channel),
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<R: Real> Pairs<'_, R> {
+    #[inline(always)]
+    fn row<S: Simd, const OUT: usize>(&mut self, simd: S, input: usize, down: usize, channel: usize) -> usize {
+        let line = self.x.line();
+        let count = line.places().div_ceil(R::lanes::<S>());
+        let values = count * R::lanes::<S>();
+        let mut sums = [[R::spread(simd, R::ZERO); KERNEL]; OUT];
+        let pictures = self.x.values.chunks_exact(self.x.picture());
+        for (x, slope) in pictures.zip(self.slope.values.chunks_exact(self.slope.picture())) {
+            let x = &x[(self.first[1] + input) * line.len() + down * line.pitch()..];
+            let slope = &slope[(self.first[0] + channel) * line.len() + line.centre()..];
+            let seen = [0, 1, 2].map(|right| R::vectors::<S>(&x[right..][..values]));
+            let mut slopes = [&seen[0][..0]; OUT];
+            for (out, slopes) in slopes.iter_mut().enumerate() {
+                *slopes = R::vectors::<S>(&slope[out * line.len()..][..values]);
+            }
+            for index in 0..count {
+                let seen = [seen[0][index], seen[1][index], seen[2][index]];
+                for (slopes, sums) in slopes.iter().zip(&mut sums) {
+                    let slope = slopes[index];
+                    for (sum, seen) in sums.iter_mut().zip(seen) {
+                        *sum = R::multiplied_added(simd, slope, seen, *sum);
+                    }
+                }
+            }
+        }
+        let pairs = self.pairs[input * CHANNELS * TAPS..].chunks_exact_mut(TAPS).skip(channel);
+        for (pair, sums) in pairs.zip(sums) {
+            for (to, sum) in pair[down * KERNEL..].iter_mut().zip(sums) {
+                *to = R::summed(simd, sum);
+            }
+        }
+        OUT
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Calls `of` with the indices of each product of a convolution of `shape` to `outputs` channels: of y, of the filters, of x.
+    fn each_product(shape: Shape, outputs: usize, mut of: impl FnMut(usize, usize, usize)) {
+        let Shape { batch, channels, side } = shape;
+        for picture in 0..batch {
+            for out in 0..outputs {
+                for input in 0..channels {
+                    for (place, tap) in (0..side * side).flat_map(|place| (0..TAPS).map(move |tap| (place, tap))) {
+                        let (row, column) = (place / side + tap / KERNEL, place % side + tap % KERNEL);
+                        if (1..=side).contains(&row) && (1..=side).contains(&column) {
+                            let x = ((picture * channels + input) * side + row - 1) * side + column - 1;
+                            let y = (picture * outputs + out) * side * side + place;
+                            of(y, (out * channels + input) * TAPS + tap, x);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn agree(found: &[f32], exact: &[f64]) -> Result<(), TestCaseError> {
+        let largest = exact.iter().fold(1.0_f64, |largest, x| largest.max(x.abs()));
+        for (index, (&found, &exact)) in found.iter().zip(exact).enumerate() {
+            prop_assert!((f64::from(found) - exact).abs() < 1e-5 * largest, "{index}: {found} for {exact}");
+        }
+        Ok(())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        /// Channels that fill no block, and sides that fill no vector.
+        #[test]
+        fn the_three_products_are_those_of_the_definition(
+            batch in 1_usize..3, channels in 1_usize..18, outputs in 1_usize..18, side in 1_usize..20, pace in 0.5_f32..2.0,
+        ) {
+            let pool = Pool::default();
+            let shape = Shape { batch, channels, side };
+            let of = Shape { channels: outputs, ..shape };
+            let waves = |len: usize, pace: f32| -> Vec<f32> { (0..len).map(|i| (pace * i as f32).sin()).collect() };
+            let (x, slope) = (waves(shape.len(), pace), waves(of.len(), 1.7 * pace));
+            let filters = waves(outputs * channels * TAPS, 0.9 * pace);
+            let (mut y, mut by_x, mut by_filters) = (vec![0.0; slope.len()], vec![0.0; x.len()], vec![0.0; filters.len()]);
+            let (lined, lined_slope) = (Lined::new(&pool, &x, shape), Lined::new(&pool, &slope, of));
+            convolved(&pool, &lined, &filters, &mut y);
+            turned(&pool, &lined_slope, &filters, &mut by_x);
+            filters_back(&pool, &lined, &lined_slope, &mut by_filters);
+
+            let mut exact = [vec![0.0; y.len()], vec![0.0; x.len()], vec![0.0; filters.len()]];
+            each_product(shape, outputs, |of_y, of_filter, of_x| {
+                let [x, slope, filter] = [x[of_x], slope[of_y], filters[of_filter]].map(f64::from);
+                exact[0][of_y] += x * filter;
+                exact[1][of_x] += slope * filter;
+                exact[2][of_filter] += slope * x;
+            });
+            agree(&y, &exact[0])?;
+            agree(&by_x, &exact[1])?;
+            agree(&by_filters, &exact[2])?;
+        }
+    }
+}
