@@ -29,6 +29,6 @@ mod total_variation;
 
 pub use matching::{Evaluation, Matching, MatchingOptions, Problem};
 pub use objective::{Objective, Terms};
-pub use oracle::{Inputs, NetworkOracle, Oracle};
+pub use oracle::{Inputs, NetworkOracle};
 pub use received::ReceivedGradient;
 pub use searches::GradientMatching;

@@ -1,9 +1,10 @@
 //! The search itself, one step at a time.
 
 use unmask_attack::{AttackError, SearchProgress, TensorSource};
+use unmask_model::ModelError;
 
 use crate::{
-    Inputs, Objective, Oracle, ReceivedGradient, Terms,
+    Inputs, NetworkOracle, Objective, ReceivedGradient, Terms,
     picture::{normalise, to_hwc},
     sign_adam::SignAdam,
     total_variation::add_total_variation,
@@ -16,8 +17,6 @@ mod vectors;
 
 /// Batches of this size and above are refused.
 const TOO_MANY: usize = 4;
-/// e ||v|| in units of ||w||.
-const SHIFT: f64 = 1e-3;
 
 /// Share by which the objective has to fall in an eighth of the schedule for the search to go on.
 const LEAST_FALL: f64 = 0.01;
@@ -72,19 +71,23 @@ impl MatchingOptions {
 
 /// What is matched: a model, what its gradient is compared with, and how.
 #[derive(Debug)]
-pub struct Problem<O> {
-    oracle: O,
+pub struct Problem {
+    oracle: NetworkOracle,
     objective: Objective,
     evidence: ReceivedGradient,
 }
 
-impl<O: Oracle> Problem<O> {
+impl Problem {
     /// Checks that `evidence`, a whole update, is one of `network`, and that it says something about the picture.
     ///
     /// # Errors
     /// The update has too few values, a term of the objective has nothing to compare with, the position embedding was
     /// held fixed and the objective asks for it, or four and more pictures were mixed into the update.
-    pub fn new(oracle: O, objective: Objective, mut evidence: ReceivedGradient) -> Result<Self, AttackError> {
+    pub fn new(
+        oracle: NetworkOracle,
+        objective: Objective,
+        mut evidence: ReceivedGradient,
+    ) -> Result<Self, AttackError> {
         let batch = oracle.inputs().batch;
         if batch >= TOO_MANY {
             return Err(AttackError::InseparablePictures { batch });
@@ -99,26 +102,19 @@ impl<O: Oracle> Problem<O> {
         Ok(Self { oracle, objective, evidence })
     }
 
-    /// The terms at x, d(their sum)/dx by central differences of the gradient with respect to x, and what x leaves
-    /// unexplained: min over s of ||s g(x) - g|| / ||g|| over the entries that are compared.
+    /// The terms at x, d(their sum)/dx, and what x leaves unexplained: min over s of ||s g(x) - g|| / ||g|| over the entries
+    /// that are compared.
     pub fn evaluate(&self, x: &[f64]) -> Result<Evaluation, AttackError> {
-        let failed = |error: O::Error| AttackError::Search { reason: error.to_string() };
-        let gradient = self.oracle.gradient(x).map_err(failed)?;
-        let (terms, mut shift) = self.objective.evaluate(&gradient, &self.evidence);
-        let misfit = self.objective.misfit(&gradient, &self.evidence);
-        let length = norm(&shift);
-        if length == 0.0 {
-            return Ok(Evaluation { terms, slope: vec![0.0; x.len()], misfit });
-        }
-        let e = SHIFT * norm(self.oracle.weights()) / length;
-        shift.iter_mut().for_each(|shift| *shift *= e);
-        let mut slope = self.oracle.input_gradient_along(x, &shift).map_err(failed)?;
-        slope.iter_mut().for_each(|slope| *slope /= e);
+        let failed = |error: ModelError| AttackError::Search { reason: error.to_string() };
+        let at = self.oracle.gradient(x).map_err(failed)?;
+        let (terms, direction) = self.objective.evaluate(at.gradient(), &self.evidence);
+        let misfit = self.objective.misfit(at.gradient(), &self.evidence);
+        let slope = self.oracle.input_gradient_along(&at, &direction).map_err(failed)?;
         Ok(Evaluation { terms, slope, misfit })
     }
 }
 
-impl<O> Problem<O> {
+impl Problem {
     /// What share of its weight total variation keeps, and [`ROUNDING`] of its size, by the terms at the start. Where the picture
     /// moves little of the gradient, the cosine is next to nothing from the start on: 4e-6 of a LeNet with its usual weights. At its
     /// whole weight smoothness would then be all that is searched for, and any gain would count as rounding. That of the cosine itself is
@@ -146,14 +142,10 @@ fn has_fallen(from: f64, to: f64, share: f64) -> bool {
     from - to > LEAST_FALL * from.abs() + share * ROUNDING
 }
 
-fn norm(values: &[f64]) -> f64 {
-    values.iter().map(|value| value * value).sum::<f64>().sqrt()
-}
-
 /// A search for the pictures behind an update.
 #[derive(Debug)]
-pub struct Matching<O> {
-    problem: Problem<O>,
+pub struct Matching {
+    problem: Problem,
     options: MatchingOptions,
     x: Vec<f64>,
     adam: SignAdam,
@@ -218,12 +210,12 @@ impl LookedAt {
     }
 }
 
-impl<O: Oracle> Matching<O> {
+impl Matching {
     /// Starts from pictures `[batch, side, side, 3]` in [0, 1], such as a closed form gives.
     ///
     /// # Errors
     /// The start has another size, or holds NaN or infinity.
-    pub fn new(problem: Problem<O>, start: &[f32], options: MatchingOptions) -> Result<Self, AttackError> {
+    pub fn new(problem: Problem, start: &[f32], options: MatchingOptions) -> Result<Self, AttackError> {
         let inputs = problem.oracle.inputs();
         let Inputs { batch, side } = inputs;
         if start.len() != inputs.len() || inputs.is_empty() {
@@ -235,7 +227,7 @@ impl<O: Oracle> Matching<O> {
         Ok(Self::from_normalised(problem, normalise(inputs, start), options))
     }
 
-    fn from_normalised(problem: Problem<O>, x: Vec<f64>, options: MatchingOptions) -> Self {
+    fn from_normalised(problem: Problem, x: Vec<f64>, options: MatchingOptions) -> Self {
         let adam = SignAdam::new(x.len());
         Self { problem, options, x, adam, iteration: 0, looked_at: None, over: None }
     }
@@ -293,7 +285,7 @@ impl<O: Oracle> Matching<O> {
     ///
     /// # Errors
     /// The other problem's pictures have another size or number; nothing is changed then.
-    pub fn retarget(&mut self, problem: Problem<O>) -> Result<(), AttackError> {
+    pub fn retarget(&mut self, problem: Problem) -> Result<(), AttackError> {
         let (inputs, found) = (problem.oracle.inputs(), self.x.len());
         if inputs != self.problem.oracle.inputs() {
             let Inputs { batch, side } = inputs;

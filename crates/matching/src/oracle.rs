@@ -1,7 +1,7 @@
 //! What matching asks of a network.
 
 use unmask_core::ModelState;
-use unmask_model::{GradientOracle, ModelError, Network, OracleOptions, block_on};
+use unmask_model::{GradientAt, GradientOracle, ModelError, Network, OracleOptions, block_on};
 
 /// The pictures a network takes: `batch` of them, `[3, side, side]` each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,23 +25,6 @@ impl Inputs {
 ///
 /// Pictures x are normalised, `[batch, 3, side, side]` in [-1, 1], row-major. All numbers are f64, whatever the network
 /// computes in.
-pub trait Oracle {
-    type Error: std::error::Error + Send + Sync + 'static;
-
-    /// How many pictures of what size x holds.
-    fn inputs(&self) -> Inputs;
-
-    /// The weights w that the gradient is taken with respect to: all of them, or the first ones of the flat vector.
-    fn weights(&self) -> &[f64];
-
-    /// dl/dw at x, as many values as [`Oracle::weights`] has.
-    fn gradient(&self, x: &[f64]) -> Result<Vec<f64>, Self::Error>;
-
-    /// [dl/dx at w + `shift` - dl/dx at w - `shift`] / 2, as many values as x has.
-    fn input_gradient_along(&self, x: &[f64], shift: &[f64]) -> Result<Vec<f64>, Self::Error>;
-}
-
-/// A ViT or a ResNet at a given state, for pictures of given labels.
 #[derive(Debug)]
 pub struct NetworkOracle {
     oracle: GradientOracle,
@@ -72,25 +55,31 @@ impl NetworkOracle {
         }
         Ok(Self { oracle: network.oracle(state, options)?, labels: labels.to_vec() })
     }
-}
 
-impl Oracle for NetworkOracle {
-    type Error = ModelError;
-
-    fn inputs(&self) -> Inputs {
+    /// How many pictures of what size x holds.
+    pub fn inputs(&self) -> Inputs {
         Inputs { batch: self.labels.len(), side: self.oracle.network().architecture().side() }
     }
 
-    fn weights(&self) -> &[f64] {
+    /// The weights w that the gradient is taken with respect to: all of them, or the first ones of the flat vector.
+    pub fn weights(&self) -> &[f64] {
         self.oracle.weights()
     }
 
-    fn gradient(&self, x: &[f64]) -> Result<Vec<f64>, ModelError> {
+    /// dl/dw at x, as many values as [`weights`](Self::weights) has.
+    ///
+    /// # Errors
+    /// The network refuses x, or a value is not finite.
+    pub fn gradient(&self, x: &[f64]) -> Result<GradientAt, ModelError> {
         block_on(self.oracle.gradient(&to_unit(x), &self.labels))
     }
 
-    fn input_gradient_along(&self, x: &[f64], shift: &[f64]) -> Result<Vec<f64>, ModelError> {
-        let mut slope = block_on(self.oracle.input_gradient_along(&to_unit(x), &self.labels, shift))?;
+    /// d<dl/dw, `direction`>/dx at the x of `at`, as many values as x has.
+    ///
+    /// # Errors
+    /// The direction has another length than the weights, or a value is not finite.
+    pub fn input_gradient_along(&self, at: &GradientAt, direction: &[f64]) -> Result<Vec<f64>, ModelError> {
+        let mut slope = block_on(self.oracle.input_gradient_along(at, direction))?;
         // A step of x moves images in [0, 1] half as far.
         slope.iter_mut().for_each(|slope| *slope *= 0.5);
         Ok(slope)

@@ -9,7 +9,7 @@ use unmask_core::{AttackFamily, AttackMethod};
 use unmask_model::{Network, Normalisation, OracleOptions, WeightScope, device::OpenDevice};
 
 use crate::{
-    Inputs, Matching, MatchingOptions, NetworkOracle, Objective, Oracle, Problem, ReceivedGradient, picture::normalise,
+    Inputs, Matching, MatchingOptions, NetworkOracle, Objective, Problem, ReceivedGradient, picture::normalise,
 };
 
 /// Most that the pictures of a batch are moved apart before the first step, in units of pixels in [0, 1].
@@ -27,7 +27,7 @@ impl GradientMatching {
     }
 
     /// What `method` matches of `target`.
-    fn problem(&self, method: AttackMethod, target: &SearchTarget<'_>) -> Result<Problem<NetworkOracle>, AttackError> {
+    fn problem(&self, method: AttackMethod, target: &SearchTarget<'_>) -> Result<Problem, AttackError> {
         let network = Network::new(target.architecture, self.device.device()).map_err(said)?;
         let vit = || ModelShape::from(target.architecture).vit();
         let (objective, scope) = match method.family() {
@@ -83,7 +83,7 @@ impl Searches for GradientMatching {
             let (found, expected, Inputs { batch, side }) = (pictures.len(), inputs.len(), inputs);
             return Err(AttackError::StartLength { found, expected, batch, side });
         }
-        oracle.gradient(&normalise(inputs, pictures)).map_err(said)
+        Ok(oracle.gradient(&normalise(inputs, pictures)).map_err(said)?.gradient().to_vec())
     }
 }
 
@@ -105,7 +105,7 @@ fn apart(start: &[f32], batch: usize) -> Vec<f32> {
 struct MatchingSearch {
     from: GradientMatching,
     method: AttackMethod,
-    matching: Matching<NetworkOracle>,
+    matching: Matching,
 }
 
 impl Search for MatchingSearch {

@@ -5,7 +5,7 @@ mod common;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use unmask_core::{Architecture, LenetConfig, ModelState};
-use unmask_matching::{Matching, MatchingOptions, NetworkOracle, Objective, Oracle, Problem, ReceivedGradient};
+use unmask_matching::{Matching, MatchingOptions, NetworkOracle, Objective, Problem, ReceivedGradient};
 use unmask_model::{Device, Network, OracleOptions};
 
 const SIDE: usize = 16;
@@ -45,7 +45,7 @@ fn head_by_outputs<T: Copy>(mut drawn: Vec<T>) -> Vec<T> {
 fn invert(truth: &[f32], bound: fn(usize) -> f64, rate: f64, is_aware: bool) -> f64 {
     let lenet = lenet(1, bound);
     let x: Vec<f64> = truth.iter().map(|&v| f64::from(v) * 2.0 - 1.0).collect();
-    let gradient = lenet.gradient(&x).unwrap();
+    let gradient = lenet.gradient(&x).unwrap().gradient().to_vec();
     let mut rng = ChaCha8Rng::seed_from_u64(2);
     let kept = head_by_outputs(gradient.iter().map(|_| rng.random_range(0.0..1.0) >= rate).collect());
     let sent: Vec<f32> = gradient.iter().zip(&kept).map(|(&g, &kept)| if kept { g as f32 } else { 0.0 }).collect();

@@ -27,7 +27,7 @@ pub use device::Device;
 pub use error::ModelError;
 pub use local::LocalTraining;
 pub use network::{Evaluation, InputGradient, Network, Step};
-pub use oracle::{GradientOracle, OracleOptions, Precision, WeightScope};
+pub use oracle::{GradientAt, GradientOracle, OracleOptions, Precision, WeightScope};
 /// What a pass is asked for, and what it gives.
 pub use unmask_engine::{Differentiated, Normalisation, Statistics, Wanted};
 /// Weights in and out of files.

@@ -92,9 +92,13 @@ impl Network {
         &self.layout
     }
 
-    /// Whether the processor computes.
-    pub(crate) fn is_on_cpu(&self) -> bool {
-        matches!(self.backend, Backend::Cpu(_))
+    /// What computes on the processor, if it does.
+    pub(crate) fn engine(&self) -> Option<&Engine<f32>> {
+        match &self.backend {
+            Backend::Cpu(engine) => Some(engine),
+            #[cfg(any(feature = "burn", target_family = "wasm"))]
+            _ => None,
+        }
     }
 
     /// Values of one image.
@@ -124,6 +128,14 @@ impl Network {
         labels: &[usize],
     ) -> Result<Step, ModelError> {
         self.step(state, images, labels, Normalisation::Running).await
+    }
+
+    /// Takes the gradient of a step that is no longer needed, so that the next one has memory that is in place already: of a
+    /// large network that is a seventh of a step's time.
+    pub fn recycle(&self, gradient: Vec<f32>) {
+        if let Some(engine) = self.engine() {
+            engine.recycle(gradient);
+        }
     }
 
     async fn step(

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use unmask_core::{Architecture, ModelState, ParamLayout};
-use unmask_engine::{Differentiated, Engine, Normalisation, Wanted};
+use unmask_engine::{Differentiated, Engine, Normalisation, Recording, Wanted};
 
 use crate::{ModelError, Network, error::check_finite, network::check_gradient};
 
@@ -19,6 +19,16 @@ pub enum Precision {
     F32,
     /// The CPU only, for checks.
     F64,
+}
+
+impl Precision {
+    /// How far weights are moved for a difference, in units of their length: far enough that rounding stays small.
+    fn shift(self) -> f64 {
+        match self {
+            Self::F32 => 1e-3,
+            Self::F64 => 1e-7,
+        }
+    }
 }
 
 /// Which weights are differentiated and moved: always the first ones of the flat vector.
@@ -68,6 +78,27 @@ pub struct GradientOracle {
     normalisation: Normalisation,
 }
 
+/// The gradient at some images, with what is needed to tell how it changes with them.
+pub struct GradientAt {
+    /// dl/d(weights in scope).
+    gradient: Vec<f64>,
+    images: Vec<f64>,
+    labels: Vec<usize>,
+    recording: Option<Recorded>,
+}
+
+enum Recorded {
+    F32(Recording<f32>),
+    F64(Recording<f64>),
+}
+
+impl GradientAt {
+    /// dl/d(weights in scope).
+    pub fn gradient(&self) -> &[f64] {
+        &self.gradient
+    }
+}
+
 impl fmt::Debug for GradientOracle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let architecture = self.network.architecture();
@@ -84,7 +115,7 @@ impl Network {
         self.check_state(state)?;
         let OracleOptions { scope, normalisation, precision } = options;
         let architecture = self.architecture();
-        if precision == Precision::F64 && !self.is_on_cpu() {
+        if precision == Precision::F64 && self.engine().is_none() {
             return Err(ModelError::NoF64 { device: "GPU".to_owned() });
         }
         if scope == WeightScope::FirstBlock && !matches!(architecture, Architecture::Vit(_)) {
@@ -114,46 +145,80 @@ impl GradientOracle {
     ///
     /// # Errors
     /// As those of a [step](Network::loss_and_gradient).
-    pub async fn gradient(&self, images: &[f64], labels: &[usize]) -> Result<Vec<f64>, ModelError> {
-        let wanted = Wanted { weights: self.weights.len(), images: false };
-        let gradient = self.differentiate(&self.weights, images, labels, wanted).await?.gradient;
+    pub async fn gradient(&self, images: &[f64], labels: &[usize]) -> Result<GradientAt, ModelError> {
+        let wanted = self.weights.len();
+        self.network.check_images(images, labels.len())?;
+        self.network.check_labels(labels)?;
+        let recording = match &self.exact {
+            Some((engine, all)) => engine.record(all, images, labels, wanted).map(Recorded::F64),
+            None => self
+                .network
+                .engine()
+                .and_then(|engine| engine.record(&self.state.weights, &narrow(images), labels, wanted))
+                .map(Recorded::F32),
+        };
+        let gradient = match &recording {
+            Some(Recorded::F32(recording)) => wide(&recording.gradient),
+            Some(Recorded::F64(recording)) => recording.gradient.clone(),
+            None => {
+                let wanted = Wanted { weights: wanted, images: false };
+                self.differentiate(&self.weights, images, labels, wanted).await?.gradient
+            }
+        };
         check_gradient(self.network.layout(), &gradient)?;
-        Ok(gradient)
+        Ok(GradientAt { gradient, images: images.to_vec(), labels: labels.to_vec(), recording })
     }
 
-    /// [dl/d(images) at w + `shift` - dl/d(images) at w - `shift`] / 2: how the gradient with respect to the images
-    /// changes along `shift`, which has as many values as there are weights in scope. In the limit of a small shift that
-    /// is d<gradient, shift>/d(images), the second derivative that first-order differentiation cannot give.
+    /// d<gradient, `direction`>/d(images) at the images of `at`, with as many values as there are weights in scope: how the
+    /// gradient with respect to the images changes while the weights move along `direction`.
+    ///
+    /// A ViT on the CPU answers exactly, by forward over reverse. Others move the weights by a thousandth of their length to either
+    /// side and take the difference: with all weights in scope that takes as many products as the exact derivative would, and
+    /// piecewise linear networks have no better one.
     ///
     /// # Errors
-    /// As those of a [step](Network::loss_and_gradient), or the shift has another length.
-    pub async fn input_gradient_along(
-        &self,
-        images: &[f64],
-        labels: &[usize],
-        shift: &[f64],
-    ) -> Result<Vec<f64>, ModelError> {
-        if shift.len() != self.weights.len() {
-            return Err(ModelError::ShiftCount { given: shift.len(), expected: self.weights.len() });
+    /// As those of a [step](Network::loss_and_gradient), or the direction has another length.
+    pub async fn input_gradient_along(&self, at: &GradientAt, direction: &[f64]) -> Result<Vec<f64>, ModelError> {
+        if direction.len() != self.weights.len() {
+            return Err(ModelError::ShiftCount { given: direction.len(), expected: self.weights.len() });
         }
-        let forwards = self.input_gradient_at(shift, 1.0, images, labels).await?;
-        let backwards = self.input_gradient_at(shift, -1.0, images, labels).await?;
-        Ok(forwards.iter().zip(&backwards).map(|(forwards, backwards)| (forwards - backwards) / 2.0).collect())
+        let exact = match (&at.recording, &self.exact, self.network.engine()) {
+            (Some(Recorded::F64(recording)), Some((engine, all)), _) => {
+                Some(engine.input_slope_along(all, recording, direction))
+            }
+            (Some(Recorded::F32(recording)), _, Some(engine)) => {
+                let slope = engine.input_slope_along(&self.state.weights, recording, &narrow(direction));
+                Some(wide(&slope))
+            }
+            _ => None,
+        };
+        let slope = match exact {
+            Some(slope) => slope,
+            None => self.difference_along(at, direction).await?,
+        };
+        check_finite("gradient of the images", &slope)?;
+        Ok(slope)
     }
 
-    /// dl/d(images) at w + `sign` `shift`.
-    async fn input_gradient_at(
-        &self,
-        shift: &[f64],
-        sign: f64,
-        images: &[f64],
-        labels: &[usize],
-    ) -> Result<Vec<f64>, ModelError> {
-        let weights: Vec<f64> = self.weights.iter().zip(shift).map(|(weight, shift)| weight + sign * shift).collect();
+    /// The same by central differences.
+    async fn difference_along(&self, at: &GradientAt, direction: &[f64]) -> Result<Vec<f64>, ModelError> {
+        let length = norm(direction);
+        if length == 0.0 {
+            return Ok(vec![0.0; at.images.len()]);
+        }
+        let precision = if self.exact.is_some() { Precision::F64 } else { Precision::F32 };
+        let step = precision.shift() * norm(&self.weights) / length;
+        let forwards = self.input_gradient_at(at, direction, step).await?;
+        let backwards = self.input_gradient_at(at, direction, -step).await?;
+        Ok(forwards.iter().zip(&backwards).map(|(forwards, backwards)| (forwards - backwards) / (2.0 * step)).collect())
+    }
+
+    /// dl/d(images) at w + `step` `direction`.
+    async fn input_gradient_at(&self, at: &GradientAt, direction: &[f64], step: f64) -> Result<Vec<f64>, ModelError> {
+        let weights: Vec<f64> =
+            self.weights.iter().zip(direction).map(|(weight, along)| weight + step * along).collect();
         let wanted = Wanted { weights: 0, images: true };
-        let images = self.differentiate(&weights, images, labels, wanted).await?.images;
-        check_finite("gradient of the images", &images)?;
-        Ok(images)
+        Ok(self.differentiate(&weights, &at.images, &at.labels, wanted).await?.images)
     }
 
     /// In the oracle's precision, at these `weights` in scope.
@@ -166,8 +231,6 @@ impl GradientOracle {
     ) -> Result<Differentiated<f64>, ModelError> {
         let found = match &self.exact {
             Some((engine, all)) => {
-                self.network.check_images(images, labels.len())?;
-                self.network.check_labels(labels)?;
                 let all = [weights, &all[weights.len()..]].concat();
                 let statistics = wide(&self.state.statistics);
                 engine.differentiate(&all, &statistics, images, labels, self.normalisation, wanted)
@@ -190,6 +253,10 @@ impl GradientOracle {
         check_finite("loss", &[found.loss])?;
         Ok(found)
     }
+}
+
+fn norm(values: &[f64]) -> f64 {
+    values.iter().map(|value| value * value).sum::<f64>().sqrt()
 }
 
 fn wide(values: &[f32]) -> Vec<f64> {

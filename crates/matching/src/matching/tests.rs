@@ -7,6 +7,10 @@ use unmask_model::{Network, OracleOptions, Precision, WeightScope, device::OpenD
 use super::*;
 use crate::NetworkOracle;
 
+pub(super) fn norm(values: &[f64]) -> f64 {
+    values.iter().map(|value| value * value).sum::<f64>().sqrt()
+}
+
 const SIDE: usize = 16;
 
 fn network() -> Network {
@@ -45,12 +49,7 @@ fn first_block(network: &Network, labels: &[usize]) -> NetworkOracle {
     NetworkOracle::new(network, &state(network), labels, options).unwrap()
 }
 
-fn problem(
-    network: &Network,
-    labels: &[usize],
-    objective: Objective,
-    evidence: ReceivedGradient,
-) -> Problem<NetworkOracle> {
+fn problem(network: &Network, labels: &[usize], objective: Objective, evidence: ReceivedGradient) -> Problem {
     Problem::new(first_block(network, labels), objective, evidence).unwrap()
 }
 
@@ -74,7 +73,7 @@ struct Run {
     kept_start: bool,
 }
 
-fn run(problem: Problem<NetworkOracle>, start: &[f32], truth: &[f32], options: MatchingOptions) -> Run {
+fn run(problem: Problem, start: &[f32], truth: &[f32], options: MatchingOptions) -> Run {
     let side = |picture: &[f32]| ssim(picture, &chw_to_hwc(truth, SIDE, SIDE), SIDE, SIDE).unwrap();
     let start = chw_to_hwc(start, SIDE, SIDE);
     let mut matching = Matching::new(problem, &start, options).unwrap();

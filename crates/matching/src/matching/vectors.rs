@@ -10,11 +10,10 @@ use unmask_model::{
     weights::{TensorReader, read_state},
 };
 
-use super::*;
+use super::{tests::norm, *};
 use crate::NetworkOracle;
 
 const LABEL: usize = 3;
-const TOLERANCE: f64 = 1e-3;
 
 /// A file of reference vectors, from this crate's folder.
 fn open(file: &str) -> TensorReader<File> {
@@ -57,7 +56,7 @@ fn objective_slope_and_ten_steps_are_the_references(
         let received = received(&mut file, &network, masked);
         let mut expected = |name: &str| file.read::<f64>(&format!("{rate}/{name}")).unwrap().values;
         let (terms, slope, after) = (expected("loss"), expected("dx"), expected("x_after_10"));
-        for precision in [Precision::F64, Precision::F32] {
+        for (precision, tolerance) in [(Precision::F64, 1e-9), (Precision::F32, 1e-4)] {
             let options = OracleOptions { scope: WeightScope::FirstBlock, precision, ..OracleOptions::default() };
             let oracle = NetworkOracle::new(&network, state, &[LABEL], options).unwrap();
             let objective = Objective::tokens(&VitConfig::from(preset));
@@ -75,7 +74,7 @@ fn objective_slope_and_ten_steps_are_the_references(
                 deviation(&matching.x, &after),
             ];
             eprintln!("{rate}, {precision:?}: terms, slope and ten steps off by {deviations:?}");
-            assert!(deviations.iter().all(|&deviation| deviation < TOLERANCE), "{rate}, {precision:?}: {deviations:?}");
+            assert!(deviations.iter().all(|&deviation| deviation < tolerance), "{rate}, {precision:?}: {deviations:?}");
         }
     }
 }
