@@ -5,6 +5,7 @@ mod distribution;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use unmask_core::ParamGroup;
+use unmask_data::datasets::DataSet;
 use unmask_simulation::{Config, Simulation};
 
 use self::distribution::{UpdateHistogram, chi_squared_test, printed_sum};
@@ -84,13 +85,19 @@ pub(crate) fn run(run: &mut ExperimentRun<'_, '_>) -> Result<Option<Findings>, E
         cases.into_iter().enumerate().filter(|(position, _)| run.takes(*position)).map(|(_, case)| case).collect();
     run.notify(ExperimentEvent::Started { cases: taken.len(), left: taken.len() })?;
     let mut all = Vec::new();
+    let mut data = None;
     for case in &taken {
-        all.push(count(run, case)?);
+        all.push(count(run, case, &mut data)?);
     }
     if run.is_part() { Ok(None) } else { findings(run, &all).map(Some) }
 }
 
-fn count(run: &mut ExperimentRun<'_, '_>, case: &CountedCase) -> Result<CountedRun, ExperimentError> {
+/// `data`, the same for all cases, is loaded when it is first needed: drawing the shapes takes longer than a short training.
+fn count(
+    run: &mut ExperimentRun<'_, '_>,
+    case: &CountedCase,
+    data: &mut Option<DataSet>,
+) -> Result<CountedRun, ExperimentError> {
     let seed = run.request.seed;
     let CountedCase { key, name, defence, set } = *case;
     let config = study::update_ratios(run.request.scale, seed, defence.defence, set)?;
@@ -103,8 +110,11 @@ fn count(run: &mut ExperimentRun<'_, '_>, case: &CountedCase) -> Result<CountedR
         return Ok(counted);
     }
     run.check_due(&file)?;
-    let data = run.request.load(&config.data)?;
-    let mut simulation = Simulation::new(&config, &data, run.request.device)?;
+    let data = match &mut *data {
+        Some(data) => data,
+        None => data.insert(run.request.load(&config.data)?),
+    };
+    let mut simulation = Simulation::new(&config, data, run.request.device)?;
     let rounds = f64::from(simulation.rounds().max(1));
     let mut seconds = 0.0;
     while simulation.round() < simulation.rounds() {
