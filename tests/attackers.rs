@@ -28,7 +28,8 @@ async fn pair(relay: &Relay, naive: &str, aware: &str, defence: &str) -> (Value,
 #[tokio::test]
 async fn april_reads_dark_photographs_in_a_room() {
     let _turn = ONE_AT_A_TIME.lock().await;
-    let relay = Relay::start(&["--april-block", "--seed", "5", "--start"]).await;
+    // Attacks that know the mask would take seconds of each round.
+    let relay = Relay::start(&["--april-block", "--seed", "5", "--start", "--attack-seconds", "0.2"]).await;
     // It trains on one sample photograph after the other.
     let _robot = robot(&relay, "Robot");
     relay.client("Robot").await;

@@ -25,7 +25,7 @@ async fn a_lesson() {
     relay.control(json!({ "do": "target", "client": target })).await;
 
     relay.control(json!({ "do": "start" })).await;
-    let points = relay.rounds(5).await;
+    let points = relay.rounds(3).await;
     assert!(points.iter().all(|point| point["updates"] == 4), "{points:?}");
     assert!(ada.attribute("device", "data-device").await.contains("CPU"));
     assert!(gpu.attribute("device", "data-device").await.contains("WebGPU"));

@@ -9,6 +9,7 @@ use std::{
 };
 
 use serde_json::json;
+use tokio::sync::OnceCell;
 use unmask_core::Scene;
 use unmask_recording::{Player, Read, Recording};
 use unmask_wire::view::RoomView;
@@ -28,8 +29,16 @@ impl Drop for Program {
     }
 }
 
-/// Two rounds, the second under a mask, of a robot that agreed to be shown; the recording.
+/// A recorded lesson, in this folder.
 async fn recorded(folder: &Path) -> PathBuf {
+    static RECORDING: OnceCell<Vec<u8>> = OnceCell::const_new();
+    let path = folder.join("lesson.unmask");
+    std::fs::write(&path, RECORDING.get_or_init(record).await).expect("the recording is saved");
+    path
+}
+
+/// Two rounds, the second under a mask, of a robot that agreed to be shown.
+async fn record() -> Vec<u8> {
     let relay = Relay::start(&["--seed", "7"]).await;
     let _robot = robot(&relay, "Robot");
     relay.client("Robot").await;
@@ -41,14 +50,12 @@ async fn recorded(folder: &Path) -> PathBuf {
         // A state a second is recorded.
         tokio::time::sleep(std::time::Duration::from_secs(2)).await;
     }
-    let path = folder.join("lesson.unmask");
     let (address, token) = (format!("{}/api/lesson.unmask", relay.http), format!("Bearer {}", relay.token));
     let file = tokio::task::spawn_blocking(move || {
         let request = ureq::get(&address).header("Authorization", token);
         request.call().expect("the relay answers").body_mut().read_to_vec().expect("a body")
     });
-    std::fs::write(&path, file.await.expect("the request ends")).expect("the recording is saved");
-    path
+    file.await.expect("the request ends")
 }
 
 /// The page's address, of a program that prints it first.

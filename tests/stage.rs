@@ -149,7 +149,7 @@ async fn join(relay: &Relay, browser: &Browser, name: &str, sample: Option<&str>
 #[tokio::test]
 async fn space_leads_a_class_through_the_whole_lesson() {
     let _turn = ONE_AT_A_TIME.lock().await;
-    let relay = Relay::start(&["--headless", "2", "--seed", "7"]).await;
+    let relay = Relay::start(&["--headless", "2", "--seed", "7", "--attack-seconds", "5"]).await;
     let browser = Browser::start().await;
     for robot in ["robot 1", "robot 2"] {
         relay.client(robot).await;

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 use tokio::sync::Mutex;
 
 use super::{
+    LOOK,
     driver::{Driver, Kind, Session},
     in_time, skipped,
 };
@@ -224,7 +225,7 @@ impl Tab {
     /// The element with this test id, once it is there; folds around it are opened.
     async fn element(&self, id: &str) -> Element {
         let css = format!("[data-testid=\"{id}\"]");
-        let element = self.client.wait().for_element(Locator::Css(&css)).await;
+        let element = self.client.wait().every(LOOK).for_element(Locator::Css(&css)).await;
         let element = element.unwrap_or_else(|error| panic!("no {id}: {error}"));
         self.client.execute(&unfolded(id), Vec::new()).await.expect("the page answers");
         element

@@ -25,6 +25,9 @@ use std::{
 /// Software WebGPU on two shared cores is slow; what takes longer than this will not come.
 const PATIENCE: Duration = Duration::from_secs(240);
 
+/// Between two looks: a test waits for dozens of things, one after the other, each of which costs half of this.
+const LOOK: Duration = Duration::from_millis(40);
+
 /// Asks again and again until `look` has an answer.
 pub async fn wait_for<T, F: Future<Output = Option<T>>>(what: &str, look: impl FnMut() -> F) -> T {
     in_time(look).await.unwrap_or_else(|| panic!("waited {PATIENCE:?} in vain for {what}"))
@@ -37,7 +40,7 @@ async fn in_time<T, F: Future<Output = Option<T>>>(mut look: impl FnMut() -> F) 
         if let Some(answer) = look().await {
             return Some(answer);
         }
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        tokio::time::sleep(LOOK).await;
     }
     None
 }
