@@ -1,4 +1,4 @@
-//! `cargo xtask hostile` and `cargo xtask soak`, for half a minute.
+//! `cargo xtask hostile` and `cargo xtask soak`, for some seconds.
 
 use std::time::Duration;
 
@@ -51,9 +51,9 @@ async fn nothing_grows_while_clients_come_and_go() {
         program: PROGRAM.into(),
         model: model(),
         clients: CLIENTS,
-        time: Duration::from_secs(30),
-        pace: Duration::from_millis(200),
-        stay: Duration::from_secs(3),
+        time: Duration::from_secs(15),
+        pace: Duration::from_millis(100),
+        stay: Duration::from_millis(1500),
     })
     .await
     .unwrap();
