@@ -102,6 +102,7 @@ pub(crate) fn turned<R: Real>(pool: &Pool<R>, slope: &Lined<R>, filters: &[R], b
 }
 
 /// Filters and where their values apply.
+#[derive(Clone, Copy)]
 struct Filters<'a, R> {
     values: &'a [R],
     /// From a channel of the result to the next, and from one of the input.
@@ -177,28 +178,30 @@ impl<R: Real> Sums<'_, R> {
         place: usize,
     ) -> usize {
         let lanes = R::lanes::<S>();
-        let Filters { values, steps, taps } = &self.filters;
+        let Filters { values, steps, taps } = self.filters;
+        let (line, row) = (self.line.len(), self.line.places().next_multiple_of(LANES));
         let mut sums = [[R::spread(simd, R::ZERO); VECTORS]; OUT];
-        for (input, plane) in self.x.chunks_exact(self.line.len()).enumerate() {
-            let plane = &plane[place..];
+        for input in 0..self.x.len() / line {
+            let plane = &self.x[input * line + place..];
             let mut filters = [&values[..0]; OUT];
-            for (out, filter) in filters.iter_mut().enumerate() {
-                *filter = &values[(channel + out) * steps[0] + input * steps[1]..][..TAPS];
+            for out in 0..OUT {
+                filters[out] = &values[(channel + out) * steps[0] + input * steps[1]..][..TAPS];
             }
-            for (tap, &offset) in taps.iter().enumerate() {
-                let seen = R::vectors::<S>(&plane[offset..][..VECTORS * lanes]);
-                for (filter, sums) in filters.iter().zip(&mut sums) {
-                    let factor = R::spread(simd, filter[tap]);
-                    for (sum, &seen) in sums.iter_mut().zip(seen) {
-                        *sum = R::multiplied_added(simd, factor, seen, *sum);
+            for tap in 0..TAPS {
+                let from = R::vectors::<S>(&plane[taps[tap]..][..VECTORS * lanes]);
+                let mut seen = [from[0]; VECTORS];
+                seen.copy_from_slice(from);
+                for out in 0..OUT {
+                    let factor = R::spread(simd, filters[out][tap]);
+                    for vector in 0..VECTORS {
+                        sums[out][vector] = R::multiplied_added(simd, factor, seen[vector], sums[out][vector]);
                     }
                 }
             }
         }
-        for (row, sums) in
-            self.sums.chunks_exact_mut(self.line.places().next_multiple_of(LANES)).skip(channel).zip(&sums)
-        {
-            R::vectors_mut::<S>(&mut row[place..][..VECTORS * lanes]).copy_from_slice(sums);
+        for (out, sums) in sums.iter().enumerate() {
+            let to = &mut self.sums[(channel + out) * row + place..][..VECTORS * lanes];
+            R::vectors_mut::<S>(to).copy_from_slice(sums);
         }
         VECTORS * lanes
     }
@@ -246,14 +249,12 @@ impl<R: Real> pulp::WithSimd for Pairs<'_, R> {
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
         for input in 0..self.pairs.len() / (CHANNELS * TAPS) {
-            for down in 0..KERNEL {
-                let mut channel = 0;
-                while channel < self.channels {
-                    match self.channels - channel {
-                        8.. if S::REGISTER_COUNT >= 32 => channel += self.row::<S, 8>(simd, input, down, channel),
-                        4.. => channel += self.row::<S, 4>(simd, input, down, channel),
-                        _ => channel += self.row::<S, 1>(simd, input, down, channel),
-                    }
+            let mut channel = 0;
+            while channel < self.channels {
+                if S::REGISTER_COUNT >= 32 && channel + 2 <= self.channels {
+                    channel += self.sums::<S, 2>(simd, input, channel);
+                } else {
+                    channel += self.sums::<S, 1>(simd, input, channel);
                 }
             }
         }
@@ -261,34 +262,41 @@ impl<R: Real> pulp::WithSimd for Pairs<'_, R> {
 }
 
 impl<R: Real> Pairs<'_, R> {
+    /// Of few outputs at once: their planes and that of the input stay in the first cache.
     #[inline(always)]
-    fn row<S: Simd, const OUT: usize>(&mut self, simd: S, input: usize, down: usize, channel: usize) -> usize {
+    fn sums<S: Simd, const OUT: usize>(&mut self, simd: S, input: usize, channel: usize) -> usize {
         let line = self.x.line();
+        let (taps, len) = (line.taps(), line.len());
         let count = line.places().div_ceil(R::lanes::<S>());
         let values = count * R::lanes::<S>();
-        let mut sums = [[R::spread(simd, R::ZERO); KERNEL]; OUT];
-        let pictures = self.x.values.chunks_exact(self.x.picture());
-        for (x, slope) in pictures.zip(self.slope.values.chunks_exact(self.slope.picture())) {
-            let x = &x[(self.first[1] + input) * line.len() + down * line.pitch()..];
-            let slope = &slope[(self.first[0] + channel) * line.len() + line.centre()..];
-            let seen = [0, 1, 2].map(|right| R::vectors::<S>(&x[right..][..values]));
-            let mut slopes = [&seen[0][..0]; OUT];
-            for (out, slopes) in slopes.iter_mut().enumerate() {
-                *slopes = R::vectors::<S>(&slope[out * line.len()..][..values]);
+        let mut sums = [[R::spread(simd, R::ZERO); TAPS]; OUT];
+        for picture in 0..self.x.shape.batch {
+            let x = &self.x.values[picture * self.x.picture() + (self.first[1] + input) * len..][..len];
+            let slope = &self.slope.values[picture * self.slope.picture() + (self.first[0] + channel) * len..];
+            let mut seen = [R::vectors::<S>(&x[..values]); TAPS];
+            for tap in 0..TAPS {
+                seen[tap] = &R::vectors::<S>(&x[taps[tap]..])[..count];
+            }
+            let mut slopes = [seen[0]; OUT];
+            for out in 0..OUT {
+                slopes[out] = &R::vectors::<S>(&slope[out * len + line.centre()..])[..count];
             }
             for index in 0..count {
-                let seen = [seen[0][index], seen[1][index], seen[2][index]];
-                for (slopes, sums) in slopes.iter().zip(&mut sums) {
-                    let slope = slopes[index];
-                    for (sum, seen) in sums.iter_mut().zip(seen) {
-                        *sum = R::multiplied_added(simd, slope, seen, *sum);
+                let mut here = [slopes[0][index]; OUT];
+                for out in 1..OUT {
+                    here[out] = slopes[out][index];
+                }
+                for tap in 0..TAPS {
+                    let seen = seen[tap][index];
+                    for out in 0..OUT {
+                        sums[out][tap] = R::multiplied_added(simd, here[out], seen, sums[out][tap]);
                     }
                 }
             }
         }
-        let pairs = self.pairs[input * CHANNELS * TAPS..].chunks_exact_mut(TAPS).skip(channel);
-        for (pair, sums) in pairs.zip(sums) {
-            for (to, sum) in pair[down * KERNEL..].iter_mut().zip(sums) {
+        for (out, sums) in sums.iter().enumerate() {
+            let pair = &mut self.pairs[(input * CHANNELS + channel + out) * TAPS..][..TAPS];
+            for (to, &sum) in pair.iter_mut().zip(sums) {
                 *to = R::summed(simd, sum);
             }
         }
