@@ -1,7 +1,7 @@
 //! Where things live, and how other programs are called.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{IsTerminal, Read, Write};
+use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
@@ -122,6 +122,19 @@ pub fn run_watched(command: &mut Command, mut on_line: impl FnMut(&str)) -> Resu
                         line.clear();
                     }
                 }
+            }
+        }
+        child.wait()
+    })
+}
+
+/// Like [`run`], and hands on each line of stdout, which is not printed.
+pub fn run_read(command: &mut Command, mut on_line: impl FnMut(&str)) -> Result<()> {
+    run_with(command, |command| {
+        let mut child = command.stdout(Stdio::piped()).spawn()?;
+        if let Some(output) = child.stdout.take() {
+            for line in BufReader::new(output).lines() {
+                on_line(&line?);
             }
         }
         child.wait()

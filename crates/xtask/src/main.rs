@@ -18,6 +18,7 @@ mod licences;
 mod load;
 mod page;
 mod peers;
+mod programs;
 mod python;
 mod runner;
 mod single;

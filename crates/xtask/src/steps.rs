@@ -10,7 +10,7 @@ use crate::runner::{Step, TestNotes};
 use crate::tools::{self, Purpose};
 use crate::{
     apt::{self, Need},
-    browser, page, python, tidy,
+    browser, page, programs, python, tidy,
 };
 
 /// Every step of `cargo check-all`.
@@ -145,7 +145,7 @@ fn integration(env: &Env, tests: &mut TestNotes) -> Result<()> {
     let mut command = native(env, "test", &["--no-fail-fast", "--test", "*"]);
     python::with_flower(env, &mut command)?;
     python::with_hyperqueue(env, &mut command)?;
-    run_tests(&mut command, tests)
+    programs::run(env, command, tests)
 }
 
 fn native_gpu(env: &Env, tests: &mut TestNotes) -> Result<()> {

@@ -1,0 +1,268 @@
+//! The programs of the integration tests, some beside others: cargo runs one after the other, though many of them wait for a
+//! round, a page or another program most of their time.
+
+use std::fs::File;
+use std::panic::resume_unwind;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use std::{fmt, fs, thread};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::env::{self, Env};
+use crate::leftovers;
+use crate::runner::TestNotes;
+
+/// Those that measure times under load: nothing runs beside them.
+const ALONE: [&str; 1] = ["load"];
+
+/// Those that play what people do in browsers. Where they want the processor they come before those that compute, since some
+/// of what they wait for has a deadline.
+const PLAYING: [&str; 1] = ["lessons"];
+
+/// The same for those that mostly wait, for a federation that has given up a node, or for a relay to come back.
+const WAITING: [&str; 4] = ["flower", "room", "chaos", "shared_room"];
+
+/// Of the others those that compute longest. Begun first, none of them is left over when all else has ended.
+const LONG: [&str; 4] = ["parts", "reproduce_tiny", "matrix", "completion"];
+
+/// A test program that cargo has built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Program {
+    /// What `--test` takes.
+    name: String,
+    /// Its crate's folder, in which cargo would run it.
+    folder: PathBuf,
+    executable: PathBuf,
+}
+
+/// How a program ended.
+struct Ended {
+    is_success: bool,
+    output: String,
+    /// What relays and others that it started said, too.
+    errors: String,
+    time: Duration,
+}
+
+/// Programs by what may run beside them.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Lanes {
+    playing: Vec<Program>,
+    waiting: Vec<Program>,
+    computing: Vec<Program>,
+    alone: Vec<Program>,
+}
+
+/// Builds the tests that `command`, a call of `cargo test`, selects, and runs their programs with its environment: what plays
+/// and waits beside what computes, then what measures. What a program said is printed once it has ended.
+///
+/// # Errors
+/// One does not compile or fails. A failure keeps no other from running.
+pub fn run(env: &Env, mut command: Command, tests: &mut TestNotes) -> Result<()> {
+    let mut programs = Vec::new();
+    // What the compiler says goes to the errors, so that the output has nothing but what was built.
+    command.args(["--no-run", "--message-format", "json-render-diagnostics"]);
+    env::run_read(&mut command, |line| programs.extend(Program::of(line)))?;
+    let Lanes { playing, waiting, computing, alone } = Lanes::of(programs);
+    let nice = env.find("nice");
+    // A file, unlike a pipe, ends with the program, though something that it started should hold it open.
+    let logs = env.target_dir.join("tests");
+    fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?;
+    let said = Mutex::new((tests, Vec::new()));
+    let run_one = |program: &Program, nice: Option<&Path>| -> Result<()> {
+        leftovers::wait_if_interrupted();
+        eprintln!("     Running {program}");
+        let ended = program.run(&command, nice, &logs)?;
+        leftovers::wait_if_interrupted();
+        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+        let (tests, failed) = &mut *said;
+        ended.print(program);
+        ended.output.lines().for_each(|line| tests.read(line));
+        if !ended.is_success {
+            failed.push(program.to_string());
+        }
+        Ok(())
+    };
+    let computing = Mutex::new(computing.iter());
+    // Whoever has played or waited to the end helps to compute.
+    let run_lane = |own: &[Program]| -> Result<()> {
+        own.iter().try_for_each(|program| run_one(program, None))?;
+        let next = || computing.lock().unwrap_or_else(PoisonError::into_inner).next();
+        while let Some(program) = next() {
+            run_one(program, nice.as_deref())?;
+        }
+        Ok(())
+    };
+    let run_lane = &run_lane;
+    thread::scope(|scope| {
+        let lanes = [&playing[..], &waiting, &[]].map(|own| scope.spawn(move || run_lane(own)));
+        lanes.into_iter().try_for_each(|lane| lane.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    })?;
+    alone.iter().try_for_each(|program| run_one(program, None))?;
+    let (_, failed) = said.into_inner().unwrap_or_else(PoisonError::into_inner);
+    match failed.as_slice() {
+        [] => Ok(()),
+        [one] => bail!("{one} failed"),
+        all => bail!("{} test programs failed: {}", all.len(), all.join(", ")),
+    }
+}
+
+impl Program {
+    /// The one that a line of cargo's output tells of, where it does.
+    fn of(line: &str) -> Option<Self> {
+        let built: Value = serde_json::from_str(line).ok()?;
+        Some(Self {
+            name: built["target"]["name"].as_str()?.to_owned(),
+            folder: Path::new(built["manifest_path"].as_str()?).parent()?.to_owned(),
+            // Null of what is built for the tests alone.
+            executable: built["executable"].as_str().filter(|_| built["profile"]["test"] == true)?.into(),
+        })
+    }
+
+    /// Runs it with the environment of `cargo`, and keeps what it says in `logs`.
+    fn run(&self, cargo: &Command, nice: Option<&Path>, logs: &Path) -> Result<Ended> {
+        let mut command = match nice {
+            Some(nice) => {
+                let mut command = Command::new(nice);
+                command.args(["-n", "10"]).arg(&self.executable);
+                command
+            }
+            None => Command::new(&self.executable),
+        };
+        for (name, value) in cargo.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let log = |end: &str| logs.join(format!("{}-{}.{end}", self.package(), self.name));
+        let (output, errors) = (log("out"), log("err"));
+        let begun = Instant::now();
+        let open = |path: &Path| File::create(path).with_context(|| format!("cannot write {}", path.display()));
+        let status = command.current_dir(&self.folder).stdout(open(&output)?).stderr(open(&errors)?).status();
+        let status = status.with_context(|| format!("cannot run {}", self.executable.display()))?;
+        let time = begun.elapsed();
+        let read = |path: &Path| fs::read(path).map(|said| String::from_utf8_lossy(&said).into_owned());
+        let read = |path: &Path| read(path).with_context(|| format!("cannot read {}", path.display()));
+        Ok(Ended { is_success: status.success(), output: read(&output)?, errors: read(&errors)?, time })
+    }
+
+    /// The name of its crate's folder, which is that of the crate but for a prefix.
+    fn package(&self) -> std::borrow::Cow<'_, str> {
+        self.folder.file_name().unwrap_or_default().to_string_lossy()
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of crates/{}", self.name, self.package())
+    }
+}
+
+impl Ended {
+    /// Prints what it said on its output, and on its errors too where it failed.
+    fn print(&self, program: &Program) {
+        let outcome = if self.is_success { "passed" } else { "FAILED" };
+        if !self.is_success {
+            eprintln!("{}", self.errors);
+        }
+        println!("     {program} {outcome} after {:.1} s", self.time.as_secs_f64());
+        println!("{}", self.output);
+    }
+}
+
+impl Lanes {
+    fn of(programs: Vec<Program>) -> Self {
+        let mut lanes = Self::default();
+        for program in programs {
+            let is_in = |names: &[&str]| names.contains(&program.name.as_str());
+            let lane = match () {
+                () if is_in(&ALONE) => &mut lanes.alone,
+                () if is_in(&PLAYING) => &mut lanes.playing,
+                () if is_in(&WAITING) => &mut lanes.waiting,
+                () => &mut lanes.computing,
+            };
+            lane.push(program);
+        }
+        let place = |names: &[&str], program: &Program| names.iter().position(|name| program.name == *name);
+        lanes.waiting.sort_by_key(|program| place(&WAITING, program));
+        lanes.computing.sort_by_key(|program| place(&LONG, program).unwrap_or(LONG.len()));
+        lanes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line of cargo's for a test program of this name.
+    fn built(name: &str, executable: &str) -> String {
+        format!(
+            r#"{{"reason":"compiler-artifact","manifest_path":"/w/crates/room/Cargo.toml","target":{{"name":"{name}"}},"profile":{{"test":true}},"executable":{executable}}}"#
+        )
+    }
+
+    fn program(name: &str) -> Program {
+        Program::of(&built(name, r#""/t/x""#)).expect("a program")
+    }
+
+    #[test]
+    fn programs_are_read_off_what_cargo_says() {
+        let folder = PathBuf::from("/w/crates/room");
+        let expected = Program { name: "rounds".to_owned(), folder, executable: "/t/rounds-1".into() };
+        assert_eq!(Program::of(&built("rounds", r#""/t/rounds-1""#)), Some(expected));
+        let binary = built("unmask", r#""/t/unmask""#).replace("true", "false");
+        for line in [&built("library", "null"), &binary, r#"{"reason":"build-finished"}"#, "no JSON"] {
+            assert_eq!(Program::of(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn lanes_hold_each_program_once_and_the_long_ones_first() {
+        let names = ["bits", "load", "room", "parts", "lessons", "matrix", "chaos", "matrix"];
+        let Lanes { playing, waiting, computing, alone } = Lanes::of(names.map(program).to_vec());
+        let names = |lane: &[Program]| lane.iter().map(|program| program.name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&playing), ["lessons"]);
+        assert_eq!(names(&waiting), ["room", "chaos"]);
+        assert_eq!(names(&computing), ["parts", "matrix", "matrix", "bits"]);
+        assert_eq!(names(&alone), ["load"]);
+    }
+
+    /// Each name stands for tests that are there.
+    #[test]
+    fn who_has_a_lane_of_its_own_is_there() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let crates = fs::read_dir(root.join("crates")).expect("the crates").flatten().map(|entry| entry.path());
+        let folders: Vec<PathBuf> = crates.map(|krate| krate.join("tests")).chain([root.join("tests")]).collect();
+        for name in ALONE.iter().chain(&PLAYING).chain(&WAITING).chain(&LONG) {
+            let is_there = |folder: &PathBuf| {
+                folder.join(format!("{name}.rs")).exists() || folder.join(name).join("main.rs").exists()
+            };
+            assert!(folders.iter().any(is_there), "there are no tests {name}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_program_gets_the_environment_and_the_folder_and_its_words_are_kept() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let folder = std::env::temp_dir().join(leftovers::new_mark());
+        fs::create_dir_all(&folder).expect("a folder");
+        let script = folder.join("script");
+        fs::write(&script, "#!/bin/sh\necho \"$UNMASK_WORD in $(pwd)\"; echo trouble >&2; exit 3\n").expect("a script");
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("it may be run");
+        let program = Program { name: "script".to_owned(), folder: folder.clone(), executable: script };
+        let mut cargo = Command::new("cargo");
+        cargo.env("UNMASK_WORD", "a word");
+        let ended = program.run(&cargo, None, &folder).expect("it runs");
+        let here = folder.canonicalize().expect("a folder");
+        assert_eq!((ended.is_success, ended.output), (false, format!("a word in {}\n", here.display())));
+        assert_eq!(ended.errors, "trouble\n");
+        fs::remove_dir_all(&folder).expect("it goes");
+    }
+}
