@@ -7,6 +7,7 @@ use crate::{
     buffer::{Buffer, Pool},
     lenet::{self, Lenet},
     loss::cross_entropy,
+    parallel::inside,
     real::Real,
     resnet::{self, Resnet},
     vit::{self, Vit},
@@ -86,26 +87,86 @@ impl<R: Real> Pass<R> {
     }
 }
 
+/// The entries for each number type. Generic ones would be compiled again in every crate that calls them, loops and all.
+macro_rules! entries {
+    ($($real:ident)+) => {$(
+        impl Engine<$real> {
+            /// Logits `[batch, classes]` of `images` `[batch, 3, side, side]` in [0, 1] at `weights` `[P]`, with the running `statistics` `[Q]`.
+            ///
+            /// # Panics
+            /// If a slice has another length.
+            pub fn logits(
+                &self,
+                weights: &[$real],
+                statistics: &[$real],
+                images: &[$real],
+                batch: usize,
+            ) -> Vec<$real> {
+                inside(|| self.logits_in(weights, statistics, images, batch))
+            }
+
+            /// Mean cross entropy of `images` `[batch, 3, side, side]` in [0, 1] with `labels` `[batch]` at `weights` `[P]`, and its gradients.
+            /// `statistics` `[Q]` are read with [`Normalisation::Running`].
+            ///
+            /// # Panics
+            /// If a slice has another length, or a label is no class.
+            pub fn differentiate(
+                &self,
+                weights: &[$real],
+                statistics: &[$real],
+                images: &[$real],
+                labels: &[usize],
+                normalisation: Normalisation,
+                wanted: Wanted,
+            ) -> Differentiated<$real> {
+                inside(|| self.differentiate_in(weights, statistics, images, labels, normalisation, wanted))
+            }
+
+            /// The gradient of the first `wanted` weights as [`differentiate`](Self::differentiate) gives it, with what
+            /// [`input_slope_along`](Self::input_slope_along) needs; `None` for what is no ViT.
+            ///
+            /// # Panics
+            /// If a slice has another length, or a label is no class.
+            pub fn record(
+                &self,
+                weights: &[$real],
+                images: &[$real],
+                labels: &[usize],
+                wanted: usize,
+            ) -> Option<Recording<$real>> {
+                inside(|| self.record_in(weights, images, labels, wanted))
+            }
+
+            /// d<dl/dw, `direction`>/d(images), `[batch, 3, side, side]` per unit of images in [0, 1]: how dl/d(images) changes while the first
+            /// weights move along `direction`, which ends with a parameter. Exact, by forward over reverse.
+            ///
+            /// # Panics
+            /// If a slice has another length, or the recording is of another architecture.
+            pub fn input_slope_along(
+                &self,
+                weights: &[$real],
+                recording: &Recording<$real>,
+                direction: &[$real],
+            ) -> Vec<$real> {
+                inside(|| self.input_slope_along_in(weights, recording, direction))
+            }
+        }
+    )+};
+}
+
+entries!(f32 f64);
+
 impl<R: Real> Engine<R> {
     /// `architecture` has classes, and images with pixels.
     pub fn new(architecture: Architecture) -> Self {
         Self { architecture, pool: Pool::default() }
     }
 
-    /// Logits `[batch, classes]` of `images` `[batch, 3, side, side]` in [0, 1] at `weights` `[P]`, with the running `statistics` `[Q]`.
-    ///
-    /// # Panics
-    /// If a slice has another length.
-    pub fn logits(&self, weights: &[R], statistics: &[R], images: &[R], batch: usize) -> Vec<R> {
+    fn logits_in(&self, weights: &[R], statistics: &[R], images: &[R], batch: usize) -> Vec<R> {
         self.forward(weights, statistics, images, batch, Normalisation::Running, false).logits().to_vec()
     }
 
-    /// Mean cross entropy of `images` `[batch, 3, side, side]` in [0, 1] with `labels` `[batch]` at `weights` `[P]`, and its gradients.
-    /// `statistics` `[Q]` are read with [`Normalisation::Running`].
-    ///
-    /// # Panics
-    /// If a slice has another length, or a label is no class.
-    pub fn differentiate(
+    fn differentiate_in(
         &self,
         weights: &[R],
         statistics: &[R],
@@ -153,12 +214,7 @@ impl<R: Real> Engine<R> {
         self.pool.keep(gradient);
     }
 
-    /// The gradient of the first `wanted` weights as [`differentiate`](Self::differentiate) gives it, with what
-    /// [`input_slope_along`](Self::input_slope_along) needs; `None` for what is no ViT.
-    ///
-    /// # Panics
-    /// If a slice has another length, or a label is no class.
-    pub fn record(&self, weights: &[R], images: &[R], labels: &[usize], wanted: usize) -> Option<Recording<R>> {
+    fn record_in(&self, weights: &[R], images: &[R], labels: &[usize], wanted: usize) -> Option<Recording<R>> {
         let Architecture::Vit(config) = &self.architecture else { return None };
         let (vit, mut gradient) = (Vit { config, batch: labels.len(), pool: &self.pool }, self.pool.give(wanted));
         let pass = vit.forward(weights, images, true);
@@ -168,12 +224,7 @@ impl<R: Real> Engine<R> {
         Some(Recording { gradient, labels: labels.to_vec(), images: images.len(), tape })
     }
 
-    /// d<dl/dw, `direction`>/d(images), `[batch, 3, side, side]` per unit of images in [0, 1]: how dl/d(images) changes while the first
-    /// weights move along `direction`, which ends with a parameter. Exact, by forward over reverse.
-    ///
-    /// # Panics
-    /// If a slice has another length, or the recording is of another architecture.
-    pub fn input_slope_along(&self, weights: &[R], recording: &Recording<R>, direction: &[R]) -> Vec<R> {
+    fn input_slope_along_in(&self, weights: &[R], recording: &Recording<R>, direction: &[R]) -> Vec<R> {
         let mut by_images = vec![R::ZERO; recording.images];
         if let Architecture::Vit(config) = &self.architecture {
             let labels = &recording.labels;

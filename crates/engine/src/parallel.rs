@@ -11,6 +11,14 @@ pub(crate) fn band_rows(len: usize) -> usize {
     (BAND / len.max(1)).max(1)
 }
 
+/// Does `work` on a thread of the pool: what it divides needs no other thread to be woken, which takes as long as a small product.
+pub(crate) fn inside<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    #[cfg(not(target_family = "wasm"))]
+    return rayon::scope(|_| work());
+    #[cfg(target_family = "wasm")]
+    work()
+}
+
 /// Does `work` with each of `items`, in any order.
 pub(crate) fn each<I: Send>(items: impl Iterator<Item = I>, work: impl Fn(I) + Send + Sync) {
     #[cfg(not(target_family = "wasm"))]

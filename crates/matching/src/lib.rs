@@ -2,10 +2,10 @@
 //!
 //! An honest-but-curious relay knows the weights w it sent and, of the client's gradient, the entries that a mask kept.
 //! It searches for pictures x whose own gradient at w agrees with those entries, by descending along
-//! d(objective)/dx. That is a second derivative of the loss, and first-order autodiff is enough for it: with
-//! v = d(objective)/d(gradient),
+//! d(objective)/dx. With v = d(objective)/d(gradient) that is d<gradient, v>/dx, a second derivative of the loss: exact for a ViT on
+//! the CPU, otherwise
 //!
-//! > d(objective)/dx = [d l(w + e v)/dx - d l(w - e v)/dx] / 2e,  e ||v|| = 1e-3 ||w||.
+//! > [d l(w + e v)/dx - d l(w - e v)/dx] / 2e,  e ||v|| = 1e-3 ||w||.
 //!
 //! - [`Objective::tokens`]: token matching, for Vision Transformers. It starts from what a closed form found.
 //! - [`Objective::Cosine`]: Inverting Gradients (Geiping et al., NeurIPS 2020), one cosine over all parameters. It works

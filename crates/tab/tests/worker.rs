@@ -11,10 +11,11 @@ use local_golden::Task;
 use unmask_core::{Architecture, Defence, EncryptionStart, MaskSeed, ParamLayout, UpdateForm, VitPreset};
 use unmask_defence::{Cipher, KeyMaterial, PlainUpdate, Protect, ProtectedUpdate, RoomKey};
 use unmask_model::{
+    Network,
     device::{Compute, open, probe},
     parity,
 };
-use wasm_bindgen_test::{wasm_bindgen_test, wasm_bindgen_test_configure};
+use wasm_bindgen_test::{console_log, wasm_bindgen_test, wasm_bindgen_test_configure};
 
 wasm_bindgen_test_configure!(run_in_dedicated_worker);
 
@@ -33,6 +34,42 @@ async fn parity_on_the_cpu() {
 #[wasm_bindgen_test]
 async fn parity_on_webgpu() {
     check_parity(Compute::Gpu).await;
+}
+
+/// What a step asks of WebGPU: programs that run, copies to the device, waits and copies back. On a phone each of them takes time,
+/// whatever the size of the model. docs/models.md has the numbers.
+#[wasm_bindgen_test]
+async fn a_step_on_webgpu_asks_no_more_of_the_device_than_stated() {
+    const COUNT: &str = "self.asked = {};
+        for (const [type, name] of [[GPUComputePassEncoder, 'dispatchWorkgroups'], [GPUQueue, 'submit'],
+                [GPUQueue, 'writeBuffer'], [GPUBuffer, 'mapAsync']]) {
+            const known = type.prototype[name];
+            self.asked[name] = 0;
+            type.prototype[name] = function (...given) {
+                self.asked[name] += 1;
+                return known.apply(this, given);
+            };
+        }";
+    let device = open(Compute::Gpu).await.unwrap();
+    let architecture = Architecture::from(VitPreset::Nano);
+    let network = Network::new(architecture, device.device()).unwrap();
+    let state = architecture.initial(1);
+    let images = vec![0.5; 3 * architecture.side() * architecture.side()];
+    let step = async || network.loss_and_gradient(&state, &images, &[3]).await.unwrap();
+    // The first ones compile programs and choose among them.
+    for _ in 0..3 {
+        step().await;
+    }
+    js_sys::eval(COUNT).unwrap();
+    let now = || js_sys::eval("performance.now()").unwrap().as_f64().unwrap();
+    let begun = now();
+    step().await;
+    console_log!("{} ms a step", now() - begun);
+    for (name, most) in [("dispatchWorkgroups", 585), ("submit", 21), ("writeBuffer", 74), ("mapAsync", 73)] {
+        let count = js_sys::eval(&format!("self.asked.{name}")).unwrap().as_f64().unwrap();
+        // With another graphics card Burn may choose other programs for a product.
+        assert!(count <= 1.1 * f64::from(most), "{name}: {count} times, not {most}");
+    }
 }
 
 /// The tests' Chromium emulates WebGPU in software, and a tab must not fall for it.
