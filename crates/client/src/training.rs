@@ -46,23 +46,11 @@ pub enum TrainingError {
 impl LocalTask<'_> {
     /// Trains `network` on `pictures`, those of this round.
     pub async fn train(&self, network: &Network, pictures: &impl PictureSource) -> Result<LocalUpdate, TrainingError> {
-        let gradient =
-            async |images: &[f32], labels: &[usize]| network.loss_and_gradient(self.state, images, labels).await;
-        self.train_with(network, pictures, gradient).await
-    }
-
-    /// The same with the gradient of FedSGD computed by `gradient`, from images `[batch, 3, side, side]` and labels
-    /// `[batch]`, as where several threads share a batch.
-    pub async fn train_with(
-        &self,
-        network: &Network,
-        pictures: &impl PictureSource,
-        gradient: impl AsyncFn(&[f32], &[usize]) -> Result<Step, ModelError>,
-    ) -> Result<LocalUpdate, TrainingError> {
         match self.rule {
             Rule::FedSgd => {
                 let Batch { images, labels } = pictures.batch(0, pictures.len())?;
-                let Step { loss, gradient, statistics } = gradient(&images, &labels).await?;
+                let Step { loss, gradient, statistics } =
+                    network.loss_and_gradient(self.state, &images, &labels).await?;
                 Ok(LocalUpdate { loss, values: gradient, statistics, samples: count(labels.len()) })
             }
             Rule::FedAvg { epochs, rate } => self.local_epochs(network, pictures, epochs, rate).await,

@@ -6,7 +6,7 @@ use unmask_data::datasets::Labelled;
 use unmask_defence::ProtectedUpdate;
 use unmask_model::{Network, block_on};
 
-use crate::{MaskPeriod, SimulationError, batches, order::Order, pieces, seeds::Seeds};
+use crate::{MaskPeriod, SimulationError, batches, order::Order, seeds::Seeds};
 
 /// What all clients of a round share.
 #[derive(Debug, Clone, Copy)]
@@ -17,8 +17,6 @@ pub(crate) struct ClientContext<'a> {
     pub(crate) task: LocalTask<'a>,
     pub(crate) augment: bool,
     pub(crate) masks: MaskPeriod,
-    /// Whether threads share a client's batch.
-    pub(crate) in_pieces: bool,
 }
 
 /// What a client sends.
@@ -48,14 +46,7 @@ impl ClientContext<'_> {
         let indices = indices(seeds, task.rule, task.batch, order, round);
         let mut rng = self.augment.then(|| seeds.rng("augmentation", round.into(), client));
         let pictures = batches::read_batch(self.pictures, &indices, network.architecture().side(), rng.as_mut());
-        let gradient = async |images: &[f32], labels: &[usize]| {
-            if self.in_pieces {
-                pieces::loss_and_gradient(network, task.state, images, labels)
-            } else {
-                network.loss_and_gradient(task.state, images, labels).await
-            }
-        };
-        let trained = block_on(task.train_with(network, &pictures, gradient)).map_err(failed)?;
+        let trained = block_on(task.train(network, &pictures)).map_err(failed)?;
         let period = match (self.masks, task.rule) {
             (MaskPeriod::Epoch, Rule::FedSgd) => order.passes(round, task.batch),
             _ => round.into(),

@@ -18,7 +18,6 @@ mod learner;
 mod metrics;
 mod model_file;
 mod order;
-mod pieces;
 mod record;
 mod seeds;
 mod simulation;

@@ -50,8 +50,6 @@ pub struct Simulation<'a> {
     cipher: Option<Cipher>,
     seeds: Seeds,
     pool: ThreadPool,
-    /// Whether threads share a client's batch; a GPU is fed whole ones.
-    in_pieces: bool,
     pub(crate) current: RunState,
     aggregate: Aggregate,
 }
@@ -262,7 +260,6 @@ impl<'a> Simulation<'a> {
             },
             augment: self.plan.config.augment,
             masks: self.plan.config.masks,
-            in_pieces: self.in_pieces,
         };
         let orders = self.orders.get(clients.clone()).unwrap_or_default();
         let train = |(order, client): (&Order, usize)| context.update(client, order, round);

@@ -57,7 +57,6 @@ impl<'a> Simulation<'a> {
             cipher,
             seeds,
             pool: pool(config, device)?,
-            in_pieces: device.compute() == Compute::Cpu,
             current,
             aggregate: Aggregate::new(Arc::clone(&layout), config.defence, Aggregation::Mean),
             layout,
