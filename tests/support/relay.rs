@@ -44,7 +44,7 @@ impl Relay {
             .arg("relay")
             .args(unless_given("--model", "vit_pico_patch4_16"))
             // Attacks that take longer would keep the processor from the pages.
-            .args(unless_given("--attack-seconds", "0.5"))
+            .args(unless_given("--attack-seconds", "1"))
             .args(["--pace", "0.3"])
             // A name that browsers map to this machine, and that is no secure context over plain HTTP.
             .args(["--host", "classroom.test"])

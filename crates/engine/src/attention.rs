@@ -108,6 +108,7 @@ impl<R: Real> Attention<'_, R> {
             let [of_query, of_key, of_value] = [along.query, along.key, along.value].map(|x| self.head(x, index));
             small_product(rows_mut(of_weights, tokens), self.scale(), of_query, key.transpose());
             small_product_added(rows_mut(of_weights, tokens), self.scale(), query, of_key.transpose());
+            // The Jacobian of softmax is symmetric: its backward function is its derivative forwards, too.
             softmax_back(&mut *of_weights, weights, tokens);
             small_product(change.rb_mut(), R::ONE, rows(of_weights, tokens), value);
             small_product_added(change, R::ONE, rows(weights, tokens), of_value);
@@ -115,8 +116,8 @@ impl<R: Real> Attention<'_, R> {
         of_weights
     }
 
-    /// How what [`back`](Self::back) sets changes with queries, keys and values as with `along`, with the weights and with the slope,
-    /// each given with its change.
+    /// The derivative of what [`back`](Self::back) sets. The derivatives of queries, keys and values are those of `along`; weights and
+    /// slope come with theirs behind them.
     pub(crate) fn back_change(
         &self,
         along: &Self,
@@ -152,7 +153,7 @@ impl<R: Real> Attention<'_, R> {
 }
 
 vectorised! {
-    /// What [`softmax_back`] makes of `slopes`, and how it changes with them and `y`; each change takes the place of that of dl/dy.
+    /// Replaces `slopes` by what [`softmax_back`] makes of them, and `changes`, the derivative of `slopes`, by that of the result.
     fn softmax_back_change(changes: &mut [R], slopes: &mut [R], y: &[R], of_y: &[R], len: usize) {
         let ys = y.chunks_exact(len).zip(of_y.chunks_exact(len));
         for ((changes, slopes), (y, of_y)) in changes.chunks_exact_mut(len).zip(slopes.chunks_exact_mut(len)).zip(ys) {

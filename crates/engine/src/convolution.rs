@@ -6,7 +6,7 @@ use faer::{MatMut, MatRef, reborrow::ReborrowMut as _};
 
 use crate::{
     buffer::{Buffer, Pool},
-    direct::{self, Lined},
+    direct::{self, PaddedPlanes},
     matrix::{product, product_added, product_onto, rows, rows_mut},
     parallel::each,
     parameters::{Slot, add_all},
@@ -18,7 +18,7 @@ use crate::{
 const TOGETHER: usize = 1 << 17;
 /// Pieces of a single picture that are enough for many threads.
 const PIECES: usize = 8;
-/// Places of all pictures from which on the gradients of filters are summed directly.
+/// From this many places of all pictures on, [`direct`] computes the gradients of filters.
 const LONG: usize = 512;
 
 /// How a kernel goes over pictures.
@@ -99,7 +99,7 @@ impl Convolution {
         let output = self.output();
         let mut y = pool.take(output.len());
         if self.is_direct() && bias.is_none() {
-            direct::convolved(pool, &Lined::new(pool, x, self.input), filters, &mut y);
+            direct::convolved(pool, &PaddedPlanes::new(pool, x, self.input), filters, &mut y);
             return y;
         }
         let pictures = y.chunks_exact_mut(output.picture()).zip(x.chunks_exact(self.input.picture()));
@@ -143,18 +143,19 @@ impl Convolution {
                 by_bias[index % output.channels] += total(plane);
             }
         }
-        let lined = self.is_direct().then(|| Lined::new(pool, slope, output));
+        let is_direct = self.is_direct() && (by_x.is_some() || self.sums_are_long());
+        let lined = is_direct.then(|| PaddedPlanes::new(pool, slope, output));
         if let Some(by_filters) = by_filters {
             match &lined {
                 Some(slope) if self.sums_are_long() => {
-                    direct::filters_back(pool, &Lined::new(pool, x, self.input), slope, by_filters);
+                    direct::filters_back(pool, &PaddedPlanes::new(pool, x, self.input), slope, by_filters);
                 }
                 _ => self.filters_back(pool, x, slope, by_filters),
             }
         }
         if let Some(by_x) = by_x {
             if let Some(slope) = lined {
-                return direct::turned(pool, &slope, filters, by_x);
+                return direct::input_gradient(pool, &slope, filters, by_x);
             }
             self.input_back(pool, filters, slope, by_x);
         }
@@ -232,7 +233,7 @@ fn take_mut<'a, R: Real>(matrix: &mut MatMut<'a, R>) -> MatMut<'a, R> {
 }
 
 impl Convolution {
-    /// Whether [`direct`] has it.
+    /// Whether [`direct`] computes it.
     fn is_direct(&self) -> bool {
         matches!(self.window, Window { kernel: 3, stride: 1, padding: 1 })
     }

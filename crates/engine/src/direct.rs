@@ -22,7 +22,7 @@ const WIDE: usize = 3;
 const LANES: usize = 16;
 
 /// Planes of one side, each with zeros around it.
-pub(crate) struct Lined<R> {
+pub(crate) struct PaddedPlanes<R> {
     values: Buffer<R>,
     shape: Shape,
 }
@@ -60,7 +60,7 @@ impl Line {
     }
 }
 
-impl<R: Real> Lined<R> {
+impl<R: Real> PaddedPlanes<R> {
     /// `x` `[batch, channels, side, side]`
     pub(crate) fn new(pool: &Pool<R>, x: &[R], shape: Shape) -> Self {
         let line = Line { side: shape.side };
@@ -88,17 +88,17 @@ impl<R: Real> Lined<R> {
 }
 
 /// The convolution `[batch, out, side, side]` of `x` by `filters` `[out, in, 3, 3]`.
-pub(crate) fn convolved<R: Real>(pool: &Pool<R>, x: &Lined<R>, filters: &[R], y: &mut [R]) {
+pub(crate) fn convolved<R: Real>(pool: &Pool<R>, x: &PaddedPlanes<R>, filters: &[R], y: &mut [R]) {
     let steps = [x.shape.channels * TAPS, TAPS];
-    over(pool, x, &Filters { values: filters, steps, taps: x.line().taps() }, y);
+    correlate(pool, x, &Filters { values: filters, steps, taps: x.line().taps() }, y);
 }
 
 /// dl/dx `[batch, in, side, side]` by `slope`, dl/dy.
-pub(crate) fn turned<R: Real>(pool: &Pool<R>, slope: &Lined<R>, filters: &[R], by_x: &mut [R]) {
+pub(crate) fn input_gradient<R: Real>(pool: &Pool<R>, slope: &PaddedPlanes<R>, filters: &[R], by_x: &mut [R]) {
     let channels = by_x.len() * slope.shape.channels / (slope.shape.len());
     let mut taps = slope.line().taps();
     taps.reverse();
-    over(pool, slope, &Filters { values: filters, steps: [TAPS, channels * TAPS], taps }, by_x);
+    correlate(pool, slope, &Filters { values: filters, steps: [TAPS, channels * TAPS], taps }, by_x);
 }
 
 /// Filters and where their values apply.
@@ -110,7 +110,7 @@ struct Filters<'a, R> {
     taps: [usize; TAPS],
 }
 
-fn over<R: Real>(pool: &Pool<R>, x: &Lined<R>, filters: &Filters<'_, R>, y: &mut [R]) {
+fn correlate<R: Real>(pool: &Pool<R>, x: &PaddedPlanes<R>, filters: &Filters<'_, R>, y: &mut [R]) {
     let (line, plane) = (x.line(), x.shape.plane());
     let channels = y.len() / (x.shape.batch * plane);
     let pictures = y.chunks_exact_mut(channels * plane).zip(x.values.chunks_exact(x.picture()));
@@ -126,6 +126,12 @@ fn over<R: Real>(pool: &Pool<R>, x: &Lined<R>, filters: &Filters<'_, R>, y: &mut
             }
         }
     });
+}
+
+/// Whether 24 sums fit, besides what they are made of. In a browser it is the processor behind it that has the registers, and no more
+/// than 16 on x86.
+fn has_many_registers<S: Simd>() -> bool {
+    S::REGISTER_COUNT >= 32 && cfg!(not(target_family = "wasm"))
 }
 
 /// For each of `channels`, at each place, the sum of what it sees times the filter.
@@ -146,7 +152,7 @@ impl<R: Real> pulp::WithSimd for Sums<'_, R> {
         let mut channel = 0;
         while channel < self.channels {
             match self.channels - channel {
-                8.. if S::REGISTER_COUNT >= 32 => channel += self.rows::<S, 8>(simd, channel),
+                8.. if has_many_registers::<S>() => channel += self.rows::<S, 8>(simd, channel),
                 4.. => channel += self.rows::<S, 4>(simd, channel),
                 _ => channel += self.rows::<S, 1>(simd, channel),
             }
@@ -180,7 +186,7 @@ impl<R: Real> Sums<'_, R> {
         let lanes = R::lanes::<S>();
         let Filters { values, steps, taps } = self.filters;
         let (line, row) = (self.line.len(), self.line.places().next_multiple_of(LANES));
-        let mut sums = [[R::spread(simd, R::ZERO); VECTORS]; OUT];
+        let mut sums = [[R::splat(simd, R::ZERO); VECTORS]; OUT];
         for input in 0..self.x.len() / line {
             let plane = &self.x[input * line + place..];
             let mut filters = [&values[..0]; OUT];
@@ -192,9 +198,9 @@ impl<R: Real> Sums<'_, R> {
                 let mut seen = [from[0]; VECTORS];
                 seen.copy_from_slice(from);
                 for out in 0..OUT {
-                    let factor = R::spread(simd, filters[out][tap]);
+                    let factor = R::splat(simd, filters[out][tap]);
                     for vector in 0..VECTORS {
-                        sums[out][vector] = R::multiplied_added(simd, factor, seen[vector], sums[out][vector]);
+                        sums[out][vector] = R::mul_add(simd, factor, seen[vector], sums[out][vector]);
                     }
                 }
             }
@@ -208,7 +214,12 @@ impl<R: Real> Sums<'_, R> {
 }
 
 /// dl/d(filters) `[out, in, 3, 3]` by `x` and `slope`, dl/dy.
-pub(crate) fn filters_back<R: Real>(pool: &Pool<R>, x: &Lined<R>, slope: &Lined<R>, by_filters: &mut [R]) {
+pub(crate) fn filters_back<R: Real>(
+    pool: &Pool<R>,
+    x: &PaddedPlanes<R>,
+    slope: &PaddedPlanes<R>,
+    by_filters: &mut [R],
+) {
     let (inputs, outputs) = (x.shape.channels, slope.shape.channels);
     // For each block of outputs and each input the gradients of all pairs.
     let block = CHANNELS * TAPS;
@@ -219,7 +230,7 @@ pub(crate) fn filters_back<R: Real>(pool: &Pool<R>, x: &Lined<R>, slope: &Lined<
     });
     each(items, |(pairs, first)| {
         let channels = CHANNELS.min(outputs - first[0]);
-        pulp::Arch::new().dispatch(Pairs { x, slope, first, channels, pairs });
+        pulp::Arch::new().dispatch(FilterGradients { x, slope, first, channels, pairs });
     });
     let rows = by_filters.chunks_mut(CHANNELS * inputs * TAPS).zip(pairs.chunks(inputs * block));
     each(rows, |(rows, pairs)| {
@@ -232,9 +243,9 @@ pub(crate) fn filters_back<R: Real>(pool: &Pool<R>, x: &Lined<R>, slope: &Lined<
 }
 
 /// For pairs of channels the nine sums, over pictures and places, of what a place sees times its slope.
-struct Pairs<'a, R> {
-    x: &'a Lined<R>,
-    slope: &'a Lined<R>,
+struct FilterGradients<'a, R> {
+    x: &'a PaddedPlanes<R>,
+    slope: &'a PaddedPlanes<R>,
     /// The first of the outputs, and the first of the inputs.
     first: [usize; 2],
     /// Outputs.
@@ -243,7 +254,7 @@ struct Pairs<'a, R> {
     pairs: &'a mut [R],
 }
 
-impl<R: Real> pulp::WithSimd for Pairs<'_, R> {
+impl<R: Real> pulp::WithSimd for FilterGradients<'_, R> {
     type Output = ();
 
     #[inline(always)]
@@ -251,7 +262,7 @@ impl<R: Real> pulp::WithSimd for Pairs<'_, R> {
         for input in 0..self.pairs.len() / (CHANNELS * TAPS) {
             let mut channel = 0;
             while channel < self.channels {
-                if S::REGISTER_COUNT >= 32 && channel + 2 <= self.channels {
+                if has_many_registers::<S>() && channel + 2 <= self.channels {
                     channel += self.sums::<S, 2>(simd, input, channel);
                 } else {
                     channel += self.sums::<S, 1>(simd, input, channel);
@@ -261,7 +272,7 @@ impl<R: Real> pulp::WithSimd for Pairs<'_, R> {
     }
 }
 
-impl<R: Real> Pairs<'_, R> {
+impl<R: Real> FilterGradients<'_, R> {
     /// Of few outputs at once: their planes and that of the input stay in the first cache.
     #[inline(always)]
     fn sums<S: Simd, const OUT: usize>(&mut self, simd: S, input: usize, channel: usize) -> usize {
@@ -269,7 +280,7 @@ impl<R: Real> Pairs<'_, R> {
         let (taps, len) = (line.taps(), line.len());
         let count = line.places().div_ceil(R::lanes::<S>());
         let values = count * R::lanes::<S>();
-        let mut sums = [[R::spread(simd, R::ZERO); TAPS]; OUT];
+        let mut sums = [[R::splat(simd, R::ZERO); TAPS]; OUT];
         for picture in 0..self.x.shape.batch {
             let x = &self.x.values[picture * self.x.picture() + (self.first[1] + input) * len..][..len];
             let slope = &self.slope.values[picture * self.slope.picture() + (self.first[0] + channel) * len..];
@@ -289,7 +300,7 @@ impl<R: Real> Pairs<'_, R> {
                 for tap in 0..TAPS {
                     let seen = seen[tap][index];
                     for out in 0..OUT {
-                        sums[out][tap] = R::multiplied_added(simd, here[out], seen, sums[out][tap]);
+                        sums[out][tap] = R::mul_add(simd, here[out], seen, sums[out][tap]);
                     }
                 }
             }
@@ -297,14 +308,15 @@ impl<R: Real> Pairs<'_, R> {
         for (out, sums) in sums.iter().enumerate() {
             let pair = &mut self.pairs[(input * CHANNELS + channel + out) * TAPS..][..TAPS];
             for (to, &sum) in pair.iter_mut().zip(sums) {
-                *to = R::summed(simd, sum);
+                *to = R::reduce_sum(simd, sum);
             }
         }
         OUT
     }
 }
 
-#[cfg(test)]
+// proptest is there natively alone.
+#[cfg(all(test, not(target_family = "wasm")))]
 mod tests {
     use proptest::prelude::*;
 
@@ -352,9 +364,9 @@ mod tests {
             let (x, slope) = (waves(shape.len(), pace), waves(of.len(), 1.7 * pace));
             let filters = waves(outputs * channels * TAPS, 0.9 * pace);
             let (mut y, mut by_x, mut by_filters) = (vec![0.0; slope.len()], vec![0.0; x.len()], vec![0.0; filters.len()]);
-            let (lined, lined_slope) = (Lined::new(&pool, &x, shape), Lined::new(&pool, &slope, of));
+            let (lined, lined_slope) = (PaddedPlanes::new(&pool, &x, shape), PaddedPlanes::new(&pool, &slope, of));
             convolved(&pool, &lined, &filters, &mut y);
-            turned(&pool, &lined_slope, &filters, &mut by_x);
+            input_gradient(&pool, &lined_slope, &filters, &mut by_x);
             filters_back(&pool, &lined, &lined_slope, &mut by_filters);
 
             let mut exact = [vec![0.0; y.len()], vec![0.0; x.len()], vec![0.0; filters.len()]];

@@ -141,7 +141,7 @@ macro_rules! entries {
             /// weights move along `direction`, which ends with a parameter. Exact, by forward over reverse.
             ///
             /// # Panics
-            /// If a slice has another length, or the recording is of another architecture.
+            /// If a slice has another length. The recording is of this engine's architecture.
             pub fn input_slope_along(
                 &self,
                 weights: &[$real],

@@ -11,7 +11,7 @@ pub(crate) fn band_rows(len: usize) -> usize {
     (BAND / len.max(1)).max(1)
 }
 
-/// Does `work` on a thread of the pool: what it divides needs no other thread to be woken, which takes as long as a small product.
+/// Runs `work` on a thread of the pool. From outside, every parallel loop would wake one first, which takes as long as a small product.
 pub(crate) fn inside<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     #[cfg(not(target_family = "wasm"))]
     return rayon::scope(|_| work());

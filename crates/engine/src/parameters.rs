@@ -38,6 +38,7 @@ impl<R: Real> Piece for Slot<'_, R> {
                 *self = Some(rest);
                 Some(first)
             }
+            // What is wanted ends within this parameter, whose gradient is nobody's. The memory may hold an earlier step's.
             rest => {
                 rest.into_iter().for_each(|rest| rest.fill(R::ZERO));
                 None

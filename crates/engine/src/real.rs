@@ -52,18 +52,13 @@ pub trait Real:
     fn vectors_mut<S: Simd>(values: &mut [Self]) -> &mut [Self::Vector<S>];
 
     /// `x` at every place.
-    fn spread<S: Simd>(simd: S, x: Self) -> Self::Vector<S>;
+    fn splat<S: Simd>(simd: S, x: Self) -> Self::Vector<S>;
 
     /// `a` `b` + `c`, rounded once where the processor can.
-    fn multiplied_added<S: Simd>(
-        simd: S,
-        a: Self::Vector<S>,
-        b: Self::Vector<S>,
-        c: Self::Vector<S>,
-    ) -> Self::Vector<S>;
+    fn mul_add<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>, c: Self::Vector<S>) -> Self::Vector<S>;
 
     /// The sum of the numbers.
-    fn summed<S: Simd>(simd: S, x: Self::Vector<S>) -> Self;
+    fn reduce_sum<S: Simd>(simd: S, x: Self::Vector<S>) -> Self;
 }
 
 macro_rules! vectors {
@@ -81,18 +76,18 @@ macro_rules! vectors {
         }
 
         #[inline(always)]
-        fn spread<S: Simd>(simd: S, x: Self) -> S::$vector {
+        fn splat<S: Simd>(simd: S, x: Self) -> S::$vector {
             simd.$spread(x)
         }
 
         #[inline(always)]
-        fn multiplied_added<S: Simd>(simd: S, a: S::$vector, b: S::$vector, c: S::$vector) -> S::$vector {
+        fn mul_add<S: Simd>(simd: S, a: S::$vector, b: S::$vector, c: S::$vector) -> S::$vector {
             // A browser has no such instruction, and what stands for it there takes the numbers one by one.
             if cfg!(target_family = "wasm") { simd.$added(simd.$multiplied(a, b), c) } else { simd.$both(a, b, c) }
         }
 
         #[inline(always)]
-        fn summed<S: Simd>(simd: S, x: S::$vector) -> Self {
+        fn reduce_sum<S: Simd>(simd: S, x: S::$vector) -> Self {
             simd.$summed(x)
         }
     };

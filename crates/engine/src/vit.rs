@@ -393,7 +393,7 @@ impl<R: Real> Vit<'_, R> {
         tokens
     }
 
-    /// What goes on from some tokens, `[B Q, D]`, as the share of every token, `[B T, D]`.
+    /// Pads gradients of the class tokens alone, `[B, D]`, with zeros for the other tokens, `[B T, D]`; copies those of all.
     fn spread(&self, some: &[R]) -> Buffer<R> {
         let (dim, tokens) = (self.config.dim, self.config.tokens());
         let len = self.batch * tokens * dim;

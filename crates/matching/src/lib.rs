@@ -5,7 +5,7 @@
 //! d(objective)/dx. With v = d(objective)/d(gradient) that is d<gradient, v>/dx, a second derivative of the loss: exact for a ViT on
 //! the CPU, otherwise
 //!
-//! > [d l(w + e v)/dx - d l(w - e v)/dx] / 2e,  e ||v|| = 1e-3 ||w||.
+//! > [d l(w + e v)/dx - d l(w - e v)/dx] / 2e,  e ||v|| = 1e-3 ||w|| in f32 and 1e-7 ||w|| in f64.
 //!
 //! - [`Objective::tokens`]: token matching, for Vision Transformers. It starts from what a closed form found.
 //! - [`Objective::Cosine`]: Inverting Gradients (Geiping et al., NeurIPS 2020), one cosine over all parameters. It works

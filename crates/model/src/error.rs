@@ -37,9 +37,9 @@ pub enum ModelError {
     #[error("{architecture} has no transformer block; differentiate all its weights, or choose a ViT")]
     NoFirstBlock { architecture: Architecture },
     #[error(
-        "the shift has {given} values, the weights it goes to have {expected}; shift by a vector of the same layout"
+        "the direction has {given} values, the weights that move along it have {expected}; give one value for each weight in scope"
     )]
-    ShiftCount { given: usize, expected: usize },
+    DirectionLength { given: usize, expected: usize },
     #[error("{what} holds {value}; lower the learning rate, or check weights and images for NaN and infinity")]
     NonFinite {
         /// Such as `loss`, or the gradient of a parameter by timm's name.

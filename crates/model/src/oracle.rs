@@ -22,7 +22,8 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// How far weights are moved for a difference, in units of their length: far enough that rounding stays small.
+    /// How far weights are moved for a difference, in units of their length: far enough that rounding stays small, and near enough
+    /// that few ReLUs switch.
     fn shift(self) -> f64 {
         match self {
             Self::F32 => 1e-3,
@@ -169,43 +170,45 @@ impl GradientOracle {
         Ok(GradientAt { gradient, images: images.to_vec(), labels: labels.to_vec(), recording })
     }
 
-    /// d<gradient, `direction`>/d(images) at the images of `at`, with as many values as there are weights in scope: how the
+    /// d<gradient, `direction`>/d(images) at the images of `at`, which is of this oracle, with as many values as there are weights in scope: how the
     /// gradient with respect to the images changes while the weights move along `direction`.
     ///
-    /// A ViT on the CPU answers exactly, by forward over reverse. Others move the weights by a thousandth of their length to either
-    /// side and take the difference: with all weights in scope that takes as many products as the exact derivative would, and
-    /// piecewise linear networks have no better one.
+    /// A ViT on the CPU answers exactly, by forward over reverse. Everything else takes a central difference: the weights move by
+    /// [`Precision::shift`] of their length to either side. With all weights in scope that costs as many products of matrices as the
+    /// exact derivative.
     ///
     /// # Errors
     /// As those of a [step](Network::loss_and_gradient), or the direction has another length.
     pub async fn input_gradient_along(&self, at: &GradientAt, direction: &[f64]) -> Result<Vec<f64>, ModelError> {
         if direction.len() != self.weights.len() {
-            return Err(ModelError::ShiftCount { given: direction.len(), expected: self.weights.len() });
+            return Err(ModelError::DirectionLength { given: direction.len(), expected: self.weights.len() });
+        }
+        let length = norm(direction);
+        if length == 0.0 {
+            return Ok(vec![0.0; at.images.len()]);
         }
         let exact = match (&at.recording, &self.exact, self.network.engine()) {
             (Some(Recorded::F64(recording)), Some((engine, all)), _) => {
                 Some(engine.input_slope_along(all, recording, direction))
             }
             (Some(Recorded::F32(recording)), _, Some(engine)) => {
-                let slope = engine.input_slope_along(&self.state.weights, recording, &narrow(direction));
-                Some(wide(&slope))
+                // Of length 1, so that no value leaves the range of f32.
+                let unit: Vec<f32> = direction.iter().map(|&along| (along / length) as f32).collect();
+                let slope = engine.input_slope_along(&self.state.weights, recording, &unit);
+                Some(slope.iter().map(|&slope| length * f64::from(slope)).collect())
             }
             _ => None,
         };
         let slope = match exact {
             Some(slope) => slope,
-            None => self.difference_along(at, direction).await?,
+            None => self.difference_along(at, direction, length).await?,
         };
         check_finite("gradient of the images", &slope)?;
         Ok(slope)
     }
 
-    /// The same by central differences.
-    async fn difference_along(&self, at: &GradientAt, direction: &[f64]) -> Result<Vec<f64>, ModelError> {
-        let length = norm(direction);
-        if length == 0.0 {
-            return Ok(vec![0.0; at.images.len()]);
-        }
+    /// The same by central differences, along a direction of this length.
+    async fn difference_along(&self, at: &GradientAt, direction: &[f64], length: f64) -> Result<Vec<f64>, ModelError> {
         let precision = if self.exact.is_some() { Precision::F64 } else { Precision::F32 };
         let step = precision.shift() * norm(&self.weights) / length;
         let forwards = self.input_gradient_at(at, direction, step).await?;

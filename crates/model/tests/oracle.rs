@@ -4,6 +4,7 @@
 mod skipped;
 
 use unmask_core::{Architecture, ModelState, VitConfig, VitPreset};
+use unmask_engine::{Engine, Normalisation, Wanted};
 use unmask_model::{
     ModelError, Network, OracleOptions, Precision, WeightScope, block_on,
     device::{self, Compute, OpenDevice},
@@ -85,20 +86,21 @@ fn change_of_the_input_gradient_is_the_difference_of_two() {
     let early = network.layout().get("blocks.0.mlp.fc2.bias").unwrap().range.end;
     for (scope, len) in [(WeightScope::FirstBlock, early), (WeightScope::All, state.weights.len())] {
         let direction: Vec<f64> = (0..len).map(|i| f64::from(step[i]).signum()).collect();
-        let shift = 3e-5;
+        let engine = Engine::<f64>::new(network.architecture());
+        let shift = 2e-7;
         let at = |sign: f64| {
             let mut moved = wide(&state.weights);
             moved.iter_mut().zip(&direction).for_each(|(w, along)| *w += sign * shift * along);
-            let moved: Vec<f32> = moved.iter().map(|&w| w as f32).collect();
-            wide(&network.input_gradient_blocking(&ModelState::from_weights(moved), &images, &labels).unwrap().images)
+            let wanted = Wanted { weights: 0, images: true };
+            engine.differentiate(&moved, &[], &wide(&images), &labels, Normalisation::Running, wanted).images
         };
         let expected: Vec<f64> = at(1.0).iter().zip(&at(-1.0)).map(|(f, b)| (f - b) / (2.0 * shift)).collect();
-        for precision in [Precision::F32, Precision::F64] {
+        for (precision, tolerance) in [(Precision::F32, 1e-4), (Precision::F64, 1e-6)] {
             let oracle = network.oracle(&state, options(scope, precision)).unwrap();
             let at = block_on(oracle.gradient(&wide(&images), &labels)).unwrap();
             let found = block_on(oracle.input_gradient_along(&at, &direction)).unwrap();
             let error = norm(found.iter().zip(&expected).map(|(f, e)| f - e)) / norm(expected.iter().copied());
-            assert!(error < 1e-2, "{scope:?}, {precision:?}: {error:e}");
+            assert!(error < tolerance, "{scope:?}, {precision:?}: {error:e}");
         }
     }
 }
@@ -114,11 +116,11 @@ fn the_graphics_adapter_agrees_with_the_cpu() {
     let gpu = Network::new(cpu.architecture(), gpu.device()).unwrap();
     let on_gpu = gpu.input_gradient_blocking(&state, &images, &labels).unwrap();
     let on_cpu = cpu.input_gradient_blocking(&state, &images, &labels).unwrap();
-    let agree = |given: &[f64], expected: &[f64]| {
+    let agree = |given: &[f64], expected: &[f64], tolerance: f64| {
         let error = norm(given.iter().zip(expected).map(|(g, e)| g - e)) / norm(expected.iter().copied());
-        assert!(error < 1e-4, "off by {error:e}");
+        assert!(error < tolerance, "off by {error:e}");
     };
-    agree(&wide(&on_gpu.images), &wide(&on_cpu.images));
+    agree(&wide(&on_gpu.images), &wide(&on_cpu.images), 1e-4);
     let images = wide(&images);
     let [on_gpu, on_cpu] = [&gpu, &cpu].map(|network| {
         let oracle = network.oracle(&state, options(WeightScope::FirstBlock, Precision::F32)).unwrap();
@@ -126,8 +128,9 @@ fn the_graphics_adapter_agrees_with_the_cpu() {
         let direction: Vec<f64> = at.gradient().iter().map(|g| g.signum()).collect();
         (at.gradient().to_vec(), block_on(oracle.input_gradient_along(&at, &direction)).unwrap())
     });
-    agree(&on_gpu.0, &on_cpu.0);
-    agree(&on_gpu.1, &on_cpu.1);
+    agree(&on_gpu.0, &on_cpu.0, 1e-4);
+    // A graphics adapter takes a difference of f32 gradients.
+    agree(&on_gpu.1, &on_cpu.1, 1e-3);
     assert!(matches!(
         gpu.oracle(&state, options(WeightScope::FirstBlock, Precision::F64)),
         Err(ModelError::NoF64 { .. })
@@ -148,7 +151,7 @@ fn nonsense_is_refused_with_its_numbers() {
     let at = block_on(oracle.gradient(&images, &labels)).unwrap();
     assert_eq!(
         block_on(oracle.input_gradient_along(&at, &[0.0; 9])),
-        Err(ModelError::ShiftCount { given: 9, expected })
+        Err(ModelError::DirectionLength { given: 9, expected })
     );
     assert!(matches!(
         block_on(oracle.gradient(&images[1..], &labels)).map(|_| ()),

@@ -36,8 +36,8 @@ async fn parity_on_webgpu() {
     check_parity(Compute::Gpu).await;
 }
 
-/// What a step asks of WebGPU: programs that run, copies to the device, waits and copies back. On a phone each of them takes time,
-/// whatever the size of the model. docs/models.md has the numbers.
+/// The dispatches, submissions, writes and read-backs of a step on WebGPU. On a phone each of them takes time, whatever the size of
+/// the model. docs/models.md has the numbers.
 #[wasm_bindgen_test]
 async fn a_step_on_webgpu_asks_no_more_of_the_device_than_stated() {
     const COUNT: &str = "self.asked = {};
@@ -67,8 +67,9 @@ async fn a_step_on_webgpu_asks_no_more_of_the_device_than_stated() {
     console_log!("{} ms a step", now() - begun);
     for (name, most) in [("dispatchWorkgroups", 585), ("submit", 21), ("writeBuffer", 74), ("mapAsync", 73)] {
         let count = js_sys::eval(&format!("self.asked.{name}")).unwrap().as_f64().unwrap();
-        // With another graphics card Burn may choose other programs for a product.
-        assert!(count <= 1.1 * f64::from(most), "{name}: {count} times, not {most}");
+        // With another adapter Burn may choose other programs for a product.
+        let (least, most) = (0.5 * f64::from(most), 1.1 * f64::from(most));
+        assert!((least..=most).contains(&count), "{name}: {count} times, not {least} to {most}");
     }
 }
 

@@ -133,8 +133,11 @@ pub fn run_read(command: &mut Command, mut on_line: impl FnMut(&str)) -> Result<
     run_with(command, |command| {
         let mut child = command.stdout(Stdio::piped()).spawn()?;
         if let Some(output) = child.stdout.take() {
-            for line in BufReader::new(output).lines() {
-                on_line(&line?);
+            for line in BufReader::new(output).split(b'\n') {
+                match line {
+                    Ok(line) => on_line(&String::from_utf8_lossy(&line)),
+                    Err(_) => break,
+                }
             }
         }
         child.wait()

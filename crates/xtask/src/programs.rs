@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, fs, thread};
@@ -19,12 +19,12 @@ use crate::runner::TestNotes;
 /// Those that measure times under load: nothing runs beside them.
 const ALONE: [&str; 1] = ["load"];
 
-/// Those that play what people do in browsers. Where they want the processor they come before those that compute, since some
-/// of what they wait for has a deadline.
-const PLAYING: [&str; 1] = ["lessons"];
+/// Those whose tests have deadlines, one after the other: a room without browsers, and lessons in browsers. They come before those
+/// that compute where both want the processor.
+const PLAYING: [&str; 2] = ["room", "lessons"];
 
 /// The same for those that mostly wait, for a federation that has given up a node, or for a relay to come back.
-const WAITING: [&str; 4] = ["flower", "room", "chaos", "shared_room"];
+const WAITING: [&str; 3] = ["flower", "chaos", "shared_room"];
 
 /// Of the others those that compute longest. Begun first, none of them is left over when all else has ended.
 const LONG: [&str; 4] = ["parts", "reproduce_tiny", "matrix", "completion"];
@@ -41,7 +41,7 @@ struct Program {
 
 /// How a program ended.
 struct Ended {
-    is_success: bool,
+    status: ExitStatus,
     output: String,
     /// What relays and others that it started said, too.
     errors: String,
@@ -69,26 +69,26 @@ pub fn run(env: &Env, mut command: Command, tests: &mut TestNotes) -> Result<()>
     env::run_read(&mut command, |line| programs.extend(Program::of(line)))?;
     let Lanes { playing, waiting, computing, alone } = Lanes::of(programs);
     let nice = env.find("nice");
-    // A file, unlike a pipe, ends with the program, though something that it started should hold it open.
+    // To files, not pipes: a pipe stays open while any process that a test left behind holds it.
     let logs = env.target_dir.join("tests");
     fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?;
     let said = Mutex::new((tests, Vec::new()));
     let run_one = |program: &Program, nice: Option<&Path>| -> Result<()> {
         leftovers::wait_if_interrupted();
-        eprintln!("     Running {program}");
+        eprintln!("     Running {program}; what it says goes to {}", program.log(&logs, "out").display());
         let ended = program.run(&command, nice, &logs)?;
         leftovers::wait_if_interrupted();
         let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
         let (tests, failed) = &mut *said;
         ended.print(program);
         ended.output.lines().for_each(|line| tests.read(line));
-        if !ended.is_success {
+        if !ended.status.success() {
             failed.push(program.to_string());
         }
         Ok(())
     };
     let computing = Mutex::new(computing.iter());
-    // Whoever has played or waited to the end helps to compute.
+    // A lane that has run its own programs helps with these.
     let run_lane = |own: &[Program]| -> Result<()> {
         own.iter().try_for_each(|program| run_one(program, None))?;
         let next = || computing.lock().unwrap_or_else(PoisonError::into_inner).next();
@@ -139,8 +139,7 @@ impl Program {
                 None => command.env_remove(name),
             };
         }
-        let log = |end: &str| logs.join(format!("{}-{}.{end}", self.package(), self.name));
-        let (output, errors) = (log("out"), log("err"));
+        let (output, errors) = (self.log(logs, "out"), self.log(logs, "err"));
         let begun = Instant::now();
         let open = |path: &Path| File::create(path).with_context(|| format!("cannot write {}", path.display()));
         let status = command.current_dir(&self.folder).stdout(open(&output)?).stderr(open(&errors)?).status();
@@ -148,7 +147,12 @@ impl Program {
         let time = begun.elapsed();
         let read = |path: &Path| fs::read(path).map(|said| String::from_utf8_lossy(&said).into_owned());
         let read = |path: &Path| read(path).with_context(|| format!("cannot read {}", path.display()));
-        Ok(Ended { is_success: status.success(), output: read(&output)?, errors: read(&errors)?, time })
+        Ok(Ended { status, output: read(&output)?, errors: read(&errors)?, time })
+    }
+
+    /// Where it leaves what it said on its output (`out`) or its errors (`err`).
+    fn log(&self, logs: &Path, end: &str) -> PathBuf {
+        logs.join(format!("{}-{}.{end}", self.package(), self.name))
     }
 
     /// The name of its crate's folder, which is that of the crate but for a prefix.
@@ -166,8 +170,8 @@ impl fmt::Display for Program {
 impl Ended {
     /// Prints what it said on its output, and on its errors too where it failed.
     fn print(&self, program: &Program) {
-        let outcome = if self.is_success { "passed" } else { "FAILED" };
-        if !self.is_success {
+        let outcome = if self.status.success() { "passed".to_owned() } else { format!("FAILED ({})", self.status) };
+        if !self.status.success() {
             eprintln!("{}", self.errors);
         }
         println!("     {program} {outcome} after {:.1} s", self.time.as_secs_f64());
@@ -189,6 +193,7 @@ impl Lanes {
             lane.push(program);
         }
         let place = |names: &[&str], program: &Program| names.iter().position(|name| program.name == *name);
+        lanes.playing.sort_by_key(|program| place(&PLAYING, program));
         lanes.waiting.sort_by_key(|program| place(&WAITING, program));
         lanes.computing.sort_by_key(|program| place(&LONG, program).unwrap_or(LONG.len()));
         lanes
@@ -226,8 +231,8 @@ mod tests {
         let names = ["bits", "load", "room", "parts", "lessons", "matrix", "chaos", "matrix"];
         let Lanes { playing, waiting, computing, alone } = Lanes::of(names.map(program).to_vec());
         let names = |lane: &[Program]| lane.iter().map(|program| program.name.clone()).collect::<Vec<_>>();
-        assert_eq!(names(&playing), ["lessons"]);
-        assert_eq!(names(&waiting), ["room", "chaos"]);
+        assert_eq!(names(&playing), ["room", "lessons"]);
+        assert_eq!(names(&waiting), ["chaos"]);
         assert_eq!(names(&computing), ["parts", "matrix", "matrix", "bits"]);
         assert_eq!(names(&alone), ["load"]);
     }
@@ -249,19 +254,18 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn a_program_gets_the_environment_and_the_folder_and_its_words_are_kept() {
-        use std::os::unix::fs::PermissionsExt as _;
-
         let folder = std::env::temp_dir().join(leftovers::new_mark());
         fs::create_dir_all(&folder).expect("a folder");
         let script = folder.join("script");
-        fs::write(&script, "#!/bin/sh\necho \"$UNMASK_WORD in $(pwd)\"; echo trouble >&2; exit 3\n").expect("a script");
-        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("it may be run");
+        // Written by a shell: a file that this process had open could not be run while another test starts a program.
+        let write = "printf '#!/bin/sh\\necho \"$UNMASK_WORD in $(pwd)\"; echo trouble >&2; exit 3\\n' > script; chmod +x script";
+        assert!(Command::new("sh").args(["-c", write]).current_dir(&folder).status().expect("a shell").success());
         let program = Program { name: "script".to_owned(), folder: folder.clone(), executable: script };
         let mut cargo = Command::new("cargo");
         cargo.env("UNMASK_WORD", "a word");
         let ended = program.run(&cargo, None, &folder).expect("it runs");
         let here = folder.canonicalize().expect("a folder");
-        assert_eq!((ended.is_success, ended.output), (false, format!("a word in {}\n", here.display())));
+        assert_eq!((ended.status.code(), ended.output), (Some(3), format!("a word in {}\n", here.display())));
         assert_eq!(ended.errors, "trouble\n");
         fs::remove_dir_all(&folder).expect("it goes");
     }

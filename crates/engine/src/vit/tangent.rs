@@ -1,5 +1,6 @@
-//! How the gradient of the images changes while the weights move: forward over reverse. Each operation of the forward and the backward
-//! pass is followed by its derivative along the direction of the weights, so that the result is exact.
+//! The mixed second derivative d<dl/dw, v>/d(images), by forward mode over reverse mode. `record` keeps every value of a forward and a
+//! backward pass; `input_slope_along` goes through both again and computes the derivative of each value along v, which is named after
+//! it: `of_x` is the derivative of `x`.
 
 use super::{Block, BlockPass, BlockSlopes, Buffer, Heads, Parameters, Pass, Vit};
 use crate::{
