@@ -24,7 +24,7 @@ const PARTS: &str = "parts";
 ///   cargo xtask test                          all unit tests (those beside the code)
 ///   cargo xtask test mask                     the unit tests with "mask" in their names
 ///   cargo xtask test --test room              all of tests/room, whichever crate has it
-///   cargo xtask test --test room rounds::late those of it with "rounds::late" in their names
+///   cargo xtask test --test room silent       those of it with "silent" in their names
 ///   cargo xtask test --test parity -- --nocapture
 ///
 /// `--test lessons` needs the page: `cargo xtask check-all --only page` builds it.
