@@ -4,7 +4,7 @@
     python3 scripts/completion_limits.py
 
 Z is (L + S + 1) x D of rank S, and known per unknown is (1 - R) (L + S + 1) D / (S (L + 1 + D)). The points are those of the
-measured table in docs/attacks.md.
+measured table in docs/reports/attack-notes.md.
 """
 
 from pathlib import Path

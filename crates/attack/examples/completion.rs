@@ -1,4 +1,4 @@
-//! Repeats the measured table of low-rank completion in docs/attacks.md:
+//! Repeats the measured table of low-rank completion in docs/reports/attack-notes.md:
 //!
 //!     python scripts/completion_gradients.py --all
 //!     cargo run --release -p unmask-attack --example completion -- vit_lab_patch8_32-fresh-sgd- 0.5 3

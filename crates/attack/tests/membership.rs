@@ -329,7 +329,7 @@ fn an_observer_runs_the_model_on_the_candidate() {
     assert_eq!(told(&observation, "cat"), Err(AttackError::CipherText));
 }
 
-/// The figures of docs/attacks.md.
+/// The figures of docs/reports/attack-notes.md.
 #[test]
 #[ignore = "needs `python scripts/membership_vectors.py --measure`"]
 fn false_positives_among_a_thousand_strangers() {
