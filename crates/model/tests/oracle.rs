@@ -129,8 +129,8 @@ fn the_graphics_adapter_agrees_with_the_cpu() {
         (at.gradient().to_vec(), block_on(oracle.input_gradient_along(&at, &direction)).unwrap())
     });
     agree(&on_gpu.0, &on_cpu.0, 1e-4);
-    // A graphics adapter takes a difference of f32 gradients.
-    agree(&on_gpu.1, &on_cpu.1, 1e-3);
+    // A graphics adapter takes a difference between weights that are a thousandth of their length away on either side.
+    agree(&on_gpu.1, &on_cpu.1, 1e-2);
     assert!(matches!(
         gpu.oracle(&state, options(WeightScope::FirstBlock, Precision::F64)),
         Err(ModelError::NoF64 { .. })
