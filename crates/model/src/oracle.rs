@@ -170,12 +170,12 @@ impl GradientOracle {
         Ok(GradientAt { gradient, images: images.to_vec(), labels: labels.to_vec(), recording })
     }
 
-    /// d<gradient, `direction`>/d(images) at the images of `at`, which is of this oracle, with as many values as there are weights in scope: how the
-    /// gradient with respect to the images changes while the weights move along `direction`.
+    /// d<gradient, `direction`>/d(images) at the images of `at`, which is of this oracle: how the gradient with respect to the
+    /// images changes while the weights move along `direction`, which has a value for each weight in scope.
     ///
     /// A ViT on the CPU answers exactly, by forward over reverse. Everything else takes a central difference: the weights move by
-    /// [`Precision::shift`] of their length to either side. With all weights in scope that costs as many products of matrices as the
-    /// exact derivative.
+    /// a thousandth of their length in f32, and by 1e-7 of it in f64, to either side. With all weights in scope that costs as many
+    /// products of matrices as the exact derivative.
     ///
     /// # Errors
     /// As those of a [step](Network::loss_and_gradient), or the direction has another length.
