@@ -1,16 +1,16 @@
-//! What attacks found, in words for people.
+//! Puts the results of attacks into words.
 
 use unmask_core::{AttackMethod, MembershipVerdict};
 use unmask_wire::view::{BudgetView, GatheredView, LabelView, MembershipView, SearchState};
 
 use super::{counted, duration, names, number, say};
 
-/// What to know about how an attack's picture was compared.
+/// A note on how an attack's picture was compared with the original.
 pub fn comparison_note(attack: AttackMethod) -> Option<&'static str> {
     attack.is_unordered().then(say::details::best_order)
 }
 
-/// What it means that a reconstruction cannot be recognised: that much about this attacker, and no more.
+/// What it means that a reconstruction is not recognisable. It says something about this attacker only.
 pub fn not_recognisable(is_defended: bool, is_searching: bool) -> &'static str {
     match (is_searching, is_defended) {
         (true, _) => say::details::not_yet(),
@@ -29,12 +29,12 @@ pub fn search_state(state: SearchState) -> &'static str {
     }
 }
 
-/// A share from 0 to 1 in percent, in few digits however small: `0.021 %`, `3.1 %`.
+/// Formats a share from 0 to 1 in percent with few digits, however small: `0.021 %`, `3.1 %`.
 pub fn share(share: f64) -> String {
     format!("{} %", number(share * 100.0))
 }
 
-/// How much several rounds leave hidden.
+/// The share of entries still hidden after several rounds.
 pub fn hidden_entries(gathered: &GatheredView) -> String {
     format!(
         "K = {}: {} of the entries still hidden, Rᴷ = {} expected",
@@ -44,7 +44,7 @@ pub fn hidden_entries(gathered: &GatheredView) -> String {
     )
 }
 
-/// How far it is to a least-squares solution.
+/// How close the attack is to a least-squares solution.
 pub fn equations(gathered: &GatheredView) -> String {
     let (whole, needed) = (gathered.whole_equations, gathered.needed_equations);
     let outlook = match gathered.rounds_needed {
@@ -55,7 +55,7 @@ pub fn equations(gathered: &GatheredView) -> String {
     format!("complete equations: {whole} of the {needed} needed; {outlook}")
 }
 
-/// The labels that were read, by these names: `cat`, or `2 × cat, 1 × dog`; none where the attack cannot tell.
+/// The labels that an attack read, by name: `cat`, or `2 × cat, 1 × dog`. `None` if the attack cannot tell.
 pub fn labels(label: &LabelView, names: &[String]) -> Option<String> {
     let counts = || label.counts.iter().enumerate().filter(|(_, count)| **count > 0);
     match counts().count() {
@@ -80,7 +80,7 @@ pub fn membership(membership: &MembershipView) -> &'static str {
     }
 }
 
-/// What the attacks took so far.
+/// The time that the attacks have taken.
 pub fn attack_time_spent(budget: &BudgetView) -> String {
     if budget.seconds <= 0.0 {
         return "attacks are off".to_owned();
@@ -88,7 +88,7 @@ pub fn attack_time_spent(budget: &BudgetView) -> String {
     format!("{} spent", duration(budget.spent * 1000.0))
 }
 
-/// What there was no time for, if anything.
+/// The attacks that there was no time for, if any.
 pub fn attacks_skipped(budget: &BudgetView) -> Option<String> {
     let title = |name: &String| name.parse().map_or(name.clone(), |attack: AttackMethod| attack.title().to_owned());
     let titles: Vec<String> = budget.skipped.iter().map(title).collect();

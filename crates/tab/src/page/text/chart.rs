@@ -1,11 +1,11 @@
-//! Charts as geometry: numbers in, SVG paths, bars and marks out.
+//! Chart geometry: takes numbers, returns SVG paths, bars and marks.
 
 use unmask_core::{CurvePoint, Defence, MeanInterval, TradeOffPoint};
 use unmask_wire::view::{CountBinView, LossPoint, MembershipView};
 
 use super::{attacks::share, decimal, defence_label, say};
 
-/// The box that the curve is drawn into, in SVG units.
+/// The box that holds the curve, in SVG units.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Frame {
     pub left: f32,
@@ -14,13 +14,13 @@ pub struct Frame {
     pub height: f32,
 }
 
-/// A value of one round.
+/// One round's value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
     pub round: u32,
-    /// What was measured after it.
+    /// Measured after the round.
     pub value: f32,
-    /// In force then; a change of it is marked.
+    /// The defence in force in this round. The chart marks each change.
     pub defence: Defence,
 }
 
@@ -33,16 +33,16 @@ impl From<&LossPoint> for Point {
 /// The vertical axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
-    /// From zero to just above the highest value.
+    /// From 0 to just above the highest value.
     Zero,
-    /// From 0 to 1, written in percent, so that two runs can be compared by eye.
+    /// From 0 to 1, labelled in percent, so that two runs can be compared by eye.
     Share,
 }
 
-/// A line with a text: an axis' tick, or a change of defence.
+/// A line with a text: a tick of an axis or a change of defence.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mark {
-    /// Its place along its axis, in SVG units.
+    /// Position along the axis, in SVG units.
     pub at: f32,
     pub text: String,
 }
@@ -52,17 +52,16 @@ pub struct Mark {
 pub struct Curve {
     /// The line's `d` attribute; empty without points.
     pub path: String,
-    /// The last point.
     pub end: Option<(f32, f32)>,
-    /// Ticks of the value, bottom to top.
+    /// Ticks of the value axis, bottom to top.
     pub values: Vec<Mark>,
-    /// Ticks of the round, left to right.
+    /// Ticks of the round axis, left to right.
     pub rounds: Vec<Mark>,
-    /// Where the defence changed, in SVG units, the first one included.
+    /// Where the defence changes, including the first one, in SVG units.
     pub defences: Vec<(f32, Defence)>,
 }
 
-/// Most ticks on an axis.
+/// The maximum number of ticks on an axis.
 const TICKS: u32 = 5;
 
 impl Curve {
@@ -110,21 +109,21 @@ impl Curve {
     }
 }
 
-/// A text beside a line, on the side where there is room.
+/// A text beside a line, on the side that has room.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Label {
-    /// The line's place, in SVG units.
+    /// Position of the line, in SVG units.
     pub at: f32,
     pub text: String,
     /// Whether the text ends at the line instead of beginning there.
     pub ends_there: bool,
 }
 
-/// Width of a character of a label, in SVG units, rather too much than too little.
+/// Width of a character in a label, in SVG units; an overestimate.
 const CHARACTER: f32 = 7.5;
 
-/// The labels of `marks`, left to right, that fit beside each other up to `right`. Of two that would overlap the later one
-/// stays: what is in force matters more than what was for a moment.
+/// The labels of `marks`, left to right, that fit side by side up to `right`. If two would overlap, the later one
+/// stays: the defence now in force matters more than one that was in force briefly.
 pub fn labels(marks: Vec<Mark>, right: f32) -> Vec<Label> {
     let mut free = right;
     let mut kept = Vec::new();
@@ -162,14 +161,14 @@ struct Axis {
 }
 
 impl Axis {
-    /// Where a value lies between the ends, 0 to 1; the middle if the ends are one.
+    /// Position of a value between the ends, 0 to 1; 0.5 if the ends are equal.
     fn share(&self, value: f32) -> f32 {
         let range = self.high - self.low;
         if range > 0.0 { (value - self.low) / range } else { 0.5 }
     }
 }
 
-/// The smallest of 1, 2, 5 times a power of ten that is at least `least`.
+/// The smallest number of the form 1, 2 or 5 times a power of ten that is at least `least`.
 fn nice_step(least: f64) -> f64 {
     let power = 10_f64.powf(least.log10().floor());
     [1.0, 2.0, 5.0].into_iter().map(|factor| factor * power).find(|step| *step >= least * 0.999).unwrap_or(10.0 * power)
@@ -181,14 +180,14 @@ fn path(places: &[(f32, f32)]) -> String {
         let command = if place == 0 { 'M' } else { 'L' };
         text.push_str(&format!("{command}{x:.1} {y:.1}"));
     }
-    // A single point has no length; a round cap makes a dot of an empty segment.
+    // A single point has no length. The round line cap draws an empty segment as a dot.
     if places.len() == 1 {
         text.push_str("h0");
     }
     text
 }
 
-/// One bar, from its upper left corner.
+/// One bar; `x` and `y` are its upper left corner.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bar {
     pub x: f32,
@@ -197,24 +196,24 @@ pub struct Bar {
     pub height: f32,
 }
 
-/// Bars of what was counted, dots of what is expected.
+/// Counted shares as bars, expected shares as dots.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Histogram {
-    /// What was counted, by bin.
+    /// Counted shares, one bar for each bin.
     pub bars: Vec<Bar>,
-    /// What is expected, by bin, as centres of dots.
+    /// Centres of the dots for the expected shares, one for each bin.
     pub expected: Vec<(f32, f32)>,
-    /// Ticks of the number of rounds.
+    /// Ticks for the number of rounds.
     pub ticks: Vec<Mark>,
-    /// The share at the frame's upper edge.
+    /// The share at the upper edge of the frame.
     pub top: f64,
 }
 
-/// Share of a bin's width that its bar fills.
+/// The share of a bin's width that its bar fills.
 const FILLED: f32 = 0.8;
 
 impl Histogram {
-    /// Draws `bins` into `frame`; shares are those of the bins, whatever their width in rounds.
+    /// Draws `bins` into `frame`. A bar shows its bin's share, regardless of how many rounds the bin covers.
     pub fn new(bins: &[CountBinView], frame: Frame) -> Self {
         if bins.is_empty() {
             return Self::default();
@@ -250,7 +249,7 @@ impl Histogram {
     }
 }
 
-/// What is smaller is drawn as this: rounding alone leaves as much.
+/// Smaller values are drawn at this value: rounding errors are of this size.
 const LEAST: f64 = 1e-8;
 
 /// A logarithmic axis over whole decades.
@@ -263,41 +262,40 @@ pub struct LogAxis {
 }
 
 impl LogAxis {
-    /// The decades that hold `values` and 1, at least one of them. What is not finite is left out.
+    /// The axis that covers 1 and all finite `values`, at least one decade long.
     pub fn around(values: impl Iterator<Item = f64>) -> Self {
         let logs = values.filter(|value| value.is_finite()).map(|value| value.max(LEAST).log10());
         let (low, high) = logs.fold((-1.0_f64, 0.0_f64), |(low, high), log| (low.min(log), high.max(log)));
         Self { low: low.floor() as i32, high: high.ceil() as i32 }
     }
 
-    /// Where a value lies between the ends, 0 to 1.
+    /// Position of a value between the ends, 0 to 1.
     pub fn share(&self, value: f64) -> f32 {
         let decades = f64::from(self.high - self.low);
         ((value.max(LEAST).log10() - f64::from(self.low)) / decades).clamp(0.0, 1.0) as f32
     }
 
-    /// Exponents of ten to write at the axis, from the right end leftwards.
+    /// Exponents of ten to label, from right to left.
     pub fn ticks(&self) -> impl Iterator<Item = i32> {
         let step = ((self.high - self.low + TICKS as i32 - 1) / TICKS as i32).max(1);
         (self.low..=self.high).rev().step_by(step as usize)
     }
 }
 
-/// Where everything stands along the axis, in SVG units.
+/// Positions along the residual axis, in SVG units.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Residuals {
-    /// The candidate.
     pub candidate: Option<f32>,
-    /// The ends of its interval.
+    /// The ends of the candidate's interval.
     pub interval: Option<(f32, f32)>,
-    /// Pictures like it.
+    /// Pictures similar to the candidate.
     pub distractors: Vec<f32>,
     /// Ticks, right to left.
     pub ticks: Vec<Mark>,
 }
 
 impl Residuals {
-    /// Draws what was asked of an update between `left` and `left + width`; nothing where no residual came of it.
+    /// Draws a membership result between `left` and `left + width`. Without a finite residual it draws nothing.
     pub fn new(membership: &MembershipView, left: f32, width: f32) -> Self {
         let Some(residual) = membership.residual.filter(|residual| residual.is_finite()) else {
             return Self::default();
@@ -322,41 +320,41 @@ impl Residuals {
 pub struct Cross {
     pub x: f32,
     pub y: f32,
-    /// Left and right end.
+    /// Left and right end of the leakage interval.
     pub across: [f32; 2],
-    /// Upper and lower end.
+    /// Upper and lower end of the accuracy interval.
     pub up: [f32; 2],
     pub text: String,
 }
 
-/// A point that is measured while the lesson runs.
+/// A point measured during the lesson.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dot {
     pub x: f32,
-    /// On the axis where no accuracy was measured.
+    /// On the axis if no accuracy was measured.
     pub y: f32,
     pub has_accuracy: bool,
     pub defence: Defence,
 }
 
-/// Leakage across, accuracy up.
+/// The trade-off chart: leakage on the horizontal axis, accuracy on the vertical one.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TradeOffChart {
     pub measured: Vec<Cross>,
-    /// Through the measured points, from left to right.
+    /// A line through the measured points, from left to right.
     pub path: String,
-    /// The class's own.
+    /// The class's own points.
     pub class: Vec<Dot>,
-    /// Of the robots that train beside the class.
+    /// Points of the robots that train alongside the class.
     pub robots: Vec<Dot>,
-    /// Ticks of the leakage, left to right.
+    /// Ticks of the leakage axis, left to right.
     pub leakage: Vec<Mark>,
-    /// Ticks of the accuracy, bottom to top.
+    /// Ticks of the accuracy axis, bottom to top.
     pub accuracy: Vec<Mark>,
 }
 
 impl TradeOffChart {
-    /// Draws the points of one data set, the one that stands first, the class's own and the robots' into `frame`.
+    /// Draws into `frame` the curve of one data set (that of the first point), the class's own points and the robots'.
     pub fn new(curve: &[CurvePoint], class: &[TradeOffPoint], robots: &[TradeOffPoint], frame: Frame) -> Self {
         let data = curve.first().map(|point| point.data.clone());
         let points = curve.iter().filter(|point| Some(&point.data) == data.as_ref());

@@ -1,13 +1,13 @@
-//! The clock of a recorded lesson: where it is, how fast it goes, and what keys do to it.
+//! The clock of a recorded lesson: position, speed and keys.
 
-/// How many seconds of the lesson pass in one.
+/// Seconds of the lesson for each second of playback.
 const SPEEDS: [f64; 7] = [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0];
-/// Place of 1 among them.
+/// Index of normal speed.
 const REAL: usize = 1;
-/// How far an arrow key goes, in milliseconds.
+/// Distance of one arrow key press, in milliseconds.
 const STEP: f64 = 5_000.0;
 
-/// The clock, in milliseconds since the recording began.
+/// A playback clock, in milliseconds since the recording began.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Clock {
     at: f64,
@@ -16,20 +16,20 @@ pub struct Clock {
     is_playing: bool,
 }
 
-/// What has the keyboard's attention and answers some keys itself.
+/// The focused element, which handles some keys itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Focused {
     Nothing,
-    /// Space and Enter press it.
+    /// Pressed by Space and Enter.
     Button,
-    /// Arrows, Home and End move it.
+    /// Moved by arrows, Home and End.
     Slider,
-    /// All of them choose from it.
+    /// A list, which uses all keys.
     Choice,
 }
 
 impl Clock {
-    /// At the beginning of a recording of this length, running as fast as the lesson did.
+    /// A clock at the start of a recording of this length, playing at normal speed.
     pub fn new(length: u64) -> Self {
         Self { at: 0.0, length: length as f64, speed: REAL, is_playing: true }
     }
@@ -46,12 +46,12 @@ impl Clock {
         self.is_playing
     }
 
-    /// Seconds of the lesson in one.
+    /// Seconds of the lesson for each second of playback.
     pub fn speed(self) -> f64 {
         SPEEDS.get(self.speed).copied().unwrap_or(1.0)
     }
 
-    /// So many milliseconds have passed outside. At its end it stands still.
+    /// Advances the clock by this much real time. It stops at the end.
     pub fn pass(&mut self, milliseconds: f64) {
         if self.is_playing {
             self.go_to(self.at + milliseconds.max(0.0) * self.speed());
@@ -59,7 +59,7 @@ impl Clock {
         }
     }
 
-    /// Plays or pauses; from its end it plays again from the beginning.
+    /// Plays or pauses; at the end, restarts from the beginning.
     pub fn toggle(&mut self) {
         if !self.is_playing && self.at >= self.length {
             self.at = 0.0;
@@ -67,7 +67,7 @@ impl Clock {
         self.is_playing = !self.is_playing;
     }
 
-    /// Goes somewhere, and neither starts nor stops.
+    /// Moves to a time without starting or stopping.
     pub fn go_to(&mut self, at: f64) {
         if at.is_finite() {
             self.at = at.clamp(0.0, self.length);
@@ -82,7 +82,7 @@ impl Clock {
         self.speed = self.speed.saturating_sub(1);
     }
 
-    /// Does what a key asks for, by the name that browsers give it; whether it asks for anything.
+    /// Handles a key, which has the name that browsers give it. Returns whether the key was for the clock.
     pub fn press(&mut self, key: &str, focused: Focused) -> bool {
         match (key, focused) {
             (" ", Focused::Nothing | Focused::Slider) => self.toggle(),
@@ -99,7 +99,7 @@ impl Clock {
     }
 }
 
-/// `1:05` for a minute and five seconds.
+/// Formats a time as `1:05` for a minute and five seconds.
 pub fn minutes(milliseconds: u64) -> String {
     let seconds = milliseconds / 1000;
     format!("{}:{:02}", seconds / 60, seconds % 60)

@@ -1,5 +1,5 @@
-//! What the teacher's controls hold: the choices, and the parameters of those not chosen, so that coming back to one loses
-//! nothing.
+//! The state of the teacher's controls: the choices, and the parameters of options not chosen now, so that returning to
+//! an option loses nothing.
 
 use std::num::NonZeroU16;
 
@@ -10,22 +10,22 @@ use unmask_core::{
 };
 use unmask_wire::view::AttackView;
 
-/// What the defence control shows.
+/// State of the defence control.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DefenceDraft {
     pub choice: DefenceKind,
-    /// Each kind of defence as it was last chosen.
+    /// Each kind of defence with its last parameters.
     remembered: [Defence; DefenceKind::ALL.len()],
 }
 
 impl DefenceDraft {
-    /// The defence chosen.
+    /// The chosen defence.
     pub fn defence(&self) -> Defence {
         let remembered = self.remembered.iter().find(|defence| defence.kind() == self.choice);
         remembered.copied().unwrap_or_else(|| self.choice.into())
     }
 
-    /// R of each group, for either kind of mask.
+    /// R of each group, shared by both kinds of mask.
     pub fn rates(&self) -> GroupRates {
         self.remembered.iter().find_map(Defence::rates).copied().unwrap_or_else(GroupRates::papers_hint)
     }
@@ -34,18 +34,18 @@ impl DefenceDraft {
         self.remembered.iter().find_map(Defence::noise).copied().unwrap_or_default()
     }
 
-    /// How an encrypted model begins.
+    /// How an encrypted model starts.
     pub fn start(&self) -> EncryptionStart {
         self.remembered.iter().find_map(Defence::encryption).unwrap_or_default()
     }
 
-    /// Takes over what the room has.
+    /// Copies the room's defence.
     pub fn follow(&mut self, defence: Defence) {
         self.choice = defence.kind();
         self.change(defence);
     }
 
-    /// Changes the parameters of a kind of defence, whether it is the one chosen or not.
+    /// Changes the parameters of a kind of defence, chosen or not.
     pub fn change(&mut self, defence: Defence) {
         for remembered in &mut self.remembered {
             if remembered.kind() == defence.kind() {
@@ -63,18 +63,18 @@ impl Default for DefenceDraft {
     }
 }
 
-/// What the training controls show.
+/// State of the training controls.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TrainingDraft {
     pub rule: Rule,
-    /// FedAvg with its parameters, also while FedSGD is chosen.
+    /// FedAvg with its parameters, kept while FedSGD is chosen.
     pub fedavg: Rule,
     pub optimiser: OptimiserKind,
     pub batch: u16,
 }
 
 impl TrainingDraft {
-    /// Takes over what the room has.
+    /// Copies the room's settings.
     pub fn follow(&mut self, rule: Rule, optimiser: OptimiserKind, batch: u16) {
         let fedavg = if rule.is_fedavg() { rule } else { self.fedavg };
         *self = Self { rule, fedavg, optimiser, batch };
@@ -95,16 +95,17 @@ impl Default for TrainingDraft {
     }
 }
 
-/// Values of alpha that the slider offers, from one class or two for each client to almost alike for all.
+/// Slider values of alpha, from one or two classes for each client to nearly equal shares.
 const ALPHAS: [f64; 10] = [0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0, 10.0, 100.0];
 
-/// What the data controls show.
+/// State of the data controls.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DataDraft {
     pub train_on: TrainOn,
-    /// Whether the classes are divided by Dirichlet.
+    /// Whether a Dirichlet distribution divides the classes.
     pub is_skewed: bool,
-    /// Dirichlet's alpha, also while all clients get alike: the smaller, the fewer classes a client has.
+    /// The Dirichlet alpha, kept while all clients get equal shares. A smaller alpha means fewer classes for each
+    /// client.
     pub alpha: f64,
 }
 
@@ -118,12 +119,12 @@ impl DataDraft {
     /// Last position of the slider.
     pub const LAST_POSITION: usize = ALPHAS.len() - 1;
 
-    /// The partition chosen.
+    /// The chosen partition.
     pub fn partition(self) -> Partition {
         if self.is_skewed { Partition::Dirichlet { alpha: self.alpha } } else { Partition::Iid }
     }
 
-    /// Takes over what the room has; a partition without an alpha keeps it.
+    /// Copies the room's settings. A partition without an alpha leaves `alpha` unchanged.
     pub fn follow(&mut self, train_on: TrainOn, partition: Partition) {
         self.train_on = train_on;
         self.is_skewed = partition != Partition::Iid;
@@ -132,19 +133,19 @@ impl DataDraft {
         }
     }
 
-    /// Where the slider stands: at the value nearest in proportion.
+    /// The slider position whose value is nearest in proportion.
     pub fn position(self) -> usize {
         let distance = |position: &usize| (ALPHAS[*position] / self.alpha).ln().abs();
         (0..ALPHAS.len()).min_by(|one, other| distance(one).total_cmp(&distance(other))).unwrap_or_default()
     }
 
-    /// Moves the slider; a position beyond it is its end.
+    /// Moves the slider; positions past the end count as the end.
     pub fn slide(&mut self, position: usize) {
         (self.is_skewed, self.alpha) = (true, ALPHAS[position.min(Self::LAST_POSITION)]);
     }
 }
 
-/// Where a slider stands that has to show several rates: in the middle of them.
+/// The position of a slider that has to show several rates: midway between the lowest and the highest.
 pub fn middle(rates: &GroupRates) -> f64 {
     let (low, high) = ParamGroup::ALL.iter().fold((1.0_f64, 0.0_f64), |(low, high), group| {
         let rate = rates.get(*group).get();
@@ -153,10 +154,10 @@ pub fn middle(rates: &GroupRates) -> f64 {
     (low + high) / 2.0
 }
 
-/// The noise of three numbers as typed, which clips updates if `like` does.
+/// Parses three typed numbers as noise. It clips updates if `like` does.
 ///
 /// # Errors
-/// [`ParseNoiseError`], which names the number that will not do.
+/// [`ParseNoiseError`], which names the invalid number.
 pub fn read_noise(
     like: GaussianNoise,
     [epsilon, delta, sensitivity]: [&str; 3],
@@ -164,49 +165,49 @@ pub fn read_noise(
     format!("eps={epsilon},delta={delta},{}={sensitivity}", like.sensitivity_key()).parse()
 }
 
-/// FedAvg of two numbers as typed.
+/// Parses two typed numbers as FedAvg.
 ///
 /// # Errors
-/// [`ParseRuleError`], which names the number that will not do.
+/// [`ParseRuleError`], which names the invalid number.
 pub fn read_fedavg(epochs: &str, rate: &str) -> Result<Rule, ParseRuleError> {
     format!("fedavg:epochs={epochs},rate={rate}").parse()
 }
 
-/// The same kind of server step at a rate as typed.
+/// Parses a typed rate for the same kind of server optimiser.
 ///
 /// # Errors
-/// [`ParseOptimiserError`], which names what was typed.
+/// [`ParseOptimiserError`], which quotes the input.
 pub fn read_optimiser(kind: OptimiserKind, rate: &str) -> Result<OptimiserKind, ParseOptimiserError> {
     format!("{}:{rate}", kind.name()).parse()
 }
 
-/// Whether plain SGD on the server would remove what the relay refused: one of `defence` and `rule` is what was asked for,
-/// the others are what the room has.
+/// Whether the relay would accept the settings with plain SGD on the server. One of `defence` and `rule` is the one
+/// asked for; the other values are the room's.
 pub fn sgd_would_help(defence: Defence, rule: Rule, optimiser: OptimiserKind) -> bool {
     matches!(RoundSettings::new(defence, rule, 1, optimiser), Err(SettingsError::AdamOnEncrypted(_)))
 }
 
-/// The batch size as typed, or why it is none.
+/// Parses a typed batch size, or explains what is wrong with it.
 pub fn read_batch(text: &str) -> Result<u16, String> {
     let batch = text.trim().parse::<NonZeroU16>().map(NonZeroU16::get);
     batch.map_err(|_| format!("“{text}” is not a batch size. Give a whole number from 1 to 65535."))
 }
 
-/// The seconds of attacks as typed, or why they are none; the relay knows the limit.
+/// Parses typed seconds for attacks, or explains what is wrong with them. The relay checks the limit.
 pub fn read_budget(text: &str) -> Result<f64, String> {
     let seconds = text.trim().parse().ok().filter(|seconds: &f64| seconds.is_finite());
     seconds.ok_or_else(|| format!("“{text}” is not a time for attacks. Give seconds per round, or 0 to stop them."))
 }
 
-/// The attacks that solve the same problem, on one card.
+/// Attacks that solve the same problem and share a card.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttackGroup {
     pub family: AttackFamily,
-    /// Its attacks, in the room's order.
+    /// In the room's order.
     pub attacks: Vec<AttackMethod>,
 }
 
-/// The groups of `attacks`: families in the order in which each appears first.
+/// Groups `attacks` by family, in order of first appearance.
 pub fn by_family(attacks: &[AttackView]) -> Vec<AttackGroup> {
     let mut groups: Vec<AttackGroup> = Vec::new();
     for &AttackView { attack, family, .. } in attacks {
@@ -218,7 +219,7 @@ pub fn by_family(attacks: &[AttackView]) -> Vec<AttackGroup> {
     groups
 }
 
-/// The group on whose card the search is started and stopped: the first that searches, if any does.
+/// The group whose card starts and stops the search: the first that contains a search.
 pub fn first_search(groups: &[AttackGroup]) -> Option<AttackFamily> {
     groups.iter().find(|group| group.attacks.iter().any(|attack| attack.is_search())).map(|group| group.family)
 }

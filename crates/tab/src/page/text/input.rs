@@ -1,13 +1,13 @@
-//! What comes from outside, checked before it is used: addresses, PINs, and picture files before anything decodes them.
+//! Checks input from outside before use: addresses, PINs, and picture files before they are decoded.
 
 use imagesize::{Compression, ImageError, ImageType};
 
 use super::say;
 
-/// Where the same page is under HTTPS: the host it was opened with, the port of the room's HTTPS address.
+/// The HTTPS address of this page: the host it was opened with and the port of the room's HTTPS address.
 ///
-/// The room's own host name is not used, since a device may know the relay under another one. `None` when
-/// `room_https` is no HTTPS address.
+/// The room's own host name is not used, since a device may know the relay under another one. `None` if `room_https` is
+/// not an HTTPS address.
 pub fn https_twin(hostname: &str, room_https: &str, path_and_query: &str) -> Option<String> {
     let rest = room_https.strip_prefix("https://")?;
     let authority = rest.split(['/', '?', '#']).next().filter(|authority| !authority.is_empty())?;
@@ -20,14 +20,14 @@ pub fn https_twin(hostname: &str, room_https: &str, path_and_query: &str) -> Opt
     Some(format!("https://{hostname}{port}{path_and_query}"))
 }
 
-/// The room's socket for a page with this protocol (`http:` or `https:`) and host (with port).
+/// The address of the room's socket, for a page with this protocol (`http:` or `https:`) and host (with port).
 pub fn socket_address(protocol: &str, host: &str) -> String {
     let scheme = if protocol == "https:" { "wss" } else { "ws" };
     format!("{scheme}://{host}/ws")
 }
 
-/// The secret of a role in a fragment such as `#room=XYZ`, or the passphrase in `#passphrase=blue%20whale`, still
-/// percent-encoded. A browser sends the fragment to nobody; a query would reach the relay and its logs.
+/// The value of `name` in a fragment: a role's secret (`#room=XYZ`) or the passphrase (`#passphrase=blue%20whale`),
+/// still percent-encoded. Browsers never send the fragment; a query would reach the relay and its logs.
 pub fn from_fragment<'a>(fragment: &'a str, name: &str) -> Option<&'a str> {
     fragment
         .trim_start_matches('#')
@@ -36,7 +36,7 @@ pub fn from_fragment<'a>(fragment: &'a str, name: &str) -> Option<&'a str> {
         .filter(|value| !value.is_empty())
 }
 
-/// The fragment, with its `#` unless it is empty, without the part of this name.
+/// The fragment without the part called `name`, with its `#` unless it is empty.
 pub fn without_part(fragment: &str, name: &str) -> String {
     let is_named = |part: &&str| part.strip_prefix(name).is_some_and(|rest| rest.starts_with('='));
     let parts = fragment.trim_start_matches('#').split('&').filter(|part| !part.is_empty() && !is_named(part));
@@ -47,17 +47,17 @@ pub fn without_part(fragment: &str, name: &str) -> String {
 /// Digits of a PIN.
 const DIGITS: usize = 6;
 
-/// The PIN that was typed, without the spaces and hyphens between which people read digits.
+/// Reads a typed PIN, ignoring spaces and hyphens.
 ///
 /// # Errors
-/// A sentence, unless it has six digits.
+/// A sentence for the user, unless there are six digits.
 pub fn read_pin(typed: &str) -> Result<String, String> {
     let pin: String = typed.chars().filter(|character| !character.is_whitespace() && *character != '-').collect();
     let is_pin = pin.len() == DIGITS && pin.bytes().all(|byte| byte.is_ascii_digit());
     if is_pin { Ok(pin) } else { Err(say::entrance::six_digits().to_owned()) }
 }
 
-/// In two halves, as it is read out.
+/// The PIN in two halves, as people read it out.
 pub fn grouped_pin(pin: &str) -> String {
     match pin.split_at_checked(DIGITS / 2) {
         Some((first, second)) if !second.is_empty() => format!("{first} {second}"),
@@ -65,25 +65,25 @@ pub fn grouped_pin(pin: &str) -> String {
     }
 }
 
-/// Pixels beyond which a picture is refused: decoding 64 megapixels takes 256 MB.
+/// The maximum number of pixels in a picture: decoding 64 megapixels takes 256 MB.
 pub const PIXEL_LIMIT: u64 = 64_000_000;
 
-/// Bytes at the start of a file in which its header must be; camera metadata comes before a JPEG's size.
+/// The header must lie within this many bytes; in a JPEG, camera metadata comes before the size.
 pub const HEADER_BYTES: u64 = 1 << 20;
 
-/// The formats that a file dialogue offers. A phone that is not asked for HEIC hands its photographs over as JPEG.
+/// The formats offered in a file dialogue. A phone converts its HEIC photographs to JPEG if HEIC is not listed.
 pub const FORMATS: &str = "image/png,image/jpeg,image/webp,image/gif,image/avif";
 
 /// Why the file `name` was refused; `width` and `height` are in pixels.
 #[derive(Debug, PartialEq, Eq)]
 pub enum HeaderError {
-    /// The bytes are no PNG, JPEG, WebP, GIF or AVIF picture.
+    /// Not a PNG, JPEG, WebP, GIF or AVIF picture.
     NotAPicture { name: String },
-    /// A photograph as iPhones store it.
+    /// A photograph in the iPhone's own format.
     Heic { name: String },
-    /// The picture says it has no pixels.
+    /// The header claims zero pixels.
     Empty { name: String, width: u64, height: u64 },
-    /// The picture has more than [`PIXEL_LIMIT`] pixels.
+    /// More than [`PIXEL_LIMIT`] pixels.
     TooLarge {
         name: String,
         width: u64,
@@ -94,7 +94,7 @@ pub enum HeaderError {
 }
 
 impl HeaderError {
-    /// Why, and what to do, in a sentence.
+    /// Says in a sentence why and what to do.
     pub fn sentence(&self) -> String {
         match self {
             Self::NotAPicture { name } => say::picture::unknown(name),
@@ -107,11 +107,11 @@ impl HeaderError {
     }
 }
 
-/// Reads width and height in pixels from a file's first bytes, at most [`HEADER_BYTES`] of them. Of a file that moves it is
-/// the first frame that counts, which is also what browsers draw.
+/// Reads width and height in pixels from the first bytes of a file, at most [`HEADER_BYTES`]. In an animation the first
+/// frame counts, which is also what browsers draw.
 ///
 /// # Errors
-/// [`HeaderError`], which names the file and what to do.
+/// [`HeaderError`], which names the file and says what to do.
 pub fn check_picture(name: &str, start: &[u8]) -> Result<(u64, u64), HeaderError> {
     let not_a_picture = || HeaderError::NotAPicture { name: name.to_owned() };
     let size = match imagesize::image_type(start) {
@@ -136,7 +136,7 @@ pub fn check_picture(name: &str, start: &[u8]) -> Result<(u64, u64), HeaderError
     Ok((width, height))
 }
 
-/// What a browser makes room for: the screen that a GIF names, or its first frame where that reaches beyond.
+/// The size that a browser allocates for a GIF: its screen, extended if the first frame reaches beyond it.
 fn gif_size(start: &[u8]) -> Option<(u64, u64)> {
     let short = |at: usize| start.get(at..)?.first_chunk().map(|bytes| u64::from(u16::from_le_bytes(*bytes)));
     let (width, height, packed) = (short(6)?, short(8)?, *start.get(10)?);
@@ -144,7 +144,7 @@ fn gif_size(start: &[u8]) -> Option<(u64, u64)> {
     let mut at = 13 + colours;
     loop {
         match start.get(at)? {
-            // An extension: its label, then blocks of which the last one is empty.
+            // An extension: a label, then blocks up to an empty one.
             0x21 => {
                 at += 2;
                 loop {
@@ -155,7 +155,7 @@ fn gif_size(start: &[u8]) -> Option<(u64, u64)> {
                     }
                 }
             }
-            // A frame: its place, then its size.
+            // A frame: its position, then its size.
             0x2c => {
                 let (right, bottom) = (short(at + 1)? + short(at + 5)?, short(at + 3)? + short(at + 7)?);
                 return Some((width.max(right), height.max(bottom)));
@@ -165,10 +165,10 @@ fn gif_size(start: &[u8]) -> Option<(u64, u64)> {
     }
 }
 
-/// The largest picture that an AVIF file speaks of: the one shown, or the whole of which it has the tiles. `imagesize` takes
-/// the largest too, but by an area that overflows where `usize` has 32 bits.
+/// The largest picture in an AVIF file: the one shown, or the whole grid of tiles. `imagesize` takes the largest too,
+/// but compares areas that overflow a 32-bit `usize`.
 fn avif_size(start: &[u8]) -> Option<(u64, u64)> {
-    // A box of spatial extents, version 0: its name, a version and three flags, width, height.
+    // An image spatial extents box, version 0: name, version and three flag bytes, width, height.
     const NAME: &[u8] = b"ispe\0";
     let size = |extents: &[u8]| {
         let [width, height] = extents.get(8..16)?.as_chunks::<4>().0 else { return None };
@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(read_pin(&grouped_pin("004210")).as_deref(), Ok("004210"));
     }
 
-    /// Signature and IHDR chunk of a PNG, which is all that the check reads.
+    /// Signature and IHDR chunk of a PNG; the check reads no more.
     fn png(width: u32, height: u32) -> Vec<u8> {
         let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
         bytes.extend(width.to_be_bytes());
@@ -270,11 +270,11 @@ mod tests {
         bytes
     }
 
-    /// A GIF with this screen, a comment, and a first frame of this size at that place.
+    /// A GIF with this screen, a comment, and a first frame with this position and size.
     fn gif(screen: [u16; 2], frame: [u16; 4]) -> Vec<u8> {
         let mut bytes = b"GIF89a".to_vec();
         bytes.extend(screen.map(u16::to_le_bytes).as_flattened());
-        // A table of two colours; a comment in two blocks, one of which looks like a frame.
+        // A table of two colours, then a comment in two blocks, one of which looks like a frame.
         bytes.extend([0x80, 0, 0, 1, 2, 3, 4, 5, 6, 0x21, 0xfe, 3, 0x2c, 9, 9, 1, 9, 0, 0x2c]);
         bytes.extend(frame.map(u16::to_le_bytes).as_flattened());
         bytes
@@ -287,7 +287,7 @@ mod tests {
             bytes.extend(b"\0\0\0\x14ispe\0\0\0\0");
             bytes.extend(size.map(u32::to_be_bytes).as_flattened());
         }
-        // `imagesize` looks at more bytes than there are extents to read.
+        // `imagesize` reads past the extents.
         bytes.extend([0; 16]);
         bytes
     }
@@ -327,7 +327,7 @@ mod tests {
     fn the_largest_extents_count() {
         assert_eq!(check_picture("a.avif", &avif(b"avif", &[[64, 64], [640, 480], [8, 8]])), Ok((640, 480)));
         assert_eq!(check_picture("a.avif", &avif(b"avis", &[[64, 48]])), Ok((64, 48)));
-        // 65536 squared is 0 in 32 bits, and 65537 times 65536 is 65536.
+        // In 32 bits, 65536² is 0 and 65537 × 65536 is 65536.
         for huge in [[65_536, 65_536], [65_537, 65_536], [u32::MAX, u32::MAX]] {
             let bomb = check_picture("a.avif", &avif(b"avif", &[[1000, 1000], huge]));
             assert!(matches!(bomb, Err(HeaderError::TooLarge { .. })), "{huge:?}: {bomb:?}");

@@ -1,9 +1,8 @@
-//! In which language the page speaks. What it says stands in the catalogues, `catalogues/*.ftl`, which the build makes the
-//! functions of `say` of.
+//! The language of the page. The build generates the functions of `say` from the catalogues, `catalogues/*.ftl`.
 
 use std::cell::Cell;
 
-/// A language that the page speaks.
+/// A language of the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Language {
     #[default]
@@ -13,24 +12,24 @@ pub enum Language {
 }
 
 thread_local! {
-    /// A page has one thread, and a test one of its own.
+    /// A page has one thread, and so does each test.
     static NOW: Cell<Language> = const { Cell::new(Language::English) };
 }
 
 impl Language {
     pub const ALL: [Self; 3] = [Self::English, Self::German, Self::Japanese];
 
-    /// The one in which everything is said now.
+    /// The current language.
     pub fn now() -> Self {
         NOW.get()
     }
 
-    /// Says everything in this language from here on.
+    /// Makes this the current language.
     pub fn speak(self) {
         NOW.set(self);
     }
 
-    /// What `say` says in this language.
+    /// Runs `say` in this language.
     pub fn speaking<T>(self, say: impl FnOnce() -> T) -> T {
         let before = NOW.replace(self);
         let said = say();
@@ -43,33 +42,33 @@ impl Language {
         self.choose(["en", "de", "ja"])
     }
 
-    /// What it calls itself.
+    /// The language's own name for itself.
     pub fn own_name(self) -> &'static str {
         self.choose(["English", "Deutsch", "日本語"])
     }
 
-    /// The same where there is no room for a name.
+    /// The short form of [`own_name`](Self::own_name).
     pub fn short_name(self) -> &'static str {
         self.choose(["EN", "DE", "日"])
     }
 
-    /// The language of a tag, whatever script or region it names.
+    /// Reads a tag, ignoring script and region.
     pub fn read(tag: &str) -> Option<Self> {
         let primary = tag.split(['-', '_']).next()?;
         Self::ALL.into_iter().find(|language| language.tag().eq_ignore_ascii_case(primary))
     }
 
-    /// The first of these tags, which a browser has in its user's order, that the page speaks; English where it speaks none.
+    /// The first supported language of `tags`, which a browser lists in its user's order; English if there is none.
     pub fn preferred<'a>(tags: impl IntoIterator<Item = &'a str>) -> Self {
         tags.into_iter().find_map(Self::read).unwrap_or_default()
     }
 
-    /// The one after it, and after the last the first.
+    /// The next language, cyclically.
     pub fn next(self) -> Self {
         self.choose([Self::German, Self::Japanese, Self::English])
     }
 
-    /// A number, written with a point, as it is written in this language.
+    /// Writes a number that has a decimal point the way this language does.
     pub fn decimal(self, number: String) -> String {
         match self {
             Self::German => number.replace('.', ","),
@@ -77,7 +76,7 @@ impl Language {
         }
     }
 
-    /// Of what there is in each language the one for this, in the order of [`ALL`](Self::ALL).
+    /// Picks the value for this language from values in the order of [`ALL`](Self::ALL).
     pub fn choose<T>(self, [english, german, japanese]: [T; 3]) -> T {
         match self {
             Self::English => english,
@@ -123,7 +122,7 @@ mod tests {
         assert_eq!((say::vote::count(1).as_str(), say::vote::count(3).as_str()), ("1 vote", "3 votes"));
     }
 
-    /// The messages of a catalogue by name, each in one line, and its whole text.
+    /// The messages of a catalogue by name, each joined into one line, and the catalogue's whole text.
     fn catalogue(language: Language) -> (BTreeMap<String, String>, String) {
         let path = format!("{}/catalogues/{}.ftl", env!("CARGO_MANIFEST_DIR"), language.tag());
         let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
@@ -146,8 +145,8 @@ mod tests {
         (messages, text)
     }
 
-    /// What is said as in English has no words of its own, or only such as both languages have. (A message that one of them
-    /// lacks altogether, the build refuses.)
+    /// A text that equals the English one may contain no words, or only words that both languages share. (The build
+    /// rejects a catalogue that lacks a message.)
     #[test]
     fn nothing_is_left_in_english() {
         const UNITS_AND_NAMES: [&str; 6] = ["unmask", "PIN", "APRIL", "ms", "min", "s"];
@@ -180,7 +179,7 @@ mod tests {
                 sources(&path, text);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 let source = fs::read_to_string(&path).expect("a source");
-                // What a test alone says, nobody reads.
+                // Texts used only in tests do not count.
                 text.push_str(source.split("#[cfg(test)]\nmod tests").next().unwrap_or_default());
             }
         }

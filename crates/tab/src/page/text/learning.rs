@@ -1,12 +1,12 @@
-//! What the room learns from, how well, and what the model mistakes, in words.
+//! Describes what the room learns from, how well, and what the model gets wrong.
 
 use unmask_core::{InitialWeights, OptimiserKind, Partition, Rule, TrainOn};
 use unmask_wire::view::{DataView, EvaluationView};
 
 use super::{count, decimal, names::shown_class, number, optimiser, percent, rule, say};
 
-/// How the room trains, in one line. FedAvg has no step of the server, and a student has one private picture, whatever the
-/// batch is.
+/// How the room trains, in one line. FedAvg has no server optimiser, and a student has one private picture at any batch
+/// size.
 pub fn training(form: Rule, step: OptimiserKind, batch: u16, train_on: TrainOn) -> String {
     let step = if form.is_fedavg() { String::new() } else { format!(" · {}", optimiser(step)) };
     let batch = match batch {
@@ -25,7 +25,7 @@ pub fn trains_on(pictures: TrainOn) -> &'static str {
     }
 }
 
-/// A division in words.
+/// Describes a partition.
 pub fn partition(partition: Partition) -> String {
     match partition {
         Partition::Dirichlet { alpha } => say::details::dirichlet(decimal(number(alpha))),
@@ -50,7 +50,7 @@ pub fn data_set(data: &DataView) -> String {
     )
 }
 
-/// A shard in a sentence: how many pictures of what. `counts` are those of each of `classes`.
+/// Describes a shard: how many pictures, and of which classes. `counts` has one entry for each of `classes`.
 pub fn shared_pictures(data: &str, classes: &[String], counts: &[u32]) -> String {
     let mut there: Vec<(u32, &str)> = counts
         .iter()
@@ -58,7 +58,7 @@ pub fn shared_pictures(data: &str, classes: &[String], counts: &[u32]) -> String
         .filter(|(count, _)| **count > 0)
         .map(|(count, name)| (*count, name.as_str()))
         .collect();
-    // A stable sort: classes of which there are as many stay in their order.
+    // A stable sort keeps classes with equal counts in order.
     there.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
     let total: u32 = counts.iter().sum();
     let named: Vec<String> = there.iter().take(3).map(|(_, name)| shown_class(name)).collect();
@@ -66,12 +66,12 @@ pub fn shared_pictures(data: &str, classes: &[String], counts: &[u32]) -> String
     say::details::shared_pictures(total, data, named.join(", ") + rest)
 }
 
-/// Whose pictures a client's loss is measured on, as a heading.
+/// A heading: whose pictures a client's loss is measured on.
 pub fn loss_heading(is_shared: bool) -> &'static str {
     if is_shared { say::details::loss_shared() } else { say::details::loss_own() }
 }
 
-/// What an accuracy was measured on and when, with its confidence interval; none before the first result.
+/// What an accuracy was measured on, when, and its confidence interval; `None` before the first result.
 pub fn evaluated(evaluation: &EvaluationView) -> Option<String> {
     (evaluation.pictures > 0).then(|| {
         let when = match evaluation.round {
@@ -84,12 +84,12 @@ pub fn evaluated(evaluation: &EvaluationView) -> Option<String> {
     })
 }
 
-/// Why there is no accuracy of the newest model, if so.
+/// Why the newest model has no accuracy, if so.
 pub fn unmeasured(evaluation: &EvaluationView) -> Option<String> {
     evaluation.remark.as_deref().map(super::sentence)
 }
 
-/// What the model in force started from.
+/// What the current model started from.
 pub fn initial_weights(weights: InitialWeights) -> &'static str {
     match weights {
         InitialWeights::Scratch => "from scratch",
@@ -97,7 +97,7 @@ pub fn initial_weights(weights: InitialWeights) -> &'static str {
     }
 }
 
-/// What the room's model says of a picture, for the class it finds most probable.
+/// The room's model's opinion of a picture, for its most probable class.
 pub fn prediction(class: &str, probability: f32) -> String {
     let share = percent(probability);
     match probability {
@@ -107,7 +107,7 @@ pub fn prediction(class: &str, probability: f32) -> String {
     }
 }
 
-/// Which model was asked, and what its answer is worth.
+/// Says which model was asked and how good its answer can be.
 pub fn model_asked(after: u32, classes: usize) -> String {
     let chance = percent(1.0 / classes.max(1) as f32);
     match after {
@@ -116,21 +116,21 @@ pub fn model_asked(after: u32, classes: usize) -> String {
     }
 }
 
-/// One square of the matrix.
+/// One cell of the matrix.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cell {
-    /// The class that the pictures show.
+    /// The class in the pictures.
     pub row: usize,
-    /// The class that the model says.
+    /// The class that the model predicts.
     pub column: usize,
-    /// In pictures.
+    /// Number of pictures.
     pub count: u32,
-    /// Their share of the row, 0 to 1; 0 in an empty row.
+    /// Share of its row, 0 to 1; 0 in an empty row.
     pub share: f32,
 }
 
 impl Cell {
-    /// Whether the model is right here.
+    /// Whether this cell counts correct predictions.
     pub fn is_right(self) -> bool {
         self.row == self.column
     }
@@ -140,13 +140,13 @@ impl Cell {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Confusion {
     classes: Vec<String>,
-    /// `[classes, classes]`, by row.
+    /// `[classes, classes]`, row-major.
     counts: Vec<u32>,
 }
 
 impl Confusion {
-    /// Of `counts` `[classes, classes]`, the class shown by row and the class said by column. `None` where they are not as
-    /// many as that, or there is no class.
+    /// Takes `counts` as `[classes, classes]`: a row for each class shown, a column for each class predicted. `None` if
+    /// the size does not match or there are no classes.
     pub fn new(classes: Vec<String>, counts: Vec<u32>) -> Option<Self> {
         (!classes.is_empty() && counts.len() == classes.len() * classes.len()).then_some(Self { classes, counts })
     }
@@ -166,23 +166,23 @@ impl Confusion {
         self.counts.iter().enumerate().map(cell).collect()
     }
 
-    /// The mistake made most often in words, or that there is none.
+    /// The most common mistake in words, or a note that there is none.
     pub fn sentence(&self) -> String {
         let cells: Vec<Cell> = self.cells().into_iter().filter(|cell| cell.count > 0).collect();
         let Some(first) = cells.first() else { return "No pictures tested.".to_owned() };
-        // A model that has learnt nothing says the same of everything, and a pair of classes would hide that.
+        // An untrained model predicts one class for everything; naming one pair of classes would hide that.
         if self.classes.len() > 1 && cells.iter().all(|cell| cell.column == first.column) {
             return format!("It calls every picture “{}”.", self.classes[first.column]);
         }
         let mistakes = cells.into_iter().filter(|cell| !cell.is_right());
-        // Of equals the first.
+        // The first among equals.
         match mistakes.reduce(|worst, cell| if cell.count > worst.count { cell } else { worst }) {
             Some(worst) => format!("Most common mistake: {}.", self.describe(worst)),
             None => "No mistakes on these pictures.".to_owned(),
         }
     }
 
-    /// A cell in words.
+    /// Describes a cell.
     pub fn describe(&self, cell: Cell) -> String {
         let (shown, said) = (&self.classes[cell.row], &self.classes[cell.column]);
         let (count, of) = (cell.count, self.row_total(cell.row));
@@ -289,7 +289,7 @@ mod tests {
         let confusion = confusion(&[6, 3, 1, 0, 0, 0, 2, 0, 8]);
         let cells = confusion.cells();
         assert_eq!(cells[1], Cell { row: 0, column: 1, count: 3, share: 0.3 });
-        // No dog was tried.
+        // No dog was tested.
         assert!(cells[3..6].iter().all(|cell| cell.share == 0.0));
         assert_eq!(confusion.sentence(), "Most common mistake: cat taken for dog, 3 of 10.");
         assert_eq!(confusion.describe(cells[8]), "ship recognised, 8 of 10");

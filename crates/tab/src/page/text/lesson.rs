@@ -1,5 +1,5 @@
-//! How a lesson runs, without a browser: the beats of each scene, what it needs of the room and which controls bring that about,
-//! what a key does, and how the address says where the lesson is.
+//! Controls the course of a lesson, without a browser: the steps of each scene, what each needs from the room, the
+//! controls that achieve it, the keys, and the part of the address that stores the place.
 
 use unmask_core::{
     Architecture, AttackMethod, ClientId, Defence, GroupRates, InitialWeights, Rule, Scene, TrainOn, VitPreset,
@@ -10,11 +10,11 @@ use unmask_wire::view::{Answers, AttackView, ClientState, ClientView, Control, P
 
 use super::{input::from_fragment, say, scenes};
 
-/// A place in the lesson: a scene, and the step in it.
+/// A place in the lesson: a scene and a step of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Place {
     pub scene: Scene,
-    /// From 0.
+    /// The step, counted from 0.
     pub beat: u8,
 }
 
@@ -24,12 +24,12 @@ impl Place {
         Self { scene, beat: 0 }
     }
 
-    /// Where the room is.
+    /// The room's current place.
     pub fn of(view: &RoomView) -> Self {
         Self { scene: view.lesson.scene, beat: view.lesson.beat }
     }
 
-    /// The next step, of this scene or the one that follows; `None` at the end of the lesson.
+    /// The next step, in this scene or the following one; `None` at the end of the lesson.
     pub fn next(self) -> Option<Self> {
         if self.beat + 1 < beats(self.scene) {
             return Some(Self { beat: self.beat + 1, ..self });
@@ -41,45 +41,45 @@ impl Place {
         Scene::from_number(self.scene.number() + 1).map(Self::start)
     }
 
-    /// The scene before, or the beginning of this one where it has begun.
+    /// The start of this scene if it is under way, otherwise the start of the previous scene.
     pub fn previous_scene(self) -> Option<Self> {
         let before = self.scene.number().checked_sub(1).and_then(Scene::from_number).map(Self::start);
         if self.beat > 0 { Some(Self::start(self.scene)) } else { before }
     }
 }
 
-/// Steps of a scene: as many as it has lines.
+/// The number of steps in a scene, which is the number of its lines.
 pub fn beats(scene: Scene) -> u8 {
     scenes::lines(scene).len() as u8
 }
 
-/// What it takes to be at a place of the lesson.
+/// What has to happen before the room is at a place of the lesson.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Plan {
-    /// In the order in which they are to be sent.
+    /// In sending order.
     pub controls: Vec<Control>,
-    /// Rounds of the class's model that are lost.
+    /// The number of rounds that the class's model loses.
     pub loses_rounds: Option<u32>,
 }
 
-/// The model that a scene can show what it has to show with.
+/// The model that a scene needs for its demonstration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Model {
     Any,
     /// Any Vision Transformer.
     Vit,
-    /// One whose first block is the one that APRIL solves.
+    /// A ViT whose first block APRIL can solve.
     AprilBlock,
-    /// One whose first block is the usual one.
+    /// A ViT whose first block is the standard one.
     Ordinary,
-    /// One whose patches are so few for its width that rank undoes a mask.
+    /// A ViT with so few patches for its width that a rank argument defeats a mask.
     FewPatches,
-    /// One through which a search finds its way.
+    /// A model on which the search succeeds.
     Searched,
 }
 
 impl Model {
-    /// What to have in place of `coming`; `None` where that will do.
+    /// The model to switch to from `coming`; `None` if `coming` is suitable.
     fn instead_of(self, coming: Architecture) -> Option<Architecture> {
         let preset = coming.vit().and_then(|config| config.preset());
         let april = coming.april_block();
@@ -88,7 +88,7 @@ impl Model {
         let (will_do, other) = match self {
             Self::Any => (true, coming),
             Self::Vit => (coming.vit().is_some(), VitPreset::Nano.into()),
-            // The room's own model with the other block, where it is a preset that has a block.
+            // If the room's model is a preset, keep it and change only the block.
             Self::AprilBlock => {
                 let own = if preset.is_some() { coming } else { VitPreset::Nano.into() };
                 (april, own.with_april_block(true))
@@ -101,19 +101,19 @@ impl Model {
     }
 }
 
-/// The defence that a scene is about.
+/// The defence that a scene demonstrates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Wanted {
     Any,
-    /// One under which the relay can tell what it was asked: neither noise nor encryption.
+    /// A defence under which the relay can answer a membership question: neither noise nor encryption.
     Readable,
-    /// A random mask at one rate, whichever.
+    /// A random mask with one rate for all groups.
     Masked,
     Exactly(Defence),
 }
 
 impl Wanted {
-    /// What to have in place of `coming`; `None` where that will do.
+    /// The defence to switch to from `coming`; `None` if `coming` is suitable.
     fn instead_of(self, coming: Defence) -> Option<Defence> {
         let (will_do, other) = match self {
             Self::Any => (true, coming),
@@ -125,39 +125,39 @@ impl Wanted {
     }
 }
 
-/// Whether rounds are to run.
+/// Whether the scene needs rounds to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rounds {
     AsTheyAre,
-    /// One, if none has run yet.
+    /// One round if none has run so far.
     Any,
-    /// The same, and no other after it.
+    /// As `Any`, but no further rounds may follow.
     Alone,
     One,
     On,
     Paused,
 }
 
-/// What a place of the lesson needs of the room.
+/// What a place of the lesson needs from the room.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Needs {
     model: Model,
-    /// Whether the weights must be those that no round has changed.
+    /// Whether no round may have changed the weights.
     is_fresh: bool,
     defence: Wanted,
-    /// Whether one update must be the gradient of one private picture.
+    /// Whether an update must be the gradient of one private picture.
     is_one_picture: bool,
-    /// Whether somebody must be under attack.
+    /// Whether a client must be under attack.
     has_target: bool,
     rounds: Rounds,
-    /// Whether the relay searches; `None` leaves that.
+    /// Whether the relay must be searching; `None` if it does not matter.
     search: Option<bool>,
 }
 
-/// The rate at which the papers test, and at which a scene with a mask begins.
+/// The zero rate of the papers' tests, and the first rate of every scene with a mask.
 const HALF: f64 = 0.5;
 
-/// A random mask that drops this share of all values; none at 0.
+/// A random mask with this zero rate; no defence at 0.
 pub fn masked(rate: f64) -> Defence {
     if rate <= 0.0 {
         return Defence::None;
@@ -165,7 +165,7 @@ pub fn masked(rate: f64) -> Defence {
     Defence::RandomBinary { rates: GroupRates::uniform(ZeroRate::nearest(rate)) }
 }
 
-/// The one rate of a random mask: 0 without a defence, `None` under another one.
+/// The single rate of a random mask: 0 without a defence, `None` for any other defence.
 pub fn uniform_rate(defence: Defence) -> Option<ZeroRate> {
     match defence {
         Defence::None => Some(ZeroRate::default()),
@@ -201,7 +201,7 @@ fn needs(view: &RoomView, Place { scene, beat }: Place) -> Needs {
         search: Some(false),
         ..nothing
     };
-    // The third scene will need it, and a model without rounds has nothing to lose.
+    // The scene `April` needs this block, and a model without rounds loses nothing by the change.
     let first = if view.round == 0 { Model::AprilBlock } else { Model::Vit };
     let open = Wanted::Exactly(Defence::None);
     match scene {
@@ -249,29 +249,29 @@ fn needs(view: &RoomView, Place { scene, beat }: Place) -> Needs {
     }
 }
 
-/// The middle one of the rates that the class has voted for, as a share.
+/// The median of the rates that the class voted for, as a share.
 fn chosen_rate(view: &RoomView) -> Option<f64> {
     let poll = view.lesson.poll.as_ref().filter(|poll| matches!(poll.poll.answers, Answers::Number { .. }))?;
     let votes = &poll.votes;
     votes.get(votes.len() / 2).map(|percent| f64::from(*percent) / 100.0)
 }
 
-/// Whether no round has changed the weights that a search starts from: none has run, or the one that is searched.
+/// Whether a search can start from unchanged weights: no round has run, or only the one that is searched.
 fn is_fresh(view: &RoomView) -> bool {
     let is_searched = view.search == Some(true) || has_searched(view);
     view.initial_weights == InitialWeights::Scratch && (view.round == 0 || view.round == 1 && is_searched)
 }
 
-/// Whether there is what a search made of the first update.
+/// Whether there is a search result for the first update.
 fn has_searched(view: &RoomView) -> bool {
     view.attacks.iter().any(|attack| attack.search.is_some() && attack.round == 1)
 }
 
-/// The controls that bring the room to `place`, and what is lost by it. What will do as it is stays as it is.
+/// The controls that bring the room to `place`, and the rounds lost. Settings that suit the place stay as they are.
 pub fn plan(view: &RoomView, place: Place) -> Plan {
     let needs = needs(view, place);
     let mut controls = Vec::new();
-    // First, so that everybody sees where the lesson is while the room follows.
+    // Comes first, so that everybody sees the new place while the room is still changing.
     if Place::of(view) != place {
         controls.push(Control::Lesson { scene: place.scene, beat: place.beat });
     }
@@ -284,7 +284,7 @@ pub fn plan(view: &RoomView, place: Place) -> Plan {
     let coming = coming_architecture(view);
     let other = needs.model.instead_of(coming).or_else(|| (needs.is_fresh && !is_fresh(view)).then_some(coming));
     let defence = needs.defence.instead_of(coming_defence(view));
-    // The relay cannot decrypt the model of an encrypted room.
+    // The relay cannot decrypt an encrypted room's model.
     let leaves_encryption = defence.is_some_and(|defence| view.defence.is_encrypted() && !defence.is_encrypted());
     if let Some(other) = other {
         controls.push(Control::Architecture {
@@ -307,11 +307,11 @@ pub fn plan(view: &RoomView, place: Place) -> Plan {
         controls.push(Control::Search { on: true });
     }
     let is_untrained = view.round == 0 || other.is_some();
-    // A room pauses for a new model.
+    // A new model pauses the room.
     let is_paused = view.phase == Phase::Paused || needs.rounds == Rounds::Paused || other.is_some();
     match needs.rounds {
         Rounds::On if is_paused => controls.push(Control::Start),
-        // Once, on the way there.
+        // Only on arrival.
         Rounds::One if is_paused && Place::of(view) != place => controls.push(Control::OneRound),
         Rounds::Any if is_paused && is_untrained => controls.push(Control::OneRound),
         Rounds::Alone if is_untrained => controls.push(Control::OneRound),
@@ -321,7 +321,7 @@ pub fn plan(view: &RoomView, place: Place) -> Plan {
     Plan { controls, loses_rounds: (resets && view.round > 0).then_some(view.round) }
 }
 
-/// What makes an update the gradient of one private picture.
+/// The controls that make an update the gradient of one private picture.
 fn one_picture(view: &RoomView) -> impl Iterator<Item = Control> {
     let next = view.next.clone().unwrap_or_default();
     let is_shared = view.data.as_ref().is_some_and(|data| next.train_on.unwrap_or(data.train_on) == TrainOn::Shared);
@@ -336,7 +336,8 @@ fn one_picture(view: &RoomView) -> impl Iterator<Item = Control> {
     .flatten()
 }
 
-/// Those who may be attacked in front of the class, in the room's order: first those who show their picture beside it.
+/// Clients that may be attacked in front of the class. Those who also show their picture come first, then in order of
+/// id.
 pub fn volunteers(view: &RoomView) -> Vec<&ClientView> {
     let is_here = |client: &&ClientView| client.may_show && client.state != ClientState::Gone;
     let mut all: Vec<&ClientView> = view.clients.iter().filter(is_here).collect();
@@ -344,8 +345,8 @@ pub fn volunteers(view: &RoomView) -> Vec<&ClientView> {
     all
 }
 
-/// Whom to attack, if not the one under attack: somebody who is here, and whose picture can be compared with where there is
-/// such a one.
+/// The client to attack instead of the present one, if any: somebody who is here, preferably with a picture to compare
+/// with.
 fn target(view: &RoomView) -> Option<ClientId> {
     let volunteers = volunteers(view);
     let first = volunteers.first()?;
@@ -362,28 +363,28 @@ pub fn next_volunteer(view: &RoomView) -> Option<ClientId> {
     volunteers.get(next).map(|client| client.id).filter(|next| Some(*next) != view.target)
 }
 
-/// Most pictures among which the class guesses.
+/// The maximum number of pictures to guess from.
 const SUSPECTS: usize = 4;
 
-/// Whose pictures stand beside a reconstruction for the class to guess: of those who show theirs four at most, the one under
-/// attack among them.
+/// The clients whose pictures the class guesses from: at most four of those who show theirs, including the one under
+/// attack.
 pub fn suspects(view: &RoomView) -> Vec<&ClientView> {
     let aim = target(view).or(view.target);
     let mut shown: Vec<&ClientView> = volunteers(view).into_iter().filter(|client| client.original.is_some()).collect();
-    // The one under attack counts first, so that the others are cut.
+    // Sort the one under attack first so that `truncate` keeps it.
     shown.sort_by_key(|client| (Some(client.id) != aim, client.id));
     shown.truncate(SUSPECTS);
     shown.sort_by_key(|client| client.id);
     shown
 }
 
-/// The attack that shows whose picture it is: APRIL on the block that it was made for, where embedding inversion loses dark
-/// photographs.
+/// The attack that reveals whose picture it is: APRIL on the block made for it, since embedding inversion loses dark
+/// photographs there.
 pub fn telling_attack(view: &RoomView) -> AttackMethod {
     if view.architecture.april_block() { AttackMethod::April } else { AttackMethod::Embedding }
 }
 
-/// What to ask the class, or to ask it no longer, at a place of the lesson.
+/// Asks or closes the question that belongs to a place of the lesson.
 fn poll(view: &RoomView, place: Place) -> Option<Control> {
     let is_there = Place::of(view).scene == place.scene;
     let asked = view.lesson.poll.as_ref().filter(|_| is_there);
@@ -395,7 +396,7 @@ fn poll(view: &RoomView, place: Place) -> Option<Control> {
     }
 }
 
-/// The question of a scene; `None` where there are not pictures enough to choose from.
+/// The question of a scene; `None` if there are too few pictures to choose from.
 fn question(view: &RoomView, scene: Scene) -> Option<Poll> {
     let question = scenes::question(scene)?.0.to_owned();
     let number = |least, most, unit: &str| Answers::Number { least, most, unit: unit.to_owned() };
@@ -419,7 +420,7 @@ fn question(view: &RoomView, scene: Scene) -> Option<Poll> {
     Some(Poll { question, answers, correct: None })
 }
 
-/// The room's question with its answers, as this page words them.
+/// The room's question and answers in this page's language.
 pub fn worded(view: &RoomView) -> Option<PollView> {
     let mut asked = view.lesson.poll.clone()?;
     let (question, answers) = scenes::worded(view.lesson.scene, &asked.poll.question, &asked.poll.answers);
@@ -427,10 +428,11 @@ pub fn worded(view: &RoomView) -> Option<PollView> {
     Some(asked)
 }
 
-/// Most bars that fit beside a picture.
+/// The maximum number of bars that fit beside a picture.
 const BARS: usize = 6;
 
-/// Names and lengths of bars for the votes: one for each answer; of numbers neighbours share a bar where there are too many.
+/// The names and lengths of the bars for the votes, one for each answer. Neighbouring numbers share a bar if there are
+/// too many.
 pub fn vote_bars(view: &PollView) -> Vec<(String, u32)> {
     let counts = view.poll.answers.counts(&view.votes);
     match &view.poll.answers {
@@ -448,7 +450,7 @@ pub fn vote_bars(view: &PollView) -> Vec<(String, u32)> {
     }
 }
 
-/// The last result of an attack on the client under attack, as long as it says something of the defence that is to come.
+/// The last result of an attack on the client under attack, unless the defence is about to change.
 pub fn result(view: &RoomView, attack: AttackMethod) -> Option<&AttackView> {
     let is_now = |result: &&AttackView| {
         result.attack == attack && Some(result.client) == view.target && result.defence == coming_defence(view)
@@ -459,10 +461,10 @@ pub fn result(view: &RoomView, attack: AttackMethod) -> Option<&AttackView> {
 /// The rates that the keys step through.
 const RATES: [f64; 11] = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95];
 
-/// The mask one step up or down from the one that is to come; `None` at the ends, and under another defence than a mask.
+/// The mask one step up or down from the coming one; `None` at the ends and for any other defence.
 pub fn stepped(defence: Defence, is_up: bool) -> Option<Defence> {
     let now = uniform_rate(defence)?.get();
-    // A rate between two steps goes to the next of them.
+    // A rate between two steps moves to the next step.
     let next = if is_up {
         RATES.into_iter().find(|rate| *rate > now + 1e-3)
     } else {
@@ -471,15 +473,15 @@ pub fn stepped(defence: Defence, is_up: bool) -> Option<Defence> {
     next.map(masked)
 }
 
-/// Mask on or off: whatever hides something gives way to nothing, and nothing to the papers' mask.
+/// Switches the mask: any defence becomes none, and none becomes the papers' mask.
 pub fn flipped(defence: Defence) -> Defence {
     if defence == Defence::None { masked(HALF) } else { Defence::None }
 }
 
-/// What the presenter can do.
+/// The presenter's actions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// The next step.
+    /// Go to the next step.
     Next,
     NextScene,
     PreviousScene,
@@ -487,32 +489,32 @@ pub enum Action {
     RateUp,
     Mask,
     NextVolunteer,
-    /// Pause the rounds, or let them run.
+    /// Pause or resume the rounds.
     Pause,
     Blank,
     Notes,
     Expert,
-    /// The page speaks the next language.
+    /// Switch the page to the next language.
     Language,
-    /// Yes to the question whether rounds may be lost.
+    /// Agree to lose rounds.
     Confirm,
     Cancel,
 }
 
-/// Where the keyboard's attention is.
+/// What has the keyboard focus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Focus {
-    /// A field, in which keys are letters or move a slider.
+    /// A field, in which keys type letters or move a slider.
     pub is_typing: bool,
     /// A button or link, which Space and Enter press.
     pub is_pressable: bool,
-    /// The question whether rounds may be lost.
+    /// The question whether rounds may be lost is open.
     pub is_asked: bool,
-    /// Control, Alt or Meta is held: the browser's own shortcuts.
+    /// Control, Alt or Meta is held, as in the browser's own shortcuts.
     pub has_modifier: bool,
 }
 
-/// What `key` does, by the name that browsers give it.
+/// The action of `key`, which has the name that browsers give it.
 pub fn action(key: &str, focus: Focus) -> Option<Action> {
     if focus.has_modifier || focus.is_typing {
         return None;
@@ -526,7 +528,7 @@ pub fn action(key: &str, focus: Focus) -> Option<Action> {
     }
     Some(match key {
         " " if !focus.is_pressable => Action::Next,
-        // What the keys of a presenter's remote send.
+        // Presenter remotes send these keys.
         "PageDown" => Action::Next,
         "PageUp" | "ArrowLeft" => Action::PreviousScene,
         "ArrowRight" => Action::NextScene,
@@ -543,19 +545,19 @@ pub fn action(key: &str, focus: Focus) -> Option<Action> {
     })
 }
 
-/// What the fragment of the address says of the page.
+/// The state of the page that the fragment of its address stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Address {
-    /// Where the lesson is.
+    /// The place in the lesson.
     pub place: Option<Place>,
     /// Whether the expert view is shown.
     pub is_expert: bool,
-    /// Whether the page is there to be looked at, whatever its browser may do.
+    /// Whether the page is only for viewing, even if its browser is the teacher's.
     pub is_audience: bool,
 }
 
 impl Address {
-    /// From `#scene=4&beat=1&expert`; what is no scene or beat of the lesson is left out.
+    /// Reads `#scene=4&beat=1&expert`. Unknown scenes and beats are ignored.
     pub fn read(fragment: &str) -> Self {
         let number = |name| from_fragment(fragment, name).and_then(|value| value.parse::<u8>().ok());
         let place = number("scene").and_then(Scene::from_number).map(|scene| {
@@ -566,7 +568,7 @@ impl Address {
         Self { place, is_expert: has("expert"), is_audience: has("audience") }
     }
 
-    /// With its `#`, unless it is empty.
+    /// Returns the fragment with its `#`; empty if there is nothing to store.
     pub fn fragment(self) -> String {
         let scene = self.place.map(|place| format!("scene={}", place.scene.number()));
         let beat = self.place.filter(|place| place.beat > 0).map(|place| format!("beat={}", place.beat));
@@ -603,7 +605,7 @@ mod tests {
         }
     }
 
-    /// A room in which a lesson begins.
+    /// A room at the start of a lesson.
     fn room() -> RoomView {
         RoomView {
             search: Some(false),
@@ -614,7 +616,7 @@ mod tests {
         }
     }
 
-    /// What the room is like once it has taken the controls and closed a round under them.
+    /// The room after it has applied the controls and closed a round.
     fn after(view: &RoomView, plan: &Plan) -> RoomView {
         let mut view = view.clone();
         for control in &plan.controls {
@@ -685,7 +687,7 @@ mod tests {
         }
     }
 
-    /// From every place to every other: rounds are lost where a control discards the model, and nowhere else.
+    /// Goes from every place to every other: rounds are lost exactly when a control discards the model.
     #[test]
     fn what_is_lost_is_said_before() {
         for from in places() {
@@ -748,7 +750,7 @@ mod tests {
 
     #[test]
     fn a_scene_undoes_nothing_that_it_need_not() {
-        // A mask at another rate, a model with the block that the scene needs, and rounds that run.
+        // A mask with another rate, a model with the block that the scene needs, and running rounds.
         let april = Architecture::from(VitPreset::Pico).with_april_block(true);
         let lesson = LessonView { scene: Scene::April, beat: 1, poll: None };
         let view =

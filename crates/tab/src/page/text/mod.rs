@@ -1,4 +1,4 @@
-//! Numbers, states and names in words for people. Nothing here needs a browser.
+//! Puts numbers, states and names into words. Nothing here needs a browser.
 
 pub mod attacks;
 pub mod chart;
@@ -12,7 +12,7 @@ pub mod names;
 pub mod scenes;
 pub mod turn;
 
-/// What the page says, a function for each message of the catalogues.
+/// The page's texts: one function for each message in the catalogues.
 #[cfg_attr(not(target_family = "wasm"), expect(dead_code, reason = "the screens that say it are there for wasm only"))]
 pub(crate) mod say {
     include!(concat!(env!("OUT_DIR"), "/say.rs"));
@@ -31,18 +31,18 @@ use self::{
 };
 use crate::protocol::Notice;
 
-/// What an SSIM means in one word, as the data attributes say it.
+/// The verdict on an SSIM, as used in data attributes.
 pub fn verdict(ssim: f32) -> &'static str {
     if f64::from(ssim) < RECOGNISABLE_FROM { "not-recognisable" } else { "recognisable" }
 }
 
-/// The word by which the room's JSON calls something, for data attributes.
+/// The JSON name of a value, for data attributes.
 pub fn key(value: impl Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// A rule in words.
+/// Describes a rule.
 pub fn rule(rule: Rule) -> String {
     match rule {
         Rule::FedSgd => rule.title().to_owned(),
@@ -52,7 +52,7 @@ pub fn rule(rule: Rule) -> String {
     }
 }
 
-/// A defence in as few characters as a curve has room for.
+/// The short name of a defence, for labels in charts.
 pub fn defence_label(defence: Defence) -> String {
     let rate = |rates: GroupRates| {
         rates.single().map_or(say::defence::by_group().to_owned(), |rate| decimal(rate.to_string()))
@@ -68,12 +68,12 @@ pub fn defence_label(defence: Defence) -> String {
     }
 }
 
-/// A server's optimiser in words.
+/// Describes the server's optimiser.
 pub fn optimiser(optimiser: OptimiserKind) -> String {
     format!("{}, rate {}", optimiser.title(), number(optimiser.rate().into()))
 }
 
-/// What changes with the next round, in words. `architecture` is the one in force.
+/// Describes what changes with the next round. `architecture` is the one now in use.
 pub fn next(next: &NextView, architecture: Architecture) -> String {
     let model = next.architecture.filter(|next| next.name() != architecture.name());
     let block = next.architecture.map(Architecture::april_block).filter(|on| *on != architecture.april_block());
@@ -91,7 +91,7 @@ pub fn next(next: &NextView, architecture: Architecture) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// What an update made from `samples` pictures is under this rule.
+/// Describes an update made from `samples` pictures under this rule.
 pub fn update_content(rule: Rule, samples: u32) -> String {
     match rule {
         Rule::FedAvg { epochs, .. } => say::details::weights(epochs.into(), samples),
@@ -99,7 +99,7 @@ pub fn update_content(rule: Rule, samples: u32) -> String {
     }
 }
 
-/// What the drawings of an update show, where that needs saying.
+/// Explains what the drawings of an update show, if that needs an explanation.
 pub fn drawing_note(rule: Rule) -> &'static str {
     if rule.is_fedavg() { say::details::drawing_note() } else { "" }
 }
@@ -113,7 +113,7 @@ pub fn ratio(noise: f32) -> String {
     }
 }
 
-/// The standard deviation that follows from the noise's parameters.
+/// Explains how the standard deviation follows from the parameters of the noise.
 pub fn deviation(noise: &GaussianNoise) -> String {
     let bound = noise.clip().map_or("any".to_owned(), |clip| format!("at most {}", number(clip)));
     format!(
@@ -123,7 +123,7 @@ pub fn deviation(noise: &GaussianNoise) -> String {
     )
 }
 
-/// Who encrypted a room's model, and what the relay knows of it.
+/// Says who encrypted the room's model and what the relay knows about it.
 pub fn encryption(encryption: &EncryptionView) -> String {
     let is_keyed = encryption.start == EncryptionStart::Keyed;
     let knows = if is_keyed {
@@ -144,7 +144,7 @@ pub fn encryption(encryption: &EncryptionView) -> String {
     }
 }
 
-/// How updates are averaged, and whom that does not stop.
+/// Says how updates are averaged and which attackers that does not stop.
 pub fn aggregation(aggregation: Aggregation, is_encrypted: bool) -> String {
     let does = match aggregation {
         Aggregation::Mean => {
@@ -177,7 +177,7 @@ pub fn aggregation(aggregation: Aggregation, is_encrypted: bool) -> String {
     }
 }
 
-/// A reason as a sentence: with a capital, and a full stop if it has none.
+/// Turns a reason into a sentence with a capital letter and a full stop.
 pub fn sentence(reason: &str) -> String {
     let mut characters = reason.trim().chars();
     let first = characters.next().map(char::to_uppercase).into_iter().flatten();
@@ -200,7 +200,7 @@ pub fn phase(phase: Phase) -> &'static str {
     }
 }
 
-/// A client's state, with a sign that differs in shape, not only in colour.
+/// A client's state, with a symbol whose shape differs, not only its colour.
 pub fn client_state(state: ClientState) -> &'static str {
     match state {
         ClientState::Joined => "○ joined",
@@ -214,7 +214,7 @@ pub fn client_state(state: ClientState) -> &'static str {
     }
 }
 
-/// Bytes with a decimal unit: `812 B`, `1.8 kB`, `22.1 MB`.
+/// Formats bytes with a decimal unit: `812 B`, `1.8 kB`, `22.1 MB`.
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
     if count < 1000 {
@@ -230,7 +230,7 @@ pub fn bytes(count: u64) -> String {
     format!("{} {}", decimal(format!("{value:.1}")), UNITS[unit])
 }
 
-/// A count with thin spaces between thousands: `1 234 567`.
+/// Formats a count with thin spaces between thousands: `1 234 567`.
 pub fn count(value: usize) -> String {
     let digits = value.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3 * '\u{2009}'.len_utf8());
@@ -243,12 +243,12 @@ pub fn count(value: usize) -> String {
     text
 }
 
-/// A number that was written with a point, as the page's language writes it.
+/// Replaces the decimal point of `number` by the page language's own separator.
 pub fn decimal(number: String) -> String {
     Language::now().decimal(number)
 }
 
-/// A share from 0 to 1 as a percentage: `50.0 %`; only nothing at all is `0 %`, only everything `100 %`.
+/// Formats a share from 0 to 1 as a percentage: `50.0 %`. Only exactly 0 is `0 %`, and only exactly 1 is `100 %`.
 pub fn percent(share: f32) -> String {
     match share {
         share if share <= 0.0 => say::unit::percent(0),
@@ -257,7 +257,7 @@ pub fn percent(share: f32) -> String {
     }
 }
 
-/// A duration: `3 ms`, `1.2 s`, `2 min 5 s`.
+/// Formats a duration: `3 ms`, `1.2 s`, `2 min 5 s`.
 pub fn duration(milliseconds: f64) -> String {
     if milliseconds < 999.5 {
         say::unit::milliseconds(format_args!("{milliseconds:.0}"))
@@ -269,7 +269,7 @@ pub fn duration(milliseconds: f64) -> String {
     }
 }
 
-/// A positive number in few digits: `0.1`, `0.169`, `1e-5`, `12.5`.
+/// Formats a number with few digits: `0.1`, `0.169`, `1e-5`, `12.5`.
 pub fn number(value: f64) -> String {
     if value == 0.0 || (1e-3..1e6).contains(&value.abs()) {
         let digits = 2 - value.abs().max(1e-3).log10().floor() as i32;
@@ -293,12 +293,12 @@ fn host(address: &str) -> &str {
     address.split_once("://").map_or(address, |(_, host)| host)
 }
 
-/// What whoever joins a room of a federation is told of where the class's weights go.
+/// Tells people who join a federation's room where the class's weights also go.
 pub fn also_goes_to(superlink: &str) -> String {
     say::join::federation(host(superlink))
 }
 
-/// What the worker wants the student to know. Reasons are in the words of the program that gives them.
+/// The worker's notice to the student. A reason keeps the words of the program that gave it.
 pub fn notice(notice: &Notice) -> String {
     match notice {
         Notice::Encrypted => say::trainer::encrypted().to_owned(),
@@ -313,7 +313,7 @@ pub fn notice(notice: &Notice) -> String {
     }
 }
 
-/// How the room stands in its federation, in one line.
+/// The state of the room in its federation, in one line.
 pub fn federation(federation: &FederationView) -> String {
     let FederationView { superlink, link, round, done, of, is_held, remark } = federation;
     let host = host(superlink);
@@ -332,7 +332,7 @@ pub fn federation(federation: &FederationView) -> String {
     }
 }
 
-/// How far the room is on disk.
+/// Says how many rounds are saved on disk.
 pub fn journal(journal: &JournalView) -> String {
     match (&journal.failure, journal.round) {
         (None, 0) => "Saved; no round has closed yet".to_owned(),
@@ -508,7 +508,7 @@ mod tests {
         assert_eq!(held, "Federation flower.school:9092 waits: the room is paused");
         let lost = federation(&FederationView { is_held: true, ..view(FederationLink::Lost, Some(3), 2) });
         assert!(lost.contains("no answer"), "{lost}");
-        // A recorded lesson does not tell where it was.
+        // A recorded lesson leaves out the SuperLink's address.
         let recorded = FederationView { superlink: String::new(), ..view(FederationLink::Connected, Some(1), 1) };
         assert_eq!(federation(&recorded), "Federation, round 1: 0 of 1 round here");
     }

@@ -1,4 +1,4 @@
-//! What things and people are called: classes, sample photographs, nicknames.
+//! Names of classes, sample photographs and people.
 
 use unmask_core::TrainOn;
 use unmask_data::CLASSES;
@@ -11,14 +11,14 @@ use super::say;
 pub struct Sample {
     /// As in `?image=`.
     pub name: &'static str,
-    /// File in `www/samples`.
+    /// Its file in `www/samples`.
     pub file: &'static str,
-    /// Of the class in [`CLASSES`] that the page proposes: the class itself or the nearest one. What leaks does not depend on it.
+    /// The class in [`CLASSES`] that the page proposes: the right one or the nearest. What leaks does not depend on it.
     pub label: u8,
 }
 
 impl Sample {
-    /// What it is called in the page's language.
+    /// The sample's name in the page's language.
     pub fn title(self) -> &'static str {
         match self.name {
             "astronaut" => say::sample::astronaut(),
@@ -32,7 +32,7 @@ impl Sample {
     }
 }
 
-/// The gallery, in the order shown.
+/// The gallery, in display order.
 pub const SAMPLES: [Sample; 6] = [
     Sample { name: "astronaut", file: "astronaut.png", label: 0 },
     Sample { name: "cat", file: "cat.png", label: 3 },
@@ -42,23 +42,24 @@ pub const SAMPLES: [Sample; 6] = [
     Sample { name: "hubble", file: "hubble.jpg", label: 2 },
 ];
 
-/// The sample of this name.
+/// Returns the sample called `name`.
 pub fn sample(name: &str) -> Option<Sample> {
     SAMPLES.into_iter().find(|sample| sample.name == name)
 }
 
-/// A sample of which attacks leave enough to see; dark ones leak too, but little of them is to be seen. `draw` is in [0, 1).
+/// A sample from which attacks recover enough to see. Dark ones leak too, but little of that is visible. `draw` is in
+/// [0, 1).
 pub fn proposed_sample(draw: f64) -> Sample {
     const BRIGHT: [&str; 4] = ["astronaut", "cat", "coffee", "cameraman"];
     sample(pick(&BRIGHT, draw)).unwrap_or(SAMPLES[0])
 }
 
-/// The classes that a private picture can be labelled with: those of CIFAR-10 where the room names no others.
+/// The classes that a private picture can be labelled with: the room's own, or else those of CIFAR-10.
 pub fn photograph_classes(named: &[String]) -> Vec<String> {
     if named.is_empty() { CLASSES.map(str::to_owned).to_vec() } else { named.to_vec() }
 }
 
-/// The classes that the rounds in force teach in a room with this data set.
+/// The classes that the current rounds teach, in a room with this data set.
 pub fn classes_in_force(data: Option<&DataView>) -> Vec<String> {
     match data {
         Some(data) if data.train_on == TrainOn::Shared && !data.classes.is_empty() => data.classes.clone(),
@@ -66,12 +67,12 @@ pub fn classes_in_force(data: Option<&DataView>) -> Vec<String> {
     }
 }
 
-/// The name of a class; a place that has no name is called by its number.
+/// The name of a class, or its number if it has no name.
 pub fn class_name(classes: &[String], place: usize) -> String {
     classes.get(place).map_or_else(|| say::class::nameless(place), |class| shown_class(class))
 }
 
-/// A class as it is shown: those of CIFAR-10 are called in the page's language, others as the data set calls them.
+/// The displayed name of a class. CIFAR-10's classes are translated; others keep the data set's name.
 pub fn shown_class(class: &str) -> String {
     let shown = match class {
         "airplane" => say::class::airplane(),
@@ -89,7 +90,7 @@ pub fn shown_class(class: &str) -> String {
     shown.to_owned()
 }
 
-/// The label of a class name, or of a label written as a number.
+/// The label for a class name or for a label given as a number.
 pub fn class_label(classes: &[String], class: &str) -> Option<u8> {
     let place = classes
         .iter()
@@ -98,10 +99,10 @@ pub fn class_label(classes: &[String], class: &str) -> Option<u8> {
     u8::try_from(place).ok()
 }
 
-/// Longest nickname that the page lets anybody type, in characters.
+/// The maximum length of a typed nickname, in characters.
 pub const NICKNAME_LENGTH: usize = 24;
 
-/// A nickname from two draws in [0, 1), such as `Math.random()` gives.
+/// A nickname from two numbers in [0, 1), such as `Math.random()` returns.
 pub fn nickname(first: f64, second: f64) -> String {
     let of = |words: &'static str, draw| pick(&words.split(", ").collect::<Vec<_>>(), draw);
     say::nickname::both(of(say::nickname::adjectives(), first), of(say::nickname::animals(), second))
@@ -112,7 +113,7 @@ fn pick<'a>(words: &[&'a str], draw: f64) -> &'a str {
     words[place.min(words.len() - 1)]
 }
 
-/// A nickname as it is shown: the relay's own robots are called in the page's language.
+/// A displayed nickname. The names of the relay's own robots are translated.
 pub fn shown_nickname(nickname: &str) -> String {
     let number = nickname.strip_prefix("robot ").and_then(|number| number.parse::<u16>().ok());
     number.map_or_else(|| nickname.to_owned(), say::robot::name)
@@ -196,7 +197,7 @@ mod tests {
         for class in CLASSES {
             assert_eq!(shown_class(class), class);
         }
-        // The picture of a sample is called by the address's name, except for one that nobody calls so.
+        // A sample's title is its name in the address, except for one with a technical name.
         for sample in SAMPLES.into_iter().filter(|sample| sample.name != "hubble") {
             assert_eq!(sample.title(), sample.name);
         }

@@ -1,5 +1,5 @@
-//! The words of the lesson: what each scene says to the class, and what its notes say to the teacher. Plain enough for a
-//! twelve-year-old; the field's own words are the expert view's.
+//! The words of the lesson: what each scene says to the class, and the teacher's notes. They should be plain enough for
+//! a twelve-year-old; technical terms belong in the expert view.
 
 use unmask_core::Scene;
 use unmask_data::metrics::Level;
@@ -7,20 +7,20 @@ use unmask_wire::view::Answers;
 
 use super::{language::Language, say};
 
-/// What a scene says.
+/// The texts of a scene.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Words {
-    /// For the presenter's bar, in a word or two.
+    /// One or two words for the presenter's bar.
     pub title: &'static str,
-    /// Its one message, in at most eight words.
+    /// Its one message, at most eight words.
     pub headline: &'static str,
-    /// What the teacher may say.
+    /// What the teacher can say.
     pub say: &'static str,
-    /// What the teacher may ask.
+    /// What the teacher can ask.
     pub ask: &'static str,
 }
 
-/// The words of a scene.
+/// Returns the texts of a scene.
 pub fn words(scene: Scene) -> Words {
     let [title, headline, say, ask] = match scene {
         Scene::Lobby => [say::lobby::title(), say::lobby::headline(), say::lobby::say(), say::lobby::ask()],
@@ -41,7 +41,7 @@ pub fn words(scene: Scene) -> Words {
     Words { title, headline, say, ask }
 }
 
-/// One line for each step.
+/// The lines of a scene, one for each step.
 pub const fn lines(scene: Scene) -> &'static [fn() -> &'static str] {
     match scene {
         Scene::Lobby => &[say::lobby::line],
@@ -62,13 +62,13 @@ pub const fn lines(scene: Scene) -> &'static [fn() -> &'static str] {
     }
 }
 
-/// The line of a step; that of the last one beyond it.
+/// The line of a step; past the end, the last line.
 pub fn line(scene: Scene, beat: u8) -> &'static str {
     let lines = lines(scene);
     lines.get(usize::from(beat)).or(lines.last()).map(|line| line()).unwrap_or_default()
 }
 
-/// The question that the class votes on, and the step at which it is asked; the next one closes it.
+/// The question that the class votes on and the step that asks it. The next step closes it.
 pub fn question(scene: Scene) -> Option<(&'static str, u8)> {
     Some(match scene {
         Scene::Guess => (say::guess::question(), 0),
@@ -80,13 +80,13 @@ pub fn question(scene: Scene) -> Option<(&'static str, u8)> {
     })
 }
 
-/// The answers to a question that has but two.
+/// The two answers to a yes-or-no question.
 pub fn yes_or_no() -> [String; 2] {
     [say::mask::yes().to_owned(), say::mask::no().to_owned()]
 }
 
-/// A question of the scene and its answers, as this page words them: the teacher's page asks in its own language. A question
-/// that is none of the scene's stays as it was sent.
+/// Translates a scene's question and its answers, since the teacher's page asks them in its own language. Any other
+/// question stays as it was sent.
 pub fn worded(scene: Scene, asked: &str, answers: &Answers) -> (String, Answers) {
     let is_its = |language: &Language| language.speaking(|| question(scene)).is_some_and(|(own, _)| own == asked);
     let (Some(language), Some((own, _))) = (Language::ALL.into_iter().find(is_its), question(scene)) else {
@@ -104,12 +104,12 @@ pub fn worded(scene: Scene, asked: &str, answers: &Answers) -> (String, Answers)
     (own.to_owned(), answers)
 }
 
-/// What the class takes home.
+/// The lessons for the class to take home.
 pub fn take_home() -> [&'static str; 3] {
     [say::debrief::numbers(), say::debrief::defence(), say::debrief::who()]
 }
 
-/// An answer that names somebody, with the letter under the picture.
+/// An answer that names somebody, with the letter shown under the picture.
 pub fn answer(place: usize, nickname: &str) -> String {
     let letter = char::from(b'A' + (place % 26) as u8);
     format!("{letter} · {nickname}")
@@ -120,7 +120,7 @@ pub fn answered_nickname(answer: &str) -> &str {
     answer.split_once(" · ").map_or(answer, |(_, nickname)| nickname)
 }
 
-/// Such an answer as it is shown: robots are called in the page's language.
+/// Such an answer for display, with robots' names translated.
 pub fn shown_answer(answer: &str) -> String {
     match answer.split_once(" · ") {
         Some((letter, nickname)) => format!("{letter} · {}", super::names::shown_nickname(nickname)),
@@ -128,7 +128,7 @@ pub fn shown_answer(answer: &str) -> String {
     }
 }
 
-/// What can be made out, in a word or two.
+/// How much is recognisable, in a word or two.
 pub fn level(level: Level) -> &'static str {
     match level {
         Level::Hidden => say::level::hidden(),
@@ -141,7 +141,7 @@ pub fn level(level: Level) -> &'static str {
 mod tests {
     use super::*;
 
-    /// Columns of a line in the size it is shown in; a character of Japanese takes two.
+    /// The width of a line in columns; a Japanese character takes two.
     fn columns(text: &str) -> usize {
         text.chars().map(|character| if character.is_ascii() || character < '\u{2e80}' { 1 } else { 2 }).sum()
     }
@@ -161,7 +161,7 @@ mod tests {
                     assert!((1..=60).contains(&columns(line())), "{scene}: {}", line());
                 }
                 assert!(say.ends_with(['.', '。']) && ask.ends_with(['?', '。']), "{scene}: {say} {ask}");
-                // A step is left to close the question.
+                // One step must remain to close the question.
                 assert!(question(scene).is_none_or(|(_, beat)| usize::from(beat) + 1 < lines.len()), "{scene}");
             }
         }
@@ -210,7 +210,7 @@ mod tests {
         ] {
             assert_eq!(worded(scene, asked, &answers), (asked.to_owned(), answers.clone()));
         }
-        // Answers that are none of ours stay, whatever the question.
+        // Unknown answers stay, even to a known question.
         let (_, kept) = worded(Scene::Mask, "Is the picture safe now?", &Answers::Choice(vec!["yes".to_owned()]));
         assert_eq!(kept, Answers::Choice(vec!["yes".to_owned()]));
     }

@@ -1,4 +1,4 @@
-//! What the student's page shows now, and in which words: how it is connected, which picture, and the one thing there is to do.
+//! Decides what the student's page shows: the connection, the pictures, and the one thing to do next.
 
 use unmask_core::{AttackMethod, Knowledge, Scene};
 use unmask_data::metrics::Level;
@@ -7,18 +7,18 @@ use unmask_wire::{LessonState, OpenPoll, view::Answers};
 use super::{duration, say, scenes};
 use crate::protocol::{Connection, Training};
 
-/// How this page is connected to the room.
+/// The state of this page's connection to the room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {
     /// The worker has stopped.
     Failed,
     /// The worker has not loaded yet.
     Loading,
-    /// Nobody has joined yet.
+    /// This tab has not joined.
     Ready,
     Connecting,
     Online,
-    /// The socket is open, but the relay does not answer.
+    /// The socket is open but the relay does not answer.
     Silent,
     Retrying {
         seconds: u32,
@@ -27,7 +27,7 @@ pub enum Link {
 }
 
 impl Link {
-    /// `is_silent` says that nothing has come on an open socket for too long.
+    /// `is_silent`: nothing has arrived on an open socket for too long.
     pub fn new(connection: Option<&Connection>, is_ready: bool, has_failed: bool, is_silent: bool) -> Self {
         match connection {
             _ if has_failed => Self::Failed,
@@ -41,7 +41,7 @@ impl Link {
         }
     }
 
-    /// In one word, for data attributes.
+    /// The name used in data attributes.
     pub fn key(self) -> &'static str {
         match self {
             Self::Failed => "failed",
@@ -55,7 +55,7 @@ impl Link {
         }
     }
 
-    /// Whether a student who was in the room can do something about it by trying at once.
+    /// Whether trying again now could help a student who was in the room.
     pub fn can_be_hurried(self) -> bool {
         matches!(self, Self::Connecting | Self::Silent | Self::Retrying { .. })
     }
@@ -66,9 +66,9 @@ impl Link {
 pub enum Work {
     /// No round has begun.
     Waiting,
-    /// The room is encrypted, and this tab cannot read it.
+    /// The room is encrypted and this tab cannot read its model.
     Locked,
-    /// Left out of the rounds until it asks to come back.
+    /// Left out of the rounds until the student asks to come back.
     SittingOut,
     Computing {
         round: u32,
@@ -78,7 +78,7 @@ pub enum Work {
     },
 }
 
-/// The one thing to do.
+/// The one thing for the student to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
     /// The relay has closed the connection: join again.
@@ -89,28 +89,28 @@ pub enum Turn {
     ComeBack,
     /// Answer the question with this number.
     Answer { poll: u32 },
-    /// See what the class answered to it.
+    /// See the class's answers to this question.
     Result { poll: u32 },
-    /// Show the class one's own picture.
+    /// Show one's own picture to the class.
     Show,
     /// Look at the projector.
     Watch(Scene),
 }
 
-/// What decides whose turn it is.
+/// The facts that decide the student's turn.
 #[derive(Debug, Clone, Copy)]
 pub struct Situation<'a> {
     pub link: Link,
     pub work: Work,
     pub lesson: &'a LessonState,
-    /// Whether the class may see what leaks of the picture.
+    /// Whether the class may see what leaks from the picture.
     pub may_show: bool,
     /// Whether the class sees the picture itself.
     pub is_shown: bool,
 }
 
 impl Situation<'_> {
-    /// What keeps a student out of the lesson comes first, then the class's question.
+    /// Problems that keep a student out of the lesson come first, then the class's question.
     pub fn turn(self) -> Turn {
         let scene = self.lesson.scene;
         match (self.link, self.work, &self.lesson.poll) {
@@ -125,18 +125,18 @@ impl Situation<'_> {
     }
 }
 
-/// Whether a scene, or the one that it prepares, needs a volunteer's own picture beside what leaks of it.
+/// Whether this scene, or the one it prepares, shows a volunteer's own picture beside what leaks from it.
 fn asks_for_pictures(scene: Scene) -> bool {
     !matches!(scene, Scene::Promise | Scene::TradeOff | Scene::Debrief)
 }
 
-/// What stands beside the student's own picture.
+/// What the page shows beside the student's own picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beside {
     Nothing,
-    /// The numbers that left.
+    /// The numbers that were sent.
     Numbers,
-    /// What attacks made of them.
+    /// What attacks reconstructed from them.
     Leak,
 }
 
@@ -150,18 +150,18 @@ impl Beside {
     }
 }
 
-/// How a student's answer compares with the right one.
+/// How a student's answer compares with the correct one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     Right,
     Wrong,
-    /// Nobody is right or wrong.
+    /// The question has no correct answer.
     Open,
-    /// This page knows of no answer.
+    /// This page knows no answer of the student's.
     Missed,
 }
 
-/// Compares the student's answer with the right one of a closed question.
+/// Compares the student's answer with the correct one of a closed question.
 pub fn judged(poll: &OpenPoll, own: Option<u16>) -> Verdict {
     match (own, poll.correct) {
         (None, _) => Verdict::Missed,
@@ -171,19 +171,20 @@ pub fn judged(poll: &OpenPoll, own: Option<u16>) -> Verdict {
     }
 }
 
-/// One answer of a closed question, and what the class made of it.
+/// One answer to a closed question and its votes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tally {
-    /// The answer, or the numbers counted together.
+    /// The answer, or the range of numbers counted together.
     pub name: String,
     pub votes: u32,
-    /// Of the most votes that any answer got, 0 to 1.
+    /// Relative to the answer with the most votes, 0 to 1.
     pub share: f64,
     pub is_own: bool,
     pub is_right: bool,
 }
 
-/// The class's answers in their order. Numbers that nobody chose are left out, unless one of them is right.
+/// The class's answers in order. Numbers without votes are left out, unless the student's own or the correct answer is
+/// among them.
 pub fn tallies(poll: &OpenPoll, own: Option<u16>) -> Vec<Tally> {
     let most = poll.counts.iter().copied().max().unwrap_or(0).max(1);
     let width = poll.answers.bin_width();
@@ -207,7 +208,7 @@ pub fn tallies(poll: &OpenPoll, own: Option<u16>) -> Vec<Tally> {
     tallies.filter(|tally| is_choice || tally.votes > 0 || tally.is_own || tally.is_right).collect()
 }
 
-/// An answer as a student reads it.
+/// An answer as shown to a student.
 pub fn answer(answers: &Answers, vote: u16) -> String {
     match answers {
         Answers::Choice(names) => names.get(usize::from(vote)).cloned().unwrap_or_default(),
@@ -236,7 +237,7 @@ pub fn status(link: Link, work: Work) -> String {
     }
 }
 
-/// Whether this tab is connected, for those who hear the page: said when it changes, and not with every round.
+/// Whether this tab is connected, for screen readers: announced when it changes, not with every round.
 pub fn connection(link: Link) -> &'static str {
     match link {
         Link::Failed => say::connection::failed(),
@@ -248,7 +249,7 @@ pub fn connection(link: Link) -> &'static str {
     }
 }
 
-/// What this tab does in the round, for *Details*.
+/// What this tab is doing in the round, for *Details*.
 pub fn work_step(work: Work, milliseconds: Option<f64>) -> String {
     match (work, milliseconds) {
         (Work::Locked, _) => say::step::locked().to_owned(),
@@ -259,7 +260,7 @@ pub fn work_step(work: Work, milliseconds: Option<f64>) -> String {
     }
 }
 
-/// What to do where there is nothing to do here.
+/// What to look at when there is nothing to do on this page.
 pub fn watch(scene: Scene) -> &'static str {
     match scene {
         Scene::Lobby => say::watch::lobby(),
@@ -275,7 +276,7 @@ pub fn watch(scene: Scene) -> &'static str {
     }
 }
 
-/// Who sees what of this student's picture, in one line.
+/// Who can see which picture of this student, in one line.
 pub fn who_sees(has_own_picture: bool, may_show: bool, is_shown: bool) -> &'static str {
     match (has_own_picture, may_show, is_shown) {
         (.., true) => say::sees::shown(),
@@ -285,12 +286,12 @@ pub fn who_sees(has_own_picture: bool, may_show: bool, is_shown: bool) -> &'stat
     }
 }
 
-/// What a reconstruction stands for, below it.
+/// The caption of a reconstruction.
 pub fn leaked(is_own_attack: bool) -> &'static str {
     if is_own_attack { say::leak::own() } else { say::leak::relay() }
 }
 
-/// What an attack that knows something is called below what it made of the picture.
+/// The caption of a second reconstruction, which names its attacker.
 pub fn attacker(attack: AttackMethod) -> &'static str {
     match attack.knowledge() {
         Knowledge::Naive => say::leak::zeros(),
@@ -298,8 +299,9 @@ pub fn attacker(attack: AttackMethod) -> &'static str {
     }
 }
 
-/// What is known of the student's picture, below it. `training` is the round that trains or trained last; `is_stuck` says that an
-/// attack found nothing to begin with, `is_searched` that a search through the model may still come closer.
+/// How much of the student's picture is recognisable: the caption below it. `training` is the current or last round.
+/// `is_stuck` says that an attack had nothing to start from, `is_searched` that a search through the model may still
+/// improve.
 pub fn known(level: Option<Level>, training: Option<&Training>, is_stuck: bool, is_searched: bool) -> &'static str {
     match (level, training) {
         (_, None) => say::known::nothing_left(),
@@ -314,26 +316,26 @@ pub fn known(level: Option<Level>, training: Option<&Training>, is_stuck: bool, 
     }
 }
 
-/// What became of a student's vote while the question is open.
+/// Confirms a student's vote while the question is open.
 pub fn voted(answers: &Answers, vote: u16) -> String {
     say::vote::given(answer(answers, vote))
 }
 
-/// How a student's vote compares with the right answer, where there is one.
+/// Compares a student's vote with the correct answer, if there is one.
 pub fn verdict(verdict: Verdict, answers: &Answers, own: Option<u16>, correct: Option<u16>) -> String {
     let said = own.map(|own| answer(answers, own)).unwrap_or_default();
     let right = correct.map(|correct| answer(answers, correct));
     match (verdict, right) {
         (Verdict::Right, Some(right)) => say::vote::right(right),
         (Verdict::Wrong, Some(right)) => say::vote::wrong(said, right),
-        // Who came back after a reload may have answered; this page does not know.
+        // A student who reloaded the page may have answered, but this page does not know it.
         (Verdict::Missed, Some(right)) => say::vote::missed(right),
         (Verdict::Missed, None) => say::vote::answered().to_owned(),
         (_, _) => say::vote::said(said),
     }
 }
 
-/// The room's question with its answers, as this page words them.
+/// The room's question and answers in this page's language.
 pub fn worded(lesson: &LessonState) -> Option<OpenPoll> {
     let mut asked = lesson.poll.clone()?;
     (asked.question, asked.answers) = scenes::worded(lesson.scene, &asked.question, &asked.answers);
@@ -385,7 +387,7 @@ mod tests {
             let shows = asks_for_pictures(scene);
             let quiet = lesson(scene, None);
             assert_eq!(situation(&quiet).turn(), if shows { Turn::Show } else { Turn::Watch(scene) });
-            // Nobody is asked for a picture that the class sees already, or may see nothing of.
+            // Nobody is asked for a picture that the class already sees, or may see nothing of.
             for (may_show, is_shown) in [(false, false), (true, true)] {
                 assert_eq!(Situation { may_show, is_shown, ..situation(&quiet) }.turn(), Turn::Watch(scene));
             }
@@ -429,7 +431,7 @@ mod tests {
 
     #[test]
     fn numbers_are_shown_in_bins_and_empty_ones_left_out() {
-        // 121 numbers make bins of 7, of which the last is cut short.
+        // 121 numbers make bins of 7; the last one is cut short.
         let mut counts = vec![0; 18];
         (counts[0], counts[17]) = (3, 1);
         let tallies = tallies(&number(0, 120, Some(30), &counts), Some(119));
@@ -456,7 +458,7 @@ mod tests {
         assert_eq!(status(Link::Online, sent), "● Round 7: numbers sent");
         assert!(status(Link::Retrying { seconds: 4 }, sent).contains("4 s"));
         assert!(status(Link::Silent, sent).contains("does not answer"));
-        // What is said aloud does not change from round to round.
+        // Screen readers hear nothing new from round to round.
         assert_eq!(connection(Link::Online), "Online");
     }
 
@@ -483,7 +485,7 @@ mod tests {
         assert!(said(Some(Level::Recognisable), Some(&training), true).contains("recognisable"));
         assert!(said(Some(Level::Hidden), Some(&training), false).contains("cannot"));
         assert!(said(None, Some(&training), true).contains("no way in"));
-        // What a search has not found yet, it may still find.
+        // A search that has not succeeded so far may still do so.
         for level in [Level::Hidden, Level::Outlines] {
             assert!(known(Some(level), Some(&training), true, true).contains("So far"));
         }
